@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frozen records whose fields are bit ranges of 32-bit words, with checked encoding."""
+
+import dataclasses
+from typing import Any, ClassVar, Self, dataclass_transform
+
+from opendpu_arch.errors import DecodeError, EncodingError
+
+WORD_BITS = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class BitField:
+    """Where one field lives: word, bit range, bias, meaning."""
+
+    name: str
+    word: int
+    high: int
+    low: int
+    minus_one: bool
+    doc: str
+
+    @property
+    def width(self) -> int:
+        """Number of bits."""
+        return self.high - self.low + 1
+
+    @property
+    def minimum(self) -> int:
+        """Smallest value the field can carry."""
+        return 1 if self.minus_one else 0
+
+    @property
+    def maximum(self) -> int:
+        """Largest value the field can carry."""
+        return (1 << self.width) - 1 + self.minimum
+
+    @property
+    def mask(self) -> int:
+        """The bits of the field inside its word."""
+        return ((1 << self.width) - 1) << self.low
+
+    def extract(self, words: tuple[int, ...]) -> int:
+        """Value of the field in ``words``."""
+        return ((words[self.word] & self.mask) >> self.low) + self.minimum
+
+
+def bits(word: int, high: int, low: int, *, doc: str, minus_one: bool = False) -> Any:
+    """Declare bits ``high..low`` of ``word``; ``minus_one`` fields store their value less one."""
+    return dataclasses.field(
+        default=1 if minus_one else 0,
+        metadata={"word": word, "high": high, "low": low, "minus_one": minus_one, "doc": doc},
+    )
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(bits,))
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Record:
+    """Base of everything made of 32-bit words; subclasses are frozen, keyword-only dataclasses.
+
+    Bits that no field claims are kept in :attr:`reserved` (one integer a word), so that what was
+    decoded encodes to the same words.
+    """
+
+    WORDS: ClassVar[int] = 0
+    FIXED: ClassVar[tuple[tuple[int, int], ...]] = ()
+    """Constant bits as (mask, value), a pair a word, where a record has them."""
+
+    _bit_fields: ClassVar[tuple[BitField, ...] | None] = None
+    reserved: tuple[int, ...] = ()
+
+    def __init_subclass__(cls) -> None:
+        dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+
+    @classmethod
+    def bit_fields(cls) -> tuple[BitField, ...]:
+        """Return the fields in declaration order."""
+        cached: tuple[BitField, ...] | None = cls.__dict__.get("_bit_fields")
+        if cached is None:
+            cached = tuple(
+                BitField(name=f.name, **f.metadata) for f in dataclasses.fields(cls) if f.metadata)
+            cls._bit_fields = cached
+        return cached
+
+    @classmethod
+    def claimed(cls) -> tuple[int, ...]:
+        """Return, a word each, the bits that are constant or that some field claims."""
+        masks = [mask for mask, _ in cls.FIXED] or [0] * cls.WORDS
+        for f in cls.bit_fields():
+            masks[f.word] |= f.mask
+        return tuple(masks)
+
+    def encode(self) -> tuple[int, ...]:
+        """Return the words.
+
+        Raises
+        ------
+        EncodingError
+            A value is out of its field's range, or reserved bits overlap a field.
+        """
+        words = list(self.reserved) or [0] * self.WORDS
+        if len(words) != self.WORDS or any(w & m for w, m in zip(words, self.claimed(), strict=True)):
+            raise EncodingError(
+                f"{type(self).__name__}.reserved is {self.reserved!r}, "
+                f"but must be {self.WORDS} words outside the fields")
+        for at, (_, fixed) in enumerate(self.FIXED):
+            words[at] |= fixed
+        for f in self.bit_fields():
+            value = int(getattr(self, f.name))
+            if not f.minimum <= value <= f.maximum:
+                raise EncodingError(f"{type(self).__name__}.{f.name} is {value}, "
+                                    f"but must be in {f.minimum}..{f.maximum}")
+            words[f.word] |= (value - f.minimum) << f.low
+        return tuple(words)
+
+    @classmethod
+    def decode(cls, words: tuple[int, ...]) -> Self:
+        """Return the record that ``words`` encode, reserved bits kept."""
+        if len(words) != cls.WORDS:
+            raise DecodeError(f"{cls.__name__} has {cls.WORDS} words, not {len(words)}")
+        reserved = tuple(w & ~m & 0xFFFFFFFF for w, m in zip(words, cls.claimed(), strict=True))
+        values: dict[str, Any] = {f.name: f.extract(words) for f in cls.bit_fields()}
+        return cls(reserved=reserved if any(reserved) else (), **values)

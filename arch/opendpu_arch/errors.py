@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The error family: every exception that OpenDPU raises on purpose."""
+
+
+class DPUError(Exception):
+    """Root of the family; :attr:`code` is the guide's error code where it has one."""
+
+    code: str | None = None
+
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        if code is not None:
+            self.code = code
+        super().__init__(f"[{self.code}] {message}" if self.code else message)
+
+
+class EncodingError(DPUError):
+    """A value does not fit the field of an instruction, register or file."""
+
+
+class DecodeError(DPUError):
+    """Machine code or text that is not a program of this instruction set."""
+
+
+class TargetError(DPUError):
+    """A target, fingerprint or ``arch.json`` that does not name a DPU we know."""
+
+
+class FingerprintError(TargetError):
+    """A program was compiled for another DPU than the one that should run it."""
+
+
+class IllegalInstructionError(DPUError):
+    """A well-formed instruction asks for what its target cannot do."""
+
+
+class ProgramError(DPUError):
+    """A program as a whole is wrong, for example without END."""
+
+
+class DeadlockError(ProgramError):
+    """Instructions wait for tokens that nobody will give."""
+
+
+class TokenError(ProgramError):
+    """A dependency counter is not zero at END."""
+
+
+class UninitializedReadError(ProgramError):
+    """A result depends on bytes that nobody wrote."""
+
+
+class AddressError(ProgramError):
+    """An address lies outside its bank or its DDR segment."""
+
+
+class BusError(DPUError):
+    """The memory answered an access with an error response."""
+
+
+class DPUTimeoutError(DPUError):
+    """A job did not finish in the time or cycles it was given."""
+
+
+class ModelFormatError(DPUError):
+    """A model file is truncated, corrupt or of an unknown kind."""
+
+
+class UnsupportedError(DPUError):
+    """A model asks for something OpenDPU cannot do; the message says what and why."""
+
+
+class GraphError(DPUError):
+    """A graph breaks a rule of its level."""
+
+
+class TensorError(DPUError):
+    """A tensor given to a runner has the wrong name, dtype, shape or memory layout."""
+
+
+class ToolError(DPUError):
+    """A program of the host is missing or failed, for example the C++ compiler."""

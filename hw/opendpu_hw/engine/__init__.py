@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One engine a file; none imports another."""

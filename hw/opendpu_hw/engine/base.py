@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every engine looks like to the dispatcher."""
+
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Out
+
+from opendpu_hw.shapes import InstructionStream
+
+#: Why an engine stopped: cause is an :class:`opendpu_arch.regs.Fault`, addr a byte address.
+fault_shape = data.StructLayout({"valid": 1, "cause": 8, "addr": 40})
+
+
+def engine_members():
+    """Return the members every engine has.
+
+    ``insn`` brings instructions whose tokens are there; ``done`` pulses once an instruction, in
+    order, when all its effects are visible; ``busy`` is high while an accepted instruction is
+    unfinished; ``active`` in cycles with a useful step. While ``abort`` is high the engine drops its
+    work, completes what it has on the bus, and then raises ``idle``.
+    """
+    return {
+        "insn": In(InstructionStream),
+        "done": Out(1),
+        "busy": Out(1),
+        "active": Out(1),
+        "abort": In(1),
+        "idle": Out(1),
+        "fault": Out(fault_shape),
+    }

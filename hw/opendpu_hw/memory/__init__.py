@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""On-chip banks and who may use their ports."""

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signatures of the ports between engines and on-chip memory, seen from the engine."""
+
+from amaranth.hdl import unsigned
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Out, Signature
+from amaranth.utils import ceil_log2
+
+
+def _address(target):
+    return ceil_log2(target.bank_depth)
+
+
+def _word(target):
+    return 8 * target.channel_parallel
+
+
+class BankWrite(Signature):
+    """One word a transfer into any bank: image, CONVW, DWCONVW or BIAS (LOAD)."""
+
+    def __init__(self, target):
+        super().__init__({
+            "valid": Out(1), "ready": In(1),
+            "bank_id": Out(6), "addr": Out(_address(target)), "data": Out(_word(target))})
+
+
+class BankRead(Signature):
+    """One word a transfer from an image bank (SAVE); ``data`` one cycle after the transfer."""
+
+    def __init__(self, target):
+        super().__init__({
+            "valid": Out(1), "ready": In(1),
+            "bank_id": Out(6), "addr": Out(_address(target)), "data": In(_word(target))})
+
+
+class RowRead(Signature):
+    """One word from each masked bank of a group (MISC); ``data`` one cycle after the transfer.
+
+    ``addr`` and ``data`` are indexed by bank in the group, not by row.
+    """
+
+    def __init__(self, target):
+        banks = target.pixel_parallel
+        super().__init__({
+            "valid": Out(1), "ready": In(1), "group": Out(2), "mask": Out(banks),
+            "addr": Out(data.ArrayLayout(unsigned(_address(target)), banks)),
+            "data": In(data.ArrayLayout(unsigned(_word(target)), banks))})
+
+
+class RowWrite(Signature):
+    """One word into each masked bank of a group (MISC)."""
+
+    def __init__(self, target):
+        banks = target.pixel_parallel
+        super().__init__({
+            "valid": Out(1), "ready": In(1), "group": Out(2), "mask": Out(banks),
+            "addr": Out(data.ArrayLayout(unsigned(_address(target)), banks)),
+            "data": Out(data.ArrayLayout(unsigned(_word(target)), banks))})
+
+
+class ConvRead(Signature):
+    """Image and weight words for CONV, never refused; data one cycle after ``en``.
+
+    ``addr`` and ``data`` are indexed by bank in the group; every CONVW bank reads ``weight_addr``.
+    """
+
+    def __init__(self, target):
+        banks, lanes = target.pixel_parallel, target.output_channel_parallel
+        super().__init__({
+            "en": Out(1), "group": Out(2),
+            "addr": Out(data.ArrayLayout(unsigned(_address(target)), banks)),
+            "data": In(data.ArrayLayout(unsigned(_word(target)), banks)),
+            "weight_addr": Out(_address(target)),
+            "weights": In(data.ArrayLayout(unsigned(_word(target)), lanes))})
+
+
+class ConvWrite(Signature):
+    """One word into each masked bank of a group, never refused (CONV)."""
+
+    def __init__(self, target):
+        banks = target.pixel_parallel
+        super().__init__({
+            "group": Out(2), "mask": Out(banks),
+            "addr": Out(data.ArrayLayout(unsigned(_address(target)), banks)),
+            "data": Out(data.ArrayLayout(unsigned(_word(target)), banks))})
+
+
+class ParameterRead(Signature):
+    """One word from DWCONVW or BIAS; ``data`` one cycle after valid and ready."""
+
+    def __init__(self, target):
+        super().__init__({
+            "valid": Out(1), "ready": In(1),
+            "addr": Out(_address(target)), "data": In(_word(target))})
