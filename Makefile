@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+# What a developer types. Everything runs from .venv, which `make setup` makes.
+
+BIN   := .venv/bin
+STAMP := .venv/.opendpu-setup
+JOBS  ?= 2
+
+.PHONY: help setup demo test test-all lint docs clean
+
+help: ## Say what there is
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+
+$(STAMP): pyproject.toml scripts/setup.sh
+	@scripts/setup.sh
+	@touch $@
+
+setup: $(STAMP) ## Make .venv and install OpenDPU into it
+	@echo "setup: ready; try '$(BIN)/opendpu --help' or 'make demo'"
+
+demo: $(STAMP) ## Run a small network on the RTL, image by image
+	@$(BIN)/python scripts/demo/run.py
+
+test: $(STAMP) ## Run the tests, all but the slow ones
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+
+test-all: $(STAMP) ## Run every test, the long campaigns too
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m ""
+
+lint: $(STAMP) ## Check style, types, imports and generated pages
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python scripts/gen_docs.py --check
+
+docs: $(STAMP) ## Write docs/reference from the contract
+	$(BIN)/python scripts/gen_docs.py
+
+clean: ## Remove what was built, but not .venv
+	rm -rf build sim_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
