@@ -4,7 +4,7 @@
 from collections.abc import Iterable
 
 from opendpu_arch import isa
-from opendpu_arch.errors import DecodeError
+from opendpu_arch.errors import DecodeError, EncodingError
 
 _BY_NAME = {cls.mnemonic(): cls for cls in isa.INSTRUCTIONS.values()}
 
@@ -12,8 +12,7 @@ _BY_NAME = {cls.mnemonic(): cls for cls in isa.INSTRUCTIONS.values()}
 def format_instruction(instruction: isa.Instruction) -> str:
     """Return one line of text; fields in the order of the ISA page."""
     parts = [instruction.mnemonic()]
-    parts += [f"{f.name}={getattr(instruction, f.name)}"
-              for f in instruction.bit_fields()]
+    parts += [f"{f.name}={getattr(instruction, f.name)}" for f in instruction.bit_fields()]
     if any(instruction.reserved):
         parts.append("reserved=" + ":".join(f"{w:#x}" for w in instruction.reserved))
     return " ".join(parts)
@@ -31,12 +30,16 @@ def parse_instruction(line: str, number: int = 1) -> isa.Instruction:
     Raises
     ------
     DecodeError
-        The mnemonic or a field is unknown, or a value is not an integer.
+        The mnemonic or a field is unknown or given twice, or a value is not an integer.
+    EncodingError
+        A value does not fit its field.
     """
     name, *pairs = line.split()
     if name not in _BY_NAME:
-        raise DecodeError(f"line {number}: unknown mnemonic {name!r}, "
-                          f"must be one of {', '.join(sorted(_BY_NAME))}")
+        raise DecodeError(
+            f"line {number}: unknown mnemonic {name!r}, "
+            f"must be one of {', '.join(sorted(_BY_NAME))}"
+        )
     cls = _BY_NAME[name]
     fields = {f.name for f in cls.bit_fields()}
     values: dict[str, int] = {}
@@ -53,10 +56,18 @@ def parse_instruction(line: str, number: int = 1) -> isa.Instruction:
         if not equals:
             raise DecodeError(f"line {number}: {pair!r} is not field=integer")
         if key not in fields:
-            raise DecodeError(f"line {number}: {name} has no field {key!r}, "
-                              f"only {', '.join(sorted(fields))}")
+            raise DecodeError(
+                f"line {number}: {name} has no field {key!r}, only {', '.join(sorted(fields))}"
+            )
+        if key in values:
+            raise DecodeError(f"line {number}: {name} has field {key!r} twice")
         values[key] = value
-    return cls(reserved=reserved, **values)
+    instruction = cls(reserved=reserved, **values)
+    try:
+        instruction.encode()
+    except EncodingError as error:
+        raise EncodingError(f"line {number}: {error}") from None
+    return instruction
 
 
 def parse(text: str) -> list[isa.Instruction]:

@@ -2,11 +2,13 @@
 """Frozen records whose fields are bit ranges of 32-bit words, with checked encoding."""
 
 import dataclasses
+import operator
 from typing import Any, ClassVar, Self, dataclass_transform
 
 from opendpu_arch.errors import DecodeError, EncodingError
 
 WORD_BITS = 32
+_WORD = (1 << WORD_BITS) - 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +80,8 @@ class Record:
         cached: tuple[BitField, ...] | None = cls.__dict__.get("_bit_fields")
         if cached is None:
             cached = tuple(
-                BitField(name=f.name, **f.metadata) for f in dataclasses.fields(cls) if f.metadata)
+                BitField(name=f.name, **f.metadata) for f in dataclasses.fields(cls) if f.metadata
+            )
             cls._bit_fields = cached
         return cached
 
@@ -96,20 +99,30 @@ class Record:
         Raises
         ------
         EncodingError
-            A value is out of its field's range, or reserved bits overlap a field.
+            A value is no integer or out of its field's range, or reserved bits overlap a field.
         """
         words = list(self.reserved) or [0] * self.WORDS
-        if len(words) != self.WORDS or any(w & m for w, m in zip(words, self.claimed(), strict=True)):
+        free = [~m & _WORD for m in self.claimed()]
+        if len(words) != self.WORDS or any(w & ~m for w, m in zip(words, free, strict=True)):
             raise EncodingError(
                 f"{type(self).__name__}.reserved is {self.reserved!r}, "
-                f"but must be {self.WORDS} words outside the fields")
+                f"but must be {self.WORDS} words outside the fields"
+            )
         for at, (_, fixed) in enumerate(self.FIXED):
             words[at] |= fixed
         for f in self.bit_fields():
-            value = int(getattr(self, f.name))
+            value = getattr(self, f.name)
+            try:
+                value = operator.index(value)
+            except TypeError:
+                raise EncodingError(
+                    f"{type(self).__name__}.{f.name} is {value!r}, but must be an integer"
+                ) from None
             if not f.minimum <= value <= f.maximum:
-                raise EncodingError(f"{type(self).__name__}.{f.name} is {value}, "
-                                    f"but must be in {f.minimum}..{f.maximum}")
+                raise EncodingError(
+                    f"{type(self).__name__}.{f.name} is {value}, "
+                    f"but must be in {f.minimum}..{f.maximum}"
+                )
             words[f.word] |= (value - f.minimum) << f.low
         return tuple(words)
 
@@ -118,6 +131,6 @@ class Record:
         """Return the record that ``words`` encode, reserved bits kept."""
         if len(words) != cls.WORDS:
             raise DecodeError(f"{cls.__name__} has {cls.WORDS} words, not {len(words)}")
-        reserved = tuple(w & ~m & 0xFFFFFFFF for w, m in zip(words, cls.claimed(), strict=True))
+        reserved = tuple(w & ~m & _WORD for w, m in zip(words, cls.claimed(), strict=True))
         values: dict[str, Any] = {f.name: f.extract(words) for f in cls.bit_fields()}
         return cls(reserved=reserved if any(reserved) else (), **values)

@@ -79,6 +79,7 @@ class PoolType(enum.IntEnum):
 
     MAX = 0
     AVERAGE = 1
+    MAX_REDUCE = 2
 
 
 class Instruction(Record):
@@ -115,31 +116,22 @@ class Load(Instruction):
     ENGINE = Engine.LOAD
     WORDS = 5
 
-    bank_id: int = bits(0, 19, 14, doc="Bank the words go to or come from.")
-    bank_addr: int = bits(0, 11, 0, doc="First word in the bank.")
-    jump_read: int = bits(
-        1, 25, 10, minus_one=True,
-        doc="Step between pixels where data is read: bytes in DDR (LOAD), words in a bank (all others).",
-    )
-    jump_write: int = bits(
-        1, 9, 0, minus_one=True,
-        doc="Step between pixels where data is written: words in a bank, bytes in DDR (SAVE).",
-    )
+    bank_id: int = bits(0, 19, 14, doc="Bank that is written.")
+    bank_addr: int = bits(0, 11, 0, doc="Word of the first pixel.")
+    jump_read: int = bits(1, 25, 10, minus_one=True, doc="Bytes between two pixels in DDR.")
+    jump_write: int = bits(1, 9, 0, minus_one=True, doc="Words between two pixels in the bank.")
     pad_idx: int = bits(
-        2, 31, 27, minus_one=True,
-        doc="How many of the last pixels pad_end applies to.",
+        2, 31, 27, minus_one=True, doc="How many of the last pixels pad_end applies to."
     )
     channel: int = bits(2, 23, 10, minus_one=True, doc="Bytes of one pixel.")
-    length: int = bits(
-        2, 9, 0, minus_one=True,
-        doc="Pixels: output columns for the engines, transfers for LOAD and SAVE.",
-    )
+    length: int = bits(2, 9, 0, minus_one=True, doc="Pixels.")
     pad_start: int = bits(
-        3, 31, 27,
-        doc="Zero bytes before the first pixel (channel augmentation).",
+        3, 31, 27, doc="Bytes of pixel 0 to zero, from the first (channel augmentation)."
     )
-    pad_end: int = bits(3, 26, 22, doc="Zero bytes after the last pixel (channel augmentation).")
-    mode_avg: int = bits(3, 21, 20, doc="0: none; n: (uint8 - mean) >> (n - 1).")
+    pad_end: int = bits(
+        3, 26, 22, doc="Bytes to zero, up to the last, in the first of those pixels."
+    )
+    mode_avg: int = bits(3, 21, 20, doc="0: copy; n: (uint8 - mean) >> (n - 1).")
     broadcast: int = bits(3, 19, 16, doc="7: write const_value instead of reading DDR.")
     const_value: int = bits(3, 15, 8, doc="The byte of a constant transfer.")
     reg_id: int = bits(3, 2, 0, doc="Address register whose segment ddr_addr counts from.")
@@ -158,43 +150,49 @@ class AluInit(Instruction):
     kernel_w: int = bits(0, 7, 0, minus_one=True, doc="Kernel columns.")
     stride_h: int = bits(1, 31, 24, minus_one=True, doc="Vertical stride.")
     stride_w: int = bits(1, 23, 16, minus_one=True, doc="Horizontal stride.")
-    stride_offset_in: int = bits(1, 15, 8, doc="Which of those the first input row is.")
-    stride_offset_out: int = bits(1, 7, 0, doc="Which of those the first output row is.")
-    stride_out: int = bits(2, 31, 24, minus_one=True, doc="Output rows that live in one bank.")
+    stride_offset_in: int = bits(
+        1, 15, 8, doc="Place of the first input row among the stride_h rows of its bank."
+    )
+    stride_offset_out: int = bits(
+        1, 7, 0, doc="Place of the first output row among the stride_out rows of its bank."
+    )
+    stride_out: int = bits(
+        2, 31, 24, minus_one=True, doc="Consecutive output rows that live in one bank."
+    )
     channel_group: int = bits(2, 23, 16, minus_one=True, doc="Groups of CP channels.")
-    channel_offset: int = bits(2, 15, 11, doc="Invalid lanes of the last group.")
-    length: int = bits(
-        2, 10, 0, minus_one=True,
-        doc="Pixels: output columns for the engines, transfers for LOAD and SAVE.",
+    channel_offset: int = bits(
+        2, 15, 11, doc="Lanes of the last group that hold no channel; they read as padding."
     )
+    length: int = bits(2, 10, 0, minus_one=True, doc="Output columns.")
     shift_prelu_p: int = bits(
-        3, 27, 22,
-        doc="Shift of the positive side: 0..31 left, 32 + n right by n.",
+        3, 27, 22, doc="PRELU, LEAKYRELU: shift where x >= 0; n < 32 left by n, 32 + n right by n."
     )
-    act_type: int = bits(3, 21, 18, doc="Activation (`ActType`).")
-    shift_bias: int = bits(3, 17, 12, doc="Left shift of the bias.")
-    shift_cut: int = bits(3, 11, 6, doc="Right shift of the result: w + i - o.")
-    shift_prelu_n: int = bits(3, 5, 0, doc="The same for the negative side.")
-    multi_factor: int = bits(4, 30, 23, doc="Factor of average pooling or LeakyReLU.")
+    act_type: int = bits(3, 21, 18, doc="Activation (`ActType`); the DWCV modes only.")
+    shift_bias: int = bits(
+        3, 17, 12, doc="Left shift of the bias, at most 20; HSIGMOID: position of the input."
+    )
+    shift_cut: int = bits(
+        3,
+        11,
+        6,
+        doc="Right shift of the result; pooling modes: 8 + n right by n, n left by n.",
+    )
+    shift_prelu_n: int = bits(3, 5, 0, doc="The same where x < 0, after the factor.")
+    multi_factor: int = bits(4, 30, 23, doc="Factor of AVEPOOL and LEAKYRELU, read as int8.")
     jump_read: int = bits(
-        4, 22, 13, minus_one=True,
-        doc="Step between pixels where data is read: bytes in DDR (LOAD), words in a bank (all others).",
+        4, 22, 13, minus_one=True, doc="Words between two pixels of a row, input side."
     )
     jump_read_endl: int = bits(
-        4, 12, 0, minus_one=True,
-        doc="Words between two rows that live in the same bank, input side.",
+        4, 12, 0, minus_one=True, doc="Words between two rows that live in one bank, input side."
     )
     jump_read_weights: int = bits(
-        5, 31, 23,
-        doc="Words between the taps of one channel group in DWCONVW.",
+        5, 31, 23, doc="Words between the taps of one channel group in DWCONVW."
     )
     jump_write: int = bits(
-        5, 22, 13, minus_one=True,
-        doc="Step between pixels where data is written: words in a bank, bytes in DDR (SAVE).",
+        5, 22, 13, minus_one=True, doc="Words between two pixels of a row, output side."
     )
     jump_write_endl: int = bits(
-        5, 12, 0, minus_one=True,
-        doc="Words between two rows that live in the same bank, output side.",
+        5, 12, 0, minus_one=True, doc="Words between two rows that live in one bank, output side."
     )
 
 
@@ -209,20 +207,23 @@ class Alu(Instruction):
     bank_addr_out: int = bits(0, 13, 0, doc="Word of the first output row.")
     pad_bottom: int = bits(1, 30, 23, doc="kernel_h - 1 - real bottom padding.")
     valid_pixel_parallel: int = bits(
-        1, 22, 20, minus_one=True,
-        doc="Output rows this instruction makes.",
+        1, 22, 20, minus_one=True, doc="Output rows this instruction makes."
     )
     bank_id_in: int = bits(1, 19, 14, doc="Bank of the first input row.")
-    bank_addr_in: int = bits(1, 13, 0, doc="Word of the first input row, first address group.")
+    bank_addr_in: int = bits(
+        1, 13, 0, doc="Word of input row 0, padding counted, until the banks wrap."
+    )
     pad_top: int = bits(2, 29, 26, doc="Zero rows on top.")
     pad_left: int = bits(2, 25, 22, doc="Zero columns on the left.")
     pad_right: int = bits(2, 21, 14, doc="kernel_w - 1 - real right padding.")
-    bank_addr_in_1: int = bits(2, 13, 0, doc="The same, after the first wrap over the banks.")
-    kernel_d: int = bits(3, 31, 28, minus_one=True, doc="Kernel depth; only 1 is used.")
+    bank_addr_in_1: int = bits(
+        2, 13, 0, doc="The same after the first wrap over the banks of the group."
+    )
+    kernel_d: int = bits(3, 31, 28, minus_one=True, doc="Kernel depth; 1 but for the DWCV modes.")
     bank_addr_weights: int = bits(3, 27, 14, doc="First weight word.")
-    bank_addr_in_2: int = bits(3, 13, 0, doc="The same, after the second wrap.")
+    bank_addr_in_2: int = bits(3, 13, 0, doc="The same after the second wrap.")
     bank_addr_bias: int = bits(4, 27, 14, doc="Bias word.")
-    bank_addr_in_3: int = bits(4, 13, 0, doc="The same, after the third wrap.")
+    bank_addr_in_3: int = bits(4, 13, 0, doc="The same after the third wrap.")
 
 
 class Save(Instruction):
@@ -232,24 +233,15 @@ class Save(Instruction):
     ENGINE = Engine.SAVE
     WORDS = 5
 
-    bank_id: int = bits(0, 19, 14, doc="Bank the words go to or come from.")
-    bank_addr: int = bits(0, 11, 0, doc="First word in the bank.")
-    hp_id: int = bits(1, 30, 29, doc="Data port.")
+    bank_id: int = bits(0, 19, 14, doc="Bank that is read (image banks only).")
+    bank_addr: int = bits(0, 11, 0, doc="Word of the first pixel.")
+    hp_id: int = bits(1, 30, 29, doc="Data port to use; a hint.")
     argmax: int = bits(1, 28, 27, doc="Bit 1 enables it; bit 0 picks index (0) or value (1).")
-    jump_write: int = bits(
-        1, 25, 10, minus_one=True,
-        doc="Step between pixels where data is written: words in a bank, bytes in DDR (SAVE).",
-    )
-    jump_read: int = bits(
-        1, 9, 0, minus_one=True,
-        doc="Step between pixels where data is read: bytes in DDR (LOAD), words in a bank (all others).",
-    )
+    jump_write: int = bits(1, 25, 10, minus_one=True, doc="Bytes between two pixels in DDR.")
+    jump_read: int = bits(1, 9, 0, minus_one=True, doc="Words between two pixels in the bank.")
     channel: int = bits(2, 21, 10, minus_one=True, doc="Bytes of one pixel.")
-    length: int = bits(
-        2, 9, 0, minus_one=True,
-        doc="Pixels: output columns for the engines, transfers for LOAD and SAVE.",
-    )
-    const_en: int = bits(3, 16, 16, doc="Write const_value instead of reading a bank.")
+    length: int = bits(2, 9, 0, minus_one=True, doc="Pixels.")
+    const_en: int = bits(3, 16, 16, doc="1: write const_value instead of reading the bank.")
     const_value: int = bits(3, 15, 8, doc="The byte of a constant transfer.")
     reg_id: int = bits(3, 2, 0, doc="Address register whose segment ddr_addr counts from.")
     ddr_addr: int = bits(4, 28, 0, doc="Byte offset in the segment.")
@@ -262,27 +254,32 @@ class PoolInit(Instruction):
     ENGINE = Engine.MISC
     WORDS = 2
 
-    shift_cut: int = bits(0, 19, 16, doc="Right shift of the result: w + i - o.")
+    shift_cut: int = bits(
+        0, 19, 16, doc="8 + n: right shift of the result by n; n: left shift by n."
+    )
     kernel_w: int = bits(0, 15, 13, minus_one=True, doc="Kernel columns.")
     kernel_h: int = bits(0, 12, 10, minus_one=True, doc="Kernel rows.")
     jump_read: int = bits(
-        0, 9, 0, minus_one=True,
-        doc="Step between pixels where data is read: bytes in DDR (LOAD), words in a bank (all others).",
+        0, 9, 0, minus_one=True, doc="Words between two pixels of a row, input side."
     )
     jump_write: int = bits(
-        1, 30, 21, minus_one=True,
-        doc="Step between pixels where data is written: words in a bank, bytes in DDR (SAVE).",
+        1, 30, 21, minus_one=True, doc="Words between two pixels of a row, output side."
     )
-    stride_out: int = bits(1, 20, 17, minus_one=True, doc="Output rows that live in one bank.")
-    stride_offset_out: int = bits(1, 16, 14, doc="Which of those the first output row is.")
+    stride_out: int = bits(
+        1, 20, 17, minus_one=True, doc="Consecutive output rows that live in one bank."
+    )
+    stride_offset_out: int = bits(
+        1, 16, 14, doc="Place of the first output row among the stride_out rows of its bank."
+    )
     valid_pixel_parallel: int = bits(
-        1, 13, 11, minus_one=True,
-        doc="Output rows this instruction makes.",
+        1, 13, 11, minus_one=True, doc="Output rows this instruction makes."
     )
-    stride_offset_in: int = bits(1, 10, 8, doc="Which of those the first input row is.")
+    stride_offset_in: int = bits(
+        1, 10, 8, doc="Place of the first input row among the stride_h rows of its bank."
+    )
     stride_w: int = bits(1, 7, 5, minus_one=True, doc="Horizontal stride.")
     stride_h: int = bits(1, 4, 2, minus_one=True, doc="Vertical stride.")
-    pool_type: int = bits(1, 1, 0, doc="0 max, 1 average.")
+    pool_type: int = bits(1, 1, 0, doc="Operation (`PoolType`).")
 
 
 class End(Instruction):
@@ -291,7 +288,6 @@ class End(Instruction):
     OPCODE = Opcode.END
     ENGINE = Engine.SAVE
     WORDS = 1
-
 
 
 class Conv(Instruction):
@@ -303,23 +299,26 @@ class Conv(Instruction):
 
     pad_left: int = bits(0, 19, 16, doc="Zero columns on the left.")
     pad_top: int = bits(0, 15, 12, doc="Zero rows on top.")
-    bank_addr_in: int = bits(0, 11, 0, doc="Word of the first input row, first address group.")
-    channel_group: int = bits(1, 31, 24, minus_one=True, doc="Groups of CP channels.")
+    bank_addr_in: int = bits(
+        0, 11, 0, doc="Word of input row 0, padding counted, until the banks wrap."
+    )
+    channel_group: int = bits(1, 31, 24, minus_one=True, doc="Groups of CP input channels.")
     pad_right: int = bits(1, 19, 16, doc="kernel_w - 1 - real right padding.")
     pad_bottom: int = bits(1, 15, 12, doc="kernel_h - 1 - real bottom padding.")
     bank_addr_out: int = bits(1, 11, 0, doc="Word of the first output row.")
-    length: int = bits(
-        2, 31, 22, minus_one=True,
-        doc="Pixels: output columns for the engines, transfers for LOAD and SAVE.",
-    )
+    length: int = bits(2, 31, 22, minus_one=True, doc="Output columns.")
     bank_id_in: int = bits(2, 17, 12, doc="Bank of the first input row.")
     bank_addr_weights: int = bits(2, 11, 0, doc="First weight word.")
-    bank_addr_in_1: int = bits(3, 29, 18, doc="The same, after the first wrap over the banks.")
+    bank_addr_in_1: int = bits(
+        3, 29, 18, doc="The same after the first wrap over the banks of the group."
+    )
     bank_id_out: int = bits(3, 17, 12, doc="Bank of the first output row.")
     bank_addr_bias: int = bits(3, 11, 0, doc="Bias word.")
-    channel_offset: int = bits(4, 28, 24, doc="Invalid lanes of the last group.")
-    bank_addr_in_3: int = bits(4, 23, 12, doc="The same, after the third wrap.")
-    bank_addr_in_2: int = bits(4, 11, 0, doc="The same, after the second wrap.")
+    channel_offset: int = bits(
+        4, 28, 24, doc="Lanes of the last group that hold no channel; they read as padding."
+    )
+    bank_addr_in_3: int = bits(4, 23, 12, doc="The same after the third wrap.")
+    bank_addr_in_2: int = bits(4, 11, 0, doc="The same after the second wrap.")
 
 
 class ConvInit(Instruction):
@@ -332,32 +331,33 @@ class ConvInit(Instruction):
     act_type: int = bits(0, 19, 16, doc="Activation (`ActType`).")
     shift_cut: int = bits(0, 15, 10, doc="Right shift of the result: w + i - o.")
     jump_read: int = bits(
-        0, 9, 0, minus_one=True,
-        doc="Step between pixels where data is read: bytes in DDR (LOAD), words in a bank (all others).",
+        0, 9, 0, minus_one=True, doc="Words between two pixels of a row, input side."
     )
-    stride_out: int = bits(1, 31, 28, minus_one=True, doc="Output rows that live in one bank.")
-    shift_bias: int = bits(1, 15, 10, doc="Left shift of the bias.")
+    stride_out: int = bits(
+        1, 31, 28, minus_one=True, doc="Consecutive output rows that live in one bank."
+    )
+    shift_bias: int = bits(1, 15, 10, doc="Left shift of the bias, at most 20: w + i - b + 1.")
     jump_read_endl: int = bits(
-        1, 9, 0, minus_one=True,
-        doc="Words between two rows that live in the same bank, input side.",
+        1, 9, 0, minus_one=True, doc="Words between two rows that live in one bank, input side."
     )
     stride_h: int = bits(2, 31, 28, minus_one=True, doc="Vertical stride.")
     kernel_h: int = bits(2, 27, 24, minus_one=True, doc="Kernel rows.")
     valid_pixel_parallel: int = bits(
-        2, 15, 13, minus_one=True,
-        doc="Output rows this instruction makes.",
+        2, 15, 13, minus_one=True, doc="Output rows this instruction makes."
     )
-    stride_offset_in: int = bits(2, 12, 10, doc="Which of those the first input row is.")
+    stride_offset_in: int = bits(
+        2, 12, 10, doc="Place of the first input row among the stride_h rows of its bank."
+    )
     jump_write: int = bits(
-        2, 9, 0, minus_one=True,
-        doc="Step between pixels where data is written: words in a bank, bytes in DDR (SAVE).",
+        2, 9, 0, minus_one=True, doc="Words between two pixels of a row, output side."
     )
     stride_w: int = bits(3, 31, 28, minus_one=True, doc="Horizontal stride.")
     kernel_w: int = bits(3, 27, 24, minus_one=True, doc="Kernel columns.")
-    stride_offset_out: int = bits(3, 12, 10, doc="Which of those the first output row is.")
+    stride_offset_out: int = bits(
+        3, 12, 10, doc="Place of the first output row among the stride_out rows of its bank."
+    )
     jump_write_endl: int = bits(
-        3, 9, 0, minus_one=True,
-        doc="Words between two rows that live in the same bank, output side.",
+        3, 9, 0, minus_one=True, doc="Words between two rows that live in one bank, output side."
     )
 
 
@@ -369,25 +369,28 @@ class DptWise(Instruction):
     WORDS = 5
 
     channel_group: int = bits(0, 19, 12, minus_one=True, doc="Groups of CP channels.")
-    bank_addr_in: int = bits(0, 11, 0, doc="Word of the first input row, first address group.")
+    bank_addr_in: int = bits(
+        0, 11, 0, doc="Word of input row 0, padding counted, until the banks wrap."
+    )
     pad_left: int = bits(1, 31, 28, doc="Zero columns on the left.")
     pad_right: int = bits(1, 27, 24, doc="kernel_w - 1 - real right padding.")
     pad_top: int = bits(1, 23, 20, doc="Zero rows on top.")
     pad_bottom: int = bits(1, 19, 16, doc="kernel_h - 1 - real bottom padding.")
     bank_addr_out: int = bits(1, 11, 0, doc="Word of the first output row.")
     act_type: int = bits(2, 31, 28, doc="Activation (`ActType`).")
-    length: int = bits(
-        2, 27, 18, minus_one=True,
-        doc="Pixels: output columns for the engines, transfers for LOAD and SAVE.",
-    )
+    length: int = bits(2, 27, 18, minus_one=True, doc="Output columns.")
     bank_id_in: int = bits(2, 17, 12, doc="Bank of the first input row.")
     bank_addr_weights: int = bits(2, 11, 0, doc="First weight word.")
-    bank_addr_in_1: int = bits(3, 29, 18, doc="The same, after the first wrap over the banks.")
+    bank_addr_in_1: int = bits(
+        3, 29, 18, doc="The same after the first wrap over the banks of the group."
+    )
     bank_id_out: int = bits(3, 17, 12, doc="Bank of the first output row.")
     bank_addr_bias: int = bits(3, 11, 0, doc="Bias word.")
-    channel_offset: int = bits(4, 28, 24, doc="Invalid lanes of the last group.")
-    bank_addr_in_3: int = bits(4, 23, 12, doc="The same, after the third wrap.")
-    bank_addr_in_2: int = bits(4, 11, 0, doc="The same, after the second wrap.")
+    channel_offset: int = bits(
+        4, 28, 24, doc="Lanes of the last group that hold no channel; they read as padding."
+    )
+    bank_addr_in_3: int = bits(4, 23, 12, doc="The same after the third wrap.")
+    bank_addr_in_2: int = bits(4, 11, 0, doc="The same after the second wrap.")
 
 
 class DwInit(Instruction):
@@ -398,33 +401,34 @@ class DwInit(Instruction):
     WORDS = 3
 
     jump_read: int = bits(
-        0, 19, 10, minus_one=True,
-        doc="Step between pixels where data is read: bytes in DDR (LOAD), words in a bank (all others).",
+        0, 19, 10, minus_one=True, doc="Words between two pixels of a row, input side."
     )
     jump_read_endl: int = bits(
-        0, 9, 0, minus_one=True,
-        doc="Words between two rows that live in the same bank, input side.",
+        0, 9, 0, minus_one=True, doc="Words between two rows that live in one bank, input side."
     )
-    stride_offset_in: int = bits(1, 31, 29, doc="Which of those the first input row is.")
+    stride_offset_in: int = bits(
+        1, 31, 29, doc="Place of the first input row among the stride_h rows of its bank."
+    )
     valid_pixel_parallel: int = bits(
-        1, 28, 26, minus_one=True,
-        doc="Output rows this instruction makes.",
+        1, 28, 26, minus_one=True, doc="Output rows this instruction makes."
     )
     stride_w: int = bits(1, 25, 22, minus_one=True, doc="Horizontal stride.")
     stride_h: int = bits(1, 21, 18, minus_one=True, doc="Vertical stride.")
     kernel_w: int = bits(1, 17, 14, minus_one=True, doc="Kernel columns.")
     kernel_h: int = bits(1, 13, 10, minus_one=True, doc="Kernel rows.")
     jump_write_endl: int = bits(
-        1, 9, 0, minus_one=True,
-        doc="Words between two rows that live in the same bank, output side.",
+        1, 9, 0, minus_one=True, doc="Words between two rows that live in one bank, output side."
     )
     jump_write: int = bits(
-        2, 28, 19, minus_one=True,
-        doc="Step between pixels where data is written: words in a bank, bytes in DDR (SAVE).",
+        2, 28, 19, minus_one=True, doc="Words between two pixels of a row, output side."
     )
-    stride_out: int = bits(2, 18, 15, minus_one=True, doc="Output rows that live in one bank.")
-    stride_offset_out: int = bits(2, 14, 12, doc="Which of those the first output row is.")
-    shift_bias: int = bits(2, 11, 6, doc="Left shift of the bias.")
+    stride_out: int = bits(
+        2, 18, 15, minus_one=True, doc="Consecutive output rows that live in one bank."
+    )
+    stride_offset_out: int = bits(
+        2, 14, 12, doc="Place of the first output row among the stride_out rows of its bank."
+    )
+    shift_bias: int = bits(2, 11, 6, doc="Left shift of the bias, at most 20: w + i - b + 1.")
     shift_cut: int = bits(2, 5, 0, doc="Right shift of the result: w + i - o.")
 
 
@@ -436,10 +440,11 @@ class Pool(Instruction):
     WORDS = 5
 
     channel_group: int = bits(0, 19, 12, minus_one=True, doc="Groups of CP channels.")
-    bank_addr_in: int = bits(0, 11, 0, doc="Word of the first input row, first address group.")
+    bank_addr_in: int = bits(
+        0, 11, 0, doc="Word of input row 0, padding counted, until the banks wrap."
+    )
     jump_write_endl: int = bits(
-        1, 29, 18, minus_one=True,
-        doc="Words between two rows that live in the same bank, output side.",
+        1, 29, 18, minus_one=True, doc="Words between two rows that live in one bank, output side."
     )
     pad_left: int = bits(1, 17, 15, doc="Zero columns on the left.")
     pad_top: int = bits(1, 14, 12, doc="Zero rows on top.")
@@ -447,20 +452,22 @@ class Pool(Instruction):
     pad_bottom: int = bits(1, 8, 6, doc="kernel_h - 1 - real bottom padding.")
     bank_id_in: int = bits(1, 5, 0, doc="Bank of the first input row.")
     jump_read_endl: int = bits(
-        2, 27, 16, minus_one=True,
-        doc="Words between two rows that live in the same bank, input side.",
+        2, 27, 16, minus_one=True, doc="Words between two rows that live in one bank, input side."
     )
-    length: int = bits(
-        2, 15, 6, minus_one=True,
-        doc="Pixels: output columns for the engines, transfers for LOAD and SAVE.",
-    )
+    length: int = bits(2, 15, 6, minus_one=True, doc="Output columns.")
     bank_id_out: int = bits(2, 5, 0, doc="Bank of the first output row.")
-    downsample_kernel_w: int = bits(3, 31, 24, minus_one=True, doc="Down-sampling width.")
-    bank_addr_in_1: int = bits(3, 23, 12, doc="The same, after the first wrap over the banks.")
+    downsample_kernel_w: int = bits(
+        3, 31, 24, minus_one=True, doc="MAX_REDUCE: kernel and stride columns."
+    )
+    bank_addr_in_1: int = bits(
+        3, 23, 12, doc="The same after the first wrap over the banks of the group."
+    )
     bank_addr_out: int = bits(3, 11, 0, doc="Word of the first output row.")
-    downsample_kernel_h: int = bits(4, 31, 24, minus_one=True, doc="Down-sampling height.")
-    bank_addr_in_3: int = bits(4, 23, 12, doc="The same, after the third wrap.")
-    bank_addr_in_2: int = bits(4, 11, 0, doc="The same, after the second wrap.")
+    downsample_kernel_h: int = bits(
+        4, 31, 24, minus_one=True, doc="MAX_REDUCE: kernel and stride rows."
+    )
+    bank_addr_in_3: int = bits(4, 23, 12, doc="The same after the third wrap.")
+    bank_addr_in_2: int = bits(4, 11, 0, doc="The same after the second wrap.")
 
 
 class ElewInit(Instruction):
@@ -471,19 +478,17 @@ class ElewInit(Instruction):
     WORDS = 3
 
     bank_id_in: int = bits(0, 19, 14, doc="Bank of the first input row.")
-    share_pp: int = bits(0, 13, 13, doc="All output rows read the same input row.")
-    jump_bank: int = bits(1, 31, 29, minus_one=True, doc="Banks between two rows.")
+    share_pp: int = bits(0, 13, 13, doc="1: every output row reads the same input row.")
+    jump_bank: int = bits(1, 31, 29, minus_one=True, doc="Banks between two input rows.")
     id: int = bits(1, 28, 27, doc="Which input this describes.")
     jump_read_endl: int = bits(
-        1, 26, 14, minus_one=True,
-        doc="Words between two rows that live in the same bank, input side.",
+        1, 26, 14, minus_one=True, doc="Words between two rows that live in one bank, input side."
     )
-    bank_addr_in: int = bits(1, 13, 0, doc="Word of the first input row, first address group.")
+    bank_addr_in: int = bits(
+        1, 13, 0, doc="Word of input row 0, padding counted, until the banks wrap."
+    )
     shift_read: int = bits(2, 15, 12, doc="Right shift of this input.")
-    jump_read: int = bits(
-        2, 11, 0,
-        doc="Step between pixels where data is read: bytes in DDR (LOAD), words in a bank (all others).",
-    )
+    jump_read: int = bits(2, 11, 0, doc="Words between two pixels of a row; 0 repeats one pixel.")
 
 
 class Elew(Instruction):
@@ -495,33 +500,42 @@ class Elew(Instruction):
 
     bank_id_out: int = bits(0, 19, 14, doc="Bank of the first output row.")
     elew_type: int = bits(0, 13, 12, doc="Operation (`ElewType`).")
-    act_type: int = bits(0, 11, 11, doc="Activation (`ActType`).")
-    length: int = bits(
-        0, 10, 0, minus_one=True,
-        doc="Pixels: output columns for the engines, transfers for LOAD and SAVE.",
-    )
+    act_type: int = bits(0, 11, 11, doc="0 none, 1 RELU.")
+    length: int = bits(0, 10, 0, minus_one=True, doc="Output columns.")
     valid_pixel_parallel: int = bits(
-        1, 31, 29, minus_one=True,
-        doc="Output rows this instruction makes.",
+        1, 31, 29, minus_one=True, doc="Output rows this instruction makes."
     )
     num: int = bits(1, 28, 27, minus_one=True, doc="Number of inputs.")
     jump_write_endl: int = bits(
-        1, 26, 14, minus_one=True,
-        doc="Words between two rows that live in the same bank, output side.",
+        1, 26, 14, minus_one=True, doc="Words between two rows that live in one bank, output side."
     )
     bank_addr_out: int = bits(1, 13, 0, doc="Word of the first output row.")
     channel_group: int = bits(2, 24, 17, minus_one=True, doc="Groups of CP channels.")
-    shift_write: int = bits(2, 16, 12, doc="0..15 left, 16 + n right by n.")
+    shift_write: int = bits(
+        2, 16, 12, doc="n < 16: left shift of the result by n; 16 + n: right shift by n."
+    )
     jump_write: int = bits(
-        2, 11, 0, minus_one=True,
-        doc="Step between pixels where data is written: words in a bank, bytes in DDR (SAVE).",
+        2, 11, 0, minus_one=True, doc="Words between two pixels of a row, output side."
     )
 
 
 INSTRUCTIONS: dict[Opcode, type[Instruction]] = {
     cls.OPCODE: cls
-    for cls in (Load, AluInit, Alu, Save, PoolInit, End, Conv, ConvInit, DptWise, DwInit, Pool,
-                ElewInit, Elew)
+    for cls in (
+        Load,
+        AluInit,
+        Alu,
+        Save,
+        PoolInit,
+        End,
+        Conv,
+        ConvInit,
+        DptWise,
+        DwInit,
+        Pool,
+        ElewInit,
+        Elew,
+    )
 }
 """Every instruction by opcode."""
 
@@ -542,13 +556,17 @@ def iter_decode(code: bytes) -> Iterator[Instruction]:
         opcode = words[at] >> 28
         if opcode not in INSTRUCTIONS:
             known = ", ".join(f"{o.name}={o:#x}" for o in Opcode)
-            raise DecodeError(f"instruction {number} at byte {4 * at:#x}: "
-                              f"unknown opcode {opcode:#x} (known: {known})")
+            raise DecodeError(
+                f"instruction {number} at byte {4 * at:#x}: "
+                f"unknown opcode {opcode:#x} (known: {known})"
+            )
         cls = INSTRUCTIONS[Opcode(opcode)]
         if at + cls.WORDS > len(words):
-            raise DecodeError(f"instruction {number} at byte {4 * at:#x}: {cls.mnemonic()} needs "
-                              f"{cls.WORDS} words, but only {len(words) - at} are left")
-        yield cls.decode(words[at:at + cls.WORDS])
+            raise DecodeError(
+                f"instruction {number} at byte {4 * at:#x}: {cls.mnemonic()} needs "
+                f"{cls.WORDS} words, but only {len(words) - at} are left"
+            )
+        yield cls.decode(words[at : at + cls.WORDS])
         at += cls.WORDS
         number += 1
 

@@ -32,39 +32,54 @@ class Register:
 
 def _registers() -> tuple[Register, ...]:
     found = [
-        Register("AP_CTRL", 0x00, "rw", "0 start (self-clearing), 1 done (cleared by reading), "
-                 "2 idle, 3 ready, 7 auto restart (ignored)."),
+        Register(
+            "AP_CTRL",
+            0x00,
+            "rw",
+            "0 start (self-clearing), 1 done (cleared by reading), "
+            "2 idle, 3 ready, 7 auto restart (ignored).",
+        ),
         Register("GIE", 0x04, "rw", "0 global interrupt enable."),
         Register("IER", 0x08, "rw", "0 interrupt on done."),
         Register("ISR", 0x0C, "w1c", "0 interrupt pending."),
-        Register("SYS", 0x20, "ro", "[7:0] register map (1), [23:16] IP type (1 DPU), "
-                 "[31:24] version."),
+        Register(
+            "SYS", 0x20, "ro", "[7:0] register map (1), [23:16] IP type (1 DPU), [31:24] version."
+        ),
         Register("TIMESTAMP", 0x24, "ro", "Time of generation; 0: not recorded."),
         Register("FREQ", 0x28, "ro", "[11:0] DPU clock in MHz, [23:12] S_AXI clock in MHz."),
         Register("IRQ_CLEAR", 0x40, "rw", "Writing 1 clears the interrupt."),
         Register("PROF_ENA", 0x44, "rw", "0 profiling enable; the counters always count."),
-        Register("HP", 0x48, "rw", "Bus limits [31:24] AWCOUNT_MAX, [23:16] ARCOUNT_MAX, "
-                 "[15:8] AWLEN, [7:0] ARLEN; informative."),
+        Register(
+            "HP",
+            0x48,
+            "rw",
+            "Bus limits [31:24] AWCOUNT_MAX, [23:16] ARCOUNT_MAX, "
+            "[15:8] AWLEN, [7:0] ARLEN; informative.",
+        ),
         Register("INSTR_ADDR_L", 0x50, "rw", "Byte address of the program, low word."),
         Register("INSTR_ADDR_H", 0x54, "rw", "The same, bits 39:32."),
         Register("PROF_ADDR_L", 0x58, "rw", "Kept for software; unused."),
         Register("PROF_ADDR_H", 0x5C, "rw", "Kept for software; unused."),
     ]
     for i in range(8):
-        found += [Register(f"ADDR_{i}_L", 0x60 + 8 * i, "rw", f"Base of segment {i}, low word."),
-                  Register(f"ADDR_{i}_H", 0x64 + 8 * i, "rw", "The same, bits 39:32.")]
+        found += [
+            Register(f"ADDR_{i}_L", 0x60 + 8 * i, "rw", f"Base of segment {i}, low word."),
+            Register(f"ADDR_{i}_H", 0x64 + 8 * i, "rw", "The same, bits 39:32."),
+        ]
     found += [
         Register("GIT_COMMIT_ID", 0x100, "ro", "0: not recorded."),
         Register("COMMIT_TIME", 0x104, "ro", "0: not recorded."),
         Register("SUB_VERSION", 0x108, "ro", "[19:12] sub version."),
-        Register("LOAD_CONFIG", 0x118, "ro", "[3:0] parallel, [7:4] minus mean, "
-                 "[11:8] augmentation."),
+        Register(
+            "LOAD_CONFIG", 0x118, "ro", "[3:0] parallel, [7:4] minus mean, [11:8] augmentation."
+        ),
         Register("SAVE_CONFIG", 0x120, "ro", "[3:0] parallel."),
     ]
     for i, engine in enumerate(("LOAD", "CONV", "SAVE", "MISC")):
-        found += [Register(f"{engine}_START", 0x180 + 8 * i, "ro",
-                           f"{engine} instructions started."),
-                  Register(f"{engine}_END", 0x184 + 8 * i, "ro", f"{engine} instructions ended.")]
+        found += [
+            Register(f"{engine}_START", 0x180 + 8 * i, "ro", f"{engine} instructions started."),
+            Register(f"{engine}_END", 0x184 + 8 * i, "ro", f"{engine} instructions ended."),
+        ]
     found += [
         Register("CYCLE_L", 0x1A0, "ro", "Cycles from start to the interrupt, low word."),
         Register("CYCLE_H", 0x1A4, "ro", "The same, high word."),
@@ -75,8 +90,10 @@ def _registers() -> tuple[Register, ...]:
         Register("FAULT_ADDR_L", 0x208, "ro", "Byte address that failed, low word."),
         Register("FAULT_ADDR_H", 0x20C, "ro", "The same, bits 39:32."),
     ]
-    found += [Register(f"SEGMENT_SIZE_{i}", 0x220 + 4 * i, "rw",
-                       f"Bytes in segment {i}; 0: unlimited.") for i in range(8)]
+    found += [
+        Register(f"SEGMENT_SIZE_{i}", 0x220 + 4 * i, "rw", f"Bytes in segment {i}; 0: unlimited.")
+        for i in range(8)
+    ]
     found += [
         Register("BUSY_LOAD", 0x240, "ro", "Cycles with a LOAD unfinished."),
         Register("BUSY_SAVE", 0x244, "ro", "Cycles with a SAVE unfinished."),

@@ -17,18 +17,31 @@ MAX_ADDRESS_REGISTERS = 8
 """Segments a program can address (``reg_id``)."""
 
 ARCHITECTURES: tuple[tuple[int, int], ...] = (
-    (4, 8), (4, 10), (8, 8), (4, 12), (8, 10), (8, 12), (8, 14), (8, 16), (4, 4), (2, 6), (2, 8),
+    (4, 8),
+    (4, 10),
+    (8, 8),
+    (4, 12),
+    (8, 10),
+    (8, 12),
+    (8, 14),
+    (8, 16),
+    (4, 4),
+    (2, 6),
+    (2, 8),
     (2, 4),
 )
 """(pixel parallel, channel parallel) by the ARCH index of the feature code."""
+
+_UNCLAIMED = 0xFFF0_80FF_F0F0
+"""Bits of the feature code that no option claims."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Target:
     """One DPUCZDX8G ISA1 configuration; everything but ``name`` is in the fingerprint.
 
-    Bank ids count up: image groups (``bank_groups`` times ``pixel_parallel`` banks), CONVW (one bank
-    an output channel lane), DWCONVW, BIAS.
+    Bank ids count up: image groups (``bank_groups`` times ``pixel_parallel`` banks), CONVW (one
+    bank an output channel lane), DWCONVW, BIAS.
     """
 
     arch: int
@@ -60,13 +73,26 @@ class Target:
     def __post_init__(self) -> None:
         """Check that the options describe a machine that can be built."""
         if not 0 <= self.arch < len(ARCHITECTURES):
-            raise TargetError(f"ARCH index is {self.arch}, "
-                              f"but must be in 0..{len(ARCHITECTURES) - 1}")
+            raise TargetError(
+                f"ARCH index is {self.arch}, but must be in 0..{len(ARCHITECTURES) - 1}"
+            )
         if not 1 <= self.alu_pixel_parallel <= self.pixel_parallel:
-            raise TargetError(f"ALU pixel parallel is {self.alu_pixel_parallel}, "
-                              f"but must be in 1..{self.pixel_parallel}")
+            raise TargetError(
+                f"ALU pixel parallel is {self.alu_pixel_parallel}, "
+                f"but must be in 1..{self.pixel_parallel}"
+            )
         if not 1 <= self.bank_groups <= 3:
             raise TargetError(f"image bank groups are {self.bank_groups}, but must be in 1..3")
+        for name in ("log2_conv_write_parallel", "log2_alu_write_parallel"):
+            if not 0 <= getattr(self, name) <= 3:
+                raise TargetError(f"{name} is {getattr(self, name)}, but must be in 0..3")
+        if self.reserved_features & ~_UNCLAIMED:
+            raise TargetError(
+                f"reserved_features is {self.reserved_features:#x}, "
+                f"but must keep to the bits {_UNCLAIMED:#x}"
+            )
+        if self.bank_depth < 1 or self.bank_depth & (self.bank_depth - 1):
+            raise TargetError(f"bank depth is {self.bank_depth}, but must be a power of two")
 
     @property
     def pixel_parallel(self) -> int:
@@ -91,7 +117,7 @@ class Target:
     @property
     def macs_per_cycle(self) -> int:
         """Multiply-accumulates of the array in a cycle."""
-        return self.pixel_parallel * self.channel_parallel ** 2
+        return self.pixel_parallel * self.channel_parallel**2
 
     @property
     def peak(self) -> int:
@@ -126,11 +152,19 @@ class Target:
     @property
     def feature_code(self) -> int:
         """The low 48 bits of the fingerprint."""
-        return (self.arch | self.alu_pixel_parallel << 8 | self.bank_groups << 24
-                | self.channel_augmentation << 26 | self.load_mean << 27
-                | self.conv_leaky_relu << 28 | self.alu_leaky_relu << 29 | self.save_argmax << 30
-                | self.log2_conv_write_parallel << 32 | self.log2_alu_write_parallel << 34
-                | self.reserved_features)
+        return (
+            self.arch
+            | self.alu_pixel_parallel << 8
+            | self.bank_groups << 24
+            | self.channel_augmentation << 26
+            | self.load_mean << 27
+            | self.conv_leaky_relu << 28
+            | self.alu_leaky_relu << 29
+            | self.save_argmax << 30
+            | self.log2_conv_write_parallel << 32
+            | self.log2_alu_write_parallel << 34
+            | self.reserved_features
+        )
 
     @property
     def fingerprint(self) -> int:
@@ -157,19 +191,27 @@ class Target:
         if (kind, isa_version) != (TYPE_CODE, ISA_VERSION):
             raise TargetError(
                 f"fingerprint {fingerprint:#x} is DPU type {kind}, ISA {isa_version}, "
-                f"but must be type {TYPE_CODE} ({TYPE}), ISA {ISA_VERSION}")
+                f"but must be type {TYPE_CODE} ({TYPE}), ISA {ISA_VERSION}"
+            )
         f = fingerprint & 0xFFFF_FFFF_FFFF
         target = cls(
-            arch=f & 0xF, alu_pixel_parallel=f >> 8 & 0xF, bank_groups=f >> 24 & 3,
-            channel_augmentation=bool(f >> 26 & 1), load_mean=bool(f >> 27 & 1),
-            conv_leaky_relu=bool(f >> 28 & 1), alu_leaky_relu=bool(f >> 29 & 1),
-            save_argmax=bool(f >> 30 & 1), log2_conv_write_parallel=f >> 32 & 3,
-            log2_alu_write_parallel=f >> 34 & 3, reserved_features=0)
+            arch=f & 0xF,
+            alu_pixel_parallel=f >> 8 & 0xF,
+            bank_groups=f >> 24 & 3,
+            channel_augmentation=bool(f >> 26 & 1),
+            load_mean=bool(f >> 27 & 1),
+            conv_leaky_relu=bool(f >> 28 & 1),
+            alu_leaky_relu=bool(f >> 29 & 1),
+            save_argmax=bool(f >> 30 & 1),
+            log2_conv_write_parallel=f >> 32 & 3,
+            log2_alu_write_parallel=f >> 34 & 3,
+            reserved_features=0,
+        )
         return dataclasses.replace(target, reserved_features=f & ~target.feature_code)
 
     @classmethod
     def from_name(cls, name: str) -> Self:
-        """Return the target called ``name``: ``B4096``, its full name, or a hexadecimal fingerprint.
+        """Return the target called ``name``: ``B4096``, a full name or a ``0x`` fingerprint.
 
         Raises
         ------
@@ -211,24 +253,38 @@ class Target:
                 content = json.loads(pathlib.Path(source).read_text(encoding="utf-8"))
             except (OSError, ValueError) as error:
                 raise TargetError(f"arch.json {str(source)!r} cannot be read: {error}") from error
-        entries = {k: content[k] for k in ("target", "fingerprint")
-                   if isinstance(content, Mapping) and isinstance(content.get(k), str)}
+        entries = {
+            k: content[k]
+            for k in ("target", "fingerprint")
+            if isinstance(content, Mapping) and isinstance(content.get(k), str)
+        }
         if not entries:
-            raise TargetError(f"arch.json {str(source)!r} has neither a string \"target\" "
-                              "nor a string \"fingerprint\"")
-        found = {k: cls.from_name(v if k == "target" else "0x" + v.lower().removeprefix("0x"))
-                 for k, v in entries.items()}
+            raise TargetError(
+                f'arch.json {str(source)!r} has neither a string "target" '
+                'nor a string "fingerprint"'
+            )
+        found = {
+            k: cls.from_name(v if k == "target" else "0x" + v.lower().removeprefix("0x"))
+            for k, v in entries.items()
+        }
         first, *others = found.values()
         if any(first != other for other in others):
-            raise TargetError(f"arch.json {str(source)!r}: target {first.name} has fingerprint "
-                              f"{first.fingerprint:#x}, not {entries['fingerprint']}")
+            raise TargetError(
+                f"arch.json {str(source)!r}: target {first.name} has fingerprint "
+                f"{first.fingerprint:#x}, not {entries['fingerprint']}"
+            )
         return first
 
 
 def _standard(arch: int) -> int:
     """Return the fingerprint of the registered configuration of an architecture."""
-    return TYPE_CODE << 56 | ISA_VERSION << 48 | 0x5601_0000 | (
-        ARCHITECTURES[arch][0] // 2) << 8 | arch
+    return (
+        TYPE_CODE << 56
+        | ISA_VERSION << 48
+        | 0x5601_0000
+        | (ARCHITECTURES[arch][0] // 2) << 8
+        | arch
+    )
 
 
 @functools.cache

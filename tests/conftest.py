@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all tests share: where the models are, and how random tests say their seed."""
+
+import os
+import pathlib
+import random
+
+import numpy as np
+import pytest
+
+REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def repository() -> pathlib.Path:
+    """The root of the work tree."""
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def models() -> pathlib.Path:
+    """The folder of models that are not part of the project; skips where it is absent."""
+    folder = pathlib.Path(os.environ.get("OPENDPU_MODELS", REPOSITORY.parent / "shared" / "models"))
+    if not folder.is_dir():
+        pytest.skip(f"no models in {folder} (set OPENDPU_MODELS)")
+    return folder
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """Random numbers; a failing test shows the seed, ``OPENDPU_SEED`` repeats it."""
+    seed = int(os.environ.get("OPENDPU_SEED", random.randrange(1 << 32)))
+    print(f"OPENDPU_SEED={seed}")
+    return np.random.default_rng(seed)
