@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Subgraphs: the tree that assigns every op of a graph to one leaf."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Optional
+
+from opendpu_arch.errors import GraphError
+from xir import dot
+from xir.attrs import Attrs
+from xir.op import Op
+from xir.tensor import Tensor
+from xir.topology import toposort
+
+if TYPE_CHECKING:
+    from xir.graph import Graph
+
+
+class Subgraph(Attrs):
+    """A leaf holds ops, an inner node holds subgraphs; the root covers the whole graph.
+
+    Where PyXIR returns sets, lists are returned here, so that results do not depend on hashes.
+    """
+
+    def __init__(self, graph: "Graph", name: str, parent: Optional["Subgraph"]) -> None:
+        super().__init__()
+        self._graph = graph
+        self._name = name
+        self._parent = parent
+        self._children: list[Subgraph] = []
+        self._ops: dict[Op, None] = {}
+
+    def _owner(self) -> str:
+        return f"subgraph {self._name!r}"
+
+    def __repr__(self) -> str:
+        """Return the name and the number of ops."""
+        return f"xir.Subgraph{{name: {self._name}, ops: {self.get_op_num()}}}"
+
+    def get_name(self) -> str:
+        """Return the name."""
+        return self._name
+
+    def set_name(self, name: str) -> "Subgraph":
+        """Change the name."""
+        self._name = name
+        return self
+
+    def get_graph(self) -> "Graph":
+        """Return the graph."""
+        return self._graph
+
+    @property
+    def is_root(self) -> bool:
+        """Whether this is the root of its graph."""
+        return self._parent is None
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether this has no children."""
+        return not self._children
+
+    @property
+    def root(self) -> "Subgraph":
+        """The root of the tree."""
+        return self if self._parent is None else self._parent.root
+
+    @property
+    def depth(self) -> int:
+        """Distance from the root."""
+        return 0 if self._parent is None else self._parent.depth + 1
+
+    def get_parent(self) -> Optional["Subgraph"]:
+        """Return the parent; the root has none."""
+        return self._parent
+
+    # Ops.
+
+    def get_ops(self) -> list[Op]:
+        """Return the ops below this node."""
+        if self.is_leaf:
+            return list(self._ops)
+        return [op for child in self._children for op in child.get_ops()]
+
+    def get_op_num(self) -> int:
+        """Return the number of ops."""
+        return len(self.get_ops())
+
+    def has_op(self, op: Op | str) -> bool:
+        """Return whether an op, or one of this name, is below this node."""
+        if isinstance(op, str):
+            return any(own.get_name() == op for own in self.get_ops())
+        return op in self._ops if self.is_leaf else any(c.has_op(op) for c in self._children)
+
+    def toposort(self) -> list[Op]:
+        """Return the ops, every op after its inputs."""
+        return toposort(self.get_ops(), Op.get_fanout_ops)
+
+    def get_tensor_producer(self, tensor: Tensor | str) -> Op | None:
+        """Return the op of this subgraph that produces a tensor, or nothing."""
+        name = tensor if isinstance(tensor, str) else tensor.name
+        return next((o for o in self.get_ops() if o.get_output_tensor().name == name), None)
+
+    def get_input_tensors(self) -> list[Tensor]:
+        """Return the tensors that come from outside, in the order they are first used."""
+        inside = set(self.get_ops())
+        used = (op for own in self.toposort() for op in own.get_input_ops_list())
+        outside = dict.fromkeys(op for op in used if op not in inside)
+        return [op.get_output_tensor() for op in outside]
+
+    def get_output_tensors(self) -> list[Tensor]:
+        """Return the tensors that are used outside, or by nobody."""
+        inside = set(self.get_ops())
+        return [
+            op.get_output_tensor()
+            for op in self.toposort()
+            if not op.get_fanout_num() or any(user not in inside for user in op.get_fanout_ops())
+        ]
+
+    def get_sorted_input_tensors(self) -> list[Tensor]:
+        """Return the input tensors by name."""
+        return sorted(self.get_input_tensors(), key=lambda tensor: tensor.name)
+
+    def get_sorted_output_tensors(self) -> list[Tensor]:
+        """Return the output tensors by name."""
+        return sorted(self.get_output_tensors(), key=lambda tensor: tensor.name)
+
+    # Children.
+
+    def get_children_num(self) -> int:
+        """Return the number of children."""
+        return len(self._children)
+
+    def get_children(self) -> list["Subgraph"]:
+        """Return the children."""
+        return list(self._children)
+
+    def is_child(self, subgraph: "Subgraph") -> bool:
+        """Return whether ``subgraph`` is a direct child."""
+        return subgraph in self._children
+
+    def toposort_child_subgraph(self) -> list["Subgraph"]:
+        """Return the children, every child after those it takes tensors from."""
+        owner = {op: child for child in self._children for op in child.get_ops()}
+
+        def successors(child: Subgraph) -> list[Subgraph]:
+            users = (user for op in child.get_ops() for user in op.get_fanout_ops())
+            found = dict.fromkeys(owner[user] for user in users if user in owner)
+            return [other for other in found if other is not child]
+
+        return toposort(self._children, successors)
+
+    def find_child_subgraph_by_op(self, op: Op) -> Optional["Subgraph"]:
+        """Return the child that holds ``op``, or nothing."""
+        return next((child for child in self._children if child.has_op(op)), None)
+
+    def find_child_subgraph_by_op_name(self, name: str) -> Optional["Subgraph"]:
+        """Return the child that holds the op called ``name``, or nothing."""
+        return next((child for child in self._children if child.has_op(name)), None)
+
+    def create_child_subgraph(self) -> list["Subgraph"]:
+        """Split a leaf into one child an op, called ``subgraph_<op>``."""
+        if not self.is_leaf:
+            raise GraphError(f"{self._owner()} already has children")
+        ops, self._ops = list(self._ops), {}
+        for op in ops:
+            self.add_child(f"subgraph_{op.get_name()}")._ops[op] = None
+        return self.get_children()
+
+    def add_child(self, name: str) -> "Subgraph":
+        """Append an empty child, to be filled with :meth:`move_op`."""
+        if self._ops:
+            raise GraphError(f"{self._owner()} holds ops, so it cannot have children")
+        child = Subgraph(self._graph, name, self)
+        self._children.append(child)
+        return child
+
+    def split(self, groups: Iterable[tuple[str, Iterable[Op]]]) -> list["Subgraph"]:
+        """Split a leaf into named children; every op must be in exactly one group.
+
+        Raises
+        ------
+        GraphError
+            This is not a leaf, or the groups do not cover its ops exactly once.
+        """
+        if not self.is_leaf:
+            raise GraphError(f"{self._owner()} already has children")
+        named = [(name, list(ops)) for name, ops in groups]
+        listed = [op for _, ops in named for op in ops]
+        wrong = set(listed) ^ set(self._ops) or {op for op in listed if listed.count(op) > 1}
+        if wrong:
+            names = ", ".join(sorted(op.get_name() for op in wrong))
+            raise GraphError(f"{self._owner()}: ops must be in exactly one group: {names}")
+        self._ops = {}
+        for name, ops in named:
+            self.add_child(name)._ops = dict.fromkeys(ops)
+        return self.get_children()
+
+    def merge_children(self, children: Iterable["Subgraph"]) -> "Subgraph":
+        """Merge some children into a new one and return it.
+
+        Leaves become one leaf. If one is an inner node, the new child holds the leaves and the
+        children of the inner nodes. Its name is ``subgraph_`` and the first op by name.
+        """
+        chosen = list(dict.fromkeys(children))
+        foreign = [child.get_name() for child in chosen if child not in self._children]
+        if foreign or not chosen:
+            raise GraphError(f"{self._owner()}: no children to merge: {', '.join(foreign)}")
+        ops = [op for child in self._children if child in chosen for op in child.get_ops()]
+        first = min((op.get_name() for op in ops), default="")
+        merged = Subgraph(self._graph, f"subgraph_{first}", self)
+        if all(child.is_leaf for child in chosen):
+            merged._ops = dict.fromkeys(ops)
+        else:
+            for child in chosen:
+                merged._children += [child] if child.is_leaf else child.get_children()
+            for grandchild in merged._children:
+                grandchild._parent = merged
+        place = min(self._children.index(child) for child in chosen)
+        self._children = [child for child in self._children if child not in chosen]
+        self._children.insert(place, merged)
+        return merged
+
+    def _put(self, op: Op) -> None:
+        """Add a new op: to this leaf, or to a child of its own."""
+        leaf = self if self.is_leaf else self.add_child(f"subgraph_{op.get_name()}")
+        leaf._ops[op] = None
+
+    def _drop(self, op: Op) -> None:
+        """Forget an op; children left empty disappear."""
+        self._ops.pop(op, None)
+        for child in self.get_children():
+            if child.has_op(op):
+                child._drop(op)
+                if not child.get_op_num():
+                    self._children.remove(child)
+
+    def save_as_dot(self, path: str) -> None:
+        """Write the subgraph as a Graphviz file."""
+        dot.save(self.toposort(), self._name, path)
