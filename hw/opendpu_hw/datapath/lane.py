@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One output channel of the convolution array: PP dot products, accumulators, requantization."""
+
+from amaranth.hdl import Module, Mux, Signal, signed, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from opendpu_hw.datapath.requantize import ACC_WIDTH, SHIFT_WIDTH, requantize, with_bias
+
+
+class Lane(wiring.Component):
+    """PP pixels of one output channel.
+
+    A step takes the PP × ICP inputs ``x`` and the ICP weights ``w`` in the cycle ``step`` is high.
+    ``first`` starts a new sum, the sum is complete in ``acc`` the cycle after the last step; there
+    ``capture`` adds the bias, and one cycle later ``finish`` requantizes into ``y``.
+
+    Equal to :func:`opendpu_arch.numerics.conv_requantize` while the sum fits 31 bits, which every
+    kernel that fits the weight banks does.
+
+    Parameters
+    ----------
+    target : :class:`opendpu_arch.target.Target`
+        Gives PP and ICP.
+
+    Members
+    -------
+    x : ``In(ArrayLayout(ArrayLayout(signed(8), ICP), PP))``
+        Inputs, a row a pixel; held while no step is made.
+    w : ``In(ArrayLayout(signed(8), ICP))``
+        Weights.
+    step, first, capture, finish : ``In(1)``
+        The stages, see above.
+    bias, shift_bias : ``In(signed(8))``, ``In(6)``
+        Valid with ``capture``.
+    shift_cut, act : ``In(6)``, ``In(4)``
+        Valid with ``finish``.
+    y : ``Out(ArrayLayout(signed(8), PP))``
+        Results, held until the next ``finish``.
+    """
+
+    def __init__(self, target):
+        self._pixels = target.pixel_parallel
+        self._inputs = target.input_channel_parallel
+        super().__init__({
+            "x": In(data.ArrayLayout(data.ArrayLayout(signed(8), self._inputs), self._pixels)),
+            "w": In(data.ArrayLayout(signed(8), self._inputs)),
+            "step": In(1), "first": In(1), "capture": In(1), "finish": In(1),
+            "bias": In(signed(8)), "shift_bias": In(SHIFT_WIDTH),
+            "shift_cut": In(SHIFT_WIDTH), "act": In(unsigned(4)),
+            "y": Out(data.ArrayLayout(signed(8), self._pixels)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        offset = Signal(signed(ACC_WIDTH))
+        m.d.comb += offset.eq((self.bias << self.shift_bias)[:ACC_WIDTH].as_signed())
+        for p in range(self._pixels):
+            terms = [self.x[p][i] * self.w[i] for i in range(self._inputs)]
+            while len(terms) > 1:
+                pairs = [a + b for a, b in zip(terms[::2], terms[1::2], strict=False)]
+                terms = pairs + terms[len(pairs) * 2:]
+            dot = Signal(signed(ACC_WIDTH), name=f"dot{p}")
+            acc = Signal(signed(ACC_WIDTH), name=f"acc{p}")
+            biased = Signal(signed(ACC_WIDTH), name=f"biased{p}")
+            m.d.comb += dot.eq(terms[0])
+            with m.If(self.step):
+                m.d.sync += acc.eq((Mux(self.first, 0, acc) + dot)[:ACC_WIDTH])
+            with m.If(self.capture):
+                m.d.sync += biased.eq(with_bias(acc, offset))
+            with m.If(self.finish):
+                m.d.sync += self.y[p].eq(requantize(m, biased, self.shift_cut, self.act,
+                                                    name=f"y{p}"))
+        return m

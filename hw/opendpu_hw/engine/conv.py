@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CONV: the PP × ICP × OCP array, its address generators and its write-back."""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from opendpu_hw.datapath.lane import Lane
+from opendpu_hw.engine.base import engine_members
+from opendpu_hw.engine.conv_plan import ConvPlanner, plan_shape
+from opendpu_hw.engine.conv_writer import ConvWriter
+from opendpu_hw.engine.order import DoneOrder
+from opendpu_hw.memory.ports import ConvRead, ConvWrite, ParameterRead
+
+
+class Conv(wiring.Component):
+    """The convolution engine.
+
+    A step is one kernel tap of one group of ICP input channels, for one column of PP output rows and
+    OCP output channels: PP·ICP·OCP multiply-accumulates. Steps follow each other without gaps, over
+    columns and over instructions. There are two exceptions: a column is not finished earlier than
+    ``stride_out`` cycles after the one before (its rows share banks), and a CONV that reads the bank
+    group an unfinished CONV writes waits until that is written (:attr:`LATENCY` cycles).
+
+    Parameters
+    ----------
+    target : :class:`opendpu_arch.target.Target`
+        Parallelism and memories.
+
+    Members
+    -------
+    (engine members) : see :func:`opendpu_hw.engine.base.engine_members`
+    read, write : ``Out(ConvRead)``, ``Out(ConvWrite)``
+        Image, weights.
+    bias : ``Out(ParameterRead)``
+        BIAS bank.
+    """
+
+    #: Cycles from a step's address to the write of a column it finishes.
+    LATENCY = 6
+
+    def __init__(self, target):
+        self._target = target
+        super().__init__({
+            **engine_members(),
+            "read": Out(ConvRead(target)),
+            "write": Out(ConvWrite(target)),
+            "bias": Out(ParameterRead(target)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        target = self._target
+        banks, inputs = target.pixel_parallel, target.input_channel_parallel
+        abits = ceil_log2(target.bank_depth)
+
+        m.submodules.planner = planner = ConvPlanner(target)
+        m.submodules.writer = writer = ConvWriter(target)
+        m.submodules.order = order = DoneOrder(depth=16)
+        m.d.comb += [
+            planner.insn.payload.eq(self.insn.payload),
+            planner.insn.valid.eq(self.insn.valid & ~self.abort & order.ready),
+            self.insn.ready.eq(planner.insn.ready & ~self.abort & order.ready),
+            planner.clear.eq(self.abort),
+            writer.clear.eq(self.abort),
+            order.clear.eq(self.abort),
+            order.push.eq(planner.accepted), order.immediate.eq(planner.accepted_init),
+            order.completed.eq(writer.completed),
+        ]
+        wiring.connect(m, wiring.flipped(self.bias), planner.bias)
+        wiring.connect(m, wiring.flipped(self.write), writer.write)
+
+        # -- the walk: column, kernel row, kernel column, channel group ---------------------------
+        plan = Signal(plan_shape(target))
+        running = Signal()
+        column = Signal(10)
+        tap_h, tap_w = Signal(4), Signal(4)
+        group = Signal(8)
+        low = Signal(range(banks))          # bank of output row 0 at this kernel row
+        wraps = Signal(2)                   # which address group that bank is in
+        beyond = Signal()                   # there is no fifth address group
+        in_bank = Signal(4)                 # row within the bank
+        row_offset, column_offset, tap_offset = Signal(abits), Signal(abits), Signal(abits)
+        weight_offset = Signal(abits)
+        pad_left_now = Signal(16)           # columns of padding still to come, clipped at zero
+        right_rest = Signal(16)             # real columns right of this output column's last tap
+        gap = Signal(5)
+
+        last_group = group == plan.channel_group
+        last_w = last_group & (tap_w == plan.kernel_w)
+        last_tap = Signal()
+        first_tap = Signal()
+        m.d.comb += [
+            last_tap.eq(last_w & (tap_h == plan.kernel_h)),
+            first_tap.eq((tap_h == 0) & (tap_w == 0) & (group == 0)),
+        ]
+        last_step = Signal()
+        step = Signal()
+        m.d.comb += [
+            last_step.eq(last_tap & (column == plan.length)),
+            step.eq(running & ~(last_tap & (gap != 0))),
+        ]
+        with m.If(step & last_tap):
+            m.d.sync += gap.eq(plan.stride_out)
+        with m.Elif(gap != 0):
+            m.d.sync += gap.eq(gap - 1)
+
+        # -- start of an instruction ----------------------------------------------------------------
+        hazard = Signal()
+        take = Signal()
+        m.d.comb += [
+            hazard.eq((writer.pending >> planner.plan.group_in)[0]),
+            take.eq(planner.valid & ~hazard & writer.ready & (~running | (step & last_step))
+                    & ~self.abort),
+            planner.ready.eq(take),
+            writer.push.eq(take),
+            writer.payload.eq(planner.result),
+        ]
+        with m.If(step):
+            with m.If(~last_group):
+                m.d.sync += group.eq(group + 1)
+            with m.Else():
+                m.d.sync += group.eq(0)
+                with m.If(tap_w != plan.kernel_w):
+                    m.d.sync += [
+                        tap_w.eq(tap_w + 1),
+                        tap_offset.eq(tap_offset + plan.jump_read),
+                    ]
+                with m.Else():
+                    m.d.sync += [tap_w.eq(0), tap_offset.eq(0)]
+                    with m.If(tap_h != plan.kernel_h):
+                        m.d.sync += tap_h.eq(tap_h + 1)
+                        with m.If(in_bank != plan.stride_h):
+                            m.d.sync += [
+                                in_bank.eq(in_bank + 1),
+                                row_offset.eq(row_offset + plan.jump_read_endl),
+                            ]
+                        with m.Else():
+                            m.d.sync += [in_bank.eq(0), row_offset.eq(0)]
+                            with m.If(low == banks - 1):
+                                m.d.sync += [low.eq(0), wraps.eq(wraps + 1)]
+                                with m.If(wraps == 3):
+                                    m.d.sync += beyond.eq(1)
+                            with m.Else():
+                                m.d.sync += low.eq(low + 1)
+                    with m.Else():
+                        m.d.sync += [
+                            tap_h.eq(0), in_bank.eq(plan.stride_offset_in),
+                            row_offset.eq(plan.row_offset), low.eq(plan.bank_in), wraps.eq(0),
+                            beyond.eq(0), column.eq(column + 1),
+                            column_offset.eq(column_offset + plan.column_jump),
+                            right_rest.eq(right_rest - plan.stride_w - 1),
+                        ]
+                        with m.If(pad_left_now > plan.stride_w):
+                            m.d.sync += pad_left_now.eq(pad_left_now - plan.stride_w - 1)
+                        with m.Else():
+                            m.d.sync += pad_left_now.eq(0)
+            m.d.sync += weight_offset.eq(Mux(last_tap, 0, weight_offset + 1))
+            with m.If(last_step):
+                m.d.sync += running.eq(0)
+        with m.If(take):
+            new = planner.plan
+            m.d.sync += [
+                plan.eq(new), running.eq(1), column.eq(0), tap_h.eq(0), tap_w.eq(0), group.eq(0),
+                low.eq(new.bank_in), wraps.eq(0), beyond.eq(0), in_bank.eq(new.stride_offset_in),
+                row_offset.eq(new.row_offset), column_offset.eq(0), tap_offset.eq(0),
+                weight_offset.eq(0), pad_left_now.eq(new.pad_left), right_rest.eq(new.right_rest),
+            ]
+        with m.If(self.abort):
+            m.d.sync += running.eq(0)
+
+        # -- stage 1: addresses ---------------------------------------------------------------------
+        offset = (row_offset + column_offset + tap_offset + group)[:abits]
+        bases = Array([plan.bank_addr_in, plan.bank_addr_in_1, plan.bank_addr_in_2,
+                       plan.bank_addr_in_3, 0])
+        base_here, base_next = Signal(abits), Signal(abits)
+        m.d.comb += [
+            base_here.eq(Mux(beyond, 0, bases[wraps])),
+            base_next.eq(Mux(beyond, 0, bases[wraps + 1])),
+        ]
+        s1_step, s1_first, s1_last = Signal(), Signal(), Signal()
+        s1_low = Signal(range(banks))
+        s1_here, s1_next = Signal(abits), Signal(abits)
+        s1_weight = Signal(abits)
+        s1_group = Signal(2)
+        s1_pad = Signal(banks)
+        s1_invalid = Signal(5)
+        outside = Signal()
+        m.d.comb += outside.eq((tap_w < pad_left_now) | (tap_w > right_rest))
+        m.d.sync += s1_step.eq(step)
+        with m.If(step):
+            m.d.sync += [
+                s1_first.eq(first_tap), s1_last.eq(last_tap), s1_low.eq(low),
+                s1_here.eq((base_here + offset)[:abits]), s1_next.eq((base_next + offset)[:abits]),
+                s1_weight.eq((plan.bank_addr_weights + weight_offset)[:abits]),
+                s1_group.eq(plan.group_in),
+                s1_invalid.eq(Mux(last_group, plan.channel_offset, 0)),
+            ]
+            for p in range(banks):
+                row = (plan.rows[p] + tap_h)
+                m.d.sync += s1_pad[p].eq(outside | (row < plan.pad_top)
+                                         | (row > plan.bottom_limit))
+
+        # -- stage 2: memories ------------------------------------------------------------------------
+        m.d.comb += [
+            self.read.en.eq(s1_step),
+            self.read.group.eq(s1_group),
+            self.read.weight_addr.eq(s1_weight),
+        ]
+        for b in range(banks):
+            m.d.comb += self.read.addr[b].eq(Mux(b < s1_low, s1_next, s1_here))
+        s2_step, s2_first, s2_last = Signal(), Signal(), Signal()
+        s2_low = Signal(range(banks))
+        s2_pad = Signal(banks)
+        s2_lanes = Signal(inputs)
+        m.d.sync += s2_step.eq(s1_step)
+        with m.If(s1_step):
+            m.d.sync += [s2_first.eq(s1_first), s2_last.eq(s1_last), s2_low.eq(s1_low),
+                         s2_pad.eq(s1_pad)]
+            m.d.sync += s2_lanes.eq(Cat(i + s1_invalid < inputs for i in range(inputs)))
+
+        # -- stage 3: operands, row p from bank low + p ---------------------------------------------
+        s3_step, s3_first, s3_last = Signal(), Signal(), Signal()
+        x = Signal(data.ArrayLayout(data.ArrayLayout(signed(8), inputs), banks))
+        m.d.sync += s3_step.eq(s2_step)
+        rotated = [self.read.data[b] for b in range(banks)]
+        for bit in range(len(s2_low)):
+            previous, rotated = rotated, []
+            for p in range(banks):
+                word = Signal(8 * inputs, name=f"rotated{bit}_{p}")
+                m.d.comb += word.eq(
+                    Mux(s2_low[bit], previous[(p + (1 << bit)) % banks], previous[p]))
+                rotated.append(word)
+        with m.If(s2_step):
+            m.d.sync += [s3_first.eq(s2_first), s3_last.eq(s2_last)]
+            for p in range(banks):
+                for i in range(inputs):
+                    byte = rotated[p][8 * i:8 * i + 8].as_signed()
+                    m.d.sync += x[p][i].eq(Mux(s2_pad[p] | ~s2_lanes[i], 0, byte))
+
+        # -- stages 4 to 6: accumulate, bias, requantize ---------------------------------------------
+        s4_last, s5_last = Signal(), Signal()
+        m.d.sync += [s4_last.eq(s3_step & s3_last), s5_last.eq(s4_last)]
+        for lane_number in range(target.output_channel_parallel):
+            lane = Lane(target)
+            m.submodules[f"lane{lane_number}"] = lane
+            w = Signal(data.ArrayLayout(signed(8), inputs), name=f"w{lane_number}")
+            with m.If(s2_step):
+                m.d.sync += w.as_value().eq(self.read.weights[lane_number])
+            m.d.comb += [
+                lane.x.eq(x), lane.w.eq(w),
+                lane.step.eq(s3_step), lane.first.eq(s3_first),
+                lane.capture.eq(s4_last), lane.finish.eq(s5_last),
+                lane.bias.eq(writer.bias[lane_number]),
+                lane.shift_bias.eq(writer.shift_bias),
+                lane.shift_cut.eq(writer.shift_cut), lane.act.eq(writer.act),
+            ]
+            for p in range(banks):
+                m.d.comb += writer.results[p][lane_number].eq(lane.y[p])
+        m.d.comb += [writer.capture.eq(s4_last), writer.finish.eq(s5_last)]
+
+        m.d.comb += [
+            self.done.eq(order.done & ~self.abort),
+            self.active.eq(step),
+            self.busy.eq(order.busy),
+            self.idle.eq(~running & ~s1_step & ~s2_step & ~s3_step & ~s4_last & ~s5_last),
+            self.fault.eq(0),
+        ]
+        return m

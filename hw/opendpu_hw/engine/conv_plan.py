@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CONV set-up: from CONVINIT and CONV fields to what the walk and the write-back need."""
+
+from amaranth.hdl import Array, Module, Signal, signed, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from opendpu_arch import isa
+
+from opendpu_hw.memory.ports import ParameterRead
+from opendpu_hw.shapes import InstructionStream, fields_of
+
+
+def plan_shape(target):
+    """Return the layout of what the address walk of one CONV needs (``minus_one`` fields raw)."""
+    abits = ceil_log2(target.bank_depth)
+    return data.StructLayout({
+        "length": 10, "channel_group": 8, "kernel_h": 4, "kernel_w": 4, "stride_h": 4,
+        "stride_w": 4, "stride_out": 4, "stride_offset_in": 4, "jump_read": abits,
+        "jump_read_endl": abits, "column_jump": abits, "row_offset": abits,
+        "bank_in": range(target.pixel_parallel), "group_in": 2, "group_out": 2,
+        "bank_addr_in": abits, "bank_addr_in_1": abits, "bank_addr_in_2": abits,
+        "bank_addr_in_3": abits, "bank_addr_weights": abits,
+        "pad_left": 4, "pad_top": 4, "right_rest": 16, "bottom_limit": 9,
+        "rows": data.ArrayLayout(unsigned(9), target.pixel_parallel), "channel_offset": 5,
+    })
+
+
+def result_shape(target):
+    """Return the layout of what the write-back of one CONV needs."""
+    abits = ceil_log2(target.bank_depth)
+    banks = target.pixel_parallel
+    return data.StructLayout({
+        "length": 10, "stride_out": 4, "group_out": 2, "last_row": 4,
+        "bank_addr_out": abits, "jump_write": abits, "jump_write_endl": abits, "wrap_jump": abits,
+        "first_row": data.ArrayLayout(signed(10), banks),
+        "wraps": data.ArrayLayout(unsigned(3), banks),
+        "act": 4, "shift_cut": 6, "shift_bias": 6,
+        "bias": data.ArrayLayout(signed(8), target.output_channel_parallel),
+    })
+
+
+class ConvPlanner(wiring.Component):
+    """Take CONVINIT and CONV; offer one set-up CONV at a time, bias word included.
+
+    Set-up takes three cycles and overlaps the instruction before.
+
+    Members
+    -------
+    insn : ``In(InstructionStream)``
+        CONVINIT and CONV.
+    clear : ``In(1)``
+        Drop everything.
+    accepted, accepted_init : ``Out(1)``
+        Pulses: an instruction was accepted, and it was CONVINIT.
+    valid, ready : ``Out(1)``, ``In(1)``
+        A CONV is set up; take it.
+    plan, result : ``Out(plan_shape)``, ``Out(result_shape)``
+        The CONV offered.
+    bias : ``Out(ParameterRead)``
+        BIAS bank.
+    """
+
+    def __init__(self, target):
+        self._target = target
+        super().__init__({
+            "insn": In(InstructionStream), "clear": In(1),
+            "accepted": Out(1), "accepted_init": Out(1),
+            "valid": Out(1), "ready": In(1),
+            "plan": Out(plan_shape(target)), "result": Out(result_shape(target)),
+            "bias": Out(ParameterRead(target)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        target = self._target
+        banks = target.pixel_parallel
+        bank_bits = ceil_log2(banks)
+        abits = ceil_log2(target.bank_depth)
+
+        init_words = Signal.like(self.insn.payload)
+        conv_words = Signal.like(self.insn.payload)
+        init, conv = fields_of(isa.ConvInit, init_words), fields_of(isa.Conv, conv_words)
+        have_conv = Signal()
+        is_init = self.insn.payload[0][28:32] == isa.Opcode.CONVINIT
+
+        # -- accept ---------------------------------------------------------------------------------
+        fire = Signal()
+        m.d.comb += [
+            self.insn.ready.eq(~have_conv | fire),
+            self.accepted.eq(self.insn.valid & self.insn.ready),
+            self.accepted_init.eq(self.accepted & is_init),
+        ]
+        with m.If(fire):
+            m.d.sync += have_conv.eq(0)
+        with m.If(self.accepted):
+            with m.If(is_init):
+                m.d.sync += init_words.eq(self.insn.payload)
+            with m.Else():
+                m.d.sync += [conv_words.eq(self.insn.payload), have_conv.eq(1)]
+
+        # -- derive ---------------------------------------------------------------------------------
+        offered, waiting = Signal(), Signal()
+        m.d.comb += [
+            self.bias.valid.eq(have_conv & ~waiting & (~offered | self.ready)),
+            self.bias.addr.eq(conv.bank_addr_bias[:abits]),
+            fire.eq(self.bias.valid & self.bias.ready),
+            self.valid.eq(offered),
+        ]
+        with m.If(self.ready):
+            m.d.sync += offered.eq(0)
+        m.d.sync += waiting.eq(fire)
+        with m.If(waiting):
+            m.d.sync += [offered.eq(1), self.result.bias.as_value().eq(self.bias.data)]
+        with m.If(self.clear):
+            m.d.sync += [offered.eq(0), waiting.eq(0), have_conv.eq(0)]
+
+        plan, result = self.plan, self.result
+        stride_h = init.stride_h + 1
+        stride_w = init.stride_w + 1
+        stride_out = init.stride_out + 1
+        out_low = conv.bank_id_out[:bank_bits]
+        # stride_offset_out / stride_out, both small
+        first_bank = Array([Array([o // s for o in range(8)])[init.stride_offset_out]
+                            for s in range(1, 17)])[init.stride_out]
+        q0 = Signal(3)
+        m.d.comb += q0.eq(first_bank)
+        with m.If(fire):
+            for name in ("length", "channel_group"):
+                m.d.sync += getattr(plan, name).eq(getattr(conv, name))
+            for name in ("kernel_h", "kernel_w", "stride_h", "stride_w", "stride_out",
+                         "stride_offset_in"):
+                m.d.sync += getattr(plan, name).eq(getattr(init, name))
+            for name in ("bank_addr_in", "bank_addr_in_1", "bank_addr_in_2", "bank_addr_in_3",
+                         "bank_addr_weights"):
+                m.d.sync += getattr(plan, name).eq(getattr(conv, name)[:abits])
+            m.d.sync += [
+                plan.jump_read.eq((init.jump_read + 1)[:abits]),
+                plan.jump_read_endl.eq((init.jump_read_endl + 1)[:abits]),
+                plan.column_jump.eq(((init.jump_read + 1) * stride_w)[:abits]),
+                plan.row_offset.eq(
+                    ((init.jump_read_endl + 1) * init.stride_offset_in)[:abits]),
+                plan.bank_in.eq(conv.bank_id_in[:bank_bits]),
+                plan.group_in.eq(conv.bank_id_in[bank_bits:]),
+                plan.group_out.eq(conv.bank_id_out[bank_bits:]),
+                plan.pad_left.eq(conv.pad_left), plan.pad_top.eq(conv.pad_top),
+                plan.right_rest.eq(conv.length * stride_w + conv.pad_right),
+                plan.bottom_limit.eq(init.valid_pixel_parallel * stride_h + conv.pad_bottom),
+                plan.channel_offset.eq(conv.channel_offset),
+            ]
+            m.d.sync += [plan.rows[p].eq(p * stride_h) for p in range(banks)]
+            m.d.sync += [
+                result.length.eq(conv.length), result.stride_out.eq(init.stride_out),
+                result.group_out.eq(conv.bank_id_out[bank_bits:]),
+                result.last_row.eq(init.valid_pixel_parallel),
+                result.bank_addr_out.eq(conv.bank_addr_out[:abits]),
+                result.jump_write.eq((init.jump_write + 1)[:abits]),
+                result.jump_write_endl.eq((init.jump_write_endl + 1)[:abits]),
+                result.wrap_jump.eq(((init.jump_write_endl + 1) * stride_out)[:abits]),
+                result.act.eq(init.act_type), result.shift_cut.eq(init.shift_cut),
+                result.shift_bias.eq(init.shift_bias),
+            ]
+            for b in range(banks):
+                step = Signal(bank_bits, name=f"step{b}")
+                q = Signal(4, name=f"q{b}")
+                m.d.comb += [
+                    step.eq((b - out_low - q0)[:bank_bits]),
+                    q.eq(q0 + step),
+                ]
+                m.d.sync += [
+                    result.first_row[b].eq((q * stride_out - init.stride_offset_out)[:10]),
+                    result.wraps[b].eq((out_low + q) >> bank_bits),
+                ]
+        return m

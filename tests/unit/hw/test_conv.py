@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CONV in Amaranth's simulator against a naive model of its semantics."""
+
+import random
+
+import numpy as np
+import pytest
+from amaranth.sim import Simulator
+from opendpu_arch import isa
+from opendpu_arch.target import Target
+from opendpu_hw.engine.conv import Conv
+
+
+class Banks:
+    """Image banks, weight banks and bias, as CONV sees them."""
+
+    def __init__(self, target, rng):
+        depth, word = target.bank_depth, target.channel_parallel
+        self.image = rng.integers(
+            -128, 128, (target.bank_groups, target.pixel_parallel, depth, word), dtype=np.int8
+        )
+        self.weights = rng.integers(
+            -128, 128, (target.channel_parallel, depth, word), dtype=np.int8
+        )
+        self.bias = rng.integers(-128, 128, (depth, word), dtype=np.int8)
+
+
+def requantize(total, bias, init):
+    """One result, in exact integers."""
+    t = 2 * total + (bias << init.shift_bias)
+    scale = init.shift_cut + 1
+    numerator, bits = t, scale
+    if init.act_type == isa.ActType.LEAKYRELU and t < 0:
+        numerator, bits = t * 26, scale + 8
+    if init.act_type in (isa.ActType.RELU, isa.ActType.RELU6):
+        numerator = max(0, numerator)
+    value = (2 * numerator + (1 << bits)) >> (bits + 1)
+    if init.act_type == isa.ActType.RELU6:
+        value = min(value, 96)
+    return max(-128, min(127, value))
+
+
+def run_conv(target, banks, init, conv):
+    """Apply one CONV to ``banks``, pixel by pixel; False, and no effect, if it overlaps itself.
+
+    An instruction that writes words it reads, or a word twice, has no defined result.
+    """
+    read = set()
+    pp, cp, depth = target.pixel_parallel, target.channel_parallel, target.bank_depth
+    rows = (init.valid_pixel_parallel - 1) * init.stride_h + init.kernel_h
+    cols = (conv.length - 1) * init.stride_w + init.kernel_w
+    bases = [conv.bank_addr_in, conv.bank_addr_in_1, conv.bank_addr_in_2, conv.bank_addr_in_3]
+    source = np.zeros((rows, cols, conv.channel_group * cp), np.int64)
+    group_in, first = divmod(conv.bank_id_in, pp)
+    for r in range(rows):
+        k = init.stride_offset_in + r
+        b = first + k // init.stride_h
+        for c in range(cols):
+            if (
+                c < conv.pad_left
+                or r < conv.pad_top
+                or c >= cols - init.kernel_w + conv.pad_right + 1
+                or r >= rows - init.kernel_h + conv.pad_bottom + 1
+            ):
+                continue
+            for g in range(conv.channel_group):
+                word = (
+                    bases[b // pp]
+                    + (k % init.stride_h) * init.jump_read_endl
+                    + c * init.jump_read
+                    + g
+                ) % depth
+                read.add((group_in, b % pp, word))
+                source[r, c, g * cp : (g + 1) * cp] = banks.image[group_in, b % pp, word]
+    if conv.channel_offset:
+        source[:, :, -conv.channel_offset :] = 0
+    taps = init.kernel_h * init.kernel_w * conv.channel_group
+    index = (conv.bank_addr_weights + np.arange(taps)) % depth
+    kernel = banks.weights[:, index].astype(np.int64).reshape(cp, init.kernel_h, init.kernel_w, -1)
+    group_out, first = divmod(conv.bank_id_out, pp)
+    writes = []
+    for h in range(init.valid_pixel_parallel):
+        q, k = divmod(h + init.stride_offset_out, init.stride_out)
+        b = first + q
+        for w in range(conv.length):
+            window = source[
+                h * init.stride_h : h * init.stride_h + init.kernel_h,
+                w * init.stride_w : w * init.stride_w + init.kernel_w,
+            ]
+            total = (kernel * window).sum((1, 2, 3))
+            word = (
+                conv.bank_addr_out
+                + (b // pp) * init.stride_out * init.jump_write_endl
+                + k * init.jump_write_endl
+                + w * init.jump_write
+            ) % depth
+            value = [
+                requantize(int(t), int(v), init)
+                for t, v in zip(total, banks.bias[conv.bank_addr_bias], strict=True)
+            ]
+            writes.append((group_out, b % pp, word, value))
+    written = {w[:3] for w in writes}
+    if read & written or len(written) < len(writes):
+        return False
+    for group, bank, word, value in writes:
+        banks.image[group, bank, word] = value
+    return True
+
+
+def random_init(target, rng):
+    """A legal CONVINIT."""
+    stride_h, stride_out = rng.randint(1, 4), rng.randint(1, 4)
+    return isa.ConvInit(
+        act_type=rng.choice([0, 1, 3, 4]),
+        shift_cut=rng.choice([0, 3, 6, 8, 9, 10, 11, 14, 40]),
+        shift_bias=rng.randint(0, 20),
+        jump_read=rng.randint(1, 9),
+        stride_out=stride_out,
+        jump_read_endl=rng.randint(1, 70),
+        stride_h=stride_h,
+        kernel_h=rng.randint(1, 4),
+        valid_pixel_parallel=rng.randint(1, target.pixel_parallel),
+        stride_offset_in=rng.randrange(stride_h),
+        jump_write=rng.randint(1, 9),
+        stride_w=rng.randint(1, 4),
+        kernel_w=rng.randint(1, 4),
+        stride_offset_out=rng.randrange(8),
+        jump_write_endl=rng.randint(1, 70),
+    )
+
+
+def random_conv(target, rng, init):
+    """A legal CONV under ``init``."""
+    depth = target.bank_depth
+    return isa.Conv(
+        pad_left=rng.randint(0, init.kernel_w - 1),
+        pad_top=rng.randint(0, init.kernel_h - 1),
+        pad_right=rng.choice([15, rng.randint(0, init.kernel_w - 1)]),
+        pad_bottom=rng.choice([15, rng.randint(0, init.kernel_h - 1)]),
+        channel_group=rng.choice([1, 1, 2, 3]),
+        length=rng.choice([1, 2, 3, 9]),
+        bank_addr_in=rng.randrange(depth),
+        bank_addr_in_1=rng.randrange(depth),
+        bank_addr_in_2=rng.randrange(depth),
+        bank_addr_in_3=rng.randrange(depth),
+        bank_addr_out=rng.randrange(depth),
+        bank_id_in=rng.randrange(target.image_banks),
+        bank_id_out=rng.randrange(target.image_banks),
+        bank_addr_weights=rng.randrange(depth),
+        bank_addr_bias=rng.randrange(depth),
+        channel_offset=rng.randrange(target.channel_parallel),
+    )
+
+
+def walk_groups(target, init, conv):
+    """Address groups the rows of a CONV need."""
+    rows = (init.valid_pixel_parallel - 1) * init.stride_h + init.kernel_h
+    last = (
+        conv.bank_id_in % target.pixel_parallel
+        + (init.stride_offset_in + rows - 1) // init.stride_h
+    )
+    return last // target.pixel_parallel + 1
+
+
+@pytest.mark.parametrize("name", ["B64", "B144", "B512"])
+@pytest.mark.parametrize("seed", range(3))
+def test_random_instructions(name, seed):
+    target = Target.from_name(name)
+    rng = random.Random(f"conv {name} {seed}")
+    expected = Banks(target, np.random.default_rng(seed))
+    actual = Banks(target, np.random.default_rng(seed))
+    program = []
+    for _ in range(12):
+        init = random_init(target, rng)
+        program.append(init)
+        for _ in range(rng.choice([0, 1, 2, 4])):
+            conv = random_conv(target, rng, init)
+            if walk_groups(target, init, conv) <= 4 and run_conv(target, expected, init, conv):
+                program.append(conv)
+    assert any(isinstance(i, isa.Conv) for i in program)
+
+    dut = Conv(target)
+    done = 0
+
+    async def feed(ctx):
+        for instruction in program:
+            words = list(instruction.encode())
+            words += [0] * (6 - len(words))
+            for _ in range(rng.choice([0, 0, 0, 1, 5])):
+                await ctx.tick()
+            ctx.set(dut.insn.payload, words)
+            ctx.set(dut.insn.valid, 1)
+            await ctx.tick().until(dut.insn.ready)
+            ctx.set(dut.insn.valid, 0)
+
+    async def memory(ctx):
+        nonlocal done
+        pp, cp = target.pixel_parallel, target.channel_parallel
+        ctx.set(dut.bias.ready, 1)
+        for _ in range(100_000):
+            en, group = ctx.get(dut.read.en), ctx.get(dut.read.group)
+            addr = [ctx.get(dut.read.addr[b]) for b in range(pp)]
+            weight = ctx.get(dut.read.weight_addr)
+            bias = ctx.get(dut.bias.valid), ctx.get(dut.bias.addr)
+            mask, out_group = ctx.get(dut.write.mask), ctx.get(dut.write.group)
+            writes = [
+                (b, ctx.get(dut.write.addr[b]), ctx.get(dut.write.data[b]))
+                for b in range(pp)
+                if mask >> b & 1
+            ]
+            done += ctx.get(dut.done)
+            await ctx.tick()
+            if en:
+                for b in range(pp):
+                    ctx.set(
+                        dut.read.data[b],
+                        int.from_bytes(actual.image[group, b, addr[b]].tobytes(), "little"),
+                    )
+                for lane in range(cp):
+                    ctx.set(
+                        dut.read.weights[lane],
+                        int.from_bytes(actual.weights[lane, weight].tobytes(), "little"),
+                    )
+            if bias[0]:
+                ctx.set(dut.bias.data, int.from_bytes(actual.bias[bias[1]].tobytes(), "little"))
+            for b, word, value in writes:
+                actual.image[out_group, b, word] = np.frombuffer(
+                    value.to_bytes(cp, "little"), np.int8
+                )
+            if done == len(program):
+                assert not ctx.get(dut.busy)
+                for _ in range(20):
+                    await ctx.tick()
+                    assert not ctx.get(dut.write.mask) and not ctx.get(dut.done)
+                return
+        raise AssertionError(f"deadline: {done} of {len(program)} instructions done")
+
+    sim = Simulator(dut)
+    sim.add_clock(1e-6)
+    sim.add_testbench(feed)
+    sim.add_testbench(memory)
+    sim.run()
+    assert done == len(program)
+    np.testing.assert_array_equal(actual.image, expected.image)
