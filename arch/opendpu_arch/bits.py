@@ -55,7 +55,8 @@ def bits(word: int, high: int, low: int, *, doc: str, minus_one: bool = False) -
     )
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(bits,))
+# `bits` is no field specifier here: type checkers then take its call for the field's default.
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Record:
     """Base of everything made of 32-bit words; subclasses are frozen, keyword-only dataclasses.
