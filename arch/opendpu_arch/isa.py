@@ -219,7 +219,7 @@ class Alu(Instruction):
     bank_addr_in_1: int = bits(
         2, 13, 0, doc="The same after the first wrap over the banks of the group."
     )
-    kernel_d: int = bits(3, 31, 28, minus_one=True, doc="Kernel depth; 1 but for the DWCV modes.")
+    kernel_d: int = bits(3, 31, 28, minus_one=True, doc="Kernel depth; only 1 is accepted.")
     bank_addr_weights: int = bits(3, 27, 14, doc="First weight word.")
     bank_addr_in_2: int = bits(3, 13, 0, doc="The same after the second wrap.")
     bank_addr_bias: int = bits(4, 27, 14, doc="Bias word.")

@@ -2,6 +2,7 @@
 """Instructions: the formats against AMD's files, and round trips over all encodings."""
 
 import pathlib
+import re
 import struct
 
 import pytest
@@ -133,6 +134,30 @@ def test_an_instruction_that_is_cut_is_named_with_its_place() -> None:
         match=r"^instruction 1 at byte 0x4: CONV needs 5 words, but only 4 are left$",
     ):
         isa.decode(code)
+
+
+def test_formats_are_those_of_the_reference(models: pathlib.Path) -> None:
+    page = models.parent / "reference" / "isa.md"
+    if not page.is_file():
+        pytest.skip(f"no reference in {page}")
+    listed = {}
+    for name, opcode, words, fields in re.findall(
+        r"^(\w+) opcode=0x(\w+) words=(\d): (.*)$", page.read_text(encoding="utf-8"), re.M
+    ):
+        listed[name] = (
+            (int(opcode, 16), int(words)),
+            {
+                (field, int(word), int(high), int(low), bool(biased))
+                for field, word, high, low, biased in re.findall(
+                    r"(\w+) w(\d)\[(\d+):(\d+)\]( \(v-1\))?", fields
+                )
+            },
+        )
+    for cls in CLASSES:
+        head, fields = listed[cls.mnemonic()]
+        assert head == (cls.OPCODE, cls.WORDS)
+        own = {(f.name, f.word, f.high, f.low, f.minus_one) for f in cls.bit_fields()}
+        assert own == fields - {("opcode", 0, 31, 28, False)}, cls.mnemonic()
 
 
 def _programs(path: pathlib.Path) -> list[bytes]:

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The generated pages: up to date in the tree, and --check notices when they are not."""
+
+import importlib.util
+import pathlib
+import types
+
+import pytest
+
+from opendpu_arch import isa, legal, regs
+from opendpu_arch.target import registered
+
+
+@pytest.fixture
+def gen_docs(repository: pathlib.Path) -> types.ModuleType:
+    path = repository / "scripts" / "gen_docs.py"
+    spec = importlib.util.spec_from_file_location("gen_docs", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def run(gen_docs: types.ModuleType, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr("sys.argv", ["gen_docs.py", *arguments])
+    return int(gen_docs.main())
+
+
+def test_the_pages_in_the_tree_are_up_to_date(
+    gen_docs: types.ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(gen_docs, monkeypatch, "--check") == 0
+
+
+def test_check_fails_on_a_stale_page_and_writes_nothing(
+    gen_docs: types.ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(gen_docs, "FOLDER", tmp_path)
+    assert run(gen_docs, monkeypatch) == 0
+    assert run(gen_docs, monkeypatch, "--check") == 0
+    page = tmp_path / "isa.md"
+    page.write_text(page.read_text(encoding="utf-8") + "more\n", encoding="utf-8")
+    capsys.readouterr()
+    assert run(gen_docs, monkeypatch, "--check") == 1
+    assert capsys.readouterr().out == "docs/reference/isa.md: not up to date\n"
+    assert page.read_text(encoding="utf-8").endswith("more\n")
+
+
+def test_nothing_of_the_contract_is_left_out(gen_docs: types.ModuleType) -> None:
+    page = gen_docs.isa_page()
+    for cls in isa.INSTRUCTIONS.values():
+        section = page.partition(f"## {cls.mnemonic()}\n")[2].partition("\n## ")[0]
+        for f in cls.bit_fields():
+            assert f"`{f.name}`" in (page if f.name in {"dpdon", "dpdby"} else section), f.name
+    rules = gen_docs.legality_page()
+    assert all(f"`{rule.name}`" in rules for rule in legal.RULES)
+    targets = gen_docs.targets_page()
+    assert all(f"{fingerprint:#x}" in targets for fingerprint in registered().values())
+    registers = gen_docs.registers_page()
+    assert all(f"`{r.name}`" in registers for r in regs.REGISTERS)
