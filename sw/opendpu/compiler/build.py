@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a network to a program: allocate, tile, emit, schedule; try again with less on chip."""
+
+import dataclasses
+
+from opendpu.compiler.allocate import allocate_banks, allocate_constants, allocate_memory
+from opendpu.compiler.emit import emit
+from opendpu.compiler.lifetime import alive, spans
+from opendpu.compiler.plan import WEIGHTS_REG, Network, Plan
+from opendpu.compiler.schedule import Schedule, schedule
+from opendpu.compiler.tile import NoRoomError, tile
+from opendpu_arch.target import Target
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Program:
+    """A compiled network: what was decided, and the instructions."""
+
+    plan: Plan
+    schedule: Schedule
+
+
+def plan_network(network: Network, target: Target) -> Plan:
+    """Return ``network`` with every decision made.
+
+    Feature maps stay on chip where they can; while some layer finds no room, the largest one that
+    is in its way goes to DDR.
+
+    Raises
+    ------
+    NoRoomError
+        A layer does not fit even when the banks are empty.
+    """
+    every = spans(network)
+    spilled: set[str] = set()
+    while True:
+        whole = allocate_banks(network, target, spilled)
+        try:
+            layers = tile(network, target, whole)
+        except NoRoomError as error:
+            in_the_way = alive(every, error.layer) & whole.keys()
+            if not in_the_way:
+                raise
+            spilled.add(max(in_the_way, key=lambda name: (whole[name].words, name)))
+        else:
+            break
+    memory, segment_bytes = allocate_memory(network, whole)
+    constants, blob = allocate_constants(network)
+    return Plan(
+        network=network,
+        layers=layers,
+        memory=memory,
+        constants=constants,
+        segment_bytes={WEIGHTS_REG: len(blob), **segment_bytes},
+        blob=blob,
+    )
+
+
+def build(network: Network, target: Target) -> Program:
+    """Return the program of ``network`` for ``target``."""
+    plan = plan_network(network, target)
+    return Program(plan=plan, schedule=schedule(emit(plan, target), target))

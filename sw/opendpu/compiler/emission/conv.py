@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CONV instructions of one convolution layer."""
+
+from opendpu.compiler.emission.geometry import (
+    can_read,
+    can_write,
+    chunks,
+    columns_needed,
+    footprint,
+    rows_needed,
+)
+from opendpu.compiler.emission.recorder import Operand, Recorder
+from opendpu.compiler.emission.transfer import Source, load_bias, load_conv_weights, save_rows
+from opendpu.compiler.layout import Layout
+from opendpu.compiler.plan import BankAccess, ConvLayer, LayerPlan
+from opendpu_arch.isa import Conv, ConvInit
+
+MAX_JUMP = 1024
+"""Words of ``jump_read_endl`` and ``jump_write_endl``."""
+PIPELINE = 12
+"""Cycles that the schedule expects of a CONV besides its steps."""
+
+
+def emit_conv(recorder: Recorder, plan: LayerPlan, layer: ConvLayer) -> None:
+    """Append the steps of a convolution.
+
+    Loops, outermost first: columns, passes of rows, passes of output channel blocks, rows, blocks.
+    """
+    target, nest, window = recorder.target, plan.nest, layer.window
+    (source,) = recorder.operands(plan, (layer.source,))
+    output = recorder.operand(layer.output, plan.output)
+    constants = recorder.plan.constants
+    outputs, kernel_h, kernel_w, inputs = layer.weights.shape
+    shape = (outputs, kernel_h, kernel_w, inputs)
+    blocks = -(-outputs // target.output_channel_parallel)
+    bias = load_bias(recorder, constants[f"{layer.name}/bias"], outputs)
+    weights_stay = nest.groups >= blocks
+    weights: dict[int, int] = {}
+    out = output.feature
+    for column in range(0, out.width, nest.columns):
+        columns = min(nest.columns, out.width - column)
+        layout_in = source_layout(recorder, source, plan, column, columns)
+        rows_in = Source(recorder, source, layout_in)
+        for first_row in range(0, out.height, nest.row_pass):
+            last_row = min(out.height, first_row + nest.row_pass)
+            keep = can_stay(layout_in, source, plan, first_row, last_row)
+            for block in range(0, blocks, nest.groups):
+                many = min(nest.groups, blocks - block)
+                if not weights_stay:
+                    weights = {}
+                if not keep and block:
+                    rows_in.forget()
+                layout_out = output_layout(recorder, output, column, columns, block, many)
+
+                def fits(row: int, rows: int, to: Layout = layout_out) -> bool:
+                    return can_read(
+                        layout_in, source.feature, window, row, rows  # noqa: B023
+                    ) and can_write(to, row, rows, max_jump=MAX_JUMP)
+
+                for row, rows in chunks(first_row, last_row, nest.rows, fits):
+                    rows_in.need(rows_needed(window, row, rows))
+                    for b in range(block, block + many):
+                        if b not in weights:
+                            at = constants[f"{layer.name}/weights"]
+                            weights[b] = load_conv_weights(recorder, at, shape, b)
+                        _one(recorder, layer, source, layout_in, layout_out, row, rows, column,
+                             columns, b, weights[b], bias + b)  # fmt: skip
+                    save_rows(recorder, output, layout_out, range(row, row + rows))
+
+
+def source_layout(
+    recorder: Recorder, source: Operand, plan: LayerPlan, column: int, columns: int
+) -> Layout:
+    """Return where the input columns of a tile are: all channels, the columns that are needed."""
+    assert isinstance(plan.layer, ConvLayer)
+    feature = source.feature
+    groups = -(-feature.channels // recorder.target.channel_parallel)
+    first, many = 0, feature.width
+    if not source.region.whole:
+        first, many = columns_needed(plan.layer.window, feature, column, columns)
+    return Layout(
+        target=recorder.target, region=source.region, columns=many, groups=groups,
+        first_column=first,
+    )  # fmt: skip
+
+
+def output_layout(
+    recorder: Recorder, output: Operand, column: int, columns: int, group: int, groups: int
+) -> Layout:
+    """Return where the results of a tile are: the whole feature map, or only the tile."""
+    feature = output.feature
+    if output.region.whole:
+        column, columns, group = 0, feature.width, 0
+        groups = -(-feature.channels // recorder.target.channel_parallel)
+    return Layout(
+        target=recorder.target, region=output.region, columns=columns, groups=groups,
+        first_column=column, first_group=group,
+    )  # fmt: skip
+
+
+def can_stay(
+    layout: Layout, source: Operand, plan: LayerPlan, first_row: int, last_row: int
+) -> bool:
+    """Tell whether the input rows of a pass of output rows are on chip all at once."""
+    assert isinstance(plan.layer, ConvLayer)
+    window = plan.layer.window
+    top = max(0, first_row * window.stride_h - window.pad_top)
+    below = (last_row - 1) * window.stride_h - window.pad_top + window.kernel_h
+    rows = max(1, min(source.feature.height, below) - top)
+    return layout.groups_touched(top, rows) <= layout.region.ring
+
+
+def _one(
+    recorder: Recorder,
+    layer: ConvLayer,
+    source: Operand,
+    layout_in: Layout,
+    layout_out: Layout,
+    row: int,
+    rows: int,
+    column: int,
+    columns: int,
+    block: int,
+    weights: int,
+    bias: int,
+) -> None:
+    """Append one CONV: ``rows`` rows of one block of output channels."""
+    target, window = recorder.target, layer.window
+    read = footprint(window, source.feature, row, rows, column, columns)
+    place_in, place_out = layout_in.place(read.row), layout_out.place(row)
+    bases = layout_in.bases(read.row, read.column)
+    word = layout_out.word(place_out.address_group, 0 if rows > 1 else place_out.offset, column, block)
+    strided_out = rows > 1 and layout_out.region.stride > 1
+    recorder.set_up(
+        ConvInit(
+            act_type=layer.act_type, shift_cut=layer.shift_cut, shift_bias=layer.shift_bias,
+            kernel_h=window.kernel_h, kernel_w=window.kernel_w,
+            stride_h=layout_in.region.stride, stride_w=window.stride_w,
+            stride_offset_in=place_in.offset,
+            jump_read=layout_in.groups,
+            jump_read_endl=layout_in.row_words if layout_in.region.stride > 1 else 1,
+            stride_out=layout_out.region.stride if strided_out else 1,
+            stride_offset_out=place_out.offset if strided_out else 0,
+            jump_write=layout_out.groups,
+            jump_write_endl=layout_out.row_words if layout_out.row_words <= MAX_JUMP else 1,
+            valid_pixel_parallel=rows,
+        )
+    )  # fmt: skip
+    first, last = max(0, read.row), min(source.feature.height, read.row + read.rows) - 1
+    taps = window.kernel_h * window.kernel_w * layout_in.groups
+    recorder.add(
+        Conv(
+            bank_id_in=layout_in.first_bank + place_in.bank, bank_addr_in=bases[0],
+            bank_addr_in_1=bases[1], bank_addr_in_2=bases[2], bank_addr_in_3=bases[3],
+            channel_group=layout_in.groups,
+            channel_offset=layout_in.groups * target.channel_parallel - source.feature.channels,
+            pad_left=read.pad_left, pad_right=read.pad_right,
+            pad_top=read.pad_top, pad_bottom=read.pad_bottom,
+            length=columns, bank_id_out=layout_out.first_bank + place_out.bank,
+            bank_addr_out=word, bank_addr_weights=weights, bank_addr_bias=bias,
+        ),
+        (
+            *layout_in.accesses(first, last - first + 1, write=False),
+            BankAccess(False, target.convw_base, target.output_channel_parallel, weights, taps),
+            BankAccess(False, target.bias_bank, 1, bias, 1),
+            *layout_out.accesses(row, rows, write=True),
+        ),
+        PIPELINE + columns * taps,
+    )  # fmt: skip

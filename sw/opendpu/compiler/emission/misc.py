@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ALU and ELEW instructions of one layer of the misc engine."""
+
+from opendpu.compiler.emission.geometry import (
+    can_read,
+    can_write,
+    chunks,
+    columns_needed,
+    footprint,
+    rows_needed,
+)
+from opendpu.compiler.emission.recorder import Operand, Recorder
+from opendpu.compiler.emission.transfer import Source, load_alu_weights, load_bias, save_rows
+from opendpu.compiler.layout import Layout
+from opendpu.compiler.plan import AluLayer, BankAccess, EltwiseLayer, LayerPlan
+from opendpu_arch.isa import Alu, AluInit, Elew, ElewInit
+
+MAX_JUMP = 8192
+"""Words of ``jump_read_endl`` and ``jump_write_endl``."""
+PIPELINE = 12
+"""Cycles that the schedule expects of an instruction besides its steps."""
+
+
+def emit_alu(recorder: Recorder, plan: LayerPlan, layer: AluLayer) -> None:
+    """Append the steps of a depthwise convolution or pooling.
+
+    Loops, outermost first: channel groups, columns, rows.
+    """
+    nest, window = plan.nest, layer.window
+    (source,) = recorder.operands(plan, (layer.source,))
+    output = recorder.operand(layer.output, plan.output)
+    out = output.feature
+    taps = window.kernel_h * window.kernel_w
+    constants = recorder.plan.constants
+    bias = load_bias(recorder, constants[f"{layer.name}/bias"], out.channels) if (
+        layer.bias is not None
+    ) else 0  # fmt: skip
+    all_groups = -(-out.channels // recorder.target.channel_parallel)
+    for group in range(0, all_groups, nest.groups):
+        groups = min(nest.groups, all_groups - group)
+        weights = 0
+        if layer.weights is not None:
+            at = constants[f"{layer.name}/weights"]
+            weights = load_alu_weights(recorder, at, taps, out.channels, group, groups)
+        for column in range(0, out.width, nest.columns):
+            columns = min(nest.columns, out.width - column)
+            first, many = columns_needed(window, source.feature, column, columns)
+            layout_in = tile_layout(recorder, source, first, many, group, groups)
+            layout_out = tile_layout(recorder, output, column, columns, group, groups)
+            rows_in = Source(recorder, source, layout_in)
+
+            def fits(row: int, rows: int, a: Layout = layout_in, b: Layout = layout_out) -> bool:
+                return can_read(a, source.feature, window, row, rows) and can_write(
+                    b, row, rows, max_jump=MAX_JUMP
+                )
+
+            for row, rows in chunks(0, out.height, nest.rows, fits):
+                rows_in.need(rows_needed(window, row, rows))
+                _one_alu(recorder, layer, source, layout_in, layout_out, row, rows, column, columns,
+                         group, groups, weights, bias + group)  # fmt: skip
+                save_rows(recorder, output, layout_out, range(row, row + rows))
+
+
+def tile_layout(
+    recorder: Recorder, operand: Operand, column: int, columns: int, group: int, groups: int
+) -> Layout:
+    """Return where a tile is: inside the whole feature map, or alone."""
+    if operand.region.whole:
+        column, columns, group = 0, operand.feature.width, 0
+        groups = -(-operand.feature.channels // recorder.target.channel_parallel)
+    return Layout(
+        target=recorder.target, region=operand.region, columns=columns, groups=groups,
+        first_column=column, first_group=group,
+    )  # fmt: skip
+
+
+def _one_alu(
+    recorder: Recorder,
+    layer: AluLayer,
+    source: Operand,
+    layout_in: Layout,
+    layout_out: Layout,
+    row: int,
+    rows: int,
+    column: int,
+    columns: int,
+    group: int,
+    groups: int,
+    weights: int,
+    bias: int,
+) -> None:
+    """Append one ALU: ``rows`` rows of ``groups`` channel groups."""
+    target, window = recorder.target, layer.window
+    read = footprint(window, source.feature, row, rows, column, columns)
+    place_in, place_out = layout_in.place(read.row), layout_out.place(row)
+    bases = layout_in.bases(read.row, read.column, group)
+    word = layout_out.word(
+        place_out.address_group, 0 if rows > 1 else place_out.offset, column, group
+    )
+    strided_out = rows > 1 and layout_out.region.stride > 1
+    lanes = (group + groups) * target.channel_parallel
+    taps = window.kernel_h * window.kernel_w
+    recorder.set_up(
+        AluInit(
+            exec_mode=layer.mode, kernel_h=window.kernel_h, kernel_w=window.kernel_w,
+            stride_h=layout_in.region.stride, stride_w=window.stride_w,
+            stride_offset_in=place_in.offset,
+            stride_out=layout_out.region.stride if strided_out else 1,
+            stride_offset_out=place_out.offset if strided_out else 0,
+            channel_group=groups, channel_offset=max(0, lanes - source.feature.channels),
+            length=columns, act_type=layer.act_type, shift_bias=layer.shift_bias,
+            shift_cut=layer.shift_cut, multi_factor=layer.multi_factor,
+            jump_read=layout_in.groups, jump_read_endl=layout_in.row_words,
+            jump_read_weights=groups if layer.weights is not None else 0,
+            jump_write=layout_out.groups, jump_write_endl=layout_out.row_words,
+        )
+    )  # fmt: skip
+    first, last = max(0, read.row), min(source.feature.height, read.row + read.rows) - 1
+    constants = []
+    if layer.weights is not None:
+        constants.append(BankAccess(False, target.dwconvw_bank, 1, weights, taps * groups))
+    if layer.bias is not None:
+        constants.append(BankAccess(False, target.bias_bank, 1, bias, groups))
+    recorder.add(
+        Alu(
+            bank_id_in=layout_in.first_bank + place_in.bank, bank_addr_in=bases[0],
+            bank_addr_in_1=bases[1], bank_addr_in_2=bases[2], bank_addr_in_3=bases[3],
+            pad_left=read.pad_left, pad_right=read.pad_right,
+            pad_top=read.pad_top, pad_bottom=read.pad_bottom, valid_pixel_parallel=rows,
+            bank_id_out=layout_out.first_bank + place_out.bank, bank_addr_out=word,
+            bank_addr_weights=weights, bank_addr_bias=bias if layer.bias is not None else 0,
+        ),
+        (
+            *layout_in.accesses(first, last - first + 1, write=False),
+            *constants,
+            *layout_out.accesses(row, rows, write=True),
+        ),
+        PIPELINE + columns * groups * window.kernel_h,
+    )  # fmt: skip
+
+
+def emit_eltwise(recorder: Recorder, plan: LayerPlan, layer: EltwiseLayer) -> None:
+    """Append the steps of an element-wise operation. Loops: channel groups, columns, rows."""
+    nest = plan.nest
+    sources = recorder.operands(plan, layer.sources)
+    output = recorder.operand(layer.output, plan.output)
+    out = output.feature
+    all_groups = -(-out.channels // recorder.target.channel_parallel)
+    for group in range(0, all_groups, nest.groups):
+        groups = min(nest.groups, all_groups - group)
+        for column in range(0, out.width, nest.columns):
+            columns = min(nest.columns, out.width - column)
+            layouts = [tile_layout(recorder, s, column, columns, group, groups) for s in sources]
+            layout_out = tile_layout(recorder, output, column, columns, group, groups)
+            rows_in = [Source(recorder, s, x) for s, x in zip(sources, layouts, strict=True)]
+
+            def fits(
+                row: int, rows: int, every: tuple[Layout, ...] = (*layouts, layout_out)
+            ) -> bool:
+                return all(_is_run(x, row, rows) for x in every)
+
+            for row, rows in chunks(0, out.height, nest.rows, fits):
+                for s in rows_in:
+                    s.need(range(row, row + rows))
+                _one_elew(recorder, layer, layouts, layout_out, row, rows, column, columns, group,
+                          groups)  # fmt: skip
+                save_rows(recorder, output, layout_out, range(row, row + rows))
+
+
+def _is_run(layout: Layout, row: int, rows: int) -> bool:
+    """Tell whether rows are in successive banks with at most one constant step at a wrap."""
+    if rows == 1:
+        return True
+    first = layout.place(row).address_group
+    last = layout.place(row + rows - 1).address_group
+    inside = first % layout.region.ring + last - first < layout.region.ring
+    return layout.region.stride == 1 and inside
+
+
+def _one_elew(
+    recorder: Recorder,
+    layer: EltwiseLayer,
+    layouts: list[Layout],
+    layout_out: Layout,
+    row: int,
+    rows: int,
+    column: int,
+    columns: int,
+    group: int,
+    groups: int,
+) -> None:
+    """Append the ELEWINITs and the ELEW of ``rows`` rows."""
+    reads = []
+    for number, layout in enumerate(layouts):
+        place = layout.place(row)
+        recorder.add(
+            ElewInit(
+                id=number, bank_id_in=layout.first_bank + place.bank,
+                bank_addr_in=layout.word(place.address_group, place.offset, column, group),
+                jump_read=layout.groups, jump_read_endl=layout.row_words,
+                shift_read=layer.shift_read[number],
+            ),
+            (), 1,
+        )  # fmt: skip
+        reads += layout.accesses(row, rows, write=False)
+    place = layout_out.place(row)
+    recorder.add(
+        Elew(
+            elew_type=layer.kind, act_type=int(layer.relu), num=len(layouts), length=columns,
+            valid_pixel_parallel=rows, channel_group=groups, shift_write=layer.shift_write,
+            bank_id_out=layout_out.first_bank + place.bank,
+            bank_addr_out=layout_out.word(place.address_group, place.offset, column, group),
+            jump_write=layout_out.groups, jump_write_endl=layout_out.row_words,
+        ),
+        (*reads, *layout_out.accesses(row, rows, write=True)),
+        PIPELINE + columns * groups * len(layouts),
+    )  # fmt: skip

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LOAD and SAVE: rows of feature maps, weights, biases."""
+
+from collections.abc import Iterable
+
+from opendpu.compiler.emission.recorder import Operand, Recorder
+from opendpu.compiler.layout import Layout
+from opendpu.compiler.plan import WEIGHTS_REG, BankAccess, MemoryAccess
+from opendpu_arch.errors import GraphError
+from opendpu_arch.isa import Load, Save
+
+MAX_LENGTH = 1024
+"""Pixels of one LOAD or SAVE."""
+MAX_SAVE_CHANNELS = 4096
+"""Bytes a pixel of one SAVE."""
+READ_BYTES = 32
+"""Bytes a cycle that the schedule expects of LOAD."""
+WRITE_BYTES = 32
+"""Bytes a cycle that the schedule expects of SAVE."""
+OVERHEAD = 4
+"""Cycles of a transfer besides its bytes."""
+
+
+class Source:
+    """An input of a layer for one tile; loads each row when it is first needed."""
+
+    def __init__(self, recorder: Recorder, operand: Operand, layout: Layout) -> None:
+        self.recorder = recorder
+        self.operand = operand
+        self.layout = layout
+        self._rows: set[int] = set()
+        if operand.region.whole:
+            self._rows = recorder.on_chip.setdefault(operand.feature.name, set())
+
+    def forget(self) -> None:
+        """Expect no row on chip, because a new pass starts; whole feature maps stay."""
+        if not self.operand.region.whole:
+            self._rows = set()
+
+    def need(self, rows: Iterable[int]) -> None:
+        """Load those of ``rows`` that are real and not yet on chip."""
+        for row in rows:
+            if 0 <= row < self.operand.feature.height and row not in self._rows:
+                self._rows.add(row)
+                load_row(self.recorder, self.operand, self.layout, row)
+
+
+def load_row(recorder: Recorder, operand: Operand, layout: Layout, row: int) -> None:
+    """Copy one row of the tile from DDR to its bank."""
+    memory, feature = operand.memory, operand.feature
+    if memory is None:
+        raise GraphError(f"{feature.name}: row {row} is neither on chip nor in DDR")
+    parallel = recorder.target.channel_parallel
+    place = layout.place(row)
+    first = layout.first_group * parallel
+    channel = min(feature.channels, first + layout.groups * parallel) - first
+    for at in range(0, layout.columns, MAX_LENGTH):
+        length = min(MAX_LENGTH, layout.columns - at)
+        column = layout.first_column + at
+        address = (
+            memory.address + row * memory.row_bytes + column * memory.pixel_bytes + first
+        )
+        word = layout.word(place.address_group, place.offset, column, layout.first_group)
+        bank = layout.first_bank + place.bank
+        recorder.add(
+            Load(
+                bank_id=bank, bank_addr=word, jump_read=memory.pixel_bytes,
+                jump_write=layout.groups, channel=channel, length=length,
+                reg_id=memory.reg_id, ddr_addr=address,
+            ),
+            (
+                BankAccess(True, bank, 1, word, length * layout.groups),
+                MemoryAccess(
+                    False, memory.reg_id, address,
+                    address + (length - 1) * memory.pixel_bytes + channel,
+                ),
+            ),
+            OVERHEAD + length * channel // READ_BYTES,
+        )  # fmt: skip
+
+
+def save_rows(
+    recorder: Recorder, operand: Operand, layout: Layout, rows: Iterable[int]
+) -> None:
+    """Copy rows of the tile from their banks to DDR, if the feature map lives there."""
+    memory, feature = operand.memory, operand.feature
+    if memory is None:
+        return
+    parallel = recorder.target.channel_parallel
+    first = layout.first_group * parallel
+    channels = min(feature.channels, first + layout.groups * parallel) - first
+    for row in rows:
+        place = layout.place(row)
+        bank = layout.first_bank + place.bank
+        for at in range(0, layout.columns, MAX_LENGTH):
+            length = min(MAX_LENGTH, layout.columns - at)
+            column = layout.first_column + at
+            for low in range(0, channels, MAX_SAVE_CHANNELS):
+                group = layout.first_group + low // parallel
+                channel = min(MAX_SAVE_CHANNELS // parallel * parallel, channels - low)
+                word = layout.word(place.address_group, place.offset, column, group)
+                address = (
+                    memory.address + row * memory.row_bytes + column * memory.pixel_bytes
+                    + first + low
+                )  # fmt: skip
+                recorder.add(
+                    Save(
+                        bank_id=bank, bank_addr=word, hp_id=recorder.saves % 2,
+                        jump_write=memory.pixel_bytes, jump_read=layout.groups,
+                        channel=channel, length=length, reg_id=memory.reg_id, ddr_addr=address,
+                    ),
+                    (
+                        BankAccess(False, bank, 1, word, length * layout.groups),
+                        MemoryAccess(
+                            True, memory.reg_id, address,
+                            address + (length - 1) * memory.pixel_bytes + channel,
+                        ),
+                    ),
+                    OVERHEAD + length * channel // WRITE_BYTES,
+                )  # fmt: skip
+                recorder.saves += 1
+
+
+def load_conv_weights(
+    recorder: Recorder, address: int, shape: tuple[int, int, int, int], block: int
+) -> int:
+    """Load the weights of one block of output channels, a LOAD a lane; return their word.
+
+    ``shape`` is OHWI. Lanes beyond the last output channel keep what they hold.
+    """
+    target = recorder.target
+    outputs, height, width, inputs = shape
+    groups = -(-inputs // target.input_channel_parallel)
+    taps = height * width
+    word = recorder.conv_weights.take(taps * groups)
+    first = block * target.output_channel_parallel
+    for lane in range(min(target.output_channel_parallel, outputs - first)):
+        at = address + (first + lane) * taps * inputs
+        recorder.add(
+            Load(
+                bank_id=target.convw_base + lane, bank_addr=word, jump_read=inputs,
+                jump_write=groups, channel=inputs, length=taps, reg_id=WEIGHTS_REG, ddr_addr=at,
+            ),
+            (BankAccess(True, target.convw_base + lane, 1, word, taps * groups),),
+            OVERHEAD + taps * inputs // READ_BYTES,
+        )  # fmt: skip
+    return word
+
+
+def load_alu_weights(
+    recorder: Recorder, address: int, taps: int, channels: int, first_group: int, groups: int
+) -> int:
+    """Load ``groups`` channel groups of HWC weights into DWCONVW; return their word."""
+    target = recorder.target
+    first = first_group * target.channel_parallel
+    channel = min(channels, first + groups * target.channel_parallel) - first
+    word = recorder.alu_weights.take(taps * groups)
+    recorder.add(
+        Load(
+            bank_id=target.dwconvw_bank, bank_addr=word, jump_read=channels, jump_write=groups,
+            channel=channel, length=taps, reg_id=WEIGHTS_REG, ddr_addr=address + first,
+        ),
+        (BankAccess(True, target.dwconvw_bank, 1, word, taps * groups),),
+        OVERHEAD + taps * channel // READ_BYTES,
+    )  # fmt: skip
+    return word
+
+
+def load_bias(recorder: Recorder, address: int, channels: int) -> int:
+    """Load a bias vector; return its word."""
+    target = recorder.target
+    words = -(-channels // target.channel_parallel)
+    word = recorder.biases.take(words)
+    recorder.add(
+        Load(
+            bank_id=target.bias_bank, bank_addr=word, jump_read=channels, jump_write=words,
+            channel=channels, length=1, reg_id=WEIGHTS_REG, ddr_addr=address,
+        ),
+        (BankAccess(True, target.bias_bank, 1, word, words),),
+        OVERHEAD + channels // READ_BYTES,
+    )  # fmt: skip
+    return word

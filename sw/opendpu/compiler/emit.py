@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pass: a plan to instructions in sequential order, without tokens."""
+
+from opendpu.compiler.emission.conv import emit_conv
+from opendpu.compiler.emission.misc import emit_alu, emit_eltwise
+from opendpu.compiler.emission.recorder import Recorder
+from opendpu.compiler.plan import AluLayer, ConvLayer, Plan, Step
+from opendpu_arch.target import Target
+
+
+def emit(plan: Plan, target: Target) -> tuple[Step, ...]:
+    """Return the steps of ``plan``: run one after the other, they compute the network."""
+    recorder = Recorder(target, plan)
+    for placed in plan.layers:
+        layer = placed.layer
+        recorder.layer = layer.name
+        if placed.output.whole:
+            height = plan.network.features[layer.output].height
+            recorder.on_chip[layer.output] = set(range(height))
+        if isinstance(layer, ConvLayer):
+            emit_conv(recorder, placed, layer)
+        elif isinstance(layer, AluLayer):
+            emit_alu(recorder, placed, layer)
+        else:
+            emit_eltwise(recorder, placed, layer)
+    return tuple(recorder.steps)

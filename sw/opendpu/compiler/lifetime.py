@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When feature maps are needed, and first-fit placement of what is alive at the same time."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+from opendpu.compiler.plan import Network, sources_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Span:
+    """From the layer that writes to the last layer that reads, both included."""
+
+    first: int
+    last: int
+
+    def overlaps(self, other: "Span") -> bool:
+        """Tell whether both are alive during some layer."""
+        return self.first <= other.last and other.first <= self.last
+
+
+def spans(network: Network) -> dict[str, Span]:
+    """Return the span of every feature map; aliases live as long as what they are bytes of."""
+    found: dict[str, Span] = {}
+
+    def touch(name: str, number: int) -> None:
+        old = found.get(name, Span(number, number))
+        found[name] = Span(min(old.first, number), max(old.last, number))
+        if name in network.aliases:
+            touch(network.aliases[name].holder, number)
+
+    for name in network.inputs:
+        touch(name, 0)
+    for number, layer in enumerate(network.layers):
+        for name in (*sources_of(layer), layer.output):
+            touch(name, number)
+    for name in network.outputs:
+        touch(name, len(network.layers))
+    for name, alias in network.aliases.items():
+        if alias.holder in found:
+            found[name] = found[alias.holder]
+    return found
+
+
+def consumers(network: Network) -> dict[str, list[int]]:
+    """Return the numbers of the layers that read each feature map."""
+    found: dict[str, list[int]] = {name: [] for name in network.features}
+    for number, layer in enumerate(network.layers):
+        for name in dict.fromkeys(sources_of(layer)):
+            found[name].append(number)
+    return found
+
+
+def first_fit(size: int, taken: Iterable[tuple[int, int]], limit: int | None) -> int | None:
+    """Return the lowest start of ``size`` free cells beside the ``taken`` (start, end) ranges."""
+    at = 0
+    for start, end in sorted(taken):
+        if start - at >= size:
+            break
+        at = max(at, end)
+    return None if limit is not None and at + size > limit else at
+
+
+def holes(taken: Iterable[tuple[int, int]], limit: int) -> list[tuple[int, int]]:
+    """Return the free (start, end) ranges below ``limit``."""
+    found, at = [], 0
+    for start, end in sorted(taken):
+        if start > at:
+            found.append((at, start))
+        at = max(at, end)
+    if at < limit:
+        found.append((at, limit))
+    return found
+
+
+def alive(every: Mapping[str, Span], number: int) -> set[str]:
+    """Return the feature maps that are alive during layer ``number``."""
+    return {name for name, span in every.items() if span.first <= number <= span.last}

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values that compiler passes hand on; frozen, without logic."""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from opendpu_arch.isa import ActType, AluMode, ElewType, Instruction
+
+Int8Array = npt.NDArray[np.int8]
+
+WEIGHTS_REG = 0
+"""Address register of the weights and biases."""
+WORKSPACE_REG = 1
+"""Address register of feature maps that go through DDR between layers."""
+INPUT_REG = 2
+"""Address register of the inputs."""
+OUTPUT_REG = 3
+"""Address register of the outputs."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Feature:
+    """A feature map: ``height`` x ``width`` pixels of ``channels`` int8 values."""
+
+    name: str
+    height: int
+    width: int
+    channels: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Window:
+    """A sliding window: sizes, steps and zero padding, in rows and columns."""
+
+    kernel_h: int = 1
+    kernel_w: int = 1
+    stride_h: int = 1
+    stride_w: int = 1
+    pad_top: int = 0
+    pad_left: int = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ConvLayer:
+    """Convolution on the CONV engine; ``weights`` OHWI, ``bias`` one int8 an output channel."""
+
+    name: str
+    source: str
+    output: str
+    window: Window
+    weights: Int8Array
+    bias: Int8Array
+    shift_cut: int
+    shift_bias: int
+    act_type: ActType = ActType.NONE
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AluLayer:
+    """Depthwise convolution or pooling on the misc engine; ``weights`` HWC or none."""
+
+    name: str
+    source: str
+    output: str
+    window: Window
+    mode: AluMode
+    weights: Int8Array | None = None
+    bias: Int8Array | None = None
+    shift_cut: int = 0
+    shift_bias: int = 0
+    multi_factor: int = 0
+    act_type: ActType = ActType.NONE
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EltwiseLayer:
+    """Element-wise operation on one to four feature maps of one shape."""
+
+    name: str
+    sources: tuple[str, ...]
+    output: str
+    shift_read: tuple[int, ...]
+    shift_write: int
+    kind: ElewType = ElewType.ADD
+    relu: bool = False
+
+
+Layer = ConvLayer | AluLayer | EltwiseLayer
+
+
+def sources_of(layer: Layer) -> tuple[str, ...]:
+    """Return the names of the feature maps that ``layer`` reads."""
+    return layer.sources if isinstance(layer, EltwiseLayer) else (layer.source,)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Memory:
+    """Where a feature map lives in DDR: byte address in a segment, bytes between rows and pixels."""
+
+    reg_id: int
+    address: int
+    row_bytes: int
+    pixel_bytes: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Alias:
+    """Bytes of feature map ``holder``: offset of the first pixel and bytes between pixels."""
+
+    holder: str
+    offset: int
+    pixel_bytes: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Network:
+    """What one DPU subgraph computes: layers in order, feature maps by name.
+
+    ``aliases`` says which feature maps are bytes of another one: reshapes and concatenations that
+    cost nothing.
+    """
+
+    features: Mapping[str, Feature]
+    layers: tuple[Layer, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    aliases: Mapping[str, Alias] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Region:
+    """Words of an image bank group that hold a feature map or a moving part of it.
+
+    Row ``r`` is the ``k``-th stored row, ``k = r - first_row``; ``stride`` consecutive rows share a
+    bank, ``ring`` address groups follow each other and then start again.
+    """
+
+    bank_group: int
+    base: int
+    words: int
+    stride: int
+    ring: int
+    first_row: int = 0
+    whole: bool = False
+    """The region holds the whole feature map until its last reader."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Nest:
+    """Loop bounds of a layer: output columns and channel groups a tile, rows and rows a pass."""
+
+    columns: int
+    rows: int
+    """Rows an instruction makes at most."""
+    row_pass: int
+    """Output rows after which the next block of output channels is started."""
+    groups: int
+    """Channel groups a tile (misc engine) or output channel blocks a pass (CONV)."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LayerPlan:
+    """A layer with its loops and its places on chip."""
+
+    layer: Layer
+    nest: Nest
+    sources: tuple[Region, ...]
+    output: Region
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A network with every decision made."""
+
+    network: Network
+    layers: tuple[LayerPlan, ...]
+    memory: Mapping[str, Memory]
+    """Feature maps that live (also) in DDR."""
+    constants: Mapping[str, int]
+    """Byte address in the weight segment of ``<layer>/weights`` and ``<layer>/bias``."""
+    segment_bytes: Mapping[int, int]
+    blob: bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class BankAccess:
+    """Words ``low .. low + count`` (modulo the depth) of banks ``bank .. bank + banks``."""
+
+    write: bool
+    bank: int
+    banks: int
+    low: int
+    count: int
+
+
+@dataclasses.dataclass(frozen=True)
+class MemoryAccess:
+    """Bytes ``low .. high`` of a DDR segment."""
+
+    write: bool
+    reg_id: int
+    low: int
+    high: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """An instruction without tokens, what it touches, and a guess of its cycles."""
+
+    instruction: Instruction
+    accesses: tuple[BankAccess | MemoryAccess, ...]
+    cycles: int
+    layer: str = ""

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pass: sequential steps to a program with tokens, in the order in which engines become free.
+
+A step must wait for the last earlier step of another engine that wrote what it touches, or read
+what it writes. Engines work in order, so that waiting for a step means waiting for all before it;
+a wait is left out when an earlier one covers it. Each wait that stays is one token: the producer
+signals, the consumer takes it, and every counter is zero at END.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from opendpu.compiler.plan import BankAccess, MemoryAccess, Step
+from opendpu_arch.isa import End, Engine, Instruction
+from opendpu_arch.target import Target
+
+BLOCK_BYTES = 64
+"""Granularity at which DDR is watched."""
+
+ENGINES = len(Engine)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """A program and what the cost model expects of it."""
+
+    instructions: tuple[Instruction, ...]
+    cycles: int
+    busy_cycles: dict[str, int]
+
+
+def schedule(steps: Sequence[Step], target: Target) -> Schedule:
+    """Return the program of ``steps`` with tokens and END."""
+    waits = reduce_waits(steps, find_waits(steps, target))
+    start, cycles = simulate(steps, waits)
+    signals: list[int] = [0] * len(steps)
+    for number, wait in enumerate(waits):
+        for producer in wait.values():
+            signals[producer] |= 1 << steps[number].instruction.ENGINE
+    order = sorted(range(len(steps)), key=lambda i: (start[i], i))
+    program: list[Instruction] = []
+    for i in order:
+        own = 1 << steps[i].instruction.ENGINE
+        waited = sum(1 << engine for engine in waits[i])
+        program.append(
+            dataclasses.replace(steps[i].instruction, dpdon=own | waited, dpdby=own | signals[i])
+        )
+    own = 1 << Engine.SAVE
+    program.append(End(dpdon=own, dpdby=own))
+    busy = {e.name.lower(): 0 for e in Engine}
+    for step in steps:
+        busy[step.instruction.ENGINE.name.lower()] += step.cycles
+    return Schedule(instructions=tuple(program), cycles=cycles, busy_cycles=busy)
+
+
+def find_waits(steps: Sequence[Step], target: Target) -> list[dict[Engine, int]]:
+    """Return, a step each, the last step of every other engine that must be done before it."""
+    banks = _Watch(target.bank_count, target.bank_depth)
+    memory: dict[int, _Watch] = {}
+    for access in _memory_accesses(steps):
+        blocks = -(-access.high // BLOCK_BYTES)
+        known = memory.get(access.reg_id)
+        if known is None or known.depth < blocks:
+            memory[access.reg_id] = _Watch(1, blocks)
+    found = []
+    for number, step in enumerate(steps):
+        engine = step.instruction.ENGINE
+        last = np.full(ENGINES, -1, dtype=np.int64)
+        for access in step.accesses:
+            for watch, where in _areas(access, banks, memory):
+                watch.ask(last, access.write, where)
+        for access in step.accesses:
+            for watch, where in _areas(access, banks, memory):
+                watch.note(engine, access.write, where, number)
+        found.append({e: int(last[e]) for e in Engine if e != engine and last[e] >= 0})
+    return found
+
+
+def reduce_waits(
+    steps: Sequence[Step], waits: Sequence[dict[Engine, int]]
+) -> list[dict[Engine, int]]:
+    """Drop every wait that an earlier wait, direct or through other engines, covers."""
+    known = np.full((ENGINES, ENGINES), -1, dtype=np.int64)
+    after = np.full((len(steps), ENGINES), -1, dtype=np.int64)
+    kept: list[dict[Engine, int]] = []
+    for number, (step, wait) in enumerate(zip(steps, waits, strict=True)):
+        engine = step.instruction.ENGINE
+        mine = known[engine]
+        keep: dict[Engine, int] = {}
+        # The latest producer first: it often covers the others.
+        for producer_engine, producer in sorted(wait.items(), key=lambda w: -w[1]):
+            if producer > mine[producer_engine]:
+                keep[producer_engine] = producer
+                np.maximum(mine, after[producer], out=mine)
+        mine[engine] = number
+        after[number] = mine
+        kept.append(keep)
+    return kept
+
+
+def simulate(
+    steps: Sequence[Step], waits: Sequence[dict[Engine, int]]
+) -> tuple[npt.NDArray[np.int64], int]:
+    """Return the cycle in which each step starts, and the cycle in which all are done."""
+    start = np.zeros(len(steps), dtype=np.int64)
+    done = np.zeros(len(steps), dtype=np.int64)
+    free = [0] * ENGINES
+    for number, (step, wait) in enumerate(zip(steps, waits, strict=True)):
+        engine = step.instruction.ENGINE
+        begin = max([free[engine], *(int(done[p]) for p in wait.values())])
+        start[number] = begin
+        done[number] = free[engine] = begin + step.cycles
+    return start, max(free)
+
+
+class _Watch:
+    """Last step of every engine that read and that wrote each cell of a two-dimensional memory."""
+
+    def __init__(self, rows: int, depth: int) -> None:
+        self.depth = depth
+        self.writer = np.full((ENGINES, rows, depth), -1, dtype=np.int32)
+        self.reader = np.full((ENGINES, rows, depth), -1, dtype=np.int32)
+
+    def ask(self, last: npt.NDArray[np.int64], write: bool, where: tuple[slice, slice]) -> None:
+        """Raise ``last`` to the steps that an access has to come after."""
+        np.maximum(last, self.writer[:, *where].max(axis=(1, 2)), out=last)
+        if write:
+            np.maximum(last, self.reader[:, *where].max(axis=(1, 2)), out=last)
+
+    def note(self, engine: Engine, write: bool, where: tuple[slice, slice], number: int) -> None:
+        """Record an access."""
+        (self.writer if write else self.reader)[engine, *where] = number
+
+
+def _areas(
+    access: BankAccess | MemoryAccess, banks: _Watch, memory: dict[int, _Watch]
+) -> Iterable[tuple[_Watch, tuple[slice, slice]]]:
+    if isinstance(access, MemoryAccess):
+        if access.reg_id in memory:
+            low, high = access.low // BLOCK_BYTES, -(-access.high // BLOCK_BYTES)
+            yield memory[access.reg_id], (slice(0, 1), slice(low, high))
+        return
+    rows = slice(access.bank, access.bank + access.banks)
+    low, high = access.low, access.low + access.count
+    yield banks, (rows, slice(low, min(high, banks.depth)))
+    if high > banks.depth:
+        yield banks, (rows, slice(0, high - banks.depth))
+
+
+def _memory_accesses(steps: Sequence[Step]) -> list[MemoryAccess]:
+    """Return the accesses to segments that are both read and written, the only ones to watch."""
+    every = [a for s in steps for a in s.accesses if isinstance(a, MemoryAccess)]
+    written = {a.reg_id for a in every if a.write}
+    shared = written & {a.reg_id for a in every if not a.write}
+    return sorted((a for a in every if a.reg_id in shared), key=lambda a: a.high)
