@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What handlers of ONNX operators work with: tensors by name, and ways to emit nodes."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from opendpu.frontend.layout import CHANNELS_LAST, Value, plain, same_data
+from opendpu.frontend.refusal import Refusal
+from opendpu.frontend.source import Source, as_float, attributes
+from opendpu.ir import Draft, Node
+
+Array = npt.NDArray[Any]
+
+
+class Context:
+    """State of one conversion: the draft so far and where every ONNX tensor lives in it."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.opset = source.opset
+        self.draft = Draft(source.name)
+        self.values: dict[str, Value] = {}
+        self.constants: dict[str, Array] = dict(source.constants)
+        self._views: dict[tuple[str, tuple[int, ...], str], str] = {}
+
+    def shape_of(self, name: str) -> tuple[int, ...]:
+        """Return the ONNX shape of a tensor or constant."""
+        if name in self.constants:
+            return tuple(self.constants[name].shape)
+        return self.values[name].shape
+
+    def emit(
+        self,
+        name: str,
+        kind: str,
+        shape: tuple[int, ...],
+        inputs: dict[str, list[str]],
+        attrs: dict[str, Any] | None = None,
+    ) -> str:
+        """Append a node to the draft; return its name, which is unique."""
+        return self.draft.add(self.draft.unique(name), kind, shape, inputs, attrs).name
+
+    def const(self, name: str, array: Array) -> str:
+        """Append a constant to the draft; return its name."""
+        return self.draft.add_const(name, as_float(array)).name
+
+    def view(self, node: str, shape: tuple[int, ...]) -> str:
+        """Return a node with the data of ``node`` in another shape."""
+        if self.draft[node].shape == shape:
+            return node
+        key = (node, shape, "reshape")
+        if key not in self._views:
+            self._views[key] = self.emit(
+                f"{node}_reshape", "reshape", shape, {"input": [node]}, {"shape": list(shape)}
+            )
+        return self._views[key]
+
+    def ordered(self, value: Value, perm: tuple[int, ...]) -> str:
+        """Return a node that holds ``value`` with its axes in the order ``perm``."""
+        value = self._unflat(value)
+        target = tuple(value.shape[axis] for axis in perm)
+        if same_data(value.shape, value.perm, perm):
+            return self.view(value.node, target)
+        base = self.view(value.node, value.stored)
+        order = tuple(value.perm.index(axis) for axis in perm)
+        key = (base, order, "transpose")
+        if key not in self._views:
+            self._views[key] = self.emit(
+                f"{base}_transpose", "transpose", target, {"input": [base]},
+                {"order": list(order)},
+            )
+        return self._views[key]
+
+    def _unflat(self, value: Value) -> Value:
+        if value.flat is None:
+            return value
+        shape, perm = value.flat
+        node = self.ordered(Value(value.node, shape, perm), plain(len(shape)))
+        return Value(node, value.shape, plain(len(value.shape)))
+
+    def straight(self, value: Value) -> Value:
+        """Return ``value`` with its order undone if it was flattened out of order."""
+        return self._unflat(value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """One ONNX node as its handler sees it."""
+
+    context: Context
+    proto: onnx.NodeProto
+    attrs: dict[str, Any]
+
+    @classmethod
+    def of(cls, context: Context, proto: onnx.NodeProto) -> "Call":
+        """Return the call with its attributes decoded."""
+        return cls(context, proto, attributes(proto))
+
+    @property
+    def output(self) -> str:
+        """Name of the first output tensor."""
+        return str(self.proto.output[0])
+
+    def has(self, index: int) -> bool:
+        """Return whether the optional input ``index`` is given."""
+        return index < len(self.proto.input) and bool(self.proto.input[index])
+
+    def name(self, index: int) -> str:
+        """Return the name of input ``index``; Refusal if it is missing."""
+        if not self.has(index):
+            raise Refusal(f"input {index} is missing")
+        return str(self.proto.input[index])
+
+    def constant(self, index: int) -> Array | None:
+        """Return input ``index`` if it is known at conversion time."""
+        return self.context.constants.get(self.name(index)) if self.has(index) else None
+
+    def weights(self, index: int, what: str) -> Array:
+        """Return input ``index``, which must be known; Refusal otherwise."""
+        array = self.constant(index)
+        if array is None:
+            raise Refusal(f"{what} ({self.name(index)!r}) are computed, but must be constant")
+        return array
+
+    def value(self, index: int) -> Value:
+        """Return input ``index`` as a value; constants become nodes of the draft."""
+        name = self.name(index)
+        if name not in self.context.values:
+            array = self.context.constants[name]
+            node = self.context.const(name, array)
+            shape = self.context.draft[node].shape
+            self.context.values[name] = Value(node, shape, plain(len(shape)))
+        return self.context.values[name]
+
+    def feature_map(self, index: int = 0) -> tuple[str, tuple[int, int, int, int]]:
+        """Return input ``index`` as NHWC node and its shape; NCL becomes N1LC."""
+        value = self.value(index)
+        perm = CHANNELS_LAST.get(len(value.shape))
+        if perm is None:
+            raise Refusal(f"input has shape {list(value.shape)}, but only 1-D and 2-D feature "
+                          "maps (NCL, NCHW) are supported")
+        node = self.context.ordered(value, perm)
+        if len(value.shape) == 3:
+            batch, channels, length = value.shape
+            node = self.context.view(node, (batch, 1, length, channels))
+        shape = self.context.draft[node].shape
+        return node, (shape[0], shape[1], shape[2], shape[3])
+
+    def set_feature_map(self, node: str, rank: int) -> None:
+        """Bind the output to an NHWC node; ``rank`` is the rank of the ONNX tensor."""
+        batch, height, width, channels = self.context.draft[node].shape
+        shape = (batch, channels, width) if rank == 3 else (batch, channels, height, width)
+        self.bind(Value(node, shape, CHANNELS_LAST[rank]))
+
+    def bind(self, value: Value) -> None:
+        """Say where the first output lives."""
+        self.context.values[self.output] = value
+
+    def sole_producer(self, index: int) -> Node | None:
+        """Return the node behind input ``index`` if nobody but this call can see its result."""
+        name = self.name(index)
+        value = self.context.values.get(name)
+        if value is None or value.flat is not None or self.context.source.uses[name] != 1:
+            return None
+        node = self.context.draft[value.node]
+        aliases = [n for n, v in self.context.values.items()
+                   if v.node == node.name and n != name and self.context.source.uses[n] > 0]
+        if node.kind == "data" or self.context.draft.consumers(node.name):
+            return None
+        return None if any(self._pending(alias) for alias in aliases) else node
+
+    def _pending(self, alias: str) -> bool:
+        """Return whether a tensor may still be read by another node than this call's chain."""
+        return self.context.source.uses[alias] > 1 or alias in self.context.source.outputs
+
+
+def broadcast_shape(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape both broadcast to; Refusal if they do not."""
+    try:
+        return tuple(np.broadcast_shapes(one, other))
+    except ValueError:
+        raise Refusal(f"shapes {list(one)} and {list(other)} cannot be broadcast") from None

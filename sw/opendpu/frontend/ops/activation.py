@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elementwise functions of one tensor, softmax, and nodes that change nothing."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from opendpu.frontend.context import Call
+from opendpu.frontend.ops.registry import handles
+from opendpu.frontend.refusal import Refusal
+from opendpu.frontend.source import as_float
+
+_SIMPLE = {
+    "Relu": "relu",
+    "HardSwish": "hard-swish",
+    "Sigmoid": "sigmoid",
+    "Tanh": "tanh",
+    "Exp": "exp",
+    "Neg": "neg",
+    "Mish": "mish",
+}
+
+
+def _unary(call: Call, kind: str, attrs: dict[str, Any] | None = None) -> None:
+    """Emit an elementwise op; the order of the axes, flat or not, stays what it was."""
+    value = call.value(0)
+    shape = value.stored if value.flat is None else value.shape
+    node = call.context.view(value.node, shape)
+    name = call.context.emit(call.output, kind, shape, {"input": [node]}, attrs)
+    call.bind(value.on(name))
+
+
+@handles(*_SIMPLE)
+def simple(call: Call) -> None:
+    """Convert functions that XIR has under another name."""
+    _unary(call, _SIMPLE[call.proto.op_type])
+
+
+@handles("Clip")
+def clip(call: Call) -> None:
+    """Convert the two clips that are activations: ``relu`` and ``relu6``."""
+    low, high = (
+        call.attrs.get(key, None)
+        if key in call.attrs or not call.has(index)
+        else float(call.weights(index, key).reshape(()))
+        for index, key in ((1, "min"), (2, "max"))
+    )
+    high = math.inf if high is None or high > 1e30 else high
+    if low != 0 or high not in (6.0, math.inf):
+        raise Refusal(f"clips to {low}..{high}, but only 0..6 (ReLU6) and 0..inf (ReLU) are "
+                      "supported")
+    _unary(call, "relu6" if high == 6.0 else "relu")
+
+
+@handles("LeakyRelu")
+def leaky_relu(call: Call) -> None:
+    """Convert to ``leaky-relu``."""
+    _unary(call, "leaky-relu", {"alpha": float(call.attrs.get("alpha", 0.01))})
+
+
+@handles("PRelu")
+def prelu(call: Call) -> None:
+    """Convert to ``prelu`` with one slope a channel, or to ``leaky-relu`` with one for all."""
+    slope = as_float(call.weights(1, "slopes"))
+    if slope.size == 1:
+        _unary(call, "leaky-relu", {"alpha": float(slope.reshape(()))})
+        return
+    rank = len(call.value(0).shape)
+    node, shape = call.feature_map()
+    if slope.size != shape[3] or slope.shape[0] != shape[3]:
+        raise Refusal(f"slopes have shape {list(slope.shape)}, but must be one a channel")
+    inputs = {"input": [node],
+              "weight": [call.context.const(f"{call.output}_slope", slope.ravel())]}
+    call.set_feature_map(call.context.emit(call.output, "prelu", shape, inputs), rank)
+
+
+@handles("HardSigmoid")
+def hard_sigmoid(call: Call) -> None:
+    """Convert the hard-sigmoid that the DPU knows: ``relu6(x + 3) / 6``."""
+    alpha, beta = float(call.attrs.get("alpha", 0.2)), float(call.attrs.get("beta", 0.5))
+    if not (math.isclose(alpha, 1 / 6, rel_tol=1e-4) and math.isclose(beta, 0.5, rel_tol=1e-4)):
+        raise Refusal(f"alpha and beta are {alpha:g} and {beta:g}, but only 1/6 and 1/2 are "
+                      "supported")
+    _unary(call, "hard-sigmoid")
+
+
+@handles("Elu")
+def elu(call: Call) -> None:
+    """Convert to ``elu``."""
+    _unary(call, "elu", {"alpha": float(call.attrs.get("alpha", 1.0))})
+
+
+@handles("Gelu")
+def gelu(call: Call) -> None:
+    """Convert the exact form to ``gelu``."""
+    if call.attrs.get("approximate", "none") != "none":
+        raise Refusal("the tanh approximation is not supported")
+    _unary(call, "gelu")
+
+
+@handles("Softmax")
+def softmax(call: Call) -> None:
+    """Convert to ``softmax`` over one axis."""
+    value = call.context.straight(call.value(0))
+    rank = len(value.shape)
+    axis = int(call.attrs.get("axis", 1 if call.context.opset < 13 else -1)) % rank
+    if call.context.opset < 13 and math.prod(value.shape[axis:]) != value.shape[axis]:
+        raise Refusal(f"before operator set 13 softmax over axis {axis} of "
+                      f"{list(value.shape)} means several axes, which is not supported")
+    node = call.context.view(value.node, value.stored)
+    name = call.context.emit(
+        call.output, "softmax", value.stored, {"input": [node]}, {"axis": value.perm.index(axis)}
+    )
+    call.bind(value.on(name))
+
+
+@handles("Identity", "Dropout")
+def identity(call: Call) -> None:
+    """Bind the output to the input; inference-time dropout changes nothing."""
+    if call.proto.op_type == "Dropout" and call.has(2) and bool(call.weights(2, "mode").item()):
+        raise Refusal("training mode is not supported; export the model for inference")
+    call.bind(call.value(0))
+
+
+@handles("Cast")
+def cast(call: Call) -> None:
+    """Accept casts to float32, which change nothing."""
+    if int(call.attrs["to"]) != 1:
+        raise Refusal("casts other than to float32 are not supported")
+    call.bind(call.value(0))
+
+
+@handles("Pow")
+def power(call: Call) -> None:
+    """Convert squares to a product."""
+    exponent = call.weights(1, "exponents")
+    if exponent.size != 1 or not np.allclose(exponent, 2.0):
+        raise Refusal("only the exponent 2 is supported")
+    value = call.context.straight(call.value(0))
+    node = call.context.view(value.node, value.stored)
+    name = call.context.emit(call.output, "mul", value.stored, {"input": [node, node]})
+    call.bind(value.on(name))

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Add, Sub, Mul, Div, Min, Max of two tensors, or of a tensor and a constant."""
+
+import numpy as np
+
+from opendpu.frontend.context import Array, Call, broadcast_shape
+from opendpu.frontend.layout import CHANNELS_LAST, Value, plain
+from opendpu.frontend.ops.convolution import scale
+from opendpu.frontend.ops.registry import handles
+from opendpu.frontend.refusal import Refusal
+from opendpu.frontend.source import as_float
+
+_KINDS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Min": "min", "Max": "max"}
+_BIASED = ("conv2d", "depthwise-conv2d", "transposed-conv2d", "inner-product")
+
+
+@handles(*_KINDS, "Sum")
+def arithmetic(call: Call) -> None:
+    """Convert; constants become a bias or a per-channel scale where they can."""
+    if len(call.proto.input) != 2:
+        raise Refusal(f"has {len(call.proto.input)} inputs, but 2 are supported")
+    op_type = call.proto.op_type
+    first, second = call.constant(0), call.constant(1)
+    constant, index = (second, 0) if second is not None else (first, 1)
+    commutes = op_type in ("Add", "Sum", "Mul") or index == 0
+    if constant is not None and commutes and op_type not in ("Min", "Max"):
+        factor, offset = _affine(op_type, as_float(constant))
+        if _with_constant(call, index, factor, offset):
+            return
+    kind = _KINDS.get(op_type, "add")
+    one, other = call.context.straight(call.value(0)), call.context.straight(call.value(1))
+    shape = broadcast_shape(one.shape, other.shape)
+    rank = len(shape)
+    perm = _common_order(one, other, rank)
+    nodes = [_aligned(call, value, perm) for value in (one, other)]
+    stored = tuple(shape[axis] for axis in perm)
+    name = call.context.emit(call.output, kind, stored, {"input": nodes})
+    call.bind(Value(name, shape, perm))
+
+
+def _affine(op_type: str, array: Array) -> tuple[Array | None, Array | None]:
+    """Return what the constant multiplies and adds; nothing for a part that does neither."""
+    match op_type:
+        case "Add" | "Sum":
+            return None, array
+        case "Sub":
+            return None, -array
+        case "Div":
+            return 1 / array, None
+    return array, None
+
+
+def _with_constant(call: Call, index: int, factor: Array | None, offset: Array | None) -> bool:
+    """Apply a per-channel constant; return whether it was one."""
+    value = call.value(index)
+    array = factor if factor is not None else offset
+    assert array is not None
+    if value.flat is not None or array.ndim > len(value.shape) or len(value.shape) < 2:
+        return False
+    shape = (1,) * (len(value.shape) - array.ndim) + array.shape
+    channel = _channel_axis(value)
+    if any(size != 1 and axis != channel for axis, size in enumerate(shape)):
+        return False
+    channels = value.shape[channel]
+    if shape[channel] not in (1, channels):
+        return False
+    vector = np.broadcast_to(array.ravel(), (channels,))
+    producer = call.sole_producer(index)
+    if (
+        offset is not None
+        and producer is not None
+        and producer.kind in _BIASED
+        and producer.shape[-1] == channels
+        and value.perm[-1] == channel
+    ):
+        _add_bias(call, producer.name, vector)
+        call.bind(call.context.values[call.name(index)])
+        return True
+    if value.perm[-1] != channel:
+        value = Value(
+            call.context.ordered(value, _order_ending_in(value, channel)),
+            value.shape,
+            _order_ending_in(value, channel),
+        )
+    node = call.context.view(value.node, value.stored)
+    ones, zeros = np.ones(channels), np.zeros(channels)
+    name = scale(
+        call,
+        node,
+        vector if factor is not None else ones,
+        vector if offset is not None else zeros,
+    )
+    call.bind(value.on(name))
+    return True
+
+
+def _channel_axis(value: Value) -> int:
+    """Return the axis of the channels: ONNX axis 1 of a feature map, otherwise the last."""
+    if len(value.shape) in CHANNELS_LAST and value.perm != plain(len(value.shape)):
+        return value.perm[-1]
+    return len(value.shape) - 1 if len(value.shape) == 2 else 1
+
+
+def _order_ending_in(value: Value, axis: int) -> tuple[int, ...]:
+    return (*(a for a in range(len(value.shape)) if a != axis), axis)
+
+
+def _add_bias(call: Call, name: str, vector: Array) -> None:
+    draft = call.context.draft
+    node = draft[name]
+    if "bias" in node.inputs:
+        old = draft[node.inputs["bias"][0]].value
+        assert old is not None
+        vector = old + vector
+    bias = call.context.const(f"{call.output}_bias", vector)
+    node.inputs["bias"] = [bias]
+    draft.sort()
+
+
+def _common_order(one: Value, other: Value, rank: int) -> tuple[int, ...]:
+    for value in (one, other):
+        if len(value.shape) == rank and value.perm != plain(rank):
+            return value.perm
+    return plain(rank)
+
+
+def _aligned(call: Call, value: Value, perm: tuple[int, ...]) -> str:
+    """Return ``value`` with leading unit axes up to the rank of ``perm`` and in that order."""
+    missing = len(perm) - len(value.shape)
+    lifted = Value(
+        value.node,
+        (1,) * missing + value.shape,
+        (*range(missing), *(axis + missing for axis in value.perm)),
+    )
+    return call.context.ordered(lifted, perm)

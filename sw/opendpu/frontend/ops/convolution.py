@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conv and ConvTranspose, and batch normalization as a per-channel scale."""
+
+import numpy as np
+
+from opendpu.frontend.context import Array, Call
+from opendpu.frontend.ops.registry import handles
+from opendpu.frontend.ops.window import Window, window_of
+from opendpu.frontend.refusal import Refusal
+from opendpu.frontend.source import as_float
+
+
+@handles("Conv")
+def conv(call: Call) -> None:
+    """Convert to ``conv2d`` or ``depthwise-conv2d``; other groups become a dense kernel."""
+    rank = len(call.value(0).shape)
+    node, shape = call.feature_map()
+    weights = _four_axes(as_float(call.weights(1, "weights")))
+    kernel = weights.shape[2:] if rank == 4 else weights.shape[3:]
+    window = window_of(call, tuple(kernel), (shape[1], shape[2]))
+    group = int(call.attrs.get("group", 1))
+    channels, out_channels = shape[3], weights.shape[0]
+    if weights.shape[1] * group != channels or out_channels % group:
+        raise Refusal(f"weights {list(weights.shape)} with group {group} do not fit "
+                      f"{channels} input channels")
+    if group == channels == out_channels and group > 1:
+        kind, ordered = "depthwise-conv2d", weights.transpose(1, 2, 3, 0)
+    else:
+        kind, ordered = "conv2d", _ungroup(weights, group).transpose(0, 2, 3, 1)
+    _emit(call, kind, node, ordered, window, window.output((shape[1], shape[2])), rank)
+
+
+@handles("ConvTranspose")
+def conv_transpose(call: Call) -> None:
+    """Convert to ``transposed-conv2d``; XIR wants the kernel rotated by half a turn."""
+    rank = len(call.value(0).shape)
+    node, shape = call.feature_map()
+    weights = _four_axes(as_float(call.weights(1, "weights")))
+    kernel = weights.shape[2:] if rank == 4 else weights.shape[3:]
+    auto = call.attrs.get("auto_pad", "NOTSET")
+    if auto not in ("NOTSET", "VALID") or "output_shape" in call.attrs:
+        raise Refusal("auto_pad and output_shape are not supported; export with explicit pads")
+    if any(call.attrs.get("output_padding", ())):
+        raise Refusal(f"output_padding is {list(call.attrs['output_padding'])}, but must be 0")
+    window = window_of(call, tuple(kernel), (1 << 20, 1 << 20))
+    group = int(call.attrs.get("group", 1))
+    if weights.shape[0] != shape[3] or shape[3] % group:
+        raise Refusal(f"weights {list(weights.shape)} with group {group} do not fit "
+                      f"{shape[3]} input channels")
+    per_group = shape[3] // group
+    straight = np.concatenate(
+        [weights[g * per_group : (g + 1) * per_group].transpose(1, 0, 2, 3) for g in range(group)]
+    )
+    ordered = _ungroup(straight, group)[:, :, ::-1, ::-1].transpose(0, 2, 3, 1)
+    size = [
+        (shape[1 + axis] - 1) * window.stride[axis]
+        + window.extent(axis)
+        - sum(window.pads[axis])
+        for axis in (0, 1)
+    ]
+    if min(size) < 1:
+        raise Refusal(f"pads {call.attrs.get('pads')} leave nothing of the result")
+    _emit(call, "transposed-conv2d", node, ordered, window, (size[0], size[1]), rank)
+
+
+def _emit(
+    call: Call, kind: str, node: str, weights: Array, window: Window, size: tuple[int, int],
+    rank: int,
+) -> None:
+    channels = weights.shape[3] if kind == "depthwise-conv2d" else weights.shape[0]
+    inputs = {"input": [node],
+              "weights": [call.context.const(f"{call.output}_weights", weights)]}
+    if call.has(2):
+        bias = as_float(call.weights(2, "bias"))
+        if bias.shape != (channels,):
+            raise Refusal(f"bias has shape {list(bias.shape)}, but must be [{channels}]")
+        inputs["bias"] = [call.context.const(f"{call.output}_bias", bias)]
+    batch = call.context.draft[node].shape[0]
+    attrs = window.attrs() | {"dilation": [window.dilation[1], window.dilation[0]]}
+    name = call.context.emit(call.output, kind, (batch, *size, channels), inputs, attrs)
+    call.set_feature_map(name, rank)
+
+
+@handles("BatchNormalization")
+def batch_normalization(call: Call) -> None:
+    """Convert to ``scale`` over the channels; the quantizer folds it into a convolution."""
+    if call.attrs.get("training_mode", 0) or len(call.proto.output) > 1:
+        raise Refusal("training mode is not supported; export the model for inference")
+    gamma, beta, mean, variance = (
+        as_float(call.weights(i, what)).astype(np.float64)
+        for i, what in enumerate(("scale", "bias", "mean", "variance"), start=1)
+    )
+    factor = gamma / np.sqrt(variance + float(call.attrs.get("epsilon", 1e-5)))
+    value = call.value(0)
+    if len(value.shape) == 2:
+        node, rank = call.context.ordered(value, (0, 1)), 2
+    else:
+        node, rank = call.feature_map()[0], len(value.shape)
+    channels = call.context.draft[node].shape[-1]
+    if any(array.shape != (channels,) for array in (gamma, beta, mean, variance)):
+        raise Refusal(f"parameters have shape {list(gamma.shape)}, but must be [{channels}]")
+    name = scale(call, node, factor, beta - mean * factor)
+    if rank == 2:
+        call.bind(value.on(name))
+    else:
+        call.set_feature_map(name, rank)
+
+
+def scale(call: Call, node: str, factor: Array, offset: Array) -> str:
+    """Emit ``node * factor + offset`` over the last axis; return the new node's name."""
+    inputs = {
+        "input": [node],
+        "scale": [call.context.const(f"{call.output}_scale", factor)],
+        "bias": [call.context.const(f"{call.output}_offset", offset)],
+    }
+    shape = call.context.draft[node].shape
+    return call.context.emit(call.output, "scale", shape, inputs, {"axis": -1})
+
+
+def _four_axes(weights: Array) -> Array:
+    if weights.ndim == 3:
+        return weights[:, :, None, :]
+    if weights.ndim != 4:
+        raise Refusal(f"weights have {weights.ndim} dimensions, but 3 and 4 are supported")
+    return weights
+
+
+def _ungroup(weights: Array, group: int) -> Array:
+    """Return grouped OIHW weights as dense ones, zero between groups."""
+    if group == 1:
+        return weights
+    out_channels, per_group = weights.shape[:2]
+    dense = np.zeros((out_channels, per_group * group, *weights.shape[2:]), weights.dtype)
+    step = out_channels // group
+    for index in range(group):
+        dense[index * step : (index + 1) * step, index * per_group : (index + 1) * per_group] = (
+            weights[index * step : (index + 1) * step]
+        )
+    return dense

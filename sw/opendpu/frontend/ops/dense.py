@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gemm and MatMul: fully connected layers, and products of two computed tensors."""
+
+import math
+
+import numpy as np
+
+from opendpu.frontend.context import Array, Call, broadcast_shape
+from opendpu.frontend.layout import Value, plain, source_positions
+from opendpu.frontend.ops.registry import handles
+from opendpu.frontend.refusal import Refusal
+from opendpu.frontend.source import as_float
+
+
+@handles("Gemm")
+def gemm(call: Call) -> None:
+    """Convert to ``inner-product``; alpha and beta go into weights and bias."""
+    if call.attrs.get("transA", 0):
+        raise Refusal("transA is not supported")
+    weights = as_float(call.weights(1, "weights"))
+    if not call.attrs.get("transB", 0):
+        weights = weights.T
+    weights = weights * np.float32(call.attrs.get("alpha", 1.0))
+    bias = None
+    if call.has(2):
+        bias = as_float(call.weights(2, "bias")) * np.float32(call.attrs.get("beta", 1.0))
+        if bias.size not in (1, weights.shape[0]) or bias.shape[-1:] != (bias.size,)[: bias.ndim]:
+            raise Refusal(f"bias has shape {list(bias.shape)}, but must be [{weights.shape[0]}]")
+        bias = np.broadcast_to(bias.ravel(), (weights.shape[0],))
+    _dense(call, weights, bias)
+
+
+@handles("MatMul")
+def matmul(call: Call) -> None:
+    """Convert to ``inner-product`` if the right side is a constant matrix, else ``matmul``."""
+    right = call.constant(1)
+    if right is not None and right.ndim == 2:
+        _dense(call, as_float(right).T, None)
+        return
+    one, other = call.value(0), call.value(1)
+    if min(len(one.shape), len(other.shape)) < 2 or one.shape[-1] != other.shape[-2]:
+        raise Refusal(f"shapes {list(one.shape)} and {list(other.shape)} cannot be multiplied")
+    nodes = [call.context.ordered(value, plain(len(value.shape))) for value in (one, other)]
+    batch = broadcast_shape(one.shape[:-2], other.shape[:-2])
+    shape = (*batch, one.shape[-2], other.shape[-1])
+    name = call.context.emit(
+        call.output, "matmul", shape, {"input": nodes},
+        {"transpose_a": False, "transpose_b": False},
+    )
+    call.bind(Value(name, shape, plain(len(shape))))
+
+
+def _dense(call: Call, weights: Array, bias: Array | None) -> None:
+    """Emit a fully connected layer; ``weights`` are [outputs, inputs]."""
+    value = call.value(0)
+    outputs, size = weights.shape
+    if value.shape[-1] != size:
+        raise Refusal(f"input has shape {list(value.shape)}, but weights want {size} in the end")
+    rows = math.prod(value.shape[:-1])
+    if value.flat is not None and rows == 1:
+        weights = weights[:, source_positions(value)]
+        node = value.node
+    else:
+        node = call.context.ordered(value, plain(len(value.shape)))
+    inputs = {"weights": [call.context.const(f"{call.output}_weights", _laid_out(weights, rows))]}
+    if bias is not None:
+        inputs["bias"] = [call.context.const(f"{call.output}_bias", bias)]
+    if rows == 1:
+        inputs["input"] = [call.context.view(node, (1, size))]
+        name = call.context.emit(
+            call.output, "inner-product", (1, outputs), inputs, {"axis": 1}
+        )
+    else:
+        inputs["input"] = [call.context.view(node, (1, 1, rows, size))]
+        attrs = {"kernel": [1, 1], "stride": [1, 1], "pad": [0, 0, 0, 0], "pad_mode": "FLOOR"}
+        name = call.context.emit(call.output, "conv2d", (1, 1, rows, outputs), inputs, attrs)
+    shape = (*value.shape[:-1], outputs)
+    call.bind(Value(name, shape, plain(len(shape))))
+
+
+def _laid_out(weights: Array, rows: int) -> Array:
+    return weights if rows == 1 else weights[:, None, None, :]

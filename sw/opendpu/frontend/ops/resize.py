@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resize and Upsample of feature maps."""
+
+import numpy as np
+
+from opendpu.frontend.context import Array, Call
+from opendpu.frontend.ops.registry import handles
+from opendpu.frontend.refusal import Refusal
+
+
+@handles("Resize", "Upsample")
+def resize(call: Call) -> None:
+    """Convert to ``resize`` where XIR picks the same pixels."""
+    rank = len(call.value(0).shape)
+    node, shape = call.feature_map()
+    scales = _scales(call, shape, rank)
+    size = tuple(int(np.floor(shape[1 + axis] * scales[axis])) for axis in (0, 1))
+    mode = call.attrs.get("mode", "nearest")
+    old = call.proto.op_type == "Upsample"
+    where = call.attrs.get("coordinate_transformation_mode",
+                           "asymmetric" if old else "half_pixel")
+    attrs = {"scale": [float(scales[1]), float(scales[0])], "mode": "NEAREST"}
+    if mode == "nearest":
+        rule = call.attrs.get("nearest_mode", "floor" if old else "round_prefer_floor")
+        for axis in (0, 1):
+            picked = _picked(shape[1 + axis], size[axis], scales[axis], where, rule)
+            plain = np.floor(np.arange(size[axis]) / scales[axis]).astype(int)
+            if not np.array_equal(picked, np.minimum(plain, shape[1 + axis] - 1)):
+                raise Refusal(f"nearest with {where!r}, {rule!r} and scale {scales[axis]:g} picks "
+                              "other pixels than XIR's floor(out / scale)")
+    elif mode in ("linear", "bilinear") and where in (
+        "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric",
+    ):
+        attrs["mode"] = "BILINEAR"
+        attrs["half_pixel_centers"] = where.endswith("half_pixel")
+        attrs["align_corners"] = where == "align_corners"
+    else:
+        raise Refusal(f"mode {mode!r} with {where!r} is not supported")
+    name = call.context.emit(
+        call.output, "resize", (shape[0], *size, shape[3]), {"input": [node]}, attrs
+    )
+    call.set_feature_map(name, rank)
+
+
+def _scales(call: Call, shape: tuple[int, int, int, int], rank: int) -> tuple[float, float]:
+    """Return the factors of height and width; Refusal if batch or channels change."""
+    onnx_shape = call.value(0).shape
+    given = call.attrs.get("scales")
+    index = 1 if call.proto.op_type == "Upsample" else 2
+    if given is None and call.has(index):
+        given = call.weights(index, "scales").tolist()
+    if not given:
+        if not call.has(3) or "axes" in call.attrs:
+            raise Refusal("neither scales nor sizes of all axes are given")
+        sizes = call.weights(3, "sizes").tolist()
+        given = [new / old for new, old in zip(sizes, onnx_shape, strict=True)]
+    if len(given) != rank or given[0] != 1 or given[1] != 1:
+        raise Refusal(f"scales are {given}, but only height and width may change")
+    return (float(given[2]), float(given[3])) if rank == 4 else (1.0, float(given[2]))
+
+
+def _picked(size: int, new_size: int, scale: float, where: str, rule: str) -> Array:
+    """Return which input element ONNX's nearest mode takes for each output element."""
+    out = np.arange(new_size)
+    match where:
+        case "half_pixel" | "pytorch_half_pixel":
+            position = (out + 0.5) / scale - 0.5
+        case "asymmetric":
+            position = out / scale
+        case "align_corners":
+            position = out * (size - 1) / max(1, new_size - 1)
+        case _:
+            raise Refusal(f"coordinate_transformation_mode {where!r} is not supported")
+    match rule:
+        case "floor":
+            index = np.floor(position)
+        case "ceil":
+            index = np.ceil(position)
+        case "round_prefer_ceil":
+            index = np.floor(position + 0.5)
+        case _:
+            index = np.ceil(position - 0.5)
+    return np.clip(index, 0, size - 1).astype(int)

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that move data: reshape, transpose, concat, pad and their relatives."""
+
+import math
+
+import numpy as np
+
+from opendpu.frontend.context import Call
+from opendpu.frontend.layout import Value, plain, reshaped, transposed
+from opendpu.frontend.ops.registry import handles
+from opendpu.frontend.refusal import Refusal
+from opendpu.frontend.source import as_float
+
+
+@handles("Reshape")
+def reshape(call: Call) -> None:
+    """Bind the output to a view of the input."""
+    value = call.value(0)
+    target = [int(size) for size in call.weights(1, "shape").ravel()]
+    if not call.attrs.get("allowzero", 0):
+        target = [value.shape[i] if size == 0 else size for i, size in enumerate(target)]
+    known = math.prod(size for size in target if size != -1)
+    total = math.prod(value.shape)
+    if target.count(-1) == 1 and known and total % known == 0:
+        target[target.index(-1)] = total // known
+    if math.prod(target) != total or -1 in target:
+        raise Refusal(f"shape {list(value.shape)} cannot become {target}; "
+                      "is another batch size than 1 built into the model?")
+    call.bind(reshaped(value, tuple(target)))
+
+
+@handles("Flatten")
+def flatten(call: Call) -> None:
+    """Bind the output to a view with two axes."""
+    value = call.value(0)
+    axis = int(call.attrs.get("axis", 1))
+    axis = axis + len(value.shape) if axis < 0 else axis
+    shape = (math.prod(value.shape[:axis]), math.prod(value.shape[axis:]))
+    call.bind(reshaped(value, shape))
+
+
+@handles("Squeeze", "Unsqueeze")
+def squeeze(call: Call) -> None:
+    """Bind the output to a view without, or with more, axes of size 1."""
+    value = call.value(0)
+    axes = call.attrs.get("axes")
+    if axes is None and call.has(1):
+        axes = call.weights(1, "axes").tolist()
+    if call.proto.op_type == "Squeeze":
+        rank = len(value.shape)
+        if axes is None:
+            axes = [axis for axis, size in enumerate(value.shape) if size == 1]
+        drop = {axis % rank for axis in axes}
+        shape = tuple(size for axis, size in enumerate(value.shape) if axis not in drop)
+        if math.prod(shape) != math.prod(value.shape):
+            raise Refusal(f"axes {sorted(drop)} of {list(value.shape)} are not all 1")
+    else:
+        if axes is None:
+            raise Refusal("axes are missing")
+        rank = len(value.shape) + len(axes)
+        at = {axis % rank for axis in axes}
+        sizes = iter(value.shape)
+        shape = tuple(1 if axis in at else next(sizes) for axis in range(rank))
+    call.bind(reshaped(value, shape))
+
+
+@handles("Transpose")
+def transpose(call: Call) -> None:
+    """Bind the output to a view with its axes in another order."""
+    value = call.context.straight(call.value(0))
+    axes = call.attrs.get("perm", list(reversed(range(len(value.shape)))))
+    call.bind(transposed(value, tuple(axes)))
+
+
+@handles("Concat")
+def concat(call: Call) -> None:
+    """Convert to ``concat`` in the order of axes of the first computed input."""
+    values = [call.context.straight(call.value(i)) for i in range(len(call.proto.input))]
+    rank = len(values[0].shape)
+    axis = int(call.attrs["axis"]) % rank
+    others = {(len(v.shape), *v.shape[:axis], *v.shape[axis + 1 :]) for v in values}
+    if len(others) > 1:
+        raise Refusal(f"shapes {', '.join(str(list(v.shape)) for v in values)} differ in other "
+                      f"axes than {axis}")
+    perm = next((v.perm for v in values if v.perm != plain(rank)), plain(rank))
+    shape = list(values[0].shape)
+    shape[axis] = sum(v.shape[axis] for v in values)
+    nodes = [call.context.ordered(v, perm) for v in values]
+    name = call.context.emit(
+        call.output, "concat", tuple(shape[a] for a in perm), {"input": nodes},
+        {"axis": perm.index(axis)},
+    )
+    call.bind(Value(name, tuple(shape), perm))
+
+
+@handles("Pad")
+def pad(call: Call) -> None:
+    """Convert to ``pad``; zeros before a convolution are merged into it later."""
+    value = call.context.straight(call.value(0))
+    rank = len(value.shape)
+    pads = call.attrs.get("pads")
+    if pads is None:
+        pads = call.weights(1, "pads").tolist()
+    fill = float(call.attrs.get("value", 0.0))
+    if call.has(2):
+        fill = float(as_float(call.weights(2, "fill value")).reshape(()))
+    axes = range(rank)
+    if call.has(3):
+        axes = [axis % rank for axis in call.weights(3, "axes").tolist()]
+    amounts = np.zeros((rank, 2), dtype=int)
+    for position, axis in enumerate(axes):
+        amounts[axis] = pads[position], pads[position + len(pads) // 2]
+    mode = call.attrs.get("mode", "constant")
+    if mode not in ("constant", "reflect") or amounts.min() < 0:
+        raise Refusal(f"mode {mode!r} with pads {list(pads)} is not supported")
+    stored = [amounts[axis].tolist() for axis in value.perm]
+    shape = tuple(size + sum(amount) for size, amount in zip(value.stored, stored, strict=True))
+    attrs = {"paddings": [n for pair in stored for n in pair], "mode": mode.upper()}
+    if mode == "constant":
+        attrs["constant_values"] = [fill] * 2 * rank
+    node = call.context.view(value.node, value.stored)
+    name = call.context.emit(call.output, "pad", shape, {"input": [node]}, attrs)
+    onnx_shape = tuple(size + int(amounts[axis].sum()) for axis, size in enumerate(value.shape))
+    call.bind(Value(name, onnx_shape, value.perm))
+
+
+@handles("Slice")
+def slice_(call: Call) -> None:
+    """Convert to ``strided_slice`` with positive steps."""
+    value = call.context.straight(call.value(0))
+    rank = len(value.shape)
+    starts, ends = (call.weights(i, what).tolist() for i, what in ((1, "starts"), (2, "ends")))
+    axes = call.weights(3, "axes").tolist() if call.has(3) else list(range(len(starts)))
+    steps = call.weights(4, "steps").tolist() if call.has(4) else [1] * len(starts)
+    ranges = [range(size) for size in value.shape]
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        if step < 1:
+            raise Refusal(f"step is {step}, but must be positive")
+        size = value.shape[axis % rank]
+        ranges[axis % rank] = range(*slice(start, end, step).indices(size))
+    if not all(len(r) for r in ranges):
+        raise Refusal("the result is empty")
+    stored = [ranges[axis] for axis in value.perm]
+    attrs = {
+        "begin": [r.start for r in stored],
+        "end": [r.stop for r in stored],
+        "strides": [r.step for r in stored],
+    }
+    node = call.context.view(value.node, value.stored)
+    name = call.context.emit(
+        call.output, "strided_slice", tuple(len(r) for r in stored), {"input": [node]}, attrs
+    )
+    call.bind(Value(name, tuple(len(r) for r in ranges), value.perm))
