@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CONV: up to PP output rows of OCP output channels.
+
+Lane i takes its weights from bank CONVW i, tap (row, column) and group g at
+``bank_addr_weights + (row * kernel_w + column) * groups + g``, and its bias from byte i of word
+``bank_addr_bias`` of BIAS. All lanes are written.
+
+The sums are single-precision matrix products, which are exact: a product is at most 2**14 and
+float32 holds integers up to 2**24, so 1024 products can be added in any order.
+``scripts/bench/bench_iss.py`` measures it.
+"""
+
+import dataclasses
+
+import numpy as np
+import numpy.typing as npt
+
+from opendpu_arch import isa, numerics
+from opendpu_sim.model.memory import Index, Memory, Taint
+from opendpu_sim.model.walk import Walk, Walker
+
+EXACT_PRODUCTS = 1024
+"""Products of int8 whose sum float32 holds exactly, whatever the data and the order."""
+
+
+def matrix_product(
+    x: npt.NDArray[np.float32], weights: npt.NDArray[np.float32]
+) -> npt.NDArray[np.int64]:
+    """Return ``x @ weights.T`` of int8 values, exactly; shapes (m, k), (n, k) to (m, n)."""
+    k = x.shape[1]
+    total = (x[:, :EXACT_PRODUCTS] @ weights[:, :EXACT_PRODUCTS].T).astype(np.int64)
+    for start in range(EXACT_PRODUCTS, k, EXACT_PRODUCTS):
+        part = slice(start, start + EXACT_PRODUCTS)
+        total += (x[:, part] @ weights[:, part].T).astype(np.int64)
+    return total
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ConvStep:
+    """A planned CONV."""
+
+    walk: Walk
+    weights: Index
+    """Word index, shape (OCP, 1, taps * groups)."""
+    bias: Index
+    """Word index, shape (1,)."""
+    shift_bias: int
+    shift_cut: int
+    act_type: int
+    access = None
+
+    @property
+    def number(self) -> int:
+        """Position in the program."""
+        return self.walk.number
+
+    @property
+    def mnemonic(self) -> str:
+        """Name of the instruction."""
+        return self.walk.mnemonic
+
+    @property
+    def spans(self) -> tuple[tuple[str, int, int], ...]:
+        """What it walks over in one bank."""
+        return self.walk.spans
+
+    def run(self, memory: Memory) -> None:
+        """Convolve."""
+        walk = self.walk
+        window = walk.read(memory).astype(np.float32)
+        pixels = walk.windows(window).reshape(walk.rows * walk.length, -1)
+        weights = memory.words.take(self.weights, axis=0).astype(np.float32)
+        result = numerics.requantize(
+            matrix_product(pixels, weights.reshape(weights.shape[0], -1)),
+            memory.words[self.bias],
+            shift_bias=self.shift_bias,
+            shift_cut=self.shift_cut,
+            act_type=self.act_type,
+        )
+        memory.write(walk.destination, result)
+
+    def trace(self, memory: Memory) -> None:
+        """An output depends on its window, and on the weights and the bias of its lane."""
+        walk = self.walk
+        pixel = walk.reduce(walk.read_taint(memory).max(axis=(2, 3)), np.maximum)
+        lane = np.maximum(self._weight_taint(memory), self._taint(memory, "bank_addr_bias")[0])
+        memory.set_taint(walk.destination, np.maximum(pixel[:, :, None], lane))
+
+    def _taint(self, memory: Memory, field: str) -> Taint:
+        index = self.bias if field == "bank_addr_bias" else self.weights
+        return memory.taint_of(index, self.number, self.mnemonic, field)
+
+    def _weight_taint(self, memory: Memory) -> Taint:
+        """Return the taint of every lane's weights; those of masked input lanes do not matter."""
+        unused = np.zeros((*self.weights.shape, memory.words.shape[1]), np.bool_)
+        if self.walk.pads is not None:
+            unused[:, :, self.walk.groups - 1 :: self.walk.groups, self.walk.pads.lanes :] = True
+        taint = memory.taint_of(
+            self.weights, self.number, self.mnemonic, "bank_addr_weights", unused
+        )
+        return np.asarray(taint.max(axis=(1, 2, 3)))
+
+
+def plan(number: int, i: isa.Conv, init: isa.ConvInit, walker: Walker) -> ConvStep:
+    """Return the step of a CONV under its CONVINIT."""
+    target = walker.target
+    first = target.convw_base
+    count = init.kernel_h * init.kernel_w * i.channel_group
+    return ConvStep(
+        walk=walker.walk(number, i, init, output_groups=1),
+        weights=walker.runs(
+            range(first, first + target.output_channel_parallel), i.bank_addr_weights, 1, 1, count
+        ),
+        bias=walker.runs(range(target.bias_bank, target.bias_bank + 1), i.bank_addr_bias, 1, 1, 1)[
+            0, 0
+        ],
+        shift_bias=init.shift_bias,
+        shift_cut=init.shift_cut,
+        act_type=init.act_type,
+    )

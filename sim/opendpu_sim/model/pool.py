@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pooling: ALU AVEPOOL, MAXPOOL and MAXREDUCE, and the older POOL.
+
+Padding is 0 for averages and -128 for maxima; max-reduce has none.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from opendpu_arch import isa, numerics
+from opendpu_arch.isa import AluMode, PoolType
+from opendpu_sim.model.memory import Memory
+from opendpu_sim.model.walk import Walk, Walker
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PoolStep:
+    """A planned pooling."""
+
+    walk: Walk
+    average: bool
+    finish: Callable[[npt.NDArray[np.int32]], npt.NDArray[np.int8]]
+    """Makes the result of a window's sum or maximum."""
+    access = None
+
+    @property
+    def number(self) -> int:
+        """Position in the program."""
+        return self.walk.number
+
+    @property
+    def mnemonic(self) -> str:
+        """Name of the instruction."""
+        return self.walk.mnemonic
+
+    @property
+    def spans(self) -> tuple[tuple[str, int, int], ...]:
+        """What it walks over in one bank."""
+        return self.walk.spans
+
+    def run(self, memory: Memory) -> None:
+        """Pool."""
+        walk = self.walk
+        if self.average:
+            combined = walk.reduce(walk.read(memory).astype(np.int32), np.add)
+        else:
+            combined = walk.reduce(walk.read(memory, -128), np.maximum)
+        memory.write(walk.destination, self.finish(combined))
+
+    def trace(self, memory: Memory) -> None:
+        """An output depends on its lane's window."""
+        walk = self.walk
+        memory.set_taint(walk.destination, walk.reduce(walk.read_taint(memory), np.maximum))
+
+
+def plan_alu(number: int, i: isa.Alu, init: isa.AluInit, walker: Walker) -> PoolStep:
+    """Return the step of an ALU in one of the pooling modes."""
+    average = init.exec_mode == AluMode.AVEPOOL
+
+    def finish(combined: npt.NDArray[np.int32]) -> npt.NDArray[np.int8]:
+        if average:
+            return numerics.average_pool(
+                combined, multi_factor=init.multi_factor, shift_cut=init.shift_cut
+            )
+        return numerics.max_pool(combined, shift_cut=init.shift_cut)
+
+    return PoolStep(walk=walker.walk(number, i, init), average=average, finish=finish)
+
+
+def plan_pool(number: int, i: isa.Pool, init: isa.PoolInit, walker: Walker) -> PoolStep:
+    """Return the step of a POOL under its POOLINIT."""
+    average = init.pool_type == PoolType.AVERAGE
+
+    def finish(combined: npt.NDArray[np.int32]) -> npt.NDArray[np.int8]:
+        if average:
+            return numerics.pool_average(
+                combined,
+                kernel_h=init.kernel_h,
+                kernel_w=init.kernel_w,
+                shift_cut=init.shift_cut,
+            )
+        return numerics.max_pool(combined, shift_cut=init.shift_cut)
+
+    return PoolStep(walk=walker.walk(number, i, init), average=average, finish=finish)
