@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of the user against the tensors of a runner: checks and VART's float conversion."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from opendpu_arch.errors import TensorError
+from xir import Tensor
+
+Array = npt.NDArray[Any]
+Arrays = Sequence[Array] | Mapping[str, Array]
+"""Arrays in the order of the tensors, or by tensor name."""
+
+
+class Slot(Protocol):
+    """A tensor that a job takes or gives."""
+
+    @property
+    def tensor(self) -> Tensor:
+        """The tensor."""
+        ...
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Other names it answers to."""
+        ...
+
+
+def match_arrays(arrays: Arrays, slots: Sequence[Slot], role: str) -> list[Array]:
+    """Return the arrays in the order of ``slots``, each checked; ``role`` is input or output.
+
+    Raises
+    ------
+    TensorError
+        An array is missing or too many, or has a wrong dtype, shape or memory layout.
+    """
+    names = ", ".join(slot.tensor.name for slot in slots)
+    if isinstance(arrays, Mapping):
+        ordered = _by_name(arrays, slots, role, names)
+    elif isinstance(arrays, np.ndarray) or not isinstance(arrays, Sequence):
+        raise TensorError(
+            f"{role}s are a {type(arrays).__name__}, but must be a list of arrays or a dict by name"
+        )
+    elif len(arrays) != len(slots):
+        raise TensorError(f"{len(arrays)} {role}s given, but must be {len(slots)}: {names}")
+    else:
+        ordered = list(arrays)
+    for array, slot in zip(ordered, slots, strict=True):
+        _check(array, slot.tensor, role)
+    return ordered
+
+
+def _by_name(
+    arrays: Mapping[str, Array], slots: Sequence[Slot], role: str, names: str
+) -> list[Array]:
+    ordered, used = [], set()
+    for slot in slots:
+        given = [name for name in (slot.tensor.name, *slot.aliases) if name in arrays]
+        if not given:
+            raise TensorError(f"{role} {slot.tensor.name!r} is missing; needed: {names}")
+        ordered.append(arrays[given[0]])
+        used.add(given[0])
+    if extra := sorted(set(arrays) - used):
+        raise TensorError(f"unknown {role} {extra[0]!r}; needed: {names}")
+    return ordered
+
+
+def _check(array: Any, tensor: Tensor, role: str) -> None:
+    label = f"{role} {tensor.name!r}"
+    if not isinstance(array, np.ndarray):
+        raise TensorError(f"{label} is a {type(array).__name__}, but must be a numpy array")
+    own = tensor.data_type.numpy()
+    allowed = dict.fromkeys((own, np.dtype(np.float32)))
+    if array.dtype not in allowed:
+        raise TensorError(
+            f"{label} has dtype {array.dtype}, but must be {' or '.join(map(str, allowed))}"
+        )
+    if array.shape != tuple(tensor.dims):
+        raise TensorError(f"{label} has shape {array.shape}, but must be {tuple(tensor.dims)}")
+    if not array.flags.c_contiguous:
+        raise TensorError(
+            f"{label} has strides {array.strides}, but must be C-contiguous; "
+            "use numpy.ascontiguousarray"
+        )
+    if role == "output" and not array.flags.writeable:
+        raise TensorError(f"{label} is read-only, but must be writeable")
+    if array.dtype != own and not tensor.has_attr("fix_point"):
+        raise TensorError(f"{label} has no fix_point, so float32 cannot be converted to {own}")
+
+
+def to_tensor(array: Array, tensor: Tensor) -> Array:
+    """Return a checked input array in the element type of its tensor."""
+    if array.dtype == tensor.data_type.numpy():
+        return array
+    try:
+        return float_to_fixed(array, tensor.get_attr("fix_point"), tensor.data_type.numpy())
+    except TensorError as error:
+        raise TensorError(f"input {tensor.name!r}: {error}") from None
+
+
+def from_tensor(values: Array, tensor: Tensor, array: Array) -> None:
+    """Fill a checked output array from values in the element type of its tensor."""
+    values = values.reshape(array.shape)
+    if array.dtype != values.dtype:
+        values = fixed_to_float(values, tensor.get_attr("fix_point"))
+    array[...] = values
+
+
+def float_to_fixed(values: Array, fix_point: int, dtype: np.dtype[Any]) -> Array:
+    """Return ``values * 2**fix_point`` as C converts it: toward zero, wrapping, not saturating.
+
+    The wrap goes over 32 bits, as on the Arm cores of the boards: beyond them, values saturate
+    first. Values that are not finite raise TensorError.
+    """
+    scaled = np.trunc(np.ldexp(values.astype(np.float64), fix_point))
+    if not np.isfinite(scaled).all():
+        raise TensorError("float32 values are not all finite")
+    limits = np.iinfo(np.int32)
+    return np.clip(scaled, limits.min, limits.max).astype(np.int32).astype(dtype)
+
+
+def fixed_to_float(values: Array, fix_point: int) -> npt.NDArray[np.float32]:
+    """Return ``values * 2**-fix_point``."""
+    return np.ldexp(values.astype(np.float32), -fix_point).astype(np.float32)

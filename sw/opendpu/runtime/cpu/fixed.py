@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixed-point ops: conversions at borders, and every ``-fix`` op through its float counterpart.
+
+A ``-fix`` op is computed exactly in float64: inputs times ``2**-fix_point``, the float op, then
+rounding to the fix point of its result, with saturation. That is the arithmetic the DPU
+approximates where it averages or multiplies by rounded constants.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from opendpu.runtime.cpu import elementwise, layout, spatial
+from opendpu.runtime.cpu.registry import Array, Implementation, register
+from opendpu_arch import numerics
+from opendpu_arch.errors import GraphError, UnsupportedError
+from xir import DataKind, Op, Tensor
+
+
+def fix_point_of(tensor: Tensor) -> int:
+    """Return the fix point of a tensor; GraphError if it has none."""
+    if not tensor.has_attr("fix_point"):
+        raise GraphError(f"tensor {tensor.name!r} has no attribute 'fix_point'")
+    return int(tensor.get_attr("fix_point"))
+
+
+@register("float2fix")
+def float2fix(op: Op, inputs: Sequence[Array]) -> Array:
+    """Quantize: round and saturate."""
+    return _quantize(op, inputs[0])
+
+
+@register("fix2float")
+def fix2float(op: Op, inputs: Sequence[Array]) -> Array:
+    """Dequantize."""
+    return numerics.dequantize(inputs[0].astype(np.int64), op.get_attr("fix_point"))
+
+
+@register("fix")
+def fix(op: Op, inputs: Sequence[Array]) -> Array:
+    """Quantize and dequantize at once."""
+    return numerics.dequantize(_quantize(op, inputs[0]), op.get_attr("fix_point"))
+
+
+def _quantize(op: Op, values: Array) -> Array:
+    return numerics.quantize(
+        values,
+        op.get_attr("fix_point"),
+        bit_width=op.get_attr("bit_width"),
+        signed=op.get_attr("if_signed"),
+        round_mode=op.get_attr("round_mode"),
+    )
+
+
+def _requantize(values: Array, tensor: Tensor) -> Array:
+    return numerics.quantize(
+        values,
+        fix_point_of(tensor),
+        bit_width=tensor.data_type.bits,
+        signed=tensor.data_type.kind in (DataKind.XINT, DataKind.INT),
+        round_mode=tensor.get_attr("round_mode") if tensor.has_attr("round_mode") else "DPU_ROUND",
+    )
+
+
+def _activate(op: Op, values: Array) -> Array:
+    kind = str(op.get_attr("nonlinear")).upper() if op.has_attr("nonlinear") else "NONE"
+    match kind:
+        case "" | "NONE":
+            return values
+        case "RELU":
+            return np.maximum(values, 0)
+        case "RELU6":
+            return np.clip(values, 0, 6)
+        case "HSIGMOID":
+            return elementwise.hard_sigmoid(values)
+        case "HSWISH":
+            return np.asarray(values * elementwise.hard_sigmoid(values))
+    raise UnsupportedError(f"op {op.get_name()!r}: nonlinear is {kind!r}, which needs the DPU")
+
+
+def fixed(implementation: Implementation) -> Implementation:
+    """Return the fixed-point form of a float implementation."""
+
+    def compute(op: Op, inputs: Sequence[Array]) -> Array:
+        tensors = op.get_input_tensors()
+        floats = [
+            np.ldexp(np.asarray(values, np.float64), -fix_point_of(tensor))
+            for values, tensor in zip(inputs, tensors, strict=True)
+        ]
+        result = _activate(op, np.asarray(implementation(op, floats)))
+        return _requantize(result, op.get_output_tensor())
+
+    return compute
+
+
+def _pool(op: Op, inputs: Sequence[Array]) -> Array:
+    kind = op.get_attr("type").upper()
+    if kind not in ("MAX", "AVG"):
+        raise UnsupportedError(f"op {op.get_name()!r}: type is {kind!r}, but must be MAX or AVG")
+    return (spatial.maxpool2d if kind == "MAX" else spatial.avgpool2d)(op, inputs)
+
+
+def _eltwise(op: Op, inputs: Sequence[Array]) -> Array:
+    functions = {"ADD": np.add, "SUB": np.subtract, "MUL": np.multiply}
+    kind = op.get_attr("type").upper()
+    if kind not in functions:
+        known = ", ".join(functions)
+        raise UnsupportedError(
+            f"op {op.get_name()!r}: type is {kind!r}, but must be one of {known}"
+        )
+    result = inputs[0]
+    for values in inputs[1:]:
+        result = functions[kind](result, values)
+    return result
+
+
+for _name, _implementation in {
+    "conv2d-fix": spatial.conv2d,
+    "depthwise-conv2d-fix": spatial.conv2d,
+    "transposed-conv2d-fix": spatial.transposed_conv2d,
+    "transposed-depthwise-conv2d-fix": spatial.transposed_conv2d,
+    "pool-fix": _pool,
+    "eltwise-fix": _eltwise,
+    "depthwise-fix": _eltwise,
+    "concat-fix": layout.concat,
+    "strided_slice-fix": layout.strided_slice,
+    "pad-fix": layout.pad,
+    "upsample-fix": layout.resize,
+    "downsample-fix": layout.resize,
+    "reduction_max-fix": elementwise.reduction(np.max),
+    "hard-sigmoid-fix": lambda _op, inputs: elementwise.hard_sigmoid(inputs[0]),
+}.items():
+    register(_name)(fixed(_implementation))

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops that hold, move, cut, join or resize data."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from opendpu.runtime.cpu.registry import Array, register
+from opendpu_arch.errors import GraphError, UnsupportedError
+from xir import DataType, Op
+
+
+@register("const", "const-fix")
+def const(op: Op, _inputs: Sequence[Array]) -> Array:
+    """Return the data in the op."""
+    tensor = op.get_output_tensor()
+    data = op.get_attr("data")
+    if len(data) != tensor.get_data_size():
+        raise GraphError(
+            f"op {op.get_name()!r} has {len(data)} bytes of data, but its tensor needs "
+            f"{tensor.get_data_size()}; the compiler strips constants that the DPU holds"
+        )
+    dtype = tensor.data_type.numpy().newbyteorder("<")
+    return np.frombuffer(data, dtype).reshape(tensor.dims)
+
+
+@register("identity", "placeholder", "upload", "download")
+def identity(_op: Op, inputs: Sequence[Array]) -> Array:
+    """Return the input."""
+    return inputs[0]
+
+
+@register("cast")
+def cast(op: Op, inputs: Sequence[Array]) -> Array:
+    """Convert to another element type."""
+    return inputs[0].astype(DataType.parse(op.get_attr("data_type")).numpy())
+
+
+@register("reshape", "reshape-fix", "flatten", "squeeze")
+def reshape(op: Op, inputs: Sequence[Array]) -> Array:
+    """Give the same elements other dimensions."""
+    return inputs[0].reshape(op.get_output_tensor().dims)
+
+
+@register("shape")
+def shape(_op: Op, inputs: Sequence[Array]) -> Array:
+    """Return the dimensions."""
+    return np.array(inputs[0].shape, np.int32)
+
+
+@register("transpose")
+def transpose(op: Op, inputs: Sequence[Array]) -> Array:
+    """Reorder dimensions."""
+    return inputs[0].transpose(op.get_attr("order"))
+
+
+@register("concat")
+def concat(op: Op, inputs: Sequence[Array]) -> Array:
+    """Join along an axis."""
+    return np.concatenate(inputs, axis=op.get_attr("axis"))
+
+
+@register("stack")
+def stack(op: Op, inputs: Sequence[Array]) -> Array:
+    """Join along a new axis."""
+    return np.stack(inputs, axis=op.get_attr("axis"))
+
+
+@register("strided_slice")
+def strided_slice(op: Op, inputs: Sequence[Array]) -> Array:
+    """Cut out a part."""
+    limits = zip(*(op.get_attr(name) for name in ("begin", "end", "strides")), strict=True)
+    return inputs[0][tuple(slice(*limit) for limit in limits)]
+
+
+@register("pad")
+def pad(op: Op, inputs: Sequence[Array]) -> Array:
+    """Surround with a constant or with mirrored elements."""
+    flat = op.get_attr("paddings")
+    widths = list(zip(flat[::2], flat[1::2], strict=True))
+    mode = op.get_attr("mode").upper()
+    if mode in ("REFLECT", "SYMMETRIC"):
+        return np.pad(inputs[0], widths, mode="reflect" if mode == "REFLECT" else "symmetric")
+    if mode != "CONSTANT":
+        raise UnsupportedError(
+            f"op {op.get_name()!r}: mode is {mode!r}, but must be CONSTANT, REFLECT or SYMMETRIC"
+        )
+    values = op.get_attr("constant_values")
+    value = values[0] if values else 0
+    return np.pad(inputs[0], widths, constant_values=value)
+
+
+@register("pixel-shuffle")
+def pixel_shuffle(op: Op, inputs: Sequence[Array]) -> Array:
+    """Trade channels for height and width (``upscale``), channel outermost, or back."""
+    x, scale = inputs[0], op.get_attr("scale")
+    n, h, w, c = x.shape
+    if op.get_attr("upscale"):
+        split = x.reshape(n, h, w, c // scale**2, scale, scale)
+        return split.transpose(0, 1, 4, 2, 5, 3).reshape(n, h * scale, w * scale, c // scale**2)
+    split = x.reshape(n, h // scale, scale, w // scale, scale, c)
+    return split.transpose(0, 1, 3, 5, 2, 4).reshape(n, h // scale, w // scale, c * scale**2)
+
+
+def _sources(op: Op, size: int, result: int) -> Array:
+    """Return where in the input each output position lies, as a float coordinate."""
+    index = np.arange(result, dtype=np.float64)
+    if op.get_attr("align_corners") and result > 1:
+        return index * (size - 1) / (result - 1)
+    if op.get_attr("half_pixel_centers"):
+        return (index + 0.5) * size / result - 0.5
+    return index * size / result
+
+
+@register("resize")
+def resize(op: Op, inputs: Sequence[Array]) -> Array:
+    """Scale height and width, NEAREST or BILINEAR."""
+    x, dims = inputs[0], op.get_output_tensor().dims
+    mode = op.get_attr("mode").upper()
+    if mode not in ("NEAREST", "BILINEAR") or x.ndim != 4:
+        raise UnsupportedError(
+            f"op {op.get_name()!r}: mode is {mode!r} for {x.ndim} dimensions, "
+            "but must be NEAREST or BILINEAR for 4"
+        )
+    for axis in (1, 2):
+        size = x.shape[axis]
+        source = _sources(op, size, dims[axis])
+        if mode == "NEAREST":
+            near = np.floor(source + 0.5) if op.get_attr("align_corners") else np.floor(source)
+            x = x.take(np.clip(near, 0, size - 1).astype(int), axis=axis)
+            continue
+        source = np.clip(source, 0, size - 1)
+        low = np.floor(source).astype(int)
+        high = np.minimum(low + 1, size - 1)
+        weight = (source - low).astype(x.dtype)
+        weight = weight.reshape([-1 if i == axis else 1 for i in range(4)])
+        x = x.take(low, axis=axis) * (1 - weight) + x.take(high, axis=axis) * weight
+    return x

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runner of a CPU subgraph: its ops one after another, with numpy."""
+
+import dataclasses
+import functools
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from opendpu.runtime import cpu
+from opendpu.runtime.arrays import Array, Arrays, from_tensor, match_arrays, to_tensor
+from opendpu.runtime.device import JobStatistics
+from opendpu.runtime.jobs import JobQueue
+from xir import Op, Subgraph, Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class Plain:
+    """A tensor that answers to its own name only."""
+
+    tensor: Tensor
+    aliases: tuple[str, ...] = ()
+
+
+def evaluate_ops(ops: Sequence[Op], given: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the results of ``ops``, which are in topological order, by tensor name.
+
+    ``given`` holds the tensors that come from outside.
+
+    Raises
+    ------
+    UnsupportedError
+        An op type has no implementation.
+    """
+    values = dict(given)
+    for op in ops:
+        name = op.get_output_tensor().name
+        if name not in values:
+            inputs = [values[tensor.name] for tensor in op.get_input_tensors()]
+            values[name] = cpu.evaluate(op, inputs)
+    return {op.get_output_tensor().name: values[op.get_output_tensor().name] for op in ops}
+
+
+class CpuRunner:
+    """Executes a CPU subgraph; the interface is that of :class:`~opendpu.runtime.Runner`.
+
+    Raises
+    ------
+    UnsupportedError
+        An op type has no implementation; the message says how to register one.
+    """
+
+    def __init__(self, subgraph: Subgraph, *, workers: int | None = None) -> None:
+        self._ops = subgraph.toposort()
+        for op in self._ops:
+            cpu.find(op)
+        self._inputs = [Plain(tensor) for tensor in subgraph.get_sorted_input_tensors()]
+        self._outputs = [Plain(tensor) for tensor in subgraph.get_sorted_output_tensors()]
+        self._jobs: JobQueue[JobStatistics] = JobQueue(workers)
+
+    def get_input_tensors(self) -> list[Tensor]:
+        """Return the input tensors, by name."""
+        return [slot.tensor for slot in self._inputs]
+
+    def get_output_tensors(self) -> list[Tensor]:
+        """Return the output tensors, by name."""
+        return [slot.tensor for slot in self._outputs]
+
+    def execute_async(self, inputs: Arrays, outputs: Arrays) -> tuple[int, int]:
+        """Start a job and return its number and the status 0; TensorError for wrong arrays."""
+        given = {
+            slot.tensor.name: to_tensor(array, slot.tensor).copy()
+            for array, slot in zip(
+                match_arrays(inputs, self._inputs, "input"), self._inputs, strict=True
+            )
+        }
+        wanted = match_arrays(outputs, self._outputs, "output")
+        return self._jobs.submit(functools.partial(self._run, given, wanted)), 0
+
+    def _run(self, given: dict[str, Array], wanted: list[Array]) -> JobStatistics:
+        start = time.perf_counter()
+        values = evaluate_ops(self._ops, given)
+        for array, slot in zip(wanted, self._outputs, strict=True):
+            from_tensor(values[slot.tensor.name], slot.tensor, array)
+        return JobStatistics(device="cpu", wall_seconds=time.perf_counter() - start)
+
+    def run(self, inputs: Arrays) -> dict[str, Array]:
+        """Run one job and return new output arrays by tensor name."""
+        outputs: dict[str, Array] = {
+            tensor.name: np.empty(tensor.dims, tensor.data_type.numpy())
+            for tensor in self.get_output_tensors()
+        }
+        self.wait(self.execute_async(inputs, outputs))
+        return outputs
+
+    def wait(self, job: int | tuple[int, int], timeout_seconds: float | None = None) -> int:
+        """Wait for a job and return 0; what made it fail is raised here."""
+        self.statistics(job, timeout_seconds)
+        return 0
+
+    def statistics(
+        self, job: int | tuple[int, int], timeout_seconds: float | None = None
+    ) -> JobStatistics:
+        """Return what a job took; waits for it."""
+        return self._jobs.result(job if isinstance(job, int) else job[0], timeout_seconds)
+
+    @property
+    def last_statistics(self) -> JobStatistics | None:
+        """What the job that finished last took; nothing before the first."""
+        return self._jobs.last
+
+    def close(self) -> None:
+        """Finish every job."""
+        self._jobs.close()
+
+    def __enter__(self) -> "CpuRunner":
+        """Return the runner."""
+        return self
+
+    def __exit__(self, *_details: Any) -> None:
+        """Close the runner."""
+        self.close()

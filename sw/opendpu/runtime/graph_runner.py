@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runner of a whole graph: DPU subgraphs on a device, all others on the CPU."""
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from opendpu.runtime import cpu
+from opendpu.runtime.arrays import Array, Arrays, from_tensor, match_arrays, to_tensor
+from opendpu.runtime.cpu_runner import Plain, evaluate_ops
+from opendpu.runtime.device import Device, JobStatistics
+from opendpu.runtime.jobs import JobQueue
+from opendpu.runtime.runner import Runner
+from opendpu_arch.errors import GraphError
+from opendpu_arch.target import Target
+from xir import Graph, Op, Subgraph, Tensor
+
+_SOURCES = ("data", "data-fix")
+_CONSTANTS = ("const", "const-fix")
+
+
+@dataclasses.dataclass(frozen=True)
+class GraphStatistics:
+    """What a job took, by name of the DPU subgraph."""
+
+    subgraphs: Mapping[str, JobStatistics]
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of all subgraphs together."""
+        return sum(statistics.cycles for statistics in self.subgraphs.values())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures as JSON-ready values."""
+        return {name: statistics.as_dict() for name, statistics in self.subgraphs.items()}
+
+
+class GraphRunner:
+    """Executes a compiled graph, or an uncompiled one wholly on the CPU.
+
+    Inputs are the tensors of the graph's data ops; outputs those of the ops that the graph
+    attribute ``return_ops`` names, or else the ones nobody uses. Keywords are those of
+    :class:`~opendpu.runtime.Runner`.
+
+    Raises
+    ------
+    UnsupportedError
+        A CPU op has no implementation; the message says how to register one.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        device: Device | str | None = None,
+        memory: str | None = None,
+        target: Target | str | None = None,
+        workers: int | None = None,
+        **options: Any,
+    ) -> None:
+        self._inputs = [Plain(t) for t in _by_name(_sources(graph))]
+        self._outputs = [Plain(t) for t in _by_name(_sinks(graph))]
+        self._steps: list[tuple[Subgraph, list[Op] | Runner]] = []
+        try:
+            for subgraph in _subgraphs(graph):
+                if _device_of(subgraph) == "DPU":
+                    step = Runner(
+                        subgraph,
+                        device=device,
+                        memory=memory,
+                        target=target,
+                        workers=workers,
+                        **options,
+                    )
+                    self._steps.append((subgraph, step))
+                else:
+                    ops = [op for op in subgraph.toposort() if op.get_type() not in _SOURCES]
+                    for op in ops:
+                        cpu.find(op)
+                    self._steps.append((subgraph, ops))
+        except BaseException:
+            self._close_steps()
+            raise
+        self._jobs: JobQueue[GraphStatistics] = JobQueue(workers)
+
+    def get_input_tensors(self) -> list[Tensor]:
+        """Return the input tensors, by name."""
+        return [slot.tensor for slot in self._inputs]
+
+    def get_output_tensors(self) -> list[Tensor]:
+        """Return the output tensors, by name."""
+        return [slot.tensor for slot in self._outputs]
+
+    def execute_async(self, inputs: Arrays, outputs: Arrays) -> tuple[int, int]:
+        """Start a job and return its number and the status 0; TensorError for wrong arrays."""
+        given = match_arrays(inputs, self._inputs, "input")
+        values = {
+            slot.tensor.name: to_tensor(array, slot.tensor).copy()
+            for array, slot in zip(given, self._inputs, strict=True)
+        }
+        wanted = match_arrays(outputs, self._outputs, "output")
+        return self._jobs.submit(functools.partial(self._run, values, wanted)), 0
+
+    def _run(self, values: dict[str, Array], wanted: list[Array]) -> GraphStatistics:
+        statistics = {}
+        for subgraph, step in self._steps:
+            if isinstance(step, Runner):
+                statistics[subgraph.get_name()] = _run_dpu(step, values)
+            else:
+                values.update(evaluate_ops(step, values))
+        for array, slot in zip(wanted, self._outputs, strict=True):
+            from_tensor(values[slot.tensor.name], slot.tensor, array)
+        return GraphStatistics(statistics)
+
+    def run(self, inputs: Arrays) -> dict[str, Array]:
+        """Run one job and return new output arrays by tensor name."""
+        outputs: dict[str, Array] = {
+            tensor.name: np.empty(tensor.dims, tensor.data_type.numpy())
+            for tensor in self.get_output_tensors()
+        }
+        self.wait(self.execute_async(inputs, outputs))
+        return outputs
+
+    def wait(self, job: int | tuple[int, int], timeout_seconds: float | None = None) -> int:
+        """Wait for a job and return 0; what made it fail is raised here."""
+        self.statistics(job, timeout_seconds)
+        return 0
+
+    def statistics(
+        self, job: int | tuple[int, int], timeout_seconds: float | None = None
+    ) -> GraphStatistics:
+        """Return what a job took; waits for it."""
+        return self._jobs.result(job if isinstance(job, int) else job[0], timeout_seconds)
+
+    @property
+    def last_statistics(self) -> GraphStatistics | None:
+        """What the job that finished last took; nothing before the first."""
+        return self._jobs.last
+
+    def _close_steps(self) -> None:
+        for _, step in self._steps:
+            if isinstance(step, Runner):
+                step.close()
+
+    def close(self) -> None:
+        """Finish every job, then free the devices."""
+        self._jobs.close()
+        self._close_steps()
+
+    def __enter__(self) -> "GraphRunner":
+        """Return the runner."""
+        return self
+
+    def __exit__(self, *_details: Any) -> None:
+        """Close the runner."""
+        self.close()
+
+
+def _run_dpu(runner: Runner, values: dict[str, Array]) -> JobStatistics:
+    inputs = []
+    for port in runner.program.inputs:
+        known = [name for name in (*port.aliases, port.name) if name in values]
+        if not known:
+            raise GraphError(f"nothing computes input {port.name!r} of {runner.program.name!r}")
+        inputs.append(values[known[0]])
+    outputs = {port.name: np.empty(port.tensor.dims, port.dtype) for port in runner.program.outputs}
+    job = runner.execute_async(inputs, outputs)
+    statistics = runner.statistics(job)
+    values.update(outputs)
+    return statistics
+
+
+def _subgraphs(graph: Graph) -> list[Subgraph]:
+    root = graph.get_root_subgraph()
+    return [root] if root.is_leaf else root.toposort_child_subgraph()
+
+
+def _device_of(subgraph: Subgraph) -> str:
+    return str(subgraph.get_attr("device")).upper() if subgraph.has_attr("device") else "CPU"
+
+
+def _by_name(ops: list[Op]) -> list[Tensor]:
+    return sorted((op.get_output_tensor() for op in ops), key=lambda tensor: tensor.name)
+
+
+def _sources(graph: Graph) -> list[Op]:
+    return [op for op in graph.get_ops() if op.get_type() in _SOURCES]
+
+
+def _sinks(graph: Graph) -> list[Op]:
+    if not graph.has_attr("return_ops"):
+        return [op for op in graph.get_tail_ops() if op.get_type() not in _CONSTANTS]
+    found = []
+    for name in graph.get_attr("return_ops"):
+        op = graph.get_op(name)
+        if op is None:
+            raise GraphError(f"graph {graph.get_name()!r} has no op {name!r}, a return op")
+        found.append(op)
+    return found

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A DPU subgraph as a program: code, memory segments, and where the tensors lie in them."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opendpu.runtime.device import Segment
+from opendpu_arch.errors import AddressError, ModelFormatError, UnsupportedError
+from opendpu_arch.target import MAX_ADDRESS_REGISTERS
+from xir import Op, Subgraph, Tensor
+
+_TRANSPARENT = ("upload", "download", "reshape-fix", "identity", "placeholder")
+"""Ops whose result lies where their input lies."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Port:
+    """One input or output of a program and its place in a segment."""
+
+    tensor: Tensor
+    aliases: tuple[str, ...]
+    """Other names for the same data: the tensors on the far side of upload and download."""
+    reg_id: int
+    address: int
+    """Byte offset of the first element in the segment."""
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    """Distance between elements along each dimension, in bytes."""
+
+    @property
+    def name(self) -> str:
+        """Name of the tensor."""
+        return self.tensor.name
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of an element in the segment."""
+        return self.tensor.data_type.numpy()
+
+    @property
+    def extent(self) -> int:
+        """Bytes from the start of the segment to the end of the last element."""
+        last = sum((d - 1) * s for d, s in zip(self.dims, self.strides, strict=True))
+        return self.address + last + self.dtype.itemsize
+
+    def view(self, segment: Segment) -> npt.NDArray[Any]:
+        """Return the elements in ``segment`` as an array of :attr:`dims`."""
+        return np.ndarray(self.dims, self.dtype, segment.data, self.address, self.strides)
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """What a DPU subgraph holds for its runner."""
+
+    name: str
+    code: bytes
+    fingerprint: int
+    constants: Mapping[int, bytes]
+    sizes: Mapping[int, int]
+    """Bytes of every segment that is not constant."""
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+
+    @classmethod
+    def from_subgraph(cls, subgraph: Subgraph) -> "Program":
+        """Read the attributes of a compiled DPU subgraph.
+
+        Raises
+        ------
+        UnsupportedError
+            The subgraph is not for the DPU.
+        ModelFormatError
+            An attribute is missing or wrong.
+        AddressError
+            A tensor lies outside its segment.
+        """
+        label = f"subgraph {subgraph.get_name()!r}"
+        device = subgraph.get_attr("device") if subgraph.has_attr("device") else None
+        if not isinstance(device, str) or device.upper() != "DPU":
+            raise UnsupportedError(f"{label} is for device {device!r}, but must be for 'DPU'")
+        code = _attr(subgraph, "mc_code", bytes)
+        if not code:
+            raise ModelFormatError(f"{label}: attribute 'mc_code' is empty")
+        constants, sizes = _segments(subgraph)
+        inputs, outputs = _inputs(subgraph), _outputs(subgraph)
+        whole = {**sizes, **{reg: len(value) for reg, value in constants.items()}}
+        for port in (*inputs, *outputs):
+            size = whole.get(port.reg_id)
+            if size is None or port.address < 0 or port.extent > size:
+                raise AddressError(
+                    f"{label}: tensor {port.name!r} is at {port.address}..{port.extent} of "
+                    f"REG_{port.reg_id}, which has {size or 0} bytes"
+                )
+        fingerprint = 0
+        if subgraph.has_attr("dpu_fingerprint"):
+            fingerprint = _attr(subgraph, "dpu_fingerprint", int)
+        return cls(subgraph.get_name(), code, fingerprint, constants, sizes, inputs, outputs)
+
+
+def _attr(subgraph: Subgraph, key: str, expected: type) -> Any:
+    label = f"subgraph {subgraph.get_name()!r}"
+    if not subgraph.has_attr(key):
+        raise ModelFormatError(f"{label}: attribute {key!r} is missing; is the model compiled?")
+    value = subgraph.get_attr(key)
+    if not isinstance(value, expected):
+        raise ModelFormatError(
+            f"{label}: attribute {key!r} is a {type(value).__name__}, "
+            f"but must be {expected.__name__}"
+        )
+    return value
+
+
+def _register(label: str, name: str) -> int:
+    number = name.removeprefix("REG_")
+    if not (name.startswith("REG_") and number.isdecimal() and int(number) < MAX_ADDRESS_REGISTERS):
+        raise ModelFormatError(
+            f"{label}: register is {name!r}, but must be REG_0..REG_{MAX_ADDRESS_REGISTERS - 1}"
+        )
+    return int(number)
+
+
+def _segments(subgraph: Subgraph) -> tuple[dict[int, bytes], dict[int, int]]:
+    """Return the constant segments and the sizes of the others, by register."""
+    label = f"subgraph {subgraph.get_name()!r}"
+    types = _attr(subgraph, "reg_id_to_context_type", dict)
+    sizes = _attr(subgraph, "reg_id_to_size", dict)
+    values: dict[str, bytes] = {}
+    if subgraph.has_attr("reg_id_to_parameter_value"):
+        values = _attr(subgraph, "reg_id_to_parameter_value", dict)
+    constants, others = {}, {}
+    for name, context in types.items():
+        register = _register(label, name)
+        size = sizes.get(name, 0)
+        if size < 0:
+            raise ModelFormatError(f"{label}: size of {name} is {size}, but must not be negative")
+        if context == "CONST":
+            if name not in values:
+                raise ModelFormatError(f"{label}: {name} is CONST, but has no parameter value")
+            constants[register] = values[name].ljust(size, b"\0")
+        else:
+            others[register] = size
+    return constants, others
+
+
+def _inputs(subgraph: Subgraph) -> tuple[Port, ...]:
+    inside = set(subgraph.get_ops())
+    ports: dict[str, Port] = {}
+    for tensor in subgraph.get_input_tensors():
+        producer = tensor.producer
+        assert producer is not None
+        users = [op for op in producer.get_fanout_ops() if op in inside]
+        uploads = [op for op in users if op.get_type() == "upload"]
+        for op in uploads:
+            own = op.get_output_tensor()
+            ports[own.name] = _port(subgraph, own, own, (tensor.name,))
+        if len(uploads) < len(users):
+            ports[tensor.name] = _port(subgraph, tensor, tensor, ())
+    return tuple(ports[name] for name in sorted(ports))
+
+
+def _outputs(subgraph: Subgraph) -> tuple[Port, ...]:
+    ports = {}
+    for tensor in subgraph.get_output_tensors():
+        if tensor.producer is None or _is_constant(tensor.producer):
+            continue
+        place, aliases = tensor, []
+        while not place.has_attr("reg_id"):
+            producer = place.producer
+            if producer is None or producer.get_type() not in _TRANSPARENT:
+                break
+            place = producer.get_input_tensors()[0]
+            aliases.append(place.name)
+        ports[tensor.name] = _port(subgraph, tensor, place, tuple(aliases))
+    return tuple(ports[name] for name in sorted(ports))
+
+
+def _is_constant(op: Op) -> bool:
+    return op.get_type() in ("const", "const-fix")
+
+
+def _port(subgraph: Subgraph, tensor: Tensor, place: Tensor, aliases: tuple[str, ...]) -> Port:
+    label = f"subgraph {subgraph.get_name()!r}: tensor {tensor.name!r}"
+    missing = [key for key in ("reg_id", "ddr_addr") if not place.has_attr(key)]
+    if missing:
+        raise ModelFormatError(f"{label} has no attribute {missing[0]!r}")
+    itemsize = place.data_type.numpy().itemsize
+    dims = tuple(place.dims)
+    if place.get_element_num() != tensor.get_element_num() or 0 in dims:
+        raise ModelFormatError(
+            f"{label} has dimensions {tensor.dims}, but lies in memory as {dims}"
+        )
+    if place.has_attr("stride"):
+        stride = place.get_attr("stride")
+        if not isinstance(stride, list) or len(stride) != len(dims) or min(stride) < 0:
+            raise ModelFormatError(f"{label} has stride {stride} for dimensions {list(dims)}")
+    else:
+        stride = [math.prod(dims[i + 1 :]) for i in range(len(dims))]
+    return Port(
+        tensor,
+        aliases,
+        place.get_attr("reg_id"),
+        place.get_attr("ddr_addr"),
+        dims,
+        tuple(step * itemsize for step in stride),
+    )

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runner: executes one DPU subgraph, several jobs at a time."""
+
+import functools
+import os
+import weakref
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from opendpu.runtime.arrays import Array, Arrays, from_tensor, match_arrays, to_tensor
+from opendpu.runtime.device import Device, Job, JobStatistics, Segment
+from opendpu.runtime.devices import open_device
+from opendpu.runtime.jobs import JobQueue
+from opendpu.runtime.program import Program
+from opendpu_arch.errors import FingerprintError
+from opendpu_arch.target import Target
+from xir import Subgraph, Tensor
+
+FINGERPRINT_VARIABLE = "XLNX_ENABLE_FINGERPRINT_CHECK"
+
+
+class Runner:
+    """Executes a compiled DPU subgraph on a device.
+
+    ``device`` is a device or the name of one; by default the environment chooses it, see
+    :func:`~opendpu.runtime.devices.open_device`. A device opened here has the ``target`` given,
+    or else the one the subgraph was compiled for, gets ``options``, and is closed with the
+    runner. ``workers`` bounds how many jobs run at a time.
+
+    Raises
+    ------
+    FingerprintError
+        The subgraph was compiled for another DPU; ``XLNX_ENABLE_FINGERPRINT_CHECK=0`` skips this.
+    ModelFormatError
+        The subgraph is not compiled, or its attributes are wrong.
+    """
+
+    def __init__(
+        self,
+        subgraph: Subgraph,
+        *,
+        device: Device | str | None = None,
+        memory: str | None = None,
+        target: Target | str | None = None,
+        workers: int | None = None,
+        **options: Any,
+    ) -> None:
+        self.program = Program.from_subgraph(subgraph)
+        self._owned = device is None or isinstance(device, str)
+        if device is None or isinstance(device, str):
+            chosen = target or Target.from_fingerprint(self.program.fingerprint)
+            device = open_device(device, chosen, memory, **options)
+        self.device: Device = device
+        try:
+            _check_fingerprint(self.program, device.target)
+        except FingerprintError:
+            if self._owned:
+                device.close()
+            raise
+        self._constants = {
+            register: np.frombuffer(value, np.uint8)
+            for register, value in self.program.constants.items()
+        }
+        self._jobs: JobQueue[JobStatistics] = JobQueue(workers)
+        if self._owned:  # a forgotten runner frees its device when the last job is done
+            self._finalizer = weakref.finalize(self, device.close)
+
+    def get_input_tensors(self) -> list[Tensor]:
+        """Return the input tensors, by name; arrays of a job are given in this order."""
+        return [port.tensor for port in self.program.inputs]
+
+    def get_output_tensors(self) -> list[Tensor]:
+        """Return the output tensors, by name; arrays of a job are given in this order."""
+        return [port.tensor for port in self.program.outputs]
+
+    def execute_async(self, inputs: Arrays, outputs: Arrays) -> tuple[int, int]:
+        """Start a job and return its number and the status 0.
+
+        Arrays are int8 or float32, dense NHWC, with the dimensions of their tensors. Inputs are
+        copied before this returns; outputs are filled before :meth:`wait` returns.
+        float32 is converted as VART does: times ``2**fix_point``, toward zero, wrapping.
+
+        Raises
+        ------
+        TensorError
+            An array is missing or too many, or has a wrong dtype, shape or memory layout.
+        """
+        given = match_arrays(inputs, self.program.inputs, "input")
+        wanted = match_arrays(outputs, self.program.outputs, "output")
+        segments: dict[int, Segment] = dict(self._constants)
+        for register, size in self.program.sizes.items():
+            segments[register] = np.zeros(size, np.uint8)
+        for array, port in zip(given, self.program.inputs, strict=True):
+            values = to_tensor(array, port.tensor)
+            port.view(segments[port.reg_id])[...] = values.reshape(port.dims)
+        return self._jobs.submit(functools.partial(self._run, segments, wanted)), 0
+
+    def _run(self, segments: dict[int, Segment], outputs: list[Array]) -> JobStatistics:
+        statistics = self.device.run(Job(self.program.code, segments))
+        for array, port in zip(outputs, self.program.outputs, strict=True):
+            from_tensor(port.view(segments[port.reg_id]), port.tensor, array)
+        return statistics
+
+    def wait(self, job: int | tuple[int, int], timeout_seconds: float | None = None) -> int:
+        """Wait for a job and return 0; what made it fail is raised here.
+
+        Raises
+        ------
+        DPUTimeoutError
+            The job has not finished in time; it goes on.
+        """
+        self._jobs.result(_number(job), timeout_seconds)
+        return 0
+
+    def run(self, inputs: Arrays) -> dict[str, Array]:
+        """Run one job and return new output arrays by tensor name, in the tensors' dtypes."""
+        outputs = {p.name: np.empty(p.tensor.dims, p.dtype) for p in self.program.outputs}
+        self.wait(self.execute_async(inputs, outputs))
+        return outputs
+
+    def statistics(self, job: int | tuple[int, int]) -> JobStatistics:
+        """Return what a job took; waits for it. Kept for the last 1024 jobs waited for."""
+        return self._jobs.result(_number(job))
+
+    @property
+    def last_statistics(self) -> JobStatistics | None:
+        """What the job that finished last took; nothing before the first."""
+        return self._jobs.last
+
+    def close(self) -> None:
+        """Finish every job, then free the device if this runner opened it."""
+        self._jobs.close()
+        if self._owned:
+            self._finalizer()
+
+    def __enter__(self) -> Self:
+        """Return the runner."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the runner."""
+        self.close()
+
+
+def _number(job: int | tuple[int, int]) -> int:
+    return job if isinstance(job, int) else job[0]
+
+
+def _check_fingerprint(program: Program, target: Target) -> None:
+    if not program.fingerprint or os.environ.get(FINGERPRINT_VARIABLE) == "0":
+        return
+    actual = target.fingerprint
+    if program.fingerprint != actual:
+        raise FingerprintError(
+            f"CHECK fingerprint fail! model_fingerprint {program.fingerprint:#x} is un-matched "
+            f"with actual dpu_fingerprint {actual:#x}. Please re-compile xmodel with "
+            f"dpu_fingerprint {actual:#x} and try again."
+        )
