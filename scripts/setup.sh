@@ -35,6 +35,7 @@ for tool in g++ make perl; do
         "$tool is missing; the RTL simulator needs it (sudo apt-get install g++ make perl)" >&2
 done
 
+echo "setup: installing OpenDPU and its tools into .venv (a minute or two)"
 if ! .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'; then
     fail "pip could not install OpenDPU; its own message is above." \
         "A broken .venv can simply be deleted; 'make setup' makes it again."
