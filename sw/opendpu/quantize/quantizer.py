@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The quantizer: fold, calibrate, choose positions, insert ``fix`` ops."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import xir
+from opendpu.ir import Draft
+from opendpu.quantize.calibrate import choose_positions
+from opendpu.quantize.fold import fold
+from opendpu.quantize.insert import insert
+from opendpu.quantize.legality import settle
+from opendpu.quantize.points import find_points
+from opendpu_arch.errors import TensorError, UnsupportedError
+
+METHODS = ("minmse", "diffs", "nonoverflow")
+"""Ways to choose positions of activations."""
+
+Array = npt.NDArray[Any]
+
+
+def quantize(
+    graph: xir.Graph,
+    calib: Mapping[str, Array],
+    *,
+    method: str = "minmse",
+    batch: int = 32,
+) -> xir.Graph:
+    """Quantize a float graph to signed 8 bits with power-of-two scales.
+
+    Parameters
+    ----------
+    graph
+        Float graph, for example of :func:`opendpu.frontend.load_onnx`.
+    calib
+        Calibration samples by input name, float, batch in front: each in the shape of the
+        graph's ``data`` op, or, for inputs named in ``onnx_order``, in the shape of the ONNX
+        model. 100 to 1000 samples are enough.
+    method
+        ``minmse`` (least squared error over all data), ``diffs`` (least squared error a batch,
+        commonest position) or ``nonoverflow``.
+    batch
+        Samples that are evaluated at a time.
+
+    Returns
+    -------
+    The graph in the form of AMD's quantizers: float tensors, a ``fix`` op called ``<op>_fix``
+    behind every quantized result, constants on their grid, ``return_ops`` set.
+
+    Raises
+    ------
+    TensorError
+        Calibration data that is missing, empty, unknown, not finite, or of the wrong shape.
+    UnsupportedError
+        An unknown method, or an op that cannot be evaluated.
+    GraphError
+        Ranges so far apart that the DPU's shifts cannot bridge them.
+    """
+    if method not in METHODS:
+        raise UnsupportedError(f"calibration method {method!r} is unknown; "
+                               f"choose one of {', '.join(METHODS)}")
+    draft = Draft.from_xir(graph)
+    samples = calibration_samples(draft, calib)
+    fold(draft)
+    points = find_points(draft)
+    positions = choose_positions(draft, points, samples, method=method, batch=batch)
+    constants = settle(draft, points, positions, method)
+    return insert(draft, positions | constants).to_xir()
+
+
+def calibration_samples(draft: Draft, calib: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the calibration data in the graph's layout; TensorError if it cannot be used."""
+    order = draft.attrs.get("onnx_order", {})
+    result = {}
+    for name, data in calib.items():
+        array = np.asarray(data)
+        if array.dtype.kind not in "fiu":
+            raise TensorError(f"calibration data of {name!r} has type {array.dtype}, "
+                              "but must be numbers")
+        if array.ndim < 1 or not array.shape[0]:
+            raise TensorError(f"calibration data of {name!r} holds no samples")
+        if not np.isfinite(array).all():
+            raise TensorError(f"calibration data of {name!r} is not finite everywhere")
+        node = draft.nodes.get(name)
+        if name in order and node is not None and array.shape[1:] != node.shape[1:]:
+            axes = order[name]
+            if len(axes) == array.ndim:
+                array = array.transpose(axes)
+        result[name] = array.astype(np.float32)
+    return result

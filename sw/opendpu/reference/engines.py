@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Integer arithmetic of the DPU's engines on whole tensors, written for this reference alone.
+
+Tensors are int64 and NHWC. Positions are numbers of fractional bits. Results are saturated to
+8 bits after exactly one rounding, halves up, unless said otherwise. Everything between is exact:
+a value ``v / 2**n`` is carried as the integer ``v`` and the shift ``n``.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opendpu.ir import Node
+from opendpu.reference import windows
+from opendpu_arch.errors import GraphError
+
+Array = npt.NDArray[Any]
+Activation = Callable[[Array, int], tuple[Array, int]]
+"""From numerators and a shift to numerators and a shift."""
+
+FUSING = {
+    "relu": ("conv2d", "transposed-conv2d", "inner-product", "depthwise-conv2d", "add", "mul"),
+    "relu6": ("conv2d", "transposed-conv2d", "inner-product", "depthwise-conv2d"),
+    "leaky-relu": ("conv2d", "transposed-conv2d", "inner-product"),
+}
+"""Ops whose engine applies the activation itself, by activation."""
+
+LEAKY_SLOPE = 26
+"""Slope of LeakyReLU for negative values, in 1/256."""
+
+
+def saturate(values: Array) -> Array:
+    """Clip to -128..127, as int64."""
+    return np.clip(values, -128, 127).astype(np.int64)
+
+
+def round_shift(values: Array, shift: int) -> Array:
+    """Return ``values / 2**shift``, halves rounded up, saturated; left shifts are negative."""
+    if shift <= 0:
+        return saturate(np.clip(values, -(2**31), 2**31) << min(-shift, 30))
+    if shift > 62:
+        raise GraphError(f"a right shift by {shift} bits was asked for, but at most 62 make sense")
+    return saturate((values + (1 << (shift - 1))) >> shift)
+
+
+def move(values: Array, point: int, to: int) -> Array:
+    """Return the same numbers with ``to`` instead of ``point`` fractional bits."""
+    return round_shift(values, point - to)
+
+
+def activation(kind: str | None, point: int, alpha: float | None = None) -> Activation:
+    """Return an engine's activation; ``point`` is the position of the result.
+
+    The engine's ReLU6 clamps at 96, which is six at position 4; at five and more, saturation at
+    127 comes before six and ReLU6 is a plain ReLU.
+    """
+    match kind:
+        case None:
+            return lambda v, shift: (v, shift)
+        case "relu":
+            return lambda v, shift: (np.maximum(v, 0), shift)
+        case "relu6":
+            if point < 4:
+                raise GraphError(f"ReLU6 with a result at position {point}: the DPU clamps at "
+                                 "96, so the position must be at least 4")
+            if point > 4:
+                return lambda v, shift: (np.maximum(v, 0), shift)
+            return lambda v, shift: (np.clip(v, 0, _times_power(96, shift)), shift)
+        case "leaky-relu":
+            _check_slope(alpha)
+            return lambda v, shift: (np.where(v < 0, v * LEAKY_SLOPE, v * 256), shift + 8)
+    raise GraphError(f"activation {kind!r} is not one of the DPU's")
+
+
+def _times_power(value: int, shift: int) -> int:
+    return value << shift if shift >= 0 else value >> -shift
+
+
+def _check_slope(alpha: float | None) -> None:
+    if alpha is None or abs(alpha - LEAKY_SLOPE / 256) > 1e-6:
+        raise GraphError(f"leaky-relu has slope {alpha}, but the DPU has only 26/256")
+
+
+@dataclasses.dataclass(frozen=True)
+class Shifts:
+    """Fields of a convolution instruction: see :func:`layer_shifts`."""
+
+    cut: int
+    bias: int
+
+
+def layer_shifts(name: str, x: int, weights: int, bias: int | None, out: int) -> Shifts:
+    """Return ``shift_cut`` and ``shift_bias`` for the positions of a layer's tensors.
+
+    Raises
+    ------
+    GraphError
+        A shift does not fit its instruction field.
+    """
+    cut = weights + x - out
+    shift_bias = 0 if bias is None else weights + x - bias + 1
+    if not 0 <= cut <= 63:
+        raise GraphError(f"layer {name!r} needs shift_cut {cut}, but it must be in 0..63")
+    if not 0 <= shift_bias <= 20:
+        raise GraphError(f"layer {name!r} needs shift_bias {shift_bias}, but it must be in 0..20")
+    return Shifts(cut, shift_bias)
+
+
+def sums(node: Node, x: Array, weights: Array) -> Array:
+    """Return the products' sums of a layer. float64 holds them exactly: they are below 2**53."""
+    exact, kernel = x.astype(np.float64), weights.astype(np.float64)
+    match node.kind:
+        case "conv2d":
+            group = int(node.attrs.get("group", 1))
+            parts = zip(np.split(exact, group, axis=-1), np.split(kernel, group), strict=True)
+            total = np.concatenate(
+                [windows.convolve(part, taps, node.attrs) for part, taps in parts], axis=-1
+            )
+        case "depthwise-conv2d":
+            total = windows.convolve_depthwise(exact, kernel, node.attrs)
+        case "transposed-conv2d":
+            total = windows.convolve_transposed(exact, kernel, node.attrs)
+        case _:
+            axis = node.attrs["axis"] % exact.ndim
+            rows = exact.reshape(*exact.shape[:axis], -1)
+            total = rows @ kernel.reshape(kernel.shape[0], -1).T
+    return total.astype(np.int64)
+
+
+def layer(total: Array, bias: Array | None, shifts: Shifts, function: Activation) -> Array:
+    """Return ``round(act((2*total + bias*2**shift_bias) / 2**(shift_cut + 1)))``."""
+    doubled = 2 * total
+    if bias is not None:
+        doubled = doubled + (bias << shifts.bias)
+    return round_shift(*function(doubled, shifts.cut + 1))
+
+
+def add(inputs: list[Array], points: list[int], out: int, function: Activation) -> Array:
+    """Return the sum: two guard bits, each input cut down to the coarsest position first."""
+    coarse = min(points)
+    if max(points) - coarse > 15:
+        raise GraphError(f"an addition has inputs at positions {points}, but they must be at "
+                         "most 15 apart")
+    total = sum((x << 2) >> (point - coarse) for x, point in zip(inputs, points, strict=True))
+    if not -15 <= coarse - out <= 15:
+        raise GraphError(f"an addition has position {coarse} before and {out} after, but they "
+                         "must be at most 15 apart")
+    return round_shift(*function(np.asarray(total), 2 + coarse - out))
+
+
+def multiply(inputs: list[Array], points: list[int], out: int, function: Activation) -> Array:
+    """Return the product of two tensors."""
+    shift = sum(points) - out
+    if not -15 <= shift <= 15:
+        raise GraphError(f"a product of positions {points} with a result at {out} needs a shift "
+                         f"of {shift}, but it must be in -15..15")
+    return round_shift(*function(inputs[0] * inputs[1], shift))
+
+
+def max_pool(node: Node, x: Array, point: int, out: int) -> Array:
+    """Return the maximum of each window; padding is -128."""
+    if node.kind == "reduction_max":
+        axes = tuple(node.attrs["axis"])
+        return move(x.max(axis=axes, keepdims=node.attrs["keep_dims"]), point, out)
+    return move(windows.pool_max(x, _window(node, x), -128), point, out)
+
+
+def averages(node: Node) -> bool:
+    """Return whether the DPU can average this way: it always counts the padding."""
+    padded = any(node.attrs.get("pad", [0])) or node.attrs.get("pad_mode") in ("SAME", "CEIL")
+    return not padded or bool(node.attrs.get("count_include_pad", True))
+
+
+def average_factor(width: int, height: int) -> tuple[int, int]:
+    """Return factor and right shift that stand for division by the size of a window.
+
+    Usual square kernels have fixed factors; for others it is the pair with the smallest error,
+    the smallest shift of several, and with a factor that fits 7 bits.
+    """
+    known = {3: (7, 6), 5: (10, 8), 6: (7, 8), 7: (21, 10), 14: (21, 12)}
+    if width == height and width in known:
+        return known[width]
+    size = width * height
+    best = (1, 0)
+    for shift in range(math.ceil(math.log2(size * 128))):
+        factor = (2 * (1 << shift) + size) // (2 * size)
+        if 0 < factor <= 127 and abs(factor / (1 << shift) - 1 / size) < abs(
+            best[0] / (1 << best[1]) - 1 / size
+        ):
+            best = (factor, shift)
+    return best
+
+
+def average_pool(node: Node, x: Array, point: int, out: int) -> Array:
+    """Return the average of each window, by factor and shift."""
+    attrs = _window(node, x)
+    factor, shift = average_factor(*attrs["kernel"])
+    total = windows.pool_sum(x, attrs)
+    return round_shift(total * factor, shift + point - out)
+
+
+def _window(node: Node, x: Array) -> dict[str, Any]:
+    if not node.attrs.get("global"):
+        return node.attrs
+    size = [x.shape[2], x.shape[1]]
+    return {"kernel": size, "stride": size, "pad_mode": "FLOOR"}
+
+
+def alone(node: Node, x: Array, point: int, out: int) -> Array:
+    """Return an activation that stands between two ``fix`` ops."""
+    if node.kind == "relu6":
+        six = round(6 * 2.0**point)
+        return move(np.clip(x, 0, six), point, out)
+    function = activation(node.kind, out, node.attrs.get("alpha"))
+    return round_shift(*function(x, point - out))
+
+
+def prelu(x: Array, slope: Array, point: int, slope_point: int, out: int) -> Array:
+    """Return PReLU with an 8-bit slope for each channel."""
+    negative = round_shift(x * slope, point + slope_point - out)
+    return np.where(x < 0, negative, round_shift(x, point - out))
+
+
+def hard_sigmoid(x: Array, point: int, out: int) -> Array:
+    """Return ``max(0, x*2731 + 3*2731*2**point) / 2**(14 + point - out)``, rounded."""
+    if point < 0:
+        raise GraphError(f"hard-sigmoid has its input at position {point}, but it must not be "
+                         "negative")
+    linear = np.clip(x * 2731 + (3 * 2731 << point), 0, 1 << 32)
+    return round_shift(linear, 14 + point - out)

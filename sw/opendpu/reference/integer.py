@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the DPU computes for a quantized graph: integers, op by op, from a description of its
+arithmetic alone.
+
+Every ``fix`` op closes a group: the ops since the last ``fix`` run on integers with one rounding
+in the end. Ops that the DPU does not have are computed in float between two ``fix`` ops, as the
+CPU does.
+"""
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import xir
+from opendpu.ir import Draft, Node
+from opendpu.reference import engines
+from opendpu.reference.floating import check_inputs, compute
+from opendpu_arch.errors import GraphError
+
+Array = npt.NDArray[Any]
+
+ACTIVATIONS = ("relu", "relu6", "leaky-relu")
+"""Ops that may stand between an engine's accumulator and its rounding."""
+
+SHAPING = ("reshape", "flatten", "squeeze", "transpose", "strided_slice", "concat")
+"""Ops that only move elements."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Fixed:
+    """Integers and their number of fractional bits: the real value is ``data / 2**point``."""
+
+    data: npt.NDArray[np.int64]
+    point: int
+
+    def real(self) -> npt.NDArray[np.float32]:
+        """Return the float values."""
+        return (self.data * 2.0**-self.point).astype(np.float32)
+
+
+def evaluate(
+    graph: xir.Graph | Draft,
+    inputs: Mapping[str, Array],
+    *,
+    keep: Collection[str] | None = None,
+) -> dict[str, Array]:
+    """Compute a quantized graph as the DPU does.
+
+    Parameters
+    ----------
+    graph
+        Quantized graph: float tensors with ``fix`` ops. Its batch is 1.
+    inputs
+        One array for each ``data`` op, by name, with any batch size in front. Integers are taken
+        as the input's quantized values, floats are quantized by its ``fix``.
+    keep
+        Names of the ops whose results to return; the outputs if not given.
+
+    Returns
+    -------
+    int8 arrays for ``fix`` ops and float32 arrays for all others, by op name.
+
+    Raises
+    ------
+    TensorError
+        An input is missing, unknown, or has the wrong shape.
+    GraphError
+        A ``fix`` that is not of 8 signed bits, or positions that the DPU cannot shift between.
+    UnsupportedError
+        An op that has no evaluation.
+    """
+    draft = graph if isinstance(graph, Draft) else Draft.from_xir(graph)
+    wanted = list(draft.outputs if keep is None else keep)
+    run = _Run(draft, inputs)
+    results: dict[str, Array] = {}
+    for node in draft:
+        if node.kind == "fix":
+            results_of_fix = run.fixed(node.name)
+            if node.name in wanted:
+                results[node.name] = results_of_fix.data.astype(np.int8)
+    for name in wanted:
+        if name not in results:
+            results[name] = run.real(draft[name].name)
+    return {name: results[name] for name in wanted}
+
+
+class _Run:
+    """One evaluation: results so far, by op name."""
+
+    def __init__(self, draft: Draft, inputs: Mapping[str, Array]) -> None:
+        self.draft = draft
+        self.heads = check_inputs(draft, inputs)
+        self.integers = {n for n, a in inputs.items() if np.asarray(a).dtype.kind in "iu"}
+        self._fixed: dict[str, Fixed] = {}
+        self._real: dict[str, Array] = {}
+
+    def real(self, name: str) -> Array:
+        """Return the float result of an op, computed from the last ``fix`` ops before it."""
+        if name not in self._real:
+            node = self.draft[name]
+            if node.kind == "fix":
+                return self.fixed(name).real()
+            if node.kind == "data":
+                self._real[name] = self.heads[name]
+            elif node.value is not None:
+                self._real[name] = node.value
+            else:
+                given = {arg: [self.real(n) for n in names] for arg, names in node.inputs.items()}
+                self._real[name] = compute(node, given)
+        return self._real[name]
+
+    def fixed(self, name: str) -> Fixed:
+        """Return the integer result of a ``fix`` op."""
+        if name not in self._fixed:
+            node = self.draft[name]
+            if node.attrs["bit_width"] != 8 or not node.attrs["if_signed"]:
+                sign = "signed" if node.attrs["if_signed"] else "unsigned"
+                raise GraphError(f"fix op {name!r} has {node.attrs['bit_width']} {sign} bits, "
+                                 "but must have 8 signed bits")
+            source = node.inputs["input"][0]
+            self._fixed[name] = self._close(source, node.attrs["fix_point"])
+        return self._fixed[name]
+
+    def _close(self, name: str, point: int) -> Fixed:
+        """Return what an op gives when its result is rounded to ``point`` fractional bits."""
+        node = self.draft[name]
+        if node.kind == "fix":
+            source = self.fixed(name)
+            return Fixed(engines.move(source.data, source.point, point), point)
+        if node.kind == "data" and name in self.integers:
+            return Fixed(self.heads[name].astype(np.int64), point)
+        activation: Node | None = None
+        if node.kind in ACTIVATIONS:
+            before = self.draft[node.inputs["input"][0]]
+            if before.kind in engines.FUSING.get(node.kind, ()) and self._ready(before):
+                activation, node = node, before
+        data = self._engine(node, activation, point)
+        if data is None:
+            real = self.real(name).astype(np.float64)
+            data = engines.saturate(np.floor(real * 2.0**point + 0.5))
+        return Fixed(data, point)
+
+    def _ready(self, node: Node) -> bool:
+        """Return whether every input of an op is integer."""
+        return all(self.draft[name].kind == "fix" for name in node.sources())
+
+    def _engine(self, node: Node, activation: Node | None, point: int) -> Array | None:
+        """Return the integers that an engine computes, or nothing if there is none for the op."""
+        if node.kind == "concat":
+            return self._concat(node, point)
+        if not node.sources() or not self._ready(node):
+            return None
+        given = {arg: [self.fixed(n) for n in names] for arg, names in node.inputs.items()}
+        (*sources,) = given["input"] if "input" in given else ()
+        x = sources[0] if sources else None
+        if x is None:
+            return None
+        alpha = activation.attrs["alpha"] if activation and "alpha" in activation.attrs else None
+        function = engines.activation(activation.kind if activation else None, point, alpha)
+        match node.kind:
+            case "conv2d" | "depthwise-conv2d" | "transposed-conv2d" | "inner-product":
+                weights, bias = given["weights"][0], (given.get("bias") or [None])[0]
+                total = engines.sums(node, x.data, weights.data)
+                shifts = engines.layer_shifts(
+                    node.name, x.point, weights.point, bias.point if bias else None, point
+                )
+                return engines.layer(total, bias.data if bias else None, shifts, function)
+            case "add":
+                return engines.add([s.data for s in sources], [s.point for s in sources], point,
+                                   function)
+            case "mul" if len(sources) == 2:
+                return engines.multiply([s.data for s in sources], [s.point for s in sources],
+                                        point, function)
+            case "maxpool2d" | "reduction_max":
+                return engines.max_pool(node, x.data, x.point, point)
+            case "avgpool2d" if engines.averages(node):
+                return engines.average_pool(node, x.data, x.point, point)
+            case "relu" | "relu6" | "leaky-relu":
+                return engines.alone(node, x.data, x.point, point)
+            case "prelu":
+                slope = given["weight"][0]
+                return engines.prelu(x.data, slope.data, x.point, slope.point, point)
+            case "hard-sigmoid":
+                return engines.hard_sigmoid(x.data, x.point, point)
+            case kind if kind in SHAPING:
+                moved = compute(node, {"input": [x.data.astype(np.float32)]})
+                return engines.move(moved.astype(np.int64), x.point, point)
+            case "pad" if node.attrs["mode"] == "CONSTANT":
+                return self._pad(node, x, point)
+            case "resize" if node.attrs["mode"] == "NEAREST":
+                moved = compute(node, {"input": [x.data.astype(np.float32)]})
+                return engines.move(moved.astype(np.int64), x.point, point)
+        return None
+
+    def _concat(self, node: Node, point: int) -> Array | None:
+        """Join inputs; one without its own ``fix`` is rounded to the position of the result."""
+        parts = [
+            engines.move(self.fixed(name).data, self.fixed(name).point, point)
+            if self.draft[name].kind == "fix"
+            else self._close(name, point).data
+            for name in node.inputs["input"]
+        ]
+        batch = max(part.shape[0] for part in parts)
+        whole = [np.broadcast_to(part, (batch, *part.shape[1:])) for part in parts]
+        return np.concatenate(whole, axis=node.attrs["axis"])
+
+    def _pad(self, node: Node, x: Fixed, point: int) -> Array:
+        amounts = np.reshape(node.attrs["paddings"], (-1, 2)).tolist()
+        values = node.attrs.get("constant_values") or [0.0]
+        fill = int(engines.saturate(np.floor(np.array(values[0] * 2.0**x.point + 0.5))))
+        return engines.move(np.pad(x.data, amounts, constant_values=fill), x.point, point)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sliding windows over NHWC arrays: the part that all convolutions and pools share."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opendpu_arch.errors import GraphError
+
+Array = npt.NDArray[Any]
+
+
+def padded(x: Array, attrs: Mapping[str, Any], fill: float) -> tuple[Array, tuple[int, int]]:
+    """Return ``x`` with the padding of a window op around it, and the op's output size.
+
+    ``attrs`` are those of a XIR op; ``pad_mode`` FLOOR and VALID round the size down, CEIL up,
+    and SAME divides the input by the stride and pads what that needs, more of it behind.
+    """
+    mode = str(attrs.get("pad_mode", "FLOOR")).upper()
+    pad = list(attrs.get("pad", [0, 0, 0, 0]))
+    pairs = [pad[2:4], pad[0:2]]
+    sizes = []
+    for axis in (0, 1):
+        extent, stride = _extent(attrs, axis), int(attrs["stride"][1 - axis])
+        size = x.shape[1 + axis]
+        total = size + sum(pairs[axis])
+        if mode == "SAME":
+            count = -(-total // stride)
+            missing = max(0, (count - 1) * stride + extent - total)
+            pairs[axis] = [pairs[axis][0] + missing // 2,
+                           pairs[axis][1] + missing - missing // 2]
+        elif mode == "CEIL":
+            count = -(-(total - extent) // stride) + 1
+            missing = max(0, (count - 1) * stride + extent - total)
+            pairs[axis] = [pairs[axis][0], pairs[axis][1] + missing]
+        else:
+            count = (total - extent) // stride + 1
+        sizes.append(count)
+    if min(sizes) < 1:
+        raise GraphError(f"window {attrs['kernel']} does not fit the input {list(x.shape)}")
+    frame = [(0, 0), (pairs[0][0], pairs[0][1]), (pairs[1][0], pairs[1][1]), (0, 0)]
+    return np.pad(x, frame, constant_values=fill), (sizes[0], sizes[1])
+
+
+def _extent(attrs: Mapping[str, Any], axis: int) -> int:
+    kernel = int(attrs["kernel"][1 - axis])
+    dilation = int(attrs.get("dilation", [1, 1])[1 - axis])
+    return dilation * (kernel - 1) + 1
+
+
+def taps(
+    x: Array, attrs: Mapping[str, Any], size: tuple[int, int]
+) -> Iterator[tuple[int, int, Array]]:
+    """Yield row and column of each kernel element with the inputs it meets, NHWC."""
+    width, height = attrs["kernel"]
+    step_w, step_h = attrs["stride"]
+    gap_w, gap_h = attrs.get("dilation", [1, 1])
+    for row in range(height):
+        for column in range(width):
+            top, left = row * gap_h, column * gap_w
+            yield row, column, x[
+                :,
+                top : top + (size[0] - 1) * step_h + 1 : step_h,
+                left : left + (size[1] - 1) * step_w + 1 : step_w,
+            ]
+
+
+def convolve(x: Array, weights: Array, attrs: Mapping[str, Any]) -> Array:
+    """Return the sums of a convolution without bias; ``weights`` are OHWI, ``x`` NHWC.
+
+    Sums are made in the type of ``x``: with float64 they are exact for 8-bit operands.
+    """
+    frame, size = padded(x, attrs, 0)
+    columns = np.concatenate([view for _, _, view in taps(frame, attrs, size)], axis=-1)
+    matrix = weights.reshape(weights.shape[0], -1).astype(x.dtype)
+    return columns @ matrix.T
+
+
+def convolve_depthwise(x: Array, weights: Array, attrs: Mapping[str, Any]) -> Array:
+    """Return the sums of a depthwise convolution without bias; ``weights`` are 1HWC."""
+    frame, size = padded(x, attrs, 0)
+    total = np.zeros((x.shape[0], *size, x.shape[3]), x.dtype)
+    for row, column, view in taps(frame, attrs, size):
+        total += view * weights[0, row, column].astype(x.dtype)
+    return total
+
+
+def convolve_transposed(x: Array, weights: Array, attrs: Mapping[str, Any]) -> Array:
+    """Return the sums of a transposed convolution; ``weights`` are OHWI, rotated by 180 degrees.
+
+    The input is spread out by the stride, framed by ``kernel - 1 - pad`` zeros, and convolved.
+    """
+    step_w, step_h = attrs["stride"]
+    kernel_w, kernel_h = attrs["kernel"]
+    left, right, top, bottom = attrs.get("pad", [0, 0, 0, 0])
+    batch, height, width, channels = x.shape
+    spread = np.zeros(
+        (batch, (height - 1) * step_h + 1, (width - 1) * step_w + 1, channels), x.dtype
+    )
+    spread[:, ::step_h, ::step_w] = x
+    frame = [kernel_w - 1 - left, kernel_w - 1 - right, kernel_h - 1 - top, kernel_h - 1 - bottom]
+    crop = [max(0, -n) for n in frame]
+    spread = spread[:, crop[2] : spread.shape[1] - crop[3], crop[0] : spread.shape[2] - crop[1]]
+    inner = {"kernel": attrs["kernel"], "stride": [1, 1], "pad": [max(0, n) for n in frame]}
+    return convolve(spread, weights, inner)
+
+
+def pool_max(x: Array, attrs: Mapping[str, Any], lowest: float) -> Array:
+    """Return the maximum of each window; padding counts as ``lowest``."""
+    frame, size = padded(x, attrs, lowest)
+    result: Array | None = None
+    for _, _, view in taps(frame, attrs, size):
+        result = view if result is None else np.maximum(result, view)
+    assert result is not None
+    return result
+
+
+def pool_sum(x: Array, attrs: Mapping[str, Any]) -> Array:
+    """Return the sum of each window; padding counts as zero."""
+    frame, size = padded(x, attrs, 0)
+    total = np.zeros((x.shape[0], *size, x.shape[3]), x.dtype)
+    for _, _, view in taps(frame, attrs, size):
+        total += view
+    return total
