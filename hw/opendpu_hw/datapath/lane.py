@@ -2,10 +2,17 @@
 """One output channel of the convolution array: PP dot products, accumulators, requantization."""
 
 from amaranth.hdl import Module, Mux, Signal, signed, unsigned
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from opendpu_hw.datapath.requantize import ACC_WIDTH, SHIFT_WIDTH, requantize, with_bias
+from opendpu_hw.datapath.requantize import (
+    ACC_WIDTH,
+    SCALED_WIDTH,
+    SHIFT_WIDTH,
+    activate,
+    scale,
+    with_bias,
+)
 
 
 class Lane(wiring.Component):
@@ -13,7 +20,8 @@ class Lane(wiring.Component):
 
     A step takes the PP × ICP inputs ``x`` and the ICP weights ``w`` in the cycle ``step`` is high.
     ``first`` starts a new sum, the sum is complete in ``acc`` the cycle after the last step; there
-    ``capture`` adds the bias, and one cycle later ``finish`` requantizes into ``y``.
+    ``capture`` adds the bias; the cycle after, ``shift`` scales and rounds; the cycle after that,
+    ``finish`` applies the activation and saturates into ``y``.
 
     Equal to :func:`opendpu_arch.numerics.conv_requantize` while the sum fits 31 bits, which every
     kernel that fits the weight banks does.
@@ -25,17 +33,20 @@ class Lane(wiring.Component):
 
     Members
     -------
-    x : ``In(ArrayLayout(ArrayLayout(signed(8), ICP), PP))``
-        Inputs, a row a pixel; held while no step is made.
-    w : ``In(ArrayLayout(signed(8), ICP))``
+    x : ``In(signed(8)).array(PP, ICP)``
+        Inputs, a row a pixel; held while no step is made. One signal an element, not a vector:
+        simulators turn that into vector instructions.
+    w : ``In(signed(8)).array(ICP)``
         Weights.
-    step, first, capture, finish : ``In(1)``
+    step, first, capture, shift, finish : ``In(1)``
         The stages, see above.
     bias, shift_bias : ``In(signed(8))``, ``In(6)``
         Valid with ``capture``.
-    shift_cut, act : ``In(6)``, ``In(4)``
+    shift_cut, shift_act : ``In(6)``, ``In(4)``
+        Valid with ``shift``.
+    act : ``In(4)``
         Valid with ``finish``.
-    y : ``Out(ArrayLayout(signed(8), PP))``
+    y : ``Out(signed(8)).array(PP)``
         Results, held until the next ``finish``.
     """
 
@@ -43,12 +54,13 @@ class Lane(wiring.Component):
         self._pixels = target.pixel_parallel
         self._inputs = target.input_channel_parallel
         super().__init__({
-            "x": In(data.ArrayLayout(data.ArrayLayout(signed(8), self._inputs), self._pixels)),
-            "w": In(data.ArrayLayout(signed(8), self._inputs)),
-            "step": In(1), "first": In(1), "capture": In(1), "finish": In(1),
+            "x": In(signed(8)).array(self._pixels, self._inputs),
+            "w": In(signed(8)).array(self._inputs),
+            "step": In(1), "first": In(1), "capture": In(1), "shift": In(1),
+            "finish": In(1),
             "bias": In(signed(8)), "shift_bias": In(SHIFT_WIDTH),
-            "shift_cut": In(SHIFT_WIDTH), "act": In(unsigned(4)),
-            "y": Out(data.ArrayLayout(signed(8), self._pixels)),
+            "shift_cut": In(SHIFT_WIDTH), "shift_act": In(unsigned(4)), "act": In(unsigned(4)),
+            "y": Out(signed(8)).array(self._pixels),
         })
 
     def elaborate(self, platform):
@@ -61,14 +73,16 @@ class Lane(wiring.Component):
                 pairs = [a + b for a, b in zip(terms[::2], terms[1::2], strict=False)]
                 terms = pairs + terms[len(pairs) * 2:]
             dot = Signal(signed(ACC_WIDTH), name=f"dot{p}")
-            acc = Signal(signed(ACC_WIDTH), name=f"acc{p}")
-            biased = Signal(signed(ACC_WIDTH), name=f"biased{p}")
+            acc = Signal(signed(ACC_WIDTH), name=f"acc{p}", reset_less=True)
+            biased = Signal(signed(ACC_WIDTH), name=f"biased{p}", reset_less=True)
+            rounded = Signal(signed(SCALED_WIDTH), name=f"rounded{p}", reset_less=True)
             m.d.comb += dot.eq(terms[0])
             with m.If(self.step):
                 m.d.sync += acc.eq((Mux(self.first, 0, acc) + dot)[:ACC_WIDTH])
             with m.If(self.capture):
                 m.d.sync += biased.eq(with_bias(acc, offset))
+            with m.If(self.shift):
+                m.d.sync += rounded.eq(scale(biased, self.shift_cut, self.shift_act))
             with m.If(self.finish):
-                m.d.sync += self.y[p].eq(requantize(m, biased, self.shift_cut, self.act,
-                                                    name=f"y{p}"))
+                m.d.sync += self.y[p].eq(activate(rounded, self.act))
         return m

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bias, activation, shift, rounding and saturation of CONV and depthwise results."""
 
-from amaranth.hdl import Const, Mux, Signal, signed, unsigned
+from amaranth.hdl import Const, Mux, Signal, signed
 
 from opendpu_arch.isa import ActType
 
@@ -9,8 +9,8 @@ from opendpu_arch.isa import ActType
 ACC_WIDTH = 32
 #: Width of ``shift_cut`` and ``shift_bias``.
 SHIFT_WIDTH = 6
-_WIDE = ACC_WIDTH + 5
-_SHIFT_MAX = _WIDE
+#: Width of a scaled and rounded value before saturation.
+SCALED_WIDTH = ACC_WIDTH + 5
 
 
 def with_bias(acc, offset):
@@ -24,47 +24,41 @@ def saturate(value, *, low=-128, high=127):
                Mux(value < low, Const(low, signed(8)), value[:8].as_signed()))
 
 
-def round_shift(m, value, shift, *, name):
-    """Return ``floor(value / 2^(shift + 1) + 1/2)``: a right shift that rounds half up."""
-    width = len(value)
-    shifted = Signal(signed(width), name=f"{name}_shifted")
-    m.d.comb += shifted.eq(value >> shift)
-    half = Signal(signed(width), name=f"{name}_half")
-    m.d.comb += half.eq(((shifted + 1) >> 1)[:width].as_signed())
-    return half
+def scale(t, shift_cut, act):
+    """Return ``t / 2^(shift_cut + 1)`` rounded half up, before saturation: the first half.
 
-
-def requantize(m, t, shift_cut, act, *, name):
-    """Return the INT8 result of ``t`` = 2·Σ + bias·2^SB; see ``numerics``.
-
-    ``act`` is NONE, RELU, LEAKYRELU (26/256, before the one rounding) or RELU6 (clamp to 96).
+    A negative ``t`` under LEAKYRELU is multiplied by 26/256 first; there is one rounding only.
+    Meant to be registered: :func:`activate` is the second half.
 
     Parameters
     ----------
-    m : :class:`Module`
-        Where the combinational parts go.
     t : signed(32)
-        Sum with bias.
+        2·Σ + bias·2^SB.
     shift_cut : unsigned(6)
-        The result is t / 2^(shift_cut + 1), rounded half up.
+        Shift.
     act : unsigned(4)
         :class:`opendpu_arch.isa.ActType`.
     """
-    leaky = Signal(name=f"{name}_leaky")
-    m.d.comb += leaky.eq((act == ActType.LEAKYRELU) & t[-1])
-    scaled = Signal(signed(_WIDE), name=f"{name}_scaled")
-    m.d.comb += scaled.eq(Mux(leaky, (t << 4) + (t << 3) + (t << 1), t))
-    amount = Signal(unsigned(7), name=f"{name}_amount")
-    m.d.comb += amount.eq(shift_cut + (leaky << 3))
-    clipped = Signal(unsigned(6), name=f"{name}_clipped")
-    m.d.comb += clipped.eq(Mux(amount > _SHIFT_MAX, _SHIFT_MAX, amount[:6]))
-    rounded = round_shift(m, scaled, clipped, name=name)
+    leaky = (act == ActType.LEAKYRELU) & t[-1]
+    scaled = Mux(leaky, (t << 4) + (t << 3) + (t << 1), t)[:SCALED_WIDTH].as_signed()
+    amount = shift_cut + Mux(leaky, 8, 0)
+    shifted = scaled >> Mux(amount > SCALED_WIDTH, SCALED_WIDTH, amount[:6])
+    return ((shifted + 1) >> 1)[:SCALED_WIDTH].as_signed()
+
+
+def activate(rounded, act):
+    """Return the INT8 result of a rounded value: ReLU, ReLU6 (clamp to 96), saturation."""
     positive = (act == ActType.RELU) | (act == ActType.RELU6)
-    result = Signal(signed(8), name=f"{name}_result")
-    with m.If(positive & rounded[-1]):
-        m.d.comb += result.eq(0)
-    with m.Elif((act == ActType.RELU6) & (rounded > 96)):
-        m.d.comb += result.eq(96)
-    with m.Else():
-        m.d.comb += result.eq(saturate(rounded))
-    return result
+    high = Mux(act == ActType.RELU6, Const(96, signed(8)), Const(127, signed(8)))
+    low = Mux(positive, Const(0, signed(8)), Const(-128, signed(8)))
+    return Mux(rounded > high, high, Mux(rounded < low, low, rounded[:8].as_signed()))
+
+
+def requantize(m, t, shift_cut, act, *, name):
+    """Return the INT8 result of ``t`` = 2·Σ + bias·2^SB in one combinational piece.
+
+    See ``opendpu_arch.numerics``; ``act`` is NONE, RELU, LEAKYRELU or RELU6.
+    """
+    rounded = Signal(signed(SCALED_WIDTH), name=f"{name}_rounded")
+    m.d.comb += rounded.eq(scale(t, shift_cut, act))
+    return activate(rounded, act)

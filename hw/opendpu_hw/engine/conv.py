@@ -2,7 +2,7 @@
 """CONV: the PP × ICP × OCP array, its address generators and its write-back."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
@@ -38,7 +38,7 @@ class Conv(wiring.Component):
     """
 
     #: Cycles from a step's address to the write of a column it finishes.
-    LATENCY = 6
+    LATENCY = 7
 
     def __init__(self, target):
         self._target = target
@@ -222,7 +222,7 @@ class Conv(wiring.Component):
 
         # -- stage 3: operands, row p from bank low + p ---------------------------------------------
         s3_step, s3_first, s3_last = Signal(), Signal(), Signal()
-        x = Signal(data.ArrayLayout(data.ArrayLayout(signed(8), inputs), banks))
+        x = [[Signal(signed(8), name=f"x{p}_{i}") for i in range(inputs)] for p in range(banks)]
         m.d.sync += s3_step.eq(s2_step)
         rotated = [self.read.data[b] for b in range(banks)]
         for bit in range(len(s2_low)):
@@ -239,32 +239,38 @@ class Conv(wiring.Component):
                     byte = rotated[p][8 * i:8 * i + 8].as_signed()
                     m.d.sync += x[p][i].eq(Mux(s2_pad[p] | ~s2_lanes[i], 0, byte))
 
-        # -- stages 4 to 6: accumulate, bias, requantize ---------------------------------------------
-        s4_last, s5_last = Signal(), Signal()
-        m.d.sync += [s4_last.eq(s3_step & s3_last), s5_last.eq(s4_last)]
+        # -- stages 4 to 6: bias, scale, saturate ----------------------------------------------------
+        s4_last, s5_last, s6_last = Signal(), Signal(), Signal()
+        m.d.sync += [s4_last.eq(s3_step & s3_last), s5_last.eq(s4_last), s6_last.eq(s5_last)]
         for lane_number in range(target.output_channel_parallel):
             lane = Lane(target)
             m.submodules[f"lane{lane_number}"] = lane
-            w = Signal(data.ArrayLayout(signed(8), inputs), name=f"w{lane_number}")
-            with m.If(s2_step):
-                m.d.sync += w.as_value().eq(self.read.weights[lane_number])
+            word = self.read.weights[lane_number]
+            for i in range(inputs):
+                w = Signal(signed(8), name=f"w{lane_number}_{i}")
+                with m.If(s2_step):
+                    m.d.sync += w.eq(word[8 * i:8 * i + 8])
+                m.d.comb += lane.w[i].eq(w)
+                m.d.comb += [lane.x[p][i].eq(x[p][i]) for p in range(banks)]
             m.d.comb += [
-                lane.x.eq(x), lane.w.eq(w),
                 lane.step.eq(s3_step), lane.first.eq(s3_first),
-                lane.capture.eq(s4_last), lane.finish.eq(s5_last),
+                lane.capture.eq(s4_last), lane.shift.eq(s5_last), lane.finish.eq(s6_last),
                 lane.bias.eq(writer.bias[lane_number]),
                 lane.shift_bias.eq(writer.shift_bias),
-                lane.shift_cut.eq(writer.shift_cut), lane.act.eq(writer.act),
+                lane.shift_cut.eq(writer.shift_cut), lane.shift_act.eq(writer.shift_act),
+                lane.act.eq(writer.act),
             ]
             for p in range(banks):
                 m.d.comb += writer.results[p][lane_number].eq(lane.y[p])
-        m.d.comb += [writer.capture.eq(s4_last), writer.finish.eq(s5_last)]
+        m.d.comb += [writer.capture.eq(s4_last), writer.shift.eq(s5_last),
+                     writer.finish.eq(s6_last)]
 
         m.d.comb += [
             self.done.eq(order.done & ~self.abort),
             self.active.eq(step),
             self.busy.eq(order.busy),
-            self.idle.eq(~running & ~s1_step & ~s2_step & ~s3_step & ~s4_last & ~s5_last),
+            self.idle.eq(~running & ~s1_step & ~s2_step & ~s3_step & ~s4_last & ~s5_last
+                         & ~s6_last),
             self.fault.eq(0),
         ]
         return m

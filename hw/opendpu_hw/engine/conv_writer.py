@@ -13,17 +13,18 @@ from opendpu_hw.memory.ports import ConvWrite
 class ConvWriter(wiring.Component):
     """Keep the parameters of CONVs in flight; write each finished column, bank by bank.
 
-    ``capture`` marks the cycle in which a column's sums are complete, ``finish`` the next one, in
-    which the lanes requantize. From the cycle after that, the column's rows are written: rows that
+    ``capture`` marks the cycle in which a column's sums are complete; in the next one (``shift``) and
+    the one after (``finish``) the lanes requantize. Then the column's rows are written: rows that
     share a bank (``stride_out``) one after the other.
 
     Members
     -------
     push, payload, ready : a CONV starts (``result_shape``)
-    capture, finish : ``In(1)``
+    capture, shift, finish : ``In(1)``
         See above.
     bias, shift_bias : valid with ``capture``
-    shift_cut, act : valid with ``finish``
+    shift_cut, shift_act : valid with ``shift``
+    act : valid with ``finish``
     results : ``In``
         Lane results [row][lane], valid the cycle after ``finish``, until the next.
     write : ``Out(ConvWrite)``
@@ -41,9 +42,9 @@ class ConvWriter(wiring.Component):
         lanes, banks = target.output_channel_parallel, target.pixel_parallel
         super().__init__({
             "push": In(1), "payload": In(result_shape(target)), "ready": Out(1),
-            "clear": In(1), "capture": In(1), "finish": In(1),
+            "clear": In(1), "capture": In(1), "shift": In(1), "finish": In(1),
             "bias": Out(data.ArrayLayout(signed(8), lanes)), "shift_bias": Out(6),
-            "shift_cut": Out(6), "act": Out(4),
+            "shift_cut": Out(6), "shift_act": Out(4), "act": Out(4),
             "results": In(data.ArrayLayout(data.ArrayLayout(signed(8), lanes), banks)),
             "write": Out(ConvWrite(target)),
             "completed": Out(1), "pending": Out(4), "busy": Out(1),
@@ -87,17 +88,21 @@ class ConvWriter(wiring.Component):
                 m.d.sync += slots[i].eq(self.payload)
         m.d.sync += level.eq(level - load + self.push)
 
-        # -- capture: bias; finish: shift and activation ------------------------------------------
-        finishing = Signal(shape)
-        finishing_last = Signal()
-        finishing_addr = Signal(abits)
+        # -- capture: bias; shift: scale; finish: activation ----------------------------------------
+        shifting, finishing = Signal(shape), Signal(shape)
+        shifting_last, finishing_last = Signal(), Signal()
+        shifting_addr, finishing_addr = Signal(abits), Signal(abits)
         m.d.comb += [
             self.bias.eq(head.bias), self.shift_bias.eq(head.shift_bias),
-            self.shift_cut.eq(finishing.shift_cut), self.act.eq(finishing.act),
+            self.shift_cut.eq(shifting.shift_cut), self.shift_act.eq(shifting.act),
+            self.act.eq(finishing.act),
         ]
         with m.If(self.capture):
-            m.d.sync += [finishing.eq(head), finishing_last.eq(last_column),
-                         finishing_addr.eq(column_addr)]
+            m.d.sync += [shifting.eq(head), shifting_last.eq(last_column),
+                         shifting_addr.eq(column_addr)]
+        with m.If(self.shift):
+            m.d.sync += [finishing.eq(shifting), finishing_last.eq(shifting_last),
+                         finishing_addr.eq(shifting_addr)]
 
         # -- write ---------------------------------------------------------------------------------
         writing = Signal(shape)
