@@ -94,6 +94,10 @@ class GraphRunner:
         """Return the output tensors, by name."""
         return [slot.tensor for slot in self._outputs]
 
+    def get_input_names(self) -> dict[str, Tensor]:
+        """Return the input tensors by each name they answer to."""
+        return {slot.tensor.name: slot.tensor for slot in self._inputs}
+
     def execute_async(self, inputs: Arrays, outputs: Arrays) -> tuple[int, int]:
         """Start a job and return its number and the status 0; TensorError for wrong arrays."""
         given = match_arrays(inputs, self._inputs, "input")

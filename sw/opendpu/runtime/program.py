@@ -12,7 +12,7 @@ import numpy.typing as npt
 from opendpu.runtime.device import Segment
 from opendpu_arch.errors import AddressError, ModelFormatError, UnsupportedError
 from opendpu_arch.target import MAX_ADDRESS_REGISTERS
-from xir import Op, Subgraph, Tensor
+from xir import Graph, Op, Subgraph, Tensor
 
 _TRANSPARENT = ("upload", "download", "reshape-fix", "identity", "placeholder")
 """Ops whose result lies where their input lies."""
@@ -100,6 +100,17 @@ class Program:
         if subgraph.has_attr("dpu_fingerprint"):
             fingerprint = _attr(subgraph, "dpu_fingerprint", int)
         return cls(subgraph.get_name(), code, fingerprint, constants, sizes, inputs, outputs)
+
+
+def dpu_subgraphs(graph: Graph) -> list[Subgraph]:
+    """Return the compiled DPU subgraphs of a graph, in the order they run."""
+    root = graph.get_root_subgraph()
+    children = [root] if root.is_leaf else root.toposort_child_subgraph()
+    return [
+        child
+        for child in children
+        if child.has_attr("device") and str(child.get_attr("device")).upper() == "DPU"
+    ]
 
 
 def _attr(subgraph: Subgraph, key: str, expected: type) -> Any:

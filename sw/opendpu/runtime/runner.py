@@ -75,6 +75,11 @@ class Runner:
         """Return the output tensors, by name; arrays of a job are given in this order."""
         return [port.tensor for port in self.program.outputs]
 
+    def get_input_names(self) -> dict[str, Tensor]:
+        """Return the input tensors by each name they answer to."""
+        ports = self.program.inputs
+        return {name: port.tensor for port in ports for name in (port.name, *port.aliases)}
+
     def execute_async(self, inputs: Arrays, outputs: Arrays) -> tuple[int, int]:
         """Start a job and return its number and the status 0.
 

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The user's way in: models from and to files, runners, targets.
+
+>>> graph = opendpu.api.load("model.xmodel")
+>>> with opendpu.api.create_runner(graph, device="iss") as runner:
+...     outputs = runner.run({"input": image})
+"""
+
+import os
+import pathlib
+from collections.abc import Iterable
+from typing import Any
+
+from opendpu.runtime import Device, GraphRunner, Runner
+from opendpu.runtime.batch import run_batch
+from opendpu.runtime.program import Program, dpu_subgraphs
+from opendpu_arch.errors import GraphError
+from opendpu_arch.target import Target
+from xir import Graph
+
+__all__ = [
+    "create_runner",
+    "dpu_subgraphs",
+    "find_target",
+    "load",
+    "run_batch",
+    "subgraph_of_inputs",
+]
+
+
+def load(path: str | os.PathLike[str]) -> Graph:
+    """Return the graph in an ``.xmodel`` file.
+
+    Raises
+    ------
+    ModelFormatError
+        The file cannot be read, is truncated or corrupt, or is no ``.xmodel``.
+    """
+    return Graph.deserialize(path)
+
+
+def create_runner(
+    model: Graph | str | os.PathLike[str],
+    *,
+    subgraph: int | None = None,
+    device: Device | str | None = None,
+    memory: str | None = None,
+    target: Target | str | None = None,
+    workers: int | None = None,
+    **options: Any,
+) -> GraphRunner | Runner:
+    """Return a runner for a whole graph, or for the DPU subgraph with index ``subgraph``.
+
+    ``device`` (``iss``, ``rtl``) and ``memory`` (``kv260``, ``ideal``, ``stall:<seed>``) default
+    to the environment's ``OPENDPU_DEVICE`` and ``OPENDPU_MEMORY``; ``target`` to the DPU the model
+    was compiled for. ``workers`` bounds the jobs that run at a time.
+
+    Raises
+    ------
+    GraphError
+        There is no such subgraph.
+    UnsupportedError
+        The device is unknown, or the CPU cannot compute an op of a whole graph.
+    FingerprintError
+        The model was compiled for another DPU than ``target``.
+    """
+    graph = model if isinstance(model, Graph) else load(model)
+    settings: dict[str, Any] = {
+        "device": device,
+        "memory": memory,
+        "target": target,
+        "workers": workers,
+        **options,
+    }
+    if subgraph is None:
+        return GraphRunner(graph, **settings)
+    found = dpu_subgraphs(graph)
+    if not 0 <= subgraph < len(found):
+        raise GraphError(
+            f"DPU subgraph {subgraph} was asked for, but graph {graph.get_name()!r} has "
+            f"{len(found)}: {', '.join(s.get_name() for s in found) or 'none'}"
+        )
+    return Runner(found[subgraph], **settings)
+
+
+def subgraph_of_inputs(graph: Graph, names: Iterable[str]) -> int | None:
+    """Return the index of the DPU subgraph whose inputs have these names.
+
+    Nothing means the whole graph: because its own inputs have these names, or because no
+    subgraph's have.
+    """
+    given = set(names)
+    sources = [op for op in graph.get_ops() if op.get_type() in ("data", "data-fix")]
+    if given == {op.get_output_tensor().name for op in sources}:
+        return None
+    for index, subgraph in enumerate(dpu_subgraphs(graph)):
+        ports = Program.from_subgraph(subgraph).inputs
+        own = [{port.name, *port.aliases} for port in ports]
+        if len(own) == len(given) and all(given & accepted for accepted in own):
+            return index
+    return None
+
+
+def find_target(text: str) -> Target:
+    """Return the target that ``text`` says: a name, a fingerprint, or an ``arch.json`` file.
+
+    Raises
+    ------
+    TargetError
+        It is none of these.
+    """
+    if text.endswith(".json") or pathlib.Path(text).is_file():
+        return Target.from_arch_json(text)
+    return Target.from_name(text)
