@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elementwise sums and products of the MISC engine (ELEW)."""
+
+from amaranth.hdl import Module, Signal, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+#: Width of an operand with its two guard bits.
+TERM_WIDTH = 10
+#: Width of a product of two.
+TOTAL_WIDTH = 2 * TERM_WIDTH
+
+
+class Eltwise(wiring.Component):
+    """PP_alu rows of CP channels, one input a step.
+
+    An input counts ``floor(x · 4 / 2^shift)``; inputs are summed, or two of them multiplied.
+
+    Parameters
+    ----------
+    target : :class:`opendpu_arch.target.Target`
+        Gives PP_alu and CP.
+
+    Members
+    -------
+    x : ``In(ArrayLayout(ArrayLayout(signed(8), CP), PP_alu))``
+        Operands.
+    step, shift : ``In(1)``, ``In(4)``
+        A step is made with these operands.
+    add, first, multiply : ``In(1)``
+        One cycle later: it joins the sum or product, a new one if ``first``.
+    total : ``Out(ArrayLayout(ArrayLayout(signed(TOTAL_WIDTH), CP), PP_alu))``
+        Sums or products, :attr:`LATENCY` cycles after the step.
+    """
+
+    LATENCY = 2
+
+    def __init__(self, target):
+        self._rows, self._lanes = target.alu_pixel_parallel, target.channel_parallel
+        array = data.ArrayLayout
+        super().__init__({
+            "x": In(array(array(signed(8), self._lanes), self._rows)),
+            "step": In(1), "shift": In(4), "add": In(1), "first": In(1), "multiply": In(1),
+            "total": Out(array(array(signed(TOTAL_WIDTH), self._lanes), self._rows)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        for h in range(self._rows):
+            for c in range(self._lanes):
+                term = Signal(signed(TERM_WIDTH), name=f"term{h}_{c}")
+                factor = Signal(signed(TERM_WIDTH), name=f"factor{h}_{c}")
+                total = self.total[h][c]
+                m.d.comb += factor.eq(total[:TERM_WIDTH].as_signed())
+                with m.If(self.step):
+                    m.d.sync += term.eq(((self.x[h][c] << 2) >> self.shift)[:TERM_WIDTH])
+                with m.If(self.add):
+                    with m.If(self.first):
+                        m.d.sync += total.eq(term)
+                    with m.Elif(self.multiply):
+                        m.d.sync += total.eq(factor * term)
+                    with m.Else():
+                        m.d.sync += total.eq((total + term)[:TOTAL_WIDTH])
+        return m

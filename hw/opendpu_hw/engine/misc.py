@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The MISC engine: depthwise convolution, pooling, elementwise and pointwise functions."""
+
+from amaranth.hdl import Array, Cat, Module, Mux, ResetInserter, Signal, signed
+from amaranth.lib import data, fifo, wiring
+from amaranth.lib.wiring import Out
+
+from opendpu_arch.numerics import HARD_SIGMOID_FACTOR
+from opendpu_hw.datapath.scale import OFFSET_WIDTH, Scale
+from opendpu_hw.engine import misc_plan as plan
+from opendpu_hw.engine.base import engine_members
+from opendpu_hw.engine.dwconv import Depthwise
+from opendpu_hw.engine.eltwise import Eltwise
+from opendpu_hw.engine.misc_parameters import MiscParameters
+from opendpu_hw.engine.misc_plan import Op, Weights
+from opendpu_hw.engine.misc_planner import MiscPlanner
+from opendpu_hw.engine.misc_walk import MiscWalk, step_shape
+from opendpu_hw.engine.misc_writer import MiscWriter
+from opendpu_hw.engine.pool import LOWEST, MaxPool
+from opendpu_hw.memory.ports import ParameterRead, RowRead, RowWrite
+
+_RESULTS = 16
+_JOBS = 8
+_ORDER = 8
+
+
+def _members(target):
+    return {
+        **engine_members(),
+        "read": Out(RowRead(target)), "write": Out(RowWrite(target)),
+        "weights": Out(ParameterRead(target)), "bias": Out(ParameterRead(target)),
+    }
+
+
+class MiscEngine(wiring.Component):
+    """ALU, POOL, DPTWISE and ELEW with their INITs.
+
+    One step a cycle, without gaps between columns, channel groups and instructions. A step takes
+    PP_alu output rows, CP channels and up to ``taps_per_cycle`` taps of a kernel column (ELEW: one
+    input). It is limited to taps whose rows lie in different banks: PP - PP_alu + 1 of them, and
+    with ``stride_h`` above 1 those that are ``stride_h`` rows apart. An instruction that reads a
+    bank group with unwritten results of an earlier one waits for these.
+
+    Parameters
+    ----------
+    target : :class:`opendpu_arch.target.Target`
+        Parallelism and memories.
+    taps_per_cycle : :class:`int`
+        Multipliers of a lane.
+
+    Members
+    -------
+    (engine members) : see :func:`opendpu_hw.engine.base.engine_members`
+    read, write : ``Out(RowRead)``, ``Out(RowWrite)``
+        Image banks.
+    weights, bias : ``Out(ParameterRead)``
+        DWCONVW and BIAS.
+    """
+
+    #: Cycles from a step's address to the write of a column it finishes.
+    LATENCY = 9
+
+    def __init__(self, target, *, taps_per_cycle=3):
+        self._target = target
+        self.taps = plan.effective_taps(target, taps_per_cycle)
+        super().__init__(_members(target))
+
+    def elaborate(self, platform):
+        m = Module()
+        core = _Core(self._target, taps=self.taps)
+        m.submodules.core = ResetInserter(self.abort)(core)
+        for name in ("read", "write", "weights", "bias"):
+            wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(core, name))
+        m.d.comb += [
+            core.insn.payload.eq(self.insn.payload),
+            core.insn.valid.eq(self.insn.valid & ~self.abort),
+            self.insn.ready.eq(core.insn.ready & ~self.abort),
+            self.done.eq(core.done & ~self.abort), self.busy.eq(core.busy),
+            self.active.eq(core.active), self.idle.eq(~core.busy),
+        ]
+        return m
+
+
+class _Core(wiring.Component):
+    """The engine without ``abort``; reset instead."""
+
+    def __init__(self, target, *, taps):
+        self._target, self._taps = target, taps
+        super().__init__(_members(target))
+
+    def elaborate(self, platform):
+        m = Module()
+        target, taps = self._target, self._taps
+        rows, lanes = target.alu_pixel_parallel, target.channel_parallel
+        positions = rows + taps - 1
+
+        m.submodules.planner = planner = MiscPlanner(target)
+        m.submodules.walk = walk = MiscWalk(target, taps=taps, results=_RESULTS)
+        m.submodules.parameters = parameters = MiscParameters(target, taps=taps)
+        m.submodules.writer = writer = MiscWriter(target, results=_RESULTS)
+        m.submodules.order = order = fifo.SyncFIFO(width=1, depth=_ORDER)
+        m.submodules.finishes = finishes = fifo.SyncFIFO(
+            width=plan.finish_shape.size, depth=_JOBS)
+
+        # -- instructions and their end, in order --------------------------------------------------
+        written = Signal(range(_ORDER + 1))
+        m.d.comb += [
+            planner.insn.payload.eq(self.insn.payload),
+            planner.insn.valid.eq(self.insn.valid & order.w_rdy),
+            self.insn.ready.eq(planner.insn.ready & order.w_rdy),
+            order.w_en.eq(self.insn.valid & self.insn.ready), order.w_data.eq(planner.is_init),
+            self.done.eq(order.r_rdy & (order.r_data | (written != 0))),
+            order.r_en.eq(self.done),
+            self.busy.eq(order.r_rdy),
+            self.active.eq(walk.step_valid),
+        ]
+        m.d.sync += written.eq(written + writer.done - (self.done & ~order.r_data))
+
+        # -- jobs, parameters, banks ---------------------------------------------------------------
+        wiring.connect(m, planner.job, walk.job)
+        wiring.connect(m, planner.fetch, parameters.job)
+        wiring.connect(m, planner.write, writer.job)
+        wiring.connect(m, walk.read, wiring.flipped(self.read))
+        wiring.connect(m, writer.write, wiring.flipped(self.write))
+        wiring.connect(m, parameters.weights, wiring.flipped(self.weights))
+        wiring.connect(m, parameters.bias, wiring.flipped(self.bias))
+        m.d.comb += [
+            walk.room.eq(finishes.w_rdy), finishes.w_en.eq(walk.take),
+            finishes.w_data.eq(planner.job.payload.finish),
+            walk.loaded.eq(parameters.loaded), walk.bias_loaded.eq(parameters.bias_loaded),
+            parameters.fetch.eq(walk.fetch), parameters.entry.eq(walk.entry),
+            parameters.freed.eq(walk.freed),
+            walk.result_taken.eq(writer.result_taken), walk.job_written.eq(writer.job_written),
+        ]
+
+        # -- stage 3: operands ---------------------------------------------------------------------
+        x = Signal(data.ArrayLayout(data.ArrayLayout(signed(8), lanes), positions))
+        w = Signal(data.ArrayLayout(data.ArrayLayout(signed(16), lanes), taps))
+        s2 = walk.step
+        s3 = Signal(step_shape(target, taps))
+        s3_valid = Signal()
+        m.d.sync += s3_valid.eq(walk.step_valid)
+        fill = Signal(signed(8))
+        m.d.comb += fill.eq(Mux(s2.op == Op.MAX, LOWEST, 0))
+        lane_there = Signal(lanes)
+        m.d.comb += lane_there.eq(Cat(c + s2.invalid < lanes for c in range(lanes)))
+        is_mac = s2.op == Op.MAC
+        bank_words = Array(self.read.data[b] for b in range(target.pixel_parallel))
+        with m.If(walk.step_valid):
+            m.d.sync += s3.eq(s2)
+            for q in range(positions):
+                word = Signal(8 * lanes, name=f"position{q}")
+                m.d.comb += word.eq(bank_words[s2.bank[q]])
+                for c in range(lanes):
+                    m.d.sync += x[q][c].eq(Mux(s2.pad[q] | ~lane_there[c], fill,
+                                               word[8 * c:8 * c + 8].as_signed()))
+        with m.If(walk.step_valid & is_mac):
+            for t in range(taps):
+                word = parameters.words[t]
+                for c in range(lanes):
+                    with m.If(~s2.taps[t]):
+                        m.d.sync += w[t][c].eq(0)
+                    with m.Elif(s2.weights == Weights.FACTOR):
+                        m.d.sync += w[t][c].eq(s2.factor)
+                    with m.Elif(s2.weights == Weights.HALVES):
+                        m.d.sync += w[t][c].eq(word[:16].as_signed())
+                    with m.Else():
+                        m.d.sync += w[t][c].eq(word[8 * c:8 * c + 8].as_signed())
+
+        # -- stages 4 and 5: sums, maxima, products ------------------------------------------------
+        m.submodules.depthwise = depthwise = Depthwise(target, taps=taps)
+        m.submodules.pool = pool = MaxPool(target, taps=taps)
+        m.submodules.eltwise = eltwise = Eltwise(target)
+        s3_eltwise = (s3.op == Op.ADD) | (s3.op == Op.MULT)
+        m.d.comb += [
+            depthwise.x.eq(x), depthwise.w.eq(w), depthwise.prelu.eq(s3.prelu),
+            depthwise.step.eq(s3_valid & (s3.op == Op.MAC)),
+            pool.x.eq(x), pool.exists.eq(s3.taps), pool.step.eq(s3_valid & (s3.op == Op.MAX)),
+            eltwise.x.eq(Cat(x[h] for h in range(rows))), eltwise.shift.eq(s3.shift),
+            eltwise.step.eq(s3_valid & s3_eltwise),
+        ]
+        s4_valid, s4_first, _s4_multiply = Signal(), Signal(), Signal()
+        s4 = Signal.like(s3.op)
+        ends = data.StructLayout({"last": 1, "last_group": 1, "last_job": 1})
+        s4_ends, s5_ends = Signal(ends), Signal(ends)
+        s4_negative = Signal(rows * lanes)
+        s5_negative, s6_negative = Signal.like(s4_negative), Signal.like(s4_negative)
+        m.d.sync += [
+            s4_valid.eq(s3_valid), s4.eq(s3.op), s4_first.eq(s3.first),
+            s4_ends.last.eq(s3_valid & s3.last),
+            s4_ends.last_group.eq(s3_valid & s3.last_group),
+            s4_ends.last_job.eq(s3_valid & s3.last_job),
+            s5_ends.eq(s4_ends),
+        ]
+        with m.If(s3_valid & s3.prelu):
+            m.d.sync += s4_negative.eq(Cat(x[h][c][7] for h in range(rows) for c in range(lanes)))
+        m.d.sync += s5_negative.eq(s4_negative)
+        m.d.comb += [
+            depthwise.add.eq(s4_valid & (s4 == Op.MAC)), depthwise.first.eq(s4_first),
+            pool.add.eq(s4_valid & (s4 == Op.MAX)), pool.first.eq(s4_first),
+            eltwise.add.eq(s4_valid & ((s4 == Op.ADD) | (s4 == Op.MULT))),
+            eltwise.first.eq(s4_first), eltwise.multiply.eq(s4 == Op.MULT),
+        ]
+
+        # -- stages 6 to 8: offset, shift, rounding ------------------------------------------------
+        f5 = Signal(plan.finish_shape)
+        f6, f7 = Signal(plan.finish_shape), Signal(plan.finish_shape)
+        s6_last, s7_last, s8_last = Signal(), Signal(), Signal()
+        m.d.comb += [
+            f5.eq(finishes.r_data), finishes.r_en.eq(s5_ends.last_job),
+            parameters.bias_taken.eq(s5_ends.last_group & f5.bias),
+        ]
+        m.d.sync += [s6_last.eq(s5_ends.last), s7_last.eq(s6_last), s8_last.eq(s7_last)]
+        with m.If(s5_ends.last):
+            m.d.sync += [f6.eq(f5), s6_negative.eq(s5_negative)]
+        with m.If(s6_last):
+            m.d.sync += f7.eq(f6)
+        sigmoid_offset = Signal(signed(OFFSET_WIDTH))
+        m.d.comb += sigmoid_offset.eq(((6 * HARD_SIGMOID_FACTOR) << f5.shift_bias)[:OFFSET_WIDTH])
+        for c in range(lanes):
+            offset = Signal(signed(OFFSET_WIDTH), name=f"offset{c}")
+            bias = parameters.bias_word[8 * c:8 * c + 8].as_signed()
+            with m.If(f5.sigmoid):
+                m.d.comb += offset.eq(sigmoid_offset)
+            with m.Elif(f5.bias):
+                m.d.comb += offset.eq((bias << f5.shift_bias)[:OFFSET_WIDTH].as_signed())
+            for h in range(rows):
+                m.submodules[f"scale{h}_{c}"] = scale = Scale()
+                negative = f6.prelu & s6_negative[h * lanes + c]
+                with m.Switch(f5.op):
+                    with m.Case(Op.MAC):
+                        m.d.comb += scale.total.eq(depthwise.total[h][c])
+                    with m.Case(Op.MAX):
+                        m.d.comb += scale.total.eq(pool.total[h][c])
+                    with m.Default():
+                        m.d.comb += scale.total.eq(eltwise.total[h][c])
+                m.d.comb += [
+                    scale.offset.eq(offset), scale.sigmoid.eq(f5.sigmoid),
+                    scale.capture.eq(s5_ends.last), scale.shift.eq(s6_last),
+                    scale.finish.eq(s7_last),
+                    scale.right.eq(Mux(negative, f6.right_n, f6.right_p)),
+                    scale.leaky.eq(f6.leaky),
+                    scale.relu.eq(f7.relu), scale.relu6.eq(f7.relu6),
+                    writer.result[8 * (h * lanes + c):][:8].eq(scale.y),
+                ]
+        m.d.comb += writer.result_valid.eq(s8_last)
+        return m

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights and biases of the MISC engine, fetched ahead of the steps that use them."""
+
+from amaranth.hdl import Module, Mux, Signal, unsigned
+from amaranth.lib import data, fifo, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from opendpu_hw.engine import misc_plan as plan
+from opendpu_hw.memory.ports import ParameterRead
+
+#: Steps whose weights the ring holds.
+ENTRIES = 128
+#: Width of a pointer into the ring, one more bit than an index.
+POINTER_BITS = ceil_log2(ENTRIES) + 1
+_BIASES = 4
+
+
+class MiscParameters(wiring.Component):
+    """A ring of weights, an entry a step, and a queue of biases, a word a channel group.
+
+    Small kernels are fetched once a channel group and read again for every column; larger ones
+    are fetched for every column.
+
+    Parameters
+    ----------
+    target : :class:`opendpu_arch.target.Target`
+        Parallelism and memories.
+    taps : :class:`int`
+        Taps of a kernel column in a step, words of an entry.
+
+    Members
+    -------
+    job : ``In(stream.Signature(fetch_shape))``
+        What to fetch.
+    weights, bias : ``Out(ParameterRead)``
+        The banks.
+    loaded, freed : ``Out(POINTER_BITS)``, ``In(POINTER_BITS)``
+        Entries filled and given back so far, modulo twice the ring.
+    fetch, entry, words : ``In(1)``, ``In(POINTER_BITS)``, ``Out(ArrayLayout(CP * 8, taps))``
+        ``words`` holds the entry from the cycle after ``fetch``.
+    bias_loaded : ``Out(1)``
+        Another channel group's biases are in the queue.
+    bias_word, bias_taken : ``Out(CP * 8)``, ``In(1)``
+        Biases at the head of the queue.
+    busy : ``Out(1)``
+        Something is to be fetched.
+    """
+
+    def __init__(self, target, *, taps):
+        self._target, self._taps = target, taps
+        word = 8 * target.channel_parallel
+        super().__init__({
+            "job": In(stream.Signature(plan.fetch_shape(target))),
+            "weights": Out(ParameterRead(target)), "bias": Out(ParameterRead(target)),
+            "loaded": Out(POINTER_BITS), "freed": In(POINTER_BITS),
+            "fetch": In(1), "entry": In(POINTER_BITS),
+            "words": Out(data.ArrayLayout(unsigned(word), taps)),
+            "bias_loaded": Out(1), "bias_word": Out(word), "bias_taken": In(1),
+            "busy": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        target, taps = self._target, self._taps
+        a, word = plan.address_bits(target), 8 * target.channel_parallel
+
+        p = Signal(plan.fetch_shape(target))
+        weights_left, bias_left = Signal(), Signal()
+        m.d.comb += [
+            self.job.ready.eq(~weights_left & ~bias_left),
+            self.busy.eq(weights_left | bias_left),
+        ]
+
+        # -- weights, in the order of the walk -----------------------------------------------------
+        group, column, kernel_w, phase = Signal(8), Signal(11), Signal(8), Signal(8)
+        kernel_h = Signal(10)
+        at_group, at_column, at_phase, at = (Signal(a, name=f"at{i}") for i in range(4))
+        tap = Signal(range(max(taps, 2)))
+        writing = Signal(POINTER_BITS)
+        used = Signal(POINTER_BITS)
+        next_h = Signal(10)
+        last_row, last_kernel, go, entry_done = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            used.eq((writing - self.freed)[:POINTER_BITS]),
+            self.weights.valid.eq(weights_left & (used < ENTRIES)),
+            self.weights.addr.eq(at),
+            go.eq(self.weights.valid & self.weights.ready),
+            next_h.eq(kernel_h + p.stride_h),
+            last_row.eq(next_h > p.kernel_h_1),
+            entry_done.eq(last_row | (tap == taps - 1)),
+            last_kernel.eq(last_row & (phase == p.phases_1) & (kernel_w == p.kernel_w_1)),
+        ]
+        got, got_done = Signal(), Signal()
+        got_tap, got_entry = Signal.like(tap), Signal(POINTER_BITS)
+        m.d.sync += got.eq(go)
+        with m.If(go):
+            m.d.sync += [got_done.eq(entry_done), got_tap.eq(tap), got_entry.eq(writing)]
+            m.d.sync += tap.eq(Mux(entry_done, 0, tap + 1))
+            with m.If(entry_done):
+                m.d.sync += writing.eq(writing + 1)
+            with m.If(~last_row):
+                m.d.sync += [kernel_h.eq(next_h), at.eq((at + p.tap_stride)[:a])]
+            with m.Elif(phase != p.phases_1):
+                onward = (at_phase + p.tap_h)[:a]
+                m.d.sync += [phase.eq(phase + 1), kernel_h.eq(phase + 1), at_phase.eq(onward),
+                             at.eq(onward)]
+            with m.Else():
+                m.d.sync += [phase.eq(0), kernel_h.eq(0)]
+                with m.If(kernel_w != p.kernel_w_1):
+                    onward = (at_column + p.tap_w)[:a]
+                    m.d.sync += [kernel_w.eq(kernel_w + 1), at_column.eq(onward),
+                                 at_phase.eq(onward), at.eq(onward)]
+                with m.Else():
+                    m.d.sync += kernel_w.eq(0)
+                    onward = Signal(a)
+                    m.d.sync += [at_column.eq(onward), at_phase.eq(onward), at.eq(onward)]
+                    with m.If(~p.cached & (column != p.length_1)):
+                        m.d.comb += onward.eq(at_group)
+                        m.d.sync += column.eq(column + 1)
+                    with m.Else():
+                        m.d.comb += onward.eq(at_group + p.group_step)
+                        m.d.sync += [column.eq(0), group.eq(group + 1), at_group.eq(onward)]
+                        with m.If(group == p.groups_1):
+                            m.d.sync += weights_left.eq(0)
+        with m.If(got & got_done):
+            m.d.sync += self.loaded.eq(self.loaded + 1)
+        for t in range(taps):
+            ring = Memory(shape=unsigned(word), depth=ENTRIES, init=[])
+            m.submodules[f"ring{t}"] = ring
+            write, read = ring.write_port(), ring.read_port()
+            m.d.comb += [
+                write.en.eq(got & (got_tap == t)), write.data.eq(self.weights.data),
+                write.addr.eq(got_entry[:POINTER_BITS - 1]),
+                read.en.eq(self.fetch), read.addr.eq(self.entry[:POINTER_BITS - 1]),
+                self.words[t].eq(read.data),
+            ]
+
+        # -- biases --------------------------------------------------------------------------------
+        m.submodules.biases = biases = fifo.SyncFIFO(width=word, depth=_BIASES)
+        bias_group, bias_at = Signal(8), Signal(a)
+        bias_got = Signal()
+        m.d.comb += [
+            self.bias.valid.eq(bias_left & (biases.level + bias_got < _BIASES)),
+            self.bias.addr.eq(bias_at),
+            biases.w_en.eq(bias_got), biases.w_data.eq(self.bias.data),
+            self.bias_loaded.eq(bias_got),
+            self.bias_word.eq(biases.r_data), biases.r_en.eq(self.bias_taken),
+        ]
+        m.d.sync += bias_got.eq(self.bias.valid & self.bias.ready)
+        with m.If(self.bias.valid & self.bias.ready):
+            m.d.sync += [bias_at.eq(bias_at + 1), bias_group.eq(bias_group + 1)]
+            with m.If(bias_group == p.groups_1):
+                m.d.sync += bias_left.eq(0)
+
+        new = self.job.payload
+        with m.If(self.job.valid & self.job.ready):
+            m.d.sync += [
+                p.eq(new), weights_left.eq(new.weights), bias_left.eq(new.bias),
+                group.eq(0), column.eq(0), kernel_w.eq(0), phase.eq(0), kernel_h.eq(0), tap.eq(0),
+                at_group.eq(new.addr), at_column.eq(new.addr), at_phase.eq(new.addr),
+                at.eq(new.addr), bias_group.eq(0), bias_at.eq(new.bias_addr),
+            ]
+        return m

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The walk of the MISC engine over its inputs: groups, columns, kernel columns, kernel rows."""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from opendpu_hw.engine import misc_plan as plan
+from opendpu_hw.engine.misc_parameters import POINTER_BITS
+from opendpu_hw.engine.misc_plan import Op, Weights
+from opendpu_hw.memory.ports import RowRead
+
+
+def step_shape(target, taps):
+    """Return the layout of what is known of a step when its data are there.
+
+    ``bank``, ``pad`` are indexed by position: position p holds the input row of tap t of output
+    row p - t, or of row p of an ELEW input. ``taps`` says which taps exist, ``invalid`` how many
+    of the last lanes are not there. ``last`` ends a sum, ``last_group`` also the last column of a
+    channel group, ``last_job`` also the job.
+    """
+    positions = target.alu_pixel_parallel + taps - 1
+    return data.StructLayout({
+        "op": Op, "weights": Weights, "factor": signed(13), "prelu": 1, "shift": 4,
+        "first": 1, "last": 1, "last_group": 1, "last_job": 1,
+        "taps": taps, "invalid": 5,
+        "bank": data.ArrayLayout(unsigned(plan.bank_bits(target)), positions), "pad": positions,
+    })
+
+
+class MiscWalk(wiring.Component):
+    """Read one step a cycle, without gaps between columns, groups and jobs.
+
+    A step is one input row of each of PP_alu output rows, for up to ``taps`` taps of a kernel
+    column, CP channels. Taps of a step are ``stride_h`` kernel rows apart: their rows lie in
+    successive banks at the same place. With stride 1 these are neighbours; with stride 2 the even
+    kernel rows come first, then the odd ones.
+
+    A step waits for its weights, for the bias of its channel group and, if it ends a sum, for room
+    for the result. A job that reads a bank group with unwritten results of an earlier one waits.
+
+    Parameters
+    ----------
+    target : :class:`opendpu_arch.target.Target`
+        Parallelism and memories.
+    taps : :class:`int`
+        Taps of a kernel column in a step.
+    results : :class:`int`
+        Results there is room for between the walk and the writer.
+
+    Members
+    -------
+    job : ``In(stream.Signature(job_shape))``
+        What to walk over. :py:`take` says that one is taken.
+    read : ``Out(RowRead)``
+        Image banks.
+    step_valid, step : ``Out(1)``, ``Out(step_shape)``
+        The step whose data are on ``read.data`` (and whose weights come from the ring) this cycle.
+    take, room : ``Out(1)``, ``In(1)``
+        A job is taken; only done while there is ``room`` for its ``finish`` part.
+    loaded, bias_loaded : ``In(POINTER_BITS)``, ``In(1)``
+        Entries of weights in the ring so far; a channel group's bias arrived.
+    entry, fetch, freed : ``Out``
+        The entry to read from the ring, when, and what is free after that.
+    result_taken : ``In(1)``
+        A result left for the writer.
+    job_written : ``In(4)``
+        One bit for each bank group: a job that wrote there is complete.
+    busy : ``Out(1)``
+        A job is being walked.
+    """
+
+    def __init__(self, target, *, taps, results):
+        self._target, self._taps, self._results = target, taps, results
+        super().__init__({
+            "job": In(stream.Signature(plan.job_shape(target))),
+            "read": Out(RowRead(target)),
+            "step_valid": Out(1), "step": Out(step_shape(target, taps)),
+            "take": Out(1), "room": In(1),
+            "loaded": In(POINTER_BITS), "bias_loaded": In(1),
+            "entry": Out(POINTER_BITS), "fetch": Out(1), "freed": Out(POINTER_BITS),
+            "result_taken": In(1), "job_written": In(4),
+            "busy": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        target, taps = self._target, self._taps
+        banks, rows = target.pixel_parallel, target.alu_pixel_parallel
+        positions = rows + taps - 1
+        a, bb = plan.address_bits(target), plan.bank_bits(target)
+
+        p = Signal(plan.walk_shape(target))
+        new = self.job.payload.walk
+        running = Signal()
+
+        # -- where the walk is ---------------------------------------------------------------------
+        group, column = Signal(8), Signal(11)
+        column_at = Signal(20)              # input column of the kernel's left edge
+        kernel_w = Signal(8)                # kernel column, or number of the ELEW input
+        phase = Signal(8)                   # first kernel row of those that are stride_h apart
+        kernel_h = Signal(11)               # kernel row of tap 0
+        low, phase_low = Signal(bb), Signal(bb)
+        wrap, phase_wrap = Signal(2), Signal(2)
+        in_bank = Signal(8)
+        row_offset, tap_offset = Signal(a), Signal(a)
+        column_offset = Array(Signal(a, name=f"column_offset{i}") for i in range(plan.INPUTS))
+
+        stride_taps = Signal(11)
+        last_chunk, last_phase, last_tap, last_column, last_group = (Signal() for _ in range(5))
+        first = Signal()
+        m.d.comb += [
+            stride_taps.eq((p.stride_h * taps)[:11]),
+            last_chunk.eq(p.eltwise | (kernel_h + stride_taps > p.kernel_h_1)),
+            last_phase.eq(p.eltwise | (phase == p.phases_1)),
+            last_tap.eq(last_chunk & last_phase
+                        & (kernel_w == Mux(p.eltwise, p.inputs_1, p.kernel_w_1))),
+            last_column.eq(column == p.length_1),
+            last_group.eq(group == p.groups_1),
+            first.eq((kernel_h == 0) & (kernel_w == 0)),
+        ]
+        last_step = Signal()
+        m.d.comb += last_step.eq(last_tap & last_column & last_group)
+
+        # -- when it may go on ---------------------------------------------------------------------
+        index, base = Signal(POINTER_BITS), Signal(POINTER_BITS)
+        room = Signal(range(self._results + 1), init=self._results)
+        biases = Signal(4)
+        pending = [Signal(4, name=f"pending{g}") for g in range(4)]
+        stage_free, step, take, hazard = Signal(), Signal(), Signal(), Signal()
+        first_of_group = Signal()
+        weights_there = Signal(POINTER_BITS)
+        uses_ring = Signal()
+        m.d.comb += [
+            first_of_group.eq(first & (column == 0)),
+            uses_ring.eq((p.op == Op.MAC) & (p.weights != Weights.FACTOR)),
+            weights_there.eq((self.loaded - base)[:POINTER_BITS]),
+            step.eq(running & stage_free
+                    & (~uses_ring | (weights_there > index))
+                    & (~p.bias | ~first_of_group | (biases != 0))
+                    & (~last_tap | (room != 0))),
+            hazard.eq(new.checked & (new.reads & Cat(c != 0 for c in pending)).any()),
+            take.eq(self.job.valid & self.room & ~hazard & (~running | (step & last_step))),
+            self.job.ready.eq(take), self.take.eq(take),
+            self.busy.eq(running),
+        ]
+        m.d.sync += [
+            room.eq(room - (step & last_tap) + self.result_taken),
+            biases.eq(biases + self.bias_loaded - (step & p.bias & first_of_group)),
+        ]
+        for g, count in enumerate(pending):
+            m.d.sync += count.eq(count + (take & (new.writes == g)) - self.job_written[g])
+
+        # -- the walk ------------------------------------------------------------------------------
+        base_next, index_next = Signal(POINTER_BITS), Signal(POINTER_BITS)
+        m.d.comb += [base_next.eq(base), index_next.eq(index)]
+        with m.If(uses_ring):
+            with m.If(~p.cached | (last_tap & last_column)):
+                m.d.comb += [base_next.eq(base + index + 1), index_next.eq(0)]
+            with m.Elif(last_tap):
+                m.d.comb += index_next.eq(0)
+            with m.Else():
+                m.d.comb += index_next.eq(index + 1)
+        with m.If(step):
+            m.d.sync += [base.eq(base_next), index.eq(index_next)]
+            low_next = Signal(bb + 1)
+            with m.If(~last_chunk):
+                m.d.comb += low_next.eq(low + taps)
+                m.d.sync += [kernel_h.eq(kernel_h + stride_taps),
+                             low.eq(low_next[:bb]), wrap.eq(wrap + low_next[bb])]
+            with m.Elif(~last_phase):
+                m.d.sync += [phase.eq(phase + 1), kernel_h.eq(phase + 1)]
+                with m.If(in_bank + 1 == p.stride_h):
+                    m.d.comb += low_next.eq(phase_low + 1)
+                    m.d.sync += [
+                        in_bank.eq(0), row_offset.eq(0), low.eq(low_next[:bb]),
+                        wrap.eq(phase_wrap + low_next[bb]),
+                        phase_low.eq(low_next[:bb]), phase_wrap.eq(phase_wrap + low_next[bb]),
+                    ]
+                with m.Else():
+                    m.d.sync += [in_bank.eq(in_bank + 1),
+                                 row_offset.eq((row_offset + p.jump_endl)[:a]),
+                                 low.eq(phase_low), wrap.eq(phase_wrap)]
+            with m.Else():
+                m.d.sync += [
+                    phase.eq(0), kernel_h.eq(0), in_bank.eq(p.in_bank),
+                    row_offset.eq(p.row_offset), low.eq(p.low), wrap.eq(p.wrap),
+                    phase_low.eq(p.low), phase_wrap.eq(p.wrap),
+                ]
+                with m.If(~last_tap):
+                    m.d.sync += [kernel_w.eq(kernel_w + 1),
+                                 tap_offset.eq((tap_offset + p.jump)[:a])]
+                with m.Else():
+                    m.d.sync += [kernel_w.eq(0), tap_offset.eq(0)]
+                    with m.If(~last_column):
+                        m.d.sync += [column.eq(column + 1),
+                                     column_at.eq(column_at + p.stride_w)]
+                        m.d.sync += [offset.eq((offset + source.jump)[:a])
+                                     for offset, source in zip(column_offset, p.inputs,
+                                                               strict=True)]
+                    with m.Else():
+                        m.d.sync += [column.eq(0), column_at.eq(0), group.eq(group + 1)]
+                        m.d.sync += [offset.eq(0) for offset in column_offset]
+                        with m.If(last_group):
+                            m.d.sync += running.eq(0)
+        with m.If(take):
+            m.d.sync += [
+                p.eq(new), running.eq(1), group.eq(0), column.eq(0), column_at.eq(0),
+                kernel_w.eq(0), phase.eq(0), kernel_h.eq(0), in_bank.eq(new.in_bank),
+                row_offset.eq(new.row_offset), tap_offset.eq(0), low.eq(new.low),
+                wrap.eq(new.wrap), phase_low.eq(new.low), phase_wrap.eq(new.wrap),
+            ]
+            m.d.sync += [offset.eq(0) for offset in column_offset]
+
+        # -- stage 1: addresses --------------------------------------------------------------------
+        source = Array(p.inputs)[kernel_w[:2]]
+        here, after, offset = Signal(a), Signal(a), Signal(a)
+        at_bank, bank_step = Signal(bb), Signal(4)
+        with m.If(p.eltwise):
+            m.d.comb += [here.eq(source.here), after.eq(source.next), at_bank.eq(source.low),
+                         bank_step.eq(source.step),
+                         offset.eq((column_offset[kernel_w[:2]] + group)[:a])]
+        with m.Else():
+            m.d.comb += [
+                here.eq(Array(p.bases)[wrap]), after.eq(Array(p.bases)[(wrap + 1)[:2]]),
+                at_bank.eq(low), bank_step.eq(1),
+                offset.eq((row_offset + column_offset[0] + tap_offset + group)[:a]),
+            ]
+        s1_valid = Signal()
+        s1 = Signal(step_shape(target, taps))
+        s1_here, s1_after = Signal(a), Signal(a)
+        s1_low, s1_group = Signal(bb), Signal(2)
+        s1_used = Signal(positions)
+        s1_entry, s1_base = Signal(POINTER_BITS), Signal(POINTER_BITS)
+        column_now = Signal(21)
+        outside = Signal()
+        exists = Signal(taps)
+        m.d.comb += [
+            column_now.eq(column_at + kernel_w),
+            outside.eq((column_now < p.pad_left) | (column_now > p.right_limit)),
+            exists.eq(Cat(kernel_h + t * p.stride_h <= p.kernel_h_1 for t in range(taps))),
+            stage_free.eq(~s1_valid | self.read.ready),
+        ]
+        with m.If(stage_free):
+            m.d.sync += s1_valid.eq(step)
+        with m.If(step):
+            m.d.sync += [
+                s1.op.eq(p.op), s1.weights.eq(p.weights), s1.factor.eq(p.factor),
+                s1.prelu.eq(p.prelu), s1.shift.eq(source.shift),
+                s1.first.eq(first), s1.last.eq(last_tap),
+                s1.last_group.eq(last_tap & last_column), s1.last_job.eq(last_step),
+                s1.taps.eq(exists), s1.invalid.eq(Mux(last_group, p.invalid, 0)),
+                s1_here.eq((here + offset)[:a]), s1_after.eq((after + offset)[:a]),
+                s1_low.eq(at_bank), s1_group.eq(Mux(p.eltwise, source.group, p.group)),
+                s1_entry.eq((base + index)[:POINTER_BITS]), s1_base.eq(base_next),
+            ]
+            for q in range(positions):
+                row = Signal(14, name=f"row{q}")
+                used = q <= p.rows_1 if q < rows else False
+                for t in range(1, taps):
+                    if 0 <= q - t < rows:
+                        used |= exists[t] & (q - t <= p.rows_1)
+                m.d.comb += row.eq(p.row_base + kernel_h + q * p.stride_h)
+                m.d.sync += [
+                    s1.bank[q].eq((at_bank + q * bank_step)[:bb]),
+                    s1.pad[q].eq(~p.eltwise & (outside | (row < p.pad_top)
+                                               | (row > p.bottom_limit))),
+                    s1_used[q].eq(used & (~p.eltwise | (q < rows))),
+                ]
+
+        # -- stage 2: the banks answer -------------------------------------------------------------
+        fetched = Signal()
+        m.d.comb += [
+            self.read.valid.eq(s1_valid), self.read.group.eq(s1_group),
+            self.read.mask.eq(Cat(
+                Cat(s1_used[q] & (s1.bank[q] == b) for q in range(positions)).any()
+                for b in range(banks))),
+            fetched.eq(s1_valid & self.read.ready),
+            self.fetch.eq(fetched & (s1.op == Op.MAC) & (s1.weights != Weights.FACTOR)),
+            self.entry.eq(s1_entry),
+        ]
+        for b in range(banks):
+            m.d.comb += self.read.addr[b].eq(Mux(b < s1_low, s1_after, s1_here))
+        m.d.sync += self.step_valid.eq(fetched)
+        with m.If(fetched):
+            m.d.sync += [self.step.eq(s1), self.freed.eq(s1_base)]
+        return m

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results of the MISC engine into the banks."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import fifo, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from opendpu_hw.engine import misc_plan as plan
+from opendpu_hw.memory.ports import RowWrite
+
+_JOBS = 4
+
+
+class MiscWriter(wiring.Component):
+    """Queue of results and of jobs, and the walk over the outputs.
+
+    A result is PP_alu rows of CP channels. Rows that share a bank (``stride_out`` above 1) take
+    turns; otherwise a result is written in one transfer.
+
+    Parameters
+    ----------
+    target : :class:`opendpu_arch.target.Target`
+        Parallelism and memories.
+    results : :class:`int`
+        Depth of the queue of results.
+
+    Members
+    -------
+    job : ``In(stream.Signature(write_shape))``
+        Where results go.
+    result_valid, result : ``In(1)``, ``In(PP_alu * CP * 8)``
+        A result, never refused: whoever makes it counts ``result_taken``.
+    result_taken : ``Out(1)``
+        A result has left the queue.
+    write : ``Out(RowWrite)``
+        Image banks.
+    job_written : ``Out(4)``
+        One bit for each bank group: a job that wrote there is complete.
+    done : ``Out(1)``
+        That was an instruction's last job.
+    """
+
+    def __init__(self, target, *, results):
+        self._target, self._results = target, results
+        width = 8 * target.channel_parallel * target.alu_pixel_parallel
+        super().__init__({
+            "job": In(stream.Signature(plan.write_shape(target))),
+            "result_valid": In(1), "result": In(width), "result_taken": Out(1),
+            "write": Out(RowWrite(target)), "job_written": Out(4), "done": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        target = self._target
+        banks, rows = target.pixel_parallel, target.alu_pixel_parallel
+        a, word = plan.address_bits(target), 8 * target.channel_parallel
+
+        shape = plan.write_shape(target)
+        m.submodules.jobs = jobs = fifo.SyncFIFO(width=shape.size, depth=_JOBS)
+        m.submodules.results = results = fifo.SyncFIFO(width=rows * word, depth=self._results)
+        m.d.comb += [
+            jobs.w_data.eq(self.job.payload), jobs.w_en.eq(self.job.valid),
+            self.job.ready.eq(jobs.w_rdy),
+            results.w_data.eq(self.result), results.w_en.eq(self.result_valid),
+        ]
+        p = Signal(shape)
+        m.d.comb += p.eq(jobs.r_data)
+
+        column, group, turn = Signal(11), Signal(8), Signal(3)
+        column_offset = Signal(a)
+        go, free, last_turn, last = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            free.eq(~self.write.valid | self.write.ready),
+            go.eq(jobs.r_rdy & results.r_rdy & free),
+            last_turn.eq(turn == p.turns_1),
+            last.eq(last_turn & (column == p.length_1) & (group == p.groups_1)),
+            results.r_en.eq(go & last_turn), self.result_taken.eq(go & last_turn),
+            jobs.r_en.eq(go & last),
+        ]
+        with m.If(go):
+            m.d.sync += turn.eq(Mux(last_turn, 0, turn + 1))
+            with m.If(last_turn):
+                with m.If(column != p.length_1):
+                    m.d.sync += [column.eq(column + 1),
+                                 column_offset.eq((column_offset + p.jump)[:a])]
+                with m.Else():
+                    m.d.sync += [column.eq(0), column_offset.eq(0),
+                                 group.eq(Mux(last, 0, group + 1))]
+
+        w_last, w_final = Signal(), Signal()
+        mask = Signal(banks)
+        with m.If(free):
+            m.d.sync += self.write.valid.eq(go)
+        offset = Signal(a)
+        m.d.comb += offset.eq(column_offset + group)
+        sums = []
+        for h in range(rows):
+            total = Signal(a, name=f"row_addr{h}")
+            m.d.comb += total.eq(p.addr[h] + offset)
+            sums.append(total)
+        for b in range(banks):
+            here = [(h <= p.rows_1) & (p.bank[h] == b) & (p.turn[h] == turn) for h in range(rows)]
+            addr, byte = Signal(a, name=f"addr{b}"), Signal(word, name=f"data{b}")
+            m.d.comb += mask[b].eq(Cat(here).any())
+            for h in range(rows):
+                with m.If(here[h]):
+                    m.d.comb += [addr.eq(sums[h]),
+                                 byte.eq(results.r_data[h * word:(h + 1) * word])]
+            with m.If(go & mask[b]):
+                m.d.sync += [self.write.addr[b].eq(addr), self.write.data[b].eq(byte)]
+        with m.If(go):
+            m.d.sync += [self.write.mask.eq(mask), self.write.group.eq(p.group),
+                         w_last.eq(last), w_final.eq(last & p.final)]
+        with m.If(self.write.valid & self.write.ready):
+            m.d.sync += [
+                self.job_written.eq(Mux(w_last, 1 << self.write.group, 0)),
+                self.done.eq(w_final),
+            ]
+        with m.Else():
+            m.d.sync += [self.job_written.eq(0), self.done.eq(0)]
+        return m

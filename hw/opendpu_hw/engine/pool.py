@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Maximum of the MISC engine: MAXPOOL, MAXREDUCE and POOL's maxima.
+
+Averages are sums with a factor, see :mod:`opendpu_hw.engine.dwconv`.
+"""
+
+from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+LOWEST = -128
+
+
+def maximum(a, b):
+    """Return the larger of two INT8 values."""
+    return Mux(a > b, a, b)
+
+
+class MaxPool(wiring.Component):
+    """PP_alu rows of CP channels, ``taps`` taps of a kernel column a step.
+
+    Parameters
+    ----------
+    target : :class:`opendpu_arch.target.Target`
+        Gives PP_alu and CP.
+    taps : :class:`int`
+        Taps a step.
+
+    Members
+    -------
+    x : ``In(ArrayLayout(ArrayLayout(signed(8), CP), PP_alu + taps - 1))``
+        Operands by position; output row h takes positions h to h + taps - 1.
+    exists : ``In(taps)``
+        Which taps count.
+    step : ``In(1)``
+        A step is made with these operands.
+    add, first : ``In(1)``
+        One cycle later: it joins the maximum, a new one if ``first``.
+    total : ``Out(ArrayLayout(ArrayLayout(signed(8), CP), PP_alu))``
+        Maxima, :attr:`LATENCY` cycles after the step.
+    """
+
+    LATENCY = 2
+
+    def __init__(self, target, *, taps):
+        self._rows, self._lanes, self._taps = (
+            target.alu_pixel_parallel, target.channel_parallel, taps)
+        array = data.ArrayLayout
+        super().__init__({
+            "x": In(array(array(signed(8), self._lanes), self._rows + taps - 1)),
+            "exists": In(taps), "step": In(1), "add": In(1), "first": In(1),
+            "total": Out(array(array(signed(8), self._lanes), self._rows)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        for h in range(self._rows):
+            for c in range(self._lanes):
+                best = Signal(signed(8), name=f"best{h}_{c}")
+                here = self.x[h][c]
+                for t in range(1, self._taps):
+                    larger = Signal(signed(8), name=f"larger{h}_{c}_{t}")
+                    other = self.x[h + t][c]
+                    m.d.comb += larger.eq(Mux(self.exists[t], maximum(here, other), here))
+                    here = larger
+                total = self.total[h][c]
+                with m.If(self.step):
+                    m.d.sync += best.eq(here)
+                with m.If(self.add):
+                    m.d.sync += total.eq(Mux(self.first, best, maximum(total, best)))
+        return m

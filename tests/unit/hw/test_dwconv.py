@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Depthwise convolution on the MISC engine: ALU DWCV, DWCVB0, DWCVW16B0 and DPTWISE."""
+
+import random
+
+import pytest
+from misc_bench import check
+from misc_draws import depthwise_alu, dptwise
+
+from opendpu_arch.target import Target
+
+
+@pytest.mark.parametrize("draw", [depthwise_alu, dptwise])
+@pytest.mark.parametrize(("name", "taps"), [("B64", 1), ("B64", 3), ("B128", 3), ("B512", 3)])
+def test_random_instructions(draw, name, taps):
+    check(draw, Target.from_name(name), seed=random.randrange(1 << 32), taps_per_cycle=taps)
