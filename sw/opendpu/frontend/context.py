@@ -70,7 +70,10 @@ class Context:
         key = (base, order, "transpose")
         if key not in self._views:
             self._views[key] = self.emit(
-                f"{base}_transpose", "transpose", target, {"input": [base]},
+                f"{base}_transpose",
+                "transpose",
+                target,
+                {"input": [base]},
                 {"order": list(order)},
             )
         return self._views[key]
@@ -141,8 +144,10 @@ class Call:
         value = self.value(index)
         perm = CHANNELS_LAST.get(len(value.shape))
         if perm is None:
-            raise Refusal(f"input has shape {list(value.shape)}, but only 1-D and 2-D feature "
-                          "maps (NCL, NCHW) are supported")
+            raise Refusal(
+                f"input has shape {list(value.shape)}, but only 1-D and 2-D feature "
+                "maps (NCL, NCHW) are supported"
+            )
         node = self.context.ordered(value, perm)
         if len(value.shape) == 3:
             batch, channels, length = value.shape
@@ -167,8 +172,11 @@ class Call:
         if value is None or value.flat is not None or self.context.source.uses[name] != 1:
             return None
         node = self.context.draft[value.node]
-        aliases = [n for n, v in self.context.values.items()
-                   if v.node == node.name and n != name and self.context.source.uses[n] > 0]
+        aliases = [
+            n
+            for n, v in self.context.values.items()
+            if v.node == node.name and n != name and self.context.source.uses[n] > 0
+        ]
         if node.kind == "data" or self.context.draft.consumers(node.name):
             return None
         return None if any(self._pending(alias) for alias in aliases) else node

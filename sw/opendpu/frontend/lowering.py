@@ -18,12 +18,33 @@ from opendpu.frontend.source import Source, read
 from opendpu_arch.errors import GraphError, UnsupportedError
 
 _SPATIAL = {
-    "AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "GlobalAveragePool",
-    "GlobalMaxPool", "MaxPool", "PRelu", "Resize", "Upsample",
+    "AveragePool",
+    "BatchNormalization",
+    "Conv",
+    "ConvTranspose",
+    "GlobalAveragePool",
+    "GlobalMaxPool",
+    "MaxPool",
+    "PRelu",
+    "Resize",
+    "Upsample",
 }
 _NEUTRAL = {
-    "Add", "Clip", "Concat", "Div", "Dropout", "HardSigmoid", "HardSwish", "Identity",
-    "LeakyRelu", "Mul", "Pad", "Relu", "Sigmoid", "Sub", "Tanh",
+    "Add",
+    "Clip",
+    "Concat",
+    "Div",
+    "Dropout",
+    "HardSigmoid",
+    "HardSwish",
+    "Identity",
+    "LeakyRelu",
+    "Mul",
+    "Pad",
+    "Relu",
+    "Sigmoid",
+    "Sub",
+    "Tanh",
 }
 
 
@@ -116,8 +137,9 @@ def _convert(context: Context, proto: onnx.NodeProto) -> None:
 
 def _fold_constant(context: Context, proto: onnx.NodeProto) -> bool:
     """Evaluate a node whose inputs are all known; return whether it was one."""
-    known: dict[str, Any] = {name: context.constants[name] for name in proto.input
-                             if name in context.constants}
+    known: dict[str, Any] = {
+        name: context.constants[name] for name in proto.input if name in context.constants
+    }
     if proto.op_type == "Shape" and proto.input[0] in context.values:
         shape = context.values[proto.input[0]].shape
         attrs = {a.name: a.i for a in proto.attribute}
@@ -169,20 +191,29 @@ def _bind_outputs(context: Context, order: dict[str, list[int]]) -> None:
         value = context.straight(context.values[name])
         rank = len(value.shape)
         if declared is not None and not _agrees(declared, value.shape):
-            raise GraphError(f"output {name!r} should have shape {list(declared)}, "
-                             f"but its nodes give {list(value.shape)}")
+            raise GraphError(
+                f"output {name!r} should have shape {list(declared)}, "
+                f"but its nodes give {list(value.shape)}"
+            )
         perm = CHANNELS_LAST.get(rank)
         if perm is not None and value.perm == perm:
             order[name] = list(perm)
         else:
             perm = plain(rank)
         node = context.ordered(value, perm)
-        if draft[node].kind in ("data", "const") or node in taken or (
-            node != name and node in context.source.outputs
+        if (
+            draft[node].kind in ("data", "const")
+            or node in taken
+            or (node != name and node in context.source.outputs)
         ):
             shape = draft[node].shape
-            node = draft.add(draft.unique(f"{name}_copy"), "reshape", shape, {"input": [node]},
-                             {"shape": list(shape)}).name
+            node = draft.add(
+                draft.unique(f"{name}_copy"),
+                "reshape",
+                shape,
+                {"input": [node]},
+                {"shape": list(shape)},
+            ).name
         if node != name:
             if name in draft.nodes:
                 draft.rename(name, draft.unique(f"{name}_inner"))

@@ -2,5 +2,5 @@
 """Why a node cannot be converted: raised by handlers, collected for one error at the end."""
 
 
-class Refusal(Exception):  # noqa: N818 - never leaves the package
+class Refusal(Exception):
     """A handler cannot convert its node; the text is the reason."""

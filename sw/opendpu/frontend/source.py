@@ -55,9 +55,7 @@ def read(path: str | Path) -> Source:
     if graph.sparse_initializer:
         raise UnsupportedError(f"{path}: sparse initializers are not supported; store them dense")
     inputs = {
-        item.name: _input_shape(path, item)
-        for item in graph.input
-        if item.name not in constants
+        item.name: _input_shape(path, item) for item in graph.input if item.name not in constants
     }
     _check_connected(path, graph, set(inputs) | set(constants))
     uses = Counter(name for node in graph.node for name in node.input if name)

@@ -80,8 +80,14 @@ class Draft:
         """Append a node; GraphError if the name is taken or an input is unknown."""
         if name in self.nodes:
             raise GraphError(f"graph {self.name!r} already has a node {name!r}")
-        node = Node(name, kind, tuple(shape), {k: list(v) for k, v in (inputs or {}).items()},
-                    dict(attrs or {}), value)
+        node = Node(
+            name,
+            kind,
+            tuple(shape),
+            {k: list(v) for k, v in (inputs or {}).items()},
+            dict(attrs or {}),
+            value,
+        )
         for source in node.sources():
             self[source]
         self.nodes[name] = node
@@ -122,9 +128,7 @@ class Draft:
         if new in self.nodes:
             raise GraphError(f"graph {self.name!r} already has a node {new!r}")
         self.replace(old, new)
-        self.nodes = {
-            (new if name == old else name): node for name, node in self.nodes.items()
-        }
+        self.nodes = {(new if name == old else name): node for name, node in self.nodes.items()}
         self.nodes[new].name = new
 
     def prune(self) -> None:
@@ -187,8 +191,10 @@ class Draft:
             inputs = {arg: [ops[n] for n in names] for arg, names in node.inputs.items()}
             op = graph.create_op(node.name, node.kind, attrs, inputs)
             if tuple(op.get_output_tensor().dims) != node.shape:
-                raise GraphError(f"op {node.name!r} ({node.kind}) has shape {list(node.shape)}, "
-                                 f"but XIR infers {op.get_output_tensor().dims}")
+                raise GraphError(
+                    f"op {node.name!r} ({node.kind}) has shape {list(node.shape)}, "
+                    f"but XIR infers {op.get_output_tensor().dims}"
+                )
             ops[node.name] = op
         for key, value in self.attrs.items():
             graph.set_attr(key, value)
@@ -203,14 +209,18 @@ class Draft:
         """
         draft = cls(graph.get_name())
         for op in graph.toposort():
-            attrs = {k: v for k, v in op.get_attrs().items()
-                     if k not in ("data", "shape", "data_type") or op.get_type() == "reshape"}
+            attrs = {
+                k: v
+                for k, v in op.get_attrs().items()
+                if k not in ("data", "shape", "data_type") or op.get_type() == "reshape"
+            }
             value = None
             shape = tuple(op.get_output_tensor().dims)
             if op.get_type() == "const":
                 value = _const_value(op, shape)
-            inputs = {arg: [i.get_name() for i in ops]
-                      for arg, ops in op.get_input_ops().items() if ops}
+            inputs = {
+                arg: [i.get_name() for i in ops] for arg, ops in op.get_input_ops().items() if ops
+            }
             draft.add(op.get_name(), op.get_type(), shape, inputs, attrs, value)
         if graph.has_attr("return_ops"):
             draft.outputs = list(graph.get_attr("return_ops"))
@@ -226,10 +236,13 @@ def _const_value(op: xir.Op, shape: tuple[int, ...]) -> Array:
     kind = str(op.get_attr("data_type")).upper()
     dtypes = {"FLOAT32": "<f4", "FLOAT64": "<f8", "INT32": "<i4", "INT64": "<i8"}
     if kind not in dtypes:
-        raise GraphError(f"constant {op.get_name()!r} has data type {kind}, "
-                         f"but must be one of {', '.join(dtypes)}")
+        raise GraphError(
+            f"constant {op.get_name()!r} has data type {kind}, "
+            f"but must be one of {', '.join(dtypes)}"
+        )
     data = np.frombuffer(op.get_attr("data"), dtype=dtypes[kind])
     if data.size != int(np.prod(shape)):
-        raise GraphError(f"constant {op.get_name()!r} holds {data.size} elements, "
-                         f"but its shape is {list(shape)}")
+        raise GraphError(
+            f"constant {op.get_name()!r} holds {data.size} elements, but its shape is {list(shape)}"
+        )
     return data.reshape(shape).astype(np.float32)

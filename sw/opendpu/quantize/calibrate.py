@@ -95,7 +95,11 @@ def choose_positions(
             total[leader] += error
             votes[leader][int(np.argmin(error))] += 1
     if method == "diffs":
-        step = {name: min(v, key=lambda s, v=v: (-v[s], s)) for name, v in votes.items()}
+        step = {name: _commonest(v) for name, v in votes.items()}
     else:
         step = {name: int(np.argmin(error)) for name, error in total.items()}
     return {name: start[points.leader[name]] + step[points.leader[name]] for name in points.names}
+
+
+def _commonest(votes: Counter[int]) -> int:
+    return min(votes, key=lambda step: (-votes[step], step))

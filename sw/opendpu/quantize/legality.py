@@ -42,9 +42,11 @@ def settle(draft: Draft, points: Points, positions: dict[str, int], method: str)
         accumulator = weights[layer.name] + source
         cut = accumulator - positions[layer_output(draft, layer, points)]
         if cut not in SHIFT_CUT:
-            raise GraphError(f"layer {layer.name!r} needs shift_cut {cut}, but it must be in "
-                             f"0..{SHIFT_CUT[-1]}; the ranges of its input and result are too "
-                             "far apart")
+            raise GraphError(
+                f"layer {layer.name!r} needs shift_cut {cut}, but it must be in "
+                f"0..{SHIFT_CUT[-1]}; the ranges of its input and result are too "
+                "far apart"
+            )
         result[layer.inputs["weights"][0]] = weights[layer.name]
         if layer.inputs.get("bias"):
             bias = draft[layer.inputs["bias"][0]].value

@@ -22,8 +22,23 @@ MOVING = ("reshape", "flatten", "squeeze", "transpose", "strided_slice", "pad", 
 SHARING = (*MOVING, "maxpool2d", "reduction_max", "concat")
 """Kinds whose result must have the position of their inputs."""
 
-_ON_CPU = ("softmax", "sigmoid", "tanh", "exp", "neg", "mish", "gelu", "elu", "div", "sub",
-           "min", "max", "matmul", "batchnorm", "scale")
+_ON_CPU = (
+    "softmax",
+    "sigmoid",
+    "tanh",
+    "exp",
+    "neg",
+    "mish",
+    "gelu",
+    "elu",
+    "div",
+    "sub",
+    "min",
+    "max",
+    "matmul",
+    "batchnorm",
+    "scale",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,14 +87,15 @@ def _floating(draft: Draft) -> set[str]:
     """Return the nodes that stay in float: CPU ops and what only moves their results."""
     result: set[str] = set()
     for node in draft:
-        if node.kind in _ON_CPU:
-            result.add(node.name)
-        elif node.kind in MOVING and node.inputs["input"][0] in result:
+        moves = node.kind in MOVING and node.inputs["input"][0] in result
+        if node.kind in _ON_CPU or moves:
             result.add(node.name)
     users = draft.consumer_map()
     for node in draft:
-        if node.kind == "data" and users[node.name] and all(
-            user.name in result for user in users[node.name]
+        if (
+            node.kind == "data"
+            and users[node.name]
+            and all(user.name in result for user in users[node.name])
         ):
             result.add(node.name)
     return result

@@ -60,8 +60,9 @@ def quantize(
         Ranges so far apart that the DPU's shifts cannot bridge them.
     """
     if method not in METHODS:
-        raise UnsupportedError(f"calibration method {method!r} is unknown; "
-                               f"choose one of {', '.join(METHODS)}")
+        raise UnsupportedError(
+            f"calibration method {method!r} is unknown; choose one of {', '.join(METHODS)}"
+        )
     draft = Draft.from_xir(graph)
     samples = calibration_samples(draft, calib)
     fold(draft)
@@ -78,8 +79,9 @@ def calibration_samples(draft: Draft, calib: Mapping[str, Array]) -> dict[str, A
     for name, data in calib.items():
         array = np.asarray(data)
         if array.dtype.kind not in "fiu":
-            raise TensorError(f"calibration data of {name!r} has type {array.dtype}, "
-                              "but must be numbers")
+            raise TensorError(
+                f"calibration data of {name!r} has type {array.dtype}, but must be numbers"
+            )
         if array.ndim < 1 or not array.shape[0]:
             raise TensorError(f"calibration data of {name!r} holds no samples")
         if not np.isfinite(array).all():

@@ -65,8 +65,10 @@ def activation(kind: str | None, point: int, alpha: float | None = None) -> Acti
             return lambda v, shift: (np.maximum(v, 0), shift)
         case "relu6":
             if point < 4:
-                raise GraphError(f"ReLU6 with a result at position {point}: the DPU clamps at "
-                                 "96, so the position must be at least 4")
+                raise GraphError(
+                    f"ReLU6 with a result at position {point}: the DPU clamps at "
+                    "96, so the position must be at least 4"
+                )
             if point > 4:
                 return lambda v, shift: (np.maximum(v, 0), shift)
             return lambda v, shift: (np.clip(v, 0, _times_power(96, shift)), shift)
@@ -143,12 +145,15 @@ def add(inputs: list[Array], points: list[int], out: int, function: Activation) 
     """Return the sum: two guard bits, each input cut down to the coarsest position first."""
     coarse = min(points)
     if max(points) - coarse > 15:
-        raise GraphError(f"an addition has inputs at positions {points}, but they must be at "
-                         "most 15 apart")
+        raise GraphError(
+            f"an addition has inputs at positions {points}, but they must be at most 15 apart"
+        )
     total = sum((x << 2) >> (point - coarse) for x, point in zip(inputs, points, strict=True))
     if not -15 <= coarse - out <= 15:
-        raise GraphError(f"an addition has position {coarse} before and {out} after, but they "
-                         "must be at most 15 apart")
+        raise GraphError(
+            f"an addition has position {coarse} before and {out} after, but they "
+            "must be at most 15 apart"
+        )
     return round_shift(*function(np.asarray(total), 2 + coarse - out))
 
 
@@ -156,8 +161,10 @@ def multiply(inputs: list[Array], points: list[int], out: int, function: Activat
     """Return the product of two tensors."""
     shift = sum(points) - out
     if not -15 <= shift <= 15:
-        raise GraphError(f"a product of positions {points} with a result at {out} needs a shift "
-                         f"of {shift}, but it must be in -15..15")
+        raise GraphError(
+            f"a product of positions {points} with a result at {out} needs a shift "
+            f"of {shift}, but it must be in -15..15"
+        )
     return round_shift(*function(inputs[0] * inputs[1], shift))
 
 
@@ -228,7 +235,8 @@ def prelu(x: Array, slope: Array, point: int, slope_point: int, out: int) -> Arr
 def hard_sigmoid(x: Array, point: int, out: int) -> Array:
     """Return ``max(0, x*2731 + 3*2731*2**point) / 2**(14 + point - out)``, rounded."""
     if point < 0:
-        raise GraphError(f"hard-sigmoid has its input at position {point}, but it must not be "
-                         "negative")
+        raise GraphError(
+            f"hard-sigmoid has its input at position {point}, but it must not be negative"
+        )
     linear = np.clip(x * 2731 + (3 * 2731 << point), 0, 1 << 32)
     return round_shift(linear, 14 + point - out)

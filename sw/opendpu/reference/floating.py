@@ -72,8 +72,10 @@ def check_inputs(draft: Draft, inputs: Mapping[str, Array]) -> dict[str, Array]:
     heads = {node.name: node for node in draft if node.kind == "data"}
     unknown = sorted(set(inputs) - set(heads))
     if unknown:
-        raise TensorError(f"{unknown[0]!r} is no input of graph {draft.name!r}; "
-                          f"its inputs are: {', '.join(heads)}")
+        raise TensorError(
+            f"{unknown[0]!r} is no input of graph {draft.name!r}; "
+            f"its inputs are: {', '.join(heads)}"
+        )
     arrays = {}
     for name, node in heads.items():
         if name not in inputs:
@@ -81,8 +83,10 @@ def check_inputs(draft: Draft, inputs: Mapping[str, Array]) -> dict[str, Array]:
         array = np.asarray(inputs[name])
         if array.shape[1:] != node.shape[1:] or array.ndim != len(node.shape):
             want = ["N", *node.shape[1:]]
-            raise TensorError(f"input {name!r} has shape {list(array.shape)}, but must be "
-                              f"[{', '.join(map(str, want))}]")
+            raise TensorError(
+                f"input {name!r} has shape {list(array.shape)}, but must be "
+                f"[{', '.join(map(str, want))}]"
+            )
         arrays[name] = array.astype(np.float32)
     if len({array.shape[0] for array in arrays.values()}) > 1:
         sizes = ", ".join(f"{name}: {array.shape[0]}" for name, array in arrays.items())
@@ -113,12 +117,15 @@ def _fix(node: Node, inputs: Inputs) -> Array:
         case "PY3_ROUND":
             rounded = np.rint(scaled)
         case other:
-            raise UnsupportedError(f"op {node.name!r} (fix) has round_mode {other!r}, but must "
-                                   "be DPU_ROUND, STD_ROUND or PY3_ROUND")
+            raise UnsupportedError(
+                f"op {node.name!r} (fix) has round_mode {other!r}, but must "
+                "be DPU_ROUND, STD_ROUND or PY3_ROUND"
+            )
     bits = node.attrs["bit_width"]
-    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if node.attrs["if_signed"] else (
-        0, 2**bits - 1)
-    return np.clip(rounded, low, high) * 2.0 ** -node.attrs["fix_point"]
+    low, high = (
+        (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if node.attrs["if_signed"] else (0, 2**bits - 1)
+    )
+    return np.asarray(np.clip(rounded, low, high) * 2.0 ** -node.attrs["fix_point"])
 
 
 def _with_bias(total: Array, inputs: Inputs) -> Array:
@@ -177,7 +184,7 @@ def _avgpool(node: Node, inputs: Inputs) -> Array:
     attrs = _whole(node, x)
     total = windows.pool_sum(x, attrs)
     if node.attrs.get("count_include_pad", True):
-        return total / math.prod(attrs["kernel"])
+        return np.asarray(total / math.prod(attrs["kernel"]))
     return total / windows.pool_sum(np.ones((1, *x.shape[1:]), x.dtype), attrs)
 
 
@@ -197,11 +204,10 @@ def _unary(function: Callable[[Array], Array]) -> Kernel:
 
 def _batchnorm(node: Node, inputs: Inputs) -> Array:
     gamma, beta, mean, var = (
-        inputs[arg][0].astype(np.float64)
-        for arg in ("gamma", "beta", "moving_mean", "moving_var")
+        inputs[arg][0].astype(np.float64) for arg in ("gamma", "beta", "moving_mean", "moving_var")
     )
     factor = gamma / np.sqrt(var + node.attrs["epsilon"])
-    return inputs["input"][0] * factor + (beta - mean * factor)
+    return np.asarray(inputs["input"][0] * factor + (beta - mean * factor))
 
 
 def _scale(node: Node, inputs: Inputs) -> Array:
@@ -211,7 +217,7 @@ def _scale(node: Node, inputs: Inputs) -> Array:
 def _softmax(node: Node, inputs: Inputs) -> Array:
     x = inputs["input"][0]
     e = np.exp(x - x.max(axis=node.attrs["axis"], keepdims=True))
-    return e / e.sum(axis=node.attrs["axis"], keepdims=True)
+    return np.asarray(e / e.sum(axis=node.attrs["axis"], keepdims=True))
 
 
 def _reshape(node: Node, inputs: Inputs) -> Array:
@@ -219,8 +225,10 @@ def _reshape(node: Node, inputs: Inputs) -> Array:
     if x.size == math.prod(node.shape):
         return x.reshape(node.shape)
     if node.shape[0] != 1:
-        raise UnsupportedError(f"op {node.name!r} (reshape) mixes the batch into the shape "
-                               f"{list(node.shape)}; evaluate one sample at a time")
+        raise UnsupportedError(
+            f"op {node.name!r} (reshape) mixes the batch into the shape "
+            f"{list(node.shape)}; evaluate one sample at a time"
+        )
     return x.reshape(-1, *node.shape[1:])
 
 
@@ -266,11 +274,13 @@ def _resize_axis(x: Array, axis: int, size: int, attrs: Mapping[str, Any]) -> Ar
         if attrs.get("half_pixel_centers"):
             position = (out + 0.5) * factor - 0.5
     if attrs["mode"] == "NEAREST":
-        return x.take(np.clip(np.floor(position), 0, old - 1).astype(int), axis)
+        return np.asarray(x.take(np.clip(np.floor(position), 0, old - 1).astype(int), axis))
     position = np.clip(position, 0, old - 1)
     low = np.floor(position).astype(int)
     share = (position - low).reshape([-1 if a == axis else 1 for a in range(x.ndim)])
-    return x.take(low, axis) * (1 - share) + x.take(np.minimum(low + 1, old - 1), axis) * share
+    return np.asarray(
+        x.take(low, axis) * (1 - share) + x.take(np.minimum(low + 1, old - 1), axis) * share
+    )
 
 
 def _leaky(node: Node, inputs: Inputs) -> Array:

@@ -118,8 +118,10 @@ class _Run:
             node = self.draft[name]
             if node.attrs["bit_width"] != 8 or not node.attrs["if_signed"]:
                 sign = "signed" if node.attrs["if_signed"] else "unsigned"
-                raise GraphError(f"fix op {name!r} has {node.attrs['bit_width']} {sign} bits, "
-                                 "but must have 8 signed bits")
+                raise GraphError(
+                    f"fix op {name!r} has {node.attrs['bit_width']} {sign} bits, "
+                    "but must have 8 signed bits"
+                )
             source = node.inputs["input"][0]
             self._fixed[name] = self._close(source, node.attrs["fix_point"])
         return self._fixed[name]
@@ -154,26 +156,29 @@ class _Run:
         if not node.sources() or not self._ready(node):
             return None
         given = {arg: [self.fixed(n) for n in names] for arg, names in node.inputs.items()}
-        (*sources,) = given["input"] if "input" in given else ()
-        x = sources[0] if sources else None
-        if x is None:
+        sources = given.get("input", [])
+        if not sources:
             return None
+        x = sources[0]
         alpha = activation.attrs["alpha"] if activation and "alpha" in activation.attrs else None
         function = engines.activation(activation.kind if activation else None, point, alpha)
         match node.kind:
             case "conv2d" | "depthwise-conv2d" | "transposed-conv2d" | "inner-product":
-                weights, bias = given["weights"][0], (given.get("bias") or [None])[0]
+                weights = given["weights"][0]
+                bias = given["bias"][0] if given.get("bias") else None
                 total = engines.sums(node, x.data, weights.data)
                 shifts = engines.layer_shifts(
                     node.name, x.point, weights.point, bias.point if bias else None, point
                 )
                 return engines.layer(total, bias.data if bias else None, shifts, function)
             case "add":
-                return engines.add([s.data for s in sources], [s.point for s in sources], point,
-                                   function)
+                return engines.add(
+                    [s.data for s in sources], [s.point for s in sources], point, function
+                )
             case "mul" if len(sources) == 2:
-                return engines.multiply([s.data for s in sources], [s.point for s in sources],
-                                        point, function)
+                return engines.multiply(
+                    [s.data for s in sources], [s.point for s in sources], point, function
+                )
             case "maxpool2d" | "reduction_max":
                 return engines.max_pool(node, x.data, x.point, point)
             case "avgpool2d" if engines.averages(node):

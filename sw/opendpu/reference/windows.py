@@ -29,8 +29,7 @@ def padded(x: Array, attrs: Mapping[str, Any], fill: float) -> tuple[Array, tupl
         if mode == "SAME":
             count = -(-total // stride)
             missing = max(0, (count - 1) * stride + extent - total)
-            pairs[axis] = [pairs[axis][0] + missing // 2,
-                           pairs[axis][1] + missing - missing // 2]
+            pairs[axis] = [pairs[axis][0] + missing // 2, pairs[axis][1] + missing - missing // 2]
         elif mode == "CEIL":
             count = -(-(total - extent) // stride) + 1
             missing = max(0, (count - 1) * stride + extent - total)
@@ -60,11 +59,15 @@ def taps(
     for row in range(height):
         for column in range(width):
             top, left = row * gap_h, column * gap_w
-            yield row, column, x[
-                :,
-                top : top + (size[0] - 1) * step_h + 1 : step_h,
-                left : left + (size[1] - 1) * step_w + 1 : step_w,
-            ]
+            yield (
+                row,
+                column,
+                x[
+                    :,
+                    top : top + (size[0] - 1) * step_h + 1 : step_h,
+                    left : left + (size[1] - 1) * step_w + 1 : step_w,
+                ],
+            )
 
 
 def convolve(x: Array, weights: Array, attrs: Mapping[str, Any]) -> Array:
@@ -75,7 +78,7 @@ def convolve(x: Array, weights: Array, attrs: Mapping[str, Any]) -> Array:
     frame, size = padded(x, attrs, 0)
     columns = np.concatenate([view for _, _, view in taps(frame, attrs, size)], axis=-1)
     matrix = weights.reshape(weights.shape[0], -1).astype(x.dtype)
-    return columns @ matrix.T
+    return np.asarray(columns @ matrix.T)
 
 
 def convolve_depthwise(x: Array, weights: Array, attrs: Mapping[str, Any]) -> Array:

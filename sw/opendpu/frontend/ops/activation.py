@@ -48,8 +48,9 @@ def clip(call: Call) -> None:
     )
     high = math.inf if high is None or high > 1e30 else high
     if low != 0 or high not in (6.0, math.inf):
-        raise Refusal(f"clips to {low}..{high}, but only 0..6 (ReLU6) and 0..inf (ReLU) are "
-                      "supported")
+        raise Refusal(
+            f"clips to {low}..{high}, but only 0..6 (ReLU6) and 0..inf (ReLU) are supported"
+        )
     _unary(call, "relu6" if high == 6.0 else "relu")
 
 
@@ -70,8 +71,10 @@ def prelu(call: Call) -> None:
     node, shape = call.feature_map()
     if slope.size != shape[3] or slope.shape[0] != shape[3]:
         raise Refusal(f"slopes have shape {list(slope.shape)}, but must be one a channel")
-    inputs = {"input": [node],
-              "weight": [call.context.const(f"{call.output}_slope", slope.ravel())]}
+    inputs = {
+        "input": [node],
+        "weight": [call.context.const(f"{call.output}_slope", slope.ravel())],
+    }
     call.set_feature_map(call.context.emit(call.output, "prelu", shape, inputs), rank)
 
 
@@ -80,8 +83,9 @@ def hard_sigmoid(call: Call) -> None:
     """Convert the hard-sigmoid that the DPU knows: ``relu6(x + 3) / 6``."""
     alpha, beta = float(call.attrs.get("alpha", 0.2)), float(call.attrs.get("beta", 0.5))
     if not (math.isclose(alpha, 1 / 6, rel_tol=1e-4) and math.isclose(beta, 0.5, rel_tol=1e-4)):
-        raise Refusal(f"alpha and beta are {alpha:g} and {beta:g}, but only 1/6 and 1/2 are "
-                      "supported")
+        raise Refusal(
+            f"alpha and beta are {alpha:g} and {beta:g}, but only 1/6 and 1/2 are supported"
+        )
     _unary(call, "hard-sigmoid")
 
 
@@ -106,8 +110,10 @@ def softmax(call: Call) -> None:
     rank = len(value.shape)
     axis = int(call.attrs.get("axis", 1 if call.context.opset < 13 else -1)) % rank
     if call.context.opset < 13 and math.prod(value.shape[axis:]) != value.shape[axis]:
-        raise Refusal(f"before operator set 13 softmax over axis {axis} of "
-                      f"{list(value.shape)} means several axes, which is not supported")
+        raise Refusal(
+            f"before operator set 13 softmax over axis {axis} of "
+            f"{list(value.shape)} means several axes, which is not supported"
+        )
     node = call.context.view(value.node, value.stored)
     name = call.context.emit(
         call.output, "softmax", value.stored, {"input": [node]}, {"axis": value.perm.index(axis)}

@@ -21,8 +21,9 @@ def conv(call: Call) -> None:
     group = int(call.attrs.get("group", 1))
     channels, out_channels = shape[3], weights.shape[0]
     if weights.shape[1] * group != channels or out_channels % group:
-        raise Refusal(f"weights {list(weights.shape)} with group {group} do not fit "
-                      f"{channels} input channels")
+        raise Refusal(
+            f"weights {list(weights.shape)} with group {group} do not fit {channels} input channels"
+        )
     if group == channels == out_channels and group > 1:
         kind, ordered = "depthwise-conv2d", weights.transpose(1, 2, 3, 0)
     else:
@@ -45,17 +46,16 @@ def conv_transpose(call: Call) -> None:
     window = window_of(call, tuple(kernel), (1 << 20, 1 << 20))
     group = int(call.attrs.get("group", 1))
     if weights.shape[0] != shape[3] or shape[3] % group:
-        raise Refusal(f"weights {list(weights.shape)} with group {group} do not fit "
-                      f"{shape[3]} input channels")
+        raise Refusal(
+            f"weights {list(weights.shape)} with group {group} do not fit {shape[3]} input channels"
+        )
     per_group = shape[3] // group
     straight = np.concatenate(
         [weights[g * per_group : (g + 1) * per_group].transpose(1, 0, 2, 3) for g in range(group)]
     )
     ordered = _ungroup(straight, group)[:, :, ::-1, ::-1].transpose(0, 2, 3, 1)
     size = [
-        (shape[1 + axis] - 1) * window.stride[axis]
-        + window.extent(axis)
-        - sum(window.pads[axis])
+        (shape[1 + axis] - 1) * window.stride[axis] + window.extent(axis) - sum(window.pads[axis])
         for axis in (0, 1)
     ]
     if min(size) < 1:
@@ -64,12 +64,16 @@ def conv_transpose(call: Call) -> None:
 
 
 def _emit(
-    call: Call, kind: str, node: str, weights: Array, window: Window, size: tuple[int, int],
+    call: Call,
+    kind: str,
+    node: str,
+    weights: Array,
+    window: Window,
+    size: tuple[int, int],
     rank: int,
 ) -> None:
     channels = weights.shape[3] if kind == "depthwise-conv2d" else weights.shape[0]
-    inputs = {"input": [node],
-              "weights": [call.context.const(f"{call.output}_weights", weights)]}
+    inputs = {"input": [node], "weights": [call.context.const(f"{call.output}_weights", weights)]}
     if call.has(2):
         bias = as_float(call.weights(2, "bias"))
         if bias.shape != (channels,):

@@ -44,7 +44,10 @@ def matmul(call: Call) -> None:
     batch = broadcast_shape(one.shape[:-2], other.shape[:-2])
     shape = (*batch, one.shape[-2], other.shape[-1])
     name = call.context.emit(
-        call.output, "matmul", shape, {"input": nodes},
+        call.output,
+        "matmul",
+        shape,
+        {"input": nodes},
         {"transpose_a": False, "transpose_b": False},
     )
     call.bind(Value(name, shape, plain(len(shape))))
@@ -67,9 +70,7 @@ def _dense(call: Call, weights: Array, bias: Array | None) -> None:
         inputs["bias"] = [call.context.const(f"{call.output}_bias", bias)]
     if rows == 1:
         inputs["input"] = [call.context.view(node, (1, size))]
-        name = call.context.emit(
-            call.output, "inner-product", (1, outputs), inputs, {"axis": 1}
-        )
+        name = call.context.emit(call.output, "inner-product", (1, outputs), inputs, {"axis": 1})
     else:
         inputs["input"] = [call.context.view(node, (1, 1, rows, size))]
         attrs = {"kernel": [1, 1], "stride": [1, 1], "pad": [0, 0, 0, 0], "pad_mode": "FLOOR"}

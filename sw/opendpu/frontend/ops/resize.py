@@ -17,8 +17,7 @@ def resize(call: Call) -> None:
     size = tuple(int(np.floor(shape[1 + axis] * scales[axis])) for axis in (0, 1))
     mode = call.attrs.get("mode", "nearest")
     old = call.proto.op_type == "Upsample"
-    where = call.attrs.get("coordinate_transformation_mode",
-                           "asymmetric" if old else "half_pixel")
+    where = call.attrs.get("coordinate_transformation_mode", "asymmetric" if old else "half_pixel")
     attrs = {"scale": [float(scales[1]), float(scales[0])], "mode": "NEAREST"}
     if mode == "nearest":
         rule = call.attrs.get("nearest_mode", "floor" if old else "round_prefer_floor")
@@ -26,10 +25,15 @@ def resize(call: Call) -> None:
             picked = _picked(shape[1 + axis], size[axis], scales[axis], where, rule)
             plain = np.floor(np.arange(size[axis]) / scales[axis]).astype(int)
             if not np.array_equal(picked, np.minimum(plain, shape[1 + axis] - 1)):
-                raise Refusal(f"nearest with {where!r}, {rule!r} and scale {scales[axis]:g} picks "
-                              "other pixels than XIR's floor(out / scale)")
+                raise Refusal(
+                    f"nearest with {where!r}, {rule!r} and scale {scales[axis]:g} picks "
+                    "other pixels than XIR's floor(out / scale)"
+                )
     elif mode in ("linear", "bilinear") and where in (
-        "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric",
+        "half_pixel",
+        "pytorch_half_pixel",
+        "align_corners",
+        "asymmetric",
     ):
         attrs["mode"] = "BILINEAR"
         attrs["half_pixel_centers"] = where.endswith("half_pixel")
@@ -80,4 +84,4 @@ def _picked(size: int, new_size: int, scale: float, where: str, rule: str) -> Ar
             index = np.floor(position + 0.5)
         case _:
             index = np.ceil(position - 0.5)
-    return np.clip(index, 0, size - 1).astype(int)
+    return np.asarray(np.clip(index, 0, size - 1).astype(int))

@@ -24,8 +24,10 @@ def reshape(call: Call) -> None:
     if target.count(-1) == 1 and known and total % known == 0:
         target[target.index(-1)] = total // known
     if math.prod(target) != total or -1 in target:
-        raise Refusal(f"shape {list(value.shape)} cannot become {target}; "
-                      "is another batch size than 1 built into the model?")
+        raise Refusal(
+            f"shape {list(value.shape)} cannot become {target}; "
+            "is another batch size than 1 built into the model?"
+        )
     call.bind(reshaped(value, tuple(target)))
 
 
@@ -80,14 +82,19 @@ def concat(call: Call) -> None:
     axis = int(call.attrs["axis"]) % rank
     others = {(len(v.shape), *v.shape[:axis], *v.shape[axis + 1 :]) for v in values}
     if len(others) > 1:
-        raise Refusal(f"shapes {', '.join(str(list(v.shape)) for v in values)} differ in other "
-                      f"axes than {axis}")
+        raise Refusal(
+            f"shapes {', '.join(str(list(v.shape)) for v in values)} differ in other "
+            f"axes than {axis}"
+        )
     perm = next((v.perm for v in values if v.perm != plain(rank)), plain(rank))
     shape = list(values[0].shape)
     shape[axis] = sum(v.shape[axis] for v in values)
     nodes = [call.context.ordered(v, perm) for v in values]
     name = call.context.emit(
-        call.output, "concat", tuple(shape[a] for a in perm), {"input": nodes},
+        call.output,
+        "concat",
+        tuple(shape[a] for a in perm),
+        {"input": nodes},
         {"axis": perm.index(axis)},
     )
     call.bind(Value(name, tuple(shape), perm))
@@ -104,7 +111,7 @@ def pad(call: Call) -> None:
     fill = float(call.attrs.get("value", 0.0))
     if call.has(2):
         fill = float(as_float(call.weights(2, "fill value")).reshape(()))
-    axes = range(rank)
+    axes = list(range(rank))
     if call.has(3):
         axes = [axis % rank for axis in call.weights(3, "axes").tolist()]
     amounts = np.zeros((rank, 2), dtype=int)
