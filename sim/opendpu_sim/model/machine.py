@@ -101,7 +101,7 @@ def plan(code: bytes, target: Target, *, schedule_seed: int | None = None) -> Pr
         elif isinstance(i, isa.ConvInit | isa.AluInit | isa.PoolInit | isa.DwInit):
             inits[type(i)] = i
         elif not isinstance(i, isa.End):
-            steps[number] = _step(number, i, init, walker)
+            steps[number] = plan_step(number, i, init, walker)
             if isinstance(i, isa.Elew):
                 inputs = []
     order = execution_order(program, schedule_seed)
@@ -125,7 +125,8 @@ def _until_end(code: bytes) -> list[isa.Instruction]:
     raise ProgramError(f"the program has {len(program)} instructions, but no END")
 
 
-def _step(number: int, i: isa.Instruction, init: object, walker: Walker) -> Step:
+def plan_step(number: int, i: isa.Instruction, init: object, walker: Walker) -> Step:
+    """Return the step of an instruction that is no INIT and not END, and that breaks no rule."""
     match i, init:
         case isa.Load(), _:
             return load.plan(number, i, walker)

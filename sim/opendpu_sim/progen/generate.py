@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs: which instructions, in which order."""
+
+import random
+
+import numpy as np
+import numpy.typing as npt
+
+from opendpu_arch.target import Target
+from opendpu_sim.progen import compute, transfer
+from opendpu_sim.progen.builder import Builder
+
+ENGINES = ("load", "save", "conv", "dwconv", "pool", "eltwise", "misc", "mixed")
+"""What :func:`random_program` can aim at."""
+
+_COMPUTE = {
+    "conv": compute.conv,
+    "dwconv": compute.dwconv,
+    "pool": compute.pool,
+    "eltwise": compute.eltwise,
+    "misc": compute.misc,
+}
+
+
+def random_program(
+    engine: str, target: Target, seed: int
+) -> tuple[bytes, dict[int, npt.NDArray[np.uint8]]]:
+    """Return machine code and segments of a random legal program that tries one engine.
+
+    The same arguments give the same program. Segment 0 holds random bytes, segment 1 takes the
+    results (and starts with random bytes, so that stray writes show). Every byte that is read has
+    been written, and the tokens cover every hazard between engines, so all correct machines agree
+    on segment 1. ``mixed`` uses all engines, as concurrently as the hazards allow.
+
+    Raises
+    ------
+    ValueError
+        ``engine`` is none of :data:`ENGINES`.
+    """
+    if engine not in ENGINES:
+        raise ValueError(f"engine is {engine!r}, but must be one of {', '.join(ENGINES)}")
+    rng = random.Random(f"{engine} {target.name} {seed}")
+    builder = Builder(target, rng)
+    if target.load_mean:
+        builder.fill(target.bias_bank, 0, -(-64 // builder.lanes))
+    builder.fill_images()
+    if engine in ("conv", "mixed"):
+        builder.fill_weights()
+    elif engine in ("dwconv", "misc"):
+        builder.fill_weights(conv=False)
+    for _ in range(rng.randrange(1, 16 if engine == "mixed" else 8)):
+        if engine == "load":
+            transfer.load(builder)
+        elif engine == "save":
+            transfer.save(builder)
+        elif engine == "mixed":
+            rng.choice((transfer.load, transfer.save, transfer.reload, *_COMPUTE.values()))(builder)
+        else:
+            _COMPUTE[engine](builder)
+    builder.save_images()
+    return builder.finish()
