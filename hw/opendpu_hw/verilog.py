@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Amaranth components as plain Verilog-2001 text."""
+
+import json
+import pathlib
+import re
+
+import amaranth
+from amaranth.back import verilog
+from amaranth.hdl import Value
+from amaranth.hdl._ir import PortDirection
+from amaranth.lib import wiring
+
+from opendpu_arch.regs import REGISTERS
+from opendpu_hw import cache
+
+TOP = "opendpu_top"
+"""Name of the top module."""
+
+_BLOCK = re.compile(
+    r"^  initial begin\n((?:    \S+ ?\[\d+\] = \d+'[bh][0-9a-fA-F]+;\n)+)  end\n", re.M)
+_WORD = re.compile(r"^    (\S+ ?)\[(\d+)\] = (\d+)'([bh])([0-9a-fA-F]+);$", re.M)
+
+
+def ports_of(component):
+    """Return the ports of a component, nested members joined by ``_``.
+
+    Returns
+    -------
+    dict of str to (value, direction)
+        As :func:`amaranth.back.verilog.convert` takes it, in the order of the signature.
+    """
+    ports = {}
+    for path, member, value in component.signature.flatten(component):
+        direction = PortDirection.Input if member.flow == wiring.In else PortDirection.Output
+        ports["_".join(map(str, path))] = (Value.cast(value), direction)
+    return ports
+
+
+def fill_memories(text):
+    """Write the zeros of initial blocks as loops.
+
+    Yosys gives every word of a memory a line; a C++ compiler then needs minutes for what a loop
+    says in three. Words that are not zero keep their line, after the loop. A block that does
+    not set words 0, 1, 2 … of one memory is left alone.
+    """
+    count = 0
+
+    def rewrite(block):
+        nonlocal count
+        words = _WORD.findall(block[1])
+        names = {name for name, *_ in words}
+        if len(names) != 1 or [int(at) for _, at, *_ in words] != list(range(len(words))):
+            return block[0]
+        rest = [
+            f"    {name}[{at}] = {width}'{base}{digits};\n"
+            for name, at, width, base, digits in words if digits.strip("0")]
+        if 2 * len(rest) > len(words) or len(words) < 4:
+            return block[0]
+        name, _, width, *_ = words[0]
+        count += 1
+        return (
+            f"  initial begin : opendpu_fill_{count}\n"
+            "    integer i;\n"
+            f"    for (i = 0; i < {len(words)}; i = i + 1)\n"
+            f"      {name}[i] = {{{width}{{1'b0}}}};\n"
+            f"{''.join(rest)}  end\n")
+
+    return _BLOCK.sub(rewrite, text)
+
+
+def to_verilog(component, name=TOP):
+    """Return the Verilog of a component whose members become flat ports."""
+    return fill_memories(verilog.convert(
+        component, name=name, ports=ports_of(component), emit_src=False, strip_internal_attrs=True))
+
+
+def elaborate(target, **options):
+    """Return the Verilog of the DPU; kept in the cache.
+
+    Parameters
+    ----------
+    target : :class:`opendpu_arch.target.Target`
+        What to build.
+    options
+        Passed to :class:`opendpu_hw.top.Top`.
+    """
+    key = cache.digest(
+        "verilog", amaranth.__version__, cache.source_digest("opendpu_arch", "opendpu_hw"),
+        f"{target.fingerprint:#x}", json.dumps(options, sort_keys=True, default=repr))
+    path = cache.folder() / "verilog" / f"{key}.v"
+    if not path.exists():
+        with cache.locked(path.with_suffix(".lock")):
+            if not path.exists():
+                from opendpu_hw.top import Top
+                cache.write_atomically(path, to_verilog(Top(target, **options)))
+    return path.read_text(encoding="utf-8")
+
+
+def description(target, text):
+    """Return what software and integrators want to know of a DPU, JSON-ready.
+
+    ``text`` is its Verilog, from which the ports are read.
+    """
+    module = text[text.index(f"module {TOP}("):]
+    ports = re.findall(r"^  (input|output) (?:\[(\d+):0\] )?(\w+)\s*;", module, re.M)
+    return {
+        "target": target.name,
+        "fingerprint": f"{target.fingerprint:#018x}",
+        "module": TOP,
+        "ports": [
+            {"name": name, "direction": direction, "width": int(msb or 0) + 1}
+            for direction, msb, name in ports],
+        "registers": [
+            {"name": r.name, "offset": r.offset, "access": r.access, "doc": r.doc}
+            for r in REGISTERS]}
+
+
+def write(target, where, **options):
+    """Write ``NAME.v`` and ``NAME.json`` into a folder and return both paths."""
+    where = pathlib.Path(where)
+    text = elaborate(target, **options)
+    source, about = where / f"{target.name}.v", where / f"{target.name}.json"
+    cache.write_atomically(source, text)
+    cache.write_atomically(about, json.dumps(description(target, text), indent=2) + "\n")
+    return source, about

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The RTL as a device: programs its registers as software would, and waits for the interrupt."""
+
+import dataclasses
+import os
+import pathlib
+import random
+import threading
+import time
+
+import numpy as np
+import numpy.typing as npt
+
+from opendpu.runtime.device import Job, JobStatistics
+from opendpu_arch.errors import DPUError, DPUTimeoutError, ProgramError, TensorError
+from opendpu_arch.regs import OFFSET
+from opendpu_arch.target import MAX_ADDRESS_REGISTERS, Target
+from opendpu_sim.rtl.build import library
+from opendpu_sim.rtl.faults import fault_error
+from opendpu_sim.rtl.memory import memory_model
+from opendpu_sim.rtl.verilated import PORTS, Verilated
+
+TIMEOUT_ENVIRONMENT = "OPENDPU_TIMEOUT_CYCLES"
+"""Names the number of cycles a job may take where the option is not given."""
+DEFAULT_TIMEOUT_CYCLES = 2_000_000_000
+
+CODE_SEGMENT = -1
+"""Stands for the program's memory where a ``reg_id`` is asked for."""
+
+_CHUNK = 50_000  # cycles between two looks at Ctrl-C
+_CODE_BASE = 0x1000_0000
+_PAGE = 4096
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BusFault:
+    """A memory access to be answered with an error, to see what the DPU does.
+
+    Attributes
+    ----------
+    port
+        ``instr``, ``data0`` or ``data1``.
+    write
+        Whether writes or reads are meant.
+    segment
+        ``reg_id`` of the segment, or :data:`CODE_SEGMENT`.
+    offset, size
+        Bytes of the segment that cannot be accessed.
+    response
+        2 (SLVERR) or 3 (DECERR).
+    """
+
+    port: str
+    write: bool = False
+    segment: int = CODE_SEGMENT
+    offset: int = 0
+    size: int = 1
+    response: int = 2
+
+
+class RtlDevice:
+    """A DPU whose RTL runs in this process.
+
+    Parameters
+    ----------
+    target
+        What to build; the first use of a target takes a while, later ones find it in the cache.
+    memory
+        ``kv260``, ``ideal`` or ``stall:<seed>``.
+    timeout_cycles
+        Cycles after which a job is given up; default ``OPENDPU_TIMEOUT_CYCLES``, or 2e9.
+    trace
+        File for an FST waveform of everything that runs.
+    simulator
+        A library of :func:`opendpu_sim.rtl.build.build` to use instead of the target's.
+    options
+        Passed to :class:`opendpu_hw.top.Top`.
+
+    Raises
+    ------
+    ToolError
+        The RTL cannot be built here.
+    """
+
+    name = "rtl"
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        memory: str = "kv260",
+        timeout_cycles: int | None = None,
+        trace: str | pathlib.Path | None = None,
+        simulator: pathlib.Path | None = None,
+        **options: object,
+    ) -> None:
+        self.target = target
+        self._model = memory_model(memory)
+        self._timeout = timeout_cycles or _timeout_from_environment()
+        self.bus_faults: list[BusFault] = []
+        """Errors the memory answers with, from the next job on."""
+        self._lock = threading.Lock()
+        self._dirty = True
+        path = simulator or library(target, trace=trace is not None, **options)
+        self._dpu = Verilated(path)
+        self._dpu.configure(self._model)
+        # Bases are pages anywhere in 40 bits, so that every address bit is used.
+        spread = random.Random(self._model.seed)
+        offsets = [
+            0 if self._model.seed is None else spread.randrange(2**20)
+            for _ in range(MAX_ADDRESS_REGISTERS)
+        ]
+        self._bases = [((i + 1) << 36) + _PAGE * n for i, n in enumerate(offsets)]
+        if trace is not None:
+            self._dpu.trace(pathlib.Path(trace))
+
+    def close(self) -> None:
+        """Free the simulator and end the waveform."""
+        self._dpu.close()
+
+    def run(self, job: Job) -> JobStatistics:
+        """Run a job to its END.
+
+        Raises
+        ------
+        DPUError
+            The program, the memory or the RTL failed; the next job works again.
+        """
+        with self._lock:
+            start = time.perf_counter()
+            dpu = self._dpu
+            try:
+                if self._dirty:
+                    dpu.reset()
+                self._dirty = True  # until the interrupt has been taken
+                self._map(job)
+                self._program(job)
+                self._wait()
+                statistics = self._finish(job, start)
+                self._dirty = False
+                return statistics
+            finally:
+                dpu.unmap()
+
+    def _map(self, job: Job) -> None:
+        dpu = self._dpu
+        if not job.code or len(job.code) % 4:
+            raise ProgramError(
+                f"machine code is {len(job.code)} bytes, but must be a positive multiple of 4"
+            )
+        dpu.map(_CODE_BASE, np.frombuffer(job.code, np.uint8))
+        for reg_id, memory in job.segments.items():
+            if not 0 <= reg_id < MAX_ADDRESS_REGISTERS:
+                raise ProgramError(
+                    f"reg_id is {reg_id}, but must be in 0..{MAX_ADDRESS_REGISTERS - 1}"
+                )
+            _check_segment(reg_id, memory)
+            dpu.map(self._bases[reg_id], memory)
+        dpu.forget_faults()
+        for fault in self.bus_faults:
+            base = _CODE_BASE if fault.segment == CODE_SEGMENT else self._bases[fault.segment]
+            low = base + fault.offset
+            dpu.inject(PORTS.index(fault.port), fault.write, low, low + fault.size, fault.response)
+
+    def _program(self, job: Job) -> None:
+        dpu = self._dpu
+        self._write64("INSTR_ADDR", _CODE_BASE)
+        for i, base in enumerate(self._bases):
+            self._write64(f"ADDR_{i}", base)
+            size = job.segments[i].size if i in job.segments else 0
+            dpu.write(OFFSET[f"SEGMENT_SIZE_{i}"], size)
+        dpu.write(OFFSET["GIE"], 1)
+        dpu.write(OFFSET["IER"], 1)
+        dpu.clear_counters()
+        dpu.write(OFFSET["AP_CTRL"], 1)
+
+    def _wait(self) -> None:
+        left = self._timeout
+        done = False
+        while not done and left > 0:
+            done, ran = self._dpu.run(min(left, _CHUNK))
+            left -= ran
+        if not done:
+            started = {
+                engine: self._read(f"{engine}_START") - self._read(f"{engine}_END")
+                for engine in ("LOAD", "SAVE", "CONV", "MISC")
+            }
+            running = ", ".join(e for e, n in started.items() if n) or "none"
+            raise DPUTimeoutError(
+                f"no interrupt after {self._timeout} cycles (timeout_cycles); "
+                f"engines with unfinished instructions: {running}"
+            )
+
+    def _finish(self, job: Job, start: float) -> JobStatistics:
+        dpu, read = self._dpu, self._read
+        counters = dpu.counters()
+        error: DPUError | None = None
+        if read("STATUS"):
+            error = fault_error(
+                job,
+                self.target,
+                status=read("STATUS"),
+                number=read("FAULT_INSTRUCTION"),
+                address=self._read64("FAULT_ADDR"),
+                bases=self._bases,
+                code_base=_CODE_BASE,
+            )
+        statistics = JobStatistics(
+            device=self.name,
+            memory=self._model.name,
+            instructions=sum(read(f"{e}_END") for e in ("LOAD", "SAVE", "CONV", "MISC")) + 1,
+            cycles=self._read64("CYCLE"),
+            busy_cycles={
+                "load": read("BUSY_LOAD"),
+                "save": read("BUSY_SAVE"),
+                "conv": read("BUSY_CONV"),
+                "misc": read("BUSY_MISC"),
+                "array": read("ACTIVE_CONV"),
+                "misc_array": read("ACTIVE_MISC"),
+            },
+            bytes_read=4 * counters.read_beats[0] + 16 * sum(counters.read_beats[1:]),
+            bytes_written=sum(counters.write_bytes),
+            wall_seconds=time.perf_counter() - start,
+        )
+        dpu.write(OFFSET["ISR"], 1)
+        read("AP_CTRL")  # reading clears done
+        if error is not None:
+            self._dirty = False
+            raise error
+        return statistics
+
+    def _read(self, name: str) -> int:
+        return self._dpu.read(OFFSET[name])
+
+    def _read64(self, name: str) -> int:
+        return self._read(f"{name}_L") | self._read(f"{name}_H") << 32
+
+    def _write64(self, name: str, value: int) -> None:
+        self._dpu.write(OFFSET[f"{name}_L"], value & 0xFFFF_FFFF)
+        self._dpu.write(OFFSET[f"{name}_H"], value >> 32)
+
+
+def _timeout_from_environment() -> int:
+    text = os.environ.get(TIMEOUT_ENVIRONMENT, "")
+    if not text:
+        return DEFAULT_TIMEOUT_CYCLES
+    if not text.isdigit() or int(text) == 0:
+        raise DPUTimeoutError(
+            f"{TIMEOUT_ENVIRONMENT} is {text!r}, but must be a positive number of cycles"
+        )
+    return int(text)
+
+
+def _check_segment(reg_id: int, memory: npt.NDArray[np.uint8]) -> None:
+    if memory.dtype != np.uint8 or memory.ndim != 1 or not memory.flags.c_contiguous:
+        raise TensorError(
+            f"segment {reg_id} is {memory.dtype} with shape {memory.shape}, strides "
+            f"{memory.strides}; must be one-dimensional contiguous uint8"
+        )

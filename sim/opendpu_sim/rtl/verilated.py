@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A built simulator as an object: registers, memory, run, counters, waveform."""
+
+import contextlib
+import ctypes
+import functools
+import pathlib
+import weakref
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opendpu_arch.errors import BusError, ToolError
+from opendpu_sim.rtl.memory import MAX_OUTSTANDING, MemoryModel
+
+PORTS = ("instr", "data0", "data1")
+"""AXI ports by the harness's numbers."""
+
+OKAY, SLAVE_ERROR, DECODE_ERROR = 0, 2, 3
+"""AXI responses."""
+
+
+class _Settings(ctypes.Structure):
+    _fields_ = [
+        ("latency", ctypes.c_uint64),
+        ("beats_a_window", ctypes.c_uint64),
+        ("accept_limit", ctypes.c_uint64),
+        ("rule_limit", ctypes.c_uint64),
+        ("random", ctypes.c_uint64),
+        ("seed", ctypes.c_uint64),
+        ("check_paths", ctypes.c_uint64),
+    ]
+
+
+class _Fault(ctypes.Structure):
+    _fields_ = [
+        ("port", ctypes.c_uint32),
+        ("write", ctypes.c_uint32),
+        ("low", ctypes.c_uint64),
+        ("high", ctypes.c_uint64),
+        ("response", ctypes.c_uint32),
+    ]
+
+
+class Counters(ctypes.Structure):
+    """What the harness counted since :meth:`Verilated.clear_counters`; arrays are by port."""
+
+    _fields_ = [
+        ("cycles", ctypes.c_uint64),
+        ("read_beats", ctypes.c_uint64 * 3),
+        ("write_bytes", ctypes.c_uint64 * 3),
+        ("read_bursts", ctypes.c_uint64 * 3),
+        ("write_bursts", ctypes.c_uint64 * 3),
+        ("throttled", ctypes.c_uint64),
+        ("decode_errors", ctypes.c_uint64),
+        ("decode_error_address", ctypes.c_uint64),
+        ("decode_error_port", ctypes.c_uint64),
+        ("decode_error_write", ctypes.c_uint64),
+    ]
+
+
+@functools.cache
+def _load(path: pathlib.Path) -> ctypes.CDLL:
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise ToolError(f"RTL simulator {str(path)!r} cannot be loaded: {error}") from error
+    handle, u32, u64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
+    signatures: dict[str, tuple[Any, ...]] = {
+        "create": (handle,),
+        "destroy": (None, handle),
+        "reset": (ctypes.c_int, handle),
+        "configure": (None, handle, ctypes.POINTER(_Settings)),
+        "map": (ctypes.c_int, handle, u64, u64, ctypes.c_void_p, u32),
+        "unmap": (None, handle),
+        "inject": (ctypes.c_int, handle, ctypes.POINTER(_Fault)),
+        "forget_faults": (None, handle),
+        "write": (ctypes.c_int, handle, u32, u32),
+        "read": (ctypes.c_int, handle, u32, ctypes.POINTER(u32)),
+        "run": (ctypes.c_int, handle, u64, ctypes.POINTER(u64)),
+        "counters": (None, handle, ctypes.POINTER(Counters)),
+        "clear_counters": (None, handle),
+        "message": (ctypes.c_char_p, handle),
+        "trace": (ctypes.c_int, handle, ctypes.c_char_p),
+    }
+    for name, (result, *arguments) in signatures.items():
+        function = getattr(library, f"odpu_{name}")
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+class Verilated:
+    """One simulated DPU; not for several threads at once.
+
+    Every method may raise :class:`~opendpu_arch.errors.BusError` when the RTL broke a rule of
+    AXI; after that only :meth:`reset` works.
+    """
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self._library = _load(path)
+        self._handle = self._library.odpu_create()
+        self._mapped: list[npt.NDArray[np.uint8]] = []
+        self._finalize = weakref.finalize(self, self._library.odpu_destroy, self._handle)
+
+    def close(self) -> None:
+        """Free the simulator."""
+        self._finalize()
+
+    def _call(self, name: str, *arguments: Any) -> int:
+        if not self._finalize.alive:
+            raise ToolError("the RTL simulator is closed")
+        result = getattr(self._library, f"odpu_{name}")(self._handle, *arguments)
+        if result is not None and result < 0:
+            message = self._library.odpu_message(self._handle).decode()
+            raise BusError(f"the RTL broke a rule of its bus: {message}")
+        return int(result or 0)
+
+    def configure(self, model: MemoryModel) -> None:
+        """Choose the memory model; its random sequence starts anew."""
+        settings = _Settings(
+            latency=model.latency,
+            beats_a_window=model.beats_a_window,
+            accept_limit=model.accept_limit,
+            rule_limit=MAX_OUTSTANDING,
+            random=model.seed is not None,
+            seed=model.seed or 0,
+            check_paths=model.seed is not None,
+        )
+        self._call("configure", ctypes.byref(settings))
+
+    def map(self, base: int, memory: npt.NDArray[np.uint8]) -> None:
+        """Put an array behind the DDR addresses from ``base``; accesses go straight to it.
+
+        ``memory`` is one-dimensional, contiguous uint8 and is kept alive until :meth:`unmap`.
+        """
+        self._mapped.append(memory)
+        if memory.size:
+            pointer = memory.ctypes.data
+            self._call("map", base, memory.size, pointer, int(memory.flags.writeable))
+
+    def unmap(self) -> None:
+        """Take every array away."""
+        self._call("unmap")
+        self._mapped.clear()
+
+    def inject(self, port: int, write: bool, low: int, high: int, response: int) -> None:
+        """Answer accesses of a port to DDR bytes ``low`` to ``high - 1`` with ``response``."""
+        self._call("inject", ctypes.byref(_Fault(port, write, low, high, response)))
+
+    def forget_faults(self) -> None:
+        """Undo every :meth:`inject`."""
+        self._call("forget_faults")
+
+    def reset(self) -> None:
+        """Hold ``aresetn`` low for 16 cycles."""
+        self._call("reset")
+
+    def write(self, offset: int, value: int) -> None:
+        """Write a register."""
+        self._call("write", offset, value)
+
+    def read(self, offset: int) -> int:
+        """Read a register."""
+        value = ctypes.c_uint32()
+        self._call("read", offset, ctypes.byref(value))
+        return value.value
+
+    def run(self, cycles: int) -> tuple[bool, int]:
+        """Run until the interrupt, at most ``cycles``; return whether it came and the cycles."""
+        ran = ctypes.c_uint64()
+        return bool(self._call("run", cycles, ctypes.byref(ran))), ran.value
+
+    def counters(self) -> Counters:
+        """Return what was counted."""
+        counters = Counters()
+        self._call("counters", ctypes.byref(counters))
+        return counters
+
+    def clear_counters(self) -> None:
+        """Count from zero."""
+        self._call("clear_counters")
+
+    @contextlib.contextmanager
+    def tracing(self, path: pathlib.Path) -> Any:
+        """Write a waveform while the block runs; only libraries built with ``trace`` can."""
+        self.trace(path)
+        try:
+            yield
+        finally:
+            self.trace(None)
+
+    def trace(self, path: pathlib.Path | None) -> None:
+        """Start to write an FST waveform, or with ``None`` end it.
+
+        Raises
+        ------
+        ToolError
+            The library was built without tracing, or the file cannot be written.
+        """
+        name = None if path is None else str(path).encode()
+        if self._library.odpu_trace(self._handle, name) < 0:
+            raise ToolError(f"waveform {str(path)!r} cannot be written by this build")

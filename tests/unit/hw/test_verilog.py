@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verilog text: flat ports, memories filled by loops, atomic files, the command line."""
+
+import json
+import re
+
+import pytest
+from amaranth.hdl import Module, Signal, unsigned
+from amaranth.lib import stream
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import Component, In, Out
+
+from opendpu_hw import cache, verilog
+from opendpu_hw.__main__ import main
+
+
+class Table(Component):
+    def __init__(self, init, depth=16):
+        self._init, self._depth = init, depth
+        super().__init__(
+            {
+                "addr": In(range(depth)),
+                "data": Out(8),
+                "bus": Out(stream.Signature(unsigned(3))),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.memory = memory = Memory(shape=8, depth=self._depth, init=self._init)
+        port = memory.read_port()
+        m.d.comb += [port.addr.eq(self.addr), self.data.eq(port.data)]
+        return m
+
+
+def contents(text):
+    """Interpret the initial blocks of Verilog text as a simulator would."""
+    values = {}
+    for block in re.findall(r"initial begin(.*?)\n  end", text, re.S):
+        for line in block.splitlines():
+            if loop := re.match(r"\s+for \(i = 0; i < (\d+);", line):
+                count = int(loop[1])
+            elif re.match(r"\s+\S+ ?\[i\] = \{8\{1'b0\}\};", line):
+                values.update(dict.fromkeys(range(count), 0))
+            elif word := re.match(r"\s+\S+ ?\[(\d+)\] = 8'h(\w+);", line):
+                values[int(word[1])] = int(word[2], 16)
+    return values
+
+
+def test_nested_members_become_flat_ports():
+    table = Table([])
+    ports = verilog.ports_of(table)
+    assert list(ports) == ["addr", "data", "bus_payload", "bus_valid", "bus_ready"]
+    text = verilog.to_verilog(table, "lookup")
+    assert "module lookup(" in text
+    assert "input bus_ready;" in text
+    assert "src =" not in text
+
+
+@pytest.mark.parametrize(
+    "init", [[], [0] * 16, [7], [0, 0, 0x80, 0, 3], list(range(16)), [255] * 16, [0] * 15 + [1]]
+)
+def test_memory_keeps_its_contents(init):
+    text = verilog.to_verilog(Table(init))
+    assert contents(text) == dict(enumerate(init + [0] * (16 - len(init))))
+
+
+def test_zeros_take_three_lines_however_deep():
+    small, large = (verilog.to_verilog(Table([], depth)) for depth in (256, 4096))
+    assert len(small.splitlines()) == len(large.splitlines())
+    assert "for (i = 0; i < 4096; i = i + 1)" in large
+
+
+def test_nonzero_words_stay_after_the_loop():
+    text = verilog.to_verilog(Table([0, 0, 0x80, 0, 3]))
+    block = re.search(r"initial begin.*?\n  end", text, re.S)[0]
+    assert block.index("for (") < block.index("[2] = 8'h80") < block.index("[4] = 8'h03")
+    assert block.count("8'h") == 2
+
+
+def initial(*words):
+    return "  initial begin\n" + "".join(f"    {w} = 8'h00;\n" for w in words) + "  end\n"
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        initial("a[0]", "b[1]", "a[2]", "a[3]"),
+        initial("a[1]", "a[2]", "a[3]", "a[4]"),
+        initial("a[0]", "a[2]", "a[1]", "a[3]"),
+        initial("a"),
+    ],
+)
+def test_other_initial_blocks_are_left_alone(block):
+    assert verilog.fill_memories(block) == block
+
+
+def test_every_filled_block_has_its_own_name():
+    block = "".join(f"    a[{i}] = 8'h00;\n" for i in range(8))
+    text = verilog.fill_memories(f"  initial begin\n{block}  end\n" * 3)
+    names = re.findall(r"begin : (\w+)", text)
+    assert len(set(names)) == 3
+
+
+def test_failed_write_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("pathlib.Path.replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    with pytest.raises(OSError, match="full"):
+        cache.write_atomically(tmp_path / "x.v", "text")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_digest_tells_borders_and_order_apart():
+    assert len({cache.digest(*p) for p in [("ab", "c"), ("a", "bc"), ("c", "ab"), ("abc",)]}) == 4
+
+
+def test_cache_folder_follows_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv(cache.ENVIRONMENT, str(tmp_path))
+    assert cache.folder() == tmp_path
+
+
+def test_unknown_target_is_an_error_not_a_file(tmp_path, capsys):
+    assert main(["--target", "B4097", "-o", str(tmp_path)]) == 1
+    assert "no target is called 'B4097'" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_description_lists_ports_and_registers():
+    from opendpu_arch.target import Target
+
+    text = f"module {verilog.TOP}(a, b);\n  input a;\n  wire a;\n  output [31:0] b;\n  endmodule\n"
+    about = verilog.description(Target.from_name("B64"), text)
+    assert json.loads(json.dumps(about)) == about
+    assert about["ports"] == [
+        {"name": "a", "direction": "input", "width": 1},
+        {"name": "b", "direction": "output", "width": 32},
+    ]
+    assert {"name": "AP_CTRL", "offset": 0}.items() <= about["registers"][0].items()
+
+
+def test_signal_named_like_a_memory_word_is_no_memory():
+    class Plain(Component):
+        o: Out(4)
+
+        def elaborate(self, platform):
+            m = Module()
+            counter = Signal(4, init=5)
+            m.d.sync += counter.eq(counter + 1)
+            m.d.comb += self.o.eq(counter)
+            return m
+
+    assert "opendpu_fill" not in verilog.to_verilog(Plain(), "plain")
