@@ -58,8 +58,10 @@ def _with_constant(call: Call, index: int, factor: Array | None, offset: Array |
     if value.flat is not None or array.ndim > len(value.shape) or len(value.shape) < 2:
         return False
     shape = (1,) * (len(value.shape) - array.ndim) + array.shape
-    channel = _channel_axis(value)
-    if any(size != 1 and axis != channel for axis, size in enumerate(shape)):
+    axes = [axis for axis, size in enumerate(shape) if size != 1]
+    channel = axes[0] if axes else value.perm[-1]
+    natural = channel == value.perm[-1] or (channel == 1 and len(value.shape) in CHANNELS_LAST)
+    if len(axes) > 1 or not natural:
         return False
     channels = value.shape[channel]
     if shape[channel] not in (1, channels):
@@ -92,13 +94,6 @@ def _with_constant(call: Call, index: int, factor: Array | None, offset: Array |
     )
     call.bind(value.on(name))
     return True
-
-
-def _channel_axis(value: Value) -> int:
-    """Return the axis of the channels: ONNX axis 1 of a feature map, otherwise the last."""
-    if len(value.shape) in CHANNELS_LAST and value.perm != plain(len(value.shape)):
-        return value.perm[-1]
-    return len(value.shape) - 1 if len(value.shape) == 2 else 1
 
 
 def _order_ending_in(value: Value, axis: int) -> tuple[int, ...]:

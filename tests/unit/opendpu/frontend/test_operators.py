@@ -1,0 +1,494 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every operator against onnxruntime, in small NCHW models."""
+
+import numpy as np
+import pytest
+from onnx import helper
+
+node = helper.make_node
+X = [1, 4, 9, 7]
+
+
+def random(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def kinds(graph) -> list[str]:
+    return [op.get_type() for op in graph.toposort() if op.get_type() not in ("data", "const")]
+
+
+@pytest.mark.parametrize(
+    ("attrs", "weights", "kind"),
+    [
+        ({}, (6, 4, 3, 3), "conv2d"),
+        ({"pads": [1, 2, 0, 1], "strides": [2, 1]}, (6, 4, 3, 2), "conv2d"),
+        ({"auto_pad": "SAME_UPPER", "strides": [2, 2]}, (6, 4, 3, 3), "conv2d"),
+        ({"auto_pad": "SAME_LOWER", "strides": [2, 2]}, (6, 4, 4, 4), "conv2d"),
+        ({"auto_pad": "VALID"}, (6, 4, 3, 3), "conv2d"),
+        ({"dilations": [2, 3]}, (6, 4, 3, 2), "conv2d"),
+        ({"group": 4, "pads": [1, 1, 1, 1]}, (4, 1, 3, 3), "depthwise-conv2d"),
+        ({"group": 4, "strides": [1, 2]}, (8, 1, 3, 3), "conv2d"),
+        ({"group": 2}, (6, 2, 3, 3), "conv2d"),
+    ],
+)
+@pytest.mark.parametrize("bias", [False, True])
+def test_conv(save, agrees, attrs, weights, kind, bias):
+    constants = {"w": random(*weights)}
+    if bias:
+        constants["b"] = random(weights[0])
+    path = save(
+        [node("Conv", ["x", *constants], ["y"], name="c", **attrs)],
+        {"x": X},
+        {"y": None},
+        constants,
+    )
+    assert kinds(agrees(path)) == [kind]
+
+
+def test_conv_of_one_dimension(save, agrees):
+    path = save(
+        [
+            node("Conv", ["x", "w"], ["y"], pads=[1, 2], strides=[2]),
+            node("MaxPool", ["y"], ["z"], kernel_shape=[2]),
+        ],
+        {"x": [1, 3, 20]},
+        {"z": None},
+        {"w": random(5, 3, 4)},
+    )
+    agrees(path)
+
+
+@pytest.mark.parametrize(
+    ("attrs", "weights"),
+    [
+        ({"strides": [2, 2]}, (4, 6, 2, 2)),
+        ({"strides": [2, 3], "pads": [1, 0, 1, 2]}, (4, 6, 4, 5)),
+        ({"group": 2, "strides": [2, 2], "pads": [1, 1, 1, 1]}, (4, 3, 3, 3)),
+    ],
+)
+def test_conv_transpose(save, agrees, attrs, weights):
+    path = save(
+        [node("ConvTranspose", ["x", "w"], ["y"], **attrs)],
+        {"x": X},
+        {"y": None},
+        {"w": random(*weights)},
+    )
+    assert kinds(agrees(path)) == ["transposed-conv2d"]
+
+
+@pytest.mark.parametrize("shape", [X, [1, 4], [1, 4, 5]])
+def test_batch_normalization(save, agrees, shape):
+    constants = {name: random(4) for name in ("s", "b", "m")} | {"v": np.abs(random(4)) + 0.1}
+    path = save(
+        [node("BatchNormalization", ["x", *constants], ["y"])], {"x": shape}, {"y": None}, constants
+    )
+    agrees(path)
+
+
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize(
+    "attrs",
+    [
+        {"kernel_shape": [2, 3]},
+        {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]},
+        {"kernel_shape": [2, 2], "strides": [2, 2], "ceil_mode": 1},
+        {"kernel_shape": [3, 3], "strides": [2, 2], "auto_pad": "SAME_UPPER"},
+    ],
+)
+def test_pool(save, agrees, kind, attrs):
+    agrees(save([node(kind, ["x"], ["y"], **attrs)], {"x": X}, {"y": None}))
+
+
+def test_average_pool_that_counts_the_padding(save, agrees):
+    attrs = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}
+    agrees(save([node("AveragePool", ["x"], ["y"], **attrs)], {"x": X}, {"y": None}))
+
+
+@pytest.mark.parametrize("kind", ["GlobalAveragePool", "GlobalMaxPool"])
+def test_global_pool(save, agrees, kind):
+    agrees(save([node(kind, ["x"], ["y"])], {"x": X}, {"y": None}))
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize(("axes", "kind"), [([2, 3], "avgpool2d"), ([1], "reduction_mean")])
+def test_reduce_mean(save, agrees, keepdims, axes, kind):
+    path = save(
+        [
+            node("Conv", ["x", "w"], ["c"]),
+            node("ReduceMean", ["c"], ["y"], axes=axes, keepdims=keepdims),
+        ],
+        {"x": X},
+        {"y": None},
+        {"w": random(5, 4, 1, 1)},
+    )
+    assert kind in kinds(agrees(path))
+
+
+def test_reduce_mean_with_axes_as_input(save, agrees):
+    path = save(
+        [node("ReduceMean", ["x", "axes"], ["y"], keepdims=0)],
+        {"x": X},
+        {"y": None},
+        {"axes": np.array([-1, -2])},
+        opset=18,
+    )
+    agrees(path)
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "kind"),
+    [
+        ("Relu", {}, "relu"),
+        ("LeakyRelu", {"alpha": 0.1}, "leaky-relu"),
+        ("HardSwish", {}, "hard-swish"),
+        ("HardSigmoid", {"alpha": 1 / 6, "beta": 0.5}, "hard-sigmoid"),
+        ("Sigmoid", {}, "sigmoid"),
+        ("Tanh", {}, "tanh"),
+        ("Elu", {"alpha": 0.5}, "elu"),
+        ("Exp", {}, "exp"),
+        ("Neg", {}, "neg"),
+    ],
+)
+def test_activation(save, agrees, op, attrs, kind):
+    path = save([node(op, ["x"], ["y"], **attrs)], {"x": [1, 3, 2]}, {"y": None})
+    assert kinds(agrees(path)) == [kind]
+
+
+@pytest.mark.parametrize(("high", "kind"), [(6.0, "relu6"), (None, "relu")])
+def test_clip(save, agrees, high, kind):
+    weights = {"low": np.float32(0)} | ({} if high is None else {"high": np.float32(high)})
+    path = save(
+        [node("Clip", ["x", *weights], ["y"])],
+        {"x": X},
+        {"y": None},
+        {k: np.array(v) for k, v in weights.items()},
+    )
+    assert kinds(agrees(path)) == [kind]
+
+
+@pytest.mark.parametrize("shape", [(4, 1, 1), (1,)])
+def test_prelu(save, agrees, shape):
+    agrees(save([node("PRelu", ["x", "s"], ["y"])], {"x": X}, {"y": None}, {"s": random(*shape)}))
+
+
+@pytest.mark.parametrize(("opset", "axis"), [(13, 1), (13, -1), (11, 3)])
+def test_softmax(save, agrees, opset, axis):
+    path = save(
+        [node("Conv", ["x", "w"], ["c"]), node("Softmax", ["c"], ["y"], axis=axis)],
+        {"x": X},
+        {"y": None},
+        {"w": random(5, 4, 1, 1)},
+        opset=opset,
+    )
+    agrees(path)
+
+
+@pytest.mark.parametrize("op", ["Add", "Sub", "Mul", "Div", "Min", "Max"])
+def test_arithmetic_of_two_tensors(save, agrees, op):
+    path = save(
+        [
+            node("Conv", ["x", "w"], ["c"]),
+            node("Exp", ["c"], ["e"]),
+            node(op, ["x", "e"], ["y"]),
+        ],
+        {"x": X},
+        {"y": None},
+        {"w": random(4, 4, 1, 1) * 0.1},
+    )
+    agrees(path)
+
+
+@pytest.mark.parametrize("op", ["Add", "Sub", "Mul", "Div"])
+@pytest.mark.parametrize("shape", [(4, 1, 1), (1, 4, 1, 1), (1,), (), (9, 7), (1, 4, 9, 7), (7,)])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_arithmetic_with_a_constant(save, agrees, op, shape, swapped):
+    inputs = ["k", "c"] if swapped else ["c", "k"]
+    constant = np.array(np.abs(random(*shape)) + 0.5)
+    path = save(
+        [
+            node("Conv", ["x", "w"], ["d"], pads=[1, 1, 1, 1]),
+            node("Sigmoid", ["d"], ["c"]),
+            node(op, inputs, ["y"]),
+        ],
+        {"x": X},
+        {"y": None},
+        {"w": random(4, 4, 3, 3) * 0.1, "k": constant},
+    )
+    agrees(path)
+
+
+def test_addition_after_a_convolution_becomes_its_bias(save, agrees):
+    path = save(
+        [node("Conv", ["x", "w", "b"], ["c"]), node("Add", ["k", "c"], ["y"])],
+        {"x": X},
+        {"y": None},
+        {"w": random(5, 4, 3, 3), "b": random(5), "k": random(5, 1, 1)},
+    )
+    assert kinds(agrees(path)) == ["conv2d"]
+
+
+def test_addition_to_a_shared_convolution_stays(save, agrees):
+    path = save(
+        [
+            node("Conv", ["x", "w"], ["c"]),
+            node("Add", ["c", "k"], ["y"]),
+            node("Relu", ["c"], ["z"]),
+        ],
+        {"x": X},
+        {"y": None, "z": None},
+        {"w": random(5, 4, 3, 3), "k": random(5, 1, 1)},
+    )
+    assert sorted(kinds(agrees(path))) == ["conv2d", "relu", "scale"]
+
+
+def test_squeeze_and_excitation(save, agrees):
+    path = save(
+        [
+            node("GlobalAveragePool", ["x"], ["g"]),
+            node("Conv", ["g", "w"], ["c"]),
+            node("Sigmoid", ["c"], ["s"]),
+            node("Mul", ["x", "s"], ["y"]),
+        ],
+        {"x": X},
+        {"y": None},
+        {"w": random(4, 4, 1, 1)},
+    )
+    agrees(path)
+
+
+@pytest.mark.parametrize("axis", [1, 2, -1])
+def test_concat(save, agrees, axis):
+    path = save(
+        [
+            node("Conv", ["x", "w"], ["c"]),
+            node("Relu", ["x"], ["r"]),
+            node("Concat", ["r", "c", "x"], ["y"], axis=axis),
+        ],
+        {"x": X},
+        {"y": None},
+        {"w": random(4, 4, 1, 1)},
+    )
+    agrees(path)
+
+
+@pytest.mark.parametrize("flat", ["Flatten", "Reshape"])
+@pytest.mark.parametrize("relu", [False, True])
+def test_fully_connected_after_a_feature_map_needs_no_transpose(save, agrees, flat, relu):
+    inputs = ["c"] if flat == "Flatten" else ["c", "shape"]
+    path = save(
+        [
+            node("Conv", ["x", "w"], ["c"]),
+            node(flat, inputs, ["f"]),
+            *([node("Relu", ["f"], ["g"])] if relu else []),
+            node("Gemm", ["g" if relu else "f", "v", "b"], ["y"], transB=1, alpha=0.5, beta=2.0),
+        ],
+        {"x": X},
+        {"y": None},
+        {
+            "w": random(3, 4, 2, 2),
+            "v": random(10, 3 * 8 * 6),
+            "b": random(10),
+            "shape": np.array([0, -1]),
+        },
+    )
+    assert "transpose" not in kinds(agrees(path))
+
+
+def test_flatten_with_other_users_is_put_in_order(save, agrees):
+    path = save(
+        [
+            node("Conv", ["x", "w"], ["c"]),
+            node("Flatten", ["c"], ["f"]),
+            node("Softmax", ["f"], ["y"]),
+        ],
+        {"x": X},
+        {"f": None, "y": None},
+        {"w": random(3, 4, 2, 2)},
+    )
+    assert kinds(agrees(path)).count("transpose") == 1
+
+
+@pytest.mark.parametrize("shape", [[1, 6], [1, 5, 6], [3, 6]])
+def test_matmul_with_bias(save, agrees, shape):
+    path = save(
+        [node("MatMul", ["x", "w"], ["m"]), node("Add", ["m", "b"], ["y"])],
+        {"x": shape},
+        {"y": None},
+        {"w": random(6, 4), "b": random(4)},
+    )
+    assert "scale" not in kinds(agrees(path))
+
+
+def test_matmul_of_two_tensors(save, agrees):
+    path = save(
+        [node("Transpose", ["x"], ["t"], perm=[0, 2, 1]), node("MatMul", ["x", "t"], ["y"])],
+        {"x": [1, 5, 6]},
+        {"y": None},
+    )
+    assert "matmul" in kinds(agrees(path))
+
+
+def test_shape_operators(save, agrees):
+    path = save(
+        [
+            node("Conv", ["x", "w"], ["c"]),
+            node("GlobalAveragePool", ["c"], ["g"]),
+            node("Squeeze", ["g", "axes"], ["s"]),
+            node("Unsqueeze", ["s", "axes"], ["u"]),
+            node("Identity", ["u"], ["i"]),
+            node("Conv", ["i", "v"], ["d"]),
+            node("Dropout", ["d"], ["y"]),
+        ],
+        {"x": X},
+        {"y": None},
+        {"w": random(6, 4, 3, 3), "v": random(5, 6, 1, 1), "axes": np.array([2, 3])},
+    )
+    assert kinds(agrees(path)) == ["conv2d", "avgpool2d", "conv2d"]
+
+
+def test_channels_last_model_has_no_transposes(save, agrees):
+    """As tf2onnx writes it: transposes around everything spatial."""
+    path = save(
+        [
+            node("Transpose", ["x"], ["a"], perm=[0, 3, 1, 2]),
+            node("Conv", ["a", "w"], ["b"]),
+            node("Relu", ["b"], ["c"]),
+            node("Transpose", ["c"], ["d"], perm=[0, 2, 3, 1]),
+            node("Add", ["d", "k"], ["e"]),
+            node("Transpose", ["e"], ["f"], perm=[0, 3, 1, 2]),
+            node("MaxPool", ["f"], ["g"], kernel_shape=[2, 2]),
+            node("Transpose", ["g"], ["y"], perm=[0, 2, 3, 1]),
+        ],
+        {"x": [1, 9, 7, 4]},
+        {"y": None},
+        {"w": random(6, 4, 3, 3), "k": random(6)},
+    )
+    graph = agrees(path)
+    assert kinds(graph) == ["conv2d", "relu", "scale", "maxpool2d"]
+    assert not graph.has_attr("onnx_order")
+
+
+@pytest.mark.parametrize("extra", [{}, {"value": np.array(0.5, np.float32)}])
+def test_pad(save, agrees, extra):
+    path = save(
+        [
+            node("Pad", ["x", "p", *extra], ["a"]),
+            node("Conv", ["a", "w"], ["y"], pads=[0, 1, 0, 0]),
+        ],
+        {"x": X},
+        {"y": None},
+        {"w": random(6, 4, 3, 3), "p": np.array([0, 0, 1, 2, 0, 0, 0, 3]), **extra},
+    )
+    assert kinds(agrees(path)) == (["pad", "conv2d"] if extra else ["conv2d"])
+
+
+@pytest.mark.parametrize(
+    "attrs",
+    [
+        {
+            "mode": "nearest",
+            "coordinate_transformation_mode": "asymmetric",
+            "nearest_mode": "floor",
+        },
+        {"mode": "nearest"},
+        {"mode": "linear"},
+        {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
+    ],
+)
+@pytest.mark.parametrize("sized", [False, True])
+def test_resize(save, agrees, attrs, sized):
+    inputs = ["x", "", "", "sizes"] if sized else ["x", "", "scales"]
+    path = save(
+        [node("Resize", inputs, ["y"], **attrs)],
+        {"x": X},
+        {"y": None},
+        {"scales": np.array([1, 1, 2, 2], np.float32), "sizes": np.array([1, 4, 18, 14])},
+    )
+    assert kinds(agrees(path)) == ["resize"]
+
+
+def test_slice(save, agrees):
+    path = save(
+        [node("Conv", ["x", "w"], ["c"]), node("Slice", ["c", "s", "e", "a", "t"], ["y"])],
+        {"x": X},
+        {"y": None},
+        {
+            "w": random(6, 4, 1, 1),
+            "s": np.array([1, -5]),
+            "e": np.array([5, 100]),
+            "a": np.array([1, 2]),
+            "t": np.array([1, 2]),
+        },
+    )
+    agrees(path)
+
+
+def test_square(save, agrees):
+    agrees(save([node("Pow", ["x", "e"], ["y"])], {"x": X}, {"y": None}, {"e": np.array(2.0, "f")}))
+
+
+def test_shapes_computed_in_the_graph_are_constants(save, agrees):
+    """As PyTorch exports ``x.view(x.size(0), -1)``."""
+    path = save(
+        [
+            node("Shape", ["x"], ["s"]),
+            node("Gather", ["s", "zero"], ["n"], axis=0),
+            node("Unsqueeze", ["n", "zeros"], ["u"]),
+            node("Concat", ["u", "rest"], ["t"], axis=0),
+            node("Reshape", ["x", "t"], ["y"]),
+        ],
+        {"x": X},
+        {"y": None},
+        {"zero": np.array(0), "zeros": np.array([0]), "rest": np.array([-1])},
+    )
+    agrees(path)
+
+
+def test_constant_and_cast(save, agrees):
+    value = helper.make_tensor("v", 1, [1, 4, 1, 1], [1.0, 2.0, 3.0, 4.0])
+    path = save(
+        [
+            node("Constant", [], ["k"], value=value),
+            node("Cast", ["x"], ["f"], to=1),
+            node("Mul", ["f", "k"], ["y"]),
+        ],
+        {"x": X},
+        {"y": None},
+    )
+    agrees(path)
+
+
+def test_input_that_is_also_an_output(save, agrees):
+    path = save(
+        [node("Identity", ["x"], ["y"]), node("Relu", ["x"], ["z"])],
+        {"x": X},
+        {"y": None, "z": None},
+    )
+    agrees(path)
+
+
+def test_one_tensor_as_two_outputs(save, agrees):
+    path = save(
+        [node("Relu", ["x"], ["y"]), node("Identity", ["y"], ["z"])],
+        {"x": X},
+        {"y": None, "z": None},
+    )
+    agrees(path)
+
+
+@pytest.mark.parametrize("opset", range(11, 22))
+def test_operator_sets(save, agrees, opset):
+    path = save(
+        [
+            node("Conv", ["x", "w"], ["c"]),
+            node("Relu", ["c"], ["r"]),
+            node("MaxPool", ["r"], ["m"], kernel_shape=[2, 2]),
+            node("Flatten", ["m"], ["f"]),
+            node("Gemm", ["f", "v"], ["y"]),
+        ],
+        {"x": X},
+        {"y": None},
+        {"w": random(3, 4, 2, 2), "v": random(3 * 7 * 5, 10)},
+        opset=opset,
+    )
+    agrees(path)
