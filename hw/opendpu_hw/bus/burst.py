@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strided byte ranges to AXI4 bursts, and the burst addresses in flight."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, unsigned
+from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+#: Bytes of a beat are 2^BEAT_SHIFT.
+BEAT_SHIFT = 4
+#: Width of a beat's number in memory.
+BEAT_WIDTH = 40 - BEAT_SHIFT
+#: Most bursts a port has in flight.
+OUTSTANDING = 8
+
+#: Rows in memory: ``rows`` more after the first, ``jump + 1`` bytes apart, ``bytes + 1`` long.
+#: ``merged``: everything between the first byte and ``reach`` bytes after it is one range.
+plan_shape = data.StructLayout({
+    "addr": 40, "rows": 10, "jump": 16, "bytes": 14, "merged": 1, "reach": 27})
+
+#: A burst of ``len + 1`` beats; ``last`` of its plan.
+burst_shape = data.StructLayout({"beat": BEAT_WIDTH, "len": 4, "last": 1})
+
+
+class BurstGenerator(wiring.Component):
+    """Cut plans into bursts of at most 16 aligned beats that keep to one 4 KiB page.
+
+    One burst a cycle, without gaps between rows and plans.
+
+    Members
+    -------
+    i : ``In(stream.Signature(plan_shape))``
+        What to access.
+    o : ``Out(stream.Signature(burst_shape))``
+        The bursts, in order of address in a row, rows in order.
+    """
+
+    i: In(stream.Signature(plan_shape))
+    o: Out(stream.Signature(burst_shape))
+
+    def elaborate(self, platform):
+        m = Module()
+        running = Signal()
+        row = Signal(40)
+        rows = Signal(10)
+        jump = Signal(16)
+        size = Signal(14)
+        beat = Signal(BEAT_WIDTH)
+        left = Signal(24)                   # beats of this row after the next one
+
+        page = Signal(8)                    # beats of this page after the next one
+        limit, length = Signal(4), Signal(4)
+        row_end = Signal()
+        m.d.comb += [
+            page.eq(~beat[:8]),
+            limit.eq(Mux(page[4:].any(), 15, page[:4])),
+            row_end.eq(left <= limit),
+            length.eq(Mux(row_end, left[:4], limit)),
+            self.o.valid.eq(running),
+            self.o.payload.beat.eq(beat),
+            self.o.payload.len.eq(length),
+            self.o.payload.last.eq(row_end & (rows == 0)),
+            self.i.ready.eq(~running | (self.o.ready & self.o.payload.last)),
+        ]
+        next_row = Signal(40)
+        m.d.comb += next_row.eq(row + jump + 1)
+        with m.If(running & self.o.ready):
+            with m.If(~row_end):
+                m.d.sync += [
+                    beat.eq(beat + length + 1),
+                    left.eq(left - length - 1),
+                ]
+            with m.Else():
+                m.d.sync += [
+                    rows.eq(rows - 1),
+                    row.eq(next_row),
+                    beat.eq(next_row[BEAT_SHIFT:]),
+                    left.eq((next_row[:BEAT_SHIFT] + size) >> BEAT_SHIFT),
+                ]
+                with m.If(rows == 0):
+                    m.d.sync += running.eq(0)
+        with m.If(self.i.valid & self.i.ready):
+            p = self.i.payload
+            m.d.sync += [
+                running.eq(1), row.eq(p.addr), rows.eq(Mux(p.merged, 0, p.rows)),
+                jump.eq(p.jump), size.eq(p.bytes), beat.eq(p.addr[BEAT_SHIFT:]),
+                left.eq((p.addr[:BEAT_SHIFT] + Mux(p.merged, p.reach, p.bytes)) >> BEAT_SHIFT),
+            ]
+        return m
+
+
+class BurstIssuer(wiring.Component):
+    """Offer bursts on an address channel, and remember those that are not answered.
+
+    Members
+    -------
+    i : ``In(stream.Signature(burst_shape))``
+        Bursts to issue; none is taken while ``stop`` is high or :data:`OUTSTANDING` are in flight.
+    stop : ``In(1)``
+        Take no further burst; one already offered stays.
+    taken : ``Out(1)``
+        The burst at ``i`` is being taken; it is offered from the next cycle on.
+    addr, len, valid, ready
+        The address channel.
+    retire : ``In(1)``
+        The oldest burst is answered.
+    oldest : ``Out(burst_shape)``
+        The oldest burst in flight.
+    empty : ``Out(1)``
+        Nothing is in flight.
+    """
+
+    i: In(stream.Signature(burst_shape))
+    stop: In(1)
+    taken: Out(1)
+    addr: Out(40)
+    len: Out(8)
+    valid: Out(1)
+    ready: In(1)
+    retire: In(1)
+    oldest: Out(burst_shape)
+    empty: Out(1)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.ring = ring = memory.Memory(
+            shape=unsigned(burst_shape.size), depth=OUTSTANDING, init=[])
+        put_port, get_port = ring.write_port(), ring.read_port(domain="comb")
+        put, get = Signal(range(OUTSTANDING)), Signal(range(OUTSTANDING))
+        count = Signal(range(OUTSTANDING + 1))
+        m.d.comb += [
+            self.i.ready.eq(~self.stop & (count != OUTSTANDING) & (~self.valid | self.ready)),
+            self.taken.eq(self.i.valid & self.i.ready),
+            put_port.addr.eq(put), put_port.data.eq(self.i.payload.as_value()),
+            put_port.en.eq(self.taken),
+            get_port.addr.eq(get), self.oldest.as_value().eq(get_port.data),
+            self.empty.eq(count == 0),
+        ]
+        with m.If(self.taken):
+            m.d.sync += [
+                self.addr.eq(Cat(Const(0, BEAT_SHIFT), self.i.payload.beat)),
+                self.len.eq(self.i.payload.len), self.valid.eq(1), put.eq(put + 1),
+            ]
+        with m.Elif(self.ready):
+            m.d.sync += self.valid.eq(0)
+        with m.If(self.retire):
+            m.d.sync += get.eq(get + 1)
+        m.d.sync += count.eq(count + self.taken - self.retire)
+        return m

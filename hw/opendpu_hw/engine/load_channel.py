@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One of the two halves of LOAD: a read port of the bus and a write port of the banks."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal, unsigned
+from amaranth.lib import data, fifo, memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from opendpu_hw.bus.axi4 import constant_fields, read_signature
+from opendpu_hw.bus.burst import BEAT_SHIFT, BurstGenerator, BurstIssuer, plan_shape
+from opendpu_hw.memory.ports import BankWrite
+
+#: Beats between the bus and the banks.
+WINDOW = 16
+#: Longest pixel, in bytes, that may overlap the next one in one fetched range.
+OVERLAP_MAX = 128
+_POSITION = ceil_log2(WINDOW) + 2
+
+
+def load_job_shape(target):
+    """What the bank side needs to know of a LOAD; lengths are raw (less one).
+
+    ``offset`` is the first byte's place in its beat; ``merged`` means the pixels come as one range,
+    ``overlap`` that they overlap in it. ``masked`` LOADs (channel augmentation) zero ``skip`` bytes
+    of pixel 0, ``jump`` less in each after it, and in the last ``pad_idx + 1`` pixels keep ``tail``
+    bytes, ``jump`` less in each after the first of those.
+    """
+    return data.StructLayout({
+        "bank_id": 6, "bank_addr": ceil_log2(target.bank_depth), "jump_write": 10,
+        "rows": 10, "bytes": 14, "jump": 10, "offset": BEAT_SHIFT,
+        "merged": 1, "overlap": 1, "constant": 1, "value": 8,
+        "masked": 1, "skip": 5, "pad_idx": 5, "tail": 7})
+
+
+class LoadChannel(wiring.Component):
+    """Fetch the bytes of LOADs and write them to the banks, one word a cycle.
+
+    Bursts are issued ahead, also those of LOADs whose turn has not come. Beats wait in a window of
+    :data:`WINDOW` beats, from which any CP adjacent bytes are taken each cycle.
+
+    Parameters
+    ----------
+    target : :class:`opendpu_arch.target.Target`
+        Parallelism and memories.
+
+    Members
+    -------
+    i : ``In(stream)``
+        ``plan`` (:data:`opendpu_hw.bus.burst.plan_shape`) and ``job`` (:func:`load_job_shape`).
+    bus, write : ``Out(read_signature(128))``, ``Out(BankWrite)``
+        The ports.
+    finished : ``Out(1)``
+        The last word of a LOAD is being written.
+    failed, fault_addr : ``Out(1)``, ``Out(40)``
+        The oldest unfinished LOAD met a bus error, in the burst at this address: level.
+    stop : ``In(1)``
+        Drop all work; beats already asked for are taken and dropped.
+    empty : ``Out(1)``
+        Nothing is outstanding on the bus.
+    """
+
+    #: LOADs that can wait in a channel.
+    DEPTH = 8
+
+    def __init__(self, target):
+        self._target = target
+        super().__init__({
+            "i": In(stream.Signature(data.StructLayout(
+                {"plan": plan_shape, "job": load_job_shape(target)}))),
+            "bus": Out(read_signature(128)), "write": Out(BankWrite(target)),
+            "finished": Out(1), "failed": Out(1), "fault_addr": Out(40),
+            "stop": In(1), "empty": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        lanes = self._target.channel_parallel
+        stop = Signal()
+        m.d.comb += stop.eq(self.stop | self.failed)
+        clear = ResetInserter({"sync": stop})
+
+        # -- queues: plans for the address side, jobs for the bank side ---------------------------
+        m.submodules.plans = plans = clear(fifo.SyncFIFO(
+            width=plan_shape.size, depth=self.DEPTH))
+        job_shape = load_job_shape(self._target)
+        m.submodules.jobs = jobs = clear(fifo.SyncFIFO(width=job_shape.size, depth=self.DEPTH))
+        constant = self.i.payload.job.constant
+        m.d.comb += [
+            self.i.ready.eq(plans.w_rdy & jobs.w_rdy),
+            plans.w_data.eq(self.i.payload.plan.as_value()),
+            plans.w_en.eq(self.i.valid & self.i.ready & ~constant),
+            jobs.w_data.eq(self.i.payload.job.as_value()),
+            jobs.w_en.eq(self.i.valid & self.i.ready),
+        ]
+
+        # -- address side -------------------------------------------------------------------------
+        m.submodules.bursts = bursts = clear(BurstGenerator())
+        m.submodules.issuer = issuer = BurstIssuer()
+        error = Signal()
+        m.d.comb += [
+            bursts.i.payload.as_value().eq(plans.r_data),
+            bursts.i.valid.eq(plans.r_rdy), plans.r_en.eq(bursts.i.ready),
+            issuer.stop.eq(stop | error),
+            *constant_fields(self.bus, "ar"),
+            self.bus.araddr.eq(issuer.addr), self.bus.arlen.eq(issuer.len),
+            self.bus.arvalid.eq(issuer.valid), issuer.ready.eq(self.bus.arready),
+            self.empty.eq(issuer.empty),
+        ]
+        wiring.connect(m, bursts.o, issuer.i)
+
+        # -- window of beats ----------------------------------------------------------------------
+        m.submodules.window = window = memory.Memory(
+            shape=unsigned(128), depth=WINDOW, init=[])
+        put_port = window.write_port()
+        low_port, high_port = window.read_port(domain="comb"), window.read_port(domain="comb")
+        put = Signal(_POSITION)             # number of the next beat, modulo 4·WINDOW
+        put_next = Signal(_POSITION)
+        keep = Signal(_POSITION)            # number of the oldest beat still needed
+        room = Signal()
+        used = Signal(_POSITION)            # negative while the next byte is beyond a gap
+        accept = Signal()
+        error_beat = Signal(_POSITION)
+        m.d.comb += [
+            used.eq(put - keep),
+            room.eq(used[-1] | (used < WINDOW)),
+            self.bus.rready.eq(stop | room),
+            accept.eq(self.bus.rvalid & self.bus.rready & ~stop),
+            issuer.retire.eq(self.bus.rvalid & self.bus.rready & self.bus.rlast),
+            put_port.addr.eq(put), put_port.data.eq(self.bus.rdata), put_port.en.eq(accept),
+            put_next.eq(put + 1),
+        ]
+        with m.If(accept):
+            m.d.sync += put.eq(put_next)
+            with m.If(self.bus.rresp[1] & ~error):
+                m.d.sync += [
+                    error.eq(1), error_beat.eq(put),
+                    self.fault_addr.eq(Cat(Const(0, BEAT_SHIFT), issuer.oldest.beat)),
+                ]
+
+        # -- bank side: the word to write next ----------------------------------------------------
+        job = Signal(job_shape)
+        queued = Signal(job_shape)
+        running = Signal()
+        rows = Signal(10)
+        rest = Signal(14)                   # bytes of the pixel after the next one
+        here, pixel = Signal(_POSITION + BEAT_SHIFT), Signal(_POSITION + BEAT_SHIFT)
+        addr, pixel_addr = Signal.like(job.bank_addr), Signal.like(job.bank_addr)
+        skip, pixel_skip = Signal(5), Signal(5)         # bytes to zero
+        limit, tail = Signal(15), Signal(7)             # bytes to keep
+
+        word_end, pixel_end, job_end, two_beats = Signal(), Signal(), Signal(), Signal()
+        last_byte = Signal(4)               # of the word
+        available = Signal(_POSITION)
+        ready, bad, step, advance = Signal(), Signal(), Signal(), Signal()
+        beat = here[BEAT_SHIFT:]
+        beat_1 = Signal(_POSITION)
+        reach = Signal(5)
+        m.d.comb += [
+            queued.as_value().eq(jobs.r_data),
+            pixel_end.eq(rest < lanes),
+            job_end.eq(pixel_end & (rows == 0)),
+            last_byte.eq(Mux(pixel_end, rest[:4], lanes - 1)),
+            reach.eq(here[:BEAT_SHIFT] + last_byte),
+            two_beats.eq(reach[BEAT_SHIFT]),
+            beat_1.eq(beat + 1),
+            available.eq(put - beat),
+            ready.eq(job.constant | (~available[-1] & (available > two_beats))),
+            bad.eq(error & ~job.constant
+                   & ((error_beat == beat) | (two_beats & (error_beat == beat_1)))),
+            advance.eq(~self.write.valid | self.write.ready),
+            step.eq(running & ready & ~bad & advance & ~stop),
+            word_end.eq(step & ~pixel_end),
+            keep.eq(Mux(job.overlap, pixel[BEAT_SHIFT:], beat)),
+            low_port.addr.eq(beat), high_port.addr.eq(beat_1),
+        ]
+        with m.If(running & ready & bad & ~self.write.valid):
+            m.d.sync += self.failed.eq(1)
+
+        after = Signal(_POSITION)           # beat after the last one of this word
+        next_pixel = Signal.like(pixel)
+        m.d.comb += after.eq(Mux(job.constant, beat, beat_1 + two_beats))
+        with m.If(job.constant):
+            m.d.comb += next_pixel.eq(here)
+        with m.Elif(job.merged):
+            m.d.comb += next_pixel.eq(pixel + job.jump + 1)
+        with m.Else():
+            m.d.comb += next_pixel.eq(
+                Cat((pixel[:BEAT_SHIFT] + job.jump + 1)[:BEAT_SHIFT], after))
+        next_addr = Signal.like(addr)
+        m.d.comb += next_addr.eq(pixel_addr + job.jump_write + 1)
+        in_tail, next_in_tail = Signal(), Signal()
+        next_skip, next_tail = Signal(5), Signal(7)
+        jump = Signal(8)
+        m.d.comb += [
+            jump.eq(job.jump[:7] + 1),
+            in_tail.eq(rows <= job.pad_idx),
+            next_in_tail.eq(rows <= job.pad_idx + 1),
+            next_skip.eq(Mux(pixel_skip > jump, (pixel_skip - jump)[:5], 0)),
+            next_tail.eq(Mux(in_tail, Mux(tail > jump, (tail - jump)[:7], 0), tail)),
+        ]
+
+        with m.If(word_end):
+            m.d.sync += [
+                here.eq(Mux(job.constant, here, here + lanes)),
+                addr.eq(addr + 1), rest.eq(rest - lanes),
+                skip.eq(Mux(skip > lanes, skip - lanes, 0)),
+                limit.eq(Mux(limit > lanes, limit - lanes, 0)),
+            ]
+        with m.Elif(step & ~job_end):
+            m.d.sync += [
+                here.eq(next_pixel), pixel.eq(next_pixel),
+                addr.eq(next_addr), pixel_addr.eq(next_addr),
+                rest.eq(job.bytes), rows.eq(rows - 1),
+                skip.eq(next_skip), pixel_skip.eq(next_skip), tail.eq(next_tail),
+                limit.eq(self._limit(job.bytes, job.masked & next_in_tail, next_tail)),
+            ]
+        with m.Elif(step):
+            m.d.sync += [running.eq(0), here[BEAT_SHIFT:].eq(after), job.overlap.eq(0)]
+        start = Signal(_POSITION + BEAT_SHIFT)
+        m.d.comb += [
+            jobs.r_en.eq(~running | (step & job_end)),
+            start.eq(Cat(queued.offset, Mux(running, after, beat))),
+        ]
+        with m.If(jobs.r_en & jobs.r_rdy):
+            m.d.sync += [
+                running.eq(1), job.eq(queued), here.eq(start), pixel.eq(start),
+                addr.eq(queued.bank_addr), pixel_addr.eq(queued.bank_addr),
+                rest.eq(queued.bytes), rows.eq(queued.rows),
+                skip.eq(Mux(queued.masked, queued.skip, 0)),
+                pixel_skip.eq(Mux(queued.masked, queued.skip, 0)), tail.eq(queued.tail),
+                limit.eq(self._limit(
+                    queued.bytes, queued.masked & (queued.rows <= queued.pad_idx), queued.tail)),
+            ]
+
+        # -- the word ------------------------------------------------------------------------------
+        word = Signal(8 * lanes)
+        wide = Cat(low_port.data, high_port.data)
+        kept = Signal(lanes)
+        ending = Signal()
+        m.d.comb += word.eq(wide.bit_select(Cat(Const(0, 3), here[:BEAT_SHIFT]), 8 * lanes))
+        m.d.comb += [kept[i].eq((skip <= i) & (limit > i)) for i in range(lanes)]
+        with m.If(step):
+            for i in range(lanes):
+                byte = Mux(job.constant, job.value, word[8 * i:8 * i + 8])
+                m.d.sync += self.write.data[8 * i:8 * i + 8].eq(Mux(kept[i], byte, 0))
+            m.d.sync += [
+                self.write.valid.eq(1), self.write.bank_id.eq(job.bank_id),
+                self.write.addr.eq(addr), ending.eq(job_end),
+            ]
+        with m.Elif(self.write.ready):
+            m.d.sync += self.write.valid.eq(0)
+        m.d.comb += self.finished.eq(self.write.valid & self.write.ready & ending)
+
+        with m.If(stop):
+            m.d.sync += [
+                running.eq(0), self.write.valid.eq(0), put.eq(0), here.eq(0), job.overlap.eq(0),
+                error.eq(0),
+            ]
+        with m.If(self.stop):
+            m.d.sync += self.failed.eq(0)
+        return m
+
+    @staticmethod
+    def _limit(size, in_tail, tail):
+        """Bytes of a pixel to keep, of ``size + 1``."""
+        return Mux(in_tail & (tail <= size), tail, size + 1)
