@@ -33,9 +33,7 @@ FEATURE_ALIGNMENT = 64
 """Alignment of every feature map in its segment."""
 
 
-def allocate_banks(
-    network: Network, target: Target, spilled: Collection[str]
-) -> dict[str, Region]:
+def allocate_banks(network: Network, target: Target, spilled: Collection[str]) -> dict[str, Region]:
     """Return the regions of the feature maps that stay on chip whole, ``spilled`` excluded."""
     every, readers = spans(network), consumers(network)
     holders = {alias.holder for alias in network.aliases.values()}

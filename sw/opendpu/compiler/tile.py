@@ -5,9 +5,8 @@ Every way to cut a layer that fits is given a price in cycles by a small model; 
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from opendpu.compiler.emission.geometry import columns_needed
 from opendpu.compiler.layout import ADDRESS_GROUPS, Layout, address_groups
 from opendpu.compiler.lifetime import alive, holes, spans
 from opendpu.compiler.plan import (
@@ -57,9 +56,7 @@ class _Cut:
     cycles: int
 
 
-def tile(
-    network: Network, target: Target, whole: Mapping[str, Region]
-) -> tuple[LayerPlan, ...]:
+def tile(network: Network, target: Target, whole: Mapping[str, Region]) -> tuple[LayerPlan, ...]:
     """Return every layer with its loops and regions.
 
     Raises
@@ -128,9 +125,7 @@ def _tile_layer(
             number,
         )
     _, cut, regions = best
-    return LayerPlan(
-        layer=layer, nest=cut.nest, sources=tuple(regions[:-1]), output=regions[-1]
-    )
+    return LayerPlan(layer=layer, nest=cut.nest, sources=tuple(regions[:-1]), output=regions[-1])
 
 
 def _fit(
@@ -182,12 +177,12 @@ def _cuts(
         yield from _misc_cuts(layer, network, target, whole)
 
 
-def input_shape(
+def input_shapes(
     layer: Layer, source: Feature, out: Feature, target: Target, most: int
-) -> tuple[int, int, int] | None:
-    """Return (rows an instruction, rows a bank, least ring) for a streamed input, or none.
+) -> Iterator[tuple[int, int, int]]:
+    """Yield (rows an instruction, rows a bank, least ring) for a streamed input.
 
-    As many rows an instruction as ``most`` allows and as four address groups can hold.
+    First as many rows an instruction as ``most`` allows and as four address groups can hold.
     """
     window = _window(layer)
     limit = MAX_CONV_STRIDE if isinstance(layer, ConvLayer) else 256
@@ -199,9 +194,9 @@ def input_shape(
                 continue
             need = _touched(layer, source, out, target, stride, rows)
             if need is not None:
-                return rows, stride, need
+                yield rows, stride, need
+                break
         rows = rows // 2 if rows > 1 else 0
-    return None
 
 
 def _touched(
@@ -209,9 +204,7 @@ def _touched(
 ) -> int | None:
     """Return the most address groups of real rows that an instruction touches, if that works."""
     window = _window(layer)
-    region = Region(
-        bank_group=0, base=0, words=0, stride=stride, ring=1, first_row=-window.pad_top
-    )
+    region = Region(bank_group=0, base=0, words=0, stride=stride, ring=1, first_row=-window.pad_top)
     layout = Layout(target=target, region=region, columns=1, groups=1)
     most = 1
     for row in range(0, out.height, rows):
@@ -227,7 +220,9 @@ def _touched(
 
 def _rings(least: int, most: int, step: int) -> list[int]:
     """Return ring sizes to try, from the roomiest."""
-    return sorted({min(most, least + extra) for extra in (0, step, 2 * step)} | {most} , reverse=True)
+    return sorted(
+        {min(most, least + extra) for extra in (0, step, 2 * step)} | {most}, reverse=True
+    )
 
 
 def _conv_cuts(
@@ -240,74 +235,101 @@ def _conv_cuts(
     blocks = -(-out.channels // parallel)
     most = target.pixel_parallel
     streamed_in, streamed_out = layer.source not in whole, layer.output not in whole
-    shape = input_shape(layer, source, out, target, most)
-    if shape is None and streamed_in:
-        return
-    rows, stride, least = shape if shape is not None and streamed_in else (most, 1, 1)
+    shapes: Iterable[tuple[int, int, int]] = [(most, 1, 1)]
+    if streamed_in:
+        shapes = input_shapes(layer, source, out, target, most)
     taps = window.kernel_h * window.kernel_w * groups_in
     weight_bytes = out.channels * window.kernel_h * window.kernel_w * source.channels
     passes_max = max(1, target.bank_depth // taps)
-    advance = -(-rows * window.stride_h // (stride * target.pixel_parallel))
-    stored = out.height * window.stride_h + window.kernel_h
-    total = address_groups(target, stride, min(stored, source.height + window.pad_top))
-    total = max(total, least)
-    chunk_rows = (rows - 1) * window.stride_h + window.kernel_h
-    for columns in _splits(min(out.width, MAX_COLUMNS)):
-        tiles = -(-out.width // columns)
-        read_columns = min(
-            source.width, (columns - 1) * window.stride_w + window.kernel_w
-        )
-        words_in = read_columns * groups_in
-        if streamed_in and (words_in > target.bank_depth or (stride > 1 and words_in > MAX_ROW_WORDS)):
-            continue
-        for ring in _rings(least, total, advance) if streamed_in else [1]:
-            if streamed_in and ring * stride * words_in > target.bank_depth:
+    for rows, stride, least in shapes:
+        advance = -(-rows * window.stride_h // (stride * target.pixel_parallel))
+        stored = out.height * window.stride_h + window.kernel_h
+        total = address_groups(target, stride, min(stored, source.height + window.pad_top))
+        total = max(total, least)
+        chunk_rows = (rows - 1) * window.stride_h + window.kernel_h
+        for columns in _splits(min(out.width, MAX_COLUMNS)):
+            tiles = -(-out.width // columns)
+            read_columns = min(source.width, (columns - 1) * window.stride_w + window.kernel_w)
+            words_in = read_columns * groups_in
+            if streamed_in and (
+                words_in > target.bank_depth or (stride > 1 and words_in > MAX_ROW_WORDS)
+            ):
                 continue
-            group_options = sorted({min(blocks, n) for n in (blocks, passes_max)} | {
-                g for g in _splits(blocks) if g <= passes_max})
-            for groups in group_options:
-                if groups > passes_max and groups != blocks:
+            for ring in _rings(least, total, advance) if streamed_in else [1]:
+                if streamed_in and ring * stride * words_in > target.bank_depth:
                     continue
-                if groups * taps > target.bank_depth:
-                    continue
-                passes = -(-blocks // groups)
-                row_options = {out.height}
-                if passes > 1:
-                    row_options |= {rows * n for n in (1, 2, 3, 4, 6, 8) if rows * n < out.height}
-                for row_pass in row_options:
-                    row_passes = -(-out.height // row_pass)
-                    in_pass = (row_pass - 1) * window.stride_h + window.kernel_h
-                    stay = not streamed_in or address_groups(
-                        target, stride, min(in_pass, source.height)) + 1 <= ring
-                    loads = weight_bytes * (row_passes * tiles if passes > 1 else 1)
-                    if streamed_in:
-                        halo = read_columns * tiles / source.width
-                        again = 1 if stay else passes
-                        extra = 1.0 if row_passes == 1 or stay else in_pass / (
-                            row_pass * window.stride_h)
-                        loads += int(source.height * source.width * source.channels * halo
-                                     * again * extra)
-                    saves = out.height * out.width * out.channels if streamed_out else 0
-                    count = tiles * -(-out.height // rows) * blocks
-                    compute = count * (columns * taps + 4)
-                    first = LATENCY + (
-                        chunk_rows * read_columns * source.channels if streamed_in else 0
-                    ) // MEMORY_BYTES + weight_bytes // (blocks * MEMORY_BYTES)
-                    last = (rows * columns * groups * parallel // MEMORY_BYTES + LATENCY
-                            if streamed_out else 0)
-                    load, save = loads // MEMORY_BYTES, saves // MEMORY_BYTES
-                    tight = streamed_in and ring < min(total, least + advance)
-                    tight_weights = passes > 1 and 2 * groups * taps > target.bank_depth
-                    for out_ring in (2, 1) if streamed_out else (0,):
-                        total_cycles = first + last + (
-                            compute + load if tight or tight_weights else max(compute, load)
-                        ) + (save if out_ring == 1 else max(0, save - compute))
-                        yield _Cut(
-                            nest=Nest(columns=columns, rows=rows, row_pass=row_pass, groups=groups),
-                            sources=((ring, stride, words_in) if streamed_in else None,),
-                            output=(out_ring, 1, columns * groups) if streamed_out else None,
-                            cycles=total_cycles,
+                group_options = sorted(
+                    {min(blocks, n) for n in (blocks, passes_max)}
+                    | {g for g in _splits(blocks) if g <= passes_max}
+                )
+                for groups in group_options:
+                    if groups > passes_max and groups != blocks:
+                        continue
+                    if groups * taps > target.bank_depth:
+                        continue
+                    passes = -(-blocks // groups)
+                    row_options = {out.height}
+                    if passes > 1:
+                        row_options |= {
+                            rows * n for n in (1, 2, 3, 4, 6, 8) if rows * n < out.height
+                        }
+                    for row_pass in row_options:
+                        row_passes = -(-out.height // row_pass)
+                        in_pass = (row_pass - 1) * window.stride_h + window.kernel_h
+                        stay = (
+                            not streamed_in
+                            or address_groups(target, stride, min(in_pass, source.height)) + 1
+                            <= ring
                         )
+                        loads = weight_bytes * (row_passes * tiles if passes > 1 else 1)
+                        if streamed_in:
+                            halo = read_columns * tiles / source.width
+                            again = 1 if stay else passes
+                            extra = (
+                                1.0
+                                if row_passes == 1 or stay
+                                else in_pass / (row_pass * window.stride_h)
+                            )
+                            loads += int(
+                                source.height
+                                * source.width
+                                * source.channels
+                                * halo
+                                * again
+                                * extra
+                            )
+                        saves = out.height * out.width * out.channels if streamed_out else 0
+                        count = tiles * -(-out.height // rows) * blocks
+                        compute = count * (columns * taps + 4)
+                        first = (
+                            LATENCY
+                            + (chunk_rows * read_columns * source.channels if streamed_in else 0)
+                            // MEMORY_BYTES
+                            + weight_bytes // (blocks * MEMORY_BYTES)
+                        )
+                        last = (
+                            rows * columns * groups * parallel // MEMORY_BYTES + LATENCY
+                            if streamed_out
+                            else 0
+                        )
+                        load, save = loads // MEMORY_BYTES, saves // MEMORY_BYTES
+                        tight = streamed_in and ring < min(total, least + advance)
+                        tight_weights = passes > 1 and 2 * groups * taps > target.bank_depth
+                        for out_ring in (2, 1) if streamed_out else (0,):
+                            total_cycles = (
+                                first
+                                + last
+                                + (compute + load if tight or tight_weights else max(compute, load))
+                                + (save if out_ring == 1 else max(0, save - compute))
+                            )
+                            yield _Cut(
+                                nest=Nest(
+                                    columns=columns, rows=rows, row_pass=row_pass, groups=groups
+                                ),
+                                sources=((ring, stride, words_in) if streamed_in else None,),
+                                output=(out_ring, 1, columns * groups) if streamed_out else None,
+                                cycles=total_cycles,
+                            )
 
 
 def _misc_cuts(
@@ -319,42 +341,64 @@ def _misc_cuts(
     most = target.alu_pixel_parallel
     streamed = [name not in whole for name in names]
     streamed_out = layer.output not in whole
-    shape = input_shape(layer, network.features[names[0]], out, target, most)
-    if shape is None and any(streamed):
-        return
-    rows, stride, least = shape if shape is not None and any(streamed) else (most, 1, 1)
+    shapes: Iterable[tuple[int, int, int]] = [(most, 1, 1)]
+    if any(streamed):
+        shapes = input_shapes(layer, network.features[names[0]], out, target, most)
     parallel = target.channel_parallel
     all_groups = -(-out.channels // parallel)
     source = network.features[names[0]]
     taps = window.kernel_h * window.kernel_w
-    advance = -(-rows * window.stride_h // (stride * target.pixel_parallel))
-    stored = min(out.height * window.stride_h + window.kernel_h, source.height + window.pad_top)
-    total = max(least, address_groups(target, stride, stored))
     weighted = isinstance(layer, AluLayer) and layer.weights is not None
-    for groups in _splits(min(all_groups, 256)):
-        if weighted and (taps * groups > target.bank_depth or groups > 511):
-            continue
-        for columns in _splits(min(out.width, 1024)):
-            tiles = -(-out.width // columns)
-            first, read_columns = columns_needed(window, source, columns, columns)
-            read_columns = min(source.width, (columns - 1) * window.stride_w + window.kernel_w)
-            words_in, words_out = read_columns * groups, columns * groups
-            for ring in _rings(least, total, advance):
-                for out_ring in (2, 1):
-                    count = tiles * -(-out.height // rows) * -(-all_groups // groups)
-                    compute = count * (columns * groups * window.kernel_h * len(names) + 12)
-                    halo = read_columns * tiles / source.width
-                    load = int(
-                        sum(streamed) * source.height * source.width * source.channels * halo
-                    ) // MEMORY_BYTES
-                    save = out.height * out.width * out.channels // MEMORY_BYTES * streamed_out
-                    tight = any(streamed) and ring < min(total, least + advance)
-                    first = (rows * window.stride_h * read_columns * groups * parallel
-                             // MEMORY_BYTES + LATENCY) if any(streamed) else 0
-                    yield _Cut(
-                        nest=Nest(columns=columns, rows=rows, row_pass=out.height, groups=groups),
-                        sources=tuple((ring, stride, words_in) if s else None for s in streamed),
-                        output=(out_ring, 1, words_out) if streamed_out else None,
-                        cycles=first + (compute + load if tight else max(compute, load))
-                        + (save if out_ring == 1 else max(0, save - compute)),
-                    )
+    for rows, stride, least in shapes:
+        advance = -(-rows * window.stride_h // (stride * target.pixel_parallel))
+        stored = min(out.height * window.stride_h + window.kernel_h, source.height + window.pad_top)
+        total = max(least, address_groups(target, stride, stored))
+        for groups in _splits(min(all_groups, 256)):
+            if weighted and (taps * groups > target.bank_depth or groups > 511):
+                continue
+            for columns in _splits(min(out.width, 1024)):
+                tiles = -(-out.width // columns)
+                read_columns = min(source.width, (columns - 1) * window.stride_w + window.kernel_w)
+                words_in, words_out = read_columns * groups, columns * groups
+                for ring in _rings(least, total, advance):
+                    for out_ring in (2, 1):
+                        count = tiles * -(-out.height // rows) * -(-all_groups // groups)
+                        compute = count * (columns * groups * window.kernel_h * len(names) + 12)
+                        halo = read_columns * tiles / source.width
+                        load = (
+                            int(
+                                sum(streamed)
+                                * source.height
+                                * source.width
+                                * source.channels
+                                * halo
+                            )
+                            // MEMORY_BYTES
+                        )
+                        save = out.height * out.width * out.channels // MEMORY_BYTES * streamed_out
+                        tight = any(streamed) and ring < min(total, least + advance)
+                        first = (
+                            (
+                                rows
+                                * window.stride_h
+                                * read_columns
+                                * groups
+                                * parallel
+                                // MEMORY_BYTES
+                                + LATENCY
+                            )
+                            if any(streamed)
+                            else 0
+                        )
+                        yield _Cut(
+                            nest=Nest(
+                                columns=columns, rows=rows, row_pass=out.height, groups=groups
+                            ),
+                            sources=tuple(
+                                (ring, stride, words_in) if s else None for s in streamed
+                            ),
+                            output=(out_ring, 1, words_out) if streamed_out else None,
+                            cycles=first
+                            + (compute + load if tight else max(compute, load))
+                            + (save if out_ring == 1 else max(0, save - compute)),
+                        )

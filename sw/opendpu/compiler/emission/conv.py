@@ -54,7 +54,11 @@ def emit_conv(recorder: Recorder, plan: LayerPlan, layer: ConvLayer) -> None:
 
                 def fits(row: int, rows: int, to: Layout = layout_out) -> bool:
                     return can_read(
-                        layout_in, source.feature, window, row, rows  # noqa: B023
+                        layout_in,
+                        source.feature,
+                        window,
+                        row,
+                        rows,
                     ) and can_write(to, row, rows, max_jump=MAX_JUMP)
 
                 for row, rows in chunks(first_row, last_row, nest.rows, fits):
@@ -129,7 +133,9 @@ def _one(
     read = footprint(window, source.feature, row, rows, column, columns)
     place_in, place_out = layout_in.place(read.row), layout_out.place(row)
     bases = layout_in.bases(read.row, read.column)
-    word = layout_out.word(place_out.address_group, 0 if rows > 1 else place_out.offset, column, block)
+    word = layout_out.word(
+        place_out.address_group, 0 if rows > 1 else place_out.offset, column, block
+    )
     strided_out = rows > 1 and layout_out.region.stride > 1
     recorder.set_up(
         ConvInit(

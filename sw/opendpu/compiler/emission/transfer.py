@@ -57,9 +57,7 @@ def load_row(recorder: Recorder, operand: Operand, layout: Layout, row: int) -> 
     for at in range(0, layout.columns, MAX_LENGTH):
         length = min(MAX_LENGTH, layout.columns - at)
         column = layout.first_column + at
-        address = (
-            memory.address + row * memory.row_bytes + column * memory.pixel_bytes + first
-        )
+        address = memory.address + row * memory.row_bytes + column * memory.pixel_bytes + first
         word = layout.word(place.address_group, place.offset, column, layout.first_group)
         bank = layout.first_bank + place.bank
         recorder.add(
@@ -79,9 +77,7 @@ def load_row(recorder: Recorder, operand: Operand, layout: Layout, row: int) -> 
         )  # fmt: skip
 
 
-def save_rows(
-    recorder: Recorder, operand: Operand, layout: Layout, rows: Iterable[int]
-) -> None:
+def save_rows(recorder: Recorder, operand: Operand, layout: Layout, rows: Iterable[int]) -> None:
     """Copy rows of the tile from their banks to DDR, if the feature map lives there."""
     memory, feature = operand.memory, operand.feature
     if memory is None:

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pass: partition and programs to the compiled XIR graph, in the form of AMD's compiler."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+import xir
+from opendpu.compiler.build import Program
+from opendpu.compiler.fixed import COMPUTE, is_fixed, point_of, tensor_of
+from opendpu.compiler.partition import CONSTANT, Partition
+from opendpu.compiler.plan import (
+    INPUT_REG,
+    OUTPUT_REG,
+    WEIGHTS_REG,
+    WORKSPACE_REG,
+    Memory,
+)
+from opendpu.compiler.workload import workload
+from opendpu.ir import Draft, Node
+from opendpu_arch import isa
+from opendpu_arch.target import Target
+
+RUNNERS = {
+    "DPU": {"ref": "libvart-cpu-runner.so", "run": "libvart-dpu-runner.so",
+            "sim": "libvart-sim-runner.so"},
+    "CPU": dict.fromkeys(("ref", "run", "sim"), "libvart-cpu-runner.so"),
+}  # fmt: skip
+CONTEXTS = {
+    WEIGHTS_REG: ("CONST", "CONST", "W0"),
+    WORKSPACE_REG: ("DATA", "WORKSPACE", "D0"),
+    INPUT_REG: ("DATA", "INTERFACE", "D0"),
+    OUTPUT_REG: ("DATA", "INTERFACE", "D0"),
+}
+"""Context type, context type of version 2 and hardware segment of every address register."""
+COMPILER = "opendpu"
+
+
+def assemble(
+    draft: Draft, partition: Partition, programs: Mapping[int, Program], target: Target
+) -> xir.Graph:
+    """Return the compiled graph; ``programs`` are those of the DPU parts, by part number."""
+    work = _Assembly(draft, target)
+    for number, part in enumerate(partition.parts):
+        if part.device == "USER":
+            work.user(part.nodes[0])
+        elif part.device == "CPU":
+            work.cpu(part.nodes)
+        else:
+            work.dpu(part.nodes, programs[number])
+    return work.finish()
+
+
+class _Assembly:
+    """One run of the pass: ops so far, and the leaf of the tree that each belongs to."""
+
+    def __init__(self, draft: Draft, target: Target) -> None:
+        self.draft = draft
+        self.target = target
+        self.users = draft.consumer_map()
+        self.graph = xir.Graph(draft.name)
+        self.ops: dict[str, xir.Op] = {}
+        """By node, the op whose result is for everybody outside the node's own part."""
+        self.groups: list[tuple[str, list[tuple[str, list[xir.Op]]], dict[str, Any]]] = []
+        self.work = [0, 0]
+
+    def user(self, name: str) -> None:
+        """Add an input of the graph."""
+        op = self._create(self.draft[name], {}, "USER")
+        self.ops[name] = op
+        self._group([(f"subgraph_{op.get_name()}", [op])], {"device": "USER"})
+
+    def cpu(self, names: tuple[str, ...]) -> None:
+        """Add the ops of a CPU part, with the constants that only they need."""
+        ops: list[xir.Op] = []
+        for name in names:
+            node = self.draft[name]
+            inputs = {}
+            for arg, sources in node.inputs.items():
+                for source in sources:
+                    if source not in self.ops and self.draft[source].kind in CONSTANT:
+                        self.ops[source] = self._create(self.draft[source], {}, "CPU")
+                        ops.append(self.ops[source])
+                inputs[arg] = [self.ops[s] for s in sources]
+            self.ops[name] = self._create(node, inputs, "CPU")
+            ops.append(self.ops[name])
+        attrs = {"device": "CPU", "runner": RUNNERS["CPU"]}
+        self._group([(f"subgraph_{names[0]}", ops)], attrs)
+
+    def dpu(self, names: tuple[str, ...], program: Program) -> None:
+        """Add the ops of a DPU part between uploads and downloads, and its program."""
+        own: dict[str, xir.Op] = {}
+        leaves: list[tuple[str, list[xir.Op]]] = []
+        plan = program.plan
+        work = [0, 0]
+        for name in plan.network.inputs:
+            node, source = self.draft[name], self.ops[name]
+            upload = self._border(node, source, "upload")
+            self._place(upload, plan.memory.get(name))
+            own[name] = upload
+            leaves.append((upload.get_name(), [upload]))
+        for name in names:
+            node = self.draft[name]
+            ops, inputs = [], {}
+            for arg, sources in node.inputs.items():
+                for source in sources:
+                    if self.draft[source].kind in CONSTANT and source not in own:
+                        constant = self._create(self.draft[source], {}, "DPU", stripped=True)
+                        at = plan.constants.get(f"{name}/{arg}", 0)
+                        _locate(constant, WEIGHTS_REG, at, 1)
+                        own[source] = constant
+                        ops.append(constant)
+                inputs[arg] = [own[s] for s in sources]
+            op = self._create(node, inputs, "DPU", outside=name in plan.network.outputs)
+            self._place(op, plan.memory.get(name))
+            if node.kind in COMPUTE:
+                amounts = workload(node, self.draft, self.target)
+                work = [a + b for a, b in zip(work, amounts, strict=True)]
+                _set(op, workload=amounts[0], workload_on_arch=amounts[1])
+            own[name] = op
+            leaves.append((op.get_name(), [*ops, op]))
+        for name in plan.network.outputs:
+            download = self._border(self.draft[name], own[name], "download")
+            self.ops[name] = download
+            leaves.append((download.get_name(), [download]))
+        leaves = [(f"subgraph_{name}", ops) for name, ops in leaves]
+        self.work = [a + b for a, b in zip(self.work, work, strict=True)]
+        attrs = self._program_attrs(program, [name for name, _ in leaves])
+        self._group(leaves, {**attrs, "workload": work[0], "workload_on_arch": work[1]})
+
+    def finish(self) -> xir.Graph:
+        """Return the graph with its tree of subgraphs."""
+        root = self.graph.get_root_subgraph()
+        taken: set[str] = set()
+        named = []
+        for _, leaves, attrs in self.groups:
+            every = [op for _, ops in leaves for op in ops]
+            compute = [o for o in every if o.get_type() not in ("upload", "const-fix", "const")]
+            name = f"subgraph_{compute[0].get_name()}"
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            named.append((name, every, leaves, attrs))
+        children = root.split((name, ops) for name, ops, _, _ in named)
+        for child, (_, _, leaves, attrs) in zip(children, named, strict=True):
+            if attrs["device"] == "DPU":
+                child.split(leaves)
+            for key, value in attrs.items():
+                child.set_attr(key, value)
+        for key in ("inspector", "profile", "reserve_const_data", "hd_opt"):
+            root.set_attr(key, False)
+        root.set_attr("workload", self.work[0])
+        root.set_attr("workload_on_arch", self.work[1])
+        self.graph.set_attr("origin", COMPILER)
+        self.graph.set_attr("return_ops", [self.ops[n].get_name() for n in self.draft.outputs])
+        return self.graph
+
+    def _group(self, leaves: list[tuple[str, list[xir.Op]]], attrs: dict[str, Any]) -> None:
+        self.groups.append((attrs["device"], leaves, attrs))
+
+    def _name(self, wanted: str) -> str:
+        name, number = wanted, 0
+        while self.graph.get_op(name) is not None:
+            number += 1
+            name = f"{wanted}_{number}"
+        return name
+
+    def _border(self, node: Node, source: xir.Op, kind: str) -> xir.Op:
+        """Add an upload or a download; on the far side the tensor has its own name."""
+        name = self._name(f"{source.get_name()}_{kind}_0")
+        op = self.graph.create_op(name, kind, {}, {"input": [source]})
+        op.set_attr("device", "DPU")
+        tensor = op.get_output_tensor()
+        own = tensor_of(node)
+        tensor.rename(own if kind == "download" else f"{own}_upload_0")
+        _quantization(tensor, point_of(node))
+        return op
+
+    def _create(
+        self,
+        node: Node,
+        inputs: Mapping[str, list[xir.Op]],
+        device: str,
+        *,
+        stripped: bool = False,
+        outside: bool = False,
+    ) -> xir.Op:
+        attrs = {k: v for k, v in node.attrs.items() if not k.startswith("__")}
+        if node.value is not None:
+            values = np.ascontiguousarray(node.value)
+            kind = "XINT8" if node.kind == "const-fix" else "FLOAT32"
+            attrs = {"shape": list(values.shape) or [1], "data_type": kind}
+            attrs["data"] = b"" if stripped else values.tobytes()
+        elif node.kind == "data":
+            attrs = {"shape": list(node.shape), "data_type": "FLOAT32"}
+        op = self.graph.create_op(self._name(node.name), node.kind, attrs, inputs)
+        op.set_attr("device", device)
+        if is_fixed(node):
+            tensor = op.get_output_tensor()
+            tensor.rename(f"{tensor_of(node)}_download_0" if outside else tensor_of(node))
+            _quantization(tensor, point_of(node))
+        return op
+
+    def _place(self, op: xir.Op, memory: Memory | None) -> None:
+        """Write where a tensor is in DDR, or that it stays on chip."""
+        if memory is None:
+            _locate(op, WORKSPACE_REG, 0, 0)
+            return
+        dims = op.get_output_tensor().dims
+        _locate(op, memory.reg_id, memory.address, 1)
+        steps = [memory.row_bytes, memory.pixel_bytes, 1][4 - len(dims) :]
+        stride = [dims[1] * steps[0], *steps] if len(dims) > 1 else [1]
+        op.get_output_tensor().set_attr("stride", stride)
+
+    def _program_attrs(self, program: Program, order: list[str]) -> dict[str, Any]:
+        plan = program.plan
+        sizes = {r: plan.segment_bytes.get(r, 0) for r in CONTEXTS}
+        return {
+            "device": "DPU",
+            "dpu_name": self.target.name,
+            "dpu_fingerprint": self.target.fingerprint,
+            "mc_code": isa.encode(program.schedule.instructions),
+            "mc_code_preload": b"",
+            "debug_mode": "null",
+            "if_prefetch": False,
+            "children_topological_sort": order,
+            "runner": RUNNERS["DPU"],
+            "reg_id_to_context_type": {f"REG_{r}": c[0] for r, c in CONTEXTS.items()},
+            "reg_id_to_context_type_v2": {f"REG_{r}": c[1] for r, c in CONTEXTS.items()},
+            "reg_id_to_hw_segment": {f"REG_{r}": c[2] for r, c in CONTEXTS.items()},
+            "reg_id_to_parameter_value": {f"REG_{WEIGHTS_REG}": plan.blob},
+            "reg_id_to_size": {f"REG_{r}": size for r, size in sizes.items()},
+        }
+
+
+def _set(op: xir.Op, **attrs: Any) -> None:
+    for key, value in attrs.items():
+        op.set_attr(key, value)
+
+
+def _locate(op: xir.Op, reg_id: int, address: int, location: int) -> None:
+    tensor = op.get_output_tensor()
+    tensor.set_attr("reg_id", reg_id)
+    tensor.set_attr("ddr_addr", address)
+    tensor.set_attr("location", location)
+
+
+def _quantization(tensor: xir.Tensor, point: int) -> None:
+    tensor.set_attr("fix_point", point)
+    tensor.set_attr("bit_width", 8)
+    tensor.set_attr("if_signed", True)
+    tensor.set_attr("round_mode", "DPU_ROUND")

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs of fixed-point ops: what legalize makes and the later passes read.
+
+A :class:`opendpu.ir.Draft` whose nodes are named like XIR's ``-fix`` ops. Two entries of a node's
+attributes are for the compiler alone, which XIR never writes because of their underscores.
+"""
+
+from opendpu.ir import Node
+
+POINT = "__fix_point"
+"""Fractional bits of a node's int8 result."""
+TENSOR = "__tensor"
+"""Name of a node's tensor: the ``fix`` op of the quantized graph."""
+
+COMPUTE = ("conv2d-fix", "depthwise-conv2d-fix", "pool-fix", "eltwise-fix")
+"""Kinds that an engine computes."""
+MOVE = ("reshape-fix", "concat-fix")
+"""Kinds that cost nothing where the bytes may stay in place."""
+LAYERS = ("conv2d-fix", "depthwise-conv2d-fix")
+"""Kinds with weights and bias."""
+
+
+def is_fixed(node: Node) -> bool:
+    """Tell whether a node's result is int8."""
+    return POINT in node.attrs
+
+
+def point_of(node: Node) -> int:
+    """Return the fractional bits of a node's result."""
+    return int(node.attrs[POINT])
+
+
+def tensor_of(node: Node) -> str:
+    """Return the name of a node's tensor."""
+    return str(node.attrs.get(TENSOR, node.name))

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The passes of the compiler in order.
+
+``legalize`` (float ops and ``fix`` to ``-fix`` ops), ``partition`` (DPU or CPU, with reasons), and
+for every DPU part ``lower`` (layers), then in :mod:`opendpu.compiler.build` ``allocate`` (what
+stays on chip), ``tile`` (loops), ``emit`` (instructions), ``schedule`` (tokens and order); last
+``verify`` and ``assemble`` (the compiled graph).
+"""
+
+import collections
+import dataclasses
+
+import xir
+from opendpu.compiler.assemble import assemble
+from opendpu.compiler.build import Program, build
+from opendpu.compiler.legalize import legalize
+from opendpu.compiler.lower import lower
+from opendpu.compiler.partition import Partition, partition
+from opendpu.compiler.plan import ConvLayer
+from opendpu.compiler.report import Report, SubgraphReport
+from opendpu.compiler.tile import NoRoomError
+from opendpu.compiler.verify import verify
+from opendpu.ir import Draft
+from opendpu_arch import isa
+from opendpu_arch.target import Target
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Compiled:
+    """A compiled graph and what was decided on the way."""
+
+    graph: xir.Graph
+    report: Report
+
+
+def compile(quantized: xir.Graph, target: Target) -> xir.Graph:
+    """Return the compiled form of a quantized graph; see :func:`compile_with_report`."""
+    return compile_with_report(quantized, target).graph
+
+
+def compile_with_report(quantized: xir.Graph, target: Target) -> Compiled:
+    """Compile a quantized graph (float tensors with ``fix`` ops) for a target.
+
+    Ops that the DPU cannot do stay in the graph for the CPU, and the report says why.
+
+    Raises
+    ------
+    UnsupportedError
+        A ``fix`` op is not of 8 signed bits.
+    GraphError
+        The graph is broken.
+    """
+    draft = legalize(Draft.from_xir(quantized))
+    refused: dict[str, str] = {}
+    while True:
+        parts = partition(draft, target, refused)
+        programs: dict[int, Program] = {}
+        for number, part in enumerate(parts.parts):
+            if part.device == "DPU":
+                network = lower(draft, part.nodes, _outputs(draft, part.nodes))
+                try:
+                    programs[number] = build(network, target)
+                except NoRoomError as error:
+                    refused[network.layers[error.layer].name.split("/")[0]] = str(error)
+                    break
+                verify(programs[number], target)
+        else:
+            break
+    graph = assemble(draft, parts, programs, target)
+    return Compiled(graph=graph, report=_report(graph, parts, programs, target))
+
+
+def _outputs(draft: Draft, names: tuple[str, ...]) -> set[str]:
+    """Return the nodes of a part whose results are needed outside it."""
+    inside = set(names)
+    users = draft.consumer_map()
+    return {
+        n for n in names if n in draft.outputs or any(user.name not in inside for user in users[n])
+    }
+
+
+def _report(
+    graph: xir.Graph, parts: Partition, programs: dict[int, Program], target: Target
+) -> Report:
+    subgraphs = []
+    children = graph.get_root_subgraph().get_children()
+    for number, (part, child) in enumerate(zip(parts.parts, children, strict=True)):
+        found = SubgraphReport(name=child.get_name(), device=part.device, ops=part.nodes)
+        if number in programs:
+            found = _program_report(found, programs[number])
+        subgraphs.append(found)
+    return Report(target=target.name, subgraphs=tuple(subgraphs), on_cpu=parts.reasons)
+
+
+def _program_report(found: SubgraphReport, program: Program) -> SubgraphReport:
+    plan, instructions = program.plan, program.schedule.instructions
+    macs = 0
+    for placed in plan.layers:
+        layer = placed.layer
+        if isinstance(layer, ConvLayer):
+            feature = plan.network.features[layer.output]
+            macs += feature.height * feature.width * layer.weights.size
+    return dataclasses.replace(
+        found,
+        instructions=dict(collections.Counter(i.mnemonic() for i in instructions)),
+        cycles=program.schedule.cycles,
+        macs=macs,
+        code_bytes=len(isa.encode(instructions)),
+        weight_bytes=len(plan.blob),
+        on_chip=tuple(n for n in plan.network.features if n not in plan.memory),
+    )
