@@ -168,11 +168,10 @@ def targets(context: typer.Context, as_json: JsonFlag = False) -> None:
         typer.echo(json.dumps(entries, indent=2))
         return
     table = Table(box=None)
-    for column in entries[0]:
-        words = column in ("name", "fingerprint")
-        table.add_column(
-            column.replace("_", " "), justify="left" if words else "right", no_wrap=words
-        )
+    for column in ("target", "fingerprint"):
+        table.add_column(column, no_wrap=True)
+    for column in ("MAC/cycle", "pixels", "channels", "misc pixels", "banks"):
+        table.add_column(column, justify="right")
     for entry in entries:
         table.add_row(*(str(value) for value in entry.values()))
     Console().print(table)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graphs as pictures, through Graphviz."""
 
+import os
 import pathlib
 import shutil
 import subprocess
@@ -32,18 +33,18 @@ def _quote(text: str) -> str:
     return f'"{escaped}"'
 
 
-def save(ops: Sequence[Op], name: str, path: str) -> None:
+def save(ops: Sequence[Op], name: str, path: str | os.PathLike[str]) -> None:
     """Write the picture's DOT text to ``path``."""
     pathlib.Path(path).write_text(render(ops, name), encoding="utf-8")
 
 
-def draw(ops: Sequence[Op], name: str, path: str, file_format: str) -> None:
+def draw(ops: Sequence[Op], name: str, path: str | os.PathLike[str], file_format: str) -> None:
     """Draw the picture with Graphviz; ToolError if its ``dot`` is missing or fails."""
     program = shutil.which("dot")
     if program is None:
         raise ToolError("the program 'dot' is missing; install the package graphviz")
     result = subprocess.run(
-        [program, f"-T{file_format}", "-o", path],
+        [program, f"-T{file_format}", "-o", os.fspath(path)],
         input=render(ops, name),
         text=True,
         capture_output=True,

@@ -187,11 +187,11 @@ class Graph(Attrs):
             node = node.find_child_subgraph_by_op(op)
         return node
 
-    def save_as_dot(self, path: str) -> None:
+    def save_as_dot(self, path: str | os.PathLike[str]) -> None:
         """Write the graph as a Graphviz file."""
         self._root.save_as_dot(path)
 
-    def save_as_image(self, path: str, file_format: str = "png") -> None:
+    def save_as_image(self, path: str | os.PathLike[str], file_format: str = "png") -> None:
         """Draw the graph with Graphviz; ToolError if the ``dot`` program is missing."""
         dot.draw(self.toposort(), self._name, path, file_format)
 

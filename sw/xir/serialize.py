@@ -79,7 +79,10 @@ def loads(graph: "Graph", data: bytes) -> None:
 def _read_graph(graph: "Graph", message: Any) -> None:
     for definition in message.op_defs:
         graph._file_definitions.append(definition)
-        graph._definitions.setdefault(definition.name, _read_definition(definition))
+        try:
+            graph._definitions.setdefault(definition.name, _read_definition(definition))
+        except ValueError as error:  # an enumeration without this value
+            raise GraphError(f"op definition {definition.name!r}: {error}") from None
     decode_attrs(graph, message.graph_attr)
     for node in message.op_node:
         _read_op(graph, node)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Subgraphs: the tree that assigns every op of a graph to one leaf."""
 
+import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Optional
 
@@ -234,6 +235,6 @@ class Subgraph(Attrs):
                 if not child.get_op_num():
                     self._children.remove(child)
 
-    def save_as_dot(self, path: str) -> None:
+    def save_as_dot(self, path: str | os.PathLike[str]) -> None:
         """Write the subgraph as a Graphviz file."""
         dot.save(self.toposort(), self._name, path)
