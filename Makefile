@@ -32,6 +32,7 @@ lint: $(STAMP) ## Check style, types, imports and generated pages
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/gen_docs.py --check
+	$(BIN)/python scripts/gen_proto.py --check
 
 docs: $(STAMP) ## Write docs/reference from the contract
 	$(BIN)/python scripts/gen_docs.py
