@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dispatch: four in-order queues and the tokens between them."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.fifo import SyncFIFOBuffered
+from amaranth.lib.wiring import In, Out
+
+from opendpu_arch import isa
+from opendpu_arch.isa import Engine
+
+from opendpu_hw.shapes import InstructionStream
+
+#: Words of the longest instruction of each queue.
+QUEUE_WORDS = {
+    engine: max(i.WORDS for i in isa.INSTRUCTIONS.values() if engine == i.ENGINE)
+    for engine in Engine}
+
+
+class Dispatch(wiring.Component):
+    """Hold instructions until their tokens have come, then give them to their engine.
+
+    A program whose tokens are given before (in program order) they are needed never blocks, however
+    long it is; one that relies on more than :attr:`DEPTH` instructions of look-ahead may.
+
+    Members
+    -------
+    i : ``In(InstructionStream).array(4)``
+        Decoded instructions, by :class:`Engine`.
+    o : ``Out(InstructionStream).array(4)``
+        To the engines.
+    done : ``In(1).array(4)``
+        An instruction of the engine has finished.
+    clear : ``In(1)``
+        Empty all queues and counters.
+    started, finished : ``Out(1).array(4)``
+        Pulses, for the counters.
+    empty : ``Out(1)``
+        Nothing waits and nothing is in flight.
+    stuck : ``Out(1)``
+        Something waits, nothing is in flight, and no queue's first instruction has its tokens.
+    tokens : ``Out(1)``
+        Some counter is not zero.
+    """
+
+    #: Instructions a queue holds.
+    DEPTH = 64
+    #: Instructions an engine may have in flight.
+    IN_FLIGHT = 64
+
+    _TOKEN_BITS = 12
+
+    def __init__(self):
+        super().__init__({
+            "i": In(InstructionStream).array(4), "o": Out(InstructionStream).array(4),
+            "done": In(1).array(4), "clear": In(1),
+            "started": Out(1).array(4), "finished": Out(1).array(4),
+            "empty": Out(1), "stuck": Out(1), "tokens": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        counters = {(p, c): Signal(self._TOKEN_BITS, name=f"tokens_{p.name}_{c.name}".lower())
+                    for p in Engine for c in Engine if p != c}
+        give = {key: Signal(name=f"give_{key[0].name}_{key[1].name}".lower()) for key in counters}
+        take = {key: Signal(name=f"take_{key[0].name}_{key[1].name}".lower()) for key in counters}
+        waiting, flying, eligible = [], [], []
+        for e in Engine:
+            words = QUEUE_WORDS[e]
+            queue = SyncFIFOBuffered(width=32 * words, depth=self.DEPTH)
+            after = SyncFIFOBuffered(width=4, depth=self.IN_FLIGHT)
+            m.submodules[f"queue_{e.name.lower()}"] = queue
+            m.submodules[f"after_{e.name.lower()}"] = after
+            level = Signal(range(self.IN_FLIGHT + 1), name=f"in_flight_{e.name.lower()}")
+            fire = Signal(name=f"fire_{e.name.lower()}")
+            have = Signal(name=f"have_tokens_{e.name.lower()}")
+            wants, gives = queue.r_data[24:28], queue.r_data[20:24]
+            m.d.comb += [
+                queue.w_data.eq(self.i[e].payload.as_value()),
+                queue.w_en.eq(self.i[e].valid & queue.w_rdy & ~self.clear),
+                self.i[e].ready.eq(queue.w_rdy),
+                have.eq(~Cat(wants[p] & (counters[p, e] == 0)
+                             for p in Engine if p != e).any()),
+                self.o[e].payload.as_value().eq(queue.r_data),
+                self.o[e].valid.eq(queue.r_rdy & have & after.w_rdy & ~self.clear),
+                fire.eq(self.o[e].valid & self.o[e].ready),
+                queue.r_en.eq(fire | self.clear),
+                after.w_data.eq(gives), after.w_en.eq(fire),
+                after.r_en.eq(self.done[e] | self.clear),
+                self.started[e].eq(fire), self.finished[e].eq(self.done[e]),
+            ]
+            m.d.sync += level.eq(level + fire - self.done[e])
+            for other in Engine:
+                if other != e:
+                    m.d.comb += [
+                        take[other, e].eq(fire & wants[other]),
+                        give[e, other].eq(self.done[e] & after.r_data[other]),
+                    ]
+            waiting.append(queue.r_rdy)
+            flying.append(level != 0)
+            eligible.append(queue.r_rdy & have)
+            with m.If(self.clear):
+                m.d.sync += level.eq(0)
+        for key, counter in counters.items():
+            m.d.sync += counter.eq(counter + give[key] - take[key])
+            with m.If(self.clear):
+                m.d.sync += counter.eq(0)
+        m.d.comb += [
+            self.empty.eq(~Cat(waiting).any() & ~Cat(flying).any()),
+            self.stuck.eq(Cat(waiting).any() & ~Cat(flying).any() & ~Cat(eligible).any()),
+            self.tokens.eq(Cat(c.any() for c in counters.values()).any()),
+        ]
+        return m

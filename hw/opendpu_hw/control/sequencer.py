@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sequencer: from start to END or fault, and back to idle with nothing left on the bus."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from opendpu_arch.isa import Engine
+from opendpu_arch.regs import Fault
+
+from opendpu_hw.bus.axi4 import ADDRESS_WIDTH
+from opendpu_hw.control.decode import decode_fault_shape
+from opendpu_hw.engine.base import fault_shape
+
+
+class Sequencer(wiring.Component):
+    """Run state of the DPU.
+
+    A program ends when END is done and nothing waits or runs; tokens that are left then are a
+    fault. After a fault everything is aborted, and the program ends when the buses are quiet.
+
+    Members
+    -------
+    start : ``In(1)``
+        Begin.
+    decode_fault, engine_faults, finished : ``In``
+        What went wrong, and instructions that ended, by :class:`Engine`.
+    ended, blocked : ``In(1)``
+        From the decoder.
+    empty, stuck, tokens : ``In(1)``
+        From the dispatcher.
+    quiet : ``In(1)``
+        Fetch and engines are idle.
+    running, done : ``Out(1)``
+        A program runs; pulse at its end.
+    begin : ``Out(1)``
+        Pulse: fetch and decode may start.
+    abort : ``Out(1)``
+        Engines and queues drop everything.
+    stop_fetch : ``Out(1)``
+    status, fault_instruction, fault_addr : ``Out``
+        For the registers; of the last program.
+    """
+
+    #: Cycles nothing may move before a wait counts as a deadlock.
+    PATIENCE = 64
+
+    def __init__(self):
+        super().__init__({
+            "start": In(1), "decode_fault": In(decode_fault_shape),
+            "engine_faults": In(fault_shape).array(4), "finished": In(1).array(4),
+            "ended": In(1), "blocked": In(1), "empty": In(1), "stuck": In(1), "tokens": In(1),
+            "quiet": In(1),
+            "running": Out(1), "done": Out(1), "begin": Out(1), "abort": Out(1),
+            "stop_fetch": Out(1), "status": Out(32), "fault_instruction": Out(32),
+            "fault_addr": Out(ADDRESS_WIDTH),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        cause, engine = Signal(8), Signal(4)
+        patience = Signal(range(self.PATIENCE + 1))
+        ended_of_engine = [Signal(32, name=f"ended_{e.name.lower()}") for e in Engine]
+        m.d.comb += self.status.eq(Cat(cause, engine, cause != 0))
+
+        def fail(why, *, who=0, instruction=0, addr=0):
+            m.d.sync += [cause.eq(why), engine.eq(who), self.fault_instruction.eq(instruction),
+                         self.fault_addr.eq(addr)]
+            m.next = "Abort"
+
+        with m.FSM(init="Idle"):
+            with m.State("Idle"):
+                m.d.comb += [self.abort.eq(1), self.stop_fetch.eq(1)]
+                with m.If(self.start):
+                    m.d.sync += [cause.eq(0), engine.eq(0), self.fault_instruction.eq(0),
+                                 self.fault_addr.eq(0), self.running.eq(1)]
+                    m.d.sync += [count.eq(0) for count in ended_of_engine]
+                    m.next = "Begin"
+            with m.State("Begin"):
+                m.d.comb += [self.abort.eq(1), self.stop_fetch.eq(1)]
+                with m.If(self.quiet):
+                    m.d.sync += patience.eq(0)
+                    m.next = "Go"
+            with m.State("Go"):
+                m.d.comb += self.begin.eq(1)
+                m.next = "Run"
+            with m.State("Run"):
+                m.d.comb += self.stop_fetch.eq(self.ended)
+                for e in Engine:
+                    with m.If(self.finished[e]):
+                        m.d.sync += ended_of_engine[e].eq(ended_of_engine[e] + 1)
+                with m.If(self.ended & self.empty):
+                    with m.If(self.tokens):
+                        fail(Fault.LEFTOVER_TOKEN)
+                    with m.Else():
+                        m.next = "Abort"
+                with m.If(self.stuck & (self.ended | self.blocked)):
+                    m.d.sync += patience.eq(patience + 1)
+                    with m.If(patience == self.PATIENCE):
+                        fail(Fault.DEADLOCK)
+                with m.Else():
+                    m.d.sync += patience.eq(0)
+                with m.If(self.decode_fault.valid):
+                    fail(self.decode_fault.cause, instruction=self.decode_fault.number)
+                for e in Engine:
+                    found = self.engine_faults[e]
+                    with m.If(found.valid):
+                        fail(found.cause, who=e, instruction=ended_of_engine[e],
+                             addr=found.addr)
+            with m.State("Abort"):
+                m.d.comb += [self.abort.eq(1), self.stop_fetch.eq(1)]
+                with m.If(self.quiet):
+                    m.d.comb += self.done.eq(1)
+                    m.d.sync += self.running.eq(0)
+                    m.next = "Idle"
+        return m

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The DPU without its pins: control, engines and banks of one target."""
+
+from amaranth.hdl import Cat, Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from opendpu_arch.isa import Engine
+
+from opendpu_hw.bus.axi4 import read_signature, write_signature
+from opendpu_hw.bus.axi_lite import AxiLiteSignature
+from opendpu_hw.control.decode import Decode
+from opendpu_hw.control.dispatch import Dispatch
+from opendpu_hw.control.fetch import Fetch
+from opendpu_hw.control.registers import ADDR_WIDTH, Registers
+from opendpu_hw.control.sequencer import Sequencer
+from opendpu_hw.engine.conv import Conv
+from opendpu_hw.engine.load import Load
+from opendpu_hw.engine.misc import MiscEngine
+from opendpu_hw.engine.save import Save
+from opendpu_hw.memory.banks import Banks
+
+
+class Core(wiring.Component):
+    """One DPU core.
+
+    Parameters
+    ----------
+    target : :class:`opendpu_arch.target.Target`
+        What to build.
+    options : keyword arguments
+        Passed on to :class:`opendpu_hw.engine.misc.MiscEngine`.
+
+    Members
+    -------
+    control : ``In(AxiLiteSignature)``
+        Registers.
+    instr : ``Out(read_signature(32))``
+        Instruction port.
+    load0, load1, save0, save1 : ``Out``
+        Read and write halves of the data ports, 128 bit.
+    interrupt : ``Out(1)``
+    """
+
+    def __init__(self, target, **options):
+        self._target, self._options = target, options
+        super().__init__({
+            "control": In(AxiLiteSignature(addr_width=ADDR_WIDTH)),
+            "instr": Out(read_signature(32)),
+            "load0": Out(read_signature(128)), "load1": Out(read_signature(128)),
+            "save0": Out(write_signature(128)), "save1": Out(write_signature(128)),
+            "interrupt": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        target = self._target
+        m.submodules.registers = registers = Registers(target)
+        m.submodules.fetch = fetch = Fetch()
+        m.submodules.decode = decode = Decode(target)
+        m.submodules.dispatch = dispatch = Dispatch()
+        m.submodules.sequencer = sequencer = Sequencer()
+        m.submodules.banks = banks = Banks(target)
+        m.submodules.load = load = Load(target)
+        m.submodules.save = save = Save(target)
+        m.submodules.conv = conv = Conv(target)
+        m.submodules.misc = misc = MiscEngine(target, **self._options)
+        engines = {Engine.LOAD: load, Engine.SAVE: save, Engine.CONV: conv, Engine.MISC: misc}
+
+        # -- control: registers, sequencer, fetch, decode, dispatch ---------------------------------
+        connect(m, flipped(self.control), registers.bus)
+        connect(m, flipped(self.instr), fetch.bus)
+        connect(m, fetch.words, decode.words)
+        m.d.comb += [
+            self.interrupt.eq(registers.interrupt),
+            sequencer.start.eq(registers.start),
+            registers.running.eq(sequencer.running),
+            registers.finished.eq(sequencer.done),
+            registers.status.eq(sequencer.status),
+            registers.fault_instruction.eq(sequencer.fault_instruction),
+            registers.fault_addr.eq(sequencer.fault_addr),
+            registers.tokens.eq(dispatch.tokens),
+            registers.active_conv.eq(conv.active),
+            registers.active_misc.eq(misc.active),
+            fetch.start.eq(sequencer.begin), fetch.addr.eq(registers.instr_addr),
+            fetch.stop.eq(sequencer.stop_fetch),
+            decode.start.eq(sequencer.begin), decode.stop.eq(sequencer.abort),
+            dispatch.clear.eq(sequencer.abort),
+            sequencer.decode_fault.eq(decode.fault),
+            sequencer.ended.eq(decode.ended), sequencer.blocked.eq(decode.blocked),
+            sequencer.empty.eq(dispatch.empty), sequencer.stuck.eq(dispatch.stuck),
+            sequencer.tokens.eq(dispatch.tokens),
+            sequencer.quiet.eq(fetch.idle & Cat(e.idle for e in engines.values()).all()),
+        ]
+
+        # -- engines --------------------------------------------------------------------------------
+        for e, engine in engines.items():
+            connect(m, decode.out[e], dispatch.i[e])
+            connect(m, dispatch.o[e], engine.insn)
+            m.d.comb += [
+                dispatch.done[e].eq(engine.done), engine.abort.eq(sequencer.abort),
+                sequencer.engine_faults[e].eq(engine.fault),
+                sequencer.finished[e].eq(dispatch.finished[e]),
+                registers.busy[e].eq(engine.busy),
+                registers.started[e].eq(dispatch.started[e]),
+                registers.ended[e].eq(dispatch.finished[e]),
+            ]
+        m.d.comb += [load.segments.eq(registers.segments), save.segments.eq(registers.segments)]
+
+        # -- memory ---------------------------------------------------------------------------------
+        connect(m, flipped(self.load0), load.bus0)
+        connect(m, flipped(self.load1), load.bus1)
+        connect(m, flipped(self.save0), save.bus0)
+        connect(m, flipped(self.save1), save.bus1)
+        connect(m, load.write0, banks.load0)
+        connect(m, load.write1, banks.load1)
+        connect(m, save.read0, banks.save0)
+        connect(m, save.read1, banks.save1)
+        connect(m, conv.read, banks.conv_read)
+        connect(m, conv.write, banks.conv_write)
+        connect(m, conv.bias, banks.conv_bias)
+        connect(m, misc.read, banks.misc_read)
+        connect(m, misc.write, banks.misc_write)
+        connect(m, misc.weights, banks.misc_weights)
+        connect(m, misc.bias, banks.misc_bias)
+        return m

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One RAM bank: a read-only port and a read-or-write port, as block RAM has them."""
+
+from amaranth.hdl import Module, unsigned
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+
+class Bank(wiring.Component):
+    """A bank of ``depth`` words.
+
+    Port A reads, port B reads or writes; both answer one cycle later and hold their data while they
+    are not enabled. A word that is written appears to reads from the next cycle on.
+
+    Parameters
+    ----------
+    depth : :class:`int`
+        Words.
+    width : :class:`int`
+        Bits of a word.
+    second_port : :class:`bool`
+        Whether port B can read; without it the bank has one read and one write port.
+
+    Members
+    -------
+    a_en, a_addr, a_data : ``In``, ``In``, ``Out``
+        Port A.
+    b_en, b_write, b_addr, b_wdata, b_data
+        Port B; ``b_en`` reads unless ``b_write``.
+    """
+
+    def __init__(self, *, depth, width, second_port=True):
+        self._depth, self._width, self._second = depth, width, second_port
+        abits = ceil_log2(depth)
+        super().__init__({
+            "a_en": In(1), "a_addr": In(abits), "a_data": Out(width),
+            "b_en": In(1), "b_write": In(1), "b_addr": In(abits), "b_wdata": In(width),
+            "b_data": Out(width),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.ram = ram = Memory(shape=unsigned(self._width), depth=self._depth, init=[])
+        read_a = ram.read_port()
+        write_b = ram.write_port()
+        m.d.comb += [
+            read_a.en.eq(self.a_en), read_a.addr.eq(self.a_addr), self.a_data.eq(read_a.data),
+            write_b.en.eq(self.b_write), write_b.addr.eq(self.b_addr),
+            write_b.data.eq(self.b_wdata),
+        ]
+        if self._second:
+            read_b = ram.read_port()
+            m.d.comb += [
+                read_b.en.eq(self.b_en & ~self.b_write), read_b.addr.eq(self.b_addr),
+                self.b_data.eq(read_b.data),
+            ]
+        return m

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All banks of a DPU and the arbitration of their ports."""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
+from amaranth.utils import ceil_log2
+
+from opendpu_hw.memory.bank import Bank
+from opendpu_hw.memory.ports import (
+    BankRead,
+    BankWrite,
+    ConvRead,
+    ConvWrite,
+    ParameterRead,
+    RowRead,
+    RowWrite,
+)
+
+
+class Banks(wiring.Component):
+    """Image banks, CONVW, DWCONVW and BIAS with everyone who uses them.
+
+    Who gets a port of an image bank, first come last:
+
+    * Port A reads: CONV (a whole group, never refused), then MISC, SAVE 0, SAVE 1.
+    * Port B writes: CONV (never refused), MISC, LOAD 0, LOAD 1; when nobody writes a bank, port B
+      serves the reads that CONV has pushed off port A.
+
+    Parameter banks have one read and one write port; CONV comes before MISC at BIAS.
+
+    Members
+    -------
+    conv_read, conv_write, conv_bias, misc_read, misc_write, misc_weights, misc_bias,
+    load0, load1, save0, save1
+        The engines' ports, see :mod:`opendpu_hw.memory.ports`.
+    """
+
+    def __init__(self, target):
+        self._target = target
+        super().__init__({
+            "conv_read": In(ConvRead(target)), "conv_write": In(ConvWrite(target)),
+            "conv_bias": In(ParameterRead(target)),
+            "misc_read": In(RowRead(target)), "misc_write": In(RowWrite(target)),
+            "misc_weights": In(ParameterRead(target)), "misc_bias": In(ParameterRead(target)),
+            "load0": In(BankWrite(target)), "load1": In(BankWrite(target)),
+            "save0": In(BankRead(target)), "save1": In(BankRead(target)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        self._image_banks(m)
+        self._parameter_banks(m)
+        return m
+
+    def _image_banks(self, m):
+        target = self._target
+        banks, groups = target.pixel_parallel, target.bank_groups
+        conv_read, conv_write = self.conv_read, self.conv_write
+        misc_read, misc_write = self.misc_read, self.misc_write
+        loads, saves = (self.load0, self.load1), (self.save0, self.save1)
+
+        write_clash, read_clash = [], []        # banks that refuse MISC
+        load_clash, save_clash = ([], []), ([], [])
+        image = []
+        for g in range(groups):
+            conv_reads = Signal(name=f"conv_reads{g}")
+            misc_reads, misc_writes = Signal(name=f"misc_reads{g}"), Signal(name=f"misc_writes{g}")
+            conv_writes = Signal(name=f"conv_writes{g}")
+            m.d.comb += [
+                conv_reads.eq(conv_read.en & (conv_read.group == g)),
+                misc_reads.eq(misc_read.valid & (misc_read.group == g)),
+                misc_writes.eq(misc_write.valid & (misc_write.group == g)),
+                conv_writes.eq(conv_write.group == g),
+            ]
+            for b in range(banks):
+                number = g * banks + b
+                bank = Bank(depth=target.bank_depth, width=8 * target.channel_parallel)
+                m.submodules[f"image{number}"] = bank
+                image.append(bank)
+
+                def request(value, name, number=number):
+                    signal = Signal(name=f"{name}_{number}")
+                    m.d.comb += signal.eq(value)
+                    return signal
+
+                c_write = request(conv_writes & conv_write.mask[b], "conv_write")
+                m_write = request(misc_writes & misc_write.mask[b], "misc_write")
+                m_read = request(misc_reads & misc_read.mask[b], "misc_read")
+                l_write = [request(p.valid & (p.bank_id == number), f"load{i}")
+                           for i, p in enumerate(loads)]
+                s_read = [request(p.valid & (p.bank_id == number), f"save{i}")
+                          for i, p in enumerate(saves)]
+                write = request(c_write | m_write | l_write[0] | l_write[1], "write")
+
+                write_clash.append(c_write & m_write)
+                read_clash.append(m_read & conv_reads & write)
+                load_clash[0].append(l_write[0] & (c_write | m_write))
+                load_clash[1].append(l_write[1] & (c_write | m_write | l_write[0]))
+                # SAVE: port A unless CONV or MISC has it, else port B unless written or MISC's
+                m_on_b = request(m_read & conv_reads, "misc_on_b")
+                taken = request((conv_reads & (write | m_on_b)) | (~conv_reads & m_read & write),
+                                "taken")
+                save_clash[0].append(s_read[0] & taken)
+                save_clash[1].append(s_read[1] & (taken | s_read[0]))
+
+                s_any = s_read[0] | s_read[1]
+                s_addr = Mux(s_read[0], saves[0].addr, saves[1].addr)
+                s_on_b = conv_reads | m_read
+                m.d.comb += [
+                    bank.a_en.eq(conv_reads | m_read | s_any),
+                    bank.a_addr.eq(Mux(conv_reads, conv_read.addr[b],
+                                       Mux(m_read, misc_read.addr[b], s_addr))),
+                    bank.b_write.eq(c_write | (m_write & misc_write.ready)
+                                    | (l_write[0] & loads[0].ready)
+                                    | (l_write[1] & loads[1].ready)),
+                    bank.b_en.eq(m_on_b | (s_any & s_on_b)),
+                    bank.b_wdata.eq(Mux(c_write, conv_write.data[b],
+                                        Mux(m_write, misc_write.data[b],
+                                            Mux(l_write[0], loads[0].data, loads[1].data)))),
+                ]
+                with m.If(c_write):
+                    m.d.comb += bank.b_addr.eq(conv_write.addr[b])
+                with m.Elif(m_write):
+                    m.d.comb += bank.b_addr.eq(misc_write.addr[b])
+                with m.Elif(l_write[0]):
+                    m.d.comb += bank.b_addr.eq(loads[0].addr)
+                with m.Elif(l_write[1]):
+                    m.d.comb += bank.b_addr.eq(loads[1].addr)
+                with m.Elif(m_on_b):
+                    m.d.comb += bank.b_addr.eq(misc_read.addr[b])
+                with m.Else():
+                    m.d.comb += bank.b_addr.eq(s_addr)
+
+        m.d.comb += [
+            misc_write.ready.eq(~Cat(write_clash).any()),
+            misc_read.ready.eq(~Cat(read_clash).any()),
+            saves[0].ready.eq(~Cat(save_clash[0]).any()),
+            saves[1].ready.eq(~Cat(save_clash[1]).any()),
+        ]
+        self._image_load_clash = [Cat(c).any() for c in load_clash]
+
+        # -- data back to the readers, one cycle later -----------------------------------------------
+        conv_group, misc_group = Signal(2), Signal(2)
+        misc_on_b = Signal()
+        with m.If(conv_read.en):
+            m.d.sync += conv_group.eq(conv_read.group)
+        with m.If(misc_read.valid & misc_read.ready):
+            m.d.sync += [misc_group.eq(misc_read.group),
+                         misc_on_b.eq(conv_read.en & (conv_read.group == misc_read.group))]
+        for b in range(banks):
+            a_data = Array([image[g * banks + b].a_data for g in range(groups)])
+            b_data = Array([image[g * banks + b].b_data for g in range(groups)])
+            m.d.comb += [
+                conv_read.data[b].eq(a_data[conv_group]),
+                misc_read.data[b].eq(Mux(misc_on_b, b_data[misc_group], a_data[misc_group])),
+            ]
+        for i, save in enumerate(saves):
+            bank_id = Signal(range(target.image_banks), name=f"save{i}_bank")
+            on_b = Signal(name=f"save{i}_on_b")
+            conv_there = conv_read.en & (conv_read.group == save.bank_id[ceil_log2(banks):])
+            misc_there = Array([
+                misc_read.valid & (misc_read.group == n // banks) & misc_read.mask[n % banks]
+                for n in range(target.image_banks)])[save.bank_id]
+            with m.If(save.valid & save.ready):
+                m.d.sync += [bank_id.eq(save.bank_id[:len(bank_id)]),
+                             on_b.eq(conv_there | misc_there)]
+            m.d.comb += save.data.eq(Mux(on_b, Array([k.b_data for k in image])[bank_id],
+                                         Array([k.a_data for k in image])[bank_id]))
+
+    def _parameter_banks(self, m):
+        target = self._target
+        lanes = target.output_channel_parallel
+        loads = (self.load0, self.load1)
+        same = Signal()
+        m.d.comb += same.eq(loads[0].valid & loads[1].valid
+                            & (loads[0].bank_id == loads[1].bank_id))
+        for i, load in enumerate(loads):
+            clash = self._image_load_clash[i]
+            m.d.comb += load.ready.eq(~(clash | same) if i else ~clash)
+
+        def parameter_bank(name, number):
+            bank = Bank(depth=target.bank_depth, width=8 * target.channel_parallel,
+                        second_port=False)
+            m.submodules[name] = bank
+            here = [load.valid & (load.bank_id == number) for load in loads]
+            m.d.comb += [
+                bank.b_write.eq(here[0] | here[1]),
+                bank.b_addr.eq(Mux(here[0], loads[0].addr, loads[1].addr)),
+                bank.b_wdata.eq(Mux(here[0], loads[0].data, loads[1].data)),
+            ]
+            return bank
+
+        for lane in range(lanes):
+            bank = parameter_bank(f"convw{lane}", target.convw_base + lane)
+            m.d.comb += [
+                bank.a_en.eq(self.conv_read.en), bank.a_addr.eq(self.conv_read.weight_addr),
+                self.conv_read.weights[lane].eq(bank.a_data),
+            ]
+        bank = parameter_bank("dwconvw", target.dwconvw_bank)
+        m.d.comb += [
+            self.misc_weights.ready.eq(1), bank.a_en.eq(self.misc_weights.valid),
+            bank.a_addr.eq(self.misc_weights.addr), self.misc_weights.data.eq(bank.a_data),
+        ]
+        bank = parameter_bank("bias", target.bias_bank)
+        conv, misc = self.conv_bias, self.misc_bias
+        m.d.comb += [
+            conv.ready.eq(1), misc.ready.eq(~conv.valid),
+            bank.a_en.eq(conv.valid | misc.valid),
+            bank.a_addr.eq(Mux(conv.valid, conv.addr, misc.addr)),
+            conv.data.eq(bank.a_data), misc.data.eq(bank.a_data),
+        ]

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The DPU as it is simulated and synthesised: a core behind flat AXI ports."""
+
+from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetSignal, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from opendpu_hw.core import Core
+
+
+class Top(wiring.Component):
+    """``opendpu_top``: one clock, active-low reset, AXI with conventional names.
+
+    The reset is registered once, so it is synchronous and may come from anywhere in the clock's
+    domain; hold it for at least two cycles.
+
+    Parameters
+    ----------
+    target : :class:`opendpu_arch.target.Target`
+        What to build.
+    options : keyword arguments
+        See :class:`opendpu_hw.core.Core`.
+
+    Members
+    -------
+    aclk, aresetn : ``In(1)``
+        Clock and reset.
+    s_axi_control_* : AXI4-Lite slave, 32-bit data, 12-bit address
+        Registers.
+    m_axi_instr_* : AXI4 master, read only, 32-bit data, 40-bit address
+        Program.
+    m_axi_data0_*, m_axi_data1_* : AXI4 masters, 128-bit data, 40-bit address
+        Weights and feature maps.
+    interrupt : ``Out(1)``
+        Level: a program has ended or failed.
+    """
+
+    def __init__(self, target, **options):
+        self._core = Core(target, **options)
+        members = {"aclk": In(1), "aresetn": In(1), "interrupt": Out(1)}
+        core = self._core.signature.members
+        self._groups = [("s_axi_control", ("control",)), ("m_axi_instr", ("instr",)),
+                        ("m_axi_data0", ("save0", "load0")), ("m_axi_data1", ("save1", "load1"))]
+        for prefix, sources in self._groups:
+            for source in sources:
+                outward = core[source]
+                for name, member in outward.signature.members.items():
+                    flow = member.flow if outward.flow == Out else member.flow.flip()
+                    members[f"{prefix}_{name}"] = flow(member.shape)
+        super().__init__(members)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.domains.sync = ClockDomain("sync")
+        m.submodules.core = core = self._core
+        reset = Signal(init=1, reset_less=True)
+        m.d.comb += [ClockSignal().eq(self.aclk), ResetSignal().eq(reset)]
+        m.d.sync += reset.eq(~self.aresetn)
+        m.d.comb += self.interrupt.eq(core.interrupt)
+        for prefix, sources in self._groups:
+            for source in sources:
+                port = getattr(core, source)
+                for name in core.signature.members[source].signature.members:
+                    pin, inner = getattr(self, f"{prefix}_{name}"), getattr(port, name)
+                    if self.signature.members[f"{prefix}_{name}"].flow == Out:
+                        m.d.comb += pin.eq(inner)
+                    else:
+                        m.d.comb += inner.eq(pin)
+        return m
