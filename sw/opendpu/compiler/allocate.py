@@ -72,16 +72,18 @@ def allocate_banks(network: Network, target: Target, spilled: Collection[str]) -
 def _stride(feature: Feature, readers: list[Layer], target: Target) -> int | None:
     """Return the rows a bank that suit the readers best, or none if some cannot read any."""
     wishes: dict[int, int] = {}
+    weight: int
     for layer in readers:
         wish = 1
         weight = feature.height
         if isinstance(layer, (ConvLayer, AluLayer)):
             wish = layer.window.stride_h
             if isinstance(layer, ConvLayer):
-                weight *= layer.window.kernel_h * layer.window.kernel_w * layer.weights.shape[0]
+                weight *= layer.weights.size // layer.weights.shape[-1]
         wishes[wish] = wishes.get(wish, 0) + weight
-    order = sorted(wishes, key=lambda s: -wishes[s])
-    for stride in (*order, *range(1, MAX_CONV_STRIDE + 1)):
+    liked = sorted(wishes, key=lambda s: -wishes[s])
+    strides: list[int] = [*liked, *range(1, MAX_CONV_STRIDE + 1)]
+    for stride in strides:
         if all(_readable(feature, layer, stride, target) for layer in readers):
             return stride
     return None

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 import xir
-from opendpu.compiler.build import Program
-from opendpu.compiler.fixed import COMPUTE, is_fixed, point_of, tensor_of
-from opendpu.compiler.partition import CONSTANT, Partition
+from opendpu.compiler.fixed import COMPUTE, CONSTANT, is_fixed, point_of, tensor_of
 from opendpu.compiler.plan import (
     INPUT_REG,
     OUTPUT_REG,
     WEIGHTS_REG,
     WORKSPACE_REG,
     Memory,
+    Partition,
+    Program,
 )
 from opendpu.compiler.workload import workload
 from opendpu.ir import Draft, Node
@@ -104,12 +104,12 @@ class _Assembly:
             node = self.draft[name]
             ops, inputs = [], {}
             for arg, sources in node.inputs.items():
-                for source in sources:
-                    if self.draft[source].kind in CONSTANT and source not in own:
-                        constant = self._create(self.draft[source], {}, "DPU", stripped=True)
+                for used in sources:
+                    if self.draft[used].kind in CONSTANT and used not in own:
+                        constant = self._create(self.draft[used], {}, "DPU", stripped=True)
                         at = plan.constants.get(f"{name}/{arg}", 0)
                         _locate(constant, WEIGHTS_REG, at, 1)
-                        own[source] = constant
+                        own[used] = constant
                         ops.append(constant)
                 inputs[arg] = [own[s] for s in sources]
             op = self._create(node, inputs, "DPU", outside=name in plan.network.outputs)

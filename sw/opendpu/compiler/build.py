@@ -1,23 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a network to a program: allocate, tile, emit, schedule; try again with less on chip."""
 
-import dataclasses
-
 from opendpu.compiler.allocate import allocate_banks, allocate_constants, allocate_memory
 from opendpu.compiler.emit import emit
 from opendpu.compiler.lifetime import alive, spans
-from opendpu.compiler.plan import WEIGHTS_REG, Network, Plan
-from opendpu.compiler.schedule import Schedule, schedule
+from opendpu.compiler.plan import WEIGHTS_REG, Network, Plan, Program
+from opendpu.compiler.schedule import schedule
 from opendpu.compiler.tile import NoRoomError, tile
 from opendpu_arch.target import Target
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Program:
-    """A compiled network: what was decided, and the instructions."""
-
-    plan: Plan
-    schedule: Schedule
 
 
 def plan_network(network: Network, target: Target) -> Plan:

@@ -16,6 +16,10 @@ COMPUTE = ("conv2d-fix", "depthwise-conv2d-fix", "pool-fix", "eltwise-fix")
 """Kinds that an engine computes."""
 MOVE = ("reshape-fix", "concat-fix")
 """Kinds that cost nothing where the bytes may stay in place."""
+USER = ("data", "data-fix")
+"""Kinds of the inputs of a graph."""
+CONSTANT = ("const", "const-fix")
+"""Kinds of constants."""
 LAYERS = ("conv2d-fix", "depthwise-conv2d-fix")
 """Kinds with weights and bias."""
 

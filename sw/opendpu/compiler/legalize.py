@@ -43,7 +43,20 @@ def legalize(quantized: Draft) -> Draft:
     for name in quantized.outputs:
         is_fix = quantized[name].kind == "fix"
         work.result.outputs.append(work.fixed(name) if is_fix else work.real(name))
+    work.result.prune()
+    _separate_names(work.result)
     return work.result
+
+
+def _separate_names(draft: Draft) -> None:
+    """Leave the name of a ``fix`` op to the last of the nodes that hold its values."""
+    last: dict[str, Node] = {}
+    for node in draft:
+        tensor = node.attrs.get(TENSOR)
+        if tensor in last:
+            last[tensor].attrs[TENSOR] = f"{tensor}_before_{node.name}"
+        if tensor is not None:
+            last[tensor] = node
 
 
 class _Legalizer:
@@ -97,10 +110,8 @@ class _Legalizer:
             return node.name
         key = (node.name, tuple(shape))
         if key not in self._views:
-            attrs = {"shape": list(shape), POINT: point_of(node)}
+            attrs: dict[str, Any] = {"shape": list(shape), POINT: point_of(node)}
             attrs[TENSOR] = tensor or f"{node.attrs.get(TENSOR, node.name)}_reshaped"
-            if tensor:
-                node.attrs[TENSOR] = f"{tensor}_unshaped"
             made = self.result.add(
                 self.result.unique(f"{node.name}_reshaped"), "reshape-fix", shape,
                 {"input": [node.name]}, attrs,
@@ -109,6 +120,7 @@ class _Legalizer:
         return self._views[key]
 
     def _make_fixed(self, fix: Node, source: Node) -> str:
+        attrs: dict[str, Any]
         point = int(fix.attrs["fix_point"])
         if source.value is not None:
             values = quantize(source.value, point, round_mode=fix.attrs["round_mode"])
@@ -164,6 +176,7 @@ class _Legalizer:
 
     def _engine(self, node: Node, activation: Node | None, fix: Node) -> str | None:
         """Return the ``-fix`` op of an op whose inputs are quantized, or none if it has none."""
+        attrs: dict[str, Any]
         nonlinear = _nonlinear(activation, int(fix.attrs["fix_point"]))
         if nonlinear is None:
             return None

@@ -1,32 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pass: which ops run on the DPU, in which subgraph, and why the others do not."""
 
-import dataclasses
 from collections.abc import Mapping
 
 from opendpu.compiler.constraints import reason
-from opendpu.compiler.fixed import COMPUTE
+from opendpu.compiler.fixed import COMPUTE, CONSTANT, USER
+from opendpu.compiler.plan import Part, Partition
 from opendpu.ir import Draft, Node
 from opendpu_arch.target import Target
-
-USER = ("data", "data-fix")
-CONSTANT = ("const", "const-fix")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Part:
-    """Ops that run on one device, in order; constants go with their users."""
-
-    device: str
-    nodes: tuple[str, ...]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Partition:
-    """The parts in an order in which they can run, and reasons by op that is on the CPU."""
-
-    parts: tuple[Part, ...]
-    reasons: Mapping[str, str]
 
 
 def partition(draft: Draft, target: Target, refused: Mapping[str, str]) -> Partition:

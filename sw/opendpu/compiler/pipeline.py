@@ -12,11 +12,11 @@ import dataclasses
 
 import xir
 from opendpu.compiler.assemble import assemble
-from opendpu.compiler.build import Program, build
+from opendpu.compiler.build import build
 from opendpu.compiler.legalize import legalize
 from opendpu.compiler.lower import lower
-from opendpu.compiler.partition import Partition, partition
-from opendpu.compiler.plan import ConvLayer
+from opendpu.compiler.partition import partition
+from opendpu.compiler.plan import ConvLayer, Partition, Program
 from opendpu.compiler.report import Report, SubgraphReport
 from opendpu.compiler.tile import NoRoomError
 from opendpu.compiler.verify import verify

@@ -98,7 +98,7 @@ def sources_of(layer: Layer) -> tuple[str, ...]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Memory:
-    """Where a feature map lives in DDR: byte address in a segment, bytes between rows and pixels."""
+    """Where a feature map is in DDR: byte address in a segment, bytes between rows and pixels."""
 
     reg_id: int
     address: int
@@ -214,3 +214,36 @@ class Step:
     accesses: tuple[BankAccess | MemoryAccess, ...]
     cycles: int
     layer: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """A program and what the cost model expects of it."""
+
+    instructions: tuple[Instruction, ...]
+    cycles: int
+    busy_cycles: dict[str, int]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Program:
+    """A compiled network: what was decided, and the instructions."""
+
+    plan: Plan
+    schedule: Schedule
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Part:
+    """Ops that run on one device, in order; constants go with their users."""
+
+    device: str
+    nodes: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Partition:
+    """The parts in an order in which they can run, and reasons by op that is on the CPU."""
+
+    parts: tuple[Part, ...]
+    reasons: Mapping[str, str]

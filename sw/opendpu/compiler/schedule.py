@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from opendpu.compiler.plan import BankAccess, MemoryAccess, Step
+from opendpu.compiler.plan import BankAccess, MemoryAccess, Schedule, Step
 from opendpu_arch.isa import End, Engine, Instruction
 from opendpu_arch.target import Target
 
@@ -21,15 +21,6 @@ BLOCK_BYTES = 64
 """Granularity at which DDR is watched."""
 
 ENGINES = len(Engine)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Schedule:
-    """A program and what the cost model expects of it."""
-
-    instructions: tuple[Instruction, ...]
-    cycles: int
-    busy_cycles: dict[str, int]
 
 
 def schedule(steps: Sequence[Step], target: Target) -> Schedule:
@@ -60,11 +51,11 @@ def find_waits(steps: Sequence[Step], target: Target) -> list[dict[Engine, int]]
     """Return, a step each, the last step of every other engine that must be done before it."""
     banks = _Watch(target.bank_count, target.bank_depth)
     memory: dict[int, _Watch] = {}
-    for access in _memory_accesses(steps):
-        blocks = -(-access.high // BLOCK_BYTES)
-        known = memory.get(access.reg_id)
+    for shared in _memory_accesses(steps):
+        blocks = -(-shared.high // BLOCK_BYTES)
+        known = memory.get(shared.reg_id)
         if known is None or known.depth < blocks:
-            memory[access.reg_id] = _Watch(1, blocks)
+            memory[shared.reg_id] = _Watch(1, blocks)
     found = []
     for number, step in enumerate(steps):
         engine = step.instruction.ENGINE

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """CONV instructions of one convolution layer."""
 
+import functools
+
 from opendpu.compiler.emission.geometry import (
     can_read,
     can_write,
@@ -12,7 +14,7 @@ from opendpu.compiler.emission.geometry import (
 from opendpu.compiler.emission.recorder import Operand, Recorder
 from opendpu.compiler.emission.transfer import Source, load_bias, load_conv_weights, save_rows
 from opendpu.compiler.layout import Layout
-from opendpu.compiler.plan import BankAccess, ConvLayer, LayerPlan
+from opendpu.compiler.plan import BankAccess, ConvLayer, LayerPlan, Window
 from opendpu_arch.isa import Conv, ConvInit
 
 MAX_JUMP = 1024
@@ -52,15 +54,7 @@ def emit_conv(recorder: Recorder, plan: LayerPlan, layer: ConvLayer) -> None:
                     rows_in.forget()
                 layout_out = output_layout(recorder, output, column, columns, block, many)
 
-                def fits(row: int, rows: int, to: Layout = layout_out) -> bool:
-                    return can_read(
-                        layout_in,
-                        source.feature,
-                        window,
-                        row,
-                        rows,
-                    ) and can_write(to, row, rows, max_jump=MAX_JUMP)
-
+                fits = functools.partial(_fits, window, source, layout_in, layout_out)
                 for row, rows in chunks(first_row, last_row, nest.rows, fits):
                     rows_in.need(rows_needed(window, row, rows))
                     for b in range(block, block + many):
@@ -70,6 +64,15 @@ def emit_conv(recorder: Recorder, plan: LayerPlan, layer: ConvLayer) -> None:
                         _one(recorder, layer, source, layout_in, layout_out, row, rows, column,
                              columns, b, weights[b], bias + b)  # fmt: skip
                     save_rows(recorder, output, layout_out, range(row, row + rows))
+
+
+def _fits(
+    window: Window, source: Operand, layout_in: Layout, layout_out: Layout, row: int, rows: int
+) -> bool:
+    """Tell whether one CONV can make these rows."""
+    return can_read(layout_in, source.feature, window, row, rows) and can_write(
+        layout_out, row, rows, max_jump=MAX_JUMP
+    )
 
 
 def source_layout(

@@ -190,7 +190,7 @@ def _one_elew(
     groups: int,
 ) -> None:
     """Append the ELEWINITs and the ELEW of ``rows`` rows."""
-    reads = []
+    reads: list[BankAccess] = []
     for number, layout in enumerate(layouts):
         place = layout.place(row)
         recorder.add(

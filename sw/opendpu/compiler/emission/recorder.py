@@ -22,7 +22,8 @@ from opendpu_arch.target import Target
 class WeightRing:
     """Gives out words of a weight or bias bank, round and round.
 
-    What is overwritten is not tracked here: the schedule pass makes a LOAD wait for the last reader.
+    What is overwritten is not tracked here: the schedule pass makes a LOAD wait for the last
+    reader.
     """
 
     def __init__(self, name: str, depth: int) -> None:
