@@ -8,9 +8,16 @@
 
 import os
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from opendpu.compiler.pipeline import Compiled, compile_with_report
+from opendpu.compiler.report import Report
+from opendpu.frontend import load_onnx
+from opendpu.quantize import quantize
 from opendpu.runtime import Device, GraphRunner, Runner
 from opendpu.runtime.batch import run_batch
 from opendpu.runtime.program import Program, dpu_subgraphs
@@ -19,6 +26,8 @@ from opendpu_arch.target import Target
 from xir import Graph
 
 __all__ = [
+    "compile_graph",
+    "compile_onnx",
     "create_runner",
     "dpu_subgraphs",
     "find_target",
@@ -112,3 +121,45 @@ def find_target(text: str) -> Target:
     if text.endswith(".json") or pathlib.Path(text).is_file():
         return Target.from_arch_json(text)
     return Target.from_name(text)
+
+
+def compile_onnx(
+    path: str | os.PathLike[str],
+    *,
+    calibration: Mapping[str, npt.NDArray[np.generic]],
+    target: Target | str,
+    output: str | os.PathLike[str],
+    method: str = "minmse",
+) -> Report:
+    """Quantize a float ONNX model, compile it for a DPU, write the ``.xmodel`` file.
+
+    ``calibration`` holds samples by input name, batch in front, as the model takes them; 100 to
+    1000 are enough. The file appears when it is complete, or not at all.
+
+    Raises
+    ------
+    ModelFormatError
+        The model cannot be read.
+    UnsupportedError
+        The model has operators that cannot be converted: all of them, with the reason.
+    TensorError
+        The calibration data does not fit the model.
+    """
+    graph = load_onnx(pathlib.Path(path))
+    compiled = compile_graph(quantize(graph, calibration, method=method), target=target)
+    compiled.graph.serialize(output)
+    return compiled.report
+
+
+def compile_graph(quantized: Graph, *, target: Target | str) -> Compiled:
+    """Compile a quantized graph, from :func:`opendpu.quantize.quantize` or AMD's quantizers.
+
+    Returns the compiled graph and the report: what runs where, and why not on the DPU.
+
+    Raises
+    ------
+    UnsupportedError
+        A ``fix`` op is not of 8 signed bits.
+    """
+    chosen = find_target(target) if isinstance(target, str) else target
+    return compile_with_report(quantized, chosen)

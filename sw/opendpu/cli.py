@@ -202,7 +202,7 @@ def compile_model(
     output: Annotated[pathlib.Path, typer.Option("--output", "-o", metavar="OUT.xmodel")],
 ) -> None:
     """Quantize a float ONNX model and compile it for a DPU."""
-    report = api.compile_onnx(  # type: ignore[attr-defined]
+    report = api.compile_onnx(
         file, calibration=npz.read(calibration), target=api.find_target(target), output=output
     )
     typer.echo(str(report))
