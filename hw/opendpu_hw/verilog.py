@@ -6,7 +6,8 @@ import pathlib
 import re
 
 import amaranth
-from amaranth.back import verilog
+from amaranth._toolchain.yosys import find_yosys
+from amaranth.back import rtlil
 from amaranth.hdl import Value
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib import wiring
@@ -18,8 +19,8 @@ TOP = "opendpu_top"
 """Name of the top module."""
 
 _BLOCK = re.compile(
-    r"^  initial begin\n((?:    \S+ ?\[\d+\] = \d+'[bh][0-9a-fA-F]+;\n)+)  end\n", re.M)
-_WORD = re.compile(r"^    (\S+ ?)\[(\d+)\] = (\d+)'([bh])([0-9a-fA-F]+);$", re.M)
+    r"^  initial begin\n((?:    \S+ ?\[\d+\] = \d+'[bhd][0-9a-fA-F]+;\n)+)  end\n", re.M)
+_WORD = re.compile(r"^    (\S+ ?)\[(\d+)\] = (\d+)'([bhd])([0-9a-fA-F]+);$", re.M)
 
 
 def ports_of(component):
@@ -69,10 +70,20 @@ def fill_memories(text):
     return _BLOCK.sub(rewrite, text)
 
 
+#: What turns Amaranth's netlist into Verilog. Widths are trimmed to what is used and registers get
+#: their enable as ``if (en) q <= d``: both make simulation several times faster and text shorter.
+_PASSES = (
+    "proc -norom", "opt_expr", "opt_clean", "wreduce", "opt_expr", "opt_clean", "opt_dff -nosdff",
+    "opt_clean", "memory_collect", "delete w:$verilog_initial_trigger",
+    "write_verilog -norename -noattr")
+
+
 def to_verilog(component, name=TOP):
     """Return the Verilog of a component whose members become flat ports."""
-    return fill_memories(verilog.convert(
-        component, name=name, ports=ports_of(component), emit_src=False, strip_internal_attrs=True))
+    text = rtlil.convert(component, name=name, ports=ports_of(component), emit_src=False)
+    yosys = find_yosys(lambda version: version >= (0, 40))
+    script = "\n".join([f"read_rtlil <<rtlil\n{text}\nrtlil", *_PASSES, ""])
+    return fill_memories(yosys.run(["-q", "-"], script))
 
 
 def elaborate(target, **options):
