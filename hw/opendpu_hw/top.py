@@ -43,10 +43,8 @@ class Top(wiring.Component):
                         ("m_axi_data0", ("save0", "load0")), ("m_axi_data1", ("save1", "load1"))]
         for prefix, sources in self._groups:
             for source in sources:
-                outward = core[source]
-                for name, member in outward.signature.members.items():
-                    flow = member.flow if outward.flow == Out else member.flow.flip()
-                    members[f"{prefix}_{name}"] = flow(member.shape)
+                for name, member in core[source].signature.members.items():
+                    members[f"{prefix}_{name}"] = member.flow(member.shape)
         super().__init__(members)
 
     def elaborate(self, platform):
