@@ -14,7 +14,7 @@ from opendpu.runtime.device import Device, Job, JobStatistics, Segment
 from opendpu.runtime.devices import open_device
 from opendpu.runtime.jobs import JobQueue
 from opendpu.runtime.program import Program
-from opendpu_arch.errors import FingerprintError
+from opendpu_arch.errors import FingerprintError, TargetError
 from opendpu_arch.target import Target
 from xir import Subgraph, Tensor
 
@@ -35,6 +35,8 @@ class Runner:
         The subgraph was compiled for another DPU; ``XLNX_ENABLE_FINGERPRINT_CHECK=0`` skips this.
     ModelFormatError
         The subgraph is not compiled, or its attributes are wrong.
+    TargetError
+        The subgraph does not say which DPU it is for, and neither does ``target``.
     """
 
     def __init__(
@@ -50,8 +52,7 @@ class Runner:
         self.program = Program.from_subgraph(subgraph)
         self._owned = device is None or isinstance(device, str)
         if device is None or isinstance(device, str):
-            chosen = target or Target.from_fingerprint(self.program.fingerprint)
-            device = open_device(device, chosen, memory, **options)
+            device = open_device(device, target or _own_target(self.program), memory, **options)
         self.device: Device = device
         try:
             _check_fingerprint(self.program, device.target)
@@ -156,6 +157,12 @@ class Runner:
 
 def _number(job: int | tuple[int, int]) -> int:
     return job if isinstance(job, int) else job[0]
+
+
+def _own_target(program: Program) -> Target:
+    if not program.fingerprint:
+        raise TargetError(f"subgraph {program.name!r} has no dpu_fingerprint; say which target")
+    return Target.from_fingerprint(program.fingerprint)
 
 
 def _check_fingerprint(program: Program, target: Target) -> None:

@@ -187,7 +187,7 @@ def test_argmax_and_shape_have_their_own_dimensions():
             ([1, 9, 8, 4], [6, 5, 3, 4]),
             "pad_mode is 'FOO', but must be one of FLOOR, CEIL, SAME, VALID",
         ),
-        ("conv2d-fix", CONV, ([1, 9, 1, 4], [6, 5, 3, 4]), r"\[1, 9, 1, 6\]"),
+        ("pool-fix", {**POOL, "type": "MAX"}, ([1, 9, 1, 4],), r"dimensions \[1, 4, 0, 4\]"),
         (
             "depthwise-conv2d-fix",
             CONV,

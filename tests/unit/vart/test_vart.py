@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The drop-in module against a small program on the functional simulator."""
+
+import numpy as np
+import pytest
+
+import vart
+import xir
+from opendpu.runtime.device import Job, JobStatistics
+from opendpu_arch import isa
+from opendpu_arch.errors import DPUTimeoutError, FingerprintError, TensorError, UnsupportedError
+from opendpu_arch.target import Target
+
+
+def copying_subgraph() -> xir.Subgraph:
+    """Return a DPU subgraph that copies one pixel of four channels."""
+    graph = xir.Graph("copy")
+    source = graph.create_op("x", "data-fix", {"shape": [1, 1, 1, 4], "data_type": "XINT8"})
+    upload = graph.create_op("up", "upload", {}, {"input": [source]})
+    download = graph.create_op("down", "download", {}, {"input": [upload]})
+    graph.create_op("relu", "relu", {}, {"input": [download]})
+    for op, reg in ((upload, 2), (download, 3)):
+        tensor = op.get_output_tensor()
+        tensor.set_attr("reg_id", reg).set_attr("ddr_addr", 0).set_attr("fix_point", 3)
+    children = graph.get_root_subgraph().split(
+        [("user", [source]), ("dpu", [upload, download]), ("cpu", [graph.get_op("relu")])]
+    )
+    for child, device in zip(children, ("USER", "DPU", "CPU"), strict=True):
+        child.set_attr("device", device)
+    load, save = isa.Engine.LOAD, isa.Engine.SAVE
+    program = [
+        isa.Load(
+            dpdon=0, dpdby=1 << save, bank_id=0, bank_addr=0, jump_read=4, jump_write=1, pad_idx=1,
+            channel=4, length=1, pad_start=0, pad_end=0, mode_avg=0, broadcast=0, const_value=0,
+            reg_id=2, ddr_addr=0,
+        ),
+        isa.Save(
+            dpdon=1 << load, dpdby=0, bank_id=0, bank_addr=0, hp_id=0, argmax=0, jump_write=4,
+            jump_read=1, channel=4, length=1, const_en=0, const_value=0, reg_id=3, ddr_addr=0,
+        ),
+        isa.End(dpdon=0, dpdby=0),
+    ]  # fmt: skip
+    children[1].set_attrs(
+        {
+            "device": "DPU",
+            "dpu_fingerprint": Target.from_name("B64").fingerprint,
+            "mc_code": isa.encode(program),
+            "reg_id_to_context_type": {"REG_2": "DATA", "REG_3": "DATA"},
+            "reg_id_to_size": {"REG_2": 4, "REG_3": 4},
+        }
+    )
+    return children[1]
+
+
+class Recorder:
+    """A device that keeps what it is asked to do."""
+
+    name = "recorder"
+    target = Target.from_name("B64")
+
+    def __init__(self, work=lambda job: None):
+        self.work = work
+
+    def run(self, job: Job) -> JobStatistics:
+        self.work(job)
+        return JobStatistics(device=self.name)
+
+    def close(self) -> None:
+        pass
+
+
+VALUES = np.array([-128, -1, 5, 127], np.int8).reshape(1, 1, 1, 4)
+
+
+@pytest.mark.parametrize("mode", ["run", "ref", "sim", ""])
+def test_every_mode_runs(mode, monkeypatch):
+    monkeypatch.setenv("OPENDPU_DEVICE", "iss")
+    runner = vart.Runner.create_runner(copying_subgraph(), mode)
+    assert [t.name for t in runner.get_input_tensors()] == ["up"]
+    assert [t.name for t in runner.get_output_tensors()] == ["down"]
+    assert runner.get_tensor_format() is vart.Runner.TensorFormat.NHWC
+    output = np.empty_like(VALUES)
+    job = runner.execute_async([VALUES], [output], enable_dynamic_array=False)
+    assert len(job) == 2
+    assert runner.wait(job) == 0
+    assert (output == VALUES).all()
+    assert runner.statistics(job) == runner.last_statistics
+    assert runner.last_statistics.instructions == 3
+
+
+def test_the_device_is_an_argument_or_the_environments(monkeypatch):
+    monkeypatch.setenv("OPENDPU_DEVICE", "nothing")
+    with pytest.raises(UnsupportedError, match="no device is called 'nothing'; known: "):
+        vart.Runner.create_runner(copying_subgraph(), "run")
+    vart.Runner.create_runner(copying_subgraph(), "run", device="iss")
+    vart.Runner.create_runner(copying_subgraph(), "ref")
+    with pytest.raises(FingerprintError, match="CHECK fingerprint fail"):
+        vart.Runner.create_runner(copying_subgraph(), "run", device="iss", target="B512")
+
+
+def test_unknown_mode_and_user_subgraph():
+    dpu = copying_subgraph()
+    with pytest.raises(UnsupportedError, match="mode is 'walk', but must be one of '', 'run'"):
+        vart.Runner.create_runner(dpu, "walk")
+    user = dpu.get_parent().get_children()[0]
+    with pytest.raises(UnsupportedError, match="'user' is for device 'USER', but must be for"):
+        vart.Runner.create_runner(user, "run")
+
+
+def test_cpu_subgraphs_run_on_the_cpu():
+    cpu = copying_subgraph().get_parent().get_children()[2]
+    runner = vart.Runner.create_runner(cpu, "run")
+    output = np.empty_like(VALUES)
+    assert runner.wait(runner.execute_async([VALUES], [output])) == 0
+    assert output.tolist() == [[[[0, 0, 5, 127]]]]
+    assert runner.last_statistics.device == "cpu"
+    with pytest.raises(TensorError, match="0 inputs given, but must be 1: down"):
+        runner.execute_async([], [output])
+
+
+def test_the_runner_owns_buffers():
+    runner = vart.RunnerExt.create_runner(copying_subgraph(), "run", device="iss")
+    assert isinstance(runner, vart.RunnerExt)
+    (given,), (result,) = runner.get_inputs(), runner.get_outputs()
+    assert given.get_tensor().name == "up"
+    assert given.get_tensor().get_attr("fix_point") == 3
+    view = np.array(given, copy=False)
+    assert type(view) is np.ndarray
+    view[...] = VALUES
+    assert memoryview(given).nbytes == 4
+    job = runner.execute_async([given], [result])
+    runner.wait(job)
+    assert (np.asarray(result) == VALUES).all()
+    assert runner.get_inputs()[0] is given
+    assert isinstance(result, vart.TensorBuffer)
+
+
+def test_a_timeout_is_in_milliseconds():
+    import threading
+
+    gate = threading.Event()
+    device = Recorder(lambda _job: gate.wait(20))
+    runner = vart.Runner.create_runner(copying_subgraph(), "run", device=device)
+    job = runner.execute_async([VALUES], [VALUES.copy()])
+    with pytest.raises(DPUTimeoutError, match=r"has not finished after 0\.02 seconds"):
+        runner.wait(job, 20)
+    gate.set()
+    assert runner.wait(job) == 0
+
+
+def test_float_arrays_follow_the_conversion_rule():
+    runner = vart.Runner.create_runner(copying_subgraph(), "run", device="iss")
+    output = np.empty((1, 1, 1, 4), np.float32)
+    given = np.float32([0.99, -0.99, 16.0, 1.125]).reshape(output.shape)
+    runner.wait(runner.execute_async([given], [output]))
+    assert output.ravel().tolist() == [0.875, -0.875, -16.0, 1.125]
