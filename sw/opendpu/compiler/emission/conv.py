@@ -12,7 +12,13 @@ from opendpu.compiler.emission.geometry import (
     rows_needed,
 )
 from opendpu.compiler.emission.recorder import Operand, Recorder
-from opendpu.compiler.emission.transfer import Source, load_bias, load_conv_weights, save_rows
+from opendpu.compiler.emission.transfer import (
+    Source,
+    Tile,
+    load_bias,
+    load_conv_weights,
+    save_rows,
+)
 from opendpu.compiler.layout import Layout
 from opendpu.compiler.plan import BankAccess, ConvLayer, LayerPlan, Window
 from opendpu_arch.isa import Conv, ConvInit
@@ -52,7 +58,8 @@ def emit_conv(recorder: Recorder, plan: LayerPlan, layer: ConvLayer) -> None:
                     weights = {}
                 if not keep and block:
                     rows_in.forget()
-                layout_out = output_layout(recorder, output, column, columns, block, many)
+                tile = Tile(column=column, columns=columns, group=block, groups=many)
+                layout_out = output_layout(recorder, output, tile)
 
                 fits = functools.partial(_fits, window, source, layout_in, layout_out)
                 for row, rows in chunks(first_row, last_row, nest.rows, fits):
@@ -63,7 +70,7 @@ def emit_conv(recorder: Recorder, plan: LayerPlan, layer: ConvLayer) -> None:
                             weights[b] = load_conv_weights(recorder, at, shape, b)
                         _one(recorder, layer, source, layout_in, layout_out, row, rows, column,
                              columns, b, weights[b], bias + b)  # fmt: skip
-                    save_rows(recorder, output, layout_out, range(row, row + rows))
+                    save_rows(recorder, output, layout_out, tile, range(row, row + rows))
 
 
 def _fits(
@@ -91,17 +98,15 @@ def source_layout(
     )  # fmt: skip
 
 
-def output_layout(
-    recorder: Recorder, output: Operand, column: int, columns: int, group: int, groups: int
-) -> Layout:
-    """Return where the results of a tile are: the whole feature map, or only the tile."""
+def output_layout(recorder: Recorder, output: Operand, tile: Tile) -> Layout:
+    """Return where the results of a tile are: in the whole feature map, or alone."""
     feature = output.feature
     if output.region.whole:
-        column, columns, group = 0, feature.width, 0
         groups = -(-feature.channels // recorder.target.channel_parallel)
+        tile = Tile(column=0, columns=feature.width, group=0, groups=groups)
     return Layout(
-        target=recorder.target, region=output.region, columns=columns, groups=groups,
-        first_column=column, first_group=group,
+        target=recorder.target, region=output.region, columns=tile.columns, groups=tile.groups,
+        first_column=tile.column, first_group=tile.group,
     )  # fmt: skip
 
 

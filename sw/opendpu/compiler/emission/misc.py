@@ -10,7 +10,13 @@ from opendpu.compiler.emission.geometry import (
     rows_needed,
 )
 from opendpu.compiler.emission.recorder import Operand, Recorder
-from opendpu.compiler.emission.transfer import Source, load_alu_weights, load_bias, save_rows
+from opendpu.compiler.emission.transfer import (
+    Source,
+    Tile,
+    load_alu_weights,
+    load_bias,
+    save_rows,
+)
 from opendpu.compiler.layout import Layout
 from opendpu.compiler.plan import AluLayer, BankAccess, EltwiseLayer, LayerPlan
 from opendpu_arch.isa import Alu, AluInit, Elew, ElewInit
@@ -46,6 +52,7 @@ def emit_alu(recorder: Recorder, plan: LayerPlan, layer: AluLayer) -> None:
             columns = min(nest.columns, out.width - column)
             first, many = columns_needed(window, source.feature, column, columns)
             layout_in = tile_layout(recorder, source, first, many, group, groups)
+            tile = Tile(column=column, columns=columns, group=group, groups=groups)
             layout_out = tile_layout(recorder, output, column, columns, group, groups)
             rows_in = Source(recorder, source, layout_in)
 
@@ -58,7 +65,7 @@ def emit_alu(recorder: Recorder, plan: LayerPlan, layer: AluLayer) -> None:
                 rows_in.need(rows_needed(window, row, rows))
                 _one_alu(recorder, layer, source, layout_in, layout_out, row, rows, column, columns,
                          group, groups, weights, bias + group)  # fmt: skip
-                save_rows(recorder, output, layout_out, range(row, row + rows))
+                save_rows(recorder, output, layout_out, tile, range(row, row + rows))
 
 
 def tile_layout(
@@ -151,6 +158,7 @@ def emit_eltwise(recorder: Recorder, plan: LayerPlan, layer: EltwiseLayer) -> No
         for column in range(0, out.width, nest.columns):
             columns = min(nest.columns, out.width - column)
             layouts = [tile_layout(recorder, s, column, columns, group, groups) for s in sources]
+            tile = Tile(column=column, columns=columns, group=group, groups=groups)
             layout_out = tile_layout(recorder, output, column, columns, group, groups)
             rows_in = [Source(recorder, s, x) for s, x in zip(sources, layouts, strict=True)]
 
@@ -164,7 +172,7 @@ def emit_eltwise(recorder: Recorder, plan: LayerPlan, layer: EltwiseLayer) -> No
                     s.need(range(row, row + rows))
                 _one_elew(recorder, layer, layouts, layout_out, row, rows, column, columns, group,
                           groups)  # fmt: skip
-                save_rows(recorder, output, layout_out, range(row, row + rows))
+                save_rows(recorder, output, layout_out, tile, range(row, row + rows))
 
 
 def _is_run(layout: Layout, row: int, rows: int) -> bool:

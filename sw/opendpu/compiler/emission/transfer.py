@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """LOAD and SAVE: rows of feature maps, weights, biases."""
 
+import dataclasses
 from collections.abc import Iterable
 
 from opendpu.compiler.emission.recorder import Operand, Recorder
@@ -77,23 +78,36 @@ def load_row(recorder: Recorder, operand: Operand, layout: Layout, row: int) -> 
         )  # fmt: skip
 
 
-def save_rows(recorder: Recorder, operand: Operand, layout: Layout, rows: Iterable[int]) -> None:
-    """Copy rows of the tile from their banks to DDR, if the feature map lives there."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tile:
+    """Columns and channel groups of a feature map that are made together."""
+
+    column: int
+    columns: int
+    group: int
+    groups: int
+
+
+def save_rows(
+    recorder: Recorder, operand: Operand, layout: Layout, tile: Tile, rows: Iterable[int]
+) -> None:
+    """Copy rows of a tile from their banks to DDR, if the feature map lives there."""
     memory, feature = operand.memory, operand.feature
     if memory is None:
         return
     parallel = recorder.target.channel_parallel
-    first = layout.first_group * parallel
-    channels = min(feature.channels, first + layout.groups * parallel) - first
+    first = tile.group * parallel
+    channels = min(feature.channels, first + tile.groups * parallel) - first
+    most = MAX_SAVE_CHANNELS // parallel * parallel
     for row in rows:
         place = layout.place(row)
         bank = layout.first_bank + place.bank
-        for at in range(0, layout.columns, MAX_LENGTH):
-            length = min(MAX_LENGTH, layout.columns - at)
-            column = layout.first_column + at
-            for low in range(0, channels, MAX_SAVE_CHANNELS):
-                group = layout.first_group + low // parallel
-                channel = min(MAX_SAVE_CHANNELS // parallel * parallel, channels - low)
+        for at in range(0, tile.columns, MAX_LENGTH):
+            length = min(MAX_LENGTH, tile.columns - at)
+            column = tile.column + at
+            for low in range(0, channels, most):
+                channel = min(most, channels - low)
+                group = tile.group + low // parallel
                 word = layout.word(place.address_group, place.offset, column, group)
                 address = (
                     memory.address + row * memory.row_bytes + column * memory.pixel_bytes
@@ -106,7 +120,10 @@ def save_rows(recorder: Recorder, operand: Operand, layout: Layout, rows: Iterab
                         channel=channel, length=length, reg_id=memory.reg_id, ddr_addr=address,
                     ),
                     (
-                        BankAccess(False, bank, 1, word, length * layout.groups),
+                        BankAccess(
+                            False, bank, 1, word,
+                            (length - 1) * layout.groups + -(-channel // parallel),
+                        ),
                         MemoryAccess(
                             True, memory.reg_id, address,
                             address + (length - 1) * memory.pixel_bytes + channel,
