@@ -16,6 +16,10 @@ from opendpu.runtime.jobs import JobQueue
 from xir import Op, Subgraph, Tensor
 
 
+SOURCES = ("data", "data-fix")
+"""Ops that only name what comes from outside."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Plain:
     """A tensor that answers to its own name only."""
@@ -53,10 +57,13 @@ class CpuRunner:
     """
 
     def __init__(self, subgraph: Subgraph, *, workers: int | None = None) -> None:
-        self._ops = subgraph.toposort()
+        ops = subgraph.toposort()
+        self._ops = [op for op in ops if op.get_type() not in SOURCES]
         for op in self._ops:
             cpu.find(op)
-        self._inputs = [Plain(tensor) for tensor in subgraph.get_sorted_input_tensors()]
+        given = [op.get_output_tensor() for op in ops if op.get_type() in SOURCES]
+        given += subgraph.get_input_tensors()
+        self._inputs = [Plain(tensor) for tensor in sorted(given, key=lambda t: t.name)]
         self._outputs = [Plain(tensor) for tensor in subgraph.get_sorted_output_tensors()]
         self._jobs: JobQueue[JobStatistics] = JobQueue(workers)
 

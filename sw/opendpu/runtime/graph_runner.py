@@ -10,7 +10,7 @@ import numpy as np
 
 from opendpu.runtime import cpu
 from opendpu.runtime.arrays import Array, Arrays, from_tensor, match_arrays, to_tensor
-from opendpu.runtime.cpu_runner import Plain, evaluate_ops
+from opendpu.runtime.cpu_runner import SOURCES, Plain, evaluate_ops
 from opendpu.runtime.device import Device, JobStatistics
 from opendpu.runtime.jobs import JobQueue
 from opendpu.runtime.runner import Runner
@@ -18,7 +18,6 @@ from opendpu_arch.errors import GraphError
 from opendpu_arch.target import Target
 from xir import Graph, Op, Subgraph, Tensor
 
-_SOURCES = ("data", "data-fix")
 _CONSTANTS = ("const", "const-fix")
 
 
@@ -77,7 +76,7 @@ class GraphRunner:
                     )
                     self._steps.append((subgraph, step))
                 else:
-                    ops = [op for op in subgraph.toposort() if op.get_type() not in _SOURCES]
+                    ops = [op for op in subgraph.toposort() if op.get_type() not in SOURCES]
                     for op in ops:
                         cpu.find(op)
                     self._steps.append((subgraph, ops))
@@ -191,7 +190,7 @@ def _by_name(ops: list[Op]) -> list[Tensor]:
 
 
 def _sources(graph: Graph) -> list[Op]:
-    return [op for op in graph.get_ops() if op.get_type() in _SOURCES]
+    return [op for op in graph.get_ops() if op.get_type() in SOURCES]
 
 
 def _sinks(graph: Graph) -> list[Op]:

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``.npz`` files of arrays by tensor name."""
+"""``.npz`` files of arrays by tensor name.
+
+Not through ``numpy.savez``, which cannot store a tensor called ``file``, nor ``numpy.load``, which
+leaves broken files open.
+"""
 
 import os
 import pathlib
@@ -19,13 +23,19 @@ Array = npt.NDArray[Any]
 def read(path: str | os.PathLike[str]) -> dict[str, Array]:
     """Return the arrays in an ``.npz`` file; TensorError if it is missing or is none."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if isinstance(file, np.ndarray):
-                raise TensorError(f"{os.fspath(path)} holds one array without a name, not .npz")
-            return {name: file[name] for name in file.files}
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        with pathlib.Path(path).open("rb") as raw, zipfile.ZipFile(raw) as archive:
+            return {
+                name.removesuffix(".npy"): _read_member(archive, name)
+                for name in archive.namelist()
+            }
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError, NotImplementedError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise TensorError(f"{os.fspath(path)} cannot be read as .npz: {reason}") from error
+
+
+def _read_member(archive: zipfile.ZipFile, name: str) -> Array:
+    with archive.open(name) as member:
+        return np.asarray(np.lib.format.read_array(member, allow_pickle=False))
 
 
 def write(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
@@ -34,8 +44,10 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
     temporary: str | None = None
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, **dict(arrays))  # type: ignore[arg-type]
+        with os.fdopen(handle, "wb") as raw, zipfile.ZipFile(raw, "w") as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
         pathlib.Path(temporary).chmod(0o644)
         pathlib.Path(temporary).replace(target)
     except OSError as error:
