@@ -44,6 +44,13 @@ class Context:
         """Append a node to the draft; return its name, which is unique."""
         return self.draft.add(self.draft.unique(name), kind, shape, inputs, attrs).name
 
+    def rename(self, old: str, new: str) -> None:
+        """Give a node of the draft another name, which must be free."""
+        self.draft.rename(old, new)
+        for tensor, value in self.values.items():
+            if value.node == old:
+                self.values[tensor] = value.on(new)
+
     def const(self, name: str, array: Array) -> str:
         """Append a constant to the draft; return its name."""
         return self.draft.add_const(name, as_float(array)).name

@@ -216,11 +216,8 @@ def _bind_outputs(context: Context, order: dict[str, list[int]]) -> None:
             ).name
         if node != name:
             if name in draft.nodes:
-                draft.rename(name, draft.unique(f"{name}_inner"))
-            draft.rename(node, name)
-            for key, bound in context.values.items():
-                if bound.node == node:
-                    context.values[key] = bound.on(name)
+                context.rename(name, draft.unique(f"{name}_inner"))
+            context.rename(node, name)
         taken.add(name)
         draft.outputs.append(name)
 

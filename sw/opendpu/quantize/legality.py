@@ -13,6 +13,9 @@ SHIFT_CUT = range(64)
 SHIFT_BIAS = range(21)
 """Values of ``shift_bias`` = weights + input - bias + 1."""
 
+FINEST_BIAS = 4
+"""Fractional bits that a bias has at most beyond the result; leaves room to correct it."""
+
 SHIFT_READ = range(16)
 """Values of ``shift_read`` = input - smallest input, of an elementwise addition."""
 
@@ -52,6 +55,7 @@ def settle(draft: Draft, points: Points, positions: dict[str, int], method: str)
             bias = draft[layer.inputs["bias"][0]].value
             assert bias is not None
             wanted = best_position(bias, method="nonoverflow")
+            wanted = min(wanted, accumulator - cut + FINEST_BIAS)
             most, least = accumulator + 1, accumulator + 1 - SHIFT_BIAS[-1]
             result[layer.inputs["bias"][0]] = max(least, min(wanted, most))
     return result

@@ -10,6 +10,8 @@ import numpy.typing as npt
 import xir
 from opendpu.ir import Draft
 from opendpu.quantize.calibrate import choose_positions
+from opendpu.quantize.correct import add_biases, correct_biases
+from opendpu.quantize.equalize import equalize
 from opendpu.quantize.fold import fold
 from opendpu.quantize.insert import insert
 from opendpu.quantize.legality import settle
@@ -19,6 +21,9 @@ from opendpu_arch.errors import TensorError, UnsupportedError
 METHODS = ("minmse", "diffs", "nonoverflow")
 """Ways to choose positions of activations."""
 
+CORRECTION_SAMPLES = 128
+"""Samples that bias correction looks at; they are in memory at the same time."""
+
 Array = npt.NDArray[Any]
 
 
@@ -27,6 +32,8 @@ def quantize(
     calib: Mapping[str, Array],
     *,
     method: str = "minmse",
+    cross_layer: bool = True,
+    bias_correction: bool = True,
     batch: int = 32,
 ) -> xir.Graph:
     """Quantize a float graph to signed 8 bits with power-of-two scales.
@@ -42,6 +49,11 @@ def quantize(
     method
         ``minmse`` (least squared error over all data), ``diffs`` (least squared error a batch,
         commonest position) or ``nonoverflow``.
+    cross_layer
+        Whether to equalize the ranges of channels between layers joined by a ReLU.
+    bias_correction
+        Whether to shift biases so that quantization moves no channel's mean, measured on at most
+        ``CORRECTION_SAMPLES`` samples.
     batch
         Samples that are evaluated at a time.
 
@@ -66,10 +78,18 @@ def quantize(
     draft = Draft.from_xir(graph)
     samples = calibration_samples(draft, calib)
     fold(draft)
+    if cross_layer:
+        equalize(draft)
+    if bias_correction:
+        add_biases(draft)
     points = find_points(draft)
     positions = choose_positions(draft, points, samples, method=method, batch=batch)
     constants = settle(draft, points, positions, method)
-    return insert(draft, positions | constants).to_xir()
+    result = insert(draft, positions | constants)
+    if bias_correction:
+        few = {name: array[:CORRECTION_SAMPLES] for name, array in samples.items()}
+        correct_biases(draft, result, few)
+    return result.to_xir()
 
 
 def calibration_samples(draft: Draft, calib: Mapping[str, Array]) -> dict[str, Array]:

@@ -41,9 +41,13 @@ def evaluate(
         An input is missing, unknown, or has the wrong shape.
     UnsupportedError
         An op has no float evaluation here.
+    GraphError
+        An op to keep is not in the graph.
     """
     draft = graph if isinstance(graph, Draft) else Draft.from_xir(graph)
     wanted = set(draft.outputs if keep is None else keep)
+    for name in wanted:
+        draft[name]
     return {name: array for name, array in walk(draft, inputs) if name in wanted}
 
 

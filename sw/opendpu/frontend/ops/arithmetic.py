@@ -76,6 +76,7 @@ def _with_constant(call: Call, index: int, factor: Array | None, offset: Array |
         and value.perm[-1] == channel
     ):
         _add_bias(call, producer.name, vector)
+        call.context.rename(producer.name, call.output)
         call.bind(call.context.values[call.name(index)])
         return True
     if value.perm[-1] != channel:

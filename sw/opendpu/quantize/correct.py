@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bias correction: the means of what layers compute, before and after quantization, made equal."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opendpu.ir import Draft, Node
+from opendpu.quantize.fold import LAYERS
+from opendpu.reference.floating import check_inputs, compute, walk
+
+Array = npt.NDArray[Any]
+
+
+def add_biases(draft: Draft) -> None:
+    """Give every layer without a bias one of zeros, in place."""
+    for node in draft:
+        if node.kind in LAYERS and not node.inputs.get("bias"):
+            zeros = np.zeros(node.shape[-1])
+            node.inputs["bias"] = [draft.add_const(f"{node.name}_bias", zeros).name]
+    draft.sort()
+
+
+def correct_biases(draft: Draft, quantized: Draft, samples: Mapping[str, Array]) -> None:
+    """Shift the biases of a quantized draft, in place, layer by layer from the inputs on.
+
+    Quantized weights and activations move the mean of a channel; the difference to the float
+    draft, measured on all ``samples`` at once, goes into the bias, on the bias's grid.
+    """
+    means = {
+        name: _mean(array) for name, array in walk(draft, samples) if draft[name].kind in LAYERS
+    }
+    results: dict[str, Array] = dict(check_inputs(quantized, samples))
+    users = {name: len(nodes) for name, nodes in quantized.consumer_map().items()}
+    for node in quantized:
+        if node.value is not None:
+            results[node.name] = node.value
+        elif node.kind != "data":
+            given = {arg: [results[n] for n in names] for arg, names in node.inputs.items()}
+            array = compute(node, given)
+            if node.name in means and node.inputs.get("bias"):
+                array = array + _shift_bias(quantized, node, means[node.name] - _mean(array))
+            results[node.name] = array
+        for name in dict.fromkeys(node.sources()):
+            users[name] -= 1
+            if not users[name]:
+                del results[name]
+
+
+def _mean(array: Array) -> Array:
+    return np.asarray(array.reshape(-1, array.shape[-1]).mean(axis=0, dtype=np.float64))
+
+
+def _shift_bias(quantized: Draft, layer: Node, wanted: Array) -> Array:
+    """Add ``wanted`` to the bias of a layer; return what it really changed by."""
+    fix = quantized[layer.inputs["bias"][0]]
+    constant = quantized[fix.inputs["input"][0]]
+    assert constant.value is not None
+    scale = 2.0 ** fix.attrs["fix_point"]
+    integers = np.clip(np.floor((constant.value + wanted) * scale + 0.5), -128, 127)
+    change = integers / scale - constant.value
+    constant.value = (integers / scale).astype(np.float32)
+    return np.asarray(change.astype(np.float32))

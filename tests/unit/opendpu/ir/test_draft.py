@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drafts: editing, order, and the way to XIR and back."""
+
+import numpy as np
+import pytest
+
+import xir
+from opendpu.ir import Draft
+from opendpu_arch.errors import GraphError
+
+
+def small() -> Draft:
+    draft = Draft("small")
+    draft.add("x", "data", (1, 4, 4, 2))
+    draft.add_const("w", np.arange(6.0).reshape(3, 1, 1, 2))
+    attrs = {"kernel": [1, 1], "stride": [1, 1], "pad_mode": "FLOOR", "pad": [0, 0, 0, 0]}
+    draft.add("c", "conv2d", (1, 4, 4, 3), {"input": ["x"], "weights": ["w"]}, attrs)
+    draft.add("r", "relu", (1, 4, 4, 3), {"input": ["c"]})
+    draft.outputs = ["r"]
+    return draft
+
+
+def test_xir_and_back():
+    draft = small()
+    draft.attrs["onnx_order"] = {"x": [0, 2, 3, 1]}
+    back = Draft.from_xir(draft.to_xir())
+    assert [n.name for n in back] == [n.name for n in draft]
+    assert back.outputs == ["r"]
+    assert back.attrs == draft.attrs
+    np.testing.assert_array_equal(back["w"].value, draft["w"].value)
+    assert back["c"].attrs["kernel"] == [1, 1]
+
+
+def test_file_and_back(tmp_path):
+    small().to_xir().serialize(tmp_path / "m.xmodel")
+    back = Draft.from_xir(xir.Graph.deserialize(tmp_path / "m.xmodel"))
+    assert back.outputs == ["r"]
+    np.testing.assert_array_equal(back["w"].value, small()["w"].value)
+
+
+def test_outputs_without_return_ops_are_the_tails():
+    graph = xir.Graph("g")
+    head = graph.create_op("x", "data", {"shape": [1, 2], "data_type": "FLOAT32"})
+    graph.create_op("y", "relu", {}, {"input": [head]})
+    assert Draft.from_xir(graph).outputs == ["y"]
+
+
+def test_quantized_file_of_amd(models):
+    graph = xir.Graph.deserialize(models / "amd_compiled" / "VoxelNet_int.xmodel")
+    draft = Draft.from_xir(graph)
+    assert len(draft.nodes) == 166
+    assert len(draft.outputs) == 3
+    fix = draft["VoxelNet__rpn_conv_box_weight_fix"]
+    scaled = draft[fix.inputs["input"][0]].value * 2.0 ** fix.attrs["fix_point"]
+    np.testing.assert_array_equal(scaled, np.rint(scaled))
+
+
+def test_wrong_shape_is_found():
+    draft = small()
+    draft["r"].shape = (1, 4, 4, 2)
+    with pytest.raises(GraphError, match=r"op 'r' \(relu\) has shape \[1, 4, 4, 2\], but XIR"):
+        draft.to_xir()
+
+
+def test_names_are_unique():
+    draft = small()
+    with pytest.raises(GraphError, match="already has a node 'c'"):
+        draft.add("c", "relu", (1,), {"input": ["x"]})
+    with pytest.raises(GraphError, match="already has a node 'c'"):
+        draft.rename("r", "c")
+    with pytest.raises(GraphError, match="has no node 'z'"):
+        draft.add("y", "relu", (1,), {"input": ["z"]})
+    assert draft.unique("c") == "c_1"
+    assert draft.add_const("w", np.zeros(2)).name == "w_1"
+
+
+def test_rename_reaches_users_and_outputs():
+    draft = small()
+    draft.rename("r", "out")
+    draft.rename("c", "conv")
+    assert draft.outputs == ["out"]
+    assert draft["out"].inputs == {"input": ["conv"]}
+
+
+def test_prune_drops_what_nobody_needs_but_no_inputs():
+    draft = small()
+    draft.add("lost", "relu", (1, 4, 4, 2), {"input": ["x"]})
+    draft.outputs = ["x"]
+    draft.prune()
+    assert [n.name for n in draft] == ["x"]
+
+
+def test_sort():
+    draft = small()
+    draft.nodes = dict(reversed(draft.nodes.items()))
+    draft.sort()
+    order = list(draft.nodes)
+    assert order.index("w") < order.index("c") < order.index("r")
+    draft["c"].inputs["input"] = ["r"]
+    with pytest.raises(GraphError, match="has a cycle through"):
+        draft.sort()
+
+
+def test_copy_is_independent():
+    draft = small()
+    twin = draft.copy()
+    twin["c"].attrs["kernel"] = [2, 2]
+    twin["r"].inputs["input"].append("x")
+    assert draft["c"].attrs["kernel"] == [1, 1]
+    assert draft["r"].inputs["input"] == ["c"]
+
+
+def test_constant_of_unknown_type():
+    graph = xir.Graph("g")
+    graph.create_op("k", "const", {"shape": [2], "data_type": "INT8", "data": b"ab"})
+    with pytest.raises(GraphError, match="constant 'k' has data type INT8, but must be one of"):
+        Draft.from_xir(graph)
+
+
+def test_constant_of_wrong_size():
+    graph = xir.Graph("g")
+    graph.create_op("k", "const", {"shape": [3], "data_type": "FLOAT32", "data": bytes(8)})
+    with pytest.raises(GraphError, match=r"holds 2 elements, but its shape is \[3\]"):
+        Draft.from_xir(graph)
