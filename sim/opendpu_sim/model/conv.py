@@ -7,7 +7,7 @@ Lane i takes its weights from bank CONVW i, tap (row, column) and group g at
 
 The sums are single-precision matrix products, which are exact: a product is at most 2**14 and
 float32 holds integers up to 2**24, so 1024 products can be added in any order.
-``scripts/bench/bench_iss.py`` measures it.
+``scripts/bench/bench_iss.py kernels`` compares this with other ways.
 """
 
 import dataclasses
@@ -21,18 +21,40 @@ from opendpu_sim.model.walk import Walk, Walker
 
 EXACT_PRODUCTS = 1024
 """Products of int8 whose sum float32 holds exactly, whatever the data and the order."""
+ONE_THREAD = 1 << 18
+"""Multiplications up to which OpenBLAS uses one thread. Its threads wait for each other busily: a
+product that takes 100 us takes 15 ms when another process has a core, and jobs run in threads
+anyway."""
 
 
 def matrix_product(
     x: npt.NDArray[np.float32], weights: npt.NDArray[np.float32]
 ) -> npt.NDArray[np.int64]:
     """Return ``x @ weights.T`` of int8 values, exactly; shapes (m, k), (n, k) to (m, n)."""
-    k = x.shape[1]
-    total = (x[:, :EXACT_PRODUCTS] @ weights[:, :EXACT_PRODUCTS].T).astype(np.int64)
-    for start in range(EXACT_PRODUCTS, k, EXACT_PRODUCTS):
+    total = np.zeros((x.shape[0], weights.shape[0]), np.int64)
+    for start in range(0, x.shape[1], EXACT_PRODUCTS):
         part = slice(start, start + EXACT_PRODUCTS)
-        total += (x[:, part] @ weights[:, part].T).astype(np.int64)
+        total += _small_products(x[:, part], weights[:, part].T).astype(np.int64)
     return total
+
+
+def _small_products(
+    x: npt.NDArray[np.float32], weights: npt.NDArray[np.float32]
+) -> npt.NDArray[np.float32]:
+    """Return ``x @ weights``, as products of some rows of ``x`` at a time, in one thread."""
+    m, k = x.shape
+    n = weights.shape[1]
+    pieces = -(-m // max(1, ONE_THREAD // (k * n)))
+    rows = -(-m // pieces)
+    whole = m // rows
+    product = np.empty((m, n), np.float32)
+    stacked = np.lib.stride_tricks.as_strided(
+        x, (whole, rows, k), (rows * x.strides[0], *x.strides), writeable=False
+    )
+    np.matmul(stacked, weights, out=product[: whole * rows].reshape(whole, rows, n))
+    if whole * rows < m:
+        np.matmul(x[whole * rows :], weights, out=product[whole * rows :])
+    return product
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
