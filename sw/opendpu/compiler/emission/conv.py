@@ -3,6 +3,7 @@
 
 import functools
 
+from opendpu.compiler.cost import conv_cycles
 from opendpu.compiler.emission.geometry import (
     can_read,
     can_write,
@@ -25,8 +26,6 @@ from opendpu_arch.isa import Conv, ConvInit
 
 MAX_JUMP = 1024
 """Words of ``jump_read_endl`` and ``jump_write_endl``."""
-PIPELINE = 12
-"""Cycles that the schedule expects of a CONV besides its steps."""
 
 
 def emit_conv(recorder: Recorder, plan: LayerPlan, layer: ConvLayer) -> None:
@@ -179,5 +178,5 @@ def _one(
             BankAccess(False, target.bias_bank, 1, bias, 1),
             *layout_out.accesses(row, rows, write=True),
         ),
-        PIPELINE + columns * taps,
+        conv_cycles(columns, taps),
     )  # fmt: skip

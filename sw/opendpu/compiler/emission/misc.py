@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ALU and ELEW instructions of one layer of the misc engine."""
 
+from opendpu.compiler.cost import misc_cycles
 from opendpu.compiler.emission.geometry import (
     can_read,
     can_write,
@@ -23,8 +24,6 @@ from opendpu_arch.isa import Alu, AluInit, Elew, ElewInit
 
 MAX_JUMP = 8192
 """Words of ``jump_read_endl`` and ``jump_write_endl``."""
-PIPELINE = 12
-"""Cycles that the schedule expects of an instruction besides its steps."""
 
 
 def emit_alu(recorder: Recorder, plan: LayerPlan, layer: AluLayer) -> None:
@@ -142,7 +141,7 @@ def _one_alu(
             *constants,
             *layout_out.accesses(row, rows, write=True),
         ),
-        PIPELINE + columns * groups * window.kernel_h,
+        misc_cycles(columns, groups, window.kernel_h),
     )  # fmt: skip
 
 
@@ -221,5 +220,5 @@ def _one_elew(
             jump_write=layout_out.groups, jump_write_endl=layout_out.row_words,
         ),
         (*reads, *layout_out.accesses(row, rows, write=True)),
-        PIPELINE + columns * groups * len(layouts),
+        misc_cycles(columns, groups, len(layouts)),
     )  # fmt: skip

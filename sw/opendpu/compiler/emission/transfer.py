@@ -4,6 +4,7 @@
 import dataclasses
 from collections.abc import Iterable
 
+from opendpu.compiler.cost import transfer_cycles
 from opendpu.compiler.emission.recorder import Operand, Recorder
 from opendpu.compiler.layout import Layout
 from opendpu.compiler.plan import WEIGHTS_REG, BankAccess, MemoryAccess
@@ -14,12 +15,6 @@ MAX_LENGTH = 1024
 """Pixels of one LOAD or SAVE."""
 MAX_SAVE_CHANNELS = 4096
 """Bytes a pixel of one SAVE."""
-READ_BYTES = 32
-"""Bytes a cycle that the schedule expects of LOAD."""
-WRITE_BYTES = 32
-"""Bytes a cycle that the schedule expects of SAVE."""
-OVERHEAD = 4
-"""Cycles of a transfer besides its bytes."""
 
 
 class Source:
@@ -74,7 +69,7 @@ def load_row(recorder: Recorder, operand: Operand, layout: Layout, row: int) -> 
                     address + (length - 1) * memory.pixel_bytes + channel,
                 ),
             ),
-            OVERHEAD + length * channel // READ_BYTES,
+            transfer_cycles(length, channel, memory.pixel_bytes),
         )  # fmt: skip
 
 
@@ -129,7 +124,7 @@ def save_rows(
                             address + (length - 1) * memory.pixel_bytes + channel,
                         ),
                     ),
-                    OVERHEAD + length * channel // WRITE_BYTES,
+                    transfer_cycles(length, channel, memory.pixel_bytes),
                 )  # fmt: skip
                 recorder.saves += 1
 
@@ -155,7 +150,7 @@ def load_conv_weights(
                 jump_write=groups, channel=inputs, length=taps, reg_id=WEIGHTS_REG, ddr_addr=at,
             ),
             (BankAccess(True, target.convw_base + lane, 1, word, taps * groups),),
-            OVERHEAD + taps * inputs // READ_BYTES,
+            transfer_cycles(taps, inputs, inputs),
         )  # fmt: skip
     return word
 
@@ -174,7 +169,7 @@ def load_alu_weights(
             channel=channel, length=taps, reg_id=WEIGHTS_REG, ddr_addr=address + first,
         ),
         (BankAccess(True, target.dwconvw_bank, 1, word, taps * groups),),
-        OVERHEAD + taps * channel // READ_BYTES,
+        transfer_cycles(taps, channel, channels),
     )  # fmt: skip
     return word
 
@@ -190,6 +185,6 @@ def load_bias(recorder: Recorder, address: int, channels: int) -> int:
             channel=channels, length=1, reg_id=WEIGHTS_REG, ddr_addr=address,
         ),
         (BankAccess(True, target.bias_bank, 1, word, words),),
-        OVERHEAD + channels // READ_BYTES,
+        transfer_cycles(1, channels, channels),
     )  # fmt: skip
     return word

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a way to cut a layer is, and what all layer kinds need to find some."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+
+from opendpu.compiler.layout import ADDRESS_GROUPS, Layout, address_groups
+from opendpu.compiler.plan import (
+    ConvLayer,
+    EltwiseLayer,
+    Feature,
+    Layer,
+    Nest,
+    Network,
+    Region,
+    Window,
+)
+from opendpu_arch.target import Target
+
+MAX_COLUMNS = 1024
+"""Output columns of one instruction."""
+MAX_ROW_WORDS = 1024
+"""Words between rows of a bank: jumps of CONV are 10 bits."""
+MAX_CONV_STRIDE = 8
+"""Rows a bank that CONV can read."""
+MAX_ALU_STRIDE = 256
+"""Rows a bank that the misc engine can read."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Stream:
+    """Words that a moving part of a feature map needs: address groups, rows a bank, row words."""
+
+    ring: int
+    stride: int
+    row_words: int
+
+    @property
+    def words(self) -> int:
+        """Words a bank."""
+        return self.ring * self.stride * self.row_words
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cut:
+    """One way to cut a layer: loops, streams (none: on chip whole), and its price in cycles."""
+
+    nest: Nest
+    sources: tuple[Stream | None, ...]
+    output: Stream | None
+    cycles: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Problem:
+    """A layer to cut, and what is known around it."""
+
+    layer: Layer
+    network: Network
+    target: Target
+    whole: Mapping[str, Region]
+
+    @property
+    def window(self) -> Window:
+        """The window of the layer; one pixel for element-wise layers."""
+        return Window() if isinstance(self.layer, EltwiseLayer) else self.layer.window
+
+    @property
+    def out(self) -> Feature:
+        """The result."""
+        return self.network.features[self.layer.output]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class InputShape:
+    """How a streamed input lies in the banks, whatever its columns."""
+
+    rows: int
+    """Output rows an instruction makes."""
+    stride: int
+    """Input rows a bank."""
+    least: int
+    """Address groups that the rows of one instruction need."""
+    advance: int
+    """Address groups from one instruction's rows to the next one's."""
+    total: int
+    """Address groups of all rows."""
+
+    def rings(self) -> list[int]:
+        """Return ring sizes to try, the roomiest first."""
+        wanted = (self.least + extra * self.advance for extra in (0, 1, 2))
+        return sorted({min(self.total, ring) for ring in wanted} | {self.total}, reverse=True)
+
+    def overlaps(self, ring: int) -> bool:
+        """Tell whether the next rows can be loaded while these are in use."""
+        return ring >= min(self.total, self.least + self.advance)
+
+
+def splits(total: int) -> Iterator[int]:
+    """Yield tile sizes from ``total`` down to 1, in ever smaller steps."""
+    last, parts = 0, 1
+    while last != 1:
+        size = -(-total // parts)
+        if size != last:
+            yield size
+        last = size
+        parts += max(1, parts // 4)
+
+
+def input_shapes(problem: Problem, source: Feature, most: int) -> Iterator[InputShape]:
+    """Yield the ways to stream ``source``, with ``most`` rows an instruction first."""
+    window, out, target = problem.window, problem.out, problem.target
+    limit = MAX_CONV_STRIDE if isinstance(problem.layer, ConvLayer) else MAX_ALU_STRIDE
+    stored = min(out.height * window.stride_h + window.kernel_h, source.height + window.pad_top)
+    rows = min(most, out.height)
+    while rows >= 1:
+        strides = [window.stride_h] if rows > 1 else [window.stride_h, *range(1, limit + 1)]
+        for stride in strides:
+            if stride > limit:
+                continue
+            least = _touched(problem, source, stride, rows)
+            if least is not None:
+                yield InputShape(
+                    rows=rows, stride=stride, least=least,
+                    advance=-(-rows * window.stride_h // (stride * target.pixel_parallel)),
+                    total=max(least, address_groups(target, stride, stored)),
+                )  # fmt: skip
+                break
+        rows = rows // 2 if rows > 1 else 0
+
+
+def _touched(problem: Problem, source: Feature, stride: int, rows: int) -> int | None:
+    """Return the most address groups of real rows that an instruction touches, if that works."""
+    window, out = problem.window, problem.out
+    region = Region(bank_group=0, base=0, words=0, stride=stride, ring=1, first_row=-window.pad_top)
+    layout = Layout(target=problem.target, region=region, columns=1, groups=1)
+    most = 1
+    for row in range(0, out.height, rows):
+        many = min(rows, out.height - row)
+        top = row * window.stride_h - window.pad_top
+        height = (many - 1) * window.stride_h + window.kernel_h
+        if layout.groups_touched(top, height) > ADDRESS_GROUPS:
+            return None
+        first, last = max(0, top), min(source.height, top + height) - 1
+        most = max(most, layout.groups_touched(first, max(1, last - first + 1)))
+    return most
+
+
+def read_columns(window: Window, source: Feature, columns: int) -> int:
+    """Return the input columns that ``columns`` output columns need at most."""
+    return min(source.width, (columns - 1) * window.stride_w + window.kernel_w)
