@@ -38,13 +38,12 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _global(
-    context: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    context.obj = {"debug": debug}
+    """Options of every command; ``--debug`` is read where errors are caught."""
 
 
 def _errors_in_one_line(
@@ -57,8 +56,8 @@ def _errors_in_one_line(
         try:
             function(*args, **kwargs)
         except DPUError as error:
-            context = kwargs.get("context")
-            if isinstance(context, typer.Context) and (context.obj or {}).get("debug"):
+            context: Any = kwargs["context"]
+            if context.find_root().params["debug"]:
                 raise
             typer.echo(f"opendpu: error: {' '.join(str(error).split())}", err=True)
             raise typer.Exit(1) from None

@@ -62,7 +62,13 @@ class Graph(Attrs):
         return serialize.dumps(self)
 
     def serialize(self, path: str | os.PathLike[str]) -> None:
-        """Write the graph to an ``.xmodel`` file, all of it or nothing."""
+        """Write the graph to an ``.xmodel`` file, all of it or nothing.
+
+        Raises
+        ------
+        ModelFormatError
+            The file cannot be written; what was there before is untouched.
+        """
         serialize.write(self, path)
 
     def get_name(self) -> str:

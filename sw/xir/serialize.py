@@ -34,24 +34,28 @@ def read(graph: "Graph", path: str | os.PathLike[str]) -> None:
 
 
 def write(graph: "Graph", path: str | os.PathLike[str]) -> None:
-    """Write ``graph`` to ``path`` through a temporary file beside it."""
+    """Write ``graph`` to ``path`` through a temporary file beside it.
+
+    Raises
+    ------
+    ModelFormatError
+        The file cannot be written; what was there before is untouched.
+    """
     data = dumps(graph)
     target = pathlib.Path(path)
-    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    temporary: str | None = None
     try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-        pathlib.Path(temporary).chmod(0o666 & ~_umask())
+        pathlib.Path(temporary).chmod(0o644)
         pathlib.Path(temporary).replace(target)
-    except BaseException:
-        pathlib.Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ModelFormatError(f"{target}: cannot be written: {reason}") from error
+    finally:
+        if temporary is not None:
+            pathlib.Path(temporary).unlink(missing_ok=True)
 
 
 def loads(graph: "Graph", data: bytes) -> None:

@@ -90,8 +90,10 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
         raise OSError("disk full")
 
     monkeypatch.setattr(pathlib.Path, "replace", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(ModelFormatError, match=r"out\.xmodel: cannot be written: disk full"):
         sample().serialize(target)
+    with pytest.raises(ModelFormatError, match=r"none/a\.xmodel: cannot be written: No such file"):
+        sample().serialize(tmp_path / "none" / "a.xmodel")
     assert [path.name for path in tmp_path.iterdir()] == ["out.xmodel"]
     assert target.read_bytes() == b"before"
 

@@ -82,7 +82,7 @@ def test_convolution_is_the_integer_one(rng):
 )
 def test_eltwise(kind, result):
     a, b = np.int8([[9, -128, 127]]), np.int8([[2, -128, 127]])
-    found = run("eltwise-fix", {"type": kind}, [(a, 3), (b, 1)], 0 if kind == "ADD" else 0)
+    found = run("eltwise-fix", {"type": kind}, [(a, 3), (b, 1)], 0)
     expected = {
         "ADD": np.floor(a / 8 + b / 2 + 0.5),
         "SUB": np.floor(a / 8 - b / 2 + 0.5),

@@ -39,10 +39,12 @@ def test_missing_npy_and_pickled_files(tmp_path):
     with pytest.raises(TensorError, match=r"in\.npz cannot be read as \.npz: No such file"):
         npz.read(tmp_path / "in.npz")
     np.save(tmp_path / "x.npy", np.ones(3))
-    with pytest.raises(TensorError, match="cannot be read as .npz: File is not a zip"):
+    with pytest.raises(TensorError, match=r"cannot be read as \.npz: File is not a zip"):
         npz.read(tmp_path / "x.npy")
     np.savez(tmp_path / "o.npz", a=np.array([object()]))
-    with pytest.raises(TensorError, match="cannot be read as .npz: Object arrays cannot be loaded"):
+    with pytest.raises(
+        TensorError, match=r"cannot be read as \.npz: Object arrays cannot be loaded"
+    ):
         npz.read(tmp_path / "o.npz")
     np.savez(tmp_path / "t.npz", a=np.arange(1000))
     whole = (tmp_path / "t.npz").read_bytes()
