@@ -4,6 +4,7 @@
 import dataclasses
 
 from opendpu.ir import Draft, Node
+from opendpu.quantize.approximate import LEAKY_SLOPE
 from opendpu.quantize.fold import LAYERS
 
 FUSED = {
@@ -106,6 +107,7 @@ def _is_fused(draft: Draft, node: Node, users: list[Node]) -> bool:
         len(users) == 1
         and node.name not in draft.outputs
         and users[0].kind in FUSED.get(node.kind, ())
+        and users[0].attrs.get("alpha", LEAKY_SLOPE) == LEAKY_SLOPE
     )
 
 

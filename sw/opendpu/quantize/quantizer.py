@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 import xir
 from opendpu.ir import Draft
+from opendpu.quantize.approximate import approximate
 from opendpu.quantize.calibrate import choose_positions
 from opendpu.quantize.correct import add_biases, correct_biases
 from opendpu.quantize.equalize import equalize
@@ -78,6 +79,7 @@ def quantize(
     draft = Draft.from_xir(graph)
     samples = calibration_samples(draft, calib)
     fold(draft)
+    approximate(draft)
     if cross_layer:
         equalize(draft)
     if bias_correction:

@@ -52,6 +52,13 @@ def move(values: Array, point: int, to: int) -> Array:
     return round_shift(values, point - to)
 
 
+def has_activation(kind: str, point: int, alpha: float | None = None) -> bool:
+    """Return whether an engine has an activation for results at ``point``."""
+    if kind == "relu6":
+        return point >= 4
+    return kind != "leaky-relu" or (alpha is not None and abs(alpha - LEAKY_SLOPE / 256) < 1e-6)
+
+
 def activation(kind: str | None, point: int, alpha: float | None = None) -> Activation:
     """Return an engine's activation; ``point`` is the position of the result.
 
@@ -63,28 +70,21 @@ def activation(kind: str | None, point: int, alpha: float | None = None) -> Acti
             return lambda v, shift: (v, shift)
         case "relu":
             return lambda v, shift: (np.maximum(v, 0), shift)
-        case "relu6":
-            if point < 4:
-                raise GraphError(
-                    f"ReLU6 with a result at position {point}: the DPU clamps at "
-                    "96, so the position must be at least 4"
-                )
-            if point > 4:
-                return lambda v, shift: (np.maximum(v, 0), shift)
+        case "relu6" if point > 4:
+            return lambda v, shift: (np.maximum(v, 0), shift)
+        case "relu6" if point == 4:
             return lambda v, shift: (np.clip(v, 0, _times_power(96, shift)), shift)
-        case "leaky-relu":
-            _check_slope(alpha)
+        case "leaky-relu" if has_activation(kind, point, alpha):
             return lambda v, shift: (np.where(v < 0, v * LEAKY_SLOPE, v * 256), shift + 8)
-    raise GraphError(f"activation {kind!r} is not one of the DPU's")
+    slope = "" if alpha is None else f" with slope {alpha:g}"
+    raise GraphError(
+        f"the DPU has no activation {kind!r}{slope} for results at position {point}; it has "
+        "relu, relu6 from position 4 on, and leaky-relu with slope 26/256"
+    )
 
 
 def _times_power(value: int, shift: int) -> int:
     return value << shift if shift >= 0 else value >> -shift
-
-
-def _check_slope(alpha: float | None) -> None:
-    if alpha is None or abs(alpha - LEAKY_SLOPE / 256) > 1e-6:
-        raise GraphError(f"leaky-relu has slope {alpha}, but the DPU has only 26/256")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -218,10 +218,7 @@ def _window(node: Node, x: Array) -> dict[str, Any]:
 
 
 def alone(node: Node, x: Array, point: int, out: int) -> Array:
-    """Return an activation that stands between two ``fix`` ops."""
-    if node.kind == "relu6":
-        six = round(6 * 2.0**point)
-        return move(np.clip(x, 0, six), point, out)
+    """Return ``relu`` or ``leaky-relu`` that stands between two ``fix`` ops."""
     function = activation(node.kind, out, node.attrs.get("alpha"))
     return round_shift(*function(x, point - out))
 

@@ -106,25 +106,24 @@ def compute(node: Node, inputs: Inputs) -> Array:
     return kernel(node, inputs).astype(np.float32)
 
 
-def round_half_up(x: Array) -> Array:
-    """Return ``floor(x + 1/2)`` in float64."""
-    return np.floor(np.asarray(x, np.float64) + 0.5)
+def round_by(scaled: Array, mode: str, name: str) -> Array:
+    """Round by a ``round_mode`` of ``fix`` ops: halves up, away from zero, or to even."""
+    match mode:
+        case "DPU_ROUND":
+            return np.floor(scaled + 0.5)
+        case "STD_ROUND":
+            return np.copysign(np.floor(np.abs(scaled) + 0.5), scaled)
+        case "PY3_ROUND":
+            return np.rint(scaled)
+    raise UnsupportedError(
+        f"the fix op of {name!r} has round_mode {mode!r}, but it must be DPU_ROUND, STD_ROUND or "
+        "PY3_ROUND"
+    )
 
 
 def _fix(node: Node, inputs: Inputs) -> Array:
     scaled = np.asarray(inputs["input"][0], np.float64) * 2.0 ** node.attrs["fix_point"]
-    match node.attrs["round_mode"]:
-        case "DPU_ROUND":
-            rounded = round_half_up(scaled)
-        case "STD_ROUND":
-            rounded = np.copysign(np.floor(np.abs(scaled) + 0.5), scaled)
-        case "PY3_ROUND":
-            rounded = np.rint(scaled)
-        case other:
-            raise UnsupportedError(
-                f"op {node.name!r} (fix) has round_mode {other!r}, but must "
-                "be DPU_ROUND, STD_ROUND or PY3_ROUND"
-            )
+    rounded = round_by(scaled, node.attrs["round_mode"], node.inputs["input"][0])
     bits = node.attrs["bit_width"]
     low, high = (
         (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if node.attrs["if_signed"] else (0, 2**bits - 1)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import xir
 from opendpu.ir import Draft, Node
 from opendpu.reference import engines
-from opendpu.reference.floating import check_inputs, compute
+from opendpu.reference.floating import check_inputs, compute, round_by
 from opendpu_arch.errors import GraphError
 
 Array = npt.NDArray[Any]
@@ -123,10 +123,12 @@ class _Run:
                     "but must have 8 signed bits"
                 )
             source = node.inputs["input"][0]
-            self._fixed[name] = self._close(source, node.attrs["fix_point"])
+            self._fixed[name] = self._close(
+                source, node.attrs["fix_point"], node.attrs["round_mode"]
+            )
         return self._fixed[name]
 
-    def _close(self, name: str, point: int) -> Fixed:
+    def _close(self, name: str, point: int, mode: str) -> Fixed:
         """Return what an op gives when its result is rounded to ``point`` fractional bits."""
         node = self.draft[name]
         if node.kind == "fix":
@@ -139,20 +141,20 @@ class _Run:
             before = self.draft[node.inputs["input"][0]]
             if before.kind in engines.FUSING.get(node.kind, ()) and self._ready(before):
                 activation, node = node, before
-        data = self._engine(node, activation, point)
+        data = self._engine(node, activation, point, mode)
         if data is None:
-            real = self.real(name).astype(np.float64)
-            data = engines.saturate(np.floor(real * 2.0**point + 0.5))
+            scaled = self.real(name).astype(np.float64) * 2.0**point
+            data = engines.saturate(round_by(scaled, mode, name))
         return Fixed(data, point)
 
     def _ready(self, node: Node) -> bool:
         """Return whether every input of an op is integer."""
         return all(self.draft[name].kind == "fix" for name in node.sources())
 
-    def _engine(self, node: Node, activation: Node | None, point: int) -> Array | None:
+    def _engine(self, node: Node, activation: Node | None, point: int, mode: str) -> Array | None:
         """Return the integers that an engine computes, or nothing if there is none for the op."""
         if node.kind == "concat":
-            return self._concat(node, point)
+            return self._concat(node, point, mode)
         if not node.sources() or not self._ready(node):
             return None
         given = {arg: [self.fixed(n) for n in names] for arg, names in node.inputs.items()}
@@ -160,8 +162,11 @@ class _Run:
         if not sources:
             return None
         x = sources[0]
-        alpha = activation.attrs["alpha"] if activation and "alpha" in activation.attrs else None
-        function = engines.activation(activation.kind if activation else None, point, alpha)
+        kind = activation.kind if activation else None
+        alpha = activation.attrs.get("alpha") if activation else None
+        if kind is not None and not engines.has_activation(kind, point, alpha):
+            return None
+        function = engines.activation(kind, point, alpha)
         match node.kind:
             case "conv2d" | "depthwise-conv2d" | "transposed-conv2d" | "inner-product":
                 weights = given["weights"][0]
@@ -183,14 +188,16 @@ class _Run:
                 return engines.max_pool(node, x.data, x.point, point)
             case "avgpool2d" if engines.averages(node):
                 return engines.average_pool(node, x.data, x.point, point)
-            case "relu" | "relu6" | "leaky-relu":
+            case "relu" | "leaky-relu" if engines.has_activation(
+                node.kind, point, node.attrs.get("alpha")
+            ):
                 return engines.alone(node, x.data, x.point, point)
             case "prelu":
                 slope = given["weight"][0]
                 return engines.prelu(x.data, slope.data, x.point, slope.point, point)
             case "hard-sigmoid":
                 return engines.hard_sigmoid(x.data, x.point, point)
-            case kind if kind in SHAPING:
+            case shaping if shaping in SHAPING:
                 moved = compute(node, {"input": [x.data.astype(np.float32)]})
                 return engines.move(moved.astype(np.int64), x.point, point)
             case "pad" if node.attrs["mode"] == "CONSTANT":
@@ -200,12 +207,12 @@ class _Run:
                 return engines.move(moved.astype(np.int64), x.point, point)
         return None
 
-    def _concat(self, node: Node, point: int) -> Array | None:
+    def _concat(self, node: Node, point: int, mode: str) -> Array | None:
         """Join inputs; one without its own ``fix`` is rounded to the position of the result."""
         parts = [
             engines.move(self.fixed(name).data, self.fixed(name).point, point)
             if self.draft[name].kind == "fix"
-            else self._close(name, point).data
+            else self._close(name, point, mode).data
             for name in node.inputs["input"]
         ]
         batch = max(part.shape[0] for part in parts)

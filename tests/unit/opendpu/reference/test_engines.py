@@ -71,14 +71,18 @@ def test_shifts_out_of_range(x, w, b, o, text):
         engines.layer_shifts("c", x, w, b, o)
 
 
-def test_relu6_needs_room_for_six():
-    with pytest.raises(GraphError, match="ReLU6 with a result at position 3"):
-        engines.activation("relu6", 3)
-
-
-def test_leaky_slope_is_fixed():
-    with pytest.raises(GraphError, match="slope 0.1, but the DPU has only 26/256"):
-        engines.activation("leaky-relu", 3, 0.1)
+@pytest.mark.parametrize(
+    ("kind", "point", "alpha", "text"),
+    [
+        ("relu6", 3, None, "no activation 'relu6' for results at position 3"),
+        ("leaky-relu", 3, 0.1, "no activation 'leaky-relu' with slope 0.1 for"),
+        ("hard-swish", 3, None, "no activation 'hard-swish' for"),
+    ],
+)
+def test_activations_that_no_engine_has(kind, point, alpha, text):
+    with pytest.raises(GraphError) as caught:
+        engines.activation(kind, point, alpha)
+    assert text in str(caught.value)
 
 
 @pytest.mark.parametrize("relu", [False, True])
