@@ -2,6 +2,7 @@
 """Frozen records whose fields are bit ranges of 32-bit words, with checked encoding."""
 
 import dataclasses
+import functools
 import operator
 from typing import Any, ClassVar, Self, dataclass_transform
 
@@ -22,22 +23,22 @@ class BitField:
     minus_one: bool
     doc: str
 
-    @property
+    @functools.cached_property
     def width(self) -> int:
         """Number of bits."""
         return self.high - self.low + 1
 
-    @property
+    @functools.cached_property
     def minimum(self) -> int:
         """Smallest value the field can carry."""
         return 1 if self.minus_one else 0
 
-    @property
+    @functools.cached_property
     def maximum(self) -> int:
         """Largest value the field can carry."""
         return (1 << self.width) - 1 + self.minimum
 
-    @property
+    @functools.cached_property
     def mask(self) -> int:
         """The bits of the field inside its word."""
         return ((1 << self.width) - 1) << self.low
@@ -87,6 +88,7 @@ class Record:
         return cached
 
     @classmethod
+    @functools.cache
     def claimed(cls) -> tuple[int, ...]:
         """Return, a word each, the bits that are constant or that some field claims."""
         masks = [mask for mask, _ in cls.FIXED] or [0] * cls.WORDS
