@@ -86,8 +86,13 @@ def _registers() -> tuple[Register, ...]:
         Register("FINGERPRINT_L", 0x1F0, "ro", "Fingerprint of the target, low word."),
         Register("FINGERPRINT_H", 0x1F4, "ro", "The same, high word."),
         Register("STATUS", 0x200, "ro", "[7:0] `Fault`, [11:8] engine, [12] error."),
-        Register("FAULT_INSTRUCTION", 0x204, "ro", "Faults of the decoder: number of the instruction. "
-                 "Faults of an engine: how many of its instructions had ended."),
+        Register(
+            "FAULT_INSTRUCTION",
+            0x204,
+            "ro",
+            "Faults of the decoder: number of the "
+            "instruction. Faults of an engine: how many of its instructions had ended.",
+        ),
         Register("FAULT_ADDR_L", 0x208, "ro", "Byte address that failed, low word."),
         Register("FAULT_ADDR_H", 0x20C, "ro", "The same, bits 39:32."),
     ]

@@ -114,6 +114,7 @@ def description(target, text):
     ``text`` is its Verilog, from which the ports are read.
     """
     module = text[text.index(f"module {TOP}("):]
+    module = module[:module.index("endmodule")]
     ports = re.findall(r"^  (input|output) (?:\[(\d+):0\] )?(\w+)\s*;", module, re.M)
     return {
         "target": target.name,

@@ -127,7 +127,10 @@ def test_unknown_target_is_an_error_not_a_file(tmp_path, capsys):
 def test_description_lists_ports_and_registers():
     from opendpu_arch.target import Target
 
-    text = f"module {verilog.TOP}(a, b);\n  input a;\n  wire a;\n  output [31:0] b;\n  endmodule\n"
+    text = (
+        f"module {verilog.TOP}(a, b);\n  input a;\n  wire a;\n  output [31:0] b;\nendmodule\n"
+        "module inner(c);\n  input c;\n  wire c;\nendmodule\n"
+    )
     about = verilog.description(Target.from_name("B64"), text)
     assert json.loads(json.dumps(about)) == about
     assert about["ports"] == [
