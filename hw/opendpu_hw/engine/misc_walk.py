@@ -238,7 +238,8 @@ class MiscWalk(wiring.Component):
         m.d.comb += [
             column_now.eq(column_at + kernel_w),
             outside.eq((column_now < p.pad_left) | (column_now > p.right_limit)),
-            exists.eq(Cat(kernel_h + t * p.stride_h <= p.kernel_h_1 for t in range(taps))),
+            exists.eq(Cat((kernel_h + t * p.stride_h <= p.kernel_h_1) & (~p.eltwise if t else 1)
+                          for t in range(taps))),
             stage_free.eq(~s1_valid | self.read.ready),
         ]
         with m.If(stage_free):
@@ -256,10 +257,10 @@ class MiscWalk(wiring.Component):
             ]
             for q in range(positions):
                 row = Signal(14, name=f"row{q}")
-                used = q <= p.rows_1 if q < rows else False
-                for t in range(1, taps):
-                    if 0 <= q - t < rows:
-                        used |= exists[t] & (q - t <= p.rows_1)
+                used = Signal(name=f"used{q}")
+                m.d.comb += used.eq(Cat(
+                    exists[t] if q == t else exists[t] & (p.rows_1 >= q - t)
+                    for t in range(taps) if 0 <= q - t < rows).any())
                 m.d.comb += row.eq(p.row_base + kernel_h + q * p.stride_h)
                 m.d.sync += [
                     s1.bank[q].eq((at_bank + q * bank_step)[:bb]),
@@ -280,7 +281,8 @@ class MiscWalk(wiring.Component):
             self.entry.eq(s1_entry),
         ]
         for b in range(banks):
-            m.d.comb += self.read.addr[b].eq(Mux(b < s1_low, s1_after, s1_here))
+            wrapped = b < s1_low if b < banks - 1 else False
+            m.d.comb += self.read.addr[b].eq(Mux(wrapped, s1_after, s1_here))
         m.d.sync += self.step_valid.eq(fetched)
         with m.If(fetched):
             m.d.sync += [self.step.eq(s1), self.freed.eq(s1_base)]

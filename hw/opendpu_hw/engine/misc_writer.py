@@ -99,7 +99,8 @@ class MiscWriter(wiring.Component):
             m.d.comb += total.eq(p.addr[h] + offset)
             sums.append(total)
         for b in range(banks):
-            here = [(h <= p.rows_1) & (p.bank[h] == b) & (p.turn[h] == turn) for h in range(rows)]
+            here = [(p.bank[h] == b) & (p.turn[h] == turn) & (p.rows_1 >= h if h else 1)
+                    for h in range(rows)]
             addr, byte = Signal(a, name=f"addr{b}"), Signal(word, name=f"data{b}")
             m.d.comb += mask[b].eq(Cat(here).any())
             for h in range(rows):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random MISC instructions: mostly legal, with every field in play."""
 
+import dataclasses
+
 from opendpu_arch import isa
 from opendpu_arch.isa import ActType, AluMode, ElewType, PoolType
 
@@ -10,11 +12,7 @@ POINTWISE = (AluMode.PRELU, AluMode.LEAKYRELU, AluMode.HSIGMOID)
 
 
 def _kernel(rng, most=4):
-    return rng.choice((1, 2, 3, 3, 3, rng.randint(1, most)))
-
-
-def _address(rng, target):
-    return rng.randrange(target.bank_depth)
+    return rng.choice((1, 2, 3, 3, 3, rng.randint(1, most), rng.randint(1, most)))
 
 
 def _places(target, rng, addresses):
@@ -32,6 +30,8 @@ def alu(target, rng, modes=tuple(AluMode)):
     one = mode in POINTWISE
     kh, kw = (1, 1) if one else (_kernel(rng), _kernel(rng))
     sh, sw = (1, 1) if one else (rng.choice((1, 1, 2, 3)), rng.choice((1, 1, 2, 3)))
+    if rng.random() < 0.05 and not one:
+        kh, kw = rng.randint(1, 12), rng.randint(1, 12)
     so = rng.choice((1, 1, 2, 3))
     groups = rng.choice((1, 1, 2, 3))
     init = isa.AluInit(
@@ -200,3 +200,18 @@ def elew(target, rng):
 def anything(target, rng):
     """Draw any of them."""
     return rng.choice((alu, alu, alu, dptwise, pool, elew))(target, rng)
+
+
+def crowded(target, rng):
+    """Draw any of them, close together: instructions read what the ones before wrote."""
+    return [
+        dataclasses.replace(
+            i,
+            **{
+                f.name: getattr(i, f.name) % 40
+                for f in dataclasses.fields(i)
+                if f.name.startswith("bank_addr_") and "weights" not in f.name
+            },
+        )
+        for i in anything(target, rng)
+    ]

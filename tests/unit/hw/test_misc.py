@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The MISC engine as a whole: mixed programs, order, hazards, speed, abort."""
+
+import random
+
+import numpy as np
+import pytest
+from amaranth.hdl import Value
+from amaranth.sim import Simulator
+from misc_bench import Memories, Reference, check, run
+from misc_draws import anything, crowded, pointwise_alu
+
+from opendpu_arch import isa
+from opendpu_arch.isa import AluMode
+from opendpu_arch.target import Target
+from opendpu_hw.engine.misc import MiscEngine
+from opendpu_hw.engine.misc_plan import effective_taps
+
+
+@pytest.mark.parametrize("name", ["B64", "B128"])
+def test_random_pointwise(name):
+    check(pointwise_alu, Target.from_name(name), seed=random.randrange(1 << 32))
+
+
+@pytest.mark.parametrize("stall", [0, 0.5])
+def test_random_mixture(stall):
+    check(anything, Target.from_name("B64"), seed=random.randrange(1 << 32), count=6, stall=stall)
+
+
+@pytest.mark.parametrize("stall", [0, 0.5])
+def test_instructions_see_the_results_of_those_before(stall):
+    check(crowded, Target.from_name("B64"), seed=random.randrange(1 << 32), count=6, stall=stall)
+
+
+def pair(target, mode=AluMode.DWCV, *, kernel=3, stride=1, length=12, groups=2, source=0):
+    """ALUINIT and ALU of one row block from bank group ``source`` to the other."""
+    pp = target.pixel_parallel
+    return [
+        isa.AluInit(
+            exec_mode=mode, kernel_h=kernel, kernel_w=kernel, stride_h=stride, stride_w=stride,
+            stride_offset_in=0, stride_offset_out=0, stride_out=1, channel_group=groups,
+            channel_offset=0, length=length, shift_prelu_p=33, act_type=0, shift_bias=0,
+            shift_cut=9, shift_prelu_n=40, multi_factor=7, jump_read=groups, jump_read_endl=100,
+            jump_read_weights=groups, jump_write=groups, jump_write_endl=100,
+        ),
+        isa.Alu(
+            bank_id_in=source * pp, bank_id_out=(1 - source) * pp, bank_addr_in=0,
+            bank_addr_in_1=200, bank_addr_in_2=400, bank_addr_in_3=600, bank_addr_out=1000,
+            valid_pixel_parallel=target.alu_pixel_parallel, pad_left=1, pad_top=1, pad_right=255,
+            pad_bottom=255, kernel_d=1, bank_addr_weights=5, bank_addr_bias=9,
+        ),
+    ]  # fmt: skip
+
+
+def elew(target, *, inputs, length=12, groups=2):
+    """ELEWINITs and ELEW from bank group 0 to 1."""
+    rows = target.alu_pixel_parallel
+    return [
+        *(
+            isa.ElewInit(
+                bank_id_in=0, share_pp=0, jump_bank=1, id=n, jump_read_endl=1,
+                bank_addr_in=100 * n, shift_read=0, jump_read=groups,
+            )
+            for n in range(inputs)
+        ),
+        isa.Elew(
+            bank_id_out=target.pixel_parallel, elew_type=0, act_type=0, length=length,
+            valid_pixel_parallel=rows, num=inputs, jump_write_endl=1, bank_addr_out=1000,
+            channel_group=groups, shift_write=0, jump_write=groups,
+        ),
+    ]  # fmt: skip
+
+
+def cycles_between(target, sequence, taps_per_cycle=3):
+    """Cycles from the end of one instruction to that of the same again, done three times."""
+    program = sequence * 3
+    memories = Memories(target, random.Random(1))
+    done, active = run(target, program, memories, taps_per_cycle=taps_per_cycle)
+    ends = [done[n] for n in range(len(sequence) - 1, len(program), len(sequence))]
+    assert ends[2] - ends[1] == ends[1] - ends[0]
+    assert active == 3 * (ends[1] - ends[0])
+    return ends[1] - ends[0]
+
+
+@pytest.mark.parametrize(
+    ("taps", "kernel", "stride", "steps"),
+    [(1, 3, 1, 9), (3, 3, 1, 3), (3, 3, 2, 6), (3, 5, 1, 10), (3, 2, 2, 4), (3, 9, 1, 27)],
+)
+@pytest.mark.parametrize("mode", [AluMode.DWCV, AluMode.MAXPOOL])
+def test_a_step_a_cycle_without_gaps(mode, taps, kernel, stride, steps):
+    target = Target.from_name("B128")
+    if taps == 3 and kernel == 9 and mode == AluMode.DWCV:
+        steps = 81  # too many taps to keep: one word of weights a cycle
+    length, groups = (4, 2) if kernel == 9 else (12, 2)
+    sequence = pair(target, mode, kernel=kernel, stride=stride, length=length, groups=groups)
+    if steps == 81:
+        done, _ = run(target, sequence, Memories(target, random.Random(1)))
+        assert done[1] < steps * length * groups + 60
+    else:
+        assert cycles_between(target, sequence, taps) == steps * length * groups
+
+
+@pytest.mark.parametrize("mode", [AluMode.HSIGMOID, AluMode.PRELU, AluMode.LEAKYRELU])
+def test_pointwise_takes_a_cycle_a_column(mode):
+    target = Target.from_name("B128")
+    assert cycles_between(target, pair(target, mode, kernel=1)) == 24
+
+
+@pytest.mark.parametrize("inputs", [1, 2, 4])
+def test_eltwise_takes_a_cycle_an_input(inputs):
+    target = Target.from_name("B128")
+    assert cycles_between(target, elew(target, inputs=inputs)) == 24 * inputs
+
+
+@pytest.mark.parametrize(
+    ("name", "taps", "expected"),
+    [("B4096", 3, 3), ("B4096", 1, 1), ("B512", 3, 3), ("B64", 3, 2), ("B4096", 9, 5)],
+)
+def test_taps_are_limited_by_banks(name, taps, expected):
+    assert effective_taps(Target.from_name(name), taps) == expected
+
+
+def test_inits_are_done_in_order_and_apply_to_later_instructions_only():
+    target = Target.from_name("B64")
+    first, second = pair(target, kernel=3), pair(target, AluMode.HSIGMOID, kernel=1, source=1)
+    program = [*first, *second, first[0], *elew(target, inputs=2)]
+    memories = Memories(target, random.Random(2))
+    after = memories.copy()
+    reference = Reference(after)
+    for i in program:
+        reference.execute(i)
+    done, _ = run(target, program, memories)
+    assert len(done) == len(program) and sorted(done) == done
+    assert done[2] > done[1], "an INIT behind a long ALU is not done before it"
+    assert np.array_equal(memories.image, after.image)
+
+
+@pytest.mark.parametrize("after", [3, 30, 45, 60])
+def test_abort_drops_everything(after):
+    target = Target.from_name("B64")
+    dut = MiscEngine(target)
+
+    async def bench(ctx):
+        for port in (dut.read, dut.write, dut.weights, dut.bias):
+            ctx.set(port.ready, 1)
+        for i in pair(target):
+            ctx.set(
+                Value.cast(dut.insn.payload), sum(w << 32 * n for n, w in enumerate(i.encode()))
+            )
+            ctx.set(dut.insn.valid, 1)
+            await ctx.tick().until(dut.insn.ready)
+        for _ in range(after):
+            await ctx.tick()
+        assert ctx.get(dut.busy) and not ctx.get(dut.idle)
+        ctx.set(dut.abort, 1)
+        await ctx.tick()
+        assert not ctx.get(dut.insn.ready)
+        await ctx.tick()
+        assert ctx.get(dut.idle) and not ctx.get(dut.busy)
+        ctx.set(dut.abort, 0)
+        ctx.set(dut.insn.valid, 0)
+        for _ in range(100):
+            *_, busy, valid, done = await ctx.tick().sample(
+                dut.busy, dut.read.valid | dut.write.valid | dut.weights.valid, dut.done
+            )
+            assert not (busy or valid or done)
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()

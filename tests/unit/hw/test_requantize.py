@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The last stages, CONV's and the MISC engine's, against the contract's arithmetic."""
+
+import random
+
+import numpy as np
+import pytest
+from amaranth.hdl import Module, Signal, signed, unsigned
+from amaranth.sim import Simulator
+
+from opendpu_arch import numerics
+from opendpu_arch.isa import ActType
+from opendpu_hw.datapath.requantize import requantize
+from opendpu_hw.datapath.scale import Scale
+
+ACTS = (ActType.NONE, ActType.RELU, ActType.LEAKYRELU, ActType.RELU6)
+
+
+def sums(rng, bits, shift, count):
+    """Sums of all sizes, and those next to a rounding or saturation boundary."""
+    for _ in range(count):
+        if rng.random() < 0.5:
+            yield rng.randrange(-(1 << bits), 1 << bits) >> rng.randrange(bits)
+        else:
+            near = (2 * rng.randrange(-131, 131) + 1 << shift) // 2 + rng.randrange(-1, 2)
+            yield max(-(1 << bits), min((1 << bits) - 1, near))
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_requantize_is_numerics(act):
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    m = Module()
+    t, shift, code = Signal(signed(32)), Signal(unsigned(6)), Signal(unsigned(4))
+    y = Signal(signed(8))
+    m.d.comb += y.eq(requantize(m, t, shift, code, name="y"))
+
+    async def bench(ctx):
+        ctx.set(code, act)
+        for cut in range(64):
+            ctx.set(shift, cut)
+            for acc in sums(rng, 30, cut, 12):
+                ctx.set(t, 2 * acc)
+                expected = numerics.requantize(
+                    np.int64(acc), np.int8(0), shift_bias=0, shift_cut=cut, act_type=act
+                )
+                assert ctx.get(y) == expected, f"acc {acc}, shift_cut {cut}"
+
+    simulator = Simulator(m)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+def scaled(cases):
+    """Return the results of ``Scale`` for dicts of its inputs, one every three cycles."""
+    dut = Scale()
+    found = []
+
+    async def bench(ctx):
+        for case in cases:
+            for stage in ("capture", "shift", "finish"):
+                ctx.set(getattr(dut, stage), 0)
+            for name, value in case.items():
+                ctx.set(getattr(dut, name), value)
+            for stage in ("capture", "shift", "finish"):
+                ctx.set(getattr(dut, stage), 1)
+                await ctx.tick()
+                ctx.set(getattr(dut, stage), 0)
+            found.append(ctx.get(dut.y))
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    return found
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_scale_is_requantize_with_bias(act):
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    cases, expected = [], []
+    for cut in range(48):
+        for acc in sums(rng, 33, cut, 4):
+            bias, shift_bias = rng.randrange(-128, 128), rng.randrange(21)
+            cases.append(
+                {
+                    "total": acc,
+                    "offset": bias << shift_bias,
+                    "right": cut + 8,
+                    "relu": act in (ActType.RELU, ActType.RELU6),
+                    "relu6": act == ActType.RELU6,
+                    "leaky": act == ActType.LEAKYRELU,
+                }
+            )
+            expected.append(
+                numerics.requantize(
+                    np.int64(acc), np.int8(bias), shift_bias=shift_bias, shift_cut=cut, act_type=act
+                )
+            )
+    assert scaled(cases) == expected
+
+
+def test_scale_shifts_left_and_clamps_the_sigmoid():
+    cases, expected = [], []
+    for acc in (0, 1, -1, 63, -64, 127, -128, 1 << 34, -(1 << 34)):
+        for left in range(9):
+            cases.append({"total": acc, "offset": 0, "right": 8 - left})
+            expected.append(numerics.saturate(np.int64(acc) << left))
+    for x in (-128, -3, 0, 1, 127):
+        for shift_bias in (0, 5, 20):
+            for cut in (0, 14, 25, 26, 33):
+                cases.append(
+                    {
+                        "total": x * 2731,
+                        "offset": 6 * 2731 << shift_bias,
+                        "right": 8 + cut,
+                        "sigmoid": 1,
+                    }
+                )
+                expected.append(
+                    numerics.hard_sigmoid(np.int64(x), shift_bias=shift_bias, shift_cut=cut)
+                )
+    assert scaled(cases) == expected
