@@ -1,22 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verilog of the DPU to a shared library with the harness in it; kept in the cache."""
 
-import concurrent.futures
 import contextlib
 import json
-import os
 import pathlib
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import rich.console
 
-from opendpu_arch.errors import ToolError
 from opendpu_arch.target import Target
 from opendpu_hw import cache, verilog
-from opendpu_sim.rtl import tools
+from opendpu_sim.rtl import cxx, tools
 
 HERE = pathlib.Path(__file__).parent
 HARNESS = HERE / "harness.cpp"
@@ -39,13 +36,8 @@ VERILATOR_FLAGS = (
     "-Wno-style",
     "-Wno-SYMRSVDWORD",
 )
-FAST_FLAGS = ("-O3", "-march=native")
-"""For the model's hot code; measured, see docs."""
-SLOW_FLAGS = ("-O1",)
-"""For what runs once, such as initial blocks."""
-COMMON_FLAGS = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-w")
 RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
-INCLUDE_FOLDERS = ("/usr/include", "/usr/local/include")
+"""Parts of Verilator's own library that a model needs."""
 
 
 def library(target: Target, *, trace: bool = False, **options: object) -> pathlib.Path:
@@ -77,10 +69,8 @@ def build(text: str, *, trace: bool = False, what: str = verilog.TOP) -> pathlib
     key = cache.digest(
         text,
         HARNESS.read_bytes(),
-        (HERE / "compat" / "lz4.h").read_bytes(),
-        tools.verilator_version(),
-        tools.host(),
-        repr((VERILATOR_FLAGS, FAST_FLAGS, SLOW_FLAGS, COMMON_FLAGS, trace)),
+        cxx.key(trace=trace),
+        repr(VERILATOR_FLAGS),
     )
     root: pathlib.Path = cache.folder() / "rtl"
     path = root / f"{key}.so"
@@ -113,69 +103,18 @@ def _build(text: str, trace: bool, what: str, path: pathlib.Path) -> None:
 
 
 def _compile(folder: pathlib.Path, trace: bool) -> None:
-    """Compile what Verilator wrote into ``folder`` and the harness; link with the run-time."""
+    """Compile what Verilator wrote into ``folder`` and the harness to ``lib.so``."""
     root_header = (folder / "Vopendpu_top___024root.h").read_text(encoding="utf-8")
     one_eval = "__Vtrigprevexpr___TOP__aclk__0;" in root_header and not trace
-    flags = [*_flags(trace), "-I.", f"-DOPENDPU_ONE_EVAL={int(one_eval)}"]
-    sources = sorted(folder.glob("*.cpp"), key=lambda p: p.stat().st_size, reverse=True)
-    jobs = [(p, SLOW_FLAGS if "Slow" in p.stem else FAST_FLAGS) for p in sources]
-    objects = [*_compile_all([*jobs, (HARNESS, FAST_FLAGS)], flags, folder), *_runtime(trace)]
+    define = f"-DOPENDPU_ONE_EVAL={int(one_eval)}"
+    objects = cxx.compile_model(folder, HARNESS, trace=trace, flags=("-fvisibility=hidden", define))
+    runtime = [*RUNTIME, *(["verilated_fst_c.cpp"] if trace else [])]
     libraries = ["-lz"] if trace else []
-    tools.run(
-        [tools.compiler(), "-shared", "-o", "lib.so", *objects, "-pthread", *libraries], cwd=folder
+    cxx.link(
+        folder / "lib.so",
+        [*objects, *cxx.runtime(runtime, trace=trace)],
+        ["-shared", "-Wl,-Bsymbolic", *libraries],
     )
-
-
-def _flags(trace: bool) -> list[str]:
-    include = tools.VERILATOR_ROOT / "include"
-    return [
-        *COMMON_FLAGS,
-        f"-I{include}",
-        f"-I{include / 'vltstd'}",
-        f"-I{include / 'fstcpp'}",
-        "-idirafter",
-        str(HERE / "compat"),
-        f"-DVM_TRACE={int(trace)}",
-        f"-DVM_TRACE_FST={int(trace)}",
-        "-DVM_COVERAGE=0",
-        "-DVM_SC=0",
-    ]
-
-
-def _runtime(trace: bool) -> list[pathlib.Path]:
-    """Return the objects of Verilator's own library, which all designs share."""
-    include = tools.VERILATOR_ROOT / "include"
-    names = [*RUNTIME, *(["verilated_fst_c.cpp"] if trace else [])]
-    if trace and not any(pathlib.Path(p, "zlib.h").exists() for p in INCLUDE_FOLDERS):
-        raise ToolError("waveforms need zlib.h; on Debian or Ubuntu: apt install zlib1g-dev")
-    key = cache.digest(
-        tools.verilator_version(), tools.host(), repr((_flags(trace), SLOW_FLAGS, names))
-    )
-    folder: pathlib.Path = cache.folder() / "rtl" / f"runtime-{key}"
-    if not folder.exists():
-        with cache.locked(folder.with_suffix(".lock")):
-            if not folder.exists():
-                with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".build-") as name:
-                    made = pathlib.Path(name) / "objects"
-                    made.mkdir()
-                    _compile_all([(include / n, SLOW_FLAGS) for n in names], _flags(trace), made)
-                    made.replace(folder)
-    return sorted(folder.glob("*.o"))
-
-
-def _compile_all(
-    jobs: Sequence[tuple[pathlib.Path, tuple[str, ...]]], flags: Sequence[str], folder: pathlib.Path
-) -> list[pathlib.Path]:
-    """Compile sources, as many at a time as there are processors; return the objects."""
-
-    def one(job: tuple[pathlib.Path, tuple[str, ...]]) -> pathlib.Path:
-        source, optimize = job
-        output = folder / f"{source.stem}.o"
-        tools.run([tools.compiler(), *optimize, *flags, "-c", source, "-o", output], cwd=folder)
-        return output
-
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        return list(pool.map(one, jobs))
 
 
 @contextlib.contextmanager

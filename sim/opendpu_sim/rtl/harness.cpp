@@ -687,6 +687,8 @@ int Harness::reset() {
         ++now_;
     }
     top_->aresetn = 1;
+    rise();  // masters may raise valid after the first edge that sees aresetn high, not earlier
+    ++now_;
     for (Port& p : ports_)
         if (*p.ar.valid || (p.writes && (*p.aw.valid || *p.wvalid)))
             fail("%s: a valid is high in reset", p.name);

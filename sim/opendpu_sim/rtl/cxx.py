@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C++ of Verilator to objects and libraries."""
+
+import concurrent.futures
+import os
+import pathlib
+import tempfile
+from collections.abc import Sequence
+
+from opendpu_arch.errors import ToolError
+from opendpu_hw import cache
+from opendpu_sim.rtl import tools
+
+FAST_FLAGS = ("-O3", "-march=native")
+"""For the model's hot code; the models' speed lies in the vector units."""
+SLOW_FLAGS = ("-O1",)
+"""For what runs once, such as initial blocks, and for Verilator's own library."""
+COMMON_FLAGS = ("-std=c++17", "-fPIC", "-fno-gnu-unique", "-w")
+INCLUDE_FOLDERS = ("/usr/include", "/usr/local/include")
+COMPAT = pathlib.Path(__file__).parent / "compat"
+
+
+def key(*, trace: bool) -> str:
+    """Return a digest of all that the machine code depends on beside the sources."""
+    digest: str = cache.digest(
+        tools.verilator_version(),
+        tools.host(),
+        (COMPAT / "lz4.h").read_bytes(),
+        repr((_flags(trace), FAST_FLAGS, SLOW_FLAGS)),
+    )
+    return digest
+
+
+def compile_model(
+    folder: pathlib.Path, main: pathlib.Path, *, trace: bool, flags: Sequence[str] = ()
+) -> list[pathlib.Path]:
+    """Compile every source in a folder of Verilator, and ``main``; return the objects."""
+    sources = sorted(folder.glob("*.cpp"), key=lambda p: p.stat().st_size, reverse=True)
+    jobs = [(p, SLOW_FLAGS if "Slow" in p.stem else FAST_FLAGS) for p in sources]
+    return _compile([*jobs, (main, FAST_FLAGS)], [*_flags(trace), "-I.", *flags], folder)
+
+
+def runtime(names: Sequence[str], *, trace: bool) -> list[pathlib.Path]:
+    """Return the objects of parts of Verilator's own library, which all models share."""
+    if trace and not any(pathlib.Path(p, "zlib.h").exists() for p in INCLUDE_FOLDERS):
+        raise ToolError("waveforms need zlib.h; on Debian or Ubuntu: apt install zlib1g-dev")
+    digest = cache.digest(key(trace=trace), *names)
+    folder: pathlib.Path = cache.folder() / "rtl" / f"runtime-{digest}"
+    with cache.locked(folder.with_suffix(".lock")):
+        if not folder.exists():
+            with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".build-") as name:
+                made = pathlib.Path(name) / "objects"
+                made.mkdir()
+                include = tools.VERILATOR_ROOT / "include"
+                _compile([(include / n, SLOW_FLAGS) for n in names], _flags(trace), made)
+                made.replace(folder)
+    return sorted(folder.glob("*.o"))
+
+
+def link(output: pathlib.Path, objects: Sequence[pathlib.Path], options: Sequence[str]) -> None:
+    """Link objects to a library or program."""
+    command = [tools.compiler(), "-o", str(output), *map(str, objects), "-pthread", *options]
+    tools.run(command, cwd=output.parent)
+
+
+def _flags(trace: bool) -> list[str]:
+    include = tools.VERILATOR_ROOT / "include"
+    return [
+        *COMMON_FLAGS,
+        f"-I{include}",
+        f"-I{include / 'vltstd'}",
+        f"-I{include / 'fstcpp'}",
+        "-idirafter",
+        str(COMPAT),
+        f"-DVM_TRACE={int(trace)}",
+        f"-DVM_TRACE_FST={int(trace)}",
+        "-DVM_COVERAGE=0",
+        "-DVM_SC=0",
+    ]
+
+
+def _compile(
+    jobs: Sequence[tuple[pathlib.Path, tuple[str, ...]]], flags: Sequence[str], folder: pathlib.Path
+) -> list[pathlib.Path]:
+    """Compile sources into ``folder``, as many at a time as there are processors."""
+
+    def one(job: tuple[pathlib.Path, tuple[str, ...]]) -> pathlib.Path:
+        source, optimize = job
+        output = folder / f"{source.stem}.o"
+        tools.run([tools.compiler(), *optimize, *flags, "-c", source, "-o", output], cwd=folder)
+        return output
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        return list(pool.map(one, jobs))
