@@ -44,10 +44,13 @@ class AxiLiteSlave(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         bus = self.bus
-        have_addr, have_data = Signal(), Signal()
+        have_addr = Signal()
+        have_data = Signal()
+        awake = Signal()        # nothing is accepted in the reset cycle: it would be lost
+        m.d.sync += awake.eq(1)
         m.d.comb += [
-            bus.awready.eq(~have_addr), bus.wready.eq(~have_data), bus.bresp.eq(0),
-            bus.rresp.eq(0), bus.arready.eq(~self.read & ~bus.rvalid),
+            bus.awready.eq(awake & ~have_addr), bus.wready.eq(awake & ~have_data),
+            bus.bresp.eq(0), bus.rresp.eq(0), bus.arready.eq(awake & ~self.read & ~bus.rvalid),
             self.write.eq(have_addr & have_data & ~bus.bvalid),
         ]
         with m.If(bus.awvalid & bus.awready):
