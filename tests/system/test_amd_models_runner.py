@@ -133,3 +133,34 @@ def test_a_model_with_a_custom_op(models, rng):
     expected = second.run([fixed])["quant_dense_sigmoid_sigmoid_fix"] / np.float32(128)
     assert name == "quant_dense_sigmoid_sigmoid_fix_"
     np.testing.assert_array_equal(scores, expected)
+
+
+@pytest.mark.parametrize(("name", "index"), FILES)
+def test_the_cpus_fixed_point_ops_agree_with_amd(models, name, index):
+    """The same subgraphs op by op, with the weights out of the program's constants."""
+    folder = models / "amd_compiled"
+    subgraph = dpu_subgraphs(xir.Graph.deserialize(folder / f"{name}.xmodel"))[index]
+    golden = np.load(folder / f"{name}.golden.npz")
+    constants = subgraph.get_attr("reg_id_to_parameter_value")["REG_0"]
+    values = {}
+    for op in subgraph.toposort():
+        tensor = op.get_output_tensor()
+        if op.get_type() == "const-fix":
+            start = tensor.get_attr("ddr_addr")
+            data = constants[start : start + tensor.get_data_size()]
+            values[tensor.name] = np.frombuffer(data, np.int8).reshape(tensor.dims)
+    computed = 0
+    for seed in ("seed1", "seed2", "seed3"):
+        found = dict(values)
+        for op in subgraph.toposort():
+            tensor = op.get_output_tensor()
+            if op.get_type() == "upload":
+                found[tensor.name] = golden[f"s{index}/{seed}/in/{tensor.name}"]
+            elif op.get_type() != "const-fix":
+                inputs = [found[given.name] for given in op.get_input_tensors()]
+                found[tensor.name] = cpu.evaluate(op, inputs)
+                computed += 1
+        for tensor in subgraph.get_output_tensors():
+            expected = golden[f"s{index}/{seed}/out/{tensor.name}"]
+            np.testing.assert_array_equal(found[tensor.name], expected)
+    assert computed >= 12
