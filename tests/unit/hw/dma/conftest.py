@@ -127,26 +127,31 @@ class AxiPort:
             lasts = [last for _, _, last in burst.data]
             assert lasts == [0] * (burst.beats - 1) + [1], f"wlast of {burst.addr:#x}: {lasts}"
             burst.due = cycle + self.latency
-            late = self.rng.random() < 0.5
-            if not late:
-                self._apply(burst)
-            self.answers.append((burst, late))
+            self.answers.append(burst)
+            if self.rng.random() < 0.5:
+                self._apply_all()
         if s["bvalid"] and s["bready"]:
             self.answers.popleft()
-        drive(b.awready, self.rng.random() >= self.stall and (not self.write_first or s["wvalid"]))
+        drive(b.awready, self.rng.random() >= self.stall and (
+            not self.write_first or s["wvalid"] or len(self.loose) > sum(w.beats for w in self.writes)
+        ))
         drive(b.wready, self.rng.random() >= self.stall)
         if s["bvalid"] and not s["bready"]:
             return
-        ready = self.answers and cycle + 1 >= self.answers[0][0].due
+        ready = self.answers and cycle + 1 >= self.answers[0].due
         if ready and self.rng.random() >= self.stall:
-            burst, late = self.answers[0]
-            if late:
-                self._apply(burst)
-                self.answers[0] = (burst, False)
+            burst = self.answers[0]
+            self._apply_all()
             drive(b.bvalid, 1)
             drive(b.bresp, 3 if burst.addr in self.errors else 0)
         else:
             drive(b.bvalid, 0)
+
+    def _apply_all(self):
+        """Write what was answered or may be, in order."""
+        for burst in self.answers:
+            self._apply(burst)
+            burst.data = []
 
     def _apply(self, burst):
         for i, (word, strobe, _) in enumerate(burst.data):

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SAVE: banks to memory, over two channels; and END."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from opendpu_arch import isa
+from opendpu_arch.regs import Fault
+from opendpu_hw.bus.axi4 import write_signature
+from opendpu_hw.bus.burst import BEAT_SHIFT, BEAT_WIDTH
+from opendpu_hw.engine.base import engine_members
+from opendpu_hw.engine.dma_order import DmaOrder
+from opendpu_hw.engine.save_channel import SaveChannel
+from opendpu_hw.engine.segment import SegmentStage, segments_shape
+from opendpu_hw.memory.ports import BankRead
+from opendpu_hw.shapes import fields_of
+
+
+class Save(wiring.Component):
+    """The SAVE engine; END takes its turn here too.
+
+    A SAVE goes to the channel of its ``hp_id``. Channels read a bank word a cycle each and work side
+    by side: a SAVE that waits for its predecessor (its own bit in ``dpdon``) is only held back while
+    one in flight on the other channel writes the same stretch of memory. ``done`` comes with the
+    last response, in program order.
+
+    Parameters
+    ----------
+    target : :class:`opendpu_arch.target.Target`
+        Parallelism and memories.
+
+    Members
+    -------
+    (engine members) : see :func:`opendpu_hw.engine.base.engine_members`
+    bus0, bus1 : ``Out(write_signature(128))``
+        Memory.
+    read0, read1 : ``Out(BankRead)``
+        The banks.
+    segments : ``In(segments_shape)``
+        Where the address registers point, and how far.
+    """
+
+    #: Most SAVEs in flight.
+    DEPTH = 8
+
+    def __init__(self, target):
+        self._target = target
+        super().__init__({
+            **engine_members(),
+            "bus0": Out(write_signature(128)), "bus1": Out(write_signature(128)),
+            "read0": Out(BankRead(target)), "read1": Out(BankRead(target)),
+            "segments": In(segments_shape),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        target = self._target
+        halt = Signal()
+        m.d.comb += halt.eq(self.abort | self.fault.valid)
+
+        # -- front: one SAVE a cycle, to its channel ----------------------------------------------
+        beats = data.StructLayout({"first": BEAT_WIDTH, "last": BEAT_WIDTH})
+        m.submodules.front = front = SegmentStage(isa.Save, jump="jump_write")
+        m.submodules.order = order = DmaOrder(depth=self.DEPTH, tag=beats)
+        channels = [SaveChannel(target) for _ in range(2)]
+        m.submodules.channel_0, m.submodules.channel_1 = channels
+        m.d.comb += [
+            front.insn.payload.eq(self.insn.payload),
+            front.insn.valid.eq(self.insn.valid & ~halt),
+            self.insn.ready.eq(front.insn.ready & ~halt),
+            front.segments.eq(self.segments),
+            front.clear.eq(self.abort),
+            order.clear.eq(self.abort),
+        ]
+        f = fields_of(isa.Save, front.words)
+        end, choice, beyond = Signal(), Signal(), Signal()
+        m.d.comb += [
+            end.eq(front.words[0][28:32] == isa.Opcode.END),
+            choice.eq(f.hp_id[0]),
+            beyond.eq(front.valid & ~end & front.beyond),
+            order.tag.first.eq(front.addr[BEAT_SHIFT:]),
+            order.tag.last.eq(front.last_addr[BEAT_SHIFT:]),
+        ]
+        overlaps = [
+            e.valid & ~e.immediate & (e.channel != choice)
+            & (e.tag.first <= order.tag.last) & (order.tag.first <= e.tag.last)
+            for e in order.entries]
+        blocked, go = Signal(), Signal()
+        own = front.words[0][24 + isa.Engine.SAVE]
+        m.d.comb += [
+            blocked.eq(own & Cat(overlaps).any()),
+            go.eq(front.valid & ~beyond & order.ready & ~halt
+                  & (end | (~blocked & Mux(choice, channels[1].i.ready, channels[0].i.ready)))),
+            front.ready.eq(go),
+            order.push.eq(go), order.immediate.eq(end), order.channel.eq(choice),
+        ]
+
+        plan, job = channels[0].i.payload.plan, channels[0].i.payload.job
+        argmax, size, touching = Signal(), Signal(12), Signal()
+        m.d.comb += [
+            argmax.eq(f.argmax[1] & ~f.const_en),
+            size.eq(Mux(argmax, 0, f.channel)),
+            touching.eq((f.jump_write == size) | (f.length == 0)),
+            plan.addr.eq(front.addr), plan.rows.eq(f.length), plan.jump.eq(f.jump_write),
+            plan.bytes.eq(size), plan.merged.eq(touching),
+            plan.reach.eq(front.reach - Mux(argmax, f.channel, 0)),
+            job.bank_id.eq(f.bank_id), job.bank_addr.eq(f.bank_addr), job.jump_read.eq(f.jump_read),
+            job.rows.eq(f.length), job.bytes.eq(f.channel), job.jump.eq(f.jump_write),
+            job.offset.eq(front.addr), job.merged.eq(touching),
+            job.constant.eq(f.const_en), job.value.eq(f.const_value),
+            job.argmax.eq(argmax), job.largest.eq(f.argmax[0]),
+            channels[1].i.payload.eq(channels[0].i.payload),
+        ]
+        m.d.comb += [c.i.valid.eq(go & ~end & (choice == i)) for i, c in enumerate(channels)]
+
+        # -- channels -----------------------------------------------------------------------------
+        buses, reads = (self.bus0, self.bus1), (self.read0, self.read1)
+        for i, channel in enumerate(channels):
+            wiring.connect(m, wiring.flipped(buses[i]), channel.bus)
+            wiring.connect(m, wiring.flipped(reads[i]), channel.read)
+            m.d.comb += [
+                channel.stop.eq(halt),
+                order.finished[i].eq(channel.finished), order.failed[i].eq(channel.failed),
+            ]
+
+        # -- completion ---------------------------------------------------------------------------
+        m.d.comb += [
+            self.done.eq(order.done & ~halt),
+            self.busy.eq(~order.empty | front.busy),
+            self.active.eq(Cat(b.wvalid & b.wready for b in buses).any()),
+            self.idle.eq(channels[0].empty & channels[1].empty & (halt | ~self.busy)),
+        ]
+        with m.If(order.fault.any() & ~halt):
+            m.d.sync += [
+                self.fault.valid.eq(1), self.fault.cause.eq(Fault.SAVE_BUS_ERROR),
+                self.fault.addr.eq(Mux(
+                    order.fault[1], channels[1].fault_addr, channels[0].fault_addr)),
+            ]
+        with m.Elif(beyond & order.empty & ~halt):
+            m.d.sync += [
+                self.fault.valid.eq(1), self.fault.cause.eq(Fault.SAVE_ADDRESS),
+                self.fault.addr.eq(front.last_addr),
+            ]
+        with m.If(self.abort):
+            m.d.sync += self.fault.valid.eq(0)
+        return m

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bank side of a SAVE channel: the words of the pixels, one a cycle."""
+
+from amaranth.hdl import Const, Module, Mux, ResetInserter, Signal
+from amaranth.lib import data, fifo, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from opendpu_hw.memory.ports import BankRead
+
+
+def save_job_shape(target):
+    """What the bank side needs to know of a SAVE; lengths are raw (less one).
+
+    ``offset`` is the first byte's place in its beat, ``jump`` the distance of pixels in memory,
+    modulo a beat; ``merged`` means that the pixels make one contiguous range. ``argmax`` writes one
+    byte a pixel, the ``largest`` or else its index.
+    """
+    return data.StructLayout({
+        "bank_id": 6, "bank_addr": ceil_log2(target.bank_depth), "jump_read": 10,
+        "rows": 10, "bytes": 12, "jump": 4, "offset": 4, "merged": 1,
+        "constant": 1, "value": 8, "argmax": 1, "largest": 1})
+
+
+def word_info_shape(target):
+    """What a word brings along: its bytes, its place in pixel and range, where the range starts."""
+    return data.StructLayout({
+        "count": range(target.channel_parallel + 1), "pixel_first": 1, "pixel_last": 1,
+        "range_first": 1, "range_last": 1, "offset": 4, "argmax": 1, "largest": 1})
+
+
+class SaveReader(wiring.Component):
+    """Read the words of SAVEs from the banks; constant ones are made up without a read.
+
+    Parameters
+    ----------
+    target : :class:`opendpu_arch.target.Target`
+        Parallelism and memories.
+
+    Members
+    -------
+    i : ``In(stream.Signature(save_job_shape(target)))``
+        The SAVEs.
+    read : ``Out(BankRead)``
+        The banks.
+    o : ``Out(stream)``
+        ``data`` and ``info`` (:func:`word_info_shape`), :attr:`LATENCY` cycles after the read.
+        ``range_first`` and ``range_last`` belong to the pixel.
+    clear : ``In(1)``
+        Forget everything.
+    """
+
+    LATENCY = 2
+    #: Words between the banks and the packer.
+    DEPTH = 4
+
+    def __init__(self, target):
+        self._target = target
+        super().__init__({
+            "i": In(stream.Signature(save_job_shape(target))),
+            "read": Out(BankRead(target)),
+            "o": Out(stream.Signature(data.StructLayout(
+                {"data": 8 * target.channel_parallel, "info": word_info_shape(target)}))),
+            "clear": In(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        lanes = self._target.channel_parallel
+        job = Signal(save_job_shape(self._target))
+        running, fresh = Signal(), Signal()             # fresh: in the first pixel
+        pixel_first = Signal()
+        rows, rest = Signal(10), Signal(12)
+        addr, pixel_addr = Signal.like(job.bank_addr), Signal.like(job.bank_addr)
+        offset = Signal(4)
+
+        # -- words that are read wait here until the packer takes them ------------------------------
+        m.submodules.words = words = ResetInserter({"sync": self.clear})(fifo.SyncFIFO(
+            width=self.o.payload.shape().size, depth=self.DEPTH))
+        arriving = Signal()
+        info = Signal(word_info_shape(self._target))
+        constant, value = Signal(), Signal(8)
+        arrived = Signal(self.o.payload.shape())
+        m.d.comb += [
+            arrived.data.eq(Mux(constant, value.replicate(lanes), self.read.data)),
+            arrived.info.eq(info),
+            words.w_en.eq(arriving), words.w_data.eq(arrived.as_value()),
+            self.o.valid.eq(words.r_rdy), self.o.payload.as_value().eq(words.r_data),
+            words.r_en.eq(self.o.ready),
+        ]
+
+        # -- walk ------------------------------------------------------------------------------------
+        room, step, pixel_end, job_end = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            room.eq(words.w_level + arriving < self.DEPTH),
+            self.read.valid.eq(running & room & ~job.constant & ~self.clear),
+            self.read.bank_id.eq(job.bank_id), self.read.addr.eq(addr),
+            step.eq(running & room & ~self.clear & (job.constant | self.read.ready)),
+            pixel_end.eq(rest < lanes),
+            job_end.eq(pixel_end & (rows == 0)),
+            self.i.ready.eq(~running | (step & job_end)),
+        ]
+        m.d.sync += arriving.eq(step)
+        with m.If(step):
+            m.d.sync += [
+                info.count.eq(Mux(pixel_end, rest[:4] + 1, Const(lanes))),
+                info.pixel_first.eq(pixel_first), info.pixel_last.eq(pixel_end),
+                info.range_first.eq(fresh | ~job.merged),
+                info.range_last.eq((rows == 0) | ~job.merged),
+                info.offset.eq(offset), info.argmax.eq(job.argmax), info.largest.eq(job.largest),
+                constant.eq(job.constant), value.eq(job.value),
+            ]
+            with m.If(~pixel_end):
+                m.d.sync += [addr.eq(addr + 1), rest.eq(rest - lanes), pixel_first.eq(0)]
+            with m.Else():
+                m.d.sync += [
+                    addr.eq(pixel_addr + job.jump_read + 1),
+                    pixel_addr.eq(pixel_addr + job.jump_read + 1),
+                    rest.eq(job.bytes), rows.eq(rows - 1), pixel_first.eq(1), fresh.eq(0),
+                    offset.eq(offset + job.jump + 1),
+                ]
+                with m.If(rows == 0):
+                    m.d.sync += running.eq(0)
+        with m.If(self.i.valid & self.i.ready):
+            p = self.i.payload
+            m.d.sync += [
+                running.eq(1), fresh.eq(1), pixel_first.eq(1), job.eq(p), rows.eq(p.rows),
+                rest.eq(p.bytes), addr.eq(p.bank_addr), pixel_addr.eq(p.bank_addr),
+                offset.eq(p.offset),
+            ]
+        with m.If(self.clear):
+            m.d.sync += [running.eq(0), arriving.eq(0)]
+        return m
