@@ -51,8 +51,8 @@ class Bounds:
         Raises
         ------
         AddressError
-            A segment is missing, is not a contiguous one-dimensional uint8 array, or an
-            instruction reaches beyond it.
+            A segment is missing, is not a contiguous one-dimensional uint8 array, is read-only
+            though SAVE writes it, or an instruction reaches beyond it.
         """
         for reg_id, needed in self.needed.items():
             if reg_id not in segments:
@@ -67,6 +67,13 @@ class Bounds:
                     f"segment {reg_id} is {segment.dtype} of shape {segment.shape}, "
                     "but must be contiguous one-dimensional uint8"
                 )
+            if not segment.flags.writeable:
+                for access in self._accesses:
+                    if access.reg_id == reg_id and access.mnemonic == "SAVE":
+                        raise AddressError(
+                            f"segment {reg_id} is read-only, "
+                            f"but instruction {access.number} writes it"
+                        )
             if needed > segment.size:
                 bad = next(a for a in self._accesses if a.reg_id == reg_id and a.end > segment.size)
                 raise AddressError(
