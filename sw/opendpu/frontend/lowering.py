@@ -27,7 +27,6 @@ _SPATIAL = {
     "MaxPool",
     "PRelu",
     "Resize",
-    "Upsample",
 }
 _NEUTRAL = {
     "Add",

@@ -25,6 +25,9 @@ Array = npt.NDArray[Any]
 ACTIVATIONS = ("relu", "relu6", "leaky-relu")
 """Ops that may stand between an engine's accumulator and its rounding."""
 
+CHUNK = 64
+"""Samples that are evaluated at a time, so that memory stays small."""
+
 SHAPING = ("reshape", "flatten", "squeeze", "transpose", "strided_slice", "concat")
 """Ops that only move elements."""
 
@@ -74,28 +77,48 @@ def evaluate(
     """
     draft = graph if isinstance(graph, Draft) else Draft.from_xir(graph)
     wanted = list(draft.outputs if keep is None else keep)
-    run = _Run(draft, inputs)
-    results: dict[str, Array] = {}
+    heads = check_inputs(draft, inputs)
+    integers = {name for name, array in inputs.items() if np.asarray(array).dtype.kind in "iu"}
+    count = min((array.shape[0] for array in heads.values()), default=1)
+    parts = []
+    for start in range(0, max(count, 1), CHUNK):
+        chunk = {name: array[start : start + CHUNK] for name, array in heads.items()}
+        run = _Run(draft, chunk, integers)
+        parts.append([run.result(name) for name in wanted])
+    varying = _varying(draft)
+    return {
+        name: np.concatenate(arrays) if name in varying else arrays[0]
+        for name, arrays in zip(wanted, zip(*parts, strict=True), strict=True)
+    }
+
+
+def _varying(draft: Draft) -> set[str]:
+    """Return the ops whose results depend on the inputs."""
+    found: set[str] = set()
     for node in draft:
-        if node.kind == "fix":
-            results_of_fix = run.fixed(node.name)
-            if node.name in wanted:
-                results[node.name] = results_of_fix.data.astype(np.int8)
-    for name in wanted:
-        if name not in results:
-            results[name] = run.real(draft[name].name)
-    return {name: results[name] for name in wanted}
+        if node.kind == "data" or not found.isdisjoint(node.sources()):
+            found.add(node.name)
+    return found
 
 
 class _Run:
     """One evaluation: results so far, by op name."""
 
-    def __init__(self, draft: Draft, inputs: Mapping[str, Array]) -> None:
+    def __init__(self, draft: Draft, heads: Mapping[str, Array], integers: set[str]) -> None:
         self.draft = draft
-        self.heads = check_inputs(draft, inputs)
-        self.integers = {n for n, a in inputs.items() if np.asarray(a).dtype.kind in "iu"}
+        self.heads = heads
+        self.integers = integers
         self._fixed: dict[str, Fixed] = {}
         self._real: dict[str, Array] = {}
+        for node in draft:  # inputs first, so that nothing recurses deeply
+            if node.kind == "fix":
+                self.fixed(node.name)
+
+    def result(self, name: str) -> Array:
+        """Return what :func:`evaluate` gives for an op."""
+        if self.draft[name].kind == "fix":
+            return self.fixed(name).data.astype(np.int8)
+        return self.real(name)
 
     def real(self, name: str) -> Array:
         """Return the float result of an op, computed from the last ``fix`` ops before it."""

@@ -11,6 +11,9 @@ from opendpu_arch.errors import GraphError
 
 Array = npt.NDArray[Any]
 
+CHUNK_BYTES = 1 << 26
+"""Size that the unfolded input of a convolution may have; batches are cut accordingly."""
+
 
 def padded(x: Array, attrs: Mapping[str, Any], fill: float) -> tuple[Array, tuple[int, int]]:
     """Return ``x`` with the padding of a window op around it, and the op's output size.
@@ -76,9 +79,14 @@ def convolve(x: Array, weights: Array, attrs: Mapping[str, Any]) -> Array:
     Sums are made in the type of ``x``: with float64 they are exact for 8-bit operands.
     """
     frame, size = padded(x, attrs, 0)
-    columns = np.concatenate([view for _, _, view in taps(frame, attrs, size)], axis=-1)
-    matrix = weights.reshape(weights.shape[0], -1).astype(x.dtype)
-    return np.asarray(columns @ matrix.T)
+    matrix = weights.reshape(weights.shape[0], -1).astype(x.dtype).T
+    step = max(1, CHUNK_BYTES // (size[0] * size[1] * matrix.shape[0] * x.itemsize))
+    result = np.empty((x.shape[0], *size, matrix.shape[1]), x.dtype)
+    for start in range(0, x.shape[0], step):
+        part = frame[start : start + step]
+        columns = np.concatenate([view for _, _, view in taps(part, attrs, size)], axis=-1)
+        result[start : start + step] = columns @ matrix
+    return result
 
 
 def convolve_depthwise(x: Array, weights: Array, attrs: Mapping[str, Any]) -> Array:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resize and Upsample of feature maps."""
+"""Resize of feature maps."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from opendpu.frontend.ops.registry import handles
 from opendpu.frontend.refusal import Refusal
 
 
-@handles("Resize", "Upsample")
+@handles("Resize")
 def resize(call: Call) -> None:
     """Convert to ``resize`` where XIR picks the same pixels."""
     rank = len(call.value(0).shape)
@@ -16,11 +16,10 @@ def resize(call: Call) -> None:
     scales = _scales(call, shape, rank)
     size = tuple(int(np.floor(shape[1 + axis] * scales[axis])) for axis in (0, 1))
     mode = call.attrs.get("mode", "nearest")
-    old = call.proto.op_type == "Upsample"
-    where = call.attrs.get("coordinate_transformation_mode", "asymmetric" if old else "half_pixel")
+    where = call.attrs.get("coordinate_transformation_mode", "half_pixel")
     attrs = {"scale": [float(scales[1]), float(scales[0])], "mode": "NEAREST"}
     if mode == "nearest":
-        rule = call.attrs.get("nearest_mode", "floor" if old else "round_prefer_floor")
+        rule = call.attrs.get("nearest_mode", "round_prefer_floor")
         for axis in (0, 1):
             picked = _picked(shape[1 + axis], size[axis], scales[axis], where, rule)
             plain = np.floor(np.arange(size[axis]) / scales[axis]).astype(int)
@@ -49,10 +48,7 @@ def resize(call: Call) -> None:
 def _scales(call: Call, shape: tuple[int, int, int, int], rank: int) -> tuple[float, float]:
     """Return the factors of height and width; Refusal if batch or channels change."""
     onnx_shape = call.value(0).shape
-    given = call.attrs.get("scales")
-    index = 1 if call.proto.op_type == "Upsample" else 2
-    if given is None and call.has(index):
-        given = call.weights(index, "scales").tolist()
+    given = call.weights(2, "scales").tolist() if call.has(2) else None
     if not given:
         if not call.has(3) or "axes" in call.attrs:
             raise Refusal("neither scales nor sizes of all axes are given")

@@ -207,6 +207,18 @@ def test_kept_results_by_name(rng):
     np.testing.assert_array_equal(found["r"], np.maximum(x, 0) / 16)
 
 
+def test_large_batches_are_cut(rng):
+    draft = Sketch("g")
+    draft.source((1, 3), 4)
+    draft.constant("k", [[1, 2, 3]], 4)
+    draft.put("s", "add", ["x_fix", "k_fix"])
+    draft.fix("s", 4)
+    x = integers(rng, 150, 3)
+    found, constant = run(draft, "s_fix", "k_fix", x=x)
+    np.testing.assert_array_equal(found, np.clip(x.astype(int) + [1, 2, 3], -128, 127))
+    assert constant.tolist() == [[1, 2, 3]]
+
+
 @pytest.mark.parametrize(
     ("attrs", "text"),
     [

@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The quantizer: AMD's form, legal shifts, shared positions, small errors, clear refusals."""
+
+import numpy as np
+import pytest
+
+import xir
+from opendpu.ir import Draft
+from opendpu.quantize import METHODS, quantize
+from opendpu.quantize.calibrate import best_position, no_overflow, squared_error
+from opendpu.quantize.equalize import equalize
+from opendpu.quantize.fold import fold
+from opendpu.reference import evaluate_float, evaluate_quantized
+from opendpu_arch.errors import TensorError, UnsupportedError
+
+WINDOW = {"kernel": [3, 3], "stride": [1, 1], "pad": [1, 1, 1, 1], "pad_mode": "FLOOR"}
+POINT = {"kernel": [1, 1], "stride": [1, 1], "pad": [0, 0, 0, 0], "pad_mode": "FLOOR"}
+POOL = {"kernel": [2, 2], "stride": [2, 2], "pad": [0, 0, 0, 0], "pad_mode": "FLOOR"}
+
+
+class Net(Draft):
+    """A float network that is written down one op a line, 8x8 pixels."""
+
+    def __init__(self, seed=0):
+        super().__init__("net")
+        self.random = np.random.default_rng(seed)
+        self.add("x", "data", (1, 8, 8, 4))
+
+    def put(self, name, kind, inputs, attrs=None, shape=None):
+        names = inputs if isinstance(inputs, dict) else {"input": inputs}
+        return self.add(name, kind, shape or self[names["input"][0]].shape, names, attrs).name
+
+    def conv(self, name, source, channels, kind="conv2d", scale=1.0, bias=True):
+        size = self[source].shape
+        shape = (1, 3, 3, size[3]) if kind == "depthwise-conv2d" else (channels, 3, 3, size[3])
+        weights = self.random.standard_normal(shape) * scale / np.sqrt(np.prod(shape[1:]))
+        inputs = {"input": [source], "weights": [self.add_const(f"{name}_w", weights).name]}
+        if bias:
+            values = self.random.standard_normal(channels) * scale
+            inputs["bias"] = [self.add_const(f"{name}_b", values).name]
+        return self.put(name, kind, inputs, WINDOW, (*size[:3], channels))
+
+    def done(self, *outputs) -> xir.Graph:
+        self.outputs = list(outputs)
+        return self.to_xir()
+
+
+def varied(seed=0) -> xir.Graph:
+    """A network with everything whose positions depend on each other."""
+    net = Net(seed)
+    net.conv("a", "x", 8)
+    net.put("ar", "relu", ["a"])
+    net.conv("b", "ar", 8, "depthwise-conv2d", scale=0.1)
+    net.put("b6", "relu6", ["b"])
+    net.conv("c", "ar", 8, bias=False)
+    net.put("s", "add", ["b6", "c"])
+    net.put("sr", "relu", ["s"])
+    net.put("m", "maxpool2d", ["sr"], POOL, (1, 4, 4, 8))
+    net.put("v", "avgpool2d", ["ar"], POOL, (1, 4, 4, 8))
+    net.put("k", "concat", ["m", "v"], {"axis": 3}, (1, 4, 4, 16))
+    net.conv("d", "k", 6)
+    net.put("dl", "leaky-relu", ["d"], {"alpha": 0.1})
+    net.put("f", "reshape", ["dl"], {"shape": [1, 96]}, (1, 96))
+    weights = net.random.standard_normal((5, 96)) / 10
+    inputs = {"input": ["f"], "weights": [net.add_const("g_w", weights).name]}
+    net.put("g", "inner-product", inputs, {"axis": 1}, (1, 5))
+    net.put("p", "softmax", ["g"], {"axis": 1})
+    return net.done("p", "k")
+
+
+def samples(count=48, seed=1, shape=(8, 8, 4)):
+    return {"x": np.random.default_rng(seed).standard_normal((count, *shape)).astype(np.float32)}
+
+
+def fixes(graph) -> dict[str, int]:
+    return {
+        op.get_name(): op.get_attr("fix_point") for op in graph.get_ops() if op.get_type() == "fix"
+    }
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_form_of_amd(method):
+    graph = quantize(varied(), samples(), method=method)
+    draft = Draft.from_xir(graph)
+    for node in draft:
+        assert node.name.endswith("_fix") == (node.kind == "fix")
+        if node.kind == "fix":
+            assert node.name == f"{node.inputs['input'][0]}_fix"
+            assert (node.attrs["bit_width"], node.attrs["if_signed"]) == (8, True)
+            assert node.attrs["round_mode"] == "DPU_ROUND"
+        if node.kind == "const":
+            (user,) = draft.consumers(node.name)
+            scaled = node.value * 2.0 ** user.attrs["fix_point"]
+            np.testing.assert_array_equal(scaled, np.clip(np.rint(scaled), -128, 127))
+    assert draft.outputs == ["p", "k_fix"]
+    fused = [
+        n.name
+        for n in draft
+        if n.kind not in ("fix", "const")
+        and n.kind != "softmax"
+        and f"{n.name}_fix" not in draft.nodes
+    ]
+    assert set(fused) == {"a", "b", "s", "d"}
+
+
+def test_form_is_the_form_of_amds_own_file(models):
+    """Attributes of ``fix`` ops and constants are the ones of a file AMD's quantizer wrote."""
+    amd = xir.Graph.deserialize(models / "amd_compiled" / "VoxelNet_int.xmodel")
+    ours = quantize(varied(), samples())
+    for kind in ("fix", "const", "data"):
+        theirs = {
+            key: op.get_attr_kind(key)
+            for op in amd.get_ops()
+            if op.get_type() == kind
+            for key in op.get_attrs()
+        }
+        found = {
+            key: op.get_attr_kind(key)
+            for op in ours.get_ops()
+            if op.get_type() == kind
+            for key in op.get_attrs()
+        }
+        assert found == theirs
+
+
+def test_file_and_back(tmp_path):
+    graph = quantize(varied(), samples())
+    graph.serialize(tmp_path / "q.xmodel")
+    again = xir.Graph.deserialize(tmp_path / "q.xmodel")
+    x = samples(4, seed=3)
+    for name, array in evaluate_quantized(graph, x).items():
+        np.testing.assert_array_equal(evaluate_quantized(again, x)[name], array)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_shared_positions(method):
+    points = fixes(quantize(varied(), samples(), method=method))
+    assert points["m_fix"] == points["sr_fix"] == points["v_fix"] == points["k_fix"]
+    assert points["dl_fix"] == points["f_fix"]
+    assert points["b6_fix"] >= 4
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("seed", range(5))
+def test_every_shift_is_legal(method, seed):
+    """Weights, inputs and biases of all sizes, from 2**-12 to 2**12."""
+    random = np.random.default_rng(seed)
+    net = Net(seed)
+    last = "x"
+    for i in range(5):
+        last = net.conv(f"c{i}", last, 6, scale=2.0 ** random.integers(-6, 7))
+        bias = net[f"c{i}_b"]
+        bias.value = bias.value * np.float32(2.0 ** random.integers(-12, 13))
+        last = net.put(f"r{i}", "relu", [last])
+    net.conv("side", "x", 6)
+    net.put("sum", "add", [last, "side"])
+    graph = quantize(net.done("sum"), samples(8), method=method)
+    points = fixes(graph)
+    previous = "x_fix"
+    for i in range(5):
+        product = points[previous] + points[f"c{i}_w_fix"]
+        previous = f"r{i}_fix"
+        assert 0 <= product - points[previous] <= 63
+        assert 0 <= product - points[f"c{i}_b_fix"] + 1 <= 20
+    assert abs(points[previous] - points["side_fix"]) <= 15
+    evaluate_quantized(graph, samples(2, seed=9))
+
+
+@pytest.mark.parametrize(("method", "least"), [("minmse", 20), ("diffs", 20), ("nonoverflow", 15)])
+def test_small_error(method, least):
+    graph = varied()
+    x = samples(64, seed=7)
+    expected = evaluate_float(graph, x)["k"]
+    quantized = quantize(graph, samples(), method=method)
+    found = evaluate_quantized(quantized, x)["k_fix"] / 2.0 ** fixes(quantized)["k_fix"]
+    ratio = 10 * np.log10((expected**2).sum() / ((expected - found) ** 2).sum())
+    assert ratio > least
+
+
+def test_bias_correction_moves_means_back():
+    graph, x = varied(3), samples(64)
+    expected = evaluate_float(graph, x, keep=["g"])["g"].mean(axis=0)
+    errors = []
+    for correct in (False, True):
+        quantized = quantize(graph, x, bias_correction=correct)
+        found = evaluate_float(quantized, x, keep=["g_fix"])["g_fix"].mean(axis=0)
+        errors.append(np.abs(found - expected).max())
+    assert errors[1] < errors[0] / 2
+
+
+def test_equalization_keeps_the_function_and_evens_out_channels():
+    net = Net()
+    net.conv("a", "x", 8)
+    net["a_w"].value = net["a_w"].value * np.logspace(-1.5, 1.5, 8).reshape(8, 1, 1, 1)
+    net.put("ar", "relu", ["a"])
+    net.conv("b", "ar", 8, "depthwise-conv2d")
+    net.put("br", "relu", ["b"])
+    net.conv("c", "br", 5)
+    net.outputs = ["c"]
+    x = samples(4)
+    before = evaluate_float(net, x)["c"]
+    ranges = np.abs(net["a_w"].value).max(axis=(1, 2, 3))
+    assert equalize(net) == 2
+    after = evaluate_float(net, x)["c"]
+    np.testing.assert_allclose(after, before, rtol=1e-3, atol=1e-3 * np.abs(before).max())
+    evened = np.abs(net["a_w"].value).max(axis=(1, 2, 3))
+    assert evened.max() / evened.min() < ranges.max() / ranges.min() / 5
+
+
+def test_equalization_leaves_alone_what_others_see():
+    net = Net()
+    net.conv("a", "x", 8)
+    net.put("ar", "relu6", ["a"])
+    net.conv("b", "ar", 8)
+    net.conv("c", "b", 8)
+    net.put("s", "add", ["b", "c"])
+    net.conv("d", "s", 8)
+    net.outputs = ["d"]
+    assert equalize(net) == 0
+
+
+@pytest.mark.parametrize("kind", ["conv2d", "depthwise-conv2d"])
+@pytest.mark.parametrize("norm", ["batchnorm", "scale"])
+@pytest.mark.parametrize("bias", [False, True])
+def test_folding_keeps_the_function(kind, norm, bias):
+    net = Net()
+    net.conv("a", "x", 4, kind, bias=bias)
+    args = {"batchnorm": ("gamma", "beta", "moving_mean", "moving_var"), "scale": ("scale", "bias")}
+    inputs = {"input": ["a"]}
+    for arg in args[norm]:
+        values = np.abs(net.random.standard_normal(4)) + 0.2
+        inputs[arg] = [net.add_const(f"n_{arg}", values).name]
+    attrs = {"axis": 3, "epsilon": 1e-3} if norm == "batchnorm" else {"axis": -1}
+    net.put("n", norm, inputs, attrs)
+    net.outputs = ["n"]
+    x = samples(3)
+    before = evaluate_float(net, x)["n"]
+    fold(net)
+    assert [node.kind for node in net if node.kind != "const"] == ["data", kind]
+    np.testing.assert_allclose(evaluate_float(net, x)["n"], before, rtol=1e-4, atol=1e-4)
+
+
+def test_lonely_normalization_becomes_a_depthwise_convolution():
+    net = Net()
+    inputs = {"input": ["x"], "scale": [net.add_const("f", [1.0, 2.0, -1.0, 0.5]).name]}
+    net.put("n", "scale", inputs, {"axis": -1})
+    net.outputs = ["n"]
+    x = samples(3)
+    before = evaluate_float(net, x)["n"]
+    fold(net)
+    assert net["n"].kind == "depthwise-conv2d"
+    np.testing.assert_allclose(evaluate_float(net, x)["n"], before, rtol=1e-6)
+
+
+def test_weights_with_two_users_are_folded_for_one():
+    net = Net()
+    net.conv("a", "x", 4)
+    inputs = {"input": ["a"], "weights": ["a_w"], "bias": ["a_b"]}
+    net.put("b", "conv2d", inputs, WINDOW)
+    net.put(
+        "n", "scale", {"input": ["b"], "scale": [net.add_const("f", [2.0] * 4).name]}, {"axis": -1}
+    )
+    net.outputs = ["n"]
+    x = samples(2)
+    before = evaluate_float(net, x)["n"]
+    fold(net)
+    np.testing.assert_allclose(evaluate_float(net, x)["n"], before, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("largest", [1e-6, 0.3, 0.99, 1.0, 100.0, 255.0, 1e5])
+def test_largest_position_without_overflow(largest):
+    position = no_overflow(largest)
+    assert largest * 2.0**position <= 127.5 < largest * 2.0 ** (position + 1)
+
+
+def test_position_of_zeros_is_harmless():
+    assert no_overflow(0.0) == 7
+
+
+def test_best_position_is_the_best_of_all(rng):
+    array = rng.standard_normal(2000).astype(np.float32) * 3
+    best = best_position(array)
+    errors = {position: squared_error(array, position) for position in range(-4, 16)}
+    assert errors[best] == min(errors.values())
+    assert best >= no_overflow(float(np.abs(array).max()))
+
+
+def test_inputs_of_images_get_negative_positions():
+    net = Net()
+    net.conv("a", "x", 4)
+    graph = net.done("a")
+    x = np.random.default_rng(0).integers(0, 256, (16, 8, 8, 4)).astype(np.uint8)
+    assert fixes(quantize(graph, {"x": x}))["x_fix"] == -1
+
+
+def test_data_in_the_layout_of_the_onnx_model():
+    graph = varied()
+    graph.set_attr("onnx_order", {"x": [0, 2, 3, 1]})
+    x = np.random.default_rng(0).standard_normal((16, 8, 8, 4)).astype(np.float32)
+    same = quantize(graph, {"x": x})
+    order = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
+    assert fixes(quantize(graph, {"x": order})) == fixes(same)
+
+
+def test_batches_do_not_matter_for_the_least_error():
+    graph, x = varied(), samples(20)
+    assert fixes(quantize(graph, x, batch=3)) == fixes(quantize(graph, x, batch=20))
+
+
+@pytest.mark.parametrize(
+    ("calib", "text"),
+    [
+        ({}, "input 'x' of graph 'net' is missing"),
+        ({"y": np.zeros((3, 8, 8, 4))}, "'y' is no input of graph 'net'; its inputs are: x"),
+        ({"x": np.zeros((3, 9, 8, 4))}, "input 'x' has shape [3, 9, 8, 4], but must be [N, 8"),
+        ({"x": np.zeros((0, 8, 8, 4))}, "calibration data of 'x' holds no samples"),
+        ({"x": np.full((1, 8, 8, 4), np.nan)}, "calibration data of 'x' is not finite"),
+        ({"x": np.array(["a"])}, "calibration data of 'x' has type <U1, but must be numbers"),
+    ],
+)
+def test_bad_calibration_data(calib, text):
+    with pytest.raises(TensorError) as caught:
+        quantize(varied(), calib)
+    assert text in str(caught.value)
+
+
+def test_unknown_method():
+    with pytest.raises(UnsupportedError, match="method 'kl' is unknown; choose one of minmse"):
+        quantize(varied(), samples(), method="kl")
