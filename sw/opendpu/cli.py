@@ -6,7 +6,7 @@ import importlib.metadata
 import json
 import pathlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any, ParamSpec
 
 import typer
@@ -126,11 +126,25 @@ def run(
         "file": str(file),
         "jobs": len(statistics),
         "wall_seconds": seconds,
-        "cycles": sum(part["cycles"] for job in statistics for part in job.values()),
+        "total": _total(part for job in statistics for part in job.values()),
         "outputs": {name: list(array.shape) for name, array in outputs.items()},
         "statistics": statistics,
     }
     typer.echo(json.dumps(report) if as_json else _summary(report))
+
+
+def _total(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Add up the figures of DPU subgraphs and jobs."""
+    total: dict[str, Any] = dict.fromkeys(
+        ("instructions", "cycles", "bytes_read", "bytes_written", "wall_seconds"), 0
+    )
+    busy: dict[str, int] = {}
+    for part in parts:
+        for key in total:
+            total[key] += part[key]
+        for name, cycles in part["busy_cycles"].items():
+            busy[name] = busy.get(name, 0) + cycles
+    return {**total, "busy_cycles": busy}
 
 
 def _summary(report: dict[str, Any]) -> str:

@@ -15,7 +15,6 @@ from opendpu.runtime.device import JobStatistics
 from opendpu.runtime.jobs import JobQueue
 from xir import Op, Subgraph, Tensor
 
-
 SOURCES = ("data", "data-fix")
 """Ops that only name what comes from outside."""
 

@@ -78,7 +78,9 @@ def test_run_prints_statistics(model, tmp_path, image):
     assert report["outputs"] == {"z": [3, 1, 2, 3, 4]}
     assert [job["subgraph_y"]["instructions"] for job in report["statistics"]] == [5, 5, 5]
     assert report["statistics"][0]["subgraph_y"]["memory"] == "ideal"
-    assert report["cycles"] == 0
+    assert report["total"]["instructions"] == 15
+    assert report["total"]["bytes_written"] == 72
+    assert report["total"]["busy_cycles"] == {}
 
 
 def test_the_names_of_the_inputs_choose_a_subgraph(model, tmp_path, image):

@@ -131,6 +131,30 @@ def scale(op: Op, inputs: Sequence[Array]) -> Array:
     return np.asarray(result + inputs[2].reshape(shape) if len(inputs) > 2 else result)
 
 
+def _normalize(op: Op, groups: Array, inputs: Sequence[Array]) -> Array:
+    """Bring [n, pixels, groups, channels of a group] to mean 0 and variance 1, then scale."""
+    mean = groups.mean(axis=(1, 3), keepdims=True)
+    variance = groups.var(axis=(1, 3), keepdims=True)
+    result = ((groups - mean) / np.sqrt(variance + op.get_attr("eps"))).reshape(inputs[0].shape)
+    if op.get_attr("affine"):
+        result = result * inputs[1] + inputs[2]
+    return np.asarray(result)
+
+
+@register("instancenorm")
+def instancenorm(op: Op, inputs: Sequence[Array]) -> Array:
+    """Normalize each channel of each image."""
+    x = inputs[0]
+    return _normalize(op, x.reshape(x.shape[0], -1, x.shape[-1], 1), inputs)
+
+
+@register("groupnorm")
+def groupnorm(op: Op, inputs: Sequence[Array]) -> Array:
+    """Normalize groups of channels of each image."""
+    x, groups = inputs[0], op.get_attr("num_groups")
+    return _normalize(op, x.reshape(x.shape[0], -1, groups, x.shape[-1] // groups), inputs)
+
+
 @register("l2_normalize")
 def l2_normalize(op: Op, inputs: Sequence[Array]) -> Array:
     """Divide by the length of the vectors along ``axis``."""

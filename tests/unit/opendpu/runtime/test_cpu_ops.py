@@ -289,6 +289,18 @@ def test_batchnorm_scale_and_normalize(rng):
     np.testing.assert_allclose(unit, reference("LpNormalization", [x], axis=3, p=2), rtol=1e-5)
 
 
+def test_instance_and_group_normalization(rng):
+    x, gamma, beta = floats(rng, 2, 4, 5, 6), floats(rng, 6), floats(rng, 6)
+    expected = reference("InstanceNormalization", [nchw(x), gamma, beta], epsilon=0.01)
+    found = run("instancenorm", {"eps": 0.01, "affine": True}, x, gamma, beta)
+    np.testing.assert_allclose(found, nhwc(expected), rtol=1e-4, atol=1e-4)
+    one, zero = np.ones(3, np.float32), np.zeros(3, np.float32)
+    attrs = {"num_groups": 3, "num_channels": 6, "eps": 0.01, "affine": False}
+    expected = reference("GroupNormalization", [nchw(x), one, zero], epsilon=0.01, num_groups=3)
+    found = run("groupnorm", attrs, x)
+    np.testing.assert_allclose(found, nhwc(expected), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
