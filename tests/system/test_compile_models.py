@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MLPerf Tiny networks from ONNX to results: the compiled programs against the reference."""
+
+import functools
+import pathlib
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import xir
+from opendpu import api
+from opendpu.cli import app
+from opendpu.frontend import load_onnx
+from opendpu.quantize import quantize
+from opendpu.reference import evaluate_quantized
+from opendpu.runtime import GraphRunner
+from opendpu_arch.errors import TensorError, UnsupportedError
+from opendpu_arch.target import Target
+
+pytestmark = pytest.mark.system
+
+NETWORKS = {
+    "kws": ("kws_dscnn.onnx", 4.0),
+    "ic": ("ic_resnet8.onnx", 255.0),
+    "vww": ("vww_mobilenetv1_025.onnx", 1.0),
+    "ad": ("ad01.onnx", 4.0),
+}
+"""File and range of the input."""
+TARGETS = ("B64", "B512", "B1152", "B4096")
+CLIPS = 1000
+LEAST_ACCURACY = 0.891
+"""One point below the float network."""
+
+
+def clips(models: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
+    """Return the keyword-spotting evaluation set: float inputs and labels."""
+    data = np.load(models / "mlperf_tiny" / "kws01.npz")
+    values = (data["x"].astype(np.float32) - data["zero_point"]) * data["scale"]
+    return values.astype(np.float32), data["y"]
+
+
+@functools.cache
+def quantized(models: pathlib.Path, name: str) -> xir.Graph:
+    file, largest = NETWORKS[name]
+    graph = load_onnx(models / "mlperf_tiny" / file)
+    (head,) = (op for op in graph.get_ops() if op.get_type() == "data")
+    shape = head.get_output_tensor().dims[1:]
+    samples = np.random.default_rng(0).random((20, *shape), np.float32) * largest
+    if name == "kws":
+        samples = clips(models)[0][:100]
+    return quantize(graph, {head.get_name(): samples})
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_network_is_bit_exact(models: pathlib.Path, name: str, target: str) -> None:
+    graph = quantized(models, name)
+    compiled = api.compile_graph(graph, target=target)
+    assert set(compiled.report.on_cpu.values()) <= {"the DPU has no softmax"}
+    random_bytes = np.random.default_rng(1)
+    with GraphRunner(compiled.graph, device="iss", check=True, schedule_seed=1) as runner:
+        (head,) = runner.get_input_tensors()
+        given = {head.name: random_bytes.integers(-128, 128, head.dims, np.int8)}
+        found = runner.run(given)
+        (last,) = (s for s in compiled.report.subgraphs if s.device == "DPU")
+        wanted = evaluate_quantized(graph, given)
+    for key, values in wanted.items():
+        np.testing.assert_array_equal(found[key], values)
+    assert last.instructions["END"] == 1
+
+
+@pytest.mark.slow
+def test_keyword_spotting_accuracy(models: pathlib.Path) -> None:
+    """The whole evaluation set on the functional simulator."""
+    values, labels = clips(models)
+    compiled = api.compile_graph(quantized(models, "kws"), target="B4096")
+    right = 0
+    with api.create_runner(compiled.graph, device="iss") as runner:
+        outputs, _ = api.run_batch(runner, {"input_1": values[:CLIPS]})
+        (scores,) = outputs.values()
+        right = int((scores.reshape(CLIPS, -1).argmax(axis=1) == labels[:CLIPS]).sum())
+    assert right / CLIPS >= LEAST_ACCURACY
+
+
+def test_command_line(models: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    calibration, output = tmp_path / "calib.npz", tmp_path / "kws.xmodel"
+    np.savez(calibration, input_1=clips(models)[0][:20])
+    file = models / "mlperf_tiny" / "kws_dscnn.onnx"
+    result = CliRunner().invoke(
+        app,
+        ["compile", str(file), "--calib", str(calibration), "--target", "B512", "-o", str(output)],
+    )
+    assert result.exit_code == 0, result.output
+    assert "op Identity has been assigned to CPU: [the DPU has no softmax]." in result.output
+    (dpu,) = api.dpu_subgraphs(api.load(output))
+    assert dpu.get_attr("dpu_fingerprint") == Target.from_name("B512").fingerprint
+
+
+def test_nothing_is_written_when_compiling_fails(
+    models: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    output = tmp_path / "kws.xmodel"
+    file = models / "mlperf_tiny" / "kws_dscnn.onnx"
+    with pytest.raises(TensorError, match="input_1"):
+        api.compile_onnx(
+            file, calibration={"input_1": np.zeros((2, 3))}, target="B512", output=output
+        )
+    with pytest.raises(UnsupportedError, match="best"):
+        api.compile_onnx(
+            file, calibration={"input_1": clips(models)[0][:2]}, target="B512", output=output,
+            method="best",
+        )  # fmt: skip
+    assert list(tmp_path.iterdir()) == []

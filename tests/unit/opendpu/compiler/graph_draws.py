@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small quantized graphs in the form of the quantizer, and runs of their compiled form."""
+
+import numpy as np
+
+import xir
+from opendpu.compiler.pipeline import Compiled, compile_with_report
+from opendpu.ir import Draft
+from opendpu.reference import evaluate_quantized
+from opendpu.runtime import GraphRunner
+from opendpu_arch.target import Target
+
+
+class Quantized:
+    """A quantized graph in the making: every op gets a ``fix``, whose name stands for the result."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self.draft = Draft("test")
+        self.random = np.random.default_rng(seed)
+
+    def fix(self, name: str, point: int, bit_width: int = 8) -> str:
+        attrs = {
+            "bit_width": bit_width, "fix_point": point, "if_signed": True,
+            "round_mode": "DPU_ROUND",
+        }  # fmt: skip
+        shape = self.draft[name].shape
+        return self.draft.add(f"{name}_fix", "fix", shape, {"input": [name]}, attrs).name
+
+    def data(self, *shape: int, name: str = "x", point: int = 5) -> str:
+        self.draft.add(name, "data", (1, *shape))
+        return self.fix(name, point)
+
+    def const(self, name: str, *shape: int, point: int = 7) -> str:
+        values = self.random.integers(-128, 128, shape) * 2.0**-point
+        self.draft.add(name, "const", shape, value=values.astype(np.float32))
+        return self.fix(name, point)
+
+    def op(self, name: str, kind: str, size: tuple, sources: list[str], **attrs) -> str:
+        return self.draft.add(name, kind, (1, *size), {"input": sources}, attrs).name
+
+    def window(
+        self, source: str, kind: str, channels: int, kernel: int, stride: int, pad: int, **attrs
+    ) -> tuple[tuple, dict]:
+        _, height, width, _ = self.draft[source].shape
+        reach = (kernel - 1) * attrs.get("dilation", [1, 1])[0] + 1
+        rows = (height + 2 * pad - reach) // stride + 1
+        columns = (width + 2 * pad - reach) // stride + 1
+        values = {
+            "kernel": [kernel] * 2, "stride": [stride] * 2, "pad": [pad] * 4, "pad_mode": "FLOOR",
+            **attrs,
+        }  # fmt: skip
+        return (rows, columns, channels), values
+
+    def conv(
+        self, source: str, name: str, channels: int, kernel: int = 3, stride: int = 1,
+        pad: int = 0, point: int = 4, act: str | None = None, kind: str = "conv2d", **attrs,
+    ) -> str:  # fmt: skip
+        inputs = self.draft[source].shape[-1]
+        channels = channels if kind == "conv2d" else inputs
+        shape, values = self.window(source, kind, channels, kernel, stride, pad, **attrs)
+        weights = (channels, kernel, kernel, inputs) if kind == "conv2d" else (
+            1, kernel, kernel, inputs
+        )  # fmt: skip
+        given = {
+            "input": [source],
+            "weights": [self.const(f"{name}_w", *weights, point=8)],
+            "bias": [self.const(f"{name}_b", channels, point=6)],
+        }
+        self.draft.add(name, kind, (1, *shape), given, values)
+        return self.finish(name, point, act)
+
+    def finish(self, name: str, point: int, act: str | None = None, **attrs) -> str:
+        if act is not None:
+            shape = self.draft[name].shape
+            name = self.draft.add(f"{name}_{act}", act, shape, {"input": [name]}, attrs).name
+        return self.fix(name, point)
+
+    def pool(
+        self, source: str, name: str, kind: str, kernel: int, stride: int = 1, pad: int = 0,
+        point: int = 5, **attrs,
+    ) -> str:  # fmt: skip
+        channels = self.draft[source].shape[-1]
+        shape, values = self.window(source, kind, channels, kernel, stride, pad, **attrs)
+        self.op(name, kind, shape, [source], **values)
+        return self.fix(name, point)
+
+    def add(self, sources: list[str], name: str, point: int = 4, act: str | None = None) -> str:
+        self.op(name, "add", self.draft[sources[0]].shape[1:], sources)
+        return self.finish(name, point, act)
+
+    def dense(self, source: str, name: str, outputs: int, point: int = 3) -> str:
+        inputs = self.draft[source].shape[-1]
+        given = {
+            "input": [source],
+            "weights": [self.const(f"{name}_w", outputs, inputs, point=8)],
+            "bias": [self.const(f"{name}_b", outputs, point=6)],
+        }
+        self.draft.add(name, "inner-product", (1, outputs), given, {"axis": 1})
+        return self.fix(name, point)
+
+    def reshape(self, source: str, name: str, *shape: int, point: int = 5) -> str:
+        self.op(name, "reshape", shape, [source], shape=[1, *shape])
+        return self.fix(name, point)
+
+    def graph(self, *outputs: str) -> xir.Graph:
+        self.draft.outputs = list(outputs)
+        return self.draft.to_xir()
+
+
+def compile_and_check(graph: xir.Graph, target: str = "B512", runs: int = 2) -> Compiled:
+    """Compile a graph; assert that its outputs on the simulator are those of the reference."""
+    chosen = Target.from_name(target)
+    compiled = compile_with_report(graph, chosen)
+    again = xir.Graph.from_bytes(compiled.graph.to_bytes())
+    random_bytes = np.random.default_rng(3)
+    with GraphRunner(again, device="iss", target=chosen, check=True) as runner:
+        for _ in range(runs):
+            given = {
+                t.name: random_bytes.integers(-128, 128, t.dims, np.int8)
+                for t in runner.get_input_tensors()
+            }
+            wanted = evaluate_quantized(graph, given)
+            found = runner.run(given)
+            assert set(found) == set(wanted)
+            for name, values in wanted.items():
+                np.testing.assert_array_equal(found[name], values, err_msg=name)
+    return compiled

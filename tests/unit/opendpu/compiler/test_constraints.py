@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why an op runs on the CPU, word for word."""
+
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+from graph_draws import Quantized
+
+from opendpu.compiler.constraints import CONSTRAINTS, reason
+from opendpu.compiler.fixed import POINT
+from opendpu.compiler.legalize import legalize
+from opendpu.compiler.partition import partition
+from opendpu.ir import Draft, Node
+from opendpu_arch.target import Target
+
+TARGET = Target.from_name("B512")  # 8 channels a word
+
+
+def conv(draft: Draft) -> Node:
+    return next(n for n in draft if n.kind == "conv2d-fix")
+
+
+def legal_conv(**options) -> Draft:
+    q = Quantized()
+    q.draft.outputs = [q.conv(q.data(6, 6, 16), "conv", 4, **options)]
+    return legalize(q.draft)
+
+
+def set_attrs(**attrs) -> Callable[[Node, Draft], None]:
+    return lambda node, draft: node.attrs.update(attrs)
+
+
+def set_shape(which: str, *shape: int) -> Callable[[Node, Draft], None]:
+    def change(node: Node, draft: Draft) -> None:
+        target = node if which == "output" else draft[node.inputs[which][0]]
+        target.shape = shape
+
+    return change
+
+
+def set_point(which: str, point: int) -> Callable[[Node, Draft], None]:
+    def change(node: Node, draft: Draft) -> None:
+        target = node if which == "output" else draft[node.inputs[which][0]]
+        target.attrs[POINT] = point
+
+    return change
+
+
+CASES = {
+    "batch": (set_shape("output", 2, 4, 4, 4), "batch to be 1, but it's 2 now"),
+    "group": (set_attrs(group=2), '"group"(2) to be 1'),
+    "conv_kernel": (set_attrs(kernel=[17, 3]), '"kernel_width"(17) in 1..16'),
+    "conv_kernel dilation": (
+        set_attrs(kernel=[3, 3], dilation=[1, 8]), '"kernel_height"(17) in 1..16',
+    ),
+    "conv_stride": (set_attrs(stride=[1, 9]), '"stride_height"(9) in 1..8'),
+    "padding": (set_attrs(pad=[3, 0, 0, 0]), '"pad_left"(3) less than "kernel_width"(3)'),
+    "padding below": (set_attrs(pad=[0, 0, 0, 3]), '"pad_bottom"(3) less than "kernel_height"(3)'),
+    "channels": (set_shape("input", 1, 6, 6, 2049), '"input_channel"(2049) up to 2048'),
+    "weights_fit": (
+        set_attrs(kernel=[16, 16], pad=[0] * 4, big=True),
+        "a kernel of 16x16 with 9 channel groups needs 2304",
+    ),
+    "nonlinear": (set_attrs(nonlinear="LEAKYRELU"), '"nonlinear"(LEAKYRELU)'),
+    "layer_shifts": (set_point("output", 14), '"shift_cut"(-1) in 0..63'),
+    "layer_shifts bias": (set_point("bias", 16), '"shift_bias"(-2) in 0..20'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_reasons_of_convolutions(case: str) -> None:
+    change, text = CASES[case]
+    draft = legal_conv()
+    node = conv(draft)
+    target = TARGET
+    change(node, draft)
+    if node.attrs.get("big"):
+        draft[node.inputs["input"][0]].shape = (1, 20, 20, 72)
+    if case == "nonlinear":
+        target = dataclasses.replace(TARGET, conv_leaky_relu=False)
+    found = reason(node, draft, target)
+    assert found is not None
+    assert text in found
+
+
+def test_a_legal_convolution_has_no_reason() -> None:
+    draft = legal_conv()
+    assert reason(conv(draft), draft, TARGET) is None
+
+
+def test_other_kinds() -> None:
+    q = Quantized()
+    x = q.data(4, 4, 3)
+    terms = [x] * 5
+    q.op("sum", "add", (4, 4, 3), terms)
+    y = q.fix("sum", 5)
+    constant = q.const("c", 1, 4, 4, 3)
+    q.op("more", "add", (4, 4, 3), [y, constant])
+    q.op("cat", "concat", (4, 8, 3), [q.fix("more", 5), y], axis=2)
+    pool = q.pool(q.fix("cat", 5), "pool", "maxpool2d", 2, stride=300)
+    q.draft.outputs = [pool]
+    draft = legalize(q.draft)
+    reasons = partition(draft, TARGET, {}).reasons
+    assert reasons["sum"] == 'DPU only supports "input_num"(5) up to 4'
+    assert reasons["more"] == 'DPU only supports feature maps as inputs, but "c" is a constant'
+    assert reasons["cat"] == 'DPU only supports "axis"(2) 1 or 3 of 4 dimensions, but there are 4'
+    assert reasons["pool"] == 'DPU only supports "stride_width"(300) in 1..256'
+
+
+def test_every_constraint_has_a_text() -> None:
+    assert len({c.name for c in CONSTRAINTS}) == len(CONSTRAINTS)
+    for constraint in CONSTRAINTS:
+        assert constraint.text.endswith(".")
+        assert constraint.kinds

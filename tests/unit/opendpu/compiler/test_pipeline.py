@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantized graphs to compiled graphs: results, structure, and reasons for the CPU."""
+
+import pytest
+from graph_draws import Quantized, compile_and_check
+
+import xir
+from opendpu.compiler.pipeline import compile, compile_with_report
+from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.target import Target
+
+TARGETS = ("B64", "B512", "B1152", "B4096")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("act", [None, "relu", "relu6"])
+def test_conv(target: str, act: str | None) -> None:
+    q = Quantized()
+    y = q.conv(q.data(9, 11, 5), "conv", 19, pad=1, act=act)
+    compiled = compile_and_check(q.graph(y), target)
+    assert not compiled.report.on_cpu
+
+
+def test_leaky_relu() -> None:
+    q = Quantized()
+    x = q.data(6, 6, 3)
+    given = {"input": [x], "weights": [q.const("w", 4, 3, 3, 3)], "bias": [q.const("b", 4)]}
+    values = {"kernel": [3, 3], "stride": [1, 1], "pad": [0] * 4, "pad_mode": "FLOOR"}
+    q.draft.add("conv", "conv2d", (1, 4, 4, 4), given, values)
+    y = q.finish("conv", 4, "leaky-relu", alpha=26 / 256)
+    assert not compile_and_check(q.graph(y)).report.on_cpu
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_depthwise(target: str) -> None:
+    q = Quantized()
+    y = q.conv(q.data(10, 7, 13), "dw", 0, stride=2, pad=1, act="relu", kind="depthwise-conv2d")
+    assert not compile_and_check(q.graph(y), target).report.on_cpu
+
+
+@pytest.mark.parametrize(("kernel", "stride", "pad"), [(2, 2, 0), (3, 1, 1), (5, 3, 2), (7, 7, 0)])
+@pytest.mark.parametrize("kind", ["maxpool2d", "avgpool2d"])
+def test_pool(kind: str, kernel: int, stride: int, pad: int) -> None:
+    q = Quantized()
+    y = q.pool(q.data(14, 15, 9), "pool", kind, kernel, stride, pad, point=6)
+    assert not compile_and_check(q.graph(y)).report.on_cpu
+
+
+def test_global_pool() -> None:
+    q = Quantized()
+    x = q.data(11, 6, 20)
+    q.op("pool", "avgpool2d", (1, 1, 20), [x], kernel=[6, 11], stride=[6, 11], pad=[0] * 4,
+         pad_mode="FLOOR", **{"global": True})  # fmt: skip
+    assert not compile_and_check(q.graph(q.fix("pool", 6))).report.on_cpu
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_add_at_different_positions(count: int) -> None:
+    q = Quantized()
+    x = q.data(6, 5, 10)
+    terms = [q.conv(x, f"c{n}", 10, kernel=1, point=3 + n) for n in range(count)]
+    y = q.add(terms, "sum", point=2, act="relu")
+    assert not compile_and_check(q.graph(y)).report.on_cpu
+
+
+def test_residual_block_with_strides() -> None:
+    q = Quantized()
+    x = q.conv(q.data(17, 13, 3), "stem", 16, pad=1, act="relu")
+    a = q.conv(x, "a", 24, stride=2, pad=1, act="relu")
+    b = q.conv(a, "b", 24, pad=1)
+    short = q.conv(x, "short", 24, kernel=1, stride=2)
+    y = q.add([b, short], "sum", act="relu")
+    compiled = compile_and_check(q.graph(y), "B1152")
+    (dpu,) = [s for s in compiled.report.subgraphs if s.device == "DPU"]
+    assert set(dpu.on_chip) == {"stem", "a", "b", "short"}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_flatten_and_dense(target: str) -> None:
+    """A dense layer over a feature map is a convolution as large as the map."""
+    q = Quantized()
+    x = q.pool(q.data(6, 10, 7), "pool", "maxpool2d", 2, 2)
+    flat = q.reshape(x, "flat", 3 * 5 * 7)
+    hidden = q.dense(flat, "hidden", 20, point=3)
+    y = q.dense(hidden, "y", 5, point=2)
+    compiled = compile_and_check(q.graph(y), target)
+    assert not compiled.report.on_cpu
+    assert compiled.graph.get_op("hidden").get_attr("kernel") == [5, 3]
+
+
+@pytest.mark.parametrize(("axis", "shape"), [(3, (4, 5, 15)), (1, (8, 5, 6))])
+def test_concat(axis: int, shape: tuple[int, ...]) -> None:
+    q = Quantized()
+    x = q.data(4, 5, 8)
+    a = q.conv(x, "a", 6, kernel=1, point=4)
+    b = q.conv(x, "b", 9 if axis == 3 else 6, kernel=1, point=3)
+    q.op("cat", "concat", shape, [a, b], axis=axis)
+    y = q.conv(q.fix("cat", 4), "y", 5, kernel=1, point=2)
+    assert not compile_and_check(q.graph(y)).report.on_cpu
+
+
+def test_concat_of_an_input_with_itself_and_an_output() -> None:
+    """Nothing can be moved away from where others expect it, so copies are made."""
+    q = Quantized()
+    x = q.data(4, 4, 8)
+    a = q.conv(x, "a", 8, kernel=1, point=5)
+    q.op("cat", "concat", (4, 4, 24), [x, a, a], axis=3)
+    y = q.fix("cat", 5)
+    assert not compile_and_check(q.graph(y, a)).report.on_cpu
+
+
+def test_reshaped_outputs() -> None:
+    q = Quantized()
+    a = q.conv(q.data(4, 4, 8), "a", 6, kernel=1, point=5)
+    flat = q.reshape(a, "flat", 96, point=5)
+    other = q.reshape(a, "other", 16, 6, point=5)
+    assert not compile_and_check(q.graph(flat, other, a)).report.on_cpu
+
+
+def test_dilation_spreads_the_kernel() -> None:
+    q = Quantized()
+    y = q.conv(q.data(12, 12, 5), "conv", 6, dilation=[3, 3])
+    assert not compile_and_check(q.graph(y)).report.on_cpu
+
+
+def test_cpu_between_two_dpu_parts() -> None:
+    q = Quantized()
+    a = q.conv(q.data(6, 6, 8), "a", 8, pad=1)
+    middle = q.op("middle", "sigmoid", (6, 6, 8), [a])
+    y = q.conv(q.fix(middle, 7), "y", 4, point=4)
+    compiled = compile_and_check(q.graph(y))
+    assert [s.device for s in compiled.report.subgraphs] == ["USER", "DPU", "CPU", "DPU"]
+    assert compiled.report.on_cpu == {"middle": "the DPU has no sigmoid"}
+    assert "op middle has been assigned to CPU: [the DPU has no sigmoid]." in str(compiled.report)
+
+
+def test_layer_that_fits_no_bank_runs_on_the_cpu() -> None:
+    """Tiling finds out, and the reason is its message."""
+    q = Quantized()
+    x = q.data(100, 100, 4)
+    y = q.pool(x, "pool", "maxpool2d", 100, 100, point=5)
+    compiled = compile_and_check(q.graph(y), "B64", runs=1)
+    assert "does not fit the image banks" in compiled.report.on_cpu["pool"]
+
+
+def test_compiled_form() -> None:
+    """Attributes that runners and AMD's tools read."""
+    q = Quantized()
+    a = q.conv(q.data(8, 8, 3), "a", 16, act="relu")
+    y = q.conv(a, "b", 8, kernel=1)
+    target = Target.from_name("B4096")
+    graph = compile(q.graph(y), target)
+    root = graph.get_root_subgraph()
+    user, dpu = root.toposort_child_subgraph()
+    assert user.get_attr("device") == "USER"
+    assert dpu.get_attr("device") == "DPU"
+    assert dpu.get_attr("dpu_fingerprint") == target.fingerprint
+    assert dpu.get_attr("dpu_name") == "DPUCZDX8G_ISA1_B4096"
+    assert dpu.get_attr("reg_id_to_context_type_v2") == {
+        "REG_0": "CONST", "REG_1": "WORKSPACE", "REG_2": "INTERFACE", "REG_3": "INTERFACE"
+    }  # fmt: skip
+    assert dpu.get_attr("reg_id_to_hw_segment")["REG_0"] == "W0"
+    sizes = dpu.get_attr("reg_id_to_size")
+    assert sizes["REG_2"] >= 8 * 8 * 3
+    assert len(dpu.get_attr("reg_id_to_parameter_value")["REG_0"]) == sizes["REG_0"]
+    assert graph.get_tensor("a_relu_fix").get_attr("location") == 0
+    weights = graph.get_op("a_w").get_output_tensor()
+    assert weights.get_attr("ddr_addr") % 4096 == 0
+    blob = dpu.get_attr("reg_id_to_parameter_value")["REG_0"]
+    values = q.draft["a_w"].value.reshape(-1) * 2**8
+    at = weights.get_attr("ddr_addr")
+    assert list(blob[at : at + 4]) == [int(v) & 0xFF for v in values[:4]]
+    upload = graph.get_op("x_upload_0").get_output_tensor()
+    assert (upload.get_attr("reg_id"), upload.get_attr("stride")) == (2, [192, 24, 3, 1])
+    assert graph.get_attr("return_ops") == ["b_download_0"]
+    assert graph.get_op("b_download_0").get_output_tensor().name == "b_fix"
+    assert graph.get_op("a").get_attr("workload") == 6 * 6 * 16 * (2 * 27 + 1)
+
+
+def test_unchanged_by_another_round_through_a_file() -> None:
+    q = Quantized()
+    graph = compile(q.graph(q.conv(q.data(5, 5, 3), "a", 4)), Target.from_name("B64"))
+    data = graph.to_bytes()
+    assert xir.Graph.from_bytes(data).to_bytes() == data
+
+
+def test_fix_with_another_width_is_refused() -> None:
+    q = Quantized()
+    q.draft.add("x", "data", (1, 4, 4, 3))
+    x = q.fix("x", 3, bit_width=16)
+    y = q.fix(q.op("r", "relu", (4, 4, 3), [x]), 3)
+    with pytest.raises(UnsupportedError, match=r"fix op 'x_fix' has 16 signed bits, but must have"):
+        compile_with_report(q.graph(y), Target.from_name("B64"))

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tokens: enough of them, none too many, in an order that any hardware can run."""
+
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+from network_draws import draw_network
+
+from opendpu.compiler.build import build, plan_network
+from opendpu.compiler.emit import emit
+from opendpu.compiler.plan import BankAccess, MemoryAccess, Step
+from opendpu.compiler.schedule import find_waits, reduce_waits, schedule, simulate
+from opendpu.compiler.verify import verify
+from opendpu_arch.isa import Alu, Conv, End, Engine, Load, Save
+from opendpu_arch.target import Target
+
+TARGET = Target.from_name("B512")
+KINDS = {Engine.LOAD: Load, Engine.SAVE: Save, Engine.CONV: Conv, Engine.MISC: Alu}
+
+
+def step(engine: Engine, *accesses: BankAccess | MemoryAccess, cycles: int = 10) -> Step:
+    return Step(KINDS[engine](), accesses, cycles)
+
+
+def write(low: int, count: int = 4, bank: int = 0, banks: int = 1) -> BankAccess:
+    return BankAccess(True, bank, banks, low, count)
+
+
+def read(low: int, count: int = 4, bank: int = 0, banks: int = 1) -> BankAccess:
+    return BankAccess(False, bank, banks, low, count)
+
+
+def waits_of(*steps: Step) -> list[dict[Engine, int]]:
+    return reduce_waits(steps, find_waits(steps, TARGET))
+
+
+def test_read_after_write_waits() -> None:
+    assert waits_of(step(Engine.LOAD, write(0)), step(Engine.CONV, read(3)))[1] == {Engine.LOAD: 0}
+
+
+def test_write_after_read_waits() -> None:
+    waits = waits_of(step(Engine.SAVE, read(0)), step(Engine.CONV, write(2)))
+    assert waits[1] == {Engine.SAVE: 0}
+
+
+def test_write_after_write_waits() -> None:
+    waits = waits_of(step(Engine.LOAD, write(0)), step(Engine.CONV, write(2)))
+    assert waits[1] == {Engine.LOAD: 0}
+
+
+def test_reads_do_not_wait_for_reads() -> None:
+    assert waits_of(step(Engine.SAVE, read(0)), step(Engine.CONV, read(0)))[1] == {}
+
+
+def test_other_words_and_other_banks_do_not_wait() -> None:
+    waits = waits_of(
+        step(Engine.LOAD, write(0)), step(Engine.CONV, read(4), read(0, bank=1, banks=3))
+    )
+    assert waits[1] == {}
+
+
+def test_words_wrap_at_the_depth() -> None:
+    end = TARGET.bank_depth - 2
+    waits = waits_of(step(Engine.LOAD, write(1)), step(Engine.CONV, read(end, 4)))
+    assert waits[1] == {Engine.LOAD: 0}
+
+
+def test_memory_that_is_saved_and_loaded_waits() -> None:
+    saved = MemoryAccess(True, 1, 100, 200)
+    waits = waits_of(
+        step(Engine.SAVE, saved),
+        step(Engine.LOAD, MemoryAccess(False, 1, 199, 300), write(0)),
+        step(Engine.LOAD, MemoryAccess(False, 1, 1000, 1100), write(8)),
+    )
+    assert waits == [{}, {Engine.SAVE: 0}, {}]
+
+
+def test_a_wait_that_an_earlier_one_covers_is_left_out() -> None:
+    waits = waits_of(
+        step(Engine.LOAD, write(0)),
+        step(Engine.LOAD, write(8)),
+        step(Engine.CONV, read(8)),
+        step(Engine.CONV, read(0)),
+    )
+    assert waits[2:] == [{Engine.LOAD: 1}, {}]
+
+
+def test_a_wait_through_another_engine_is_left_out() -> None:
+    """MISC waits for CONV, which waited for LOAD: MISC need not wait for LOAD."""
+    waits = waits_of(
+        step(Engine.LOAD, write(0)),
+        step(Engine.CONV, read(0), write(100)),
+        step(Engine.MISC, read(0), read(100)),
+    )
+    assert waits[2] == {Engine.CONV: 1}
+
+
+def test_simulation_overlaps_engines() -> None:
+    steps = [step(Engine.LOAD, write(0)), step(Engine.CONV, read(0)), step(Engine.LOAD, write(8))]
+    start, end = simulate(steps, waits_of(*steps))
+    assert (start.tolist(), end) == ([0, 10, 10], 20)
+
+
+def test_program_order_follows_the_expected_start() -> None:
+    """A LOAD that can run ahead stands before the CONV that it does not wait for."""
+    steps = [
+        step(Engine.LOAD, write(0)),
+        step(Engine.CONV, read(0), cycles=100),
+        step(Engine.CONV, read(0), cycles=100),
+        step(Engine.LOAD, write(8)),
+    ]
+    made = schedule(steps, TARGET).instructions
+    assert [type(i) for i in made] == [Load, Conv, Load, Conv, End]
+    assert (made[0].dpdby, made[1].dpdon) == (0b0101, 0b0101)
+    assert (made[-1].dpdon, made[-1].dpdby) == (2, 2)
+
+
+def test_any_order_that_the_tokens_allow_keeps_what_belongs_together() -> None:
+    """Random orders of random programs: whatever conflicts keeps its sequential order."""
+    for seed in range(12):
+        network = draw_network(seed)
+        steps = emit(plan_network(network, TARGET), TARGET)
+        waits = reduce_waits(steps, find_waits(steps, TARGET))
+        position = random_order(steps, waits, seed)
+        for number, wanted in enumerate(find_waits(steps, TARGET)):
+            for producer in wanted.values():
+                assert position[producer] < position[number], f"seed {seed}, step {number}"
+
+
+def random_order(steps: tuple[Step, ...], waits: list[dict[Engine, int]], seed: int) -> list[int]:
+    """Return the place of each step in an order where engines start at random."""
+    pick = random.Random(seed)
+    queues = {e: [n for n, s in enumerate(steps) if e == s.instruction.ENGINE] for e in Engine}
+    position = [-1] * len(steps)
+    for place in range(len(steps)):
+        ready = [
+            e
+            for e, queue in queues.items()
+            if queue and all(position[p] >= 0 for p in waits[queue[0]].values())
+        ]
+        position[queues[pick.choice(ready)].pop(0)] = place
+    return position
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_token_is_taken(rng: np.random.Generator, seed: int) -> None:
+    program = build(draw_network(seed), TARGET)
+    verify(program, TARGET)
+    given: Counter[tuple[Engine, Engine]] = Counter()
+    for instruction in program.schedule.instructions:
+        given.update((instruction.ENGINE, e) for e in instruction.signals())
+        given.subtract((e, instruction.ENGINE) for e in instruction.waits_for())
+    assert not any(given.values())
+
+
+def test_self_bits_are_always_set() -> None:
+    for instruction in build(draw_network(3), TARGET).schedule.instructions:
+        own = 1 << instruction.ENGINE
+        assert instruction.dpdon & own
+        assert instruction.dpdby & own
