@@ -73,7 +73,12 @@ class Dispatch(wiring.Component):
             m.submodules[f"after_{e.name.lower()}"] = after
             level = Signal(range(self.IN_FLIGHT + 1), name=f"in_flight_{e.name.lower()}")
             fire = Signal(name=f"fire_{e.name.lower()}")
+            # an engine may be done before its tokens have come through the FIFO
+            owed = Signal(range(self.IN_FLIGHT + 1), name=f"owed_{e.name.lower()}")
+            retire = Signal(name=f"retire_{e.name.lower()}")
             have = Signal(name=f"have_tokens_{e.name.lower()}")
+            late = Signal(range(self.IN_FLIGHT + 1), name=f"late_{e.name.lower()}")
+            ended = Signal(name=f"ended_{e.name.lower()}")
             wants, gives = queue.r_data[24:28], queue.r_data[20:24]
             m.d.comb += [
                 queue.w_data.eq(self.i[e].payload.as_value()),
@@ -86,21 +91,23 @@ class Dispatch(wiring.Component):
                 fire.eq(self.o[e].valid & self.o[e].ready),
                 queue.r_en.eq(fire | self.clear),
                 after.w_data.eq(gives), after.w_en.eq(fire),
-                after.r_en.eq(self.done[e] | self.clear),
-                self.started[e].eq(fire), self.finished[e].eq(self.done[e]),
+                # An INIT may be done before its entry has come through the queue: wait for it.
+                ended.eq(after.r_rdy & (self.done[e] | (late != 0))),
+                after.r_en.eq(ended | self.clear),
+                self.started[e].eq(fire), self.finished[e].eq(ended),
             ]
-            m.d.sync += level.eq(level + fire - self.done[e])
+            m.d.sync += [level.eq(level + fire - ended), late.eq(late + self.done[e] - ended)]
             for other in Engine:
                 if other != e:
                     m.d.comb += [
                         take[other, e].eq(fire & wants[other]),
-                        give[e, other].eq(self.done[e] & after.r_data[other]),
+                        give[e, other].eq(ended & after.r_data[other]),
                     ]
             waiting.append(queue.r_rdy)
             flying.append(level != 0)
             eligible.append(queue.r_rdy & have)
             with m.If(self.clear):
-                m.d.sync += level.eq(0)
+                m.d.sync += [level.eq(0), late.eq(0)]
         for key, counter in counters.items():
             m.d.sync += counter.eq(counter + give[key] - take[key])
             with m.If(self.clear):
