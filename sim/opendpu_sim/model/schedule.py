@@ -5,6 +5,7 @@ An instruction runs when, for every other engine in its ``dpdon``, a token from 
 own is there; it takes them, and afterwards gives one to every other engine in its ``dpdby``.
 """
 
+import functools
 import random
 from collections import deque
 from collections.abc import Sequence
@@ -31,7 +32,7 @@ def execution_order(program: Sequence[isa.Instruction], seed: int | None = None)
     for number, instruction in enumerate(program):
         queues[instruction.ENGINE].append(number)
     tokens = dict.fromkeys(((a, b) for a in Engine for b in Engine), 0)
-    waits = [i.waits_for() for i in program]
+    waits = [_others(i.ENGINE, i.dpdon) for i in program]
     chance = random.Random(seed) if seed is not None else None
     order: list[int] = []
     while any(queues.values()):
@@ -47,12 +48,18 @@ def execution_order(program: Sequence[isa.Instruction], seed: int | None = None)
         order.append(number)
         for other in waits[number]:
             tokens[other, engine] -= 1
-        for other in program[number].signals():
+        for other in _others(engine, program[number].dpdby):
             tokens[engine, other] += 1
     left = [f"{a.name} to {b.name}: {count}" for (a, b), count in tokens.items() if count]
     if left:
         raise TokenError(f"tokens left over at END, but must be zero: {', '.join(left)}")
     return order
+
+
+@functools.cache
+def _others(engine: Engine, bits: int) -> tuple[Engine, ...]:
+    """Return the engines of a dependency field, without the instruction's own."""
+    return tuple(other for other in Engine if bits >> other & 1 and other != engine)
 
 
 def _deadlock(

@@ -6,20 +6,42 @@ import random
 import numpy as np
 import numpy.typing as npt
 
+from opendpu_arch import legal
+from opendpu_arch.isa import AluMode
 from opendpu_arch.target import Target
-from opendpu_sim.progen import compute, transfer
+from opendpu_sim.progen import transfer
+from opendpu_sim.progen.alu import alu
 from opendpu_sim.progen.builder import Builder
+from opendpu_sim.progen.conv import conv, dptwise
+from opendpu_sim.progen.eltwise import eltwise
+from opendpu_sim.progen.pool import pool
 
 ENGINES = ("load", "save", "conv", "dwconv", "pool", "eltwise", "misc", "mixed")
 """What :func:`random_program` can aim at."""
 
-_COMPUTE = {
-    "conv": compute.conv,
-    "dwconv": compute.dwconv,
-    "pool": compute.pool,
-    "eltwise": compute.eltwise,
-    "misc": compute.misc,
-}
+DEPTHWISE = (AluMode.DWCV, AluMode.DWCV, AluMode.DWCVB0, AluMode.DWCVW16B0)
+POOLING = (AluMode.AVEPOOL, AluMode.MAXPOOL, AluMode.MAXREDUCE)
+
+
+def _dwconv(b: Builder) -> None:
+    if b.rng.random() < 0.7:
+        alu(b, DEPTHWISE)
+    else:
+        dptwise(b)
+
+
+def _pool(b: Builder) -> None:
+    if b.rng.random() < 0.7:
+        alu(b, POOLING)
+    else:
+        pool(b)
+
+
+def _misc(b: Builder) -> None:
+    alu(b, legal.POINTWISE_MODES)
+
+
+_COMPUTE = {"conv": conv, "dwconv": _dwconv, "pool": _pool, "eltwise": eltwise, "misc": _misc}
 
 
 def random_program(
