@@ -12,7 +12,7 @@ from opendpu_arch.target import Target
 
 
 class Quantized:
-    """A quantized graph in the making: every op gets a ``fix``, whose name stands for the result."""
+    """A quantized graph in the making: a ``fix`` follows every op and stands for its result."""
 
     def __init__(self, seed: int = 1) -> None:
         self.draft = Draft("test")
