@@ -43,10 +43,6 @@ class BitField:
         """The bits of the field inside its word."""
         return ((1 << self.width) - 1) << self.low
 
-    def extract(self, words: tuple[int, ...]) -> int:
-        """Value of the field in ``words``."""
-        return ((words[self.word] & self.mask) >> self.low) + self.minimum
-
 
 def bits(word: int, high: int, low: int, *, doc: str, minus_one: bool = False) -> Any:
     """Declare bits ``high..low`` of ``word``; ``minus_one`` fields store their value less one."""
@@ -134,6 +130,15 @@ class Record:
         """Return the record that ``words`` encode, reserved bits kept."""
         if len(words) != cls.WORDS:
             raise DecodeError(f"{cls.__name__} has {cls.WORDS} words, not {len(words)}")
-        reserved = tuple(w & ~m & _WORD for w, m in zip(words, cls.claimed(), strict=True))
-        values: dict[str, Any] = {f.name: f.extract(words) for f in cls.bit_fields()}
+        reserved = tuple([w & ~m & _WORD for w, m in zip(words, cls.claimed(), strict=True)])
+        values: dict[str, Any] = {
+            name: ((words[word] & mask) >> low) + minimum
+            for name, word, mask, low, minimum in cls._layout()
+        }
         return cls(reserved=reserved if any(reserved) else (), **values)
+
+    @classmethod
+    @functools.cache
+    def _layout(cls) -> tuple[tuple[str, int, int, int, int], ...]:
+        """Return (name, word, mask, low, minimum) of every field: what decoding needs at hand."""
+        return tuple((f.name, f.word, f.mask, f.low, f.minimum) for f in cls.bit_fields())
