@@ -46,6 +46,25 @@ def test_golden_results(models, name, index):
             np.testing.assert_array_equal(output, golden[f"s{index}/{seed}/out/{tensor.name}"])
 
 
+@pytest.mark.slow
+@pytest.mark.cosim
+@pytest.mark.parametrize("memory", ["kv260", "ideal", "stall:1"])
+@pytest.mark.parametrize(("name", "index"), FILES)
+def test_golden_results_on_rtl(models, name, index, memory):
+    folder = models / "amd_compiled"
+    subgraph = dpu_subgraphs(xir.Graph.deserialize(folder / f"{name}.xmodel"))[index]
+    golden = np.load(folder / f"{name}.golden.npz")
+    runner = vart.Runner.create_runner(subgraph, "run", device="rtl", memory=memory)
+    for seed in ("seed1", "seed2", "seed3"):
+        inputs = [golden[f"s{index}/{seed}/in/{t.name}"] for t in runner.get_input_tensors()]
+        outputs = [np.zeros(t.dims, np.int8) for t in runner.get_output_tensors()]
+        assert runner.wait(runner.execute_async(inputs, outputs)) == 0
+        for tensor, output in zip(runner.get_output_tensors(), outputs, strict=True):
+            np.testing.assert_array_equal(output, golden[f"s{index}/{seed}/out/{tensor.name}"])
+        assert runner.last_statistics.cycles > 0
+        assert runner.last_statistics.memory == memory
+
+
 def test_the_multi_threaded_example_flow(models, rng):
     """What AMD's multi-threaded Python examples do, on the MNIST classifier."""
     graph = xir.Graph.deserialize(str(models / "amd_compiled/dpu_mnist_classifier.xmodel"))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The drop-in module against a small program on the functional simulator."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,16 @@ import vart
 import xir
 from opendpu.runtime.device import Job, JobStatistics
 from opendpu_arch import isa
-from opendpu_arch.errors import DPUTimeoutError, FingerprintError, TensorError, UnsupportedError
+from opendpu_arch.errors import (
+    AddressError,
+    DecodeError,
+    DPUTimeoutError,
+    FingerprintError,
+    ModelFormatError,
+    ProgramError,
+    TensorError,
+    UnsupportedError,
+)
 from opendpu_arch.target import Target
 
 
@@ -154,3 +165,32 @@ def test_float_arrays_follow_the_conversion_rule():
     given = np.float32([0.99, -0.99, 16.0, 1.125]).reshape(output.shape)
     runner.wait(runner.execute_async([given], [output]))
     assert output.ravel().tolist() == [0.875, -0.875, -16.0, 1.125]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda code: code[:-4], ProgramError, "END"),
+        (lambda code: code[:-4] + b"\0\0\0\xf0", DecodeError, "unknown opcode 0xf"),
+        (lambda code: b"", ModelFormatError, "attribute 'mc_code' is empty"),
+    ],
+)
+def test_broken_programs_fail_by_name(change, error, message):
+    subgraph = copying_subgraph()
+    subgraph.set_attr("mc_code", change(subgraph.get_attr("mc_code")))
+    with pytest.raises(error, match=message):
+        runner = vart.Runner.create_runner(subgraph, "run", device="iss")
+        runner.wait(runner.execute_async([VALUES], [VALUES.copy()]))
+
+
+def test_an_address_outside_its_segment_fails_by_name():
+    subgraph = copying_subgraph()
+    program = isa.decode(subgraph.get_attr("mc_code"))
+    beyond = [dataclasses.replace(program[0], ddr_addr=2), *program[1:]]
+    subgraph.set_attr("mc_code", isa.encode(beyond))
+    runner = vart.Runner.create_runner(subgraph, "run", device="iss")
+    output = np.full_like(VALUES, 99)
+    job = runner.execute_async([VALUES], [output])
+    with pytest.raises(AddressError, match="LOAD"):
+        runner.wait(job)
+    assert (output == 99).all()
