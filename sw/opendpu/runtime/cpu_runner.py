@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The runner of a CPU subgraph: its ops one after another, with numpy."""
 
+import collections
 import dataclasses
 import functools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,10 +28,12 @@ class Plain:
     aliases: tuple[str, ...] = ()
 
 
-def evaluate_ops(ops: Sequence[Op], given: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the results of ``ops``, which are in topological order, by tensor name.
+def evaluate_ops(
+    ops: Sequence[Op], given: Mapping[str, Array], wanted: Collection[str]
+) -> dict[str, Array]:
+    """Compute ``ops``, which are in topological order, and return the tensors ``wanted`` by name.
 
-    ``given`` holds the tensors that come from outside.
+    ``given`` holds the tensors that come from outside. Others are freed after their last use.
 
     Raises
     ------
@@ -38,12 +41,16 @@ def evaluate_ops(ops: Sequence[Op], given: Mapping[str, Array]) -> dict[str, Arr
         An op type has no implementation.
     """
     values = dict(given)
+    uses = collections.Counter(t.name for op in ops for t in op.get_input_tensors())
     for op in ops:
-        name = op.get_output_tensor().name
-        if name not in values:
-            inputs = [values[tensor.name] for tensor in op.get_input_tensors()]
-            values[name] = cpu.evaluate(op, inputs)
-    return {op.get_output_tensor().name: values[op.get_output_tensor().name] for op in ops}
+        tensors = op.get_input_tensors()
+        inputs = [values[tensor.name] for tensor in tensors]
+        values[op.get_output_tensor().name] = cpu.evaluate(op, inputs)
+        for tensor in tensors:
+            uses[tensor.name] -= 1
+            if not uses[tensor.name] and tensor.name not in wanted:
+                values.pop(tensor.name, None)
+    return {name: values[name] for name in wanted}
 
 
 class CpuRunner:
@@ -87,7 +94,7 @@ class CpuRunner:
 
     def _run(self, given: dict[str, Array], wanted: list[Array]) -> JobStatistics:
         start = time.perf_counter()
-        values = evaluate_ops(self._ops, given)
+        values = evaluate_ops(self._ops, given, [slot.tensor.name for slot in self._outputs])
         for array, slot in zip(wanted, self._outputs, strict=True):
             from_tensor(values[slot.tensor.name], slot.tensor, array)
         return JobStatistics(device="cpu", wall_seconds=time.perf_counter() - start)

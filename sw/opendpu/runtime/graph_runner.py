@@ -37,6 +37,24 @@ class GraphStatistics:
         return {name: statistics.as_dict() for name, statistics in self.subgraphs.items()}
 
 
+@dataclasses.dataclass(frozen=True)
+class _CpuStep:
+    """The ops of one CPU subgraph, and the tensors that others or the user take from it."""
+
+    ops: tuple[Op, ...]
+    wanted: tuple[str, ...]
+
+    @classmethod
+    def of(cls, subgraph: Subgraph, results: list[Tensor]) -> "_CpuStep":
+        """Check that the CPU can compute every op."""
+        ops = [op for op in subgraph.toposort() if op.get_type() not in SOURCES]
+        for op in ops:
+            cpu.find(op)
+        own = {op.get_output_tensor().name for op in ops}
+        taken = [*subgraph.get_output_tensors(), *results]
+        return cls(tuple(ops), tuple(sorted(own & {tensor.name for tensor in taken})))
+
+
 class GraphRunner:
     """Executes a compiled graph, or an uncompiled one wholly on the CPU.
 
@@ -62,7 +80,7 @@ class GraphRunner:
     ) -> None:
         self._inputs = [Plain(t) for t in _by_name(_sources(graph))]
         self._outputs = [Plain(t) for t in _by_name(_sinks(graph))]
-        self._steps: list[tuple[Subgraph, list[Op] | Runner]] = []
+        self._steps: list[Runner | _CpuStep] = []
         try:
             for subgraph in _subgraphs(graph):
                 if _device_of(subgraph) == "DPU":
@@ -74,12 +92,9 @@ class GraphRunner:
                         workers=workers,
                         **options,
                     )
-                    self._steps.append((subgraph, step))
+                    self._steps.append(step)
                 else:
-                    ops = [op for op in subgraph.toposort() if op.get_type() not in SOURCES]
-                    for op in ops:
-                        cpu.find(op)
-                    self._steps.append((subgraph, ops))
+                    self._steps.append(_CpuStep.of(subgraph, self.get_output_tensors()))
         except BaseException:
             self._close_steps()
             raise
@@ -109,11 +124,11 @@ class GraphRunner:
 
     def _run(self, values: dict[str, Array], wanted: list[Array]) -> GraphStatistics:
         statistics = {}
-        for subgraph, step in self._steps:
+        for step in self._steps:
             if isinstance(step, Runner):
-                statistics[subgraph.get_name()] = _run_dpu(step, values)
+                statistics[step.program.name] = _run_dpu(step, values)
             else:
-                values.update(evaluate_ops(step, values))
+                values.update(evaluate_ops(step.ops, values, step.wanted))
         for array, slot in zip(wanted, self._outputs, strict=True):
             from_tensor(values[slot.tensor.name], slot.tensor, array)
         return GraphStatistics(statistics)
@@ -144,7 +159,7 @@ class GraphRunner:
         return self._jobs.last
 
     def _close_steps(self) -> None:
-        for _, step in self._steps:
+        for step in self._steps:
             if isinstance(step, Runner):
                 step.close()
 

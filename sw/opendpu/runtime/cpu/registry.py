@@ -83,7 +83,11 @@ def evaluate(op: Op, inputs: Sequence[Array]) -> Array:
         The result has other dimensions than the tensor.
     """
     tensor = op.get_output_tensor()
-    result = np.asarray(find(op)(op, inputs))
+    try:
+        result = np.asarray(find(op)(op, inputs))
+    except Exception as error:
+        error.add_note(f"while computing op {op.get_name()!r} ({op.get_type()})")
+        raise
     if result.shape != tuple(tensor.dims):
         raise GraphError(
             f"op {op.get_name()!r} ({op.get_type()}) gave dimensions {list(result.shape)}, "

@@ -166,6 +166,20 @@ def test_results_of_the_wrong_shape_are_refused():
         cpu.unregister("Wrong")
 
 
+def test_a_failing_implementation_is_named():
+    def fail(_op, _inputs):
+        raise ZeroDivisionError("oops")
+
+    cpu.register("Fails")(fail)
+    try:
+        with GraphRunner(custom_graph("Fails")) as runner:
+            with pytest.raises(ZeroDivisionError, match="oops") as raised:
+                runner.run([ONES])
+            assert raised.value.__notes__ == ["while computing op 'y' (Fails)"]
+    finally:
+        cpu.unregister("Fails")
+
+
 def test_many_jobs_of_a_graph_at_once(copy_graph, rng):
     images = rng.integers(-128, 128, (40, 1, 2, 3, 4)).astype(np.int8)
     outputs = np.zeros(images.shape, np.float32)
