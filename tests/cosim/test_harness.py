@@ -116,7 +116,7 @@ def test_read_only_segment_is_not_written(simulator):
     [
         ("data0", False, "read at byte 0x.* of segment 0"),
         ("data1", True, "write at byte 0x.* of segment 1"),
-        ("instr", False, "fetch at byte 0xc of the program"),
+        ("instr", False, "answered its fetch"),
     ],
 )
 def test_injected_error_and_then_a_good_job(simulator, memory, response, port, write, text):

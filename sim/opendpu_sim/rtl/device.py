@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from opendpu.runtime.device import Job, JobStatistics
 from opendpu_arch.errors import DPUError, DPUTimeoutError, ProgramError, TensorError
+from opendpu_arch.isa import Engine
 from opendpu_arch.regs import OFFSET
 from opendpu_arch.target import MAX_ADDRESS_REGISTERS, Target
 from opendpu_sim.rtl.build import library
@@ -181,14 +182,14 @@ class RtlDevice:
             done, ran = self._dpu.run(min(left, _CHUNK))
             left -= ran
         if not done:
-            started = {
-                engine: self._read(f"{engine}_START") - self._read(f"{engine}_END")
-                for engine in ("LOAD", "SAVE", "CONV", "MISC")
-            }
-            running = ", ".join(e for e, n in started.items() if n) or "none"
+            running = ", ".join(
+                e.name
+                for e in Engine
+                if self._read(f"{e.name}_START") != self._read(f"{e.name}_END")
+            )
             raise DPUTimeoutError(
                 f"no interrupt after {self._timeout} cycles (timeout_cycles); "
-                f"engines with unfinished instructions: {running}"
+                f"engines with unfinished instructions: {running or 'none'}"
             )
 
     def _finish(self, job: Job, start: float) -> JobStatistics:
@@ -202,13 +203,14 @@ class RtlDevice:
                 status=read("STATUS"),
                 number=read("FAULT_INSTRUCTION"),
                 address=self._read64("FAULT_ADDR"),
+                started={e: read(f"{e.name}_START") for e in Engine},
                 bases=self._bases,
                 code_base=_CODE_BASE,
             )
         statistics = JobStatistics(
             device=self.name,
             memory=self._model.name,
-            instructions=sum(read(f"{e}_END") for e in ("LOAD", "SAVE", "CONV", "MISC")) + 1,
+            instructions=sum(read(f"{e.name}_END") for e in Engine),
             cycles=self._read64("CYCLE"),
             busy_cycles={
                 "load": read("BUSY_LOAD"),

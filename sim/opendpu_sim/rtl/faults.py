@@ -2,7 +2,7 @@
 """What the DPU's status registers say, as an exception that names instruction and cause."""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from opendpu.runtime.device import Job
 from opendpu_arch import isa
@@ -17,8 +17,20 @@ from opendpu_arch.errors import (
     ProgramError,
     TokenError,
 )
+from opendpu_arch.isa import Engine
 from opendpu_arch.regs import Fault
 from opendpu_arch.target import Target
+
+_OF_ENGINE = (
+    Fault.LOAD_BUS_ERROR,
+    Fault.SAVE_BUS_ERROR,
+    Fault.LOAD_ADDRESS,
+    Fault.SAVE_ADDRESS,
+)
+"""Faults of engines; they count their own instructions, the decoder counts all."""
+
+_Found = tuple[int, int, isa.Instruction | None]
+"""Number and byte offset of an instruction, and itself where it decodes."""
 
 
 def fault_error(
@@ -28,6 +40,7 @@ def fault_error(
     status: int,
     number: int,
     address: int,
+    started: Mapping[Engine, int],
     bases: Sequence[int],
     code_base: int,
 ) -> DPUError:
@@ -37,13 +50,16 @@ def fault_error(
     ----------
     status, number, address
         Registers STATUS, FAULT_INSTRUCTION and FAULT_ADDR.
+    started
+        Instructions each engine started.
     bases, code_base
         DDR addresses of the segments and of the program.
     """
     cause = status & 0xFF
-    at, instruction = _instruction(job.code, number)
-    text = f": {format_instruction(instruction)}" if instruction is not None else ""
-    where = f"instruction {number} at byte {at:#x}{text}"
+    engine = Engine(status >> 8 & 3) if cause in _OF_ENGINE else None
+    found = _instruction(job.code, number, engine)
+    index, at, instruction = found
+    where = _name(found)
     reg_id: int = getattr(instruction, "reg_id", 0)
     place = _place(address, bases, code_base)
     match cause:
@@ -51,21 +67,21 @@ def fault_error(
             word = struct.unpack_from("<I", job.code, at)[0] if at + 4 <= len(job.code) else 0
             known = ", ".join(f"{o.name}={o:#x}" for o in isa.Opcode)
             return DecodeError(
-                f"instruction {number} at byte {at:#x}: "
+                f"instruction {index} at byte {at:#x}: "
                 f"unknown opcode {word >> 28:#x} (known: {known})"
             )
         case Fault.ILLEGAL_FIELD:
             return IllegalInstructionError(f"{where}: a field asks what {target.name} cannot do")
         case Fault.FETCH_ERROR:
-            if address >= code_base + len(job.code):
+            words = instruction.WORDS if instruction is not None else len(job.code)
+            if at + 4 * words > len(job.code) or address >= code_base + len(job.code):
                 return ProgramError(
                     f"program of {len(job.code)} bytes has no END: "
-                    f"after instruction {number} the DPU fetched beyond it, at byte "
-                    f"{address - code_base:#x}"
+                    f"the DPU fetched instruction {index} beyond it"
                 )
-            return BusError(f"{where}: the memory answered the fetch at {place} with an error")
+            return BusError(f"{where}: the memory answered its fetch with an error")
         case Fault.LOAD_BUS_ERROR | Fault.SAVE_BUS_ERROR:
-            if reg_id not in job.segments:
+            if instruction is not None and reg_id not in job.segments:
                 have = ", ".join(map(str, sorted(job.segments))) or "none"
                 return AddressError(
                     f"{where}: reg_id {reg_id} has no segment; the job's segments are {have}"
@@ -78,26 +94,38 @@ def fault_error(
                 f"{where}: {place} is outside segment {reg_id}, which has {size} bytes"
             )
         case Fault.LEFTOVER_TOKEN:
-            return TokenError(f"{where}: a token counter is not zero at END")
+            return TokenError("a token counter is not zero at END")
         case Fault.DEADLOCK:
-            return DeadlockError(
-                f"{where}: deadlock; every engine is idle and instructions wait for tokens "
-                "that nobody will give"
-            )
+            waiting = [_instruction(job.code, n, e) for e, n in started.items()]
+            lines = [
+                f"{_name(w)} waits for {' and '.join(e.name for e in w[2].waits_for())}"
+                for w in waiting
+                if w[2] is not None and w[2].waits_for()
+            ]
+            return DeadlockError("no engine can go on; " + "; ".join(lines or ["unknown why"]))
     return DPUError(f"{where}: the DPU stopped with status {status:#x}, which is no known fault")
 
 
-def _instruction(code: bytes, number: int) -> tuple[int, isa.Instruction | None]:
-    """Return the byte offset of an instruction, and itself where the program decodes so far."""
-    at = 0
+def _instruction(code: bytes, number: int, engine: Engine | None) -> _Found:
+    """Find instruction ``number`` of an engine's own, or of all."""
+    at = index = 0
     try:
-        for i, instruction in enumerate(isa.iter_decode(code)):
-            if i == number:
-                return at, instruction
-            at += 4 * instruction.WORDS
+        for i in isa.iter_decode(code):
+            if engine is None or engine == i.ENGINE:
+                if number == 0:
+                    return index, at, i
+                number -= 1
+            at += 4 * i.WORDS
+            index += 1
     except DecodeError:
         pass
-    return at, None
+    return index, at, None
+
+
+def _name(found: _Found) -> str:
+    index, at, instruction = found
+    text = f": {format_instruction(instruction)}" if instruction is not None else ""
+    return f"instruction {index} at byte {at:#x}{text}"
 
 
 def _place(address: int, bases: Sequence[int], code_base: int) -> str:

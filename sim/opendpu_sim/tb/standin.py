@@ -163,6 +163,7 @@ class StandIn(Component):
                     "FAULT_ADDR_H": state["address"][32:],
                     "CYCLE_L": state["cycle"],
                     "LOAD_END": state["number"],
+                    "SAVE_END": state["done"] & (state["cause"] == 0),
                 }.items():
                     with m.Case(OFFSET[name]):
                         m.d.sync += rdata.eq(source)

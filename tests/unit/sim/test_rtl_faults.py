@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Status registers to exceptions."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -33,14 +35,18 @@ PROGRAM = [
 ] + [isa.End()]
 
 
-def error(cause, number=0, address=BASES[1] + 0x110, code=None):
+POOL_FIELDS = [f.name for f in isa.PoolInit.bit_fields() if f.name not in ("dpdon", "dpdby")]
+
+
+def error(cause, number=0, address=BASES[1] + 0x110, code=None, engine=0, started=None):
     job = Job(code or isa.encode(PROGRAM), {1: np.zeros(0x100, np.uint8)})
     return fault_error(
         job,
         Target.from_name("B64"),
-        status=cause | 0x1000,
+        status=cause | engine << 8 | 0x1000,
         number=number,
         address=address,
+        started=started or {},
         bases=BASES,
         code_base=CODE_BASE,
     )
@@ -58,7 +64,7 @@ def error(cause, number=0, address=BASES[1] + 0x110, code=None):
             r"byte 0x110 of segment 1 is outside segment 1, which has 256 bytes",
         ),
         (Fault.LEFTOVER_TOKEN, errors.TokenError, r"not zero at END"),
-        (Fault.DEADLOCK, errors.DeadlockError, r"deadlock"),
+        (Fault.DEADLOCK, errors.DeadlockError, r"no engine can go on"),
         (77, errors.DPUError, r"status 0x104d"),
     ],
 )
@@ -87,7 +93,26 @@ def test_unknown_opcode_names_itself():
 
 def test_fetch_beyond_the_end_means_no_end():
     code = isa.encode(PROGRAM[:2])
-    with pytest.raises(errors.ProgramError, match=r"program of 40 bytes has no END"):
-        raise error(Fault.FETCH_ERROR, number=1, address=CODE_BASE + 40, code=code)
-    with pytest.raises(errors.BusError, match=r"fetch at byte 0x4 of the program"):
-        raise error(Fault.FETCH_ERROR, address=CODE_BASE + 4, code=code)
+    with pytest.raises(errors.ProgramError, match=r"program of 40 bytes has no END.*instruction 2"):
+        raise error(Fault.FETCH_ERROR, number=2, address=0, code=code)
+    with pytest.raises(errors.BusError, match=r"instruction 1 at byte 0x14: LOAD .*its fetch"):
+        raise error(Fault.FETCH_ERROR, number=1, address=0, code=code)
+
+
+def test_engines_count_their_own_instructions():
+    program = [isa.PoolInit(**dict.fromkeys(POOL_FIELDS, 1)), PROGRAM[0], PROGRAM[1], isa.End()]
+    code = isa.encode(program)
+    with pytest.raises(errors.AddressError, match=r"instruction 2 at byte 0x1c: LOAD .*reg_id=5"):
+        raise error(Fault.LOAD_ADDRESS, number=1, code=code)
+    with pytest.raises(
+        errors.IllegalInstructionError, match=r"instruction 0 at byte 0x0: POOLINIT"
+    ):
+        raise error(Fault.ILLEGAL_FIELD, number=0, code=code)
+
+
+def test_deadlock_names_who_waits_for_whom():
+    program = [PROGRAM[0], dataclasses.replace(PROGRAM[0], dpdon=1 << isa.Engine.SAVE), isa.End()]
+    started = {isa.Engine.LOAD: 1, isa.Engine.SAVE: 0, isa.Engine.CONV: 0, isa.Engine.MISC: 0}
+    text = r"no engine can go on; instruction 1 at byte 0x14: LOAD .* waits for SAVE$"
+    with pytest.raises(errors.DeadlockError, match=text):
+        raise error(Fault.DEADLOCK, code=isa.encode(program), started=started)
