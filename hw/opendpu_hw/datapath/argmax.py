@@ -77,8 +77,9 @@ class Argmax(wiring.Component):
         (value, index), = found
         valid = Signal()
         m.d.comb += self.busy.eq(valid | self.o.valid)
-        stage = Signal(data.StructLayout({
-            "value": signed(8), "index": 8, "first": 1, "last": 1, "info": word.shape()["info"].shape}))
+        info = word.shape()["info"].shape
+        stage = Signal(data.StructLayout(
+            {"value": signed(8), "index": 8, "first": 1, "last": 1, "info": info}))
         base = Signal(8)                    # index of the next word's first byte in its pixel
         this_base = Signal(8)
         m.d.comb += this_base.eq(Mux(word.first, 0, base))

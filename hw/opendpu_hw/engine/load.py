@@ -2,7 +2,7 @@
 """LOAD: memory to banks, over two channels."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from opendpu_arch import isa
@@ -32,8 +32,8 @@ class Load(wiring.Component):
     Parameters
     ----------
     target : :class:`opendpu_arch.target.Target`
-        Parallelism and memories. Raises :class:`opendpu_arch.errors.TargetError` if it has
-        ``load_mean``: where the means come from is known of no target.
+        Parallelism and memories. Elaboration raises :class:`opendpu_arch.errors.TargetError` if it
+        has ``load_mean``: where the means come from is known of no target.
 
     Members
     -------
@@ -50,10 +50,6 @@ class Load(wiring.Component):
     DEPTH = 16
 
     def __init__(self, target):
-        if target.load_mean:
-            raise TargetError(
-                f"target {target.name} has load_mean=True, but must have False: "
-                "no bank with means is known")
         self._target = target
         super().__init__({
             **engine_members(),
@@ -65,12 +61,17 @@ class Load(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         target = self._target
+        if target.load_mean:
+            raise TargetError(
+                f"target {target.name} has load_mean=True, but must have False: "
+                "no bank with means is known")
         lanes = target.channel_parallel
         halt = Signal()
         m.d.comb += halt.eq(self.abort | self.fault.valid)
 
         # -- front: one LOAD a cycle, to a channel ------------------------------------------------
-        m.submodules.front = front = SegmentStage(isa.Load, jump="jump_read")
+        m.submodules.front = front = SegmentStage(
+            isa.Load, jump="jump_read", size=lambda f: f.channel)
         m.submodules.order = order = DmaOrder(depth=self.DEPTH, tag=6)
         channels = [LoadChannel(target) for _ in range(2)]
         m.submodules.channel_0, m.submodules.channel_1 = channels
@@ -84,8 +85,11 @@ class Load(wiring.Component):
         ]
         f = fields_of(isa.Load, front.words)
         turn, same_0, same_1, choice, go = Signal(), Signal(), Signal(), Signal(), Signal()
+        beyond, constant = Signal(), Signal()
         same = [e.valid & (e.tag == f.bank_id) for e in order.entries]
         m.d.comb += [
+            constant.eq(f.broadcast == CONSTANT),
+            beyond.eq(front.valid & front.beyond & ~constant),
             same_0.eq(Cat(s & ~e.channel for s, e in zip(same, order.entries, strict=True)).any()),
             same_1.eq(Cat(s & e.channel for s, e in zip(same, order.entries, strict=True)).any()),
         ]
@@ -95,7 +99,7 @@ class Load(wiring.Component):
             free = Mux(turn, channels[1].i.ready, channels[0].i.ready)
             m.d.comb += choice.eq(Mux(free, turn, ~turn))
         m.d.comb += [
-            go.eq(front.valid & ~front.beyond & order.ready & ~halt
+            go.eq(front.valid & ~beyond & order.ready & ~halt
                   & Mux(choice, channels[1].i.ready, channels[0].i.ready)),
             front.ready.eq(go),
             order.push.eq(go), order.channel.eq(choice), order.tag.eq(f.bank_id),
@@ -116,7 +120,7 @@ class Load(wiring.Component):
             job.jump_write.eq(f.jump_write), job.rows.eq(f.length), job.bytes.eq(f.channel),
             job.jump.eq(f.jump_read), job.offset.eq(front.addr), job.merged.eq(touching),
             job.overlap.eq(touching & overlapping),
-            job.constant.eq(f.broadcast == CONSTANT), job.value.eq(f.const_value),
+            job.constant.eq(constant), job.value.eq(f.const_value),
             job.masked.eq((f.channel >= f.jump_read) & (f.channel < MASKED_MAX)),
             job.skip.eq(f.pad_start), job.pad_idx.eq(f.pad_idx),
             job.tail.eq(self._tail(m, f, lanes)),
@@ -147,7 +151,7 @@ class Load(wiring.Component):
                 self.fault.addr.eq(Mux(
                     order.fault[1], channels[1].fault_addr, channels[0].fault_addr)),
             ]
-        with m.Elif(front.valid & front.beyond & order.empty & ~halt):
+        with m.Elif(beyond & order.empty & ~halt):
             m.d.sync += [
                 self.fault.valid.eq(1), self.fault.cause.eq(Fault.LOAD_ADDRESS),
                 self.fault.addr.eq(front.last_addr),

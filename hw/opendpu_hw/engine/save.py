@@ -7,8 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from opendpu_arch import isa
 from opendpu_arch.regs import Fault
-from opendpu_hw.bus.axi4 import write_signature
-from opendpu_hw.bus.burst import BEAT_SHIFT, BEAT_WIDTH
+from opendpu_hw.bus.axi4 import ADDRESS_WIDTH, write_signature
 from opendpu_hw.engine.base import engine_members
 from opendpu_hw.engine.dma_order import DmaOrder
 from opendpu_hw.engine.save_channel import SaveChannel
@@ -20,10 +19,10 @@ from opendpu_hw.shapes import fields_of
 class Save(wiring.Component):
     """The SAVE engine; END takes its turn here too.
 
-    A SAVE goes to the channel of its ``hp_id``. Channels read a bank word a cycle each and work side
-    by side: a SAVE that waits for its predecessor (its own bit in ``dpdon``) is only held back while
-    one in flight on the other channel writes the same stretch of memory. ``done`` comes with the
-    last response, in program order.
+    A SAVE goes to the channel of its ``hp_id``. Channels read a bank word a cycle each and work
+    side by side: a SAVE that waits for its predecessor (its own bit in ``dpdon``) is only held back
+    while one in flight on the other channel writes the same stretch of memory. ``done`` comes with
+    the last response, in program order.
 
     Parameters
     ----------
@@ -60,9 +59,10 @@ class Save(wiring.Component):
         m.d.comb += halt.eq(self.abort | self.fault.valid)
 
         # -- front: one SAVE a cycle, to its channel ----------------------------------------------
-        beats = data.StructLayout({"first": BEAT_WIDTH, "last": BEAT_WIDTH})
-        m.submodules.front = front = SegmentStage(isa.Save, jump="jump_write")
-        m.submodules.order = order = DmaOrder(depth=self.DEPTH, tag=beats)
+        interval = data.StructLayout({"first": ADDRESS_WIDTH, "last": ADDRESS_WIDTH})
+        m.submodules.front = front = SegmentStage(
+            isa.Save, jump="jump_write", size=self._size)
+        m.submodules.order = order = DmaOrder(depth=self.DEPTH, tag=interval)
         channels = [SaveChannel(target) for _ in range(2)]
         m.submodules.channel_0, m.submodules.channel_1 = channels
         m.d.comb += [
@@ -79,8 +79,8 @@ class Save(wiring.Component):
             end.eq(front.words[0][28:32] == isa.Opcode.END),
             choice.eq(f.hp_id[0]),
             beyond.eq(front.valid & ~end & front.beyond),
-            order.tag.first.eq(front.addr[BEAT_SHIFT:]),
-            order.tag.last.eq(front.last_addr[BEAT_SHIFT:]),
+            order.tag.first.eq(front.addr),
+            order.tag.last.eq(front.last_addr),
         ]
         overlaps = [
             e.valid & ~e.immediate & (e.channel != choice)
@@ -99,12 +99,12 @@ class Save(wiring.Component):
         plan, job = channels[0].i.payload.plan, channels[0].i.payload.job
         argmax, size, touching = Signal(), Signal(12), Signal()
         m.d.comb += [
-            argmax.eq(f.argmax[1] & ~f.const_en),
-            size.eq(Mux(argmax, 0, f.channel)),
+            argmax.eq(self._searches(f)),
+            size.eq(self._size(f)),
             touching.eq((f.jump_write == size) | (f.length == 0)),
             plan.addr.eq(front.addr), plan.rows.eq(f.length), plan.jump.eq(f.jump_write),
             plan.bytes.eq(size), plan.merged.eq(touching),
-            plan.reach.eq(front.reach - Mux(argmax, f.channel, 0)),
+            plan.reach.eq(front.reach),
             job.bank_id.eq(f.bank_id), job.bank_addr.eq(f.bank_addr), job.jump_read.eq(f.jump_read),
             job.rows.eq(f.length), job.bytes.eq(f.channel), job.jump.eq(f.jump_write),
             job.offset.eq(front.addr), job.merged.eq(touching),
@@ -145,3 +145,13 @@ class Save(wiring.Component):
         with m.If(self.abort):
             m.d.sync += self.fault.valid.eq(0)
         return m
+
+    @staticmethod
+    def _searches(f):
+        """Whether a SAVE writes the argmax of each pixel."""
+        return f.argmax[1] & ~f.const_en
+
+    @classmethod
+    def _size(cls, f):
+        """Bytes of a pixel in memory, less one."""
+        return Mux(cls._searches(f), 0, f.channel)

@@ -7,7 +7,11 @@ from amaranth.lib.wiring import In, Out
 
 from opendpu_hw.bus.axi4 import constant_fields, write_signature
 from opendpu_hw.bus.burst import (
-    BEAT_SHIFT, OUTSTANDING, BurstGenerator, BurstIssuer, plan_shape,
+    BEAT_SHIFT,
+    OUTSTANDING,
+    BurstGenerator,
+    BurstIssuer,
+    plan_shape,
 )
 from opendpu_hw.bus.packer import Packer
 from opendpu_hw.datapath.argmax import Argmax
@@ -109,7 +113,7 @@ class SaveChannel(wiring.Component):
         with m.If(self.stop):
             m.d.sync += self.failed.eq(0)
 
-        # -- data: banks, argmax, packer ------------------------------------------------------------
+        # -- data: banks, argmax, packer ----------------------------------------------------------
         m.submodules.reader = reader = SaveReader(target)
         m.submodules.packer = packer = Packer(lanes=lanes)
         wiring.connect(m, wiring.flipped(self.read), reader.read)
@@ -149,7 +153,7 @@ class SaveChannel(wiring.Component):
         else:
             m.d.comb += copied
 
-        # -- data channel: beats of the bursts already offered -----------------------------------------
+        # -- data channel: beats of the bursts already offered ------------------------------------
         beat = packer.o.payload
         sent = Signal(4)
         held = Signal()                     # offered but not taken: must not change

@@ -74,7 +74,7 @@ class SaveReader(wiring.Component):
         addr, pixel_addr = Signal.like(job.bank_addr), Signal.like(job.bank_addr)
         offset = Signal(4)
 
-        # -- words that are read wait here until the packer takes them ------------------------------
+        # -- words that are read wait here until the packer takes them ----------------------------
         m.submodules.words = words = ResetInserter({"sync": self.clear})(fifo.SyncFIFO(
             width=self.o.payload.shape().size, depth=self.DEPTH))
         arriving = Signal()
@@ -89,7 +89,7 @@ class SaveReader(wiring.Component):
             words.r_en.eq(self.o.ready),
         ]
 
-        # -- walk ------------------------------------------------------------------------------------
+        # -- walk ---------------------------------------------------------------------------------
         room, step, pixel_end, job_end = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             room.eq(words.w_level + arriving < self.DEPTH),

@@ -20,6 +20,8 @@ class SegmentStage(wiring.Component):
         ``Load`` or ``Save``.
     jump : :class:`str`
         Its field with the distance of pixels in memory.
+    size : function of a namespace of fields
+        Bytes of a pixel in memory, raw (less one).
 
     Members
     -------
@@ -45,9 +47,10 @@ class SegmentStage(wiring.Component):
 
     LATENCY = 2
 
-    def __init__(self, instruction, *, jump):
+    def __init__(self, instruction, *, jump, size):
         self._instruction = instruction
         self._jump = jump
+        self._size = size
         super().__init__({
             "insn": In(InstructionStream), "segments": In(segments_shape),
             "valid": Out(1), "ready": In(1), "words": Out(instruction_shape),
@@ -75,7 +78,7 @@ class SegmentStage(wiring.Component):
         with m.If(move & first_valid):
             m.d.sync += [
                 self.valid.eq(1), self.words.eq(first), segment.eq(self.segments[f.reg_id]),
-                self.reach.eq((f.length * (getattr(f, self._jump) + 1) + f.channel)[:27]),
+                self.reach.eq((f.length * (getattr(f, self._jump) + 1) + self._size(f))[:27]),
             ]
         with m.Elif(self.ready):
             m.d.sync += self.valid.eq(0)

@@ -44,12 +44,32 @@ class AxiPort:
         b = self.bus
         names = []
         if self.has_read:
-            names += "arvalid arready araddr arlen arsize arburst rvalid rready".split()
+            names += [
+                "arvalid",
+                "arready",
+                "araddr",
+                "arlen",
+                "arsize",
+                "arburst",
+                "rvalid",
+                "rready",
+            ]
         if self.has_write:
-            names += (
-                "awvalid awready awaddr awlen awsize awburst wvalid wready wdata wstrb wlast "
-                "bvalid bready"
-            ).split()
+            names += [
+                "awvalid",
+                "awready",
+                "awaddr",
+                "awlen",
+                "awsize",
+                "awburst",
+                "wvalid",
+                "wready",
+                "wdata",
+                "wstrb",
+                "wlast",
+                "bvalid",
+                "bready",
+            ]
         return {n: getattr(b, n) for n in names}
 
     def quiet(self):
@@ -132,9 +152,15 @@ class AxiPort:
                 self._apply_all()
         if s["bvalid"] and s["bready"]:
             self.answers.popleft()
-        drive(b.awready, self.rng.random() >= self.stall and (
-            not self.write_first or s["wvalid"] or len(self.loose) > sum(w.beats for w in self.writes)
-        ))
+        drive(
+            b.awready,
+            self.rng.random() >= self.stall
+            and (
+                not self.write_first
+                or s["wvalid"]
+                or len(self.loose) > sum(w.beats for w in self.writes)
+            ),
+        )
         drive(b.wready, self.rng.random() >= self.stall)
         if s["bvalid"] and not s["bready"]:
             return
@@ -174,8 +200,13 @@ class Bench:
         self.fault = None
         self.on_done = lambda index: None
         self._engine = {
-            "valid": dut.insn.valid, "ready": dut.insn.ready, "done": dut.done, "busy": dut.busy,
-            "idle": dut.idle, "fault": dut.fault.valid, "cause": dut.fault.cause,
+            "valid": dut.insn.valid,
+            "ready": dut.insn.ready,
+            "done": dut.done,
+            "busy": dut.busy,
+            "idle": dut.idle,
+            "fault": dut.fault.valid,
+            "cause": dut.fault.cause,
             "addr": dut.fault.addr,
         }
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """SAVE and END in Amaranth's simulator against a naive model of their semantics."""
 
-import collections
 import dataclasses
 import random
 
 import numpy as np
 import pytest
+
 from opendpu_arch import isa
 from opendpu_arch.regs import Fault
 from opendpu_arch.target import Target
@@ -59,12 +59,15 @@ class BankPort:
 class Setup:
     """A SAVE engine with banks and memory."""
 
-    def __init__(self, bench_type, axi_port_type, name, *, seed, stall, latency, errors=()):
-        self.target = target = Target.from_name(name)
+    def __init__(
+        self, bench_type, axi_port_type, name, *, seed, stall, latency, errors=(), **options
+    ):
+        self.target = target = dataclasses.replace(Target.from_name(name), **options)
         self.banks = np.random.default_rng(1).integers(
             -128, 128, (target.image_banks, target.bank_depth, target.channel_parallel), np.int8
         )
-        self.banks[0] >>= 6     # equal values for argmax
+        self.banks[0] >>= 6  # equal values for argmax
+        self.program = []
         self.memory = bytearray(random.Random(1).randbytes(SIZE))
         self.reference = bytearray(self.memory)
         dut = Save(target)
@@ -92,7 +95,7 @@ class Setup:
             for i in instructions
         ]
         self.writes += fresh
-        self.program = getattr(self, "program", []) + list(instructions)
+        self.program += instructions
         for content in fresh:
             for at, value in content.items():
                 self.reference[at] = value
@@ -101,7 +104,8 @@ class Setup:
         later = set().union(*self.writes[index + 1 :])
         for at, value in self.writes[index].items():
             assert at in later or self.memory[at] == value, (
-                f"{self.program[index]} is done, but byte {at:#x} is {self.memory[at]:#x}, not {value:#x}"
+                f"{self.program[index]} is done, "
+                f"but byte {at:#x} is {self.memory[at]:#x}, not {value:#x}"
             )
 
     def check_memory(self):
@@ -120,10 +124,22 @@ def setup(bench_type, axi_port_type):
 
 def save(**fields):
     """A SAVE with defaults."""
-    values = dict(
-        dpdon=2, dpdby=2, bank_id=0, bank_addr=0, hp_id=0, argmax=0, jump_write=16, jump_read=1,
-        channel=16, length=1, const_en=0, const_value=0, reg_id=5, ddr_addr=0,
-    )
+    values = {
+        "dpdon": 2,
+        "dpdby": 2,
+        "bank_id": 0,
+        "bank_addr": 0,
+        "hp_id": 0,
+        "argmax": 0,
+        "jump_write": 16,
+        "jump_read": 1,
+        "channel": 16,
+        "length": 1,
+        "const_en": 0,
+        "const_value": 0,
+        "reg_id": 5,
+        "ddr_addr": 0,
+    }
     return isa.Save(**values | fields)
 
 
@@ -132,11 +148,15 @@ def random_save(rng, target):
     cp = target.channel_parallel
     kind = rng.choice(("touching", "strided", "overlapping", "long", "argmax", "argmax", "pixel"))
     channel = rng.randint(1, 60)
-    fields = dict(
-        bank_id=rng.randrange(target.image_banks), bank_addr=rng.randrange(target.bank_depth),
-        hp_id=rng.randrange(2), const_value=rng.randrange(256), const_en=rng.random() < 0.15,
-        length=rng.randint(1, 12), argmax=rng.randrange(2),
-    )
+    fields = {
+        "bank_id": rng.randrange(target.image_banks),
+        "bank_addr": rng.randrange(target.bank_depth),
+        "hp_id": rng.randrange(2),
+        "const_value": rng.randrange(256),
+        "const_en": rng.random() < 0.15,
+        "length": rng.randint(1, 12),
+        "argmax": rng.randrange(2),
+    }
     if kind == "touching":
         fields["jump_write"] = channel
     elif kind == "strided":
@@ -157,11 +177,12 @@ def random_save(rng, target):
         fields["length"] = 1
     words = -(-channel // cp)
     fields["jump_read"] = rng.choice((words, words + rng.randrange(4), rng.randint(1, 1024)))
-    extent = (fields["length"] - 1) * fields["jump_write"] + channel
+    size = 1 if fields["argmax"] >= 2 and not fields["const_en"] else channel
+    extent = (fields["length"] - 1) * fields["jump_write"] + size
     while extent > SIZE:
         fields["length"] -= 1
-        extent = (fields["length"] - 1) * fields["jump_write"] + channel
-    room = rng.choice((SIZE, 3000))     # often in the same place
+        extent = (fields["length"] - 1) * fields["jump_write"] + size
+    room = rng.choice((SIZE, 3000))  # often in the same place
     fields["ddr_addr"] = rng.choice((0, SIZE - extent, rng.randint(0, max(0, room - extent))))
     return save(channel=channel, **fields)
 
@@ -185,9 +206,14 @@ def random_program(rng, target, count):
 @pytest.mark.parametrize(
     ("name", "stall", "latency", "write_first"),
     [
-        ("B64", 0.0, 1, False), ("B64", 0.4, 5, True), ("B144", 0.3, 20, False),
-        ("B144", 0.0, 1, True), ("B4096", 0.0, 9, False), ("B4096", 0.5, 3, False),
-        ("B800", 0.2, 2, True), ("B3136", 0.1, 30, False),
+        ("B64", 0.0, 1, False),
+        ("B64", 0.4, 5, True),
+        ("B144", 0.3, 20, False),
+        ("B144", 0.0, 1, True),
+        ("B4096", 0.0, 9, False),
+        ("B4096", 0.5, 3, False),
+        ("B800", 0.2, 2, True),
+        ("B3136", 0.1, 30, False),
     ],
 )
 def test_random_saves(setup, name, stall, latency, write_first):
@@ -197,12 +223,222 @@ def test_random_saves(setup, name, stall, latency, write_first):
     s = setup(name, seed=seed, stall=stall, latency=latency)
     for bus in s.buses:
         bus.write_first = write_first
-    program = [*random_program(s.bench.rng, s.target, 50), END]
+    program = [*random_program(s.bench.rng, s.target, 35), END]
     s.expect(program)
 
     async def script(bench):
         end = await bench.feed(program, deadline=15_000)
         assert not end["busy"] and end["idle"] and bench.fault is None
+        s.check_memory()
+
+    s.bench.run(script)
+
+
+@pytest.mark.parametrize("name", ["B144", "B4096"])
+def test_maps_stream_over_both_ports(setup, name):
+    """16 SAVEs of 300 words take hardly longer than their words over two ports."""
+    s = setup(name, seed=1, stall=0.0, latency=64)
+    cp = s.target.channel_parallel
+    size = 300 * cp
+    program = [
+        save(
+            bank_id=i % s.target.image_banks,
+            channel=cp,
+            jump_write=cp,
+            length=300,
+            hp_id=i % 2,
+            ddr_addr=i % 2 * size,
+            bank_addr=i,
+        )
+        for i in range(16)
+    ]
+    s.expect(program)
+
+    async def script(bench):
+        await bench.feed(program, deadline=20_000)
+        print(f"{name}: {bench.cycle} cycles for 16 SAVEs of 300 words")
+        assert bench.cycle <= 16 * 300 // 2 + 64 + 60
+        s.check_memory()
+
+    s.bench.run(script)
+
+
+def test_small_saves_overlap(setup):
+    """SAVEs shorter than the latency do not wait for each other's responses."""
+    s = setup("B4096", seed=1, stall=0.0, latency=64)
+    program = [
+        save(bank_addr=28 * i, length=28, hp_id=i % 2, ddr_addr=i * 28 * 16) for i in range(32)
+    ]
+    s.expect(program)
+
+    async def script(bench):
+        await bench.feed(program, deadline=20_000)
+        print(f"{bench.cycle} cycles for 32 SAVEs of 28 words")
+        assert bench.cycle <= 32 * 28 // 2 + 64 + 200
+        s.check_memory()
+
+    s.bench.run(script)
+
+
+def test_overlap_waits_for_the_other_port(setup):
+    """Two SAVEs to one place through two ports: the second one's bytes stay."""
+    s = setup("B64", seed=1, stall=0.0, latency=3)
+    s.buses[0].latency = 90
+    program = [
+        save(channel=40, jump_write=40, jump_read=10, length=6, hp_id=0, ddr_addr=1000),
+        save(bank_id=1, channel=40, jump_write=40, jump_read=10, length=2, hp_id=1, ddr_addr=1239),
+        save(bank_id=2, channel=40, jump_write=40, jump_read=10, length=2, hp_id=1, ddr_addr=3000),
+    ]
+    s.expect(program)
+
+    async def script(bench):
+        await bench.feed(program, deadline=3000)
+        s.check_memory()
+
+    s.bench.run(script)
+
+
+def test_pair_shares_no_order(setup):
+    """A SAVE without its own bit in dpdon does not wait, even for the same place."""
+    s = setup("B64", seed=1, stall=0.0, latency=3)
+    s.buses[0].latency = 90
+    first = save(channel=4, jump_write=8, length=30, dpdby=0)
+    second = dataclasses.replace(first, bank_id=1, ddr_addr=4, hp_id=1, dpdon=0, dpdby=2)
+    s.expect([first, second])
+
+    async def script(bench):
+        answered = []
+        bench.on_done = lambda index: answered.append(bench.cycle)
+        await bench.feed([first, second], deadline=3000)
+        s.check_memory()
+        assert answered[1] - answered[0] == 1, "the second SAVE was held back"
+
+    s.bench.run(script)
+
+
+def test_end_is_last(setup):
+    """END is done after the responses to all SAVEs, and at once if there are none."""
+    s = setup("B64", seed=1, stall=0.0, latency=50)
+    program = [save(length=5, channel=4, jump_write=4), END]
+    s.expect([END, *program])
+
+    async def script(bench):
+        await bench.feed([END], deadline=10)
+        await bench.feed(program, deadline=400)
+        s.check_memory()
+
+    s.bench.run(script)
+
+
+def test_constant_reads_no_bank(setup):
+    """A constant SAVE needs memory only."""
+    s = setup("B64", seed=1, stall=0.0, latency=3)
+    insn = save(const_en=1, const_value=0x5A, channel=9, jump_write=20, length=7, argmax=3)
+    s.expect([insn])
+
+    async def script(bench):
+        await bench.feed([insn], deadline=400)
+        assert [p.words for p in s.ports] == [0, 0]
+        s.check_memory()
+
+    s.bench.run(script)
+
+
+def test_argmax_accesses_one_byte_a_pixel(setup):
+    """The segment needs to hold what is written, not what is compared."""
+    s = setup("B64", seed=1, stall=0.0, latency=3)
+    insn = save(argmax=2, channel=100, jump_write=1, jump_read=25, length=4, ddr_addr=SIZE - 4)
+    s.expect([insn])
+
+    async def script(bench):
+        await bench.feed([insn], deadline=400)
+        assert bench.fault is None
+        s.check_memory()
+
+    s.bench.run(script)
+
+
+def test_range_beyond_segment(setup):
+    """A SAVE that leaves its segment fails with the last byte's address, after all before it."""
+    s = setup("B64", seed=1, stall=0.1, latency=9)
+    good = [save(channel=40, jump_write=40, length=4, ddr_addr=i * 160) for i in range(3)]
+    bad = save(channel=16, jump_write=100, length=3, ddr_addr=SIZE - 215)
+    s.expect(good)
+
+    async def script(bench):
+        await bench.feed([*good, bad, *good], deadline=5000, until=lambda b: b.fault)
+        assert bench.done == 3
+        assert bench.fault == (Fault.SAVE_ADDRESS, BASE + SIZE)
+        s.check_memory()
+        await bench.abort()
+        fits = dataclasses.replace(bad, ddr_addr=bad.ddr_addr - 1)
+        s.expect([fits])
+        await bench.feed([fits], deadline=1000)
+        assert bench.fault is None
+        s.check_memory()
+
+    s.bench.run(script)
+
+
+@pytest.mark.parametrize("stall", [0.0, 0.3])
+def test_bus_error(setup, stall):
+    """A write error stops the engine; after ``abort`` it works again."""
+    bad_burst = (BASE + 0x1000) & ~0xFFF
+    s = setup("B4096", seed=5, stall=stall, latency=12, errors=[bad_burst])
+    good = [save(bank_id=i, length=40, ddr_addr=0x300 * i, hp_id=i % 2) for i in range(3)]
+    bad = save(bank_id=7, length=20, ddr_addr=0x1000 - 64, hp_id=1)
+    after = [save(bank_id=8 + i, length=40, ddr_addr=0x2000 + 0x300 * i) for i in range(3)]
+    s.expect([*good, bad, *after])
+
+    async def script(bench):
+        await bench.feed([*good, bad, *after], deadline=5000, until=lambda b: b.fault)
+        assert bench.done == 3
+        assert bench.fault == (Fault.SAVE_BUS_ERROR, bad_burst)
+        await bench.abort()
+        assert all(b.quiet() for b in s.buses)
+        bench.on_done = lambda index: None
+        await bench.feed(after, deadline=2000)
+        assert bench.fault is None
+        s.check_memory()
+
+    s.bench.run(script)
+
+
+@pytest.mark.parametrize("stall", [0.0, 0.4])
+def test_abort_at_any_time(setup, stall):
+    """An abort in any cycle leaves a clean bus, and the engine as after reset."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    s = setup("B144", seed=seed, stall=stall, latency=7)
+
+    async def script(bench):
+        bench.on_done = lambda index: None
+        for _ in range(15):
+            program = random_program(bench.rng, s.target, 12)
+            before = bytes(s.memory)
+            allowed = set().union(*(written_bytes(i, s.target, s.banks) for i in program))
+            end = bench.cycle + bench.rng.randint(1, 150)
+            await bench.feed(program, deadline=5000, until=lambda b, end=end: b.cycle >= end)
+            await bench.abort()
+            assert all(b.quiet() for b in s.buses)
+            changed = [i for i in range(SIZE) if s.memory[i] != before[i]]
+            assert all(i in allowed for i in changed), "an abort wrote bytes of no SAVE"
+        s.reference[:] = s.memory
+        s.expect(program)
+        await bench.feed(program, deadline=15_000)
+        s.check_memory()
+
+    s.bench.run(script)
+
+
+def test_no_argmax_unit(setup):
+    """A target without argmax still copies."""
+    s = setup("B64", seed=1, stall=0.0, latency=3, save_argmax=False)
+    program = [save(channel=9, jump_write=20, length=7, jump_read=3)]
+    s.expect(program)
+
+    async def script(bench):
+        await bench.feed(program, deadline=400)
         s.check_memory()
 
     s.bench.run(script)
