@@ -2,11 +2,10 @@
 """Multiply-accumulate of the MISC engine: depthwise convolution and everything with a factor."""
 
 from amaranth.hdl import Module, Mux, Signal, signed
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-#: Width of a sum: 2^13 products of 8 and 16 bits.
-SUM_WIDTH = 36
+from opendpu_hw.datapath.scale import SUM_WIDTH
 
 
 class Depthwise(wiring.Component):
@@ -25,16 +24,16 @@ class Depthwise(wiring.Component):
 
     Members
     -------
-    x : ``In(ArrayLayout(ArrayLayout(signed(8), CP), PP_alu + taps - 1))``
+    x : ``In(signed(8)).array(PP_alu + taps - 1, CP)``
         Operands by position.
-    w : ``In(ArrayLayout(ArrayLayout(signed(16), CP), taps))``
+    w : ``In(signed(16)).array(taps, CP)``
         Weights, zero for taps that are not there.
     step, prelu : ``In(1)``
         A step is made with these operands.
     add, first : ``In(1)``
         One cycle later: its products are summed up, into a new sum if ``first``.
-    total : ``Out(ArrayLayout(ArrayLayout(signed(SUM_WIDTH), CP), PP_alu))``
-        Sums, :attr:`LATENCY` cycles after the step.
+    total : ``Out(signed(SUM_WIDTH)).array(PP_alu, CP)``
+        Sums (of up to 2^13 products of 8 and 16 bits), :attr:`LATENCY` cycles after the step.
     """
 
     LATENCY = 2
@@ -42,12 +41,11 @@ class Depthwise(wiring.Component):
     def __init__(self, target, *, taps):
         self._rows, self._lanes, self._taps = (
             target.alu_pixel_parallel, target.channel_parallel, taps)
-        array = data.ArrayLayout
         super().__init__({
-            "x": In(array(array(signed(8), self._lanes), self._rows + taps - 1)),
-            "w": In(array(array(signed(16), self._lanes), taps)),
+            "x": In(signed(8)).array(self._rows + taps - 1, self._lanes),
+            "w": In(signed(16)).array(taps, self._lanes),
             "step": In(1), "prelu": In(1), "add": In(1), "first": In(1),
-            "total": Out(array(array(signed(SUM_WIDTH), self._lanes), self._rows)),
+            "total": Out(signed(SUM_WIDTH)).array(self._rows, self._lanes),
         })
 
     def elaborate(self, platform):

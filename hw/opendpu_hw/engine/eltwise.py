@@ -2,7 +2,7 @@
 """Elementwise sums and products of the MISC engine (ELEW)."""
 
 from amaranth.hdl import Module, Signal, signed
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 #: Width of an operand with its two guard bits.
@@ -23,13 +23,13 @@ class Eltwise(wiring.Component):
 
     Members
     -------
-    x : ``In(ArrayLayout(ArrayLayout(signed(8), CP), PP_alu))``
+    x : ``In(signed(8)).array(PP_alu, CP)``
         Operands.
     step, shift : ``In(1)``, ``In(4)``
         A step is made with these operands.
     add, first, multiply : ``In(1)``
         One cycle later: it joins the sum or product, a new one if ``first``.
-    total : ``Out(ArrayLayout(ArrayLayout(signed(TOTAL_WIDTH), CP), PP_alu))``
+    total : ``Out(signed(TOTAL_WIDTH)).array(PP_alu, CP)``
         Sums or products, :attr:`LATENCY` cycles after the step.
     """
 
@@ -37,11 +37,10 @@ class Eltwise(wiring.Component):
 
     def __init__(self, target):
         self._rows, self._lanes = target.alu_pixel_parallel, target.channel_parallel
-        array = data.ArrayLayout
         super().__init__({
-            "x": In(array(array(signed(8), self._lanes), self._rows)),
+            "x": In(signed(8)).array(self._rows, self._lanes),
             "step": In(1), "shift": In(4), "add": In(1), "first": In(1), "multiply": In(1),
-            "total": Out(array(array(signed(TOTAL_WIDTH), self._lanes), self._rows)),
+            "total": Out(signed(TOTAL_WIDTH)).array(self._rows, self._lanes),
         })
 
     def elaborate(self, platform):

@@ -6,7 +6,7 @@ from amaranth.lib import data, fifo, wiring
 from amaranth.lib.wiring import Out
 
 from opendpu_arch.numerics import HARD_SIGMOID_FACTOR
-from opendpu_hw.datapath.scale import OFFSET_WIDTH, Scale
+from opendpu_hw.datapath.scale import SUM_WIDTH, Scale
 from opendpu_hw.engine import misc_plan as plan
 from opendpu_hw.engine.base import engine_members
 from opendpu_hw.engine.dwconv import Depthwise
@@ -134,8 +134,8 @@ class _Core(wiring.Component):
         ]
 
         # -- stage 3: operands ---------------------------------------------------------------------
-        x = Signal(data.ArrayLayout(data.ArrayLayout(signed(8), lanes), positions))
-        w = Signal(data.ArrayLayout(data.ArrayLayout(signed(16), lanes), taps))
+        x = [[Signal(signed(8), name=f"x{q}_{c}") for c in range(lanes)] for q in range(positions)]
+        w = [[Signal(signed(16), name=f"w{t}_{c}") for c in range(lanes)] for t in range(taps)]
         s2 = walk.step
         s3 = Signal(step_shape(target, taps))
         s3_valid = Signal()
@@ -173,13 +173,18 @@ class _Core(wiring.Component):
         m.submodules.eltwise = eltwise = Eltwise(target)
         s3_eltwise = (s3.op == Op.ADD) | (s3.op == Op.MULT)
         m.d.comb += [
-            depthwise.x.eq(x), depthwise.w.eq(w), depthwise.prelu.eq(s3.prelu),
+            depthwise.prelu.eq(s3.prelu),
             depthwise.step.eq(s3_valid & (s3.op == Op.MAC)),
-            pool.x.eq(x), pool.exists.eq(s3.taps), pool.step.eq(s3_valid & (s3.op == Op.MAX)),
-            eltwise.x.eq(Cat(x[h] for h in range(rows))), eltwise.shift.eq(s3.shift),
+            pool.exists.eq(s3.taps), pool.step.eq(s3_valid & (s3.op == Op.MAX)),
+            eltwise.shift.eq(s3.shift),
             eltwise.step.eq(s3_valid & s3_eltwise),
         ]
-        s4_valid, s4_first, _s4_multiply = Signal(), Signal(), Signal()
+        for c in range(lanes):
+            m.d.comb += [unit.x[q][c].eq(x[q][c]) for unit in (depthwise, pool)
+                         for q in range(positions)]
+            m.d.comb += [eltwise.x[h][c].eq(x[h][c]) for h in range(rows)]
+            m.d.comb += [depthwise.w[t][c].eq(w[t][c]) for t in range(taps)]
+        s4_valid, s4_first = Signal(), Signal()
         s4 = Signal.like(s3.op)
         ends = data.StructLayout({"last": 1, "last_group": 1, "last_job": 1})
         s4_ends, s5_ends = Signal(ends), Signal(ends)
@@ -215,17 +220,18 @@ class _Core(wiring.Component):
             m.d.sync += [f6.eq(f5), s6_negative.eq(s5_negative)]
         with m.If(s6_last):
             m.d.sync += f7.eq(f6)
-        sigmoid_offset = Signal(signed(OFFSET_WIDTH))
-        m.d.comb += sigmoid_offset.eq(((6 * HARD_SIGMOID_FACTOR) << f5.shift_bias)[:OFFSET_WIDTH])
+        sigmoid_offset = Signal(signed(SUM_WIDTH))
+        m.d.comb += sigmoid_offset.eq(((6 * HARD_SIGMOID_FACTOR) << f5.shift_bias)[:SUM_WIDTH])
         for c in range(lanes):
-            offset = Signal(signed(OFFSET_WIDTH), name=f"offset{c}")
+            offset = Signal(signed(SUM_WIDTH), name=f"offset{c}")
             bias = parameters.bias_word[8 * c:8 * c + 8].as_signed()
             with m.If(f5.sigmoid):
                 m.d.comb += offset.eq(sigmoid_offset)
             with m.Elif(f5.bias):
-                m.d.comb += offset.eq((bias << f5.shift_bias)[:OFFSET_WIDTH].as_signed())
+                m.d.comb += offset.eq((bias << f5.shift_bias)[:SUM_WIDTH].as_signed())
             for h in range(rows):
-                m.submodules[f"scale{h}_{c}"] = scale = Scale()
+                m.submodules[f"scale{h}_{c}"] = scale = Scale(
+                    leaky=target.alu_leaky_relu)
                 negative = f6.prelu & s6_negative[h * lanes + c]
                 with m.Switch(f5.op):
                     with m.Case(Op.MAC):
@@ -235,12 +241,12 @@ class _Core(wiring.Component):
                     with m.Default():
                         m.d.comb += scale.total.eq(eltwise.total[h][c])
                 m.d.comb += [
-                    scale.offset.eq(offset), scale.sigmoid.eq(f5.sigmoid),
+                    scale.offset.eq(offset),
                     scale.capture.eq(s5_ends.last), scale.shift.eq(s6_last),
                     scale.finish.eq(s7_last),
                     scale.right.eq(Mux(negative, f6.right_n, f6.right_p)),
                     scale.leaky.eq(f6.leaky),
-                    scale.relu.eq(f7.relu), scale.relu6.eq(f7.relu6),
+                    scale.relu.eq(f7.relu), scale.limit.eq(f7.limit),
                     writer.result[8 * (h * lanes + c):][:8].eq(scale.y),
                 ]
         m.d.comb += writer.result_valid.eq(s8_last)

@@ -8,22 +8,24 @@ fields of the instruction, ``i`` those of its INIT.
 from amaranth.hdl import Mux
 
 from opendpu_arch.isa import ActType, AluMode, ElewType, PoolType
-from opendpu_arch.numerics import HARD_SIGMOID_FACTOR, POOL_AVERAGE
+from opendpu_arch.numerics import HARD_SIGMOID_FACTOR, POOL_AVERAGE, RELU6_MAX
+from opendpu_hw.datapath.scale import RIGHT_MAX
 from opendpu_hw.engine import misc_plan as plan
 from opendpu_hw.engine.misc_plan import Op, Weights
 
-#: Larger right shifts (already 8 more than meant) leave nothing either.
-_RIGHT_MAX = 55
+#: Hard sigmoid's largest result by ``shift_cut``, where it is below 127; above these it is 0.
+SIGMOID_LIMITS = {shift: (2**33 >> shift) + 1 >> 1 for shift in range(26, 34)}
 
 
 def _plain(shift):
     """Return the right shift of DWCV and HSIGMOID."""
-    return Mux(shift > _RIGHT_MAX - 8, _RIGHT_MAX, shift + 8)[:6]
+    return Mux(shift > RIGHT_MAX - 8, RIGHT_MAX, shift + 8)[:6]
 
 
 def _pool(shift):
     """Return the right shift of pooling: 0..7 left, 8 + n right by n."""
-    return Mux(shift > _RIGHT_MAX, _RIGHT_MAX, Mux(shift < 8, (8 - shift)[:6], shift))[:6]
+    right = Mux(shift < 8, (8 - shift)[:6], shift)
+    return Mux(right > RIGHT_MAX, RIGHT_MAX, right)[:6] if len(shift) == 6 else right[:6]
 
 
 def _prelu(shift):
@@ -45,7 +47,7 @@ def _group(target, bank_id):
 def _activation(m, s, act):
     m.d.sync += [
         s.finish.relu.eq((act == ActType.RELU) | (act == ActType.RELU6)),
-        s.finish.relu6.eq(act == ActType.RELU6),
+        s.finish.limit.eq(Mux(act == ActType.RELU6, RELU6_MAX, 127)),
         s.finish.leaky.eq(act == ActType.LEAKYRELU),
     ]
 
@@ -56,7 +58,7 @@ def defaults(m, target, s):
         s.walk.op.eq(Op.MAC), s.walk.weights.eq(Weights.FACTOR), s.walk.factor.eq(1),
         s.walk.prelu.eq(0), s.walk.bias.eq(0), s.walk.eltwise.eq(0), s.walk.inputs_1.eq(0),
         s.walk.invalid.eq(0), s.walk.row_base.eq(0), s.walk.wrap.eq(0), s.walk.checked.eq(1),
-        s.finish.eq(0),
+        s.finish.eq(plan.finish_shape.const({"limit": 127})),
         s.fetch.weights.eq(0), s.fetch.bias.eq(0), s.fetch.group_step.eq(1),
     ]
 
@@ -148,8 +150,14 @@ def alu(m, target, s, f, i):
             m.d.sync += [*maximum, s.walk.invalid.eq(0)]
             _unpad(m, s)
         with m.Case(AluMode.HSIGMOID):
+            # min(2^32, max(0, ..)) before the shift is a clamp to 0..2^32 / 2^shift_cut after it.
             m.d.sync += [*no_weights, s.walk.factor.eq(HARD_SIGMOID_FACTOR),
-                         s.finish.sigmoid.eq(1)]
+                         s.finish.sigmoid.eq(1), s.finish.relu.eq(1)]
+            for shift, limit in SIGMOID_LIMITS.items():
+                with m.If(i.shift_cut == shift):
+                    m.d.sync += s.finish.limit.eq(limit)
+            with m.If(i.shift_cut > max(SIGMOID_LIMITS)):
+                m.d.sync += s.finish.limit.eq(0)
         with m.Case(AluMode.DWCVW16B0):
             m.d.sync += [*no_bias, s.walk.weights.eq(Weights.HALVES), s.fetch.group_step.eq(2)]
             _activation(m, s, i.act_type)

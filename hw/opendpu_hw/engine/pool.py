@@ -5,7 +5,7 @@ Averages are sums with a factor, see :mod:`opendpu_hw.engine.dwconv`.
 """
 
 from amaranth.hdl import Module, Mux, Signal, signed
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 LOWEST = -128
@@ -28,7 +28,7 @@ class MaxPool(wiring.Component):
 
     Members
     -------
-    x : ``In(ArrayLayout(ArrayLayout(signed(8), CP), PP_alu + taps - 1))``
+    x : ``In(signed(8)).array(PP_alu + taps - 1, CP)``
         Operands by position; output row h takes positions h to h + taps - 1.
     exists : ``In(taps)``
         Which taps count.
@@ -36,7 +36,7 @@ class MaxPool(wiring.Component):
         A step is made with these operands.
     add, first : ``In(1)``
         One cycle later: it joins the maximum, a new one if ``first``.
-    total : ``Out(ArrayLayout(ArrayLayout(signed(8), CP), PP_alu))``
+    total : ``Out(signed(8)).array(PP_alu, CP)``
         Maxima, :attr:`LATENCY` cycles after the step.
     """
 
@@ -45,11 +45,10 @@ class MaxPool(wiring.Component):
     def __init__(self, target, *, taps):
         self._rows, self._lanes, self._taps = (
             target.alu_pixel_parallel, target.channel_parallel, taps)
-        array = data.ArrayLayout
         super().__init__({
-            "x": In(array(array(signed(8), self._lanes), self._rows + taps - 1)),
+            "x": In(signed(8)).array(self._rows + taps - 1, self._lanes),
             "exists": In(taps), "step": In(1), "add": In(1), "first": In(1),
-            "total": Out(array(array(signed(8), self._lanes), self._rows)),
+            "total": Out(signed(8)).array(self._rows, self._lanes),
         })
 
     def elaborate(self, platform):

@@ -12,6 +12,7 @@ from opendpu_arch import numerics
 from opendpu_arch.isa import ActType
 from opendpu_hw.datapath.requantize import requantize
 from opendpu_hw.datapath.scale import Scale
+from opendpu_hw.engine.misc_decode import SIGMOID_LIMITS
 
 ACTS = (ActType.NONE, ActType.RELU, ActType.LEAKYRELU, ActType.RELU6)
 
@@ -52,9 +53,9 @@ def test_requantize_is_numerics(act):
     simulator.run()
 
 
-def scaled(cases):
+def scaled(cases, *, leaky=True):
     """Return the results of ``Scale`` for dicts of its inputs, one every three cycles."""
-    dut = Scale()
+    dut = Scale(leaky=leaky)
     found = []
 
     async def bench(ctx):
@@ -91,36 +92,44 @@ def test_scale_is_requantize_with_bias(act):
                     "offset": bias << shift_bias,
                     "right": cut + 8,
                     "relu": act in (ActType.RELU, ActType.RELU6),
-                    "relu6": act == ActType.RELU6,
+                    "limit": 96 if act == ActType.RELU6 else 127,
                     "leaky": act == ActType.LEAKYRELU,
                 }
             )
             expected.append(
                 numerics.requantize(
-                    np.int64(acc), np.int8(bias), shift_bias=shift_bias, shift_cut=cut, act_type=act
+                    np.int64(acc),
+                    np.int8(bias),
+                    shift_bias=shift_bias,
+                    shift_cut=cut,
+                    act_type=act,
                 )
             )
     assert scaled(cases) == expected
+    if act != ActType.LEAKYRELU:
+        assert scaled(cases, leaky=False) == expected
 
 
 def test_scale_shifts_left_and_clamps_the_sigmoid():
     cases, expected = [], []
     for acc in (0, 1, -1, 63, -64, 127, -128, 1 << 34, -(1 << 34)):
         for left in range(9):
-            cases.append({"total": acc, "offset": 0, "right": 8 - left})
+            cases.append({"total": acc, "offset": 0, "right": 8 - left, "limit": 127})
             expected.append(numerics.saturate(np.int64(acc) << left))
     for x in (-128, -3, 0, 1, 127):
-        for shift_bias in (0, 5, 20):
-            for cut in (0, 14, 25, 26, 33):
+        for shift_bias in (0, 5, 19, 20):
+            for cut in (0, 14, *range(24, 40)):
+                limit = SIGMOID_LIMITS.get(cut, 127 if cut < min(SIGMOID_LIMITS) else 0)
                 cases.append(
                     {
                         "total": x * 2731,
                         "offset": 6 * 2731 << shift_bias,
                         "right": 8 + cut,
-                        "sigmoid": 1,
+                        "relu": 1,
+                        "limit": limit,
                     }
                 )
                 expected.append(
                     numerics.hard_sigmoid(np.int64(x), shift_bias=shift_bias, shift_cut=cut)
                 )
-    assert scaled(cases) == expected
+    assert scaled(cases, leaky=False) == expected
