@@ -40,9 +40,11 @@ def test_definitions_equal_those_in_amds_files(models, name):
                 continue
             if (theirs.name, attr.name) in CHANGED and name == "VoxelNet_int":
                 continue
-            kind = wire.decode_value(attrs[attr.name].default_value)[0]
-            found = kind, attrs[attr.name].occur_type, attrs[attr.name].list_length
-            assert found == (attr.kind, attr.occurrence, attr.length), (theirs.name, attr.name)
+            found = attrs[attr.name]
+            value = wire.decode_value(found.default_value)
+            assert value == (attr.kind, attr.default), (theirs.name, attr.name)
+            form = found.occur_type, found.list_length
+            assert form == (attr.occurrence, attr.length), (theirs.name, attr.name)
     assert compared >= 78
 
 
