@@ -19,6 +19,10 @@ TARGETS = {
     "B512": Target.from_name("B512"),
     "B800": Target.from_name("B800"),
 }
+LARGE = {
+    "B3136": Target(arch=6, alu_pixel_parallel=8, alu_leaky_relu=True),
+    "B4096": Target.from_name("B4096"),
+}
 
 
 def dpu_round(x: Fraction) -> int:
@@ -345,7 +349,7 @@ def test_random_programs_match_the_literal_model(engine: str, target: Target) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize("target", (TARGETS | LARGE).values(), ids=TARGETS | LARGE)
 def test_many_random_programs_match_the_literal_model(engine: str, target: Target) -> None:
-    for seed in range(100, 160):
+    for seed in range(100, 120 if target in LARGE.values() else 160):
         compare(engine, target, seed)
