@@ -30,7 +30,7 @@ MAX_CONV_JUMP = 1024
 CONSTANT_ALIGNMENT = 4096
 """Alignment of every constant in the weight segment."""
 FEATURE_ALIGNMENT = 64
-"""Alignment of every feature map in its segment."""
+"""Alignment of every feature map in its segment, and room around one with overlapping pixels."""
 
 
 def allocate_banks(network: Network, target: Target, spilled: Collection[str]) -> dict[str, Region]:
@@ -115,6 +115,7 @@ def allocate_memory(
     placed: dict[str, Memory] = {}
     ends = {WORKSPACE_REG: 0, INPUT_REG: 0, OUTPUT_REG: 0}
     workspace: dict[str, tuple[int, int]] = {}
+    overlapped = {a.holder for a in network.aliases.values() if a.row_bytes}
     for name, feature in network.features.items():
         if name in network.aliases or name not in every:
             continue
@@ -128,14 +129,15 @@ def allocate_memory(
         else:
             reg_id = WORKSPACE_REG
         aligned = -(-size // FEATURE_ALIGNMENT) * FEATURE_ALIGNMENT
-        address = ends[reg_id]
+        overhang = FEATURE_ALIGNMENT if name in overlapped else 0
+        address = ends[reg_id] + overhang
         if reg_id == WORKSPACE_REG:
             taken = [r for other, r in workspace.items() if every[other].overlaps(every[name])]
             found = first_fit(aligned, taken, None)
             assert found is not None
             address = found
             workspace[name] = (address, address + aligned)
-        ends[reg_id] = max(ends[reg_id], address + aligned)
+        ends[reg_id] = max(ends[reg_id], address + aligned + overhang)
         placed[name] = Memory(
             reg_id=reg_id, address=address, row_bytes=feature.width * feature.channels,
             pixel_bytes=feature.channels,
@@ -152,10 +154,12 @@ def _place_alias(network: Network, name: str, placed: dict[str, Memory]) -> Memo
         alias = network.aliases[name]
         holder = _place_alias(network, alias.holder, placed)
         placed[name] = Memory(
-            reg_id=holder.reg_id, address=holder.address + alias.offset,
-            row_bytes=network.features[name].width * alias.pixel_bytes,
+            reg_id=holder.reg_id,
+            address=holder.address + alias.offset,
+            row_bytes=alias.row_bytes or network.features[name].width * alias.pixel_bytes,
             pixel_bytes=alias.pixel_bytes,
-        )  # fmt: skip
+            lead=-alias.offset if alias.row_bytes else None,
+        )
     return placed[name]
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a network to a program: allocate, tile, emit, schedule; try again with less on chip."""
+"""From a network to a program: augment, allocate, tile, emit, schedule."""
 
 from opendpu.compiler.allocate import allocate_banks, allocate_constants, allocate_memory
+from opendpu.compiler.augment import augment
 from opendpu.compiler.emit import emit
 from opendpu.compiler.lifetime import alive, spans
 from opendpu.compiler.plan import WEIGHTS_REG, Network, Plan, Program
@@ -48,5 +49,5 @@ def plan_network(network: Network, target: Target) -> Plan:
 
 def build(network: Network, target: Target) -> Program:
     """Return the program of ``network`` for ``target``."""
-    plan = plan_network(network, target)
+    plan = plan_network(augment(network, target), target)
     return Program(plan=plan, schedule=schedule(emit(plan, target), target))

@@ -1,33 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cost model: cycles that the compiler expects of an instruction.
 
-Only choices depend on it, never results. The figures are those of two 128-bit ports to DDR with
-64 cycles to the first beat and 8 bursts under way on each.
+Only choices depend on it, never results. The figures are those of the RTL with two 128-bit ports to
+DDR, 64 cycles to the first beat and 8 bursts under way on each: every port moves one bank word or
+one beat a cycle.
 """
 
 BEAT_BYTES = 16
-BURST_BEATS = 16
 PORTS = 2
 LATENCY = 64
 """Cycles from an address to its first beat."""
 OUTSTANDING = 8
 """Bursts under way on a port."""
-TRANSFER_OVERHEAD = 4
+TRANSFER_OVERHEAD = 2
 COMPUTE_OVERHEAD = 4
+TILE_OVERHEAD = 16
+"""Cycles of another tile that nothing else accounts for."""
 
 
-def transfer_cycles(length: int, channel: int, jump: int) -> int:
-    """Return the cycles of a LOAD or SAVE of ``length`` pixels, ``jump`` bytes apart in DDR.
+def transfer_cycles(length: int, channel: int, jump: int, parallel: int) -> int:
+    """Return the cycles of a LOAD or SAVE of ``length`` pixels of ``channel`` bytes.
 
-    Pixels that follow each other without a gap make long bursts; a short burst costs as much as
-    the latency that the bursts under way have to hide.
+    ``jump`` is the distance of pixels in DDR, ``parallel`` the bytes of a bank word. Pixels without
+    gaps make long bursts; others a burst each, which costs at least its share of the latency.
     """
-    runs, run = (1, length * channel) if jump == channel else (length, channel)
-    beats = -(-run // BEAT_BYTES)
-    whole, rest = divmod(beats, BURST_BEATS)
-    least = LATENCY // OUTSTANDING
-    one = whole * BURST_BEATS + (max(rest, least) if rest else 0)
-    return TRANSFER_OVERHEAD + runs * one // PORTS
+    words = length * -(-channel // parallel)
+    if jump <= channel or length == 1:
+        beats = -(-((length - 1) * jump + channel) // BEAT_BYTES)
+    else:
+        beats = length * max(-(-channel // BEAT_BYTES), LATENCY // OUTSTANDING)
+    return TRANSFER_OVERHEAD + max(words, beats) // PORTS
 
 
 def conv_cycles(columns: int, taps: int) -> int:

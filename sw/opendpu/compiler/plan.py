@@ -104,6 +104,8 @@ class Memory:
     address: int
     row_bytes: int
     pixel_bytes: int
+    lead: int | None = None
+    """Bytes of the first pixel in front of its row, where pixels overlap; else none."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -113,6 +115,8 @@ class Alias:
     holder: str
     offset: int
     pixel_bytes: int
+    row_bytes: int = 0
+    """Bytes of a row, where pixels overlap and some hang over its ends; else 0."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

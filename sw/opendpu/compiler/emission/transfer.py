@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from opendpu.compiler.cost import transfer_cycles
 from opendpu.compiler.emission.recorder import Operand, Recorder
 from opendpu.compiler.layout import Layout
-from opendpu.compiler.plan import WEIGHTS_REG, BankAccess, MemoryAccess
+from opendpu.compiler.plan import WEIGHTS_REG, BankAccess, Memory, MemoryAccess
 from opendpu_arch.errors import GraphError
 from opendpu_arch.isa import Load, Save
 
@@ -56,11 +56,13 @@ def load_row(recorder: Recorder, operand: Operand, layout: Layout, row: int) -> 
         address = memory.address + row * memory.row_bytes + column * memory.pixel_bytes + first
         word = layout.word(place.address_group, place.offset, column, layout.first_group)
         bank = layout.first_bank + place.bank
+        pad_start, pad_idx, pad_end = _overhang(memory, column, length, channel, parallel)
         recorder.add(
             Load(
                 bank_id=bank, bank_addr=word, jump_read=memory.pixel_bytes,
                 jump_write=layout.groups, channel=channel, length=length,
                 reg_id=memory.reg_id, ddr_addr=address,
+                pad_start=pad_start, pad_idx=pad_idx, pad_end=pad_end,
             ),
             (
                 BankAccess(True, bank, 1, word, length * layout.groups),
@@ -69,8 +71,26 @@ def load_row(recorder: Recorder, operand: Operand, layout: Layout, row: int) -> 
                     address + (length - 1) * memory.pixel_bytes + channel,
                 ),
             ),
-            transfer_cycles(length, channel, memory.pixel_bytes),
+            transfer_cycles(length, channel, memory.pixel_bytes, parallel),
         )  # fmt: skip
+
+
+def _overhang(
+    memory: Memory, column: int, length: int, channel: int, parallel: int
+) -> tuple[int, int, int]:
+    """Return ``pad_start``, ``pad_idx``, ``pad_end`` of a LOAD of ``length`` pixels.
+
+    They zero what overlapping pixels read beside their row.
+    """
+    if memory.lead is None:
+        return 0, 1, 0
+    step = memory.pixel_bytes
+    start = column * step - memory.lead
+    beyond = [max(0, start + n * step + channel - memory.row_bytes) for n in range(length)]
+    if not beyond[-1]:
+        return max(0, -start), 1, 0
+    first = next(n for n, over in enumerate(beyond) if over)
+    return max(0, -start), length - first, -channel % parallel + beyond[first]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -124,7 +144,7 @@ def save_rows(
                             address + (length - 1) * memory.pixel_bytes + channel,
                         ),
                     ),
-                    transfer_cycles(length, channel, memory.pixel_bytes),
+                    transfer_cycles(length, channel, memory.pixel_bytes, parallel),
                 )  # fmt: skip
                 recorder.saves += 1
 
@@ -150,7 +170,7 @@ def load_conv_weights(
                 jump_write=groups, channel=inputs, length=taps, reg_id=WEIGHTS_REG, ddr_addr=at,
             ),
             (BankAccess(True, target.convw_base + lane, 1, word, taps * groups),),
-            transfer_cycles(taps, inputs, inputs),
+            transfer_cycles(taps, inputs, inputs, target.channel_parallel),
         )  # fmt: skip
     return word
 
@@ -169,7 +189,7 @@ def load_alu_weights(
             channel=channel, length=taps, reg_id=WEIGHTS_REG, ddr_addr=address + first,
         ),
         (BankAccess(True, target.dwconvw_bank, 1, word, taps * groups),),
-        transfer_cycles(taps, channel, channels),
+        transfer_cycles(taps, channel, channels, target.channel_parallel),
     )  # fmt: skip
     return word
 
@@ -185,6 +205,6 @@ def load_bias(recorder: Recorder, address: int, channels: int) -> int:
             channel=channels, length=1, reg_id=WEIGHTS_REG, ddr_addr=address,
         ),
         (BankAccess(True, target.bias_bank, 1, word, words),),
-        transfer_cycles(1, channels, channels),
+        transfer_cycles(1, channels, channels, target.channel_parallel),
     )  # fmt: skip
     return word

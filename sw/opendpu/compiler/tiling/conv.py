@@ -4,7 +4,7 @@
 import dataclasses
 from collections.abc import Iterable, Iterator
 
-from opendpu.compiler.cost import LATENCY, conv_cycles, transfer_cycles
+from opendpu.compiler.cost import LATENCY, TILE_OVERHEAD, conv_cycles, transfer_cycles
 from opendpu.compiler.layout import address_groups
 from opendpu.compiler.plan import ConvLayer, Feature, Nest
 from opendpu.compiler.tiling.cut import (
@@ -50,7 +50,9 @@ def conv_cuts(problem: Problem, layer: ConvLayer) -> Iterator[Cut]:
         source=source, groups_in=groups_in, taps=taps,
         blocks=-(-out.channels // target.output_channel_parallel),
         blocks_on_chip=target.bank_depth // taps,
-        weight_cycles=lanes * transfer_cycles(kernel, source.channels, source.channels),
+        weight_cycles=lanes * transfer_cycles(
+            kernel, source.channels, source.channels, target.channel_parallel
+        ),
     )  # fmt: skip
     shapes: Iterable[InputShape]
     if layer.source in problem.whole:
@@ -132,7 +134,7 @@ def _price(
     serial = 0
     if stream is not None:
         needed = read_columns(window, source, nest.columns)
-        row = transfer_cycles(needed, source.channels, source.channels)
+        row = transfer_cycles(needed, source.channels, source.channels, target.channel_parallel)
         rows_in_pass = (nest.row_pass - 1) * window.stride_h + window.kernel_h
         rows = source.height
         stays = address_groups(target, shape.stride, min(rows_in_pass, rows)) < stream.ring
@@ -147,10 +149,10 @@ def _price(
     compute = tiles * -(-out.height // shape.rows) * sizes.blocks * conv_cycles(
         nest.columns, sizes.taps
     )  # fmt: skip
-    total = first + max(compute + serial, load)
+    total = first + max(compute + serial, load) + TILE_OVERHEAD * tiles
     if out_ring:
         channels = min(out.channels, nest.groups * target.channel_parallel)
-        row = transfer_cycles(nest.columns, channels, out.channels)
+        row = transfer_cycles(nest.columns, channels, out.channels, target.channel_parallel)
         save = tiles * passes * out.height * row
         total += LATENCY + shape.rows * row
         total += save if out_ring == 1 else max(0, save - compute)

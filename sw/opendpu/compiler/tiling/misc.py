@@ -3,7 +3,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from opendpu.compiler.cost import LATENCY, misc_cycles, transfer_cycles
+from opendpu.compiler.cost import LATENCY, TILE_OVERHEAD, misc_cycles, transfer_cycles
 from opendpu.compiler.plan import AluLayer, EltwiseLayer, Nest, sources_of
 from opendpu.compiler.tiling.cut import (
     MAX_COLUMNS,
@@ -76,14 +76,15 @@ def _price(
     compute = tiles * -(-out.height // shape.rows) * misc_cycles(nest.columns, nest.groups, steps)
     channels = min(source.channels, nest.groups * parallel)
     row = transfer_cycles(
-        read_columns(window, source, nest.columns), channels, source.channels
+        read_columns(window, source, nest.columns), channels, source.channels, parallel
     ) * sum(s is not None for s in sources)
     load = tiles * source.height * row
     first = row * ((shape.rows - 1) * window.stride_h + window.kernel_h)
     tight = any(s is not None and not shape.overlaps(s.ring) for s in sources)
     total = LATENCY + first + (compute + load if tight else max(compute, load))
+    total += TILE_OVERHEAD * tiles
     if out_ring:
-        row = transfer_cycles(nest.columns, min(out.channels, channels), out.channels)
+        row = transfer_cycles(nest.columns, min(out.channels, channels), out.channels, parallel)
         save = tiles * out.height * row
         total += LATENCY + shape.rows * row
         total += save if out_ring == 1 else max(0, save - compute)
