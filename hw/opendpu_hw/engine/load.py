@@ -59,12 +59,12 @@ class Load(wiring.Component):
         })
 
     def elaborate(self, platform):
-        m = Module()
         target = self._target
         if target.load_mean:
             raise TargetError(
                 f"target {target.name} has load_mean=True, but must have False: "
                 "no bank with means is known")
+        m = Module()
         lanes = target.channel_parallel
         halt = Signal()
         m.d.comb += halt.eq(self.abort | self.fault.valid)
