@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of the user against the tensors of a runner: checks and VART's float conversion."""
+"""Arrays of the user against the tensors of a runner: checks and float conversion."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from opendpu_arch import numerics
 from opendpu_arch.errors import TensorError
 from xir import Tensor
 
@@ -92,13 +93,35 @@ def _check(array: Any, tensor: Tensor, role: str) -> None:
 
 
 def to_tensor(array: Array, tensor: Tensor) -> Array:
-    """Return a checked input array in the element type of its tensor."""
+    """Return a checked input array in the element type of its tensor, floats as VART does it."""
     if array.dtype == tensor.data_type.numpy():
         return array
     try:
         return float_to_fixed(array, tensor.get_attr("fix_point"), tensor.data_type.numpy())
     except TensorError as error:
         raise TensorError(f"input {tensor.name!r}: {error}") from None
+
+
+def quantized(array: Array, tensor: Tensor) -> Array:
+    """Return a checked input array in the element type of its tensor, floats rounded.
+
+    Unlike :func:`to_tensor` this rounds as the tensor's ``round_mode`` says and saturates, which
+    is what the quantizer assumed.
+    """
+    own = tensor.data_type.numpy()
+    if array.dtype == own:
+        return array
+    if not np.isfinite(array).all():
+        raise TensorError(f"input {tensor.name!r}: float32 values are not all finite")
+    mode = tensor.get_attr("round_mode") if tensor.has_attr("round_mode") else "DPU_ROUND"
+    fixed = numerics.quantize(
+        array,
+        tensor.get_attr("fix_point"),
+        bit_width=tensor.data_type.bits,
+        signed=own.kind == "i",
+        round_mode=mode,
+    )
+    return fixed.astype(own)
 
 
 def from_tensor(values: Array, tensor: Tensor, array: Array) -> None:

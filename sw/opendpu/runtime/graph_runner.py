@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from opendpu.runtime import cpu
-from opendpu.runtime.arrays import Array, Arrays, from_tensor, match_arrays, to_tensor
+from opendpu.runtime.arrays import Array, Arrays, from_tensor, match_arrays, quantized
 from opendpu.runtime.cpu_runner import SOURCES, Plain, evaluate_ops
 from opendpu.runtime.device import Device, JobStatistics
 from opendpu.runtime.jobs import JobQueue
@@ -113,10 +113,20 @@ class GraphRunner:
         return {slot.tensor.name: slot.tensor for slot in self._inputs}
 
     def execute_async(self, inputs: Arrays, outputs: Arrays) -> tuple[int, int]:
-        """Start a job and return its number and the status 0; TensorError for wrong arrays."""
+        """Start a job and return its number and the status 0.
+
+        Arrays have the elements of their tensors. A float32 input for a fixed-point tensor is
+        rounded to it and saturates, as the quantizer assumed; a DPU subgraph's own
+        :class:`~opendpu.runtime.Runner` converts as VART does instead.
+
+        Raises
+        ------
+        TensorError
+            An array is missing or too many, or has a wrong dtype, shape or memory layout.
+        """
         given = match_arrays(inputs, self._inputs, "input")
         values = {
-            slot.tensor.name: to_tensor(array, slot.tensor).copy()
+            slot.tensor.name: quantized(array, slot.tensor).copy()
             for array, slot in zip(given, self._inputs, strict=True)
         }
         wanted = match_arrays(outputs, self._outputs, "output")

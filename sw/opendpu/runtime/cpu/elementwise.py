@@ -16,8 +16,9 @@ def _unary(op_type: str, function: Callable[[Array], Any]) -> None:
 
 
 def sigmoid(x: Array) -> Array:
-    """Return the logistic function without overflow."""
-    return np.asarray(0.5 * (1 + np.tanh(0.5 * x)))
+    """Return the logistic function, exact to the last digits on both sides."""
+    small = np.exp(-np.abs(x))
+    return np.asarray(np.where(x >= 0, 1, small) / (1 + small))
 
 
 def hard_sigmoid(x: Array) -> Array:

@@ -43,10 +43,18 @@ def test_a_graph_on_both_devices(copy_graph, fake_device, image):
     assert fake_device.closed == 0
 
 
-def test_float_input_of_a_graph(copy_graph, fake_device, image):
+def test_float_input_of_a_graph_is_rounded_and_saturates(copy_graph, fake_device, image):
+    floats = (image / 4).astype(np.float32)
+    floats[0, 0, 0] = [0.124, 0.125, -0.125, -0.126]
+    floats[0, 0, 1] = [100, -100, 31.7, -0.4]
+    expected = floats.copy()
+    expected[0, 0, 0] = [0, 0.25, 0, -0.25]
+    expected[0, 0, 1] = [31.75, -32, 31.75, -0.5]
     with GraphRunner(copy_graph, device=fake_device) as runner:
-        floats = (image / 4).astype(np.float32)
-        assert (runner.run([floats])["z"] == floats).all()
+        assert (runner.run([floats])["z"] == expected).all()
+        floats[0, 0, 0, 0] = np.inf
+        with pytest.raises(TensorError, match="input 'x': float32 values are not all finite"):
+            runner.run([floats])
 
 
 def test_arrays_are_checked(copy_graph, fake_device, image):
