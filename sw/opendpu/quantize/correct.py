@@ -30,7 +30,7 @@ def correct_biases(draft: Draft, quantized: Draft, samples: Mapping[str, Array])
     draft, measured on all ``samples`` at once, goes into the bias, on the bias's grid.
     """
     means = {
-        name: _mean(array) for name, array in walk(draft, samples) if draft[name].kind in LAYERS
+        name: mean_of(array) for name, array in walk(draft, samples) if draft[name].kind in LAYERS
     }
     results: dict[str, Array] = dict(check_inputs(quantized, samples))
     users = {name: len(nodes) for name, nodes in quantized.consumer_map().items()}
@@ -41,7 +41,10 @@ def correct_biases(draft: Draft, quantized: Draft, samples: Mapping[str, Array])
             given = {arg: [results[n] for n in names] for arg, names in node.inputs.items()}
             array = compute(node, given)
             if node.name in means and node.inputs.get("bias"):
-                array = array + _shift_bias(quantized, node, means[node.name] - _mean(array))
+                change = bias_change(quantized, node, means[node.name] - mean_of(array))
+                constant = quantized[quantized[node.inputs["bias"][0]].inputs["input"][0]]
+                constant.value = constant.value + change
+                array = array + change
             results[node.name] = array
         for name in dict.fromkeys(node.sources()):
             users[name] -= 1
@@ -49,17 +52,16 @@ def correct_biases(draft: Draft, quantized: Draft, samples: Mapping[str, Array])
                 del results[name]
 
 
-def _mean(array: Array) -> Array:
+def mean_of(array: Array) -> Array:
+    """Return the mean of each channel."""
     return np.asarray(array.reshape(-1, array.shape[-1]).mean(axis=0, dtype=np.float64))
 
 
-def _shift_bias(quantized: Draft, layer: Node, wanted: Array) -> Array:
-    """Add ``wanted`` to the bias of a layer; return what it really changed by."""
+def bias_change(quantized: Draft, layer: Node, wanted: Array) -> Array:
+    """Return the change nearest to ``wanted`` that the bias of a layer can make on its grid."""
     fix = quantized[layer.inputs["bias"][0]]
-    constant = quantized[fix.inputs["input"][0]]
-    assert constant.value is not None
+    value = quantized[fix.inputs["input"][0]].value
+    assert value is not None
     scale = 2.0 ** fix.attrs["fix_point"]
-    integers = np.clip(np.floor((constant.value + wanted) * scale + 0.5), -128, 127)
-    change = integers / scale - constant.value
-    constant.value = (integers / scale).astype(np.float32)
-    return np.asarray(change.astype(np.float32))
+    integers = np.clip(np.floor((value + wanted) * scale + 0.5), -128, 127)
+    return np.asarray((integers / scale - value).astype(np.float32))

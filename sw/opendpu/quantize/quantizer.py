@@ -17,6 +17,7 @@ from opendpu.quantize.fold import fold
 from opendpu.quantize.insert import insert
 from opendpu.quantize.legality import settle
 from opendpu.quantize.points import find_points
+from opendpu.quantize.refine import refine
 from opendpu_arch.errors import TensorError, UnsupportedError
 
 METHODS = ("minmse", "diffs", "nonoverflow")
@@ -35,6 +36,7 @@ def quantize(
     method: str = "minmse",
     cross_layer: bool = True,
     bias_correction: bool = True,
+    refinement: bool = True,
     batch: int = 32,
 ) -> xir.Graph:
     """Quantize a float graph to signed 8 bits with power-of-two scales.
@@ -55,6 +57,10 @@ def quantize(
     bias_correction
         Whether to shift biases so that quantization moves no channel's mean, measured on at most
         ``CORRECTION_SAMPLES`` samples.
+    refinement
+        Whether to try positions next to the chosen ones and keep what makes the results of the
+        whole network better. Takes the longest of all steps: two evaluations of up to 32 samples
+        for each tensor.
     batch
         Samples that are evaluated at a time.
 
@@ -86,6 +92,10 @@ def quantize(
         add_biases(draft)
     points = find_points(draft)
     positions = choose_positions(draft, points, samples, method=method, batch=batch)
+    if refinement:
+        positions = refine(
+            draft, points, positions, samples, method=method, correct=bias_correction
+        )
     constants = settle(draft, points, positions, method)
     result = insert(draft, positions | constants)
     if bias_correction:

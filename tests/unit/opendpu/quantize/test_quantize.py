@@ -327,3 +327,26 @@ def test_bad_calibration_data(calib, text):
 def test_unknown_method():
     with pytest.raises(UnsupportedError, match="method 'kl' is unknown; choose one of minmse"):
         quantize(varied(), samples(), method="kl")
+
+
+def test_refinement_lowers_the_error_of_the_results():
+    """On the calibration data itself, which is what it looks at."""
+    graph, x = varied(5), samples(32)
+    expected = evaluate_float(graph, x, keep=["g"])["g"]
+    errors = []
+    for refinement in (False, True):
+        quantized = quantize(graph, x, refinement=refinement, bias_correction=False)
+        found = evaluate_float(quantized, x, keep=["g_fix"])["g_fix"]
+        errors.append(((found - expected) ** 2).sum())
+    assert errors[1] < errors[0]
+
+
+def test_network_without_quantized_results():
+    net = Net()
+    net.put("s", "softmax", ["x"], {"axis": 3})
+    graph = quantize(net.done("s"), samples(4))
+    assert fixes(graph) == {}
+    x = samples(2)
+    np.testing.assert_allclose(
+        evaluate_quantized(graph, x)["s"], evaluate_float(net, x)["s"], rtol=1e-6
+    )

@@ -215,7 +215,7 @@ def test_large_batches_are_cut(rng):
     draft.fix("s", 4)
     x = integers(rng, 150, 3)
     found, constant = run(draft, "s_fix", "k_fix", x=x)
-    np.testing.assert_array_equal(found, np.clip(x.astype(int) + [1, 2, 3], -128, 127))
+    np.testing.assert_array_equal(found, np.clip(x.astype(int) + constant, -128, 127))
     assert constant.tolist() == [[1, 2, 3]]
 
 

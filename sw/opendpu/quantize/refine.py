@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Positions judged by the network's results instead of by each tensor on its own."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opendpu.ir import Draft, Node
+from opendpu.quantize.correct import bias_change, mean_of
+from opendpu.quantize.fold import LAYERS
+from opendpu.quantize.insert import insert
+from opendpu.quantize.legality import settle
+from opendpu.quantize.points import Points
+from opendpu.reference.floating import check_inputs, compute, walk
+from opendpu_arch.errors import GraphError
+
+Array = npt.NDArray[Any]
+
+SAMPLES = 32
+"""Samples that are looked at, if memory allows."""
+
+MEMORY_BYTES = 1 << 29
+"""Size that the results of all ops together may have; limits the samples."""
+
+GAIN = 0.99
+"""A change is taken if it brings the error below this part of what it was."""
+
+
+def refine(
+    draft: Draft,
+    points: Points,
+    positions: Mapping[str, int],
+    samples: Mapping[str, Array],
+    *,
+    method: str,
+    correct: bool,
+) -> dict[str, int]:
+    """Return better positions of activations.
+
+    Group by group, from the inputs on, one bit less and one bit more are tried; what lowers the
+    relative squared error of the network's quantized results stays. With ``correct``, biases are
+    corrected in every trial, as they will be in the end.
+    """
+    size = 4 * sum(int(np.prod(node.shape)) for node in draft if node.value is None)
+    count = max(2, min(SAMPLES, MEMORY_BYTES // (3 * size)))
+    few = {name: array[:count] for name, array in samples.items()}
+    simulation = _Simulation(draft, points, few, correct=correct)
+    best = dict(positions)
+    constants = settle(draft, points, best, method)
+    state = simulation.run(insert(draft, best | constants), None)
+    for leader in dict.fromkeys(points.leader[name] for name in points.names):
+        for step in (-1, 1):
+            trial = dict(best)
+            for name in points.members(leader):
+                trial[name] += step
+            if trial[leader] < points.least.get(leader, trial[leader]):
+                continue
+            try:
+                constants = settle(draft, points, trial, method)
+            except GraphError:
+                continue
+            found = simulation.run(insert(draft, trial | constants), state)
+            if found.error < GAIN * state.error:
+                best, state = trial, found
+                break
+    return best
+
+
+class _State:
+    """A quantized draft and the results of all its ops."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self.results: dict[str, Array] = {}
+        self.error = 0.0
+
+
+class _Simulation:
+    """Evaluates quantized drafts on the same samples, only as far as they differ."""
+
+    def __init__(
+        self, draft: Draft, points: Points, samples: Mapping[str, Array], *, correct: bool
+    ) -> None:
+        self.correct = correct
+        self.samples = samples
+        users = draft.consumer_map()
+        chosen = set(points.names)
+        self.ends = [
+            name
+            for name in points.names
+            if name in draft.outputs or not any(_leads(users, u.name, chosen) for u in users[name])
+        ]
+        self.wanted: dict[str, Array] = {}
+        self.means: dict[str, Array] = {}
+        for name, array in walk(draft, samples):
+            if name in self.ends:
+                self.wanted[name] = array
+            if draft[name].kind in LAYERS:
+                self.means[name] = mean_of(array)
+
+    def run(self, quantized: Draft, base: _State | None) -> _State:
+        """Return the results of a draft, with those of ``base`` where nothing differs."""
+        state = _State(quantized)
+        results = state.results
+        heads = check_inputs(quantized, self.samples)
+        for node in quantized:
+            if base is not None and _same(node, base, results):
+                results[node.name] = base.results[node.name]
+            elif node.kind == "data":
+                results[node.name] = heads[node.name]
+            elif node.value is not None:
+                results[node.name] = node.value
+            else:
+                given = {arg: [results[n] for n in names] for arg, names in node.inputs.items()}
+                array = compute(node, given)
+                if self.correct and node.name in self.means and node.inputs.get("bias"):
+                    missing = self.means[node.name] - mean_of(array)
+                    array = array + bias_change(quantized, node, missing)
+                results[node.name] = array
+        for name, wanted in self.wanted.items():
+            difference = (results[f"{name}_fix"] - wanted).ravel().astype(np.float64)
+            energy = float(np.square(wanted, dtype=np.float64).sum()) or 1.0
+            state.error += float(difference @ difference) / energy
+        return state
+
+
+def _same(node: Node, base: _State, results: Mapping[str, Array]) -> bool:
+    """Return whether an op and all its inputs are what they were."""
+    old = base.draft[node.name]
+    if any(results[name] is not base.results[name] for name in node.sources()):
+        return False
+    if node.value is not None:
+        return old.value is not None and np.array_equal(node.value, old.value)
+    return node.attrs == old.attrs
+
+
+def _leads(users: Mapping[str, list[Node]], name: str, chosen: set[str]) -> bool:
+    """Return whether an op is quantized or leads to one that is."""
+    return name in chosen or any(_leads(users, user.name, chosen) for user in users[name])
