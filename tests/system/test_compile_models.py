@@ -115,3 +115,15 @@ def test_nothing_is_written_when_compiling_fails(
             method="best",
         )  # fmt: skip
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_quantized_model_of_amd(models: pathlib.Path) -> None:
+    """PointPillars as AMD's PyTorch quantizer wrote it, with a custom op in the middle."""
+    graph = xir.Graph.deserialize(models / "amd_compiled" / "VoxelNet_int.xmodel")
+    compiled = api.compile_graph(graph, target="B4096")
+    devices = [s.device for s in compiled.report.subgraphs if s.device != "USER"]
+    assert devices == ["DPU", "CPU", "DPU", "CPU", "DPU"]
+    assert "the DPU has no PPScatterV2" in compiled.report.on_cpu.values()
+    (custom,) = (op for op in compiled.graph.get_ops() if op.get_type() == "PPScatterV2")
+    assert custom.get_output_tensor().dims == [1, 64, 496, 432]

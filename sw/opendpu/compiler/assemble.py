@@ -192,8 +192,10 @@ class _Assembly:
             kind = "XINT8" if node.kind == "const-fix" else "FLOAT32"
             attrs = {"shape": list(values.shape) or [1], "data_type": kind}
             attrs["data"] = b"" if stripped else values.tobytes()
-        elif node.kind == "data":
-            attrs = {"shape": list(node.shape), "data_type": "FLOAT32"}
+        for needed in self.graph.get_definition(node.kind).attrs:
+            if needed.name not in attrs and needed.occurrence.required:
+                attrs |= {"shape": list(node.shape)} if needed.name == "shape" else {}
+                attrs |= {"data_type": "FLOAT32"} if needed.name == "data_type" else {}
         op = self.graph.create_op(self._name(node.name), node.kind, attrs, inputs)
         op.set_attr("device", device)
         if is_fixed(node):

@@ -25,6 +25,12 @@ MAX_SHIFT_BIAS = 20
 MAX_SHIFT_READ = 15
 MAX_ELEW_INPUTS = 4
 
+FLOAT = (
+    "conv2d", "depthwise-conv2d", "inner-product", "maxpool2d", "avgpool2d", "add", "relu",
+    "concat", "reshape", "flatten", "squeeze",
+)  # fmt: skip
+"""Float ops that become fixed-point ops where their inputs and results are quantized."""
+
 Check = Callable[[Node, Draft, Target], str | None]
 
 
@@ -53,6 +59,8 @@ def _constraint(text: str, *kinds: str) -> Callable[[Check], Check]:
 
 def reason(node: Node, draft: Draft, target: Target) -> str | None:
     """Return why a node cannot run on the DPU, or nothing."""
+    if node.kind in FLOAT:
+        return f"DPU only supports {node.kind} whose inputs, activation and result it can quantize"
     if node.kind not in (*COMPUTE, *MOVE):
         return f"the DPU has no {node.kind}"
     for constraint in CONSTRAINTS:

@@ -113,3 +113,13 @@ def test_every_constraint_has_a_text() -> None:
     for constraint in CONSTRAINTS:
         assert constraint.text.endswith(".")
         assert constraint.kinds
+
+
+def test_float_ops_that_the_dpu_would_have() -> None:
+    q = Quantized()
+    x = q.op("s", "sigmoid", (4, 4, 3), [q.data(4, 4, 3)])
+    q.draft.outputs = [q.fix(q.op("r", "relu", (4, 4, 3), [x]), 4)]
+    assert partition(legalize(q.draft), TARGET, {}).reasons == {
+        "s": "the DPU has no sigmoid",
+        "r": "DPU only supports relu whose inputs, activation and result it can quantize",
+    }
