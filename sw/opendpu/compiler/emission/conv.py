@@ -68,7 +68,7 @@ def emit_conv(recorder: Recorder, plan: LayerPlan, layer: ConvLayer) -> None:
                             at = constants[f"{layer.name}/weights"]
                             weights[b] = load_conv_weights(recorder, at, shape, b)
                         _one(recorder, layer, source, layout_in, layout_out, row, rows, column,
-                             columns, b, weights[b], bias + b)  # fmt: skip
+                             columns, b, weights[b], (bias + b) % target.bank_depth)  # fmt: skip
                     save_rows(recorder, output, layout_out, tile, range(row, row + rows))
 
 

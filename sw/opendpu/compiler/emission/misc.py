@@ -31,7 +31,7 @@ def emit_alu(recorder: Recorder, plan: LayerPlan, layer: AluLayer) -> None:
 
     Loops, outermost first: channel groups, columns, rows.
     """
-    nest, window = plan.nest, layer.window
+    nest, window, depth = plan.nest, layer.window, recorder.target.bank_depth
     (source,) = recorder.operands(plan, (layer.source,))
     output = recorder.operand(layer.output, plan.output)
     out = output.feature
@@ -63,7 +63,7 @@ def emit_alu(recorder: Recorder, plan: LayerPlan, layer: AluLayer) -> None:
             for row, rows in chunks(0, out.height, nest.rows, fits):
                 rows_in.need(rows_needed(window, row, rows))
                 _one_alu(recorder, layer, source, layout_in, layout_out, row, rows, column, columns,
-                         group, groups, weights, bias + group)  # fmt: skip
+                         group, groups, weights, (bias + group) % depth)  # fmt: skip
                 save_rows(recorder, output, layout_out, tile, range(row, row + rows))
 
 

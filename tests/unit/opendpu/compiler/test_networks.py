@@ -5,11 +5,12 @@ import dataclasses
 
 import numpy as np
 import pytest
-from network_draws import check, draw_network
+from network_draws import Draw, check, draw_network
 
 from opendpu.compiler import build as build_module
-from opendpu.compiler.plan import ConvLayer, Feature, Network, Window
+from opendpu.compiler.plan import AluLayer, ConvLayer, Feature, Network, Window
 from opendpu.compiler.tile import NoRoomError
+from opendpu_arch.isa import Alu, AluMode, Conv
 from opendpu_arch.target import Target
 
 TARGETS = ("B64", "B144", "B512", "B1024", "B1152", "B3136", "B4096")
@@ -123,3 +124,36 @@ def test_small_networks_stay_on_chip() -> None:
     network = draw_network(seed)
     program = build_module.build(network, target_of("B4096"))
     assert set(program.plan.memory) == {*network.inputs, *network.outputs}
+
+
+def test_bias_and_weight_banks_wrap_inside_a_layer() -> None:
+    """Five layers of ten bias words in banks of 32 words: one lies across the end."""
+    draw = Draw(1)
+    name = draw.feature(3, 3, 12)
+    for _ in range(5):
+        source, name = name, draw.feature(3, 3, 40)
+        channels = draw.features[source].channels
+        draw.layers.append(
+            ConvLayer(
+                name=f"conv_{name}", source=source, output=name, window=Window(),
+                weights=draw.bytes(40, 1, 1, channels), bias=draw.bytes(40), shift_cut=8,
+                shift_bias=4,
+            )
+        )  # fmt: skip
+        sum_of = draw.feature(3, 3, 40)
+        window = Window()
+        draw.layers.append(
+            AluLayer(
+                name=f"dw_{sum_of}", source=name, output=sum_of, window=window,
+                mode=AluMode.DWCV, weights=draw.bytes(1, 1, 40), bias=draw.bytes(40), shift_cut=6,
+            )
+        )  # fmt: skip
+        name = sum_of
+    network = Network(
+        features=draw.features, layers=tuple(draw.layers), inputs=("f0",), outputs=(name,)
+    )
+    target = target_of("B64", 32)
+    program = check(network, target, 1, check=True, schedule_seed=1)
+    for instruction in program.schedule.instructions:
+        if isinstance(instruction, (Conv, Alu)):
+            assert instruction.bank_addr_bias < target.bank_depth
