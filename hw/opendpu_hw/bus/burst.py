@@ -48,7 +48,8 @@ class BurstGenerator(wiring.Component):
         left = Signal(24)                   # beats of this row after the next one
 
         page = Signal(8)                    # beats of this page after the next one
-        limit, length = Signal(4), Signal(4)
+        limit = Signal(4)
+        length = Signal(4)
         row_end = Signal()
         m.d.comb += [
             page.eq(~beat[:8]),
@@ -125,7 +126,8 @@ class BurstIssuer(wiring.Component):
         m.submodules.ring = ring = memory.Memory(
             shape=unsigned(burst_shape.size), depth=OUTSTANDING, init=[])
         put_port, get_port = ring.write_port(), ring.read_port(domain="comb")
-        put, get = Signal(range(OUTSTANDING)), Signal(range(OUTSTANDING))
+        put = Signal(range(OUTSTANDING))
+        get = Signal(range(OUTSTANDING))
         count = Signal(range(OUTSTANDING + 1))
         m.d.comb += [
             self.i.ready.eq(~self.stop & (count != OUTSTANDING) & (~self.valid | self.ready)),

@@ -56,13 +56,16 @@ class Packer(wiring.Component):
         m = Module()
         lanes = self._lanes
         run = self.i.payload
-        held, held_strobe = Signal(8 * BEAT_BYTES), Signal(BEAT_BYTES)
+        held = Signal(8 * BEAT_BYTES)
+        held_strobe = Signal(BEAT_BYTES)
         place = Signal(4)                   # of the next byte, in a range
         flush = Signal()                    # the range ends with what is held
 
         at = Signal(4)
         end = Signal(6)
-        advance, take, full = Signal(), Signal(), Signal()
+        advance = Signal()
+        take = Signal()
+        full = Signal()
         strobe = Signal(lanes)
         wide = Signal(8 * 2 * BEAT_BYTES)
         wide_strobe = Signal(2 * BEAT_BYTES)

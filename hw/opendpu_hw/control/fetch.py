@@ -54,7 +54,9 @@ class Fetch(wiring.Component):
         outstanding = Signal(range(self.DEPTH + 1))     # words on their way
         beats = Signal(range(self.BURST + 1))
         to_page = Signal(range(PAGE_BYTES // 4 + 1))
-        issue, received, taken = Signal(), Signal(), Signal()
+        issue = Signal()
+        received = Signal()
+        taken = Signal()
         m.d.comb += [
             to_page.eq(PAGE_BYTES // 4 - next_addr[2:12]),
             beats.eq(Mux(to_page < self.BURST, to_page, self.BURST)),

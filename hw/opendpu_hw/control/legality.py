@@ -148,7 +148,8 @@ class Legality(wiring.Component):
                                        pool_init["stride_offset_in"], kernel, stride))
             with m.Case(isa.Opcode.ALUINIT):
                 f = fields_of(isa.AluInit, words)
-                depthwise, pointwise = Signal(), Signal()
+                depthwise = Signal()
+                pointwise = Signal()
                 m.d.comb += [
                     depthwise.eq(sum(f.exec_mode == k for k in legal.DEPTHWISE_MODES)),
                     pointwise.eq(sum(f.exec_mode == k for k in legal.POINTWISE_MODES)),

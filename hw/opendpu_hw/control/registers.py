@@ -72,7 +72,8 @@ class Registers(wiring.Component):
             return register
 
         # -- start, done, interrupt -----------------------------------------------------------------
-        done, isr = Signal(), Signal()
+        done = Signal()
+        isr = Signal()
         gie, ier = writable("GIE"), writable("IER")
         write_ctrl = slave.write & (slave.write_addr == at("AP_CTRL")) & slave.write_strobe[0]
         m.d.comb += [

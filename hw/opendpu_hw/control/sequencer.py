@@ -58,7 +58,8 @@ class Sequencer(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        cause, engine = Signal(8), Signal(4)
+        cause = Signal(8)
+        engine = Signal(4)
         patience = Signal(range(self.PATIENCE + 1))
         ended_of_engine = [Signal(32, name=f"ended_{e.name.lower()}") for e in Engine]
         m.d.comb += self.status.eq(Cat(cause, engine, cause != 0))

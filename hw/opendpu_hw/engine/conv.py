@@ -75,13 +75,16 @@ class Conv(wiring.Component):
         plan = Signal(plan_shape(target))
         running = Signal()
         column = Signal(10)
-        tap_h, tap_w = Signal(4), Signal(4)
+        tap_h = Signal(4)
+        tap_w = Signal(4)
         group = Signal(8)
         low = Signal(range(banks))          # bank of output row 0 at this kernel row
         wraps = Signal(2)                   # which address group that bank is in
         beyond = Signal()                   # there is no fifth address group
         in_bank = Signal(4)                 # row within the bank
-        row_offset, column_offset, tap_offset = Signal(abits), Signal(abits), Signal(abits)
+        row_offset = Signal(abits)
+        column_offset = Signal(abits)
+        tap_offset = Signal(abits)
         weight_offset = Signal(abits)
         pad_left_now = Signal(16)           # columns of padding still to come, clipped at zero
         right_rest = Signal(16)             # real columns right of this output column's last tap
@@ -174,14 +177,18 @@ class Conv(wiring.Component):
         offset = (row_offset + column_offset + tap_offset + group)[:abits]
         bases = Array([plan.bank_addr_in, plan.bank_addr_in_1, plan.bank_addr_in_2,
                        plan.bank_addr_in_3, 0])
-        base_here, base_next = Signal(abits), Signal(abits)
+        base_here = Signal(abits)
+        base_next = Signal(abits)
         m.d.comb += [
             base_here.eq(Mux(beyond, 0, bases[wraps])),
             base_next.eq(Mux(beyond, 0, bases[wraps + 1])),
         ]
-        s1_step, s1_first, s1_last = Signal(), Signal(), Signal()
+        s1_step = Signal()
+        s1_first = Signal()
+        s1_last = Signal()
         s1_low = Signal(range(banks))
-        s1_here, s1_next = Signal(abits), Signal(abits)
+        s1_here = Signal(abits)
+        s1_next = Signal(abits)
         s1_weight = Signal(abits)
         s1_group = Signal(2)
         s1_pad = Signal(banks)
@@ -210,7 +217,9 @@ class Conv(wiring.Component):
         ]
         for b in range(banks):
             m.d.comb += self.read.addr[b].eq(Mux(b < s1_low, s1_next, s1_here))
-        s2_step, s2_first, s2_last = Signal(), Signal(), Signal()
+        s2_step = Signal()
+        s2_first = Signal()
+        s2_last = Signal()
         s2_low = Signal(range(banks))
         s2_pad = Signal(banks)
         s2_lanes = Signal(inputs)
@@ -221,7 +230,9 @@ class Conv(wiring.Component):
             m.d.sync += s2_lanes.eq(Cat(i + s1_invalid < inputs for i in range(inputs)))
 
         # -- stage 3: operands, row p from bank low + p ---------------------------------------------
-        s3_step, s3_first, s3_last = Signal(), Signal(), Signal()
+        s3_step = Signal()
+        s3_first = Signal()
+        s3_last = Signal()
         x = [[Signal(signed(8), name=f"x{p}_{i}") for i in range(inputs)] for p in range(banks)]
         m.d.sync += s3_step.eq(s2_step)
         rotated = [self.read.data[b] for b in range(banks)]
@@ -240,7 +251,9 @@ class Conv(wiring.Component):
                     m.d.sync += x[p][i].eq(Mux(s2_pad[p] | ~s2_lanes[i], 0, byte))
 
         # -- stages 4 to 6: bias, scale, saturate ----------------------------------------------------
-        s4_last, s5_last, s6_last = Signal(), Signal(), Signal()
+        s4_last = Signal()
+        s5_last = Signal()
+        s6_last = Signal()
         m.d.sync += [s4_last.eq(s3_step & s3_last), s5_last.eq(s4_last), s6_last.eq(s5_last)]
         for lane_number in range(target.output_channel_parallel):
             lane = Lane(target)

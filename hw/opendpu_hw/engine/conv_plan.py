@@ -101,7 +101,8 @@ class ConvPlanner(wiring.Component):
                 m.d.sync += [conv_words.eq(self.insn.payload), have_conv.eq(1)]
 
         # -- derive ---------------------------------------------------------------------------------
-        offered, waiting = Signal(), Signal()
+        offered = Signal()
+        waiting = Signal()
         m.d.comb += [
             self.bias.valid.eq(have_conv & ~waiting & (~offered | self.ready)),
             self.bias.addr.eq(conv.bank_addr_bias[:abits]),

@@ -89,9 +89,12 @@ class ConvWriter(wiring.Component):
         m.d.sync += level.eq(level - load + self.push)
 
         # -- capture: bias; shift: scale; finish: activation ----------------------------------------
-        shifting, finishing = Signal(shape), Signal(shape)
-        shifting_last, finishing_last = Signal(), Signal()
-        shifting_addr, finishing_addr = Signal(abits), Signal(abits)
+        shifting = Signal(shape)
+        finishing = Signal(shape)
+        shifting_last = Signal()
+        finishing_last = Signal()
+        shifting_addr = Signal(abits)
+        finishing_addr = Signal(abits)
         m.d.comb += [
             self.bias.eq(head.bias), self.shift_bias.eq(head.shift_bias),
             self.shift_cut.eq(shifting.shift_cut), self.shift_act.eq(shifting.act),

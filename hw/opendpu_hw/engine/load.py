@@ -84,8 +84,13 @@ class Load(wiring.Component):
             order.clear.eq(self.abort),
         ]
         f = fields_of(isa.Load, front.words)
-        turn, same_0, same_1, choice, go = Signal(), Signal(), Signal(), Signal(), Signal()
-        beyond, constant = Signal(), Signal()
+        turn = Signal()
+        same_0 = Signal()
+        same_1 = Signal()
+        choice = Signal()
+        go = Signal()
+        beyond = Signal()
+        constant = Signal()
         same = [e.valid & (e.tag == f.bank_id) for e in order.entries]
         m.d.comb += [
             constant.eq(f.broadcast == CONSTANT),
@@ -110,7 +115,8 @@ class Load(wiring.Component):
             m.d.sync += turn.eq(0)
 
         plan, job = channels[0].i.payload.plan, channels[0].i.payload.job
-        touching, overlapping = Signal(), Signal()
+        touching = Signal()
+        overlapping = Signal()
         m.d.comb += [
             overlapping.eq(f.jump_read < f.channel),
             touching.eq(Mux(overlapping, f.channel < OVERLAP_MAX, f.jump_read - f.channel < 16)),
@@ -164,7 +170,9 @@ class Load(wiring.Component):
     def _tail(m, f, lanes):
         """Bytes kept in the first pixel with ``pad_end``; in pixel 0 if all have it."""
         words = Signal(range(MASKED_MAX // lanes + 2))
-        aligned, cut, tail = Signal(8), Signal(14), Signal(7)
+        aligned = Signal(8)
+        cut = Signal(14)
+        tail = Signal(7)
         short = Signal(5)                   # pixels that would lie before pixel 0
         m.d.comb += [
             words.eq(1 + sum(f.channel[:6] >= k for k in range(lanes, MASKED_MAX, lanes))),

@@ -143,15 +143,24 @@ class LoadChannel(wiring.Component):
         running = Signal()
         rows = Signal(10)
         rest = Signal(14)                   # bytes of the pixel after the next one
-        here, pixel = Signal(_POSITION + BEAT_SHIFT), Signal(_POSITION + BEAT_SHIFT)
+        here = Signal(_POSITION + BEAT_SHIFT)
+        pixel = Signal(_POSITION + BEAT_SHIFT)
         addr, pixel_addr = Signal.like(job.bank_addr), Signal.like(job.bank_addr)
-        skip, pixel_skip = Signal(5), Signal(5)         # bytes to zero
-        limit, tail = Signal(15), Signal(7)             # bytes to keep
+        skip = Signal(5)
+        pixel_skip = Signal(5)
+        limit = Signal(15)
+        tail = Signal(7)
 
-        word_end, pixel_end, job_end, two_beats = Signal(), Signal(), Signal(), Signal()
+        word_end = Signal()
+        pixel_end = Signal()
+        job_end = Signal()
+        two_beats = Signal()
         last_byte = Signal(4)               # of the word
         available = Signal(_POSITION)
-        ready, bad, step, advance = Signal(), Signal(), Signal(), Signal()
+        ready = Signal()
+        bad = Signal()
+        step = Signal()
+        advance = Signal()
         beat = here[BEAT_SHIFT:]
         beat_1 = Signal(_POSITION)
         reach = Signal(5)
@@ -188,8 +197,10 @@ class LoadChannel(wiring.Component):
                 Cat((pixel[:BEAT_SHIFT] + job.jump + 1)[:BEAT_SHIFT], after))
         next_addr = Signal.like(addr)
         m.d.comb += next_addr.eq(pixel_addr + job.jump_write + 1)
-        in_tail, next_in_tail = Signal(), Signal()
-        next_skip, next_tail = Signal(5), Signal(7)
+        in_tail = Signal()
+        next_in_tail = Signal()
+        next_skip = Signal(5)
+        next_tail = Signal(7)
         jump = Signal(8)
         m.d.comb += [
             jump.eq(job.jump[:7] + 1),

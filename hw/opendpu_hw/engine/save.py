@@ -74,7 +74,9 @@ class Save(wiring.Component):
             order.clear.eq(self.abort),
         ]
         f = fields_of(isa.Save, front.words)
-        end, choice, beyond = Signal(), Signal(), Signal()
+        end = Signal()
+        choice = Signal()
+        beyond = Signal()
         m.d.comb += [
             end.eq(front.words[0][28:32] == isa.Opcode.END),
             choice.eq(f.hp_id[0]),
@@ -86,7 +88,8 @@ class Save(wiring.Component):
             e.valid & ~e.immediate & (e.channel != choice)
             & (e.tag.first <= order.tag.last) & (order.tag.first <= e.tag.last)
             for e in order.entries]
-        blocked, go = Signal(), Signal()
+        blocked = Signal()
+        go = Signal()
         own = front.words[0][24 + isa.Engine.SAVE]
         m.d.comb += [
             blocked.eq(own & Cat(overlaps).any()),
@@ -97,7 +100,9 @@ class Save(wiring.Component):
         ]
 
         plan, job = channels[0].i.payload.plan, channels[0].i.payload.job
-        argmax, size, touching = Signal(), Signal(12), Signal()
+        argmax = Signal()
+        size = Signal(12)
+        touching = Signal()
         m.d.comb += [
             argmax.eq(self._searches(f)),
             size.eq(self._size(f)),

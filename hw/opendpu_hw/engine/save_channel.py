@@ -157,7 +157,8 @@ class SaveChannel(wiring.Component):
         beat = packer.o.payload
         sent = Signal(4)
         held = Signal()                     # offered but not taken: must not change
-        go, last = Signal(), Signal()
+        go = Signal()
+        last = Signal()
         m.d.comb += [
             self.bus.wvalid.eq(lengths.r_rdy & (packer.o.valid | stop)),
             self.bus.wdata.eq(beat.data),

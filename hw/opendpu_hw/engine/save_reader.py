@@ -68,9 +68,11 @@ class SaveReader(wiring.Component):
         m = Module()
         lanes = self._target.channel_parallel
         job = Signal(save_job_shape(self._target))
-        running, fresh = Signal(), Signal()             # fresh: in the first pixel
+        running = Signal()
+        fresh = Signal()
         pixel_first = Signal()
-        rows, rest = Signal(10), Signal(12)
+        rows = Signal(10)
+        rest = Signal(12)
         addr, pixel_addr = Signal.like(job.bank_addr), Signal.like(job.bank_addr)
         offset = Signal(4)
 
@@ -79,7 +81,8 @@ class SaveReader(wiring.Component):
             width=self.o.payload.shape().size, depth=self.DEPTH))
         arriving = Signal()
         info = Signal(word_info_shape(self._target))
-        constant, value = Signal(), Signal(8)
+        constant = Signal()
+        value = Signal(8)
         arrived = Signal(self.o.payload.shape())
         m.d.comb += [
             arrived.data.eq(Mux(constant, value.replicate(lanes), self.read.data)),
@@ -90,7 +93,10 @@ class SaveReader(wiring.Component):
         ]
 
         # -- walk ---------------------------------------------------------------------------------
-        room, step, pixel_end, job_end = Signal(), Signal(), Signal(), Signal()
+        room = Signal()
+        step = Signal()
+        pixel_end = Signal()
+        job_end = Signal()
         m.d.comb += [
             room.eq(words.w_level + arriving < self.DEPTH),
             self.read.valid.eq(running & room & ~job.constant & ~self.clear),

@@ -60,7 +60,9 @@ class SegmentStage(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        first_valid, take, move = Signal(), Signal(), Signal()
+        first_valid = Signal()
+        take = Signal()
+        move = Signal()
         first = Signal(instruction_shape)
         m.d.comb += [
             move.eq(~self.valid | self.ready),

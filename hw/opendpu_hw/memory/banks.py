@@ -141,7 +141,8 @@ class Banks(wiring.Component):
         self._image_load_clash = [Cat(c).any() for c in load_clash]
 
         # -- data back to the readers, one cycle later -----------------------------------------------
-        conv_group, misc_group = Signal(2), Signal(2)
+        conv_group = Signal(2)
+        misc_group = Signal(2)
         misc_on_b = Signal()
         with m.If(conv_read.en):
             m.d.sync += conv_group.eq(conv_read.group)
