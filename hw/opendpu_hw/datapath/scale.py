@@ -52,7 +52,7 @@ class Scale(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        value = Signal(signed(_DOUBLED_WIDTH))
+        value = Signal(signed(_DOUBLED_WIDTH), reset_less=True)
         with m.If(self.capture):
             m.d.sync += value.eq((self.total << 1) + self.offset)
 
@@ -63,15 +63,18 @@ class Scale(wiring.Component):
             amount = (self.right + Mux(slope, LEFT_MAX, 0))[:6]
         else:
             wide, scaled, amount = _DOUBLED_WIDTH + LEFT_MAX, value << LEFT_MAX, self.right
-        shifted = Signal(signed(wide))      # twice the result, not yet rounded
+        # Twice the result, not yet rounded.
+        shifted = Signal(signed(wide), reset_less=True)
+        y = Signal(signed(8), reset_less=True)
+        m.d.comb += self.y.eq(y)
         with m.If(self.shift):
             m.d.sync += shifted.eq((scaled >> amount)[:wide])
 
         with m.If(self.finish):
             with m.If(shifted > (self.limit << 1)):
-                m.d.sync += self.y.eq(self.limit)
+                m.d.sync += y.eq(self.limit)
             with m.Elif(shifted < Mux(self.relu, 0, -256)):
-                m.d.sync += self.y.eq(Mux(self.relu, 0, -128))
+                m.d.sync += y.eq(Mux(self.relu, 0, -128))
             with m.Else():
-                m.d.sync += self.y.eq((shifted[:9].as_signed() + 1)[1:9].as_signed())
+                m.d.sync += y.eq((shifted[:9].as_signed() + 1)[1:9].as_signed())
         return m

@@ -53,8 +53,9 @@ class Depthwise(wiring.Component):
         width = 24 + (self._taps > 1) + (self._taps > 2)
         for h in range(self._rows):
             for c in range(self._lanes):
-                dot = Signal(signed(width), name=f"dot{h}_{c}")
-                total = self.total[h][c]
+                dot = Signal(signed(width), name=f"dot{h}_{c}", reset_less=True)
+                total = Signal(signed(SUM_WIDTH), name=f"sum{h}_{c}", reset_less=True)
+                m.d.comb += self.total[h][c].eq(total)
                 w = [self.w[t][c] for t in range(self._taps)]
                 w[0] = Mux(self.prelu & ~self.x[h][c][7], 1, w[0])
                 products = [self.x[h + t][c] * w[t] for t in range(self._taps)]

@@ -47,9 +47,10 @@ class Eltwise(wiring.Component):
         m = Module()
         for h in range(self._rows):
             for c in range(self._lanes):
-                term = Signal(signed(TERM_WIDTH), name=f"term{h}_{c}")
+                term = Signal(signed(TERM_WIDTH), name=f"term{h}_{c}", reset_less=True)
                 factor = Signal(signed(TERM_WIDTH), name=f"factor{h}_{c}")
-                total = self.total[h][c]
+                total = Signal(signed(TOTAL_WIDTH), name=f"sum{h}_{c}", reset_less=True)
+                m.d.comb += self.total[h][c].eq(total)
                 m.d.comb += factor.eq(total[:TERM_WIDTH].as_signed())
                 with m.If(self.step):
                     m.d.sync += term.eq(((self.x[h][c] << 2) >> self.shift)[:TERM_WIDTH])

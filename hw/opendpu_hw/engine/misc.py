@@ -134,10 +134,12 @@ class _Core(wiring.Component):
         ]
 
         # -- stage 3: operands ---------------------------------------------------------------------
-        x = [[Signal(signed(8), name=f"x{q}_{c}") for c in range(lanes)] for q in range(positions)]
-        w = [[Signal(signed(16), name=f"w{t}_{c}") for c in range(lanes)] for t in range(taps)]
+        x = [[Signal(signed(8), name=f"x{q}_{c}", reset_less=True) for c in range(lanes)]
+             for q in range(positions)]
+        w = [[Signal(signed(16), name=f"w{t}_{c}", reset_less=True) for c in range(lanes)]
+             for t in range(taps)]
         s2 = walk.step
-        s3 = Signal(step_shape(target, taps))
+        s3 = Signal(step_shape(target, taps), reset_less=True)
         s3_valid = Signal()
         m.d.sync += s3_valid.eq(walk.step_valid)
         fill = Signal(signed(8))
@@ -184,11 +186,13 @@ class _Core(wiring.Component):
                          for q in range(positions)]
             m.d.comb += [eltwise.x[h][c].eq(x[h][c]) for h in range(rows)]
             m.d.comb += [depthwise.w[t][c].eq(w[t][c]) for t in range(taps)]
-        s4_valid, s4_first = Signal(), Signal()
+        s4_valid = Signal()
+        s4_first = Signal()
         s4 = Signal.like(s3.op)
         ends = data.StructLayout({"last": 1, "last_group": 1, "last_job": 1})
-        s4_ends, s5_ends = Signal(ends), Signal(ends)
-        s4_negative = Signal(rows * lanes)
+        s4_ends = Signal(ends)
+        s5_ends = Signal(ends)
+        s4_negative = Signal(rows * lanes, reset_less=True)
         s5_negative, s6_negative = Signal.like(s4_negative), Signal.like(s4_negative)
         m.d.sync += [
             s4_valid.eq(s3_valid), s4.eq(s3.op), s4_first.eq(s3.first),
@@ -209,8 +213,11 @@ class _Core(wiring.Component):
 
         # -- stages 6 to 8: offset, shift, rounding ------------------------------------------------
         f5 = Signal(plan.finish_shape)
-        f6, f7 = Signal(plan.finish_shape), Signal(plan.finish_shape)
-        s6_last, s7_last, s8_last = Signal(), Signal(), Signal()
+        f6 = Signal(plan.finish_shape, reset_less=True)
+        f7 = Signal(plan.finish_shape, reset_less=True)
+        s6_last = Signal()
+        s7_last = Signal()
+        s8_last = Signal()
         m.d.comb += [
             f5.eq(finishes.r_data), finishes.r_en.eq(s5_ends.last_job),
             parameters.bias_taken.eq(s5_ends.last_group & f5.bias),

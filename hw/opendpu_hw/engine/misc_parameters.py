@@ -66,22 +66,29 @@ class MiscParameters(wiring.Component):
         target, taps = self._target, self._taps
         a, word = plan.address_bits(target), 8 * target.channel_parallel
 
-        p = Signal(plan.fetch_shape(target))
-        weights_left, bias_left = Signal(), Signal()
+        p = Signal(plan.fetch_shape(target), reset_less=True)
+        weights_left = Signal()
+        bias_left = Signal()
         m.d.comb += [
             self.job.ready.eq(~weights_left & ~bias_left),
             self.busy.eq(weights_left | bias_left),
         ]
 
         # -- weights, in the order of the walk -----------------------------------------------------
-        group, column, kernel_w, phase = Signal(8), Signal(11), Signal(8), Signal(8)
+        group = Signal(8)
+        column = Signal(11)
+        kernel_w = Signal(8)
+        phase = Signal(8)
         kernel_h = Signal(10)
         at_group, at_column, at_phase, at = (Signal(a, name=f"at{i}") for i in range(4))
         tap = Signal(range(max(taps, 2)))
         writing = Signal(POINTER_BITS)
         used = Signal(POINTER_BITS)
         next_h = Signal(10)
-        last_row, last_kernel, go, entry_done = Signal(), Signal(), Signal(), Signal()
+        last_row = Signal()
+        last_kernel = Signal()
+        go = Signal()
+        entry_done = Signal()
         m.d.comb += [
             used.eq((writing - self.freed)[:POINTER_BITS]),
             self.weights.valid.eq(weights_left & (used < ENTRIES)),
@@ -92,7 +99,8 @@ class MiscParameters(wiring.Component):
             entry_done.eq(last_row | (tap == taps - 1)),
             last_kernel.eq(last_row & (phase == p.phases_1) & (kernel_w == p.kernel_w_1)),
         ]
-        got, got_done = Signal(), Signal()
+        got = Signal()
+        got_done = Signal()
         got_tap, got_entry = Signal.like(tap), Signal(POINTER_BITS)
         m.d.sync += got.eq(go)
         with m.If(go):
@@ -139,7 +147,8 @@ class MiscParameters(wiring.Component):
 
         # -- biases --------------------------------------------------------------------------------
         m.submodules.biases = biases = fifo.SyncFIFO(width=word, depth=_BIASES)
-        bias_group, bias_at = Signal(8), Signal(a)
+        bias_group = Signal(8)
+        bias_at = Signal(a)
         bias_got = Signal()
         m.d.comb += [
             self.bias.valid.eq(bias_left & (biases.level + bias_got < _BIASES)),

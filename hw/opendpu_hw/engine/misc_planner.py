@@ -58,20 +58,22 @@ class MiscPlanner(wiring.Component):
         banks, rows = target.pixel_parallel, target.alu_pixel_parallel
         a, bb = plan.address_bits(target), plan.bank_bits(target)
 
-        insn = Signal(instruction_shape)
-        inits = {cls: Signal(instruction_shape, name=f"init_{cls.__name__.lower()}")
+        insn = Signal(instruction_shape, reset_less=True)
+        inits = {cls: Signal(instruction_shape, name=cls.__name__.lower(), reset_less=True)
                  for cls in (isa.AluInit, isa.PoolInit, isa.DwInit)}
-        entries = [Signal(instruction_shape, name=f"entry{i}") for i in range(plan.INPUTS)]
+        entries = [Signal(instruction_shape, name=f"entry{i}", reset_less=True)
+                   for i in range(plan.INPUTS)]
 
         #: The job being made, and what only its making needs.
         s = SimpleNamespace(
-            walk=Signal(plan.walk_shape(target)), finish=Signal(plan.finish_shape),
-            fetch=Signal(plan.fetch_shape(target)), write=Signal(plan.write_shape(target)),
-            remaining=Signal(4),            # rows not yet offered
-            stride_out=Signal(9), out_phase=Signal(8), out_jump=Signal(a), out_wrap=Signal(a),
-            out_bank=Signal(bb), out_base=Signal(a), out_offset=Signal(a),
-            pad_right=Signal(8), pad_bottom=Signal(8), unpadded=Signal(), tap_jump=Signal(a),
-        )
+            **{name: Signal(shape, name=name, reset_less=True) for name, shape in {
+                "walk": plan.walk_shape(target), "finish": plan.finish_shape,
+                "fetch": plan.fetch_shape(target), "write": plan.write_shape(target),
+                "remaining": 4,             # rows not yet offered
+                "stride_out": 9, "out_phase": 8, "out_jump": a, "out_wrap": a,
+                "out_bank": bb, "out_base": a, "out_offset": a,
+                "pad_right": 8, "pad_bottom": 8, "unpadded": 1, "tap_jump": a,
+            }.items()})
         walk, fetch, write = s.walk, s.fetch, s.write
         m.d.comb += [
             self.job.payload.walk.eq(walk), self.job.payload.finish.eq(s.finish),
@@ -79,9 +81,12 @@ class MiscPlanner(wiring.Component):
         ]
 
         index = Signal(4)
-        left, right, product = Signal(13), Signal(13), Signal(26)
+        left = Signal(13, reset_less=True)
+        right = Signal(13, reset_less=True)
+        product = Signal(26)
         m.d.comb += product.eq(left * right)
-        kernel_w, kernel_h = Signal(9), Signal(9)
+        kernel_w = Signal(9)
+        kernel_h = Signal(9)
         m.d.comb += [kernel_w.eq(walk.kernel_w_1 + 1), kernel_h.eq(walk.kernel_h_1 + 1)]
         products = [
             (walk.stride_w, walk.jump, walk.inputs[0].jump),
@@ -94,8 +99,10 @@ class MiscPlanner(wiring.Component):
             (walk.stride_h, product[:a], fetch.tap_stride),
             (kernel_h, kernel_w, None),
         ]
-        turn, row = Signal(3), Signal(3)
-        taken, offered = Signal(3), Signal(3)
+        turn = Signal(3)
+        row = Signal(3)
+        taken = Signal(3)
+        offered = Signal(3)
 
         m.d.comb += self.busy.eq(1)
         with m.FSM():

@@ -90,21 +90,26 @@ class MiscWalk(wiring.Component):
         positions = rows + taps - 1
         a, bb = plan.address_bits(target), plan.bank_bits(target)
 
-        p = Signal(plan.walk_shape(target))
+        p = Signal(plan.walk_shape(target), reset_less=True)
         new = self.job.payload.walk
         running = Signal()
 
         # -- where the walk is ---------------------------------------------------------------------
-        group, column = Signal(8), Signal(11)
+        group = Signal(8, reset_less=True)
+        column = Signal(11, reset_less=True)
         column_at = Signal(20)              # input column of the kernel's left edge
         kernel_w = Signal(8)                # kernel column, or number of the ELEW input
         phase = Signal(8)                   # first kernel row of those that are stride_h apart
         kernel_h = Signal(11)               # kernel row of tap 0
-        low, phase_low = Signal(bb), Signal(bb)
-        wrap, phase_wrap = Signal(2), Signal(2)
+        low = Signal(bb)
+        phase_low = Signal(bb)
+        wrap = Signal(2)
+        phase_wrap = Signal(2)
         in_bank = Signal(8)
-        row_offset, tap_offset = Signal(a), Signal(a)
-        column_offset = Array(Signal(a, name=f"column_offset{i}") for i in range(plan.INPUTS))
+        row_offset = Signal(a)
+        tap_offset = Signal(a)
+        column_offset = Array(Signal(a, name=f"column_offset{i}", reset_less=True)
+                              for i in range(plan.INPUTS))
 
         stride_taps = Signal(11)
         last_chunk, last_phase, last_tap, last_column, last_group = (Signal() for _ in range(5))
@@ -123,11 +128,15 @@ class MiscWalk(wiring.Component):
         m.d.comb += last_step.eq(last_tap & last_column & last_group)
 
         # -- when it may go on ---------------------------------------------------------------------
-        index, base = Signal(POINTER_BITS), Signal(POINTER_BITS)
+        index = Signal(POINTER_BITS)
+        base = Signal(POINTER_BITS)
         room = Signal(range(self._results + 1), init=self._results)
         biases = Signal(4)
         pending = [Signal(4, name=f"pending{g}") for g in range(4)]
-        stage_free, step, take, hazard = Signal(), Signal(), Signal(), Signal()
+        stage_free = Signal()
+        step = Signal()
+        take = Signal()
+        hazard = Signal()
         first_of_group = Signal()
         weights_there = Signal(POINTER_BITS)
         uses_ring = Signal()
@@ -152,7 +161,8 @@ class MiscWalk(wiring.Component):
             m.d.sync += count.eq(count + (take & (new.writes == g)) - self.job_written[g])
 
         # -- the walk ------------------------------------------------------------------------------
-        base_next, index_next = Signal(POINTER_BITS), Signal(POINTER_BITS)
+        base_next = Signal(POINTER_BITS)
+        index_next = Signal(POINTER_BITS)
         m.d.comb += [base_next.eq(base), index_next.eq(index)]
         with m.If(uses_ring):
             with m.If(~p.cached | (last_tap & last_column)):
@@ -214,8 +224,11 @@ class MiscWalk(wiring.Component):
 
         # -- stage 1: addresses --------------------------------------------------------------------
         source = Array(p.inputs)[kernel_w[:2]]
-        here, after, offset = Signal(a), Signal(a), Signal(a)
-        at_bank, bank_step = Signal(bb), Signal(4)
+        here = Signal(a)
+        after = Signal(a)
+        offset = Signal(a)
+        at_bank = Signal(bb)
+        bank_step = Signal(4)
         with m.If(p.eltwise):
             m.d.comb += [here.eq(source.here), after.eq(source.next), at_bank.eq(source.low),
                          bank_step.eq(source.step),
@@ -227,11 +240,14 @@ class MiscWalk(wiring.Component):
                 offset.eq((row_offset + column_offset[0] + tap_offset + group)[:a]),
             ]
         s1_valid = Signal()
-        s1 = Signal(step_shape(target, taps))
-        s1_here, s1_after = Signal(a), Signal(a)
-        s1_low, s1_group = Signal(bb), Signal(2)
+        s1 = Signal(step_shape(target, taps), reset_less=True)
+        s1_here = Signal(a)
+        s1_after = Signal(a)
+        s1_low = Signal(bb)
+        s1_group = Signal(2)
         s1_used = Signal(positions)
-        s1_entry, s1_base = Signal(POINTER_BITS), Signal(POINTER_BITS)
+        s1_entry = Signal(POINTER_BITS)
+        s1_base = Signal(POINTER_BITS)
         column_now = Signal(21)
         outside = Signal()
         exists = Signal(taps)
@@ -271,6 +287,7 @@ class MiscWalk(wiring.Component):
 
         # -- stage 2: the banks answer -------------------------------------------------------------
         fetched = Signal()
+        s2 = Signal(step_shape(target, taps), reset_less=True)
         m.d.comb += [
             self.read.valid.eq(s1_valid), self.read.group.eq(s1_group),
             self.read.mask.eq(Cat(
@@ -285,5 +302,6 @@ class MiscWalk(wiring.Component):
             m.d.comb += self.read.addr[b].eq(Mux(wrapped, s1_after, s1_here))
         m.d.sync += self.step_valid.eq(fetched)
         with m.If(fetched):
-            m.d.sync += [self.step.eq(s1), self.freed.eq(s1_base)]
+            m.d.sync += [s2.eq(s1), self.freed.eq(s1_base)]
+        m.d.comb += self.step.eq(s2)
         return m

@@ -66,9 +66,14 @@ class MiscWriter(wiring.Component):
         p = Signal(shape)
         m.d.comb += p.eq(jobs.r_data)
 
-        column, group, turn = Signal(11), Signal(8), Signal(3)
+        column = Signal(11)
+        group = Signal(8)
+        turn = Signal(3)
         column_offset = Signal(a)
-        go, free, last_turn, last = Signal(), Signal(), Signal(), Signal()
+        go = Signal()
+        free = Signal()
+        last_turn = Signal()
+        last = Signal()
         m.d.comb += [
             free.eq(~self.write.valid | self.write.ready),
             go.eq(jobs.r_rdy & results.r_rdy & free),
@@ -87,7 +92,8 @@ class MiscWriter(wiring.Component):
                     m.d.sync += [column.eq(0), column_offset.eq(0),
                                  group.eq(Mux(last, 0, group + 1))]
 
-        w_last, w_final = Signal(), Signal()
+        w_last = Signal()
+        w_final = Signal()
         mask = Signal(banks)
         with m.If(free):
             m.d.sync += self.write.valid.eq(go)
@@ -102,13 +108,16 @@ class MiscWriter(wiring.Component):
             here = [(p.bank[h] == b) & (p.turn[h] == turn) & (p.rows_1 >= h if h else 1)
                     for h in range(rows)]
             addr, byte = Signal(a, name=f"addr{b}"), Signal(word, name=f"data{b}")
+            w_addr = Signal(a, name=f"w_addr{b}", reset_less=True)
+            w_data = Signal(word, name=f"w_data{b}", reset_less=True)
             m.d.comb += mask[b].eq(Cat(here).any())
             for h in range(rows):
                 with m.If(here[h]):
                     m.d.comb += [addr.eq(sums[h]),
                                  byte.eq(results.r_data[h * word:(h + 1) * word])]
             with m.If(go & mask[b]):
-                m.d.sync += [self.write.addr[b].eq(addr), self.write.data[b].eq(byte)]
+                m.d.sync += [w_addr.eq(addr), w_data.eq(byte)]
+            m.d.comb += [self.write.addr[b].eq(w_addr), self.write.data[b].eq(w_data)]
         with m.If(go):
             m.d.sync += [self.write.mask.eq(mask), self.write.group.eq(p.group),
                          w_last.eq(last), w_final.eq(last & p.final)]

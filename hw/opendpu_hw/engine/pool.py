@@ -55,14 +55,15 @@ class MaxPool(wiring.Component):
         m = Module()
         for h in range(self._rows):
             for c in range(self._lanes):
-                best = Signal(signed(8), name=f"best{h}_{c}")
+                best = Signal(signed(8), name=f"best{h}_{c}", reset_less=True)
                 here = self.x[h][c]
                 for t in range(1, self._taps):
                     larger = Signal(signed(8), name=f"larger{h}_{c}_{t}")
                     other = self.x[h + t][c]
                     m.d.comb += larger.eq(Mux(self.exists[t], maximum(here, other), here))
                     here = larger
-                total = self.total[h][c]
+                total = Signal(signed(8), name=f"most{h}_{c}", reset_less=True)
+                m.d.comb += self.total[h][c].eq(total)
                 with m.If(self.step):
                     m.d.sync += best.eq(here)
                 with m.If(self.add):

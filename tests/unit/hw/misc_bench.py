@@ -325,11 +325,14 @@ def legal_program(draw, target, memories, rng, count):
     return program, after
 
 
-def run(target, program, memories, *, seed=0, stall=0.0, taps_per_cycle=3, deadline=200_000):
+def run(
+    target, program, memories, *, seed=0, stall=0.0, taps_per_cycle=3, abort_at=(), deadline=200_000
+):
     """Run ``program`` on the engine against ``memories``, in place.
 
-    ``stall`` is the chance that a port is not ready in a cycle. Returns the cycle numbers of the
-    ``done`` pulses and the number of active cycles.
+    ``stall`` is the chance that a port is not ready in a cycle. In the cycles of ``abort_at`` the
+    engine is aborted, and everything starts again from the beginning. Returns the cycle numbers of
+    the ``done`` pulses and the number of active cycles.
     """
     rng = random.Random(seed)
     dut = MiscEngine(target, taps_per_cycle=taps_per_cycle)
@@ -337,15 +340,31 @@ def run(target, program, memories, *, seed=0, stall=0.0, taps_per_cycle=3, deadl
     address = (target.bank_depth - 1).bit_length()
     image = memories.image.view(np.uint8)
     done, active = [], 0
+    initial = image.copy()
 
     def split(value, bits):
         return [value >> bits * b & (1 << bits) - 1 for b in range(pp)]
 
+    def encoded():
+        return [sum(w << 32 * n for n, w in enumerate(i.encode())) for i in program]
+
     async def bench(ctx):
         nonlocal active
-        waiting = [sum(w << 32 * n for n, w in enumerate(i.encode())) for i in program]
+        waiting = encoded()
         offered = False
         for cycle in range(deadline):
+            if cycle in abort_at:
+                ctx.set(dut.abort, 1)
+                ctx.set(dut.insn.valid, 0)
+                await ctx.tick()
+                assert not ctx.get(dut.insn.ready) and not ctx.get(dut.read.valid)
+                await ctx.tick()
+                assert ctx.get(dut.idle) and not ctx.get(dut.busy)
+                ctx.set(dut.abort, 0)
+                image[:] = initial
+                waiting = encoded()
+                offered = False
+                done.clear()
             for port in (dut.read, dut.write, dut.weights, dut.bias):
                 ctx.set(port.ready, rng.random() >= stall)
             if waiting and not offered and rng.random() >= stall:
@@ -440,13 +459,14 @@ def run(target, program, memories, *, seed=0, stall=0.0, taps_per_cycle=3, deadl
     return done, active
 
 
-def check(draw, target, *, seed, count=4, stall=0.3, taps_per_cycle=3):
+def check(draw, target, *, seed, count=4, **options):
     """Run ``count`` drawn sequences and compare all image banks with the reference."""
+    options = {"stall": 0.3, **options}
     print(f"seed {seed}")
     rng = random.Random(seed)
     memories = Memories(target, rng)
     program, expected = legal_program(draw, target, memories, rng, count)
-    run(target, program, memories, seed=seed, stall=stall, taps_per_cycle=taps_per_cycle)
+    run(target, program, memories, seed=seed, **options)
     wrong = np.argwhere((memories.image != expected.image).any(-1))
     assert not len(wrong), (
         f"seed {seed}: {len(wrong)} words differ, first (group, bank, word) {wrong[0]}: "

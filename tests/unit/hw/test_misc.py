@@ -5,15 +5,12 @@ import random
 
 import numpy as np
 import pytest
-from amaranth.hdl import Value
-from amaranth.sim import Simulator
 from misc_bench import Memories, Reference, check, run
 from misc_draws import anything, crowded, pointwise_alu
 
 from opendpu_arch import isa
 from opendpu_arch.isa import AluMode
 from opendpu_arch.target import Target
-from opendpu_hw.engine.misc import MiscEngine
 from opendpu_hw.engine.misc_plan import effective_taps
 
 
@@ -135,37 +132,12 @@ def test_inits_are_done_in_order_and_apply_to_later_instructions_only():
     assert np.array_equal(memories.image, after.image)
 
 
-@pytest.mark.parametrize("after", [3, 30, 45, 60])
-def test_abort_drops_everything(after):
-    target = Target.from_name("B64")
-    dut = MiscEngine(target)
-
-    async def bench(ctx):
-        for port in (dut.read, dut.write, dut.weights, dut.bias):
-            ctx.set(port.ready, 1)
-        for i in pair(target):
-            ctx.set(
-                Value.cast(dut.insn.payload), sum(w << 32 * n for n, w in enumerate(i.encode()))
-            )
-            ctx.set(dut.insn.valid, 1)
-            await ctx.tick().until(dut.insn.ready)
-        for _ in range(after):
-            await ctx.tick()
-        assert ctx.get(dut.busy) and not ctx.get(dut.idle)
-        ctx.set(dut.abort, 1)
-        await ctx.tick()
-        assert not ctx.get(dut.insn.ready)
-        await ctx.tick()
-        assert ctx.get(dut.idle) and not ctx.get(dut.busy)
-        ctx.set(dut.abort, 0)
-        ctx.set(dut.insn.valid, 0)
-        for _ in range(100):
-            *_, busy, valid, done = await ctx.tick().sample(
-                dut.busy, dut.read.valid | dut.write.valid | dut.weights.valid, dut.done
-            )
-            assert not (busy or valid or done)
-
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+@pytest.mark.parametrize("stall", [0, 0.4])
+def test_nothing_of_an_aborted_program_is_left(stall):
+    seed = random.randrange(1 << 32)
+    times, at = [], 0
+    rng = random.Random(seed)
+    for _ in range(6):
+        at += rng.randint(4, 250)
+        times.append(at)
+    check(crowded, Target.from_name("B64"), seed=seed, stall=stall, abort_at=times)
