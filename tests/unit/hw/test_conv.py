@@ -6,6 +6,7 @@ import random
 import numpy as np
 import pytest
 from amaranth.sim import Simulator
+
 from opendpu_arch import isa
 from opendpu_arch.target import Target
 from opendpu_hw.engine.conv import Conv
