@@ -15,8 +15,8 @@ from cocotbext.axi import (
     AxiRam,
     AxiRamRead,
     AxiReadBus,
-    SparseMemory,
 )
+from cocotbext.axi.sparse_memory import SparseMemory
 
 from opendpu_arch.regs import OFFSET
 from opendpu_sim.tb.clock import stalls
