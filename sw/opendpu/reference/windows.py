@@ -84,8 +84,10 @@ def convolve(x: Array, weights: Array, attrs: Mapping[str, Any]) -> Array:
     result = np.empty((x.shape[0], *size, matrix.shape[1]), x.dtype)
     for start in range(0, x.shape[0], step):
         part = frame[start : start + step]
-        columns = np.concatenate([view for _, _, view in taps(part, attrs, size)], axis=-1)
-        result[start : start + step] = columns @ matrix
+        views = [view for _, _, view in taps(part, attrs, size)]
+        columns = views[0] if len(views) == 1 else np.concatenate(views, axis=-1)
+        rows = columns.reshape(-1, matrix.shape[0])  # one large product, not one a row of pixels
+        result[start : start + step] = (rows @ matrix).reshape(-1, *result.shape[1:])
     return result
 
 
