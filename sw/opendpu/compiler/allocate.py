@@ -1,117 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pass: which feature maps stay on chip and where; where the others are in DDR; the weights."""
-
-from collections.abc import Collection, Mapping
+"""Pass: where feature maps are in DDR, and the weight segment."""
 
 import numpy as np
 
-from opendpu.compiler.layout import ADDRESS_GROUPS, Layout, address_groups
-from opendpu.compiler.lifetime import consumers, first_fit, spans
+from opendpu.compiler.lifetime import first_fit, spans
 from opendpu.compiler.plan import (
     INPUT_REG,
     OUTPUT_REG,
     WEIGHTS_REG,
     WORKSPACE_REG,
     AluLayer,
+    Banks,
     ConvLayer,
-    Feature,
-    Layer,
     Memory,
     Network,
-    Region,
-    sources_of,
 )
-from opendpu_arch.target import Target
 
-MAX_CONV_STRIDE = 8
-"""Rows a bank that CONV can read."""
-MAX_CONV_JUMP = 1024
-"""Words between two rows of a bank that CONV can read."""
 CONSTANT_ALIGNMENT = 4096
 """Alignment of every constant in the weight segment."""
 FEATURE_ALIGNMENT = 64
 """Alignment of every feature map in its segment, and room around one with overlapping pixels."""
 
 
-def allocate_banks(network: Network, target: Target, spilled: Collection[str]) -> dict[str, Region]:
-    """Return the regions of the feature maps that stay on chip whole, ``spilled`` excluded."""
-    every, readers = spans(network), consumers(network)
-    holders = {alias.holder for alias in network.aliases.values()}
-    regions: dict[str, Region] = {}
-    for layer in network.layers:
-        for name in (*sources_of(layer), layer.output):
-            if name in regions or name in spilled or name in holders or name in network.aliases:
-                continue
-            wanted = name in network.inputs and len(readers[name]) > 1
-            if not wanted and not (name == layer.output and readers[name]):
-                continue
-            feature = network.features[name]
-            stride = _stride(feature, [network.layers[i] for i in readers[name]], target)
-            if stride is None:
-                continue
-            ring = address_groups(target, stride, feature.height)
-            groups = -(-feature.channels // target.channel_parallel)
-            words = ring * stride * feature.width * groups
-            near = [regions[s].bank_group for s in sources_of(layer) if s in regions]
-            for bank_group in sorted(range(target.bank_groups), key=lambda g: (near.count(g), g)):
-                taken = [
-                    (r.base, r.base + r.words)
-                    for other, r in regions.items()
-                    if r.bank_group == bank_group and every[other].overlaps(every[name])
-                ]
-                base = first_fit(words, taken, target.bank_depth)
-                if base is not None:
-                    regions[name] = Region(
-                        bank_group=bank_group, base=base, words=words, stride=stride, ring=ring,
-                        whole=True,
-                    )  # fmt: skip
-                    break
-    return regions
-
-
-def _stride(feature: Feature, readers: list[Layer], target: Target) -> int | None:
-    """Return the rows a bank that suit the readers best, or none if some cannot read any."""
-    wishes: dict[int, int] = {}
-    weight: int
-    for layer in readers:
-        wish = 1
-        weight = feature.height
-        if isinstance(layer, (ConvLayer, AluLayer)):
-            wish = layer.window.stride_h
-            if isinstance(layer, ConvLayer):
-                weight *= layer.weights.size // layer.weights.shape[-1]
-        wishes[wish] = wishes.get(wish, 0) + weight
-    liked = sorted(wishes, key=lambda s: -wishes[s])
-    strides: list[int] = [*liked, *range(1, MAX_CONV_STRIDE + 1)]
-    for stride in strides:
-        if all(_readable(feature, layer, stride, target) for layer in readers):
-            return stride
-    return None
-
-
-def _readable(feature: Feature, layer: Layer, stride: int, target: Target) -> bool:
-    """Tell whether ``layer`` can make one output row at a time of ``feature`` so stored."""
-    if not isinstance(layer, (ConvLayer, AluLayer)):
-        return True
-    groups = -(-feature.channels // target.channel_parallel)
-    row_words = feature.width * groups
-    if isinstance(layer, ConvLayer) and (
-        stride > MAX_CONV_STRIDE or (stride > 1 and row_words > MAX_CONV_JUMP)
-    ):
-        return False
-    ring = address_groups(target, stride, feature.height)
-    region = Region(bank_group=0, base=0, words=0, stride=stride, ring=ring, whole=True)
-    layout = Layout(target=target, region=region, columns=feature.width, groups=groups)
-    window = layer.window
-    tops = range(-window.pad_top, feature.height, window.stride_h)
-    return all(layout.groups_touched(top, window.kernel_h) <= ADDRESS_GROUPS for top in tops)
-
-
-def allocate_memory(
-    network: Network, whole: Mapping[str, Region]
-) -> tuple[dict[str, Memory], dict[int, int]]:
+def allocate_memory(network: Network, banks: Banks) -> tuple[dict[str, Memory], dict[int, int]]:
     """Return where feature maps are in DDR, and the bytes of every feature segment."""
     every = spans(network)
+    streamed = {name for _, name in banks.streamed}
     placed: dict[str, Memory] = {}
     ends = {WORKSPACE_REG: 0, INPUT_REG: 0, OUTPUT_REG: 0}
     workspace: dict[str, tuple[int, int]] = {}
@@ -124,7 +38,7 @@ def allocate_memory(
             reg_id = OUTPUT_REG
         elif name in network.inputs:
             reg_id = INPUT_REG
-        elif name in whole:
+        elif name in banks.regions and name not in streamed:
             continue
         else:
             reg_id = WORKSPACE_REG

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a network to a program: augment, allocate, tile, emit, schedule."""
 
-from opendpu.compiler.allocate import allocate_banks, allocate_constants, allocate_memory
+from opendpu.compiler.allocate import allocate_constants, allocate_memory
 from opendpu.compiler.augment import augment
 from opendpu.compiler.emit import emit
-from opendpu.compiler.lifetime import alive, spans
+from opendpu.compiler.lifetime import alive
 from opendpu.compiler.plan import WEIGHTS_REG, Network, Plan, Program
+from opendpu.compiler.residency import allocate_banks
 from opendpu.compiler.schedule import schedule
 from opendpu.compiler.tile import NoRoomError, tile
 from opendpu_arch.target import Target
@@ -22,20 +23,19 @@ def plan_network(network: Network, target: Target) -> Plan:
     NoRoomError
         A layer does not fit even when the banks are empty.
     """
-    every = spans(network)
     spilled: set[str] = set()
     while True:
-        whole = allocate_banks(network, target, spilled)
+        banks = allocate_banks(network, target, spilled)
         try:
-            layers = tile(network, target, whole)
+            layers = tile(network, target, banks)
         except NoRoomError as error:
-            in_the_way = alive(every, error.layer) & whole.keys()
+            in_the_way = alive(banks.spans, error.layer)
             if not in_the_way:
                 raise
-            spilled.add(max(in_the_way, key=lambda name: (whole[name].words, name)))
+            spilled.add(max(in_the_way, key=lambda name: (banks.regions[name].words, name)))
         else:
             break
-    memory, segment_bytes = allocate_memory(network, whole)
+    memory, segment_bytes = allocate_memory(network, banks)
     constants, blob = allocate_constants(network)
     return Plan(
         network=network,

@@ -70,28 +70,32 @@ class Layout:
         return last - self.place(row).address_group + 1
 
     def accesses(self, row: int, rows: int, *, write: bool) -> tuple[BankAccess, ...]:
-        """Return the words of ``rows`` rows from ``row`` on, an access an address group."""
-        first, last = self.place(row), self.place(row + rows - 1)
-        parallel = self.target.pixel_parallel
-        found = []
-        for group in range(first.address_group, last.address_group + 1):
-            low = first.bank if group == first.address_group else 0
-            high = last.bank if group == last.address_group else parallel - 1
-            if low == high and first.address_group == last.address_group:
-                offset = first.offset
-                stored = last.offset - first.offset + 1
+        """Return the words of ``rows`` rows from ``row`` on, exactly these.
+
+        Neighbouring banks that hold the same places of the same address group are one access.
+        """
+        stride, parallel = self.region.stride, self.target.pixel_parallel
+        first = row - self.region.first_row
+        last = first + rows - 1
+        runs: list[tuple[int, int, int, int, int]] = []
+        for bank in range(first // stride, last // stride + 1):
+            low = first % stride if bank == first // stride else 0
+            high = last % stride if bank == last // stride else stride - 1
+            group, inside = divmod(bank, parallel)
+            if runs and (group, low, high) == (runs[-1][0], *runs[-1][3:]):
+                runs[-1] = (group, runs[-1][1], runs[-1][2] + 1, low, high)
             else:
-                offset, stored = 0, self.region.stride
-            found.append(
-                BankAccess(
-                    write,
-                    self.first_bank + low,
-                    high - low + 1,
-                    (self.base(group) + offset * self.row_words) % self.target.bank_depth,
-                    stored * self.row_words,
-                )
+                runs.append((group, inside, 1, low, high))
+        return tuple(
+            BankAccess(
+                write,
+                self.first_bank + bank,
+                banks,
+                (self.base(group) + low * self.row_words) % self.target.bank_depth,
+                (high - low + 1) * self.row_words,
             )
-        return tuple(found)
+            for group, bank, banks, low, high in runs
+        )
 
 
 def address_groups(target: Target, stride: int, rows: int) -> int:

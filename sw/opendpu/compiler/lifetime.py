@@ -1,22 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """When feature maps are needed, and first-fit placement of what is alive at the same time."""
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 
-from opendpu.compiler.plan import Network, sources_of
-
-
-@dataclasses.dataclass(frozen=True)
-class Span:
-    """From the layer that writes to the last layer that reads, both included."""
-
-    first: int
-    last: int
-
-    def overlaps(self, other: "Span") -> bool:
-        """Tell whether both are alive during some layer."""
-        return self.first <= other.last and other.first <= self.last
+from opendpu.compiler.plan import Network, Span, sources_of
 
 
 def spans(network: Network) -> dict[str, Span]:

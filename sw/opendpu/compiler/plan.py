@@ -152,6 +152,31 @@ class Region:
     """The region holds the whole feature map until its last reader."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Span:
+    """From one layer to another, by number, both included."""
+
+    first: int
+    last: int
+
+    def overlaps(self, other: "Span") -> bool:
+        """Tell whether both cover some layer."""
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Banks:
+    """Feature maps that stay on chip whole, and during which layers.
+
+    ``streamed`` holds (layer number, feature map) where a layer reads from DDR all the same,
+    because it needs the rows in other banks.
+    """
+
+    regions: Mapping[str, Region]
+    spans: Mapping[str, Span]
+    streamed: frozenset[tuple[int, str]] = frozenset()
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Nest:
     """Loop bounds of a layer: output columns and channel groups a tile, rows and rows a pass."""

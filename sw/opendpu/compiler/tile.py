@@ -6,8 +6,8 @@ Every way to cut a layer that fits is given a price in cycles by the cost model;
 
 from collections.abc import Iterator, Mapping
 
-from opendpu.compiler.lifetime import alive, holes, spans
-from opendpu.compiler.plan import ConvLayer, LayerPlan, Network, Region, sources_of
+from opendpu.compiler.lifetime import alive, holes
+from opendpu.compiler.plan import Banks, ConvLayer, LayerPlan, Network, Region, sources_of
 from opendpu.compiler.tiling.conv import conv_cuts
 from opendpu.compiler.tiling.cut import Cut, Problem
 from opendpu.compiler.tiling.misc import misc_cuts
@@ -26,7 +26,7 @@ class NoRoomError(DPUError):
         super().__init__(message)
 
 
-def tile(network: Network, target: Target, whole: Mapping[str, Region]) -> tuple[LayerPlan, ...]:
+def tile(network: Network, target: Target, banks: Banks) -> tuple[LayerPlan, ...]:
     """Return every layer with its loops and regions.
 
     Raises
@@ -34,15 +34,15 @@ def tile(network: Network, target: Target, whole: Mapping[str, Region]) -> tuple
     NoRoomError
         A layer does not fit; its number tells the caller which feature maps are in the way.
     """
-    every = spans(network)
     plans = []
     for number, layer in enumerate(network.layers):
-        near = alive(every, number)
+        near = alive(banks.spans, number)
+        whole = {n: r for n, r in banks.regions.items() if (number, n) not in banks.streamed}
         free = {
             group: holes(
                 [
                     (r.base, r.base + r.words)
-                    for name, r in whole.items()
+                    for name, r in banks.regions.items()
                     if name in near and r.bank_group == group
                 ],
                 target.bank_depth,

@@ -6,10 +6,11 @@ import itertools
 import pytest
 from network_draws import draw_network
 
-from opendpu.compiler.allocate import allocate_banks, allocate_constants, allocate_memory
+from opendpu.compiler.allocate import allocate_constants, allocate_memory
 from opendpu.compiler.average import average_factor
-from opendpu.compiler.lifetime import Span, alive, first_fit, holes, spans
-from opendpu.compiler.plan import WORKSPACE_REG
+from opendpu.compiler.lifetime import alive, first_fit, holes, spans
+from opendpu.compiler.plan import WORKSPACE_REG, Banks, Span
+from opendpu.compiler.residency import allocate_banks
 from opendpu.reference import engines
 from opendpu_arch.target import Target
 
@@ -19,10 +20,10 @@ TARGET = Target.from_name("B512")
 @pytest.mark.parametrize("seed", range(20))
 def test_regions_that_live_together_do_not_overlap(seed: int) -> None:
     network = draw_network(seed)
-    every = spans(network)
-    regions = allocate_banks(network, TARGET, set())
+    banks = allocate_banks(network, TARGET, set())
+    regions = banks.regions
     for (a, one), (b, two) in itertools.combinations(regions.items(), 2):
-        if one.bank_group == two.bank_group and every[a].overlaps(every[b]):
+        if one.bank_group == two.bank_group and banks.spans[a].overlaps(banks.spans[b]):
             assert one.base + one.words <= two.base or two.base + two.words <= one.base
     assert all(r.base >= 0 and r.base + r.words <= TARGET.bank_depth for r in regions.values())
 
@@ -31,7 +32,7 @@ def test_regions_that_live_together_do_not_overlap(seed: int) -> None:
 def test_memory_that_lives_together_does_not_overlap(seed: int) -> None:
     network = draw_network(seed)
     every = spans(network)
-    memory, ends = allocate_memory(network, {})
+    memory, ends = allocate_memory(network, Banks(regions={}, spans={}))
     for (a, one), (b, two) in itertools.combinations(memory.items(), 2):
         apart = not every[a].overlaps(every[b]) and one.reg_id == WORKSPACE_REG
         if one.reg_id != two.reg_id or apart:
@@ -43,9 +44,8 @@ def test_memory_that_lives_together_does_not_overlap(seed: int) -> None:
 
 def test_spilled_features_are_not_on_chip() -> None:
     network = draw_network(2)
-    regions = allocate_banks(network, TARGET, set())
-    name = next(iter(regions))
-    assert name not in allocate_banks(network, TARGET, {name})
+    name = next(iter(allocate_banks(network, TARGET, set()).regions))
+    assert name not in allocate_banks(network, TARGET, {name}).regions
 
 
 def test_constants_are_aligned_and_row_major() -> None:

@@ -59,5 +59,14 @@ def test_accesses_of_rows_in_one_bank() -> None:
     assert layout(stride=4).accesses(1, 2, write=False) == (BankAccess(False, 4, 1, 110, 20),)
 
 
+def test_accesses_of_part_of_the_rows_of_a_bank() -> None:
+    """A LOAD of the next row need not wait for whoever reads the one before it in the bank."""
+    assert layout(stride=2).accesses(1, 6, write=False) == (
+        BankAccess(False, 4, 1, 110, 10),
+        BankAccess(False, 5, 2, 100, 20),
+        BankAccess(False, 7, 1, 100, 10),
+    )
+
+
 def test_address_groups_of_rows() -> None:
     assert [address_groups(TARGET, 2, n) for n in (1, 8, 9)] == [1, 1, 2]

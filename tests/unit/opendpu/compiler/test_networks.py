@@ -8,7 +8,7 @@ import pytest
 from network_draws import Draw, check, draw_network
 
 from opendpu.compiler import build as build_module
-from opendpu.compiler.plan import AluLayer, ConvLayer, Feature, Network, Window
+from opendpu.compiler.plan import AluLayer, Banks, ConvLayer, Feature, Network, Window
 from opendpu.compiler.tile import NoRoomError
 from opendpu_arch.isa import Alu, AluMode, Conv
 from opendpu_arch.target import Target
@@ -54,7 +54,8 @@ def test_nothing_on_chip(
     rng: np.random.Generator, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every feature map through DDR: the way that always works."""
-    monkeypatch.setattr(build_module, "allocate_banks", lambda network, target, spilled: {})
+    nothing = Banks(regions={}, spans={})
+    monkeypatch.setattr(build_module, "allocate_banks", lambda *_: nothing)
     target = target_of(name, 512)
     for _ in range(4):
         seed = int(rng.integers(1 << 30))
@@ -116,6 +117,37 @@ def test_a_layer_that_cannot_fit_says_so() -> None:
     network = conv_network(5, 5, 64, 8, 5)
     with pytest.raises(NoRoomError, match=r"layer conv does not fit the image banks: 2 groups of "):
         build_module.build(network, target_of("B64", 64))
+
+
+def test_readers_that_want_other_rows_in_a_bank() -> None:
+    """One reader has stride 1, one stride 2: one reads from the banks, one from DDR."""
+    draw = Draw(1)
+    source = draw.feature(32, 32, 16)
+    trunk = grow(draw, source, 32)
+    near, far = grow(draw, trunk, 64), grow(draw, trunk, 64, stride=2)
+    network = Network(
+        features=draw.features, layers=tuple(draw.layers), inputs=(source,), outputs=(near, far)
+    )
+    program = check(network, target_of("B1024"), 1, check=True, schedule_seed=1)
+    reads = [placed.sources[0] for placed in program.plan.layers[1:]]
+    assert [(r.whole, r.stride) for r in reads] == [(True, 1), (False, 2)]
+    assert trunk in program.plan.memory
+
+
+def grow(draw: Draw, source: str, channels: int, stride: int = 1) -> str:
+    """Add a 3x3 convolution."""
+    feature = draw.features[source]
+    rows, columns = (-(-n // stride) for n in (feature.height, feature.width))
+    output = draw.feature(rows, columns, channels)
+    window = Window(kernel_h=3, kernel_w=3, stride_h=stride, stride_w=stride, pad_top=1, pad_left=1)
+    draw.layers.append(
+        ConvLayer(
+            name=f"conv_{output}", source=source, output=output, window=window,
+            weights=draw.bytes(channels, 3, 3, feature.channels), bias=draw.bytes(channels),
+            shift_cut=10, shift_bias=4,
+        )
+    )  # fmt: skip
+    return output
 
 
 def test_small_networks_stay_on_chip() -> None:

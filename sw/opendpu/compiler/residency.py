@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pass: which feature maps stay on chip whole, where, and with how many rows a bank."""
+
+import math
+from collections.abc import Collection
+
+from opendpu.compiler.cost import LATENCY, conv_cycles, misc_cycles, transfer_cycles
+from opendpu.compiler.layout import ADDRESS_GROUPS, Layout, address_groups
+from opendpu.compiler.lifetime import consumers, first_fit, spans
+from opendpu.compiler.plan import (
+    AluLayer,
+    Banks,
+    ConvLayer,
+    EltwiseLayer,
+    Feature,
+    Layer,
+    Network,
+    Region,
+    Span,
+    sources_of,
+)
+from opendpu_arch.target import Target
+
+MAX_CONV_STRIDE = 8
+"""Rows a bank that CONV can read."""
+MAX_STRIDE_OUT = 4
+"""Rows a bank that several output rows at a time can be written to."""
+MAX_CONV_JUMP = 1024
+"""Words between two rows of a bank that CONV can read."""
+
+
+def allocate_banks(network: Network, target: Target, spilled: Collection[str]) -> Banks:
+    """Return the feature maps that stay on chip whole, ``spilled`` excluded.
+
+    In order of production, each in a bank group that the inputs of its producer do not use, if
+    there is room.
+    """
+    every, readers = spans(network), consumers(network)
+    aliased = {alias.holder for alias in network.aliases.values()} | network.aliases.keys()
+    regions: dict[str, Region] = {}
+    lives: dict[str, Span] = {}
+    streamed: set[tuple[int, str]] = set()
+    for layer in network.layers:
+        for name in (*sources_of(layer), layer.output):
+            if name in regions or name in spilled or name in aliased:
+                continue
+            wanted = name in network.inputs and len(readers[name]) > 1
+            if not wanted and not (name == layer.output and readers[name]):
+                continue
+            choice = _Choice(network, target, name, layer if name == layer.output else None)
+            stride, elsewhere = choice.best(readers[name])
+            here = [number for number in readers[name] if number not in elsewhere]
+            if not here:
+                continue
+            life = Span(every[name].first, here[-1])
+            ring = address_groups(target, stride, choice.feature.height)
+            words = ring * stride * choice.row_words
+            near = [regions[s].bank_group for s in sources_of(layer) if s in regions]
+            for bank_group in sorted(range(target.bank_groups), key=lambda g: (near.count(g), g)):
+                taken = [
+                    (r.base, r.base + r.words)
+                    for other, r in regions.items()
+                    if r.bank_group == bank_group and lives[other].overlaps(life)
+                ]
+                base = first_fit(words, taken, target.bank_depth)
+                if base is not None:
+                    regions[name] = Region(
+                        bank_group=bank_group, base=base, words=words, stride=stride, ring=ring,
+                        whole=True,
+                    )  # fmt: skip
+                    lives[name] = life
+                    streamed |= {(number, name) for number in elsewhere}
+                    break
+    return Banks(regions=regions, spans=lives, streamed=frozenset(streamed))
+
+
+class _Choice:
+    """Prices of keeping one feature map with some number of rows a bank."""
+
+    def __init__(self, network: Network, target: Target, name: str, producer: Layer | None) -> None:
+        self.network = network
+        self.target = target
+        self.producer = producer
+        self.feature = network.features[name]
+        groups = -(-self.feature.channels // target.channel_parallel)
+        self.row_words = self.feature.width * groups
+        row = transfer_cycles(
+            self.feature.width, self.feature.channels, self.feature.channels,
+            target.channel_parallel,
+        )  # fmt: skip
+        self.transfer = LATENCY + self.feature.height * row
+        """Cycles to load or to save it."""
+
+    def best(self, readers: list[int]) -> tuple[int, set[int]]:
+        """Return the best rows a bank, and the readers that had better load it from DDR."""
+        best: tuple[float, int, set[int]] | None = None
+        wishes = {self._wish(self.network.layers[n]) for n in readers}
+        for stride in sorted({s for s in wishes if s <= MAX_CONV_STRIDE} | {1, 2, 4, 8}):
+            price = self._written_alone(stride)
+            elsewhere = set()
+            for number in readers:
+                misfit = self._misfit(self.network.layers[number], stride)
+                if misfit > self.transfer:
+                    elsewhere.add(number)
+                price += min(misfit, self.transfer)
+            price += self.transfer if elsewhere else 0
+            if best is None or price < best[0]:
+                best = (price, stride, elsewhere)
+        assert best is not None
+        return best[1], best[2]
+
+    def _wish(self, layer: Layer) -> int:
+        return 1 if isinstance(layer, EltwiseLayer) else layer.window.stride_h
+
+    def _written_alone(self, stride: int) -> float:
+        """Return the cycles lost if the producer has to write one row at a time."""
+        if self.producer is None or stride == 1:
+            return 0
+        if stride <= MAX_STRIDE_OUT and not isinstance(self.producer, EltwiseLayer):
+            return 0
+        return self._alone(self.producer)
+
+    def _misfit(self, layer: Layer, stride: int) -> float:
+        """Return the cycles lost when ``layer`` reads it so, infinitely many if it cannot."""
+        if not _readable(self.feature, layer, stride, self.target):
+            return math.inf
+        return 0 if self._wish(layer) == stride else self._alone(layer)
+
+    def _alone(self, layer: Layer) -> int:
+        """Return the cycles that ``layer`` loses with one row an instruction."""
+        out, target = self.network.features[layer.output], self.target
+        groups = -(-out.channels // target.channel_parallel)
+        if isinstance(layer, ConvLayer):
+            lost = out.height - -(-out.height // target.pixel_parallel)
+            taps = layer.weights.size // out.channels // target.channel_parallel
+            return lost * groups * conv_cycles(out.width, max(taps, 1))
+        lost = out.height - -(-out.height // target.alu_pixel_parallel)
+        steps = layer.window.kernel_h if isinstance(layer, AluLayer) else len(layer.sources)
+        return lost * misc_cycles(out.width, groups, steps)
+
+
+def _readable(feature: Feature, layer: Layer, stride: int, target: Target) -> bool:
+    """Tell whether ``layer`` can make one output row at a time of ``feature`` so stored."""
+    if not isinstance(layer, (ConvLayer, AluLayer)):
+        return True
+    groups = -(-feature.channels // target.channel_parallel)
+    row_words = feature.width * groups
+    if isinstance(layer, ConvLayer) and (
+        stride > MAX_CONV_STRIDE or (stride > 1 and row_words > MAX_CONV_JUMP)
+    ):
+        return False
+    ring = address_groups(target, stride, feature.height)
+    region = Region(bank_group=0, base=0, words=0, stride=stride, ring=ring, whole=True)
+    layout = Layout(target=target, region=region, columns=feature.width, groups=groups)
+    window = layer.window
+    tops = range(-window.pad_top, feature.height, window.stride_h)
+    return all(layout.groups_touched(top, window.kernel_h) <= ADDRESS_GROUPS for top in tops)
