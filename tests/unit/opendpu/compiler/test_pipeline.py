@@ -191,3 +191,53 @@ def test_fix_with_another_width_is_refused() -> None:
     y = q.fix(q.op("r", "relu", (4, 4, 3), [x]), 3)
     with pytest.raises(UnsupportedError, match=r"fix op 'x_fix' has 16 signed bits, but must have"):
         compile_with_report(q.graph(y), Target.from_name("B64"))
+
+
+def test_graph_without_anything_for_the_dpu() -> None:
+    q = Quantized()
+    y = q.op("s", "sigmoid", (3, 3, 2), [q.data(3, 3, 2)])
+    compiled = compile_and_check(q.graph(y))
+    assert [s.device for s in compiled.report.subgraphs] == ["USER", "CPU"]
+
+
+def test_input_that_is_also_read_as_float() -> None:
+    q = Quantized()
+    q.draft.add("x", "data", (1, 4, 4, 3))
+    x = q.fix("x", 4)
+    y = q.conv(x, "conv", 5)
+    s = q.op("s", "sigmoid", (4, 4, 3), ["x"])
+    compiled = compile_with_report(q.graph(y, s), Target.from_name("B64"))
+    assert [s.device for s in compiled.report.subgraphs] == ["USER", "CPU", "DPU"]
+    assert compiled.graph.get_op("x").get_type() == "data"
+
+
+def test_convolution_without_bias() -> None:
+    q = Quantized()
+    y = q.conv(q.data(5, 5, 4), "conv", 6)
+    del q.draft["conv"].inputs["bias"]
+    assert not compile_and_check(q.graph(y)).report.on_cpu
+
+
+def test_shared_weights() -> None:
+    q = Quantized()
+    x = q.data(5, 5, 4)
+    a, b = q.conv(x, "a", 4, kernel=1, point=5), q.conv(x, "b", 4, kernel=1, point=5)
+    for arg in ("weights", "bias"):
+        q.draft["b"].inputs[arg] = q.draft["a"].inputs[arg]
+    assert not compile_and_check(q.graph(q.add([a, b], "sum"))).report.on_cpu
+
+
+def test_fix_behind_fix_moves_the_position() -> None:
+    q = Quantized()
+    x = q.data(4, 4, 3, point=6)
+    y = q.conv(q.fix(x, 3), "conv", 5)
+    assert not compile_and_check(q.graph(y)).report.on_cpu
+
+
+def test_two_inputs_and_an_output_in_the_middle() -> None:
+    q = Quantized()
+    a = q.conv(q.data(6, 6, 3, name="left"), "a", 8, pad=1)
+    b = q.conv(q.data(6, 6, 5, name="right"), "b", 8, pad=1)
+    total = q.add([a, b], "sum")
+    y = q.conv(total, "y", 4)
+    assert not compile_and_check(q.graph(y, total)).report.on_cpu
