@@ -6,6 +6,7 @@ fields of the instruction, ``i`` those of its INIT.
 """
 
 from amaranth.hdl import Mux
+from amaranth.lib import data
 
 from opendpu_arch.isa import ActType, AluMode, ElewType, PoolType
 from opendpu_arch.numerics import HARD_SIGMOID_FACTOR, POOL_AVERAGE, RELU6_MAX
@@ -52,6 +53,20 @@ def _activation(m, s, act):
     ]
 
 
+def kept_shape(target):
+    """Return the layout of the products of an ALUINIT."""
+    a = plan.address_bits(target)
+    return data.StructLayout({
+        "jump": a, "right": 20, "row_offset": a, "out_wrap": a, "out_offset": a,
+        "tap_h": a, "tap_stride": a, "cached": 1})
+
+
+def pass_rows_1(target, rows_1):
+    """Return the rows of the first pass over ``rows_1 + 1``, less one."""
+    most = target.alu_pixel_parallel - 1
+    return Mux(rows_1 > most, most, rows_1)[:3]
+
+
 def defaults(m, target, s):
     """Set what most jobs have in common."""
     m.d.sync += [
@@ -60,6 +75,29 @@ def defaults(m, target, s):
         s.walk.invalid.eq(0), s.walk.row_base.eq(0), s.walk.wrap.eq(0), s.walk.checked.eq(1),
         s.finish.eq(plan.finish_shape.const({"limit": 127})),
         s.fetch.weights.eq(0), s.fetch.bias.eq(0), s.fetch.group_step.eq(1),
+    ]
+
+
+def aluinit(m, target, s, i):
+    """Set up the operands of ALUINIT's products."""
+    a = plan.address_bits(target)
+    _kernel(m, s, kernel_h_1=i.kernel_h, kernel_w_1=i.kernel_w, stride_h_1=i.stride_h,
+            stride_w_1=i.stride_w)
+    m.d.sync += [
+        s.walk.jump.eq((i.jump_read + 1)[:a]), s.walk.jump_endl.eq((i.jump_read_endl + 1)[:a]),
+        s.walk.length_1.eq(i.length), s.walk.in_bank.eq(i.stride_offset_in),
+        s.stride_out.eq(i.stride_out + 1), s.out_phase.eq(i.stride_offset_out),
+        s.out_jump.eq((i.jump_write_endl + 1)[:a]), s.tap_jump.eq(i.jump_read_weights),
+    ]
+
+
+def keep(m, s):
+    """Keep ALUINIT's products; other instructions may come before its ALU."""
+    m.d.sync += [
+        s.kept.jump.eq(s.walk.inputs[0].jump), s.kept.right.eq(s.walk.right_limit),
+        s.kept.row_offset.eq(s.walk.row_offset), s.kept.out_wrap.eq(s.out_wrap),
+        s.kept.out_offset.eq(s.out_offset), s.kept.tap_h.eq(s.fetch.tap_h),
+        s.kept.tap_stride.eq(s.fetch.tap_stride), s.kept.cached.eq(s.walk.cached),
     ]
 
 
@@ -75,7 +113,7 @@ def _kernel(m, s, *, kernel_h_1, kernel_w_1, stride_h_1, stride_w_1):
     ]
 
 
-def _window(m, target, s, f, i, *, length_1, groups_1, rows_1, jump_read_endl_1,
+def _window(m, target, s, f, i, *, length_1, groups_1, rows_1, stride_h_1, jump_read_endl_1,
             jump_write_endl_1):
     """Set what ALU, POOL and DPTWISE say in the same words."""
     a, bb = plan.address_bits(target), plan.bank_bits(target)
@@ -88,7 +126,9 @@ def _window(m, target, s, f, i, *, length_1, groups_1, rows_1, jump_read_endl_1,
         s.walk.bases[2].eq(f.bank_addr_in_2[:a]), s.walk.bases[3].eq(f.bank_addr_in_3[:a]),
         s.walk.inputs[0].step.eq(1),
         s.walk.pad_left.eq(f.pad_left), s.walk.pad_top.eq(f.pad_top),
-        s.pad_right.eq(f.pad_right), s.pad_bottom.eq(f.pad_bottom),
+        s.pad_right.eq(f.pad_right),
+        s.walk.bottom_limit.eq((rows_1 * (stride_h_1 + 1) + f.pad_bottom)[:13]),
+        s.walk.rows_1.eq(pass_rows_1(target, rows_1)),
         s.walk.reads.eq(1 << _group(target, f.bank_id_in)),
         s.walk.writes.eq(_group(target, f.bank_id_out)),
         s.fetch.length_1.eq(length_1), s.fetch.groups_1.eq(groups_1),
@@ -104,7 +144,8 @@ def _window(m, target, s, f, i, *, length_1, groups_1, rows_1, jump_read_endl_1,
 
 def _unpad(m, s):
     """Pad nothing."""
-    m.d.sync += [s.walk.pad_left.eq(0), s.walk.pad_top.eq(0), s.unpadded.eq(1)]
+    m.d.sync += [s.walk.pad_left.eq(0), s.walk.pad_top.eq(0), s.unpadded.eq(1),
+                 s.walk.right_limit.eq((1 << 20) - 1), s.walk.bottom_limit.eq((1 << 13) - 1)]
 
 
 def _depthwise(m, target, s, f, *, shift_cut, shift_bias, jump):
@@ -125,8 +166,15 @@ def alu(m, target, s, f, i):
     _kernel(m, s, kernel_h_1=i.kernel_h, kernel_w_1=i.kernel_w, stride_h_1=i.stride_h,
             stride_w_1=i.stride_w)
     _window(m, target, s, f, i, length_1=i.length, groups_1=i.channel_group,
-            rows_1=f.valid_pixel_parallel, jump_read_endl_1=i.jump_read_endl,
-            jump_write_endl_1=i.jump_write_endl)
+            rows_1=f.valid_pixel_parallel, stride_h_1=i.stride_h,
+            jump_read_endl_1=i.jump_read_endl, jump_write_endl_1=i.jump_write_endl)
+    m.d.sync += [
+        s.walk.inputs[0].jump.eq(s.kept.jump), s.walk.row_offset.eq(s.kept.row_offset),
+        s.walk.right_limit.eq((s.kept.right + f.pad_right)[:20]),
+        s.out_wrap.eq(s.kept.out_wrap), s.out_offset.eq(s.kept.out_offset),
+        s.fetch.tap_h.eq(s.kept.tap_h), s.fetch.tap_stride.eq(s.kept.tap_stride),
+        s.walk.cached.eq(s.kept.cached), s.fetch.cached.eq(s.kept.cached),
+    ]
     _depthwise(m, target, s, f, shift_cut=i.shift_cut, shift_bias=i.shift_bias,
                jump=i.jump_read_weights)
     m.d.sync += [s.walk.invalid.eq(i.channel_offset), s.finish.right_n.eq(_prelu(i.shift_prelu_n))]
@@ -173,8 +221,8 @@ def dptwise(m, target, s, f, i):
     _kernel(m, s, kernel_h_1=i.kernel_h, kernel_w_1=i.kernel_w, stride_h_1=i.stride_h,
             stride_w_1=i.stride_w)
     _window(m, target, s, f, i, length_1=f.length, groups_1=f.channel_group,
-            rows_1=i.valid_pixel_parallel, jump_read_endl_1=i.jump_read_endl,
-            jump_write_endl_1=i.jump_write_endl)
+            rows_1=i.valid_pixel_parallel, stride_h_1=i.stride_h,
+            jump_read_endl_1=i.jump_read_endl, jump_write_endl_1=i.jump_write_endl)
     _depthwise(m, target, s, f, shift_cut=i.shift_cut, shift_bias=i.shift_bias,
                jump=f.channel_group + 1)
     m.d.sync += s.walk.invalid.eq(f.channel_offset)
@@ -189,8 +237,8 @@ def pool(m, target, s, f, i):
             kernel_w_1=Mux(reduce, down_w, i.kernel_w),
             stride_h_1=Mux(reduce, down_h, i.stride_h), stride_w_1=Mux(reduce, down_w, i.stride_w))
     _window(m, target, s, f, i, length_1=f.length, groups_1=f.channel_group,
-            rows_1=i.valid_pixel_parallel, jump_read_endl_1=f.jump_read_endl,
-            jump_write_endl_1=f.jump_write_endl)
+            rows_1=i.valid_pixel_parallel, stride_h_1=Mux(reduce, down_h, i.stride_h),
+            jump_read_endl_1=f.jump_read_endl, jump_write_endl_1=f.jump_write_endl)
     shift = _pool(i.shift_cut)
     with m.If(i.pool_type == PoolType.AVERAGE):
         # Powers of two: the low bits of 0, 1, 3, 7 count to the logarithm.
@@ -228,6 +276,7 @@ def elew(m, target, s, f, entries):
         s.finish.right_p.eq(Mux(multiply, _written(f.shift_write, 4), _written(f.shift_write, 2))),
         s.write.length_1.eq(f.length), s.write.groups_1.eq(f.channel_group),
         s.write.jump.eq((f.jump_write + 1)[:a]), s.write.group.eq(_group(target, f.bank_id_out)),
+        s.walk.rows_1.eq(pass_rows_1(target, f.valid_pixel_parallel)),
         s.remaining.eq(f.valid_pixel_parallel + 1), s.stride_out.eq(1), s.out_phase.eq(0),
         s.out_wrap.eq((f.jump_write_endl + 1)[:a]),
         s.out_bank.eq(f.bank_id_out[:bb]), s.out_base.eq(f.bank_addr_out[:a]),

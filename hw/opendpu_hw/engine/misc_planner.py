@@ -20,8 +20,9 @@ CACHED_TAPS = 64
 class MiscPlanner(wiring.Component):
     """Take instructions in order; offer a job for each pass of PP_alu rows of each but the INITs.
 
-    An INIT takes a cycle. For the others the products of the address walk are made with one
-    multiplier, in :attr:`SETUP` cycles and one more for each row; this overlaps the job before.
+    The products of the address walk are made with one multiplier, a cycle each: for ALU already at
+    its ALUINIT, for POOL and DPTWISE at the instruction. The walk gets an ALU or ELEW
+    :attr:`LATENCY` cycles after it is taken. All this overlaps the jobs before.
 
     Parameters
     ----------
@@ -40,8 +41,8 @@ class MiscPlanner(wiring.Component):
         An instruction is being worked on.
     """
 
-    #: Cycles from taking an instruction to its first job, rows not counted.
-    SETUP = 12
+    #: Cycles from taking an ALU or ELEW to offering its job.
+    LATENCY = 2
 
     def __init__(self, target):
         self._target = target
@@ -72,7 +73,8 @@ class MiscPlanner(wiring.Component):
                 "remaining": 4,             # rows not yet offered
                 "stride_out": 9, "out_phase": 8, "out_jump": a, "out_wrap": a,
                 "out_bank": bb, "out_base": a, "out_offset": a,
-                "pad_right": 8, "pad_bottom": 8, "unpadded": 1, "tap_jump": a,
+                "pad_right": 8, "unpadded": 1, "tap_jump": a,
+                "kept": misc_decode.kept_shape(target),
             }.items()})
         walk, fetch, write = s.walk, s.fetch, s.write
         m.d.comb += [
@@ -92,7 +94,6 @@ class MiscPlanner(wiring.Component):
             (walk.stride_w, walk.jump, walk.inputs[0].jump),
             (walk.stride_w, walk.length_1, None),
             (walk.in_bank, walk.jump_endl, walk.row_offset),
-            (walk.stride_h, s.remaining - 1, None),
             (s.stride_out, s.out_jump, s.out_wrap),
             (s.out_phase, s.out_jump, s.out_offset),
             (kernel_w, s.tap_jump, fetch.tap_h),
@@ -103,6 +104,14 @@ class MiscPlanner(wiring.Component):
         row = Signal(3)
         taken = Signal(3)
         offered = Signal(3)
+        offering = Signal()
+        complete = Signal()
+        for n, (part, there) in enumerate(((self.job, offering), (self.fetch, offering),
+                                           (self.write, complete))):
+            m.d.comb += [part.valid.eq(there & ~offered[n]),
+                         taken[n].eq(offered[n] | (part.valid & part.ready))]
+        with m.If(offering):
+            m.d.sync += offered.eq(taken)
 
         m.d.comb += self.busy.eq(1)
         with m.FSM():
@@ -110,20 +119,28 @@ class MiscPlanner(wiring.Component):
                 m.d.comb += [self.insn.ready.eq(1), self.busy.eq(0)]
                 m.d.sync += [
                     index.eq(0), row.eq(0), turn.eq(0), write.turns_1.eq(0),
-                    s.pad_right.eq(0), s.pad_bottom.eq(0), s.unpadded.eq(0), s.out_offset.eq(0),
+                    s.pad_right.eq(0), s.unpadded.eq(0), s.out_offset.eq(0),
                 ]
+                m.d.sync += insn.eq(self.insn.payload)
                 with m.If(self.insn.valid), m.Switch(self.insn.payload[0][28:32]):
                     for cls, kept in inits.items():
                         with m.Case(cls.OPCODE):
                             m.d.comb += self.is_init.eq(1)
                             m.d.sync += kept.eq(self.insn.payload)
+                            if cls is isa.AluInit:
+                                m.next = "Prepare"
                     with m.Case(Opcode.ELEWINIT):
                         m.d.comb += self.is_init.eq(1)
                         number = fields_of(isa.ElewInit, self.insn.payload).id
                         m.d.sync += Array(entries)[number].eq(self.insn.payload)
                     with m.Default():
-                        m.d.sync += insn.eq(self.insn.payload)
                         m.next = "Select"
+            with m.State("Prepare"):
+                misc_decode.aluinit(m, target, s, fields_of(isa.AluInit, insn))
+                m.next = "Multiply"
+            with m.State("Keep"):
+                misc_decode.keep(m, s)
+                m.next = "Accept"
             with m.State("Select"):
                 misc_decode.defaults(m, target, s)
                 m.next = "Multiply"
@@ -131,6 +148,7 @@ class MiscPlanner(wiring.Component):
                     with m.Case(Opcode.ALU):
                         misc_decode.alu(m, target, s, fields_of(isa.Alu, insn),
                                         fields_of(isa.AluInit, inits[isa.AluInit]))
+                        m.next = "Rows"
                     with m.Case(Opcode.POOL):
                         misc_decode.pool(m, target, s, fields_of(isa.Pool, insn),
                                          fields_of(isa.PoolInit, inits[isa.PoolInit]))
@@ -155,14 +173,16 @@ class MiscPlanner(wiring.Component):
                             if k == 2:
                                 m.d.sync += walk.right_limit.eq(
                                     (product[:20] + s.pad_right) | s.unpadded.replicate(20))
-                            if k == 4:
-                                m.d.sync += walk.bottom_limit.eq(
-                                    (product[:13] + s.pad_bottom) | s.unpadded.replicate(13))
                             if k == len(products):
                                 m.d.sync += [walk.cached.eq(product <= CACHED_TAPS),
                                              fetch.cached.eq(product <= CACHED_TAPS)]
-                                m.next = "Rows"
+                                with m.If(insn[0][28:32] == Opcode.ALUINIT):
+                                    m.next = "Keep"
+                                with m.Else():
+                                    m.next = "Rows"
             with m.State("Rows"):
+                # The writer's part; the others can be taken meanwhile.
+                m.d.comb += offering.eq(1)
                 for h in range(rows):
                     with m.If(row == h):
                         m.d.sync += [
@@ -181,19 +201,15 @@ class MiscPlanner(wiring.Component):
                     m.d.sync += [s.out_phase.eq(s.out_phase + 1),
                                  s.out_offset.eq((s.out_offset + s.out_jump)[:a])]
                 m.d.sync += [
-                    row.eq(row + 1), s.remaining.eq(s.remaining - 1),
-                    walk.rows_1.eq(row), write.rows_1.eq(row),
+                    row.eq(row + 1), s.remaining.eq(s.remaining - 1), write.rows_1.eq(row),
                 ]
                 with m.If((s.remaining == 1) | (row == rows - 1)):
-                    m.d.sync += [write.final.eq(s.remaining == 1), offered.eq(0)]
+                    m.d.sync += write.final.eq(s.remaining == 1)
                     m.next = "Offer"
             with m.State("Offer"):
-                for i, part in enumerate((self.job, self.fetch, self.write)):
-                    m.d.comb += [part.valid.eq(~offered[i]),
-                                 taken[i].eq(offered[i] | part.ready)]
-                m.d.sync += offered.eq(taken)
+                m.d.comb += [offering.eq(1), complete.eq(1)]
                 with m.If(taken.all()):
-                    m.d.sync += [row.eq(0), turn.eq(0), write.turns_1.eq(0)]
+                    m.d.sync += [row.eq(0), turn.eq(0), write.turns_1.eq(0), offered.eq(0)]
                     with m.If(s.remaining == 0):
                         m.next = "Accept"
                     with m.Else():
@@ -205,6 +221,7 @@ class MiscPlanner(wiring.Component):
                         m.d.sync += [
                             walk.row_base.eq((walk.row_base + walk.stride_h * rows)[:13]),
                             walk.checked.eq(0),
+                            walk.rows_1.eq(misc_decode.pass_rows_1(target, s.remaining - 1)),
                         ]
                         m.next = "Rows"
         return m
