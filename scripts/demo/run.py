@@ -39,6 +39,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--memory", default="kv260", help="kv260, ideal or stall:<seed> (%(default)s)"
     )
+    parser.add_argument(
+        "--output", type=pathlib.Path, default=BUILD, help="where files go (build/demo)"
+    )
     arguments = parser.parse_args()
     if not 1 <= arguments.images <= digits.TEST_IMAGES:
         parser.error(f"--images is {arguments.images}, but must be in 1..{digits.TEST_IMAGES}")
@@ -55,12 +58,17 @@ def multiply_accumulates(graph: Graph) -> int:
     return total
 
 
-def compile_model(target: Target, data: digits.Digits) -> Graph:
-    """Quantize on training images, compile, and return the compiled model as loaded from file."""
-    BUILD.mkdir(parents=True, exist_ok=True)
-    path = BUILD / f"digits_{target.name}.xmodel"
+def compile_model(target: Target, data: digits.Digits, folder: pathlib.Path) -> Graph:
+    """Quantize on training images, compile, and return the compiled model as loaded from file.
+
+    Leaves what ``opendpu compile`` and ``opendpu run`` need in the folder.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"digits_{target.name}.xmodel"
     calibration = {"image": data.train_images[:CALIBRATION_IMAGES]}
     api.compile_onnx(MODEL, calibration=calibration, target=target, output=path)
+    np.savez(folder / "calibration.npz", image=calibration["image"])
+    np.savez(folder / "images.npz", image=data.test_images.reshape(-1, 1, 8, 8, 1))
     return api.load(path)
 
 
@@ -113,7 +121,7 @@ def main() -> int:
             *columns, console=console, transient=True, disable=not console.is_terminal
         ) as progress:
             compiling = progress.add_task("quantizing and compiling")
-            graph = compile_model(target, data)
+            graph = compile_model(target, data, options.output)
             progress.remove_task(compiling)
             results = run_images(graph, data, options, progress)
     except DPUError as error:

@@ -79,7 +79,7 @@ def summary(results: Sequence[Result], *, target: str, macs: int, macs_per_cycle
     table.add_row(
         "array utilisation",
         f"{macs / (macs_per_cycle * cycles):.1%} "
-        f"({macs} multiply-accumulates, {macs_per_cycle} a cycle)",
+        f"({macs} multiplications, {macs_per_cycle} a cycle)",
     )
     table.add_row(
         "RTL simulation",
@@ -91,6 +91,8 @@ def summary(results: Sequence[Result], *, target: str, macs: int, macs_per_cycle
 def closing(console: Console, elapsed: float) -> None:
     """Say how long it took and what to try next."""
     console.print(f"\nDone in {elapsed:.1f} s. What to try next:")
-    console.print("  .venv/bin/opendpu --help                  compile and run models of your own")
-    console.print("  .venv/bin/opendpu targets                 the machines there are")
-    console.print("  .venv/bin/python scripts/demo/run.py --help   other targets and memories")
+    table = Table(box=None, show_header=False, padding=(0, 1))
+    table.add_row(".venv/bin/opendpu --help", "compile and run your own models")
+    table.add_row(".venv/bin/opendpu targets", "the machines there are")
+    table.add_row(".venv/bin/python scripts/demo/run.py -h", "other targets and memories")
+    console.print(table)
