@@ -6,7 +6,6 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from opendpu_arch.isa import Engine
-
 from opendpu_hw.bus.axi4 import read_signature, write_signature
 from opendpu_hw.bus.axi_lite import AxiLiteSignature
 from opendpu_hw.control.decode import Decode
@@ -67,7 +66,7 @@ class Core(wiring.Component):
         m.submodules.misc = misc = MiscEngine(target, **self._options)
         engines = {Engine.LOAD: load, Engine.SAVE: save, Engine.CONV: conv, Engine.MISC: misc}
 
-        # -- control: registers, sequencer, fetch, decode, dispatch ---------------------------------
+        # -- control: registers, sequencer, fetch, decode, dispatch -------------------------------
         connect(m, flipped(self.control), registers.bus)
         connect(m, flipped(self.instr), fetch.bus)
         connect(m, fetch.words, decode.words)
@@ -93,7 +92,7 @@ class Core(wiring.Component):
             sequencer.quiet.eq(fetch.idle & Cat(e.idle for e in engines.values()).all()),
         ]
 
-        # -- engines --------------------------------------------------------------------------------
+        # -- engines ------------------------------------------------------------------------------
         for e, engine in engines.items():
             connect(m, decode.out[e], dispatch.i[e])
             connect(m, dispatch.o[e], engine.insn)
@@ -107,7 +106,7 @@ class Core(wiring.Component):
             ]
         m.d.comb += [load.segments.eq(registers.segments), save.segments.eq(registers.segments)]
 
-        # -- memory ---------------------------------------------------------------------------------
+        # -- memory -------------------------------------------------------------------------------
         connect(m, flipped(self.load0), load.bus0)
         connect(m, flipped(self.load1), load.bus1)
         connect(m, flipped(self.save0), save.bus0)

@@ -7,7 +7,6 @@ from amaranth.lib.wiring import In, Out
 
 from opendpu_arch import isa
 from opendpu_arch.regs import Fault
-
 from opendpu_hw.control.fetch import word_shape
 from opendpu_hw.control.legality import Legality
 from opendpu_hw.shapes import INSTRUCTION_WORDS, InstructionStream, instruction_shape

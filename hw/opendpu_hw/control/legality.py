@@ -8,7 +8,6 @@ from amaranth.utils import ceil_log2
 
 from opendpu_arch import isa, legal
 from opendpu_arch.isa import ActType, AluMode, ElewType, PoolType
-
 from opendpu_hw.shapes import fields_of, instruction_shape
 
 #: Cycles from ``words`` to a stable ``legal``.
@@ -18,8 +17,8 @@ LATENCY = 1
 class Legality(wiring.Component):
     """Judge an instruction against its target, and remember what INITs are in force.
 
-    ``words`` must be held; ``legal`` is right :data:`LATENCY` cycles later. ``accept`` says that the
-    instruction is issued, which updates the INITs.
+    ``words`` must be held; ``legal`` is right :data:`LATENCY` cycles later. ``accept`` says that
+    the instruction is issued, which updates the INITs.
 
     Members
     -------

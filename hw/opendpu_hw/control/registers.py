@@ -7,7 +7,6 @@ from amaranth.lib.wiring import In, Out
 
 from opendpu_arch import regs
 from opendpu_arch.target import MAX_ADDRESS_REGISTERS
-
 from opendpu_hw.bus.axi4 import ADDRESS_WIDTH
 from opendpu_hw.bus.axi_lite import AxiLiteSignature, AxiLiteSlave
 from opendpu_hw.engine.segment import segments_shape
@@ -71,7 +70,7 @@ class Registers(wiring.Component):
                         m.d.sync += register[part].eq(slave.write_data[part])
             return register
 
-        # -- start, done, interrupt -----------------------------------------------------------------
+        # -- start, done, interrupt ---------------------------------------------------------------
         done = Signal()
         isr = Signal()
         gie, ier = writable("GIE"), writable("IER")
@@ -96,7 +95,7 @@ class Registers(wiring.Component):
         readable["ISR"] = isr
         readable["IRQ_CLEAR"] = 0
 
-        # -- addresses ------------------------------------------------------------------------------
+        # -- addresses ----------------------------------------------------------------------------
         for name in ("PROF_ENA", "PROF_ADDR_L", "PROF_ADDR_H"):
             writable(name)
         writable("HP", _HP)
@@ -110,7 +109,7 @@ class Registers(wiring.Component):
                 self.segments[i].size.eq(writable(f"SEGMENT_SIZE_{i}")),
             ]
 
-        # -- counters -------------------------------------------------------------------------------
+        # -- counters -----------------------------------------------------------------------------
         def counter(name, condition, width=32):
             register = Signal(width, name=name.lower())
             with m.If(self.start):
@@ -133,7 +132,7 @@ class Registers(wiring.Component):
         readable["FAULT_ADDR_H"] = self.fault_addr[32:]
         readable["TOKENS"] = self.tokens
 
-        # -- constants ------------------------------------------------------------------------------
+        # -- constants ----------------------------------------------------------------------------
         parallel = target.channel_parallel & 0xF
         readable |= {
             "SYS": regs.IP_VERSION << 24 | 1 << 16 | 1, "TIMESTAMP": 0, "FREQ": 0,

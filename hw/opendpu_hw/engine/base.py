@@ -15,8 +15,8 @@ def engine_members():
 
     ``insn`` brings instructions whose tokens are there; ``done`` pulses once an instruction, in
     order, when all its effects are visible; ``busy`` is high while an accepted instruction is
-    unfinished; ``active`` in cycles with a useful step. While ``abort`` is high the engine drops its
-    work, completes what it has on the bus, and then raises ``idle``.
+    unfinished; ``active`` in cycles with a useful step. While ``abort`` is high the engine drops
+    its work, completes what it has on the bus, and then raises ``idle``.
     """
     return {
         "insn": In(InstructionStream),

@@ -3,7 +3,7 @@
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Out
 from amaranth.utils import ceil_log2
 
 from opendpu_hw.datapath.lane import Lane
@@ -17,11 +17,11 @@ from opendpu_hw.memory.ports import ConvRead, ConvWrite, ParameterRead
 class Conv(wiring.Component):
     """The convolution engine.
 
-    A step is one kernel tap of one group of ICP input channels, for one column of PP output rows and
-    OCP output channels: PP·ICP·OCP multiply-accumulates. Steps follow each other without gaps, over
-    columns and over instructions. There are two exceptions: a column is not finished earlier than
-    ``stride_out`` cycles after the one before (its rows share banks), and a CONV that reads the bank
-    group an unfinished CONV writes waits until that is written (:attr:`LATENCY` cycles).
+    A step is one kernel tap of one group of ICP input channels, for one column of PP output rows
+    and OCP output channels: PP·ICP·OCP multiply-accumulates. Steps follow each other without gaps,
+    over columns and over instructions. There are two exceptions: a column is not finished earlier
+    than ``stride_out`` cycles after the one before (its rows share banks), and a CONV that reads
+    the bank group an unfinished CONV writes waits until that is written (:attr:`LATENCY` cycles).
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class Conv(wiring.Component):
         with m.Elif(gap != 0):
             m.d.sync += gap.eq(gap - 1)
 
-        # -- start of an instruction ----------------------------------------------------------------
+        # -- start of an instruction --------------------------------------------------------------
         hazard = Signal()
         take = Signal()
         m.d.comb += [
@@ -173,7 +173,7 @@ class Conv(wiring.Component):
         with m.If(self.abort):
             m.d.sync += running.eq(0)
 
-        # -- stage 1: addresses ---------------------------------------------------------------------
+        # -- stage 1: addresses -------------------------------------------------------------------
         offset = (row_offset + column_offset + tap_offset + group)[:abits]
         bases = Array([plan.bank_addr_in, plan.bank_addr_in_1, plan.bank_addr_in_2,
                        plan.bank_addr_in_3, 0])
@@ -209,7 +209,7 @@ class Conv(wiring.Component):
                 m.d.sync += s1_pad[p].eq(outside | (row < plan.pad_top)
                                          | (row > plan.bottom_limit))
 
-        # -- stage 2: memories ------------------------------------------------------------------------
+        # -- stage 2: memories --------------------------------------------------------------------
         m.d.comb += [
             self.read.en.eq(s1_step),
             self.read.group.eq(s1_group),
@@ -229,7 +229,7 @@ class Conv(wiring.Component):
                          s2_pad.eq(s1_pad)]
             m.d.sync += s2_lanes.eq(Cat(i + s1_invalid < inputs for i in range(inputs)))
 
-        # -- stage 3: operands, row p from bank low + p ---------------------------------------------
+        # -- stage 3: operands, row p from bank low + p -------------------------------------------
         s3_step = Signal()
         s3_first = Signal()
         s3_last = Signal()
@@ -250,7 +250,7 @@ class Conv(wiring.Component):
                     byte = rotated[p][8 * i:8 * i + 8].as_signed()
                     m.d.sync += x[p][i].eq(Mux(s2_pad[p] | ~s2_lanes[i], 0, byte))
 
-        # -- stages 4 to 6: bias, scale, saturate ----------------------------------------------------
+        # -- stages 4 to 6: bias, scale, saturate -------------------------------------------------
         s4_last = Signal()
         s5_last = Signal()
         s6_last = Signal()

@@ -7,7 +7,6 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from opendpu_arch import isa
-
 from opendpu_hw.memory.ports import ParameterRead
 from opendpu_hw.shapes import InstructionStream, fields_of
 
@@ -85,7 +84,7 @@ class ConvPlanner(wiring.Component):
         have_conv = Signal()
         is_init = self.insn.payload[0][28:32] == isa.Opcode.CONVINIT
 
-        # -- accept ---------------------------------------------------------------------------------
+        # -- accept -------------------------------------------------------------------------------
         fire = Signal()
         m.d.comb += [
             self.insn.ready.eq(~have_conv | fire),
@@ -100,7 +99,7 @@ class ConvPlanner(wiring.Component):
             with m.Else():
                 m.d.sync += [conv_words.eq(self.insn.payload), have_conv.eq(1)]
 
-        # -- derive ---------------------------------------------------------------------------------
+        # -- derive -------------------------------------------------------------------------------
         offered = Signal()
         waiting = Signal()
         m.d.comb += [

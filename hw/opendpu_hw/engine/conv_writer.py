@@ -13,9 +13,9 @@ from opendpu_hw.memory.ports import ConvWrite
 class ConvWriter(wiring.Component):
     """Keep the parameters of CONVs in flight; write each finished column, bank by bank.
 
-    ``capture`` marks the cycle in which a column's sums are complete; in the next one (``shift``) and
-    the one after (``finish``) the lanes requantize. Then the column's rows are written: rows that
-    share a bank (``stride_out``) one after the other.
+    ``capture`` marks the cycle in which a column's sums are complete; in the next one (``shift``)
+    and the one after (``finish``) the lanes requantize. Then the column's rows are written: rows
+    that share a bank (``stride_out``) one after the other.
 
     Members
     -------
@@ -88,7 +88,7 @@ class ConvWriter(wiring.Component):
                 m.d.sync += slots[i].eq(self.payload)
         m.d.sync += level.eq(level - load + self.push)
 
-        # -- capture: bias; shift: scale; finish: activation ----------------------------------------
+        # -- capture: bias; shift: scale; finish: activation --------------------------------------
         shifting = Signal(shape)
         finishing = Signal(shape)
         shifting_last = Signal()
@@ -140,7 +140,7 @@ class ConvWriter(wiring.Component):
             ]
         m.d.comb += self.completed.eq(active & last_turn & writing_last)
 
-        # -- what is in flight ----------------------------------------------------------------------
+        # -- what is in flight --------------------------------------------------------------------
         counts = [Signal(4, name=f"pending{g}") for g in range(4)]
         for g, count in enumerate(counts):
             up, down = Signal(name=f"up{g}"), Signal(name=f"down{g}")

@@ -140,7 +140,7 @@ class Banks(wiring.Component):
         ]
         self._image_load_clash = [Cat(c).any() for c in load_clash]
 
-        # -- data back to the readers, one cycle later -----------------------------------------------
+        # -- data back to the readers, one cycle later --------------------------------------------
         conv_group = Signal(2)
         misc_group = Signal(2)
         misc_on_b = Signal()
