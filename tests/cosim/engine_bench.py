@@ -15,6 +15,7 @@ from cocotbext.axi.sparse_memory import SparseMemory
 
 from opendpu_arch.isa import Engine
 from opendpu_arch.target import Target
+from opendpu_sim.progen import random_program
 from opendpu_sim.tb.bank import BankResponder
 from opendpu_sim.tb.clock import stalls, start
 from opendpu_sim.tb.run import parameters_of
@@ -58,7 +59,7 @@ async def random_instructions(dut):
     target = Target.from_name(given["target"])
     engine = ENGINES.get(given["kind"], Engine.MISC)
     rng = random.Random(given["seed"])
-    wanted = expectation(given["kind"], engine, target, given["seed"])
+    wanted = expectation(*random_program(given["kind"], target, given["seed"]), engine, target)
     banks = BankResponder(dut, target, wanted.words.copy(), rng)
     for prefix, kind in PORTS[engine].items():
         banks.attach(kind, prefix)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an engine should do to the banks and segments of a random program, from the model."""
+"""What an engine should do to banks and segments in a program, from the model."""
 
 import dataclasses
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -10,14 +11,13 @@ from opendpu_arch import isa
 from opendpu_arch.target import Target
 from opendpu_sim.model.machine import plan
 from opendpu_sim.model.memory import Memory
-from opendpu_sim.progen import random_program
 
 Bytes = npt.NDArray[np.uint8]
 
 
 @dataclasses.dataclass(frozen=True)
 class Expectation:
-    """One engine's part of a random program: before, instructions, after."""
+    """One engine's part of a program: before, instructions, after."""
 
     instructions: list[isa.Instruction]
     words: npt.NDArray[np.int8]
@@ -45,12 +45,14 @@ class Expectation:
         )
 
 
-def expectation(kind: str, engine: isa.Engine, target: Target, seed: int) -> Expectation:
-    """Return what instructions of ``engine`` do in ``random_program(kind, target, seed)``.
+def expectation(
+    code: bytes, segments: Mapping[int, Bytes], engine: isa.Engine, target: Target
+) -> Expectation:
+    """Return what the instructions of ``engine`` do in a program.
 
-    LOADs before and SAVEs after, where another engine is meant, are the model's business.
+    What other engines do before the first of them is done by the model; what they do later, as a
+    SAVE of results, is left out.
     """
-    code, segments = random_program(kind, target, seed)
     program = [i for i in isa.decode(code) if not isinstance(i, isa.End)]
     mine = [n for n, i in enumerate(program) if engine == i.ENGINE]
     steps = {step.number: step for step in plan(code, target).steps}
