@@ -32,7 +32,7 @@ class Dispatch(wiring.Component):
     done : ``In(1).array(4)``
         An instruction of the engine has finished.
     clear : ``In(1)``
-        Empty all queues and counters.
+        Empty all queues and counters; takes until ``empty``.
     started, finished : ``Out(1).array(4)``
         Pulses, for the counters.
     empty : ``Out(1)``
@@ -71,11 +71,7 @@ class Dispatch(wiring.Component):
             after = SyncFIFOBuffered(width=4, depth=self.IN_FLIGHT)
             m.submodules[f"queue_{e.name.lower()}"] = queue
             m.submodules[f"after_{e.name.lower()}"] = after
-            level = Signal(range(self.IN_FLIGHT + 1), name=f"in_flight_{e.name.lower()}")
             fire = Signal(name=f"fire_{e.name.lower()}")
-            # an engine may be done before its tokens have come through the FIFO
-            owed = Signal(range(self.IN_FLIGHT + 1), name=f"owed_{e.name.lower()}")
-            retire = Signal(name=f"retire_{e.name.lower()}")
             have = Signal(name=f"have_tokens_{e.name.lower()}")
             late = Signal(range(self.IN_FLIGHT + 1), name=f"late_{e.name.lower()}")
             ended = Signal(name=f"ended_{e.name.lower()}")
@@ -96,18 +92,19 @@ class Dispatch(wiring.Component):
                 after.r_en.eq(ended | self.clear),
                 self.started[e].eq(fire), self.finished[e].eq(ended),
             ]
-            m.d.sync += [level.eq(level + fire - ended), late.eq(late + self.done[e] - ended)]
+            m.d.sync += late.eq(late + self.done[e] - ended)
             for other in Engine:
                 if other != e:
                     m.d.comb += [
                         take[other, e].eq(fire & wants[other]),
                         give[e, other].eq(ended & after.r_data[other]),
                     ]
-            waiting.append(queue.r_rdy)
-            flying.append(level != 0)
-            eligible.append(queue.r_rdy & have)
+            # levels, not r_rdy: an entry takes a cycle from one end of a queue to the other
+            waiting.append(queue.level != 0)
+            flying.append(after.level != 0)
+            eligible.append((queue.level != 0) & (~queue.r_rdy | have))
             with m.If(self.clear):
-                m.d.sync += [level.eq(0), late.eq(0)]
+                m.d.sync += late.eq(0)
         for key, counter in counters.items():
             m.d.sync += counter.eq(counter + give[key] - take[key])
             with m.If(self.clear):

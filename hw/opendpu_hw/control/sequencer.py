@@ -16,7 +16,8 @@ class Sequencer(wiring.Component):
     """Run state of the DPU.
 
     A program ends when END is done and nothing waits or runs; tokens that are left then are a
-    fault. After a fault everything is aborted, and the program ends when the buses are quiet.
+    fault. After a fault everything is aborted, and the program ends when the buses are quiet and
+    the queues empty.
 
     Members
     -------
@@ -78,7 +79,7 @@ class Sequencer(wiring.Component):
                     m.next = "Begin"
             with m.State("Begin"):
                 m.d.comb += [self.abort.eq(1), self.stop_fetch.eq(1)]
-                with m.If(self.quiet):
+                with m.If(self.quiet & self.empty):
                     m.d.sync += patience.eq(0)
                     m.next = "Go"
             with m.State("Go"):
@@ -109,7 +110,7 @@ class Sequencer(wiring.Component):
                              addr=found.addr)
             with m.State("Abort"):
                 m.d.comb += [self.abort.eq(1), self.stop_fetch.eq(1)]
-                with m.If(self.quiet):
+                with m.If(self.quiet & self.empty):
                     m.d.comb += self.done.eq(1)
                     m.d.sync += self.running.eq(0)
                     m.next = "Idle"
