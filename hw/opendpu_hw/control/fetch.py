@@ -36,6 +36,9 @@ class Fetch(wiring.Component):
     DEPTH = 512
     #: Beats of the longest burst.
     BURST = 64
+    #: Words on their way: enough for a word a cycle at 100 cycles' latency. A program's end waits
+    #: until all of them have come.
+    ON_THE_WAY = 192
 
     def __init__(self):
         super().__init__({
@@ -60,7 +63,8 @@ class Fetch(wiring.Component):
         m.d.comb += [
             to_page.eq(PAGE_BYTES // 4 - next_addr[2:12]),
             beats.eq(Mux(to_page < self.BURST, to_page, self.BURST)),
-            issue.eq(running & ~self.stop & ~bus.arvalid & (promised <= self.DEPTH - self.BURST)),
+            issue.eq(running & ~self.stop & ~bus.arvalid & (promised <= self.DEPTH - self.BURST)
+                     & (outstanding <= self.ON_THE_WAY - self.BURST)),
             received.eq(bus.rvalid & bus.rready),
             taken.eq(fifo.r_rdy & fifo.r_en),
             *constant_fields(bus, "ar"),
