@@ -8,7 +8,6 @@ from amaranth.lib.wiring import In, Out
 
 from opendpu_arch import isa
 from opendpu_arch.isa import Engine
-
 from opendpu_hw.shapes import InstructionStream
 
 #: Words of the longest instruction of each queue.
@@ -106,7 +105,9 @@ class Dispatch(wiring.Component):
             with m.If(self.clear):
                 m.d.sync += late.eq(0)
         for key, counter in counters.items():
-            m.d.sync += counter.eq(counter + give[key] - take[key])
+            # tokens beyond the counter are lost, but it does not wrap to zero as if none were left
+            room = ~counter.all()
+            m.d.sync += counter.eq(counter + (give[key] & room) - take[key])
             with m.If(self.clear):
                 m.d.sync += counter.eq(0)
         m.d.comb += [

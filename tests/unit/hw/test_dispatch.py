@@ -296,6 +296,28 @@ def test_what_waits_for_no_one_is_stuck():
     simulate(dut, bench)
 
 
+def test_more_tokens_than_a_counter_holds_are_not_forgotten(monkeypatch):
+    monkeypatch.setattr(Dispatch, "_TOKEN_BITS", 3)
+    dut = Dispatch()
+
+    async def bench(ctx):
+        load = Engine.LOAD
+        ctx.set(dut.i[load].payload[0], 0b0100 << 20)
+        ctx.set(dut.o[load].ready, 1)
+        for _ in range(8):
+            ctx.set(dut.i[load].valid, 1)
+            await ctx.tick()
+        ctx.set(dut.i[load].valid, 0)
+        await ctx.tick().repeat(5)
+        ctx.set(dut.done[load], 1)
+        await ctx.tick().repeat(8)
+        ctx.set(dut.done[load], 0)
+        await ctx.tick().repeat(3)
+        assert ctx.get(dut.empty) and ctx.get(dut.tokens)
+
+    simulate(dut, bench)
+
+
 def test_depth_of_queue_and_flight():
     dut = Dispatch()
 
