@@ -11,7 +11,7 @@ from opendpu_hw.datapath.scale import SUM_WIDTH
 class Depthwise(wiring.Component):
     """PP_alu rows of CP channels, ``taps`` taps of a kernel column a step.
 
-    Output row h takes position h + t with weight t. Average pooling has its factor as every
+    Average pooling has its factor as every
     weight; hard sigmoid has the slope as its one weight. In PRELU steps (LEAKYRELU too) operands
     that are not negative are multiplied by one instead.
 
@@ -24,8 +24,8 @@ class Depthwise(wiring.Component):
 
     Members
     -------
-    x : ``In(signed(8)).array(PP_alu + taps - 1, CP)``
-        Operands by position.
+    x : ``In(signed(8)).array(taps, PP_alu, CP)``
+        Operands.
     w : ``In(signed(16)).array(taps, CP)``
         Weights, zero for taps that are not there.
     step, prelu : ``In(1)``
@@ -33,7 +33,7 @@ class Depthwise(wiring.Component):
     add, first : ``In(1)``
         One cycle later: its products are summed up, into a new sum if ``first``.
     total : ``Out(signed(SUM_WIDTH)).array(PP_alu, CP)``
-        Sums (of up to 2^13 products of 8 and 16 bits), :attr:`LATENCY` cycles after the step.
+        Sums (of up to 8191 products of 8 and 16 bits), :attr:`LATENCY` cycles after the step.
     """
 
     LATENCY = 2
@@ -42,7 +42,7 @@ class Depthwise(wiring.Component):
         self._rows, self._lanes, self._taps = (
             target.alu_pixel_parallel, target.channel_parallel, taps)
         super().__init__({
-            "x": In(signed(8)).array(self._rows + taps - 1, self._lanes),
+            "x": In(signed(8)).array(taps, self._rows, self._lanes),
             "w": In(signed(16)).array(taps, self._lanes),
             "step": In(1), "prelu": In(1), "add": In(1), "first": In(1),
             "total": Out(signed(SUM_WIDTH)).array(self._rows, self._lanes),
@@ -57,8 +57,8 @@ class Depthwise(wiring.Component):
                 total = Signal(signed(SUM_WIDTH), name=f"sum{h}_{c}", reset_less=True)
                 m.d.comb += self.total[h][c].eq(total)
                 w = [self.w[t][c] for t in range(self._taps)]
-                w[0] = Mux(self.prelu & ~self.x[h][c][7], 1, w[0])
-                products = [self.x[h + t][c] * w[t] for t in range(self._taps)]
+                w[0] = Mux(self.prelu & ~self.x[0][h][c][7], 1, w[0])
+                products = [self.x[t][h][c] * w[t] for t in range(self._taps)]
                 with m.If(self.step):
                     m.d.sync += dot.eq(sum(products[1:], products[0]))
                 with m.If(self.add):

@@ -38,7 +38,8 @@ class MiscEngine(wiring.Component):
     One step a cycle, without gaps between columns, channel groups and instructions. A step takes
     PP_alu output rows, CP channels and up to ``taps_per_cycle`` taps of a kernel column (ELEW: one
     input). It is limited to taps whose rows lie in different banks: PP - PP_alu + 1 of them, and
-    with ``stride_h`` above 1 those that are ``stride_h`` rows apart. An instruction that reads a
+    with ``stride_h`` above 1 those that are ``stride_h`` rows apart. A 3x3 kernel takes 3 cycles an
+    output column with three taps, 4 with stride 2. An instruction that reads a
     bank group with unwritten results of an earlier one waits for these.
 
     Parameters
@@ -94,7 +95,7 @@ class _Core(wiring.Component):
         rows, lanes = target.alu_pixel_parallel, target.channel_parallel
         positions = rows + taps - 1
 
-        m.submodules.planner = planner = MiscPlanner(target)
+        m.submodules.planner = planner = MiscPlanner(target, taps=taps)
         m.submodules.walk = walk = MiscWalk(target, taps=taps, results=_RESULTS)
         m.submodules.parameters = parameters = MiscParameters(target, taps=taps)
         m.submodules.writer = writer = MiscWriter(target, results=_RESULTS)
@@ -136,12 +137,18 @@ class _Core(wiring.Component):
         # -- stage 3: operands ---------------------------------------------------------------------
         x = [[Signal(signed(8), name=f"x{q}_{c}", reset_less=True) for c in range(lanes)]
              for q in range(positions)]
+        # The last complete column of a 3x3 kernel with stride 2: its even and odd rows.
+        pairs = rows if taps >= 3 else 0
+        even = [[Signal(signed(8), name=f"even{q}_{c}", reset_less=True) for c in range(lanes)]
+                for q in range(pairs and pairs + 1)]
+        odd = [[Signal(signed(8), name=f"odd{q}_{c}", reset_less=True) for c in range(lanes)]
+               for q in range(pairs)]
         w = [[Signal(signed(16), name=f"w{t}_{c}", reset_less=True) for c in range(lanes)]
              for t in range(taps)]
         s2 = walk.step
         s3 = Signal(step_shape(target, taps), reset_less=True)
         s3_valid = Signal()
-        m.d.sync += s3_valid.eq(walk.step_valid)
+        m.d.sync += s3_valid.eq(walk.step_valid & s2.compute)
         fill = Signal(signed(8))
         m.d.comb += fill.eq(Mux(s2.op == Op.MAX, LOWEST, 0))
         lane_there = Signal(lanes)
@@ -154,9 +161,16 @@ class _Core(wiring.Component):
                 word = Signal(8 * lanes, name=f"position{q}")
                 m.d.comb += word.eq(bank_words[s2.bank[q]])
                 for c in range(lanes):
-                    m.d.sync += x[q][c].eq(Mux(s2.pad[q] | ~lane_there[c], fill,
-                                               word[8 * c:8 * c + 8].as_signed()))
-        with m.If(walk.step_valid & is_mac):
+                    operand = Mux(s2.pad[q] | ~lane_there[c], fill,
+                                  word[8 * c:8 * c + 8].as_signed())
+                    with m.If(s2.paired & s2.odd):
+                        if q < len(odd):
+                            m.d.sync += odd[q][c].eq(operand)
+                        if q < len(even):
+                            m.d.sync += even[q][c].eq(x[q][c])
+                    with m.Else():
+                        m.d.sync += x[q][c].eq(operand)
+        with m.If(walk.step_valid & s2.compute & is_mac):
             for t in range(taps):
                 word = parameters.words[t]
                 for c in range(lanes):
@@ -182,9 +196,14 @@ class _Core(wiring.Component):
             eltwise.step.eq(s3_valid & s3_eltwise),
         ]
         for c in range(lanes):
-            m.d.comb += [unit.x[q][c].eq(x[q][c]) for unit in (depthwise, pool)
-                         for q in range(positions)]
-            m.d.comb += [eltwise.x[h][c].eq(x[h][c]) for h in range(rows)]
+            for h in range(rows):
+                kept = [even[h][c], odd[h][c], even[h + 1][c]] if pairs else []
+                for t in range(taps):
+                    # More than three taps never have a kept column.
+                    operand = (Mux(s3.paired, kept[t], x[h + t][c]) if t < len(kept)
+                               else x[h + t][c])
+                    m.d.comb += [depthwise.x[t][h][c].eq(operand), pool.x[t][h][c].eq(operand)]
+                m.d.comb += eltwise.x[h][c].eq(x[h][c])
             m.d.comb += [depthwise.w[t][c].eq(w[t][c]) for t in range(taps)]
         s4_valid = Signal()
         s4_first = Signal()

@@ -104,12 +104,15 @@ def keep(m, s):
 def _kernel(m, s, *, kernel_h_1, kernel_w_1, stride_h_1, stride_w_1):
     """Set kernel and stride; input rows of the first min(stride_h, kernel_h) phases differ."""
     phases_1 = Mux(stride_h_1 < kernel_h_1, stride_h_1, kernel_h_1)
+    paired = ((kernel_h_1 == 2) & (kernel_w_1 == 2) & (stride_h_1 == 1) & (stride_w_1 == 1)
+              & (s.taps >= 3))
     m.d.sync += [
         s.walk.kernel_h_1.eq(kernel_h_1), s.walk.kernel_w_1.eq(kernel_w_1),
         s.walk.stride_h.eq(stride_h_1 + 1), s.walk.stride_w.eq(stride_w_1 + 1),
-        s.walk.phases_1.eq(phases_1),
+        s.walk.phases_1.eq(phases_1), s.walk.paired.eq(paired),
         s.fetch.kernel_h_1.eq(kernel_h_1), s.fetch.kernel_w_1.eq(kernel_w_1),
-        s.fetch.stride_h.eq(stride_h_1 + 1), s.fetch.phases_1.eq(phases_1),
+        s.fetch.stride_h.eq(Mux(paired, 1, stride_h_1 + 1)),
+        s.fetch.phases_1.eq(Mux(paired, 0, phases_1)),
     ]
 
 
@@ -269,7 +272,7 @@ def elew(m, target, s, f, entries):
             to.step.eq(Mux(entry.share_pp, 0, entry.jump_bank + 1)), to.shift.eq(entry.shift_read),
         ]
     m.d.sync += [
-        s.walk.op.eq(op), s.walk.eltwise.eq(1), s.walk.inputs_1.eq(f.num),
+        s.walk.op.eq(op), s.walk.eltwise.eq(1), s.walk.paired.eq(0), s.walk.inputs_1.eq(f.num),
         s.walk.length_1.eq(f.length), s.walk.groups_1.eq(f.channel_group),
         s.walk.reads.eq(reads), s.walk.writes.eq(_group(target, f.bank_id_out)),
         s.finish.op.eq(op), s.finish.relu.eq(f.act_type),

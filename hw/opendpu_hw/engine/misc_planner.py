@@ -28,6 +28,8 @@ class MiscPlanner(wiring.Component):
     ----------
     target : :class:`opendpu_arch.target.Target`
         Parallelism and memories.
+    taps : :class:`int`
+        Taps of a kernel column in a step.
 
     Members
     -------
@@ -44,8 +46,8 @@ class MiscPlanner(wiring.Component):
     #: Cycles from taking an ALU or ELEW to offering its job.
     LATENCY = 2
 
-    def __init__(self, target):
-        self._target = target
+    def __init__(self, target, *, taps):
+        self._target, self._taps = target, taps
         super().__init__({
             "insn": In(InstructionStream), "is_init": Out(1), "busy": Out(1),
             "job": Out(stream.Signature(plan.job_shape(target))),
@@ -67,7 +69,7 @@ class MiscPlanner(wiring.Component):
 
         #: The job being made, and what only its making needs.
         s = SimpleNamespace(
-            **{name: Signal(shape, name=name, reset_less=True) for name, shape in {
+            taps=self._taps, **{name: Signal(shape, name=name, reset_less=True) for name, shape in {
                 "walk": plan.walk_shape(target), "finish": plan.finish_shape,
                 "fetch": plan.fetch_shape(target), "write": plan.write_shape(target),
                 "remaining": 4,             # rows not yet offered
@@ -97,7 +99,7 @@ class MiscPlanner(wiring.Component):
             (s.stride_out, s.out_jump, s.out_wrap),
             (s.out_phase, s.out_jump, s.out_offset),
             (kernel_w, s.tap_jump, fetch.tap_h),
-            (walk.stride_h, product[:a], fetch.tap_stride),
+            (fetch.stride_h, product[:a], fetch.tap_stride),
             (kernel_h, kernel_w, None),
         ]
         turn = Signal(3)

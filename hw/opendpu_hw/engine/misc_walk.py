@@ -18,12 +18,15 @@ def step_shape(target, taps):
     row p - t, or of row p of an ELEW input. ``taps`` says which taps exist, ``invalid`` how many
     of the last lanes are not there. ``last`` ends a sum, ``last_group`` also the last column of a
     channel group, ``last_job`` also the job.
+
+    ``paired`` steps bring the even or, with ``odd``, the odd rows of a column. The odd ones
+    complete it. What ``compute`` then takes is the last complete column.
     """
     positions = target.alu_pixel_parallel + taps - 1
     return data.StructLayout({
         "op": Op, "weights": Weights, "factor": signed(13), "prelu": 1, "shift": 4,
         "first": 1, "last": 1, "last_group": 1, "last_job": 1,
-        "taps": taps, "invalid": 5,
+        "paired": 1, "odd": 1, "compute": 1, "taps": taps, "invalid": 5,
         "bank": data.ArrayLayout(unsigned(plan.bank_bits(target)), positions), "pad": positions,
     })
 
@@ -35,6 +38,10 @@ class MiscWalk(wiring.Component):
     column, CP channels. Taps of a step are ``stride_h`` kernel rows apart: their rows lie in
     successive banks at the same place. With stride 1 these are neighbours; with stride 2 the even
     kernel rows come first, then the odd ones.
+
+    3x3 kernels with stride 2 share every other input column between two output columns: where a
+    step has three taps, each column is read once, in two steps, and kept. The first step of the
+    next output column then computes with the kept one.
 
     A step waits for its weights, for the bias of its channel group and, if it ends a sum, for room
     for the result. A job that reads a bank group with unwritten results of an earlier one waits.
@@ -113,6 +120,9 @@ class MiscWalk(wiring.Component):
 
         stride_taps = Signal(11)
         last_chunk, last_phase, last_tap, last_column, last_group = (Signal() for _ in range(5))
+        start = Signal()
+        again = Signal()
+        compute = Signal()
         first = Signal()
         m.d.comb += [
             stride_taps.eq((p.stride_h * taps)[:11]),
@@ -122,7 +132,11 @@ class MiscWalk(wiring.Component):
                         & (kernel_w == Mux(p.eltwise, p.inputs_1, p.kernel_w_1))),
             last_column.eq(column == p.length_1),
             last_group.eq(group == p.groups_1),
-            first.eq((kernel_h == 0) & (kernel_w == 0)),
+            start.eq((kernel_h == 0) & (kernel_w == 0)),
+            again.eq((column != 0) & (kernel_w == 1) & (phase == 0)),
+            compute.eq(~p.paired | (phase == 1) | again),
+            first.eq(Mux(p.paired, again | ((column == 0) & (kernel_w == 0) & (phase == 1)),
+                         start)),
         ]
         last_step = Signal()
         m.d.comb += last_step.eq(last_tap & last_column & last_group)
@@ -141,7 +155,7 @@ class MiscWalk(wiring.Component):
         weights_there = Signal(POINTER_BITS)
         uses_ring = Signal()
         m.d.comb += [
-            first_of_group.eq(first & (column == 0)),
+            first_of_group.eq(start & (column == 0)),
             uses_ring.eq((p.op == Op.MAC) & (p.weights != Weights.FACTOR)),
             weights_there.eq((self.loaded - base)[:POINTER_BITS]),
             step.eq(running & stage_free
@@ -164,7 +178,7 @@ class MiscWalk(wiring.Component):
         base_next = Signal(POINTER_BITS)
         index_next = Signal(POINTER_BITS)
         m.d.comb += [base_next.eq(base), index_next.eq(index)]
-        with m.If(uses_ring):
+        with m.If(uses_ring & compute):
             with m.If(~p.cached | (last_tap & last_column)):
                 m.d.comb += [base_next.eq(base + index + 1), index_next.eq(0)]
             with m.Elif(last_tap):
@@ -203,6 +217,8 @@ class MiscWalk(wiring.Component):
                 with m.Else():
                     m.d.sync += [kernel_w.eq(0), tap_offset.eq(0)]
                     with m.If(~last_column):
+                        with m.If(p.paired):
+                            m.d.sync += [kernel_w.eq(1), tap_offset.eq(p.jump)]
                         m.d.sync += [column.eq(column + 1),
                                      column_at.eq(column_at + p.stride_w)]
                         m.d.sync += [offset.eq((offset + source.jump)[:a])
@@ -266,7 +282,9 @@ class MiscWalk(wiring.Component):
                 s1.prelu.eq(p.prelu), s1.shift.eq(source.shift),
                 s1.first.eq(first), s1.last.eq(last_tap),
                 s1.last_group.eq(last_tap & last_column), s1.last_job.eq(last_step),
-                s1.taps.eq(exists), s1.invalid.eq(Mux(last_group, p.invalid, 0)),
+                s1.paired.eq(p.paired), s1.odd.eq(phase[0]), s1.compute.eq(compute),
+                s1.taps.eq(Mux(p.paired, 0b111, exists)),
+                s1.invalid.eq(Mux(last_group, p.invalid, 0)),
                 s1_here.eq((here + offset)[:a]), s1_after.eq((after + offset)[:a]),
                 s1_low.eq(at_bank), s1_group.eq(Mux(p.eltwise, source.group, p.group)),
                 s1_entry.eq((base + index)[:POINTER_BITS]), s1_base.eq(base_next),
@@ -294,7 +312,8 @@ class MiscWalk(wiring.Component):
                 Cat(s1_used[q] & (s1.bank[q] == b) for q in range(positions)).any()
                 for b in range(banks))),
             fetched.eq(s1_valid & self.read.ready),
-            self.fetch.eq(fetched & (s1.op == Op.MAC) & (s1.weights != Weights.FACTOR)),
+            self.fetch.eq(fetched & (s1.op == Op.MAC) & (s1.weights != Weights.FACTOR)
+                          & s1.compute),
             self.entry.eq(s1_entry),
         ]
         for b in range(banks):

@@ -28,8 +28,8 @@ class MaxPool(wiring.Component):
 
     Members
     -------
-    x : ``In(signed(8)).array(PP_alu + taps - 1, CP)``
-        Operands by position; output row h takes positions h to h + taps - 1.
+    x : ``In(signed(8)).array(taps, PP_alu, CP)``
+        Operands.
     exists : ``In(taps)``
         Which taps count.
     step : ``In(1)``
@@ -46,7 +46,7 @@ class MaxPool(wiring.Component):
         self._rows, self._lanes, self._taps = (
             target.alu_pixel_parallel, target.channel_parallel, taps)
         super().__init__({
-            "x": In(signed(8)).array(self._rows + taps - 1, self._lanes),
+            "x": In(signed(8)).array(taps, self._rows, self._lanes),
             "exists": In(taps), "step": In(1), "add": In(1), "first": In(1),
             "total": Out(signed(8)).array(self._rows, self._lanes),
         })
@@ -56,10 +56,10 @@ class MaxPool(wiring.Component):
         for h in range(self._rows):
             for c in range(self._lanes):
                 best = Signal(signed(8), name=f"best{h}_{c}", reset_less=True)
-                here = self.x[h][c]
+                here = self.x[0][h][c]
                 for t in range(1, self._taps):
                     larger = Signal(signed(8), name=f"larger{h}_{c}_{t}")
-                    other = self.x[h + t][c]
+                    other = self.x[t][h][c]
                     m.d.comb += larger.eq(Mux(self.exists[t], maximum(here, other), here))
                     here = larger
                 total = Signal(signed(8), name=f"most{h}_{c}", reset_less=True)

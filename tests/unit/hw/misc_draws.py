@@ -32,6 +32,8 @@ def alu(target, rng, modes=tuple(AluMode)):
     sh, sw = (1, 1) if one else (rng.choice((1, 1, 2, 3)), rng.choice((1, 1, 2, 3)))
     if rng.random() < 0.05 and not one:
         kh, kw = rng.randint(1, 12), rng.randint(1, 12)
+    if rng.random() < 0.15 and not one:
+        kh, kw, sh, sw = 3, 3, 2, 2
     so = rng.choice((1, 1, 2, 3))
     groups = rng.choice((1, 1, 2, 3))
     init = isa.AluInit(
