@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One bank: both ports at once, data held, writes seen from the next cycle on."""
+
+import random
+
+import pytest
+from amaranth_bench import simulate, tick
+
+from opendpu_hw.memory.bank import Bank
+
+
+@pytest.mark.parametrize("second_port", [True, False])
+@pytest.mark.parametrize("depth", [2, 13, 64])
+def test_random_accesses(second_port, depth):
+    rng = random.Random(f"bank {second_port} {depth}")
+    dut = Bank(depth=depth, width=24, second_port=second_port)
+    words = [0] * depth
+
+    async def bench(ctx):
+        expected = {"a_data": None, "b_data": None}  # until the first read
+        signals = {n: getattr(dut, n) for n in expected}
+        collisions = 0
+        for _ in range(800):
+            a_en, b_en, b_write = (rng.getrandbits(1) for _ in range(3))
+            b_en |= b_write
+            a_addr, b_addr = rng.randrange(depth), rng.randrange(depth)
+            value = rng.getrandbits(24)
+            for name, driven in (
+                ("a_en", a_en),
+                ("a_addr", a_addr),
+                ("b_en", b_en),
+                ("b_write", b_write),
+                ("b_addr", b_addr),
+                ("b_wdata", value),
+            ):
+                ctx.set(getattr(dut, name), driven)
+            s = await tick(ctx, signals)
+            for name, wanted in expected.items():
+                assert wanted is None or s[name] == wanted, name
+            if a_en:
+                expected["a_data"] = words[a_addr]
+                collisions += b_write and a_addr == b_addr
+            if b_en and not b_write and second_port:
+                expected["b_data"] = words[b_addr]
+            if b_write:
+                words[b_addr] = value
+        assert collisions  # a read of the word that is being written gives the old one
+
+    simulate(dut, bench)
+    assert any(words)
