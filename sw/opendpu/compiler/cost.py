@@ -25,10 +25,10 @@ def transfer_cycles(length: int, channel: int, jump: int, parallel: int) -> int:
     gaps make long bursts; others a burst each, which costs at least its share of the latency.
     """
     words = length * -(-channel // parallel)
-    if jump <= channel or length == 1:
-        beats = -(-((length - 1) * jump + channel) // BEAT_BYTES)
-    else:
-        beats = length * max(-(-channel // BEAT_BYTES), LATENCY // OUTSTANDING)
+    bursts, size = length, channel
+    if jump <= channel:
+        bursts, size = 1, (length - 1) * jump + channel
+    beats = bursts * max(-(-size // BEAT_BYTES), LATENCY // OUTSTANDING)
     return TRANSFER_OVERHEAD + max(words, beats) // PORTS
 
 

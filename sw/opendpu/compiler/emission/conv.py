@@ -16,6 +16,7 @@ from opendpu.compiler.emission.recorder import Operand, Recorder
 from opendpu.compiler.emission.transfer import (
     Source,
     Tile,
+    blocks_a_load,
     load_bias,
     load_conv_weights,
     save_rows,
@@ -66,7 +67,9 @@ def emit_conv(recorder: Recorder, plan: LayerPlan, layer: ConvLayer) -> None:
                     for b in range(block, block + many):
                         if b not in weights:
                             at = constants[f"{layer.name}/weights"]
-                            weights[b] = load_conv_weights(recorder, at, shape, b)
+                            count = blocks_a_load(recorder, shape, block + many - b)
+                            words = load_conv_weights(recorder, at, shape, b, count)
+                            weights.update(zip(range(b, b + count), words, strict=True))
                         _one(recorder, layer, source, layout_in, layout_out, row, rows, column,
                              columns, b, weights[b], (bias + b) % target.bank_depth)  # fmt: skip
                     save_rows(recorder, output, layout_out, tile, range(row, row + rows))

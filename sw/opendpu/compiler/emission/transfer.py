@@ -13,6 +13,12 @@ from opendpu_arch.isa import Load, Save
 
 MAX_LENGTH = 1024
 """Pixels of one LOAD or SAVE."""
+MAX_JUMP_READ = 65536
+"""Bytes between pixels of a LOAD in DDR."""
+MAX_JUMP_WRITE = 1024
+"""Words between pixels of a LOAD in its bank."""
+SHORT_LOAD = 512
+"""Bytes below which the instruction costs more than its transfer."""
 MAX_SAVE_CHANNELS = 4096
 """Bytes a pixel of one SAVE."""
 
@@ -150,29 +156,52 @@ def save_rows(
 
 
 def load_conv_weights(
-    recorder: Recorder, address: int, shape: tuple[int, int, int, int], block: int
-) -> int:
-    """Load the weights of one block of output channels, a LOAD a lane; return their word.
+    recorder: Recorder, address: int, shape: tuple[int, int, int, int], block: int, blocks: int
+) -> list[int]:
+    """Load the weights of ``blocks`` blocks of output channels, a LOAD a lane; return their words.
 
     ``shape`` is OHWI. Lanes beyond the last output channel keep what they hold.
     """
     target = recorder.target
     outputs, height, width, inputs = shape
+    lanes = target.output_channel_parallel
     groups = -(-inputs // target.input_channel_parallel)
     taps = height * width
-    word = recorder.conv_weights.take(taps * groups)
-    first = block * target.output_channel_parallel
-    for lane in range(min(target.output_channel_parallel, outputs - first)):
+    word = recorder.conv_weights.take(blocks * taps * groups)
+    first = block * lanes
+    for lane in range(min(lanes, outputs - first)):
         at = address + (first + lane) * taps * inputs
+        # One block: a pixel a tap. Several: a pixel a block, so the taps must leave no gaps.
+        length, channel, jump, step = taps, inputs, inputs, groups
+        if blocks > 1:
+            length = min(blocks, -(-(outputs - first - lane) // lanes))
+            channel, jump, step = taps * inputs, lanes * taps * inputs, taps * groups
         recorder.add(
             Load(
-                bank_id=target.convw_base + lane, bank_addr=word, jump_read=inputs,
-                jump_write=groups, channel=inputs, length=taps, reg_id=WEIGHTS_REG, ddr_addr=at,
+                bank_id=target.convw_base + lane, bank_addr=word, jump_read=jump,
+                jump_write=step, channel=channel, length=length, reg_id=WEIGHTS_REG, ddr_addr=at,
             ),
-            (BankAccess(True, target.convw_base + lane, 1, word, taps * groups),),
-            transfer_cycles(taps, inputs, inputs, target.channel_parallel),
+            (BankAccess(True, target.convw_base + lane, 1, word, blocks * taps * groups),),
+            transfer_cycles(length, channel, jump, target.channel_parallel),
         )  # fmt: skip
-    return word
+    return [(word + n * taps * groups) % target.bank_depth for n in range(blocks)]
+
+
+def blocks_a_load(recorder: Recorder, shape: tuple[int, int, int, int], most: int) -> int:
+    """Return how many blocks of output channels a LOAD a lane should bring.
+
+    More than one where a LOAD would be short, as far as its fields reach.
+    """
+    target = recorder.target
+    _, height, width, inputs = shape
+    taps = height * width
+    size = taps * inputs
+    words = taps * -(-inputs // target.input_channel_parallel)
+    gaps = taps > 1 and inputs % target.input_channel_parallel
+    far = size * target.output_channel_parallel > MAX_JUMP_READ or words > MAX_JUMP_WRITE
+    if gaps or far:
+        return 1
+    return max(1, min(most, SHORT_LOAD // size))
 
 
 def load_alu_weights(

@@ -10,7 +10,7 @@ from network_draws import Draw, check, draw_network
 from opendpu.compiler import build as build_module
 from opendpu.compiler.plan import AluLayer, Banks, ConvLayer, Feature, Network, Window
 from opendpu.compiler.tile import NoRoomError
-from opendpu_arch.isa import Alu, AluMode, Conv
+from opendpu_arch.isa import Alu, AluMode, Conv, Load
 from opendpu_arch.target import Target
 
 TARGETS = ("B64", "B144", "B512", "B1024", "B1152", "B3136", "B4096")
@@ -189,3 +189,18 @@ def test_bias_and_weight_banks_wrap_inside_a_layer() -> None:
     for instruction in program.schedule.instructions:
         if isinstance(instruction, (Conv, Alu)):
             assert instruction.bank_addr_bias < target.bank_depth
+
+
+@pytest.mark.parametrize(("outputs", "loads"), [(64, 8), (61, 8), (20, 8), (5, 5)])
+def test_short_kernels_come_several_blocks_a_load(outputs: int, loads: int) -> None:
+    """A lane's weights of all blocks are one LOAD; the last block has fewer lanes."""
+    network = conv_network(6, 6, 12, outputs, 1)
+    program = check(network, target_of("B512"), 1, check=True)
+    base = target_of("B512").convw_base
+    found = [
+        i
+        for i in program.schedule.instructions
+        if isinstance(i, Load) and base <= i.bank_id < base + 8
+    ]
+    assert len(found) == loads
+    assert sum(i.length for i in found) == outputs
