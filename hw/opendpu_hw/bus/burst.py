@@ -2,8 +2,10 @@
 """Strided byte ranges to AXI4 bursts, and the burst addresses in flight."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, unsigned
-from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
+
+from opendpu_hw.bus.fields import FieldStream
 
 #: Bytes of a beat are 2^BEAT_SHIFT.
 BEAT_SHIFT = 4
@@ -14,11 +16,10 @@ OUTSTANDING = 8
 
 #: Rows in memory: ``rows`` more after the first, ``jump + 1`` bytes apart, ``bytes + 1`` long.
 #: ``merged``: everything between the first byte and ``reach`` bytes after it is one range.
-plan_shape = data.StructLayout({
-    "addr": 40, "rows": 10, "jump": 16, "bytes": 14, "merged": 1, "reach": 27})
+plan_fields = {"addr": 40, "bytes": 14, "rows": 10, "jump": 16, "merged": 1, "reach": 27}
 
 #: A burst of ``len + 1`` beats; ``last`` of its plan.
-burst_shape = data.StructLayout({"beat": BEAT_WIDTH, "len": 4, "last": 1})
+burst_fields = {"beat": BEAT_WIDTH, "len": 4, "last": 1}
 
 
 class BurstGenerator(wiring.Component):
@@ -28,14 +29,14 @@ class BurstGenerator(wiring.Component):
 
     Members
     -------
-    i : ``In(stream.Signature(plan_shape))``
+    i : ``In(FieldStream(plan_fields))``
         What to access.
-    o : ``Out(stream.Signature(burst_shape))``
+    o : ``Out(FieldStream(burst_fields))``
         The bursts, in order of address in a row, rows in order.
     """
 
-    i: In(stream.Signature(plan_shape))
-    o: Out(stream.Signature(burst_shape))
+    i: In(FieldStream(plan_fields))
+    o: Out(FieldStream(burst_fields))
 
     def elaborate(self, platform):
         m = Module()
@@ -57,10 +58,10 @@ class BurstGenerator(wiring.Component):
             row_end.eq(left <= limit),
             length.eq(Mux(row_end, left[:4], limit)),
             self.o.valid.eq(running),
-            self.o.payload.beat.eq(beat),
-            self.o.payload.len.eq(length),
-            self.o.payload.last.eq(row_end & (rows == 0)),
-            self.i.ready.eq(~running | (self.o.ready & self.o.payload.last)),
+            self.o.beat.eq(beat),
+            self.o.len.eq(length),
+            self.o.last.eq(row_end & (rows == 0)),
+            self.i.ready.eq(~running | (self.o.ready & self.o.last)),
         ]
         next_row = Signal(40)
         m.d.comb += next_row.eq(row + jump + 1)
@@ -80,7 +81,7 @@ class BurstGenerator(wiring.Component):
                 with m.If(rows == 0):
                     m.d.sync += running.eq(0)
         with m.If(self.i.valid & self.i.ready):
-            p = self.i.payload
+            p = self.i
             m.d.sync += [
                 running.eq(1), row.eq(p.addr), rows.eq(Mux(p.merged, 0, p.rows)),
                 jump.eq(p.jump), size.eq(p.bytes), beat.eq(p.addr[BEAT_SHIFT:]),
@@ -94,7 +95,7 @@ class BurstIssuer(wiring.Component):
 
     Members
     -------
-    i : ``In(stream.Signature(burst_shape))``
+    i : ``In(FieldStream(burst_fields))``
         Bursts to issue; none is taken while ``stop`` is high or :data:`OUTSTANDING` are in flight.
     stop : ``In(1)``
         Take no further burst; one already offered stays.
@@ -104,13 +105,13 @@ class BurstIssuer(wiring.Component):
         The address channel.
     retire : ``In(1)``
         The oldest burst is answered.
-    oldest : ``Out(burst_shape)``
+    oldest_beat, oldest_last : ``Out``
         The oldest burst in flight.
     empty : ``Out(1)``
         Nothing is in flight.
     """
 
-    i: In(stream.Signature(burst_shape))
+    i: In(FieldStream(burst_fields))
     stop: In(1)
     taken: Out(1)
     addr: Out(40)
@@ -118,13 +119,14 @@ class BurstIssuer(wiring.Component):
     valid: Out(1)
     ready: In(1)
     retire: In(1)
-    oldest: Out(burst_shape)
+    oldest_beat: Out(BEAT_WIDTH)
+    oldest_last: Out(1)
     empty: Out(1)
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.ring = ring = memory.Memory(
-            shape=unsigned(burst_shape.size), depth=OUTSTANDING, init=[])
+            shape=unsigned(BEAT_WIDTH + 1), depth=OUTSTANDING, init=[])
         put_port, get_port = ring.write_port(), ring.read_port(domain="comb")
         put = Signal(range(OUTSTANDING))
         get = Signal(range(OUTSTANDING))
@@ -132,15 +134,15 @@ class BurstIssuer(wiring.Component):
         m.d.comb += [
             self.i.ready.eq(~self.stop & (count != OUTSTANDING) & (~self.valid | self.ready)),
             self.taken.eq(self.i.valid & self.i.ready),
-            put_port.addr.eq(put), put_port.data.eq(self.i.payload.as_value()),
+            put_port.addr.eq(put), put_port.data.eq(Cat(self.i.beat, self.i.last)),
             put_port.en.eq(self.taken),
-            get_port.addr.eq(get), self.oldest.as_value().eq(get_port.data),
+            get_port.addr.eq(get), Cat(self.oldest_beat, self.oldest_last).eq(get_port.data),
             self.empty.eq(count == 0),
         ]
         with m.If(self.taken):
             m.d.sync += [
-                self.addr.eq(Cat(Const(0, BEAT_SHIFT), self.i.payload.beat)),
-                self.len.eq(self.i.payload.len), self.valid.eq(1), put.eq(put + 1),
+                self.addr.eq(Cat(Const(0, BEAT_SHIFT), self.i.beat)),
+                self.len.eq(self.i.len), self.valid.eq(1), put.eq(put + 1),
             ]
         with m.Elif(self.ready):
             m.d.sync += self.valid.eq(0)

@@ -2,24 +2,26 @@
 """Byte runs to the beats of write bursts."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+
+from opendpu_hw.bus.fields import FieldStream
+from opendpu_hw.datapath.bytes import masks, pieces, shift_down
 
 #: Bytes of a beat.
 BEAT_BYTES = 16
 
 
-def run_shape(lanes):
+def run_fields(lanes):
     """Up to ``lanes`` bytes, ``count`` of them; ``first`` and ``last`` of a contiguous range.
 
     A range starts at byte ``offset`` of its first beat.
     """
-    return data.StructLayout({
-        "data": 8 * lanes, "count": range(lanes + 1), "first": 1, "offset": 4, "last": 1})
+    return {"data": 8 * lanes, "count": 5, "first": 1, "offset": 4, "last": 1}
 
 
 #: A beat with its byte strobes.
-beat_shape = data.StructLayout({"data": 8 * BEAT_BYTES, "strobe": BEAT_BYTES})
+beat_fields = {"data": 8 * BEAT_BYTES, "strobe": BEAT_BYTES}
 
 
 class Packer(wiring.Component):
@@ -34,29 +36,28 @@ class Packer(wiring.Component):
 
     Members
     -------
-    i : ``In(stream.Signature(run_shape(lanes)))``
+    i : ``In(FieldStream(run_fields(lanes)))``
         The runs.
-    o : ``Out(stream.Signature(beat_shape))``
+    o : ``Out(FieldStream(beat_fields))``
         The beats, registered. Payload bytes without strobe are undefined.
     clear : ``In(1)``
         Forget everything; the payload of ``o`` does not change.
     """
 
     def __init__(self, *, lanes):
-        if not 1 <= lanes <= BEAT_BYTES:
-            raise ValueError(f"lanes is {lanes}, but must be in 1..{BEAT_BYTES}")
         self._lanes = lanes
         super().__init__({
-            "i": In(stream.Signature(run_shape(lanes))),
-            "o": Out(stream.Signature(beat_shape)),
+            "i": In(FieldStream(run_fields(lanes))),
+            "o": Out(FieldStream(beat_fields)),
             "clear": In(1),
         })
 
     def elaborate(self, platform):
+        if not 1 <= self._lanes <= BEAT_BYTES:
+            raise ValueError(f"lanes is {self._lanes}, but must be in 1..{BEAT_BYTES}")
         m = Module()
-        lanes = self._lanes
-        run = self.i.payload
-        held = Signal(8 * BEAT_BYTES)
+        run = self.i
+        held = [Signal(64, name=f"held_{i}") for i in range(2)]
         held_strobe = Signal(BEAT_BYTES)
         place = Signal(4)                   # of the next byte, in a range
         flush = Signal()                    # the range ends with what is held
@@ -66,9 +67,6 @@ class Packer(wiring.Component):
         advance = Signal()
         take = Signal()
         full = Signal()
-        strobe = Signal(lanes)
-        wide = Signal(8 * 2 * BEAT_BYTES)
-        wide_strobe = Signal(2 * BEAT_BYTES)
         m.d.comb += [
             at.eq(Mux(run.first, run.offset, place)),
             end.eq(at + run.count),
@@ -76,35 +74,36 @@ class Packer(wiring.Component):
             advance.eq((~self.o.valid | self.o.ready) & ~self.clear),
             self.i.ready.eq(advance & ~flush),
             take.eq(self.i.valid & self.i.ready),
-            wide.eq(run.data << Cat(Const(0, 3), at)),
-            wide_strobe.eq(strobe << at),
         ]
-        m.d.comb += [strobe[i].eq(run.count > i) for i in range(lanes)]
 
-        old_strobe = Signal(BEAT_BYTES)
-        m.d.comb += old_strobe.eq(Mux(run.first, 0, held_strobe))
+        # The run, turned so that its first byte is at its place; bytes before that stay.
+        down = Signal(4)
+        m.d.comb += down.eq(-at)
+        turned = shift_down(m, pieces(run.data, 4), down, 4, name="turned")
+        stay = masks(m, at, 2, name="stay")
+        joined = [Signal(64, name=f"joined_{i}") for i in range(2)]
+        strobe = Signal(2 * BEAT_BYTES)
+        low_strobe = Signal(BEAT_BYTES)
+        m.d.comb += [
+            *(joined[i].eq((held[i] & stay[i]) | (Cat(turned[2 * i:2 * i + 2]) & ~stay[i]))
+              for i in range(2)),
+            strobe.eq(((Const(2**16 - 1, 16) >> (16 - run.count)[:5]) << at)[:2 * BEAT_BYTES]),
+            low_strobe.eq(strobe[:BEAT_BYTES] | Mux(run.first, 0, held_strobe)),
+        ]
+
         with m.If(advance):
             m.d.sync += self.o.valid.eq(flush | (take & (full | run.last)))
         with m.If(take):
             m.d.sync += [
                 place.eq(end[:4]),
                 flush.eq(run.last & (end > BEAT_BYTES)),
-                self.o.payload.strobe.eq(wide_strobe[:BEAT_BYTES] | old_strobe),
-                held_strobe.eq(Mux(
-                    full, wide_strobe[BEAT_BYTES:], wide_strobe[:BEAT_BYTES] | old_strobe)),
+                self.o.data.eq(Cat(joined)), self.o.strobe.eq(low_strobe),
+                held_strobe.eq(Mux(full, strobe[BEAT_BYTES:], low_strobe)),
+                *(held[i].eq(Mux(full, Cat(turned[2 * i:2 * i + 2]), joined[i]))
+                  for i in range(2)),
             ]
-            for i in range(BEAT_BYTES):
-                byte = slice(8 * i, 8 * i + 8)
-                with m.If(wide_strobe[i]):
-                    m.d.sync += [
-                        self.o.payload.data[byte].eq(wide[byte]), held[byte].eq(wide[byte])]
-                with m.Else():
-                    m.d.sync += self.o.payload.data[byte].eq(held[byte])
-                with m.If(wide_strobe[BEAT_BYTES + i]):
-                    m.d.sync += held[byte].eq(wide[128 + 8 * i:136 + 8 * i])
         with m.Elif(advance & flush):
-            m.d.sync += [
-                flush.eq(0), self.o.payload.data.eq(held), self.o.payload.strobe.eq(held_strobe)]
+            m.d.sync += [flush.eq(0), self.o.data.eq(Cat(held)), self.o.strobe.eq(held_strobe)]
         with m.If(self.clear):
             m.d.sync += [flush.eq(0), self.o.valid.eq(0)]
         return m

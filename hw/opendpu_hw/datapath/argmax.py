@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The largest of a pixel's bytes, and where it is."""
 
-from amaranth.hdl import Const, Module, Mux, Signal, signed
-from amaranth.lib import data, stream, wiring
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from opendpu_hw.bus.fields import FieldStream
 
-def word_shape(lanes, info):
+
+def word_fields(lanes, info):
     """``count`` signed bytes of a pixel; ``first`` and ``last`` word of it; ``info`` goes along."""
-    return data.StructLayout({
-        "data": 8 * lanes, "count": range(lanes + 1), "first": 1, "last": 1, "info": info})
+    return {"data": 8 * lanes, "count": 5, "first": 1, "last": 1, "info": info}
+
+
+def result_fields(info):
+    """``index``, modulo 256, and ``value`` of the largest byte of a pixel."""
+    return {"index": 8, "value": 8, "info": info}
 
 
 class Argmax(wiring.Component):
@@ -21,15 +27,15 @@ class Argmax(wiring.Component):
     ----------
     lanes : :class:`int`
         Bytes of a word.
-    info : shape
-        What is passed from a pixel's last word to its result.
+    info : :class:`int`
+        Width of what is passed from a pixel's last word to its result.
 
     Members
     -------
-    i : ``In(stream.Signature(word_shape(lanes, info)))``
+    i : ``In(FieldStream(word_fields(lanes, info)))``
         Words.
-    o : ``Out(stream)``
-        ``index`` (modulo 256), ``value`` and ``info`` of a pixel.
+    o : ``Out(FieldStream(result_fields(info)))``
+        A pixel's result.
     busy : ``Out(1)``
         A word or a result is inside.
     clear : ``In(1)``
@@ -41,45 +47,41 @@ class Argmax(wiring.Component):
     def __init__(self, *, lanes, info):
         self._lanes = lanes
         super().__init__({
-            "i": In(stream.Signature(word_shape(lanes, info))),
-            "o": Out(stream.Signature(data.StructLayout(
-                {"index": 8, "value": signed(8), "info": info}))),
+            "i": In(FieldStream(word_fields(lanes, info))),
+            "o": Out(FieldStream(result_fields(info))),
             "busy": Out(1), "clear": In(1),
         })
 
     def elaborate(self, platform):
         m = Module()
-        word = self.i.payload
+        word = self.i
         advance = Signal()
         m.d.comb += [advance.eq(~self.o.valid | self.o.ready), self.i.ready.eq(advance)]
 
-        # Stage 1: the best of the word. A byte past the count loses against byte 0, which exists.
-        found = []
+        # Stage 1: the best of the word. Keys order by value, then lowest index: the value with its
+        # sign turned, above the index turned. Key 0 stands for bytes past the count.
+        keys = []
         for i in range(self._lanes):
-            value = word.data[8 * i:8 * i + 8].as_signed()
-            found.append((Mux(word.count > i, value, Const(-128, signed(8))), Const(i, 4)))
+            key = Signal(12, name=f"key_{i}")
+            value = word.data[8 * i:8 * i + 8] ^ 0x80
+            m.d.comb += key.eq(Mux(word.count > i, Cat(Const(15 - i, 4), value), 0))
+            keys.append(key)
         level = 0
-        while len(found) > 1:
+        while len(keys) > 1:
             pairs = []
-            for i in range(0, len(found) - 1, 2):
-                (value_a, index_a), (value_b, index_b) = found[i:i + 2]
-                value = Signal(signed(8), name=f"value_{level}_{i}")
-                index = Signal(4, name=f"index_{level}_{i}")
-                second = Signal(name=f"second_{level}_{i}")
-                m.d.comb += [
-                    second.eq(value_b > value_a),
-                    value.eq(Mux(second, value_b, value_a)),
-                    index.eq(Mux(second, index_b, index_a)),
-                ]
-                pairs.append((value, index))
-            found = pairs + found[len(pairs) * 2:]
+            for i in range(0, len(keys) - 1, 2):
+                key = Signal(12, name=f"key_{level}_{i}")
+                m.d.comb += key.eq(Mux(keys[i] > keys[i + 1], keys[i], keys[i + 1]))
+                pairs.append(key)
+            keys = pairs + keys[len(pairs) * 2:]
             level += 1
-        (value, index), = found
         valid = Signal()
         m.d.comb += self.busy.eq(valid | self.o.valid)
-        info = word.shape()["info"].shape
-        stage = Signal(data.StructLayout(
-            {"value": signed(8), "index": 8, "first": 1, "last": 1, "info": info}))
+        stage_value = Signal(8)             # sign turned
+        stage_index = Signal(8)
+        stage_first = Signal()
+        stage_last = Signal()
+        stage_info = Signal.like(word.info)
         base = Signal(8)                    # index of the next word's first byte in its pixel
         this_base = Signal(8)
         m.d.comb += this_base.eq(Mux(word.first, 0, base))
@@ -87,19 +89,20 @@ class Argmax(wiring.Component):
             m.d.sync += valid.eq(self.i.valid)
             with m.If(self.i.valid):
                 m.d.sync += [
-                    stage.value.eq(value), stage.index.eq(this_base + index),
-                    stage.first.eq(word.first), stage.last.eq(word.last), stage.info.eq(word.info),
+                    stage_value.eq(keys[0][4:]), stage_index.eq(this_base + (~keys[0])[:4]),
+                    stage_first.eq(word.first), stage_last.eq(word.last), stage_info.eq(word.info),
                     base.eq(this_base + self._lanes),
                 ]
 
         # Stage 2: the best of the pixel so far, in the output register.
+        best = Signal(8)
+        m.d.comb += self.o.value.eq(best ^ 0x80)
         with m.If(advance):
-            m.d.sync += self.o.valid.eq(valid & stage.last)
+            m.d.sync += self.o.valid.eq(valid & stage_last)
             with m.If(valid):
-                with m.If(stage.first | (stage.value > self.o.payload.value)):
-                    m.d.sync += [
-                        self.o.payload.value.eq(stage.value), self.o.payload.index.eq(stage.index)]
-                m.d.sync += self.o.payload.info.eq(stage.info)
+                with m.If(stage_first | (stage_value > best)):
+                    m.d.sync += [best.eq(stage_value), self.o.index.eq(stage_index)]
+                m.d.sync += self.o.info.eq(stage_info)
         with m.If(self.clear):
             m.d.sync += [valid.eq(0), self.o.valid.eq(0)]
         return m

@@ -2,7 +2,7 @@
 """What LOAD and SAVE have in flight over two channels, completed in program order."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 
@@ -13,17 +13,13 @@ class DmaOrder(wiring.Component):
     ----------
     depth : :class:`int`
         Most instructions in flight.
-    tag : shape
-        What an instruction is remembered by.
 
     Members
     -------
-    push, channel, immediate, tag : ``In``
+    push, channel, immediate : ``In(1)``
         An instruction goes to ``channel``; an immediate one to none. Only while ``ready``.
     ready, empty : ``Out(1)``
         There is room; nothing is in flight.
-    entries : ``Out(ArrayLayout)``
-        In flight, the oldest first: ``valid``, ``channel``, ``immediate``, ``tag``.
     finished : ``In(2)``
         A channel has finished its oldest instruction, one bit a channel.
     failed : ``In(2)``
@@ -36,53 +32,43 @@ class DmaOrder(wiring.Component):
         Forget everything.
     """
 
-    def __init__(self, *, depth, tag):
+    def __init__(self, *, depth):
         self._depth = depth
-        entry = data.StructLayout({"valid": 1, "channel": 1, "immediate": 1, "tag": tag})
         super().__init__({
-            "push": In(1), "channel": In(1), "immediate": In(1), "tag": In(tag),
-            "ready": Out(1), "empty": Out(1),
-            "entries": Out(data.ArrayLayout(entry, depth)),
+            "push": In(1), "channel": In(1), "immediate": In(1), "ready": Out(1), "empty": Out(1),
             "finished": In(2), "failed": In(2), "done": Out(1), "fault": Out(2), "clear": In(1),
         })
 
     def elaborate(self, platform):
         m = Module()
-        depth = self._depth
-        head = self.entries[0]
-        waiting = [Signal(range(depth + 1), name=f"waiting_{c}") for c in range(2)]
+        level = Signal(range(self._depth + 1))
+        place = Signal(range(self._depth + 1))          # of an instruction that is pushed
+        channels = Signal(self._depth)                  # bit 0 is the oldest
+        immediates = Signal(self._depth)
+        waiting = [Signal(range(self._depth + 1), name=f"waiting_{c}") for c in range(2)]
         ended = Signal(2)                   # channel has a finished instruction to report
         m.d.comb += [
-            self.ready.eq(~self.entries[depth - 1].valid),
-            self.empty.eq(~head.valid),
-            self.done.eq(head.valid & (head.immediate | Mux(head.channel, ended[1], ended[0]))),
+            self.ready.eq(level != self._depth),
+            self.empty.eq(level == 0),
+            self.done.eq(~self.empty & (immediates[0] | Mux(channels[0], ended[1], ended[0]))),
+            place.eq(level - self.done),
         ]
         for c in range(2):
             mine = Signal(name=f"mine_{c}")
             m.d.comb += [
                 ended[c].eq(waiting[c] != 0),
-                mine.eq(head.valid & ~head.immediate & (head.channel == c)),
+                mine.eq(~self.empty & ~immediates[0] & (channels[0] == c)),
                 self.fault[c].eq(mine & ~ended[c] & self.failed[c]),
             ]
             m.d.sync += waiting[c].eq(waiting[c] + self.finished[c] - (self.done & mine))
-        with m.If(self.done):
-            for i in range(depth - 1):
-                m.d.sync += self.entries[i].eq(self.entries[i + 1])
-            m.d.sync += self.entries[depth - 1].valid.eq(0)
-        with m.If(self.push):
-            for i in range(depth):
-                free = ~self.entries[i].valid
-                first = free if i == 0 else free & self.entries[i - 1].valid
-                moved = Signal(name=f"moved_{i}")
-                after = self.entries[i + 1].valid if i + 1 < depth else 0
-                m.d.comb += moved.eq(Mux(self.done, self.entries[i].valid & ~after, first))
-                with m.If(moved):
-                    m.d.sync += [
-                        self.entries[i].valid.eq(1), self.entries[i].channel.eq(self.channel),
-                        self.entries[i].immediate.eq(self.immediate),
-                        self.entries[i].tag.eq(self.tag),
-                    ]
+        # Bits past the level are zero, so a new one can be joined.
+        with m.If(self.push | self.done):
+            m.d.sync += [
+                level.eq(place + self.push),
+                channels.eq((channels >> self.done) | ((self.push & self.channel) << place)),
+                immediates.eq((immediates >> self.done) | ((self.push & self.immediate) << place)),
+            ]
         with m.If(self.clear):
-            m.d.sync += [waiting[0].eq(0), waiting[1].eq(0)]
-            m.d.sync += [self.entries[i].valid.eq(0) for i in range(depth)]
+            m.d.sync += [
+                level.eq(0), channels.eq(0), immediates.eq(0), waiting[0].eq(0), waiting[1].eq(0)]
         return m

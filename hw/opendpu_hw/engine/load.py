@@ -25,9 +25,9 @@ CONSTANT = 7
 class Load(wiring.Component):
     """The LOAD engine.
 
-    Each LOAD goes to one of two channels, in turn; one that writes a bank that a LOAD in flight
-    writes goes to the channel of that one. Channels write a bank word a cycle each, work ahead of
-    each other, and report in program order.
+    LOADs of even banks go to one channel, those of odd banks to the other, so every bank sees its
+    words in program order. Channels write a bank word a cycle each, work ahead of each other, and
+    report in program order.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Load(wiring.Component):
         # -- front: one LOAD a cycle, to a channel ------------------------------------------------
         m.submodules.front = front = SegmentStage(
             isa.Load, jump="jump_read", size=lambda f: f.channel)
-        m.submodules.order = order = DmaOrder(depth=self.DEPTH, tag=6)
+        m.submodules.order = order = DmaOrder(depth=self.DEPTH)
         channels = [LoadChannel(target) for _ in range(2)]
         m.submodules.channel_0, m.submodules.channel_1 = channels
         m.d.comb += [
@@ -84,55 +84,45 @@ class Load(wiring.Component):
             order.clear.eq(self.abort),
         ]
         f = fields_of(isa.Load, front.words)
-        turn = Signal()
-        same_0 = Signal()
-        same_1 = Signal()
         choice = Signal()
         go = Signal()
         beyond = Signal()
         constant = Signal()
-        same = [e.valid & (e.tag == f.bank_id) for e in order.entries]
+        room = [c.plan.ready & c.job.ready for c in channels]
         m.d.comb += [
             constant.eq(f.broadcast == CONSTANT),
             beyond.eq(front.valid & front.beyond & ~constant),
-            same_0.eq(Cat(s & ~e.channel for s, e in zip(same, order.entries, strict=True)).any()),
-            same_1.eq(Cat(s & e.channel for s, e in zip(same, order.entries, strict=True)).any()),
-        ]
-        with m.If(same_0 | same_1):
-            m.d.comb += choice.eq(same_1)
-        with m.Else():
-            free = Mux(turn, channels[1].i.ready, channels[0].i.ready)
-            m.d.comb += choice.eq(Mux(free, turn, ~turn))
-        m.d.comb += [
-            go.eq(front.valid & ~beyond & order.ready & ~halt
-                  & Mux(choice, channels[1].i.ready, channels[0].i.ready)),
+            choice.eq(f.bank_id[0]),
+            go.eq(front.valid & ~beyond & order.ready & ~halt & Mux(choice, room[1], room[0])),
             front.ready.eq(go),
-            order.push.eq(go), order.channel.eq(choice), order.tag.eq(f.bank_id),
+            order.push.eq(go), order.channel.eq(choice),
         ]
-        with m.If(go):
-            m.d.sync += turn.eq(~choice)
-        with m.If(self.abort):
-            m.d.sync += turn.eq(0)
 
-        plan, job = channels[0].i.payload.plan, channels[0].i.payload.job
+        # -- what the channels need to know -------------------------------------------------------
         touching = Signal()
         overlapping = Signal()
+        masked = Signal()
+        tail = Signal(7)
         m.d.comb += [
             overlapping.eq(f.jump_read < f.channel),
             touching.eq(Mux(overlapping, f.channel < OVERLAP_MAX, f.jump_read - f.channel < 16)),
-            plan.addr.eq(front.addr), plan.rows.eq(f.length), plan.jump.eq(f.jump_read),
-            plan.bytes.eq(f.channel), plan.reach.eq(front.reach), plan.merged.eq(touching),
-            job.bank_id.eq(f.bank_id), job.bank_addr.eq(f.bank_addr),
-            job.jump_write.eq(f.jump_write), job.rows.eq(f.length), job.bytes.eq(f.channel),
-            job.jump.eq(f.jump_read), job.offset.eq(front.addr), job.merged.eq(touching),
-            job.overlap.eq(touching & overlapping),
-            job.constant.eq(constant), job.value.eq(f.const_value),
-            job.masked.eq((f.channel >= f.jump_read) & (f.channel < MASKED_MAX)),
-            job.skip.eq(f.pad_start), job.pad_idx.eq(f.pad_idx),
-            job.tail.eq(self._tail(m, f, lanes)),
-            channels[1].i.payload.eq(channels[0].i.payload),
+            masked.eq((f.channel >= f.jump_read) & (f.channel < MASKED_MAX)),
+            tail.eq(self._tail(m, f, lanes)),
         ]
-        m.d.comb += [c.i.valid.eq(go & (choice == i)) for i, c in enumerate(channels)]
+        for i, channel in enumerate(channels):
+            plan, job = channel.plan, channel.job
+            m.d.comb += [
+                plan.valid.eq(go & (choice == i) & ~constant), job.valid.eq(go & (choice == i)),
+                plan.addr.eq(front.addr), plan.rows.eq(f.length), plan.jump.eq(f.jump_read),
+                plan.bytes.eq(f.channel), plan.reach.eq(front.reach), plan.merged.eq(touching),
+                job.bank_id.eq(f.bank_id), job.bank_addr.eq(f.bank_addr),
+                job.jump_write.eq(f.jump_write), job.rows.eq(f.length), job.bytes.eq(f.channel),
+                job.jump.eq(f.jump_read), job.offset.eq(front.addr), job.merged.eq(touching),
+                job.overlap.eq(touching & overlapping),
+                job.constant.eq(constant), job.value.eq(f.const_value),
+                job.masked.eq(masked), job.skip.eq(Mux(masked, f.pad_start, 0)),
+                job.pad_idx.eq(f.pad_idx), job.tail.eq(tail),
+            ]
 
         # -- channels -----------------------------------------------------------------------------
         buses, writes = (self.bus0, self.bus1), (self.write0, self.write1)

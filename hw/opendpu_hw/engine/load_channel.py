@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """One of the two halves of LOAD: a read port of the bus and a write port of the banks."""
 
+from types import SimpleNamespace
+
 from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal, unsigned
-from amaranth.lib import data, fifo, memory, stream, wiring
+from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from opendpu_hw.bus.axi4 import constant_fields, read_signature
-from opendpu_hw.bus.burst import BEAT_SHIFT, BurstGenerator, BurstIssuer, plan_shape
+from opendpu_hw.bus.burst import BEAT_SHIFT, BurstGenerator, BurstIssuer, plan_fields
+from opendpu_hw.bus.fields import FieldQueue, FieldStream
+from opendpu_hw.datapath.bytes import MASK_BYTES, masks, pieces, shift_down
 from opendpu_hw.memory.ports import BankWrite
 
 #: Beats between the bus and the banks.
@@ -17,7 +21,7 @@ OVERLAP_MAX = 128
 _POSITION = ceil_log2(WINDOW) + 2
 
 
-def load_job_shape(target):
+def load_job_fields(target):
     """What the bank side needs to know of a LOAD; lengths are raw (less one).
 
     ``offset`` is the first byte's place in its beat; ``merged`` means the pixels come as one range,
@@ -25,11 +29,11 @@ def load_job_shape(target):
     of pixel 0, ``jump`` less in each after it, and in the last ``pad_idx + 1`` pixels keep ``tail``
     bytes, ``jump`` less in each after the first of those.
     """
-    return data.StructLayout({
+    return {
         "bank_id": 6, "bank_addr": ceil_log2(target.bank_depth), "jump_write": 10,
         "rows": 10, "bytes": 14, "jump": 10, "offset": BEAT_SHIFT,
         "merged": 1, "overlap": 1, "constant": 1, "value": 8,
-        "masked": 1, "skip": 5, "pad_idx": 5, "tail": 7})
+        "masked": 1, "skip": 5, "pad_idx": 5, "tail": 7}
 
 
 class LoadChannel(wiring.Component):
@@ -45,8 +49,9 @@ class LoadChannel(wiring.Component):
 
     Members
     -------
-    i : ``In(stream)``
-        ``plan`` (:data:`opendpu_hw.bus.burst.plan_shape`) and ``job`` (:func:`load_job_shape`).
+    plan, job : ``In(FieldStream)``
+        :data:`opendpu_hw.bus.burst.plan_fields` and :func:`load_job_fields` of LOADs; constant ones
+        have no plan.
     bus, write : ``Out(read_signature(128))``, ``Out(BankWrite)``
         The ports.
     finished : ``Out(1)``
@@ -65,8 +70,7 @@ class LoadChannel(wiring.Component):
     def __init__(self, target):
         self._target = target
         super().__init__({
-            "i": In(stream.Signature(data.StructLayout(
-                {"plan": plan_shape, "job": load_job_shape(target)}))),
+            "plan": In(FieldStream(plan_fields)), "job": In(FieldStream(load_job_fields(target))),
             "bus": Out(read_signature(128)), "write": Out(BankWrite(target)),
             "finished": Out(1), "failed": Out(1), "fault_addr": Out(40),
             "stop": In(1), "empty": Out(1),
@@ -77,35 +81,27 @@ class LoadChannel(wiring.Component):
         lanes = self._target.channel_parallel
         stop = Signal()
         m.d.comb += stop.eq(self.stop | self.failed)
-        clear = ResetInserter({"sync": stop})
 
         # -- queues: plans for the address side, jobs for the bank side ---------------------------
-        m.submodules.plans = plans = clear(fifo.SyncFIFO(
-            width=plan_shape.size, depth=self.DEPTH))
-        job_shape = load_job_shape(self._target)
-        m.submodules.jobs = jobs = clear(fifo.SyncFIFO(width=job_shape.size, depth=self.DEPTH))
-        constant = self.i.payload.job.constant
-        m.d.comb += [
-            self.i.ready.eq(plans.w_rdy & jobs.w_rdy),
-            plans.w_data.eq(self.i.payload.plan.as_value()),
-            plans.w_en.eq(self.i.valid & self.i.ready & ~constant),
-            jobs.w_data.eq(self.i.payload.job.as_value()),
-            jobs.w_en.eq(self.i.valid & self.i.ready),
-        ]
+        job_fields = load_job_fields(self._target)
+        m.submodules.plans = plans = FieldQueue(plan_fields, depth=self.DEPTH)
+        m.submodules.jobs = jobs = FieldQueue(job_fields, depth=self.DEPTH)
+        wiring.connect(m, wiring.flipped(self.plan), plans.i)
+        wiring.connect(m, wiring.flipped(self.job), jobs.i)
+        m.d.comb += [plans.clear.eq(stop), jobs.clear.eq(stop)]
 
         # -- address side -------------------------------------------------------------------------
-        m.submodules.bursts = bursts = clear(BurstGenerator())
+        m.submodules.bursts = bursts = ResetInserter({"sync": stop})(BurstGenerator())
         m.submodules.issuer = issuer = BurstIssuer()
         error = Signal()
         m.d.comb += [
-            bursts.i.payload.as_value().eq(plans.r_data),
-            bursts.i.valid.eq(plans.r_rdy), plans.r_en.eq(bursts.i.ready),
             issuer.stop.eq(stop | error),
             *constant_fields(self.bus, "ar"),
             self.bus.araddr.eq(issuer.addr), self.bus.arlen.eq(issuer.len),
             self.bus.arvalid.eq(issuer.valid), issuer.ready.eq(self.bus.arready),
             self.empty.eq(issuer.empty),
         ]
+        wiring.connect(m, plans.o, bursts.i)
         wiring.connect(m, bursts.o, issuer.i)
 
         # -- window of beats ----------------------------------------------------------------------
@@ -134,18 +130,21 @@ class LoadChannel(wiring.Component):
             with m.If(self.bus.rresp[1] & ~error):
                 m.d.sync += [
                     error.eq(1), error_beat.eq(put),
-                    self.fault_addr.eq(Cat(Const(0, BEAT_SHIFT), issuer.oldest.beat)),
+                    self.fault_addr.eq(Cat(Const(0, BEAT_SHIFT), issuer.oldest_beat)),
                 ]
 
         # -- bank side: the word to write next ----------------------------------------------------
-        job = Signal(job_shape)
-        queued = Signal(job_shape)
+        queued = jobs.o
+        lasting = ("bank_id", "jump_write", "bytes", "jump", "merged", "overlap", "constant",
+                   "value", "masked", "pad_idx")
+        job = SimpleNamespace(**{n: Signal(job_fields[n], name=f"job_{n}") for n in lasting})
         running = Signal()
         rows = Signal(10)
         rest = Signal(14)                   # bytes of the pixel after the next one
         here = Signal(_POSITION + BEAT_SHIFT)
         pixel = Signal(_POSITION + BEAT_SHIFT)
-        addr, pixel_addr = Signal.like(job.bank_addr), Signal.like(job.bank_addr)
+        addr = Signal.like(queued.bank_addr)
+        pixel_addr = Signal.like(queued.bank_addr)
         skip = Signal(5)
         pixel_skip = Signal(5)
         limit = Signal(15)
@@ -165,7 +164,6 @@ class LoadChannel(wiring.Component):
         beat_1 = Signal(_POSITION)
         reach = Signal(5)
         m.d.comb += [
-            queued.as_value().eq(jobs.r_data),
             pixel_end.eq(rest < lanes),
             job_end.eq(pixel_end & (rows == 0)),
             last_byte.eq(Mux(pixel_end, rest[:4], lanes - 1)),
@@ -229,32 +227,39 @@ class LoadChannel(wiring.Component):
             m.d.sync += [running.eq(0), here[BEAT_SHIFT:].eq(after), job.overlap.eq(0)]
         start = Signal(_POSITION + BEAT_SHIFT)
         m.d.comb += [
-            jobs.r_en.eq(~running | (step & job_end)),
+            queued.ready.eq(~running | (step & job_end)),
             start.eq(Cat(queued.offset, Mux(running, after, beat))),
         ]
-        with m.If(jobs.r_en & jobs.r_rdy):
+        with m.If(queued.ready & queued.valid):
             m.d.sync += [
-                running.eq(1), job.eq(queued), here.eq(start), pixel.eq(start),
+                running.eq(1), here.eq(start), pixel.eq(start),
+                *(getattr(job, n).eq(getattr(queued, n)) for n in lasting),
                 addr.eq(queued.bank_addr), pixel_addr.eq(queued.bank_addr),
                 rest.eq(queued.bytes), rows.eq(queued.rows),
-                skip.eq(Mux(queued.masked, queued.skip, 0)),
-                pixel_skip.eq(Mux(queued.masked, queued.skip, 0)), tail.eq(queued.tail),
+                skip.eq(queued.skip), pixel_skip.eq(queued.skip), tail.eq(queued.tail),
                 limit.eq(self._limit(
                     queued.bytes, queued.masked & (queued.rows <= queued.pad_idx), queued.tail)),
             ]
 
         # -- the word ------------------------------------------------------------------------------
-        word = Signal(8 * lanes)
-        wide = Cat(low_port.data, high_port.data)
-        kept = Signal(lanes)
+        halves = -(-lanes // MASK_BYTES)
+        source = pieces(low_port.data, 4) + pieces(high_port.data, 4)
+        word = shift_down(m, source, here[:BEAT_SHIFT], 2 * halves, name="word")
+        kept = Signal(5)
+        m.d.comb += kept.eq(Mux(limit[4:].any(), 16, limit[:4]))
+        keep_masks = masks(m, kept, halves, name="keep")
+        skip_masks = masks(m, skip, halves, name="skip")
+        result = []
+        for i in range(halves):
+            half = Signal(64, name=f"half_{i}")
+            value = Mux(
+                job.constant, job.value.replicate(MASK_BYTES), Cat(word[2 * i:2 * i + 2]))
+            m.d.comb += half.eq(value & keep_masks[i] & ~skip_masks[i])
+            result.append(half)
         ending = Signal()
-        m.d.comb += word.eq(wide.bit_select(Cat(Const(0, 3), here[:BEAT_SHIFT]), 8 * lanes))
-        m.d.comb += [kept[i].eq((skip <= i) & (limit > i)) for i in range(lanes)]
         with m.If(step):
-            for i in range(lanes):
-                byte = Mux(job.constant, job.value, word[8 * i:8 * i + 8])
-                m.d.sync += self.write.data[8 * i:8 * i + 8].eq(Mux(kept[i], byte, 0))
             m.d.sync += [
+                self.write.data.eq(Cat(result)),
                 self.write.valid.eq(1), self.write.bank_id.eq(job.bank_id),
                 self.write.addr.eq(addr), ending.eq(job_end),
             ]

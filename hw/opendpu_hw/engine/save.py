@@ -2,7 +2,7 @@
 """SAVE: banks to memory, over two channels; and END."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from opendpu_arch import isa
@@ -59,10 +59,9 @@ class Save(wiring.Component):
         m.d.comb += halt.eq(self.abort | self.fault.valid)
 
         # -- front: one SAVE a cycle, to its channel ----------------------------------------------
-        interval = data.StructLayout({"first": ADDRESS_WIDTH, "last": ADDRESS_WIDTH})
         m.submodules.front = front = SegmentStage(
             isa.Save, jump="jump_write", size=self._size)
-        m.submodules.order = order = DmaOrder(depth=self.DEPTH, tag=interval)
+        m.submodules.order = order = DmaOrder(depth=self.DEPTH)
         channels = [SaveChannel(target) for _ in range(2)]
         m.submodules.channel_0, m.submodules.channel_1 = channels
         m.d.comb += [
@@ -81,25 +80,45 @@ class Save(wiring.Component):
             end.eq(front.words[0][28:32] == isa.Opcode.END),
             choice.eq(f.hp_id[0]),
             beyond.eq(front.valid & ~end & front.beyond),
-            order.tag.first.eq(front.addr),
-            order.tag.last.eq(front.last_addr),
         ]
-        overlaps = [
-            e.valid & ~e.immediate & (e.channel != choice)
-            & (e.tag.first <= order.tag.last) & (order.tag.first <= e.tag.last)
-            for e in order.entries]
+
+        # -- what is in flight: a ring of intervals, one each of the order ------------------------
+        put = Signal(range(self.DEPTH))
+        get = Signal(range(self.DEPTH))
+        overlaps = Signal(self.DEPTH)
+        for i in range(self.DEPTH):
+            used = Signal(name=f"used_{i}")
+            channel = Signal(name=f"channel_{i}")
+            first = Signal(ADDRESS_WIDTH, name=f"first_{i}")
+            last = Signal(ADDRESS_WIDTH, name=f"last_{i}")
+            m.d.comb += overlaps[i].eq(
+                used & (channel != choice) & (first <= front.last_addr) & (front.addr <= last))
+            with m.If(order.done & (get == i)):
+                m.d.sync += used.eq(0)
+            with m.If(order.push & (put == i)):
+                m.d.sync += [
+                    used.eq(~end), channel.eq(choice), first.eq(front.addr),
+                    last.eq(front.last_addr),
+                ]
+            with m.If(self.abort):
+                m.d.sync += used.eq(0)
+        m.d.sync += [put.eq(put + order.push), get.eq(get + order.done)]
+        with m.If(self.abort):
+            m.d.sync += [put.eq(0), get.eq(0)]
+
         blocked = Signal()
         go = Signal()
+        room = [c.plan.ready & c.job.ready for c in channels]
         own = front.words[0][24 + isa.Engine.SAVE]
         m.d.comb += [
-            blocked.eq(own & Cat(overlaps).any()),
+            blocked.eq(own & overlaps.any()),
             go.eq(front.valid & ~beyond & order.ready & ~halt
-                  & (end | (~blocked & Mux(choice, channels[1].i.ready, channels[0].i.ready)))),
+                  & (end | (~blocked & Mux(choice, room[1], room[0])))),
             front.ready.eq(go),
             order.push.eq(go), order.immediate.eq(end), order.channel.eq(choice),
         ]
 
-        plan, job = channels[0].i.payload.plan, channels[0].i.payload.job
+        # -- what the channels need to know -------------------------------------------------------
         argmax = Signal()
         size = Signal(12)
         touching = Signal()
@@ -107,17 +126,20 @@ class Save(wiring.Component):
             argmax.eq(self._searches(f)),
             size.eq(self._size(f)),
             touching.eq((f.jump_write == size) | (f.length == 0)),
-            plan.addr.eq(front.addr), plan.rows.eq(f.length), plan.jump.eq(f.jump_write),
-            plan.bytes.eq(size), plan.merged.eq(touching),
-            plan.reach.eq(front.reach),
-            job.bank_id.eq(f.bank_id), job.bank_addr.eq(f.bank_addr), job.jump_read.eq(f.jump_read),
-            job.rows.eq(f.length), job.bytes.eq(f.channel), job.jump.eq(f.jump_write),
-            job.offset.eq(front.addr), job.merged.eq(touching),
-            job.constant.eq(f.const_en), job.value.eq(f.const_value),
-            job.argmax.eq(argmax), job.largest.eq(f.argmax[0]),
-            channels[1].i.payload.eq(channels[0].i.payload),
         ]
-        m.d.comb += [c.i.valid.eq(go & ~end & (choice == i)) for i, c in enumerate(channels)]
+        for i, c in enumerate(channels):
+            plan, job = c.plan, c.job
+            valid = go & ~end & (choice == i)
+            m.d.comb += [
+                plan.valid.eq(valid), plan.addr.eq(front.addr), plan.rows.eq(f.length),
+                plan.jump.eq(f.jump_write), plan.bytes.eq(size), plan.merged.eq(touching),
+                plan.reach.eq(front.reach),
+                job.valid.eq(valid), job.bank_id.eq(f.bank_id), job.bank_addr.eq(f.bank_addr),
+                job.jump_read.eq(f.jump_read), job.rows.eq(f.length), job.bytes.eq(f.channel),
+                job.jump.eq(f.jump_write), job.offset.eq(front.addr), job.merged.eq(touching),
+                job.constant.eq(f.const_en), job.value.eq(f.const_value),
+                job.argmax.eq(argmax), job.largest.eq(f.argmax[0]),
+            ]
 
         # -- channels -----------------------------------------------------------------------------
         buses, reads = (self.bus0, self.bus1), (self.read0, self.read1)

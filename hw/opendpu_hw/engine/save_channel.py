@@ -2,7 +2,7 @@
 """One of the two halves of SAVE: a read port of the banks and a write port of the bus."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal
-from amaranth.lib import data, fifo, stream, wiring
+from amaranth.lib import fifo, wiring
 from amaranth.lib.wiring import In, Out
 
 from opendpu_hw.bus.axi4 import constant_fields, write_signature
@@ -11,11 +11,12 @@ from opendpu_hw.bus.burst import (
     OUTSTANDING,
     BurstGenerator,
     BurstIssuer,
-    plan_shape,
+    plan_fields,
 )
+from opendpu_hw.bus.fields import FieldQueue, FieldStream
 from opendpu_hw.bus.packer import Packer
 from opendpu_hw.datapath.argmax import Argmax
-from opendpu_hw.engine.save_reader import SaveReader, save_job_shape
+from opendpu_hw.engine.save_reader import SaveReader, save_job_fields
 from opendpu_hw.memory.ports import BankRead
 
 
@@ -32,9 +33,9 @@ class SaveChannel(wiring.Component):
 
     Members
     -------
-    i : ``In(stream)``
-        ``plan`` (:data:`opendpu_hw.bus.burst.plan_shape`) and ``job``
-        (:func:`opendpu_hw.engine.save_reader.save_job_shape`).
+    plan, job : ``In(FieldStream)``
+        :data:`opendpu_hw.bus.burst.plan_fields` and
+        :func:`opendpu_hw.engine.save_reader.save_job_fields` of SAVEs.
     bus, read : ``Out(write_signature(128))``, ``Out(BankRead)``
         The ports.
     finished : ``Out(1)``
@@ -53,8 +54,7 @@ class SaveChannel(wiring.Component):
     def __init__(self, target):
         self._target = target
         super().__init__({
-            "i": In(stream.Signature(data.StructLayout(
-                {"plan": plan_shape, "job": save_job_shape(target)}))),
+            "plan": In(FieldStream(plan_fields)), "job": In(FieldStream(save_job_fields(target))),
             "bus": Out(write_signature(128)), "read": Out(BankRead(target)),
             "finished": Out(1), "failed": Out(1), "fault_addr": Out(40),
             "stop": In(1), "empty": Out(1),
@@ -66,35 +66,27 @@ class SaveChannel(wiring.Component):
         lanes = target.channel_parallel
         stop = Signal()
         m.d.comb += stop.eq(self.stop | self.failed)
-        clear = ResetInserter({"sync": stop})
 
         # -- queues: plans for the address side, jobs for the bank side ---------------------------
-        job_shape = save_job_shape(target)
-        m.submodules.plans = plans = clear(fifo.SyncFIFO(
-            width=plan_shape.size, depth=self.DEPTH))
-        m.submodules.jobs = jobs = clear(fifo.SyncFIFO(width=job_shape.size, depth=self.DEPTH))
-        m.d.comb += [
-            self.i.ready.eq(plans.w_rdy & jobs.w_rdy),
-            plans.w_data.eq(self.i.payload.plan.as_value()),
-            plans.w_en.eq(self.i.valid & self.i.ready),
-            jobs.w_data.eq(self.i.payload.job.as_value()),
-            jobs.w_en.eq(self.i.valid & self.i.ready),
-        ]
+        m.submodules.plans = plans = FieldQueue(plan_fields, depth=self.DEPTH)
+        m.submodules.jobs = jobs = FieldQueue(save_job_fields(target), depth=self.DEPTH)
+        wiring.connect(m, wiring.flipped(self.plan), plans.i)
+        wiring.connect(m, wiring.flipped(self.job), jobs.i)
+        m.d.comb += [plans.clear.eq(stop), jobs.clear.eq(stop)]
 
         # -- address side -------------------------------------------------------------------------
-        m.submodules.bursts = bursts = clear(BurstGenerator())
+        m.submodules.bursts = bursts = ResetInserter({"sync": stop})(BurstGenerator())
         m.submodules.issuer = issuer = BurstIssuer()
         m.submodules.lengths = lengths = fifo.SyncFIFO(width=4, depth=OUTSTANDING)
         m.d.comb += [
-            bursts.i.payload.as_value().eq(plans.r_data),
-            bursts.i.valid.eq(plans.r_rdy), plans.r_en.eq(bursts.i.ready),
             issuer.stop.eq(stop),
             *constant_fields(self.bus, "aw"),
             self.bus.awaddr.eq(issuer.addr), self.bus.awlen.eq(issuer.len),
             self.bus.awvalid.eq(issuer.valid), issuer.ready.eq(self.bus.awready),
             self.empty.eq(issuer.empty),
-            lengths.w_en.eq(issuer.taken), lengths.w_data.eq(issuer.i.payload.len),
+            lengths.w_en.eq(issuer.taken), lengths.w_data.eq(issuer.i.len),
         ]
+        wiring.connect(m, plans.o, bursts.i)
         wiring.connect(m, bursts.o, issuer.i)
 
         # -- responses ----------------------------------------------------------------------------
@@ -103,12 +95,12 @@ class SaveChannel(wiring.Component):
             self.bus.bready.eq(1),
             answered.eq(self.bus.bvalid),
             issuer.retire.eq(answered),
-            self.finished.eq(answered & issuer.oldest.last & ~self.bus.bresp[1] & ~stop),
+            self.finished.eq(answered & issuer.oldest_last & ~self.bus.bresp[1] & ~stop),
         ]
         with m.If(answered & self.bus.bresp[1] & ~stop):
             m.d.sync += [
                 self.failed.eq(1),
-                self.fault_addr.eq(Cat(Const(0, BEAT_SHIFT), issuer.oldest.beat)),
+                self.fault_addr.eq(Cat(Const(0, BEAT_SHIFT), issuer.oldest_beat)),
             ]
         with m.If(self.stop):
             m.d.sync += self.failed.eq(0)
@@ -117,36 +109,35 @@ class SaveChannel(wiring.Component):
         m.submodules.reader = reader = SaveReader(target)
         m.submodules.packer = packer = Packer(lanes=lanes)
         wiring.connect(m, wiring.flipped(self.read), reader.read)
-        word, info = reader.o.payload.data, reader.o.payload.info
-        run = packer.i.payload
+        wiring.connect(m, jobs.o, reader.i)
+        word = reader.o
+        run = packer.i
         m.d.comb += [
-            reader.i.payload.as_value().eq(jobs.r_data),
-            reader.i.valid.eq(jobs.r_rdy), jobs.r_en.eq(reader.i.ready),
             reader.clear.eq(stop),
         ]
         copied = [
-            packer.i.valid.eq(reader.o.valid), reader.o.ready.eq(packer.i.ready),
-            run.data.eq(word), run.count.eq(info.count), run.offset.eq(info.offset),
-            run.first.eq(info.range_first & info.pixel_first),
-            run.last.eq(info.range_last & info.pixel_last),
+            run.valid.eq(word.valid), word.ready.eq(run.ready),
+            run.data.eq(word.data), run.count.eq(word.count), run.offset.eq(word.offset),
+            run.first.eq(word.range_first & word.pixel_first),
+            run.last.eq(word.range_last & word.pixel_last),
         ]
         if target.save_argmax:
-            m.submodules.argmax = argmax = Argmax(lanes=lanes, info=info.shape())
-            best = argmax.o.payload
+            info = Cat(word.range_first, word.range_last, word.largest, word.offset)
+            m.submodules.argmax = argmax = Argmax(lanes=lanes, info=len(info))
+            best = argmax.o
             m.d.comb += [
-                argmax.clear.eq(stop),
-                argmax.i.valid.eq(reader.o.valid & info.argmax),
-                argmax.i.payload.data.eq(word), argmax.i.payload.count.eq(info.count),
-                argmax.i.payload.first.eq(info.pixel_first),
-                argmax.i.payload.last.eq(info.pixel_last), argmax.i.payload.info.eq(info),
+                argmax.clear.eq(stop), argmax.i.valid.eq(word.valid & word.argmax),
+                argmax.i.data.eq(word.data), argmax.i.count.eq(word.count),
+                argmax.i.first.eq(word.pixel_first), argmax.i.last.eq(word.pixel_last),
+                argmax.i.info.eq(info),
             ]
-            with m.If(argmax.busy | (reader.o.valid & info.argmax)):
+            with m.If(argmax.busy | (word.valid & word.argmax)):
                 m.d.comb += [
-                    packer.i.valid.eq(argmax.o.valid), argmax.o.ready.eq(packer.i.ready),
-                    reader.o.ready.eq(argmax.i.ready & info.argmax),
-                    run.data.eq(Mux(best.info.largest, best.value, best.index)[:8]),
-                    run.count.eq(1), run.offset.eq(best.info.offset),
-                    run.first.eq(best.info.range_first), run.last.eq(best.info.range_last),
+                    run.valid.eq(best.valid), best.ready.eq(run.ready),
+                    word.ready.eq(argmax.i.ready & word.argmax),
+                    run.data.eq(Mux(best.info[2], best.value, best.index)), run.count.eq(1),
+                    run.first.eq(best.info[0]), run.last.eq(best.info[1]),
+                    run.offset.eq(best.info[3:]),
                 ]
             with m.Else():
                 m.d.comb += copied
@@ -154,7 +145,7 @@ class SaveChannel(wiring.Component):
             m.d.comb += copied
 
         # -- data channel: beats of the bursts already offered ------------------------------------
-        beat = packer.o.payload
+        beat = packer.o
         sent = Signal(4)
         held = Signal()                     # offered but not taken: must not change
         go = Signal()

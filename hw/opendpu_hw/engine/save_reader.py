@@ -1,32 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bank side of a SAVE channel: the words of the pixels, one a cycle."""
 
-from amaranth.hdl import Const, Module, Mux, ResetInserter, Signal
-from amaranth.lib import data, fifo, stream, wiring
+from types import SimpleNamespace
+
+from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
+from opendpu_hw.bus.fields import FieldQueue, FieldStream
 from opendpu_hw.memory.ports import BankRead
 
 
-def save_job_shape(target):
+def save_job_fields(target):
     """What the bank side needs to know of a SAVE; lengths are raw (less one).
 
     ``offset`` is the first byte's place in its beat, ``jump`` the distance of pixels in memory,
     modulo a beat; ``merged`` means that the pixels make one contiguous range. ``argmax`` writes one
     byte a pixel, the ``largest`` or else its index.
     """
-    return data.StructLayout({
+    return {
         "bank_id": 6, "bank_addr": ceil_log2(target.bank_depth), "jump_read": 10,
         "rows": 10, "bytes": 12, "jump": 4, "offset": 4, "merged": 1,
-        "constant": 1, "value": 8, "argmax": 1, "largest": 1})
+        "constant": 1, "value": 8, "argmax": 1, "largest": 1}
 
 
-def word_info_shape(target):
-    """What a word brings along: its bytes, its place in pixel and range, where the range starts."""
-    return data.StructLayout({
-        "count": range(target.channel_parallel + 1), "pixel_first": 1, "pixel_last": 1,
-        "range_first": 1, "range_last": 1, "offset": 4, "argmax": 1, "largest": 1})
+def word_fields(target):
+    """A word, its bytes, its place in pixel and range, where the range starts."""
+    return {
+        "data": 8 * target.channel_parallel, "count": 5, "pixel_first": 1, "pixel_last": 1,
+        "range_first": 1, "range_last": 1, "offset": 4, "argmax": 1, "largest": 1}
 
 
 class SaveReader(wiring.Component):
@@ -39,13 +42,13 @@ class SaveReader(wiring.Component):
 
     Members
     -------
-    i : ``In(stream.Signature(save_job_shape(target)))``
+    i : ``In(FieldStream(save_job_fields(target)))``
         The SAVEs.
     read : ``Out(BankRead)``
         The banks.
-    o : ``Out(stream)``
-        ``data`` and ``info`` (:func:`word_info_shape`), :attr:`LATENCY` cycles after the read.
-        ``range_first`` and ``range_last`` belong to the pixel.
+    o : ``Out(FieldStream(word_fields(target)))``
+        The words, :attr:`LATENCY` cycles after the read. ``range_first`` and ``range_last`` belong
+        to the pixel.
     clear : ``In(1)``
         Forget everything.
     """
@@ -57,39 +60,37 @@ class SaveReader(wiring.Component):
     def __init__(self, target):
         self._target = target
         super().__init__({
-            "i": In(stream.Signature(save_job_shape(target))),
+            "i": In(FieldStream(save_job_fields(target))),
             "read": Out(BankRead(target)),
-            "o": Out(stream.Signature(data.StructLayout(
-                {"data": 8 * target.channel_parallel, "info": word_info_shape(target)}))),
+            "o": Out(FieldStream(word_fields(target))),
             "clear": In(1),
         })
 
     def elaborate(self, platform):
         m = Module()
         lanes = self._target.channel_parallel
-        job = Signal(save_job_shape(self._target))
+        fields = save_job_fields(self._target)
+        lasting = ("bank_id", "jump_read", "bytes", "jump", "merged", "constant", "value", "argmax",
+                   "largest")
+        job = SimpleNamespace(**{n: Signal(fields[n], name=f"job_{n}") for n in lasting})
         running = Signal()
         fresh = Signal()
         pixel_first = Signal()
         rows = Signal(10)
         rest = Signal(12)
-        addr, pixel_addr = Signal.like(job.bank_addr), Signal.like(job.bank_addr)
+        addr, pixel_addr = Signal.like(self.read.addr), Signal.like(self.read.addr)
         offset = Signal(4)
 
         # -- words that are read wait here until the packer takes them ----------------------------
-        m.submodules.words = words = ResetInserter({"sync": self.clear})(fifo.SyncFIFO(
-            width=self.o.payload.shape().size, depth=self.DEPTH))
+        m.submodules.words = words = FieldQueue(word_fields(self._target), depth=self.DEPTH)
+        wiring.connect(m, words.o, wiring.flipped(self.o))
         arriving = Signal()
-        info = Signal(word_info_shape(self._target))
+        info = words.i
         constant = Signal()
         value = Signal(8)
-        arrived = Signal(self.o.payload.shape())
         m.d.comb += [
-            arrived.data.eq(Mux(constant, value.replicate(lanes), self.read.data)),
-            arrived.info.eq(info),
-            words.w_en.eq(arriving), words.w_data.eq(arrived.as_value()),
-            self.o.valid.eq(words.r_rdy), self.o.payload.as_value().eq(words.r_data),
-            words.r_en.eq(self.o.ready),
+            words.clear.eq(self.clear), words.i.valid.eq(arriving),
+            words.i.data.eq(Mux(constant, value.replicate(lanes), self.read.data)),
         ]
 
         # -- walk ---------------------------------------------------------------------------------
@@ -98,7 +99,7 @@ class SaveReader(wiring.Component):
         pixel_end = Signal()
         job_end = Signal()
         m.d.comb += [
-            room.eq(words.w_level + arriving < self.DEPTH),
+            room.eq(words.level + arriving < self.DEPTH),
             self.read.valid.eq(running & room & ~job.constant & ~self.clear),
             self.read.bank_id.eq(job.bank_id), self.read.addr.eq(addr),
             step.eq(running & room & ~self.clear & (job.constant | self.read.ready)),
@@ -128,9 +129,10 @@ class SaveReader(wiring.Component):
                 with m.If(rows == 0):
                     m.d.sync += running.eq(0)
         with m.If(self.i.valid & self.i.ready):
-            p = self.i.payload
+            p = self.i
             m.d.sync += [
-                running.eq(1), fresh.eq(1), pixel_first.eq(1), job.eq(p), rows.eq(p.rows),
+                *(getattr(job, n).eq(getattr(p, n)) for n in lasting),
+                running.eq(1), fresh.eq(1), pixel_first.eq(1), rows.eq(p.rows),
                 rest.eq(p.bytes), addr.eq(p.bank_addr), pixel_addr.eq(p.bank_addr),
                 offset.eq(p.offset),
             ]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Front of LOAD and SAVE: where in memory an instruction's bytes are, and whether they may be."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from opendpu_hw.shapes import InstructionStream, fields_of, instruction_shape
+from opendpu_hw.shapes import InstructionStream, fields_of
 
 #: The address registers: base address, and size in bytes or 0 for unlimited.
 segments_shape = data.ArrayLayout(data.StructLayout({"base": 40, "size": 32}), 8)
@@ -31,8 +31,8 @@ class SegmentStage(wiring.Component):
         The address registers.
     valid, ready : ``Out(1)``, ``In(1)``
         Of the members below, :attr:`LATENCY` cycles after ``insn``.
-    words : ``Out(instruction_shape)``
-        The instruction.
+    word_0, word_1, … : ``Out(32)``
+        The instruction, also as :attr:`words`.
     addr, last_addr : ``Out(40)``
         Address of the first and of the last byte of all pixels.
     reach : ``Out(27)``
@@ -45,7 +45,7 @@ class SegmentStage(wiring.Component):
         Forget everything.
     """
 
-    LATENCY = 2
+    LATENCY = 3
 
     def __init__(self, instruction, *, jump, size):
         self._instruction = instruction
@@ -53,46 +53,71 @@ class SegmentStage(wiring.Component):
         self._size = size
         super().__init__({
             "insn": In(InstructionStream), "segments": In(segments_shape),
-            "valid": Out(1), "ready": In(1), "words": Out(instruction_shape),
+            "valid": Out(1), "ready": In(1),
+            **{f"word_{i}": Out(32) for i in range(instruction.WORDS)},
             "addr": Out(40), "last_addr": Out(40), "reach": Out(27), "beyond": Out(1),
             "busy": Out(1), "clear": In(1),
         })
 
+    @property
+    def words(self):
+        """The words of the instruction."""
+        return [getattr(self, f"word_{i}") for i in range(self._instruction.WORDS)]
+
     def elaborate(self, platform):
         m = Module()
+        used = self._instruction.WORDS
         first_valid = Signal()
-        take = Signal()
-        move = Signal()
-        first = Signal(instruction_shape)
+        second_valid = Signal()
+        move_1 = Signal()
+        move_2 = Signal()
+        move_3 = Signal()
+        first = [Signal(32, name=f"first_{i}") for i in range(used)]
+        second = [Signal(32, name=f"second_{i}") for i in range(used)]
         m.d.comb += [
-            move.eq(~self.valid | self.ready),
-            self.insn.ready.eq(~first_valid | move),
-            take.eq(self.insn.valid & self.insn.ready),
-            self.busy.eq(first_valid | self.valid),
+            move_3.eq(~self.valid | self.ready),
+            move_2.eq(~second_valid | move_3),
+            move_1.eq(~first_valid | move_2),
+            self.insn.ready.eq(move_1),
+            self.busy.eq(first_valid | second_valid | self.valid),
         ]
-        with m.If(take):
-            m.d.sync += [first_valid.eq(1), first.eq(self.insn.payload)]
-        with m.Elif(move):
-            m.d.sync += first_valid.eq(0)
+        with m.If(move_1):
+            m.d.sync += first_valid.eq(self.insn.valid)
+            with m.If(self.insn.valid):
+                m.d.sync += [first[i].eq(self.insn.payload[i]) for i in range(used)]
 
         f = fields_of(self._instruction, first)
-        segment = Signal(segments_shape.elem_shape)
-        with m.If(move & first_valid):
-            m.d.sync += [
-                self.valid.eq(1), self.words.eq(first), segment.eq(self.segments[f.reg_id]),
-                self.reach.eq((f.length * (getattr(f, self._jump) + 1) + self._size(f))[:27]),
-            ]
-        with m.Elif(self.ready):
-            m.d.sync += self.valid.eq(0)
+        base = Signal(40)
+        size = Signal(32)
+        reach = Signal(27)
+        with m.If(move_2):
+            m.d.sync += second_valid.eq(first_valid)
+            with m.If(first_valid):
+                m.d.sync += [
+                    *(second[i].eq(first[i]) for i in range(used)),
+                    base.eq(_choose([self.segments[i].base for i in range(8)], f.reg_id)),
+                    size.eq(_choose([self.segments[i].size for i in range(8)], f.reg_id)),
+                    reach.eq((f.length * (getattr(f, self._jump) + 1) + self._size(f))[:27]),
+                ]
 
-        offset = fields_of(self._instruction, self.words).ddr_addr
+        offset = fields_of(self._instruction, second).ddr_addr
         last = Signal(30)
-        m.d.comb += [
-            last.eq(offset + self.reach),
-            self.addr.eq(segment.base + offset),
-            self.last_addr.eq(segment.base + last),
-            self.beyond.eq((segment.size != 0) & (last >= segment.size)),
-        ]
+        m.d.comb += last.eq(offset + reach)
+        with m.If(move_3):
+            m.d.sync += self.valid.eq(second_valid)
+            with m.If(second_valid):
+                m.d.sync += [
+                    *(new.eq(old) for new, old in zip(self.words, second, strict=True)),
+                    self.reach.eq(reach), self.addr.eq(base + offset),
+                    self.last_addr.eq(base + last), self.beyond.eq((size != 0) & (last >= size)),
+                ]
         with m.If(self.clear):
-            m.d.sync += [first_valid.eq(0), self.valid.eq(0)]
+            m.d.sync += [first_valid.eq(0), second_valid.eq(0), self.valid.eq(0)]
         return m
+
+
+def _choose(values, index):
+    """Select one of 2^n values by n bits."""
+    for bit in index:
+        values = [Mux(bit, b, a) for a, b in zip(values[::2], values[1::2], strict=True)]
+    return values[0]
