@@ -183,7 +183,7 @@ def targets(context: typer.Context, as_json: JsonFlag = False) -> None:
     table = Table(box=None)
     for column in ("target", "fingerprint"):
         table.add_column(column, no_wrap=True)
-    for column in ("MAC/cycle", "pixels", "channels", "misc pixels", "banks"):
+    for column in ("MACs/cycle", "PP", "CP", "ALU PP", "banks"):
         table.add_column(column, justify="right")
     for entry in entries:
         table.add_row(*(str(value) for value in entry.values()))
