@@ -17,6 +17,7 @@ from opendpu.compiler.tiling.cut import (
     input_shapes,
     read_columns,
     splits,
+    walks_round,
 )
 
 
@@ -61,6 +62,8 @@ def conv_cuts(problem: Problem, layer: ConvLayer) -> Iterator[Cut]:
         shapes = input_shapes(problem, source, target.pixel_parallel)
     for shape in shapes:
         for columns in splits(min(out.width, MAX_COLUMNS)):
+            if walks_round(problem, columns, groups_in):
+                continue
             for stream in _streams(problem, layer, sizes, shape, columns):
                 yield from _passes(problem, layer, sizes, shape, columns, stream)
 

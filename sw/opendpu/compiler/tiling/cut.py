@@ -149,3 +149,14 @@ def _touched(problem: Problem, source: Feature, stride: int, rows: int) -> int |
 def read_columns(window: Window, source: Feature, columns: int) -> int:
     """Return the input columns that ``columns`` output columns need at most."""
     return min(source.width, (columns - 1) * window.stride_w + window.kernel_w)
+
+
+def walks_round(problem: Problem, columns: int, groups: int) -> bool:
+    """Tell whether a row of input, padding counted, is more than a bank holds.
+
+    Padding is zeroed after the read, so the results would be right, but nothing else would
+    notice a walk that is wrong.
+    """
+    window = problem.window
+    walked = (columns - 1) * window.stride_w + window.kernel_w
+    return walked * groups > problem.target.bank_depth

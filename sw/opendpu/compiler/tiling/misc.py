@@ -14,6 +14,7 @@ from opendpu.compiler.tiling.cut import (
     input_shapes,
     read_columns,
     splits,
+    walks_round,
 )
 
 MAX_GROUPS = 256
@@ -31,7 +32,8 @@ def misc_cuts(problem: Problem, layer: AluLayer | EltwiseLayer) -> Iterator[Cut]
         shapes = input_shapes(problem, source, most)
     taps = window.kernel_h * window.kernel_w
     weighted = isinstance(layer, AluLayer) and layer.weights is not None
-    groups_most = min(MAX_GROUPS, -(-out.channels // target.channel_parallel))
+    all_groups = -(-out.channels // target.channel_parallel)
+    groups_most = min(MAX_GROUPS, all_groups)
     if weighted:
         groups_most = min(groups_most, target.bank_depth // taps)
     if not groups_most:
@@ -39,6 +41,8 @@ def misc_cuts(problem: Problem, layer: AluLayer | EltwiseLayer) -> Iterator[Cut]
     for shape in shapes:
         for groups in splits(groups_most):
             for columns in splits(min(out.width, MAX_COLUMNS)):
+                if walks_round(problem, columns, groups if all(streamed) else all_groups):
+                    continue
                 words = read_columns(window, source, columns) * groups
                 for ring in shape.rings():
                     stream = Stream(ring=ring, stride=shape.stride, row_words=words)

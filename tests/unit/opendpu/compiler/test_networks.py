@@ -204,3 +204,22 @@ def test_short_kernels_come_several_blocks_a_load(outputs: int, loads: int) -> N
     ]
     assert len(found) == loads
     assert sum(i.length for i in found) == outputs
+
+
+def test_padding_counts_in_the_walk_over_a_bank() -> None:
+    """15 columns of 8 words fit 128 words, 18 with their padding do not."""
+    draw = Draw(1)
+    source = draw.feature(2, 15, 64)
+    output = draw.feature(2, 17, 17)
+    window = Window(kernel_h=3, kernel_w=3, pad_top=1, pad_left=2)
+    draw.layers.append(
+        ConvLayer(
+            name="conv", source=source, output=output, window=window,
+            weights=draw.bytes(17, 3, 3, 64), bias=draw.bytes(17), shift_cut=11, shift_bias=4,
+        )
+    )  # fmt: skip
+    network = Network(
+        features=draw.features, layers=tuple(draw.layers), inputs=(source,), outputs=(output,)
+    )
+    program = check(network, target_of("B1024", 128), 1, check=True)
+    assert program.plan.layers[0].nest.columns < 17
