@@ -24,6 +24,14 @@ if [ ! -x .venv/bin/python ]; then
         "$python" -m venv .venv
     elif "$python" -c 'import virtualenv' 2>/dev/null; then
         "$python" -m virtualenv --quiet .venv
+    elif "$python" -m pip --version >/dev/null 2>&1; then
+        "$python" -m venv --without-pip .venv
+        "$python" -m pip --python .venv/bin/python install --quiet pip
+    elif [ "$EUID" -eq 0 ] && command -v apt-get >/dev/null; then
+        echo "setup: installing python3-venv, which $("$python" --version) lacks"
+        apt-get update -qq && apt-get install -y -qq python3-venv >/dev/null ||
+            fail "apt-get could not install python3-venv; its own message is above."
+        "$python" -m venv .venv
     else
         fail "$("$python" --version) cannot make a virtual environment." \
             "On Debian or Ubuntu: sudo apt-get install python3-venv (or: pip install --user virtualenv)"

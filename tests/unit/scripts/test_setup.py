@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``scripts/setup.sh`` on machines that lack something: it says which package to install."""
 
+import os
 import pathlib
 import shutil
 import subprocess
@@ -51,13 +52,48 @@ def test_without_venv_it_names_the_package(tree: pathlib.Path) -> None:
     program(
         tree,
         "bin/python3",
-        'case "$*" in *ensurepip*|*virtualenv*) exit 1;; --version) echo Python 3.11.2;; esac',
+        'case "$*" in *virtualenv*|*pip*) exit 1;; --version) echo Python 3.11.2;; esac',
     )
     result = run(tree)
     assert result.returncode == 1
     assert "setup: Python 3.11.2 cannot make a virtual environment." in result.stderr
     assert "sudo apt-get install python3-venv" in result.stderr
     assert not (tree / ".venv").exists()
+
+
+def test_without_venv_the_pip_of_the_system_does(tree: pathlib.Path) -> None:
+    program(
+        tree,
+        "bin/python3",
+        f'case "$*" in *ensurepip*|*virtualenv*) exit 1;; esac; echo "$*" >>{tree}/calls',
+    )
+    program(tree, "later", 'echo "$*" >installed')
+    with (tree / "bin" / "python3").open("a", encoding="utf-8") as file:
+        file.write(
+            f'case "$*" in *--without-pip*) {shutil.which("mkdir")} -p .venv/bin; '
+            f"{shutil.which('cp')} later .venv/bin/python;; esac\n"
+        )
+    result = run(tree)
+    assert result.returncode == 0, result.stderr
+    calls = (tree / "calls").read_text(encoding="utf-8")
+    assert "-m venv --without-pip .venv" in calls
+    assert "-m pip --python .venv/bin/python install --quiet pip" in calls
+    assert "--editable" in (tree / "installed").read_text(encoding="utf-8")
+
+
+def test_root_gets_the_package_by_itself(tree: pathlib.Path) -> None:
+    if os.geteuid():
+        pytest.skip("only root may install packages")
+    program(
+        tree,
+        "bin/python3",
+        f'case "$*" in *virtualenv*|*pip*) exit 1;; *venv*) echo made >{tree}/made;; esac',
+    )
+    program(tree, "bin/apt-get", f'echo "$*" >>{tree}/installs')
+    program(tree, "bin/touch", "exit 0")
+    run(tree)
+    assert "install -y -qq python3-venv" in (tree / "installs").read_text(encoding="utf-8")
+    assert (tree / "made").exists()
 
 
 def test_without_a_compiler_it_warns_and_goes_on(tree: pathlib.Path) -> None:
