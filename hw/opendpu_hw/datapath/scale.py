@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Offset, shift, rounding and clamping of the MISC engine's results."""
 
-from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -54,15 +54,17 @@ class Scale(wiring.Component):
         m = Module()
         value = Signal(signed(_DOUBLED_WIDTH), reset_less=True)
         with m.If(self.capture):
-            m.d.sync += value.eq((self.total << 1) + self.offset)
+            doubled = Cat(Const(0, 1), self.total).as_signed()
+            m.d.sync += value.eq(doubled + self.offset)
 
         if self._leaky:
             wide, slope = _DOUBLED_WIDTH + 5 + LEFT_MAX, Signal()
             m.d.comb += slope.eq(self.leaky & value[-1])
-            scaled = Mux(slope, (value << 4) + (value << 3) + (value << 1), value) << LEFT_MAX
+            scaled = Mux(slope, value * 26, value)
             amount = (self.right + Mux(slope, LEFT_MAX, 0))[:6]
         else:
-            wide, scaled, amount = _DOUBLED_WIDTH + LEFT_MAX, value << LEFT_MAX, self.right
+            wide, scaled, amount = _DOUBLED_WIDTH + LEFT_MAX, value, self.right
+        scaled = Cat(Const(0, LEFT_MAX), scaled).as_signed()
         # Twice the result, not yet rounded.
         shifted = Signal(signed(wide), reset_less=True)
         y = Signal(signed(8), reset_less=True)
