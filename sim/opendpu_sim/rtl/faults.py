@@ -73,8 +73,8 @@ def fault_error(
         case Fault.ILLEGAL_FIELD:
             return IllegalInstructionError(f"{where}: a field asks what {target.name} cannot do")
         case Fault.FETCH_ERROR:
-            words = instruction.WORDS if instruction is not None else len(job.code)
-            if at + 4 * words > len(job.code) or address >= code_base + len(job.code):
+            inside = instruction is not None or code_base <= address < code_base + len(job.code)
+            if not inside:
                 return ProgramError(
                     f"program of {len(job.code)} bytes has no END: "
                     f"the DPU fetched instruction {index} beyond it"
