@@ -11,6 +11,11 @@ POOLING = (AluMode.AVEPOOL, AluMode.MAXPOOL, AluMode.MAXREDUCE)
 POINTWISE = (AluMode.PRELU, AluMode.LEAKYRELU, AluMode.HSIGMOID)
 
 
+def _activation(target, rng):
+    leaky = [ActType.LEAKYRELU] if target.alu_leaky_relu else []
+    return rng.choice([ActType.NONE, ActType.RELU, ActType.RELU6, *leaky])
+
+
 def _kernel(rng, most=4):
     return rng.choice((1, 2, 3, 3, 3, rng.randint(1, most), rng.randint(1, most)))
 
@@ -49,7 +54,7 @@ def alu(target, rng, modes=tuple(AluMode)):
         channel_offset=rng.choice((0, rng.randrange(target.channel_parallel))),
         length=rng.randint(1, 7),
         shift_prelu_p=rng.choice((0, 1, 32, 33, 35, rng.randrange(64))),
-        act_type=rng.choice((ActType.NONE, ActType.RELU, ActType.RELU6)),
+        act_type=_activation(target, rng),
         shift_bias=rng.choice((0, 3, 8, rng.randrange(21))),
         shift_cut=rng.choice((5, 8, 9, 12, 14, 15, rng.randrange(64))),
         shift_prelu_n=rng.choice((36, 38, 40, rng.randrange(64))),
@@ -115,7 +120,7 @@ def dptwise(target, rng):
         pad_top=rng.randrange(3),
         pad_right=rng.choice((15, rng.randrange(4))),
         pad_bottom=rng.choice((15, rng.randrange(4))),
-        act_type=rng.choice((ActType.NONE, ActType.RELU, ActType.RELU6)),
+        act_type=_activation(target, rng),
         length=rng.randint(1, 7),
         bank_addr_weights=rng.randrange(1 << 12),
         bank_addr_bias=rng.randrange(1 << 12),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Depthwise convolution on the MISC engine: ALU DWCV, DWCVB0, DWCVW16B0 and DPTWISE."""
 
+import dataclasses
 import random
 
 import pytest
@@ -14,3 +15,9 @@ from opendpu_arch.target import Target
 @pytest.mark.parametrize(("name", "taps"), [("B64", 1), ("B64", 3), ("B128", 3), ("B512", 3)])
 def test_random_instructions(draw, name, taps):
     check(draw, Target.from_name(name), seed=random.randrange(1 << 32), taps_per_cycle=taps)
+
+
+@pytest.mark.parametrize("draw", [depthwise_alu, dptwise])
+def test_leaky_relu_where_the_target_has_it(draw):
+    target = dataclasses.replace(Target.from_name("B64"), alu_leaky_relu=True)
+    check(draw, target, seed=random.randrange(1 << 32))
