@@ -89,7 +89,7 @@ def bench_kernels() -> list[dict[str, Any]]:
         pass
     else:
 
-        @numba.njit(fastmath=True)  # type: ignore[misc, unused-ignore]
+        @numba.njit(fastmath=True)  # type: ignore[misc, untyped-decorator, unused-ignore]
         def loops(x: Any, w: Any) -> Any:
             out = np.zeros((x.shape[0], w.shape[0]), np.int32)
             for m in range(x.shape[0]):
