@@ -13,6 +13,7 @@ import numpy as np
 from opendpu.runtime import cpu
 from opendpu.runtime.arrays import Array, Arrays, from_tensor, match_arrays, to_tensor
 from opendpu.runtime.device import JobStatistics
+from opendpu.runtime.job_runner import JobRunner
 from opendpu.runtime.jobs import JobQueue
 from xir import Op, Subgraph, Tensor
 
@@ -53,7 +54,7 @@ def evaluate_ops(
     return {name: values[name] for name in wanted}
 
 
-class CpuRunner:
+class CpuRunner(JobRunner[JobStatistics]):
     """Executes a CPU subgraph; the interface is that of :class:`~opendpu.runtime.Runner`.
 
     Raises
@@ -71,7 +72,7 @@ class CpuRunner:
         given += subgraph.get_input_tensors()
         self._inputs = [Plain(tensor) for tensor in sorted(given, key=lambda t: t.name)]
         self._outputs = [Plain(tensor) for tensor in subgraph.get_sorted_output_tensors()]
-        self._jobs: JobQueue[JobStatistics] = JobQueue(workers)
+        self._jobs = JobQueue(workers)
 
     def get_input_tensors(self) -> list[Tensor]:
         """Return the input tensors, by name."""
@@ -107,22 +108,6 @@ class CpuRunner:
         }
         self.wait(self.execute_async(inputs, outputs))
         return outputs
-
-    def wait(self, job: int | tuple[int, int], timeout_seconds: float | None = None) -> int:
-        """Wait for a job and return 0; what made it fail is raised here."""
-        self.statistics(job, timeout_seconds)
-        return 0
-
-    def statistics(
-        self, job: int | tuple[int, int], timeout_seconds: float | None = None
-    ) -> JobStatistics:
-        """Return what a job took; waits for it."""
-        return self._jobs.result(job if isinstance(job, int) else job[0], timeout_seconds)
-
-    @property
-    def last_statistics(self) -> JobStatistics | None:
-        """What the job that finished last took; nothing before the first."""
-        return self._jobs.last
 
     def close(self) -> None:
         """Finish every job."""

@@ -12,6 +12,7 @@ from opendpu.runtime import cpu
 from opendpu.runtime.arrays import Array, Arrays, from_tensor, match_arrays, quantized
 from opendpu.runtime.cpu_runner import SOURCES, Plain, evaluate_ops
 from opendpu.runtime.device import Device, JobStatistics
+from opendpu.runtime.job_runner import JobRunner
 from opendpu.runtime.jobs import JobQueue
 from opendpu.runtime.runner import Runner
 from opendpu_arch.errors import GraphError
@@ -55,7 +56,7 @@ class _CpuStep:
         return cls(tuple(ops), tuple(sorted(own & {tensor.name for tensor in taken})))
 
 
-class GraphRunner:
+class GraphRunner(JobRunner[GraphStatistics]):
     """Executes a compiled graph, or an uncompiled one wholly on the CPU.
 
     Inputs are the tensors of the graph's data ops; outputs those of the ops that the graph
@@ -98,7 +99,7 @@ class GraphRunner:
         except BaseException:
             self._close_steps()
             raise
-        self._jobs: JobQueue[GraphStatistics] = JobQueue(workers)
+        self._jobs = JobQueue(workers)
 
     def get_input_tensors(self) -> list[Tensor]:
         """Return the input tensors, by name."""
@@ -151,22 +152,6 @@ class GraphRunner:
         }
         self.wait(self.execute_async(inputs, outputs))
         return outputs
-
-    def wait(self, job: int | tuple[int, int], timeout_seconds: float | None = None) -> int:
-        """Wait for a job and return 0; what made it fail is raised here."""
-        self.statistics(job, timeout_seconds)
-        return 0
-
-    def statistics(
-        self, job: int | tuple[int, int], timeout_seconds: float | None = None
-    ) -> GraphStatistics:
-        """Return what a job took; waits for it."""
-        return self._jobs.result(job if isinstance(job, int) else job[0], timeout_seconds)
-
-    @property
-    def last_statistics(self) -> GraphStatistics | None:
-        """What the job that finished last took; nothing before the first."""
-        return self._jobs.last
 
     def _close_steps(self) -> None:
         for step in self._steps:

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every runner does with the jobs it has started."""
+
+from typing import Generic
+
+from opendpu.runtime.jobs import JobQueue, Result
+
+
+class JobRunner(Generic[Result]):
+    """Base of the runners: waits for jobs and tells what they took."""
+
+    _jobs: JobQueue[Result]
+
+    def wait(self, job: int | tuple[int, int], timeout_seconds: float | None = None) -> int:
+        """Wait for a job and return 0; what made it fail is raised here."""
+        self.statistics(job, timeout_seconds)
+        return 0
+
+    def statistics(
+        self, job: int | tuple[int, int], timeout_seconds: float | None = None
+    ) -> Result:
+        """Return what a job took; waits for it. Kept for the last 1024 jobs waited for."""
+        return self._jobs.result(job if isinstance(job, int) else job[0], timeout_seconds)
+
+    @property
+    def last_statistics(self) -> Result | None:
+        """What the job that finished last took; nothing before the first."""
+        return self._jobs.last
