@@ -12,7 +12,13 @@ class JobRunner(Generic[Result]):
     _jobs: JobQueue[Result]
 
     def wait(self, job: int | tuple[int, int], timeout_seconds: float | None = None) -> int:
-        """Wait for a job and return 0; what made it fail is raised here."""
+        """Wait for a job and return 0; what made it fail is raised here.
+
+        Raises
+        ------
+        DPUTimeoutError
+            The job has not finished in time; it goes on.
+        """
         self.statistics(job, timeout_seconds)
         return 0
 

@@ -12,6 +12,7 @@ import numpy as np
 from opendpu.runtime.arrays import Array, Arrays, from_tensor, match_arrays, to_tensor
 from opendpu.runtime.device import Device, Job, JobStatistics, Segment
 from opendpu.runtime.devices import open_device
+from opendpu.runtime.job_runner import JobRunner
 from opendpu.runtime.jobs import JobQueue
 from opendpu.runtime.program import Program
 from opendpu_arch.errors import FingerprintError, TargetError
@@ -21,7 +22,7 @@ from xir import Subgraph, Tensor
 FINGERPRINT_VARIABLE = "XLNX_ENABLE_FINGERPRINT_CHECK"
 
 
-class Runner:
+class Runner(JobRunner[JobStatistics]):
     """Executes a compiled DPU subgraph on a device.
 
     ``device`` is a device or the name of one; by default the environment chooses it, see
@@ -64,7 +65,7 @@ class Runner:
             register: np.frombuffer(value, np.uint8)
             for register, value in self.program.constants.items()
         }
-        self._jobs: JobQueue[JobStatistics] = JobQueue(workers)
+        self._jobs = JobQueue(workers)
         if self._owned:  # a forgotten runner frees its device when the last job is done
             self._finalizer = weakref.finalize(self, device.close)
 
@@ -109,31 +110,11 @@ class Runner:
             from_tensor(port.view(segments[port.reg_id]), port.tensor, array)
         return statistics
 
-    def wait(self, job: int | tuple[int, int], timeout_seconds: float | None = None) -> int:
-        """Wait for a job and return 0; what made it fail is raised here.
-
-        Raises
-        ------
-        DPUTimeoutError
-            The job has not finished in time; it goes on.
-        """
-        self._jobs.result(_number(job), timeout_seconds)
-        return 0
-
     def run(self, inputs: Arrays) -> dict[str, Array]:
         """Run one job and return new output arrays by tensor name, in the tensors' dtypes."""
         outputs = {p.name: np.empty(p.tensor.dims, p.dtype) for p in self.program.outputs}
         self.wait(self.execute_async(inputs, outputs))
         return outputs
-
-    def statistics(self, job: int | tuple[int, int]) -> JobStatistics:
-        """Return what a job took; waits for it. Kept for the last 1024 jobs waited for."""
-        return self._jobs.result(_number(job))
-
-    @property
-    def last_statistics(self) -> JobStatistics | None:
-        """What the job that finished last took; nothing before the first."""
-        return self._jobs.last
 
     def close(self) -> None:
         """Finish every job, then free the device if this runner opened it."""
@@ -153,10 +134,6 @@ class Runner:
     ) -> None:
         """Close the runner."""
         self.close()
-
-
-def _number(job: int | tuple[int, int]) -> int:
-    return job if isinstance(job, int) else job[0]
 
 
 def _own_target(program: Program) -> Target:
