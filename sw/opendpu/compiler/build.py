@@ -3,6 +3,7 @@
 
 from opendpu.compiler.allocate import allocate_constants, allocate_memory
 from opendpu.compiler.augment import augment
+from opendpu.compiler.boundary import Passed, unwatched
 from opendpu.compiler.emit import emit
 from opendpu.compiler.lifetime import alive
 from opendpu.compiler.plan import WEIGHTS_REG, Network, Plan, Program
@@ -47,7 +48,15 @@ def plan_network(network: Network, target: Target) -> Plan:
     )
 
 
-def build(network: Network, target: Target) -> Program:
-    """Return the program of ``network`` for ``target``."""
-    plan = plan_network(augment(network, target), target)
-    return Program(plan=plan, schedule=schedule(emit(plan, target), target))
+def build(network: Network, target: Target, passed: Passed = unwatched) -> Program:
+    """Return the program of ``network`` for ``target``; ``passed`` gets what each pass made."""
+    network = augment(network, target)
+    passed("fuse", network)
+    plan = plan_network(network, target)
+    passed("tile", plan)
+    passed("allocate", plan)
+    steps = emit(plan, target)
+    passed("emit", steps)
+    program = Program(plan=plan, schedule=schedule(steps, target))
+    passed("schedule", program)
+    return program

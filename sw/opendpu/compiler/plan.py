@@ -252,6 +252,12 @@ class Schedule:
     instructions: tuple[Instruction, ...]
     cycles: int
     busy_cycles: dict[str, int]
+    layers: tuple[str, ...]
+    """Layer of every instruction; none for END."""
+    start: tuple[int, ...]
+    """Cycle in which every instruction is expected to start."""
+    end: tuple[int, ...]
+    """Cycle in which it is expected to be done."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -44,7 +44,12 @@ def schedule(steps: Sequence[Step], target: Target) -> Schedule:
     busy = {e.name.lower(): 0 for e in Engine}
     for step in steps:
         busy[step.instruction.ENGINE.name.lower()] += step.cycles
-    return Schedule(instructions=tuple(program), cycles=cycles, busy_cycles=busy)
+    return Schedule(
+        instructions=tuple(program), cycles=cycles, busy_cycles=busy,
+        layers=(*(steps[i].layer for i in order), ""),
+        start=(*(int(start[i]) for i in order), cycles),
+        end=(*(int(start[i]) + steps[i].cycles for i in order), cycles),
+    )  # fmt: skip
 
 
 def find_waits(steps: Sequence[Step], target: Target) -> list[dict[Engine, int]]:

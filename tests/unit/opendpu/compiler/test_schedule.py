@@ -160,3 +160,21 @@ def test_self_bits_are_always_set() -> None:
         own = 1 << instruction.ENGINE
         assert instruction.dpdon & own
         assert instruction.dpdby & own
+
+
+def test_a_schedule_knows_the_layer_and_the_time_of_every_instruction() -> None:
+    program = build(draw_network(3), TARGET)
+    made = program.schedule
+    names = {placed.layer.name for placed in program.plan.layers}
+    assert len(made.layers) == len(made.start) == len(made.end) == len(made.instructions)
+    assert {name.split("/")[0] for name in made.layers[:-1]} <= names
+    assert made.layers[-1] == ""
+    assert list(made.start) == sorted(made.start)
+    assert max(made.end) == made.cycles
+    assert all(a <= b for a, b in zip(made.start, made.end, strict=True))
+
+
+def test_building_shows_what_every_pass_made() -> None:
+    seen: list[str] = []
+    build(draw_network(3), TARGET, lambda name, value: seen.append(name))
+    assert seen == ["fuse", "tile", "allocate", "emit", "schedule"]
