@@ -16,7 +16,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "legality.md": legality.page,
     "targets.md": targets.page,
     "registers.md": registers.page,
-    "supported_ops.md": operators.page,
+    "supported_operators.md": operators.page,
 }
 
 

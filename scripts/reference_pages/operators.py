@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/reference/supported_ops.md: what the DPU can do of a network."""
+"""docs/reference/supported_operators.md: what the DPU can do of a network."""
 
 from opendpu.compiler.constraints import CONSTRAINTS
 from opendpu.compiler.fixed import COMPUTE, MOVE
@@ -7,7 +7,7 @@ from reference_pages.markdown import NOTE, table
 
 
 def page() -> str:
-    """Return docs/reference/supported_ops.md."""
+    """Return docs/reference/supported_operators.md."""
     lines = [
         "# Operators on the DPU",
         "",

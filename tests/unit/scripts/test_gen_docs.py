@@ -58,5 +58,5 @@ def test_nothing_of_the_contract_is_left_out(gen_docs: types.ModuleType) -> None
     assert all(f"{fingerprint:#x}" in targets for fingerprint in registered().values())
     registers = gen_docs.PAGES["registers.md"]()
     assert all(f"`{r.name}`" in registers for r in regs.REGISTERS)
-    operators = gen_docs.PAGES["supported_ops.md"]()
+    operators = gen_docs.PAGES["supported_operators.md"]()
     assert all(f"`{c.name}`" in operators for c in CONSTRAINTS)

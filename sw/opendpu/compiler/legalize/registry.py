@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How each kind of float op becomes fixed-point ops."""
+
+import dataclasses
+from collections.abc import Callable
+
+from opendpu.compiler.legalize.context import Context
+from opendpu.ir import Node
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """An op whose inputs are quantized, the activation its engine applies, and its ``fix``."""
+
+    context: Context
+    node: Node
+    nonlinear: str
+    fix: Node
+    sources: list[str]
+    """The fixed-point nodes of argument ``input``."""
+
+    @property
+    def point(self) -> int:
+        """Fractional bits of the result."""
+        return int(self.fix.attrs["fix_point"])
+
+    def shape(self, index: int = 0) -> tuple[int, ...]:
+        """Return the shape of an input."""
+        return self.context.result[self.sources[index]].shape
+
+
+Rule = Callable[[Call], str | None]
+RULES: dict[str, Rule] = {}
+"""Returns the node with the int8 result, or none where the engines cannot compute it."""
+
+
+def legalizes(*kinds: str) -> Callable[[Rule], Rule]:
+    """Register a function as rule for ``kinds``."""
+
+    def register(rule: Rule) -> Rule:
+        for kind in kinds:
+            RULES[kind] = rule
+        return rule
+
+    return register

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pass: a quantized float graph to fixed-point ops.
+
+An op, the activation behind it and the ``fix`` behind that become one ``-fix`` op, if the inputs
+are quantized too. Everything else stays a float op between ``fix2float`` and ``float2fix``.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from opendpu.compiler.fixed import POINT, TENSOR
+from opendpu.compiler.legalize.activation import ACTIVATIONS, FUSED, nonlinear
+from opendpu.compiler.legalize.context import Context, fix_attrs
+from opendpu.compiler.legalize.registry import RULES, Call
+from opendpu.ir import Draft, Node
+from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.numerics import quantize
+
+
+def legalize(quantized: Draft) -> Draft:
+    """Return the fixed-point form of a quantized graph; outputs keep their order.
+
+    Raises
+    ------
+    UnsupportedError
+        A ``fix`` op is not of 8 signed bits with DPU rounding.
+    """
+    context = Context(quantized, _make_fixed)
+    result = context.result
+    result.attrs = dict(quantized.attrs)
+    for name in quantized.outputs:
+        is_fix = quantized[name].kind == "fix"
+        result.outputs.append(context.fixed(name) if is_fix else context.real(name))
+    result.prune()
+    _separate_names(result)
+    return result
+
+
+def _separate_names(draft: Draft) -> None:
+    """Leave the name of a ``fix`` op to the last of the nodes that hold its values."""
+    last: dict[str, Node] = {}
+    for node in draft:
+        tensor = node.attrs.get(TENSOR)
+        if tensor in last:
+            last[tensor].attrs[TENSOR] = f"{tensor}_before_{node.name}"
+        if tensor is not None:
+            last[tensor] = node
+
+
+def _make_fixed(context: Context, fix: Node) -> str:
+    _check_fix(fix)
+    source = context.draft[fix.inputs["input"][0]]
+    attrs: dict[str, Any]
+    point = int(fix.attrs["fix_point"])
+    if source.value is not None:
+        values = quantize(source.value, point, round_mode=fix.attrs["round_mode"])
+        return context.add(source, fix, "const-fix", {}, {}, values.astype(np.int8))
+    if source.kind == "data" and len(context.users[source.name]) == 1:
+        attrs = {"shape": list(source.shape), "data_type": "XINT8"}
+        return context.add(source, fix, "data-fix", {}, attrs, tensor=source.name)
+    if source.kind == "fix":
+        return context.copy(context.fixed(source.name), source, fix)
+    made = _on_engine(context, source, fix)
+    if made is not None:
+        return made
+    attrs = {**fix_attrs(point), POINT: point, TENSOR: fix.name}
+    name = context.result.unique(f"{fix.name}_float2fix")
+    inputs = {"input": [context.real(source.name)]}
+    return context.result.add(name, "float2fix", fix.shape, inputs, attrs).name
+
+
+def _on_engine(context: Context, source: Node, fix: Node) -> str | None:
+    """Return the ``-fix`` op of what is behind a ``fix``, or none if the engines have none."""
+    node, activation = _group(context, source)
+    if not node.sources() or any(context.draft[n].kind != "fix" for n in node.sources()):
+        return None
+    act = nonlinear(activation, int(fix.attrs["fix_point"]))
+    if act is None or node.kind not in RULES:
+        return None
+    sources = [context.fixed(n) for n in node.inputs.get("input", ())]
+    return RULES[node.kind](Call(context, node, act, fix, sources))
+
+
+def _group(context: Context, source: Node) -> tuple[Node, Node | None]:
+    """Return the op behind a ``fix`` and the activation between, if its engine has it."""
+    if source.kind in ACTIVATIONS:
+        before = context.draft[source.inputs["input"][0]]
+        if source.kind in FUSED.get(before.kind, ()) and len(context.users[before.name]) == 1:
+            return before, source
+    return source, None
+
+
+def _check_fix(node: Node) -> None:
+    width, signed = node.attrs["bit_width"], node.attrs["if_signed"]
+    if width != 8 or not signed:
+        raise UnsupportedError(
+            f"fix op {node.name!r} has {width} {'signed' if signed else 'unsigned'} bits, "
+            "but must have 8 signed bits"
+        )

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Element-wise layers of the misc engine."""
+
+from opendpu.compiler.fixed import point_of
+from opendpu.compiler.lower.context import Context
+from opendpu.compiler.lower.registry import lowers
+from opendpu.compiler.plan import EltwiseLayer
+from opendpu.ir import Node
+
+
+@lowers("eltwise-fix")
+def eltwise(context: Context, node: Node) -> None:
+    """Add a layer that adds one to four feature maps."""
+    sources = tuple(node.inputs["input"])
+    points = [point_of(context.draft[s]) for s in sources]
+    right = min(points) - point_of(node)
+    context.layers.append(
+        EltwiseLayer(
+            name=node.name, sources=sources, output=node.name,
+            shift_read=tuple(p - min(points) for p in points),
+            shift_write=16 + right if right > 0 else -right,
+            relu=node.attrs["nonlinear"] == "RELU",
+        )
+    )  # fmt: skip

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pass: the ops of one DPU part to layers with instruction fields, and to aliases."""
+
+from collections.abc import Collection, Iterable
+
+from opendpu.compiler.lower.context import Context
+from opendpu.compiler.lower.registry import RULES
+from opendpu.compiler.plan import Network
+from opendpu.ir import Draft
+from opendpu_arch.errors import GraphError
+
+
+def lower(draft: Draft, nodes: Iterable[str], outputs: Collection[str]) -> Network:
+    """Return what the DPU part with ``nodes`` computes.
+
+    ``outputs`` are the nodes whose results are needed outside.
+    """
+    context = Context(draft, [draft[n] for n in nodes], set(outputs))
+    for node in context.nodes:
+        for name in node.inputs.get("input", ()):
+            if name not in context.inside and name not in context.inputs:
+                context.inputs[name] = None
+                context.feature(draft[name])
+        context.feature(node)
+        if node.kind not in RULES:
+            raise GraphError(f"op {node.name!r} ({node.kind}) cannot be lowered for the DPU")
+        RULES[node.kind](context, node)
+    return context.network()
