@@ -73,6 +73,10 @@ class GraphError(DPUError):
     """A graph breaks a rule of its level."""
 
 
+class PassError(DPUError):
+    """A pass of the compiler made something that breaks a rule: a bug, never of a model."""
+
+
 class TensorError(DPUError):
     """A tensor given to a runner has the wrong name, dtype, shape or memory layout."""
 

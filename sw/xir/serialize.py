@@ -3,7 +3,6 @@
 
 import os
 import pathlib
-import tempfile
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import DecodeError
@@ -11,6 +10,7 @@ from google.protobuf.message import DecodeError
 from opendpu_arch.errors import GraphError, ModelFormatError
 from xir import proto
 from xir.datatype import DataKind, DataType
+from xir.files import replacing
 from xir.op import Op
 from xir.oplib import ArgDef, AttrDef, Occurrence, OpDef
 from xir.wire import decode_attrs, decode_value, encode_attrs, encode_value
@@ -42,20 +42,12 @@ def write(graph: "Graph", path: str | os.PathLike[str]) -> None:
         The file cannot be written; what was there before is untouched.
     """
     data = dumps(graph)
-    target = pathlib.Path(path)
-    temporary: str | None = None
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        with os.fdopen(handle, "wb") as file:
+        with replacing(path) as file:
             file.write(data)
-        pathlib.Path(temporary).chmod(0o644)
-        pathlib.Path(temporary).replace(target)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise ModelFormatError(f"{target}: cannot be written: {reason}") from error
-    finally:
-        if temporary is not None:
-            pathlib.Path(temporary).unlink(missing_ok=True)
+        raise ModelFormatError(f"{os.fspath(path)}: cannot be written: {reason}") from error
 
 
 def loads(graph: "Graph", data: bytes) -> None:

@@ -33,7 +33,7 @@ def partition(draft: Draft, target: Target, refused: Mapping[str, str]) -> Parti
     for level in range(max(levels.values(), default=0) + 1):
         names = tuple(n.name for n in draft if levels.get(n.name) == level)
         if names:
-            parts.append(Part(device="CPU" if level % 2 else "DPU", nodes=names))
+            parts.append(Part(device="DPU" if level % 2 else "CPU", nodes=names))
     return Partition(parts=tuple(parts), reasons=reasons)
 
 
@@ -43,15 +43,17 @@ def on_dpu(node: Node, reasons: Mapping[str, str]) -> bool:
 
 
 def _levels(draft: Draft, reasons: Mapping[str, str]) -> dict[str, int]:
-    """Return the number of the part of every op: even ones are for the DPU.
+    """Return the number of the part of every op: odd ones are for the DPU.
 
     A part only needs parts with lower numbers, so that parts never wait for each other in a ring.
+    An op of the DPU gets the least number that has as many DPU parts before it as some path to it
+    has, so that there are never more of them than such a path needs.
     """
     levels: dict[str, int] = {}
     for node in draft:
         if node.kind in (*USER, *CONSTANT):
             continue
-        parity = 0 if on_dpu(node, reasons) else 1
+        parity = 1 if on_dpu(node, reasons) else 0
         least = max((levels[s] for s in node.sources() if s in levels), default=0)
         levels[node.name] = least if least % 2 == parity else least + 1
     return levels

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The passes of the compiler in order.
+"""The passes of the compiler in order; :data:`opendpu.compiler.passes.PASSES` describes them.
 
-``legalize`` (float ops and ``fix`` to ``-fix`` ops), ``partition`` (DPU or CPU, with reasons), and
-for every DPU part ``lower`` (layers), then in :mod:`opendpu.compiler.build` ``allocate`` (what
-stays on chip), ``tile`` (loops), ``emit`` (instructions), ``schedule`` (tokens and order); last
-``verify`` and ``assemble`` (the compiled graph).
+``fold`` (what has no effect), ``legalize`` (float ops and ``fix`` to ``-fix`` ops), ``partition``
+(DPU or CPU, with reasons), and for every DPU part ``lower`` (layers), then in
+:mod:`opendpu.compiler.build` ``fuse`` (layers that run as one), ``tile`` (loops), ``allocate``
+(places), ``emit`` (instructions), ``schedule`` (tokens and order); last ``assemble`` (the compiled
+graph). What each makes is checked by :mod:`opendpu.compiler.verify` before the next one gets it.
 """
 
 import collections
@@ -12,14 +13,17 @@ import dataclasses
 
 import xir
 from opendpu.compiler.assemble import assemble
+from opendpu.compiler.boundary import Passed, unwatched
 from opendpu.compiler.build import build
+from opendpu.compiler.fold import fold
 from opendpu.compiler.legalize import legalize
 from opendpu.compiler.lower import lower
 from opendpu.compiler.partition import partition
+from opendpu.compiler.passes import Partitioned
 from opendpu.compiler.plan import ConvLayer, Partition, Program
 from opendpu.compiler.report import Report, SubgraphReport
 from opendpu.compiler.tile import NoRoomError
-from opendpu.compiler.verify import verify
+from opendpu.compiler.verify import Verifier
 from opendpu.ir import Draft
 from opendpu_arch import isa
 from opendpu_arch.target import Target
@@ -38,10 +42,13 @@ def compile(quantized: xir.Graph, target: Target) -> xir.Graph:
     return compile_with_report(quantized, target).graph
 
 
-def compile_with_report(quantized: xir.Graph, target: Target) -> Compiled:
+def compile_with_report(
+    quantized: xir.Graph, target: Target, *, verified: bool = True, passed: Passed = unwatched
+) -> Compiled:
     """Compile a quantized graph (float tensors with ``fix`` ops) for a target.
 
-    Ops that the DPU cannot do stay in the graph for the CPU, and the report says why.
+    Ops that the DPU cannot do stay in the graph for the CPU, and the report says why. ``passed``
+    gets the name and the result of each pass; what runs once for every DPU part is called for each.
 
     Raises
     ------
@@ -49,25 +56,41 @@ def compile_with_report(quantized: xir.Graph, target: Target) -> Compiled:
         A ``fix`` op is not of 8 signed bits.
     GraphError
         The graph is broken.
+    PassError
+        A pass broke a rule, and ``verified`` is set.
     """
-    draft = legalize(Draft.from_xir(quantized))
+    passed = _both(Verifier(target), passed) if verified else passed
+    folded = fold(Draft.from_xir(quantized))
+    passed("fold", folded)
+    draft = legalize(folded)
+    passed("legalize", draft)
     refused: dict[str, str] = {}
     while True:
         parts = partition(draft, target, refused)
+        passed("partition", Partitioned(draft, parts))
         programs: dict[int, Program] = {}
         for number, part in enumerate(parts.parts):
             if part.device == "DPU":
                 network = lower(draft, part.nodes, _outputs(draft, part.nodes))
+                passed("lower", network)
                 try:
-                    programs[number] = build(network, target)
+                    programs[number] = build(network, target, passed)
                 except NoRoomError as error:
                     refused[network.layers[error.layer].name.split("/")[0]] = str(error)
                     break
-                verify(programs[number], target)
         else:
             break
     graph = assemble(draft, parts, programs, target)
+    passed("assemble", graph)
     return Compiled(graph=graph, report=_report(graph, parts, programs, target))
+
+
+def _both(first: Passed, second: Passed) -> Passed:
+    def passed(name: str, value: object) -> None:
+        first(name, value)
+        second(name, value)
+
+    return passed
 
 
 def _outputs(draft: Draft, names: tuple[str, ...]) -> set[str]:

@@ -7,7 +7,6 @@ leaves broken files open.
 
 import os
 import pathlib
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opendpu_arch.errors import TensorError
+from xir.files import replacing
 
 Array = npt.NDArray[Any]
 
@@ -40,18 +40,11 @@ def _read_member(archive: zipfile.ZipFile, name: str) -> Array:
 
 def write(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
     """Write an ``.npz`` file through a temporary one beside it; TensorError if that fails."""
-    target = pathlib.Path(path)
-    temporary: str | None = None
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        with os.fdopen(handle, "wb") as raw, zipfile.ZipFile(raw, "w") as archive:
+        with replacing(path) as raw, zipfile.ZipFile(raw, "w") as archive:
             for name, array in arrays.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
-        pathlib.Path(temporary).chmod(0o644)
-        pathlib.Path(temporary).replace(target)
     except OSError as error:
-        raise TensorError(f"{target} cannot be written: {error.strerror or error}") from error
-    finally:
-        if temporary is not None:
-            pathlib.Path(temporary).unlink(missing_ok=True)
+        reason = error.strerror or error
+        raise TensorError(f"{os.fspath(path)} cannot be written: {reason}") from error

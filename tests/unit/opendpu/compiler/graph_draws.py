@@ -102,6 +102,10 @@ class Quantized:
         self.op(name, "reshape", shape, [source], shape=[1, *shape])
         return self.fix(name, point)
 
+    def draft_with(self, *outputs: str) -> Draft:
+        self.draft.outputs = list(outputs)
+        return self.draft
+
     def graph(self, *outputs: str) -> xir.Graph:
         self.draft.outputs = list(outputs)
         return self.draft.to_xir()

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules of networks: layers in an order in which they can run."""
+
+from collections.abc import Iterator
+
+from opendpu.compiler.plan import AluLayer, ConvLayer, EltwiseLayer, Network, sources_of
+from opendpu.compiler.verify.rules import Finding
+from opendpu_arch.target import Target
+
+
+def network_rules(network: Network, target: Target) -> Iterator[Finding]:
+    """Check layers, feature maps and aliases."""
+    yield from _aliases(network)
+    known = set(network.inputs)
+    held: dict[str, set[str]] = {}
+    for name, alias in network.aliases.items():
+        held.setdefault(alias.holder, set()).add(name)
+    for layer in network.layers:
+        for name in (*sources_of(layer), layer.output):
+            if name not in network.features:
+                yield Finding(layer.name, "known-feature", f"{name!r} is no feature map")
+                return
+        for name in sources_of(layer):
+            if not _is_made(name, known, network, held):
+                yield Finding(layer.name, "inputs-first", f"it reads {name!r}, which is not yet")
+        known.add(layer.output)
+        yield from _window(layer)
+    for name in network.outputs:
+        if name not in network.features:
+            yield Finding(name, "known-feature", "it is an output, but no feature map")
+        elif not _is_made(name, known, network, held):
+            yield Finding(name, "outputs-are-made", "it is an output, but no layer makes it")
+
+
+def _is_made(name: str, known: set[str], network: Network, held: dict[str, set[str]]) -> bool:
+    """Tell whether a feature map, or some of what it shares bytes with, has been made."""
+    if name in known:
+        return True
+    near = held.get(name, set())
+    if name in network.aliases:
+        holder = network.aliases[name].holder
+        near = near | {holder} | held.get(holder, set())
+    return bool(near & known)
+
+
+def _aliases(network: Network) -> Iterator[Finding]:
+    for name, alias in network.aliases.items():
+        if alias.holder not in network.features or name not in network.features:
+            yield Finding(name, "known-feature", f"it or its holder {alias.holder!r} is unknown")
+            continue
+        holder = network.features[alias.holder]
+        size = holder.height * holder.width * holder.channels
+        if alias.holder in network.aliases:
+            yield Finding(name, "one-holder", f"its holder {alias.holder!r} is an alias itself")
+        elif not alias.row_bytes and not 0 <= alias.offset < size:
+            yield Finding(name, "inside-holder", f"offset {alias.offset} of {size} bytes")
+
+
+def _window(layer: ConvLayer | AluLayer | EltwiseLayer) -> Iterator[Finding]:
+    if isinstance(layer, EltwiseLayer):
+        if len(layer.shift_read) != len(layer.sources):
+            yield Finding(
+                layer.name, "one-shift-a-source",
+                f"{len(layer.shift_read)} shifts for {len(layer.sources)} sources",
+            )  # fmt: skip
+        return
+    window = layer.window
+    if window.pad_top >= window.kernel_h or window.pad_left >= window.kernel_w:
+        yield Finding(
+            layer.name, "padding-below-kernel",
+            f"padding {window.pad_top}, {window.pad_left}; "
+            f"kernel {window.kernel_h}, {window.kernel_w}",
+        )  # fmt: skip
+    if isinstance(layer, ConvLayer):
+        kernel = layer.weights.shape[1:3]
+        if kernel != (window.kernel_h, window.kernel_w):
+            yield Finding(layer.name, "kernel-of-weights", f"weights have {kernel}")
+        if layer.bias.size != layer.weights.shape[0]:
+            yield Finding(
+                layer.name, "bias-per-output",
+                f"{layer.bias.size} biases for {layer.weights.shape[0]} output channels",
+            )  # fmt: skip
