@@ -5,6 +5,7 @@ from opendpu.compiler.allocate import allocate_constants, allocate_memory
 from opendpu.compiler.augment import augment
 from opendpu.compiler.boundary import Passed, unwatched
 from opendpu.compiler.emit import emit
+from opendpu.compiler.fuse import fuse
 from opendpu.compiler.lifetime import alive
 from opendpu.compiler.plan import WEIGHTS_REG, Network, Plan, Program
 from opendpu.compiler.residency import allocate_banks
@@ -50,7 +51,7 @@ def plan_network(network: Network, target: Target) -> Plan:
 
 def build(network: Network, target: Target, passed: Passed = unwatched) -> Program:
     """Return the program of ``network`` for ``target``; ``passed`` gets what each pass made."""
-    network = augment(network, target)
+    network = fuse(augment(network, target))
     passed("fuse", network)
     plan = plan_network(network, target)
     passed("tile", plan)

@@ -44,21 +44,6 @@ class Window:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ConvLayer:
-    """Convolution on the CONV engine; ``weights`` OHWI, ``bias`` one int8 an output channel."""
-
-    name: str
-    source: str
-    output: str
-    window: Window
-    weights: Int8Array
-    bias: Int8Array
-    shift_cut: int
-    shift_bias: int
-    act_type: ActType = ActType.NONE
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class AluLayer:
     """Depthwise convolution or pooling on the misc engine; ``weights`` HWC or none."""
 
@@ -88,12 +73,49 @@ class EltwiseLayer:
     relu: bool = False
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Epilogue:
+    """Element-wise operation on the results of a convolution while they are still on chip."""
+
+    layer: EltwiseLayer
+    tile: str
+    """The convolution's own result, one of the operands; it is nowhere whole."""
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The other operands."""
+        return tuple(name for name in self.layer.sources if name != self.tile)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ConvLayer:
+    """Convolution on the CONV engine; ``weights`` OHWI, ``bias`` one int8 an output channel.
+
+    ``output`` is what leaves the layer: the result of the epilogue where there is one.
+    """
+
+    name: str
+    source: str
+    output: str
+    window: Window
+    weights: Int8Array
+    bias: Int8Array
+    shift_cut: int
+    shift_bias: int
+    act_type: ActType = ActType.NONE
+    epilogue: Epilogue | None = None
+
+
 Layer = ConvLayer | AluLayer | EltwiseLayer
 
 
 def sources_of(layer: Layer) -> tuple[str, ...]:
-    """Return the names of the feature maps that ``layer`` reads."""
-    return layer.sources if isinstance(layer, EltwiseLayer) else (layer.source,)
+    """Return the names of the feature maps that ``layer`` reads; a window's input is first."""
+    if isinstance(layer, EltwiseLayer):
+        return layer.sources
+    if isinstance(layer, ConvLayer) and layer.epilogue is not None:
+        return (layer.source, *layer.epilogue.others)
+    return (layer.source,)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -198,6 +220,8 @@ class LayerPlan:
     nest: Nest
     sources: tuple[Region, ...]
     output: Region
+    tile: Region | None = None
+    """Where the results of a convolution wait for its epilogue."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

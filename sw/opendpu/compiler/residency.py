@@ -40,7 +40,7 @@ def allocate_banks(network: Network, target: Target, spilled: Collection[str]) -
     regions: dict[str, Region] = {}
     lives: dict[str, Span] = {}
     streamed: set[tuple[int, str]] = set()
-    for layer in network.layers:
+    for number, layer in enumerate(network.layers):
         for name in (*sources_of(layer), layer.output):
             if name in regions or name in spilled or name in aliased:
                 continue
@@ -49,12 +49,19 @@ def allocate_banks(network: Network, target: Target, spilled: Collection[str]) -
                 continue
             choice = _Choice(network, target, name, layer if name == layer.output else None)
             stride, elsewhere = choice.best(readers[name])
-            here = [number for number in readers[name] if number not in elsewhere]
+            here = [reader for reader in readers[name] if reader not in elsewhere]
             if not here:
                 continue
             life = Span(every[name].first, here[-1])
             ring = address_groups(target, stride, choice.feature.height)
             words = ring * stride * choice.row_words
+            shared = None
+            if name == layer.output and layer.output not in sources_of(layer):
+                shared = _in_place(layer, number, stride, regions, lives, streamed)
+            if shared is not None:
+                regions[name], lives[name] = shared, life
+                streamed |= {(reader, name) for reader in elsewhere}
+                continue
             near = [regions[s].bank_group for s in sources_of(layer) if s in regions]
             for bank_group in sorted(range(target.bank_groups), key=lambda g: (near.count(g), g)):
                 taken = [
@@ -69,7 +76,7 @@ def allocate_banks(network: Network, target: Target, spilled: Collection[str]) -
                         whole=True,
                     )  # fmt: skip
                     lives[name] = life
-                    streamed |= {(number, name) for number in elsewhere}
+                    streamed |= {(reader, name) for reader in elsewhere}
                     break
     return Banks(regions=regions, spans=lives, streamed=frozenset(streamed))
 
@@ -110,13 +117,15 @@ class _Choice:
         return best[1], best[2]
 
     def _wish(self, layer: Layer) -> int:
-        return 1 if isinstance(layer, EltwiseLayer) else layer.window.stride_h
+        if isinstance(layer, EltwiseLayer) or layer.source != self.feature.name:
+            return 1
+        return layer.window.stride_h
 
     def _written_alone(self, stride: int) -> float:
         """Return the cycles lost if the producer has to write one row at a time."""
         if self.producer is None or stride == 1:
             return 0
-        if stride <= MAX_STRIDE_OUT and not isinstance(self.producer, EltwiseLayer):
+        if stride <= MAX_STRIDE_OUT and not _ends_with_eltwise(self.producer):
             return 0
         return self._alone(self.producer)
 
@@ -139,9 +148,38 @@ class _Choice:
         return lost * misc_cycles(out.width, groups, steps)
 
 
+def _ends_with_eltwise(layer: Layer) -> bool:
+    return isinstance(layer, EltwiseLayer) or (
+        isinstance(layer, ConvLayer) and layer.epilogue is not None
+    )
+
+
+def _in_place(
+    layer: Layer,
+    number: int,
+    stride: int,
+    regions: dict[str, Region],
+    lives: dict[str, Span],
+    streamed: set[tuple[int, str]],
+) -> Region | None:
+    """Return the words of an operand of an epilogue that its result can take, if there are any.
+
+    Each word is read before it is written, and nothing reads the operand later.
+    """
+    if not isinstance(layer, ConvLayer) or layer.epilogue is None:
+        return None
+    for name in layer.epilogue.others:
+        if (
+            name in regions and name != layer.source and (number, name) not in streamed
+            and lives[name].last == number and regions[name].stride == stride
+        ):  # fmt: skip
+            return regions[name]
+    return None
+
+
 def _readable(feature: Feature, layer: Layer, stride: int, target: Target) -> bool:
     """Tell whether ``layer`` can make one output row at a time of ``feature`` so stored."""
-    if not isinstance(layer, (ConvLayer, AluLayer)):
+    if isinstance(layer, EltwiseLayer) or layer.source != feature.name:
         return True
     groups = -(-feature.channels // target.channel_parallel)
     row_words = feature.width * groups

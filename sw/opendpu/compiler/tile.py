@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from opendpu.compiler.lifetime import alive, holes
 from opendpu.compiler.plan import Banks, ConvLayer, LayerPlan, Network, Region, sources_of
 from opendpu.compiler.tiling.conv import conv_cuts
-from opendpu.compiler.tiling.cut import Cut, Problem
+from opendpu.compiler.tiling.cut import Cut, Problem, Stream
 from opendpu.compiler.tiling.misc import misc_cuts
 from opendpu_arch.errors import DPUError
 from opendpu_arch.target import Target
@@ -35,6 +35,7 @@ def tile(network: Network, target: Target, banks: Banks) -> tuple[LayerPlan, ...
         A layer does not fit; its number tells the caller which feature maps are in the way.
     """
     plans = []
+    saved = {name for _, name in banks.streamed}.union(network.outputs)
     for number, layer in enumerate(network.layers):
         near = alive(banks.spans, number)
         whole = {n: r for n, r in banks.regions.items() if (number, n) not in banks.streamed}
@@ -49,7 +50,7 @@ def tile(network: Network, target: Target, banks: Banks) -> tuple[LayerPlan, ...
             )
             for group in range(target.bank_groups)
         }
-        problem = Problem(layer=layer, network=network, target=target, whole=whole)
+        problem = Problem(layer=layer, network=network, target=target, whole=whole, saved=saved)
         plan = _tile_layer(problem, free)
         if plan is None:
             words = sum(end - start for spots in free.values() for start, end in spots)
@@ -70,27 +71,33 @@ def _tile_layer(problem: Problem, free: Holes) -> LayerPlan | None:
     for cut in _cuts(problem):
         if best is not None and cut.cycles >= best[0].cycles:
             continue
-        wanted = [s.words for s in (*cut.sources, cut.output) if s is not None]
+        wanted = [s.words for s in (*cut.sources, cut.output, cut.tile) if s is not None]
         spots = _fit(wanted, free, used)
         if spots is not None:
             best = (cut, spots)
     if best is None:
         return None
     cut, spots = best
-    regions = []
-    for name, stream in zip(names, (*cut.sources, cut.output), strict=True):
+
+    def place(stream: Stream | None, name: str, first_row: int = 0) -> Region:
         if stream is None:
-            regions.append(problem.whole[name])
-            continue
+            return problem.whole[name]
         bank_group, base = spots.pop(0)
-        is_input = len(regions) < len(cut.sources)
-        regions.append(
-            Region(
-                bank_group=bank_group, base=base, words=stream.words, stride=stream.stride,
-                ring=stream.ring, first_row=-problem.window.pad_top if is_input else 0,
-            )
+        return Region(
+            bank_group=bank_group, base=base, words=stream.words, stride=stream.stride,
+            ring=stream.ring, first_row=first_row,
         )  # fmt: skip
-    return LayerPlan(layer=layer, nest=cut.nest, sources=tuple(regions[:-1]), output=regions[-1])
+
+    sources = tuple(
+        place(stream, name, 0 if number else -problem.window.pad_top)
+        for number, (name, stream) in enumerate(zip(sources_of(layer), cut.sources, strict=True))
+    )
+    if cut.tile is None:
+        output = place(cut.output, layer.output)
+        return LayerPlan(layer=layer, nest=cut.nest, sources=sources, output=output)
+    tile = place(cut.tile, "")
+    output = problem.whole.get(layer.output, tile)
+    return LayerPlan(layer=layer, nest=cut.nest, sources=sources, output=output, tile=tile)
 
 
 def _cuts(problem: Problem) -> Iterator[Cut]:

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """CONV instructions of one convolution layer."""
 
+import dataclasses
 import functools
 
 from opendpu.compiler.cost import conv_cycles
+from opendpu.compiler.emission.epilogue import epilogue_of
 from opendpu.compiler.emission.geometry import (
     can_read,
     can_write,
@@ -22,7 +24,7 @@ from opendpu.compiler.emission.transfer import (
     save_rows,
 )
 from opendpu.compiler.layout import Layout
-from opendpu.compiler.plan import BankAccess, ConvLayer, LayerPlan, Window
+from opendpu.compiler.plan import BankAccess, ConvLayer, LayerPlan, Window, sources_of
 from opendpu_arch.isa import Conv, ConvInit
 
 MAX_JUMP = 1024
@@ -35,8 +37,8 @@ def emit_conv(recorder: Recorder, plan: LayerPlan, layer: ConvLayer) -> None:
     Loops, outermost first: columns, passes of rows, passes of output channel blocks, rows, blocks.
     """
     target, nest, window = recorder.target, plan.nest, layer.window
-    (source,) = recorder.operands(plan, (layer.source,))
-    output = recorder.operand(layer.output, plan.output)
+    source, *_ = recorder.operands(plan, sources_of(layer))
+    result = _result(recorder, plan, layer)
     constants = recorder.plan.constants
     outputs, kernel_h, kernel_w, inputs = layer.weights.shape
     shape = (outputs, kernel_h, kernel_w, inputs)
@@ -44,7 +46,8 @@ def emit_conv(recorder: Recorder, plan: LayerPlan, layer: ConvLayer) -> None:
     bias = load_bias(recorder, constants[f"{layer.name}/bias"], outputs)
     weights_stay = nest.groups >= blocks
     weights: dict[int, int] = {}
-    out = output.feature
+    out = result.feature
+    turn = 0
     for column in range(0, out.width, nest.columns):
         columns = min(nest.columns, out.width - column)
         layout_in = source_layout(recorder, source, plan, column, columns)
@@ -59,7 +62,9 @@ def emit_conv(recorder: Recorder, plan: LayerPlan, layer: ConvLayer) -> None:
                 if not keep and block:
                     rows_in.forget()
                 tile = Tile(column=column, columns=columns, group=block, groups=many)
-                layout_out = output_layout(recorder, output, tile)
+                layout_out = output_layout(recorder, result, tile, turn)
+                turn += -(-(last_row - first_row) // target.pixel_parallel)
+                epilogue = epilogue_of(recorder, plan, layer, tile, layout_out)
 
                 fits = functools.partial(_fits, window, source, layout_in, layout_out)
                 for row, rows in chunks(first_row, last_row, nest.rows, fits):
@@ -72,7 +77,18 @@ def emit_conv(recorder: Recorder, plan: LayerPlan, layer: ConvLayer) -> None:
                             weights.update(zip(range(b, b + count), words, strict=True))
                         _one(recorder, layer, source, layout_in, layout_out, row, rows, column,
                              columns, b, weights[b], (bias + b) % target.bank_depth)  # fmt: skip
-                    save_rows(recorder, output, layout_out, tile, range(row, row + rows))
+                    if epilogue is None:
+                        save_rows(recorder, result, layout_out, tile, range(row, row + rows))
+                    else:
+                        epilogue.emit(row, rows)
+
+
+def _result(recorder: Recorder, plan: LayerPlan, layer: ConvLayer) -> Operand:
+    """Return where the convolution writes: its output, or the tile for its epilogue."""
+    if layer.epilogue is None:
+        return recorder.operand(layer.output, plan.output)
+    assert plan.tile is not None
+    return recorder.operand(layer.epilogue.tile, plan.tile)
 
 
 def _fits(
@@ -100,14 +116,22 @@ def source_layout(
     )  # fmt: skip
 
 
-def output_layout(recorder: Recorder, output: Operand, tile: Tile) -> Layout:
-    """Return where the results of a tile are: in the whole feature map, or alone."""
-    feature = output.feature
-    if output.region.whole:
+def output_layout(recorder: Recorder, output: Operand, tile: Tile, turn: int = 0) -> Layout:
+    """Return where the results of a tile are: in the whole feature map, or alone.
+
+    ``turn`` counts the address groups that tiles before this one have gone through, so that each
+    tile takes up the ring where the last one left it.
+    """
+    feature, region = output.feature, output.region
+    if not region.whole:
+        region = dataclasses.replace(
+            region, first_row=-(turn % region.ring) * recorder.target.pixel_parallel
+        )
+    else:
         groups = -(-feature.channels // recorder.target.channel_parallel)
         tile = Tile(column=0, columns=feature.width, group=0, groups=groups)
     return Layout(
-        target=recorder.target, region=output.region, columns=tile.columns, groups=tile.groups,
+        target=recorder.target, region=region, columns=tile.columns, groups=tile.groups,
         first_column=tile.column, first_group=tile.group,
     )  # fmt: skip
 

@@ -164,17 +164,17 @@ def emit_eltwise(recorder: Recorder, plan: LayerPlan, layer: EltwiseLayer) -> No
             def fits(
                 row: int, rows: int, every: tuple[Layout, ...] = (*layouts, layout_out)
             ) -> bool:
-                return all(_is_run(x, row, rows) for x in every)
+                return all(is_run(x, row, rows) for x in every)
 
             for row, rows in chunks(0, out.height, nest.rows, fits):
                 for s in rows_in:
                     s.need(range(row, row + rows))
-                _one_elew(recorder, layer, layouts, layout_out, row, rows, column, columns, group,
+                one_elew(recorder, layer, layouts, layout_out, row, rows, column, columns, group,
                           groups)  # fmt: skip
                 save_rows(recorder, output, layout_out, tile, range(row, row + rows))
 
 
-def _is_run(layout: Layout, row: int, rows: int) -> bool:
+def is_run(layout: Layout, row: int, rows: int) -> bool:
     """Tell whether rows are in successive banks with at most one constant step at a wrap."""
     if rows == 1:
         return True
@@ -184,7 +184,7 @@ def _is_run(layout: Layout, row: int, rows: int) -> bool:
     return layout.region.stride == 1 and inside
 
 
-def _one_elew(
+def one_elew(
     recorder: Recorder,
     layer: EltwiseLayer,
     layouts: list[Layout],

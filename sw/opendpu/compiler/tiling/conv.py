@@ -4,7 +4,13 @@
 import dataclasses
 from collections.abc import Iterable, Iterator
 
-from opendpu.compiler.cost import LATENCY, TILE_OVERHEAD, conv_cycles, transfer_cycles
+from opendpu.compiler.cost import (
+    LATENCY,
+    TILE_OVERHEAD,
+    conv_cycles,
+    misc_cycles,
+    transfer_cycles,
+)
 from opendpu.compiler.layout import address_groups
 from opendpu.compiler.plan import ConvLayer, Feature, Nest
 from opendpu.compiler.tiling.cut import (
@@ -105,14 +111,52 @@ def _passes(
             ]
         for row_pass in row_passes:
             nest = Nest(columns=columns, rows=shape.rows, row_pass=row_pass, groups=groups)
+            if layer.epilogue is not None:
+                for ring in (2, 1):
+                    yield _with_epilogue(problem, layer, sizes, shape, nest, stream, ring)
+                continue
             if layer.output in problem.whole:
-                cycles = _price(problem, layer, sizes, shape, nest, stream, 0)
+                saved = 2 if layer.output in problem.saved else 0
+                cycles = _price(problem, layer, sizes, shape, nest, stream, saved)
                 yield Cut(nest=nest, sources=(stream,), output=None, cycles=cycles)
                 continue
             for ring in (2, 1):
                 result = Stream(ring=ring, stride=1, row_words=columns * groups)
                 cycles = _price(problem, layer, sizes, shape, nest, stream, ring)
                 yield Cut(nest=nest, sources=(stream,), output=result, cycles=cycles)
+
+
+def _with_epilogue(
+    problem: Problem,
+    layer: ConvLayer,
+    sizes: _Sizes,
+    shape: InputShape,
+    nest: Nest,
+    stream: Stream | None,
+    ring: int,
+) -> Cut:
+    """Return a cut with ``ring`` tiles between convolution and epilogue."""
+    assert layer.epilogue is not None
+    target, out = problem.target, problem.out
+    tile = Stream(ring=ring, stride=1, row_words=nest.columns * nest.groups)
+    others = tuple(None if n in problem.whole else tile for n in layer.epilogue.others)
+    cycles = _price(problem, layer, sizes, shape, nest, stream, 0)
+    operands = len(layer.epilogue.layer.sources)
+    chunks = -(-shape.rows // target.alu_pixel_parallel)
+    misc = chunks * misc_cycles(nest.columns, nest.groups, operands)
+    conv = nest.groups * conv_cycles(nest.columns, sizes.taps)
+    tiles = -(-out.height // shape.rows) * -(-sizes.blocks // nest.groups)
+    tiles *= -(-out.width // nest.columns)
+    cycles += misc + (tiles * misc if ring == 1 else tiles * max(0, misc - conv))
+    channels = min(out.channels, nest.groups * target.channel_parallel)
+    row = transfer_cycles(nest.columns, channels, out.channels, target.channel_parallel)
+    stays = layer.output in problem.whole and layer.output not in problem.saved
+    moved = sum(o is not None for o in others) + (not stays)
+    transfer = moved * shape.rows * row
+    if moved:
+        cycles += LATENCY + transfer
+        cycles += tiles * (transfer if ring == 1 else max(0, transfer - conv))
+    return Cut(nest=nest, sources=(stream, *others), output=None, cycles=cycles, tile=tile)
 
 
 def _price(

@@ -2,7 +2,7 @@
 """What a way to cut a layer is, and what all layer kinds need to find some."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from opendpu.compiler.layout import ADDRESS_GROUPS, Layout, address_groups
 from opendpu.compiler.plan import (
@@ -43,12 +43,17 @@ class Stream:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cut:
-    """One way to cut a layer: loops, streams (none: on chip whole), and its price in cycles."""
+    """One way to cut a layer: loops, streams (none: on chip whole), and its price in cycles.
+
+    ``tile`` is what the results of a convolution with an epilogue need until they are combined;
+    an output that is not on chip whole takes the same words.
+    """
 
     nest: Nest
     sources: tuple[Stream | None, ...]
     output: Stream | None
     cycles: int
+    tile: Stream | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,6 +64,8 @@ class Problem:
     network: Network
     target: Target
     whole: Mapping[str, Region]
+    saved: Collection[str] = ()
+    """Feature maps that go to DDR although they are on chip whole."""
 
     @property
     def window(self) -> Window:

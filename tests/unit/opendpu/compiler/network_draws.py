@@ -79,6 +79,43 @@ class Draw:
         )  # fmt: skip
         return output
 
+    def block(self, name: str) -> str:
+        """Add convolutions or depthwise ones of stride 1, and often their input at the end."""
+        pick, source = self.random, self.features[name]
+        before = name
+        for number in range(pick.randint(1, 3)):
+            kernel = pick.choice([1, 1, 3])
+            window = Window(
+                kernel_h=kernel, kernel_w=kernel, pad_top=kernel // 2, pad_left=kernel // 2
+            )
+            inputs = self.features[name].channels
+            deep = number and pick.random() < 0.5
+            channels = inputs if deep else pick.choice([inputs, source.channels, 16, 24])
+            output = self.feature(source.height, source.width, channels)
+            shared = {
+                "name": f"block_{output}", "source": name, "output": output, "window": window,
+                "bias": self.bytes(channels), "shift_bias": pick.randint(0, 8),
+                "shift_cut": pick.randint(7, 11), "act_type": pick.choice([0, ActType.RELU]),
+            }  # fmt: skip
+            weights = self.bytes(channels, kernel, kernel, inputs)
+            if deep:
+                self.layers.append(AluLayer(mode=AluMode.DWCV, weights=weights[..., 0].transpose(
+                    1, 2, 0), **shared))  # fmt: skip
+            else:
+                self.layers.append(ConvLayer(weights=weights, **shared))
+            name = output
+        if self.features[name].channels == source.channels:
+            output = self.feature(source.height, source.width, source.channels)
+            self.layers.append(
+                EltwiseLayer(
+                    name=f"add_{output}", sources=tuple(pick.sample([before, name], 2)),
+                    output=output, shift_read=(pick.randint(0, 2), 0),
+                    shift_write=pick.choice([0, 16, 17]), relu=pick.random() < 0.5,
+                )
+            )  # fmt: skip
+            name = output
+        return name
+
     def alu(self, name: str) -> str | None:
         source = self.features[name]
         mode = self.random.choice([AluMode.DWCV, AluMode.AVEPOOL, AluMode.MAXPOOL])
@@ -131,7 +168,8 @@ def draw_network(seed: int, most_layers: int = 5) -> Network:
         pick.randint(1, size), pick.randint(1, size), pick.choice([1, 3, 4, 8, 13, 16, 33, 64])
     )
     for _ in range(pick.randint(1, most_layers)):
-        name = pick.choice([draw.conv, draw.conv, draw.alu, draw.add])(name) or name
+        grow = [draw.conv, draw.conv, draw.alu, draw.add, draw.block, draw.block]
+        name = pick.choice(grow)(name) or name
     if not draw.layers:
         draw.add(name)
     used = {s for layer in draw.layers for s in sources_of(layer)}
