@@ -2,7 +2,7 @@
 """The DPU without its pins: control, engines and banks of one target."""
 
 from amaranth.hdl import Cat, Module
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from opendpu_arch.isa import Engine
@@ -18,6 +18,10 @@ from opendpu_hw.engine.load import Load
 from opendpu_hw.engine.misc import MiscEngine
 from opendpu_hw.engine.save import Save
 from opendpu_hw.memory.banks import Banks
+
+#: For whoever watches the DPU: instructions that left their queue and that gave their tokens, by
+#: :class:`opendpu_arch.isa.Engine`, and whether a program runs.
+events_shape = data.StructLayout({"started": 4, "finished": 4, "running": 1})
 
 
 class Core(wiring.Component):
@@ -39,6 +43,8 @@ class Core(wiring.Component):
     load0, load1, save0, save1 : ``Out``
         Read and write halves of the data ports, 128 bit.
     interrupt : ``Out(1)``
+    events : ``Out(events_shape)``
+        What happened in the cycle before.
     """
 
     def __init__(self, target, **options):
@@ -48,7 +54,7 @@ class Core(wiring.Component):
             "instr": Out(read_signature(32)),
             "load0": Out(read_signature(128)), "load1": Out(read_signature(128)),
             "save0": Out(write_signature(128)), "save1": Out(write_signature(128)),
-            "interrupt": Out(1),
+            "interrupt": Out(1), "events": Out(events_shape),
         })
 
     def elaborate(self, platform):
@@ -104,6 +110,11 @@ class Core(wiring.Component):
                 registers.started[e].eq(dispatch.started[e]),
                 registers.ended[e].eq(dispatch.finished[e]),
             ]
+            m.d.sync += [
+                self.events.started[e].eq(dispatch.started[e]),
+                self.events.finished[e].eq(dispatch.finished[e]),
+            ]
+        m.d.sync += self.events.running.eq(sequencer.running)
         m.d.comb += [load.segments.eq(registers.segments), save.segments.eq(registers.segments)]
 
         # -- memory -------------------------------------------------------------------------------

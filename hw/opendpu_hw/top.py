@@ -5,7 +5,7 @@ from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetSignal, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from opendpu_hw.core import Core
+from opendpu_hw.core import Core, events_shape
 
 
 class Top(wiring.Component):
@@ -33,11 +33,14 @@ class Top(wiring.Component):
         Weights and feature maps.
     interrupt : ``Out(1)``
         Level: a program has ended or failed.
+    events : ``Out(9)``
+        :data:`opendpu_hw.core.events_shape`, for simulation and logic analysers; leave it open.
     """
 
     def __init__(self, target, **options):
         self._core = Core(target, **options)
-        members = {"aclk": In(1), "aresetn": In(1), "interrupt": Out(1)}
+        members = {"aclk": In(1), "aresetn": In(1), "interrupt": Out(1),
+                   "events": Out(events_shape.size)}
         core = self._core.signature.members
         self._groups = [("s_axi_control", ("control",)), ("m_axi_instr", ("instr",)),
                         ("m_axi_data0", ("save0", "load0")), ("m_axi_data1", ("save1", "load1"))]
@@ -54,7 +57,7 @@ class Top(wiring.Component):
         reset = Signal(init=1, reset_less=True)
         m.d.comb += [ClockSignal().eq(self.aclk), ResetSignal().eq(reset)]
         m.d.sync += reset.eq(~self.aresetn)
-        m.d.comb += self.interrupt.eq(core.interrupt)
+        m.d.comb += [self.interrupt.eq(core.interrupt), self.events.eq(core.events)]
         for prefix, sources in self._groups:
             for source in sources:
                 port = getattr(core, source)

@@ -205,7 +205,7 @@ def test_waveform_only_on_request(simulator, tmp_path):
         dpu.trace(tmp_path / "no.fst")
     traced = build(to_verilog(StandIn()), trace=True, what="stand-in")
     path = tmp_path / "wave.fst"
-    dpu = device(traced, trace=path, memory="ideal")
+    dpu = device(traced, waveform=path, memory="ideal")
     with_wave = dpu.run(job(program(*copy(20, 0, 0), END << 28))).cycles
     dpu.close()
     assert path.stat().st_size > 1000

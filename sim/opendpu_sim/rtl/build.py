@@ -17,6 +17,7 @@ from opendpu_sim.rtl import cxx, tools
 
 HERE = pathlib.Path(__file__).parent
 HARNESS = HERE / "harness.cpp"
+HEADERS = (HERE / "ddr_timing.h",)
 
 VERILATOR_FLAGS = (
     "--cc",
@@ -68,7 +69,7 @@ def build(text: str, *, trace: bool = False, what: str = verilog.TOP) -> pathlib
     """
     key = cache.digest(
         text,
-        HARNESS.read_bytes(),
+        *(path.read_bytes() for path in (HARNESS, *HEADERS)),
         cxx.key(trace=trace),
         repr(VERILATOR_FLAGS),
     )
@@ -107,7 +108,8 @@ def _compile(folder: pathlib.Path, trace: bool) -> None:
     root_header = (folder / "Vopendpu_top___024root.h").read_text(encoding="utf-8")
     one_eval = "__Vtrigprevexpr___TOP__aclk__0;" in root_header and not trace
     define = f"-DOPENDPU_ONE_EVAL={int(one_eval)}"
-    objects = cxx.compile_model(folder, HARNESS, trace=trace, flags=("-fvisibility=hidden", define))
+    flags = ("-fvisibility=hidden", f"-I{HERE}", define)
+    objects = cxx.compile_model(folder, HARNESS, trace=trace, flags=flags)
     runtime = [*RUNTIME, *(["verilated_fst_c.cpp"] if trace else [])]
     libraries = ["-lz"] if trace else []
     cxx.link(

@@ -11,7 +11,7 @@ import time
 import numpy as np
 import numpy.typing as npt
 
-from opendpu.runtime.device import Job, JobStatistics
+from opendpu.runtime.device import Job, JobStatistics, Timeline
 from opendpu_arch.errors import DPUError, DPUTimeoutError, ProgramError, TensorError
 from opendpu_arch.isa import Engine
 from opendpu_arch.regs import OFFSET
@@ -19,6 +19,7 @@ from opendpu_arch.target import MAX_ADDRESS_REGISTERS, Target
 from opendpu_sim.rtl.build import library
 from opendpu_sim.rtl.faults import fault_error
 from opendpu_sim.rtl.memory import memory_model
+from opendpu_sim.rtl.recorder import Recorder
 from opendpu_sim.rtl.verilated import PORTS, Verilated
 
 TIMEOUT_ENVIRONMENT = "OPENDPU_TIMEOUT_CYCLES"
@@ -71,6 +72,8 @@ class RtlDevice:
     timeout_cycles
         Cycles after which a job is given up; default ``OPENDPU_TIMEOUT_CYCLES``, or 2e9.
     trace
+        Whether statistics have a ``timeline``: when each instruction started and ended.
+    waveform
         File for an FST waveform of everything that runs.
     simulator
         A library of :func:`opendpu_sim.rtl.build.build` to use instead of the target's.
@@ -91,7 +94,8 @@ class RtlDevice:
         *,
         memory: str = "kv260",
         timeout_cycles: int | None = None,
-        trace: str | pathlib.Path | None = None,
+        trace: bool = False,
+        waveform: str | pathlib.Path | None = None,
         simulator: pathlib.Path | None = None,
         **options: object,
     ) -> None:
@@ -100,9 +104,10 @@ class RtlDevice:
         self._timeout = timeout_cycles or _timeout_from_environment()
         self.bus_faults: list[BusFault] = []
         """Errors the memory answers with, from the next job on."""
+        self._trace = trace
         self._lock = threading.Lock()
         self._dirty = True
-        path = simulator or library(target, trace=trace is not None, **options)
+        path = simulator or library(target, trace=waveform is not None, **options)
         self._dpu = Verilated(path)
         self._dpu.configure(self._model)
         # Bases are pages anywhere in 40 bits, so that every address bit is used.
@@ -112,8 +117,8 @@ class RtlDevice:
             for _ in range(MAX_ADDRESS_REGISTERS)
         ]
         self._bases = [((i + 1) << 36) + _PAGE * n for i, n in enumerate(offsets)]
-        if trace is not None:
-            self._dpu.trace(pathlib.Path(trace))
+        if waveform is not None:
+            self._dpu.trace(pathlib.Path(waveform))
 
     def close(self) -> None:
         """Free the simulator and end the waveform."""
@@ -135,9 +140,12 @@ class RtlDevice:
                     dpu.reset()
                 self._dirty = True  # until the interrupt has been taken
                 self._map(job)
+                recorder = Recorder(job.code) if self._trace else None
+                stamps = dpu.record(recorder.counts if recorder else None)
                 self._program(job)
                 self._wait()
-                statistics = self._finish(job, start)
+                timeline = recorder.timeline(stamps) if recorder else None
+                statistics = self._finish(job, start, timeline)
                 self._dirty = False
                 return statistics
             finally:
@@ -172,7 +180,7 @@ class RtlDevice:
             dpu.write(OFFSET[f"SEGMENT_SIZE_{i}"], size)
         dpu.write(OFFSET["GIE"], 1)
         dpu.write(OFFSET["IER"], 1)
-        dpu.clear_counters()
+        dpu.begin()
         dpu.write(OFFSET["AP_CTRL"], 1)
 
     def _wait(self) -> None:
@@ -192,7 +200,7 @@ class RtlDevice:
                 f"engines with unfinished instructions: {running or 'none'}"
             )
 
-    def _finish(self, job: Job, start: float) -> JobStatistics:
+    def _finish(self, job: Job, start: float, timeline: Timeline | None) -> JobStatistics:
         dpu, read = self._dpu, self._read
         counters = dpu.counters()
         error: DPUError | None = None
@@ -223,6 +231,7 @@ class RtlDevice:
             bytes_read=4 * counters.read_beats[0] + 16 * sum(counters.read_beats[1:]),
             bytes_written=sum(counters.write_bytes),
             wall_seconds=time.perf_counter() - start,
+            timeline=timeline,
         )
         dpu.write(OFFSET["ISR"], 1)
         read("AP_CTRL")  # reading clears done

@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "ddr_timing.h"
+
 #include "Vopendpu_top.h"
 #include "Vopendpu_top___024root.h"
 #include "verilated.h"
@@ -19,8 +21,8 @@
 
 namespace {
 
-constexpr uint32_t kRing = 64;         // bursts a port can hold, a power of two
-constexpr uint32_t kWindow = 256;      // cycles over which bandwidth is averaged
+using namespace opendpu;
+
 constexpr uint32_t kSegments = 16;
 constexpr uint32_t kFaults = 16;
 constexpr uint32_t kLiteLimit = 4096;  // cycles a register access may take
@@ -43,16 +45,6 @@ struct Fault {
     uint32_t response;
 };
 
-struct Settings {  // mirrored by ctypes in verilated.py
-    uint64_t latency;         // cycles from address (or last write beat) to the answer
-    uint64_t beats_a_window;  // beats both data ports may move in kWindow cycles; 0: no limit
-    uint64_t accept_limit;    // bursts a port takes before its ready goes low
-    uint64_t rule_limit;      // bursts the DPU may have outstanding; more breaks a rule
-    uint64_t random;          // 1: random stalls and latencies from `seed`
-    uint64_t seed;
-    uint64_t check_paths;     // 1: two evaluations a cycle, outputs must not follow inputs
-};
-
 struct Counters {  // mirrored by ctypes in verilated.py
     uint64_t cycles;
     uint64_t read_beats[3];
@@ -66,51 +58,11 @@ struct Counters {  // mirrored by ctypes in verilated.py
     uint64_t decode_error_write;
 };
 
-struct Random {
-    uint64_t state = 1;
-    uint32_t next() {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        return static_cast<uint32_t>(state >> 32);
-    }
-    uint32_t below(uint32_t n) { return static_cast<uint32_t>((uint64_t{next()} * n) >> 32); }
-};
-
-// Says in each cycle whether a channel stalls; every 16 to 271 cycles another rate.
-struct Staller {
-    uint32_t rate = 0;  // of 256
-    uint32_t left = 0;
-    bool stall(Random& random) {
-        if (left == 0) {
-            static constexpr uint32_t rates[] = {0, 0, 32, 128, 224, 250};
-            rate = rates[random.below(6)];
-            left = 16 + random.below(256);
-        }
-        --left;
-        return rate && (random.next() & 255) < rate;
-    }
-};
-
-struct Burst {
+struct Burst : BurstTiming {
     uint64_t address;
-    uint64_t when;   // first cycle of the answer
-    uint32_t beats;
-    uint32_t done;   // beats moved
     uint8_t response;
     uint8_t data[16][16];
     uint16_t strobe[16];
-};
-
-// Bursts in the order of their addresses.
-struct Queue {
-    Burst ring[kRing];
-    uint32_t head = 0;
-    uint32_t tail = 0;
-    uint32_t size() const { return tail - head; }
-    Burst& front() { return ring[head & (kRing - 1)]; }
-    Burst& push() { return ring[tail++ & (kRing - 1)]; }
-    void clear() { head = tail = 0; }
 };
 
 struct AddressPins {
@@ -137,17 +89,17 @@ struct Port {
     SData* wstrb;
     CData *wlast, *wvalid, *wready, *bresp, *bvalid, *bready;
 
-    Queue reads;
-    Queue writings;
-    uint32_t filled = 0;  // bursts of `writings` that have all their data, counted from head
-    bool reading = false;   // a beat is on the pins
-    bool answering = false;  // a write response is on the pins
-    bool granted = false;   // a beat of bandwidth was set aside for this cycle's write
     Held held_ar, held_aw;
     bool held_w = false;
     uint32_t held_data[4] = {};
     uint16_t held_strobe = 0;
-    Staller stall_ar, stall_r, stall_aw, stall_w, stall_b;
+};
+
+// Where to note the cycles in which instructions start and finish, by engine; `running` tells cycle 0.
+struct Record {  // mirrored by ctypes in verilated.py
+    uint64_t capacity[4];
+    int64_t* start[4];
+    int64_t* end[4];
 };
 
 struct Lite {
@@ -171,7 +123,11 @@ class Harness {
     int inject(const Fault& fault);
     void unmap() { segments_count_ = 0; }
     void forget_faults() { faults_count_ = 0; }
-    void clear_counters() { counters = Counters{}; }
+    void begin();
+    void count(Counters& to) const { to = counters, to.throttled = ddr_.throttled; }
+    void record(const Record* where);
+    void beat(uint32_t port);
+    void answer(uint32_t port);
     Counters counters{};
     char message[512] = "";
 
@@ -182,38 +138,39 @@ class Harness {
     VerilatedFstC* trace_ = nullptr;
 #endif
     uint64_t now_ = 0;
-    Settings settings_{64, 768, 8, 8, 0, 1, 0};
-    Random random_;
-    Port ports_[3];
+    DdrTiming<Burst> ddr_;
+    Port ports_[kPorts];
     Lite lite_;
     Segment segments_[kSegments];
     uint32_t segments_count_ = 0;
     Fault faults_[kFaults];
     uint32_t faults_count_ = 0;
-    uint8_t window_[kWindow] = {};
-    uint32_t window_beats_ = 0;
     bool failed_ = false;
+    bool recording_ = false;
+    Record record_;
+    uint64_t started_[4];
+    uint64_t finished_[4];
+    uint64_t origin_;
+    bool origin_known_;
 
     void bind();
     void step();
     void rise();
     void drive();
     void sample();
-    void drive_read(Port& p);
-    void drive_write(Port& p);
-    void sample_read(Port& p);
-    void sample_write(Port& p);
+    void sample_read(uint32_t i);
+    void sample_write(uint32_t i);
+    void note();
     void drive_lite();
     void sample_lite();
-    void request(Port& p, AddressPins& pins, Held& held, Queue& queue, const char* channel);
+    void request(Port& p, AddressPins& pins, Held& held, BurstQueue<Burst>& queue,
+                 const char* channel);
     void quiet();
-    bool take_beat(Port& p);
     uint8_t fetch(Port& p, uint64_t address, uint8_t* to);
     uint8_t spoilt(const Port& p, uint64_t address, bool write, uint8_t response) const;
     void commit(Port& p, Burst& burst);
     uint32_t index(const Port& p) const { return static_cast<uint32_t>(&p - ports_); }
     void decode_error(const Port& p, uint64_t address, bool write);
-    uint64_t latency();
     uint64_t outputs(uint32_t which) const;
     void fail(const char* format, ...) __attribute__((format(printf, 2, 3)));
 };
@@ -286,11 +243,9 @@ void Harness::fail(const char* format, ...) {
 
 // Puts the world to rest: nothing outstanding, every input idle.
 void Harness::quiet() {
+    ddr_.restart();
     for (Port& p : ports_) {
-        p.reads.clear();
-        p.writings.clear();
-        p.filled = 0;
-        p.reading = p.answering = p.granted = p.held_w = false;
+        p.held_w = false;
         p.held_ar = p.held_aw = Held{};
         *p.ar.ready = *p.rvalid = *p.rlast = *p.rresp = 0;
         if (p.writes) *p.aw.ready = *p.wready = *p.bvalid = *p.bresp = 0;
@@ -299,14 +254,47 @@ void Harness::quiet() {
     top_->s_axi_control_awvalid = top_->s_axi_control_wvalid = top_->s_axi_control_bready = 0;
     top_->s_axi_control_arvalid = top_->s_axi_control_rready = 0;
     top_->s_axi_control_wstrb = 15;
-    std::memset(window_, 0, sizeof window_);
-    window_beats_ = 0;
 }
 
 void Harness::configure(const Settings& settings) {
-    settings_ = settings;
-    random_.state = settings.seed * 0x9E3779B97F4A7C15ull + 0x1234567ull;
-    if (random_.state == 0) random_.state = 1;
+    ddr_.settings = settings;
+    ddr_.random.seed(settings.seed);
+}
+
+// A job begins: counts from zero, and the memory behaves as it does for every job.
+void Harness::begin() {
+    counters = Counters{};
+    for (Port& p : ports_)
+        if (ddr_.ports[index(p)].reads.size() || ddr_.ports[index(p)].writings.size())
+            fail("%s: bursts are outstanding at the begin of a job", p.name);
+    ddr_.restart();
+    origin_known_ = false;
+    std::memset(started_, 0, sizeof started_);
+    std::memset(finished_, 0, sizeof finished_);
+}
+
+void Harness::record(const Record* where) {
+    recording_ = where != nullptr;
+    if (where) record_ = *where;
+}
+
+// The events on the pins are those of the cycle before, and so is `running`.
+void Harness::note() {
+    uint32_t events = top_->events;
+    if (events >> 8 && !origin_known_) {
+        origin_known_ = true;
+        origin_ = now_;
+    }
+    for (uint32_t e = 0; events & 0xFF && e < 4; ++e) {
+        if (events >> e & 1) {
+            if (started_[e] < record_.capacity[e]) record_.start[e][started_[e]] = static_cast<int64_t>(now_ - origin_);
+            ++started_[e];
+        }
+        if (events >> (4 + e) & 1) {
+            if (finished_[e] < record_.capacity[e]) record_.end[e][finished_[e]] = static_cast<int64_t>(now_ - origin_);
+            ++finished_[e];
+        }
+    }
 }
 
 int Harness::map(uint64_t base, uint64_t size, uint8_t* data, bool writable) {
@@ -319,16 +307,6 @@ int Harness::inject(const Fault& fault) {
     if (faults_count_ == kFaults) return -1;
     faults_[faults_count_++] = fault;
     return 0;
-}
-
-uint64_t Harness::latency() {
-    if (!settings_.random) return settings_.latency;
-    switch (random_.below(4)) {
-        case 0: return 1;
-        case 1: return 1 + random_.below(8);
-        case 2: return 1 + random_.below(64);
-        default: return 1 + random_.below(200);
-    }
 }
 
 void Harness::decode_error(const Port& p, uint64_t address, bool write) {
@@ -400,57 +378,26 @@ void Harness::commit(Port& p, Burst& burst) {
     }
 }
 
-// Takes one beat of the bandwidth that both data ports share.
-bool Harness::take_beat(Port& p) {
-    if (!settings_.beats_a_window || p.width != 16) return true;
-    if (window_beats_ >= settings_.beats_a_window) {
-        ++counters.throttled;
-        return false;
-    }
-    ++window_beats_;
-    ++window_[now_ & (kWindow - 1)];
-    return true;
+// Another read beat is offered.
+void Harness::beat(uint32_t port) {
+    Port& p = ports_[port];
+    Burst& burst = ddr_.ports[port].reads.front();
+    uint64_t address = (burst.address & ~uint64_t(p.width - 1)) + uint64_t{p.width} * burst.done;
+    uint8_t response = fetch(p, address, reinterpret_cast<uint8_t*>(p.rdata));
+    *p.rresp = response;
+    *p.rlast = burst.done + 1 == burst.beats;
 }
 
-void Harness::drive_read(Port& p) {
-    bool ready = p.reads.size() < settings_.accept_limit;
-    if (settings_.random && p.stall_ar.stall(random_)) ready = false;
-    *p.ar.ready = ready;
-    if (p.reading) return;
-    bool valid = p.reads.size() && p.reads.front().when <= now_;
-    if (valid && settings_.random && p.stall_r.stall(random_)) valid = false;
-    if (valid && !take_beat(p)) valid = false;
-    if (valid) {
-        Burst& burst = p.reads.front();
-        uint64_t address = (burst.address & ~uint64_t(p.width - 1)) + uint64_t{p.width} * burst.done;
-        uint8_t response = fetch(p, address, reinterpret_cast<uint8_t*>(p.rdata));
-        *p.rresp = response;
-        *p.rlast = burst.done + 1 == burst.beats;
-    }
-    *p.rvalid = p.reading = valid;
-}
-
-void Harness::drive_write(Port& p) {
-    bool ready = p.writings.size() < settings_.accept_limit;
-    if (settings_.random && p.stall_aw.stall(random_)) ready = false;
-    *p.aw.ready = ready;
-    p.granted = false;
-    if (p.filled < p.writings.size()) {
-        p.granted = !(settings_.random && p.stall_w.stall(random_)) && take_beat(p);
-    }
-    *p.wready = p.granted;
-    if (p.answering) return;
-    bool valid = p.filled && p.writings.front().when <= now_;
-    if (valid && settings_.random && p.stall_b.stall(random_)) valid = false;
-    if (valid) {
-        commit(p, p.writings.front());
-        *p.bresp = p.writings.front().response;
-    }
-    *p.bvalid = p.answering = valid;
+// Another write response is offered.
+void Harness::answer(uint32_t port) {
+    Burst& burst = ddr_.ports[port].writings.front();
+    commit(ports_[port], burst);
+    *ports_[port].bresp = burst.response;
 }
 
 // Looks at an address channel: the rules of a request, and the burst it starts.
-void Harness::request(Port& p, AddressPins& pins, Held& held, Queue& queue, const char* channel) {
+void Harness::request(Port& p, AddressPins& pins, Held& held, BurstQueue<Burst>& queue,
+                      const char* channel) {
     if (!*pins.valid) {
         if (held.waiting) fail("%s: %svalid was dropped before %sready", p.name, channel, channel);
         return;
@@ -475,67 +422,51 @@ void Harness::request(Port& p, AddressPins& pins, Held& held, Queue& queue, cons
     if (address >> 12 != last >> 12)
         return fail("%s: %s burst %#llx..%#llx crosses a 4 KiB border", p.name, channel,
                     (unsigned long long)address, (unsigned long long)last);
-    if (queue.size() >= settings_.rule_limit)
+    if (queue.size() >= ddr_.settings.rule_limit)
         return fail("%s: %s burst number %u outstanding, at most %llu are allowed", p.name, channel,
-                    queue.size() + 1, (unsigned long long)settings_.rule_limit);
-    Burst& burst = queue.push();
+                    queue.size() + 1, (unsigned long long)ddr_.settings.rule_limit);
+    Burst& burst = ddr_.request(queue, beats);
     burst.address = address;
-    burst.beats = beats;
-    burst.done = 0;
     burst.response = kOkay;
-    burst.when = now_ + latency();
 }
 
-void Harness::sample_read(Port& p) {
-    uint32_t i = index(p);
-    if (p.reading && *p.rready) {
-        p.reading = false;
+void Harness::sample_read(uint32_t i) {
+    Port& p = ports_[i];
+    if (ddr_.ports[i].reading && *p.rready) {
         ++counters.read_beats[i];
-        Burst& burst = p.reads.front();
-        if (++burst.done == burst.beats) {
-            ++p.reads.head;
-            ++counters.read_bursts[i];
-        }
+        if (ddr_.took_beat(i)) ++counters.read_bursts[i];
     }
-    if (*p.ar.valid || p.held_ar.waiting) request(p, p.ar, p.held_ar, p.reads, "ar");
+    if (*p.ar.valid || p.held_ar.waiting) request(p, p.ar, p.held_ar, ddr_.ports[i].reads, "ar");
 }
 
-void Harness::sample_write(Port& p) {
-    uint32_t i = index(p);
-    if (p.answering && *p.bready) {
-        p.answering = false;
-        ++p.writings.head;
-        --p.filled;
+void Harness::sample_write(uint32_t i) {
+    Port& p = ports_[i];
+    PortTiming<Burst>& timing = ddr_.ports[i];
+    if (timing.answering && *p.bready) {
+        ddr_.took_answer(i);
         ++counters.write_bursts[i];
     }
     if (*p.wvalid) {
         if (p.held_w && (std::memcmp(p.held_data, p.wdata, 16) != 0 || p.held_strobe != *p.wstrb))
             fail("%s: wdata or wstrb changed before wready", p.name);
-        p.held_w = !p.granted;
-        if (p.granted) {
-            Burst& burst = p.writings.ring[(p.writings.head + p.filled) & (kRing - 1)];
+        p.held_w = !timing.granted;
+        if (timing.granted) {
+            Burst& burst = ddr_.filling(i);
             std::memcpy(burst.data[burst.done], p.wdata, 16);
             burst.strobe[burst.done] = *p.wstrb;
             counters.write_bytes[i] += static_cast<uint64_t>(__builtin_popcount(*p.wstrb));
-            bool last = ++burst.done == burst.beats;
+            bool last = ddr_.gave_beat(i);
             if (last != bool(*p.wlast))
                 fail("%s: wlast is %u in beat %u of %u", p.name, *p.wlast, burst.done, burst.beats);
-            if (last) {
-                burst.when = now_ + latency();
-                ++p.filled;
-            }
         } else {
             std::memcpy(p.held_data, p.wdata, 16);
             p.held_strobe = *p.wstrb;
         }
     } else {
         if (p.held_w) fail("%s: wvalid was dropped before wready", p.name);
-        if (p.granted && settings_.beats_a_window) {  // give the bandwidth back
-            --window_beats_;
-            --window_[now_ & (kWindow - 1)];
-        }
+        ddr_.gave_nothing(i);
     }
-    if (*p.aw.valid || p.held_aw.waiting) request(p, p.aw, p.held_aw, p.writings, "aw");
+    if (*p.aw.valid || p.held_aw.waiting) request(p, p.aw, p.held_aw, timing.writings, "aw");
 }
 
 void Harness::drive_lite() {
@@ -580,27 +511,27 @@ void Harness::sample_lite() {
 }
 
 void Harness::drive() {
-    if (settings_.beats_a_window) {
-        uint8_t& oldest = window_[now_ & (kWindow - 1)];
-        window_beats_ -= oldest;
-        oldest = 0;
+    ddr_.drive(*this);
+    for (uint32_t i = 0; i < kPorts; ++i) {
+        Port& p = ports_[i];
+        const PortTiming<Burst>& timing = ddr_.ports[i];
+        *p.ar.ready = timing.ar_ready;
+        *p.rvalid = timing.reading;
+        if (!p.writes) continue;
+        *p.aw.ready = timing.aw_ready;
+        *p.wready = timing.granted;
+        *p.bvalid = timing.answering;
     }
-    drive_read(ports_[0]);
-    Port& first = ports_[1 + (now_ & 1)];
-    Port& second = ports_[2 - (now_ & 1)];
-    drive_read(first);
-    drive_write(second);
-    drive_read(second);
-    drive_write(first);
     if (lite_.write || lite_.read) drive_lite();
 }
 
 void Harness::sample() {
-    for (Port& p : ports_) {
-        sample_read(p);
-        if (p.writes) sample_write(p);
+    for (uint32_t i = 0; i < kPorts; ++i) {
+        sample_read(i);
+        if (ports_[i].writes) sample_write(i);
     }
     if (lite_.write || lite_.read) sample_lite();
+    if (recording_) note();
 }
 
 // A digest of the outputs of one interface.
@@ -656,7 +587,7 @@ void Harness::rise() {
 }
 
 void Harness::step() {
-    if (settings_.check_paths) {
+    if (ddr_.settings.check_paths) {
         static const char* const names[] = {"m_axi_instr", "m_axi_data0", "m_axi_data1", "s_axi_control"};
         uint64_t before[4];
         for (uint32_t i = 0; i < 4; ++i) before[i] = outputs(i);
@@ -672,6 +603,7 @@ void Harness::step() {
     sample();
     rise();
     ++now_;
+    ddr_.advance();
     ++counters.cycles;
 }
 
@@ -703,10 +635,10 @@ int Harness::access(uint32_t offset, uint32_t* value, bool write) {
     lite_.read = !write;
     lite_.offset = offset;
     lite_.value = *value;
-    if (settings_.random) {
-        lite_.delay_aw = random_.below(4);
-        lite_.delay_w = random_.below(4);
-        lite_.delay_answer = random_.below(8);
+    if (ddr_.settings.random) {
+        lite_.delay_aw = ddr_.random.below(4);
+        lite_.delay_w = ddr_.random.below(4);
+        lite_.delay_answer = ddr_.random.below(8);
     }
     for (uint32_t i = 0; i < kLiteLimit && !lite_.finished && !failed_; ++i) step();
     if (!lite_.finished) fail("s_axi_control: no answer at offset %#x in %u cycles", offset, kLiteLimit);
@@ -727,9 +659,9 @@ int Harness::run(uint64_t limit, uint64_t* ran) {
     *ran = now_ - start;
     if (!failed_ && top_->__SYM__interrupt)
         for (Port& p : ports_)
-            if (p.writes && (p.reads.size() || p.writings.size()))
-                fail("%s: interrupt with %u reads and %u writes outstanding", p.name, p.reads.size(),
-                     p.writings.size());
+            if (PortTiming<Burst>& t = ddr_.ports[index(p)]; p.writes && (t.reads.size() || t.writings.size()))
+                fail("%s: interrupt with %u reads and %u writes outstanding", p.name, t.reads.size(),
+                     t.writings.size());
     if (failed_) return -1;
     return top_->__SYM__interrupt ? 1 : 0;
 }
@@ -775,7 +707,8 @@ API int odpu_read(void* h, uint32_t offset, uint32_t* value) {
 API int odpu_run(void* h, uint64_t limit, uint64_t* ran) {
     return static_cast<Harness*>(h)->run(limit, ran);
 }
-API void odpu_counters(void* h, Counters* c) { *c = static_cast<Harness*>(h)->counters; }
-API void odpu_clear_counters(void* h) { static_cast<Harness*>(h)->clear_counters(); }
+API void odpu_counters(void* h, Counters* c) { static_cast<Harness*>(h)->count(*c); }
+API void odpu_begin(void* h) { static_cast<Harness*>(h)->begin(); }
+API void odpu_record(void* h, const Record* r) { static_cast<Harness*>(h)->record(r); }
 API const char* odpu_message(void* h) { return static_cast<Harness*>(h)->message; }
 API int odpu_trace(void* h, const char* path) { return static_cast<Harness*>(h)->trace(path); }

@@ -5,13 +5,15 @@ import ctypes
 import functools
 import pathlib
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from opendpu_arch.errors import BusError, ToolError
-from opendpu_sim.rtl.memory import MAX_OUTSTANDING, MemoryModel
+from opendpu_sim.rtl.memory import MemoryModel
+from opendpu_sim.rtl.settings import Settings, settings
 
 PORTS = ("instr", "data0", "data1")
 """AXI ports by the harness's numbers."""
@@ -19,17 +21,8 @@ PORTS = ("instr", "data0", "data1")
 OKAY, SLAVE_ERROR, DECODE_ERROR = 0, 2, 3
 """AXI responses."""
 
-
-class _Settings(ctypes.Structure):
-    _fields_ = [
-        ("latency", ctypes.c_uint64),
-        ("beats_a_window", ctypes.c_uint64),
-        ("accept_limit", ctypes.c_uint64),
-        ("rule_limit", ctypes.c_uint64),
-        ("random", ctypes.c_uint64),
-        ("seed", ctypes.c_uint64),
-        ("check_paths", ctypes.c_uint64),
-    ]
+Stamps = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+"""Cycles in which an engine's instructions start and end."""
 
 
 class _Fault(ctypes.Structure):
@@ -42,8 +35,16 @@ class _Fault(ctypes.Structure):
     ]
 
 
+class _Record(ctypes.Structure):
+    _fields_ = [
+        ("capacity", ctypes.c_uint64 * 4),
+        ("start", ctypes.c_void_p * 4),
+        ("end", ctypes.c_void_p * 4),
+    ]
+
+
 class Counters(ctypes.Structure):
-    """What the harness counted since :meth:`Verilated.clear_counters`; arrays are by port."""
+    """What the harness counted since :meth:`Verilated.begin`; arrays are by port."""
 
     _fields_ = [
         ("cycles", ctypes.c_uint64),
@@ -70,7 +71,7 @@ def _load(path: pathlib.Path) -> ctypes.CDLL:
         "create": (handle,),
         "destroy": (None, handle),
         "reset": (ctypes.c_int, handle),
-        "configure": (None, handle, ctypes.POINTER(_Settings)),
+        "configure": (None, handle, ctypes.POINTER(Settings)),
         "map": (ctypes.c_int, handle, u64, u64, ctypes.c_void_p, u32),
         "unmap": (None, handle),
         "inject": (ctypes.c_int, handle, ctypes.POINTER(_Fault)),
@@ -79,7 +80,8 @@ def _load(path: pathlib.Path) -> ctypes.CDLL:
         "read": (ctypes.c_int, handle, u32, ctypes.POINTER(u32)),
         "run": (ctypes.c_int, handle, u64, ctypes.POINTER(u64)),
         "counters": (None, handle, ctypes.POINTER(Counters)),
-        "clear_counters": (None, handle),
+        "begin": (None, handle),
+        "record": (None, handle, ctypes.POINTER(_Record)),
         "message": (ctypes.c_char_p, handle),
         "trace": (ctypes.c_int, handle, ctypes.c_char_p),
     }
@@ -100,6 +102,7 @@ class Verilated:
         self._library = _load(path)
         self._handle = self._library.odpu_create()
         self._mapped: list[npt.NDArray[np.uint8]] = []
+        self._recorded: list[Stamps] = []
         self._finalize = weakref.finalize(self, self._library.odpu_destroy, self._handle)
 
     def close(self) -> None:
@@ -117,16 +120,7 @@ class Verilated:
 
     def configure(self, model: MemoryModel) -> None:
         """Choose the memory model; its random sequence starts anew."""
-        settings = _Settings(
-            latency=model.latency,
-            beats_a_window=model.beats_a_window,
-            accept_limit=model.accept_limit,
-            rule_limit=MAX_OUTSTANDING,
-            random=model.seed is not None,
-            seed=model.seed or 0,
-            check_paths=model.seed is not None,
-        )
-        self._call("configure", ctypes.byref(settings))
+        self._call("configure", ctypes.byref(settings(model)))
 
     def map(self, base: int, memory: npt.NDArray[np.uint8]) -> None:
         """Put an array behind the DDR addresses from ``base``; accesses go straight to it.
@@ -176,9 +170,38 @@ class Verilated:
         self._call("counters", ctypes.byref(counters))
         return counters
 
-    def clear_counters(self) -> None:
-        """Count from zero."""
-        self._call("clear_counters")
+    def begin(self) -> None:
+        """Begin a job: counters start from zero, and the memory model from its beginning."""
+        self._call("begin")
+
+    def record(self, instructions: Sequence[int] | None) -> list[Stamps]:
+        """Note when instructions leave their queue and when they finish, from the next cycle on.
+
+        Parameters
+        ----------
+        instructions
+            How many there are, by :class:`~opendpu_arch.isa.Engine`; ``None`` ends it.
+
+        Returns
+        -------
+        list
+            For each engine two int64 arrays, starts and ends, in the engine's order; filled while
+            the DPU runs, -1 where nothing has happened. In cycles; cycle 0 is the first one in
+            which the program runs.
+        """
+        if instructions is None:
+            self._recorded = []
+            self._call("record", None)
+            return []
+        record = _Record()
+        self._recorded = [
+            (np.full(n, -1, np.int64), np.full(n, -1, np.int64)) for n in instructions
+        ]
+        for e, (start, end) in enumerate(self._recorded):
+            record.capacity[e] = start.size
+            record.start[e], record.end[e] = start.ctypes.data, end.ctypes.data
+        self._call("record", ctypes.byref(record))
+        return self._recorded
 
     def trace(self, path: pathlib.Path | None) -> None:
         """Start to write an FST waveform, or with ``None`` end it.

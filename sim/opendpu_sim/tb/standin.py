@@ -84,7 +84,7 @@ def _members(prefix: str, signals: dict[str, tuple[int, int]], width: int = 0) -
 
 def dpu_members() -> dict[str, Any]:
     """Return the members of ``opendpu_top``, every port flat."""
-    members = {"aclk": In(1), "aresetn": In(1), "interrupt": Out(1)}
+    members = {"aclk": In(1), "aresetn": In(1), "interrupt": Out(1), "events": Out(9)}
     members |= _members("s_axi_control", _LITE)
     members |= _members("m_axi_instr", _READ, 32)
     for i in range(2):
@@ -169,7 +169,10 @@ class StandIn(Component):
                         m.d.sync += rdata.eq(source)
         with m.If(rvalid & getattr(self, p + "rready")):
             m.d.sync += rvalid.eq(0)
-        m.d.comb += self.interrupt.eq(state["isr"] & regs["GIE"][0] & regs["IER"][0])
+        m.d.comb += [
+            self.interrupt.eq(state["isr"] & regs["GIE"][0] & regs["IER"][0]),
+            self.events.eq(state["running"] << 8),
+        ]
 
     def _machine(self, m: Module, regs: dict[str, Signal], state: dict[str, Signal]) -> None:
         m.submodules.buffer = buffer = Memory(shape=128, depth=16, init=[])

@@ -26,6 +26,25 @@ class Job:
     segments: Mapping[int, Segment]
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Timeline:
+    """When each instruction of a program was worked on.
+
+    Both arrays are int64, one element an instruction in the order of the program up to its END,
+    in cycles; cycle 0 is the first one in which the device runs the program. An instruction that
+    was not reached has -1.
+
+    ``start`` is the cycle in which the instruction leaves its engine's queue: it was the first
+    there, its tokens had come and the engine took it. ``end`` is the cycle in which it gives its
+    tokens; its results are visible, and who waits for it may start one cycle later. An engine
+    takes instructions before it has finished the ones before them, so the intervals of one engine
+    overlap; both arrays rise along each engine's instructions.
+    """
+
+    start: npt.NDArray[np.int64]
+    end: npt.NDArray[np.int64]
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class JobStatistics:
     """What a job took. Cycle figures are zero on devices that do not count cycles."""
@@ -39,10 +58,14 @@ class JobStatistics:
     bytes_read: int = 0
     bytes_written: int = 0
     wall_seconds: float = 0.0
+    timeline: Timeline | None = None
+    """When each instruction ran, where the device was asked to tell (``trace``)."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the figures as JSON-ready values."""
-        return {**dataclasses.asdict(self), "busy_cycles": dict(self.busy_cycles)}
+        """Return the figures as JSON-ready values; the timeline is none of them."""
+        figures = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        del figures["timeline"]
+        return {**figures, "busy_cycles": dict(self.busy_cycles)}
 
 
 @runtime_checkable
