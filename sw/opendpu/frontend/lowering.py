@@ -47,8 +47,8 @@ _NEUTRAL = {
 }
 
 
-def load_onnx(path: str | Path) -> xir.Graph:
-    """Convert an ONNX model to a float XIR graph.
+def load_onnx(model: str | Path | onnx.ModelProto) -> xir.Graph:
+    """Convert an ONNX model, a file or in memory, to a float XIR graph.
 
     All tensors are float32 with batch 1. Feature maps are NHWC whatever the model uses; ops keep
     the names of the ONNX tensors they make, so inputs and outputs have their ONNX names. Where
@@ -64,7 +64,7 @@ def load_onnx(path: str | Path) -> xir.Graph:
         The operator set, an input's type, a dynamic dimension other than the batch, or nodes
         that cannot be converted: all of them, with name, type and reason.
     """
-    return lower(read(path)).to_xir()
+    return lower(read(model)).to_xir()
 
 
 def lower(source: Source) -> tidy.Draft:

@@ -38,8 +38,8 @@ class Source:
     uses: Counter[str]
 
 
-def read(path: str | Path) -> Source:
-    """Read an ONNX file and check what conversion relies on.
+def read(model: str | Path | onnx.ModelProto) -> Source:
+    """Read an ONNX file, or take a model in memory, and check what conversion relies on.
 
     Raises
     ------
@@ -48,9 +48,9 @@ def read(path: str | Path) -> Source:
     UnsupportedError
         The operator set, an input's type, or a dynamic dimension other than the batch.
     """
-    path = Path(path)
-    model = _parse(path)
-    graph = model.graph
+    path = Path(model.graph.name if isinstance(model, onnx.ModelProto) else model)
+    proto = _checked(path, model if isinstance(model, onnx.ModelProto) else _parse(path))
+    graph = proto.graph
     constants = {item.name: numpy_helper.to_array(item) for item in graph.initializer}
     if graph.sparse_initializer:
         raise UnsupportedError(f"{path}: sparse initializers are not supported; store them dense")
@@ -63,7 +63,7 @@ def read(path: str | Path) -> Source:
     return Source(
         path=path,
         name=graph.name or path.stem,
-        opset=_opset(path, model),
+        opset=_opset(path, proto),
         nodes=list(graph.node),
         inputs=inputs,
         outputs={item.name: _declared_shape(item) for item in graph.output},
@@ -79,8 +79,6 @@ def _parse(path: Path) -> onnx.ModelProto:
         raise ModelFormatError(f"{path}: no such file") from None
     except (DecodeError, onnx.checker.ValidationError) as error:
         raise ModelFormatError(f"{path} is not an ONNX model: {error}") from None
-    if not model.graph.node or not model.graph.output:
-        raise ModelFormatError(f"{path} is not an ONNX model: it has no nodes or no outputs")
     for item in model.graph.initializer:
         if external_data_helper.uses_external_data(item):
             location = external_data_helper.ExternalDataInfo(item).location
@@ -90,6 +88,12 @@ def _parse(path: Path) -> onnx.ModelProto:
                     f"{path}: weights {item.name!r} are in {location!r}, which is missing"
                 )
     external_data_helper.load_external_data_for_model(model, str(path.parent))
+    return model
+
+
+def _checked(path: Path, model: onnx.ModelProto) -> onnx.ModelProto:
+    if not model.graph.node or not model.graph.output:
+        raise ModelFormatError(f"{path} is not an ONNX model: it has no nodes or no outputs")
     return model
 
 

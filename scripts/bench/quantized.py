@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantized graphs of the networks that benchmarks measure, kept in a cache.
+
+The key is the content of all code that has a say in the result, so that work on the compiler finds
+the graph again and work on the quantizer does not.
+"""
+
+import dataclasses
+import hashlib
+import pathlib
+import time
+
+import networks
+import numpy as np
+import platformdirs
+
+import opendpu
+import xir
+from opendpu.frontend import load_onnx
+from opendpu.quantize import quantize
+
+SAMPLES = 8
+"""Calibration images."""
+TINY = {
+    "kws": ("kws_dscnn.onnx", 4.0),
+    "ic": ("ic_resnet8.onnx", 255.0),
+    "vww": ("vww_mobilenetv1_025.onnx", 1.0),
+    "ad": ("ad01.onnx", 4.0),
+}
+"""MLPerf Tiny: file and range of the input."""
+NAMES = (*networks.NETWORKS, *TINY)
+"""All networks."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Quantized:
+    """A quantized graph and the time it took; 0 from the cache."""
+
+    graph: xir.Graph
+    seconds: float
+
+
+def quantized(name: str, models: pathlib.Path, cache: pathlib.Path | None = None) -> Quantized:
+    """Return a network, from the cache if it is there.
+
+    ``models`` is the folder with ``mlperf_tiny``; ``cache`` defaults to the user's.
+    """
+    folder = cache or pathlib.Path(platformdirs.user_cache_dir("opendpu")) / "networks"
+    path = folder / f"{name}_{_key(name, models)}.xmodel"
+    if path.is_file():
+        return Quantized(xir.Graph.deserialize(path), 0.0)
+    start = time.perf_counter()
+    graph = _quantize(name, models)
+    seconds = time.perf_counter() - start
+    folder.mkdir(parents=True, exist_ok=True)
+    graph.serialize(path)
+    return Quantized(graph, seconds)
+
+
+def _quantize(name: str, models: pathlib.Path) -> xir.Graph:
+    noise = np.random.default_rng(0)
+    if name in TINY:
+        file, largest = TINY[name]
+        graph = load_onnx(models / "mlperf_tiny" / file)
+        return quantize(
+            graph, {_head(graph)[0]: noise.random(_head(graph)[1], np.float32) * largest}
+        )
+    graph = load_onnx(networks.NETWORKS[name]())
+    return quantize(graph, {"image": noise.standard_normal(_head(graph)[1], np.float32)})
+
+
+def _head(graph: xir.Graph) -> tuple[str, tuple[int, ...]]:
+    """Return name and shape of the only input, with a batch of samples."""
+    (head,) = (op for op in graph.get_ops() if op.get_type() == "data")
+    return head.get_name(), (SAMPLES, *head.get_output_tensor().dims[1:])
+
+
+def _key(name: str, models: pathlib.Path) -> str:
+    root = pathlib.Path(opendpu.__file__).parent
+    files = [pathlib.Path(__file__)]
+    for folder in ("frontend", "quantize", "reference", "ir"):
+        files += (root / folder).rglob("*.py")
+    if name in TINY:
+        files.append(models / "mlperf_tiny" / TINY[name][0])
+    else:
+        files += pathlib.Path(networks.__file__).parent.glob("*.py")
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The networks of the benchmarks are what their papers say, and alive."""
+
+import importlib
+import pathlib
+import types
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import xir
+from opendpu.frontend import load_onnx
+
+SMALL = {
+    "resnet50": 64, "mobilenetv1": 64, "mobilenetv2": 64, "squeezenet": 64, "vgg16": 32,
+    "inceptionv3": 96, "yolov3": 64,
+}  # fmt: skip
+MACS = {"resnet50": 4.09e9, "mobilenetv1": 0.569e9, "mobilenetv2": 0.301e9, "squeezenet": 0.349e9}
+"""At full size, of those that are built quickly."""
+
+
+@pytest.fixture
+def networks(repository: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    monkeypatch.syspath_prepend(str(repository / "scripts" / "bench"))
+    return importlib.import_module("networks")
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_activations_neither_vanish_nor_explode(networks: types.ModuleType, name: str) -> None:
+    model = networks.NETWORKS[name](SMALL[name])
+    onnx.checker.check_model(model)
+    for node in model.graph.node:  # every activation becomes a result
+        model.graph.output.append(onnx.ValueInfoProto(name=node.output[0]))
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    shape = [1, 3, SMALL[name], SMALL[name]]
+    image = np.random.default_rng(0).standard_normal(shape, np.float32)
+    for tensor, array in zip(model.graph.output, session.run(None, {"image": image}), strict=True):
+        assert 0.05 < np.abs(array).max() < 2000, tensor.name
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_weights_are_seeded(networks: types.ModuleType, name: str) -> None:
+    build = networks.NETWORKS[name]
+    first, second = (build(SMALL[name]).SerializeToString() for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.parametrize("name", MACS)
+def test_multiply_accumulates(networks: types.ModuleType, name: str) -> None:
+    graph = load_onnx(networks.NETWORKS[name]())
+    bench = importlib.import_module("bench_networks")
+    assert bench.macs_of(graph) == pytest.approx(MACS[name], rel=0.01)
+
+
+def test_the_cache_is_keyed_by_content(
+    networks: types.ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    module = importlib.import_module("quantized")
+    monkeypatch.setattr(module, "SAMPLES", 1)
+    monkeypatch.setattr(module, "quantize", lambda graph, samples: graph)
+    monkeypatch.setitem(networks.NETWORKS, "squeezenet", lambda: networks.squeezenet(64))
+    made = module.quantized("squeezenet", tmp_path, tmp_path / "cache")
+    again = module.quantized("squeezenet", tmp_path, tmp_path / "cache")
+    assert made.seconds > 0 == again.seconds
+    assert bytes_of(again.graph, tmp_path) == bytes_of(made.graph, tmp_path)
+    (kept,) = (tmp_path / "cache").iterdir()
+    copy = tmp_path / "quantized.py"
+    copy.write_text(pathlib.Path(module.__file__).read_text() + "\n")
+    monkeypatch.setattr(module, "__file__", str(copy))
+    assert module.quantized("squeezenet", tmp_path, tmp_path / "cache").seconds > 0
+    assert len(list((tmp_path / "cache").iterdir())) == 2 and kept.is_file()
+
+
+def bytes_of(graph: xir.Graph, folder: pathlib.Path) -> bytes:
+    graph.serialize(folder / "graph.xmodel")
+    return (folder / "graph.xmodel").read_bytes()
