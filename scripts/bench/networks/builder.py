@@ -2,6 +2,7 @@
 """Writes ONNX models layer by layer, with seeded weights whose scale keeps activations alive."""
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -143,7 +144,7 @@ class Builder:
         )
 
     def _node(
-        self, kind: str, inputs: list[str], shape: tuple[int, int, int], **attrs: object
+        self, kind: str, inputs: list[str], shape: tuple[int, int, int], **attrs: Any
     ) -> str:
         name = f"{kind.lower()}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, inputs, [name], name, **attrs))
