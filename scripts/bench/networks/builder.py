@@ -143,9 +143,7 @@ class Builder:
             graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION
         )
 
-    def _node(
-        self, kind: str, inputs: list[str], shape: tuple[int, int, int], **attrs: Any
-    ) -> str:
+    def _node(self, kind: str, inputs: list[str], shape: tuple[int, int, int], **attrs: Any) -> str:
         name = f"{kind.lower()}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, inputs, [name], name, **attrs))
         self.shapes[name] = shape
