@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decode: words to instructions, each to its engine's queue."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -18,7 +18,8 @@ decode_fault_shape = data.StructLayout({"valid": 1, "cause": 8, "number": 32})
 class Decode(wiring.Component):
     """Collect the words of an instruction, judge it, and hand it to its engine's queue.
 
-    One word a cycle, and two cycles an instruction more; stops after END or a fault.
+    One word a cycle; an instruction is handed on two cycles after its last word, while words of the
+    next one come. Stops after END or a fault.
 
     Members
     -------
@@ -50,8 +51,12 @@ class Decode(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.legality = legality = Legality(self._target)
-        held = Signal(instruction_shape)
+        gathered = Signal(instruction_shape)        # words that have come of the next instruction
         at = Signal(range(INSTRUCTION_WORDS + 1))
+        held = Signal(instruction_shape)            # the instruction that is judged and handed on
+        holding = Signal()
+        judged = Signal()
+        room = Signal()                             # for an instruction in ``held``
         m.d.comb += [legality.words.eq(held), legality.clear.eq(self.start)]
 
         def by_opcode(opcode, value, width):
@@ -64,17 +69,43 @@ class Decode(wiring.Component):
 
         incoming = self.words.payload
         words_incoming = by_opcode(incoming.data[28:32], lambda i: i.WORDS, 3)
-        words_held = by_opcode(held[0][28:32], lambda i: i.WORDS, 3)
+        words_gathered = by_opcode(gathered[0][28:32], lambda i: i.WORDS, 3)
         engine = by_opcode(held[0][28:32], lambda i: i.ENGINE, 2)
         last = Signal()
-        m.d.comb += last.eq(at + 1 == words_held)
+        m.d.comb += last.eq(at + 1 == words_gathered)
         for e in range(4):
             m.d.comb += self.out[e].payload.eq(held)
 
-        def fault(cause):
-            m.d.sync += [self.fault.valid.eq(1), self.fault.cause.eq(cause),
-                         self.fault.number.eq(self.count)]
-            m.next = "Stopped"
+        # -- judge, hand on -----------------------------------------------------------------------
+        illegal = Signal()
+        m.d.comb += [
+            illegal.eq(holding & judged & ~legality.legal),
+            room.eq(~holding | legality.accept),
+            self.blocked.eq(holding & judged & legality.legal & ~legality.accept),
+        ]
+        m.d.sync += judged.eq(holding)
+        with m.If(holding & judged & legality.legal):
+            for e in range(4):
+                m.d.comb += self.out[e].valid.eq(engine == e)
+                with m.If((engine == e) & self.out[e].ready):
+                    m.d.comb += legality.accept.eq(1)
+        with m.If(legality.accept):
+            m.d.sync += [self.count.eq(self.count + 1), holding.eq(0), judged.eq(0)]
+            with m.If(held[0][28:32] == isa.Opcode.END):
+                m.d.sync += self.ended.eq(1)
+
+        # -- gather -------------------------------------------------------------------------------
+        cause = Signal(8)
+        stopped = Signal()
+        m.d.comb += stopped.eq(self.stop | illegal)
+
+        def hold(*words):
+            m.d.sync += [holding.eq(1), judged.eq(0), held.eq(0)]
+            m.d.sync += [held[i].eq(word) for i, word in enumerate(words)]
+
+        def bad(value):
+            m.d.sync += cause.eq(value)
+            m.next = "Bad"
 
         with m.FSM(init="Stopped"):
             with m.State("Stopped"):
@@ -84,49 +115,51 @@ class Decode(wiring.Component):
             with m.State("First"):
                 m.d.comb += self.words.ready.eq(1)
                 with m.If(self.words.valid):
-                    m.d.sync += [held.eq(0), at.eq(1)]
-                    m.d.sync += held[0].eq(incoming.data)
+                    m.d.sync += [at.eq(1), gathered[0].eq(incoming.data)]
                     with m.If(incoming.error):
-                        fault(Fault.FETCH_ERROR)
+                        bad(Fault.FETCH_ERROR)
                     with m.Elif(words_incoming == 0):
-                        fault(Fault.UNKNOWN_OPCODE)
+                        bad(Fault.UNKNOWN_OPCODE)
                     with m.Elif(words_incoming == 1):
-                        m.next = "Judge"
+                        m.next = "Single"
                     with m.Else():
                         m.next = "Rest"
-                with m.If(self.stop):
+                with m.If(stopped):
                     m.next = "Stopped"
             with m.State("Rest"):
-                m.d.comb += self.words.ready.eq(1)
-                with m.If(self.words.valid):
+                m.d.comb += self.words.ready.eq(room | ~last)
+                with m.If(self.words.valid & self.words.ready):
                     m.d.sync += at.eq(at + 1)
                     for i in range(1, INSTRUCTION_WORDS):
                         with m.If(at == i):
-                            m.d.sync += held[i].eq(incoming.data)
+                            m.d.sync += gathered[i].eq(incoming.data)
                     with m.If(incoming.error):
-                        fault(Fault.FETCH_ERROR)
+                        bad(Fault.FETCH_ERROR)
                     with m.Elif(last):
-                        m.next = "Judge"
-                with m.If(self.stop):
+                        hold(gathered[0], *(
+                            Mux(at == i, incoming.data, Mux(at > i, gathered[i], 0))
+                            for i in range(1, INSTRUCTION_WORDS)))
+                        m.next = "First"
+                with m.If(stopped):
                     m.next = "Stopped"
-            with m.State("Judge"):
-                m.next = "Hand-On"
-                with m.If(self.stop):
+            with m.State("Single"):
+                # Only END has one word; nothing comes after it.
+                with m.If(room):
+                    hold(gathered[0])
                     m.next = "Stopped"
-            with m.State("Hand-On"):
-                with m.If(~legality.legal):
-                    fault(Fault.ILLEGAL_FIELD)
-                with m.Else():
-                    for e in range(4):
-                        m.d.comb += self.out[e].valid.eq(engine == e)
-                        with m.If((engine == e) & self.out[e].ready):
-                            m.d.comb += legality.accept.eq(1)
-                            m.d.sync += self.count.eq(self.count + 1)
-                            m.next = "First"
-                            with m.If(held[0][28:32] == isa.Opcode.END):
-                                m.d.sync += self.ended.eq(1)
-                                m.next = "Stopped"
-                    m.d.comb += self.blocked.eq(~legality.accept)
-                with m.If(self.stop):
+                with m.If(stopped):
                     m.next = "Stopped"
+            with m.State("Bad"):
+                # The fault of an instruction before this one comes first.
+                with m.If(~holding):
+                    m.d.sync += [self.fault.valid.eq(1), self.fault.cause.eq(cause),
+                                 self.fault.number.eq(self.count)]
+                    m.next = "Stopped"
+                with m.If(stopped):
+                    m.next = "Stopped"
+        with m.If(illegal):
+            m.d.sync += [self.fault.valid.eq(1), self.fault.cause.eq(Fault.ILLEGAL_FIELD),
+                         self.fault.number.eq(self.count), holding.eq(0)]
+        with m.If(self.stop):
+            m.d.sync += holding.eq(0)
         return m

@@ -2,7 +2,7 @@
 """CONV: the PP × ICP × OCP array, its address generators and its write-back."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import Out
 from amaranth.utils import ceil_log2
 
@@ -20,8 +20,8 @@ class Conv(wiring.Component):
     A step is one kernel tap of one group of ICP input channels, for one column of PP output rows
     and OCP output channels: PP·ICP·OCP multiply-accumulates. Steps follow each other without gaps,
     over columns and over instructions. There are two exceptions: a column is not finished earlier
-    than ``stride_out`` cycles after the one before (its rows share banks), and a CONV that reads
-    the bank group an unfinished CONV writes waits until that is written (:attr:`LATENCY` cycles).
+    than ``stride_out`` cycles after the one before (its rows share banks), and a CONV that may read
+    what an unfinished CONV writes waits until that is written (:attr:`LATENCY` cycles).
 
     Parameters
     ----------
@@ -110,10 +110,9 @@ class Conv(wiring.Component):
             m.d.sync += gap.eq(gap - 1)
 
         # -- start of an instruction --------------------------------------------------------------
-        hazard = Signal()
         take = Signal()
+        hazard = self._hazard(m, planner.plan, writer, take)
         m.d.comb += [
-            hazard.eq((writer.pending >> planner.plan.group_in)[0]),
             take.eq(planner.valid & ~hazard & writer.ready & (~running | (step & last_step))
                     & ~self.abort),
             planner.ready.eq(take),
@@ -287,3 +286,30 @@ class Conv(wiring.Component):
             self.fault.eq(0),
         ]
         return m
+
+    def _hazard(self, m, new, writer, take):
+        """Whether a CONV may read what one in flight writes.
+
+        Of the CONVs that write a bank group, the last one's words are known; while several are
+        unfinished, the group is closed to readers.
+        """
+        abits = ceil_log2(self._target.bank_depth)
+        shape = data.StructLayout({"base": abits, "span": abits})
+        written = Array(Signal(shape, name=f"written{g}") for g in range(4))
+        with m.If(take):
+            m.d.sync += [written[new.group_out].base.eq(new.bank_addr_out),
+                         written[new.group_out].span.eq(new.write_span)]
+        base, span = Signal(abits), Signal(abits)
+        m.d.comb += [base.eq(written[new.group_in].base), span.eq(written[new.group_in].span)]
+        bases = (new.bank_addr_in, new.bank_addr_in_1, new.bank_addr_in_2, new.bank_addr_in_3)
+        touched = Signal(4)
+        for i, start in enumerate(bases):
+            after, before = Signal(abits, name=f"after{i}"), Signal(abits, name=f"before{i}")
+            m.d.comb += [
+                after.eq(start - base), before.eq(base - start),
+                touched[i].eq(new.bases_used[i] & ((after <= span) | (before <= new.read_span))),
+            ]
+        hazard = Signal()
+        m.d.comb += hazard.eq((writer.several >> new.group_in)[0]
+                              | ((writer.pending >> new.group_in)[0] & touched.any()))
+        return hazard

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CONV set-up: from CONVINIT and CONV fields to what the walk and the write-back need."""
 
-from amaranth.hdl import Array, Module, Signal, signed, unsigned
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -12,7 +12,12 @@ from opendpu_hw.shapes import InstructionStream, fields_of
 
 
 def plan_shape(target):
-    """Return the layout of what the address walk of one CONV needs (``minus_one`` fields raw)."""
+    """Return the layout of what the address walk of one CONV needs (``minus_one`` fields raw).
+
+    All words a CONV reads lie from one of its ``bases_used`` (a bit an address group) to
+    ``read_span`` words after it, all it writes from ``bank_addr_out`` to ``write_span`` after it; a
+    span of depth - 1 stands for any longer one.
+    """
     abits = ceil_log2(target.bank_depth)
     return data.StructLayout({
         "length": 10, "channel_group": 8, "kernel_h": 4, "kernel_w": 4, "stride_h": 4,
@@ -23,6 +28,7 @@ def plan_shape(target):
         "bank_addr_in_3": abits, "bank_addr_weights": abits,
         "pad_left": 4, "pad_top": 4, "right_rest": 16, "bottom_limit": 9,
         "rows": data.ArrayLayout(unsigned(9), target.pixel_parallel), "channel_offset": 5,
+        "bank_addr_out": abits, "bases_used": 4, "read_span": abits, "write_span": abits,
     })
 
 
@@ -116,6 +122,8 @@ class ConvPlanner(wiring.Component):
         with m.If(self.clear):
             m.d.sync += [offered.eq(0), waiting.eq(0), have_conv.eq(0)]
 
+        self._spans(m, init, conv, fire, waiting)
+
         plan, result = self.plan, self.result
         stride_h = init.stride_h + 1
         stride_w = init.stride_w + 1
@@ -144,6 +152,7 @@ class ConvPlanner(wiring.Component):
                 plan.bank_in.eq(conv.bank_id_in[:bank_bits]),
                 plan.group_in.eq(conv.bank_id_in[bank_bits:]),
                 plan.group_out.eq(conv.bank_id_out[bank_bits:]),
+                plan.bank_addr_out.eq(conv.bank_addr_out[:abits]),
                 plan.pad_left.eq(conv.pad_left), plan.pad_top.eq(conv.pad_top),
                 plan.right_rest.eq(conv.length * stride_w + conv.pad_right),
                 plan.bottom_limit.eq(init.valid_pixel_parallel * stride_h + conv.pad_bottom),
@@ -173,3 +182,52 @@ class ConvPlanner(wiring.Component):
                     result.wraps[b].eq((out_low + q) >> bank_bits),
                 ]
         return m
+
+    def _spans(self, m, init, conv, fire, waiting):
+        """Bound the words that are read and written; products in the cycle after ``fire``."""
+        depth, bank_bits = self._target.bank_depth, ceil_log2(self._target.pixel_parallel)
+
+        def divided(dividend, divisor_raw):
+            """Not less than dividend // (divisor_raw + 1): division by a power of two."""
+            divisor = Signal(5)
+            m.d.comb += divisor.eq(divisor_raw + 1)
+            return Mux(divisor[3:].any(), dividend >> 3, Mux(
+                divisor[2], dividend >> 2, Mux(divisor[1], dividend >> 1, dividend)))
+
+        def limited(span):
+            return Mux(span >= depth, depth - 1, span)
+
+        last_in = Signal(7)
+        last_out = Signal(6)
+        m.d.comb += [
+            last_in.eq(conv.bank_id_in[:bank_bits] + init.valid_pixel_parallel
+                       + divided(init.stride_offset_in + init.kernel_h, init.stride_h)),
+            last_out.eq(conv.bank_id_out[:bank_bits] + divided(
+                init.stride_offset_out + init.valid_pixel_parallel, init.stride_out)),
+        ]
+        wraps = Signal(3)
+        kept = {name: Signal(width, name=f"span_{name}") for name, width in {
+            "length": 10, "column": 15, "taps": 14, "rows": 15, "group": 8,
+            "wrap": 15, "rows_out": 14, "jump_write": 11}.items()}
+        with m.If(fire):
+            m.d.sync += [
+                self.plan.bases_used.eq(Cat(
+                    last_in[bank_bits:] >= base for base in range(4))),
+                wraps.eq(last_out >> bank_bits),
+                kept["length"].eq(conv.length), kept["group"].eq(conv.channel_group),
+                kept["column"].eq((init.jump_read + 1) * (init.stride_w + 1)),
+                kept["taps"].eq((init.jump_read + 1) * init.kernel_w),
+                kept["rows"].eq((init.jump_read_endl + 1) * init.stride_h),
+                kept["wrap"].eq((init.jump_write_endl + 1) * (init.stride_out + 1)),
+                kept["rows_out"].eq((init.jump_write_endl + 1) * init.stride_out),
+                kept["jump_write"].eq(init.jump_write + 1),
+            ]
+        with m.If(waiting):
+            m.d.sync += [
+                self.plan.read_span.eq(limited(
+                    kept["length"] * kept["column"] + kept["taps"] + kept["rows"]
+                    + kept["group"])),
+                self.plan.write_span.eq(limited(
+                    kept["length"] * kept["jump_write"] + wraps * kept["wrap"]
+                    + kept["rows_out"])),
+            ]

@@ -30,8 +30,8 @@ class ConvWriter(wiring.Component):
     write : ``Out(ConvWrite)``
     completed : ``Out(1)``
         Pulse: the last word of a CONV is being written.
-    pending : ``Out(4)``
-        A bit a bank group: some CONV in flight writes it.
+    pending, several : ``Out(4)``
+        A bit a bank group: some CONV in flight writes it; more than one does.
     busy : ``Out(1)``
     """
 
@@ -47,7 +47,7 @@ class ConvWriter(wiring.Component):
             "shift_cut": Out(6), "shift_act": Out(4), "act": Out(4),
             "results": In(data.ArrayLayout(data.ArrayLayout(signed(8), lanes), banks)),
             "write": Out(ConvWrite(target)),
-            "completed": Out(1), "pending": Out(4), "busy": Out(1),
+            "completed": Out(1), "pending": Out(4), "several": Out(4), "busy": Out(1),
         })
 
     def elaborate(self, platform):
@@ -146,7 +146,7 @@ class ConvWriter(wiring.Component):
             up, down = Signal(name=f"up{g}"), Signal(name=f"down{g}")
             m.d.comb += [up.eq(self.push & (self.payload.group_out == g)),
                          down.eq(self.completed & (writing.group_out == g)),
-                         self.pending[g].eq(count != 0)]
+                         self.pending[g].eq(count != 0), self.several[g].eq(count > 1)]
             m.d.sync += count.eq(count + up - down)
             with m.If(self.clear):
                 m.d.sync += count.eq(0)

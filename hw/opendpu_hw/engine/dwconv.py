@@ -11,16 +11,20 @@ from opendpu_hw.datapath.scale import SUM_WIDTH
 class Depthwise(wiring.Component):
     """PP_alu rows of CP channels, ``taps`` taps of a kernel column a step.
 
-    Average pooling has its factor as every
-    weight; hard sigmoid has the slope as its one weight. In PRELU steps (LEAKYRELU too) operands
-    that are not negative are multiplied by one instead.
+    Average pooling has its factor as every weight; hard sigmoid has the slope as its one weight. In
+    PRELU steps (LEAKYRELU too) operands that are not negative are multiplied by one instead.
+
+    Sliding steps multiply their column by all three columns of the kernel. What the first two give
+    waits for the next steps, so each step completes the sum of three columns.
 
     Parameters
     ----------
     target : :class:`opendpu_arch.target.Target`
         Gives PP_alu and CP.
     taps : :class:`int`
-        Multipliers of a lane.
+        Taps of a kernel column in a step.
+    window : :class:`bool`
+        Whether there are sliding steps.
 
     Members
     -------
@@ -28,8 +32,12 @@ class Depthwise(wiring.Component):
         Operands.
     w : ``In(signed(16)).array(taps, CP)``
         Weights, zero for taps that are not there.
+    before : ``In(signed(8)).array(2, 3, CP)``
+        In sliding steps, weights of the kernel's first and second column; ``w`` has the third.
     step, prelu : ``In(1)``
         A step is made with these operands.
+    sliding, slide : ``In(1)``
+        It is a sliding one; one cycle later.
     add, first : ``In(1)``
         One cycle later: its products are summed up, into a new sum if ``first``.
     total : ``Out(signed(SUM_WIDTH)).array(PP_alu, CP)``
@@ -38,12 +46,14 @@ class Depthwise(wiring.Component):
 
     LATENCY = 2
 
-    def __init__(self, target, *, taps):
-        self._rows, self._lanes, self._taps = (
-            target.alu_pixel_parallel, target.channel_parallel, taps)
+    def __init__(self, target, *, taps, window=False):
+        self._rows, self._lanes, self._taps, self._window = (
+            target.alu_pixel_parallel, target.channel_parallel, taps, window)
         super().__init__({
             "x": In(signed(8)).array(taps, self._rows, self._lanes),
             "w": In(signed(16)).array(taps, self._lanes),
+            "before": In(signed(8)).array(2, 3, self._lanes),
+            "sliding": In(1), "slide": In(1),
             "step": In(1), "prelu": In(1), "add": In(1), "first": In(1),
             "total": Out(signed(SUM_WIDTH)).array(self._rows, self._lanes),
         })
@@ -61,6 +71,19 @@ class Depthwise(wiring.Component):
                 products = [self.x[t][h][c] * w[t] for t in range(self._taps)]
                 with m.If(self.step):
                     m.d.sync += dot.eq(sum(products[1:], products[0]))
+                start = Mux(self.first, 0, total)
+                if self._window:
+                    parts = [Signal(signed(18 + k), name=f"part{k}_{h}_{c}", reset_less=True)
+                             for k in range(2)]
+                    dots = [Signal(signed(18), name=f"dot{k}_{h}_{c}", reset_less=True)
+                            for k in range(2)]
+                    with m.If(self.step & self.sliding):
+                        for k in range(2):
+                            m.d.sync += dots[k].eq(
+                                sum(self.x[t][h][c] * self.before[k][t][c] for t in range(3)))
+                    with m.If(self.add & self.slide):
+                        m.d.sync += [parts[0].eq(dots[0]), parts[1].eq(parts[0] + dots[1])]
+                    start = Mux(self.slide, parts[1], start)
                 with m.If(self.add):
-                    m.d.sync += total.eq((Mux(self.first, 0, total) + dot)[:SUM_WIDTH])
+                    m.d.sync += total.eq((start + dot)[:SUM_WIDTH])
         return m

@@ -38,16 +38,19 @@ class MiscEngine(wiring.Component):
     One step a cycle, without gaps between columns, channel groups and instructions. A step takes
     PP_alu output rows, CP channels and up to ``taps_per_cycle`` taps of a kernel column (ELEW: one
     input). It is limited to taps whose rows lie in different banks: PP - PP_alu + 1 of them, and
-    with ``stride_h`` above 1 those that are ``stride_h`` rows apart. A 3x3 kernel takes 3 cycles an
-    output column with three taps, 4 with stride 2. An instruction that reads a
-    bank group with unwritten results of an earlier one waits for these.
+    with ``stride_h`` above 1 those that are ``stride_h`` rows apart. With three taps a 3x3 kernel
+    takes 3 cycles an output column, or 1 with ``window``, and 4 with stride 2. An instruction that
+    reads a bank group with unwritten results of an earlier one waits for these.
 
     Parameters
     ----------
     target : :class:`opendpu_arch.target.Target`
         Parallelism and memories.
     taps_per_cycle : :class:`int`
-        Multipliers of a lane.
+        Taps of a kernel column in a step: multipliers of a lane.
+    window : :class:`bool`
+        Three times as many multipliers: 3 wide kernels of up to 3 rows with stride 1 take all their
+        taps in a step. Without effect where less than three taps of a kernel column fit a step.
 
     Members
     -------
@@ -61,14 +64,15 @@ class MiscEngine(wiring.Component):
     #: Cycles from a step's address to the write of a column it finishes.
     LATENCY = 9
 
-    def __init__(self, target, *, taps_per_cycle=3):
+    def __init__(self, target, *, taps_per_cycle=3, window=True):
         self._target = target
         self.taps = plan.effective_taps(target, taps_per_cycle)
+        self.window = window and self.taps >= 3
         super().__init__(_members(target))
 
     def elaborate(self, platform):
         m = Module()
-        core = _Core(self._target, taps=self.taps)
+        core = _Core(self._target, taps=self.taps, window=self.window)
         m.submodules.core = ResetInserter(self.abort)(core)
         for name in ("read", "write", "weights", "bias"):
             wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(core, name))
@@ -85,17 +89,17 @@ class MiscEngine(wiring.Component):
 class _Core(wiring.Component):
     """The engine without ``abort``; reset instead."""
 
-    def __init__(self, target, *, taps):
-        self._target, self._taps = target, taps
+    def __init__(self, target, *, taps, window):
+        self._target, self._taps, self._window = target, taps, window
         super().__init__(_members(target))
 
     def elaborate(self, platform):
         m = Module()
-        target, taps = self._target, self._taps
+        target, taps, window = self._target, self._taps, self._window
         rows, lanes = target.alu_pixel_parallel, target.channel_parallel
         positions = rows + taps - 1
 
-        m.submodules.planner = planner = MiscPlanner(target, taps=taps)
+        m.submodules.planner = planner = MiscPlanner(target, taps=taps, window=window)
         m.submodules.walk = walk = MiscWalk(target, taps=taps, results=_RESULTS)
         m.submodules.parameters = parameters = MiscParameters(target, taps=taps)
         m.submodules.writer = writer = MiscWriter(target, results=_RESULTS)
@@ -145,6 +149,9 @@ class _Core(wiring.Component):
                for q in range(pairs)]
         w = [[Signal(signed(16), name=f"w{t}_{c}", reset_less=True) for c in range(lanes)]
              for t in range(taps)]
+        # Weights of the first and second column of a 3 wide kernel; ``w`` has the third.
+        before = [[[Signal(signed(8), name=f"w{k}_{t}_{c}", reset_less=True) for c in range(lanes)]
+                   for t in range(3)] for k in range(2 if window else 0)]
         s2 = walk.step
         s3 = Signal(step_shape(target, taps), reset_less=True)
         s3_valid = Signal()
@@ -183,9 +190,17 @@ class _Core(wiring.Component):
                     with m.Else():
                         m.d.sync += w[t][c].eq(word[8 * c:8 * c + 8].as_signed())
 
+            for k, column in enumerate(before):
+                with m.If(s2.sliding & (s2.slot == k)):
+                    for t, c in ((t, c) for t in range(3) for c in range(lanes)):
+                        byte = Mux(s2.weights == Weights.FACTOR, s2.factor[:8],
+                                   parameters.words[t][8 * c:8 * c + 8])
+                        m.d.sync += column[t][c].eq(Mux(s2.taps[t], byte, 0))
+
         # -- stages 4 and 5: sums, maxima, products ------------------------------------------------
-        m.submodules.depthwise = depthwise = Depthwise(target, taps=taps)
-        m.submodules.pool = pool = MaxPool(target, taps=taps)
+        m.submodules.depthwise = depthwise = Depthwise(
+            target, taps=taps, window=window)
+        m.submodules.pool = pool = MaxPool(target, taps=taps, window=window)
         m.submodules.eltwise = eltwise = Eltwise(target)
         s3_eltwise = (s3.op == Op.ADD) | (s3.op == Op.MULT)
         m.d.comb += [
@@ -205,8 +220,11 @@ class _Core(wiring.Component):
                     m.d.comb += [depthwise.x[t][h][c].eq(operand), pool.x[t][h][c].eq(operand)]
                 m.d.comb += eltwise.x[h][c].eq(x[h][c])
             m.d.comb += [depthwise.w[t][c].eq(w[t][c]) for t in range(taps)]
+            m.d.comb += [depthwise.before[k][t][c].eq(column[t][c])
+                         for k, column in enumerate(before) for t in range(3)]
         s4_valid = Signal()
         s4_first = Signal()
+        s4_sliding = Signal()
         s4 = Signal.like(s3.op)
         ends = data.StructLayout({"last": 1, "last_group": 1, "last_job": 1})
         s4_ends = Signal(ends)
@@ -215,6 +233,7 @@ class _Core(wiring.Component):
         s5_negative, s6_negative = Signal.like(s4_negative), Signal.like(s4_negative)
         m.d.sync += [
             s4_valid.eq(s3_valid), s4.eq(s3.op), s4_first.eq(s3.first),
+            s4_sliding.eq(s3.sliding),
             s4_ends.last.eq(s3_valid & s3.last),
             s4_ends.last_group.eq(s3_valid & s3.last_group),
             s4_ends.last_job.eq(s3_valid & s3.last_job),
@@ -225,6 +244,8 @@ class _Core(wiring.Component):
         m.d.sync += s5_negative.eq(s4_negative)
         m.d.comb += [
             depthwise.add.eq(s4_valid & (s4 == Op.MAC)), depthwise.first.eq(s4_first),
+            depthwise.sliding.eq(s3.sliding),
+            depthwise.slide.eq(s4_sliding), pool.slide.eq(s4_sliding),
             pool.add.eq(s4_valid & (s4 == Op.MAX)), pool.first.eq(s4_first),
             eltwise.add.eq(s4_valid & ((s4 == Op.ADD) | (s4 == Op.MULT))),
             eltwise.first.eq(s4_first), eltwise.multiply.eq(s4 == Op.MULT),

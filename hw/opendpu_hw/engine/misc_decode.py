@@ -106,6 +106,9 @@ def _kernel(m, s, *, kernel_h_1, kernel_w_1, stride_h_1, stride_w_1):
     phases_1 = Mux(stride_h_1 < kernel_h_1, stride_h_1, kernel_h_1)
     paired = ((kernel_h_1 == 2) & (kernel_w_1 == 2) & (stride_h_1 == 1) & (stride_w_1 == 1)
               & (s.taps >= 3))
+    m.d.sync += s.walk.sliding.eq(
+        (kernel_h_1 <= 2) & (kernel_w_1 == 2) & (stride_h_1 == 0) & (stride_w_1 == 0)
+        if s.window else 0)
     m.d.sync += [
         s.walk.kernel_h_1.eq(kernel_h_1), s.walk.kernel_w_1.eq(kernel_w_1),
         s.walk.stride_h.eq(stride_h_1 + 1), s.walk.stride_w.eq(stride_w_1 + 1),
@@ -210,7 +213,8 @@ def alu(m, target, s, f, i):
             with m.If(i.shift_cut > max(SIGMOID_LIMITS)):
                 m.d.sync += s.finish.limit.eq(0)
         with m.Case(AluMode.DWCVW16B0):
-            m.d.sync += [*no_bias, s.walk.weights.eq(Weights.HALVES), s.fetch.group_step.eq(2)]
+            m.d.sync += [*no_bias, s.walk.weights.eq(Weights.HALVES), s.fetch.group_step.eq(2),
+                         s.walk.sliding.eq(0)]
             _activation(m, s, i.act_type)
         with m.Case(AluMode.DWCVB0):
             m.d.sync += no_bias
@@ -272,7 +276,8 @@ def elew(m, target, s, f, entries):
             to.step.eq(Mux(entry.share_pp, 0, entry.jump_bank + 1)), to.shift.eq(entry.shift_read),
         ]
     m.d.sync += [
-        s.walk.op.eq(op), s.walk.eltwise.eq(1), s.walk.paired.eq(0), s.walk.inputs_1.eq(f.num),
+        s.walk.op.eq(op), s.walk.eltwise.eq(1), s.walk.paired.eq(0), s.walk.sliding.eq(0),
+        s.walk.inputs_1.eq(f.num),
         s.walk.length_1.eq(f.length), s.walk.groups_1.eq(f.channel_group),
         s.walk.reads.eq(reads), s.walk.writes.eq(_group(target, f.bank_id_out)),
         s.finish.op.eq(op), s.finish.relu.eq(f.act_type),

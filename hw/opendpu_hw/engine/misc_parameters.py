@@ -69,8 +69,10 @@ class MiscParameters(wiring.Component):
         p = Signal(plan.fetch_shape(target), reset_less=True)
         weights_left = Signal()
         bias_left = Signal()
+        weights_end = Signal()
+        bias_end = Signal()
         m.d.comb += [
-            self.job.ready.eq(~weights_left & ~bias_left),
+            self.job.ready.eq((~weights_left | weights_end) & (~bias_left | bias_end)),
             self.busy.eq(weights_left | bias_left),
         ]
 
@@ -131,6 +133,7 @@ class MiscParameters(wiring.Component):
                         m.d.comb += onward.eq(at_group + p.group_step)
                         m.d.sync += [column.eq(0), group.eq(group + 1), at_group.eq(onward)]
                         with m.If(group == p.groups_1):
+                            m.d.comb += weights_end.eq(1)
                             m.d.sync += weights_left.eq(0)
         with m.If(got & got_done):
             m.d.sync += self.loaded.eq(self.loaded + 1)
@@ -161,6 +164,7 @@ class MiscParameters(wiring.Component):
         with m.If(self.bias.valid & self.bias.ready):
             m.d.sync += [bias_at.eq(bias_at + 1), bias_group.eq(bias_group + 1)]
             with m.If(bias_group == p.groups_1):
+                m.d.comb += bias_end.eq(1)
                 m.d.sync += bias_left.eq(0)
 
         new = self.job.payload

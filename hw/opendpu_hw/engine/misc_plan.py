@@ -69,7 +69,7 @@ def walk_shape(target):
     a = address_bits(target)
     return data.StructLayout({
         "op": Op, "weights": Weights, "factor": signed(13), "prelu": 1,
-        "bias": 1, "cached": 1, "paired": 1,
+        "bias": 1, "cached": 1, "paired": 1, "sliding": 1,
         "eltwise": 1, "inputs_1": 2, "inputs": data.ArrayLayout(_input_shape(target), INPUTS),
         "rows_1": 3, "length_1": 11, "groups_1": 8,
         "kernel_h_1": 8, "kernel_w_1": 8, "phases_1": 8, "stride_h": 9, "stride_w": 9,

@@ -30,6 +30,8 @@ class MiscPlanner(wiring.Component):
         Parallelism and memories.
     taps : :class:`int`
         Taps of a kernel column in a step.
+    window : :class:`bool`
+        Whether columns of 3 wide kernels of stride 1 are kept.
 
     Members
     -------
@@ -46,8 +48,8 @@ class MiscPlanner(wiring.Component):
     #: Cycles from taking an ALU or ELEW to offering its job.
     LATENCY = 2
 
-    def __init__(self, target, *, taps):
-        self._target, self._taps = target, taps
+    def __init__(self, target, *, taps, window):
+        self._target, self._taps, self._window = target, taps, window
         super().__init__({
             "insn": In(InstructionStream), "is_init": Out(1), "busy": Out(1),
             "job": Out(stream.Signature(plan.job_shape(target))),
@@ -69,7 +71,8 @@ class MiscPlanner(wiring.Component):
 
         #: The job being made, and what only its making needs.
         s = SimpleNamespace(
-            taps=self._taps, **{name: Signal(shape, name=name, reset_less=True) for name, shape in {
+            taps=self._taps, window=self._window,
+            **{name: Signal(shape, name=name, reset_less=True) for name, shape in {
                 "walk": plan.walk_shape(target), "finish": plan.finish_shape,
                 "fetch": plan.fetch_shape(target), "write": plan.write_shape(target),
                 "remaining": 4,             # rows not yet offered

@@ -19,6 +19,9 @@ def step_shape(target, taps):
     of the last lanes are not there. ``last`` ends a sum, ``last_group`` also the last column of a
     channel group, ``last_job`` also the job.
 
+    ``sliding`` steps bring kernel column ``slot`` of an output column; from the third column of a
+    channel group on each completes one.
+
     ``paired`` steps bring the even or, with ``odd``, the odd rows of a column. The odd ones
     complete it. What ``compute`` then takes is the last complete column.
     """
@@ -26,7 +29,7 @@ def step_shape(target, taps):
     return data.StructLayout({
         "op": Op, "weights": Weights, "factor": signed(13), "prelu": 1, "shift": 4,
         "first": 1, "last": 1, "last_group": 1, "last_job": 1,
-        "paired": 1, "odd": 1, "compute": 1, "taps": taps, "invalid": 5,
+        "paired": 1, "odd": 1, "compute": 1, "sliding": 1, "slot": 2, "taps": taps, "invalid": 5,
         "bank": data.ArrayLayout(unsigned(plan.bank_bits(target)), positions), "pad": positions,
     })
 
@@ -42,6 +45,9 @@ class MiscWalk(wiring.Component):
     3x3 kernels with stride 2 share every other input column between two output columns: where a
     step has three taps, each column is read once, in two steps, and kept. The first step of the
     next output column then computes with the kept one.
+
+    3 wide kernels of up to 3 rows with stride 1, if ``sliding``, take every input column once: from
+    the third one on each step completes an output column.
 
     A step waits for its weights, for the bias of its channel group and, if it ends a sum, for room
     for the result. A job that reads a bank group with unwritten results of an earlier one waits.
@@ -182,7 +188,8 @@ class MiscWalk(wiring.Component):
             with m.If(~p.cached | (last_tap & last_column)):
                 m.d.comb += [base_next.eq(base + index + 1), index_next.eq(0)]
             with m.Elif(last_tap):
-                m.d.comb += index_next.eq(0)
+                # the last of the kernel's columns is the only one that is asked for again
+                m.d.comb += index_next.eq(Mux(p.sliding, index, 0))
             with m.Else():
                 m.d.comb += index_next.eq(index + 1)
         with m.If(step):
@@ -215,7 +222,8 @@ class MiscWalk(wiring.Component):
                     m.d.sync += [kernel_w.eq(kernel_w + 1),
                                  tap_offset.eq((tap_offset + p.jump)[:a])]
                 with m.Else():
-                    m.d.sync += [kernel_w.eq(0), tap_offset.eq(0)]
+                    with m.If(last_column | ~p.sliding):
+                        m.d.sync += [kernel_w.eq(0), tap_offset.eq(0)]
                     with m.If(~last_column):
                         with m.If(p.paired):
                             m.d.sync += [kernel_w.eq(1), tap_offset.eq(p.jump)]
@@ -282,6 +290,7 @@ class MiscWalk(wiring.Component):
                 s1.prelu.eq(p.prelu), s1.shift.eq(source.shift),
                 s1.first.eq(first), s1.last.eq(last_tap),
                 s1.last_group.eq(last_tap & last_column), s1.last_job.eq(last_step),
+                s1.sliding.eq(p.sliding), s1.slot.eq(kernel_w[:2]),
                 s1.paired.eq(p.paired), s1.odd.eq(phase[0]), s1.compute.eq(compute),
                 s1.taps.eq(Mux(p.paired, 0b111, exists)),
                 s1.invalid.eq(Mux(last_group, p.invalid, 0)),

@@ -19,12 +19,16 @@ def maximum(a, b):
 class MaxPool(wiring.Component):
     """PP_alu rows of CP channels, ``taps`` taps of a kernel column a step.
 
+    Sliding steps take the maximum over the last three steps.
+
     Parameters
     ----------
     target : :class:`opendpu_arch.target.Target`
         Gives PP_alu and CP.
     taps : :class:`int`
         Taps a step.
+    window : :class:`bool`
+        Whether there are sliding steps.
 
     Members
     -------
@@ -36,18 +40,21 @@ class MaxPool(wiring.Component):
         A step is made with these operands.
     add, first : ``In(1)``
         One cycle later: it joins the maximum, a new one if ``first``.
+    slide : ``In(1)``
+        With ``add``: it was a sliding step.
     total : ``Out(signed(8)).array(PP_alu, CP)``
         Maxima, :attr:`LATENCY` cycles after the step.
     """
 
     LATENCY = 2
 
-    def __init__(self, target, *, taps):
-        self._rows, self._lanes, self._taps = (
-            target.alu_pixel_parallel, target.channel_parallel, taps)
+    def __init__(self, target, *, taps, window=False):
+        self._rows, self._lanes, self._taps, self._window = (
+            target.alu_pixel_parallel, target.channel_parallel, taps, window)
         super().__init__({
             "x": In(signed(8)).array(taps, self._rows, self._lanes),
-            "exists": In(taps), "step": In(1), "add": In(1), "first": In(1),
+            "exists": In(taps), "step": In(1), "slide": In(1),
+            "add": In(1), "first": In(1),
             "total": Out(signed(8)).array(self._rows, self._lanes),
         })
 
@@ -68,4 +75,12 @@ class MaxPool(wiring.Component):
                     m.d.sync += best.eq(here)
                 with m.If(self.add):
                     m.d.sync += total.eq(Mux(self.first, best, maximum(total, best)))
+                if self._window:
+                    earlier = [Signal(signed(8), name=f"earlier{k}_{h}_{c}", reset_less=True)
+                               for k in range(2)]
+                    with m.If(self.add & self.slide):
+                        m.d.sync += [
+                            earlier[0].eq(best), earlier[1].eq(earlier[0]),
+                            total.eq(maximum(maximum(earlier[0], earlier[1]), best)),
+                        ]
         return m

@@ -325,9 +325,7 @@ def legal_program(draw, target, memories, rng, count):
     return program, after
 
 
-def run(
-    target, program, memories, *, seed=0, stall=0.0, taps_per_cycle=3, abort_at=(), deadline=200_000
-):
+def run(target, program, memories, *, seed=0, stall=0.0, abort_at=(), deadline=200_000, **options):
     """Run ``program`` on the engine against ``memories``, in place.
 
     ``stall`` is the chance that a port is not ready in a cycle. In the cycles of ``abort_at`` the
@@ -335,7 +333,7 @@ def run(
     the ``done`` pulses and the number of active cycles.
     """
     rng = random.Random(seed)
-    dut = MiscEngine(target, taps_per_cycle=taps_per_cycle)
+    dut = MiscEngine(target, **options)
     pp, width = target.pixel_parallel, target.channel_parallel
     address = (target.bank_depth - 1).bit_length()
     image = memories.image.view(np.uint8)

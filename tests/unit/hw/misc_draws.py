@@ -222,3 +222,17 @@ def crowded(target, rng):
         )
         for i in anything(target, rng)
     ]
+
+
+def windows(target, rng):
+    """Draw ALU, DPTWISE or POOL with 3 wide kernels of up to 3 rows and stride 1."""
+    sequence = rng.choice((depthwise_alu, pooling_alu, dptwise, pool))(target, rng)
+    names = {"kernel_h": rng.randint(1, 3), "kernel_w": 3, "stride_h": 1, "stride_w": 1}
+    return [
+        dataclasses.replace(
+            sequence[0], **names, stride_offset_in=0, channel_group=rng.randint(1, 3)
+        )
+        if isinstance(sequence[0], isa.AluInit)
+        else dataclasses.replace(sequence[0], **names, stride_offset_in=0),
+        sequence[1],
+    ]

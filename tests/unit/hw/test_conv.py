@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """CONV in Amaranth's simulator against a naive model of its semantics."""
 
+import dataclasses
+import itertools
 import random
 
 import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
-from opendpu_arch import isa
+from opendpu_arch import isa, legal
 from opendpu_arch.target import Target
 from opendpu_hw.engine.conv import Conv
 
@@ -179,15 +181,20 @@ def test_random_instructions(name, seed):
             if walk_groups(target, init, conv) <= 4 and run_conv(target, expected, init, conv):
                 program.append(conv)
     assert any(isinstance(i, isa.Conv) for i in program)
+    simulate(target, program, actual, pause=lambda: rng.choice([0, 0, 0, 1, 5]))
+    np.testing.assert_array_equal(actual.image, expected.image)
 
+
+def simulate(target, program, actual, *, pause=lambda: 0):
+    """Run a program on the engine and ``actual``; return the cycles of ``done`` and of steps."""
     dut = Conv(target)
-    done = 0
+    done, steps = [], []
 
     async def feed(ctx):
         for instruction in program:
             words = list(instruction.encode())
             words += [0] * (6 - len(words))
-            for _ in range(rng.choice([0, 0, 0, 1, 5])):
+            for _ in range(pause()):
                 await ctx.tick()
             ctx.set(dut.insn.payload, words)
             ctx.set(dut.insn.valid, 1)
@@ -195,10 +202,9 @@ def test_random_instructions(name, seed):
             ctx.set(dut.insn.valid, 0)
 
     async def memory(ctx):
-        nonlocal done
         pp, cp = target.pixel_parallel, target.channel_parallel
         ctx.set(dut.bias.ready, 1)
-        for _ in range(100_000):
+        for cycle in range(100_000):
             en, group = ctx.get(dut.read.en), ctx.get(dut.read.group)
             addr = [ctx.get(dut.read.addr[b]) for b in range(pp)]
             weight = ctx.get(dut.read.weight_addr)
@@ -209,7 +215,8 @@ def test_random_instructions(name, seed):
                 for b in range(pp)
                 if mask >> b & 1
             ]
-            done += ctx.get(dut.done)
+            done.extend([cycle] * ctx.get(dut.done))
+            steps.extend([cycle] * ctx.get(dut.active))
             await ctx.tick()
             if en:
                 for b in range(pp):
@@ -228,18 +235,89 @@ def test_random_instructions(name, seed):
                 actual.image[out_group, b, word] = np.frombuffer(
                     value.to_bytes(cp, "little"), np.int8
                 )
-            if done == len(program):
+            if len(done) == len(program):
                 assert not ctx.get(dut.busy)
                 for _ in range(20):
                     await ctx.tick()
                     assert not ctx.get(dut.write.mask) and not ctx.get(dut.done)
                 return
-        raise AssertionError(f"deadline: {done} of {len(program)} instructions done")
+        raise AssertionError(f"deadline: {len(done)} of {len(program)} instructions done")
 
     sim = Simulator(dut)
     sim.add_clock(1e-6)
     sim.add_testbench(feed)
     sim.add_testbench(memory)
     sim.run()
-    assert done == len(program)
+    return done, steps
+
+
+def crowded(target, rng, init):
+    """A legal CONV whose words lie close to those of others, so that it reads their results."""
+    conv = random_conv(target, rng, init)
+    near = {
+        f.name: rng.randrange(80) for f in isa.Conv.bit_fields() if f.name.startswith("bank_addr_")
+    }
+    return dataclasses.replace(conv, **near, length=rng.choice([1, 2, 5, 9]))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_instructions_see_the_results_of_those_before(seed):
+    target = Target.from_name("B64")
+    rng = random.Random(f"crowded {seed}")
+    expected = Banks(target, np.random.default_rng(seed))
+    actual = Banks(target, np.random.default_rng(seed))
+    program = []
+    while len(program) < 40:
+        init = dataclasses.replace(
+            random_init(target, rng), jump_read_endl=rng.randint(1, 12),
+            jump_write_endl=rng.randint(1, 12), kernel_h=rng.choice([1, 1, 2]),
+        )  # fmt: skip
+        convs = [crowded(target, rng, init) for _ in range(rng.randint(1, 4))]
+        if legal.violations(init, target):
+            continue
+        program.append(init)
+        for conv in convs:
+            if walk_groups(target, init, conv) <= 4 and run_conv(target, expected, init, conv):
+                program.append(conv)
+    simulate(target, program, actual)
     np.testing.assert_array_equal(actual.image, expected.image)
+
+
+def layer(*, addr_in, addr_out, to=0, length=7, groups=5):
+    """A 1x1 CONV of all rows from group 0 to group ``to`` of B64."""
+    return isa.Conv(
+        bank_id_in=0, bank_id_out=2 * to, bank_addr_in=addr_in, bank_addr_out=addr_out,
+        length=length, channel_group=groups,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("addr_in", [0, 2040])
+@pytest.mark.parametrize(
+    ("first_out", "to", "waits"),
+    [
+        (35, 0, False),  # right behind what is read
+        (2048 - 25, 0, False),  # the last word written is the one before the first read
+        (2048 - 24, 0, True),  # it is that one
+        (34, 0, True),
+        (0, 1, False),  # the same words of another bank group
+    ],
+)
+def test_a_conv_waits_only_for_words_it_may_read(addr_in, first_out, to, waits):
+    target = Target.from_name("B64")
+    init = isa.ConvInit(
+        shift_cut=9, jump_read=5, jump_read_endl=5, jump_write=4, jump_write_endl=1,
+        valid_pixel_parallel=2,
+    )  # fmt: skip
+    # the first of three writes what the second may read; the third goes elsewhere
+    outs = [(addr_in + first_out) % 2048, 1000, 1200]
+    convs = [
+        layer(addr_in=a, addr_out=b, to=to) for a, b in zip((500, addr_in, 600), outs, strict=True)
+    ]
+    actual = Banks(target, np.random.default_rng(0))
+    expected = Banks(target, np.random.default_rng(0))
+    for conv in convs:
+        assert run_conv(target, expected, init, conv)
+    _, steps = simulate(target, [init, *convs], actual)
+    np.testing.assert_array_equal(actual.image, expected.image)
+    gaps = [b - a for a, b in itertools.pairwise(steps) if b - a > 1]
+    assert gaps == ([Conv.LATENCY + 2] if waits else [])

@@ -68,11 +68,11 @@ def elew(target, *, inputs, length=12, groups=2):
     ]  # fmt: skip
 
 
-def cycles_between(target, sequence, taps_per_cycle=3):
+def cycles_between(target, sequence, **options):
     """Cycles from the end of one instruction to that of the same again, done three times."""
     program = sequence * 3
     memories = Memories(target, random.Random(1))
-    done, active = run(target, program, memories, taps_per_cycle=taps_per_cycle)
+    done, active = run(target, program, memories, **options)
     ends = [done[n] for n in range(len(sequence) - 1, len(program), len(sequence))]
     assert ends[2] - ends[1] == ends[1] - ends[0]
     assert active == 3 * (ends[1] - ends[0])
@@ -104,7 +104,22 @@ def test_a_step_a_cycle_without_gaps(mode, taps, kernel, stride, steps):
         assert done[1] < steps * length * groups + 60
     else:
         first_column = 2 if (taps, kernel, stride) == (3, 3, 2) else 0  # nothing is kept yet
-        assert cycles_between(target, sequence, taps) == (steps * length + first_column) * groups
+        cycles = cycles_between(target, sequence, taps_per_cycle=taps, window=False)
+        assert cycles == (steps * length + first_column) * groups
+
+
+@pytest.mark.parametrize("mode", [AluMode.DWCV, AluMode.DWCVB0, AluMode.MAXPOOL, AluMode.AVEPOOL])
+def test_whole_windows_take_a_cycle_a_column_and_two_a_group(mode):
+    target = Target.from_name("B128")
+    for length, groups in ((12, 2), (7, 5)):
+        sequence = pair(target, mode, length=length, groups=groups)
+        assert cycles_between(target, sequence) == (length + 2) * groups
+
+
+def test_whole_windows_need_three_taps_of_a_column():
+    target = Target.from_name("B64")
+    assert effective_taps(target, 3) == 2
+    assert cycles_between(target, pair(target)) == 6 * 12 * 2
 
 
 @pytest.mark.parametrize("mode", [AluMode.HSIGMOID, AluMode.PRELU, AluMode.LEAKYRELU])
