@@ -28,12 +28,14 @@ def page() -> str:
         "## Conditions",
         "",
         *table(
-            ["condition", "applies to", "what is required"],
+            ["condition", "applies to", "what is required", "what would lift it", "code"],
             [
                 (
                     f"`{c.name}`",
                     "all" if set(c.kinds) == {*COMPUTE, *MOVE} else ", ".join(sorted(c.kinds)),
                     c.text,
+                    c.lift,
+                    f"`{c.code}`" if c.code else "",
                 )
                 for c in CONSTRAINTS
             ],

@@ -192,10 +192,14 @@ class _Assembly:
             kind = "XINT8" if node.kind == "const-fix" else "FLOAT32"
             attrs = {"shape": list(values.shape) or [1], "data_type": kind}
             attrs["data"] = b"" if stripped else values.tobytes()
-        for needed in self.graph.get_definition(node.kind).attrs:
+        definition = self.graph.get_definition(node.kind)
+        for needed in definition.attrs:
             if needed.name not in attrs and needed.occurrence.required:
                 attrs |= {"shape": list(node.shape)} if needed.name == "shape" else {}
-                attrs |= {"data_type": "FLOAT32"} if needed.name == "data_type" else {}
+                kind = "XINT8" if is_fixed(node) else "FLOAT32"
+                attrs |= {"data_type": kind} if needed.name == "data_type" else {}
+        if any(definition.arg(arg) is None for arg in inputs):  # a kind that XIR does not have
+            inputs = {"input": [op for ops in inputs.values() for op in ops]}
         op = self.graph.create_op(self._name(node.name), node.kind, attrs, inputs)
         op.set_attr("device", device)
         if is_fixed(node):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graphs of fixed-point ops: what legalize makes and the later passes read.
 
-A :class:`opendpu.ir.Draft` whose nodes are named like XIR's ``-fix`` ops. Two entries of a node's
+A :class:`opendpu.ir.Draft` whose nodes are named like XIR's ``-fix`` ops. Three entries of a node's
 attributes are for the compiler alone, which XIR never writes because of their underscores.
 """
 
@@ -12,7 +12,12 @@ POINT = "__fix_point"
 TENSOR = "__tensor"
 """Name of a node's tensor: the ``fix`` op of the quantized graph."""
 
-COMPUTE = ("conv2d-fix", "depthwise-conv2d-fix", "pool-fix", "eltwise-fix")
+REASON = "__reason"
+"""Why a float op did not become a fixed-point op."""
+
+POINTWISE = ("leaky-relu-fix", "prelu-fix", "hard-sigmoid-fix")
+"""Kinds that the misc engine computes pixel by pixel."""
+COMPUTE = ("conv2d-fix", "depthwise-conv2d-fix", "pool-fix", "eltwise-fix", *POINTWISE)
 """Kinds that an engine computes."""
 MOVE = ("reshape-fix", "concat-fix")
 """Kinds that cost nothing where the bytes may stay in place."""
@@ -22,6 +27,8 @@ CONSTANT = ("const", "const-fix")
 """Kinds of constants."""
 LAYERS = ("conv2d-fix", "depthwise-conv2d-fix")
 """Kinds with weights and bias."""
+DEPTHWISE = ("depthwise-conv2d-fix",)
+"""Those of them that the misc engine computes."""
 
 
 def is_fixed(node: Node) -> bool:

@@ -45,7 +45,7 @@ class Window:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AluLayer:
-    """Depthwise convolution or pooling on the misc engine; ``weights`` HWC or none."""
+    """Depthwise convolution, pooling or activation on the misc engine; ``weights`` HWC or none."""
 
     name: str
     source: str
@@ -57,6 +57,8 @@ class AluLayer:
     shift_cut: int = 0
     shift_bias: int = 0
     multi_factor: int = 0
+    shift_prelu_p: int = 0
+    shift_prelu_n: int = 0
     act_type: ActType = ActType.NONE
 
 

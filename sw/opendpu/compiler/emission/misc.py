@@ -21,6 +21,7 @@ from opendpu.compiler.emission.transfer import (
 from opendpu.compiler.layout import Layout
 from opendpu.compiler.plan import AluLayer, BankAccess, EltwiseLayer, LayerPlan
 from opendpu_arch.isa import Alu, AluInit, Elew, ElewInit
+from opendpu_arch.legal import POINTWISE_MODES
 
 MAX_JUMP = 8192
 """Words of ``jump_read_endl`` and ``jump_write_endl``."""
@@ -100,6 +101,11 @@ def _one_alu(
     read = footprint(window, source.feature, row, rows, column, columns)
     place_in, place_out = layout_in.place(read.row), layout_out.place(row)
     bases = layout_in.bases(read.row, read.column, group)
+    stride, offset = layout_in.region.stride, place_in.offset
+    if layer.mode in POINTWISE_MODES and stride > 1:  # a row alone, wherever it is
+        at = layout_in.word(place_in.address_group, offset, read.column, group)
+        bases = (at, at, at, at)
+        stride, offset = 1, 0
     word = layout_out.word(
         place_out.address_group, 0 if rows > 1 else place_out.offset, column, group
     )
@@ -109,13 +115,13 @@ def _one_alu(
     recorder.set_up(
         AluInit(
             exec_mode=layer.mode, kernel_h=window.kernel_h, kernel_w=window.kernel_w,
-            stride_h=layout_in.region.stride, stride_w=window.stride_w,
-            stride_offset_in=place_in.offset,
+            stride_h=stride, stride_w=window.stride_w, stride_offset_in=offset,
             stride_out=layout_out.region.stride if strided_out else 1,
             stride_offset_out=place_out.offset if strided_out else 0,
             channel_group=groups, channel_offset=max(0, lanes - source.feature.channels),
             length=columns, act_type=layer.act_type, shift_bias=layer.shift_bias,
-            shift_cut=layer.shift_cut, multi_factor=layer.multi_factor,
+            shift_cut=layer.shift_cut, multi_factor=layer.multi_factor & 0xFF,
+            shift_prelu_p=layer.shift_prelu_p, shift_prelu_n=layer.shift_prelu_n,
             jump_read=layout_in.groups, jump_read_endl=layout_in.row_words,
             jump_read_weights=groups if layer.weights is not None else 0,
             jump_write=layout_out.groups, jump_write_endl=layout_out.row_words,

@@ -1,8 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pass: a quantized float graph to fixed-point ops, with one file for every family of ops."""
 
-from opendpu.compiler.legalize import conv, dense, eltwise, pool, shape
+from opendpu.compiler.legalize import alone, conv, dense, eltwise, pool, shape
+from opendpu.compiler.legalize.registry import RULES
 from opendpu.compiler.legalize.run import legalize
 from opendpu.compiler.legalize.window import explicit_pad
 
-__all__ = ["conv", "dense", "eltwise", "explicit_pad", "legalize", "pool", "shape"]
+__all__ = [
+    "RULES",
+    "alone",
+    "conv",
+    "dense",
+    "eltwise",
+    "explicit_pad",
+    "legalize",
+    "pool",
+    "shape",
+]

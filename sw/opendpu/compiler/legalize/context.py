@@ -4,7 +4,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from opendpu.compiler.fixed import POINT, TENSOR, point_of
+import numpy as np
+import numpy.typing as npt
+
+from opendpu.compiler.fixed import POINT, REASON, TENSOR, point_of
 from opendpu.ir import Draft, Node
 
 
@@ -27,6 +30,13 @@ class Context:
         self._fixed: dict[str, str] = {}
         self._real: dict[str, str] = {}
         self._views: dict[tuple[str, tuple[int, ...]], str] = {}
+        self._refused: dict[str, str] = {}
+
+    def refuse(self, node: Node, reason: str) -> None:
+        """Note why an op stays in float."""
+        self._refused[node.name] = reason
+        if node.name in self._real:
+            self.result[self._real[node.name]].attrs[REASON] = reason
 
     def real(self, name: str) -> str:
         """Return the node with the float result of an op."""
@@ -44,7 +54,10 @@ class Context:
             ).name
         inputs = {arg: [self.real(n) for n in names] for arg, names in node.inputs.items()}
         name = self.result.unique(node.name)
-        return self.result.add(name, node.kind, node.shape, inputs, node.attrs, node.value).name
+        attrs = dict(node.attrs)
+        if node.name in self._refused:
+            attrs[REASON] = self._refused[node.name]
+        return self.result.add(name, node.kind, node.shape, inputs, attrs, node.value).name
 
     def fixed(self, name: str) -> str:
         """Return the node with the int8 result of a ``fix`` op, in the shape of that op."""
@@ -86,6 +99,12 @@ class Context:
         attrs = {**attrs, POINT: int(fix.attrs["fix_point"]), TENSOR: tensor or fix.name}
         name = self.result.unique(node.name)
         return self.result.add(name, kind, shape or node.shape, inputs, attrs, value).name
+
+    def constant(self, name: str, values: npt.ArrayLike, point: int) -> str:
+        """Add an int8 constant; return the node."""
+        array = np.asarray(values, dtype=np.int8)
+        name = self.result.unique(name)
+        return self.result.add(name, "const-fix", array.shape, {}, {POINT: point}, array).name
 
     def copy(self, name: str, node: Node, fix: Node, nonlinear: str = "NONE") -> str:
         """Return the same numbers at another position: an addition of one term."""

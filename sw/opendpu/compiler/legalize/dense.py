@@ -2,6 +2,7 @@
 """Inner products: convolutions whose kernel is the whole feature map."""
 
 from opendpu.compiler.legalize.context import feature_shape
+from opendpu.compiler.legalize.refusal import Refusal
 from opendpu.compiler.legalize.registry import Call, legalizes
 
 MAX_KERNEL = 16
@@ -9,16 +10,24 @@ MAX_KERNEL = 16
 
 
 @legalizes("inner-product")
-def inner_product(call: Call) -> str | None:
+def inner_product(call: Call) -> str:
     """Make a convolution; where the input is a reshaped feature map, of that."""
     context, node, name = call.context, call.node, call.sources[0]
     weights = context.draft[node.inputs["weights"][0]]
     values = context.result[context.fixed(weights.name)]
     source = context.result[name]
-    if int(node.attrs["axis"]) % len(source.shape) != len(source.shape) - 1:
-        return None
-    if len(source.shape) != 2 or values.value is None:
-        return None
+    if values.value is None:
+        raise Refusal(
+            f'DPU only supports constant "weights", but "{weights.name}" is computed; weights '
+            "that are known when compiling would lift it",
+            "XCOM_UNEXPECTED_VALUE",
+        )
+    if len(source.shape) != 2 or int(node.attrs["axis"]) % 2 != 1:
+        raise Refusal(
+            f"DPU only supports inner-product of [1, channels], but the input has shape "
+            f"{list(source.shape)} and axis {node.attrs['axis']}; a reshape would lift it",
+            "XCOM_TENSOR_DIMENSION_UNMATCH",
+        )
     root = source
     while root.kind == "reshape-fix":
         root = context.result[root.inputs["input"][0]]

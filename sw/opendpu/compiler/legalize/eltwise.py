@@ -1,23 +1,90 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Element-wise ops, and activations that stand alone."""
+"""Sums and products, of feature maps and of feature maps with one constant a channel."""
 
+from opendpu.compiler.fixed import REASON, point_of
+from opendpu.compiler.legalize.affine import affine
 from opendpu.compiler.legalize.context import feature_shape
+from opendpu.compiler.legalize.refusal import Refusal
 from opendpu.compiler.legalize.registry import Call, legalizes
+from opendpu.ir import Node
+
+GUARD = 2
+"""Bits that an addition keeps beyond the coarsest of its inputs."""
+TYPES = {"add": "ADD", "mul": "MUL"}
 
 
-@legalizes("add")
-def add(call: Call) -> str | None:
-    """Make an addition of feature maps of one shape."""
-    context = call.context
+@legalizes("add", "mul")
+def eltwise(call: Call) -> str:
+    """Make an operation of feature maps of one shape, or a depthwise convolution of one pixel.
+
+    What the engine cannot do stays an ``eltwise-fix``, because it rounds as the engine would.
+    """
+    try:
+        constants = [s for s in call.sources if call.context.result[s].value is not None]
+        return _with_constant(call, constants) if constants else _of_features(call)
+    except Refusal as refusal:
+        attrs = {**_attrs(call), REASON: str(refusal)}
+        inputs = {"input": call.sources}
+        return call.context.add(call.node, call.fix, "eltwise-fix", inputs, attrs)
+
+
+def _attrs(call: Call) -> dict[str, str]:
+    return {"type": TYPES[call.node.kind], "nonlinear": call.nonlinear}
+
+
+def _of_features(call: Call) -> str:
+    context, node = call.context, call.node
     fours = [context.view(s, feature_shape(context.result[s].shape)) for s in call.sources]
-    shape = feature_shape(call.node.shape)
-    if any(context.result[s].shape != shape for s in fours):
-        return None
-    attrs = {"type": "ADD", "nonlinear": call.nonlinear}
-    return context.add(call.node, call.fix, "eltwise-fix", {"input": fours}, attrs, shape=shape)
+    shape = feature_shape(node.shape)
+    for name in fours:
+        if context.result[name].shape != shape:
+            raise Refusal(
+                f'DPU only supports {node.kind} of equal shapes, but "{name}" has '
+                f"{list(context.result[name].shape)} and the result {list(shape)}; "
+                "an input of the full shape would lift it",
+                "XCOM_TENSOR_SHAPE_UNMATCH",
+            )
+    return context.add(node, call.fix, "eltwise-fix", {"input": fours}, _attrs(call), shape=shape)
 
 
-@legalizes("relu")
-def relu(call: Call) -> str:
-    """Make an addition of one term."""
-    return call.context.copy(call.sources[0], call.node, call.fix, "RELU")
+def _with_constant(call: Call, constants: list[str]) -> str:
+    """Make a feature map times or plus one constant a channel."""
+    context, node = call.context, call.node
+    features = [s for s in call.sources if s not in constants]
+    if len(features) != 1 or len(constants) != 1:
+        raise Refusal(
+            f"DPU only supports {node.kind} of feature maps, or of one and a constant, but there "
+            f"are {len(features)} feature maps and {len(constants)} constants",
+            "XCOM_TOO_MANY_INPUTS",
+        )
+    feature, constant = context.result[features[0]], context.result[constants[0]]
+    assert constant.value is not None
+    channels = feature.shape[-1]
+    if feature.shape != node.shape or constant.value.size not in (1, constant.shape[-1]) or (
+        constant.shape[-1] not in (1, channels)
+    ):  # fmt: skip
+        raise Refusal(
+            f"DPU only supports {node.kind} of a feature map and one constant a channel, but "
+            f'"{constant.name}" has shape {list(constant.shape)} and the feature map '
+            f"{list(feature.shape)}; one value a channel would lift it",
+            "XCOM_TENSOR_SHAPE_UNMATCH",
+        )
+    values = [int(v) for v in constant.value.reshape(-1)]
+    if node.kind == "mul":
+        return affine(call, feature.name, factors=values, point=point_of(constant))
+    return _plus(call, feature, constant, values)
+
+
+def _plus(call: Call, feature: Node, constant: Node, values: list[int]) -> str:
+    """Make a sum with a constant, whose bits beyond the guard are cut as those of an input."""
+    at, finest = point_of(constant), point_of(feature) + GUARD
+    if at > finest:
+        values = [v >> (at - finest) for v in values]
+        at = finest
+    if at + GUARD < point_of(feature):
+        raise Refusal(
+            f'DPU only supports a "fix_point"({at}) of the constant "{constant.name}" at most '
+            f"{GUARD} below that of the feature map, {point_of(feature)}; a finer one lifts it",
+            "XCOM_UNSUPPORT_QUANTIZATION",
+        )
+    return affine(call, feature.name, bias=values, bias_point=at)

@@ -29,9 +29,9 @@ class Call:
         return self.context.result[self.sources[index]].shape
 
 
-Rule = Callable[[Call], str | None]
+Rule = Callable[[Call], str]
 RULES: dict[str, Rule] = {}
-"""Returns the node with the int8 result, or none where the engines cannot compute it."""
+"""Returns the node with the int8 result, or raises ``Refusal``."""
 
 
 def legalizes(*kinds: str) -> Callable[[Rule], Rule]:

@@ -12,6 +12,7 @@ import numpy as np
 from opendpu.compiler.fixed import POINT, TENSOR
 from opendpu.compiler.legalize.activation import ACTIVATIONS, FUSED, nonlinear
 from opendpu.compiler.legalize.context import Context, fix_attrs
+from opendpu.compiler.legalize.refusal import Refusal
 from opendpu.compiler.legalize.registry import RULES, Call
 from opendpu.ir import Draft, Node
 from opendpu_arch.errors import UnsupportedError
@@ -73,13 +74,22 @@ def _make_fixed(context: Context, fix: Node) -> str:
 def _on_engine(context: Context, source: Node, fix: Node) -> str | None:
     """Return the ``-fix`` op of what is behind a ``fix``, or none if the engines have none."""
     node, activation = _group(context, source)
-    if not node.sources() or any(context.draft[n].kind != "fix" for n in node.sources()):
+    if node.kind not in RULES:
         return None
-    act = nonlinear(activation, int(fix.attrs["fix_point"]))
-    if act is None or node.kind not in RULES:
+    try:
+        for name in node.sources():
+            if context.draft[name].kind != "fix":
+                raise Refusal(
+                    f'DPU only supports {node.kind} of quantized inputs, but "{name}" is float; '
+                    "a fix op behind it would lift it",
+                    "XCOM_UNSUPPORT_QUANTIZATION",
+                )
+        function = nonlinear(activation, int(fix.attrs["fix_point"]))
+        sources = [context.fixed(n) for n in node.inputs.get("input", ())]
+        return RULES[node.kind](Call(context, node, function, fix, sources))
+    except Refusal as refusal:
+        context.refuse(node, str(refusal))
         return None
-    sources = [context.fixed(n) for n in node.inputs.get("input", ())]
-    return RULES[node.kind](Call(context, node, act, fix, sources))
 
 
 def _group(context: Context, source: Node) -> tuple[Node, Node | None]:

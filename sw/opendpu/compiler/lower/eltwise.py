@@ -6,18 +6,21 @@ from opendpu.compiler.lower.context import Context
 from opendpu.compiler.lower.registry import lowers
 from opendpu.compiler.plan import EltwiseLayer
 from opendpu.ir import Node
+from opendpu_arch.isa import ElewType
 
 
 @lowers("eltwise-fix")
 def eltwise(context: Context, node: Node) -> None:
-    """Add a layer that adds one to four feature maps."""
+    """Add a layer that adds one to four feature maps, or multiplies two."""
     sources = tuple(node.inputs["input"])
     points = [point_of(context.draft[s]) for s in sources]
-    right = min(points) - point_of(node)
+    product = node.attrs["type"] == "MUL"
+    right = (sum(points) if product else min(points)) - point_of(node)
     context.layers.append(
         EltwiseLayer(
             name=node.name, sources=sources, output=node.name,
-            shift_read=tuple(p - min(points) for p in points),
+            shift_read=tuple(0 if product else p - min(points) for p in points),
+            kind=ElewType.MULT if product else ElewType.ADD,
             shift_write=16 + right if right > 0 else -right,
             relu=node.attrs["nonlinear"] == "RELU",
         )

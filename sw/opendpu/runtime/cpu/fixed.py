@@ -2,26 +2,23 @@
 """Fixed-point ops: conversions at borders, and every ``-fix`` op through its float counterpart.
 
 A ``-fix`` op is computed exactly in float64: inputs times ``2**-fix_point``, the float op, then
-rounding to the fix point of its result, with saturation. That is the arithmetic the DPU
-approximates where it averages or multiplies by rounded constants.
+rounding to the fix point of its result, with saturation. Where the DPU's engines approximate,
+:mod:`opendpu.runtime.cpu.engines` does as they do.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from opendpu.runtime.cpu import elementwise, layout, spatial
+from opendpu.runtime.cpu import elementwise, engines, layout, spatial
+from opendpu.runtime.cpu.engines import fix_point_of
 from opendpu.runtime.cpu.registry import Array, Implementation, register
 from opendpu_arch import numerics
-from opendpu_arch.errors import GraphError, UnsupportedError
+from opendpu_arch.errors import UnsupportedError
 from xir import DataKind, Op, Tensor
 
-
-def fix_point_of(tensor: Tensor) -> int:
-    """Return the fix point of a tensor; GraphError if it has none."""
-    if not tensor.has_attr("fix_point"):
-        raise GraphError(f"tensor {tensor.name!r} has no attribute 'fix_point'")
-    return int(tensor.get_attr("fix_point"))
+LEAKY_SLOPE = 26 / 256
+"""Slope of the engines' leaky ReLU."""
 
 
 @register("float2fix")
@@ -71,6 +68,8 @@ def _activate(op: Op, values: Array) -> Array:
             return np.maximum(values, 0)
         case "RELU6":
             return np.clip(values, 0, 6)
+        case "LEAKYRELU":
+            return np.where(values < 0, values * LEAKY_SLOPE, values)
         case "HSIGMOID":
             return elementwise.hard_sigmoid(values)
         case "HSWISH":
@@ -93,11 +92,25 @@ def fixed(implementation: Implementation) -> Implementation:
     return compute
 
 
-def _pool(op: Op, inputs: Sequence[Array]) -> Array:
-    kind = op.get_attr("type").upper()
-    if kind not in ("MAX", "AVG"):
-        raise UnsupportedError(f"op {op.get_name()!r}: type is {kind!r}, but must be MAX or AVG")
-    return (spatial.maxpool2d if kind == "MAX" else spatial.avgpool2d)(op, inputs)
+@register("pool-fix")
+def pool(op: Op, inputs: Sequence[Array]) -> Array:
+    """Return the maximum or the average of each window."""
+    match str(op.get_attr("type")).upper():
+        case "MAX":
+            return fixed(spatial.maxpool2d)(op, inputs)
+        case "AVG":
+            return engines.average(op, inputs)
+    raise UnsupportedError(
+        f"op {op.get_name()!r}: type is {op.get_attr('type')!r}, but must be MAX or AVG"
+    )
+
+
+@register("eltwise-fix")
+def eltwise(op: Op, inputs: Sequence[Array]) -> Array:
+    """Return the sum, difference or product."""
+    if str(op.get_attr("type")).upper() == "ADD":
+        return engines.add(op, inputs)
+    return fixed(_eltwise)(op, inputs)
 
 
 def _eltwise(op: Op, inputs: Sequence[Array]) -> Array:
@@ -119,8 +132,6 @@ for _name, _implementation in {
     "depthwise-conv2d-fix": spatial.conv2d,
     "transposed-conv2d-fix": spatial.transposed_conv2d,
     "transposed-depthwise-conv2d-fix": spatial.transposed_conv2d,
-    "pool-fix": _pool,
-    "eltwise-fix": _eltwise,
     "depthwise-fix": _eltwise,
     "concat-fix": layout.concat,
     "strided_slice-fix": layout.strided_slice,
@@ -128,6 +139,5 @@ for _name, _implementation in {
     "upsample-fix": layout.resize,
     "downsample-fix": layout.resize,
     "reduction_max-fix": elementwise.reduction(np.max),
-    "hard-sigmoid-fix": lambda _op, inputs: elementwise.hard_sigmoid(inputs[0]),
 }.items():
     register(_name)(fixed(_implementation))

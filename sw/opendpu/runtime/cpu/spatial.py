@@ -134,6 +134,12 @@ def maxpool2d(op: Op, inputs: Sequence[Array]) -> Array:
     return np.asarray(geometry.windows(geometry.pad(inputs[0], -np.inf)).max(axis=(4, 5)))
 
 
+def window_sums(op: Op, x: Array) -> Array:
+    """Return the sum of each window; padding counts as zero."""
+    geometry = _pooling(op, x)
+    return np.asarray(geometry.windows(geometry.pad(x)).sum(axis=(4, 5)))
+
+
 @register("avgpool2d")
 def avgpool2d(op: Op, inputs: Sequence[Array]) -> Array:
     """Return the mean of each window; attributes say which padding counts as elements."""

@@ -102,10 +102,17 @@ def test_other_kinds() -> None:
     q.draft.outputs = [pool]
     draft = legalize(q.draft)
     reasons = partition(draft, TARGET, {}).reasons
-    assert reasons["sum"] == 'DPU only supports "input_num"(5) up to 4'
-    assert reasons["more"] == 'DPU only supports feature maps as inputs, but "c" is a constant'
-    assert reasons["cat"] == 'DPU only supports "axis"(2) 1 or 3 of 4 dimensions, but there are 4'
-    assert reasons["pool"] == 'DPU only supports "stride_width"(300) in 1..256'
+    assert reasons["sum"] == (
+        'DPU only supports "input_num"(5) up to 4; several ops with a fix op between would lift '
+        "it (XCOM_TOO_MANY_INPUTS)"
+    )
+    assert reasons["more"] == (
+        "DPU only supports add of a feature map and one constant a channel, but "
+        '"c" has shape [1, 4, 4, 3] and the feature map [1, 4, 4, 3]; one value a channel '
+        "would lift it (XCOM_TENSOR_SHAPE_UNMATCH)"
+    )
+    assert 'DPU only supports "axis"(2) 1 or 3 of 4 dimensions, but there are 4' in reasons["cat"]
+    assert 'DPU only supports "stride_width"(300) in 1..256' in reasons["pool"]
 
 
 def test_every_constraint_has_a_text() -> None:
@@ -120,6 +127,7 @@ def test_float_ops_that_the_dpu_would_have() -> None:
     x = q.op("s", "sigmoid", (4, 4, 3), [q.data(4, 4, 3)])
     q.draft.outputs = [q.fix(q.op("r", "relu", (4, 4, 3), [x]), 4)]
     assert partition(legalize(q.draft), TARGET, {}).reasons == {
-        "s": "the DPU has no sigmoid",
-        "r": "DPU only supports relu whose inputs, activation and result it can quantize",
+        "s": "the DPU has no sigmoid (XCOM_OPERATOR_UNUPPORT)",
+        "r": 'DPU only supports relu of quantized inputs, but "s" is float; a fix op behind it '
+        "would lift it (XCOM_UNSUPPORT_QUANTIZATION)",
     }

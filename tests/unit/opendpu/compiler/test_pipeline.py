@@ -130,8 +130,11 @@ def test_cpu_between_two_dpu_parts() -> None:
     y = q.conv(q.fix(middle, 7), "y", 4, point=4)
     compiled = compile_and_check(q.graph(y))
     assert [s.device for s in compiled.report.subgraphs] == ["USER", "DPU", "CPU", "DPU"]
-    assert compiled.report.on_cpu == {"middle": "the DPU has no sigmoid"}
-    assert "op middle has been assigned to CPU: [the DPU has no sigmoid]." in str(compiled.report)
+    assert compiled.report.on_cpu == {"middle": "the DPU has no sigmoid (XCOM_OPERATOR_UNUPPORT)"}
+    assert (
+        "op middle has been assigned to CPU: "
+        "[the DPU has no sigmoid (XCOM_OPERATOR_UNUPPORT)]." in str(compiled.report)
+    )
 
 
 def test_layer_that_fits_no_bank_runs_on_the_cpu() -> None:

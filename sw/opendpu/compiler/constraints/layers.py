@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits of the ops with weights."""
+
+from opendpu.compiler.constraints.registry import constraint, extent, inputs_of, pair
+from opendpu.compiler.fixed import DEPTHWISE, LAYERS, point_of
+from opendpu.ir import Draft, Node
+from opendpu_arch.target import Target
+
+MAX_CONV_KERNEL = 16
+MAX_CONV_STRIDE = 8
+MAX_ALU_KERNEL = 256
+MAX_PAD_BEFORE = 15
+"""Top and left padding of an instruction."""
+MAX_SHIFT_CUT = 63
+MAX_SHIFT_BIAS = 20
+
+CONV = ("conv2d-fix",)
+DEPTHWISE_CONV = ("depthwise-conv2d-fix",)
+WINDOWS = (*CONV, *DEPTHWISE_CONV)
+PARAMETER = "XCOM_OP_CONV_PARAM_ERROR"
+KERNEL = "XCOM_UNSUPPORT_KERNEL_SIZE"
+
+
+@constraint(
+    "conv2d has one group.", *CONV, lift="as many groups as channels (depthwise), or one",
+    code=PARAMETER,
+)  # fmt: skip
+def group(node: Node, draft: Draft, target: Target) -> str | None:
+    """The array multiplies all channels of a word."""
+    groups = int(node.attrs.get("group", 1))
+    return None if groups == 1 else f'DPU only supports "group"({groups}) to be 1'
+
+
+@constraint(
+    f"Kernels of convolutions are 1..{MAX_CONV_KERNEL} rows and columns, dilation counted.",
+    *CONV, lift="a smaller kernel", code=KERNEL,
+)  # fmt: skip
+def conv_kernel(node: Node, draft: Draft, target: Target) -> str | None:
+    """Kernel fields of CONVINIT have four bits."""
+    return _kernel(node, MAX_CONV_KERNEL)
+
+
+@constraint(
+    f"Kernels of depthwise convolutions are 1..{MAX_ALU_KERNEL} rows and columns, dilation "
+    "counted.", *DEPTHWISE_CONV, lift="a smaller kernel", code=KERNEL,
+)  # fmt: skip
+def depthwise_kernel(node: Node, draft: Draft, target: Target) -> str | None:
+    """Kernel fields of ALUINIT have eight bits."""
+    return _kernel(node, MAX_ALU_KERNEL)
+
+
+def _kernel(node: Node, most: int) -> str | None:
+    for name, size in zip(("kernel_height", "kernel_width"), extent(node), strict=True):
+        if not 1 <= size <= most:
+            return f'DPU only supports "{name}"({size}) in 1..{most}'
+    return None
+
+
+@constraint(
+    f"Strides of convolutions are 1..{MAX_CONV_STRIDE}.", *CONV, lift="a smaller stride",
+    code=PARAMETER,
+)  # fmt: skip
+def conv_stride(node: Node, draft: Draft, target: Target) -> str | None:
+    """``stride_h`` rows share a bank, and its offset has three bits."""
+    return _stride(node, MAX_CONV_STRIDE)
+
+
+@constraint(
+    f"Strides of depthwise convolutions are 1..{MAX_ALU_KERNEL}.", *DEPTHWISE_CONV,
+    lift="a smaller stride", code=PARAMETER,
+)  # fmt: skip
+def depthwise_stride(node: Node, draft: Draft, target: Target) -> str | None:
+    """Stride fields of ALUINIT have eight bits."""
+    return _stride(node, MAX_ALU_KERNEL)
+
+
+def _stride(node: Node, most: int) -> str | None:
+    for name, size in pair(node, "stride"):
+        if not 1 <= size <= most:
+            return f'DPU only supports "{name}"({size}) in 1..{most}'
+    return None
+
+
+@constraint(
+    "A depthwise convolution has one output channel for each input channel.", *DEPTHWISE_CONV,
+    lift="a channel multiplier of 1", code=PARAMETER,
+)  # fmt: skip
+def multiplier(node: Node, draft: Draft, target: Target) -> str | None:
+    """A lane has one channel."""
+    factor = node.shape[-1] // inputs_of(node, draft)[0].shape[-1]
+    return None if factor == 1 else f'DPU only supports "channel_multiplier"({factor}) to be 1'
+
+
+@constraint(
+    f"Padding is less than the kernel; left and top at most {MAX_PAD_BEFORE}.", *WINDOWS,
+    "pool-fix", lift="less padding", code="XCOM_PAD_KERNEL_SIZE_UNMATCH",
+)  # fmt: skip
+def padding(node: Node, draft: Draft, target: Target) -> str | None:
+    """Pad fields say how much of a kernel is outside."""
+    left, right, top, bottom = (int(p) for p in node.attrs["pad"])
+    height, width = extent(node)
+    for name, pad, limit, what in (
+        ("pad_left", left, width, "kernel_width"),
+        ("pad_right", right, width, "kernel_width"),
+        ("pad_top", top, height, "kernel_height"),
+        ("pad_bottom", bottom, height, "kernel_height"),
+    ):
+        if not 0 <= pad < limit:
+            return f'DPU only supports "{name}"({pad}) less than "{what}"({limit})'
+    for name, pad in (("pad_left", left), ("pad_top", top)):
+        if pad > MAX_PAD_BEFORE:
+            return f'DPU only supports "{name}"({pad}) in 0..{MAX_PAD_BEFORE}'
+    return None
+
+
+@constraint(
+    "kernel_w * kernel_h * ceil(input channels / CP) is at most the bank depth; for depthwise "
+    "convolutions kernel_w * kernel_h.", *WINDOWS, lift="a smaller kernel or fewer channels",
+    code="XCOM_TILING_SIZE_ERROR",
+)  # fmt: skip
+def weights_fit(node: Node, draft: Draft, target: Target) -> str | None:
+    """The kernel of an output channel is in one bank."""
+    height, width = extent(node)
+    groups = -(-inputs_of(node, draft)[0].shape[-1] // target.channel_parallel)
+    words = height * width * (1 if node.kind in DEPTHWISE else groups)
+    if words <= target.bank_depth:
+        return None
+    return (
+        f'DPU only supports kernels whose weights fit a bank of "bank_depth"({target.bank_depth}) '
+        f"words, but a kernel of {height}x{width} with {groups} channel groups needs {words}"
+    )
+
+
+@constraint(
+    "Leaky-ReLU needs a target with it; RELU6 and RELU always exist.", *LAYERS,
+    lift="a target with that option, or ReLU", code="XCOM_UNSUPPORT_NONLINEAR_TYPE",
+)  # fmt: skip
+def nonlinear(node: Node, draft: Draft, target: Target) -> str | None:
+    """The slope's multiplier is an option of each engine."""
+    kind = node.attrs.get("nonlinear", "NONE")
+    has = target.alu_leaky_relu if node.kind in DEPTHWISE else target.conv_leaky_relu
+    if kind == "LEAKYRELU" and not has:
+        return f'DPU of target {target.name} does not support "nonlinear"({kind}) of {node.kind}'
+    return None
+
+
+@constraint(
+    f"Shifts fit their fields: cut 0..{MAX_SHIFT_CUT}, bias 0..{MAX_SHIFT_BIAS}.", *LAYERS,
+    lift="another fix point", code="XCOM_UNSUPPORT_QUANTIZATION",
+)  # fmt: skip
+def layer_shifts(node: Node, draft: Draft, target: Target) -> str | None:
+    """``shift_cut`` = w + i - o, ``shift_bias`` = w + i - b + 1."""
+    product = point_of(inputs_of(node, draft)[0]) + point_of(inputs_of(node, draft, "weights")[0])
+    cut = product - point_of(node)
+    if not 0 <= cut <= MAX_SHIFT_CUT:
+        return f'DPU only supports "shift_cut"({cut}) in 0..{MAX_SHIFT_CUT}'
+    for source in inputs_of(node, draft, "bias"):
+        shift = product - point_of(source) + 1
+        if not 0 <= shift <= MAX_SHIFT_BIAS:
+            return f'DPU only supports "shift_bias"({shift}) in 0..{MAX_SHIFT_BIAS}'
+    return None

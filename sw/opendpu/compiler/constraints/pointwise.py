@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits of activations on their own."""
+
+from opendpu.compiler.constraints.registry import constraint, inputs_of
+from opendpu.compiler.fixed import point_of
+from opendpu.ir import Draft, Node
+from opendpu_arch.target import Target
+
+MAX_SHIFT_PRELU = 31
+"""Bits of ``shift_prelu_p`` and ``shift_prelu_n``, either way."""
+MAX_SHIFT_BIAS = 20
+MAX_SHIFT_CUT = 63
+SIGMOID_BITS = 14
+"""Fractional bits of the engine's 1/6."""
+
+
+@constraint(
+    f"Leaky-ReLU and PReLU on their own shift by at most {MAX_SHIFT_PRELU} bits.",
+    "leaky-relu-fix", "prelu-fix", lift="another fix point", code="XCOM_ACGEN_PRELU_ERROR",
+)  # fmt: skip
+def prelu_shifts(node: Node, draft: Draft, target: Target) -> str | None:
+    """The fields have a direction and five bits."""
+    right = point_of(inputs_of(node, draft)[0]) - point_of(node)
+    slopes = inputs_of(node, draft, "weight")
+    more = point_of(slopes[0]) if slopes else int(node.attrs["shift"])
+    for name, shift in (("shift_prelu_p", right), ("shift_prelu_n", right + more)):
+        if abs(shift) > MAX_SHIFT_PRELU:
+            return f'DPU only supports "{name}"({shift}) in -{MAX_SHIFT_PRELU}..{MAX_SHIFT_PRELU}'
+    return None
+
+
+@constraint(
+    f"The input of hard-sigmoid has 0..{MAX_SHIFT_BIAS} fractional bits.", "hard-sigmoid-fix",
+    lift="another fix point", code="XCOM_UNSUPPORT_QUANTIZATION",
+)  # fmt: skip
+def sigmoid_shifts(node: Node, draft: Draft, target: Target) -> str | None:
+    """``shift_bias`` = i, ``shift_cut`` = 14 + i - o."""
+    point = point_of(inputs_of(node, draft)[0])
+    if not 0 <= point <= MAX_SHIFT_BIAS:
+        return f'DPU only supports "shift_bias"({point}) in 0..{MAX_SHIFT_BIAS}'
+    cut = SIGMOID_BITS + point - point_of(node)
+    if not 0 <= cut <= MAX_SHIFT_CUT:
+        return f'DPU only supports "shift_cut"({cut}) in 0..{MAX_SHIFT_CUT}'
+    return None

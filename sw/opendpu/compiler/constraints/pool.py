@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits of pooling."""
+
+from opendpu.compiler.constraints.layers import MAX_ALU_KERNEL
+from opendpu.compiler.constraints.registry import constraint, inputs_of, pair
+from opendpu.compiler.fixed import point_of
+from opendpu.ir import Draft, Node
+from opendpu_arch.target import Target
+
+
+@constraint(
+    f"Kernels and strides of pooling are 1..{MAX_ALU_KERNEL}.", "pool-fix",
+    lift="a smaller window", code="XCOM_ACGEN_POOL_KERNEL_OUTRANGE",
+)  # fmt: skip
+def pool_window(node: Node, draft: Draft, target: Target) -> str | None:
+    """Kernel and stride fields of ALUINIT have eight bits."""
+    for name, size in (*pair(node, "kernel"), *pair(node, "stride")):
+        if not 1 <= size <= MAX_ALU_KERNEL:
+            return f'DPU only supports "{name}"({size}) in 1..{MAX_ALU_KERNEL}'
+    return None
+
+
+@constraint(
+    "Pooling shifts its result left by at most 7 or right by at most 55.", "pool-fix",
+    lift="another fix point", code="XCOM_UNSUPPORT_QUANTIZATION",
+)  # fmt: skip
+def pool_shifts(node: Node, draft: Draft, target: Target) -> str | None:
+    """``shift_cut`` from 8 on shifts right, below left."""
+    right = point_of(inputs_of(node, draft)[0]) - point_of(node)
+    if not -7 <= right <= 40:
+        return f"DPU only supports a change of fix point in -7..40, but here it is {right}"
+    return None
