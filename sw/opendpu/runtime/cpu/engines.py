@@ -41,11 +41,11 @@ def add(op: Op, inputs: Sequence[Array]) -> Array:
     """Return the sum, each input cut to two bits beyond the coarsest one."""
     points = [fix_point_of(tensor) for tensor in op.get_input_tensors()]
     coarse = min(points)
-    total = np.int64(0)
+    total: Array = np.zeros((), np.int64)
     for values, point in zip(inputs, points, strict=True):
         total = total + ((values.astype(np.int64) << 2) >> (point - coarse))
     right = coarse - fix_point_of(op.get_output_tensor()) + 2
-    result = numerics.shift_round(np.asarray(total), right)
+    result = numerics.shift_round(total, right)
     relu = op.has_attr("nonlinear") and op.get_attr("nonlinear") == "RELU"
     return numerics.saturate(np.maximum(result, 0) if relu else result)
 
