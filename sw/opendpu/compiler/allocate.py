@@ -15,6 +15,8 @@ from opendpu.compiler.plan import (
     Memory,
     Network,
 )
+from opendpu.compiler.view import Steps, seen_through
+from opendpu_arch.errors import GraphError
 
 CONSTANT_ALIGNMENT = 4096
 """Alignment of every constant in the weight segment."""
@@ -29,7 +31,7 @@ def allocate_memory(network: Network, banks: Banks) -> tuple[dict[str, Memory], 
     placed: dict[str, Memory] = {}
     ends = {WORKSPACE_REG: 0, INPUT_REG: 0, OUTPUT_REG: 0}
     workspace: dict[str, tuple[int, int]] = {}
-    overlapped = {a.holder for a in network.aliases.values() if a.row_bytes}
+    overlapped = {a.holder for a in network.aliases.values() if a.overlapping}
     for name, feature in network.features.items():
         if name in network.aliases or name not in every:
             continue
@@ -67,13 +69,19 @@ def _place_alias(network: Network, name: str, placed: dict[str, Memory]) -> Memo
     if name not in placed:
         alias = network.aliases[name]
         holder = _place_alias(network, alias.holder, placed)
+        feature, whole = network.features[name], network.features[alias.holder]
+        steps = seen_through(
+            alias, feature, whole,
+            Steps(
+                offset=holder.address, pixel_bytes=holder.pixel_bytes, row_bytes=holder.row_bytes
+            ),
+        )  # fmt: skip
+        if steps is None:
+            raise GraphError(f"{name!r} is not at constant distances in {alias.holder!r}")
         placed[name] = Memory(
-            reg_id=holder.reg_id,
-            address=holder.address + alias.offset,
-            row_bytes=alias.row_bytes or network.features[name].width * alias.pixel_bytes,
-            pixel_bytes=alias.pixel_bytes,
-            lead=-alias.offset if alias.row_bytes else None,
-        )
+            reg_id=holder.reg_id, address=steps.offset, row_bytes=steps.row_bytes,
+            pixel_bytes=steps.pixel_bytes, lead=-alias.offset if alias.overlapping else None,
+        )  # fmt: skip
     return placed[name]
 
 

@@ -40,6 +40,7 @@ def augment(network: Network, target: Target) -> Network:
         aliases[name] = Alias(
             holder=layer.source, offset=-window.pad_left * channels,
             pixel_bytes=window.stride_w * channels, row_bytes=source.width * channels,
+            overlapping=True,
         )  # fmt: skip
         layers[number] = dataclasses.replace(
             layer, source=name,

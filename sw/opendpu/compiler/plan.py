@@ -134,13 +134,19 @@ class Memory:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Alias:
-    """Bytes of feature map ``holder``: offset of the first pixel and bytes between pixels."""
+    """Bytes of feature map ``holder``, counted as if that had no gaps.
+
+    Offset of the first pixel, and bytes from a pixel to the next one in its row and to the one
+    below. Any of them may leave gaps, for reading and for writing: slices, the phases of a larger
+    map, its inside without a border.
+    """
 
     holder: str
     offset: int
     pixel_bytes: int
-    row_bytes: int = 0
-    """Bytes of a row, where pixels overlap and some hang over its ends; else 0."""
+    row_bytes: int
+    overlapping: bool = False
+    """Pixels overlap, and some hang over the ends of their rows."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@
 import numpy as np
 
 from opendpu.compiler.plan import Alias, EltwiseLayer, Feature, Int8Array, Layer, Network
+from opendpu.compiler.view import Steps, dense, seen_through
 from opendpu.ir import Draft, Node
 
 
@@ -58,14 +59,29 @@ class Context:
             name = self.aliases[name].holder
         return name
 
-    def is_dense(self, name: str) -> bool:
-        """Tell whether the bytes of a feature map follow each other without gaps."""
-        while name in self.aliases:
-            alias = self.aliases[name]
-            if alias.pixel_bytes != self.features[name].channels:
-                return False
-            name = alias.holder
-        return True
+    def steps(self, name: str) -> Steps | None:
+        """Return where a feature map is in its root, or none if its pixels are at no fixed steps.
+
+        Of the aliases so far.
+        """
+        if name not in self.aliases:
+            return dense(self.features[name])
+        alias = self.aliases[name]
+        holder = self.steps(alias.holder)
+        if holder is None:
+            return None
+        return seen_through(alias, self.features[name], self.features[alias.holder], holder)
+
+    def alias(self, name: str, alias: Alias) -> bool:
+        """Make ``name`` bytes of another feature map, and return true, if all steps are fixed."""
+        old = self.aliases.get(name)
+        self.aliases[name] = alias
+        if all(self.steps(n) is not None for n in self.aliases if self.root(n) == self.root(name)):
+            return True
+        del self.aliases[name]
+        if old is not None:
+            self.aliases[name] = old
+        return False
 
     def is_served(self, source: str, name: str) -> bool:
         """Tell whether a result that is an output cannot be bytes of ``source``.

@@ -12,35 +12,38 @@ def network_rules(network: Network, target: Target) -> Iterator[Finding]:
     """Check layers, feature maps and aliases."""
     yield from _aliases(network)
     known = set(network.inputs)
-    held: dict[str, set[str]] = {}
-    for name, alias in network.aliases.items():
-        held.setdefault(alias.holder, set()).add(name)
     for layer in network.layers:
         for name in (*sources_of(layer), layer.output):
             if name not in network.features:
                 yield Finding(layer.name, "known-feature", f"{name!r} is no feature map")
                 return
         for name in sources_of(layer):
-            if not _is_made(name, known, network, held):
+            if not _is_made(name, known, network):
                 yield Finding(layer.name, "inputs-first", f"it reads {name!r}, which is not yet")
         known.add(layer.output)
         yield from _window(layer)
     for name in network.outputs:
         if name not in network.features:
             yield Finding(name, "known-feature", "it is an output, but no feature map")
-        elif not _is_made(name, known, network, held):
+        elif not _is_made(name, known, network):
             yield Finding(name, "outputs-are-made", "it is an output, but no layer makes it")
 
 
-def _is_made(name: str, known: set[str], network: Network, held: dict[str, set[str]]) -> bool:
+def _is_made(name: str, known: set[str], network: Network) -> bool:
     """Tell whether a feature map, or some of what it shares bytes with, has been made."""
     if name in known:
         return True
-    near = held.get(name, set())
-    if name in network.aliases:
-        holder = network.aliases[name].holder
-        near = near | {holder} | held.get(holder, set())
-    return bool(near & known)
+    root = _root(name, network)
+    return any(_root(other, network) == root for other in known)
+
+
+def _root(name: str, network: Network) -> str:
+    """Return the feature map whose bytes ``name`` is part of; broken aliases are found before."""
+    for _ in network.aliases:
+        if name not in network.aliases:
+            break
+        name = network.aliases[name].holder
+    return name
 
 
 def _aliases(network: Network) -> Iterator[Finding]:
@@ -48,12 +51,18 @@ def _aliases(network: Network) -> Iterator[Finding]:
         if alias.holder not in network.features or name not in network.features:
             yield Finding(name, "known-feature", f"it or its holder {alias.holder!r} is unknown")
             continue
-        holder = network.features[alias.holder]
+        feature, holder = network.features[name], network.features[alias.holder]
         size = holder.height * holder.width * holder.channels
-        if alias.holder in network.aliases:
-            yield Finding(name, "one-holder", f"its holder {alias.holder!r} is an alias itself")
-        elif not alias.row_bytes and not 0 <= alias.offset < size:
-            yield Finding(name, "inside-holder", f"offset {alias.offset} of {size} bytes")
+        end = (
+            alias.offset + (feature.height - 1) * alias.row_bytes
+            + (feature.width - 1) * alias.pixel_bytes + feature.channels
+        )  # fmt: skip
+        if _root(name, network) in network.aliases:
+            yield Finding(name, "no-ring", f"its holder {alias.holder!r} is bytes of it")
+        elif not alias.overlapping and not 0 <= alias.offset < end <= size:
+            yield Finding(
+                name, "inside-holder", f"bytes {alias.offset}..{end} of a holder of {size} bytes"
+            )
 
 
 def _window(layer: ConvLayer | AluLayer | EltwiseLayer) -> Iterator[Finding]:

@@ -109,6 +109,24 @@ def test_concat_of_an_input_with_itself_and_an_output() -> None:
     assert not compile_and_check(q.graph(y, a)).report.on_cpu
 
 
+@pytest.mark.parametrize("axis", [1, 3])
+def test_concat_of_concats(axis: int) -> None:
+    """The inner result is bytes of the outer one, and its inputs too."""
+    q = Quantized()
+    x = q.data(4, 5, 8)
+    a, b, c = (q.conv(x, name, 6, kernel=1, point=4) for name in "abc")
+    shape = [4, 5, 6]
+    shape[axis - 1] *= 2
+    q.op("inner", "concat", tuple(shape), [a, b], axis=axis)
+    shape[axis - 1] += [4, 5, 6][axis - 1]
+    q.op("outer", "concat", tuple(shape), [c, q.fix("inner", 4)], axis=axis)
+    y = q.conv(q.fix("outer", 4), "y", 5, kernel=3, pad=1, point=2)
+    compiled = compile_and_check(q.graph(y))
+    assert not compiled.report.on_cpu
+    (subgraph,) = (s for s in compiled.report.subgraphs if s.device == "DPU")
+    assert "ELEW" not in subgraph.instructions
+
+
 def test_reshaped_outputs() -> None:
     q = Quantized()
     a = q.conv(q.data(4, 4, 8), "a", 6, kernel=1, point=5)
