@@ -39,6 +39,7 @@ _ON_CPU = (
     "matmul",
     "batchnorm",
     "scale",
+    "lrn",
 )
 
 
