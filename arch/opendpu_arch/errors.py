@@ -77,6 +77,10 @@ class PassError(DPUError):
     """A pass of the compiler made something that breaks a rule: a bug, never of a model."""
 
 
+class PluginError(DPUError):
+    """A plug-in of the compiler is missing or broken, or asks for what cannot be."""
+
+
 class TensorError(DPUError):
     """A tensor given to a runner has the wrong name, dtype, shape or memory layout."""
 

@@ -6,17 +6,22 @@
 ...     outputs = runner.run({"input": image})
 """
 
+import dataclasses
 import os
 import pathlib
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from opendpu.compiler.dump import Dumper
+from opendpu.compiler.options import Options
 from opendpu.compiler.pipeline import Compiled, compile_with_report
 from opendpu.compiler.report import Report
 from opendpu.frontend import load_onnx
+from opendpu.frontend.sized import write_sized
 from opendpu.quantize import quantize
 from opendpu.runtime import Device, GraphRunner, Runner
 from opendpu.runtime.batch import run_batch
@@ -26,8 +31,10 @@ from opendpu_arch.target import Target
 from xir import Graph
 
 __all__ = [
+    "Options",
     "compile_graph",
     "compile_onnx",
+    "compile_xmodel",
     "create_runner",
     "dpu_subgraphs",
     "find_target",
@@ -35,6 +42,10 @@ __all__ = [
     "run_batch",
     "subgraph_of_inputs",
 ]
+
+
+def _nowhere(text: str) -> None:
+    """Show nothing of what is going on."""
 
 
 def load(path: str | os.PathLike[str]) -> Graph:
@@ -130,11 +141,14 @@ def compile_onnx(
     target: Target | str,
     output: str | os.PathLike[str],
     method: str = "minmse",
+    options: Options | None = None,
+    show: Callable[[str], None] = _nowhere,
 ) -> Report:
     """Quantize a float ONNX model, compile it for a DPU, write the ``.xmodel`` file.
 
     ``calibration`` holds samples by input name, batch in front, as the model takes them; 100 to
-    1000 are enough. The file appears when it is complete, or not at all.
+    1000 are enough. ``show`` is told what is going on. The file appears when it is complete, or
+    not at all.
 
     Raises
     ------
@@ -145,13 +159,59 @@ def compile_onnx(
     TensorError
         The calibration data does not fit the model.
     """
-    graph = load_onnx(pathlib.Path(path))
-    compiled = compile_graph(quantize(graph, calibration, method=method), target=target)
+    options = options or Options()
+    show("reading")
+    if options.input_shape:
+        with tempfile.TemporaryDirectory() as folder:
+            graph = load_onnx(
+                write_sized(pathlib.Path(path), options.input_shape, pathlib.Path(folder))
+            )
+        options = dataclasses.replace(options, input_shape={})
+    else:
+        graph = load_onnx(pathlib.Path(path))
+    show("quantizing")
+    quantized = quantize(graph, calibration, method=method)
+    compiled = compile_graph(quantized, target=target, options=options, show=show)
     compiled.graph.serialize(output)
     return compiled.report
 
 
-def compile_graph(quantized: Graph, *, target: Target | str) -> Compiled:
+def compile_xmodel(
+    path: str | os.PathLike[str],
+    *,
+    target: Target | str,
+    output: str | os.PathLike[str],
+    options: Options | None = None,
+    show: Callable[[str], None] = _nowhere,
+) -> Report:
+    """Compile a quantized ``.xmodel``, ours or AMD's quantizers', and write the compiled one.
+
+    Raises
+    ------
+    ModelFormatError
+        The file cannot be read or written.
+    GraphError
+        It is compiled already.
+    """
+    show("reading")
+    graph = load(path)
+    if dpu_subgraphs(graph):
+        raise GraphError(
+            f"{os.fspath(path)} is compiled already; a quantized model has no DPU subgraphs",
+            code="XCOM_INVALID_GRAPH",
+        )
+    compiled = compile_graph(graph, target=target, options=options, show=show)
+    compiled.graph.serialize(output)
+    return compiled.report
+
+
+def compile_graph(
+    quantized: Graph,
+    *,
+    target: Target | str,
+    options: Options | None = None,
+    show: Callable[[str], None] = _nowhere,
+) -> Compiled:
     """Compile a quantized graph, from :func:`opendpu.quantize.quantize` or AMD's quantizers.
 
     Returns the compiled graph and the report: what runs where, and why not on the DPU.
@@ -159,7 +219,14 @@ def compile_graph(quantized: Graph, *, target: Target | str) -> Compiled:
     Raises
     ------
     UnsupportedError
-        A ``fix`` op is not of 8 signed bits.
+        A ``fix`` op is not of 8 signed bits, or an option does not fit the graph.
     """
     chosen = find_target(target) if isinstance(target, str) else target
-    return compile_with_report(quantized, chosen)
+    options = options or Options()
+    with Dumper(pathlib.Path(options.dump_dir), options.dump) as dump:
+
+        def passed(name: str, value: object) -> None:
+            show(f"compiling: {name} done")
+            dump(name, value)
+
+        return compile_with_report(quantized, chosen, options=options, passed=passed)

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pass: partition and programs to the compiled XIR graph, in the form of AMD's compiler."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 import xir
-from opendpu.compiler.fixed import COMPUTE, CONSTANT, is_fixed, point_of, tensor_of
+from opendpu.compiler.fixed import COMPUTE, CONSTANT, USER, is_fixed, point_of, tensor_of
 from opendpu.compiler.plan import (
     INPUT_REG,
     OUTPUT_REG,
     WEIGHTS_REG,
     WORKSPACE_REG,
     Memory,
+    Part,
     Partition,
     Program,
 )
@@ -38,31 +40,70 @@ COMPILER = "opendpu"
 
 
 def assemble(
-    draft: Draft, partition: Partition, programs: Mapping[int, Program], target: Target
+    draft: Draft,
+    partition: Partition,
+    programs: Mapping[int, Program],
+    target: Target,
+    *,
+    stripped: bool = True,
 ) -> xir.Graph:
-    """Return the compiled graph; ``programs`` are those of the DPU parts, by part number."""
-    work = _Assembly(draft, target)
+    """Return the compiled graph; ``programs`` are those of the DPU parts, by part number.
+
+    Constants of DPU parts are ``stripped``, as AMD's compiler does: the segment has their values.
+    """
+    work = _Assembly(draft, stripped=stripped)
     for number, part in enumerate(partition.parts):
         if part.device == "USER":
             work.user(part.nodes[0])
-        elif part.device == "CPU":
-            work.cpu(part.nodes)
+        elif part.device == "DPU":
+            work.dpu(part.nodes, programs[number], target)
         else:
-            work.dpu(part.nodes, programs[number])
+            attrs = part.attrs or {"runner": RUNNERS["CPU"]}
+            work.plain(part.nodes, part.device, attrs, part.name)
     return work.finish()
+
+
+def outline(draft: Draft, partition: Partition | None = None) -> xir.Graph:
+    """Return the ops of a draft as XIR graph, with a subgraph a part but without programs.
+
+    Without a partition there is one subgraph for the CPU, and one for each input.
+    """
+    if partition is None:
+        users = [n.name for n in draft if n.kind in USER]
+        others = tuple(n.name for n in draft if n.kind not in (*USER, *CONSTANT))
+        parts = [Part(device="USER", nodes=(name,)) for name in users]
+        parts += [Part(device="CPU", nodes=others)] * bool(others)
+        partition = Partition(parts=tuple(parts), reasons={})
+    work = _Assembly(draft)
+    for part in partition.parts:
+        if part.device == "USER":
+            work.user(part.nodes[0])
+        else:
+            work.plain(part.nodes, part.device, {})
+    return work.finish()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Group:
+    """Ops of a child of the root, leaf by leaf; ``leaf`` says that it is one itself."""
+
+    name: str
+    leaf: bool
+    leaves: list[tuple[str, list[xir.Op]]]
+    attrs: dict[str, Any]
 
 
 class _Assembly:
     """One run of the pass: ops so far, and the leaf of the tree that each belongs to."""
 
-    def __init__(self, draft: Draft, target: Target) -> None:
+    def __init__(self, draft: Draft, *, stripped: bool = False) -> None:
         self.draft = draft
-        self.target = target
+        self.stripped = stripped
         self.users = draft.consumer_map()
         self.graph = xir.Graph(draft.name)
         self.ops: dict[str, xir.Op] = {}
         """By node, the op whose result is for everybody outside the node's own part."""
-        self.groups: list[tuple[str, list[tuple[str, list[xir.Op]]], dict[str, Any]]] = []
+        self.groups: list[_Group] = []
         self.work = [0, 0]
 
     def user(self, name: str) -> None:
@@ -71,8 +112,10 @@ class _Assembly:
         self.ops[name] = op
         self._group([(f"subgraph_{op.get_name()}", [op])], {"device": "USER"})
 
-    def cpu(self, names: tuple[str, ...]) -> None:
-        """Add the ops of a CPU part, with the constants that only they need."""
+    def plain(
+        self, names: tuple[str, ...], device: str, attrs: Mapping[str, Any], called: str = ""
+    ) -> None:
+        """Add the ops of a part without a program, and constants that nobody before needed."""
         ops: list[xir.Op] = []
         for name in names:
             node = self.draft[name]
@@ -80,15 +123,16 @@ class _Assembly:
             for arg, sources in node.inputs.items():
                 for source in sources:
                     if source not in self.ops and self.draft[source].kind in CONSTANT:
-                        self.ops[source] = self._create(self.draft[source], {}, "CPU")
+                        self.ops[source] = self._create(self.draft[source], {}, device)
                         ops.append(self.ops[source])
                 inputs[arg] = [self.ops[s] for s in sources]
-            self.ops[name] = self._create(node, inputs, "CPU")
+            self.ops[name] = self._create(node, inputs, device)
             ops.append(self.ops[name])
-        attrs = {"device": "CPU", "runner": RUNNERS["CPU"]}
-        self._group([(f"subgraph_{names[0]}", ops)], attrs)
+        self._group(
+            [(f"subgraph_{names[0]}", ops)], {**attrs, "device": device}, leaf=True, name=called
+        )
 
-    def dpu(self, names: tuple[str, ...], program: Program) -> None:
+    def dpu(self, names: tuple[str, ...], program: Program, target: Target) -> None:
         """Add the ops of a DPU part between uploads and downloads, and its program."""
         own: dict[str, xir.Op] = {}
         leaves: list[tuple[str, list[xir.Op]]] = []
@@ -106,7 +150,7 @@ class _Assembly:
             for arg, sources in node.inputs.items():
                 for used in sources:
                     if self.draft[used].kind in CONSTANT and used not in own:
-                        constant = self._create(self.draft[used], {}, "DPU", stripped=True)
+                        constant = self._create(self.draft[used], {}, "DPU", stripped=self.stripped)
                         at = plan.constants.get(f"{name}/{arg}", 0)
                         _locate(constant, WEIGHTS_REG, at, 1)
                         own[used] = constant
@@ -115,7 +159,7 @@ class _Assembly:
             op = self._create(node, inputs, "DPU", outside=name in plan.network.outputs)
             self._place(op, plan.memory.get(name))
             if node.kind in COMPUTE:
-                amounts = workload(node, self.draft, self.target)
+                amounts = workload(node, self.draft, target)
                 work = [a + b for a, b in zip(work, amounts, strict=True)]
                 _set(op, workload=amounts[0], workload_on_arch=amounts[1])
             own[name] = op
@@ -126,7 +170,7 @@ class _Assembly:
             leaves.append((download.get_name(), [download]))
         leaves = [(f"subgraph_{name}", ops) for name, ops in leaves]
         self.work = [a + b for a, b in zip(self.work, work, strict=True)]
-        attrs = self._program_attrs(program, [name for name, _ in leaves])
+        attrs = self._program_attrs(program, [name for name, _ in leaves], target)
         self._group(leaves, {**attrs, "workload": work[0], "workload_on_arch": work[1]})
 
     def finish(self) -> xir.Graph:
@@ -134,30 +178,40 @@ class _Assembly:
         root = self.graph.get_root_subgraph()
         taken: set[str] = set()
         named = []
-        for _, leaves, attrs in self.groups:
-            every = [op for _, ops in leaves for op in ops]
+        for group in self.groups:
+            every = [op for _, ops in group.leaves for op in ops]
             compute = [o for o in every if o.get_type() not in ("upload", "const-fix", "const")]
-            name = f"subgraph_{compute[0].get_name()}"
+            name = group.name or f"subgraph_{compute[0].get_name()}"
             while name in taken:
                 name += "_"
             taken.add(name)
-            named.append((name, every, leaves, attrs))
-        children = root.split((name, ops) for name, ops, _, _ in named)
-        for child, (_, _, leaves, attrs) in zip(children, named, strict=True):
-            if attrs["device"] == "DPU":
-                child.split(leaves)
-            for key, value in attrs.items():
+            named.append((name, every))
+        children = root.split(named)
+        for child, group in zip(children, self.groups, strict=True):
+            if group.attrs["device"] == "DPU" and not group.leaf:
+                child.split(group.leaves)
+            for key, value in group.attrs.items():
                 child.set_attr(key, value)
-        for key in ("inspector", "profile", "reserve_const_data", "hd_opt"):
+        for key in ("inspector", "profile"):
             root.set_attr(key, False)
+        root.set_attr("reserve_const_data", not self.stripped)
+        for key in ("prefetch", "hd_opt"):  # always: loads run ahead, stripes are cut by cost
+            root.set_attr(key, True)
         root.set_attr("workload", self.work[0])
         root.set_attr("workload_on_arch", self.work[1])
         self.graph.set_attr("origin", COMPILER)
         self.graph.set_attr("return_ops", [self.ops[n].get_name() for n in self.draft.outputs])
         return self.graph
 
-    def _group(self, leaves: list[tuple[str, list[xir.Op]]], attrs: dict[str, Any]) -> None:
-        self.groups.append((attrs["device"], leaves, attrs))
+    def _group(
+        self,
+        leaves: list[tuple[str, list[xir.Op]]],
+        attrs: dict[str, Any],
+        *,
+        leaf: bool = False,
+        name: str = "",
+    ) -> None:
+        self.groups.append(_Group(name, leaf, leaves, attrs))
 
     def _name(self, wanted: str) -> str:
         name, number = wanted, 0
@@ -219,13 +273,13 @@ class _Assembly:
         stride = [dims[1] * steps[0], *steps] if len(dims) > 1 else [1]
         op.get_output_tensor().set_attr("stride", stride)
 
-    def _program_attrs(self, program: Program, order: list[str]) -> dict[str, Any]:
+    def _program_attrs(self, program: Program, order: list[str], target: Target) -> dict[str, Any]:
         plan = program.plan
         sizes = {r: plan.segment_bytes.get(r, 0) for r in CONTEXTS}
         return {
             "device": "DPU",
-            "dpu_name": self.target.name,
-            "dpu_fingerprint": self.target.fingerprint,
+            "dpu_name": target.name,
+            "dpu_fingerprint": target.fingerprint,
             "mc_code": isa.encode(program.schedule.instructions),
             "mc_code_preload": b"",
             "debug_mode": "null",

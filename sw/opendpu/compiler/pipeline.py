@@ -15,12 +15,15 @@ import xir
 from opendpu.compiler.assemble import assemble
 from opendpu.compiler.boundary import Passed, unwatched
 from opendpu.compiler.build import build
+from opendpu.compiler.demand import with_input_shapes, with_outputs
 from opendpu.compiler.fold import fold
 from opendpu.compiler.legalize import legalize
 from opendpu.compiler.lower import lower
+from opendpu.compiler.options import Options
 from opendpu.compiler.partition import partition
 from opendpu.compiler.passes import Partitioned
 from opendpu.compiler.plan import ConvLayer, Partition, Program
+from opendpu.compiler.plugins import bring_back, run_plugins, set_aside
 from opendpu.compiler.report import Report, SubgraphReport
 from opendpu.compiler.tile import NoRoomError
 from opendpu.compiler.verify import Verifier
@@ -43,7 +46,12 @@ def compile(quantized: xir.Graph, target: Target) -> xir.Graph:
 
 
 def compile_with_report(
-    quantized: xir.Graph, target: Target, *, verified: bool = True, passed: Passed = unwatched
+    quantized: xir.Graph,
+    target: Target,
+    *,
+    options: Options | None = None,
+    verified: bool = True,
+    passed: Passed = unwatched,
 ) -> Compiled:
     """Compile a quantized graph (float tensors with ``fix`` ops) for a target.
 
@@ -53,20 +61,31 @@ def compile_with_report(
     Raises
     ------
     UnsupportedError
-        A ``fix`` op is not of 8 signed bits.
+        A ``fix`` op is not of 8 signed bits, or an option does not fit the graph.
     GraphError
         The graph is broken.
+    PluginError
+        A plug-in fails, or takes ops that it cannot have.
     PassError
         A pass broke a rule, and ``verified`` is set.
     """
     passed = _both(Verifier(target), passed) if verified else passed
-    folded = fold(Draft.from_xir(quantized))
+    options = options or Options()
+    quantized, claims = run_plugins(
+        with_input_shapes(quantized, options.input_shape), options.plugins
+    )
+    draft = Draft.from_xir(quantized)
+    if options.output_ops:
+        draft = with_outputs(draft, options.output_ops)
+    set_aside(draft, claims)
+    folded = fold(draft)
     passed("fold", folded)
     draft = legalize(folded)
+    taken = bring_back(draft)
     passed("legalize", draft)
     refused: dict[str, str] = {}
     while True:
-        parts = partition(draft, target, refused)
+        parts = partition(draft, target, refused, taken, claims)
         passed("partition", Partitioned(draft, parts))
         programs: dict[int, Program] = {}
         for number, part in enumerate(parts.parts):
@@ -80,7 +99,7 @@ def compile_with_report(
                     break
         else:
             break
-    graph = assemble(draft, parts, programs, target)
+    graph = assemble(draft, parts, programs, target, stripped=not options.reserve_const_data)
     passed("assemble", graph)
     return Compiled(graph=graph, report=_report(graph, parts, programs, target))
 

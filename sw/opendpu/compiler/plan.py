@@ -3,6 +3,7 @@
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -302,10 +303,15 @@ class Program:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Part:
-    """Ops that run on one device, in order; constants go with their users."""
+    """Ops that run on one device, in order; constants go with their users.
+
+    What a plug-in has taken has a ``name`` and attributes of its own.
+    """
 
     device: str
     nodes: tuple[str, ...]
+    name: str = ""
+    attrs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -24,11 +24,9 @@ _SPATIAL = {
     "ConvTranspose",
     "GlobalAveragePool",
     "GlobalMaxPool",
-    "LRN",
     "MaxPool",
     "PRelu",
     "Resize",
-    "Upsample",
 }
 _NEUTRAL = {
     "Add",

@@ -16,7 +16,7 @@ from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 Array = npt.NDArray[Any]
 
-OPSETS = range(7, 22)
+OPSETS = range(11, 22)
 """Versions of the default operator set that the handlers know."""
 
 

@@ -31,12 +31,11 @@ def no_overflow(largest: float) -> int:
 
 
 def squared_error(array: Array, position: int) -> float:
-    """Return the sum of squared differences that 8 bits at ``position`` make, inf if it is huge."""
+    """Return the sum of squared differences that 8 bits at ``position`` make."""
     scale = np.float32(2.0**position)
     quantized = np.clip(np.floor(array * scale + np.float32(0.5)), -128, 127) / scale
     difference = (array - quantized).ravel()
-    with np.errstate(over="ignore"):
-        return float(np.dot(difference, difference))
+    return float(np.dot(difference, difference))
 
 
 def best_position(array: Array, *, method: str = "minmse") -> int:

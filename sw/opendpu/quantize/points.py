@@ -39,7 +39,6 @@ _ON_CPU = (
     "matmul",
     "batchnorm",
     "scale",
-    "lrn",
 )
 
 

@@ -16,7 +16,6 @@ from opendpu.quantize.equalize import equalize
 from opendpu.quantize.fold import fold
 from opendpu.quantize.insert import insert
 from opendpu.quantize.legality import settle
-from opendpu.quantize.permute import permute
 from opendpu.quantize.points import find_points
 from opendpu.quantize.refine import refine
 from opendpu_arch.errors import TensorError, UnsupportedError
@@ -89,7 +88,6 @@ def quantize(
     approximate(draft)
     if cross_layer:
         equalize(draft)
-    permute(draft)  # after that, so that weights of 0 and 1 stay such
     if bias_correction:
         add_biases(draft)
     points = find_points(draft)

@@ -13,7 +13,6 @@ from opendpu_arch.target import Target
 
 FIX_POINTS = range(-128, 128)
 """Positions of the binary point that files can say."""
-DEVICES = ("USER", "DPU", "CPU")
 
 
 def quantized_rules(draft: Draft, target: Target) -> Iterator[Finding]:
@@ -42,8 +41,8 @@ def partition_rules(value: Partitioned, target: Target) -> Iterator[Finding]:
     draft, parts = value.draft, value.partition.parts
     place: dict[str, int] = {}
     for number, part in enumerate(parts):
-        if part.device not in DEVICES:
-            yield Finding(part.nodes[0], "device", f"it is for {part.device!r}")
+        if not part.device:
+            yield Finding(part.nodes[0], "device", "it is for no device")
         for name in part.nodes:
             if name in place:
                 yield Finding(name, "one-part", f"it is in parts {place[name]} and {number}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Add, Sub, Mul, Div of two tensors or a tensor and a constant; Sum, Min, Max of any number."""
+"""Add, Sub, Mul, Div, Min, Max of two tensors, or of a tensor and a constant."""
 
 import numpy as np
 
@@ -7,6 +7,7 @@ from opendpu.frontend.context import Array, Call, broadcast_shape
 from opendpu.frontend.layout import CHANNELS_LAST, Value, plain
 from opendpu.frontend.ops.convolution import scale
 from opendpu.frontend.ops.registry import handles
+from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.source import as_float
 
 _KINDS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Min": "min", "Max": "max"}
@@ -16,12 +17,10 @@ _BIASED = ("conv2d", "depthwise-conv2d", "transposed-conv2d", "inner-product")
 @handles(*_KINDS, "Sum")
 def arithmetic(call: Call) -> None:
     """Convert; constants become a bias or a per-channel scale where they can."""
+    if len(call.proto.input) != 2:
+        raise Refusal(f"has {len(call.proto.input)} inputs, but 2 are supported")
     op_type = call.proto.op_type
-    count = len(call.proto.input)
-    if count == 1:
-        call.bind(call.value(0))
-        return
-    first, second = (call.constant(i) if count == 2 else None for i in (0, 1))
+    first, second = call.constant(0), call.constant(1)
     constant, index = (second, 0) if second is not None else (first, 1)
     commutes = op_type in ("Add", "Sum", "Mul") or index == 0
     if constant is not None and commutes and op_type not in ("Min", "Max"):
@@ -29,12 +28,11 @@ def arithmetic(call: Call) -> None:
         if _with_constant(call, index, factor, offset):
             return
     kind = _KINDS.get(op_type, "add")
-    values = [call.context.straight(call.value(i)) for i in range(count)]
-    shape: tuple[int, ...] = ()
-    for value in values:
-        shape = broadcast_shape(shape, value.shape)
-    perm = _common_order(values, len(shape))
-    nodes = [_aligned(call, value, perm) for value in values]
+    one, other = call.context.straight(call.value(0)), call.context.straight(call.value(1))
+    shape = broadcast_shape(one.shape, other.shape)
+    rank = len(shape)
+    perm = _common_order(one, other, rank)
+    nodes = [_aligned(call, value, perm) for value in (one, other)]
     stored = tuple(shape[axis] for axis in perm)
     name = call.context.emit(call.output, kind, stored, {"input": nodes})
     call.bind(Value(name, shape, perm))
@@ -115,8 +113,8 @@ def _add_bias(call: Call, name: str, vector: Array) -> None:
     draft.sort()
 
 
-def _common_order(values: list[Value], rank: int) -> tuple[int, ...]:
-    for value in values:
+def _common_order(one: Value, other: Value, rank: int) -> tuple[int, ...]:
+    for value in (one, other):
         if len(value.shape) == rank and value.perm != plain(rank):
             return value.perm
     return plain(rank)

@@ -350,9 +350,3 @@ def test_network_without_quantized_results():
     np.testing.assert_allclose(
         evaluate_quantized(graph, x)["s"], evaluate_float(net, x)["s"], rtol=1e-6
     )
-
-
-def test_huge_values_take_the_smallest_position():
-    array = np.array([3e30, -1e30], np.float32)
-    assert squared_error(array, -24) == np.inf
-    assert best_position(array) == -24

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``opendpu compile``."""
+
+import dataclasses
+import json
+import pathlib
+from typing import Annotated
+
+import typer
+
+from opendpu import api
+from opendpu.cli.app import JsonFlag, app, errors_in_one_line
+from opendpu.cli.progress import progress
+from opendpu.compiler.options import Options
+from opendpu.compiler.passes import PASSES, chosen
+from opendpu.runtime import npz
+from opendpu_arch.errors import UnsupportedError
+
+
+def _list_passes(wanted: bool) -> None:
+    """Print the passes and end, if that is wanted."""
+    if wanted:
+        for one in PASSES:
+            typer.echo(f"{one.name:<10} {one.takes} -> {one.makes}: {one.text}")
+        raise typer.Exit
+
+
+@app.command("compile")
+@errors_in_one_line
+def compile_model(
+    context: typer.Context,
+    file: Annotated[
+        pathlib.Path, typer.Argument(metavar="MODEL.onnx|QUANTIZED.xmodel", show_default=False)
+    ],
+    target: Annotated[str, typer.Option(help="Name, fingerprint (0x...) or arch.json of the DPU.")],
+    output: Annotated[pathlib.Path, typer.Option("--output", "-o", metavar="OUT.xmodel")],
+    calibration: Annotated[
+        pathlib.Path | None,
+        typer.Option(
+            "--calib",
+            metavar="DATA.npz",
+            help="Samples by input name, along axis 0; only for float models.",
+        ),
+    ] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--options",
+            "-e",
+            metavar="OPTIONS",
+            help="As the guide's: JSON, or key=value; input_shape, output_ops, plugins, prefetch, "
+            "hd_opt, reserve_const_data, dump, dump_dir. May be given several times.",
+        ),
+    ] = None,
+    dump_after: Annotated[
+        str | None,
+        typer.Option(metavar="PASS[,PASS]|all", help="Write what these passes make."),
+    ] = None,
+    dump_dir: Annotated[
+        pathlib.Path | None, typer.Option(metavar="DIR", help="Where; by default dump.")
+    ] = None,
+    list_passes: Annotated[
+        bool,
+        typer.Option(
+            "--list-passes", callback=_list_passes, is_eager=True, help="List the passes and end."
+        ),
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Quantize a float ONNX model, or take a quantized .xmodel, and compile it for a DPU."""
+    asked = Options.parse(options or ())
+    if dump_after is not None:
+        asked = dataclasses.replace(asked, dump=asked.dump | chosen(dump_after.split(",")))
+    if dump_dir is not None:
+        asked = dataclasses.replace(asked, dump_dir=str(dump_dir))
+    chosen_target = api.find_target(target)
+    with progress(f"compiling {file.name}") as show:
+        if file.suffix == ".xmodel":
+            if calibration is not None:
+                raise UnsupportedError(f"--calib is for float models, but {file} is quantized")
+            report = api.compile_xmodel(
+                file, target=chosen_target, output=output, options=asked, show=show
+            )
+        else:
+            if calibration is None:
+                raise UnsupportedError(
+                    f"{file} is a float model: give samples to calibrate it with, by --calib"
+                )
+            report = api.compile_onnx(
+                file, calibration=npz.read(calibration), target=chosen_target, output=output,
+                options=asked, show=show,
+            )  # fmt: skip
+    typer.echo(json.dumps(report.as_dict()) if as_json else str(report))

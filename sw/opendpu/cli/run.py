@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``opendpu run``."""
+
+import json
+import pathlib
+import time
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import typer
+
+from opendpu import api
+from opendpu.cli.app import File, app, errors_in_one_line
+from opendpu.runtime import npz
+
+
+@app.command()
+@errors_in_one_line
+def run(
+    context: typer.Context,
+    file: File,
+    input_file: Annotated[
+        pathlib.Path,
+        typer.Option(
+            "--input",
+            "-i",
+            metavar="IN.npz",
+            help="Inputs by tensor name; a leading extra axis is a batch of jobs.",
+        ),
+    ],
+    output_file: Annotated[
+        pathlib.Path,
+        typer.Option("--output", "-o", metavar="OUT.npz", help="Where outputs go, by tensor name."),
+    ],
+    device: Annotated[
+        str | None, typer.Option(help="iss, rtl; else $OPENDPU_DEVICE, else iss.")
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(help="kv260, ideal, stall:<seed>; else $OPENDPU_MEMORY, else kv260."),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(help="DPU of the device; by default the one the model was compiled for."),
+    ] = None,
+    subgraph: Annotated[
+        int | None,
+        typer.Option(
+            help="Run only this DPU subgraph, counted from 0; by default the names of "
+            "the inputs decide between the whole graph and a DPU subgraph."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print statistics as JSON.")] = False,
+) -> None:
+    """Run a compiled model."""
+    arrays = npz.read(input_file)
+    graph = api.load(file)
+    chosen = subgraph if subgraph is not None else api.subgraph_of_inputs(graph, arrays)
+    start = time.perf_counter()
+    with api.create_runner(
+        graph,
+        subgraph=chosen,
+        device=device,
+        memory=memory,
+        target=api.find_target(target) if target else None,
+    ) as runner:
+        outputs, statistics = api.run_batch(runner, arrays)
+    seconds = time.perf_counter() - start
+    npz.write(output_file, outputs)
+    report = {
+        "file": str(file),
+        "jobs": len(statistics),
+        "wall_seconds": seconds,
+        "total": _total(part for job in statistics for part in job.values()),
+        "outputs": {name: list(array.shape) for name, array in outputs.items()},
+        "statistics": statistics,
+    }
+    typer.echo(json.dumps(report) if as_json else _summary(report))
+
+
+def _total(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Add up the figures of DPU subgraphs and jobs."""
+    total: dict[str, Any] = dict.fromkeys(
+        ("instructions", "cycles", "bytes_read", "bytes_written", "wall_seconds"), 0
+    )
+    busy: dict[str, int] = {}
+    for part in parts:
+        for key in total:
+            total[key] += part[key]
+        for name, cycles in part["busy_cycles"].items():
+            busy[name] = busy.get(name, 0) + cycles
+    return {**total, "busy_cycles": busy}
+
+
+def _summary(report: dict[str, Any]) -> str:
+    lines = [f"{report['jobs']} job(s) in {report['wall_seconds']:.3f} s"]
+    for name, job in (report["statistics"][0] if report["statistics"] else {}).items():
+        cycles = f", {job['cycles']} cycles" if job["cycles"] else ""
+        lines.append(
+            f"{name}: {job['device']}, {job['instructions']} instructions{cycles}, "
+            f"{job['bytes_read']} bytes read, {job['bytes_written']} written (first job)"
+        )
+    lines += [f"{name}: {shape}" for name, shape in report["outputs"].items()]
+    return "\n".join(lines)

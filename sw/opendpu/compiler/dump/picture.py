@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values between passes as pictures: graphs from top to bottom, programs along time."""
+
+import xir
+from opendpu.compiler.fixed import CONSTANT, is_fixed
+from opendpu.compiler.passes import Partitioned
+from opendpu.compiler.plan import ConvLayer, EltwiseLayer, Network, Plan, Program, Step, sources_of
+from opendpu.drawing import Canvas, Vertex, draw_layered
+from opendpu.drawing.canvas import Box, Line, Text, text_width
+from opendpu.ir import Draft
+from opendpu_arch.isa import Engine
+
+COLOURS = {
+    "DPU": "#cfe8cf", "CPU": "#f6d5c3", "USER": "#d9e2f3", "float": "#f3f0d0", "int8": "#cfe8cf",
+    "LOAD": "#8db9dd", "SAVE": "#d7a3c8", "CONV": "#9ccf8f", "MISC": "#e8bf72",
+}  # fmt: skip
+CHART_WIDTH = 1600
+TRACK = 34
+HEAD = 70
+
+
+def picture(value: object) -> Canvas:
+    """Return the picture of a value."""
+    match value:
+        case Draft():
+            return _draft(value, {})
+        case Partitioned():
+            return _draft(
+                value.draft, {n: p.device for p in value.partition.parts for n in p.nodes}
+            )
+        case Network():
+            return _network(value)
+        case Plan():
+            return _network(value.network, value)
+        case Program():
+            made = value.schedule
+            spans = zip(made.instructions, made.start, made.end, made.layers, strict=True)
+            return _chart([(i.ENGINE, a, b, layer) for i, a, b, layer in spans], made.cycles)
+        case tuple():
+            return _sequence(value)
+        case xir.Graph():
+            return _compiled(value)
+        case _:
+            raise TypeError(f"a {type(value).__name__} has no picture")
+
+
+def _draft(draft: Draft, devices: dict[str, str]) -> Canvas:
+    vertices, edges = [], []
+    for node in draft:
+        if node.kind in CONSTANT or _is_constant_fix(node.name, draft):
+            continue
+        colour = devices.get(node.name) or ("int8" if is_fixed(node) else "float")
+        shape = "x".join(map(str, node.shape))
+        vertices.append(Vertex(node.name, (node.kind, node.name, shape), COLOURS[colour]))
+        edges += [(source, node.name) for source in node.sources()]
+    return draw_layered(vertices, edges)
+
+
+def _is_constant_fix(name: str, draft: Draft) -> bool:
+    node = draft[name]
+    return node.kind == "fix" and draft[node.inputs["input"][0]].value is not None
+
+
+def _network(network: Network, plan: Plan | None = None) -> Canvas:
+    vertices, edges = [], []
+    maker: dict[str, str] = {}
+    for name in network.inputs:
+        vertices.append(Vertex(name, ("input", name, _size(network, name)), COLOURS["USER"]))
+        maker[name] = name
+    places = {p.layer.name: p for p in plan.layers} if plan else {}
+    for layer in network.layers:
+        kind = "conv" if isinstance(layer, ConvLayer) else (
+            layer.kind.name.lower() if isinstance(layer, EltwiseLayer) else layer.mode.name.lower()
+        )  # fmt: skip
+        lines = [kind, layer.name, _size(network, layer.output)]
+        placed = places.get(layer.name)
+        if placed is not None and plan is not None:
+            nest, out = placed.nest, placed.output
+            lines.append(f"{nest.columns} columns, {nest.rows} rows, {nest.groups} groups")
+            stays = "whole" if out.whole else "moving"
+            lines.append(f"group {out.bank_group}, words {out.base}+{out.words}, {stays}")
+            if layer.output in plan.memory:
+                memory = plan.memory[layer.output]
+                lines.append(f"REG_{memory.reg_id}+{memory.address}")
+        vertices.append(Vertex(f"{layer.name} ", tuple(lines), COLOURS["DPU"]))
+        for source in sources_of(layer):
+            for made in _makers(source, network, maker):
+                edges.append((made, f"{layer.name} "))
+        maker[layer.output] = f"{layer.name} "
+    return draw_layered(vertices, edges)
+
+
+def _makers(name: str, network: Network, maker: dict[str, str]) -> list[str]:
+    """Return the vertices that make a feature map, or the bytes it shares with others."""
+    if name in maker:
+        return [maker[name]]
+    holder = network.aliases[name].holder if name in network.aliases else name
+    near = [holder, *(n for n, a in network.aliases.items() if a.holder == holder)]
+    return list(dict.fromkeys(maker[n] for n in near if n in maker))
+
+
+def _size(network: Network, name: str) -> str:
+    feature = network.features[name]
+    return f"{feature.height}x{feature.width}x{feature.channels}"
+
+
+def _compiled(graph: xir.Graph) -> Canvas:
+    vertices, edges = [], []
+    for subgraph in graph.get_root_subgraph().get_children():
+        device = str(subgraph.get_attr("device"))
+        for op in subgraph.toposort():
+            if op.get_type() in CONSTANT:
+                continue
+            shape = "x".join(map(str, op.get_output_tensor().dims))
+            lines = (op.get_type(), op.get_name(), shape)
+            vertices.append(Vertex(op.get_name(), lines, COLOURS.get(device, "#e0d0f0")))
+            edges += [(o.get_name(), op.get_name()) for o in op.get_input_ops_list()]
+    order = {op.get_name(): n for n, op in enumerate(graph.toposort())}
+    return draw_layered(sorted(vertices, key=lambda v: order[v.name]), edges)
+
+
+def _sequence(steps: tuple[Step, ...]) -> Canvas:
+    """Return steps one after the other, as they stand."""
+    at, spans = 0, []
+    for step in steps:
+        spans.append((step.instruction.ENGINE, at, at + step.cycles, step.layer))
+        at += step.cycles
+    return _chart(spans, at)
+
+
+def _chart(spans: list[tuple[Engine, int, int, str]], cycles: int) -> Canvas:
+    """Return one track an engine; what is narrower than a pixel runs into its neighbours."""
+    left = text_width("LOAD ")
+    scale = (CHART_WIDTH - left) / max(cycles, 1)
+    canvas = Canvas(CHART_WIDTH + 20, HEAD + TRACK * len(Engine))
+    canvas.add(Text(left, 20, f"{cycles} cycles expected", 13))
+    for engine in Engine:
+        y = HEAD - 20 + TRACK * engine
+        canvas.add(Text(0, y + 18, engine.name))
+        canvas.add(Line(((left, y + 27), (CHART_WIDTH, y + 27)), "#cccccc"))
+        for start, end, layer in _merged([s for s in spans if s[0] == engine], 1 / scale):
+            width = max((end - start) * scale, 0.3)
+            box = Box(
+                left + start * scale, y, width, 26, COLOURS[engine.name],
+                title=f"{layer} {start}..{end}",
+            )  # fmt: skip
+            canvas.add(box)
+            if text_width(layer, 9) < width:
+                canvas.add(Text(left + start * scale + 2, y + 17, layer, 9))
+    return canvas
+
+
+def _merged(spans: list[tuple[Engine, int, int, str]], gap: float) -> list[tuple[int, int, str]]:
+    """Return runs of instructions of one layer with gaps that a picture cannot show."""
+    found: list[tuple[int, int, str]] = []
+    for _, start, end, layer in sorted(spans, key=lambda s: (s[1], s[2])):
+        if start == end:
+            continue
+        if found and found[-1][2] == layer and start - found[-1][1] < gap:
+            found[-1] = (found[-1][0], max(end, found[-1][1]), layer)
+        else:
+            found.append((start, end, layer))
+    return found
