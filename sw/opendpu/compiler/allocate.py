@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pass: where feature maps are in DDR, and the weight segment."""
 
+from collections.abc import Collection, Sequence
+
 import numpy as np
 
-from opendpu.compiler.lifetime import first_fit, spans
+from opendpu.compiler.lifetime import during, first_fit, spans
 from opendpu.compiler.plan import (
     INPUT_REG,
     OUTPUT_REG,
@@ -14,6 +16,7 @@ from opendpu.compiler.plan import (
     ConvLayer,
     Memory,
     Network,
+    Span,
 )
 from opendpu.compiler.view import Steps, seen_through
 from opendpu_arch.errors import GraphError
@@ -24,9 +27,17 @@ FEATURE_ALIGNMENT = 64
 """Alignment of every feature map in its segment, and room around one with overlapping pixels."""
 
 
-def allocate_memory(network: Network, banks: Banks) -> tuple[dict[str, Memory], dict[int, int]]:
-    """Return where feature maps are in DDR, and the bytes of every feature segment."""
-    every = spans(network)
+def allocate_memory(
+    network: Network,
+    banks: Banks,
+    together: Sequence[Span] = (),
+    inside: Collection[str] = (),
+) -> tuple[dict[str, Memory], dict[int, int]]:
+    """Return where feature maps are in DDR, and the bytes of every feature segment.
+
+    Layers of a chain run ``together``; feature maps ``inside`` one never get there.
+    """
+    every = {name: during(span, together) for name, span in spans(network).items()}
     streamed = {name for _, name in banks.streamed}
     placed: dict[str, Memory] = {}
     ends = {WORKSPACE_REG: 0, INPUT_REG: 0, OUTPUT_REG: 0}
@@ -40,7 +51,7 @@ def allocate_memory(network: Network, banks: Banks) -> tuple[dict[str, Memory], 
             reg_id = OUTPUT_REG
         elif name in network.inputs:
             reg_id = INPUT_REG
-        elif name in banks.regions and name not in streamed:
+        elif name in inside or (name in banks.regions and name not in streamed):
             continue
         else:
             reg_id = WORKSPACE_REG

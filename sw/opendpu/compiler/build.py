@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a network to a program: augment, allocate, tile, emit, schedule."""
 
+from collections.abc import Sequence
+
 from opendpu.compiler.allocate import allocate_constants, allocate_memory
 from opendpu.compiler.augment import augment
 from opendpu.compiler.boundary import Passed, unwatched
+from opendpu.compiler.chain.choose import Choice, choose_chains
 from opendpu.compiler.emit import emit
 from opendpu.compiler.fuse import fuse
-from opendpu.compiler.lifetime import alive
-from opendpu.compiler.plan import WEIGHTS_REG, Network, Plan, Program
+from opendpu.compiler.lifetime import alive, consumers
+from opendpu.compiler.plan import WEIGHTS_REG, Network, Plan, Program, Span
 from opendpu.compiler.residency import allocate_banks
 from opendpu.compiler.schedule import schedule
-from opendpu.compiler.tile import NoRoomError, tile
+from opendpu.compiler.tile import ChainError, NoRoomError, tile
 from opendpu_arch.target import Target
 
 
@@ -26,10 +29,14 @@ def plan_network(network: Network, target: Target) -> Plan:
         A layer does not fit even when the banks are empty.
     """
     spilled: set[str] = set()
+    rejected: set[Span] = set()
     while True:
-        banks = allocate_banks(network, target, spilled)
+        choices = choose_chains(network, target, rejected, spilled)
+        banks = allocate_banks(network, target, spilled, choices)
         try:
-            layers = tile(network, target, banks)
+            layers, chains = tile(network, target, banks, choices)
+        except ChainError as error:
+            rejected.add(error.span)
         except NoRoomError as error:
             in_the_way = alive(banks.spans, error.layer)
             if not in_the_way:
@@ -37,16 +44,32 @@ def plan_network(network: Network, target: Target) -> Plan:
             spilled.add(max(in_the_way, key=lambda name: (banks.regions[name].words, name)))
         else:
             break
-    memory, segment_bytes = allocate_memory(network, banks)
+    memory, segment_bytes = allocate_memory(
+        network, banks, [choice.span for choice in choices], _inside(network, choices)
+    )
     constants, blob = allocate_constants(network)
     return Plan(
         network=network,
         layers=layers,
+        chains=chains,
         memory=memory,
         constants=constants,
         segment_bytes={WEIGHTS_REG: len(blob), **segment_bytes},
         blob=blob,
     )
+
+
+def _inside(network: Network, choices: Sequence[Choice]) -> set[str]:
+    """Return the feature maps that never leave a chain."""
+    readers = consumers(network)
+    held = {alias.holder for alias in network.aliases.values()} | network.aliases.keys()
+    return {
+        layer.output
+        for choice in choices
+        for layer in network.layers[choice.span.first : choice.span.last + 1]
+        if layer.output not in held and layer.output not in network.outputs
+        and all(choice.span.first <= n <= choice.span.last for n in readers[layer.output])
+    }  # fmt: skip
 
 
 def build(network: Network, target: Target, passed: Passed = unwatched) -> Program:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pass: a plan to instructions in sequential order, without tokens."""
 
+from opendpu.compiler.emission.chain import emit_chain
 from opendpu.compiler.emission.conv import emit_conv
 from opendpu.compiler.emission.misc import emit_alu, emit_eltwise
 from opendpu.compiler.emission.recorder import Recorder
@@ -11,7 +12,13 @@ from opendpu_arch.target import Target
 def emit(plan: Plan, target: Target) -> tuple[Step, ...]:
     """Return the steps of ``plan``: run one after the other, they compute the network."""
     recorder = Recorder(target, plan)
-    for placed in plan.layers:
+    chains = {chain.first: chain for chain in plan.chains}
+    inside = {n for c in plan.chains for n in range(c.first, c.last + 1)}
+    for number, placed in enumerate(plan.layers):
+        if number in chains:
+            emit_chain(recorder, chains[number])
+        if number in inside:
+            continue
         layer = placed.layer
         recorder.layer = layer.name
         if placed.output.whole:

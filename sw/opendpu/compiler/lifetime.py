@@ -29,6 +29,15 @@ def spans(network: Network) -> dict[str, Span]:
     return found
 
 
+def during(span: Span, together: Iterable[Span]) -> Span:
+    """Return ``span`` with the whole of those layers at its ends that run ``together``."""
+    first, last = span.first, span.last
+    for run in together:
+        first = run.first if run.first <= span.first <= run.last else first
+        last = run.last if run.first <= span.last <= run.last else last
+    return Span(first, last)
+
+
 def consumers(network: Network) -> dict[str, list[int]]:
     """Return the numbers of the layers that read each feature map."""
     found: dict[str, list[int]] = {name: [] for name in network.features}

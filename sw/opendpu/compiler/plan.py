@@ -234,11 +234,27 @@ class LayerPlan:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Chain:
+    """Layers ``first`` to ``last`` that run together, some rows of each in turn.
+
+    ``tiles`` says, for every tile of columns, first column and columns of each feature map;
+    ``turns`` is the order within a tile: (layer number, first row, rows).
+    """
+
+    first: int
+    last: int
+    tiles: tuple[Mapping[str, tuple[int, int]], ...]
+    turns: tuple[tuple[int, int, int], ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
     """A network with every decision made."""
 
     network: Network
     layers: tuple[LayerPlan, ...]
+    chains: tuple[Chain, ...] = ()
+    """Layers of no chain run one after the other."""
     memory: Mapping[str, Memory]
     """Feature maps that live (also) in DDR."""
     constants: Mapping[str, int]

@@ -2,11 +2,12 @@
 """Pass: which feature maps stay on chip whole, where, and with how many rows a bank."""
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 
+from opendpu.compiler.chain.choose import Choice
 from opendpu.compiler.cost import LATENCY, conv_cycles, misc_cycles, transfer_cycles
 from opendpu.compiler.layout import ADDRESS_GROUPS, Layout, address_groups
-from opendpu.compiler.lifetime import consumers, first_fit, spans
+from opendpu.compiler.lifetime import consumers, during, first_fit, spans
 from opendpu.compiler.plan import (
     AluLayer,
     Banks,
@@ -29,12 +30,16 @@ MAX_CONV_JUMP = 1024
 """Words between two rows of a bank that CONV can read."""
 
 
-def allocate_banks(network: Network, target: Target, spilled: Collection[str]) -> Banks:
+def allocate_banks(
+    network: Network, target: Target, spilled: Collection[str], chains: Sequence[Choice] = ()
+) -> Banks:
     """Return the feature maps that stay on chip whole, ``spilled`` excluded.
 
     In order of production, each in a bank group that the inputs of its producer do not use, if
-    there is room.
+    there is room. All layers of a chain run at the same time; what is inside one has buffers of its
+    own.
     """
+    around = {n: chain for chain in chains for n in range(chain.span.first, chain.span.last + 1)}
     every, readers = spans(network), consumers(network)
     aliased = {alias.holder for alias in network.aliases.values()} | network.aliases.keys()
     regions: dict[str, Region] = {}
@@ -47,17 +52,24 @@ def allocate_banks(network: Network, target: Target, spilled: Collection[str]) -
             wanted = name in network.inputs and len(readers[name]) > 1
             if not wanted and not (name == layer.output and readers[name]):
                 continue
+            if _is_inside(name, number, layer, readers, around):
+                continue
             choice = _Choice(network, target, name, layer if name == layer.output else None)
             stride, elsewhere = choice.best(readers[name])
             here = [reader for reader in readers[name] if reader not in elsewhere]
             if not here:
                 continue
-            life = Span(every[name].first, here[-1])
+            life = during(Span(every[name].first, here[-1]), [c.span for c in chains])
             ring = address_groups(target, stride, choice.feature.height)
             words = ring * stride * choice.row_words
             shared = None
-            if name == layer.output and layer.output not in sources_of(layer):
-                shared = _in_place(layer, number, stride, regions, lives, streamed)
+            alone = number not in around or around[number].parts == 1
+            if name == layer.output and layer.output not in sources_of(layer) and alone:
+                last = {
+                    n for n, read in readers.items()
+                    if read and read[-1] == number and n not in network.outputs
+                }  # fmt: skip
+                shared = _in_place(layer, number, stride, regions, last, streamed)
             if shared is not None:
                 regions[name], lives[name] = shared, life
                 streamed |= {(reader, name) for reader in elsewhere}
@@ -148,6 +160,19 @@ class _Choice:
         return lost * misc_cycles(out.width, groups, steps)
 
 
+def _is_inside(
+    name: str,
+    number: int,
+    layer: Layer,
+    readers: Mapping[str, Sequence[int]],
+    around: Mapping[int, Choice],
+) -> bool:
+    """Tell whether a chain makes and uses up a feature map."""
+    if name != layer.output or number not in around:
+        return False
+    return all(around.get(reader) is around[number] for reader in readers[name])
+
+
 def _ends_with_eltwise(layer: Layer) -> bool:
     return isinstance(layer, EltwiseLayer) or (
         isinstance(layer, ConvLayer) and layer.epilogue is not None
@@ -159,7 +184,7 @@ def _in_place(
     number: int,
     stride: int,
     regions: dict[str, Region],
-    lives: dict[str, Span],
+    last: set[str],
     streamed: set[tuple[int, str]],
 ) -> Region | None:
     """Return the words of an operand of an epilogue that its result can take, if there are any.
@@ -171,7 +196,7 @@ def _in_place(
     for name in layer.epilogue.others:
         if (
             name in regions and name != layer.source and (number, name) not in streamed
-            and lives[name].last == number and regions[name].stride == stride
+            and name in last and regions[name].stride == stride
         ):  # fmt: skip
             return regions[name]
     return None

@@ -4,10 +4,22 @@
 Every way to cut a layer that fits is given a price in cycles by the cost model; the cheapest wins.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from opendpu.compiler.lifetime import alive, holes
-from opendpu.compiler.plan import Banks, ConvLayer, LayerPlan, Network, Region, sources_of
+from opendpu.compiler.chain.choose import Choice
+from opendpu.compiler.chain.model import Surroundings
+from opendpu.compiler.chain.place import Place, place_chain
+from opendpu.compiler.lifetime import consumers, holes
+from opendpu.compiler.plan import (
+    Banks,
+    Chain,
+    ConvLayer,
+    LayerPlan,
+    Network,
+    Region,
+    Span,
+    sources_of,
+)
 from opendpu.compiler.tiling.conv import conv_cuts
 from opendpu.compiler.tiling.cut import Cut, Problem, Stream
 from opendpu.compiler.tiling.misc import misc_cuts
@@ -26,30 +38,48 @@ class NoRoomError(DPUError):
         super().__init__(message)
 
 
-def tile(network: Network, target: Target, banks: Banks) -> tuple[LayerPlan, ...]:
-    """Return every layer with its loops and regions.
+class ChainError(DPUError):
+    """A chain does not fit beside the feature maps that stay on chip."""
+
+    def __init__(self, span: Span) -> None:
+        self.span = span
+        super().__init__(f"the chain of layers {span.first} to {span.last} does not fit")
+
+
+def tile(
+    network: Network, target: Target, banks: Banks, choices: Sequence[Choice] = ()
+) -> tuple[tuple[LayerPlan, ...], tuple[Chain, ...]]:
+    """Return every layer with its loops and regions, and the chains.
 
     Raises
     ------
     NoRoomError
         A layer does not fit; its number tells the caller which feature maps are in the way.
+    ChainError
+        A chain does not fit.
     """
-    plans = []
+    plans: list[LayerPlan] = []
+    chains = []
     saved = {name for _, name in banks.streamed}.union(network.outputs)
+    readers = consumers(network)
+    starts = {choice.span.first: choice for choice in choices}
     for number, layer in enumerate(network.layers):
-        near = alive(banks.spans, number)
+        if number < len(plans):
+            continue
+        choice = starts.get(number)
+        if choice is not None:
+            around = Surroundings(
+                network=network, target=target, homes=banks.regions, streamed=banks.streamed,
+                readers=readers,
+            )  # fmt: skip
+            found = place_chain(around, choice, _placer(target, banks, choice.span))
+            if found is None:
+                raise ChainError(choice.span)
+            chains.append(found[0])
+            plans += found[1]
+            continue
         whole = {n: r for n, r in banks.regions.items() if (number, n) not in banks.streamed}
-        free = {
-            group: holes(
-                [
-                    (r.base, r.base + r.words)
-                    for name, r in banks.regions.items()
-                    if name in near and r.bank_group == group
-                ],
-                target.bank_depth,
-            )
-            for group in range(target.bank_groups)
-        }
+        free = _free(target, banks, Span(number, number))
         problem = Problem(layer=layer, network=network, target=target, whole=whole, saved=saved)
         plan = _tile_layer(problem, free)
         if plan is None:
@@ -60,7 +90,27 @@ def tile(network: Network, target: Target, banks: Banks) -> tuple[LayerPlan, ...
                 number,
             )
         plans.append(plan)
-    return tuple(plans)
+    return tuple(plans), tuple(chains)
+
+
+def _placer(target: Target, banks: Banks, span: Span) -> Place:
+    free = _free(target, banks, span)
+    return lambda wanted: _fit(list(wanted), free, [])
+
+
+def _free(target: Target, banks: Banks, span: Span) -> Holes:
+    """Return what no whole feature map takes while the layers of ``span`` run."""
+    return {
+        group: holes(
+            {
+                (r.base, r.base + r.words)
+                for name, r in banks.regions.items()
+                if banks.spans[name].overlaps(span) and r.bank_group == group
+            },
+            target.bank_depth,
+        )
+        for group in range(target.bank_groups)
+    }
 
 
 def _tile_layer(problem: Problem, free: Holes) -> LayerPlan | None:

@@ -5,7 +5,7 @@ import dataclasses
 import functools
 
 from opendpu.compiler.cost import conv_cycles
-from opendpu.compiler.emission.epilogue import epilogue_of
+from opendpu.compiler.emission.epilogue import EpilogueRows, epilogue_of
 from opendpu.compiler.emission.geometry import (
     can_read,
     can_write,
@@ -38,15 +38,10 @@ def emit_conv(recorder: Recorder, plan: LayerPlan, layer: ConvLayer) -> None:
     """
     target, nest, window = recorder.target, plan.nest, layer.window
     source, *_ = recorder.operands(plan, sources_of(layer))
-    result = _result(recorder, plan, layer)
-    constants = recorder.plan.constants
-    outputs, kernel_h, kernel_w, inputs = layer.weights.shape
-    shape = (outputs, kernel_h, kernel_w, inputs)
-    blocks = -(-outputs // target.output_channel_parallel)
-    bias = load_bias(recorder, constants[f"{layer.name}/bias"], outputs)
-    weights_stay = nest.groups >= blocks
-    weights: dict[int, int] = {}
-    out = result.feature
+    result = result_of(recorder, plan, layer)
+    weights = ConvWeights(recorder, layer)
+    weights_stay = nest.groups >= weights.blocks
+    out = recorder.plan.network.features[layer.output]
     turn = 0
     for column in range(0, out.width, nest.columns):
         columns = min(nest.columns, out.width - column)
@@ -55,35 +50,87 @@ def emit_conv(recorder: Recorder, plan: LayerPlan, layer: ConvLayer) -> None:
         for first_row in range(0, out.height, nest.row_pass):
             last_row = min(out.height, first_row + nest.row_pass)
             keep = can_stay(layout_in, source, plan, first_row, last_row)
-            for block in range(0, blocks, nest.groups):
-                many = min(nest.groups, blocks - block)
+            for block in range(0, weights.blocks, nest.groups):
+                many = min(nest.groups, weights.blocks - block)
                 if not weights_stay:
-                    weights = {}
+                    weights.forget()
                 if not keep and block:
                     rows_in.forget()
                 tile = Tile(column=column, columns=columns, group=block, groups=many)
                 layout_out = output_layout(recorder, result, tile, turn)
-                turn += -(-(last_row - first_row) // target.pixel_parallel)
                 epilogue = epilogue_of(recorder, plan, layer, tile, layout_out)
+                work = ConvTile(
+                    recorder, layer, rows_in, weights, tile, result, layout_out, epilogue
+                )
+                turn += -(-(last_row - first_row) // target.pixel_parallel)
 
                 fits = functools.partial(_fits, window, source, layout_in, layout_out)
                 for row, rows in chunks(first_row, last_row, nest.rows, fits):
-                    rows_in.need(rows_needed(window, row, rows))
-                    for b in range(block, block + many):
-                        if b not in weights:
-                            at = constants[f"{layer.name}/weights"]
-                            count = blocks_a_load(recorder, shape, block + many - b)
-                            words = load_conv_weights(recorder, at, shape, b, count)
-                            weights.update(zip(range(b, b + count), words, strict=True))
-                        _one(recorder, layer, source, layout_in, layout_out, row, rows, column,
-                             columns, b, weights[b], (bias + b) % target.bank_depth)  # fmt: skip
-                    if epilogue is None:
-                        save_rows(recorder, result, layout_out, tile, range(row, row + rows))
-                    else:
-                        epilogue.emit(row, rows)
+                    work.emit(row, rows)
 
 
-def _result(recorder: Recorder, plan: LayerPlan, layer: ConvLayer) -> Operand:
+class ConvWeights:
+    """Weights and bias of a layer in their banks; blocks are loaded when first needed."""
+
+    def __init__(self, recorder: Recorder, layer: ConvLayer) -> None:
+        outputs, kernel_h, kernel_w, inputs = layer.weights.shape
+        self.recorder = recorder
+        self.shape = (outputs, kernel_h, kernel_w, inputs)
+        self.blocks = -(-outputs // recorder.target.output_channel_parallel)
+        self._at = recorder.plan.constants[f"{layer.name}/weights"]
+        self._bias = load_bias(recorder, recorder.plan.constants[f"{layer.name}/bias"], outputs)
+        self._words: dict[int, int] = {}
+
+    def forget(self) -> None:
+        """Expect no weights on chip, because others will take their place."""
+        self._words = {}
+
+    def need(self, block: int, last: int) -> int:
+        """Return the word of a block's weights; blocks up to ``last`` may come with it."""
+        if block not in self._words:
+            count = blocks_a_load(self.recorder, self.shape, last - block)
+            words = load_conv_weights(self.recorder, self._at, self.shape, block, count)
+            self._words.update(zip(range(block, block + count), words, strict=True))
+        return self._words[block]
+
+    def bias(self, block: int) -> int:
+        """Return the word of a block's biases."""
+        return (self._bias + block) % self.recorder.target.bank_depth
+
+
+@dataclasses.dataclass(frozen=True)
+class ConvTile:
+    """Some columns and output channel blocks of a convolution, made rows by rows."""
+
+    recorder: Recorder
+    layer: ConvLayer
+    rows_in: Source
+    weights: ConvWeights
+    tile: Tile
+    result: Operand
+    layout_out: Layout
+    epilogue: EpilogueRows | None
+
+    def emit(self, row: int, rows: int) -> None:
+        """Append what makes ``rows`` rows: loads, convolutions, the epilogue, saves."""
+        tile = self.tile
+        self.rows_in.need(rows_needed(self.layer.window, row, rows))
+        last = tile.group + tile.groups
+        for block in range(tile.group, last):
+            weights = self.weights.need(block, last)
+            _one(
+                self.recorder, self.layer, self.rows_in.operand, self.rows_in.layout,
+                self.layout_out, row, rows, tile.column, tile.columns, block, weights,
+                self.weights.bias(block),
+            )  # fmt: skip
+        if self.epilogue is None:
+            made = range(row, row + rows)
+            save_rows(self.recorder, self.result, self.layout_out, tile, made)
+        else:
+            self.epilogue.emit(row, rows)
+
+
+def result_of(recorder: Recorder, plan: LayerPlan, layer: ConvLayer) -> Operand:
     """Return where the convolution writes: its output, or the tile for its epilogue."""
     if layer.epilogue is None:
         return recorder.operand(layer.output, plan.output)

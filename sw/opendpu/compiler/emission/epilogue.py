@@ -2,13 +2,14 @@
 """ELEW instructions on the results of a convolution that are still on chip."""
 
 import dataclasses
+from collections.abc import Mapping
 
 from opendpu.compiler.emission.geometry import chunks
 from opendpu.compiler.emission.misc import is_run, one_elew, tile_layout
 from opendpu.compiler.emission.recorder import Operand, Recorder
 from opendpu.compiler.emission.transfer import Source, Tile, save_rows
 from opendpu.compiler.layout import Layout
-from opendpu.compiler.plan import ConvLayer, EltwiseLayer, LayerPlan
+from opendpu.compiler.plan import ConvLayer, Epilogue, LayerPlan
 
 
 def epilogue_of(
@@ -17,20 +18,15 @@ def epilogue_of(
     """Return what combines the ``results`` of one tile of a convolution, if anything does."""
     if layer.epilogue is None:
         return None
-    step = layer.epilogue.layer
-    others = dict(zip(layer.epilogue.others, plan.sources[1:], strict=True))
     where = (tile.column, tile.columns, tile.group, tile.groups)
-    operands, layouts = [], []
-    for name in step.sources:
-        if name == layer.epilogue.tile:
-            layouts.append(results)
-            continue
-        operand = recorder.operand(name, others[name])
-        layouts.append(_like(results, tile_layout(recorder, operand, *where)))
-        operands.append(Source(recorder, operand, layouts[-1]))
-    output = recorder.operand(step.output, plan.output)
+    others = {}
+    for name, region in zip(layer.epilogue.others, plan.sources[1:], strict=True):
+        operand = recorder.operand(name, region)
+        layout = _like(results, tile_layout(recorder, operand, *where))
+        others[name] = Source(recorder, operand, layout)
+    output = recorder.operand(layer.output, plan.output)
     layout_out = tile_layout(recorder, output, *where) if plan.output.whole else results
-    return EpilogueRows(recorder, step, tile, tuple(layouts), tuple(operands), output, layout_out)
+    return EpilogueRows(recorder, layer.epilogue, tile, results, others, output, layout_out)
 
 
 def _like(results: Layout, layout: Layout) -> Layout:
@@ -46,24 +42,31 @@ class EpilogueRows:
     """One tile of an element-wise operation behind a convolution."""
 
     recorder: Recorder
-    step: EltwiseLayer
+    epilogue: Epilogue
     tile: Tile
-    layouts: tuple[Layout, ...]
-    """Of the operands, in order."""
-    loaded: tuple[Source, ...]
+    results: Layout
+    others: Mapping[str, Source]
     """Operands other than the results of the convolution."""
     output: Operand
     layout_out: Layout
 
+    @property
+    def layouts(self) -> list[Layout]:
+        """Where the operands are, in order."""
+        return [
+            self.results if name == self.epilogue.tile else self.others[name].layout
+            for name in self.epilogue.layer.sources
+        ]
+
     def emit(self, row: int, rows: int) -> None:
         """Append the steps for rows that the convolution has just made."""
         tile, recorder = self.tile, self.recorder
-        for source in self.loaded:
+        for source in self.others.values():
             source.need(range(row, row + rows))
         most = recorder.target.alu_pixel_parallel
         for first, many in chunks(row, row + rows, most, self._fits):
             one_elew(
-                recorder, self.step, list(self.layouts), self.layout_out, first, many,
+                recorder, self.epilogue.layer, self.layouts, self.layout_out, first, many,
                 tile.column, tile.columns, tile.group, tile.groups,
             )  # fmt: skip
         save_rows(recorder, self.output, self.layout_out, tile, range(row, row + rows))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """ALU and ELEW instructions of one layer of the misc engine."""
 
+import dataclasses
+
 from opendpu.compiler.cost import misc_cycles
 from opendpu.compiler.emission.geometry import (
     can_read,
@@ -32,22 +34,15 @@ def emit_alu(recorder: Recorder, plan: LayerPlan, layer: AluLayer) -> None:
 
     Loops, outermost first: channel groups, columns, rows.
     """
-    nest, window, depth = plan.nest, layer.window, recorder.target.bank_depth
+    nest, window = plan.nest, layer.window
     (source,) = recorder.operands(plan, (layer.source,))
     output = recorder.operand(layer.output, plan.output)
     out = output.feature
-    taps = window.kernel_h * window.kernel_w
-    constants = recorder.plan.constants
-    bias = load_bias(recorder, constants[f"{layer.name}/bias"], out.channels) if (
-        layer.bias is not None
-    ) else 0  # fmt: skip
+    bias = alu_bias(recorder, layer)
     all_groups = -(-out.channels // recorder.target.channel_parallel)
     for group in range(0, all_groups, nest.groups):
         groups = min(nest.groups, all_groups - group)
-        weights = 0
-        if layer.weights is not None:
-            at = constants[f"{layer.name}/weights"]
-            weights = load_alu_weights(recorder, at, taps, out.channels, group, groups)
+        weights = alu_weights(recorder, layer, group, groups)
         for column in range(0, out.width, nest.columns):
             columns = min(nest.columns, out.width - column)
             first, many = columns_needed(window, source.feature, column, columns)
@@ -55,6 +50,7 @@ def emit_alu(recorder: Recorder, plan: LayerPlan, layer: AluLayer) -> None:
             tile = Tile(column=column, columns=columns, group=group, groups=groups)
             layout_out = tile_layout(recorder, output, column, columns, group, groups)
             rows_in = Source(recorder, source, layout_in)
+            work = AluTile(recorder, layer, rows_in, tile, output, layout_out, weights, bias)
 
             def fits(row: int, rows: int, a: Layout = layout_in, b: Layout = layout_out) -> bool:
                 return can_read(a, source.feature, window, row, rows) and can_write(
@@ -62,10 +58,51 @@ def emit_alu(recorder: Recorder, plan: LayerPlan, layer: AluLayer) -> None:
                 )
 
             for row, rows in chunks(0, out.height, nest.rows, fits):
-                rows_in.need(rows_needed(window, row, rows))
-                _one_alu(recorder, layer, source, layout_in, layout_out, row, rows, column, columns,
-                         group, groups, weights, (bias + group) % depth)  # fmt: skip
-                save_rows(recorder, output, layout_out, tile, range(row, row + rows))
+                work.emit(row, rows)
+
+
+def alu_bias(recorder: Recorder, layer: AluLayer) -> int:
+    """Load the biases of a layer, if it has some; return their word."""
+    if layer.bias is None:
+        return 0
+    address = recorder.plan.constants[f"{layer.name}/bias"]
+    return load_bias(recorder, address, recorder.plan.network.features[layer.output].channels)
+
+
+def alu_weights(recorder: Recorder, layer: AluLayer, group: int, groups: int) -> int:
+    """Load the weights of some channel groups, if the layer has some; return their word."""
+    if layer.weights is None:
+        return 0
+    taps = layer.window.kernel_h * layer.window.kernel_w
+    address = recorder.plan.constants[f"{layer.name}/weights"]
+    channels = recorder.plan.network.features[layer.output].channels
+    return load_alu_weights(recorder, address, taps, channels, group, groups)
+
+
+@dataclasses.dataclass(frozen=True)
+class AluTile:
+    """Some columns and channel groups of a layer of the misc engine, made rows by rows."""
+
+    recorder: Recorder
+    layer: AluLayer
+    rows_in: Source
+    tile: Tile
+    output: Operand
+    layout_out: Layout
+    weights: int
+    bias: int
+
+    def emit(self, row: int, rows: int) -> None:
+        """Append what makes ``rows`` rows: loads, the instruction, saves."""
+        tile = self.tile
+        self.rows_in.need(rows_needed(self.layer.window, row, rows))
+        bias = (self.bias + tile.group) % self.recorder.target.bank_depth
+        _one_alu(
+            self.recorder, self.layer, self.rows_in.operand, self.rows_in.layout, self.layout_out,
+            row, rows, tile.column, tile.columns, tile.group, tile.groups, self.weights, bias,
+        )  # fmt: skip
+        made = range(row, row + rows)
+        save_rows(self.recorder, self.output, self.layout_out, tile, made)
 
 
 def tile_layout(
@@ -166,18 +203,37 @@ def emit_eltwise(recorder: Recorder, plan: LayerPlan, layer: EltwiseLayer) -> No
             tile = Tile(column=column, columns=columns, group=group, groups=groups)
             layout_out = tile_layout(recorder, output, column, columns, group, groups)
             rows_in = [Source(recorder, s, x) for s, x in zip(sources, layouts, strict=True)]
+            work = EltwiseTile(recorder, layer, tuple(rows_in), tile, output, layout_out)
+            for row, rows in chunks(0, out.height, nest.rows, work.fits):
+                work.emit(row, rows)
 
-            def fits(
-                row: int, rows: int, every: tuple[Layout, ...] = (*layouts, layout_out)
-            ) -> bool:
-                return all(is_run(x, row, rows) for x in every)
 
-            for row, rows in chunks(0, out.height, nest.rows, fits):
-                for s in rows_in:
-                    s.need(range(row, row + rows))
-                one_elew(recorder, layer, layouts, layout_out, row, rows, column, columns, group,
-                          groups)  # fmt: skip
-                save_rows(recorder, output, layout_out, tile, range(row, row + rows))
+@dataclasses.dataclass(frozen=True)
+class EltwiseTile:
+    """Some columns and channel groups of an element-wise layer, made rows by rows."""
+
+    recorder: Recorder
+    layer: EltwiseLayer
+    rows_in: tuple[Source, ...]
+    tile: Tile
+    output: Operand
+    layout_out: Layout
+
+    def fits(self, row: int, rows: int) -> bool:
+        """Tell whether one instruction can make these rows."""
+        layouts = (*(s.layout for s in self.rows_in), self.layout_out)
+        return all(is_run(x, row, rows) for x in layouts)
+
+    def emit(self, row: int, rows: int) -> None:
+        """Append what makes ``rows`` rows: loads, the instruction, saves."""
+        tile, made = self.tile, range(row, row + rows)
+        for source in self.rows_in:
+            source.need(made)
+        one_elew(
+            self.recorder, self.layer, [s.layout for s in self.rows_in], self.layout_out, row, rows,
+            tile.column, tile.columns, tile.group, tile.groups,
+        )  # fmt: skip
+        save_rows(self.recorder, self.output, self.layout_out, tile, made)
 
 
 def is_run(layout: Layout, row: int, rows: int) -> bool:

@@ -24,12 +24,18 @@ MAX_SAVE_CHANNELS = 4096
 
 
 class Source:
-    """An input of a layer for one tile; loads each row when it is first needed."""
+    """An input of a layer for one tile; loads each row when it is first needed.
 
-    def __init__(self, recorder: Recorder, operand: Operand, layout: Layout) -> None:
+    ``made`` says that a layer which runs at the same time makes every row in time.
+    """
+
+    def __init__(
+        self, recorder: Recorder, operand: Operand, layout: Layout, *, made: bool = False
+    ) -> None:
         self.recorder = recorder
         self.operand = operand
         self.layout = layout
+        self.made = made
         self._rows: set[int] = set()
         if operand.region.whole:
             self._rows = recorder.on_chip.setdefault(operand.feature.name, set())
@@ -41,7 +47,7 @@ class Source:
 
     def need(self, rows: Iterable[int]) -> None:
         """Load those of ``rows`` that are real and not yet on chip."""
-        for row in rows:
+        for row in () if self.made else rows:
             if 0 <= row < self.operand.feature.height and row not in self._rows:
                 self._rows.add(row)
                 load_row(self.recorder, self.operand, self.layout, row)

@@ -3,8 +3,10 @@
 
 import dataclasses
 
+import pytest
 from network_draws import Draw, check
 
+from opendpu.compiler import build as build_module
 from opendpu.compiler.fuse import fuse
 from opendpu.compiler.plan import ConvLayer, EltwiseLayer, Network, Window
 from opendpu_arch.isa import Conv, Elew, Engine
@@ -55,14 +57,16 @@ def test_a_result_that_is_needed_elsewhere_is_not_fused() -> None:
     assert sum(isinstance(layer, EltwiseLayer) for layer in fuse(network).layers) == 1
 
 
-def test_in_place_on_chip() -> None:
+def test_in_place_on_chip(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build_module, "choose_chains", lambda *_: ())
     program = check(residual(10, 32, 16), Target.from_name("B1024"), 1, check=True)
     placed = program.plan.layers[2]
     assert placed.output.whole and placed.output == placed.sources[1] != placed.tile
     assert "f1" not in program.plan.memory
 
 
-def test_through_ddr_where_nothing_fits() -> None:
+def test_through_ddr_where_nothing_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build_module, "choose_chains", lambda *_: ())
     target = dataclasses.replace(Target.from_name("B1024"), bank_depth=128)
     program = check(residual(40, 48, 24), target, 1, check=True, schedule_seed=5)
     placed = program.plan.layers[2]
