@@ -17,7 +17,13 @@ REASON = "__reason"
 
 POINTWISE = ("leaky-relu-fix", "prelu-fix", "hard-sigmoid-fix")
 """Kinds that the misc engine computes pixel by pixel."""
-COMPUTE = ("conv2d-fix", "depthwise-conv2d-fix", "pool-fix", "eltwise-fix", *POINTWISE)
+TRANSPOSED = ("transposed-conv2d-fix", "transposed-depthwise-conv2d-fix")
+"""Kinds that lowering makes several convolutions of."""
+LAYERS = ("conv2d-fix", "depthwise-conv2d-fix", *TRANSPOSED)
+"""Kinds with weights and bias."""
+DEPTHWISE = ("depthwise-conv2d-fix", "transposed-depthwise-conv2d-fix")
+"""Those of them that the misc engine computes."""
+COMPUTE = (*LAYERS, "pool-fix", "eltwise-fix", *POINTWISE)
 """Kinds that an engine computes."""
 MOVE = ("reshape-fix", "concat-fix")
 """Kinds that cost nothing where the bytes may stay in place."""
@@ -25,10 +31,6 @@ USER = ("data", "data-fix")
 """Kinds of the inputs of a graph."""
 CONSTANT = ("const", "const-fix")
 """Kinds of constants."""
-LAYERS = ("conv2d-fix", "depthwise-conv2d-fix")
-"""Kinds with weights and bias."""
-DEPTHWISE = ("depthwise-conv2d-fix",)
-"""Those of them that the misc engine computes."""
 
 
 def is_fixed(node: Node) -> bool:

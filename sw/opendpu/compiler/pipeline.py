@@ -90,12 +90,12 @@ def compile_with_report(
         programs: dict[int, Program] = {}
         for number, part in enumerate(parts.parts):
             if part.device == "DPU":
-                network = lower(draft, part.nodes, _outputs(draft, part.nodes))
+                network = lower(draft, part.nodes, _outputs(draft, part.nodes), target)
                 passed("lower", network)
                 try:
                     programs[number] = build(network, target, passed)
                 except NoRoomError as error:
-                    refused[network.layers[error.layer].name.split("/")[0]] = str(error)
+                    refused[_node_of(network.layers[error.layer].name, part.nodes)] = str(error)
                     break
         else:
             break
@@ -110,6 +110,13 @@ def _both(first: Passed, second: Passed) -> Passed:
         second(name, value)
 
     return passed
+
+
+def _node_of(layer: str, nodes: tuple[str, ...]) -> str:
+    """Return the node that a layer is for: its name, or the first of several parts of it."""
+    while layer not in nodes:
+        layer = layer.rpartition("/")[0]
+    return layer
 
 
 def _outputs(draft: Draft, names: tuple[str, ...]) -> set[str]:

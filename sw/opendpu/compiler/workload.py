@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations of an op, as AMD's compiler counts them."""
 
+from opendpu.compiler.fixed import DEPTHWISE, TRANSPOSED
 from opendpu.ir import Draft, Node
 from opendpu_arch.target import Target
 
@@ -21,11 +22,19 @@ def workload(node: Node, draft: Draft, target: Target) -> tuple[int, int]:
         "kernel" in node.attrs
     ) else len(node.inputs["input"])  # fmt: skip
     if node.kind == "conv2d-fix":
-        inputs = draft[node.inputs["input"][0]].shape[-1]
+        inputs = draft[node.inputs["input"][0]].shape[-1] // int(node.attrs.get("group") or 1)
         padded = up(inputs, target.input_channel_parallel)
         return (
             height * width * channels * (2 * kernel * inputs + 1),
             rows * width * outputs * (2 * kernel * padded + 1),
+        )
+    if node.kind in TRANSPOSED:
+        stride = int(node.attrs["stride"][0]) * int(node.attrs["stride"][1])
+        inputs = 1 if node.kind in DEPTHWISE else draft[node.inputs["input"][0]].shape[-1]
+        padded = 1 if node.kind in DEPTHWISE else up(inputs, target.input_channel_parallel)
+        return (
+            height * width * channels * (2 * kernel * inputs // stride + 1),
+            rows * width * outputs * (2 * kernel * padded // stride + 1),
         )
     each = 2 * kernel + 1 if node.kind == "depthwise-conv2d-fix" else kernel
     return height * width * channels * each, rows * width * outputs * each

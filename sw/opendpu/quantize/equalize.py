@@ -45,6 +45,8 @@ def _pair(draft: Draft, first: Node) -> tuple[Node, Node] | None:
             break
         if node.kind != "relu":
             return None
+    if int(node.attrs.get("group") or 1) > 1:
+        return None  # its weights have the inputs of a group only
     if node.inputs["input"] and draft[node.inputs["weights"][0]].kind == "const":
         return first, node
     return None
@@ -68,7 +70,7 @@ def _weights(draft: Draft, layer: Node) -> Array:
 
 
 def _outputs_first(layer: Node, weights: Array) -> Array:
-    last = layer.kind == "depthwise-conv2d"
+    last = "depthwise" in layer.kind
     return (np.moveaxis(weights, -1, 0) if last else weights).reshape(layer.shape[-1], -1)
 
 
@@ -79,7 +81,7 @@ def _inputs_first(layer: Node, weights: Array, channels: int) -> Array:
 
 
 def _scaled_outputs(layer: Node, weights: Array, factor: Array) -> Array:
-    if layer.kind == "depthwise-conv2d":
+    if "depthwise" in layer.kind:
         return weights * factor
     return weights * factor.reshape((-1,) + (1,) * (weights.ndim - 1))
 

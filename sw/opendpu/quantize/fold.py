@@ -8,7 +8,10 @@ from opendpu.ir import Draft, Node
 
 Array = npt.NDArray[np.float64]
 
-LAYERS = ("conv2d", "depthwise-conv2d", "transposed-conv2d", "inner-product")
+LAYERS = (
+    "conv2d", "depthwise-conv2d", "transposed-conv2d", "transposed-depthwise-conv2d",
+    "inner-product",
+)  # fmt: skip
 """Kinds with weights and bias."""
 
 
@@ -52,7 +55,7 @@ def _into_layer(draft: Draft, layer: Node, factor: Array, offset: Array) -> None
     weights = draft[layer.inputs["weights"][0]].value
     assert weights is not None
     per_output = factor.reshape((-1,) + (1,) * (weights.ndim - 1))
-    scaled = weights * (factor if layer.kind == "depthwise-conv2d" else per_output)
+    scaled = weights * (factor if "depthwise" in layer.kind else per_output)
     bias = bias_of(draft, layer) * factor + offset
     set_parameters(draft, layer, scaled, bias)
 

@@ -12,6 +12,7 @@ FUSED = {
     "transposed-conv2d": ("relu", "relu6", "leaky-relu"),
     "inner-product": ("relu", "relu6", "leaky-relu"),
     "depthwise-conv2d": ("relu", "relu6"),
+    "transposed-depthwise-conv2d": ("relu", "relu6"),
     "add": ("relu",),
     "mul": ("relu",),
 }

@@ -22,11 +22,13 @@ Array = npt.NDArray[Any]
 Activation = Callable[[Array, int], tuple[Array, int]]
 """From numerators and a shift to numerators and a shift."""
 
-FUSING = {
-    "relu": ("conv2d", "transposed-conv2d", "inner-product", "depthwise-conv2d", "add", "mul"),
-    "relu6": ("conv2d", "transposed-conv2d", "inner-product", "depthwise-conv2d"),
-    "leaky-relu": ("conv2d", "transposed-conv2d", "inner-product"),
-}
+LAYERS = (
+    "conv2d", "transposed-conv2d", "inner-product", "depthwise-conv2d",
+    "transposed-depthwise-conv2d",
+)  # fmt: skip
+"""Ops with weights."""
+
+FUSING = {"relu": (*LAYERS, "add", "mul"), "relu6": LAYERS, "leaky-relu": LAYERS}
 """Ops whose engine applies the activation itself, by activation."""
 
 LEAKY_SLOPE = 26
@@ -126,6 +128,8 @@ def sums(node: Node, x: Array, weights: Array) -> Array:
             total = windows.convolve_depthwise(exact, kernel, node.attrs)
         case "transposed-conv2d":
             total = windows.convolve_transposed(exact, kernel, node.attrs)
+        case "transposed-depthwise-conv2d":
+            total = windows.convolve_transposed(exact, kernel, node.attrs, depthwise=True)
         case _:
             axis = node.attrs["axis"] % exact.ndim
             rows = exact.reshape(*exact.shape[:axis], -1)

@@ -151,7 +151,9 @@ def _depthwise(node: Node, inputs: Inputs) -> Array:
 
 
 def _transposed(node: Node, inputs: Inputs) -> Array:
-    total = windows.convolve_transposed(inputs["input"][0], inputs["weights"][0], node.attrs)
+    total = windows.convolve_transposed(
+        inputs["input"][0], inputs["weights"][0], node.attrs, depthwise="depthwise" in node.kind
+    )
     return _with_bias(total, inputs)
 
 
@@ -298,6 +300,7 @@ KERNELS: dict[str, Kernel] = {
     "conv2d": _conv2d,
     "depthwise-conv2d": _depthwise,
     "transposed-conv2d": _transposed,
+    "transposed-depthwise-conv2d": _transposed,
     "inner-product": _inner_product,
     "matmul": _matmul,
     "maxpool2d": _maxpool,

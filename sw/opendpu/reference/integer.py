@@ -191,7 +191,7 @@ class _Run:
             return None
         function = engines.activation(kind, point, alpha)
         match node.kind:
-            case "conv2d" | "depthwise-conv2d" | "transposed-conv2d" | "inner-product":
+            case layer if layer in engines.LAYERS:
                 weights = given["weights"][0]
                 bias = given["bias"][0] if given.get("bias") else None
                 total = engines.sums(node, x.data, weights.data)

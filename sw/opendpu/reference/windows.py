@@ -100,14 +100,18 @@ def convolve_depthwise(x: Array, weights: Array, attrs: Mapping[str, Any]) -> Ar
     return total
 
 
-def convolve_transposed(x: Array, weights: Array, attrs: Mapping[str, Any]) -> Array:
-    """Return the sums of a transposed convolution; ``weights`` are OHWI, rotated by 180 degrees.
+def convolve_transposed(
+    x: Array, weights: Array, attrs: Mapping[str, Any], *, depthwise: bool = False
+) -> Array:
+    """Return the sums of a transposed convolution; ``weights`` are rotated by 180 degrees.
+
+    They are OHWI, or 1HWC if ``depthwise``.
 
     The input is spread out by the stride, framed by ``kernel - 1 - pad`` zeros, and convolved.
     """
     step_w, step_h = attrs["stride"]
     kernel_w, kernel_h = attrs["kernel"]
-    left, right, top, bottom = attrs.get("pad", [0, 0, 0, 0])
+    left, right, top, bottom = _cut_off(attrs)
     batch, height, width, channels = x.shape
     spread = np.zeros(
         (batch, (height - 1) * step_h + 1, (width - 1) * step_w + 1, channels), x.dtype
@@ -117,7 +121,18 @@ def convolve_transposed(x: Array, weights: Array, attrs: Mapping[str, Any]) -> A
     crop = [max(0, -n) for n in frame]
     spread = spread[:, crop[2] : spread.shape[1] - crop[3], crop[0] : spread.shape[2] - crop[1]]
     inner = {"kernel": attrs["kernel"], "stride": [1, 1], "pad": [max(0, n) for n in frame]}
+    if depthwise:
+        return convolve_depthwise(spread, weights, inner)
     return convolve(spread, weights, inner)
+
+
+def _cut_off(attrs: Mapping[str, Any]) -> list[int]:
+    """Return how many results of a transposed convolution are left out at each side."""
+    mode = str(attrs.get("pad_mode", "FLOOR")).upper()
+    if mode == "SAME":
+        totals = [k - s for k, s in zip(attrs["kernel"], attrs["stride"], strict=True)]
+        return [n for total in totals for n in (total // 2, total - total // 2)]
+    return [0, 0, 0, 0] if mode == "VALID" else list(attrs.get("pad", [0, 0, 0, 0]))
 
 
 def pool_max(x: Array, attrs: Mapping[str, Any], lowest: float) -> Array:

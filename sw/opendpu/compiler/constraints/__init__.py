@@ -9,6 +9,7 @@ documentation read :data:`CONSTRAINTS`. The order of the imports is the order of
 # isort: off
 from opendpu.compiler.constraints import tensors
 from opendpu.compiler.constraints import layers
+from opendpu.compiler.constraints import transposed
 from opendpu.compiler.constraints import pool
 from opendpu.compiler.constraints import eltwise
 from opendpu.compiler.constraints import pointwise
@@ -17,10 +18,12 @@ from opendpu.compiler.constraints import move
 # isort: on
 from opendpu.compiler.constraints.reasons import reason
 from opendpu.compiler.constraints.registry import CONSTRAINTS, Constraint, constraint, extent
+from opendpu.compiler.constraints.transposed import before
 
 __all__ = [
     "CONSTRAINTS",
     "Constraint",
+    "before",
     "constraint",
     "eltwise",
     "extent",
@@ -30,4 +33,5 @@ __all__ = [
     "pool",
     "reason",
     "tensors",
+    "transposed",
 ]

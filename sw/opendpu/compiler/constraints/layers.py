@@ -2,7 +2,7 @@
 """Limits of the ops with weights."""
 
 from opendpu.compiler.constraints.registry import constraint, extent, inputs_of, pair
-from opendpu.compiler.fixed import DEPTHWISE, LAYERS, point_of
+from opendpu.compiler.fixed import DEPTHWISE, LAYERS, TRANSPOSED, point_of
 from opendpu.ir import Draft, Node
 from opendpu_arch.target import Target
 
@@ -19,16 +19,6 @@ DEPTHWISE_CONV = ("depthwise-conv2d-fix",)
 WINDOWS = (*CONV, *DEPTHWISE_CONV)
 PARAMETER = "XCOM_OP_CONV_PARAM_ERROR"
 KERNEL = "XCOM_UNSUPPORT_KERNEL_SIZE"
-
-
-@constraint(
-    "conv2d has one group.", *CONV, lift="as many groups as channels (depthwise), or one",
-    code=PARAMETER,
-)  # fmt: skip
-def group(node: Node, draft: Draft, target: Target) -> str | None:
-    """The array multiplies all channels of a word."""
-    groups = int(node.attrs.get("group", 1))
-    return None if groups == 1 else f'DPU only supports "group"({groups}) to be 1'
 
 
 @constraint(
@@ -82,7 +72,7 @@ def _stride(node: Node, most: int) -> str | None:
 
 
 @constraint(
-    "A depthwise convolution has one output channel for each input channel.", *DEPTHWISE_CONV,
+    "A depthwise convolution has one output channel for each input channel.", *DEPTHWISE,
     lift="a channel multiplier of 1", code=PARAMETER,
 )  # fmt: skip
 def multiplier(node: Node, draft: Draft, target: Target) -> str | None:
@@ -114,14 +104,19 @@ def padding(node: Node, draft: Draft, target: Target) -> str | None:
 
 
 @constraint(
-    "kernel_w * kernel_h * ceil(input channels / CP) is at most the bank depth; for depthwise "
-    "convolutions kernel_w * kernel_h.", *WINDOWS, lift="a smaller kernel or fewer channels",
+    "kernel_w * kernel_h * ceil(input channels of a group / CP) is at most the bank depth; for "
+    "depthwise convolutions kernel_w * kernel_h; for transposed ones ceil(kernel / stride) counts.",
+    *LAYERS, lift="a smaller kernel or fewer channels",
     code="XCOM_TILING_SIZE_ERROR",
 )  # fmt: skip
 def weights_fit(node: Node, draft: Draft, target: Target) -> str | None:
     """The kernel of an output channel is in one bank."""
     height, width = extent(node)
-    groups = -(-inputs_of(node, draft)[0].shape[-1] // target.channel_parallel)
+    inputs = inputs_of(node, draft)[0].shape[-1] // int(node.attrs.get("group") or 1)
+    groups = -(-inputs // target.channel_parallel)
+    if node.kind in TRANSPOSED:
+        (_, step_w), (_, step_h) = pair(node, "stride")
+        height, width = -(-height // step_h), -(-width // step_w)
     words = height * width * (1 if node.kind in DEPTHWISE else groups)
     if words <= target.bank_depth:
         return None

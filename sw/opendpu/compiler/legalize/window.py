@@ -24,3 +24,17 @@ def explicit_pad(node: Node, shape: tuple[int, ...]) -> list[int]:
         pad[2 * axis] += before
         pad[2 * axis + 1] += missing - before
     return pad
+
+
+def transposed_pad(node: Node) -> list[int]:
+    """Return left, right, top and bottom padding of a transposed convolution: results cut off."""
+    mode = str(node.attrs.get("pad_mode", "FLOOR")).upper()
+    if mode == "VALID":
+        return [0, 0, 0, 0]
+    if mode != "SAME":
+        return [int(p) for p in node.attrs.get("pad") or (0, 0, 0, 0)]
+    pad = []
+    for kernel, stride in zip(node.attrs["kernel"], node.attrs["stride"], strict=True):
+        total = int(kernel) - int(stride)
+        pad += [total // 2, total - total // 2]
+    return pad

@@ -6,15 +6,20 @@ import numpy as np
 from opendpu.compiler.plan import Alias, EltwiseLayer, Feature, Int8Array, Layer, Network
 from opendpu.compiler.view import Steps, dense, seen_through
 from opendpu.ir import Draft, Node
+from opendpu_arch.target import Target
 
 
 class Context:
-    """One run of the pass over the ``nodes`` of a DPU part; ``outputs`` are needed outside it."""
+    """One run of the pass over the ``nodes`` of a DPU part; ``outputs`` are needed outside it.
 
-    def __init__(self, draft: Draft, nodes: list[Node], outputs: set[str]) -> None:
+    ``target`` only decides between ways that give the same.
+    """
+
+    def __init__(self, draft: Draft, nodes: list[Node], outputs: set[str], target: Target) -> None:
         self.draft = draft
         self.nodes = nodes
         self.outputs = outputs
+        self.target = target
         self.inside = {n.name for n in nodes}
         self.features: dict[str, Feature] = {}
         self.layers: list[Layer] = []

@@ -8,14 +8,15 @@ from opendpu.compiler.lower.registry import RULES
 from opendpu.compiler.plan import Network
 from opendpu.ir import Draft
 from opendpu_arch.errors import GraphError
+from opendpu_arch.target import Target
 
 
-def lower(draft: Draft, nodes: Iterable[str], outputs: Collection[str]) -> Network:
+def lower(draft: Draft, nodes: Iterable[str], outputs: Collection[str], target: Target) -> Network:
     """Return what the DPU part with ``nodes`` computes.
 
     ``outputs`` are the nodes whose results are needed outside.
     """
-    context = Context(draft, [draft[n] for n in nodes], set(outputs))
+    context = Context(draft, [draft[n] for n in nodes], set(outputs), target)
     for node in context.nodes:
         for name in node.inputs.get("input", ()):
             if name not in context.inside and name not in context.inputs:

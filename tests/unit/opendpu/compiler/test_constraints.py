@@ -49,7 +49,6 @@ def set_point(which: str, point: int) -> Callable[[Node, Draft], None]:
 
 CASES = {
     "batch": (set_shape("output", 2, 4, 4, 4), "batch to be 1, but it's 2 now"),
-    "group": (set_attrs(group=2), '"group"(2) to be 1'),
     "conv_kernel": (set_attrs(kernel=[17, 3]), '"kernel_width"(17) in 1..16'),
     "conv_kernel dilation": (
         set_attrs(kernel=[3, 3], dilation=[1, 8]), '"kernel_height"(17) in 1..16',
