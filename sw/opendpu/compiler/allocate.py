@@ -43,11 +43,12 @@ def allocate_memory(
     ends = {WORKSPACE_REG: 0, INPUT_REG: 0, OUTPUT_REG: 0}
     workspace: dict[str, tuple[int, int]] = {}
     overlapped = {a.holder for a in network.aliases.values() if a.overlapping}
+    outputs = {_root(name, network) for name in network.outputs}
     for name, feature in network.features.items():
         if name in network.aliases or name not in every:
             continue
         size = feature.height * feature.width * feature.channels
-        if name in network.outputs:
+        if name in outputs and name not in network.inputs:
             reg_id = OUTPUT_REG
         elif name in network.inputs:
             reg_id = INPUT_REG
@@ -73,6 +74,13 @@ def allocate_memory(
         if name in every:
             _place_alias(network, name, placed)
     return placed, ends
+
+
+def _root(name: str, network: Network) -> str:
+    """Return the feature map whose bytes ``name`` is part of."""
+    while name in network.aliases:
+        name = network.aliases[name].holder
+    return name
 
 
 def _place_alias(network: Network, name: str, placed: dict[str, Memory]) -> Memory:

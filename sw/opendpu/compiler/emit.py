@@ -4,8 +4,9 @@
 from opendpu.compiler.emission.chain import emit_chain
 from opendpu.compiler.emission.conv import emit_conv
 from opendpu.compiler.emission.misc import emit_alu, emit_eltwise
+from opendpu.compiler.emission.move import emit_move
 from opendpu.compiler.emission.recorder import Recorder
-from opendpu.compiler.plan import AluLayer, ConvLayer, Plan, Step
+from opendpu.compiler.plan import AluLayer, ConvLayer, MoveLayer, Plan, Step
 from opendpu_arch.target import Target
 
 
@@ -28,6 +29,8 @@ def emit(plan: Plan, target: Target) -> tuple[Step, ...]:
             emit_conv(recorder, placed, layer)
         elif isinstance(layer, AluLayer):
             emit_alu(recorder, placed, layer)
+        elif isinstance(layer, MoveLayer):
+            emit_move(recorder, placed, layer)
         else:
             emit_eltwise(recorder, placed, layer)
     return tuple(recorder.steps)

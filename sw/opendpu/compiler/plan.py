@@ -2,6 +2,7 @@
 """Values that compiler passes hand on; frozen, without logic."""
 
 import dataclasses
+import enum
 from collections.abc import Mapping
 from typing import Any
 
@@ -109,7 +110,32 @@ class ConvLayer:
     epilogue: Epilogue | None = None
 
 
-Layer = ConvLayer | AluLayer | EltwiseLayer
+class Reduction(enum.Enum):
+    """What a SAVE can make of the channels of a pixel: the first largest one, or its value."""
+
+    INDEX = "index"
+    VALUE = "value"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MoveLayer:
+    """A copy by LOAD and SAVE, without arithmetic; the result is always in DDR.
+
+    Pixels are repeated below and beside each other, or become one byte each. Without ``source``
+    every byte is ``value``.
+    """
+
+    name: str
+    source: str | None
+    output: str
+    repeat_h: int = 1
+    repeat_w: int = 1
+    reduction: Reduction | None = None
+    value: int | None = None
+
+
+ComputeLayer = ConvLayer | AluLayer | EltwiseLayer
+Layer = ComputeLayer | MoveLayer
 
 
 def sources_of(layer: Layer) -> tuple[str, ...]:
@@ -118,7 +144,7 @@ def sources_of(layer: Layer) -> tuple[str, ...]:
         return layer.sources
     if isinstance(layer, ConvLayer) and layer.epilogue is not None:
         return (layer.source, *layer.epilogue.others)
-    return (layer.source,)
+    return () if layer.source is None else (layer.source,)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from opendpu.compiler.plan import (
     EltwiseLayer,
     Feature,
     Layer,
+    MoveLayer,
     Network,
     Region,
     Span,
@@ -48,6 +49,8 @@ def allocate_banks(
     for number, layer in enumerate(network.layers):
         for name in (*sources_of(layer), layer.output):
             if name in regions or name in spilled or name in aliased:
+                continue
+            if name == layer.output and isinstance(layer, MoveLayer):
                 continue
             wanted = name in network.inputs and len(readers[name]) > 1
             if not wanted and not (name == layer.output and readers[name]):
@@ -129,7 +132,7 @@ class _Choice:
         return best[1], best[2]
 
     def _wish(self, layer: Layer) -> int:
-        if isinstance(layer, EltwiseLayer) or layer.source != self.feature.name:
+        if isinstance(layer, EltwiseLayer | MoveLayer) or layer.source != self.feature.name:
             return 1
         return layer.window.stride_h
 
@@ -143,6 +146,8 @@ class _Choice:
 
     def _misfit(self, layer: Layer, stride: int) -> float:
         """Return the cycles lost when ``layer`` reads it so, infinitely many if it cannot."""
+        if isinstance(layer, MoveLayer):
+            return 0
         if not _readable(self.feature, layer, stride, self.target):
             return math.inf
         return 0 if self._wish(layer) == stride else self._alone(layer)
@@ -156,7 +161,7 @@ class _Choice:
             taps = layer.weights.size // out.channels // target.channel_parallel
             return lost * groups * conv_cycles(out.width, max(taps, 1))
         lost = out.height - -(-out.height // target.alu_pixel_parallel)
-        steps = layer.window.kernel_h if isinstance(layer, AluLayer) else len(layer.sources)
+        steps = layer.window.kernel_h if isinstance(layer, AluLayer) else len(sources_of(layer))
         return lost * misc_cycles(out.width, groups, steps)
 
 
@@ -204,7 +209,7 @@ def _in_place(
 
 def _readable(feature: Feature, layer: Layer, stride: int, target: Target) -> bool:
     """Tell whether ``layer`` can make one output row at a time of ``feature`` so stored."""
-    if isinstance(layer, EltwiseLayer) or layer.source != feature.name:
+    if isinstance(layer, EltwiseLayer | MoveLayer) or layer.source != feature.name:
         return True
     groups = -(-feature.channels // target.channel_parallel)
     row_words = feature.width * groups

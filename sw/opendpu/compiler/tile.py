@@ -15,6 +15,8 @@ from opendpu.compiler.plan import (
     Chain,
     ConvLayer,
     LayerPlan,
+    MoveLayer,
+    Nest,
     Network,
     Region,
     Span,
@@ -23,6 +25,7 @@ from opendpu.compiler.plan import (
 from opendpu.compiler.tiling.conv import conv_cuts
 from opendpu.compiler.tiling.cut import Cut, Problem, Stream
 from opendpu.compiler.tiling.misc import misc_cuts
+from opendpu.compiler.tiling.move import move_words
 from opendpu_arch.errors import DPUError
 from opendpu_arch.target import Target
 
@@ -115,6 +118,8 @@ def _free(target: Target, banks: Banks, span: Span) -> Holes:
 
 def _tile_layer(problem: Problem, free: Holes) -> LayerPlan | None:
     layer = problem.layer
+    if isinstance(layer, MoveLayer):
+        return _tile_move(problem, layer, free)
     names = (*sources_of(layer), layer.output)
     used = [problem.whole[n].bank_group for n in names if n in problem.whole]
     best: tuple[Cut, list[tuple[int, int]]] | None = None
@@ -150,10 +155,26 @@ def _tile_layer(problem: Problem, free: Holes) -> LayerPlan | None:
     return LayerPlan(layer=layer, nest=cut.nest, sources=sources, output=output, tile=tile)
 
 
+def _tile_move(problem: Problem, layer: MoveLayer, free: Holes) -> LayerPlan | None:
+    """Return where the pieces of a copy lie on their way."""
+    source = None if layer.source is None else problem.network.features[layer.source]
+    whole = problem.whole.get(layer.source or "")
+    for words in move_words(layer, source if whole is None else None, problem.target):
+        spots = _fit([words], free, [])
+        if spots is not None:
+            bank_group, base = spots[0]
+            place = Region(bank_group=bank_group, base=base, words=words, stride=1, ring=1)
+            nest = Nest(columns=1, rows=1, row_pass=1, groups=1)
+            sources = () if source is None else (whole or place,)
+            return LayerPlan(layer=layer, nest=nest, sources=sources, output=place)
+    return None
+
+
 def _cuts(problem: Problem) -> Iterator[Cut]:
     layer = problem.layer
     if isinstance(layer, ConvLayer):
         return conv_cuts(problem, layer)
+    assert not isinstance(layer, MoveLayer)
     return misc_cuts(problem, layer)
 
 

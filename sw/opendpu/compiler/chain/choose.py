@@ -13,7 +13,7 @@ from opendpu.compiler.chain.model import Model, Surroundings, model_chain
 from opendpu.compiler.chain.rings import find_rings
 from opendpu.compiler.layout import address_groups
 from opendpu.compiler.lifetime import consumers, spans
-from opendpu.compiler.plan import EltwiseLayer, Network, Region, Span
+from opendpu.compiler.plan import EltwiseLayer, MoveLayer, Network, Region, Span
 from opendpu_arch.target import Target
 
 LONGEST = 10
@@ -66,6 +66,7 @@ class _Chooser:
         self.readers = consumers(network)
         self.spans = spans(network)
         held = {a.holder for a in network.aliases.values()} | network.aliases.keys()
+        held |= {layer.output for layer in network.layers if isinstance(layer, MoveLayer)}
         self.homes: dict[str, Region] = {}
         self.streamed: set[tuple[int, str]] = set()
         for name, numbers in self.readers.items():
@@ -88,7 +89,7 @@ class _Chooser:
 
     def _wish(self, number: int, name: str) -> int:
         layer = self.network.layers[number]
-        if isinstance(layer, EltwiseLayer) or layer.source != name:
+        if isinstance(layer, EltwiseLayer | MoveLayer) or layer.source != name:
             return 1
         return layer.window.stride_h
 

@@ -8,14 +8,21 @@ the layers behind them need; neighbouring tiles compute the columns between them
 from collections.abc import Sequence
 
 from opendpu.compiler.emission.geometry import columns_needed
-from opendpu.compiler.plan import ConvLayer, EltwiseLayer, Feature, Layer, Network, sources_of
+from opendpu.compiler.plan import (
+    ComputeLayer,
+    ConvLayer,
+    EltwiseLayer,
+    Feature,
+    Network,
+    sources_of,
+)
 
 Columns = tuple[int, int]
 """First column and number of columns."""
 
 
 def tile_columns(
-    network: Network, layers: Sequence[Layer], leaving: set[str], parts: int
+    network: Network, layers: Sequence[ComputeLayer], leaving: set[str], parts: int
 ) -> list[dict[str, Columns]] | None:
     """Return the columns of every feature map by tile, or none if a tile would be empty."""
     tiles = []
@@ -38,7 +45,7 @@ def tile_columns(
     return tiles
 
 
-def reads(layer: Layer, name: str, feature: Feature, columns: Columns) -> Columns:
+def reads(layer: ComputeLayer, name: str, feature: Feature, columns: Columns) -> Columns:
     """Return the columns of ``feature`` that ``layer`` needs for ``columns`` of its result."""
     if isinstance(layer, EltwiseLayer) or name != layer.source:
         return columns

@@ -11,9 +11,10 @@ from opendpu.compiler.emission.geometry import can_read, can_write, chunks
 from opendpu.compiler.layout import Layout
 from opendpu.compiler.plan import (
     AluLayer,
+    ComputeLayer,
     ConvLayer,
     EltwiseLayer,
-    Layer,
+    MoveLayer,
     Network,
     Region,
     Window,
@@ -74,17 +75,23 @@ def model_chain(around: Surroundings, first: int, last: int, parts: int) -> Mode
     None if these layers cannot run so: weights that do not fit all at once, readers of one feature
     map that want different rows in a bank, results that come back through DDR.
     """
-    return _Builder(around, first, last).model(parts)
+    layers = [
+        layer for layer in around.network.layers[first : last + 1]
+        if not isinstance(layer, MoveLayer)
+    ]  # fmt: skip
+    if len(layers) <= last - first:
+        return None
+    return _Builder(around, first, layers).model(parts)
 
 
 class _Builder:
     """One attempt."""
 
-    def __init__(self, around: Surroundings, first: int, last: int) -> None:
+    def __init__(self, around: Surroundings, first: int, layers: list[ComputeLayer]) -> None:
         self.around = around
         self.network, self.target = around.network, around.target
-        self.numbers = range(first, last + 1)
-        self.layers = [self.network.layers[n] for n in self.numbers]
+        self.numbers = range(first, first + len(layers))
+        self.layers = layers
         self.made = {layer.output for layer in self.layers}
         self.held = {a.holder for a in self.network.aliases.values()}
         self.strides: dict[str, int] = {}
@@ -204,7 +211,7 @@ class _Builder:
             self.strides[name] = stride
         return True
 
-    def _stride(self, number: int, layer: Layer, name: str) -> int:
+    def _stride(self, number: int, layer: ComputeLayer, name: str) -> int:
         """Return the rows a bank of an operand."""
         if name in self.made:
             return self.strides[name]
@@ -218,7 +225,7 @@ class _Builder:
         aliased = name in self.network.aliases or name in self.held
         return outside or aliased or name in self.network.outputs
 
-    def _shares(self, layer: Layer, name: str) -> bool:
+    def _shares(self, layer: ComputeLayer, name: str) -> bool:
         homes = self.around.homes
         return name in homes and layer.output in homes and homes[name] == homes[layer.output]
 
@@ -241,7 +248,7 @@ class _Builder:
             group_rows=stride * target.pixel_parallel,
         )  # fmt: skip
 
-    def _pass_blocks(self, layer: Layer, columns: int) -> int:
+    def _pass_blocks(self, layer: ComputeLayer, columns: int) -> int:
         """Return how many blocks of output channels are made before the epilogue takes them."""
         if not isinstance(layer, ConvLayer):
             return 0
@@ -254,7 +261,7 @@ class _Builder:
 
     def _units(
         self,
-        layer: Layer,
+        layer: ComputeLayer,
         operands: Sequence[Buffer],
         read: tuple[int, ...],
         output: Buffer,
@@ -303,7 +310,7 @@ class _Builder:
 
     def _unit(
         self,
-        layer: Layer,
+        layer: ComputeLayer,
         row: int,
         rows: int,
         needs: tuple[Need, ...],
@@ -351,11 +358,11 @@ class _Builder:
         return total
 
 
-def _epilogue(layer: Layer) -> bool:
+def _epilogue(layer: ComputeLayer) -> bool:
     return isinstance(layer, ConvLayer) and layer.epilogue is not None
 
 
-def _wish(layer: Layer, name: str) -> int:
+def _wish(layer: ComputeLayer, name: str) -> int:
     """Return the rows a bank with which ``layer`` reads a feature map at full speed."""
     if isinstance(layer, EltwiseLayer) or name != layer.source:
         return 1

@@ -4,7 +4,17 @@
 import xir
 from opendpu.compiler.fixed import CONSTANT, is_fixed
 from opendpu.compiler.passes import Partitioned
-from opendpu.compiler.plan import ConvLayer, EltwiseLayer, Network, Plan, Program, Step, sources_of
+from opendpu.compiler.plan import (
+    ConvLayer,
+    EltwiseLayer,
+    Layer,
+    MoveLayer,
+    Network,
+    Plan,
+    Program,
+    Step,
+    sources_of,
+)
 from opendpu.drawing import Canvas, Vertex, draw_layered
 from opendpu.drawing.canvas import Box, Line, Text, text_width
 from opendpu.ir import Draft
@@ -69,10 +79,7 @@ def _network(network: Network, plan: Plan | None = None) -> Canvas:
         maker[name] = name
     places = {p.layer.name: p for p in plan.layers} if plan else {}
     for layer in network.layers:
-        kind = "conv" if isinstance(layer, ConvLayer) else (
-            layer.kind.name.lower() if isinstance(layer, EltwiseLayer) else layer.mode.name.lower()
-        )  # fmt: skip
-        lines = [kind, layer.name, _size(network, layer.output)]
+        lines = [_kind(layer), layer.name, _size(network, layer.output)]
         placed = places.get(layer.name)
         if placed is not None and plan is not None:
             nest, out = placed.nest, placed.output
@@ -88,6 +95,17 @@ def _network(network: Network, plan: Plan | None = None) -> Canvas:
                 edges.append((made, f"{layer.name} "))
         maker[layer.output] = f"{layer.name} "
     return draw_layered(vertices, edges)
+
+
+def _kind(layer: Layer) -> str:
+    match layer:
+        case ConvLayer():
+            return "conv"
+        case MoveLayer():
+            return "move"
+        case EltwiseLayer():
+            return layer.kind.name.lower()
+    return layer.mode.name.lower()
 
 
 def _makers(name: str, network: Network, maker: dict[str, str]) -> list[str]:

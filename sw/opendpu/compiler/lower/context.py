@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from opendpu.compiler.plan import Alias, EltwiseLayer, Feature, Int8Array, Layer, Network
+from opendpu.compiler.plan import Alias, Feature, Int8Array, Layer, MoveLayer, Network
 from opendpu.compiler.view import Steps, dense, seen_through
 from opendpu.ir import Draft, Node
 from opendpu_arch.target import Target
@@ -53,9 +53,7 @@ class Context:
         self.features[name] = Feature(
             name=name, height=feature.height, width=feature.width, channels=feature.channels
         )
-        self.layers.append(
-            EltwiseLayer(name=name, sources=(source,), output=name, shift_read=(0,), shift_write=0)
-        )
+        self.layers.append(MoveLayer(name=name, source=source, output=name))
         return name
 
     def root(self, name: str) -> str:

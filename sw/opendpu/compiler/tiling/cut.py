@@ -10,6 +10,7 @@ from opendpu.compiler.plan import (
     EltwiseLayer,
     Feature,
     Layer,
+    MoveLayer,
     Nest,
     Network,
     Region,
@@ -70,7 +71,8 @@ class Problem:
     @property
     def window(self) -> Window:
         """The window of the layer; one pixel for element-wise layers."""
-        return Window() if isinstance(self.layer, EltwiseLayer) else self.layer.window
+        layer = self.layer
+        return Window() if isinstance(layer, EltwiseLayer | MoveLayer) else layer.window
 
     @property
     def out(self) -> Feature:

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator
 
-from opendpu.compiler.plan import AluLayer, ConvLayer, EltwiseLayer, Network, sources_of
+from opendpu.compiler.plan import AluLayer, ConvLayer, EltwiseLayer, MoveLayer, Network, sources_of
 from opendpu.compiler.verify.rules import Finding
 from opendpu_arch.target import Target
 
@@ -21,7 +21,10 @@ def network_rules(network: Network, target: Target) -> Iterator[Finding]:
             if not _is_made(name, known, network):
                 yield Finding(layer.name, "inputs-first", f"it reads {name!r}, which is not yet")
         known.add(layer.output)
-        yield from _window(layer)
+        if isinstance(layer, MoveLayer):
+            yield from _move(layer, network)
+        else:
+            yield from _window(layer)
     for name in network.outputs:
         if name not in network.features:
             yield Finding(name, "known-feature", "it is an output, but no feature map")
@@ -63,6 +66,21 @@ def _aliases(network: Network) -> Iterator[Finding]:
             yield Finding(
                 name, "inside-holder", f"bytes {alias.offset}..{end} of a holder of {size} bytes"
             )
+
+
+def _move(layer: MoveLayer, network: Network) -> Iterator[Finding]:
+    """Check that a copy has as many pixels as it should."""
+    out = network.features[layer.output]
+    if layer.source is None:
+        if layer.value is None or not -128 <= layer.value <= 127:
+            yield Finding(layer.name, "value-of-fill", f"it writes {layer.value}")
+        return
+    source = network.features[layer.source]
+    channels = source.channels if layer.reduction is None else 1
+    wanted = (source.height * layer.repeat_h, source.width * layer.repeat_w, channels)
+    if (out.height, out.width, out.channels) != wanted:
+        made = (out.height, out.width, out.channels)
+        yield Finding(layer.name, "shape-of-move", f"it makes {wanted}, not {made}")
 
 
 def _window(layer: ConvLayer | AluLayer | EltwiseLayer) -> Iterator[Finding]:
