@@ -22,11 +22,11 @@ from opendpu.compiler.pipeline import Compiled, compile_with_report
 from opendpu.compiler.report import Report
 from opendpu.frontend import load_onnx
 from opendpu.frontend.sized import write_sized
-from opendpu.quantize import quantize
+from opendpu.quantize import complete, is_quantized, quantize
 from opendpu.runtime import Device, GraphRunner, Runner
 from opendpu.runtime.batch import run_batch
 from opendpu.runtime.program import Program, dpu_subgraphs
-from opendpu_arch.errors import GraphError
+from opendpu_arch.errors import GraphError, TensorError
 from opendpu_arch.target import Target
 from xir import Graph
 
@@ -137,18 +137,18 @@ def find_target(text: str) -> Target:
 def compile_onnx(
     path: str | os.PathLike[str],
     *,
-    calibration: Mapping[str, npt.NDArray[np.generic]],
+    calibration: Mapping[str, npt.NDArray[np.generic]] | None = None,
     target: Target | str,
     output: str | os.PathLike[str],
     method: str = "minmse",
     options: Options | None = None,
     show: Callable[[str], None] = _nowhere,
 ) -> Report:
-    """Quantize a float ONNX model, compile it for a DPU, write the ``.xmodel`` file.
+    """Quantize an ONNX model, compile it for a DPU, write the ``.xmodel`` file.
 
     ``calibration`` holds samples by input name, batch in front, as the model takes them; 100 to
-    1000 are enough. ``show`` is told what is going on. The file appears when it is complete, or
-    not at all.
+    1000 are enough. A model that is quantized already needs and takes none. ``show`` is told what
+    is going on. The file appears when it is complete, or not at all.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def compile_onnx(
     UnsupportedError
         The model has operators that cannot be converted: all of them, with the reason.
     TensorError
-        The calibration data does not fit the model.
+        The calibration data does not fit the model, or is missing.
     """
     options = options or Options()
     show("reading")
@@ -170,7 +170,14 @@ def compile_onnx(
     else:
         graph = load_onnx(pathlib.Path(path))
     show("quantizing")
-    quantized = quantize(graph, calibration, method=method)
+    if is_quantized(graph) and calibration is None:
+        quantized = complete(graph)
+    elif calibration is None:
+        raise TensorError(
+            f"{os.fspath(path)} is a float model: give samples to calibrate it with (--calib)"
+        )
+    else:
+        quantized = quantize(graph, calibration, method=method)
     compiled = compile_graph(quantized, target=target, options=options, show=show)
     compiled.graph.serialize(output)
     return compiled.report

@@ -67,7 +67,7 @@ def compile_model(
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Quantize a float ONNX model, or take a quantized .xmodel, and compile it for a DPU."""
+    """Quantize an ONNX model, or take a quantized one or .xmodel, and compile it for a DPU."""
     asked = Options.parse(options or ())
     if dump_after is not None:
         asked = dataclasses.replace(asked, dump=asked.dump | chosen(dump_after.split(",")))
@@ -82,12 +82,9 @@ def compile_model(
                 file, target=chosen_target, output=output, options=asked, show=show
             )
         else:
-            if calibration is None:
-                raise UnsupportedError(
-                    f"{file} is a float model: give samples to calibrate it with, by --calib"
-                )
+            samples = None if calibration is None else npz.read(calibration)
             report = api.compile_onnx(
-                file, calibration=npz.read(calibration), target=chosen_target, output=output,
-                options=asked, show=show,
+                file, calibration=samples, target=chosen_target, output=output, options=asked,
+                show=show,
             )  # fmt: skip
     typer.echo(json.dumps(report.as_dict()) if as_json else str(report))

@@ -25,6 +25,8 @@ class Context:
         self.draft = Draft(source.name)
         self.values: dict[str, Value] = {}
         self.constants: dict[str, Array] = dict(source.constants)
+        self.points: dict[str, int] = {}
+        """Fractional bits of the constants that are on a grid of 8 bits."""
         self._views: dict[tuple[str, tuple[int, ...], str], str] = {}
 
     def shape_of(self, name: str) -> tuple[int, ...]:
@@ -54,6 +56,17 @@ class Context:
     def const(self, name: str, array: Array) -> str:
         """Append a constant to the draft; return its name."""
         return self.draft.add_const(name, as_float(array)).name
+
+    def parameter(self, name: str, array: Array, tensor: str) -> str:
+        """Append what became of the constant ``tensor``, with a ``fix`` if it is quantized."""
+        node = self.const(name, array)
+        if tensor not in self.points:
+            return node
+        attrs = {
+            "bit_width": 8, "fix_point": self.points[tensor], "if_signed": True,
+            "round_mode": "DPU_ROUND",
+        }  # fmt: skip
+        return self.emit(f"{node}_fix", "fix", self.draft[node].shape, {"input": [node]}, attrs)
 
     def view(self, node: str, shape: tuple[int, ...]) -> str:
         """Return a node with the data of ``node`` in another shape."""
@@ -136,12 +149,28 @@ class Call:
             raise Refusal(f"{what} ({self.name(index)!r}) are computed, but must be constant")
         return array
 
+    def parameter(self, index: int, what: str, array: Array) -> str:
+        """Return a node with ``array``, which was made from the constant input ``index``."""
+        return self.context.parameter(f"{self.output}_{what}", array, self.name(index))
+
+    def is_quantized(self, index: int) -> bool:
+        """Return whether input ``index`` is a constant on a grid of 8 bits."""
+        return self.has(index) and self.name(index) in self.context.points
+
+    def elementwise(self, kind: str, attrs: dict[str, Any] | None = None) -> None:
+        """Emit an op on each element; the order of the axes, flat or not, stays what it was."""
+        value = self.value(0)
+        shape = value.stored if value.flat is None else value.shape
+        node = self.context.view(value.node, shape)
+        name = self.context.emit(self.output, kind, shape, {"input": [node]}, attrs)
+        self.bind(value.on(name))
+
     def value(self, index: int) -> Value:
         """Return input ``index`` as a value; constants become nodes of the draft."""
         name = self.name(index)
         if name not in self.context.values:
             array = self.context.constants[name]
-            node = self.context.const(name, array)
+            node = self.context.parameter(name, array, name)
             shape = self.context.draft[node].shape
             self.context.values[name] = Value(node, shape, plain(len(shape)))
         return self.context.values[name]

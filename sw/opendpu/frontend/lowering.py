@@ -12,7 +12,7 @@ import xir
 from opendpu.frontend import tidy
 from opendpu.frontend.context import Call, Context
 from opendpu.frontend.layout import CHANNELS_LAST, Value, plain
-from opendpu.frontend.ops import HANDLERS
+from opendpu.frontend.ops import HANDLERS, quantization
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.source import Source, read
 from opendpu_arch.errors import GraphError, UnsupportedError
@@ -29,6 +29,7 @@ _SPATIAL = {
     "Resize",
 }
 _NEUTRAL = {
+    *quantization.OPERATORS,
     "Add",
     "Clip",
     "Concat",
@@ -45,6 +46,8 @@ _NEUTRAL = {
     "Sub",
     "Tanh",
 }
+_MOVING = ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+"""What leaves constants on their grid."""
 
 
 def load_onnx(model: str | Path | onnx.ModelProto) -> xir.Graph:
@@ -120,15 +123,19 @@ def _convert_nodes(context: Context) -> None:
 
 
 def _convert(context: Context, proto: onnx.NodeProto) -> None:
-    if proto.domain not in ("", "ai.onnx"):
+    quantizing = proto.op_type in quantization.OPERATORS
+    domains = ("", "ai.onnx", *(quantization.DOMAINS if quantizing else ()))
+    if proto.domain not in domains:
         raise Refusal(f"operator domain {proto.domain!r} is not supported")
-    if _fold_constant(context, proto):
+    if not quantizing and _fold_constant(context, proto):
         return
     handler = HANDLERS.get(proto.op_type)
     if handler is None:
         raise Refusal("the operator is not supported")
     call = Call.of(context, proto)
     handler(call)
+    if call.output in context.constants:
+        return
     declared = context.values[call.output].shape
     if min(declared, default=1) < 1:
         raise Refusal(f"the result has shape {list(declared)}")
@@ -171,6 +178,8 @@ def _fold_constant(context: Context, proto: onnx.NodeProto) -> bool:
     except Exception as error:  # onnxruntime has no common base class for its errors
         raise Refusal(f"its constant inputs cannot be evaluated: {error}") from None
     context.constants.update(zip(proto.output, results, strict=True))
+    if proto.op_type in _MOVING and proto.input[0] in context.points:
+        context.points[proto.output[0]] = context.points[proto.input[0]]
     return True
 
 

@@ -16,6 +16,12 @@ from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 Array = npt.NDArray[Any]
 
+QUANTIZERS = (
+    "QuantizeLinear", "VitisQuantizeLinear", "ExtendedQuantizeLinear", "VAIQuantizeLinear",
+    "FixNeuron", "fix_neuron",
+)  # fmt: skip
+"""Operators that quantize a tensor."""
+
 OPSETS = range(11, 22)
 """Versions of the default operator set that the handlers know."""
 
@@ -36,6 +42,8 @@ class Source:
     outputs: dict[str, tuple[int | None, ...] | None]
     constants: dict[str, Array]
     uses: Counter[str]
+    quantized: bool = False
+    """Whether some tensors are quantized already."""
 
 
 def read(model: str | Path | onnx.ModelProto) -> Source:
@@ -69,6 +77,7 @@ def read(model: str | Path | onnx.ModelProto) -> Source:
         outputs={item.name: _declared_shape(item) for item in graph.output},
         constants=constants,
         uses=uses,
+        quantized=any(node.op_type in QUANTIZERS for node in graph.node),
     )
 
 

@@ -11,6 +11,7 @@ import xir
 from opendpu.ir import Draft
 from opendpu.quantize.approximate import approximate
 from opendpu.quantize.calibrate import choose_positions
+from opendpu.quantize.complete import is_quantized
 from opendpu.quantize.correct import add_biases, correct_biases
 from opendpu.quantize.equalize import equalize
 from opendpu.quantize.fold import fold
@@ -74,13 +75,17 @@ def quantize(
     TensorError
         Calibration data that is missing, empty, unknown, not finite, or of the wrong shape.
     UnsupportedError
-        An unknown method, or an op that cannot be evaluated.
+        An unknown method, an op that cannot be evaluated, or a graph that is quantized already.
     GraphError
         Ranges so far apart that the DPU's shifts cannot bridge them.
     """
     if method not in METHODS:
         raise UnsupportedError(
             f"calibration method {method!r} is unknown; choose one of {', '.join(METHODS)}"
+        )
+    if is_quantized(graph):
+        raise UnsupportedError(
+            f"graph {graph.get_name()!r} is quantized already; compile it as it is"
         )
     draft = Draft.from_xir(graph)
     samples = calibration_samples(draft, calib)

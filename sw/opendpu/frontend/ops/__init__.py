@@ -7,6 +7,7 @@ from opendpu.frontend.ops import (
     convolution,
     dense,
     pooling,
+    quantization,
     resize,
     shaping,
 )
@@ -19,6 +20,7 @@ __all__ = [
     "convolution",
     "dense",
     "pooling",
+    "quantization",
     "resize",
     "shaping",
 ]

@@ -2,7 +2,6 @@
 """Elementwise functions of one tensor, softmax, and nodes that change nothing."""
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -22,19 +21,10 @@ _SIMPLE = {
 }
 
 
-def _unary(call: Call, kind: str, attrs: dict[str, Any] | None = None) -> None:
-    """Emit an elementwise op; the order of the axes, flat or not, stays what it was."""
-    value = call.value(0)
-    shape = value.stored if value.flat is None else value.shape
-    node = call.context.view(value.node, shape)
-    name = call.context.emit(call.output, kind, shape, {"input": [node]}, attrs)
-    call.bind(value.on(name))
-
-
 @handles(*_SIMPLE)
 def simple(call: Call) -> None:
     """Convert functions that XIR has under another name."""
-    _unary(call, _SIMPLE[call.proto.op_type])
+    call.elementwise(_SIMPLE[call.proto.op_type])
 
 
 @handles("Clip")
@@ -51,13 +41,13 @@ def clip(call: Call) -> None:
         raise Refusal(
             f"clips to {low}..{high}, but only 0..6 (ReLU6) and 0..inf (ReLU) are supported"
         )
-    _unary(call, "relu6" if high == 6.0 else "relu")
+    call.elementwise("relu6" if high == 6.0 else "relu")
 
 
 @handles("LeakyRelu")
 def leaky_relu(call: Call) -> None:
     """Convert to ``leaky-relu``."""
-    _unary(call, "leaky-relu", {"alpha": float(call.attrs.get("alpha", 0.01))})
+    call.elementwise("leaky-relu", {"alpha": float(call.attrs.get("alpha", 0.01))})
 
 
 @handles("PRelu")
@@ -65,7 +55,7 @@ def prelu(call: Call) -> None:
     """Convert to ``prelu`` with one slope a channel, or to ``leaky-relu`` with one for all."""
     slope = as_float(call.weights(1, "slopes"))
     if slope.size == 1:
-        _unary(call, "leaky-relu", {"alpha": float(slope.reshape(()))})
+        call.elementwise("leaky-relu", {"alpha": float(slope.reshape(()))})
         return
     rank = len(call.value(0).shape)
     node, shape = call.feature_map()
@@ -73,7 +63,7 @@ def prelu(call: Call) -> None:
         raise Refusal(f"slopes have shape {list(slope.shape)}, but must be one a channel")
     inputs = {
         "input": [node],
-        "weight": [call.context.const(f"{call.output}_slope", slope.ravel())],
+        "weight": [call.parameter(1, "slope", slope.ravel())],
     }
     call.set_feature_map(call.context.emit(call.output, "prelu", shape, inputs), rank)
 
@@ -86,13 +76,13 @@ def hard_sigmoid(call: Call) -> None:
         raise Refusal(
             f"alpha and beta are {alpha:g} and {beta:g}, but only 1/6 and 1/2 are supported"
         )
-    _unary(call, "hard-sigmoid")
+    call.elementwise("hard-sigmoid")
 
 
 @handles("Elu")
 def elu(call: Call) -> None:
     """Convert to ``elu``."""
-    _unary(call, "elu", {"alpha": float(call.attrs.get("alpha", 1.0))})
+    call.elementwise("elu", {"alpha": float(call.attrs.get("alpha", 1.0))})
 
 
 @handles("Gelu")
@@ -100,7 +90,7 @@ def gelu(call: Call) -> None:
     """Convert the exact form to ``gelu``."""
     if call.attrs.get("approximate", "none") != "none":
         raise Refusal("the tanh approximation is not supported")
-    _unary(call, "gelu")
+    call.elementwise("gelu")
 
 
 @handles("Softmax")

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Add, Sub, Mul, Div, Min, Max of two tensors, or of a tensor and a constant."""
 
+import math
+
 import numpy as np
 
 from opendpu.frontend.context import Array, Call, broadcast_shape
@@ -9,6 +11,8 @@ from opendpu.frontend.ops.convolution import scale
 from opendpu.frontend.ops.registry import handles
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.source import as_float
+from opendpu.ir import Node
+from opendpu.reference.engines import average_factor
 
 _KINDS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Min": "min", "Max": "max"}
 _BIASED = ("conv2d", "depthwise-conv2d", "transposed-conv2d", "inner-product")
@@ -68,6 +72,10 @@ def _with_constant(call: Call, index: int, factor: Array | None, offset: Array |
         return False
     vector = np.broadcast_to(array.ravel(), (channels,))
     producer = call.sole_producer(index)
+    if producer is not None and factor is not None and _is_simulated(call, producer, vector):
+        call.context.rename(producer.name, call.output)
+        call.bind(call.context.values[call.name(index)])
+        return True
     if (
         offset is not None
         and producer is not None
@@ -75,10 +83,12 @@ def _with_constant(call: Call, index: int, factor: Array | None, offset: Array |
         and producer.shape[-1] == channels
         and value.perm[-1] == channel
     ):
-        _add_bias(call, producer.name, vector)
+        _add_bias(call, producer.name, vector, 1 - index)
         call.context.rename(producer.name, call.output)
         call.bind(call.context.values[call.name(index)])
         return True
+    if call.is_quantized(1 - index):
+        return False
     if value.perm[-1] != channel:
         value = Value(
             call.context.ordered(value, _order_ending_in(value, channel)),
@@ -101,15 +111,35 @@ def _order_ending_in(value: Value, axis: int) -> tuple[int, ...]:
     return (*(a for a in range(len(value.shape)) if a != axis), axis)
 
 
-def _add_bias(call: Call, name: str, vector: Array) -> None:
+def _is_simulated(call: Call, producer: Node, factor: Array) -> bool:
+    """Return whether a factor stands for the error of the DPU's own arithmetic.
+
+    AMD's quantizer for ONNX writes such products behind average pooling and hard-sigmoid.
+    """
+    if not call.context.source.quantized or np.any(factor != factor[0]):
+        return False
+    match producer.kind:
+        case "avgpool2d":
+            numerator, shift = average_factor(*producer.attrs["kernel"])
+            error = numerator * math.prod(producer.attrs["kernel"]) / (1 << shift)
+        case "hard-sigmoid":
+            error = 2731 / (1 << 14) * 6
+        case _:
+            return False
+    return math.isclose(float(factor[0]), error, rel_tol=1e-5)
+
+
+def _add_bias(call: Call, name: str, vector: Array, constant: int) -> None:
+    """Add ``vector``, which is input ``constant``, to the bias of a layer."""
     draft = call.context.draft
     node = draft[name]
     if "bias" in node.inputs:
-        old = draft[node.inputs["bias"][0]].value
-        assert old is not None
-        vector = old + vector
-    bias = call.context.const(f"{call.output}_bias", vector)
-    node.inputs["bias"] = [bias]
+        old = draft[node.inputs["bias"][0]]
+        old = draft[old.inputs["input"][0]] if old.kind == "fix" else old
+        assert old.value is not None
+        node.inputs["bias"] = [call.context.const(f"{call.output}_bias", old.value + vector)]
+    else:
+        node.inputs["bias"] = [call.parameter(constant, "bias", vector)]
     draft.sort()
 
 

@@ -73,12 +73,12 @@ def _emit(
     rank: int,
 ) -> None:
     channels = weights.shape[3] if kind == "depthwise-conv2d" else weights.shape[0]
-    inputs = {"input": [node], "weights": [call.context.const(f"{call.output}_weights", weights)]}
+    inputs = {"input": [node], "weights": [call.parameter(1, "weights", weights)]}
     if call.has(2):
         bias = as_float(call.weights(2, "bias"))
         if bias.shape != (channels,):
             raise Refusal(f"bias has shape {list(bias.shape)}, but must be [{channels}]")
-        inputs["bias"] = [call.context.const(f"{call.output}_bias", bias)]
+        inputs["bias"] = [call.parameter(2, "bias", bias)]
     batch = call.context.draft[node].shape[0]
     attrs = window.attrs() | {"dilation": [window.dilation[1], window.dilation[0]]}
     name = call.context.emit(call.output, kind, (batch, *size, channels), inputs, attrs)

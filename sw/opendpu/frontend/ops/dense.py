@@ -17,6 +17,9 @@ def gemm(call: Call) -> None:
     """Convert to ``inner-product``; alpha and beta go into weights and bias."""
     if call.attrs.get("transA", 0):
         raise Refusal("transA is not supported")
+    for index, key in ((1, "alpha"), (2, "beta")):
+        if call.is_quantized(index) and call.attrs.get(key, 1.0) != 1:
+            raise Refusal(f"{key} is {call.attrs[key]:g}, but must be 1 where it scales integers")
     weights = as_float(call.weights(1, "weights"))
     if not call.attrs.get("transB", 0):
         weights = weights.T
@@ -65,9 +68,9 @@ def _dense(call: Call, weights: Array, bias: Array | None) -> None:
         node = value.node
     else:
         node = call.context.ordered(value, plain(len(value.shape)))
-    inputs = {"weights": [call.context.const(f"{call.output}_weights", _laid_out(weights, rows))]}
+    inputs = {"weights": [call.parameter(1, "weights", _laid_out(weights, rows))]}
     if bias is not None:
-        inputs["bias"] = [call.context.const(f"{call.output}_bias", bias)]
+        inputs["bias"] = [call.parameter(2, "bias", bias)]
     if rows == 1:
         inputs["input"] = [call.context.view(node, (1, size))]
         name = call.context.emit(call.output, "inner-product", (1, outputs), inputs, {"axis": 1})
