@@ -77,6 +77,10 @@ def find_points(draft: Draft) -> Points:
     for name in names:
         if draft[name].kind == "relu6":
             least[leader[name]] = 4
+    for node in draft:
+        source = leader.get(node.inputs["input"][0]) if node.kind == "hard-sigmoid" else None
+        if source is not None:  # the engine adds a 3 in units of the input
+            least[source] = max(0, least.get(source, 0))
     return Points(names, leader, least)
 
 
@@ -118,7 +122,7 @@ def _data_constants(draft: Draft) -> list[str]:
     for node in draft:
         if node.kind in _ON_CPU or node.kind in LAYERS:
             continue
-        for source in node.inputs.get("input", []):
+        for source in (*node.inputs.get("input", []), *node.inputs.get("weight", [])):
             if draft[source].kind == "const":
                 found[source] = None
     return list(found)

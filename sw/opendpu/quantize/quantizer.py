@@ -19,6 +19,7 @@ from opendpu.quantize.insert import insert
 from opendpu.quantize.legality import settle
 from opendpu.quantize.points import find_points
 from opendpu.quantize.refine import refine
+from opendpu.quantize.rewrite import rewrite
 from opendpu_arch.errors import TensorError, UnsupportedError
 
 METHODS = ("minmse", "diffs", "nonoverflow")
@@ -91,6 +92,7 @@ def quantize(
     samples = calibration_samples(draft, calib)
     fold(draft)
     approximate(draft)
+    rewrite(draft)
     if cross_layer:
         equalize(draft)
     if bias_correction:

@@ -15,15 +15,21 @@ from opendpu.ir import Node
 from opendpu.reference.engines import average_factor
 
 _KINDS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Min": "min", "Max": "max"}
-_BIASED = ("conv2d", "depthwise-conv2d", "transposed-conv2d", "inner-product")
+_BIASED = (
+    "conv2d", "depthwise-conv2d", "transposed-conv2d", "transposed-depthwise-conv2d",
+    "inner-product",
+)  # fmt: skip
 
 
 @handles(*_KINDS, "Sum")
 def arithmetic(call: Call) -> None:
     """Convert; constants become a bias or a per-channel scale where they can."""
-    if len(call.proto.input) != 2:
-        raise Refusal(f"has {len(call.proto.input)} inputs, but 2 are supported")
-    op_type = call.proto.op_type
+    op_type, count = call.proto.op_type, len(call.proto.input)
+    if op_type == "Sum" and count != 2 and all(call.constant(n) is None for n in range(count)):
+        _emit(call, "add")
+        return
+    if count != 2:
+        raise Refusal(f"has {count} inputs, but 2 are supported")
     first, second = call.constant(0), call.constant(1)
     constant, index = (second, 0) if second is not None else (first, 1)
     commutes = op_type in ("Add", "Sum", "Mul") or index == 0
@@ -31,12 +37,18 @@ def arithmetic(call: Call) -> None:
         factor, offset = _affine(op_type, as_float(constant))
         if _with_constant(call, index, factor, offset):
             return
-    kind = _KINDS.get(op_type, "add")
-    one, other = call.context.straight(call.value(0)), call.context.straight(call.value(1))
-    shape = broadcast_shape(one.shape, other.shape)
+    _emit(call, _KINDS.get(op_type, "add"))
+
+
+def _emit(call: Call, kind: str) -> None:
+    """Emit an op of all inputs."""
+    values = [call.context.straight(call.value(n)) for n in range(len(call.proto.input))]
+    shape = values[0].shape
+    for value in values[1:]:
+        shape = broadcast_shape(shape, value.shape)
     rank = len(shape)
-    perm = _common_order(one, other, rank)
-    nodes = [_aligned(call, value, perm) for value in (one, other)]
+    perm = _common_order(values, rank)
+    nodes = [_aligned(call, value, perm) for value in values]
     stored = tuple(shape[axis] for axis in perm)
     name = call.context.emit(call.output, kind, stored, {"input": nodes})
     call.bind(Value(name, shape, perm))
@@ -143,8 +155,8 @@ def _add_bias(call: Call, name: str, vector: Array, constant: int) -> None:
     draft.sort()
 
 
-def _common_order(one: Value, other: Value, rank: int) -> tuple[int, ...]:
-    for value in (one, other):
+def _common_order(values: list[Value], rank: int) -> tuple[int, ...]:
+    for value in values:
         if len(value.shape) == rank and value.perm != plain(rank):
             return value.perm
     return plain(rank)

@@ -12,7 +12,7 @@ from opendpu.frontend.source import as_float
 
 @handles("Conv")
 def conv(call: Call) -> None:
-    """Convert to ``conv2d`` or ``depthwise-conv2d``; other groups become a dense kernel."""
+    """Convert to ``conv2d``, with its groups, or to ``depthwise-conv2d``."""
     rank = len(call.value(0).shape)
     node, shape = call.feature_map()
     weights = _four_axes(as_float(call.weights(1, "weights")))
@@ -27,13 +27,17 @@ def conv(call: Call) -> None:
     if group == channels == out_channels and group > 1:
         kind, ordered = "depthwise-conv2d", weights.transpose(1, 2, 3, 0)
     else:
-        kind, ordered = "conv2d", _ungroup(weights, group).transpose(0, 2, 3, 1)
-    _emit(call, kind, node, ordered, window, window.output((shape[1], shape[2])), rank)
+        kind, ordered = "conv2d", weights.transpose(0, 2, 3, 1)
+    size = window.output((shape[1], shape[2]))
+    _emit(call, kind, node, ordered, window, size, rank, group if kind == "conv2d" else 1)
 
 
 @handles("ConvTranspose")
 def conv_transpose(call: Call) -> None:
-    """Convert to ``transposed-conv2d``; XIR wants the kernel rotated by half a turn."""
+    """Convert to ``transposed-conv2d`` or ``transposed-depthwise-conv2d``.
+
+    XIR wants the kernel rotated by half a turn.
+    """
     rank = len(call.value(0).shape)
     node, shape = call.feature_map()
     weights = _four_axes(as_float(call.weights(1, "weights")))
@@ -53,14 +57,17 @@ def conv_transpose(call: Call) -> None:
     straight = np.concatenate(
         [weights[g * per_group : (g + 1) * per_group].transpose(1, 0, 2, 3) for g in range(group)]
     )
-    ordered = _ungroup(straight, group)[:, :, ::-1, ::-1].transpose(0, 2, 3, 1)
+    rotated = straight[:, :, ::-1, ::-1]
+    kind, ordered = "transposed-conv2d", _ungroup(rotated, group).transpose(0, 2, 3, 1)
+    if group == shape[3] == rotated.shape[0] and group > 1:
+        kind, ordered = "transposed-depthwise-conv2d", rotated.transpose(1, 2, 3, 0)
     size = [
         (shape[1 + axis] - 1) * window.stride[axis] + window.extent(axis) - sum(window.pads[axis])
         for axis in (0, 1)
     ]
     if min(size) < 1:
         raise Refusal(f"pads {call.attrs.get('pads')} leave nothing of the result")
-    _emit(call, "transposed-conv2d", node, ordered, window, (size[0], size[1]), rank)
+    _emit(call, kind, node, ordered, window, (size[0], size[1]), rank)
 
 
 def _emit(
@@ -71,8 +78,9 @@ def _emit(
     window: Window,
     size: tuple[int, int],
     rank: int,
+    group: int = 1,
 ) -> None:
-    channels = weights.shape[3] if kind == "depthwise-conv2d" else weights.shape[0]
+    channels = weights.shape[3] if "depthwise" in kind else weights.shape[0]
     inputs = {"input": [node], "weights": [call.parameter(1, "weights", weights)]}
     if call.has(2):
         bias = as_float(call.weights(2, "bias"))
@@ -81,6 +89,8 @@ def _emit(
         inputs["bias"] = [call.parameter(2, "bias", bias)]
     batch = call.context.draft[node].shape[0]
     attrs = window.attrs() | {"dilation": [window.dilation[1], window.dilation[0]]}
+    if group > 1:
+        attrs["group"] = group
     name = call.context.emit(call.output, kind, (batch, *size, channels), inputs, attrs)
     call.set_feature_map(name, rank)
 
