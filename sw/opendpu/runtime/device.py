@@ -72,7 +72,9 @@ class JobStatistics:
 class Device(Protocol):
     """A DPU: the functional simulator, the RTL in a simulator, later a board.
 
-    ``run`` may be called from several threads; a device that can run one job at a time locks.
+    ``run`` may be called from several threads; a device that can run one job at a time locks. A
+    device that leaves segments as they are, because it only predicts, has ``computes = False``;
+    runners refuse to take outputs from it.
     """
 
     name: str

@@ -15,7 +15,7 @@ from opendpu.runtime.devices import open_device
 from opendpu.runtime.job_runner import JobRunner
 from opendpu.runtime.jobs import JobQueue
 from opendpu.runtime.program import Program
-from opendpu_arch.errors import FingerprintError, TargetError
+from opendpu_arch.errors import FingerprintError, TargetError, UnsupportedError
 from opendpu_arch.target import Target
 from xir import Subgraph, Tensor
 
@@ -105,6 +105,11 @@ class Runner(JobRunner[JobStatistics]):
         return self._jobs.submit(functools.partial(self._run, segments, wanted)), 0
 
     def _run(self, segments: dict[int, Segment], outputs: list[Array]) -> JobStatistics:
+        if outputs and not getattr(self.device, "computes", True):
+            raise UnsupportedError(
+                f"device {self.device.name!r} was opened to compute no results, but "
+                f"{self.program.outputs[0].name!r} is wanted; give its run() a Job for statistics"
+            )
         statistics = self.device.run(Job(self.program.code, segments))
         for array, port in zip(outputs, self.program.outputs, strict=True):
             from_tensor(port.view(segments[port.reg_id]), port.tensor, array)

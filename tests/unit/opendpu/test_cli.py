@@ -104,7 +104,7 @@ def test_refused_runs_leave_no_output(model, given, tmp_path, image):
     assert refused("run", tmp_path / "no.xmodel", *run[2:]).endswith(
         "no.xmodel: cannot be read: No such file or directory"
     )
-    assert refused(*run, "--device", "foo") == "no device is called 'foo'; known: iss, rtl"
+    assert refused(*run, "--device", "foo").startswith("no device is called 'foo'; known: ")
     assert "CHECK fingerprint fail! model_fingerprint 0x10100005601010b is un-matched with" in (
         refused(*run, "--target", "B512")
     )

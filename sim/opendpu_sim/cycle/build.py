@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C++ of the cycle model to a shared library; kept in the cache."""
+
+import pathlib
+import tempfile
+
+from opendpu_arch import isa
+from opendpu_hw import cache
+from opendpu_sim.rtl import tools
+from opendpu_sim.rtl.build import HEADERS as SHARED
+
+HERE = pathlib.Path(__file__).parent
+FLAGS = ("-std=c++17", "-O3", "-march=native", "-fPIC", "-fvisibility=hidden", "-shared", "-Wall")
+ENUMS = (isa.AluMode, isa.PoolType)
+"""Enumerations of the contract that the model needs."""
+
+
+def library() -> pathlib.Path:
+    """Return the library, built where it is not in the cache.
+
+    Raises
+    ------
+    ToolError
+        There is no C++ compiler, or it failed.
+    """
+    sources = sorted([*HERE.glob("*.h"), *HERE.glob("*.cpp")])
+    fields = isa_fields()
+    key = cache.digest(
+        fields, tools.host(), repr(FLAGS), *(p.read_bytes() for p in (*sources, *SHARED))
+    )
+    root: pathlib.Path = cache.folder() / "cycle"
+    path = root / f"{key}.so"
+    with cache.locked(root / f"{key}.lock"):
+        if not path.exists():
+            _build(fields, [p for p in sources if p.suffix == ".cpp"], path)
+    return path
+
+
+def _build(fields: str, sources: list[pathlib.Path], path: pathlib.Path) -> None:
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".build-") as name:
+        folder = pathlib.Path(name)
+        (folder / "isa_fields.h").write_text(fields, encoding="utf-8")
+        made = folder / "lib.so"
+        command = [tools.compiler(), *FLAGS, f"-I{folder}", f"-I{HERE}"]
+        tools.run([*command, *sources, "-o", made], cwd=folder)
+        made.replace(path)
+
+
+def isa_fields() -> str:
+    """Return a C++ header with the fields of :mod:`opendpu_arch.isa`, raw as they are encoded.
+
+    Every instruction is a struct with its opcode and a function a field, which takes the words.
+    """
+    lines = ["#pragma once", "#include <cstdint>", "namespace opendpu::isa {"]
+    for cls in isa.INSTRUCTIONS.values():
+        lines.append(f"struct {cls.__name__} {{")
+        lines.append(f"  static constexpr uint8_t kOpcode = {cls.OPCODE};")
+        for f in cls.bit_fields():
+            mask = (1 << (f.high - f.low + 1)) - 1
+            lines.append(
+                f"  static uint32_t {f.name}(const uint32_t* w) "
+                f"{{ return w[{f.word}] >> {f.low} & {mask:#x}u; }}"
+            )
+        lines.append("};")
+    for enum in ENUMS:
+        members = ", ".join(f"{member.name} = {member.value}" for member in enum)
+        lines.append(f"enum class {enum.__name__} : uint32_t {{ {members} }};")
+    known = {int(opcode): cls for opcode, cls in isa.INSTRUCTIONS.items()}
+    words = ", ".join(str(known[n].WORDS if n in known else 0) for n in range(16))
+    engines = ", ".join(str(int(known[n].ENGINE) if n in known else 0) for n in range(16))
+    lines += [
+        f"constexpr uint8_t kWords[16] = {{{words}}};",
+        f"constexpr uint8_t kEngine[16] = {{{engines}}};",
+        "}  // namespace opendpu::isa",
+        "",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// opendpu_hw.engine.conv, conv_plan, conv_writer and order.
+
+#pragma once
+
+#include "fifo.h"
+#include "program.h"
+
+namespace opendpu {
+
+struct ConvEngine {
+    // planner
+    const ConvWork* held = nullptr;     // accepted, bias not read yet
+    const ConvWork* reading = nullptr;  // its bias is being read
+    const ConvWork* offered = nullptr;
+    // walk
+    const ConvWork* work = nullptr;
+    uint32_t steps = 0;    // of this column after the next one
+    uint32_t columns = 0;  // after this one
+    uint32_t gap = 0;
+    uint32_t stepped = 0;  // bit n: a step n + 1 cycles ago
+    uint32_t ended = 0;    // bit n: that step ended a column
+    uint8_t read_group = 0;
+    // writer
+    Fifo<const ConvWork*, 4> slots;
+    const ConvWork* head = nullptr;
+    uint32_t head_columns = 0;
+    const ConvWork *shifting = nullptr, *finishing = nullptr, *writing = nullptr;
+    bool shifting_last = false, finishing_last = false, writing_last = false;
+    bool active = false;
+    uint32_t turn = 0;
+    uint32_t pending[4] = {};  // CONVs in flight that write a group
+    const ConvWork* written[4] = {};  // the last one of them
+    uint32_t depth = 0;
+    // completion
+    uint32_t waiting = 0;  // bit 0 is the oldest instruction; 1: it is no INIT
+    uint32_t level = 0;
+    uint32_t finished = 0;
+
+    bool may_step() const { return work && !(steps == 0 && gap); }
+    bool last_step() const { return steps == 0 && columns == 0; }
+    bool hazard(const ConvWork& reader) const {
+        uint32_t writers = pending[reader.group_in];
+        if (writers != 1) return writers > 1;
+        const ConvWork& writer = *written[reader.group_in];
+        for (uint32_t i = 0; i < 4; ++i) {
+            if (!(reader.bases_used >> i & 1)) continue;
+            uint32_t after = (reader.bases[i] - writer.base_out) & (depth - 1);
+            uint32_t before = (writer.base_out - reader.bases[i]) & (depth - 1);
+            if (after <= writer.write_span || before <= reader.read_span) return true;
+        }
+        return false;
+    }
+    bool take() const {
+        return offered && (!work || (may_step() && last_step())) && slots.room() && !hazard(*offered);
+    }
+    bool bias_valid() const { return held && !reading && (!offered || take()); }
+    bool ready() const { return (!held || bias_valid()) && level != 16; }
+    bool reads() const { return stepped & 1; }
+    uint32_t write_mask() const { return active ? writing->masks[turn] : 0; }
+    bool completed() const { return active && turn == writing->stride_out && writing_last; }
+    bool done() const { return level && (!(waiting & 1) || finished || completed()); }
+    bool busy() const { return waiting; }
+    bool idle() const { return !work && !(stepped & 7) && !(ended & 63); }
+    bool quiet() const { return !level && !gap && idle(); }
+
+    void step(const ConvWork* next) {
+        bool is_take = take(), fire = bias_valid(), is_step = may_step(), capture = ended >> 3 & 1;
+        bool is_completed = completed(), is_done = done();
+
+        // completion
+        finished += is_completed - (is_done && (waiting & 1));
+        waiting >>= is_done;
+        level -= is_done;
+        if (next) waiting |= uint32_t{!next->init} << level++;
+
+        // writer
+        if (is_completed) --pending[writing->group_out];
+        if (active) {
+            if (turn == writing->stride_out) active = false;
+            ++turn;
+        }
+        if (ended >> 5 & 1) {
+            writing = finishing;
+            writing_last = finishing_last;
+            active = true;
+            turn = 0;
+        }
+        if (ended >> 4 & 1) {
+            finishing = shifting;
+            finishing_last = shifting_last;
+        }
+        bool last_column = head_columns == 0;
+        if (capture) {
+            shifting = head;
+            shifting_last = last_column;
+        }
+        if (slots.any() && (!head || (capture && last_column))) {
+            head = slots.front();
+            slots.pop();
+            head_columns = head->columns - 1;
+        } else if (capture) {
+            if (last_column) head = nullptr;
+            --head_columns;
+        }
+        if (is_take) {
+            slots.push(offered);
+            ++pending[offered->group_out];
+            written[offered->group_out] = offered;
+        }
+
+        // walk
+        bool column_end = is_step && steps == 0;
+        stepped = stepped << 1 | is_step;
+        ended = ended << 1 | column_end;
+        if (column_end) {
+            gap = work->stride_out;
+        } else if (gap) {
+            --gap;
+        }
+        if (is_step) {
+            read_group = work->group_in;
+            if (steps) {
+                --steps;
+            } else if (columns) {
+                --columns;
+                steps = work->steps - 1;
+            } else {
+                work = nullptr;
+            }
+        }
+        if (is_take) {
+            work = offered;
+            steps = work->steps - 1;
+            columns = work->columns - 1;
+        }
+
+        // planner
+        if (is_take) offered = nullptr;
+        if (reading) offered = reading;
+        reading = fire ? held : nullptr;
+        if (fire) held = nullptr;
+        if (next && !next->init) held = next;
+    }
+};
+
+}  // namespace opendpu

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// opendpu_hw.engine.load and load_channel.
+
+#pragma once
+
+#include "dma.h"
+
+namespace opendpu {
+
+struct LoadChannel {
+    Fifo<const Plan*, 8> plans;
+    Fifo<const LoadWork*, 8> jobs;
+    BurstMaker bursts;
+    uint32_t put = 0;  // number of the next beat, modulo 64
+    const LoadWork* job = nullptr;
+    bool running = false;
+    bool overlap = false;
+    uint32_t rows = 0;
+    uint32_t rest = 0;
+    uint32_t here = 0;   // byte, modulo 1024
+    uint32_t pixel = 0;
+    bool write_valid = false;
+    bool ending = false;
+    uint8_t write_bank = 0;
+
+    bool room() const { return plans.room() && jobs.room(); }
+    bool idle() const { return !running && !write_valid && !plans.any() && !jobs.any() && bursts.idle() && !bursts.count; }
+    bool beat_ready() const {
+        uint32_t used = (put - ((overlap ? pixel : here) >> 4)) & 63;
+        return used & 32 || used < 16;
+    }
+
+    // One cycle. `write_ready`: the banks take the word offered. `beat`, `last`: a beat is taken from the bus.
+    // Returns whether the last word of a LOAD was written.
+    bool step(uint32_t lanes, bool write_ready, bool address_ready, bool beat, bool last, const LoadWork* next) {
+        bool finished = write_valid && write_ready && ending;
+        const Plan* plan = plans.any() ? plans.front() : nullptr;
+        if (bursts.step(address_ready, last, plan)) plans.pop();
+        uint32_t at = here >> 4, old_put = put;
+        if (beat) put = (put + 1) & 63;
+
+        bool step = false, job_end = false;
+        uint32_t after = at;
+        if (running) {
+            bool pixel_end = rest < lanes;
+            job_end = pixel_end && rows == 0;
+            uint32_t last_byte = pixel_end ? rest & 15 : lanes - 1;
+            uint32_t two = ((here & 15) + last_byte) >> 4;
+            uint32_t available = (old_put - at) & 63;
+            bool ready = job->constant || (!(available & 32) && available > two);
+            step = ready && (!write_valid || write_ready);
+            if (!job->constant) after = (at + 1 + two) & 63;
+            if (step) {
+                if (!pixel_end) {
+                    if (!job->constant) here = (here + lanes) & 1023;
+                    rest -= lanes;
+                } else if (!job_end) {
+                    if (job->constant) {
+                        pixel = here;
+                    } else if (job->plan.merged) {
+                        here = pixel = (pixel + job->plan.jump + 1) & 1023;
+                    } else {
+                        here = pixel = after << 4 | ((pixel + job->plan.jump + 1) & 15);
+                    }
+                    rest = job->plan.bytes;
+                    --rows;
+                }
+            }
+        }
+        if (step) {
+            write_valid = true;
+            write_bank = job->bank;
+            ending = job_end;
+        } else if (write_ready) {
+            write_valid = false;
+        }
+        if (!running || (step && job_end)) {
+            if (running) {
+                here = after << 4 | (here & 15);
+                overlap = false;
+                running = false;
+            }
+            if (jobs.any()) {
+                job = jobs.front();
+                jobs.pop();
+                running = true;
+                here = pixel = (here & ~15u) | (job->plan.address & 15);
+                overlap = job->overlap;
+                rest = job->plan.bytes;
+                rows = job->plan.rows;
+            }
+        }
+        if (next) {
+            jobs.push(next);
+            if (!next->constant) plans.push(&next->plan);
+        }
+        return finished;
+    }
+};
+
+struct LoadEngine {
+    FrontStage<LoadWork> front;
+    DmaOrder<16> order;
+    LoadChannel channels[2];
+
+    bool go() const { return front.third && order.ready() && channels[front.third->channel].room(); }
+    bool busy() const { return order.level || front.busy(); }
+    bool idle() const { return !busy() && channels[0].idle() && channels[1].idle(); }
+};
+
+}  // namespace opendpu

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The header that tells the cycle model the instruction formats."""
+
+import re
+
+import numpy as np
+
+from opendpu_arch import isa
+from opendpu_sim.cycle.build import isa_fields
+
+_STRUCT = re.compile(
+    r"struct (\w+) \{\n  static constexpr uint8_t kOpcode = (\d+);\n(.*?)\};", re.S
+)
+_FIELD = re.compile(r"uint32_t (\w+)\(.*return w\[(\d)\] >> (\d+) & (0x[0-9a-f]+)u;")
+
+
+def test_fields_are_cut_out_of_the_words_as_the_contract_says(rng: np.random.Generator) -> None:
+    found = {name: (int(opcode), body) for name, opcode, body in _STRUCT.findall(isa_fields())}
+    assert set(found) == {cls.__name__ for cls in isa.INSTRUCTIONS.values()}
+    for opcode, cls in isa.INSTRUCTIONS.items():
+        known, body = found[cls.__name__]
+        assert known == opcode
+        words = [int(w) for w in rng.integers(0, 2**32, cls.WORDS)]
+        words[0] = words[0] & 0x0FFFFFFF | opcode << 28
+        decoded = cls.decode(words)
+        cut = {
+            n: int(words[int(w)]) >> int(low) & int(m, 16) for n, w, low, m in _FIELD.findall(body)
+        }
+        assert cut == {
+            f.name: int(getattr(decoded, f.name)) - f.minus_one for f in cls.bit_fields()
+        }
+
+
+def test_every_opcode_has_its_length_and_its_engine() -> None:
+    text = isa_fields()
+    words, engines = (
+        [int(n) for n in re.search(rf"{name}\[16\] = \{{(.*)\}}", text)[1].split(",")]
+        for name in ("kWords", "kEngine")
+    )
+    for opcode in range(16):
+        cls = isa.INSTRUCTIONS.get(opcode)
+        assert words[opcode] == (cls.WORDS if cls else 0)
+        assert engines[opcode] == (cls.ENGINE if cls else 0)
