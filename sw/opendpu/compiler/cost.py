@@ -6,6 +6,8 @@ DDR, 64 cycles to the first beat and 8 bursts under way on each: every port move
 one beat a cycle.
 """
 
+from opendpu.compiler.plan import Window
+
 BEAT_BYTES = 16
 PORTS = 2
 LATENCY = 64
@@ -14,6 +16,8 @@ OUTSTANDING = 8
 """Bursts under way on a port."""
 TRANSFER_OVERHEAD = 2
 COMPUTE_OVERHEAD = 4
+TAPS = 3
+"""Kernel rows that the misc engine takes in a step."""
 TILE_OVERHEAD = 16
 """Cycles of another tile that nothing else accounts for."""
 
@@ -38,5 +42,21 @@ def conv_cycles(columns: int, taps: int) -> int:
 
 
 def misc_cycles(columns: int, groups: int, steps: int) -> int:
-    """Return the cycles of an ALU or ELEW with ``steps`` (kernel rows, inputs) a pixel."""
+    """Return the cycles of an ELEW of ``steps`` operands, or an ALU of so many steps a pixel."""
     return COMPUTE_OVERHEAD + columns * groups * steps
+
+
+def alu_cycles(columns: int, groups: int, window: Window) -> int:
+    """Return the cycles of an ALU; see "steps" in docs/engine/misc.md.
+
+    Windows three wide slide: each input column is read once. Others take the rows of a kernel
+    column three at a time, if the kernel moves by one row.
+    """
+    height, width = window.kernel_h, window.kernel_w
+    if width == 3 and height <= 3 and window.stride_w == 1:
+        return COMPUTE_OVERHEAD + (columns + 2) * groups
+    if window.stride_h == 1:
+        return misc_cycles(columns, groups, width * -(-height // TAPS))
+    if width == 3 and height <= 3:
+        return misc_cycles(columns, groups, 4)
+    return misc_cycles(columns, groups, width * height)

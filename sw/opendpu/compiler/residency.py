@@ -5,7 +5,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 
 from opendpu.compiler.chain.choose import Choice
-from opendpu.compiler.cost import LATENCY, conv_cycles, misc_cycles, transfer_cycles
+from opendpu.compiler.cost import LATENCY, alu_cycles, conv_cycles, misc_cycles, transfer_cycles
 from opendpu.compiler.layout import ADDRESS_GROUPS, Layout, address_groups
 from opendpu.compiler.lifetime import consumers, during, first_fit, spans
 from opendpu.compiler.plan import (
@@ -161,8 +161,9 @@ class _Choice:
             taps = layer.weights.size // out.channels // target.channel_parallel
             return lost * groups * conv_cycles(out.width, max(taps, 1))
         lost = out.height - -(-out.height // target.alu_pixel_parallel)
-        steps = layer.window.kernel_h if isinstance(layer, AluLayer) else len(sources_of(layer))
-        return lost * misc_cycles(out.width, groups, steps)
+        if isinstance(layer, AluLayer):
+            return lost * alu_cycles(out.width, groups, layer.window)
+        return lost * misc_cycles(out.width, groups, len(sources_of(layer)))
 
 
 def _is_inside(

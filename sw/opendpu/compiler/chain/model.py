@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from opendpu.compiler.chain.columns import Columns, tile_columns
 from opendpu.compiler.chain.stage import Buffer, Need, Stage, Unit
-from opendpu.compiler.cost import conv_cycles, misc_cycles, transfer_cycles
+from opendpu.compiler.cost import alu_cycles, conv_cycles, misc_cycles, transfer_cycles
 from opendpu.compiler.emission.geometry import can_read, can_write, chunks
 from opendpu.compiler.layout import Layout
 from opendpu.compiler.plan import (
@@ -320,8 +320,10 @@ class _Builder:
         target, out = self.target, self.network.features[layer.output]
         groups = -(-out.channels // target.channel_parallel)
         if not isinstance(layer, ConvLayer):
-            steps = len(needs) if isinstance(layer, EltwiseLayer) else layer.window.kernel_h
-            return Unit(row=row, rows=rows, needs=needs, cycles=misc_cycles(columns, groups, steps))
+            cycles = misc_cycles(columns, groups, len(needs))
+            if isinstance(layer, AluLayer):
+                cycles = alu_cycles(columns, groups, layer.window)
+            return Unit(row=row, rows=rows, needs=needs, cycles=cycles)
         blocks = -(-out.channels // target.output_channel_parallel)
         inputs = self.network.features[layer.source].channels
         taps = layer.window.kernel_h * layer.window.kernel_w

@@ -3,7 +3,7 @@
 
 import dataclasses
 
-from opendpu.compiler.cost import misc_cycles
+from opendpu.compiler.cost import alu_cycles, misc_cycles
 from opendpu.compiler.emission.geometry import (
     can_read,
     can_write,
@@ -184,7 +184,7 @@ def _one_alu(
             *constants,
             *layout_out.accesses(row, rows, write=True),
         ),
-        misc_cycles(columns, groups, window.kernel_h),
+        alu_cycles(columns, groups, window),
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from opendpu.compiler.cost import LATENCY, TILE_OVERHEAD, misc_cycles, transfer_cycles
+from opendpu.compiler.cost import LATENCY, TILE_OVERHEAD, alu_cycles, misc_cycles, transfer_cycles
 from opendpu.compiler.plan import AluLayer, EltwiseLayer, Nest, sources_of
 from opendpu.compiler.tiling.cut import (
     MAX_COLUMNS,
@@ -76,8 +76,12 @@ def _price(
     source = problem.network.features[names[0]]
     parallel = problem.target.channel_parallel
     tiles = -(-out.width // nest.columns) * -(-out.channels // (nest.groups * parallel))
-    steps = window.kernel_h if isinstance(layer, AluLayer) else len(names)
-    compute = tiles * -(-out.height // shape.rows) * misc_cycles(nest.columns, nest.groups, steps)
+    once = (
+        alu_cycles(nest.columns, nest.groups, window)
+        if isinstance(layer, AluLayer)
+        else misc_cycles(nest.columns, nest.groups, len(names))
+    )
+    compute = tiles * -(-out.height // shape.rows) * once
     channels = min(source.channels, nest.groups * parallel)
     row = transfer_cycles(
         read_columns(window, source, nest.columns), channels, source.channels, parallel
