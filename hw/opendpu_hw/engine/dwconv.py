@@ -79,8 +79,8 @@ class Depthwise(wiring.Component):
                             for k in range(2)]
                     with m.If(self.step & self.sliding):
                         for k in range(2):
-                            m.d.sync += dots[k].eq(
-                                sum(self.x[t][h][c] * self.before[k][t][c] for t in range(3)))
+                            column = [self.x[t][h][c] * self.before[k][t][c] for t in range(3)]
+                            m.d.sync += dots[k].eq(sum(column[1:], column[0]))
                     with m.If(self.add & self.slide):
                         m.d.sync += [parts[0].eq(dots[0]), parts[1].eq(parts[0] + dots[1])]
                     start = Mux(self.slide, parts[1], start)

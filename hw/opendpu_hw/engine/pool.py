@@ -76,11 +76,9 @@ class MaxPool(wiring.Component):
                 with m.If(self.add):
                     m.d.sync += total.eq(Mux(self.first, best, maximum(total, best)))
                 if self._window:
-                    earlier = [Signal(signed(8), name=f"earlier{k}_{h}_{c}", reset_less=True)
-                               for k in range(2)]
+                    previous = Signal(signed(8), name=f"previous{h}_{c}", reset_less=True)
+                    pair = Signal(signed(8), name=f"pair{h}_{c}", reset_less=True)
                     with m.If(self.add & self.slide):
-                        m.d.sync += [
-                            earlier[0].eq(best), earlier[1].eq(earlier[0]),
-                            total.eq(maximum(maximum(earlier[0], earlier[1]), best)),
-                        ]
+                        m.d.sync += [previous.eq(best), pair.eq(maximum(previous, best)),
+                                     total.eq(maximum(pair, best))]
         return m
