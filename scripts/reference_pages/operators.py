@@ -4,6 +4,7 @@
 from opendpu.compiler.constraints import CONSTRAINTS
 from opendpu.compiler.fixed import COMPUTE, MOVE
 from reference_pages.markdown import NOTE, table
+from reference_pages.table28 import entries
 
 
 def page() -> str:
@@ -13,11 +14,20 @@ def page() -> str:
         "",
         NOTE,
         "",
-        "The compiler gives an operator to the DPU if its kind is listed here and every condition",
-        "below holds; everything else runs on the CPU, and the compiler's report says which",
-        "condition failed. CP is the channel parallel of the [target](targets.md).",
+        "The compiler gives an operator to the DPU if it is listed here and every condition that",
+        "it names holds; everything else runs on the CPU, and the compiler's report says which",
+        "condition failed, with the value and what was allowed, and what would lift it. CP is the",
+        "channel parallel of the [target](targets.md).",
         "",
-        "## Kinds",
+        "## Operators",
+        "",
+        "Every row of the guide's table of supported operators (UG1414, Table 28), and what its",
+        "text adds. Inputs and results are quantized; activations in the fourth column behind an",
+        "operator become part of it, without a rounding between.",
+        "",
+        *table(["operator", "XIR", "runs as", "activations", "conditions"], entries()),
+        "",
+        "## Fixed-point kinds",
         "",
         "Computed by an engine: " + ", ".join(f"`{kind}`" for kind in sorted(COMPUTE)) + ".",
         "",

@@ -14,8 +14,9 @@ NOWHERE = {
     ),
     **dict.fromkeys(
         ("correlation1d_elemwise", "correlation2d_elemwise", "cost_volume"),
-        "their form on the DPU is not public, and it multiplies pixels of shifted maps without a "
-        "sum over channels; mul and reduction ops of one shift each would lift it",
+        "XIR says nothing of the order of displacements and of what is beside the map, so that no "
+        "result could be right; pad, strided_slice and mul or concat, one for each displacement, "
+        "would lift it",
     ),
     **dict.fromkeys(
         ("sub", "div", "min", "max"),

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of the guide's table of supported operators, and what becomes of each here."""
+
+import dataclasses
+
+from opendpu.compiler.constraints import CONSTRAINTS
+from opendpu.compiler.constraints.reasons import NOWHERE
+from opendpu.compiler.legalize import RULES
+from opendpu.compiler.legalize.activation import FUSED
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One row: its name in the guide, XIR ops of float graphs, and fixed-point ops."""
+
+    name: str
+    floats: tuple[str, ...]
+    fixed: tuple[str, ...]
+    text: str
+
+
+THREE_D = {
+    "conv3d": "conv3d",
+    "depthwise-conv3d": "depthwise-conv3d",
+    "transposed-conv3d": "transposed-conv3d",
+    "depthwise-transposed-conv3d": "transposed-depthwise-conv3d",
+}
+
+ROWS = (
+    Row(
+        "conv2d", ("conv2d",), ("conv2d-fix",),
+        "CONV; dilation as zeros between the weights; groups as slices of the channels, several "
+        "a layer with zeros between where that is cheaper",
+    ),
+    Row("depthwise-conv2d", ("depthwise-conv2d",), ("depthwise-conv2d-fix",), "ALU DWCV"),
+    Row(
+        "transposed-conv2d", ("transposed-conv2d",), ("transposed-conv2d-fix",),
+        "a CONV for each phase, stride_w * stride_h of them, which write every stride-th pixel; "
+        "strides larger than the kernel too",
+    ),
+    Row(
+        "depthwise-transposed-conv2d", ("transposed-depthwise-conv2d",),
+        ("transposed-depthwise-conv2d-fix",), "the same with ALU DWCV",
+    ),
+    Row("max-pooling", ("maxpool2d",), ("pool-fix",), "ALU MAXPOOL"),
+    Row("average-pooling", ("avgpool2d",), ("pool-fix",), "ALU AVEPOOL, by a factor and a shift"),
+    Row(
+        "global pooling", ("maxpool2d", "avgpool2d"), ("pool-fix",),
+        "pooling with a kernel as large as the feature map",
+    ),
+    Row(
+        "eltwise sum", ("add",), ("eltwise-fix",),
+        "ELEW ADD of two to four feature maps; one constant a channel as a depthwise convolution "
+        "of one pixel, or in the bias of the layer before. The quantizer splits longer sums",
+    ),
+    Row(
+        "eltwise prod", ("mul",), ("eltwise-fix",),
+        "ELEW MULT of two feature maps; one constant a channel as a depthwise convolution of one "
+        "pixel",
+    ),
+    Row("concat", ("concat",), ("concat-fix",), "the producers write their part of the result"),
+    Row("reorg", ("reorg",), ("reorg-fix",), "LOAD and SAVE"),
+    Row("pixel shuffle", ("pixel-shuffle",), ("pixel-shuffle-fix",), "LOAD and SAVE"),
+    Row("pad", ("pad",), ("pad-fix",), "the padding of the op behind it, or LOAD and SAVE"),
+    Row(
+        "InnerProduct, Fully Connected, Matmul", ("inner-product", "matmul"), ("conv2d-fix",),
+        "CONV of one pixel, or with a kernel as large as the feature map; rows are pixels",
+    ),
+    Row(
+        "resize", ("resize",), ("upsample-fix", "downsample-fix"),
+        "LOAD and SAVE (nearest), a depthwise-transposed convolution (bilinear)",
+    ),
+    Row("batch norm", ("batchnorm",), (), "folded by the quantizer; alone a depthwise convolution"),
+    Row("mean", ("reduction_mean",), ("pool-fix",), "average pooling"),
+    Row("strided_slice", ("strided_slice",), ("strided_slice-fix",), "LOAD with a jump"),
+    Row("argmax", ("argmax",), ("argmax-fix",), "SAVE with its comparators"),
+    Row("reduction max", ("reduction_max",), ("reduction_max-fix",), "SAVE with its comparators"),
+    Row("transpose", ("transpose",), ("transpose-fix",), "folded, or LOAD and SAVE"),
+    Row("ReLU", ("relu",), ("eltwise-fix",), "with the op before it; alone ELEW of one input"),
+    Row(
+        "ReLU6", ("relu6",), ("depthwise-conv2d-fix",),
+        "with the op before it; alone a depthwise convolution of one pixel. Results need at least "
+        "4 fractional bits",
+    ),
+    Row(
+        "LeakyReLU", ("leaky-relu",), ("leaky-relu-fix",),
+        "with slope 26/256 with the op before it; alone ALU LEAKYRELU with any slope of 8 bits "
+        "and a shift",
+    ),
+    Row("PReLU", ("prelu",), ("prelu-fix",), "ALU PRELU with one slope a channel"),
+    Row("Hard-Sigmoid", ("hard-sigmoid",), ("hard-sigmoid-fix",), "ALU HSIGMOID"),
+    Row(
+        "Hard-Swish", ("hard-swish",), (),
+        "ALU HSIGMOID and ELEW MULT; the quantizer writes it as hard-sigmoid and mul",
+    ),
+    *(Row(name, (kind,), (), "") for name, kind in THREE_D.items()),
+    *(
+        Row(kind, (kind,), (), "")
+        for kind in ("correlation1d_elemwise", "correlation2d_elemwise", "cost_volume")
+    ),
+)  # fmt: skip
+"""Every row for DPUCZDX8G, and what the text of the table adds to it."""
+
+BY_QUANTIZER = ("batchnorm", "hard-swish")
+"""Ops that the quantizer replaces by others."""
+
+
+def entries() -> list[tuple[str, str, str, str, str]]:
+    """Return name, ops, how it runs, activations that become part of it, and conditions."""
+    return [_entry(row) for row in ROWS]
+
+
+def _entry(row: Row) -> tuple[str, str, str, str, str]:
+    ops = ", ".join(f"`{kind}`" for kind in row.floats)
+    missing = [kind for kind in row.floats if kind not in RULES and kind not in BY_QUANTIZER]
+    if missing:
+        why = next((NOWHERE[kind] for kind in missing if kind in NOWHERE), "")
+        return row.name, ops, f"CPU: {why}" if why else "CPU", "", ""
+    fused = {act for kind in row.floats for act in FUSED.get(kind, ())}
+    conditions = [c.name for c in CONSTRAINTS if set(c.kinds) & set(row.fixed)]
+    return (
+        row.name,
+        ops,
+        row.text,
+        ", ".join(f"`{act}`" for act in sorted(fused)),
+        ", ".join(f"`{name}`" for name in conditions),
+    )
