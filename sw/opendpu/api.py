@@ -22,9 +22,12 @@ from opendpu.compiler.pipeline import Compiled, compile_with_report
 from opendpu.compiler.report import Report
 from opendpu.frontend import load_onnx
 from opendpu.frontend.sized import write_sized
+from opendpu.profile import Profile
+from opendpu.profile import profile as run_profile
 from opendpu.quantize import complete, is_quantized, quantize
 from opendpu.runtime import Device, GraphRunner, Runner
 from opendpu.runtime.batch import run_batch
+from opendpu.runtime.devices import known_devices
 from opendpu.runtime.program import Program, dpu_subgraphs
 from opendpu_arch.errors import GraphError, TensorError
 from opendpu_arch.target import Target
@@ -39,6 +42,7 @@ __all__ = [
     "dpu_subgraphs",
     "find_target",
     "load",
+    "profile",
     "run_batch",
     "subgraph_of_inputs",
 ]
@@ -237,3 +241,27 @@ def compile_graph(
             dump(name, value)
 
         return compile_with_report(quantized, chosen, options=options, passed=passed)
+
+
+def profile(
+    model: Graph | str | os.PathLike[str],
+    *,
+    device: str | None = None,
+    memory: str | None = None,
+    clock_mhz: float = 300,
+    show: Callable[[str], None] = _nowhere,
+) -> Profile:
+    """Run every DPU subgraph of a compiled model once; say where its cycles went, by layer.
+
+    ``device`` counts cycles: ``cycle``, the default where it is installed, or ``rtl``.
+
+    Raises
+    ------
+    ModelFormatError
+        The model cannot be read, or has no DPU subgraph.
+    UnsupportedError
+        The device does not tell when instructions run.
+    """
+    graph = model if isinstance(model, Graph) else load(model)
+    chosen = device or ("cycle" if "cycle" in known_devices() else "rtl")
+    return run_profile(graph, device=chosen, memory=memory, clock_mhz=clock_mhz, show=show)

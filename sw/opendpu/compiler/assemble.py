@@ -9,6 +9,7 @@ import numpy as np
 
 import xir
 from opendpu.compiler.fixed import COMPUTE, CONSTANT, USER, is_fixed, point_of, tensor_of
+from opendpu.compiler.layers import layer_attributes
 from opendpu.compiler.plan import (
     INPUT_REG,
     OUTPUT_REG,
@@ -269,9 +270,8 @@ class _Assembly:
             return
         dims = op.get_output_tensor().dims
         _locate(op, memory.reg_id, memory.address, 1)
-        stride = [memory.row_bytes, memory.pixel_bytes, 1][max(0, 4 - len(dims)) :] or [1]
-        while len(stride) < len(dims):
-            stride.insert(0, dims[-len(stride)] * stride[0])
+        steps = [memory.row_bytes, memory.pixel_bytes, 1][4 - len(dims) :]
+        stride = [dims[1] * steps[0], *steps] if len(dims) > 1 else [1]
         op.get_output_tensor().set_attr("stride", stride)
 
     def _program_attrs(self, program: Program, order: list[str], target: Target) -> dict[str, Any]:
@@ -292,6 +292,7 @@ class _Assembly:
             "reg_id_to_hw_segment": {f"REG_{r}": c[2] for r, c in CONTEXTS.items()},
             "reg_id_to_parameter_value": {f"REG_{WEIGHTS_REG}": plan.blob},
             "reg_id_to_size": {f"REG_{r}": size for r, size in sizes.items()},
+            **layer_attributes(program.schedule.layers),
         }
 
 

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``opendpu profile``."""
+
+import pathlib
+from typing import Annotated
+
+import typer
+
+from opendpu import api
+from opendpu.cli.app import File, app, errors_in_one_line
+from opendpu.cli.progress import progress
+from opendpu.profile.roofline import roofline
+from opendpu.profile.tables import csv_text, json_text, text
+from opendpu.profile.trace import trace_json
+from opendpu_arch.errors import ModelFormatError, UnsupportedError
+from xir.files import replacing
+
+PICTURES = (".svg", ".png")
+
+
+@app.command("profile")
+@errors_in_one_line
+def profile_model(
+    context: typer.Context,
+    file: File,
+    device: Annotated[
+        str | None, typer.Option(help="rtl, cycle; by default cycle where it is installed.")
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(help="kv260, ideal, stall:<seed>; else $OPENDPU_MEMORY, else kv260."),
+    ] = None,
+    clock: Annotated[float, typer.Option(metavar="MHZ", min=1, help="Clock for times.")] = 300,
+    trace: Annotated[
+        pathlib.Path | None,
+        typer.Option(metavar="OUT.json", help="Timeline for Perfetto, a track an engine."),
+    ] = None,
+    tokens: Annotated[bool, typer.Option(help="Arrows in the timeline for tokens.")] = True,
+    picture: Annotated[
+        pathlib.Path | None,
+        typer.Option("--roofline", metavar="OUT.svg|OUT.png", help="Roofline picture."),
+    ] = None,
+    csv_file: Annotated[
+        pathlib.Path | None, typer.Option("--csv", metavar="OUT.csv", help="The table as CSV.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Run a compiled model once and say where its cycles went, layer by layer."""
+    if picture is not None and picture.suffix not in PICTURES:
+        raise UnsupportedError(f"--roofline is {picture}, but must end in {' or '.join(PICTURES)}")
+    graph = api.load(file)
+    with progress(f"profiling {file.name}") as show:
+        found = api.profile(graph, device=device, memory=memory, clock_mhz=clock, show=show)
+    if trace is not None:
+        _write(trace, trace_json(found, tokens=tokens).encode())
+    if picture is not None:
+        drawn = roofline(found)
+        _write(picture, drawn.svg().encode() if picture.suffix == ".svg" else drawn.png())
+    if csv_file is not None:
+        _write(csv_file, csv_text(found).encode())
+    typer.echo(json_text(found) if as_json else text(found), nl=False)
+
+
+def _write(path: pathlib.Path, data: bytes) -> None:
+    try:
+        with replacing(path) as file:
+            file.write(data)
+    except OSError as error:
+        raise ModelFormatError(f"{path} cannot be written: {error.strerror or error}") from error
