@@ -13,8 +13,8 @@ from opendpu import api
 from opendpu.cli import app
 from opendpu.frontend import load_onnx
 from opendpu.quantize import quantize
-from opendpu.reference import evaluate_quantized
-from opendpu.runtime import GraphRunner
+from opendpu.reference import evaluate_quantized, floating
+from opendpu.runtime import GraphRunner, cpu
 from opendpu_arch import numerics
 from opendpu_arch.errors import TensorError, UnsupportedError
 from opendpu_arch.target import Target
@@ -132,3 +132,40 @@ def test_quantized_model_of_amd(models: pathlib.Path) -> None:
     assert "the DPU has no PPScatterV2 (XCOM_OPERATOR_UNUPPORT)" in compiled.report.on_cpu.values()
     (custom,) = (op for op in compiled.graph.get_ops() if op.get_type() == "PPScatterV2")
     assert custom.get_output_tensor().dims == [1, 64, 496, 432]
+
+
+def scattered(features: np.ndarray, coordinates: np.ndarray) -> np.ndarray:
+    """Put pillars [1, 64, n, 1] at the rows and columns that [1, n, 4] ends with: NCHW."""
+    result = np.zeros((1, 64, 496, 432), np.float32)
+    rows, columns = coordinates[0, :, 2:].astype(int).T
+    result[0, :, rows, columns] = features[0, :, :, 0].T
+    return result
+
+
+@pytest.mark.slow
+def test_quantized_model_of_amd_is_bit_exact(
+    models: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same network on the functional simulator, with an op of our own in the middle."""
+    graph = xir.Graph.deserialize(models / "amd_compiled" / "VoxelNet_int.xmodel")
+    noise = np.random.default_rng(6)
+    places = noise.permutation(496 * 432)[:12000]
+    coordinates = np.zeros((1, 12000, 4), np.float32)
+    coordinates[0, :, 2], coordinates[0, :, 3] = places // 432, places % 432
+    given = {
+        "VoxelNet__input_0": noise.integers(-128, 128, (1, 12000, 100, 4), np.int8),
+        "VoxelNet__input_1": coordinates,
+    }
+    monkeypatch.setitem(floating.KERNELS, "PPScatterV2", lambda _, i: scattered(*i["input"]))
+    wanted = evaluate_quantized(graph, given)
+    cpu.register("PPScatterV2")(lambda _, inputs: scattered(*inputs))
+    try:
+        compiled = api.compile_graph(graph, target="B4096")
+        with GraphRunner(compiled.graph, device="iss") as runner:
+            found = runner.run(given)
+    finally:
+        cpu.unregister("PPScatterV2")
+    assert len(wanted) == 3
+    for key, values in wanted.items():
+        np.testing.assert_array_equal(found[key], values)
+        assert np.unique(values).size > 50

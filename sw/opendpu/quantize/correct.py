@@ -37,6 +37,8 @@ def correct_biases(draft: Draft, quantized: Draft, samples: Mapping[str, Array])
     for node in quantized:
         if node.value is not None:
             results[node.name] = node.value
+        elif stands_on_grid(quantized, node):
+            results[node.name] = results[node.inputs["input"][0]]
         elif node.kind != "data":
             given = {arg: [results[n] for n in names] for arg, names in node.inputs.items()}
             array = compute(node, given)
@@ -50,6 +52,11 @@ def correct_biases(draft: Draft, quantized: Draft, samples: Mapping[str, Array])
             users[name] -= 1
             if not users[name]:
                 del results[name]
+
+
+def stands_on_grid(quantized: Draft, node: Node) -> bool:
+    """Return whether a node is the ``fix`` of a constant, whose values are on its grid already."""
+    return node.kind == "fix" and quantized[node.inputs["input"][0]].value is not None
 
 
 def mean_of(array: Array) -> Array:

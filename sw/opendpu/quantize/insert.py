@@ -4,16 +4,21 @@
 from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 
 from opendpu.ir import Draft
 
+Rounded = dict[tuple[str, int], npt.NDArray[np.float32]]
+"""Constants on their grid, by name and position."""
 
-def insert(draft: Draft, positions: Mapping[str, int]) -> Draft:
+
+def insert(draft: Draft, positions: Mapping[str, int], rounded: Rounded | None = None) -> Draft:
     """Return a draft with a ``fix`` behind every node that has a position.
 
     The op is called ``<node>_fix`` and has 8 signed bits and ``DPU_ROUND``; constants in front
-    of one hold values that are already on its grid.
+    of one hold values that are already on its grid. ``rounded`` keeps those of earlier calls.
     """
+    known: Rounded = {} if rounded is None else rounded
     result = Draft(draft.name)
     result.attrs = dict(draft.attrs)
     behind: dict[str, str] = {}
@@ -22,8 +27,11 @@ def insert(draft: Draft, positions: Mapping[str, int]) -> Draft:
         value = node.value
         position = positions.get(node.name)
         if value is not None and position is not None:
-            integers = np.clip(np.floor(value * 2.0**position + 0.5), -128, 127)
-            value = (integers * 2.0**-position).astype(np.float32)
+            if (node.name, position) not in known:
+                scale = np.float32(2.0**position)
+                integers = np.floor(value * scale + np.float32(0.5))
+                known[node.name, position] = np.clip(integers, -128, 127) / scale
+            value = known[node.name, position]
         result.add(node.name, node.kind, node.shape, inputs, node.attrs, value)
         behind[node.name] = node.name
         if position is not None:

@@ -25,17 +25,24 @@ def layers(draft: Draft) -> list[Node]:
     return [node for node in draft if node.kind in LAYERS]
 
 
-def settle(draft: Draft, points: Points, positions: dict[str, int], method: str) -> dict[str, int]:
-    """Return positions of weights and biases by constant, after making all of them legal.
-
-    ``positions`` of activations are lowered in place where a layer's result cannot be that fine:
-    the accumulator has no more fractional bits than input and weights together.
-    """
+def weight_positions(draft: Draft, method: str) -> dict[str, int]:
+    """Return the position of the weights of every layer, by layer."""
     weights = {}
     for layer in layers(draft):
         array = draft[layer.inputs["weights"][0]].value
         assert array is not None
         weights[layer.name] = best_position(array, method=_constant_method(method))
+    return weights
+
+
+def settle(
+    draft: Draft, points: Points, positions: dict[str, int], weights: dict[str, int]
+) -> dict[str, int]:
+    """Return positions of weights and biases by constant, after making all of them legal.
+
+    ``positions`` of activations are lowered in place where a layer's result cannot be that fine:
+    the accumulator has no more fractional bits than input and weights together.
+    """
     for _ in range(len(points.names) + 1):
         if not _lower(draft, points, positions, weights):
             break

@@ -16,7 +16,7 @@ from opendpu.quantize.correct import add_biases, correct_biases
 from opendpu.quantize.equalize import equalize
 from opendpu.quantize.fold import fold
 from opendpu.quantize.insert import insert
-from opendpu.quantize.legality import settle
+from opendpu.quantize.legality import settle, weight_positions
 from opendpu.quantize.points import find_points
 from opendpu.quantize.refine import refine
 from opendpu.quantize.rewrite import rewrite
@@ -62,7 +62,7 @@ def quantize(
     refinement
         Whether to try positions next to the chosen ones and keep what makes the results of the
         whole network better. Takes the longest of all steps: two evaluations of up to 32 samples
-        for each tensor.
+        for each tensor; networks for which that would take minutes are left as they are.
     batch
         Samples that are evaluated at a time.
 
@@ -99,11 +99,10 @@ def quantize(
         add_biases(draft)
     points = find_points(draft)
     positions = choose_positions(draft, points, samples, method=method, batch=batch)
+    weights = weight_positions(draft, method)
     if refinement:
-        positions = refine(
-            draft, points, positions, samples, method=method, correct=bias_correction
-        )
-    constants = settle(draft, points, positions, method)
+        positions = refine(draft, points, positions, samples, weights, correct=bias_correction)
+    constants = settle(draft, points, positions, weights)
     result = insert(draft, positions | constants)
     if bias_correction:
         few = {name: array[:CORRECTION_SAMPLES] for name, array in samples.items()}

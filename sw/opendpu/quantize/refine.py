@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from opendpu.ir import Draft, Node
-from opendpu.quantize.correct import bias_change, mean_of
+from opendpu.quantize.correct import bias_change, mean_of, stands_on_grid
 from opendpu.quantize.fold import LAYERS
-from opendpu.quantize.insert import insert
+from opendpu.quantize.insert import Rounded, insert
 from opendpu.quantize.legality import settle
 from opendpu.quantize.points import Points
 from opendpu.reference.floating import check_inputs, compute, walk
@@ -24,6 +24,9 @@ SAMPLES = 32
 MEMORY_BYTES = 1 << 29
 """Size that the results of all ops together may have; limits the samples."""
 
+MOST_WORK = 5e10
+"""Multiply-accumulates that trying all positions may take: less than a minute."""
+
 GAIN = 0.99
 """A change is taken if it brings the error below this part of what it was."""
 
@@ -33,23 +36,28 @@ def refine(
     points: Points,
     positions: Mapping[str, int],
     samples: Mapping[str, Array],
+    weights: dict[str, int],
     *,
-    method: str,
     correct: bool,
 ) -> dict[str, int]:
     """Return better positions of activations.
 
     Group by group, from the inputs on, one bit less and one bit more are tried; what lowers the
     relative squared error of the network's quantized results stays. With ``correct``, biases are
-    corrected in every trial, as they will be in the end.
+    corrected in every trial, as they will be in the end. Large networks, see ``MOST_WORK``, keep
+    their positions.
     """
     size = 4 * sum(int(np.prod(node.shape)) for node in draft if node.value is None)
     count = max(2, min(SAMPLES, MEMORY_BYTES // (3 * size)))
+    count = min(count, int(MOST_WORK // _work(draft, points)))
+    best = dict(positions)
+    if count < 2:
+        return best
     few = {name: array[:count] for name, array in samples.items()}
     simulation = _Simulation(draft, points, few, correct=correct)
-    best = dict(positions)
-    constants = settle(draft, points, best, method)
-    state = simulation.run(insert(draft, best | constants), None)
+    rounded: Rounded = {}
+    constants = settle(draft, points, best, weights)
+    state = simulation.run(insert(draft, best | constants, rounded), None)
     for leader in dict.fromkeys(points.leader[name] for name in points.names):
         for step in (-1, 1):
             trial = dict(best)
@@ -58,14 +66,24 @@ def refine(
             if trial[leader] < points.least.get(leader, trial[leader]):
                 continue
             try:
-                constants = settle(draft, points, trial, method)
+                constants = settle(draft, points, trial, weights)
             except GraphError:
                 continue
-            found = simulation.run(insert(draft, trial | constants), state)
+            found = simulation.run(insert(draft, trial | constants, rounded), state)
             if found.error < GAIN * state.error:
                 best, state = trial, found
                 break
     return best
+
+
+def _work(draft: Draft, points: Points) -> float:
+    """Return the multiply-accumulates of all trials together, for one sample."""
+    total = 0.0
+    for node in draft:
+        if node.kind in LAYERS:
+            weights = draft[node.inputs["weights"][0]].shape
+            total += float(np.prod(node.shape)) * float(np.prod(weights)) / node.shape[-1]
+    return max(1.0, total * len(set(points.leader.values())))
 
 
 class _State:
@@ -112,6 +130,8 @@ class _Simulation:
                 results[node.name] = heads[node.name]
             elif node.value is not None:
                 results[node.name] = node.value
+            elif stands_on_grid(quantized, node):
+                results[node.name] = results[node.inputs["input"][0]]
             else:
                 given = {arg: [results[n] for n in names] for arg, names in node.inputs.items()}
                 array = compute(node, given)
@@ -132,7 +152,9 @@ def _same(node: Node, base: _State, results: Mapping[str, Array]) -> bool:
     if any(results[name] is not base.results[name] for name in node.sources()):
         return False
     if node.value is not None:
-        return old.value is not None and np.array_equal(node.value, old.value)
+        return node.value is old.value or (
+            old.value is not None and np.array_equal(node.value, old.value)
+        )
     return node.attrs == old.attrs
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import xir
 from opendpu.ir import Draft
-from opendpu.quantize import METHODS, quantize
+from opendpu.quantize import METHODS, calibrate, quantize, refine
 from opendpu.quantize.calibrate import best_position, no_overflow, squared_error
 from opendpu.quantize.equalize import equalize
 from opendpu.quantize.fold import fold
@@ -350,3 +350,29 @@ def test_network_without_quantized_results():
     np.testing.assert_allclose(
         evaluate_quantized(graph, x)["s"], evaluate_float(net, x)["s"], rtol=1e-6
     )
+
+
+def test_refinement_has_a_bound(monkeypatch):
+    """Trying positions of a large network would take minutes; it keeps those it has."""
+    calls = []
+    simulation = refine._Simulation
+
+    def counted(*given, **named):
+        calls.append(given)
+        return simulation(*given, **named)
+
+    monkeypatch.setattr(refine, "_Simulation", counted)
+    samples = {"x": np.random.default_rng(0).standard_normal((4, 8, 8, 4))}
+    quantize(varied(), samples)
+    assert len(calls) == 1
+    monkeypatch.setattr(refine, "MOST_WORK", 1)
+    quantize(varied(), samples)
+    assert len(calls) == 1
+
+
+def test_large_constants_are_judged_by_a_part(monkeypatch):
+    array = np.random.default_rng(0).standard_normal(5000).astype(np.float32)
+    whole = best_position(array)
+    monkeypatch.setattr(calibrate, "ENOUGH", 1000)
+    assert calibrate.thinned(array).size == 1000
+    assert best_position(array) == whole
