@@ -172,7 +172,10 @@ class _Assembly:
         leaves = [(f"subgraph_{name}", ops) for name, ops in leaves]
         self.work = [a + b for a, b in zip(self.work, work, strict=True)]
         attrs = self._program_attrs(program, [name for name, _ in leaves], target)
-        self._group(leaves, {**attrs, "workload": work[0], "workload_on_arch": work[1]})
+        called = {name: own[name].get_name() for name in names}
+        layers = layer_attributes(program.schedule.layers, called)
+        attrs |= {**layers, "workload": work[0], "workload_on_arch": work[1]}
+        self._group(leaves, attrs)
 
     def finish(self) -> xir.Graph:
         """Return the graph with its tree of subgraphs."""
@@ -292,7 +295,6 @@ class _Assembly:
             "reg_id_to_hw_segment": {f"REG_{r}": c[2] for r, c in CONTEXTS.items()},
             "reg_id_to_parameter_value": {f"REG_{WEIGHTS_REG}": plan.blob},
             "reg_id_to_size": {f"REG_{r}": size for r, size in sizes.items()},
-            **layer_attributes(program.schedule.layers),
         }
 
 

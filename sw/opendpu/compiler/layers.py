@@ -12,12 +12,22 @@ LAYER_OF = "opendpu_layer_of_instruction"
 """Number of the layer of every instruction, -1 for none."""
 
 
-def layer_attributes(names: Sequence[str]) -> Mapping[str, list[str] | list[int]]:
-    """Return the attributes for instructions whose layers have these names, empty for none.
+def layer_attributes(
+    layers: Sequence[str], ops: Mapping[str, str]
+) -> Mapping[str, list[str] | list[int]]:
+    """Return the attributes for instructions of these layers, empty for none.
 
-    What follows a slash in a name is a part of that layer.
+    A layer is called like its node, or has parts of it behind slashes; ``ops`` are the names of the
+    ops that nodes have become.
     """
-    owners = [name.split("/")[0] for name in names]
-    layers = list(dict.fromkeys(name for name in owners if name))
-    place = {name: number for number, name in enumerate(layers)}
-    return {LAYERS: layers, LAYER_OF: [place.get(name, -1) for name in owners]}
+    owners = {layer: _op_of(layer, ops) for layer in dict.fromkeys(layers)}
+    names = list(dict.fromkeys(name for name in owners.values() if name))
+    place = {name: number for number, name in enumerate(names)}
+    return {LAYERS: names, LAYER_OF: [place.get(owners[layer], -1) for layer in layers]}
+
+
+def _op_of(layer: str, ops: Mapping[str, str]) -> str:
+    name = layer
+    while name and name not in ops:
+        name = name.rpartition("/")[0]
+    return ops[name] if name else layer

@@ -8,7 +8,6 @@
 graph). What each makes is checked by :mod:`opendpu.compiler.verify` before the next one gets it.
 """
 
-import collections
 import dataclasses
 
 import xir
@@ -22,13 +21,12 @@ from opendpu.compiler.lower import lower
 from opendpu.compiler.options import Options
 from opendpu.compiler.partition import partition
 from opendpu.compiler.passes import Partitioned
-from opendpu.compiler.plan import ConvLayer, Partition, Program
+from opendpu.compiler.plan import Program
 from opendpu.compiler.plugins import bring_back, run_plugins, set_aside
-from opendpu.compiler.report import Report, SubgraphReport
+from opendpu.compiler.report import Report, report_of
 from opendpu.compiler.tile import NoRoomError
 from opendpu.compiler.verify import Verifier
 from opendpu.ir import Draft
-from opendpu_arch import isa
 from opendpu_arch.target import Target
 
 
@@ -101,7 +99,7 @@ def compile_with_report(
             break
     graph = assemble(draft, parts, programs, target, stripped=not options.reserve_const_data)
     passed("assemble", graph)
-    return Compiled(graph=graph, report=_report(graph, parts, programs, target))
+    return Compiled(graph=graph, report=report_of(graph, parts, programs, target))
 
 
 def _both(first: Passed, second: Passed) -> Passed:
@@ -126,35 +124,3 @@ def _outputs(draft: Draft, names: tuple[str, ...]) -> set[str]:
     return {
         n for n in names if n in draft.outputs or any(user.name not in inside for user in users[n])
     }
-
-
-def _report(
-    graph: xir.Graph, parts: Partition, programs: dict[int, Program], target: Target
-) -> Report:
-    subgraphs = []
-    children = graph.get_root_subgraph().get_children()
-    for number, (part, child) in enumerate(zip(parts.parts, children, strict=True)):
-        found = SubgraphReport(name=child.get_name(), device=part.device, ops=part.nodes)
-        if number in programs:
-            found = _program_report(found, programs[number])
-        subgraphs.append(found)
-    return Report(target=target.name, subgraphs=tuple(subgraphs), on_cpu=parts.reasons)
-
-
-def _program_report(found: SubgraphReport, program: Program) -> SubgraphReport:
-    plan, instructions = program.plan, program.schedule.instructions
-    macs = 0
-    for placed in plan.layers:
-        layer = placed.layer
-        if isinstance(layer, ConvLayer):
-            feature = plan.network.features[layer.output]
-            macs += feature.height * feature.width * layer.weights.size
-    return dataclasses.replace(
-        found,
-        instructions=dict(collections.Counter(i.mnemonic() for i in instructions)),
-        cycles=program.schedule.cycles,
-        macs=macs,
-        code_bytes=len(isa.encode(instructions)),
-        weight_bytes=len(plan.blob),
-        on_chip=tuple(n for n in plan.network.features if n not in plan.memory),
-    )

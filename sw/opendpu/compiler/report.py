@@ -1,14 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a compilation decided, for people and for JSON."""
 
+import collections
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+import xir
+from opendpu.compiler.plan import (
+    INPUT_REG,
+    OUTPUT_REG,
+    WEIGHTS_REG,
+    WORKSPACE_REG,
+    Partition,
+    Program,
+)
+from opendpu_arch import isa
+from opendpu_arch.isa import Load, Save
+from opendpu_arch.target import Target
+
+MULTIPLY_ACCUMULATE = (
+    "conv2d-fix", "depthwise-conv2d-fix", "transposed-conv2d-fix",
+    "transposed-depthwise-conv2d-fix",
+)  # fmt: skip
+"""Ops whose workload counts two operations a multiply-accumulate and one a result."""
+SEGMENTS = {
+    WEIGHTS_REG: "constants", WORKSPACE_REG: "workspace", INPUT_REG: "inputs",
+    OUTPUT_REG: "outputs",
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SubgraphReport:
-    """One part of the compiled graph."""
+    """One part of the compiled graph; figures are those of DPU parts."""
 
     name: str
     device: str
@@ -17,9 +41,18 @@ class SubgraphReport:
     """Instructions by mnemonic."""
     cycles: int = 0
     """Cycles that the compiler's cost model expects."""
+    busy_cycles: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Those in which each engine works."""
     macs: int = 0
+    utilization: float = 0.0
+    """Multiply-accumulates of those possible in the cycles."""
     code_bytes: int = 0
     weight_bytes: int = 0
+    segment_bytes: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Room in DDR: constants, workspace, inputs, outputs."""
+    load_bytes: int = 0
+    """Bytes that LOADs move, constants and feature maps."""
+    save_bytes: int = 0
     on_chip: tuple[str, ...] = ()
     """Feature maps that never go to DDR."""
 
@@ -39,20 +72,87 @@ class Report:
 
     def __str__(self) -> str:
         """Return the report as text."""
-        lines = [f"target {self.target}"]
+        count = collections.Counter(part.device for part in self.subgraphs)
+        count.pop("USER", None)
+        parts = ", ".join(f"{number} for {device}" for device, number in count.items())
+        lines = [f"target {self.target}; subgraphs: {parts or 'none'}"]
         for part in self.subgraphs:
-            if part.device == "USER":
-                continue
-            line = f"{part.device} {part.name}: {len(part.ops)} ops"
-            if part.device == "DPU":
-                count = sum(part.instructions.values())
-                line += (
-                    f", {count} instructions ({part.code_bytes} bytes), "
-                    f"{part.weight_bytes} bytes of weights, {part.macs} MACs, "
-                    f"about {part.cycles} cycles, {len(part.on_chip)} feature maps on chip"
-                )
-            lines.append(line)
+            if part.device != "USER":
+                lines += [f"{part.device} {part.name}: {len(part.ops)} ops", *_figures(part)]
+        total = [part for part in self.subgraphs if part.device == "DPU"]
+        if len(total) > 1:
+            cycles = sum(part.cycles for part in total)
+            macs = sum(part.macs for part in total)
+            lines.append(f"DPU in all: about {cycles:,} cycles for {macs:,} MACs")
         lines += [
             f"op {name} has been assigned to CPU: [{why}]." for name, why in self.on_cpu.items()
         ]
         return "\n".join(lines)
+
+
+def _figures(part: SubgraphReport) -> Iterable[str]:
+    if part.device != "DPU":
+        return
+    busy = ", ".join(
+        f"{name} {cycles / max(part.cycles, 1):.0%}" for name, cycles in part.busy_cycles.items()
+    )
+    room = ", ".join(f"{name} {size:,}" for name, size in part.segment_bytes.items())
+    yield (
+        f"  about {part.cycles:,} cycles expected for {part.macs:,} MACs: utilization "
+        f"{part.utilization:.1%}; engines busy: {busy}"
+    )
+    yield (
+        f"  {sum(part.instructions.values()):,} instructions, {part.code_bytes:,} bytes; "
+        f"{len(part.on_chip)} feature maps stay on chip"
+    )
+    yield f"  DDR: {part.load_bytes:,} bytes loaded, {part.save_bytes:,} saved; room: {room}"
+
+
+def report_of(
+    graph: xir.Graph, parts: Partition, programs: Mapping[int, Program], target: Target
+) -> Report:
+    """Return the report on a compiled graph; ``programs`` are those of DPU parts, by number."""
+    subgraphs = []
+    children = graph.get_root_subgraph().get_children()
+    for number, (part, child) in enumerate(zip(parts.parts, children, strict=True)):
+        found = SubgraphReport(name=child.get_name(), device=part.device, ops=part.nodes)
+        if number in programs:
+            found = _with_figures(found, programs[number], child, target)
+        subgraphs.append(found)
+    return Report(target=target.name, subgraphs=tuple(subgraphs), on_cpu=parts.reasons)
+
+
+def _with_figures(
+    found: SubgraphReport, program: Program, subgraph: xir.Subgraph, target: Target
+) -> SubgraphReport:
+    plan, made = program.plan, program.schedule
+    macs = sum(_macs(op) for op in subgraph.get_ops())
+    loaded, saved = _moved(made.instructions)
+    return dataclasses.replace(
+        found,
+        instructions=dict(collections.Counter(i.mnemonic() for i in made.instructions)),
+        cycles=made.cycles,
+        busy_cycles=made.busy_cycles,
+        macs=macs,
+        utilization=macs / (target.macs_per_cycle * made.cycles) if made.cycles else 0.0,
+        code_bytes=len(isa.encode(made.instructions)),
+        weight_bytes=len(plan.blob),
+        segment_bytes={name: plan.segment_bytes.get(r, 0) for r, name in SEGMENTS.items()},
+        load_bytes=loaded,
+        save_bytes=saved,
+        on_chip=tuple(n for n in plan.network.features if n not in plan.memory),
+    )
+
+
+def _macs(op: xir.Op) -> int:
+    """Return the multiply-accumulates of an op, which its workload counts twice."""
+    if op.get_type() not in MULTIPLY_ACCUMULATE or not op.has_attr("workload"):
+        return 0
+    return (int(op.get_attr("workload")) - op.get_output_tensor().get_element_num()) // 2
+
+
+def _moved(instructions: Sequence[isa.Instruction]) -> tuple[int, int]:
+    """Return the bytes that LOADs and SAVEs move."""
+    loaded = sum(i.length * i.channel for i in instructions if isinstance(i, Load))
+    saved = sum(i.length * i.channel for i in instructions if isinstance(i, Save))
+    return loaded, saved
