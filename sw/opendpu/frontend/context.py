@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from opendpu.frontend.layout import CHANNELS_LAST, Value, plain, same_data
+from opendpu.frontend.layout import CHANNELS_LAST, Value, gathered, plain, reshaped, same_data
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.source import Source, as_float, attributes
 from opendpu.ir import Draft, Node
@@ -102,8 +102,9 @@ class Context:
         if value.flat is None:
             return value
         shape, perm = value.flat
-        node = self.ordered(Value(value.node, shape, perm), plain(len(shape)))
-        return Value(node, value.shape, plain(len(value.shape)))
+        before = Value(value.node, shape, perm)
+        order = gathered(before, value.shape)
+        return reshaped(Value(self.ordered(before, order), shape, order), value.shape)
 
     def straight(self, value: Value) -> Value:
         """Return ``value`` with its order undone if it was flattened out of order."""

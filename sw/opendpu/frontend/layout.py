@@ -53,20 +53,63 @@ def transposed(value: Value, axes: tuple[int, ...]) -> Value:
 
 
 def reshaped(value: Value, shape: tuple[int, ...]) -> Value:
-    """Return the view that ONNX ``Reshape`` makes."""
+    """Return the view that ONNX ``Reshape`` makes; ``flat`` where the data is out of order."""
     if shape == value.shape:
         return value
     if value.flat is not None:
         return Value(value.node, shape, plain(len(shape)), value.flat)
-    if same_data(value.shape, value.perm, plain(len(value.shape))):
-        return Value(value.node, shape, plain(len(shape)))
-    old = [axis for axis, size in enumerate(value.shape) if size != 1]
-    new = [axis for axis, size in enumerate(shape) if size != 1]
-    if [value.shape[a] for a in old] == [shape[a] for a in new]:
-        renamed = dict(zip(old, new, strict=True))
-        units = [axis for axis, size in enumerate(shape) if size == 1]
-        return Value(value.node, shape, (*units, *(renamed[a] for a in value.perm if a in renamed)))
-    return Value(value.node, shape, plain(len(shape)), (value.shape, value.perm))
+    perm = _split_and_merged(value, shape)
+    if perm is None:
+        return Value(value.node, shape, plain(len(shape)), (value.shape, value.perm))
+    return Value(value.node, shape, perm)
+
+
+def gathered(value: Value, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the order of axes nearest to that of ``value`` in which it can become ``shape``."""
+    order = [axis for axis in value.perm if value.shape[axis] != 1]
+    for old, _ in _blocks(value.shape, shape):
+        if not _in_order(order, old):
+            last = max(old, key=order.index)
+            behind = order[order.index(last) + 1 :]
+            before = [axis for axis in order if axis not in (*old, *behind)]
+            order = [*before, *old, *(axis for axis in behind if axis not in old)]
+    units = [axis for axis, size in enumerate(value.shape) if size == 1]
+    return (*units, *order)
+
+
+def _split_and_merged(value: Value, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the order of the new axes, or nothing if joined axes are not next to each other."""
+    order = [axis for axis in value.perm if value.shape[axis] != 1]
+    made: dict[int, list[int]] = {}
+    for old, new in _blocks(value.shape, shape):
+        if not _in_order(order, old):
+            return None
+        made[old[0]] = new
+    units = [axis for axis, size in enumerate(shape) if size == 1]
+    return (*units, *(axis for first in order for axis in made.get(first, ())))
+
+
+def _blocks(old: tuple[int, ...], new: tuple[int, ...]) -> list[tuple[list[int], list[int]]]:
+    """Return the smallest runs of old and new axes that hold the same elements; no units."""
+    left, right = ([axis for axis, size in enumerate(s) if size != 1] for s in (old, new))
+    found = []
+    while left:
+        one, other = [left.pop(0)], [right.pop(0)]
+        sizes = [old[one[0]], new[other[0]]]
+        while sizes[0] != sizes[1]:
+            axes, taken, all_sizes = (
+                (left, one, old) if sizes[0] < sizes[1] else (right, other, new)
+            )
+            taken.append(axes.pop(0))
+            sizes[0 if axes is left else 1] *= all_sizes[taken[-1]]
+        found.append((one, other))
+    return found
+
+
+def _in_order(order: list[int], axes: list[int]) -> bool:
+    """Return whether ``axes`` are next to each other in ``order``, in their own order."""
+    start = order.index(axes[0])
+    return order[start : start + len(axes)] == axes
 
 
 def source_positions(value: Value) -> npt.NDArray[np.int64]:

@@ -24,9 +24,11 @@ _SPATIAL = {
     "ConvTranspose",
     "GlobalAveragePool",
     "GlobalMaxPool",
+    "LRN",
     "MaxPool",
     "PRelu",
     "Resize",
+    "Upsample",
 }
 _NEUTRAL = {
     *quantization.OPERATORS,

@@ -22,7 +22,7 @@ QUANTIZERS = (
 )  # fmt: skip
 """Operators that quantize a tensor."""
 
-OPSETS = range(11, 22)
+OPSETS = range(7, 22)
 """Versions of the default operator set that the handlers know."""
 
 

@@ -186,7 +186,7 @@ class Draft:
                 ops[node.name] = graph.create_const_op(node.name, node.value)
                 continue
             attrs = dict(node.attrs)
-            if node.kind == "data":
+            if node.kind == "data" or node.kind not in xir.builtin():
                 attrs |= {"shape": list(node.shape), "data_type": "FLOAT32"}
             inputs = {arg: [ops[n] for n in names] for arg, names in node.inputs.items()}
             op = graph.create_op(node.name, node.kind, attrs, inputs)

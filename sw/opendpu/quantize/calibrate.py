@@ -34,11 +34,12 @@ def no_overflow(largest: float) -> int:
 
 
 def squared_error(array: Array, position: int) -> float:
-    """Return the sum of squared differences that 8 bits at ``position`` make."""
+    """Return the sum of squared differences that 8 bits at ``position`` make, inf if it is huge."""
     scale = np.float32(2.0**position)
     quantized = np.clip(np.floor(array * scale + np.float32(0.5)), -128, 127) / scale
     difference = (array - quantized).ravel()
-    return float(np.dot(difference, difference))
+    with np.errstate(over="ignore"):
+        return float(np.dot(difference, difference))
 
 
 def best_position(array: Array, *, method: str = "minmse") -> int:

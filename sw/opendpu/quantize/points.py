@@ -40,6 +40,7 @@ _ON_CPU = (
     "matmul",
     "batchnorm",
     "scale",
+    "lrn",
 )
 
 

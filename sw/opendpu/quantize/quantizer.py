@@ -17,6 +17,7 @@ from opendpu.quantize.equalize import equalize
 from opendpu.quantize.fold import fold
 from opendpu.quantize.insert import insert
 from opendpu.quantize.legality import settle, weight_positions
+from opendpu.quantize.permute import permute
 from opendpu.quantize.points import find_points
 from opendpu.quantize.refine import refine
 from opendpu.quantize.rewrite import rewrite
@@ -95,6 +96,7 @@ def quantize(
     rewrite(draft)
     if cross_layer:
         equalize(draft)
+    permute(draft)  # after that, so that weights of 0 and 1 stay such
     if bias_correction:
         add_biases(draft)
     points = find_points(draft)

@@ -261,6 +261,17 @@ def _reduction(function: Callable[..., Array]) -> Kernel:
     return kernel
 
 
+def _lrn(node: Node, inputs: Inputs) -> Array:
+    """Divide by a power of the mean square of neighbouring channels, as ONNX defines it."""
+    x = inputs["input"][0]
+    size, attrs = node.attrs["size"], node.attrs
+    padded = np.pad(
+        x.astype(np.float64) ** 2, [(0, 0)] * (x.ndim - 1) + [((size - 1) // 2, size // 2)]
+    )
+    total = sum(padded[..., step : step + x.shape[-1]] for step in range(size))
+    return np.asarray(x / (attrs["bias"] + attrs["alpha"] / size * total) ** attrs["beta"])
+
+
 def _resize(node: Node, inputs: Inputs) -> Array:
     x = inputs["input"][0]
     for axis, size in ((1, node.shape[1]), (2, node.shape[2])):
@@ -312,6 +323,7 @@ KERNELS: dict[str, Kernel] = {
     "min": _fold(np.minimum),
     "max": _fold(np.maximum),
     "batchnorm": _batchnorm,
+    "lrn": _lrn,
     "scale": _scale,
     "softmax": _softmax,
     "reshape": _reshape,

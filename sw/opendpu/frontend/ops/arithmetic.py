@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Add, Sub, Mul, Div, Min, Max of two tensors, or of a tensor and a constant."""
+"""Add, Sub, Mul, Div of two tensors or a tensor and a constant; Sum, Min, Max of any number."""
 
 import math
 
@@ -9,7 +9,6 @@ from opendpu.frontend.context import Array, Call, broadcast_shape
 from opendpu.frontend.layout import CHANNELS_LAST, Value, plain
 from opendpu.frontend.ops.convolution import scale
 from opendpu.frontend.ops.registry import handles
-from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.source import as_float
 from opendpu.ir import Node
 from opendpu.reference.engines import average_factor
@@ -25,12 +24,10 @@ _BIASED = (
 def arithmetic(call: Call) -> None:
     """Convert; constants become a bias or a per-channel scale where they can."""
     op_type, count = call.proto.op_type, len(call.proto.input)
-    if op_type == "Sum" and count != 2 and all(call.constant(n) is None for n in range(count)):
-        _emit(call, "add")
+    if count == 1:
+        call.bind(call.value(0))
         return
-    if count != 2:
-        raise Refusal(f"has {count} inputs, but 2 are supported")
-    first, second = call.constant(0), call.constant(1)
+    first, second = (call.constant(n) if count == 2 else None for n in (0, 1))
     constant, index = (second, 0) if second is not None else (first, 1)
     commutes = op_type in ("Add", "Sum", "Mul") or index == 0
     if constant is not None and commutes and op_type not in ("Min", "Max"):

@@ -100,6 +100,8 @@ def batch_normalization(call: Call) -> None:
     """Convert to ``scale`` over the channels; the quantizer folds it into a convolution."""
     if call.attrs.get("training_mode", 0) or len(call.proto.output) > 1:
         raise Refusal("training mode is not supported; export the model for inference")
+    if not call.attrs.get("spatial", 1):
+        raise Refusal("spatial is 0, but statistics must be those of channels")
     gamma, beta, mean, variance = (
         as_float(call.weights(i, what)).astype(np.float64)
         for i, what in enumerate(("scale", "bias", "mean", "variance"), start=1)

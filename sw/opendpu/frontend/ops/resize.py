@@ -8,18 +8,22 @@ from opendpu.frontend.ops.registry import handles
 from opendpu.frontend.refusal import Refusal
 
 
-@handles("Resize")
+@handles("Resize", "Upsample")
 def resize(call: Call) -> None:
-    """Convert to ``resize`` where XIR picks the same pixels."""
+    """Convert to ``resize`` where XIR picks the same pixels.
+
+    Before operator set 11 (``Upsample`` up to 9), element ``i`` comes from ``floor(i / scale)``.
+    """
     rank = len(call.value(0).shape)
     node, shape = call.feature_map()
     scales = _scales(call, shape, rank)
     size = tuple(int(np.floor(shape[1 + axis] * scales[axis])) for axis in (0, 1))
     mode = call.attrs.get("mode", "nearest")
-    where = call.attrs.get("coordinate_transformation_mode", "half_pixel")
+    old = call.context.opset < 11
+    where = call.attrs.get("coordinate_transformation_mode", "asymmetric" if old else "half_pixel")
     attrs = {"scale": [float(scales[1]), float(scales[0])], "mode": "NEAREST"}
     if mode == "nearest":
-        rule = call.attrs.get("nearest_mode", "round_prefer_floor")
+        rule = call.attrs.get("nearest_mode", "floor" if old else "round_prefer_floor")
         for axis in (0, 1):
             picked = _picked(shape[1 + axis], size[axis], scales[axis], where, rule)
             plain = np.floor(np.arange(size[axis]) / scales[axis]).astype(int)
@@ -48,7 +52,9 @@ def resize(call: Call) -> None:
 def _scales(call: Call, shape: tuple[int, int, int, int], rank: int) -> tuple[float, float]:
     """Return the factors of height and width; Refusal if batch or channels change."""
     onnx_shape = call.value(0).shape
-    given = call.weights(2, "scales").tolist() if call.has(2) else None
+    index = 1 if call.context.opset < 11 else 2
+    given = call.weights(index, "scales").tolist() if call.has(index) else None
+    given = call.attrs.get("scales", given)
     if not given:
         if not call.has(3) or "axes" in call.attrs:
             raise Refusal("neither scales nor sizes of all axes are given")

@@ -136,8 +136,12 @@ def slice_(call: Call) -> None:
     """Convert to ``strided_slice`` with positive steps."""
     value = call.context.straight(call.value(0))
     rank = len(value.shape)
-    starts, ends = (call.weights(i, what).tolist() for i, what in ((1, "starts"), (2, "ends")))
-    axes = call.weights(3, "axes").tolist() if call.has(3) else list(range(len(starts)))
+    if "starts" in call.attrs:  # before operator set 10
+        starts, ends = list(call.attrs["starts"]), list(call.attrs["ends"])
+    else:
+        starts, ends = (call.weights(i, w).tolist() for i, w in ((1, "starts"), (2, "ends")))
+    axes = call.weights(3, "axes").tolist() if call.has(3) else call.attrs.get("axes")
+    axes = list(range(len(starts))) if axes is None else axes
     steps = call.weights(4, "steps").tolist() if call.has(4) else [1] * len(starts)
     ranges = [range(size) for size in value.shape]
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):

@@ -164,6 +164,18 @@ def l2_normalize(op: Op, inputs: Sequence[Array]) -> Array:
     return np.asarray(x / np.sqrt(np.maximum(squares, op.get_attr("epsilon"))))
 
 
+@register("lrn")
+def lrn(op: Op, inputs: Sequence[Array]) -> Array:
+    """Normalize by the squares of ``size`` channels around each one, as ONNX's LRN does."""
+    x = inputs[0].astype(np.float64)
+    size = op.get_attr("size")
+    frame = np.zeros((*x.shape[:-1], x.shape[-1] + size - 1))
+    frame[..., (size - 1) // 2 : (size - 1) // 2 + x.shape[-1]] = x * x
+    squares = np.lib.stride_tricks.sliding_window_view(frame, size, axis=-1).sum(axis=-1)
+    base = op.get_attr("bias") + op.get_attr("alpha") / size * squares
+    return np.asarray(x / base ** op.get_attr("beta"), np.float32)
+
+
 def reduction(function: Callable[..., Array]) -> Callable[[Op, Sequence[Array]], Array]:
     """Return the op that applies a numpy reduction along ``axis``."""
 

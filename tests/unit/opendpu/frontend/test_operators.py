@@ -492,3 +492,111 @@ def test_operator_sets(save, agrees, opset):
         opset=opset,
     )
     agrees(path)
+
+
+@pytest.mark.parametrize("op", ["Sum", "Min", "Max"])
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_any_number_of_inputs(save, agrees, op, count):
+    names = [f"x{i}" for i in range(count)]
+    relus = [node("Relu", [name], [f"{name}r"]) for name in names]
+    path = save(
+        [*relus, node(op, [f"{name}r" for name in names], ["y"])],
+        dict.fromkeys(names, X),
+        {"y": None},
+    )
+    agrees(path)
+
+
+@pytest.mark.parametrize("size", [1, 3, 5])
+def test_local_response_normalization(save, agrees, size):
+    path = save([node("LRN", ["x"], ["y"], size=size, alpha=0.3, beta=0.6, bias=1.5)],
+                {"x": [1, 7, 3, 2]}, {"y": None})  # fmt: skip
+    assert kinds(agrees(path)) == ["lrn"]
+
+
+@pytest.mark.parametrize("groups", [2, 3])
+def test_channel_shuffle_moves_channels_only(save, agrees, groups):
+    path = save(
+        [
+            node("Conv", ["x", "w"], ["c"]),
+            node("Reshape", ["c", "split"], ["s"]),
+            node("Transpose", ["s"], ["t"], perm=[0, 2, 1, 3, 4]),
+            node("Reshape", ["t", "joined"], ["j"]),
+            node("Conv", ["j", "v"], ["y"]),
+        ],
+        {"x": X},
+        {"y": None},
+        {
+            "w": random(6, 4, 1, 1), "v": random(5, 6, 3, 3),
+            "split": np.array([1, groups, 6 // groups, 9, 7]), "joined": np.array([1, 6, 9, 7]),
+        },
+    )  # fmt: skip
+    graph = agrees(path)
+    assert kinds(graph) == ["conv2d", "reshape", "transpose", "reshape", "conv2d"]
+    (moved,) = (op for op in graph.get_ops() if op.get_type() == "transpose")
+    assert moved.get_attr("order") == [0, 1, 2, 4, 3]
+
+
+@pytest.mark.parametrize(
+    ("shape", "onto", "perm", "final"),
+    [
+        ((1, 6, 4, 10), (1, 2, 3, 4, 10), (0, 2, 1, 3, 4), (1, 6, 40)),
+        ((1, 6, 4, 10), (1, 6, 2, 2, 5, 2), (0, 1, 3, 5, 2, 4), (1, 24, 2, 5)),
+        ((1, 8, 3, 5), (1, 2, 2, 2, 3, 5), (0, 1, 4, 2, 5, 3), (1, 2, 6, 10)),
+        ((1, 4, 6, 1), (4, 2, 3), (1, 0, 2), (1, 8, 3)),
+        ((1, 4, 6, 5), (120,), (0,), (1, 5, 6, 4)),
+        ((1, 4, 4, 4), (16, 4), (1, 0), (1, 8, 8)),
+    ],
+)
+@pytest.mark.parametrize("convolved", [False, True])
+def test_reshapes_and_transposes(save, agrees, shape, onto, perm, final, convolved):
+    """Axes split, joined and moved, from a feature map that is held channels last."""
+    first = "Conv" if convolved else "Relu"
+    path = save(
+        [
+            node(first, ["x", "w"] if convolved else ["x"], ["c"]),
+            node("Reshape", ["c", "onto"], ["s"]),
+            node("Transpose", ["s"], ["t"], perm=perm),
+            node("Reshape", ["t", "final"], ["y"]),
+        ],
+        {"x": shape},
+        {"y": None},
+        {"w": random(shape[1], shape[1], 1, 1), "onto": np.array(onto), "final": np.array(final)},
+    )
+    agrees(path)
+
+
+@pytest.mark.parametrize("opset", [7, 8, 9, 10])
+def test_old_operator_sets(save, agrees, opset):
+    nodes = [
+        node("Conv", ["x", "w"], ["c"]),
+        node("BatchNormalization", ["c", "s", "b", "m", "v"], ["n"]),
+        node("Dropout", ["n"], ["d"], ratio=0.5),
+        node("Clip", ["d"], ["r"], min=0.0, max=6.0),
+        node("Pad", ["r"], ["p"], pads=[0, 0, 1, 2, 0, 0, 0, 1]),
+        node("Softmax", ["p"], ["f"], axis=3),
+        node("Unsqueeze", ["v"], ["u"], axes=[1, 2]),
+        node("Mul", ["f", "u"], ["k"]),
+    ]
+    weights = {
+        "w": random(4, 4, 3, 3), "s": random(4), "b": random(4), "m": random(4),
+        "v": np.abs(random(4)) + 0.5,
+    }  # fmt: skip
+    if opset < 10:
+        nodes.append(node("Slice", ["k"], ["y"], axes=[2], starts=[1], ends=[5]))
+    else:
+        weights |= {"from": np.array([1]), "to": np.array([5]), "axes": np.array([2])}
+        nodes.append(node("Slice", ["k", "from", "to", "axes"], ["y"]))
+    agrees(save(nodes, {"x": X}, {"y": None}, weights, opset=opset))
+
+
+@pytest.mark.parametrize(("opset", "op"), [(7, "Upsample"), (9, "Upsample"), (10, "Resize")])
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_old_resize(save, agrees, opset, op, mode):
+    weights = {"s": np.array([1, 1, 2, 3], np.float32)}
+    last = (
+        node(op, ["x"], ["y"], mode=mode, scales=[1.0, 1.0, 2.0, 3.0])
+        if opset < 9
+        else node(op, ["x", "s"], ["y"], mode=mode)
+    )
+    agrees(save([last], {"x": X}, {"y": None}, weights, opset=opset))

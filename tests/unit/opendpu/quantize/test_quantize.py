@@ -376,3 +376,9 @@ def test_large_constants_are_judged_by_a_part(monkeypatch):
     monkeypatch.setattr(calibrate, "ENOUGH", 1000)
     assert calibrate.thinned(array).size == 1000
     assert best_position(array) == whole
+
+
+def test_huge_values_take_the_smallest_position():
+    array = np.array([3e30, -1e30], np.float32)
+    assert squared_error(array, -24) == np.inf
+    assert best_position(array) == -24

@@ -434,3 +434,13 @@ def test_refused_modes(rng):
         run("resize", {"mode": "CUBIC", "scale": [2.0, 2.0]}, x)
     with pytest.raises(UnsupportedError, match="mode is 'WRAP', but must be CONSTANT, REFLECT or"):
         run("pad", {"paddings": [0] * 8, "mode": "WRAP"}, x)
+
+
+@pytest.mark.parametrize("size", [1, 3, 5])
+def test_local_response_normalization(rng, size):
+    x = floats(rng, 2, 3, 4, 7)
+    attrs = {"size": size, "alpha": 0.3, "beta": 0.6, "bias": 1.5}
+    shape = {"shape": list(x.shape), "data_type": "FLOAT32"}
+    found = run("lrn", attrs | shape, x)
+    wanted = reference("LRN", [nchw(x)], **attrs)
+    np.testing.assert_allclose(found, nhwc(wanted), rtol=1e-5, atol=1e-6)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Permutations of channels, as ShuffleNet's shuffle, done by convolutions."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from opendpu.ir import Draft, Node
+from opendpu.quantize.fold import bias_of, set_parameters
+
+Order = npt.NDArray[np.int64]
+
+PASSING = ("relu", "relu6", "leaky-relu", "maxpool2d", "avgpool2d")
+"""Kinds that treat all channels alike."""
+
+
+def permute(draft: Draft) -> None:
+    """Replace reshape, transpose and reshape where they only permute channels, in place.
+
+    If nothing else uses the convolution before them, its output channels are permuted; else a
+    1x1 convolution with weights 0 and 1 does it, which adds no error.
+    """
+    for node in draft:
+        order = _order(draft, node)
+        if order is None:
+            continue
+        inner = draft[draft[node.inputs["input"][0]].inputs["input"][0]]
+        source = inner.inputs["input"][0]
+        layer = _producer(draft, source, inner.name)
+        if layer is not None and node.name not in draft.outputs:
+            value = draft[layer.inputs["weights"][0]].value
+            assert value is not None
+            set_parameters(draft, layer, value[order], bias_of(draft, layer)[order])
+            draft.replace(node.name, source)
+        else:
+            weights = np.eye(order.size, dtype=np.float32)[order][:, None, None, :]
+            node.kind = "conv2d"
+            node.inputs = {
+                "input": [source],
+                "weights": [draft.add_const(f"{node.name}_order", weights).name],
+            }
+            node.attrs = {
+                "kernel": [1, 1], "stride": [1, 1], "pad": [0, 0, 0, 0], "pad_mode": "FLOOR"
+            }  # fmt: skip
+    draft.prune()
+    draft.sort()
+
+
+def _order(draft: Draft, node: Node) -> Order | None:
+    """Return which channel each channel of ``node`` is, if it permutes the channels of a map."""
+    chain = [node]
+    for kind in ("reshape", "transpose", "reshape"):
+        if chain[-1].kind != kind:
+            return None
+        if chain[-1] is not node and (
+            len(draft.consumers(chain[-1].name)) > 1 or chain[-1].name in draft.outputs
+        ):
+            return None
+        chain.append(draft[chain[-1].inputs["input"][0]])
+    _, transpose, inner, source = chain
+    if source.shape != node.shape or len(node.shape) != 4 or source.kind == "const":
+        return None
+    axes = list(transpose.attrs["order"])
+    lead = 0
+    while math.prod(inner.shape[lead:]) > node.shape[-1]:
+        lead += 1
+    if math.prod(inner.shape[lead:]) != node.shape[-1] or axes[:lead] != list(range(lead)):
+        return None
+    channels = np.arange(node.shape[-1]).reshape(inner.shape[lead:])
+    return channels.transpose([axis - lead for axis in axes[lead:]]).ravel()
+
+
+def _producer(draft: Draft, name: str, user: str) -> Node | None:
+    """Return the dense convolution whose result, but for ``PASSING``, only ``user`` sees."""
+    while True:
+        node = draft[name]
+        if [n.name for n in draft.consumers(name)] != [user] or name in draft.outputs:
+            return None
+        if node.kind == "conv2d" and int(node.attrs.get("group", 1)) == 1:
+            return node
+        if node.kind not in PASSING:
+            return None
+        name, user = node.inputs["input"][0], name

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Channel permutations disappear into a convolution, and the results stay what they were."""
+
+import numpy as np
+import pytest
+
+from opendpu.ir import Draft
+from opendpu.quantize import quantize
+from opendpu.quantize.permute import permute
+from opendpu.reference import evaluate_float, evaluate_quantized
+
+POINT = {"kernel": [1, 1], "stride": [1, 1], "pad": [0, 0, 0, 0], "pad_mode": "FLOOR"}
+
+
+def shuffled(between: str = "relu", splits: tuple[int, ...] = (2, 3), order=(1, 0)) -> Draft:
+    """Return conv, activation, shuffle of six channels, conv."""
+    random = np.random.default_rng(1)
+    draft = Draft("shuffled")
+    draft.add("x", "data", (1, 5, 4, 3))
+    for name, shape in (("w", (6, 1, 1, 3)), ("v", (4, 1, 1, 6))):
+        draft.add_const(name, random.standard_normal(shape))
+    draft.add("a", "conv2d", (1, 5, 4, 6), {"input": ["x"], "weights": ["w"]}, POINT)
+    draft.add("r", between, (1, 5, 4, 6), {"input": ["a"]})
+    draft.add("s", "reshape", (1, 5, 4, *splits), {"input": ["r"]}, {"shape": [1, 5, 4, *splits]})
+    moved = tuple(splits[axis] for axis in order)
+    axes = [0, 1, 2, *(axis + 3 for axis in order)]
+    draft.add("t", "transpose", (1, 5, 4, *moved), {"input": ["s"]}, {"order": axes})
+    draft.add("j", "reshape", (1, 5, 4, 6), {"input": ["t"]}, {"shape": [1, 5, 4, 6]})
+    draft.add("y", "conv2d", (1, 5, 4, 4), {"input": ["j"], "weights": ["v"]}, POINT)
+    draft.outputs = ["y"]
+    return draft
+
+
+def image(count: int = 4) -> dict[str, np.ndarray]:
+    return {"x": np.random.default_rng(2).standard_normal((count, 5, 4, 3)).astype(np.float32)}
+
+
+@pytest.mark.parametrize("splits", [(2, 3), (3, 2)])
+def test_it_goes_into_the_convolution_before(splits):
+    draft = shuffled(splits=splits)
+    wanted = evaluate_float(draft, image())
+    permute(draft)
+    assert [n.kind for n in draft if n.kind != "const"] == ["data", "conv2d", "relu", "conv2d"]
+    np.testing.assert_allclose(evaluate_float(draft, image())["y"], wanted["y"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("output", ["r", "j"])
+def test_it_becomes_a_convolution_where_others_look(output):
+    draft = shuffled()
+    draft.outputs.append(output)
+    wanted = evaluate_float(draft, image())
+    permute(draft)
+    kinds = [n.kind for n in draft if n.kind != "const"]
+    assert kinds == ["data", "conv2d", "relu", "conv2d", "conv2d"]
+    for name, array in evaluate_float(draft, image()).items():
+        np.testing.assert_allclose(array, wanted[name], rtol=1e-6)
+
+
+def test_a_permuting_convolution_adds_no_error():
+    draft = shuffled()
+    draft.outputs.append("r")
+    quantized = quantize(draft.to_xir(), image(16))
+    results = evaluate_quantized(quantized, image(), keep=["r_fix", "j_fix"])
+    channels = np.arange(6).reshape(2, 3).T.ravel()
+    np.testing.assert_array_equal(results["j_fix"], results["r_fix"][..., channels])
+
+
+def test_what_moves_pixels_stays():
+    draft = shuffled(splits=(2, 3))
+    draft["t"].attrs["order"] = [0, 2, 1, 3, 4]
+    draft["t"].shape = (1, 4, 5, 2, 3)
+    before = [n.kind for n in draft]
+    permute(draft)
+    assert [n.kind for n in draft] == before
