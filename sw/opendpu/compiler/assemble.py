@@ -273,8 +273,9 @@ class _Assembly:
             return
         dims = op.get_output_tensor().dims
         _locate(op, memory.reg_id, memory.address, 1)
-        steps = [memory.row_bytes, memory.pixel_bytes, 1][4 - len(dims) :]
-        stride = [dims[1] * steps[0], *steps] if len(dims) > 1 else [1]
+        stride = [memory.row_bytes, memory.pixel_bytes, 1][max(0, 4 - len(dims)) :] or [1]
+        while len(stride) < len(dims):
+            stride.insert(0, dims[-len(stride)] * stride[0])
         op.get_output_tensor().set_attr("stride", stride)
 
     def _program_attrs(self, program: Program, order: list[str], target: Target) -> dict[str, Any]:

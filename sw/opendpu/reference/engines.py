@@ -24,9 +24,9 @@ Activation = Callable[[Array, int], tuple[Array, int]]
 
 LAYERS = (
     "conv2d", "transposed-conv2d", "inner-product", "depthwise-conv2d",
-    "transposed-depthwise-conv2d",
+    "transposed-depthwise-conv2d", "matmul",
 )  # fmt: skip
-"""Ops with weights."""
+"""Ops with weights; those of ``matmul`` are its right side."""
 
 FUSING = {"relu": (*LAYERS, "add", "mul"), "relu6": LAYERS, "leaky-relu": LAYERS}
 """Ops whose engine applies the activation itself, by activation."""
@@ -130,6 +130,8 @@ def sums(node: Node, x: Array, weights: Array) -> Array:
             total = windows.convolve_transposed(exact, kernel, node.attrs)
         case "transposed-depthwise-conv2d":
             total = windows.convolve_transposed(exact, kernel, node.attrs, depthwise=True)
+        case "matmul":
+            total = exact @ (kernel.swapaxes(-1, -2) if node.attrs.get("transpose_b") else kernel)
         case _:
             axis = node.attrs["axis"] % exact.ndim
             rows = exact.reshape(*exact.shape[:axis], -1)

@@ -191,8 +191,8 @@ class _Run:
             return None
         function = engines.activation(kind, point, alpha)
         match node.kind:
-            case layer if layer in engines.LAYERS:
-                weights = given["weights"][0]
+            case layer if layer in engines.LAYERS and self._has_weights(node):
+                weights = given["weights"][0] if "weights" in given else sources[1]
                 bias = given["bias"][0] if given.get("bias") else None
                 total = engines.sums(node, x.data, weights.data)
                 shifts = engines.layer_shifts(
@@ -229,6 +229,14 @@ class _Run:
                 moved = compute(node, {"input": [x.data.astype(np.float32)]})
                 return engines.move(moved.astype(np.int64), x.point, point)
         return None
+
+    def _has_weights(self, node: Node) -> bool:
+        """Return whether an op of a layer's kind multiplies by constants, as engines do."""
+        if node.kind != "matmul":
+            return True
+        right = self.draft[node.inputs["input"][1]]
+        constant = self.draft[right.inputs["input"][0]].value is not None
+        return constant and not node.attrs.get("transpose_a")
 
     def _concat(self, node: Node, point: int, mode: str) -> Array | None:
         """Join inputs; one without its own ``fix`` is rounded to the position of the result."""

@@ -11,6 +11,7 @@ _LAYER = ("relu", "relu6", "leaky-relu")
 FUSED = {
     "conv2d": _LAYER,
     "inner-product": _LAYER,
+    "matmul": _LAYER,
     "transposed-conv2d": _LAYER,
     "depthwise-conv2d": _LAYER,
     "transposed-depthwise-conv2d": _LAYER,

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The network that lowering makes: features, layers and aliases so far."""
 
+import math
+
 import numpy as np
 
 from opendpu.compiler.plan import Alias, Feature, Int8Array, Layer, MoveLayer, Network
@@ -35,8 +37,9 @@ class Context:
         )  # fmt: skip
 
     def feature(self, node: Node) -> Feature:
-        """Add the feature map of a node."""
-        height, width, channels = (*(1,) * (4 - len(node.shape)), *node.shape[1:])
+        """Add the feature map of a node; rows are all axes but the last two."""
+        *rows, width, channels = (*(1,) * (4 - len(node.shape)), *node.shape[1:])
+        height = math.prod(rows)
         feature = Feature(name=node.name, height=height, width=width, channels=channels)
         self.features[node.name] = feature
         return feature

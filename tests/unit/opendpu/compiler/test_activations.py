@@ -109,7 +109,7 @@ def test_random_activations(rng: np.random.Generator) -> None:
         pick = np.random.default_rng(seed)
         kind = str(pick.choice(["leaky-relu", "prelu", "hard-sigmoid", "relu6"]))
         height, width, channels = (int(n) for n in pick.integers(1, 24, 3))
-        x = q.data(height, width, channels, point=int(pick.integers(0, 8)))
+        x = q.data(height, width, channels, point=int(pick.integers(1, 8)))
         given, attrs = {"input": [x]}, {}
         if kind == "leaky-relu":
             attrs["alpha"] = int(pick.integers(-128, 128)) / 2 ** int(pick.integers(0, 12))
