@@ -89,7 +89,8 @@ def tile(
             words = sum(end - start for spots in free.values() for start, end in spots)
             raise NoRoomError(
                 f"layer {layer.name} does not fit the image banks: {target.bank_groups} groups "
-                f"of {target.bank_depth} words, of which {words} are free",
+                f"of {target.bank_depth} words, of which {words} are free; a smaller window or "
+                "fewer columns would lift it (XCOM_TILING_SIZE_ERROR)",
                 number,
             )
         plans.append(plan)

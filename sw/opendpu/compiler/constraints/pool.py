@@ -21,6 +21,22 @@ def pool_window(node: Node, draft: Draft, target: Target) -> str | None:
 
 
 @constraint(
+    "ceil(kernel_h / PP) * kernel_w of pooling is at most the bank depth.", "pool-fix",
+    lift="a smaller window", code="XCOM_ACGEN_POOL_KERNEL_OUTRANGE",
+)  # fmt: skip
+def pool_fits(node: Node, draft: Draft, target: Target) -> str | None:
+    """A window is in the banks of one group."""
+    (_, width), (_, height) = pair(node, "kernel")
+    words = -(-height // target.pixel_parallel) * width
+    if words <= target.bank_depth:
+        return None
+    return (
+        f"DPU only supports windows that fit {target.pixel_parallel} banks of "
+        f'"bank_depth"({target.bank_depth}) words, but {height}x{width} pixels need {words}'
+    )
+
+
+@constraint(
     "Pooling shifts its result left by at most 7 or right by at most 55.", "pool-fix",
     lift="another fix point", code="XCOM_UNSUPPORT_QUANTIZATION",
 )  # fmt: skip

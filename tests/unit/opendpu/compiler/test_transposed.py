@@ -5,8 +5,11 @@ import numpy as np
 import pytest
 from graph_draws import Quantized, compile_and_check
 
+from opendpu.compiler.legalize import legalize
+from opendpu.compiler.lower import lower
 from opendpu.compiler.phases import phases
 from opendpu.compiler.pipeline import Compiled
+from opendpu_arch.target import Target
 
 TARGETS = ("B64", "B512", "B4096")
 DENSE, DEPTHWISE = "transposed-conv2d", "transposed-depthwise-conv2d"
@@ -99,6 +102,20 @@ def test_between_layers_and_in_a_concatenation() -> None:
     q.op("cat", "concat", (8, 8, 17), [up, x], axis=3)
     y = q.conv(q.fix("cat", 4), "y", 6, kernel=3, pad=1)
     assert not compile_and_check(q.graph(y)).report.on_cpu
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "layers"), [(2, 2, 2), (4, 2, 2), (3, 2, 4), (2, 1, 1)]
+)
+def test_phases_of_columns_that_meet_the_same_inputs_are_one_layer(
+    kernel: int, stride: int, layers: int
+) -> None:
+    q = Quantized()
+    transposed(q, q.data(6, 7, 3), "up", 5, (kernel, kernel), (stride, stride))
+    q.draft.outputs = ["up_fix"]
+    draft = legalize(q.draft)
+    network = lower(draft, ["up"], {"up"}, Target.from_name("B512"))
+    assert len(network.layers) == layers
 
 
 def refused(q: Quantized, y: str) -> str:
