@@ -158,9 +158,9 @@ def test_cpu_between_two_dpu_parts() -> None:
 def test_layer_that_fits_no_bank_runs_on_the_cpu() -> None:
     """Tiling finds out, and the reason is its message."""
     q = Quantized()
-    x = q.data(100, 100, 4)
-    y = q.pool(x, "pool", "maxpool2d", 100, 100, point=5)
-    compiled = compile_and_check(q.graph(y), "B64", runs=1)
+    attrs = {"kernel": [40, 100], "stride": [40, 100], "pad": [0] * 4, "pad_mode": "FLOOR"}
+    q.op("pool", "maxpool2d", (1, 1, 4), [q.data(100, 40, 4)], **attrs)
+    compiled = compile_and_check(q.graph(q.fix("pool", 5)), "B64", runs=1)
     assert "does not fit the image banks" in compiled.report.on_cpu["pool"]
 
 
