@@ -19,7 +19,7 @@ struct BankRequests {
 };
 
 struct BankGrants {
-    bool misc_read, misc_write, load[2], save[2];
+    bool misc_read = true, misc_write = true, load[2] = {true, true}, save[2] = {true, true};
 };
 
 inline BankGrants arbitrate(const BankRequests& r, uint32_t image_banks) {

@@ -20,9 +20,13 @@ struct Fetch {
     bool ready = false;        // there is a word in that
 
     bool idle() const { return !outstanding && !offering && !ready; }
+    // Whether `step` does nothing while no word is read.
+    bool still(bool stop) const {
+        return !offering && !outstanding && (stop ? !running && !ready : !may_issue()) && (ready || !inner);
+    }
     void step(bool stop, bool received, bool address_ready, bool read) {
         uint32_t to_page = 1024 - (next & 1023), length = to_page < kBurst ? to_page : kBurst;
-        bool issue = running && !stop && !offering && promised <= kDepth - kBurst && outstanding <= kOnTheWay - kBurst;
+        bool issue = !stop && may_issue();
         bool en = read || stop, taken = ready && en, write = received && !stop && inner != kDepth - 1;
         outstanding += (issue ? length : 0) - received;
         promised += (issue ? length : 0) - taken;
@@ -42,6 +46,11 @@ struct Fetch {
         }
         if (stop) running = false;
     }
+
+  private:
+    bool may_issue() const {
+        return running && !offering && promised <= kDepth - kBurst && outstanding <= kOnTheWay - kBurst;
+    }
 };
 
 struct Decode {
@@ -57,6 +66,8 @@ struct Decode {
     bool takes_word(bool accept) const {
         return state == kGather && (words == 0 || words + 1 != coming->words || !held || accept);
     }
+    // Whether `step` does nothing while nothing is accepted and no word comes.
+    bool still() const { return held ? judged : state != kSingle; }
     void step(bool accept, bool word) {
         bool room = !held || accept;
         judged = held && !accept;
@@ -89,9 +100,12 @@ struct Queue {
     BufferedFifo<const Instruction*, 64> waiting;
     BufferedFifo<const Instruction*, 64> flying;
     uint32_t late = 0;
+    bool idle() const { return !waiting.level() && !flying.level(); }
 };
 
 struct Dispatch {
+    static constexpr uint16_t kMostTokens = 4095;
+
     Queue queues[kEngines];
     uint16_t tokens[kEngines][kEngines] = {};  // given by, for
 
@@ -102,10 +116,24 @@ struct Dispatch {
         return true;
     }
     bool offers(uint32_t e) const { return queues[e].waiting.ready && queues[e].flying.room() && have(e); }
+    // Only while nothing is in flight.
     bool empty() const {
         for (const Queue& q : queues)
-            if (q.waiting.level() || q.flying.level()) return false;
+            if (q.waiting.level()) return false;
         return true;
+    }
+    bool flies() const {
+        return queues[kLoad].flying.level() || queues[kSave].flying.level() || queues[kConv].flying.level()
+               || queues[kMisc].flying.level();
+    }
+    void tell(const Instruction& ended) {
+        for (uint32_t e = 0; e < kEngines; ++e)
+            if (ended.gives >> e & 1 && e != ended.engine && tokens[ended.engine][e] != kMostTokens)
+                ++tokens[ended.engine][e];
+    }
+    void take(const Instruction& fired) {
+        for (uint32_t p = 0; p < kEngines; ++p)
+            if (fired.wants >> p & 1 && p != fired.engine) --tokens[p][fired.engine];
     }
     bool stuck() const {
         bool waits = false;

@@ -64,6 +64,20 @@ struct ConvEngine {
     bool idle() const { return !work && !(stepped & 7) && !(ended & 63); }
     bool quiet() const { return !level && !gap && idle(); }
 
+    // Cycles in which nothing happens but steps within a column, if nothing comes; 0 if something else does.
+    uint64_t steady() const {
+        if (quiet()) return ~uint64_t{0};
+        bool waits = active || ended & 63 || reading || (held && !offered) || (slots.any() && !head) || done();
+        return work && !waits ? steps : 0;
+    }
+    void skip(uint32_t cycles) {
+        if (!work) return;
+        steps -= cycles;
+        gap = gap > cycles ? gap - cycles : 0;
+        stepped = ~0u;
+        ended = 0;
+        read_group = work->group_in;
+    }
     void step(const ConvWork* next) {
         bool is_take = take(), fire = bias_valid(), is_step = may_step(), capture = ended >> 3 & 1;
         bool is_completed = completed(), is_done = done();

@@ -13,6 +13,8 @@ template <class Work>
 struct FrontStage {
     const Work *first = nullptr, *second = nullptr, *third = nullptr;
     bool busy() const { return first || second || third; }
+    // Whether `step` does nothing while nothing comes and nothing goes.
+    bool still() const { return (third || !second) && (second || !first); }
     bool ready(bool go) const { return !first || !second || !third || go; }
     void step(const Work* next, bool go) {
         bool move_3 = !third || go, move_2 = !second || move_3, move_1 = !first || move_2;
@@ -63,7 +65,8 @@ struct BurstMaker {
     bool taken = false;
     bool last = false;
 
-    bool idle() const { return !running && !valid; }
+    // Whether `step` does nothing while nothing comes and nothing is answered.
+    bool still(bool plans) const { return !valid && (running ? count == kOutstanding : !plans); }
 
     // One cycle. `retire`: the oldest burst was answered. `plan` is the next one, if any; returns whether it
     // was taken.

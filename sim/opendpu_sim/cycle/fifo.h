@@ -36,6 +36,8 @@ struct BufferedFifo {
     bool ready = false;  // `out` is valid
     bool room() const { return inner != N - 1; }
     uint32_t level() const { return inner + ready; }
+    // Whether `step` does nothing while nobody writes or reads.
+    bool still() const { return ready || !inner; }
     // One cycle: `write` only with room.
     void step(bool write, const T& value, bool read) {
         bool move = inner && (!ready || read);

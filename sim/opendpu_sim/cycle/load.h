@@ -8,6 +8,7 @@
 namespace opendpu {
 
 struct LoadChannel {
+    uint32_t unfinished = 0;  // LOADs given to it
     Fifo<const Plan*, 8> plans;
     Fifo<const LoadWork*, 8> jobs;
     BurstMaker bursts;
@@ -23,8 +24,16 @@ struct LoadChannel {
     bool ending = false;
     uint8_t write_bank = 0;
 
+    // Whether `step` does nothing until a beat comes.
+    bool still(uint32_t lanes) const {
+        if (write_valid || !bursts.still(plans.any())) return false;
+        if (!running) return !jobs.any();
+        uint32_t last_byte = rest < lanes ? rest & 15 : lanes - 1, two = ((here & 15) + last_byte) >> 4;
+        uint32_t available = (put - (here >> 4)) & 63;
+        return !job->constant && (available & 32 || available <= two);
+    }
     bool room() const { return plans.room() && jobs.room(); }
-    bool idle() const { return !running && !write_valid && !plans.any() && !jobs.any() && bursts.idle() && !bursts.count; }
+    bool idle() const { return !unfinished; }
     bool beat_ready() const {
         uint32_t used = (put - ((overlap ? pixel : here) >> 4)) & 63;
         return used & 32 || used < 16;
@@ -34,8 +43,9 @@ struct LoadChannel {
     // Returns whether the last word of a LOAD was written.
     bool step(uint32_t lanes, bool write_ready, bool address_ready, bool beat, bool last, const LoadWork* next) {
         bool finished = write_valid && write_ready && ending;
-        const Plan* plan = plans.any() ? plans.front() : nullptr;
-        if (bursts.step(address_ready, last, plan)) plans.pop();
+        unfinished += (next != nullptr) - finished;
+        if (last || !bursts.still(plans.any()))
+            if (bursts.step(address_ready, last, plans.any() ? plans.front() : nullptr)) plans.pop();
         uint32_t at = here >> 4, old_put = put;
         if (beat) put = (put + 1) & 63;
 
@@ -105,6 +115,9 @@ struct LoadEngine {
 
     bool go() const { return front.third && order.ready() && channels[front.third->channel].room(); }
     bool busy() const { return order.level || front.busy(); }
+    bool still(uint32_t lanes) const {
+        return !busy() || (front.still() && !go() && channels[0].still(lanes) && channels[1].still(lanes));
+    }
     bool idle() const { return !busy() && channels[0].idle() && channels[1].idle(); }
 };
 

@@ -44,6 +44,12 @@ void Machine::start() {
 }
 
 BankGrants Machine::grant() const {
+    const LoadChannel* load = load_.channels;
+    if (!conv_.active && !misc_.reads() && !misc_.writes() && !save_.channels[0].running && !save_.channels[1].running) {
+        BankGrants grants;
+        grants.load[1] = !(load[0].write_valid && load[1].write_valid && load[0].write_bank == load[1].write_bank);
+        return grants;
+    }
     BankRequests r;
     uint32_t banks = target_.pixel_parallel, all = (1u << banks) - 1;
     if (conv_.reads()) r.conv_group = all << conv_.read_group * banks;
@@ -59,22 +65,23 @@ BankGrants Machine::grant() const {
     return arbitrate(r, target_.image_banks);
 }
 
-// One queue: an instruction leaves it, another one has finished. Returns the one that left.
-const Instruction* Machine::issue(uint32_t engine, bool ready, bool done) {
+// One queue: an instruction leaves it, another one has finished.
+void Machine::step_queue(uint32_t engine, bool ready, bool done) {
     Queue& q = dispatch_.queues[engine];
+    const Instruction* first = program_.instructions.data();
     bool ended = q.flying.ready && (done || q.late);
-    const Instruction* fired = ready && dispatch_.offers(engine) ? q.waiting.out : nullptr;
+    bool fired = ready && dispatch_.offers(engine);
     q.late += done - ended;
+    ended_[engine] = ended ? q.flying.out : nullptr;
+    fired_[engine] = fired ? q.waiting.out : nullptr;
     if (ended) {
-        const Instruction* which = q.flying.out;
-        end_[which - program_.instructions.data()] = static_cast<int64_t>(cycle_);
+        end_[ended_[engine] - first] = static_cast<int64_t>(cycle_);
         ++result.finished;
     }
     if (fired) {
-        start_[fired - program_.instructions.data()] = static_cast<int64_t>(cycle_);
+        start_[fired_[engine] - first] = static_cast<int64_t>(cycle_);
         ++result.started[engine];
     }
-    return fired;
 }
 
 void Machine::step_fetch(bool stop, bool read) {
@@ -92,8 +99,8 @@ void Machine::step_fetch(bool stop, bool read) {
 bool Machine::step_load(uint32_t channel, const BankGrants& grants, const LoadWork* work) {
     LoadChannel& c = load_.channels[channel];
     auto& port = ddr_.ports[1 + channel];
-    if (!work && c.idle()) return false;
     bool beat = port.reading && c.beat_ready(), last = false;
+    if (!work && (c.idle() || (!beat && c.still(target_.channel_parallel)))) return false;
     bool accepted = c.bursts.valid && port.ar_ready;
     uint32_t beats = c.bursts.beats;
     if (beat) {
@@ -108,7 +115,7 @@ bool Machine::step_load(uint32_t channel, const BankGrants& grants, const LoadWo
 bool Machine::step_save(uint32_t channel, const BankGrants& grants, const SaveWork* work) {
     SaveChannel& c = save_.channels[channel];
     auto& port = ddr_.ports[1 + channel];
-    if (!work && c.idle()) return false;
+    if (!work && (c.idle() || (!port.answering && c.still()))) return false;
     bool granted = port.granted, answered = port.answering, valid = c.data_valid();
     bool accepted = c.bursts.valid && port.aw_ready;
     uint32_t beats = c.bursts.beats;
@@ -127,6 +134,10 @@ bool Machine::step_save(uint32_t channel, const BankGrants& grants, const SaveWo
 bool Machine::judge() {
     if (ending_) {
         return !(fetch_.idle() && load_.idle() && save_.idle() && conv_.idle() && !misc_.busy());
+    }
+    if (dispatch_.flies()) {
+        patience_ = 0;
+        return true;
     }
     if (decode_.ended && dispatch_.empty()) {
         if (dispatch_.any_tokens()) {
@@ -149,74 +160,150 @@ bool Machine::judge() {
     return true;
 }
 
-bool Machine::step() {
-    Nobody nobody;
-    ddr_.drive(nobody);
-    bool stop = decode_.ended || ending_;
-
-    // what is decided from the registers
-    BankGrants grants = grant();
-    bool load_go = load_.go(), save_go = save_.go();
-    const bool ready[] = {load_.front.ready(load_go), save_.front.ready(save_go), conv_.ready(), misc_.ready()};
-    const bool done[] = {load_.order.done(), save_.order.done(), conv_.done(), misc_.done()};
-    result.busy[kLoad] += load_.busy();
-    result.busy[kSave] += save_.busy();
-    result.busy[kConv] += conv_.busy();
-    result.busy[kMisc] += misc_.busy();
-    result.conv_steps += conv_.may_step();
-    result.misc_steps += misc_.step_valid;
-    bool goes_on = judge();
-
-    // decode and fetch
+// Which instructions leave their queue and which have finished; what they tell each other.
+void Machine::step_dispatch(bool load_go, bool save_go) {
+    bool events = queue_events(load_go, save_go);
+    for (uint32_t e = 0; e < kEngines; ++e) {
+        fired_[e] = ended_[e] = nullptr;
+        if (!events || dispatch_.queues[e].idle()) continue;
+        switch (e) {
+            case kLoad: step_queue(e, load_.front.ready(load_go), load_.order.done()); break;
+            case kSave: step_queue(e, save_.front.ready(save_go), save_.order.done()); break;
+            case kConv: step_queue(e, conv_.ready(), conv_.done()); break;
+            case kMisc: step_queue(e, misc_.ready(), misc_.done()); break;
+        }
+    }
     const Instruction* held = decode_.held;
     bool accept = held && decode_.judged && dispatch_.queues[held->engine].waiting.room();
+    bool stop = decode_.ended || ending_;
     bool read = decode_.takes_word(accept), word = read && fetch_.ready && !stop;
-
-    // dispatch
-    const Instruction* fired[kEngines];
-    const Instruction* ended[kEngines];
-    for (uint32_t e = 0; e < kEngines; ++e) {
-        Queue& q = dispatch_.queues[e];
-        ended[e] = q.flying.ready && (done[e] || q.late) ? q.flying.out : nullptr;
-        fired[e] = issue(e, ready[e], done[e]);
-    }
-    for (uint32_t e = 0; e < kEngines; ++e) {
-        Queue& q = dispatch_.queues[e];
-        for (uint32_t other = 0; other < kEngines; ++other) {
-            if (other == e) continue;
-            bool give = ended[e] && ended[e]->gives >> other & 1 && dispatch_.tokens[e][other] != 4095;
-            bool take = fired[other] && fired[other]->wants >> e & 1;
-            dispatch_.tokens[e][other] += give - take;
-        }
-        q.waiting.step(accept && held->engine == e, held, fired[e]);
-        q.flying.step(fired[e], fired[e], ended[e]);
-    }
+    if (events || accept) move_queues(accept ? held : nullptr);
     decode_.step(accept, word);
     step_fetch(stop, read);
+    control_still_ = queues_still_ && !accept && !word && decode_.still() && fetch_.still(stop);
+}
 
-    // engines
-    const LoadWork* load_next = load_go ? load_.front.third : nullptr;
-    const SaveWork* save_next = save_go && !save_.front.third->end ? save_.front.third : nullptr;
-    bool load_finished[2], save_finished[2];
-    for (uint32_t c = 0; c < 2; ++c) {
-        load_finished[c] = step_load(c, grants, load_next && load_next->channel == c ? load_next : nullptr);
-        save_finished[c] = step_save(c, grants, save_next && save_next->channel == c ? save_next : nullptr);
+void Machine::move_queues(const Instruction* accepted) {
+    queues_still_ = true;
+    wanting_ = 0;
+    for (uint32_t e = 0; e < kEngines; ++e) {
+        Queue& q = dispatch_.queues[e];
+        bool write = accepted && accepted->engine == e;
+        if (write || fired_[e] || !q.waiting.still()) q.waiting.step(write, accepted, fired_[e]);
+        if (fired_[e] || ended_[e] || !q.flying.still()) q.flying.step(fired_[e], fired_[e], ended_[e]);
+        if (ended_[e]) dispatch_.tell(*ended_[e]);
+        if (fired_[e] || ended_[e] || !q.waiting.still() || !q.flying.still() || q.late) queues_still_ = false;
     }
-    load_.order.step(load_go, load_go && load_.front.third->channel, false, load_finished[0], load_finished[1]);
-    load_.front.step(fired[kLoad] ? &program_.loads[fired[kLoad]->number] : nullptr, load_go);
-    save_.track(save_go);
-    save_.order.step(save_go, save_go && save_.front.third->channel, save_go && save_.front.third->end,
-                     save_finished[0], save_finished[1]);
-    save_.front.step(fired[kSave] ? &program_.saves[fired[kSave]->number] : nullptr, save_go);
-    bool bias_ready = !conv_.bias_valid();
-    if (fired[kMisc] || !misc_.quiet())
-        misc_.step(target_.taps, target_.pixel_parallel, grants.misc_read, grants.misc_write, bias_ready,
-                   fired[kMisc] ? &program_.miscs.works[fired[kMisc]->number] : nullptr);
-    if (fired[kConv] || !conv_.quiet()) conv_.step(fired[kConv] ? &program_.convs[fired[kConv]->number] : nullptr);
+    for (const Instruction* fired : fired_)
+        if (fired) dispatch_.take(*fired);
+    if (!queues_still_) return;
+    for (uint32_t e = 0; e < kEngines; ++e)
+        if (dispatch_.queues[e].waiting.ready && dispatch_.offers(e)) wanting_ |= 1u << e;
+}
 
+void Machine::count(uint64_t cycles) {
+    if (load_.busy()) result.busy[kLoad] += cycles;
+    if (save_.busy()) result.busy[kSave] += cycles;
+    if (conv_.busy()) result.busy[kConv] += cycles;
+    if (conv_.may_step()) result.conv_steps += cycles;
+}
+
+// Whether an instruction may leave its queue or has finished.
+bool Machine::queue_events(bool load_go, bool save_go) const {
+    if (!queues_still_ || load_.order.done() || save_.order.done() || conv_.done() || misc_.done()) return true;
+    if (!wanting_) return false;
+    return (wanting_ >> kLoad & 1 && load_.front.ready(load_go)) || (wanting_ >> kSave & 1 && save_.front.ready(save_go))
+           || (wanting_ >> kConv & 1 && conv_.ready()) || (wanting_ >> kMisc & 1 && misc_.ready());
+}
+
+// Cycles before the memory offers something, if nobody asks it for anything.
+uint64_t Machine::memory_still() {
+    if (ddr_.settings.random) return 0;
+    uint64_t until = ~uint64_t{0};
+    for (auto& p : ddr_.ports) {
+        if (p.reading || p.answering || p.filled < p.writings.size()) return 0;
+        if (p.reads.size()) until = std::min(until, p.reads.front().when);
+        if (p.filled) until = std::min(until, p.writings.front().when);
+    }
+    return until > ddr_.now() ? until - ddr_.now() : 0;
+}
+
+// Cycles from this one on in which nothing happens but steps of CONV within a column.
+uint64_t Machine::still() {
+    if (!dispatch_.flies() || !misc_.quiet()) return 0;
+    uint64_t cycles = conv_.steady();
+    if (cycles < kLeastSkip || !load_.still(target_.channel_parallel) || !save_.still()) return 0;
+    if (queue_events(false, false)) return 0;
+    cycles = std::min({cycles, memory_still(), kMostSkip});
+    return cycles < kLeastSkip ? 0 : cycles;
+}
+
+void Machine::skip(uint64_t cycles) {
+    Nobody nobody;
+    count(cycles);
+    conv_.skip(static_cast<uint32_t>(cycles));
+    for (uint64_t i = 0; i < cycles; ++i) {
+        ddr_.drive(nobody);
+        ddr_.advance();
+    }
+    cycle_ += cycles;
+}
+
+bool Machine::step() {
+    if (control_still_)
+        if (uint64_t cycles = still()) skip(cycles);
+    Nobody nobody;
+    ddr_.drive(nobody);
+    bool goes_on = judge();
+    BankGrants grants = grant();
+    bool load_go = load_.go(), save_go = save_.go(), bias_ready = !conv_.bias_valid();
+    if (!control_still_ || queue_events(load_go, save_go)) step_dispatch(load_go, save_go);
+    step_transfers(grants, load_go, save_go);
+    if (fired_[kMisc] || !misc_.quiet()) {
+        result.busy[kMisc] += misc_.busy();
+        result.misc_steps += misc_.step_valid;
+        misc_.step(target_.taps, target_.pixel_parallel, grants.misc_read, grants.misc_write, bias_ready,
+                   fired_[kMisc] ? &program_.miscs.works[fired_[kMisc]->number] : nullptr);
+    }
+    if (fired_[kConv] || !conv_.quiet()) {
+        result.busy[kConv] += conv_.busy();
+        result.conv_steps += conv_.may_step();
+        conv_.step(fired_[kConv] ? &program_.convs[fired_[kConv]->number] : nullptr);
+    }
     ddr_.advance();
     ++cycle_;
     return goes_on;
+}
+
+void Machine::step_transfers(const BankGrants& grants, bool load_go, bool save_go) {
+    const LoadWork* load = fired_[kLoad] ? &program_.loads[fired_[kLoad]->number] : nullptr;
+    const SaveWork* save = fired_[kSave] ? &program_.saves[fired_[kSave]->number] : nullptr;
+    bool loads = load_.busy(), saves = save_.busy();
+    result.busy[kLoad] += loads;
+    result.busy[kSave] += saves;
+    loads |= load != nullptr;
+    saves |= save != nullptr;
+    if (!loads && !saves) return;
+    const LoadWork* load_next = load_go ? load_.front.third : nullptr;
+    const SaveWork* save_next = save_go && !save_.front.third->end ? save_.front.third : nullptr;
+    bool load_finished[2] = {}, save_finished[2] = {};
+    for (uint32_t c = 0; c < 2; ++c) {
+        if (loads) load_finished[c] = step_load(c, grants, load_next && load_next->channel == c ? load_next : nullptr);
+        if (saves) save_finished[c] = step_save(c, grants, save_next && save_next->channel == c ? save_next : nullptr);
+    }
+    if (loads) {
+        if (load_go || load_finished[0] || load_finished[1] || load_.order.done())
+            load_.order.step(load_go, load_go && load_next->channel, false, load_finished[0], load_finished[1]);
+        if (load || load_go || !load_.front.still()) load_.front.step(load, load_go);
+    }
+    if (saves) {
+        if (save_go || save_finished[0] || save_finished[1] || save_.order.done()) {
+            save_.track(save_go);
+            save_.order.step(save_go, save_go && save_.front.third->channel, save_go && save_.front.third->end,
+                             save_finished[0], save_finished[1]);
+        }
+        if (save || save_go || !save_.front.still()) save_.front.step(save, save_go);
+    }
 }
 
 }  // namespace opendpu

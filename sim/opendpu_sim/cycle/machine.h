@@ -38,6 +38,7 @@ class Machine {
     // Cycles before the first word is asked for: the program has been started, the sequencer looks and begins.
     static constexpr uint64_t kBegin = 2;
     static constexpr uint32_t kPatience = 64;
+    static constexpr uint64_t kLeastSkip = 3, kMostSkip = 1 << 20;
 
     const Target target_;
     const Program& program_;
@@ -52,6 +53,11 @@ class Machine {
     SaveEngine save_;
     ConvEngine conv_;
     MiscEngine misc_;
+    const Instruction* fired_[kEngines] = {};  // in this cycle
+    const Instruction* ended_[kEngines] = {};
+    uint32_t wanting_ = 0;  // a bit an engine: its queue's first instruction only waits for it
+    bool queues_still_ = false;   // dispatch did nothing in the cycle before but take an instruction
+    bool control_still_ = false;  // fetch, decode and dispatch did nothing in the cycle before
     bool ending_ = false;  // END is done: what still comes over the buses is awaited
 
     struct Nobody {
@@ -62,7 +68,15 @@ class Machine {
     bool step();
     bool judge();
     BankGrants grant() const;
-    const Instruction* issue(uint32_t engine, bool ready, bool done);
+    void step_queue(uint32_t engine, bool ready, bool done);
+    void step_dispatch(bool load_go, bool save_go);
+    void step_transfers(const BankGrants& grants, bool load_go, bool save_go);
+    void count(uint64_t cycles);
+    bool queue_events(bool load_go, bool save_go) const;
+    void move_queues(const Instruction* accepted);
+    uint64_t memory_still();
+    uint64_t still();
+    void skip(uint64_t cycles);
     void step_fetch(bool stop, bool read);
     bool step_load(uint32_t channel, const BankGrants& grants, const LoadWork* work);
     bool step_save(uint32_t channel, const BankGrants& grants, const SaveWork* work);

@@ -8,12 +8,14 @@
 namespace opendpu {
 
 struct SaveChannel {
-    struct Word {
+    struct alignas(8) Word {
         uint8_t count;
         bool pixel_first, pixel_last, range_first, range_last, argmax;
         uint8_t offset;
+        uint8_t unused;
     };
 
+    uint32_t unfinished = 0;  // SAVEs given to it
     Fifo<const SaveWork*, 4> plans, jobs;
     BurstMaker bursts;
     Fifo<bool, 8> lasts;        // of the bursts in flight: ends its SAVE
@@ -33,58 +35,68 @@ struct SaveChannel {
     uint32_t sent = 0;
 
     bool room() const { return plans.room() && jobs.room(); }
-    bool idle() const {
-        return !running && !arriving && !words.any() && !packed && !flush && !best_stage && !best_valid
-               && !plans.any() && !jobs.any() && bursts.idle() && !bursts.count;
+    bool idle() const { return !unfinished; }
+    // Whether `step` does nothing until a response comes.
+    bool still() const {
+        return !running && !arriving && !words.any() && !packed && !flush && !best_stage && !best_valid && !jobs.any()
+               && bursts.still(plans.any());
     }
     bool may_step() const { return running && words.level + arriving < 4; }
     bool read_valid() const { return may_step() && !job->constant; }
     bool data_valid() const { return lengths.any() && packed; }
 
-    // One cycle. `read_ready`: the banks serve the read offered; `granted`: the bus takes a beat; `answered`: a
-    // response came. Returns whether it was the last one of a SAVE.
-    bool step(uint32_t lanes, bool read_ready, bool address_ready, bool granted, bool answered, const SaveWork* next) {
-        bool finished = answered && lasts.front();
-        if (answered) lasts.pop();
-
-        // packer's input: copied words, or the places of the largest
-        bool sending = lengths.any() && granted;
-        bool advance = !packed || sending;
-        bool run_ready = advance && !flush;
-        bool word_valid = words.any();
-        bool searching = best_stage || best_valid || (word_valid && words.front().argmax);
-        bool run_valid = searching ? best_valid : word_valid;
-        bool take = run_valid && run_ready;
-        bool best_advance = !best_valid || (searching && run_ready);
-        bool word_taken = searching ? word_valid && words.front().argmax && best_advance : take;
-        if (packed && sending) {
-            bool last = sent == lengths.front();
-            sent = last ? 0 : sent + 1;
-            if (last) lengths.pop();
-        }
-        if (take) {
-            const Word& word = searching ? best : words.front();
-            bool first = word.range_first && (searching || word.pixel_first);
-            bool last = word.range_last && (searching || word.pixel_last);
-            uint32_t end = (first ? word.offset : place) + (searching ? 1 : word.count);
-            packed = end >= 16 || last;
-            place = end & 15;
-            flush = last && end > 16;
+    // The packer takes `count` bytes.
+    void pack(uint32_t count, bool first, bool last, uint32_t offset) {
+        uint32_t end = (first ? offset : place) + count;
+        packed = end >= 16 || last;
+        place = end & 15;
+        flush = last && end > 16;
+    }
+    // The packer, if it may advance, gets the places of the largest; words go to the search for them.
+    void search(bool advance) {
+        bool run_ready = advance && !flush, best_advance = !best_valid || run_ready;
+        if (best_valid && run_ready) {
+            pack(1, best.range_first, best.range_last, best.offset);
         } else if (advance) {
             packed = flush;
             flush = false;
         }
-        if (best_advance) {
-            best_valid = best_stage && best_last;
-            if (best_stage) best = best_info;
-            best_stage = word_valid && words.front().argmax && searching;
-            if (best_stage) {
-                best_info = words.front();
-                best_last = best_info.pixel_last;
+        if (!best_advance) return;
+        best_valid = best_stage && best_last;
+        if (best_stage) best = best_info;
+        best_stage = words.any() && words.front().argmax;
+        if (!best_stage) return;
+        best_info = words.front();
+        best_last = best_info.pixel_last;
+        words.pop();
+    }
+
+    // One cycle. `read_ready`: the banks serve the read offered; `granted`: the bus takes a beat; `answered`: a
+    // response came. Returns whether it was the last one of a SAVE.
+    bool step(uint32_t lanes, bool read_ready, bool address_ready, bool granted, bool answered, const SaveWork* next) {
+        bool finished = answered && lasts.front();
+        unfinished += (next != nullptr) - finished;
+        if (answered) lasts.pop();
+
+        bool may = may_step(), sending = packed && lengths.any() && granted;
+        if (sending) {
+            bool last = sent == lengths.front();
+            sent = last ? 0 : sent + 1;
+            if (last) lengths.pop();
+        }
+        if (best_stage || best_valid || (words.any() && words.front().argmax)) {
+            search(!packed || sending);
+        } else if (!packed || sending) {
+            bool take = words.any() && !flush;
+            if (take) {
+                const Word& word = words.front();
+                pack(word.count, word.range_first && word.pixel_first, word.range_last && word.pixel_last, word.offset);
+                words.pop();
+            } else {
+                packed = flush;
+                flush = false;
             }
         }
-        bool may = may_step();
-        if (word_taken) words.pop();
         if (arriving) words.push(arriving_word);
 
         // save_reader
@@ -122,11 +134,12 @@ struct SaveChannel {
             offset = job->plan.address & 15;
         }
 
-        const Plan* plan = plans.any() ? &plans.front()->plan : nullptr;
-        if (bursts.step(address_ready, answered, plan)) plans.pop();
-        if (bursts.taken) {
-            lasts.push(bursts.last);
-            lengths.push(static_cast<uint8_t>(bursts.beats - 1));
+        if (answered || !bursts.still(plans.any())) {
+            if (bursts.step(address_ready, answered, plans.any() ? &plans.front()->plan : nullptr)) plans.pop();
+            if (bursts.taken) {
+                lasts.push(bursts.last);
+                lengths.push(static_cast<uint8_t>(bursts.beats - 1));
+            }
         }
         if (next) {
             plans.push(next);
@@ -167,6 +180,9 @@ struct SaveEngine {
         ranges[put++ & 7] = {!work.end, work.channel, work.plan.address, work.last};
     }
     bool busy() const { return order.level || front.busy(); }
+    bool still() const {
+        return !busy() || (front.still() && !go() && channels[0].still() && channels[1].still());
+    }
     bool idle() const { return !busy() && channels[0].idle() && channels[1].idle(); }
 };
 
