@@ -25,8 +25,11 @@ DEPTHWISE = ("depthwise-conv2d-fix", "transposed-depthwise-conv2d-fix")
 """Those of them that the misc engine computes."""
 COMPUTE = (*LAYERS, "pool-fix", "eltwise-fix", *POINTWISE)
 """Kinds that an engine computes."""
-MOVE = ("reshape-fix", "concat-fix")
-"""Kinds that cost nothing where the bytes may stay in place."""
+MOVE = (
+    "reshape-fix", "concat-fix", "strided_slice-fix", "transpose", "pad-fix", "tile-fix",
+    "reorg-fix", "upsample-fix",
+)  # fmt: skip
+"""Kinds that mostly move bytes; some cost nothing where these may stay in place."""
 USER = ("data", "data-fix")
 """Kinds of the inputs of a graph."""
 CONSTANT = ("const", "const-fix")

@@ -18,7 +18,10 @@ FUSED = {
 }
 """Activations that the DPU applies together with an op, before the only rounding."""
 
-MOVING = ("reshape", "flatten", "squeeze", "transpose", "strided_slice", "pad", "resize")
+MOVING = (
+    "reshape", "flatten", "squeeze", "transpose", "strided_slice", "pad", "resize", "gstiling",
+    "reorg", "pixel-shuffle",
+)  # fmt: skip
 """Kinds that only move data."""
 
 SHARING = (*MOVING, "maxpool2d", "reduction_max", "concat")

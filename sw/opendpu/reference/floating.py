@@ -252,6 +252,39 @@ def _slice(node: Node, inputs: Inputs) -> Array:
     return inputs["input"][0][(slice(None), *slices[1:])]
 
 
+def _tile(node: Node, inputs: Inputs) -> Array:
+    """Trade blocks of pixels for channels: row in the block, column, channel; or back."""
+    x, size = inputs["input"][0], int(node.attrs["stride"])
+    batch, height, width, channels = x.shape
+    if node.attrs["reverse"]:
+        split = x.reshape(batch, height, width, size, size, channels // size**2)
+        return split.transpose(0, 1, 3, 2, 4, 5).reshape(batch, *node.shape[1:])
+    split = x.reshape(batch, height // size, size, width // size, size, channels)
+    return split.transpose(0, 1, 3, 2, 4, 5).reshape(batch, *node.shape[1:])
+
+
+def _reorg(node: Node, inputs: Inputs) -> Array:
+    """As ``_tile``; the rows of a block are ``scale`` apart, in groups of ``scale**2`` rows."""
+    x, size = inputs["input"][0], int(node.attrs["scale"])
+    batch, height, width, channels = x.shape
+    if node.attrs["reverse"]:
+        split = x.reshape(batch, height // size, size, width, size, size, channels // size**2)
+        return split.transpose(0, 1, 4, 2, 3, 5, 6).reshape(batch, *node.shape[1:])
+    split = x.reshape(batch, height // size**2, size, size, width // size, size, channels)
+    return split.transpose(0, 1, 3, 4, 2, 5, 6).reshape(batch, *node.shape[1:])
+
+
+def _pixel_shuffle(node: Node, inputs: Inputs) -> Array:
+    """Trade channels for blocks of pixels or back: channel, row in the block, column."""
+    x, size = inputs["input"][0], int(node.attrs["scale"])
+    batch, height, width, channels = x.shape
+    if node.attrs["upscale"]:
+        split = x.reshape(batch, height, width, channels // size**2, size, size)
+        return split.transpose(0, 1, 4, 2, 5, 3).reshape(batch, *node.shape[1:])
+    split = x.reshape(batch, height // size, size, width // size, size, channels)
+    return split.transpose(0, 1, 3, 5, 2, 4).reshape(batch, *node.shape[1:])
+
+
 def _reduction(function: Callable[..., Array]) -> Kernel:
     def kernel(node: Node, inputs: Inputs) -> Array:
         axes = tuple(node.attrs["axis"])
@@ -279,6 +312,10 @@ def _resize(node: Node, inputs: Inputs) -> Array:
     return x
 
 
+ROUNDED = 1e-5
+"""What a position may lack because scales such as 1/3 are rounded."""
+
+
 def _resize_axis(x: Array, axis: int, size: int, attrs: Mapping[str, Any]) -> Array:
     old = x.shape[axis]
     out = np.arange(size)
@@ -290,7 +327,8 @@ def _resize_axis(x: Array, axis: int, size: int, attrs: Mapping[str, Any]) -> Ar
         if attrs.get("half_pixel_centers"):
             position = (out + 0.5) * factor - 0.5
     if attrs["mode"] == "NEAREST":
-        return np.asarray(x.take(np.clip(np.floor(position), 0, old - 1).astype(int), axis))
+        near = np.floor(position + ROUNDED)
+        return np.asarray(x.take(np.clip(near, 0, old - 1).astype(int), axis))
     position = np.clip(position, 0, old - 1)
     low = np.floor(position).astype(int)
     share = (position - low).reshape([-1 if a == axis else 1 for a in range(x.ndim)])
@@ -333,6 +371,9 @@ KERNELS: dict[str, Kernel] = {
     "concat": lambda node, inputs: np.concatenate(inputs["input"], axis=node.attrs["axis"]),
     "pad": _pad,
     "strided_slice": _slice,
+    "gstiling": _tile,
+    "reorg": _reorg,
+    "pixel-shuffle": _pixel_shuffle,
     "reduction_mean": _reduction(np.mean),
     "reduction_max": _reduction(np.max),
     "reduction_sum": _reduction(np.sum),

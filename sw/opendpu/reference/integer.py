@@ -28,7 +28,10 @@ ACTIVATIONS = ("relu", "relu6", "leaky-relu")
 CHUNK = 64
 """Samples that are evaluated at a time, so that memory stays small."""
 
-SHAPING = ("reshape", "flatten", "squeeze", "transpose", "strided_slice", "concat")
+SHAPING = (
+    "reshape", "flatten", "squeeze", "transpose", "strided_slice", "concat", "gstiling", "reorg",
+    "pixel-shuffle",
+)  # fmt: skip
 """Ops that only move elements."""
 
 

@@ -1,18 +1,73 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits of ops that only move data."""
 
-from opendpu.compiler.constraints.registry import constraint
+from opendpu.compiler.bilinear import bilinear_weights
+from opendpu.compiler.constraints.registry import constraint, inputs_of, pair
+from opendpu.compiler.fixed import point_of
 from opendpu.ir import Draft, Node
 from opendpu_arch.target import Target
 
+MAX_SCALE = 256
+"""Pixels that LOAD lays side by side, for a word each."""
+MAX_SHIFT_CUT = 63
+
 
 @constraint(
-    "Concatenation is along channels or rows.", "concat-fix", lift="a transpose",
-    code="XCOM_TENSOR_DIMENSION_UNMATCH",
+    "SYMMETRIC and REFLECT padding is of rows and columns, and at most as large as the feature map "
+    "(REFLECT: less).", "pad-fix", lift="less padding", code="XCOM_UNEXPECTED_VALUE",
 )  # fmt: skip
-def concat_axis(node: Node, draft: Draft, target: Target) -> str | None:
-    """Inputs are bytes of the result, at an offset, with a distance between pixels."""
-    axis, rank = int(node.attrs["axis"]), len(node.shape)
-    if rank == 4 and axis in (1, 3):
+def mirrored_pad(node: Node, draft: Draft, target: Target) -> str | None:
+    """Each row and column of the border is a copy of one inside."""
+    mode, amounts = node.attrs["mode"], node.attrs["paddings"]
+    if mode == "CONSTANT":
         return None
-    return f'DPU only supports "axis"({axis}) 1 or 3 of 4 dimensions, but there are {rank}'
+    if any(amounts[6:]):
+        return f'DPU only supports "paddings"({amounts}) of channels with "mode"({mode}) CONSTANT'
+    shape = inputs_of(node, draft)[0].shape
+    for axis in (1, 2):
+        most = shape[axis] - (mode == "REFLECT")
+        if max(amounts[2 * axis : 2 * axis + 2]) > most:
+            return f'DPU only supports "paddings"({amounts}) with "mode"({mode}) up to {most} here'
+    return None
+
+
+@constraint(
+    "Rows of reorg are a multiple of the square of its scale.", "reorg-fix",
+    lift="padding before", code="XCOM_TENSOR_SHAPE_UNMATCH",
+)  # fmt: skip
+def row_groups(node: Node, draft: Draft, target: Target) -> str | None:
+    """reorg exchanges rows inside groups of ``scale`` x ``scale`` rows of pixels."""
+    fine = node if node.attrs["reverse"] else inputs_of(node, draft)[0]
+    rows = int(node.attrs["scale"]) ** 2
+    if fine.shape[1] % rows:
+        return f'DPU only supports "height"({fine.shape[1]}) in multiples of {rows}'
+    return None
+
+
+@constraint(
+    f"Resize repeats pixels at most {MAX_SCALE} times each way.", "upsample-fix",
+    lift="several resize ops", code="XCOM_UNEXPECTED_VALUE",
+)  # fmt: skip
+def resize_scale(node: Node, draft: Draft, target: Target) -> str | None:
+    """``jump_write`` of LOAD has ten bits."""
+    for name, size in pair(node, "scale"):
+        if size > MAX_SCALE:
+            return f'DPU only supports "{name}"({size}) up to {MAX_SCALE}'
+    return None
+
+
+@constraint(
+    f"Bilinear resize shifts by 0..{MAX_SHIFT_CUT} bits, those of its weights counted.",
+    "upsample-fix", lift="another fix point", code="XCOM_UNSUPPORT_QUANTIZATION",
+)  # fmt: skip
+def resize_shift(node: Node, draft: Draft, target: Target) -> str | None:
+    """Each phase is a depthwise convolution."""
+    if node.attrs["mode"] != "BILINEAR":
+        return None
+    scale_w, scale_h = (round(s) for s in node.attrs["scale"])
+    made = bilinear_weights(scale_h, scale_w, half=bool(node.attrs["half_pixel_centers"]))
+    assert made is not None
+    cut = point_of(inputs_of(node, draft)[0]) + made[0] - point_of(node)
+    if 0 <= cut <= MAX_SHIFT_CUT:
+        return None
+    return f'DPU only supports "shift_cut"({cut}) in 0..{MAX_SHIFT_CUT}'

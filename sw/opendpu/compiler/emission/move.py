@@ -163,7 +163,8 @@ def _through_banks(
     if plain:
         rows, columns, channels = simplest(rows, columns, channels, whole=False)
     pieces = runs(
-        rows, columns, channels, most=MAX_SAVE_CHANNELS // parallel * parallel,
+        rows, columns, channels,
+        most=min(MAX_SAVE_CHANNELS // parallel, MAX_JUMP_WRITE // repeat) * parallel,
         words=region.words // repeat, parallel=parallel,
     )  # fmt: skip
     first = region.bank_group * target.pixel_parallel
@@ -194,9 +195,8 @@ def _load(
     at = memory.address + run.source
     recorder.add(
         Load(
-            bank_id=bank, bank_addr=word, jump_read=jump, jump_write=min(jump_write, MAX_JUMP_WRITE)
-            if pixels.size == 1 else jump_write, channel=run.channels, length=pixels.size,
-            reg_id=memory.reg_id, ddr_addr=at,
+            bank_id=bank, bank_addr=word, jump_read=jump, jump_write=jump_write,
+            channel=run.channels, length=pixels.size, reg_id=memory.reg_id, ddr_addr=at,
         ),
         (
             BankAccess(True, bank, 1, word, (pixels.size - 1) * jump_write + groups),

@@ -14,7 +14,7 @@ from opendpu_arch.isa import Load, Save
 MAX_LENGTH = 1024
 """Pixels of one LOAD or SAVE."""
 MAX_JUMP_READ = 65536
-"""Bytes between pixels of a LOAD in DDR."""
+"""Bytes between pixels of a LOAD or SAVE in DDR."""
 MAX_JUMP_WRITE = 1024
 """Words between pixels of a LOAD in its bank."""
 SHORT_LOAD = 512
@@ -62,8 +62,9 @@ def load_row(recorder: Recorder, operand: Operand, layout: Layout, row: int) -> 
     place = layout.place(row)
     first = layout.first_group * parallel
     channel = min(feature.channels, first + layout.groups * parallel) - first
-    for at in range(0, layout.columns, MAX_LENGTH):
-        length = min(MAX_LENGTH, layout.columns - at)
+    most, jump = _reach(memory)
+    for at in range(0, layout.columns, most):
+        length = min(most, layout.columns - at)
         column = layout.first_column + at
         address = memory.address + row * memory.row_bytes + column * memory.pixel_bytes + first
         word = layout.word(place.address_group, place.offset, column, layout.first_group)
@@ -71,7 +72,7 @@ def load_row(recorder: Recorder, operand: Operand, layout: Layout, row: int) -> 
         pad_start, pad_idx, pad_end = _overhang(memory, column, length, channel, parallel)
         recorder.add(
             Load(
-                bank_id=bank, bank_addr=word, jump_read=memory.pixel_bytes,
+                bank_id=bank, bank_addr=word, jump_read=jump,
                 jump_write=layout.groups, channel=channel, length=length,
                 reg_id=memory.reg_id, ddr_addr=address,
                 pad_start=pad_start, pad_idx=pad_idx, pad_end=pad_end,
@@ -80,11 +81,18 @@ def load_row(recorder: Recorder, operand: Operand, layout: Layout, row: int) -> 
                 BankAccess(True, bank, 1, word, length * layout.groups),
                 MemoryAccess(
                     False, memory.reg_id, address,
-                    address + (length - 1) * memory.pixel_bytes + channel,
+                    address + (length - 1) * jump + channel,
                 ),
             ),
-            transfer_cycles(length, channel, memory.pixel_bytes, parallel),
+            transfer_cycles(length, channel, jump, parallel),
         )  # fmt: skip
+
+
+def _reach(memory: Memory) -> tuple[int, int]:
+    """Return the most pixels of an instruction, and its bytes between pixels."""
+    if memory.pixel_bytes > MAX_JUMP_READ:
+        return 1, MAX_JUMP_READ
+    return MAX_LENGTH, memory.pixel_bytes
 
 
 def _overhang(
@@ -126,11 +134,12 @@ def save_rows(
     first = tile.group * parallel
     channels = min(feature.channels, first + tile.groups * parallel) - first
     most = MAX_SAVE_CHANNELS // parallel * parallel
+    longest, jump = _reach(memory)
     for row in rows:
         place = layout.place(row)
         bank = layout.first_bank + place.bank
-        for at in range(0, tile.columns, MAX_LENGTH):
-            length = min(MAX_LENGTH, tile.columns - at)
+        for at in range(0, tile.columns, longest):
+            length = min(longest, tile.columns - at)
             column = tile.column + at
             for low in range(0, channels, most):
                 channel = min(most, channels - low)
@@ -143,7 +152,7 @@ def save_rows(
                 recorder.add(
                     Save(
                         bank_id=bank, bank_addr=word, hp_id=recorder.saves % 2,
-                        jump_write=memory.pixel_bytes, jump_read=layout.groups,
+                        jump_write=jump, jump_read=layout.groups,
                         channel=channel, length=length, reg_id=memory.reg_id, ddr_addr=address,
                     ),
                     (
@@ -153,10 +162,10 @@ def save_rows(
                         ),
                         MemoryAccess(
                             True, memory.reg_id, address,
-                            address + (length - 1) * memory.pixel_bytes + channel,
+                            address + (length - 1) * jump + channel,
                         ),
                     ),
-                    transfer_cycles(length, channel, memory.pixel_bytes, parallel),
+                    transfer_cycles(length, channel, jump, parallel),
                 )  # fmt: skip
                 recorder.saves += 1
 

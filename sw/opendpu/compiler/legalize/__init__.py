@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pass: a quantized float graph to fixed-point ops, with one file for every family of ops."""
 
-from opendpu.compiler.legalize import alone, conv, dense, eltwise, pool, shape
+from opendpu.compiler.legalize import alone, conv, dense, eltwise, move, pool, resize, shape
 from opendpu.compiler.legalize.registry import RULES
 from opendpu.compiler.legalize.run import legalize
 from opendpu.compiler.legalize.window import explicit_pad
@@ -14,6 +14,8 @@ __all__ = [
     "eltwise",
     "explicit_pad",
     "legalize",
+    "move",
     "pool",
+    "resize",
     "shape",
 ]

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reshapes and concatenations: aliases, behind copies where bytes cannot stay in place."""
+"""Reshapes, slices, exchanged axes and concatenations: aliases, behind copies where bytes cannot
+stay in place."""
 
 import dataclasses
 
+from opendpu.compiler.lower.boxes import Box, alias_of, box_of, settle
 from opendpu.compiler.lower.context import Context
 from opendpu.compiler.lower.registry import lowers
-from opendpu.compiler.plan import Alias
+from opendpu.compiler.plan import Alias, Feature
 from opendpu.compiler.view import dense
 from opendpu.ir import Node
 
@@ -13,33 +15,66 @@ from opendpu.ir import Node
 @lowers("reshape-fix")
 def reshape(context: Context, node: Node) -> None:
     """Make the result the bytes of its input, if those have no gaps."""
-    source, feature = node.inputs["input"][0], context.features[node.name]
-    steps = dense(feature)
-    alias = Alias(holder=source, offset=0, pixel_bytes=steps.pixel_bytes, row_bytes=steps.row_bytes)
-    if context.is_served(source, node.name) or not context.alias(node.name, alias):
-        copy = context.copy(source, f"{node.name}/copy")
-        context.alias(node.name, dataclasses.replace(alias, holder=copy))
+    steps = dense(context.features[node.name])
+    _view(context, node, Alias(
+        holder=node.inputs["input"][0], offset=0, pixel_bytes=steps.pixel_bytes,
+        row_bytes=steps.row_bytes,
+    ))  # fmt: skip
+
+
+@lowers("strided_slice-fix")
+def strided_slice(context: Context, node: Node) -> None:
+    """Make the result some pixels and channels of its input."""
+    ranges = zip(*(node.attrs[key] for key in ("begin", "end", "strides")), strict=True)
+    _, rows, columns, channels = (range(*limits) for limits in ranges)
+    source = context.features[node.inputs["input"][0]]
+    _view(context, node, alias_of(source, Box(rows=rows, columns=columns, channels=channels)))
+
+
+@lowers("transpose")
+def transpose(context: Context, node: Node) -> None:
+    """Make the result the pixels of its input, walked by columns."""
+    steps = dense(context.features[node.inputs["input"][0]])
+    _view(context, node, Alias(
+        holder=node.inputs["input"][0], offset=0, pixel_bytes=steps.row_bytes,
+        row_bytes=steps.pixel_bytes,
+    ))  # fmt: skip
+
+
+def _view(context: Context, node: Node, alias: Alias) -> None:
+    """Make ``node`` bytes of its input, or of a copy of that; an output gets bytes of its own."""
+    name = node.name
+    if context.is_served(alias.holder, name):
+        feature = context.features[name]
+        part = f"{name}/part"
+        context.features[part] = dataclasses.replace(feature, name=part)
+        if context.alias(part, alias):
+            context.copy(part, name)
+            return
+        del context.features[part]
+    if context.is_served(alias.holder, name) or not context.alias(name, alias):
+        copy = context.copy(alias.holder, f"{name}/copy")
+        assert context.alias(name, dataclasses.replace(alias, holder=copy))
 
 
 @lowers("concat-fix")
 def concat(context: Context, node: Node) -> None:
     """Make the inputs bytes of the result; copy those that have another place already."""
-    steps = dense(context.features[node.name])
+    holder = context.features[node.name]
     axis = int(node.attrs["axis"]) - len(node.shape)
-    offset = 0
+    at = 0
     for number, source in enumerate(node.inputs["input"]):
-        alias = Alias(
-            holder=node.name, offset=offset, pixel_bytes=steps.pixel_bytes,
-            row_bytes=steps.row_bytes,
-        )  # fmt: skip
-        if not _is_free(context, source) or not context.alias(source, alias):
-            context.alias(context.copy(source, f"{node.name}/{number}"), alias)
-        feature = context.features[source]
-        size = {-3: feature.height, -2: feature.width, -1: feature.channels}[axis]
-        offset += size * {-3: steps.row_bytes, -2: steps.pixel_bytes, -1: 1}[axis]
+        box, size = _beside(holder, context.features[source], axis, at)
+        settle(context, source, f"{node.name}/{number}", node.name, box)
+        at += size
 
 
-def _is_free(context: Context, name: str) -> bool:
-    """Tell whether a feature map can be made at another place, with all that is bytes of it."""
-    fixed = {*context.inputs, *map(context.root, context.outputs & context.features.keys())}
-    return name in context.inside and name not in context.aliases and name not in fixed
+def _beside(holder: Feature, part: Feature, axis: int, at: int) -> tuple[Box, int]:
+    """Return the box of ``holder`` that ``part`` fills from ``at`` on, and its size there."""
+    box = box_of(holder)
+    match axis:
+        case -3:
+            return dataclasses.replace(box, rows=range(at, at + part.height)), part.height
+        case -2:
+            return dataclasses.replace(box, columns=range(at, at + part.width)), part.width
+    return dataclasses.replace(box, channels=range(at, at + part.channels)), part.channels

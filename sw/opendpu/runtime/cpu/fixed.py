@@ -127,6 +127,18 @@ def _eltwise(op: Op, inputs: Sequence[Array]) -> Array:
     return result
 
 
+@register("pad-fix")
+def pad(op: Op, inputs: Sequence[Array]) -> Array:
+    """Surround with a constant, one byte, or with mirrored elements."""
+    widths = list(zip(*[iter(op.get_attr("paddings"))] * 2, strict=True))
+    mode = op.get_attr("mode").upper()
+    if mode != "CONSTANT":
+        return layout.pad(op, inputs)
+    given = op.get_attr("constant_values") if op.has_attr("constant_values") else b""
+    value = int.from_bytes(given[:1], signed=True)
+    return np.pad(inputs[0], widths, constant_values=value)
+
+
 for _name, _implementation in {
     "conv2d-fix": spatial.conv2d,
     "depthwise-conv2d-fix": spatial.conv2d,
@@ -135,7 +147,6 @@ for _name, _implementation in {
     "depthwise-fix": _eltwise,
     "concat-fix": layout.concat,
     "strided_slice-fix": layout.strided_slice,
-    "pad-fix": layout.pad,
     "upsample-fix": layout.resize,
     "downsample-fix": layout.resize,
     "reduction_max-fix": elementwise.reduction(np.max),

@@ -102,6 +102,33 @@ def pixel_shuffle(op: Op, inputs: Sequence[Array]) -> Array:
     return split.transpose(0, 1, 3, 5, 2, 4).reshape(n, h // scale, w // scale, c * scale**2)
 
 
+@register("gstiling", "tile-fix")
+def tile(op: Op, inputs: Sequence[Array]) -> Array:
+    """Trade blocks of ``stride`` x ``stride`` pixels for channels, or back (``reverse``)."""
+    x, size, dims = inputs[0], op.get_attr("stride"), op.get_output_tensor().dims
+    n, h, w, c = x.shape
+    if op.get_attr("reverse"):
+        split = x.reshape(n, h, w, size, size, c // size**2)
+    else:
+        split = x.reshape(n, h // size, size, w // size, size, c)
+    return split.transpose(0, 1, 3, 2, 4, 5).reshape(dims)
+
+
+@register("reorg", "reorg-fix")
+def reorg(op: Op, inputs: Sequence[Array]) -> Array:
+    """As ``tile``, with the rows of a block ``scale`` apart in groups of ``scale**2`` rows."""
+    x, size, dims = inputs[0], op.get_attr("scale"), op.get_output_tensor().dims
+    n, h, w, c = x.shape
+    rows = h * size if op.get_attr("reverse") else h
+    if rows % size**2:
+        raise GraphError(f"op {op.get_name()!r}: {rows} rows are no multiple of {size**2}")
+    if op.get_attr("reverse"):
+        split = x.reshape(n, h // size, size, w, size, size, c // size**2)
+        return split.transpose(0, 1, 4, 2, 3, 5, 6).reshape(dims)
+    split = x.reshape(n, h // size**2, size, size, w // size, size, c)
+    return split.transpose(0, 1, 3, 4, 2, 5, 6).reshape(dims)
+
+
 def _sources(op: Op, size: int, result: int) -> Array:
     """Return where in the input each output position lies, as a float coordinate."""
     index = np.arange(result, dtype=np.float64)

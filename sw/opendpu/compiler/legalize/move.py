@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops that cut, pad, and trade rows and columns for channels."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from opendpu.compiler.fixed import point_of
+from opendpu.compiler.legalize.context import feature_shape
+from opendpu.compiler.legalize.permute import permuted
+from opendpu.compiler.legalize.refusal import Refusal
+from opendpu.compiler.legalize.registry import Call, legalizes
+from opendpu_arch.numerics import quantize
+
+PAD_MODES = ("CONSTANT", "SYMMETRIC", "REFLECT")
+
+
+def at_result(call: Call) -> str:
+    """Return the input with the fix point of the result, as NHWC of four axes."""
+    shape = feature_shape(call.shape())
+    if len(shape) != 4:
+        raise Refusal(
+            f"DPU only supports 4 dimensions, but {call.node.kind} has {len(shape)}; fewer would "
+            "lift it",
+            "XCOM_TENSOR_DIMENSION_UNMATCH",
+        )
+    return call.context.view(call.context.copy(call.sources[0], call.node, call.fix), shape)
+
+
+def four_axes(values: Sequence[int], fill: int) -> list[int]:
+    """Return one number an axis of a tensor for NHWC of four axes."""
+    return [values[0], *[fill] * (4 - len(values)), *values[1:]]
+
+
+@legalizes("strided_slice")
+def strided_slice(call: Call) -> str:
+    """Make ``strided_slice-fix``; every other channel first becomes its neighbour."""
+    attrs, shape = call.node.attrs, call.shape()
+    limits = zip(attrs["begin"], attrs["end"], attrs["strides"], shape, strict=True)
+    ranges = [range(*slice(begin, end, step).indices(size)) for begin, end, step, size in limits]
+    if any(r.step < 1 for r in ranges) or len(ranges[0]) != shape[0]:
+        raise Refusal(
+            f'DPU only supports "strides"({list(attrs["strides"])}) that are positive, and whole '
+            "batches; that would lift it",
+            "XCOM_UNEXPECTED_VALUE",
+        )
+    if len(ranges) == 2:  # all of the last axis are channels
+        ranges = [ranges[0], range(1), range(1), ranges[1]]
+    elif len(ranges) == 3:
+        ranges = [ranges[0], range(1), *ranges[1:]]
+    source = at_result(call)
+    if ranges[-1].step > 1:
+        source = permuted(call, source, ranges[-1])
+        ranges[-1] = range(len(ranges[-1]))
+    whole = call.context.result[source].shape
+    if [len(r) for r in ranges] == list(whole):
+        return source
+    made = {
+        "begin": [r.start for r in ranges], "end": [r.stop for r in ranges],
+        "strides": [r.step for r in ranges],
+    }  # fmt: skip
+    size = tuple(len(r) for r in ranges)
+    return call.context.add(
+        call.node, call.fix, "strided_slice-fix", {"input": [source]}, made, shape=size
+    )
+
+
+@legalizes("pad")
+def pad(call: Call) -> str:
+    """Make ``pad-fix``; a constant gets the fix point of the input before."""
+    attrs = call.node.attrs
+    mode, amounts = str(attrs["mode"]).upper(), list(attrs["paddings"])
+    if mode not in PAD_MODES or min(amounts) < 0:
+        raise Refusal(
+            f'DPU only supports "mode"({mode}) of {", ".join(PAD_MODES)} with '
+            f'"paddings"({amounts}) from 0 on; that would lift it',
+            "XCOM_UNEXPECTED_VALUE",
+        )
+    begin, end = four_axes(amounts[::2], 0), four_axes(amounts[1::2], 0)
+    fill = np.asarray((attrs.get("constant_values") or [0.0])[:1])
+    point = point_of(call.context.result[call.sources[0]])
+    value = quantize(quantize(fill, point) * 2.0**-point, call.point)
+    source = at_result(call)
+    made = {
+        "paddings": [n for pair in zip(begin, end, strict=True) for n in pair], "mode": mode,
+        "constant_values": np.asarray(value, np.int8).tobytes(),
+    }  # fmt: skip
+    shape = tuple(
+        size + a + b
+        for size, a, b in zip(call.context.result[source].shape, begin, end, strict=True)
+    )
+    return call.context.add(call.node, call.fix, "pad-fix", {"input": [source]}, made, shape=shape)
+
+
+@legalizes("gstiling")
+def tile(call: Call) -> str:
+    """Make ``tile-fix``: blocks of pixels to channels, or back."""
+    attrs = {"stride": int(call.node.attrs["stride"]), "reverse": bool(call.node.attrs["reverse"])}
+    return call.context.add(call.node, call.fix, "tile-fix", {"input": [at_result(call)]}, attrs)
+
+
+@legalizes("reorg")
+def reorg(call: Call) -> str:
+    """Make ``reorg-fix``: as ``tile-fix``, with the rows of ``scale`` blocks interleaved."""
+    attrs = {"scale": int(call.node.attrs["scale"]), "reverse": bool(call.node.attrs["reverse"])}
+    return call.context.add(call.node, call.fix, "reorg-fix", {"input": [at_result(call)]}, attrs)
+
+
+@legalizes("pixel-shuffle")
+def pixel_shuffle(call: Call) -> str:
+    """Make ``tile-fix`` of the channels in another order, or the other way round."""
+    scale, upscale = int(call.node.attrs["scale"]), bool(call.node.attrs["upscale"])
+    attrs = {"stride": scale, "reverse": upscale}
+    source = at_result(call)
+    channels = min(call.node.shape[-1], call.shape()[-1])
+    if upscale:  # the place inside a block comes last, tile-fix wants it first
+        order = np.arange(channels * scale**2).reshape(channels, scale**2).T.ravel()
+        source = permuted(call, source, order.tolist())
+        return call.context.add(call.node, call.fix, "tile-fix", {"input": [source]}, attrs)
+    tiled = call.context.add(call.node, call.fix, "tile-fix", {"input": [source]}, attrs)
+    order = np.arange(channels * scale**2).reshape(scale**2, channels).T.ravel()
+    return permuted(call, tiled, order.tolist())
+
+
+@legalizes("transpose")
+def transpose(call: Call) -> str:
+    """Make a reshape, where only axes of size 1 move, or exchange rows and columns."""
+    order, shape = [int(a) for a in call.node.attrs["order"]], call.shape()
+    moving = [a for a in order if shape[a] > 1]
+    source = call.context.copy(call.sources[0], call.node, call.fix)
+    if moving == sorted(moving):
+        return call.context.view(source, call.node.shape, call.fix.name)
+    if len(order) != 4 or order != [0, 2, 1, 3]:
+        raise Refusal(
+            f'DPU only supports "order"({order}) of transpose that leaves batch and channels where '
+            f"they are, for {list(shape)}; a model in NHWC would lift it",
+            "XCOM_UNEXPECTED_VALUE",
+        )
+    return call.context.add(call.node, call.fix, "transpose", {"input": [source]}, {"order": order})

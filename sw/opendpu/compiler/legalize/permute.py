@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Channels in another order: other weights of the convolution before, or one of one pixel."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from opendpu.compiler.fixed import point_of
+from opendpu.compiler.legalize.context import Context
+from opendpu.compiler.legalize.registry import Call
+from opendpu.ir import Node
+
+
+def permuted(call: Call, source: str, order: Sequence[int]) -> str:
+    """Return the channels ``order`` of ``source``, which has the fix point of the result."""
+    context, node = call.context, call.context.result[source]
+    if list(order) == list(range(node.shape[-1])):
+        return source
+    if node.kind == "conv2d-fix" and _is_alone(call, node):
+        return _with_other_outputs(context, node, order)
+    weights = np.eye(node.shape[-1], dtype=np.int8)[list(order)]
+    inputs = {
+        "input": [source],
+        "weights": [
+            context.constant(f"{call.node.name}_order", weights.reshape(len(order), 1, 1, -1), 0)
+        ],
+    }
+    attrs = {
+        "kernel": [1, 1], "stride": [1, 1], "dilation": [1, 1], "pad": [0, 0, 0, 0],
+        "nonlinear": "NONE", "group": 1, "pad_mode": "FLOOR",
+    }  # fmt: skip
+    shape = (*node.shape[:-1], len(order))
+    return context.add(call.node, call.fix, "conv2d-fix", inputs, attrs, shape=shape)
+
+
+def _is_alone(call: Call, node: Node) -> bool:
+    """Tell whether nothing but ``call`` needs the convolution that is its input."""
+    context, (tensor,) = call.context, call.node.inputs["input"]
+    users = context.users[tensor]
+    return (
+        node.name == call.sources[0] and len(users) == 1 and tensor not in context.draft.outputs
+        and int(node.attrs.get("group", 1)) == 1
+    )  # fmt: skip
+
+
+def _with_other_outputs(context: Context, node: Node, order: Sequence[int]) -> str:
+    """Return a convolution whose output channels are ``order`` of those of ``node``."""
+    inputs = {"input": node.inputs["input"]}
+    for arg in ("weights", "bias"):
+        for name in node.inputs.get(arg, ()):
+            constant = context.result[name]
+            assert constant.value is not None
+            values = constant.value.reshape(node.shape[-1], *constant.shape[1:])[list(order)]
+            made = context.constant(f"{name}_ordered", values, point_of(constant))
+            inputs[arg] = [made]
+    shape = (*node.shape[:-1], len(order))
+    name = context.result.unique(f"{node.name}_ordered")
+    return context.result.add(name, node.kind, shape, inputs, dict(node.attrs)).name

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Blocks of pixels to channels and back: moves of what stays together."""
+
+import itertools
+
+from opendpu.compiler.lower.boxes import Box, add_box, box_of, move
+from opendpu.compiler.lower.context import Context
+from opendpu.compiler.lower.registry import lowers
+from opendpu.compiler.plan import Alias, Feature, MoveLayer
+from opendpu.compiler.view import dense
+from opendpu.ir import Node
+
+
+@lowers("tile-fix")
+def tile(context: Context, node: Node) -> None:
+    """Add a move for each row of a block."""
+    size = int(node.attrs["stride"])
+    _exchange(context, node, size, [(i, i, size, 0, 1) for i in range(size)])
+
+
+@lowers("reorg-fix")
+def reorg(context: Context, node: Node) -> None:
+    """Add a move for each row of a block, and each row of ``scale`` blocks."""
+    size = int(node.attrs["scale"])
+    lines = [
+        (i, i * size + p, size * size, p, size)
+        for i, p in itertools.product(range(size), range(size))
+    ]
+    _exchange(context, node, size, lines)
+
+
+def _exchange(
+    context: Context, node: Node, size: int, lines: list[tuple[int, int, int, int, int]]
+) -> None:
+    """Add moves between a map of pixels and one of blocks of ``size`` x ``size`` of them.
+
+    ``lines`` are rows of blocks: number inside the block, first row and step in the map of pixels,
+    first row and step in the map of blocks. A row of a block is ``size`` pixels that follow each
+    other on both sides.
+    """
+    (source,) = node.inputs["input"]
+    back = bool(node.attrs["reverse"])
+    if context.steps(source) != dense(context.features[source]):
+        source = context.copy(source, f"{node.name}/copy")
+    pixels, blocks = (node.name, source) if back else (source, node.name)
+    channels = context.features[pixels].channels * size
+    for number, (i, first, step, block, down) in enumerate(lines):
+        name = f"{node.name}/{number}"
+        fine = _rows(context, f"{name}/pixels", pixels, size, range(first, 1 << 30, step))
+        whole = box_of(context.features[blocks])
+        box = Box(
+            rows=range(block, whole.rows.stop, down), columns=whole.columns,
+            channels=range(i * channels, (i + 1) * channels),
+        )  # fmt: skip
+        if back:
+            part = add_box(context, f"{name}/blocks", blocks, box)
+            context.layers.append(MoveLayer(name=name, source=part, output=fine))
+        else:
+            move(context, name, fine, blocks, box)
+
+
+def _rows(context: Context, name: str, holder: str, size: int, rows: range) -> str:
+    """Add every ``rows``-th row of a feature map, ``size`` pixels as one."""
+    feature = context.features[holder]
+    row = feature.width * feature.channels
+    taken = range(rows.start, feature.height, rows.step)
+    context.features[name] = Feature(
+        name=name, height=len(taken), width=feature.width // size,
+        channels=feature.channels * size,
+    )  # fmt: skip
+    alias = Alias(
+        holder=holder, offset=rows.start * row, pixel_bytes=feature.channels * size,
+        row_bytes=rows.step * row,
+    )  # fmt: skip
+    assert context.alias(name, alias)
+    return name

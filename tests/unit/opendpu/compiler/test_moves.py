@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops that only move data, between convolutions: simulator against the integer reference."""
+
+import os
+import random
+
+import numpy as np
+import pytest
+from graph_draws import Quantized, compile_and_check
+
+from opendpu.compiler.pipeline import compile_with_report
+from opendpu_arch.target import Target
+
+TARGETS = ["B512", "B4096"]
+
+
+def between(kind: str, size: tuple, result: tuple, target: str = "B512", point: int = 4, **attrs):
+    """Compile conv, the op, conv; assert that all run on the DPU as the reference says."""
+    q = Quantized()
+    x = q.conv(q.data(*size[:2], 5), "before", size[2], kernel=3, pad=1, point=4)
+    q.op("op", kind, result, [x], **attrs)
+    y = q.conv(q.fix("op", point), "after", 7, kernel=3, pad=1, point=2)
+    compiled = compile_and_check(q.graph(y), target)
+    assert not compiled.report.on_cpu
+    return compiled
+
+
+def dpu(compiled):
+    (found,) = (s for s in compiled.report.subgraphs if s.device == "DPU")
+    return found
+
+
+def cut(begin: list, end: list, strides: list) -> dict:
+    return {"begin": begin, "end": end, "strides": strides}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("limits", "result"),
+    [
+        (cut([0, 1, 2, 3], [1, 7, 9, 19], [1, 1, 1, 1]), (6, 7, 16)),
+        (cut([0, 0, 1, 0], [1, 8, 10, 20], [1, 2, 3, 1]), (4, 3, 20)),
+        (cut([0, 3, 0, 0], [1, 4, 10, 20], [1, 1, 1, 5]), (1, 10, 4)),
+        (cut([0, 0, 0, 1], [1, 8, 10, 20], [1, 1, 1, 2]), (8, 10, 10)),
+    ],
+)
+def test_strided_slice(limits: dict, result: tuple, target: str) -> None:
+    compiled = between("strided_slice", (8, 10, 20), result, target, **limits)
+    assert "ELEW" not in dpu(compiled).instructions
+
+
+def test_a_slice_that_is_an_output_and_one_of_an_input() -> None:
+    q = Quantized()
+    x = q.data(6, 8, 12)
+    q.op("left", "strided_slice", (6, 4, 6), [x], **cut([0, 0, 0, 2], [1, 6, 4, 8], [1] * 4))
+    a = q.conv(q.fix("left", 5), "a", 9, kernel=3, pad=1, point=4)
+    q.op("right", "strided_slice", (3, 2, 9), [a], **cut([0, 0, 1, 0], [1, 6, 4, 9], [1, 2, 2, 1]))
+    b = q.fix("right", 4)
+    assert not compile_and_check(q.graph(b, a)).report.on_cpu
+
+
+@pytest.mark.parametrize("point", [4, 3])
+def test_a_slice_of_another_position(point: int) -> None:
+    limits = cut([0, 0, 2, 0], [1, 6, 8, 8], [1] * 4)
+    between("strided_slice", (6, 9, 8), (6, 6, 8), point=point, **limits)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("value", [0.0, 1.5])
+def test_constant_padding(target: str, value: float) -> None:
+    amounts = [0, 0, 1, 2, 3, 4, 0, 0]
+    between("pad", (5, 6, 11), (8, 13, 11), target, paddings=amounts, mode="CONSTANT",
+            constant_values=[value] * 8)  # fmt: skip
+
+
+def test_padding_of_channels() -> None:
+    amounts = [0, 0, 0, 1, 0, 0, 2, 5]
+    between("pad", (5, 6, 11), (6, 6, 18), paddings=amounts, mode="CONSTANT")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("mode", ["SYMMETRIC", "REFLECT"])
+def test_mirrored_padding(mode: str, target: str) -> None:
+    amounts = [0, 0, 3, 1, 2, 4, 0, 0]
+    between("pad", (5, 6, 11), (9, 12, 11), target, paddings=amounts, mode=mode)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("kind", ["gstiling", "reorg", "pixel-shuffle"])
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("back", [False, True])
+def test_blocks(kind: str, size: int, back: bool, target: str) -> None:
+    fine, coarse = (2 * size**2, 4 * size, 5), (2 * size, 4, 5 * size**2)
+    attrs = {
+        "gstiling": {"stride": size, "reverse": back}, "reorg": {"scale": size, "reverse": back},
+        "pixel-shuffle": {"scale": size, "upscale": back},
+    }[kind]  # fmt: skip
+    shapes = (coarse, fine) if back else (fine, coarse)
+    compiled = between(kind, *shapes, target, **attrs)
+    if kind == "pixel-shuffle" and back:  # the order of channels is in the weights before
+        assert not any(op.get_name() == "op" and op.get_type() == "conv2d-fix"
+                       for op in compiled.graph.get_ops())  # fmt: skip
+
+
+def test_shuffled_channels_that_others_need_too() -> None:
+    q = Quantized()
+    a = q.conv(q.data(4, 4, 6), "a", 12, kernel=1, point=4)
+    q.op("up", "pixel-shuffle", (8, 8, 3), [a], scale=2, upscale=True)
+    y = q.conv(q.fix("up", 4), "y", 5, kernel=1, point=3)
+    assert not compile_and_check(q.graph(y, a)).report.on_cpu
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("scale", [[2.0, 2.0], [3.0, 1.0], [4.0, 8.0]])
+def test_nearest(scale: list[float], target: str) -> None:
+    result = (int(5 * scale[1]), int(6 * scale[0]), 9)
+    between("resize", (5, 6, 9), result, target, scale=scale, mode="NEAREST")
+
+
+def test_nearest_that_leaves_pixels_out() -> None:
+    between("resize", (6, 9, 8), (3, 3, 8), scale=[1 / 3, 0.5], mode="NEAREST")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("scale", "half"), [(2, False), (4, False), (8, False), (2, True), (4, True)]
+)
+@pytest.mark.parametrize("point", [4, 6])
+def test_bilinear(scale: int, half: bool, point: int, target: str) -> None:
+    result = (3 * scale, 4 * scale, 9)
+    between("resize", (3, 4, 9), result, target, point=point, scale=[float(scale)] * 2,
+            mode="BILINEAR", half_pixel_centers=half)  # fmt: skip
+
+
+def test_bilinear_with_different_scales() -> None:
+    between("resize", (3, 4, 9), (6, 16, 9), scale=[4.0, 2.0], mode="BILINEAR")
+
+
+@pytest.mark.parametrize(
+    ("scale", "attrs"),
+    [
+        ([8.0, 8.0], {"mode": "BILINEAR", "half_pixel_centers": True}),
+        ([3.0, 3.0], {"mode": "BILINEAR"}),
+        ([2.0, 2.0], {"mode": "BILINEAR", "align_corners": True}),
+        ([1.5, 1.5], {"mode": "NEAREST"}),
+    ],
+)
+def test_other_resizes_are_for_the_cpu(scale: list[float], attrs: dict) -> None:
+    q = Quantized()
+    x = q.conv(q.data(4, 4, 5), "before", 6, kernel=1, point=4)
+    q.op("op", "resize", (int(4 * scale[1]), int(4 * scale[0]), 6), [x], scale=scale, **attrs)
+    y = q.conv(q.fix("op", 4), "after", 7, kernel=1, point=2)
+    compiled = compile_and_check(q.graph(y))
+    assert list(compiled.report.on_cpu) == ["op"]
+    assert '"scale"' in compiled.report.on_cpu["op"]
+
+
+def test_exchanged_rows_and_columns() -> None:
+    between("transpose", (5, 8, 12), (8, 5, 12), order=[0, 2, 1, 3])
+
+
+def test_a_transpose_of_axes_of_one_is_a_reshape() -> None:
+    compiled = between("transpose", (1, 1, 12), (12, 1, 1), order=[0, 3, 1, 2])
+    assert "SAVE" in dpu(compiled).instructions
+
+
+def test_channels_do_not_become_rows() -> None:
+    q = Quantized()
+    x = q.conv(q.data(4, 4, 5), "before", 6, kernel=1, point=4)
+    q.op("op", "transpose", (6, 4, 4), [x], order=[0, 3, 1, 2])
+    y = q.conv(q.fix("op", 4), "after", 7, kernel=1, point=2)
+    assert "NHWC" in compile_and_check(q.graph(y)).report.on_cpu["op"]
+
+
+def test_concatenation_along_columns() -> None:
+    q = Quantized()
+    x = q.data(4, 5, 8)
+    a, b = (q.conv(x, name, 6, kernel=1, point=point) for name, point in (("a", 4), ("b", 3)))
+    q.op("cat", "concat", (4, 15, 6), [a, b, a], axis=2)
+    y = q.conv(q.fix("cat", 4), "y", 5, kernel=3, pad=1, point=2)
+    assert not compile_and_check(q.graph(y)).report.on_cpu
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "attrs", "why"),
+    [
+        (
+            "pad",
+            (4, 4, 8),
+            {"paddings": [0] * 6 + [1, 1], "mode": "SYMMETRIC"},
+            '"mode"(SYMMETRIC)',
+        ),
+        ("pad", (8, 4, 6), {"paddings": [0, 0, 4, 0] + [0] * 4, "mode": "REFLECT"}, "up to 3 here"),
+        ("resize", (4, 4 * 257, 6), {"scale": [257.0, 1.0], "mode": "NEAREST"}, "up to 256"),
+        (
+            "resize",
+            (8, 8, 6),
+            {"scale": [2.0, 2.0], "mode": "BILINEAR", "point": 8},
+            '"shift_cut"(-2)',
+        ),
+        ("strided_slice", (4, 4, 6), cut([0, 3, 0, 0], [1, -5, 4, 6], [1, -1, 1, 1]), "positive"),
+    ],
+)
+def test_limits(kind: str, shape: tuple, attrs: dict, why: str) -> None:
+    """What breaks a limit runs on the CPU, with the same result."""
+    attrs = dict(attrs)
+    point = attrs.pop("point", 4)
+    q = Quantized()
+    x = q.conv(q.data(4, 4, 5), "before", 6, kernel=1, point=4)
+    q.op("op", kind, shape, [x], **attrs)
+    y = q.conv(q.fix("op", point), "after", 7, kernel=1, point=3)
+    assert why in compile_and_check(q.graph(y)).report.on_cpu["op"]
+
+
+def test_reorg_needs_groups_of_rows() -> None:
+    q = Quantized()
+    x = q.conv(q.data(6, 4, 5), "before", 6, kernel=1, point=4)
+    q.op("op", "reorg", (3, 2, 24), [x], scale=2, reverse=False)
+    compiled = compile_with_report(q.graph(q.fix("op", 4)), Target.from_name("B512"))
+    assert '"height"(6) in multiples of 4' in compiled.report.on_cpu["op"]
+
+
+def test_random_moves_in_a_row() -> None:
+    """Views of views, and results that have several places at once."""
+    seed = int(os.environ.get("OPENDPU_SEED", random.SystemRandom().randrange(1 << 31)))
+    print(f"OPENDPU_SEED={seed}")
+    pick = np.random.default_rng(seed)
+    for _ in range(8):
+        case = int(pick.integers(1 << 30))
+        try:
+            _random_moves(np.random.default_rng(case))
+        except Exception as error:
+            error.add_note(f"case {case}")
+            raise
+
+
+def _random_moves(pick: np.random.Generator) -> None:
+    q = Quantized()
+    size = [int(n) for n in pick.integers(1, 9, 2)] + [int(pick.choice([4, 8, 12, 20]))]
+    name = q.conv(q.data(*size[:2], 3), "first", size[2], kernel=1, point=4)
+    kept = []
+    for number in range(int(pick.integers(2, 5))):
+        height, width, channels = q.draft[name].shape[1:]
+        op, point = f"op{number}", int(pick.choice([4, 4, 4, 3]))
+        match pick.choice(["cut", "pad", "tile", "up", "turn", "cat", "flat"]):
+            case "cut":
+                begin = [int(pick.integers(0, n)) for n in (height, width, channels)]
+                step = [int(pick.integers(1, 3)) for _ in range(2)] + [1]
+                limits = cut([0, *begin], [1, height, width, channels], [1, *step])
+                shape = tuple(
+                    -(-(n - b) // s)
+                    for n, b, s in zip((height, width, channels), begin, step, strict=True)
+                )
+                q.op(op, "strided_slice", shape, [name], **limits)
+            case "pad":
+                mode = str(pick.choice(["CONSTANT", "SYMMETRIC"]))
+                add = [0, 0, *(int(pick.integers(0, min(3, n + 1)))
+                               for n in (height, height, width, width)), 0, 0]  # fmt: skip
+                shape = (height + add[2] + add[3], width + add[4] + add[5], channels)
+                q.op(op, "pad", shape, [name], paddings=add, mode=mode)
+            case "tile" if channels % 4 == 0:
+                shape = (2 * height, 2 * width, channels // 4)
+                q.op(op, "gstiling", shape, [name], stride=2, reverse=True)
+            case "up" if height * width < 200:
+                shape = (height, 2 * width, channels)
+                q.op(op, "resize", shape, [name], scale=[2.0, 1.0], mode="NEAREST")
+            case "cat":
+                axis = int(pick.integers(1, 4))
+                shape = [height, width, channels]
+                shape[axis - 1] *= 2
+                q.op(op, "concat", tuple(shape), [name, name], axis=axis)
+            case "flat":
+                q.op(op, "reshape", (1, height * width, channels), [name],
+                     shape=[1, 1, height * width, channels])  # fmt: skip
+            case _:
+                q.op(op, "transpose", (width, height, channels), [name], order=[0, 2, 1, 3])
+        name = q.fix(op, point)
+        kept += [name] if pick.random() < 0.2 else []
+    y = q.conv(name, "last", 5, kernel=1, point=2)
+    compiled = compile_and_check(q.graph(y, *kept), str(pick.choice(TARGETS)))
+    assert not compiled.report.on_cpu
