@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from opendpu.compiler.fixed import POINT, TENSOR
+from opendpu.compiler.fixed import POINT, TENSOR, point_of, tensor_of
 from opendpu.compiler.legalize.activation import ACTIVATIONS, FUSED, nonlinear
 from opendpu.compiler.legalize.context import Context, fix_attrs
 from opendpu.compiler.legalize.refusal import Refusal
@@ -32,10 +32,21 @@ def legalize(quantized: Draft) -> Draft:
     result.attrs = dict(quantized.attrs)
     for name in quantized.outputs:
         is_fix = quantized[name].kind == "fix"
-        result.outputs.append(context.fixed(name) if is_fix else context.real(name))
+        result.outputs.append(_output(context, name) if is_fix else context.real(name))
     result.prune()
     _separate_names(result)
     return result
+
+
+def _output(context: Context, name: str) -> str:
+    """Return the node for an output; one of its own if the bytes are those of another tensor."""
+    made = context.result[context.fixed(name)]
+    if tensor_of(made) == name:
+        return made.name
+    attrs = {"shape": list(made.shape), POINT: point_of(made), TENSOR: name}
+    unique = context.result.unique(f"{name}_output")
+    inputs = {"input": [made.name]}
+    return context.result.add(unique, "reshape-fix", made.shape, inputs, attrs).name
 
 
 def _separate_names(draft: Draft) -> None:

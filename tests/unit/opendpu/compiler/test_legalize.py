@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from graph_draws import Quantized
+from graph_draws import Quantized, compile_and_check
 
 from opendpu.compiler.fixed import point_of, tensor_of
 from opendpu.compiler.legalize import explicit_pad, legalize
@@ -114,3 +114,15 @@ def test_pad_modes_become_explicit(mode: str, size: int, stride: int, pad: list[
         "n", "conv2d", (), attrs={"kernel": [3, 3], "stride": [stride] * 2, "pad_mode": mode}
     )
     assert explicit_pad(node, (1, size, size, 3)) == pad
+
+
+def test_outputs_that_pass_something_on() -> None:
+    """Each has its own name, also where the bytes are those of an input or of another output."""
+    q = Quantized()
+    x = q.data(4, 3, 5, point=5)
+    same = q.reshape(x, "same", 4, 3, 5, point=5)
+    y = q.conv(x, "conv", 6, kernel=1)
+    again = q.reshape(y, "again", 4, 3, 6, point=4)
+    compiled = compile_and_check(q.graph(x, same, y, again))
+    names = {"x_fix", "same_fix", "conv_fix", "again_fix"}
+    assert names <= {op.get_output_tensor().name for op in compiled.graph.get_ops()}

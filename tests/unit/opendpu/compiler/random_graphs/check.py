@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What holds for a random graph: it compiles, and its results are those of the reference."""
+
+import contextlib
+import signal
+from collections.abc import Iterator
+
+import numpy as np
+
+import xir
+from opendpu.compiler.pipeline import Compiled, compile_with_report
+from opendpu.ir import Draft
+from opendpu.reference import evaluate_quantized
+from opendpu.runtime import GraphRunner
+from opendpu_arch.target import Target
+
+DEADLINE = 300
+"""Seconds after which a graph counts as one that never comes to an end."""
+
+
+class HangError(Exception):
+    """Something took longer than any graph may."""
+
+
+@contextlib.contextmanager
+def deadline(seconds: int = DEADLINE) -> Iterator[None]:
+    """Raise ``HangError`` where the body is after so many seconds; in the main thread only."""
+
+    def ring(*_: object) -> None:
+        raise HangError(f"no end after {seconds} seconds")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def inputs_of(draft: Draft, seed: int) -> dict[str, np.ndarray]:
+    """Return random int8 values for every input of a quantized graph, by op name."""
+    random_bytes = np.random.default_rng(seed)
+    return {
+        node.name: random_bytes.integers(-128, 128, node.shape, np.int8)
+        for node in draft
+        if node.kind == "data"
+    }
+
+
+def check(draft: Draft, target: Target, seed: int, device: str = "iss", **options) -> Compiled:
+    """Compile a graph; assert that its results on a device are those of the reference.
+
+    On the functional simulator, instructions run in a random order among those that their tokens
+    allow, and reads of bytes that nobody wrote are errors.
+    """
+    if device == "iss":
+        options = {"check": True, "schedule_seed": seed, **options}
+    with deadline():
+        graph = draft.to_xir()
+        inputs = inputs_of(draft, seed)
+        wanted = evaluate_quantized(graph, inputs)
+        compiled = compile_with_report(graph, target)
+        again = xir.Graph.from_bytes(compiled.graph.to_bytes())
+        with GraphRunner(again, device=device, target=target, **options) as runner:
+            given = {t.name: inputs[head_of(draft, t.name)] for t in runner.get_input_tensors()}
+            found = runner.run(given)
+    assert set(found) == set(wanted)
+    for name, values in wanted.items():
+        if values.dtype == np.int8:
+            np.testing.assert_array_equal(found[name], values, err_msg=name)
+        else:
+            np.testing.assert_allclose(found[name], values, rtol=1e-5, atol=1e-6, err_msg=name)
+    return compiled
+
+
+def head_of(draft: Draft, tensor: str) -> str:
+    """Return the input op behind an input tensor: its own name, or that of its ``fix``."""
+    node = draft[tensor]
+    while node.kind != "data":
+        node = draft[node.inputs["input"][0]]
+    return node.name
