@@ -83,7 +83,7 @@ class Grower(Quantized):
 
     def near(self, point: int) -> int:
         """Return a fix point, most often the given one."""
-        return point + self.pick.choice([0, 0, 0, 0, -1, 1, -2, 2])
+        return min(9, max(-5, point + self.pick.choice([0, 0, 0, 0, -1, 1, -2, 2])))
 
     def fits(self, shape: tuple[int, ...], macs: int = 0) -> bool:
         """Tell whether a result is neither empty nor larger than tests have time for."""

@@ -46,9 +46,11 @@ def add(g: Grower) -> str | None:
 def mul(g: Grower) -> str | None:
     pick, source = g.pick, g.source()
     terms = [source, pick.choice(g.alike(source))]
-    name = g.name("mul")
+    name, product = g.name("mul"), sum(map(g.point_of, terms))
+    out = min(9, max(-4, product - pick.randint(4, 8)))
+    if abs(product - out) > 15:
+        return None
     g.op(name, "mul", g.shape(source), terms)
-    out = sum(map(g.point_of, terms)) - pick.randint(4, 8)
     return g.finish(name, out, pick.choice([None, "relu"]))
 
 
@@ -62,7 +64,7 @@ def by_constant(g: Grower) -> str | None:
     at = point + pick.randint(-2, 4) if kind == "add" else pick.randint(2, 7)
     constant = g.const(f"{name}_c", *size, point=at)
     g.op(name, kind, shape, pick.sample([source, constant], 2))
-    out = g.near(point - 1) if kind == "add" else point + at - pick.randint(5, 8)
+    out = g.near(point - 1) if kind == "add" else max(-4, point + at - pick.randint(5, 8))
     return g.finish(name, out, pick.choice([None, "relu"]))
 
 

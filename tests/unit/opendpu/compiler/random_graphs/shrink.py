@@ -18,9 +18,7 @@ def shrink(draft: Draft, fails: Callable[[Draft], bool]) -> Draft:
 
 
 def _smaller(draft: Draft) -> Iterator[Draft]:
-    fixes = [
-        n.name for n in draft if n.kind == "fix" and draft[n.inputs["input"][0]].value is None
-    ]
+    fixes = [n.name for n in draft if n.kind == "fix" and draft[n.inputs["input"][0]].value is None]
     for name in fixes:  # first the shortest
         made = draft.copy()
         made.outputs = [name]
@@ -54,3 +52,17 @@ def _cut_at(draft: Draft, name: str) -> Draft:
             inputs = {"input": [f"x_{name}"]}
         made.add(node.name, node.kind, node.shape, inputs, node.attrs, node.value)
     return made
+
+
+def listing(draft: Draft) -> str:
+    """Return the ops of a quantized graph as text, constants only as inputs of others."""
+    lines = []
+    for node in draft:
+        before = draft[node.inputs["input"][0]] if node.kind == "fix" else node
+        if before.value is not None:
+            continue
+        sources = ", ".join(f"{n} {list(draft[n].shape)}" for n in node.sources())
+        plain = ("bit_width", "if_signed", "round_mode", "pad_mode")
+        attrs = {k: v for k, v in node.attrs.items() if k not in plain}
+        lines.append(f"{node.name} = {node.kind}({sources}) {list(node.shape)} {attrs}")
+    return "\n".join([*lines, f"outputs {draft.outputs}"])
