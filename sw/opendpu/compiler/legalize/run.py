@@ -100,6 +100,8 @@ def _on_engine(context: Context, source: Node, fix: Node) -> str | None:
         return RULES[node.kind](Call(context, node, function, fix, sources))
     except Refusal as refusal:
         context.refuse(node, str(refusal))
+        if activation is not None:
+            context.refuse(activation, str(refusal))
         return None
 
 

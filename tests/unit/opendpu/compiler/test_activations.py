@@ -46,6 +46,18 @@ def test_other_slopes_are_for_the_cpu() -> None:
     }
 
 
+def test_another_slope_without_a_rounding_before_it() -> None:
+    """Both ops are on the CPU, for the same reason."""
+    q = Quantized()
+    q.conv(q.data(6, 6, 5), "conv", 4)
+    q.draft.add("leaky", "leaky-relu", (1, 4, 4, 4), {"input": ["conv"]}, {"alpha": 0.3})
+    del q.draft.nodes["conv_fix"]
+    reasons = compile_and_check(q.graph(q.fix("leaky", 4))).report.on_cpu
+    assert set(reasons) == {"conv", "leaky"}
+    for reason in reasons.values():
+        assert 'DPU only supports "alpha"(0.3) 0.101562 (26/256) in the leaky-relu' in reason
+
+
 @pytest.mark.parametrize("slopes", [1, 11])
 @pytest.mark.parametrize("point", [3, 6])
 def test_prelu(point: int, slopes: int) -> None:
