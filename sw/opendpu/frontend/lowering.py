@@ -22,12 +22,14 @@ _SPATIAL = {
     "BatchNormalization",
     "Conv",
     "ConvTranspose",
+    "DepthToSpace",
     "GlobalAveragePool",
     "GlobalMaxPool",
     "LRN",
     "MaxPool",
     "PRelu",
     "Resize",
+    "SpaceToDepth",
     "Upsample",
 }
 _NEUTRAL = {
@@ -45,6 +47,8 @@ _NEUTRAL = {
     "Pad",
     "Relu",
     "Sigmoid",
+    "Slice",
+    "Split",
     "Sub",
     "Tanh",
 }

@@ -44,6 +44,8 @@ _ON_CPU = (
     "batchnorm",
     "scale",
     "lrn",
+    "argmax",
+    "reduction_sum",
 )
 
 

@@ -377,6 +377,7 @@ KERNELS: dict[str, Kernel] = {
     "reduction_mean": _reduction(np.mean),
     "reduction_max": _reduction(np.max),
     "reduction_sum": _reduction(np.sum),
+    "argmax": lambda node, inputs: np.argmax(inputs["input"][0], axis=node.attrs["axis"]),
     "resize": _resize,
     "relu": _unary(lambda x: np.maximum(x, 0)),
     "relu6": _unary(lambda x: np.clip(x, 0, 6)),

@@ -4,6 +4,7 @@
 from opendpu.frontend.ops import (
     activation,
     arithmetic,
+    blocks,
     convolution,
     dense,
     normalization,
@@ -18,6 +19,7 @@ __all__ = [
     "HANDLERS",
     "activation",
     "arithmetic",
+    "blocks",
     "convolution",
     "dense",
     "normalization",

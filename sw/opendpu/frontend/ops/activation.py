@@ -29,7 +29,7 @@ def simple(call: Call) -> None:
 
 @handles("Clip")
 def clip(call: Call) -> None:
-    """Convert the two clips that are activations: ``relu`` and ``relu6``."""
+    """Convert to ``relu`` or ``relu6`` where it is one of these, else to ``max`` and ``min``."""
     low, high = (
         call.attrs.get(key, None)
         if key in call.attrs or not call.has(index)
@@ -37,11 +37,18 @@ def clip(call: Call) -> None:
         for index, key in ((1, "min"), (2, "max"))
     )
     high = math.inf if high is None or high > 1e30 else high
-    if low != 0 or high not in (6.0, math.inf):
-        raise Refusal(
-            f"clips to {low}..{high}, but only 0..6 (ReLU6) and 0..inf (ReLU) are supported"
-        )
-    call.elementwise("relu6" if high == 6.0 else "relu")
+    low = -math.inf if low is None or low < -1e30 else low
+    if low == 0 and high in (6.0, math.inf):
+        call.elementwise("relu6" if high == 6.0 else "relu")
+        return
+    value = call.value(0)
+    for kind, bound in (("max", low), ("min", high)):
+        if math.isfinite(bound):
+            shape = value.stored if value.flat is None else value.shape
+            limit = call.context.const(f"{call.output}_{kind}", np.full(1, bound))
+            inputs = {"input": [call.context.view(value.node, shape), limit]}
+            value = value.on(call.context.emit(call.output, kind, shape, inputs))
+    call.bind(value)
 
 
 @handles("LeakyRelu")

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conv and ConvTranspose, and batch normalization as a per-channel scale."""
 
+import dataclasses
+
 import numpy as np
 
 from opendpu.frontend.context import Array, Call
 from opendpu.frontend.ops.registry import handles
-from opendpu.frontend.ops.window import Window, window_of
+from opendpu.frontend.ops.window import Window, transposed_window, window_of
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.source import as_float
 
@@ -42,12 +44,7 @@ def conv_transpose(call: Call) -> None:
     node, shape = call.feature_map()
     weights = _four_axes(as_float(call.weights(1, "weights")))
     kernel = weights.shape[2:] if rank == 4 else weights.shape[3:]
-    auto = call.attrs.get("auto_pad", "NOTSET")
-    if auto not in ("NOTSET", "VALID") or "output_shape" in call.attrs:
-        raise Refusal("auto_pad and output_shape are not supported; export with explicit pads")
-    if any(call.attrs.get("output_padding", ())):
-        raise Refusal(f"output_padding is {list(call.attrs['output_padding'])}, but must be 0")
-    window = window_of(call, tuple(kernel), (1 << 20, 1 << 20))
+    window = transposed_window(call, tuple(kernel), (shape[1], shape[2]))
     group = int(call.attrs.get("group", 1))
     if weights.shape[0] != shape[3] or shape[3] % group:
         raise Refusal(
@@ -57,7 +54,14 @@ def conv_transpose(call: Call) -> None:
     straight = np.concatenate(
         [weights[g * per_group : (g + 1) * per_group].transpose(1, 0, 2, 3) for g in range(group)]
     )
-    rotated = straight[:, :, ::-1, ::-1]
+    spread = _spread(straight, window.dilation)
+    missing = [[max(0, -pad) for pad in pair] for pair in window.pads]
+    rotated = np.pad(spread, [(0, 0), (0, 0), *missing])[:, :, ::-1, ::-1]
+    (top, bottom), (left, right) = window.pads
+    window = dataclasses.replace(
+        window, kernel=rotated.shape[2:], dilation=(1, 1),
+        pads=((max(0, top), max(0, bottom)), (max(0, left), max(0, right))),
+    )  # fmt: skip
     kind, ordered = "transposed-conv2d", _ungroup(rotated, group).transpose(0, 2, 3, 1)
     if group == shape[3] == rotated.shape[0] and group > 1:
         kind, ordered = "transposed-depthwise-conv2d", rotated.transpose(1, 2, 3, 0)
@@ -68,6 +72,15 @@ def conv_transpose(call: Call) -> None:
     if min(size) < 1:
         raise Refusal(f"pads {call.attrs.get('pads')} leave nothing of the result")
     _emit(call, kind, node, ordered, window, (size[0], size[1]), rank)
+
+
+def _spread(weights: Array, dilation: tuple[int, int]) -> Array:
+    """Return OIHW weights with zeros between them instead of a dilation."""
+    rows, columns = weights.shape[2:]
+    size = ((rows - 1) * dilation[0] + 1, (columns - 1) * dilation[1] + 1)
+    result = np.zeros((*weights.shape[:2], *size), weights.dtype)
+    result[:, :, :: dilation[0], :: dilation[1]] = weights
+    return result
 
 
 def _emit(

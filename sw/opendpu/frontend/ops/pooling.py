@@ -73,9 +73,9 @@ def _whole(call: Call, kind: str, node: str) -> str:
     return call.context.emit(call.output, kind, shape, {"input": [node]}, attrs)
 
 
-@handles("ReduceMean", "ReduceMax")
+@handles("ReduceMean", "ReduceMax", "ReduceSum")
 def reduce(call: Call) -> None:
-    """Convert a reduction over height and width to a pool, any other to ``reduction_*``."""
+    """Convert a mean or maximum of height and width to a pool, all others to ``reduction_*``."""
     value = call.value(0)
     rank = len(value.shape)
     given = call.attrs.get("axes")
@@ -87,16 +87,16 @@ def reduce(call: Call) -> None:
         given = range(rank)
     axes = sorted(axis % rank for axis in given)
     keep = bool(call.attrs.get("keepdims", 1))
-    mean = call.proto.op_type == "ReduceMean"
+    what = call.proto.op_type.removeprefix("Reduce").lower()
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(value.shape))
     final = kept if keep else tuple(s for axis, s in enumerate(value.shape) if axis not in axes)
-    if (rank, axes) in ((4, [2, 3]), (3, [2])):
+    if what != "sum" and (rank, axes) in ((4, [2, 3]), (3, [2])):
         node, _ = call.feature_map()
-        name = _whole(call, "avgpool2d" if mean else "maxpool2d", node)
+        name = _whole(call, "avgpool2d" if what == "mean" else "maxpool2d", node)
         call.set_feature_map(name, rank)
         call.bind(reshaped(call.context.values[call.output], final))
         return
-    kind = "reduction_mean" if mean else "reduction_max"
+    kind = f"reduction_{what}"
     value = call.context.straight(value)
     node = call.context.view(value.node, value.stored)
     stored_axes = sorted(value.perm.index(axis) for axis in axes)
@@ -107,3 +107,21 @@ def reduce(call: Call) -> None:
     call.bind(reshaped(dataclasses.replace(value, node=name, shape=kept), final or (1,)))
     if not final:
         call.bind(Value(name, (1,), plain(1)))
+
+
+@handles("ArgMax")
+def argmax(call: Call) -> None:
+    """Convert to ``argmax``, which drops its axis."""
+    if call.attrs.get("select_last_index", 0):
+        raise Refusal("select_last_index is 1, but only the first largest element is found")
+    value = call.context.straight(call.value(0))
+    rank = len(value.shape)
+    axis = int(call.attrs.get("axis", 0)) % rank
+    node = call.context.view(value.node, value.stored)
+    at = value.perm.index(axis)
+    shape = (*value.stored[:at], *value.stored[at + 1 :]) or (1,)
+    name = call.context.emit(call.output, "argmax", shape, {"input": [node]}, {"axis": at})
+    kept = tuple(1 if a == axis else size for a, size in enumerate(value.shape))
+    final = (*value.shape[:axis], *value.shape[axis + 1 :])
+    result = reshaped(Value(name, kept, value.perm), kept)
+    call.bind(result if call.attrs.get("keepdims", 1) else reshaped(result, final or (1,)))

@@ -149,6 +149,31 @@ def slice_(call: Call) -> None:
             raise Refusal(f"step is {step}, but must be positive")
         size = value.shape[axis % rank]
         ranges[axis % rank] = range(*slice(start, end, step).indices(size))
+    call.bind(_cut(call, value, call.output, ranges))
+
+
+@handles("Split")
+def split(call: Call) -> None:
+    """Convert to one ``strided_slice`` a result."""
+    value = call.context.straight(call.value(0))
+    axis = int(call.attrs.get("axis", 0)) % len(value.shape)
+    count, size = len(call.proto.output), value.shape[axis]
+    sizes = call.attrs.get("split")
+    if sizes is None and call.has(1):
+        sizes = call.weights(1, "sizes").tolist()
+    if sizes is None:
+        step = -(-size // count)
+        sizes = [step] * (count - 1) + [size - step * (count - 1)]
+    start = 0
+    for output, length in zip(call.proto.output, sizes, strict=True):
+        ranges = [range(n) for n in value.shape]
+        ranges[axis] = range(start, start + length)
+        call.context.values[output] = _cut(call, value, output, ranges)
+        start += length
+
+
+def _cut(call: Call, value: Value, output: str, ranges: list[range]) -> Value:
+    """Emit the part of ``value`` that ``ranges``, in ONNX's order of axes, say."""
     if not all(len(r) for r in ranges):
         raise Refusal("the result is empty")
     stored = [ranges[axis] for axis in value.perm]
@@ -158,7 +183,6 @@ def slice_(call: Call) -> None:
         "strides": [r.step for r in stored],
     }
     node = call.context.view(value.node, value.stored)
-    name = call.context.emit(
-        call.output, "strided_slice", tuple(len(r) for r in stored), {"input": [node]}, attrs
-    )
-    call.bind(Value(name, tuple(len(r) for r in ranges), value.perm))
+    shape = tuple(len(r) for r in stored)
+    name = call.context.emit(output, "strided_slice", shape, {"input": [node]}, attrs)
+    return Value(name, tuple(len(r) for r in ranges), value.perm)

@@ -74,6 +74,34 @@ def window_of(call: Call, kernel: tuple[int, ...], size: tuple[int, int]) -> Win
     return window
 
 
+def transposed_window(call: Call, kernel: tuple[int, ...], size: tuple[int, int]) -> Window:
+    """Return the window of a transposed convolution; ``size`` is that of its input.
+
+    ``auto_pad``, ``output_shape`` and ``output_padding`` become explicit pads of the result,
+    negative ones where it is longer than the kernel reaches.
+    """
+    rank = len(kernel)
+    lead = [0] * (2 - rank)
+    auto = call.attrs.get("auto_pad", "NOTSET")
+    extra = [*lead, *call.attrs.get("output_padding", [0] * rank)]
+    window = window_of(dataclasses.replace(call, attrs=call.attrs | {"auto_pad": "NOTSET"}), kernel,
+                       size)  # fmt: skip
+    wanted = call.attrs.get("output_shape")
+    pads = []
+    for axis in (0, 1):
+        full = (size[axis] - 1) * window.stride[axis] + window.extent(axis) + extra[axis]
+        before, after = window.pads[axis]
+        if wanted is not None or auto in ("SAME_UPPER", "SAME_LOWER"):
+            target = size[axis] * window.stride[axis]
+            if wanted is not None:
+                target = [*[1] * (2 - rank), *wanted][axis]
+            total = full - target
+            before = total // 2 if auto == "SAME_UPPER" else total - total // 2
+            after = total - before
+        pads.append((before, after - extra[axis]))
+    return dataclasses.replace(window, pads=(pads[0], pads[1]))
+
+
 def _same(
     window: Window, size: tuple[int, int], *, upper: bool
 ) -> tuple[tuple[int, int], tuple[int, int]]:
