@@ -109,3 +109,30 @@ def transpose(g: Grower) -> str | None:
     name = g.name("transpose")
     g.op(name, "transpose", tuple(shape[a] for a in order[1:]), [source], order=order)
     return g.fix(name, g.near(g.point_of(source)))
+
+
+@grows(3)
+def blocks(g: Grower) -> str | None:
+    """Trade blocks of pixels for channels, or back."""
+    pick, source = g.pick, g.source()
+    kind = pick.choice(["gstiling", "reorg", "pixel-shuffle"])
+    size, back = pick.choice([2, 2, 3]), pick.random() < 0.5
+    height, width, channels = g.shape(source)
+    if back:
+        parts = 1 if channels % size**2 else size**2
+        if parts == 1 or (kind == "reorg" and height % size):
+            return None
+        made = (height * size, width * size, channels // parts)
+    else:
+        if height % (size**2 if kind == "reorg" else size) or width % size:
+            return None
+        made = (height // size, width // size, channels * size**2)
+    if not g.fits(made):
+        return None
+    attrs = {
+        "gstiling": {"stride": size, "reverse": back}, "reorg": {"scale": size, "reverse": back},
+        "pixel-shuffle": {"scale": size, "upscale": back},
+    }[kind]  # fmt: skip
+    name = g.name(kind)
+    g.op(name, kind, made, [source], **attrs)
+    return g.fix(name, g.near(g.point_of(source)))
