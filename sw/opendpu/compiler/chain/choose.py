@@ -20,7 +20,7 @@ LONGEST = 10
 """Layers of a chain at most."""
 PARTS = (1, 2, 3, 4, 6, 8)
 """Tiles of columns that are tried."""
-SMALL = 2
+SMALL = 1
 """A feature map stays on chip between chains if it takes at most this part of a bank group."""
 CHAIN_OVERHEAD = 200
 """Cycles that a chain loses at its ends."""
