@@ -78,6 +78,11 @@ def _network(network: Network, plan: Plan | None = None) -> Canvas:
         vertices.append(Vertex(name, ("input", name, _size(network, name)), COLOURS["USER"]))
         maker[name] = name
     places = {p.layer.name: p for p in plan.layers} if plan else {}
+    chained = {
+        plan.layers[n].layer.name: (f"chain {number}",)
+        for number, chain in enumerate(plan.chains)
+        for n in range(chain.first, chain.last + 1)
+    } if plan else {}  # fmt: skip
     for layer in network.layers:
         lines = [_kind(layer), layer.name, _size(network, layer.output)]
         placed = places.get(layer.name)
@@ -86,6 +91,7 @@ def _network(network: Network, plan: Plan | None = None) -> Canvas:
             lines.append(f"{nest.columns} columns, {nest.rows} rows, {nest.groups} groups")
             stays = "whole" if out.whole else "moving"
             lines.append(f"group {out.bank_group}, words {out.base}+{out.words}, {stays}")
+            lines += chained.get(layer.name, ())
             if layer.output in plan.memory:
                 memory = plan.memory[layer.output]
                 lines.append(f"REG_{memory.reg_id}+{memory.address}")
@@ -100,7 +106,7 @@ def _network(network: Network, plan: Plan | None = None) -> Canvas:
 def _kind(layer: Layer) -> str:
     match layer:
         case ConvLayer():
-            return "conv"
+            return "conv" if layer.epilogue is None else f"conv, {layer.epilogue.layer.kind.name}"
         case MoveLayer():
             return "move"
         case EltwiseLayer():

@@ -100,6 +100,11 @@ def _plan(plan: Plan) -> Iterator[str]:
             for one in several:
                 kind = "bank" if isinstance(one, Region) else type(one).__name__.lower()
                 yield f"  {field.name}: {kind} {_fields(one)}"
+    for chain in plan.chains:
+        names = ", ".join(p.layer.name for p in plan.layers[chain.first : chain.last + 1])
+        yield f"chain of {names}: {len(chain.tiles)} tiles of columns"
+        for number, first, rows in chain.turns:
+            yield f"  {plan.layers[number].layer.name} rows {first}..{first + rows - 1}"
     for name, memory in plan.memory.items():
         yield f"memory {name}: {_fields(memory)}"
     for name, address in plan.constants.items():

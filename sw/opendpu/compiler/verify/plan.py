@@ -13,6 +13,7 @@ def plan_rules(plan: Plan, target: Target) -> Iterator[Finding]:
     for placed in plan.layers:
         for region in (*placed.sources, placed.output):
             yield from _region(placed.layer.name, region, target)
+    yield from _chains(plan)
     for name, memory in plan.memory.items():
         size = plan.segment_bytes.get(memory.reg_id, 0)
         if not 0 <= memory.address < size:
@@ -25,6 +26,29 @@ def plan_rules(plan: Plan, target: Target) -> Iterator[Finding]:
             yield Finding(
                 name, "inside-segment", f"address {address} of {len(plan.blob)} bytes of constants"
             )
+
+
+def _chains(plan: Plan) -> Iterator[Finding]:
+    """Check that chains do not overlap, and make every row of their layers' results once."""
+    free = 0
+    for chain in plan.chains:
+        label = f"chain {chain.first}..{chain.last}"
+        if not free <= chain.first <= chain.last < len(plan.layers):
+            yield Finding(label, "chains-apart", f"of {len(plan.layers)} layers, {free} are taken")
+            return
+        free = chain.last + 1
+        made: dict[int, list[tuple[int, int]]] = {}
+        for number, first, rows in chain.turns:
+            made.setdefault(number, []).append((first, rows))
+        for number in range(chain.first, chain.last + 1):
+            layer, at = plan.layers[number].layer, 0
+            for first, rows in made.get(number, ()):
+                if first != at or rows < 1:
+                    yield Finding(layer.name, "rows-in-turn", f"row {at} comes after {first}")
+                at = first + rows
+            height = plan.network.features[layer.output].height
+            if at != height:
+                yield Finding(layer.name, "every-row", f"its turns make {at} rows of {height}")
 
 
 def step_rules(steps: tuple[Step, ...], target: Target) -> Iterator[Finding]:

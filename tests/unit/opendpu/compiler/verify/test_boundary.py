@@ -11,7 +11,7 @@ from graph_draws import Quantized
 
 from opendpu.compiler.passes import PASSES, Partitioned
 from opendpu.compiler.pipeline import compile_with_report
-from opendpu.compiler.plan import Part
+from opendpu.compiler.plan import Chain, Part
 from opendpu.compiler.verify import Verifier
 from opendpu_arch.errors import PassError
 from opendpu_arch.target import Target
@@ -80,6 +80,24 @@ def elsewhere(value: Any) -> Any:
     return dataclasses.replace(value, memory=memory)
 
 
+def rows_twice(value: Any) -> Any:
+    """Make some layers a chain in which the first makes its first row twice."""
+    height = value.network.features[value.layers[0].layer.output].height
+    turns = ((0, 0, height), (0, 0, 1))
+    return dataclasses.replace(value, chains=(Chain(first=0, last=0, tiles=({},), turns=turns),))
+
+
+def rows_missing(value: Any) -> Any:
+    return dataclasses.replace(
+        value, chains=(Chain(first=0, last=0, tiles=({},), turns=((0, 0, 1),)),)
+    )
+
+
+def chains_beyond(value: Any) -> Any:
+    last = len(value.layers)
+    return dataclasses.replace(value, chains=(Chain(first=0, last=last, tiles=(), turns=()),))
+
+
 def with_tokens(value: Any) -> Any:
     made = dataclasses.replace(value[0].instruction, dpdon=15)
     return (dataclasses.replace(value[0], instruction=made), *value[1:])
@@ -109,6 +127,9 @@ BROKEN: list[tuple[str, Callable[[Any], Any], str]] = [
     ("fuse", lambda n: dataclasses.replace(n, inputs=()), "'inputs-first'"),
     ("fuse", lambda n: with_layer(n, bias=np.zeros(77, np.int8)), "'bias-per-output': 77 biases"),
     ("tile", moved, "after pass 'tile': 'a' breaks the rule 'inside-bank'"),
+    ("tile", rows_twice, "'a' breaks the rule 'rows-in-turn'"),
+    ("tile", rows_missing, "'a' breaks the rule 'every-row': its turns make 1 rows of "),
+    ("tile", chains_beyond, "'chains-apart': of "),
     ("allocate", elsewhere, "DDR_ADDR_ASSIGNMENT_FAILED.* 'inside-segment': address 134217728"),
     ("emit", with_tokens, "step 0 .*'no-tokens-yet'"),
     ("schedule", program_without_end, "XCOM_ACGEN_ERROR.*the program breaks the rule DeadlockEr"),
