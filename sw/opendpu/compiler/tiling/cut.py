@@ -117,13 +117,19 @@ def splits(total: int) -> Iterator[int]:
 
 
 def input_shapes(problem: Problem, source: Feature, most: int) -> Iterator[InputShape]:
-    """Yield the ways to stream ``source``, with ``most`` rows an instruction first."""
+    """Yield the ways to stream ``source``, with ``most`` rows an instruction first.
+
+    A single row can be read wherever its input is, so it is also tried with the fewest input rows
+    a bank: large windows do not fit otherwise.
+    """
     window, out, target = problem.window, problem.out, problem.target
     limit = MAX_CONV_STRIDE if isinstance(problem.layer, ConvLayer) else MAX_ALU_STRIDE
     stored = min(out.height * window.stride_h + window.kernel_h, source.height + window.pad_top)
     rows = min(most, out.height)
     while rows >= 1:
-        strides = [window.stride_h] if rows > 1 else [window.stride_h, *range(1, limit + 1)]
+        strides = dict.fromkeys([window.stride_h])
+        if rows == 1:
+            strides |= dict.fromkeys(range(1, limit + 1))
         for stride in strides:
             if stride > limit:
                 continue
@@ -134,7 +140,8 @@ def input_shapes(problem: Problem, source: Feature, most: int) -> Iterator[Input
                     advance=-(-rows * window.stride_h // (stride * target.pixel_parallel)),
                     total=max(least, address_groups(target, stride, stored)),
                 )  # fmt: skip
-                break
+                if stride != window.stride_h:
+                    break
         rows = rows // 2 if rows > 1 else 0
 
 

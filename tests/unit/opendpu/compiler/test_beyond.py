@@ -34,7 +34,7 @@ def pool_words(q: Quantized, value: int) -> str:
     """A window of 256 rows; its input is so small that it is in the banks as a whole."""
     x = q.data(256, 17, 1)
     attrs = {"kernel": [value, 256], "stride": [1, 1], "pad": [0] * 4, "pad_mode": "FLOOR"}
-    q.op("op", "maxpool2d", (1, 18 - value, 1), [x], **attrs)
+    q.op("op", "avgpool2d", (1, 18 - value, 1), [x], **attrs)
     return q.fix("op", 5)
 
 

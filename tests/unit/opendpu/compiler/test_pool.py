@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Windows of pooling as large as the guide allows, and maxima beyond."""
+
+import pytest
+from graph_draws import Quantized, compile_and_check
+
+Pair = tuple[int, int]
+
+
+def pool(
+    q: Quantized, kind: str, size: tuple[int, int, int], kernel: Pair, stride: Pair,
+    pad: tuple[int, int, int, int] = (0, 0, 0, 0), point: int = 4,
+) -> str:  # fmt: skip
+    """Add one; sizes are height, width; padding left, right, top, bottom."""
+    height, width, channels = size
+    rows = (height + pad[2] + pad[3] - kernel[0]) // stride[0] + 1
+    columns = (width + pad[0] + pad[1] - kernel[1]) // stride[1] + 1
+    attrs = {"kernel": [kernel[1], kernel[0]], "stride": [stride[1], stride[0]], "pad": list(pad)}
+    q.op("op", kind, (rows, columns, channels), [q.data(*size)], pad_mode="FLOOR", **attrs)
+    return q.fix("op", point)
+
+
+@pytest.mark.parametrize("kind", ["maxpool2d", "avgpool2d"])
+@pytest.mark.parametrize(
+    ("size", "kernel", "target"),
+    [((112, 112, 40), (112, 112), "B4096"), ((256, 64, 20), (256, 64), "B4096"),
+     ((56, 56, 30), (56, 56), "B512"), ((30, 100, 5), (30, 100), "B64")],
+)  # fmt: skip
+def test_global_windows(kind: str, size: tuple[int, int, int], kernel: Pair, target: str) -> None:
+    """ceil(height / PP) * width words, though the rows of a stride would be more."""
+    q = Quantized()
+    y = pool(q, kind, size, kernel, kernel)
+    assert not compile_and_check(q.graph(y), target, runs=1).report.on_cpu
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "pad"),
+    [
+        ((110, 90, 5), (110, 90), (110, 90), (0, 0, 0, 0)),
+        ((120, 95, 5), (100, 80), (7, 3), (0, 0, 0, 0)),
+        ((100, 80, 5), (90, 70), (5, 9), (15, 14, 13, 60)),
+        ((300, 4, 3), (300, 4), (300, 4), (0, 0, 0, 0)),
+        ((3, 521, 3), (3, 521), (3, 521), (0, 0, 0, 0)),
+        ((259, 263, 2), (259, 263), (1, 1), (0, 0, 0, 0)),
+    ],
+)
+def test_maxima_in_steps(
+    size: tuple[int, int, int], kernel: Pair, stride: Pair, pad: tuple[int, int, int, int]
+) -> None:
+    q = Quantized()
+    y = pool(q, "maxpool2d", size, kernel, stride, pad, point=6)
+    assert not compile_and_check(q.graph(y), "B64", runs=1).report.on_cpu
+
+
+def test_averages_are_not_split() -> None:
+    q = Quantized()
+    y = pool(q, "avgpool2d", (300, 4, 3), (300, 4), (300, 4))
+    reasons = compile_and_check(q.graph(y), "B64", runs=1).report.on_cpu
+    assert 'DPU only supports "kernel_height"(300) in 1..256' in reasons["op"]
+
+
+def test_large_windows_of_a_part_are_not_split() -> None:
+    q = Quantized()
+    y = pool(q, "maxpool2d", (300, 4, 3), (290, 2), (2, 1))
+    reasons = compile_and_check(q.graph(y), "B64", runs=1).report.on_cpu
+    assert 'DPU only supports "kernel_height"(290) in 1..256' in reasons["op"]
