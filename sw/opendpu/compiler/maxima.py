@@ -30,8 +30,9 @@ def is_split(node: Node, target: Target) -> bool:
     Its rows are in four address groups at most, which are equally large.
     """
     (_, width), (_, height) = pair(node, "kernel")
+    sizes = (width, height, *(size for _, size in pair(node, "stride")))
     words = ADDRESS_GROUPS * -(-height // (ADDRESS_GROUPS * target.pixel_parallel)) * width
-    return max(width, height) > MAX_ALU_KERNEL or words > target.bank_depth
+    return max(sizes) > MAX_ALU_KERNEL or words > target.bank_depth
 
 
 def steps_of(node: Node, source: Node) -> tuple[list[Step], list[Step]] | None:

@@ -97,7 +97,7 @@ def test_other_kinds() -> None:
     constant = q.const("c", 1, 4, 4, 3)
     q.op("more", "add", (4, 4, 3), [y, constant])
     q.op("cat", "concat", (4, 8, 3), [q.fix("more", 5), y], axis=2)
-    pool = q.pool(q.fix("cat", 5), "pool", "maxpool2d", 2, stride=300)
+    pool = q.pool(q.fix("cat", 5), "pool", "avgpool2d", 2, stride=300)
     q.draft.outputs = [pool]
     draft = legalize(q.draft)
     reasons = partition(draft, TARGET, {}).reasons
