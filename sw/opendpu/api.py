@@ -27,9 +27,9 @@ from opendpu.profile import profile as run_profile
 from opendpu.quantize import complete, is_quantized, quantize
 from opendpu.runtime import Device, GraphRunner, Runner
 from opendpu.runtime.batch import run_batch
-from opendpu.runtime.devices import known_devices
+from opendpu.runtime.devices import DEFAULT_MEMORY, known_devices
 from opendpu.runtime.program import Program, dpu_subgraphs
-from opendpu_arch.errors import GraphError, TensorError
+from opendpu_arch.errors import GraphError, TensorError, ToolError, UnsupportedError
 from opendpu_arch.target import Target
 from xir import Graph
 
@@ -46,6 +46,9 @@ __all__ = [
     "run_batch",
     "subgraph_of_inputs",
 ]
+
+CYCLE_DEVICE = "cycle"
+"""Device that counts cycles fast."""
 
 
 def _nowhere(text: str) -> None:
@@ -146,6 +149,7 @@ def compile_onnx(
     output: str | os.PathLike[str],
     method: str = "minmse",
     options: Options | None = None,
+    count: bool = False,
     show: Callable[[str], None] = _nowhere,
 ) -> Report:
     """Quantize an ONNX model, compile it for a DPU, write the ``.xmodel`` file.
@@ -182,7 +186,7 @@ def compile_onnx(
         )
     else:
         quantized = quantize(graph, calibration, method=method)
-    compiled = compile_graph(quantized, target=target, options=options, show=show)
+    compiled = compile_graph(quantized, target=target, options=options, count=count, show=show)
     compiled.graph.serialize(output)
     return compiled.report
 
@@ -193,6 +197,7 @@ def compile_xmodel(
     target: Target | str,
     output: str | os.PathLike[str],
     options: Options | None = None,
+    count: bool = False,
     show: Callable[[str], None] = _nowhere,
 ) -> Report:
     """Compile a quantized ``.xmodel``, ours or AMD's quantizers', and write the compiled one.
@@ -211,7 +216,7 @@ def compile_xmodel(
             f"{os.fspath(path)} is compiled already; a quantized model has no DPU subgraphs",
             code="XCOM_INVALID_GRAPH",
         )
-    compiled = compile_graph(graph, target=target, options=options, show=show)
+    compiled = compile_graph(graph, target=target, options=options, count=count, show=show)
     compiled.graph.serialize(output)
     return compiled.report
 
@@ -221,11 +226,13 @@ def compile_graph(
     *,
     target: Target | str,
     options: Options | None = None,
+    count: bool = False,
     show: Callable[[str], None] = _nowhere,
 ) -> Compiled:
     """Compile a quantized graph, from :func:`opendpu.quantize.quantize` or AMD's quantizers.
 
-    Returns the compiled graph and the report: what runs where, and why not on the DPU.
+    Returns the compiled graph and the report: what runs where, and why not on the DPU. With
+    ``count``, the report has the cycles that the cycle model finds, where that is installed.
 
     Raises
     ------
@@ -240,7 +247,23 @@ def compile_graph(
             show(f"compiling: {name} done")
             dump(name, value)
 
-        return compile_with_report(quantized, chosen, options=options, passed=passed)
+        compiled = compile_with_report(quantized, chosen, options=options, passed=passed)
+    return _counted(compiled, chosen, show) if count else compiled
+
+
+def _counted(compiled: Compiled, target: Target, show: Callable[[str], None]) -> Compiled:
+    """Let the cycle model count the cycles, where it is installed and can be built."""
+    if not dpu_subgraphs(compiled.graph) or CYCLE_DEVICE not in known_devices():
+        return compiled
+    try:
+        found = run_profile(
+            compiled.graph, device=CYCLE_DEVICE, memory=DEFAULT_MEMORY, target=target, show=show
+        )
+    except (ToolError, UnsupportedError):
+        return compiled
+    cycles = [run.statistics.cycles for run in found.runs]
+    report = compiled.report.with_cycles(cycles, found.memory, target.macs_per_cycle)
+    return dataclasses.replace(compiled, report=report)
 
 
 def profile(
@@ -263,5 +286,5 @@ def profile(
         The device does not tell when instructions run.
     """
     graph = model if isinstance(model, Graph) else load(model)
-    chosen = device or ("cycle" if "cycle" in known_devices() else "rtl")
+    chosen = device or (CYCLE_DEVICE if CYCLE_DEVICE in known_devices() else "rtl")
     return run_profile(graph, device=chosen, memory=memory, clock_mhz=clock_mhz, show=show)

@@ -65,6 +65,9 @@ def compile_model(
             "--list-passes", callback=_list_passes, is_eager=True, help="List the passes and end."
         ),
     ] = False,
+    count: Annotated[
+        bool, typer.Option(help="Count cycles with the cycle model, where it is installed.")
+    ] = True,
     as_json: JsonFlag = False,
 ) -> None:
     """Quantize an ONNX model, or take a quantized one or .xmodel, and compile it for a DPU."""
@@ -79,12 +82,12 @@ def compile_model(
             if calibration is not None:
                 raise UnsupportedError(f"--calib is for float models, but {file} is quantized")
             report = api.compile_xmodel(
-                file, target=chosen_target, output=output, options=asked, show=show
+                file, target=chosen_target, output=output, options=asked, count=count, show=show
             )
         else:
             samples = None if calibration is None else npz.read(calibration)
             report = api.compile_onnx(
                 file, calibration=samples, target=chosen_target, output=output, options=asked,
-                show=show,
+                count=count, show=show,
             )  # fmt: skip
     typer.echo(json.dumps(report.as_dict()) if as_json else str(report))

@@ -58,7 +58,9 @@ def vai_c_xir(
             code="XCOM_DIR_OPEN_FILE_FAILED",
         ) from error
     with progress(f"compiling {xmodel.name}") as show:
-        report = api.compile_xmodel(xmodel, target=target, output=file, options=asked, show=show)
+        report = api.compile_xmodel(
+            xmodel, target=target, output=file, options=asked, count=True, show=show
+        )
     kernels = [part.name for part in report.subgraphs if part.device == "DPU"]
     meta = {"target": target.name, "lib": RUNNER, "filename": file.name, "kernel": kernels}
     digest = hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest()

@@ -41,11 +41,13 @@ class SubgraphReport:
     """Instructions by mnemonic."""
     cycles: int = 0
     """Cycles that the compiler's cost model expects."""
+    counted_cycles: int = 0
+    """Cycles that the cycle model finds, where it was asked."""
     busy_cycles: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """Those in which each engine works."""
     macs: int = 0
     utilization: float = 0.0
-    """Multiply-accumulates of those possible in the cycles."""
+    """Multiply-accumulates of those possible in the cycles: counted ones, or else expected."""
     code_bytes: int = 0
     weight_bytes: int = 0
     segment_bytes: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -65,6 +67,23 @@ class Report:
     subgraphs: tuple[SubgraphReport, ...]
     on_cpu: Mapping[str, str]
     """Ops assigned to the CPU, with the reason."""
+    memory: str = ""
+    """Memory model of the counted cycles."""
+
+    def with_cycles(self, cycles: Sequence[int], memory: str, peak: int) -> "Report":
+        """Return the report with counted cycles of the DPU parts, in order.
+
+        ``peak`` are the multiply-accumulates that the target can do in a cycle.
+        """
+        counted = iter(cycles)
+        parts = []
+        for part in self.subgraphs:
+            if part.device == "DPU":
+                mine = next(counted)
+                use = part.macs / (peak * mine) if mine else 0.0
+                part = dataclasses.replace(part, counted_cycles=mine, utilization=use)
+            parts.append(part)
+        return dataclasses.replace(self, subgraphs=tuple(parts), memory=memory)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON-ready values."""
@@ -78,28 +97,33 @@ class Report:
         lines = [f"target {self.target}; subgraphs: {parts or 'none'}"]
         for part in self.subgraphs:
             if part.device != "USER":
-                lines += [f"{part.device} {part.name}: {len(part.ops)} ops", *_figures(part)]
+                lines.append(f"{part.device} {part.name}: {len(part.ops)} ops")
+                lines += _figures(part, self.memory)
         total = [part for part in self.subgraphs if part.device == "DPU"]
         if len(total) > 1:
-            cycles = sum(part.cycles for part in total)
+            counted = sum(part.counted_cycles for part in total)
+            cycles = f"{counted:,}" if counted else f"about {sum(p.cycles for p in total):,}"
             macs = sum(part.macs for part in total)
-            lines.append(f"DPU in all: about {cycles:,} cycles for {macs:,} MACs")
+            lines.append(f"DPU in all: {cycles} cycles for {macs:,} MACs")
         lines += [
             f"op {name} has been assigned to CPU: [{why}]." for name, why in self.on_cpu.items()
         ]
         return "\n".join(lines)
 
 
-def _figures(part: SubgraphReport) -> Iterable[str]:
+def _figures(part: SubgraphReport, memory: str) -> Iterable[str]:
     if part.device != "DPU":
         return
     busy = ", ".join(
         f"{name} {cycles / max(part.cycles, 1):.0%}" for name, cycles in part.busy_cycles.items()
     )
     room = ", ".join(f"{name} {size:,}" for name, size in part.segment_bytes.items())
+    cycles = f"about {part.cycles:,} cycles expected"
+    if part.counted_cycles:
+        cycles = f"{part.counted_cycles:,} cycles with memory {memory}"
     yield (
-        f"  about {part.cycles:,} cycles expected for {part.macs:,} MACs: utilization "
-        f"{part.utilization:.1%}; engines busy: {busy}"
+        f"  {cycles} for {part.macs:,} MACs: utilization {part.utilization:.1%}; "
+        f"engines busy: {busy}"
     )
     yield (
         f"  {sum(part.instructions.values()):,} instructions, {part.code_bytes:,} bytes; "

@@ -19,6 +19,8 @@ from opendpu_arch.target import Target
 from xir import Graph
 
 MEGABYTE = 1 << 20
+SETTINGS: dict[str, dict[str, Any]] = {"cycle": {"results": False}}
+"""Keywords of a device that need not compute."""
 TOTAL = "total"
 REST = "(start and end)"
 """Row of the cycles that belong to no layer."""
@@ -201,7 +203,7 @@ def profile(
     chosen = target or Target.from_fingerprint(first.fingerprint)
     runs = []
     try:
-        opened = open_device(device, chosen, memory, trace=True)
+        opened = open_device(device, chosen, memory, trace=True, **SETTINGS.get(device, {}))
     except TypeError:
         raise _untimed(device) from None
     try:

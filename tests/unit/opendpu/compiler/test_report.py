@@ -58,6 +58,16 @@ def test_text() -> None:
     assert json.loads(json.dumps(report.as_dict()))["on_cpu"] == dict(report.on_cpu)
 
 
+def test_counted_cycles_take_the_place_of_expected_ones() -> None:
+    report = compiled().report.with_cycles([60_000, 50_000], "kv260", TARGET.macs_per_cycle)
+    first, second = (s for s in report.subgraphs if s.device == "DPU")
+    assert (first.counted_cycles, second.counted_cycles) == (60_000, 50_000)
+    assert first.utilization == first.macs / (TARGET.macs_per_cycle * 60_000)
+    lines = str(report).splitlines()
+    assert lines[2].startswith("  60,000 cycles with memory kv260 for 1,347,840 MACs: utilization ")
+    assert lines[-2].startswith("DPU in all: 110,000 cycles for ")
+
+
 def test_instructions_know_their_ops() -> None:
     """Names may have slashes; what stands behind them is a part of a layer."""
     found = layer_attributes(["/a/b", "/a/b/1", "c/weights", "c", ""], {"/a/b": "/a/b", "c": "c_1"})

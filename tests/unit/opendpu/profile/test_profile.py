@@ -28,7 +28,7 @@ from opendpu.profile.trace import trace_json
 from opendpu.runtime.device import Job, JobStatistics
 from opendpu.runtime.program import dpu_subgraphs
 from opendpu_arch import isa
-from opendpu_arch.errors import ModelFormatError, UnsupportedError
+from opendpu_arch.errors import ModelFormatError, ToolError, UnsupportedError
 from opendpu_arch.target import Target
 
 TARGET = Target.from_name("B64")
@@ -40,10 +40,13 @@ class TimedDevice:
 
     name = "timed"
 
-    def __init__(self, target: Target, memory: str = "ideal", trace: bool = False) -> None:
+    def __init__(
+        self, target: Target, memory: str = "ideal", trace: bool = False, results: bool = True
+    ) -> None:
         self.target = target
         self.memory = memory
         self.trace = trace
+        self.results = results
         self.closed = False
 
     def run(self, job: Job) -> JobStatistics:
@@ -106,6 +109,32 @@ def test_our_files_say_the_layer_of_every_instruction(compiled: xir.Graph) -> No
     assert array["dw"] == 0
     total = sum(w.operations for v in views for w in v.work)
     assert total == again.get_root_subgraph().get_attr("workload")
+
+
+def test_reports_take_their_cycles_from_the_cycle_model(
+    devices: list[TimedDevice], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("opendpu.api.known_devices", lambda: ["cycle", "iss"])
+    found = api.compile_graph(quantized(), target=TARGET, count=True)
+    cycles = [s.counted_cycles for s in found.report.subgraphs if s.device == "DPU"]
+    again = api.profile(found.graph, device="cycle")
+    assert cycles == [run.statistics.cycles for run in again.runs]
+    assert found.report.memory == "kv260"
+    assert [device.results for device in devices] == [False, False], "nothing is computed"
+
+
+@pytest.mark.parametrize("known", [["iss"], ["cycle", "iss"]])
+def test_without_a_cycle_model_the_cost_model_has_to_do(
+    known: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_given, **_more):
+        raise ToolError("there is no C++ compiler")
+
+    monkeypatch.setattr("opendpu.api.known_devices", lambda: known)
+    monkeypatch.setattr("opendpu.profile.measure.open_device", fail)
+    report = api.compile_graph(quantized(), target=TARGET, count=True).report
+    assert not any(s.counted_cycles for s in report.subgraphs)
+    assert "cycles expected for" in str(report)
 
 
 def test_rows_add_up(profiled: Profile) -> None:
