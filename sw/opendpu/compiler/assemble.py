@@ -232,7 +232,8 @@ class _Assembly:
         tensor = op.get_output_tensor()
         own = tensor_of(node)
         tensor.rename(own if kind == "download" else f"{own}_upload_0")
-        _quantization(tensor, point_of(node))
+        if is_fixed(node):
+            _quantization(tensor, point_of(node))
         return op
 
     def _create(
@@ -260,9 +261,10 @@ class _Assembly:
             inputs = {"input": [op for ops in inputs.values() for op in ops]}
         op = self.graph.create_op(self._name(node.name), node.kind, attrs, inputs)
         op.set_attr("device", device)
-        if is_fixed(node):
-            tensor = op.get_output_tensor()
+        tensor = op.get_output_tensor()
+        if is_fixed(node) or outside:
             tensor.rename(f"{tensor_of(node)}_download_0" if outside else tensor_of(node))
+        if is_fixed(node):
             _quantization(tensor, point_of(node))
         return op
 
@@ -273,7 +275,9 @@ class _Assembly:
             return
         dims = op.get_output_tensor().dims
         _locate(op, memory.reg_id, memory.address, 1)
-        stride = [memory.row_bytes, memory.pixel_bytes, 1][max(0, 4 - len(dims)) :] or [1]
+        size = op.get_output_tensor().data_type.bits // 8
+        steps = [memory.row_bytes // size, memory.pixel_bytes // size, 1]
+        stride = steps[max(0, 4 - len(dims)) :] or [1]
         while len(stride) < len(dims):
             stride.insert(0, dims[-len(stride)] * stride[0])
         op.get_output_tensor().set_attr("stride", stride)

@@ -27,9 +27,11 @@ COMPUTE = (*LAYERS, "pool-fix", "eltwise-fix", *POINTWISE)
 """Kinds that an engine computes."""
 MOVE = (
     "reshape-fix", "concat-fix", "strided_slice-fix", "transpose", "pad-fix", "tile-fix",
-    "reorg-fix", "upsample-fix",
+    "reorg-fix", "upsample-fix", "reduction_max-fix", "argmax-fix",
 )  # fmt: skip
 """Kinds that mostly move bytes; some cost nothing where these may stay in place."""
+READS_FIXED = ("fix2float", "argmax-fix")
+"""Kinds that read int8 and make something else."""
 USER = ("data", "data-fix")
 """Kinds of the inputs of a graph."""
 CONSTANT = ("const", "const-fix")

@@ -183,7 +183,12 @@ def max_pool(node: Node, x: Array, point: int, out: int) -> Array:
 
 
 def averages(node: Node) -> bool:
-    """Return whether the DPU can average this way: it always counts the padding."""
+    """Return whether the DPU can average this way: it always counts the padding.
+
+    A mean over rows or columns is an average pool.
+    """
+    if node.kind == "reduction_mean":
+        return len(node.attrs["axis"]) > 0 and set(node.attrs["axis"]) <= {1, 2}
     padded = any(node.attrs.get("pad", [0])) or node.attrs.get("pad_mode") in ("SAME", "CEIL")
     return not padded or bool(node.attrs.get("count_include_pad", True))
 
@@ -210,10 +215,18 @@ def average_factor(width: int, height: int) -> tuple[int, int]:
 
 def average_pool(node: Node, x: Array, point: int, out: int) -> Array:
     """Return the average of each window, by factor and shift."""
-    attrs = _window(node, x)
+    attrs = _mean_window(node, x) if node.kind == "reduction_mean" else _window(node, x)
     factor, shift = average_factor(*attrs["kernel"])
     total = windows.pool_sum(x, attrs)
-    return round_shift(total * factor, shift + point - out)
+    average = round_shift(total * factor, shift + point - out)
+    if node.kind == "reduction_mean" and not node.attrs["keep_dims"]:
+        return np.squeeze(average, tuple(node.attrs["axis"]))
+    return average
+
+
+def _mean_window(node: Node, x: Array) -> dict[str, Any]:
+    size = [x.shape[a] if a in node.attrs["axis"] else 1 for a in (2, 1)]
+    return {"kernel": size, "stride": size, "pad_mode": "FLOOR"}
 
 
 def _window(node: Node, x: Array) -> dict[str, Any]:

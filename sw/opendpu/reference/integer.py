@@ -212,7 +212,7 @@ class _Run:
                 )
             case "maxpool2d" | "reduction_max":
                 return engines.max_pool(node, x.data, x.point, point)
-            case "avgpool2d" if engines.averages(node):
+            case "avgpool2d" | "reduction_mean" if x.data.ndim == 4 and engines.averages(node):
                 return engines.average_pool(node, x.data, x.point, point)
             case "relu" | "leaky-relu" if engines.has_activation(
                 node.kind, point, node.attrs.get("alpha")

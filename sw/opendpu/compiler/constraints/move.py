@@ -10,6 +10,8 @@ from opendpu_arch.target import Target
 MAX_SCALE = 256
 """Pixels that LOAD lays side by side, for a word each."""
 MAX_SHIFT_CUT = 63
+MAX_INDEXED = 256
+MAX_REDUCED = 4096
 
 
 @constraint(
@@ -71,3 +73,28 @@ def resize_shift(node: Node, draft: Draft, target: Target) -> str | None:
     if 0 <= cut <= MAX_SHIFT_CUT:
         return None
     return f'DPU only supports "shift_cut"({cut}) in 0..{MAX_SHIFT_CUT}'
+
+
+@constraint(
+    "The largest channel needs a target with `save_argmax`.", "argmax-fix", "reduction_max-fix",
+    lift="a target with that option", code="XCOM_OPERATOR_UNUPPORT",
+)  # fmt: skip
+def save_argmax(node: Node, draft: Draft, target: Target) -> str | None:
+    """The comparators are a target option."""
+    if target.save_argmax:
+        return None
+    return f"DPU of target {target.name} does not support {node.kind}"
+
+
+@constraint(
+    f"The index of the largest channel is a byte: at most {MAX_INDEXED} channels; the value, of at "
+    f"most {MAX_REDUCED}.", "argmax-fix", "reduction_max-fix", lift="fewer channels",
+    code="XCOM_UNEXPECTED_VALUE",
+)  # fmt: skip
+def reduced_channels(node: Node, draft: Draft, target: Target) -> str | None:
+    """``channel`` of SAVE has twelve bits."""
+    limit = MAX_INDEXED if node.kind == "argmax-fix" else MAX_REDUCED
+    channels = inputs_of(node, draft)[0].shape[-1]
+    if channels <= limit:
+        return None
+    return f'DPU only supports "input_channel"({channels}) of {node.kind} up to {limit}'

@@ -1,7 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pass: a quantized float graph to fixed-point ops, with one file for every family of ops."""
 
-from opendpu.compiler.legalize import alone, conv, dense, eltwise, move, pool, resize, shape
+from opendpu.compiler.legalize import (
+    alone,
+    conv,
+    dense,
+    eltwise,
+    move,
+    pool,
+    reduce,
+    resize,
+    shape,
+)
 from opendpu.compiler.legalize.registry import RULES
 from opendpu.compiler.legalize.run import legalize
 from opendpu.compiler.legalize.window import explicit_pad
@@ -16,6 +26,7 @@ __all__ = [
     "legalize",
     "move",
     "pool",
+    "reduce",
     "resize",
     "shape",
 ]

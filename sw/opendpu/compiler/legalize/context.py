@@ -20,13 +20,21 @@ class Context:
         The quantized graph.
     make_fixed
         Adds the int8 result of a ``fix`` op to :attr:`result`; returns the node.
+    make_final
+        Adds what an engine computes that no ``fix`` follows, if it does; returns the node.
     """
 
-    def __init__(self, draft: Draft, make_fixed: Callable[["Context", Node], str]) -> None:
+    def __init__(
+        self,
+        draft: Draft,
+        make_fixed: Callable[["Context", Node], str],
+        make_final: Callable[["Context", Node], str | None],
+    ) -> None:
         self.draft = draft
         self.users = draft.consumer_map()
         self.result = Draft(draft.name)
         self._make_fixed = make_fixed
+        self._make_final = make_final
         self._fixed: dict[str, str] = {}
         self._real: dict[str, str] = {}
         self._views: dict[tuple[str, tuple[int, ...]], str] = {}
@@ -52,6 +60,9 @@ class Context:
             return self.result.add(
                 name, "fix2float", node.shape, {"input": [source.name]}, attrs
             ).name
+        made = self._make_final(self, node)
+        if made is not None:
+            return made
         inputs = {arg: [self.real(n) for n in names] for arg, names in node.inputs.items()}
         name = self.result.unique(node.name)
         attrs = dict(node.attrs)

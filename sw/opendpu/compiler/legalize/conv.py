@@ -4,7 +4,7 @@
 from typing import Any
 
 from opendpu.compiler.legalize.registry import Call, legalizes
-from opendpu.compiler.legalize.window import explicit_pad, transposed_pad
+from opendpu.compiler.legalize.window import explicit_pad, transposed_pad, unpadded
 
 NORMAL = ("conv2d", "depthwise-conv2d")
 TRANSPOSED = ("transposed-conv2d", "transposed-depthwise-conv2d")
@@ -24,6 +24,11 @@ def convolution(call: Call) -> str:
     ):
         attrs["group"] = int(node.attrs.get("group") or 1)
     inputs = {arg: [call.context.fixed(n) for n in names] for arg, names in node.inputs.items()}
+    if node.kind in NORMAL:
+        gaps, kernel = attrs["dilation"], attrs["kernel"]
+        extent = [(k - 1) * gap + 1 for k, gap in zip(kernel, gaps, strict=True)]
+        source, attrs["pad"] = unpadded(call.context, call.sources[0], attrs["pad"], extent, 0)
+        inputs["input"] = [source]
     return call.context.add(node, call.fix, f"{node.kind}-fix", inputs, attrs)
 
 

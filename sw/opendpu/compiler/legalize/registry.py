@@ -34,6 +34,21 @@ RULES: dict[str, Rule] = {}
 """Returns the node with the int8 result, or raises ``Refusal``."""
 
 
+FinalRule = Callable[[Context, Node], str]
+FINAL_RULES: dict[str, FinalRule] = {}
+"""The same for ops whose results are no numbers with a fix point, so that no ``fix`` follows."""
+
+
+def computes(kind: str) -> Callable[[FinalRule], FinalRule]:
+    """Register a function as rule for a ``kind`` that no ``fix`` follows."""
+
+    def register(rule: FinalRule) -> FinalRule:
+        FINAL_RULES[kind] = rule
+        return rule
+
+    return register
+
+
 def legalizes(*kinds: str) -> Callable[[Rule], Rule]:
     """Register a function as rule for ``kinds``."""
 

@@ -13,7 +13,7 @@ from opendpu.compiler.fixed import POINT, TENSOR, point_of, tensor_of
 from opendpu.compiler.legalize.activation import ACTIVATIONS, FUSED, nonlinear
 from opendpu.compiler.legalize.context import Context, fix_attrs
 from opendpu.compiler.legalize.refusal import Refusal
-from opendpu.compiler.legalize.registry import RULES, Call
+from opendpu.compiler.legalize.registry import FINAL_RULES, RULES, Call
 from opendpu.ir import Draft, Node
 from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.numerics import quantize
@@ -27,7 +27,7 @@ def legalize(quantized: Draft) -> Draft:
     UnsupportedError
         A ``fix`` op is not of 8 signed bits with DPU rounding.
     """
-    context = Context(quantized, _make_fixed)
+    context = Context(quantized, _make_fixed, _make_final)
     result = context.result
     result.attrs = dict(quantized.attrs)
     for name in quantized.outputs:
@@ -102,6 +102,17 @@ def _on_engine(context: Context, source: Node, fix: Node) -> str | None:
         context.refuse(node, str(refusal))
         if activation is not None:
             context.refuse(activation, str(refusal))
+        return None
+
+
+def _make_final(context: Context, node: Node) -> str | None:
+    """Return the op of an engine that stands for one without a ``fix`` behind it, if there is."""
+    if node.kind not in FINAL_RULES:
+        return None
+    try:
+        return FINAL_RULES[node.kind](context, node)
+    except Refusal as refusal:
+        context.refuse(node, str(refusal))
         return None
 
 

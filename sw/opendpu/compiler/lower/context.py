@@ -10,6 +10,9 @@ from opendpu.compiler.view import Steps, dense, seen_through
 from opendpu.ir import Draft, Node
 from opendpu_arch.target import Target
 
+ELEMENT_BYTES = {"argmax-fix": 4}
+"""Bytes of an element where these are not int8."""
+
 
 class Context:
     """One run of the pass over the ``nodes`` of a DPU part; ``outputs`` are needed outside it.
@@ -37,8 +40,12 @@ class Context:
         )  # fmt: skip
 
     def feature(self, node: Node) -> Feature:
-        """Add the feature map of a node; rows are all axes but the last two."""
+        """Add the feature map of a node; rows are all axes but the last two.
+
+        Elements of several bytes are as many channels.
+        """
         *rows, width, channels = (*(1,) * (4 - len(node.shape)), *node.shape[1:])
+        channels *= ELEMENT_BYTES.get(node.kind, 1)
         height = math.prod(rows)
         feature = Feature(name=node.name, height=height, width=width, channels=channels)
         self.features[node.name] = feature

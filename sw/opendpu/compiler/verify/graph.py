@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from opendpu.compiler.fixed import COMPUTE, CONSTANT, POINT, USER, is_fixed
+from opendpu.compiler.fixed import COMPUTE, CONSTANT, POINT, READS_FIXED, USER, is_fixed
 from opendpu.compiler.passes import Partitioned
 from opendpu.compiler.verify.rules import Finding
 from opendpu.ir import Draft, Node
@@ -91,7 +91,7 @@ def _sides(node: Node, draft: Draft) -> Iterator[Finding]:
     """Check that int8 and float tensors meet only in fix2float and float2fix."""
     if node.kind in (*USER, *CONSTANT):
         return
-    wants_fixed = node.kind == "fix2float" or (is_fixed(node) and node.kind != "float2fix")
+    wants_fixed = node.kind in READS_FIXED or (is_fixed(node) and node.kind != "float2fix")
     for source in node.sources():
         if is_fixed(draft[source]) != wants_fixed:
             kind = "int8" if is_fixed(draft[source]) else "float"

@@ -67,7 +67,8 @@ def _check_addresses(program: Program) -> None:
         if not isinstance(i, (Load, Save)):
             continue
         jump = i.jump_read if isinstance(i, Load) else i.jump_write
-        end = i.ddr_addr + (i.length - 1) * jump + i.channel
+        reduced = isinstance(i, Save) and i.argmax & 2 and not i.const_en
+        end = i.ddr_addr + (i.length - 1) * jump + (1 if reduced else i.channel)
         if end > sizes.get(i.reg_id, 0):
             raise AddressError(
                 f"instruction {number} ({i.mnemonic()}) ends at byte {end} of REG_{i.reg_id}, "

@@ -120,6 +120,12 @@ class Grower(Quantized):
         made = [n for n in (*self.maps, *self.flat) if not n.startswith("x")]
         outputs = [n for n in made if n not in used or self.pick.random() < 0.08]
         self.draft.outputs = outputs or self.maps[-1:]
+        if self.pick.random() < 0.15:
+            source, name = self.pick.choice(self.maps), self.name("argmax")
+            self.op(
+                name, "argmax", self.shape(source)[:2], [source], axis=self.pick.choice([3, -1])
+            )
+            self.draft.outputs.append(name)
 
 
 def draw(seed: int, most_ops: int = 14) -> Grower:
