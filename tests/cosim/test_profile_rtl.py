@@ -14,6 +14,7 @@ from opendpu.cli import app
 from opendpu.compiler.pipeline import compile_with_report
 from opendpu.profile import Profile
 from opendpu_arch.target import Target
+from opendpu_sim.cycle.device import CycleDevice
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "unit" / "opendpu" / "compiler"))
 
@@ -73,6 +74,20 @@ def test_convolutions_are_no_faster_than_the_array(found: Profile) -> None:
     assert {"stem", "dw", "pool", "last"} <= set(names)
     for row in found.rows():
         assert 0 <= row.utilization(TARGET.macs_per_cycle) <= 1
+
+
+def test_the_cycle_model_gives_the_same_profile(
+    compiled: xir.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = api.profile(compiled, device="rtl", memory="ideal")
+    monkeypatch.setattr(
+        "opendpu.profile.measure.open_device",
+        lambda name, target, memory, **options: CycleDevice(target, memory=memory, **options),
+    )
+    predicted = api.profile(compiled, device="cycle", memory="ideal")
+    assert predicted.device == "cycle"
+    assert [run.account for run in predicted.runs] == [run.account for run in measured.runs]
+    assert predicted.rows() == measured.rows()
 
 
 def test_command(compiled: xir.Graph, tmp_path: pathlib.Path) -> None:
