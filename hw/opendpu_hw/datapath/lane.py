@@ -72,13 +72,11 @@ class Lane(wiring.Component):
             while len(terms) > 1:
                 pairs = [a + b for a, b in zip(terms[::2], terms[1::2], strict=False)]
                 terms = pairs + terms[len(pairs) * 2:]
-            dot = Signal(signed(ACC_WIDTH), name=f"dot{p}")
             acc = Signal(signed(ACC_WIDTH), name=f"acc{p}", reset_less=True)
             biased = Signal(signed(ACC_WIDTH), name=f"biased{p}", reset_less=True)
             rounded = Signal(signed(SCALED_WIDTH), name=f"rounded{p}", reset_less=True)
-            m.d.comb += dot.eq(terms[0])
             with m.If(self.step):
-                m.d.sync += acc.eq((Mux(self.first, 0, acc) + dot)[:ACC_WIDTH])
+                m.d.sync += acc.eq((Mux(self.first, 0, acc) + terms[0])[:ACC_WIDTH])
             with m.If(self.capture):
                 m.d.sync += biased.eq(with_bias(acc, offset))
             with m.If(self.shift):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stand-in of an AMD-compiled MobileNetV2 has the figures its page says, and keeps the rules."""
+"""The stand-in of an AMD-compiled MobileNetV2 has the figures it says, and keeps the rules."""
 
 import collections
 import importlib
