@@ -91,6 +91,8 @@ def quantize(
         )
     draft = Draft.from_xir(graph)
     samples = calibration_samples(draft, calib)
+    if mixes_samples(draft):
+        batch, refinement = 1, False
     fold(draft)
     approximate(draft)
     rewrite(draft)
@@ -107,9 +109,25 @@ def quantize(
     constants = settle(draft, points, positions, weights)
     result = insert(draft, positions | constants)
     if bias_correction:
-        few = {name: array[:CORRECTION_SAMPLES] for name, array in samples.items()}
+        count = 1 if mixes_samples(draft) else CORRECTION_SAMPLES
+        few = {name: array[:count] for name, array in samples.items()}
         correct_biases(draft, result, few)
     return result.to_xir()
+
+
+def mixes_samples(draft: Draft) -> bool:
+    """Return whether an op would join samples that are evaluated together."""
+    for node in draft:
+        axes = node.attrs.get("axis", ())
+        first = {0, -len(node.shape)}
+        joined = not first.isdisjoint(axes if isinstance(axes, list) else [axes])
+        if node.kind == "matmul":
+            joined = len(node.shape) < 3
+        if node.kind == "transpose":
+            joined = node.attrs["order"][0] != 0
+        if node.value is None and (joined or node.shape[:1] != (1,)):
+            return True
+    return False
 
 
 def calibration_samples(draft: Draft, calib: Mapping[str, Array]) -> dict[str, Array]:

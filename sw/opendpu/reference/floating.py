@@ -204,7 +204,8 @@ def _fold(operation: Callable[[Array, Array], Array]) -> Kernel:
 
 
 def _unary(function: Callable[[Array], Array]) -> Kernel:
-    return lambda node, inputs: function(inputs["input"][0])
+    """Return the kernel of a function, which is computed in float64 and rounded once."""
+    return lambda node, inputs: function(inputs["input"][0].astype(np.float64))
 
 
 def _batchnorm(node: Node, inputs: Inputs) -> Array:
@@ -322,10 +323,10 @@ def _resize_axis(x: Array, axis: int, size: int, attrs: Mapping[str, Any]) -> Ar
     if attrs.get("align_corners") and size > 1:
         position = out * (old - 1) / (size - 1)
     else:
-        factor = 1 / attrs["scale"][2 - axis]
-        position = out * factor
+        scale = attrs["scale"][2 - axis]
+        position = out / scale
         if attrs.get("half_pixel_centers"):
-            position = (out + 0.5) * factor - 0.5
+            position = (out + 0.5) / scale - 0.5
     if attrs["mode"] == "NEAREST":
         near = np.floor(position + ROUNDED)
         return np.asarray(x.take(np.clip(near, 0, old - 1).astype(int), axis))
@@ -379,8 +380,8 @@ KERNELS: dict[str, Kernel] = {
     "reduction_sum": _reduction(np.sum),
     "argmax": lambda node, inputs: np.argmax(inputs["input"][0], axis=node.attrs["axis"]),
     "resize": _resize,
-    "relu": _unary(lambda x: np.maximum(x, 0)),
-    "relu6": _unary(lambda x: np.clip(x, 0, 6)),
+    "relu": lambda node, inputs: np.maximum(inputs["input"][0], 0),
+    "relu6": lambda node, inputs: np.clip(inputs["input"][0], 0, 6),
     "leaky-relu": _leaky,
     "prelu": lambda node, inputs: np.where(
         inputs["input"][0] < 0, inputs["input"][0] * inputs["weight"][0], inputs["input"][0]
@@ -397,6 +398,6 @@ KERNELS: dict[str, Kernel] = {
     "sigmoid": _unary(lambda x: 1 / (1 + np.exp(-x.astype(np.float64)))),
     "tanh": _unary(np.tanh),
     "exp": _unary(np.exp),
-    "neg": _unary(np.negative),
+    "neg": lambda node, inputs: -inputs["input"][0],
 }
 """Float kernel of every op type that can be evaluated."""

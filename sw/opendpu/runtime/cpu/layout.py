@@ -129,14 +129,19 @@ def reorg(op: Op, inputs: Sequence[Array]) -> Array:
     return split.transpose(0, 1, 3, 4, 2, 5, 6).reshape(dims)
 
 
-def _sources(op: Op, size: int, result: int) -> Array:
+ROUNDED = 1e-5
+"""What a coordinate may lack because scales such as 1/3 are rounded."""
+
+
+def _sources(op: Op, axis: int, size: int, result: int) -> Array:
     """Return where in the input each output position lies, as a float coordinate."""
     index = np.arange(result, dtype=np.float64)
     if op.get_attr("align_corners") and result > 1:
         return index * (size - 1) / (result - 1)
+    scale = op.get_attr("scale")[2 - axis]
     if op.get_attr("half_pixel_centers"):
-        return (index + 0.5) * size / result - 0.5
-    return index * size / result
+        return np.asarray((index + 0.5) / scale - 0.5)
+    return np.asarray(index / scale)
 
 
 @register("resize")
@@ -151,15 +156,14 @@ def resize(op: Op, inputs: Sequence[Array]) -> Array:
         )
     for axis in (1, 2):
         size = x.shape[axis]
-        source = _sources(op, size, dims[axis])
+        source = _sources(op, axis, size, dims[axis])
         if mode == "NEAREST":
-            near = np.floor(source + 0.5) if op.get_attr("align_corners") else np.floor(source)
+            near = np.floor(source + (0.5 if op.get_attr("align_corners") else ROUNDED))
             x = x.take(np.clip(near, 0, size - 1).astype(int), axis=axis)
             continue
         source = np.clip(source, 0, size - 1)
         low = np.floor(source).astype(int)
         high = np.minimum(low + 1, size - 1)
-        weight = (source - low).astype(x.dtype)
-        weight = weight.reshape([-1 if i == axis else 1 for i in range(4)])
+        weight = (source - low).reshape([-1 if i == axis else 1 for i in range(4)])
         x = x.take(low, axis=axis) * (1 - weight) + x.take(high, axis=axis) * weight
     return x

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small ONNX models made on the spot, and a comparison with onnxruntime."""
 
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from opendpu.frontend import load_onnx
 from opendpu.reference import evaluate_float
+
+sys.path.append(str(Path(__file__).parent))  # lets tests import the helpers beside them
 
 Save = Callable[..., Path]
 

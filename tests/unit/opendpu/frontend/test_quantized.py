@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantized ONNX models: every form gives the same graph, and it computes what onnxruntime does."""
 
-import importlib.util
-import pathlib
-import sys
-
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
+import qdq
 from onnx import helper
 
 import xir
@@ -18,10 +15,6 @@ from opendpu.quantize import complete, is_quantized, quantize
 from opendpu.reference import evaluate_quantized
 from opendpu.runtime import GraphRunner
 from opendpu_arch.errors import TensorError, UnsupportedError
-
-_SPEC = importlib.util.spec_from_file_location("qdq", pathlib.Path(__file__).with_name("qdq.py"))
-qdq = sys.modules["qdq"] = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(qdq)
 
 SHAPE = (1, 4, 6, 5)
 

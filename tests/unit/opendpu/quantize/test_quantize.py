@@ -382,3 +382,21 @@ def test_huge_values_take_the_smallest_position():
     array = np.array([3e30, -1e30], np.float32)
     assert squared_error(array, -24) == np.inf
     assert best_position(array) == -24
+
+
+def test_graphs_that_would_join_samples_are_evaluated_one_by_one():
+    """A reshape that has another first axis than the batch, and a maximum over it."""
+    for kind, attrs, shape in (
+        ("reshape", {"shape": [8, 32]}, (8, 32)),
+        ("reduction_max", {"axis": [0], "keep_dims": True}, (1, 8, 8, 4)),
+    ):
+        net = Net()
+        net.conv("a", "x", 4)
+        net.put("y", kind, ["a"], attrs, shape)
+        graph = net.done("y")
+        samples = {"x": np.random.default_rng(0).standard_normal((5, 8, 8, 4))}
+        quantized = quantize(graph, samples)
+        one = {"x": samples["x"][:1].astype(np.float32)}
+        (found,), (wanted,) = (f(g, one).values() for f, g in (
+            (evaluate_float, quantized), (evaluate_float, graph)))  # fmt: skip
+        assert np.abs(found - wanted).max() < 0.1
