@@ -23,7 +23,7 @@ ROUNDS = 2
 """Draws an operator."""
 ON_DPU = (
     "Add", "BatchNormalization", "Concat", "Conv", "ConvTranspose", "DepthToSpace", "Gemm",
-    "GlobalAveragePool", "GlobalMaxPool", "HardSigmoid", "HardSwish", "LeakyRelu", "MatMul",
+    "GlobalAveragePool", "GlobalMaxPool", "HardSigmoid", "HardSwish", "LeakyRelu",
     "MaxPool", "Mul", "PRelu", "Pad", "Pow", "Relu", "Resize", "Slice", "SpaceToDepth", "Split",
     "Sum",
 )  # fmt: skip
