@@ -11,6 +11,8 @@ from opendpu.compiler.units import Unit, levels_of, turns_of, units_of
 from opendpu.ir import Draft, Node
 from opendpu_arch.target import Target
 
+ALONE = "no op of the DPU is next to it; one that computes would lift it"
+
 
 def partition(
     draft: Draft,
@@ -41,7 +43,7 @@ def partition(
         if not idle:
             break
         for name in idle:
-            reasons[name] = "no op of the DPU is next to it"
+            reasons[name] = ALONE
     parts = [Part(device="USER", nodes=(n.name,)) for n in draft if n.kind in USER]
     place = {name: number for number, name in enumerate(draft.nodes)}
     turns = turns_of(units, levels)

@@ -29,6 +29,9 @@ from opendpu.compiler.verify import Verifier
 from opendpu.ir import Draft
 from opendpu_arch.target import Target
 
+MORE_ROOM = "a smaller kernel, fewer channels, or a target with more or deeper banks"
+"""What lets a layer fit that does not."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Compiled:
@@ -93,7 +96,9 @@ def compile_with_report(
                 try:
                     programs[number] = build(network, target, passed)
                 except NoRoomError as error:
-                    refused[_node_of(network.layers[error.layer].name, part.nodes)] = str(error)
+                    refused[_node_of(network.layers[error.layer].name, part.nodes)] = (
+                        f"{error}; {MORE_ROOM} would lift it (XCOM_TILING_SIZE_ERROR)"
+                    )
                     break
         else:
             break

@@ -52,7 +52,7 @@ def text(profile: Profile) -> str:
         )  # fmt: skip
     parts = [
         f"{profile.name} on {profile.target.name}, device {profile.device}, "
-        f"memory {profile.memory}",
+        f"memory {profile.memory}\n{summary(profile)}",
         "DPU Summary:",
         _table(lines, left=3),
         NOTES.format(clock=profile.clock_mhz),
@@ -65,13 +65,16 @@ def text(profile: Profile) -> str:
 
 
 def summary(profile: Profile) -> str:
-    """Return the total in two lines."""
+    """Return the total in one line."""
     total = profile.total()
     values = total.as_dict(profile.clock_mhz, profile.target.macs_per_cycle)
     shares = ", ".join(
         f"{name} {values[key] / max(values['cycles'], 1):.1%}" for name, key in OURS[1:]
     )
-    return f"{values['cycles']:.0f} cycles, utilization {values['utilization']:.1%}\n{shares}"
+    return (
+        f"{values['cycles']:,.0f} cycles, utilization {values['utilization']:.1%}; "
+        f"shares of the cycles: {shares}"
+    )
 
 
 def csv_text(profile: Profile) -> str:

@@ -161,7 +161,9 @@ def test_layer_that_fits_no_bank_runs_on_the_cpu() -> None:
     attrs = {"kernel": [40, 100], "stride": [40, 100], "pad": [0] * 4, "pad_mode": "FLOOR"}
     q.op("pool", "avgpool2d", (1, 1, 4), [q.data(100, 40, 4)], **attrs)
     compiled = compile_and_check(q.graph(q.fix("pool", 5)), "B64", runs=1)
-    assert "does not fit the image banks" in compiled.report.on_cpu["pool"]
+    why = compiled.report.on_cpu["pool"]
+    assert "does not fit the image banks" in why
+    assert why.endswith("deeper banks would lift it (XCOM_TILING_SIZE_ERROR)")
 
 
 def test_compiled_form() -> None:

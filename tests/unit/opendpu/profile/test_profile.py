@@ -158,6 +158,10 @@ def test_rows_add_up(profiled: Profile) -> None:
 
 def test_text_has_the_columns_of_the_guide(profiled: Profile) -> None:
     lines = text(profiled).splitlines()
+    assert lines[0] == f"test on {TARGET.name}, device timed, memory kv260"
+    assert lines[1].startswith(f"{int(profiled.total().cycles):,} cycles, utilization ")
+    shares = [float(part.split()[-1].rstrip("%")) for part in lines[1].split(": ")[1].split(", ")]
+    assert sum(shares) == pytest.approx(100, abs=0.5)
     head = next(line for line in lines if line.startswith("DPU Id"))
     assert [cell.strip() for cell in head.split("|")] == [
         "DPU Id", "Bat", "SubGraph", "WL", "RT", "Perf", "LdWB", "LdFM", "StFM", "AvgBw", "Util",
