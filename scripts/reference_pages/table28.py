@@ -50,12 +50,14 @@ ROWS = (
     ),
     Row(
         "eltwise sum", ("add",), ("eltwise-fix",),
-        "ELEW ADD of two to four feature maps; one constant a channel as a depthwise convolution "
+        "ELEW ADD of two to four feature maps; single rows and columns are repeated by LOAD; "
+        "one constant a channel as a depthwise convolution "
         "of one pixel, or in the bias of the layer before. The quantizer splits longer sums",
     ),
     Row(
         "eltwise prod", ("mul",), ("eltwise-fix",),
-        "ELEW MULT of two feature maps; one constant a channel as a depthwise convolution of one "
+        "ELEW MULT of two feature maps; single rows and columns are repeated by LOAD; one "
+        "constant a channel as a depthwise convolution of one "
         "pixel",
     ),
     Row("concat", ("concat",), ("concat-fix",), "the producers write their part of the result"),

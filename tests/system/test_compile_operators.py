@@ -69,6 +69,13 @@ def squeeze_and_excite_without_a_broadcast(m: Model) -> str:
     return m.op("Mul", "x", m.op("HardSigmoid", gate, alpha=1 / 6, beta=0.5))
 
 
+def squeeze_and_excite(m: Model) -> str:
+    x = m.op("HardSwish", m.op("Conv", "x", m.constant(16, 8, 1, 1)))
+    gate = m.op("Relu", m.op("Conv", m.op("GlobalAveragePool", x), m.constant(4, 16, 1, 1)))
+    gate = m.op("HardSigmoid", m.op("Conv", gate, m.constant(16, 4, 1, 1)), alpha=1 / 6, beta=0.5)
+    return m.op("Mul", x, gate)
+
+
 def sum_of_six(m: Model) -> str:
     return m.op("Sum", *(m.op("Conv", "x", m.constant(9, 8, 1, 1)) for _ in range(6)))
 
@@ -96,8 +103,8 @@ def matrix_product(m: Model) -> str:
 
 
 NETWORKS = (
-    hard_swish, hard_sigmoid, prelu, leaky, squeeze_and_excite_without_a_broadcast, sum_of_six,
-    scale_and_shift, groups, transposed, transposed_depthwise, matrix_product,
+    hard_swish, hard_sigmoid, prelu, leaky, squeeze_and_excite_without_a_broadcast,
+    squeeze_and_excite, sum_of_six, scale_and_shift, groups, transposed, transposed_depthwise, matrix_product,
 )  # fmt: skip
 
 

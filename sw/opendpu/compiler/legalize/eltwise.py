@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sums and products, of feature maps and of feature maps with one constant a channel."""
 
-from opendpu.compiler.fixed import REASON, point_of
+from opendpu.compiler.fixed import POINT, REASON, TENSOR, point_of
 from opendpu.compiler.legalize.affine import affine
 from opendpu.compiler.legalize.context import feature_shape
 from opendpu.compiler.legalize.refusal import Refusal
@@ -34,17 +34,34 @@ def _attrs(call: Call) -> dict[str, str]:
 
 def _of_features(call: Call) -> str:
     context, node = call.context, call.node
-    fours = [context.view(s, feature_shape(context.result[s].shape)) for s in call.sources]
     shape = feature_shape(node.shape)
-    for name in fours:
-        if context.result[name].shape != shape:
-            raise Refusal(
-                f'DPU only supports {node.kind} of equal shapes, but "{name}" has '
-                f"{list(context.result[name].shape)} and the result {list(shape)}; "
-                "an input of the full shape would lift it",
-                "XCOM_TENSOR_SHAPE_UNMATCH",
-            )
+    fours = [
+        _spread(call, context.view(s, feature_shape(context.result[s].shape)), shape)
+        for s in call.sources
+    ]
     return context.add(node, call.fix, "eltwise-fix", {"input": fours}, _attrs(call), shape=shape)
+
+
+def _spread(call: Call, name: str, shape: tuple[int, ...]) -> str:
+    """Return a feature map with its single rows and columns repeated up to ``shape``."""
+    context, source = call.context, call.context.result[name]
+    if source.shape == shape:
+        return name
+    alike = all(old in (1, new) for old, new in zip(source.shape, shape, strict=True))
+    if not alike or source.shape[3] != shape[3] or source.shape[0] != shape[0]:
+        raise Refusal(
+            f"DPU only supports {call.node.kind} of feature maps with the same channels, and as "
+            f'many rows and columns or one, but "{name}" has {list(source.shape)} and the result '
+            f"{list(shape)}; an input of the full shape would lift it",
+            "XCOM_TENSOR_SHAPE_UNMATCH",
+        )
+    attrs = {
+        "mode": "NEAREST", "scale": [shape[2] / source.shape[2], shape[1] / source.shape[1]],
+        "align_corners": False, "half_pixel_centers": False, POINT: point_of(source),
+        TENSOR: f"{call.node.name}_spread",
+    }  # fmt: skip
+    made = context.result.unique(f"{call.node.name}_spread")
+    return context.result.add(made, "upsample-fix", shape, {"input": [name]}, attrs).name
 
 
 def _with_constant(call: Call, constants: list[str]) -> str:

@@ -70,20 +70,36 @@ def test_product_too_far() -> None:
     assert 'DPU only supports "shift_write"(16) in -15..15' in reasons["mul"]
 
 
+def narrow(q: Quantized, source: str, rows: int, columns: int, point: int = 5) -> str:
+    """Add a maximum over rows, columns or both."""
+    _, height, width, channels = q.draft[source].shape
+    kernel = [width if columns == 1 else 1, height if rows == 1 else 1]
+    attrs = {"kernel": kernel, "stride": kernel, "pad": [0] * 4, "pad_mode": "FLOOR"}
+    q.op("most", "maxpool2d", (rows, columns, channels), [source], **attrs)
+    return q.fix("most", point)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (6, 1), (1, 5)])
 @pytest.mark.parametrize("kind", ["add", "mul"])
-def test_broadcast(kind: str) -> None:
+@pytest.mark.parametrize("target", TARGETS)
+def test_broadcast_of_pixels(target: str, kind: str, rows: int, columns: int) -> None:
+    """Squeeze and excite: one value a channel, computed."""
     q = Quantized()
-    x = q.conv(q.data(6, 5, 7), "c", 10, kernel=1, point=5)
-    pooled = q.pool(x, "pool", "avgpool2d", 1, point=8)
-    q.draft["pool"].attrs.update(kernel=[5, 6], stride=[5, 6])
-    for name in ("pool", "pool_fix"):
-        q.draft[name].shape = (1, 1, 1, 10)
-    q.op("both", kind, (6, 5, 10), [x, pooled])
+    (x,) = two(q, 5)
+    q.op("both", kind, (6, 5, 10), [narrow(q, x, rows, columns, point=8), x])
+    y = q.conv(q.fix("both", 4), "y", 5)
+    assert not compile_and_check(q.graph(y), target).report.on_cpu
+
+
+@pytest.mark.parametrize("kind", ["add", "mul"])
+def test_broadcast_of_channels(kind: str) -> None:
+    q = Quantized()
+    x = q.data(6, 5, 7)
+    one, many = q.conv(x, "one", 1, kernel=1, point=8), q.conv(x, "many", 10, kernel=1, point=5)
+    q.op("both", kind, (6, 5, 10), [one, many])
     reasons = compile_and_check(q.graph(q.fix("both", 4))).report.on_cpu
-    assert (
-        f'DPU only supports {kind} of equal shapes, but "pool" has [1, 1, 1, 10]'
-        in (reasons["both"])
-    )
+    assert f"DPU only supports {kind} of feature maps with the same channels" in reasons["both"]
+    assert '"one" has [1, 6, 5, 1]' in reasons["both"]
 
 
 def test_more_than_four_terms() -> None:
