@@ -104,7 +104,8 @@ def matrix_product(m: Model) -> str:
 
 NETWORKS = (
     hard_swish, hard_sigmoid, prelu, leaky, squeeze_and_excite_without_a_broadcast,
-    squeeze_and_excite, sum_of_six, scale_and_shift, groups, transposed, transposed_depthwise, matrix_product,
+    squeeze_and_excite, sum_of_six, scale_and_shift, groups, transposed,
+    transposed_depthwise, matrix_product,
 )  # fmt: skip
 
 
