@@ -4,20 +4,16 @@
 from opendpu.compiler.constraints.layers import MAX_ALU_KERNEL
 from opendpu.compiler.constraints.registry import constraint, inputs_of, pair
 from opendpu.compiler.fixed import point_of
-from opendpu.compiler.maxima import steps_of
 from opendpu.ir import Draft, Node
 from opendpu_arch.target import Target
 
 
 @constraint(
-    f"Kernels and strides of pooling are 1..{MAX_ALU_KERNEL}; a maximum over whole rows or columns "
-    "may be larger.", "pool-fix",
+    f"Kernels and strides of pooling are 1..{MAX_ALU_KERNEL}.", "pool-fix",
     lift="a smaller window", code="XCOM_ACGEN_POOL_KERNEL_OUTRANGE",
 )  # fmt: skip
 def pool_window(node: Node, draft: Draft, target: Target) -> str | None:
     """Kernel and stride fields of ALUINIT have eight bits."""
-    if node.attrs["type"] == "MAX" and steps_of(node, inputs_of(node, draft)[0]) is not None:
-        return None
     for name, size in (*pair(node, "kernel"), *pair(node, "stride")):
         if not 1 <= size <= MAX_ALU_KERNEL:
             return f'DPU only supports "{name}"({size}) in 1..{MAX_ALU_KERNEL}'
@@ -29,7 +25,7 @@ def pool_window(node: Node, draft: Draft, target: Target) -> str | None:
     lift="a smaller window", code="XCOM_ACGEN_POOL_KERNEL_OUTRANGE",
 )  # fmt: skip
 def pool_fits(node: Node, draft: Draft, target: Target) -> str | None:
-    """A window is in the banks of one group; maxima can be taken in steps."""
+    """A window is in the banks of one group; maxima are taken along columns and rows in turn."""
     (_, width), (_, height) = pair(node, "kernel")
     words = -(-height // target.pixel_parallel) * width
     if words <= target.bank_depth or node.attrs["type"] == "MAX":

@@ -5,18 +5,19 @@ import dataclasses
 
 from opendpu.compiler.average import average_factor
 from opendpu.compiler.fixed import point_of
+from opendpu.compiler.layout import ADDRESS_GROUPS
 from opendpu.compiler.lower.context import Context
 from opendpu.compiler.lower.registry import lowers
 from opendpu.compiler.lower.window import window_of
-from opendpu.compiler.maxima import is_split, steps_of
 from opendpu.compiler.plan import AluLayer, Window
 from opendpu.ir import Node
 from opendpu_arch.isa import AluMode
+from opendpu_arch.target import Target
 
 
 @lowers("pool-fix")
 def pool(context: Context, node: Node) -> None:
-    """Add a layer that takes the maximum or the average of every window."""
+    """Add a layer that takes the maximum or the average of every window; two for large maxima."""
     source = node.inputs["input"][0]
     window = window_of(node)
     right = point_of(context.draft[source]) - point_of(node)
@@ -25,43 +26,36 @@ def pool(context: Context, node: Node) -> None:
         mode = AluMode.AVEPOOL
         factor, shift = average_factor(kernel_h=window.kernel_h, kernel_w=window.kernel_w)
         right += shift
-    elif is_split(node, context.target):
-        _in_steps(context, node, _shift_cut(right))
-        return
+    windows = [window]
+    if mode == AluMode.MAXPOOL and not _fits(window, context.target):
+        windows = [
+            Window(
+                kernel_w=window.kernel_w, stride_w=window.stride_w, pad_left=window.pad_left
+            ),
+            Window(
+                kernel_h=window.kernel_h, stride_h=window.stride_h, pad_top=window.pad_top
+            ),
+        ]  # fmt: skip
+        name = f"{node.name}/columns"
+        wide, made = context.features[source], context.features[node.name]
+        context.features[name] = dataclasses.replace(wide, name=name, width=made.width)
+        context.layers.append(
+            AluLayer(name=name, source=source, output=name, window=windows[0], mode=mode)
+        )
+        source = name
     context.layers.append(
         AluLayer(
-            name=node.name, source=source, output=node.name, window=window, mode=mode,
-            multi_factor=factor, shift_cut=_shift_cut(right),
+            name=node.name, source=source, output=node.name, window=windows[-1], mode=mode,
+            multi_factor=factor, shift_cut=8 + right if right >= 0 else -right,
         )
     )  # fmt: skip
 
 
-def _in_steps(context: Context, node: Node, shift_cut: int) -> None:
-    """Add a layer for each step of a large window; the last one shifts."""
-    source = context.features[node.inputs["input"][0]]
-    steps = steps_of(node, context.draft[source.name])
-    assert steps is not None
-    windows = [
-        (Window(kernel_w=s.kernel, stride_w=s.stride, pad_left=s.pad), "width", s.outputs)
-        for s in steps[0]
-    ] + [
-        (Window(kernel_h=s.kernel, stride_h=s.stride, pad_top=s.pad), "height", s.outputs)
-        for s in steps[1]
-    ]
-    for number, (window, side, outputs) in enumerate(windows):
-        last = number == len(windows) - 1
-        name = node.name if last else f"{node.name}/{number}"
-        if not last:
-            context.features[name] = dataclasses.replace(source, name=name, **{side: outputs})
-        context.layers.append(
-            AluLayer(
-                name=name, source=source.name, output=name, window=window,
-                mode=AluMode.MAXPOOL, shift_cut=shift_cut if last else 0,
-            )
-        )  # fmt: skip
-        source = context.features[name]
+def _fits(window: Window, target: Target) -> bool:
+    """Tell whether a window is in four address groups of equal size.
 
-
-def _shift_cut(right: int) -> int:
-    """Return the field for a shift to the right, or to the left if negative."""
-    return 8 + right if right >= 0 else -right
+    A maximum that is not can be taken along the columns first, to the bit; an average would be
+    rounded twice.
+    """
+    rows = ADDRESS_GROUPS * -(-window.kernel_h // (ADDRESS_GROUPS * target.pixel_parallel))
+    return rows * window.kernel_w <= target.bank_depth

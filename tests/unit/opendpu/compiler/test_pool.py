@@ -39,10 +39,7 @@ def test_global_windows(kind: str, size: tuple[int, int, int], kernel: Pair, tar
         ((110, 90, 5), (110, 90), (110, 90), (0, 0, 0, 0)),
         ((120, 95, 5), (100, 80), (7, 3), (0, 0, 0, 0)),
         ((100, 80, 5), (90, 70), (5, 9), (15, 14, 13, 60)),
-        ((300, 4, 3), (300, 4), (300, 4), (0, 0, 0, 0)),
-        ((3, 521, 3), (3, 521), (3, 521), (0, 0, 0, 0)),
-        ((9, 8, 3), (5, 4), (300, 270), (0, 0, 0, 0)),
-        ((259, 263, 2), (259, 263), (1, 1), (0, 0, 0, 0)),
+        ((250, 240, 2), (230, 220), (1, 2), (0, 0, 0, 0)),
     ],
 )
 def test_maxima_in_steps(
@@ -58,10 +55,3 @@ def test_averages_are_not_split() -> None:
     y = pool(q, "avgpool2d", (300, 4, 3), (300, 4), (300, 4))
     reasons = compile_and_check(q.graph(y), "B64", runs=1).report.on_cpu
     assert 'DPU only supports "kernel_height"(300) in 1..256' in reasons["op"]
-
-
-def test_large_windows_of_a_part_are_not_split() -> None:
-    q = Quantized()
-    y = pool(q, "maxpool2d", (300, 4, 3), (290, 2), (2, 1))
-    reasons = compile_and_check(q.graph(y), "B64", runs=1).report.on_cpu
-    assert 'DPU only supports "kernel_height"(290) in 1..256' in reasons["op"]
