@@ -7,6 +7,7 @@ from opendpu.compiler.constraints import CONSTRAINTS
 from opendpu.compiler.constraints.reasons import NOWHERE
 from opendpu.compiler.legalize import RULES
 from opendpu.compiler.legalize.activation import FUSED
+from opendpu.compiler.legalize.registry import FINAL_RULES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,23 +62,36 @@ ROWS = (
         "pixel",
     ),
     Row("concat", ("concat",), ("concat-fix",), "the producers write their part of the result"),
-    Row("reorg", ("reorg",), ("reorg-fix",), "LOAD and SAVE"),
-    Row("pixel shuffle", ("pixel-shuffle",), ("pixel-shuffle-fix",), "LOAD and SAVE"),
-    Row("pad", ("pad",), ("pad-fix",), "the padding of the op behind it, or LOAD and SAVE"),
+    Row("reorg", ("reorg",), ("reorg-fix",), "copies by LOAD and SAVE"),
+    Row(
+        "pixel shuffle", ("pixel-shuffle", "gstiling"), ("tile-fix",),
+        "copies by LOAD and SAVE, or the "
+        "channels of the convolution before in another order",
+    ),
+    Row(
+        "pad", ("pad",), ("pad-fix",),
+        "the padding of the window behind it, or copies by LOAD and SAVE",
+    ),
     Row(
         "InnerProduct, Fully Connected, Matmul", ("inner-product", "matmul"), ("conv2d-fix",),
         "CONV of one pixel, or with a kernel as large as the feature map; rows are pixels",
     ),
     Row(
         "resize", ("resize",), ("upsample-fix", "downsample-fix"),
-        "LOAD and SAVE (nearest), a depthwise-transposed convolution (bilinear)",
+        "nearest: LOAD repeats pixels; bilinear: a depthwise convolution for each phase",
     ),
     Row("batch norm", ("batchnorm",), (), "folded by the quantizer; alone a depthwise convolution"),
     Row("mean", ("reduction_mean",), ("pool-fix",), "average pooling"),
-    Row("strided_slice", ("strided_slice",), ("strided_slice-fix",), "LOAD with a jump"),
+    Row(
+        "strided_slice", ("strided_slice",), ("strided_slice-fix",),
+        "LOAD skips what is left out",
+    ),
     Row("argmax", ("argmax",), ("argmax-fix",), "SAVE with its comparators"),
-    Row("reduction max", ("reduction_max",), ("reduction_max-fix",), "SAVE with its comparators"),
-    Row("transpose", ("transpose",), ("transpose-fix",), "folded, or LOAD and SAVE"),
+    Row(
+        "reduction max", ("reduction_max",), ("reduction_max-fix", "pool-fix"),
+        "over channels SAVE with its comparators, over rows and columns max-pooling",
+    ),
+    Row("transpose", ("transpose",), ("transpose",), "folded, or copies by LOAD and SAVE"),
     Row("ReLU", ("relu",), ("eltwise-fix",), "with the op before it; alone ELEW of one input"),
     Row(
         "ReLU6", ("relu6",), ("depthwise-conv2d-fix",),
@@ -114,7 +128,8 @@ def entries() -> list[tuple[str, str, str, str, str]]:
 
 def _entry(row: Row) -> tuple[str, str, str, str, str]:
     ops = ", ".join(f"`{kind}`" for kind in row.floats)
-    missing = [kind for kind in row.floats if kind not in RULES and kind not in BY_QUANTIZER]
+    known = (*RULES, *FINAL_RULES, *BY_QUANTIZER)
+    missing = [kind for kind in row.floats if kind not in known]
     if missing:
         why = next((NOWHERE[kind] for kind in missing if kind in NOWHERE), "")
         return row.name, ops, f"CPU: {why}" if why else "CPU", "", ""
