@@ -87,6 +87,9 @@ def find_points(draft: Draft) -> Points:
         source = leader.get(node.inputs["input"][0]) if node.kind == "hard-sigmoid" else None
         if source is not None:  # the engine adds a 3 in units of the input
             least[source] = max(0, least.get(source, 0))
+            own = leader.get(node.name)
+            if own is not None and list(leader.values()).count(own) == 1:
+                least[own] = 7  # the engine only stops at one where int8 does
     return Points(names, leader, least)
 
 

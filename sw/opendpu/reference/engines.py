@@ -41,11 +41,14 @@ def saturate(values: Array) -> Array:
 
 
 def round_shift(values: Array, shift: int) -> Array:
-    """Return ``values / 2**shift``, halves rounded up, saturated; left shifts are negative."""
+    """Return ``values / 2**shift``, halves rounded up, saturated; left shifts are negative.
+
+    Values are below ``2**61``, so that nothing is left of them after 63 bits.
+    """
     if shift <= 0:
         return saturate(np.clip(values, -(2**31), 2**31) << min(-shift, 30))
     if shift > 62:
-        raise GraphError(f"a right shift by {shift} bits was asked for, but at most 62 make sense")
+        return np.zeros_like(values)
     return saturate((values + (1 << (shift - 1))) >> shift)
 
 
@@ -119,15 +122,11 @@ def sums(node: Node, x: Array, weights: Array) -> Array:
     exact, kernel = x.astype(np.float64), weights.astype(np.float64)
     match node.kind:
         case "conv2d":
-            group = int(node.attrs.get("group", 1))
-            parts = zip(np.split(exact, group, axis=-1), np.split(kernel, group), strict=True)
-            total = np.concatenate(
-                [windows.convolve(part, taps, node.attrs) for part, taps in parts], axis=-1
-            )
+            total = windows.by_group(windows.convolve, exact, kernel, node.attrs)
         case "depthwise-conv2d":
             total = windows.convolve_depthwise(exact, kernel, node.attrs)
         case "transposed-conv2d":
-            total = windows.convolve_transposed(exact, kernel, node.attrs)
+            total = windows.by_group(windows.convolve_transposed, exact, kernel, node.attrs)
         case "transposed-depthwise-conv2d":
             total = windows.convolve_transposed(exact, kernel, node.attrs, depthwise=True)
         case "matmul":
@@ -249,10 +248,8 @@ def prelu(x: Array, slope: Array, point: int, slope_point: int, out: int) -> Arr
 
 
 def hard_sigmoid(x: Array, point: int, out: int) -> Array:
-    """Return ``max(0, x*2731 + 3*2731*2**point) / 2**(14 + point - out)``, rounded."""
+    """Return ``min(6, max(0, x + 3)) * 2731 / 2**14``, rounded; 2731 stands for 2**14 / 6."""
     if point < 0:
-        raise GraphError(
-            f"hard-sigmoid has its input at position {point}, but it must not be negative"
-        )
-    linear = np.clip(x * 2731 + (3 * 2731 << point), 0, 1 << 32)
+        x, point = x << -point, 0
+    linear = np.clip(x + (3 << point), 0, 6 << point) * 2731
     return round_shift(linear, 14 + point - out)

@@ -137,12 +137,7 @@ def _with_bias(total: Array, inputs: Inputs) -> Array:
 
 def _conv2d(node: Node, inputs: Inputs) -> Array:
     (x,), (weights,) = inputs["input"], inputs["weights"]
-    group = int(node.attrs.get("group", 1))
-    if group == 1:
-        return _with_bias(windows.convolve(x, weights, node.attrs), inputs)
-    parts = zip(np.split(x, group, axis=-1), np.split(weights, group), strict=True)
-    sums = [windows.convolve(part, kernel, node.attrs) for part, kernel in parts]
-    return _with_bias(np.concatenate(sums, axis=-1), inputs)
+    return _with_bias(windows.by_group(windows.convolve, x, weights, node.attrs), inputs)
 
 
 def _depthwise(node: Node, inputs: Inputs) -> Array:
@@ -151,9 +146,11 @@ def _depthwise(node: Node, inputs: Inputs) -> Array:
 
 
 def _transposed(node: Node, inputs: Inputs) -> Array:
-    total = windows.convolve_transposed(
-        inputs["input"][0], inputs["weights"][0], node.attrs, depthwise="depthwise" in node.kind
-    )
+    (x,), (weights,) = inputs["input"], inputs["weights"]
+    if "depthwise" in node.kind:
+        total = windows.convolve_transposed(x, weights, node.attrs, depthwise=True)
+    else:
+        total = windows.by_group(windows.convolve_transposed, x, weights, node.attrs)
     return _with_bias(total, inputs)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sliding windows over NHWC arrays: the part that all convolutions and pools share."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -91,6 +91,18 @@ def convolve(x: Array, weights: Array, attrs: Mapping[str, Any]) -> Array:
     return result
 
 
+def by_group(
+    convolution: Callable[[Array, Array, Mapping[str, Any]], Array],
+    x: Array,
+    weights: Array,
+    attrs: Mapping[str, Any],
+) -> Array:
+    """Return a convolution whose ``group`` parts have channels of their own; one if not given."""
+    group = int(attrs.get("group", 1))
+    parts = zip(np.split(x, group, axis=-1), np.split(weights, group), strict=True)
+    return np.concatenate([convolution(part, taps, attrs) for part, taps in parts], axis=-1)
+
+
 def convolve_depthwise(x: Array, weights: Array, attrs: Mapping[str, Any]) -> Array:
     """Return the sums of a depthwise convolution without bias; ``weights`` are 1HWC."""
     frame, size = padded(x, attrs, 0)
@@ -107,20 +119,21 @@ def convolve_transposed(
 
     They are OHWI, or 1HWC if ``depthwise``.
 
-    The input is spread out by the stride, framed by ``kernel - 1 - pad`` zeros, and convolved.
+    The input is spread out by the stride, framed by ``kernel - 1 - pad`` zeros (dilation counted),
+    and convolved.
     """
     step_w, step_h = attrs["stride"]
-    kernel_w, kernel_h = attrs["kernel"]
+    reach_w, reach_h = (_extent(attrs, axis) - 1 for axis in (1, 0))
     left, right, top, bottom = _cut_off(attrs)
     batch, height, width, channels = x.shape
     spread = np.zeros(
         (batch, (height - 1) * step_h + 1, (width - 1) * step_w + 1, channels), x.dtype
     )
     spread[:, ::step_h, ::step_w] = x
-    frame = [kernel_w - 1 - left, kernel_w - 1 - right, kernel_h - 1 - top, kernel_h - 1 - bottom]
+    frame = [reach_w - left, reach_w - right, reach_h - top, reach_h - bottom]
     crop = [max(0, -n) for n in frame]
     spread = spread[:, crop[2] : spread.shape[1] - crop[3], crop[0] : spread.shape[2] - crop[1]]
-    inner = {"kernel": attrs["kernel"], "stride": [1, 1], "pad": [max(0, n) for n in frame]}
+    inner = {**attrs, "stride": [1, 1], "pad": [max(0, n) for n in frame], "pad_mode": "FLOOR"}
     if depthwise:
         return convolve_depthwise(spread, weights, inner)
     return convolve(spread, weights, inner)

@@ -8,7 +8,12 @@ from opendpu_arch.target import Target
 
 MAX_SHIFT_PRELU = 31
 """Bits of ``shift_prelu_p`` and ``shift_prelu_n``, either way."""
-MAX_SHIFT_BIAS = 20
+MAX_SIGMOID_POINT = 19
+"""Fractional bits with which the 3 of hard-sigmoid is below the engine's bound of 2**32."""
+BOUND_AT_RESULT = 7
+"""Fractional bits of a result that is saturated before one."""
+BOUND_AT_INPUT = 6
+"""Fractional bits of an input that is never 3."""
 MAX_SHIFT_CUT = 63
 SIGMOID_BITS = 14
 """Fractional bits of the engine's 1/6."""
@@ -30,15 +35,31 @@ def prelu_shifts(node: Node, draft: Draft, target: Target) -> str | None:
 
 
 @constraint(
-    f"The input of hard-sigmoid has 0..{MAX_SHIFT_BIAS} fractional bits.", "hard-sigmoid-fix",
+    f"The input of hard-sigmoid has 0..{MAX_SIGMOID_POINT} fractional bits.", "hard-sigmoid-fix",
     lift="another fix point", code="XCOM_UNSUPPORT_QUANTIZATION",
 )  # fmt: skip
 def sigmoid_shifts(node: Node, draft: Draft, target: Target) -> str | None:
     """``shift_bias`` = i, ``shift_cut`` = 14 + i - o."""
     point = point_of(inputs_of(node, draft)[0])
-    if not 0 <= point <= MAX_SHIFT_BIAS:
-        return f'DPU only supports "shift_bias"({point}) in 0..{MAX_SHIFT_BIAS}'
+    if not 0 <= point <= MAX_SIGMOID_POINT:
+        return f'DPU only supports "shift_bias"({point}) in 0..{MAX_SIGMOID_POINT}'
     cut = SIGMOID_BITS + point - point_of(node)
     if not 0 <= cut <= MAX_SHIFT_CUT:
         return f'DPU only supports "shift_cut"({cut}) in 0..{MAX_SHIFT_CUT}'
     return None
+
+
+@constraint(
+    f"The result of hard-sigmoid has at least {BOUND_AT_RESULT} fractional bits, or its input "
+    f"{BOUND_AT_INPUT}.", "hard-sigmoid-fix", lift=f"a result of {BOUND_AT_RESULT} fractional bits",
+    code="XCOM_UNSUPPORT_QUANTIZATION",
+)  # fmt: skip
+def sigmoid_bound(node: Node, draft: Draft, target: Target) -> str | None:
+    """The engine does not stop at one, int8 has to."""
+    point, source = point_of(node), point_of(inputs_of(node, draft)[0])
+    if point >= BOUND_AT_RESULT or source >= BOUND_AT_INPUT:
+        return None
+    return (
+        f'DPU only supports hard-sigmoid with a "fix_point"({point}) of at least '
+        f"{BOUND_AT_RESULT}, or of at least {BOUND_AT_INPUT} before it, where it is {source}"
+    )

@@ -16,6 +16,9 @@ from opendpu_arch import numerics
 from opendpu_arch.errors import GraphError
 from xir import Op, Tensor
 
+SIXTH, SIXTH_BITS = 2731, 14
+"""1/6 and its fractional bits."""
+
 
 def fix_point_of(tensor: Tensor) -> int:
     """Return the fix point of a tensor; GraphError if it has none."""
@@ -52,12 +55,13 @@ def add(op: Op, inputs: Sequence[Array]) -> Array:
 
 @register("hard-sigmoid-fix")
 def hard_sigmoid(op: Op, inputs: Sequence[Array]) -> Array:
-    """Return ``relu6(x + 3) * 2731 / 2**14``; GraphError where x has no bit for the 3."""
-    point = fix_point_of(op.get_input_tensors()[0])
-    if point < 0:
-        raise GraphError(f"op {op.get_name()!r}: fix point of the input is {point}, below 0")
-    cut = 14 + point - fix_point_of(op.get_output_tensor())
-    return numerics.hard_sigmoid(inputs[0], shift_bias=point, shift_cut=cut)
+    """Return ``relu6(x + 3) * 2731 / 2**14``."""
+    point, wide = fix_point_of(op.get_input_tensors()[0]), inputs[0].astype(np.int64)
+    if point < 0:  # no bit for the 3
+        wide, point = wide << -point, 0
+    line = np.clip(wide + (3 << point), 0, 6 << point) * SIXTH
+    cut = SIXTH_BITS + point - fix_point_of(op.get_output_tensor())
+    return numerics.saturate(numerics.shift_round(line, cut))
 
 
 @register("leaky-relu-fix")

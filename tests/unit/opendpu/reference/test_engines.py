@@ -182,8 +182,8 @@ def test_hard_sigmoid(rng, out):
     x = rng.integers(-128, 128, 300)
     found = engines.hard_sigmoid(x, 4, out)
     for value, given in zip(found, x, strict=True):
-        linear = max(0, int(given) * 2731 + 3 * 2731 * 16)
-        assert value == dpu_round(min(Fraction(2**32), Fraction(linear)) / power(14 + 4 - out))
+        bounded = min(6, max(0, Fraction(int(given), 16) + 3))
+        assert value == dpu_round(bounded * 2731 / power(14 - out))
 
 
 def test_prelu(rng):
