@@ -7,6 +7,7 @@ is written from, because another generator draws another graph from the seed.
 
 import numpy as np
 import pytest
+from graph_draws import Quantized
 from random_graphs import draw
 from random_graphs.check import HangError, check
 from random_graphs.shrink import listing, shrink
@@ -14,6 +15,7 @@ from random_graphs.shrink import listing, shrink
 from opendpu.compiler.fixed import COMPUTE, MOVE
 from opendpu.compiler.legalize import legalize
 from opendpu.ir import Draft
+from opendpu_arch.target import Target
 
 
 def check_seed(seed: int) -> None:
@@ -57,10 +59,10 @@ def test_every_kind_of_op_is_drawn() -> None:
 
 
 def test_the_smallest_graph_with_the_same_trouble() -> None:
-    grower = draw(1)
-    last = next(n for n in reversed(grower.draft.nodes.values()) if n.kind == "fix")
-    kind = grower.draft[last.inputs["input"][0]].kind
-    small = shrink(grower.draft, lambda d: any(n.kind == kind for n in d))
-    assert len(small.nodes) < len(grower.draft.nodes)
-    computed = [n for n in small if n.value is None and n.kind not in ("data", "fix")]
-    assert [n.kind for n in computed] == [kind]
+    q = Quantized()
+    x = q.conv(q.data(8, 8, 3), "before", 6, pad=1)
+    y = q.pool(x, "pool", "maxpool2d", 2, stride=2)
+    draft = q.draft_with(q.add([q.conv(y, "after", 6, pad=1), y], "sum"), q.dense(x, "other", 4))
+    small = shrink(draft, lambda d: any(n.kind == "maxpool2d" for n in d))
+    assert [n.kind for n in small] == ["data", "fix", "maxpool2d", "fix"]
+    check(small, Target.from_name("B64"), 1)

@@ -3,7 +3,7 @@
 
 import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from opendpu.ir import Draft
 from opendpu.reference import evaluate_quantized
 from opendpu.runtime import GraphRunner
 from opendpu_arch.target import Target
+
+Reference = Callable[[Draft, dict[str, np.ndarray]], dict[str, np.ndarray]]
 
 DEADLINE = 300
 """Seconds after which a graph counts as one that never comes to an end."""
@@ -48,8 +50,11 @@ def inputs_of(draft: Draft, seed: int) -> dict[str, np.ndarray]:
     }
 
 
-def check(draft: Draft, target: Target, seed: int, device: str = "iss", **options) -> Compiled:
-    """Compile a graph; assert that its results on a device are those of the reference.
+def check(
+    draft: Draft, target: Target, seed: int, device: str = "iss",
+    reference: Reference | None = None, **options,
+) -> Compiled:  # fmt: skip
+    """Compile a graph; assert that its results on a device are those of the integer reference.
 
     On the functional simulator, instructions run in a random order among those that their tokens
     allow, and reads of bytes that nobody wrote are errors.
@@ -59,7 +64,7 @@ def check(draft: Draft, target: Target, seed: int, device: str = "iss", **option
     with deadline():
         graph = draft.to_xir()
         inputs = inputs_of(draft, seed)
-        wanted = evaluate_quantized(graph, inputs)
+        wanted = (reference or evaluate_quantized)(draft, inputs)
         compiled = compile_with_report(graph, target)
         again = xir.Graph.from_bytes(compiled.graph.to_bytes())
         with GraphRunner(again, device=device, target=target, **options) as runner:

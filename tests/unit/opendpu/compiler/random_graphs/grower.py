@@ -53,6 +53,8 @@ class Grower(Quantized):
         """The ``fix`` ops of feature maps, the newest last."""
         self.flat: list[str] = []
         """Those of tensors with fewer axes."""
+        self.ends: list[str] = []
+        """Results that are no int8, for nobody to read."""
         self.count = 0
 
     def name(self, kind: str) -> str:
@@ -119,7 +121,7 @@ class Grower(Quantized):
         used = {s for node in self.draft for s in node.sources()}
         made = [n for n in (*self.maps, *self.flat) if not n.startswith("x")]
         outputs = [n for n in made if n not in used or self.pick.random() < 0.08]
-        self.draft.outputs = outputs or self.maps[-1:]
+        self.draft.outputs = [*outputs, *self.ends] or self.maps[-1:]
         if self.pick.random() < 0.15:
             source, name = self.pick.choice(self.maps), self.name("argmax")
             self.op(
@@ -135,7 +137,7 @@ def draw(seed: int, most_ops: int = 14) -> Grower:
         grower.start()
     wanted = len(grower.maps) + grower.pick.randint(1, most_ops)
     for _ in range(8 * most_ops):
-        if len(grower.maps) + len(grower.flat) >= wanted:
+        if len(grower.maps) + len(grower.flat) + len(grower.ends) >= wanted:
             break
         grower.step()
     grower.finish_graph()

@@ -89,16 +89,29 @@ def activation(g: Grower) -> str | None:
     return g.fix(name, out)
 
 
-@grows(1)
+@grows(2)
 def reduction(g: Grower) -> str | None:
-    """Add a maximum over some axes."""
+    """Add a maximum or a mean over some axes."""
     pick, source = g.pick, g.source()
     shape = (1, *g.shape(source))
-    axes = pick.choice([[3], [1, 2], [2], [1]])
+    axes, keep = pick.choice([[3], [3], [1, 2], [2], [1], [2, 3], [1, 2, 3]]), pick.random() < 0.6
     size = tuple(1 if axis in axes else n for axis, n in enumerate(shape))
+    if not keep:
+        size = tuple(n for axis, n in enumerate(shape) if axis not in axes)
+    kind = "reduction_mean" if 3 not in axes and pick.random() < 0.5 else "reduction_max"
+    if len(size) == 1:
+        return None
     name = g.name("reduce")
-    g.op(name, "reduction_max", size[1:], [source], axis=axes, keep_dims=True)
-    return g.fix(name, g.point_of(source))
+    g.op(name, kind, size[1:], [source], axis=axes, keep_dims=keep)
+    return g.fix(name, g.near(g.point_of(source)))
+
+
+@grows(1)
+def largest(g: Grower) -> None:
+    """Add an argmax over channels: an output."""
+    source, name = g.source(), g.name("argmax")
+    g.op(name, "argmax", g.shape(source)[:2], [source], axis=3)
+    g.ends.append(name)
 
 
 @grows(1)
@@ -131,3 +144,25 @@ def gate(g: Grower) -> str | None:
     g.maps.append(gated)
     g.op(f"{name}_mul", "mul", shape, [source, gated])
     return g.fix(f"{name}_mul", g.near(point))
+
+
+@grows(2)
+def repeated(g: Grower) -> str | None:
+    """Add a sum or product with a map of fewer rows or columns, as squeeze-and-excitation has."""
+    pick, source = g.pick, g.source()
+    shape, point = g.shape(source), g.point_of(source)
+    axes = pick.choice([[1, 2], [1, 2], [1], [2]])
+    size = tuple(1 if axis + 1 in axes else n for axis, n in enumerate(shape))
+    fitting = [n for n in g.maps if g.shape(n) == size]
+    if fitting and pick.random() < 0.7:
+        other = pick.choice(fitting)
+    else:
+        small = g.name("small")
+        g.op(small, "reduction_max", size, [source], axis=axes, keep_dims=True)
+        other = g.fix(small, point)
+    kind, name = pick.choice(["add", "mul"]), g.name("repeated")
+    g.op(name, kind, shape, pick.sample([source, other], 2))
+    low = min(point, g.point_of(other))
+    product = point + g.point_of(other)
+    out = g.near(low - 1) if kind == "add" else min(9, max(-4, product - pick.randint(4, 8)))
+    return g.finish(name, out, pick.choice([None, "relu"]))

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What legalization refuses, beside what it just does not."""
+
+from limits.case import Drawing, limit
+
+DENSE = "conv2d"
+
+
+@limit("relu6", 'relu6 with a result of "fix_point"(3) at least 4', beside=("op_relu6",))
+def six_that_is_no_bound(q: Drawing) -> str:
+    return q.layer(DENSE, q.data(4, 4, 3), 5, (1, 1), point=q.either(4, 3), act="relu6")
+
+
+@limit("leaky-relu of a layer", '"alpha"(0.25) 0.101562 (26/256)', beside=("op_leaky-relu",))
+def slope_of_a_layer(q: Drawing) -> str:
+    alpha = 0.25 if q.beyond else 26 / 256
+    return q.layer(DENSE, q.data(4, 4, 3), 5, (1, 1), act="leaky-relu", alpha=alpha)
+
+
+@limit("leaky-relu", '"alpha"(0.503906) of leaky-relu that is int8 / 2**n')
+def slope_of_nine_bits(q: Drawing) -> str:
+    return q.alone("leaky-relu", q.data(4, 4, 3), 5, alpha=129 / 256 if q.beyond else 127 / 256)
+
+
+@limit("prelu", 'one constant slope a channel, but "weight" is of shape [5, 3]')
+def slope_of_each_column(q: Drawing) -> str:
+    x = q.data(4, 5, 3)
+    slope = q.const("slope", 5, 3) if q.beyond else q.const("slope", 3)
+    q.draft.add("op", "prelu", (1, 4, 5, 3), {"input": [x], "weight": [slope]})
+    return q.fix("op", 5)
+
+
+@limit("hard-swish", "DPU only supports hard-swish as hard-sigmoid and mul")
+def hard_swish_in_one(q: Drawing) -> str:
+    kind = "hard-swish" if q.beyond else "hard-sigmoid"
+    return q.alone(kind, q.data(4, 4, 3), 7)
+
+
+@limit("avgpool2d", "DPU only supports averages that count the padding")
+def average_without_the_padding(q: Drawing) -> str:
+    return q.pooled("avgpool2d", q.data(4, 4, 3), (2, 2), pad=(1, 1, 1, 1),
+                    count_include_pad=not q.beyond)  # fmt: skip
+
+
+@limit("add of a constant", '"c" has shape [1, 4, 5, 3]')
+def one_constant_an_element(q: Drawing) -> str:
+    x = q.data(4, 5, 3)
+    constant = q.const("c", *((1, 4, 5, 3) if q.beyond else (3,)), point=5)
+    q.op("op", "add", (4, 5, 3), [x, constant])
+    return q.fix("op", 4)
+
+
+@limit("add of a constant", '"fix_point"(2) of the constant "c" at most 2 below')
+def coarse_constant(q: Drawing) -> str:
+    x = q.data(4, 5, 3, point=5)
+    q.op("op", "add", (4, 5, 3), [x, q.const("c", 3, point=q.either(3, 2))])
+    return q.fix("op", 2)
+
+
+@limit("add of shapes", "maps with the same channels, and as many rows and columns or one")
+def broadcast(q: Drawing) -> str:
+    x = q.data(4, 5, 3)
+    y = q.data(4, 5, 1, name="y") if q.beyond else q.data(4, 1, 3, name="y")
+    q.op("op", "mul", (4, 5, 3), [x, y])
+    return q.fix("op", 3)
+
+
+@limit("relu6 alone", '"fix_point" at most 6 above')
+def many_bits_more(q: Drawing) -> str:
+    return q.alone("relu6", q.data(4, 4, 3, point=0), q.either(6))
+
+
+@limit("inner-product", "inner-product over the last axis")
+def product_over_two_axes(q: Drawing) -> str:
+    x = q.reshape(q.data(4, 5, 3), "flat", 12, 5)
+    inputs = 60 if q.beyond else 5
+    axis, size = (1, (1, 4)) if q.beyond else (2, (1, 12, 4))
+    given = {"input": [x], "weights": [q.const("w", 4, inputs, point=8)]}
+    q.draft.add("op", "inner-product", size, given, {"axis": axis})
+    return q.fix("op", 3)
+
+
+@limit("matmul", 'constant "weights", but "y_fix" is computed')
+def computed_matrix(q: Drawing) -> str:
+    x = q.data(4, 5, 3)
+    y = q.data(4, 3, 5, name="y") if q.beyond else q.const("c", 3, 5)
+    q.op("op", "matmul", (4, 5, 5), [x, y], transpose_a=False, transpose_b=False)
+    return q.fix("op", 3)
+
+
+@limit("quantized inputs", 'conv2d of quantized inputs, but "s" is float', beside=("s",))
+def float_input(q: Drawing) -> str:
+    x = q.data(4, 4, 3)
+    if q.beyond:
+        x = q.op("s", "neg", (4, 4, 3), [x])
+    return q.layer(DENSE, x, 5, (1, 1))
+
+
+@limit("transpose", "of transpose that leaves batch and channels where they are")
+def channels_to_columns(q: Drawing) -> str:
+    order, shape = ([0, 1, 3, 2], (4, 3, 5)) if q.beyond else ([0, 2, 1, 3], (5, 4, 3))
+    moved = q.alone("transpose", q.data(4, 5, 3), 5, shape, order=order)
+    return q.pool(moved, "pool", "maxpool2d", 2)
+
+
+@limit("resize", 'DPU only supports "scale"([1.5, 2.0]) of whole numbers')
+def one_and_a_half(q: Drawing) -> str:
+    wide = 1.5 if q.beyond else 2.0
+    y = q.alone("resize", q.data(4, 4, 3), 5, (8, int(4 * wide), 3), scale=[wide, 2.0],
+                mode="NEAREST", half_pixel_centers=False, align_corners=False)  # fmt: skip
+    return q.pool(y, "pool", "maxpool2d", 2)
