@@ -15,11 +15,11 @@ from opendpu.compiler.plan import (
     OUTPUT_REG,
     WEIGHTS_REG,
     WORKSPACE_REG,
-    Memory,
     Part,
     Partition,
     Program,
 )
+from opendpu.compiler.tensor_attrs import locate, place, quantization, set_attrs
 from opendpu.compiler.workload import workload
 from opendpu.ir import Draft, Node
 from opendpu_arch import isa
@@ -142,7 +142,7 @@ class _Assembly:
         for name in plan.network.inputs:
             node, source = self.draft[name], self.ops[name]
             upload = self._border(node, source, "upload")
-            self._place(upload, plan.memory.get(name))
+            place(upload, plan.memory.get(name))
             own[name] = upload
             leaves.append((upload.get_name(), [upload]))
         for name in names:
@@ -153,16 +153,16 @@ class _Assembly:
                     if self.draft[used].kind in CONSTANT and used not in own:
                         constant = self._create(self.draft[used], {}, "DPU", stripped=self.stripped)
                         at = plan.constants.get(f"{name}/{arg}", 0)
-                        _locate(constant, WEIGHTS_REG, at, 1)
+                        locate(constant, WEIGHTS_REG, at, 1)
                         own[used] = constant
                         ops.append(constant)
                 inputs[arg] = [own[s] for s in sources]
             op = self._create(node, inputs, "DPU", outside=name in plan.network.outputs)
-            self._place(op, plan.memory.get(name))
+            place(op, plan.memory.get(name))
             if node.kind in COMPUTE:
                 amounts = workload(node, self.draft, target)
                 work = [a + b for a, b in zip(work, amounts, strict=True)]
-                _set(op, workload=amounts[0], workload_on_arch=amounts[1])
+                set_attrs(op, workload=amounts[0], workload_on_arch=amounts[1])
             own[name] = op
             leaves.append((op.get_name(), [*ops, op]))
         for name in plan.network.outputs:
@@ -171,7 +171,7 @@ class _Assembly:
             leaves.append((download.get_name(), [download]))
         leaves = [(f"subgraph_{name}", ops) for name, ops in leaves]
         self.work = [a + b for a, b in zip(self.work, work, strict=True)]
-        attrs = self._program_attrs(program, [name for name, _ in leaves], target)
+        attrs = _program_attrs(program, [name for name, _ in leaves], target)
         called = {name: own[name].get_name() for name in names}
         layers = layer_attributes(program.schedule.layers, called)
         attrs |= {**layers, "workload": work[0], "workload_on_arch": work[1]}
@@ -233,7 +233,7 @@ class _Assembly:
         own = tensor_of(node)
         tensor.rename(own if kind == "download" else f"{own}_upload_0")
         if is_fixed(node):
-            _quantization(tensor, point_of(node))
+            quantization(tensor, point_of(node))
         return op
 
     def _create(
@@ -265,58 +265,27 @@ class _Assembly:
         if is_fixed(node) or outside:
             tensor.rename(f"{tensor_of(node)}_download_0" if outside else tensor_of(node))
         if is_fixed(node):
-            _quantization(tensor, point_of(node))
+            quantization(tensor, point_of(node))
         return op
 
-    def _place(self, op: xir.Op, memory: Memory | None) -> None:
-        """Write where a tensor is in DDR, or that it stays on chip."""
-        if memory is None:
-            _locate(op, WORKSPACE_REG, 0, 0)
-            return
-        dims = op.get_output_tensor().dims
-        _locate(op, memory.reg_id, memory.address, 1)
-        size = op.get_output_tensor().data_type.bits // 8
-        steps = [memory.row_bytes // size, memory.pixel_bytes // size, 1]
-        stride = steps[max(0, 4 - len(dims)) :] or [1]
-        while len(stride) < len(dims):
-            stride.insert(0, dims[-len(stride)] * stride[0])
-        op.get_output_tensor().set_attr("stride", stride)
 
-    def _program_attrs(self, program: Program, order: list[str], target: Target) -> dict[str, Any]:
-        plan = program.plan
-        sizes = {r: plan.segment_bytes.get(r, 0) for r in CONTEXTS}
-        return {
-            "device": "DPU",
-            "dpu_name": target.name,
-            "dpu_fingerprint": target.fingerprint,
-            "mc_code": isa.encode(program.schedule.instructions),
-            "mc_code_preload": b"",
-            "debug_mode": "null",
-            "if_prefetch": False,
-            "children_topological_sort": order,
-            "runner": RUNNERS["DPU"],
-            "reg_id_to_context_type": {f"REG_{r}": c[0] for r, c in CONTEXTS.items()},
-            "reg_id_to_context_type_v2": {f"REG_{r}": c[1] for r, c in CONTEXTS.items()},
-            "reg_id_to_hw_segment": {f"REG_{r}": c[2] for r, c in CONTEXTS.items()},
-            "reg_id_to_parameter_value": {f"REG_{WEIGHTS_REG}": plan.blob},
-            "reg_id_to_size": {f"REG_{r}": size for r, size in sizes.items()},
-        }
-
-
-def _set(op: xir.Op, **attrs: Any) -> None:
-    for key, value in attrs.items():
-        op.set_attr(key, value)
-
-
-def _locate(op: xir.Op, reg_id: int, address: int, location: int) -> None:
-    tensor = op.get_output_tensor()
-    tensor.set_attr("reg_id", reg_id)
-    tensor.set_attr("ddr_addr", address)
-    tensor.set_attr("location", location)
-
-
-def _quantization(tensor: xir.Tensor, point: int) -> None:
-    tensor.set_attr("fix_point", point)
-    tensor.set_attr("bit_width", 8)
-    tensor.set_attr("if_signed", True)
-    tensor.set_attr("round_mode", "DPU_ROUND")
+def _program_attrs(program: Program, order: list[str], target: Target) -> dict[str, Any]:
+    """Return the attributes of a DPU subgraph; ``order`` are the names of its leaves."""
+    plan = program.plan
+    sizes = {r: plan.segment_bytes.get(r, 0) for r in CONTEXTS}
+    return {
+        "device": "DPU",
+        "dpu_name": target.name,
+        "dpu_fingerprint": target.fingerprint,
+        "mc_code": isa.encode(program.schedule.instructions),
+        "mc_code_preload": b"",
+        "debug_mode": "null",
+        "if_prefetch": False,
+        "children_topological_sort": order,
+        "runner": RUNNERS["DPU"],
+        "reg_id_to_context_type": {f"REG_{r}": c[0] for r, c in CONTEXTS.items()},
+        "reg_id_to_context_type_v2": {f"REG_{r}": c[1] for r, c in CONTEXTS.items()},
+        "reg_id_to_hw_segment": {f"REG_{r}": c[2] for r, c in CONTEXTS.items()},
+        "reg_id_to_parameter_value": {f"REG_{WEIGHTS_REG}": plan.blob},
+        "reg_id_to_size": {f"REG_{r}": size for r, size in sizes.items()},
+    }

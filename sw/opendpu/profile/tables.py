@@ -56,12 +56,26 @@ def text(profile: Profile) -> str:
         "DPU Summary:",
         _table(lines, left=3),
         NOTES.format(clock=profile.clock_mhz),
+        "Engines (cycles with unfinished work; array: with a step):",
+        _engines(profile),
     ]
     if profile.cpu:
         tasks = [("SubGraph", "Ops", "Device")]
         tasks += [(name, ",".join(ops), device) for name, ops, device in profile.cpu]
         parts += ["CPU Tasks in Graph (not timed):", _table(tasks, left=3)]
     return "\n\n".join(parts) + "\n"
+
+
+def _engines(profile: Profile) -> str:
+    """Return a row a subgraph: instructions, cycles, and what each engine was busy with."""
+    names = list(dict.fromkeys(n for run in profile.runs for n in run.statistics.busy_cycles))
+    rows = [("SubGraph", "Instructions", "Cycles", *names)]
+    for run in profile.runs:
+        busy = run.statistics.busy_cycles
+        shares = (f"{busy.get(name, 0) / max(run.statistics.cycles, 1):.1%}" for name in names)
+        count = str(len(run.view.instructions))
+        rows.append((run.view.name, count, str(run.statistics.cycles), *shares))
+    return _table(rows, left=1)
 
 
 def summary(profile: Profile) -> str:

@@ -45,10 +45,11 @@ def _program(subgraph: xir.Subgraph, target: Target) -> Iterator[Finding]:
         if op.get_type() in ("const", "const-fix"):
             continue
         address, size = tensor.get_attr("ddr_addr"), sizes[f"REG_{tensor.get_attr('reg_id')}"]
-        end = address + 1
+        element = tensor.data_type.bits // 8
+        end = address + element
         if tensor.has_attr("stride"):
             steps = tensor.get_attr("stride")
-            end += sum((d - 1) * s for d, s in zip(tensor.dims, steps, strict=True))
+            end += element * sum((d - 1) * s for d, s in zip(tensor.dims, steps, strict=True))
         if address < 0 or end > size:
             yield Finding(
                 op.get_name(), "inside-segment",

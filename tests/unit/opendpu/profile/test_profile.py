@@ -54,6 +54,7 @@ class TimedDevice:
         timeline, cycles = possible(program, random.Random(5))
         return JobStatistics(
             device=self.name, memory=self.memory, cycles=cycles, instructions=len(program),
+            busy_cycles={"conv": cycles / 2},
             timeline=timeline if self.trace else None,
         )  # fmt: skip
 
@@ -173,6 +174,11 @@ def test_text_has_the_columns_of_the_guide(profiled: Profile) -> None:
     assert cells[3] == "~0"
     assert float(cells[4]) == pytest.approx(float(wanted.cycles) / 300e3, abs=5e-4)
     assert int(cells[11]) == wanted.cycles
+    (engines,) = (n for n, line in enumerate(lines) if line.startswith("Engines (cycles with"))
+    cells = [cell.strip() for cell in lines[engines + 4].split("|")]
+    run = profiled.runs[0]
+    assert cells[:3] == [run.view.name, str(len(run.view.instructions)), str(run.statistics.cycles)]
+    assert cells[3:] == ["50.0%"]
     assert "CPU Tasks in Graph (not timed):" in lines
     assert any("softmax" in line for line in lines)
 
