@@ -43,7 +43,10 @@ ROWS = (
         "depthwise-transposed-conv2d", ("transposed-depthwise-conv2d",),
         ("transposed-depthwise-conv2d-fix",), "the same with ALU DWCV",
     ),
-    Row("max-pooling", ("maxpool2d",), ("pool-fix",), "ALU MAXPOOL"),
+    Row(
+        "max-pooling", ("maxpool2d",), ("pool-fix",),
+        "ALU MAXPOOL; larger windows than an instruction can have as maxima of maxima",
+    ),
     Row("average-pooling", ("avgpool2d",), ("pool-fix",), "ALU AVEPOOL, by a factor and a shift"),
     Row(
         "global pooling", ("maxpool2d", "avgpool2d"), ("pool-fix",),
@@ -61,37 +64,52 @@ ROWS = (
         "constant a channel as a depthwise convolution of one "
         "pixel",
     ),
-    Row("concat", ("concat",), ("concat-fix",), "the producers write their part of the result"),
-    Row("reorg", ("reorg",), ("reorg-fix",), "copies by LOAD and SAVE"),
     Row(
-        "pixel shuffle", ("pixel-shuffle", "gstiling"), ("tile-fix",),
-        "copies by LOAD and SAVE, or the "
-        "channels of the convolution before in another order",
+        "concat", ("concat",), ("concat-fix",),
+        "the producers write their part of the result, along any axis; what has a place already is "
+        "copied by LOAD and SAVE",
     ),
+    Row("reorg", ("reorg",), ("reorg-fix",), "LOAD and SAVE"),
+    Row(
+        "pixel shuffle", ("pixel-shuffle",), ("tile-fix",),
+        "LOAD and SAVE; the order of channels goes into the convolution before, or is one of one "
+        "pixel",
+    ),
+    Row("depth to space, space to depth", ("gstiling",), ("tile-fix",), "LOAD and SAVE"),
     Row(
         "pad", ("pad",), ("pad-fix",),
-        "the padding of the window behind it, or copies by LOAD and SAVE",
+        "the padding of the convolution or pooling behind it, or LOAD and SAVE: constant, "
+        "symmetric, reflected",
     ),
     Row(
         "InnerProduct, Fully Connected, Matmul", ("inner-product", "matmul"), ("conv2d-fix",),
         "CONV of one pixel, or with a kernel as large as the feature map; rows are pixels",
     ),
     Row(
-        "resize", ("resize",), ("upsample-fix", "downsample-fix"),
-        "nearest: LOAD repeats pixels; bilinear: a depthwise convolution for each phase",
+        "resize", ("resize",), ("upsample-fix",),
+        "LOAD and SAVE (nearest: whole multiples, or slices where it leaves pixels out); ALU DWCV "
+        "for each phase (bilinear: powers of two, together up to 64, with half pixel centers 16)",
     ),
     Row("batch norm", ("batchnorm",), (), "folded by the quantizer; alone a depthwise convolution"),
-    Row("mean", ("reduction_mean",), ("pool-fix",), "average pooling"),
+    Row("mean", ("reduction_mean",), ("pool-fix",), "average pooling over rows and columns"),
     Row(
         "strided_slice", ("strided_slice",), ("strided_slice-fix",),
-        "LOAD skips what is left out",
+        "LOAD with jumps, which may be those of the op behind it; other than neighbouring channels "
+        "by a CONV of one pixel",
     ),
-    Row("argmax", ("argmax",), ("argmax-fix",), "SAVE with its comparators"),
+    Row(
+        "argmax", ("argmax",), ("argmax-fix",),
+        "SAVE with its comparators, over channels; the result is int32",
+    ),
     Row(
         "reduction max", ("reduction_max",), ("reduction_max-fix", "pool-fix"),
-        "over channels SAVE with its comparators, over rows and columns max-pooling",
+        "SAVE with its comparators over channels, ALU MAXPOOL over rows and columns",
     ),
-    Row("transpose", ("transpose",), ("transpose",), "folded, or copies by LOAD and SAVE"),
+    Row(
+        "transpose", ("transpose",), ("transpose",),
+        "folded by the front end; rows and columns are exchanged by the jumps of LOAD; axes that "
+        "are parts of at most 1024 channels, or a feature map that small, by a CONV of one pixel",
+    ),
     Row("ReLU", ("relu",), ("eltwise-fix",), "with the op before it; alone ELEW of one input"),
     Row(
         "ReLU6", ("relu6",), ("depthwise-conv2d-fix",),
@@ -128,7 +146,7 @@ def entries() -> list[tuple[str, str, str, str, str]]:
 
 def _entry(row: Row) -> tuple[str, str, str, str, str]:
     ops = ", ".join(f"`{kind}`" for kind in row.floats)
-    known = (*RULES, *FINAL_RULES, *BY_QUANTIZER)
+    known = {*RULES, *FINAL_RULES, *BY_QUANTIZER}
     missing = [kind for kind in row.floats if kind not in known]
     if missing:
         why = next((NOWHERE[kind] for kind in missing if kind in NOWHERE), "")

@@ -11,6 +11,7 @@ from opendpu.compiler.legalize import (
     reduce,
     resize,
     shape,
+    transpose,
 )
 from opendpu.compiler.legalize.registry import RULES
 from opendpu.compiler.legalize.run import legalize
@@ -29,4 +30,5 @@ __all__ = [
     "reduce",
     "resize",
     "shape",
+    "transpose",
 ]

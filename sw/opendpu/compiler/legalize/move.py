@@ -120,20 +120,3 @@ def pixel_shuffle(call: Call) -> str:
     tiled = call.context.add(call.node, call.fix, "tile-fix", {"input": [source]}, attrs)
     order = np.arange(channels * scale**2).reshape(scale**2, channels).T.ravel()
     return permuted(call, tiled, order.tolist())
-
-
-@legalizes("transpose")
-def transpose(call: Call) -> str:
-    """Make a reshape, where only axes of size 1 move, or exchange rows and columns."""
-    order, shape = [int(a) for a in call.node.attrs["order"]], call.shape()
-    moving = [a for a in order if shape[a] > 1]
-    source = call.context.copy(call.sources[0], call.node, call.fix)
-    if moving == sorted(moving):
-        return call.context.view(source, call.node.shape, call.fix.name)
-    if len(order) != 4 or order != [0, 2, 1, 3]:
-        raise Refusal(
-            f'DPU only supports "order"({order}) of transpose that leaves batch and channels where '
-            f"they are, for {list(shape)}; a model in NHWC would lift it",
-            "XCOM_UNEXPECTED_VALUE",
-        )
-    return call.context.add(call.node, call.fix, "transpose", {"input": [source]}, {"order": order})

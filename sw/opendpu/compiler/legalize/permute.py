@@ -10,6 +10,8 @@ from opendpu.compiler.legalize.context import Context
 from opendpu.compiler.legalize.registry import Call
 from opendpu.ir import Node
 
+RESHAPES = ("reshape", "flatten", "squeeze")
+
 
 def permuted(call: Call, source: str, order: Sequence[int]) -> str:
     """Return the channels ``order`` of ``source``, which has the fix point of the result."""
@@ -34,13 +36,20 @@ def permuted(call: Call, source: str, order: Sequence[int]) -> str:
 
 
 def _is_alone(call: Call, node: Node) -> bool:
-    """Tell whether nothing but ``call`` needs the convolution that is its input."""
+    """Tell whether nothing but ``call`` needs a convolution, reshapes between them not counted."""
     context, (tensor,) = call.context, call.node.inputs["input"]
-    users = context.users[tensor]
-    return (
-        node.name == call.sources[0] and len(users) == 1 and tensor not in context.draft.outputs
-        and int(node.attrs.get("group", 1)) == 1
-    )  # fmt: skip
+    if int(node.attrs.get("group", 1)) != 1:
+        return False
+    while len(context.users[tensor]) == 1 and tensor not in context.draft.outputs:
+        if context.fixed(tensor) == node.name:
+            return True
+        between = context.draft[context.draft[tensor].inputs["input"][0]]
+        if between.kind not in RESHAPES or len(context.users[between.name]) != 1:
+            return False
+        (tensor,) = between.inputs["input"]
+        if context.draft[tensor].kind != "fix":
+            return False
+    return False
 
 
 def _with_other_outputs(context: Context, node: Node, order: Sequence[int]) -> str:

@@ -164,12 +164,34 @@ def test_a_transpose_of_axes_of_one_is_a_reshape() -> None:
     assert "SAVE" in dpu(compiled).instructions
 
 
-def test_channels_do_not_become_rows() -> None:
+def test_channels_of_a_large_map_do_not_become_rows() -> None:
     q = Quantized()
-    x = q.conv(q.data(4, 4, 5), "before", 6, kernel=1, point=4)
-    q.op("op", "transpose", (6, 4, 4), [x], order=[0, 3, 1, 2])
+    x = q.conv(q.data(9, 9, 5), "before", 13, kernel=1, point=4)
+    q.op("op", "transpose", (13, 9, 9), [x], order=[0, 3, 1, 2])
     y = q.conv(q.fix("op", 4), "after", 7, kernel=1, point=2)
     assert "NHWC" in compile_and_check(q.graph(y)).report.on_cpu["op"]
+
+
+@pytest.mark.parametrize("point", [4, 3])
+def test_channels_of_a_small_map_become_rows(point: int) -> None:
+    between("transpose", (4, 5, 6), (6, 4, 5), point=point, order=[0, 3, 1, 2])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("groups", [2, 3])
+@pytest.mark.parametrize("alone", [True, False])
+def test_shuffled_channels(groups: int, target: str, alone: bool) -> None:
+    """As ShuffleNet does it; where nothing else needs the convolution, it costs nothing."""
+    q = Quantized()
+    x = q.conv(q.data(5, 6, 4), "before", 12, kernel=3, pad=1, point=4)
+    split = q.reshape(x, "split", 5, 6, groups, 12 // groups, point=4)
+    q.op("op", "transpose", (5, 6, 12 // groups, groups), [split], order=[0, 1, 2, 4, 3])
+    joined = q.reshape(q.fix("op", 4), "joined", 5, 6, 12, point=4)
+    y = q.conv(joined, "after", 7, kernel=3, pad=1, point=2)
+    compiled = compile_and_check(q.graph(*([y] if alone else [y, x])), target)
+    assert not compiled.report.on_cpu
+    convolutions = [op for op in compiled.graph.get_ops() if op.get_type() == "conv2d-fix"]
+    assert len(convolutions) == (2 if alone else 3)
 
 
 def test_concatenation_along_columns() -> None:
