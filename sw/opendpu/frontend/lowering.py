@@ -142,9 +142,19 @@ def _convert(context: Context, proto: onnx.NodeProto) -> None:
     handler(call)
     if call.output in context.constants:
         return
-    declared = context.values[call.output].shape
-    if min(declared, default=1) < 1:
-        raise Refusal(f"the result has shape {list(declared)}")
+    for name in proto.output:
+        if name in context.values:
+            _check_shape(context, name)
+
+
+def _check_shape(context: Context, name: str) -> None:
+    """Compare the shape of a converted tensor with onnx's."""
+    shape = context.values[name].shape
+    if min(shape, default=1) < 1:
+        raise Refusal(f"the result has shape {list(shape)}")
+    wanted = context.source.shapes.get(name, shape)
+    if shape != (wanted or (1,)):
+        raise Refusal(f"the result should have shape {list(wanted)}, but has {list(shape)}")
 
 
 def _fold_constant(context: Context, proto: onnx.NodeProto) -> bool:

@@ -3,6 +3,7 @@
 
 import dataclasses
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import external_data_helper, numpy_helper
 
+from opendpu.frontend.inference import infer_shapes
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 Array = npt.NDArray[Any]
@@ -44,6 +46,8 @@ class Source:
     uses: Counter[str]
     quantized: bool = False
     """Whether some tensors are quantized already."""
+    shapes: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
+    """What onnx infers, by tensor, where it is known."""
 
 
 def read(model: str | Path | onnx.ModelProto) -> Source:
@@ -52,7 +56,8 @@ def read(model: str | Path | onnx.ModelProto) -> Source:
     Raises
     ------
     ModelFormatError
-        The file is missing, is no ONNX model, lacks weights, or reads tensors nobody makes.
+        The file is missing, is no ONNX model, lacks weights, reads tensors nobody makes, or has
+        nodes whose types do not fit together.
     UnsupportedError
         The operator set, an input's type, or a dynamic dimension other than the batch.
     """
@@ -78,6 +83,7 @@ def read(model: str | Path | onnx.ModelProto) -> Source:
         constants=constants,
         uses=uses,
         quantized=any(node.op_type in QUANTIZERS for node in graph.node),
+        shapes=infer_shapes(path, proto, inputs),
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 from onnx import external_data_helper, helper, numpy_helper
 
 from opendpu.frontend import load_onnx
+from opendpu.frontend.source import read
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 node = helper.make_node
@@ -174,3 +175,17 @@ def test_reasons(save, made, weights, reason):
     with pytest.raises(UnsupportedError, match=rf"\({made_type}\)") as caught:
         load_onnx(path)
     assert reason in str(caught.value)
+
+
+def test_types_that_contradict_each_other(save):
+    path = save(
+        [node("Conv", ["x", "w"], ["y"])], {"x": X}, {"y": None}, {"w": np.ones((4, 4, 1, 1), int)}
+    )
+    refused(path, ModelFormatError, "the types of its nodes contradict each other", "Conv")
+
+
+def test_shapes_are_those_that_onnx_infers(save, monkeypatch):
+    path = save([node("Relu", ["x"], ["y"])], {"x": X}, {"y": None})
+    assert read(path).shapes == {"y": tuple(X)}
+    monkeypatch.setattr("opendpu.frontend.source.infer_shapes", lambda *_: {"y": (1, 2)})
+    refused(path, UnsupportedError, "result should have shape [1, 2], but has [1, 4, 9, 7]")
