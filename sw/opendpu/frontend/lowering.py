@@ -13,6 +13,7 @@ from opendpu.frontend import tidy
 from opendpu.frontend.context import Call, Context
 from opendpu.frontend.layout import CHANNELS_LAST, Value, plain
 from opendpu.frontend.ops import HANDLERS, quantization
+from opendpu.frontend.patterns import recognize
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.source import Source, read
 from opendpu_arch.errors import GraphError, UnsupportedError
@@ -91,6 +92,7 @@ def lower(source: Source) -> tidy.Draft:
     _bind_outputs(context, order)
     if order:
         context.draft.attrs["onnx_order"] = order
+    recognize(context.draft)
     tidy.tidy(context.draft)
     return context.draft
 

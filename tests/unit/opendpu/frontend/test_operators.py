@@ -600,3 +600,53 @@ def test_old_resize(save, agrees, opset, op, mode):
         else node(op, ["x", "s"], ["y"], mode=mode)
     )
     agrees(save([last], {"x": X}, {"y": None}, weights, opset=opset))
+
+
+def gate(*extra):
+    """Return nodes of ``g = relu6(x + 3)`` behind a convolution ``c``, and more."""
+    return [
+        node("Conv", ["x", "w"], ["c"]),
+        node("Add", ["c", "three"], ["t"]),
+        node("Clip", ["t", "zero", "six"], ["g"]),
+        *extra,
+    ]
+
+
+GATE = {
+    "w": random(4, 4, 1, 1), "three": np.float32(3), "zero": np.float32(0), "six": np.float32(6),
+    "sixth": np.float32(1 / 6),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("extra", "found"),
+    [
+        ([("Mul", "c", "g", "m"), ("Div", "m", "six", "y")], ["hard-swish"]),
+        ([("Mul", "g", "c", "m"), ("Mul", "sixth", "m", "y")], ["hard-swish"]),
+        ([("Div", "g", "six", "s"), ("Mul", "s", "c", "y")], ["hard-sigmoid", "mul"]),
+        # Not it: another factor, another tensor, a sum that somebody else sees.
+        ([("Mul", "c", "g", "m"), ("Mul", "m", "three", "y")], None),
+        ([("Mul", "t", "g", "m"), ("Div", "m", "six", "y")], None),
+        ([("Mul", "c", "g", "m"), ("Div", "m", "six", "d"), ("Add", "d", "t", "y")], None),
+    ],
+)
+def test_hard_swish_in_parts(save, agrees, extra, found):
+    nodes = gate(*(node(op, [one, other], [out]) for op, one, other, out in extra))
+    graph = agrees(save(nodes, {"x": X}, {"y": None}, GATE))
+    made = kinds(graph)[1:]
+    assert made == found if found else "relu6" in made
+
+
+def test_mobilenet_v3_block_of_tensorflow(save, agrees):
+    """Channels last, transposes around every convolution, and hard-swish in parts."""
+    nodes = [
+        node("Transpose", ["x"], ["x1"], perm=[0, 3, 1, 2]),
+        node("Conv", ["x1", "w"], ["c1"]),
+        node("Transpose", ["c1"], ["c"], perm=[0, 2, 3, 1]),
+        *gate(node("Mul", ["c", "g"], ["m"]), node("Mul", ["m", "sixth"], ["h"]))[1:],
+        node("ReduceMean", ["h"], ["p"], axes=[1, 2], keepdims=0),
+        node("MatMul", ["p", "v"], ["y"]),
+    ]
+    graph = agrees(save(nodes, {"x": [1, 9, 7, 4]}, {"y": None}, GATE | {"v": random(4, 3)}))
+    assert "transpose" not in kinds(graph)
+    assert "hard-swish" in kinds(graph)
