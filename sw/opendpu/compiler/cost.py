@@ -6,6 +6,8 @@ DDR, 64 cycles to the first beat and 8 bursts under way on each: every port move
 one beat a cycle.
 """
 
+import functools
+
 from opendpu.compiler.plan import Window
 
 BEAT_BYTES = 16
@@ -22,6 +24,7 @@ TILE_OVERHEAD = 16
 """Cycles of another tile that nothing else accounts for."""
 
 
+@functools.cache
 def transfer_cycles(length: int, channel: int, jump: int, parallel: int) -> int:
     """Return the cycles of a LOAD or SAVE of ``length`` pixels of ``channel`` bytes.
 
@@ -36,9 +39,12 @@ def transfer_cycles(length: int, channel: int, jump: int, parallel: int) -> int:
     return TRANSFER_OVERHEAD + max(words, beats) // PORTS
 
 
-def conv_cycles(columns: int, taps: int) -> int:
-    """Return the cycles of a CONV; ``taps`` counts kernel rows, columns and channel groups."""
-    return COMPUTE_OVERHEAD + columns * taps
+def conv_cycles(columns: int, taps: int, stride_out: int = 1) -> int:
+    """Return the cycles of a CONV; ``taps`` counts kernel rows, columns and channel groups.
+
+    A bank takes one word a cycle, so results of rows that share a bank wait for each other.
+    """
+    return COMPUTE_OVERHEAD + columns * max(taps, stride_out)
 
 
 def misc_cycles(columns: int, groups: int, steps: int) -> int:
@@ -46,17 +52,20 @@ def misc_cycles(columns: int, groups: int, steps: int) -> int:
     return COMPUTE_OVERHEAD + columns * groups * steps
 
 
-def alu_cycles(columns: int, groups: int, window: Window) -> int:
+def alu_cycles(columns: int, groups: int, window: Window, stride_out: int = 1) -> int:
     """Return the cycles of an ALU; see "steps" in docs/engine/misc.md.
 
     Windows three wide slide: each input column is read once. Others take the rows of a kernel
     column three at a time, if the kernel moves by one row.
     """
     height, width = window.kernel_h, window.kernel_w
-    if width == 3 and height <= 3 and window.stride_w == 1:
-        return COMPUTE_OVERHEAD + (columns + 2) * groups
-    if window.stride_h == 1:
-        return misc_cycles(columns, groups, width * -(-height // TAPS))
-    if width == 3 and height <= 3:
-        return misc_cycles(columns, groups, 4)
-    return misc_cycles(columns, groups, width * height)
+    slides = width == 3 and height <= 3 and window.stride_w == 1
+    steps = width * height
+    if slides:
+        steps = 1
+    elif window.stride_h == 1:
+        steps = width * -(-height // TAPS)
+    elif width == 3 and height <= 3:
+        steps = 4
+    extra = 2 if slides and stride_out == 1 else 0
+    return misc_cycles(columns + extra, groups, max(steps, stride_out))

@@ -20,7 +20,8 @@ from opendpu_arch.target import Target
 BLOCK_BYTES = 64
 """Granularity at which DDR is watched."""
 
-ENGINES = len(Engine)
+EVERY = tuple(Engine)
+ENGINES = len(EVERY)
 
 
 def schedule(steps: Sequence[Step], target: Target) -> Schedule:
@@ -71,7 +72,7 @@ def find_waits(steps: Sequence[Step], target: Target) -> list[dict[Engine, int]]
         for access in step.accesses:
             for watch, where in _areas(access, banks, memory):
                 watch.note(engine, access.write, where, number)
-        found.append({e: int(last[e]) for e in Engine if e != engine and last[e] >= 0})
+        found.append({e: int(last[e]) for e in EVERY if e != engine and last[e] >= 0})
     return found
 
 

@@ -318,11 +318,12 @@ class _Builder:
         pass_blocks: int,
     ) -> Unit:
         target, out = self.target, self.network.features[layer.output]
+        stride_out = self.strides[layer.output]
         groups = -(-out.channels // target.channel_parallel)
         if not isinstance(layer, ConvLayer):
             cycles = misc_cycles(columns, groups, len(needs))
             if isinstance(layer, AluLayer):
-                cycles = alu_cycles(columns, groups, layer.window)
+                cycles = alu_cycles(columns, groups, layer.window, stride_out)
             return Unit(row=row, rows=rows, needs=needs, cycles=cycles)
         blocks = -(-out.channels // target.output_channel_parallel)
         inputs = self.network.features[layer.source].channels
@@ -334,7 +335,7 @@ class _Builder:
             times = -(-rows // target.alu_pixel_parallel)
             after = passes * times * misc_cycles(columns, pass_blocks, operands)
         return Unit(
-            row=row, rows=rows, needs=needs, cycles=blocks * conv_cycles(columns, taps),
+            row=row, rows=rows, needs=needs, cycles=blocks * conv_cycles(columns, taps, stride_out),
             after=after, parts=passes,
         )  # fmt: skip
 

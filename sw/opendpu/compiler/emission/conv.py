@@ -252,5 +252,5 @@ def _one(
             BankAccess(False, target.bias_bank, 1, bias, 1),
             *layout_out.accesses(row, rows, write=True),
         ),
-        conv_cycles(columns, taps),
+        conv_cycles(columns, taps, layout_out.region.stride if strided_out else 1),
     )  # fmt: skip

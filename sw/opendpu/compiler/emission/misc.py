@@ -184,7 +184,7 @@ def _one_alu(
             *constants,
             *layout_out.accesses(row, rows, write=True),
         ),
-        alu_cycles(columns, groups, window),
+        alu_cycles(columns, groups, window, layout_out.region.stride if strided_out else 1),
     )  # fmt: skip
 
 

@@ -112,8 +112,9 @@ def _passes(
         for row_pass in row_passes:
             nest = Nest(columns=columns, rows=shape.rows, row_pass=row_pass, groups=groups)
             if layer.epilogue is not None:
+                alone = _price(problem, layer, sizes, shape, nest, stream, 0)
                 for ring in (2, 1):
-                    yield _with_epilogue(problem, layer, sizes, shape, nest, stream, ring)
+                    yield _with_epilogue(problem, layer, sizes, shape, nest, stream, ring, alone)
                 continue
             if layer.output in problem.whole:
                 saved = 2 if layer.output in problem.saved else 0
@@ -134,13 +135,13 @@ def _with_epilogue(
     nest: Nest,
     stream: Stream | None,
     ring: int,
+    cycles: int,
 ) -> Cut:
-    """Return a cut with ``ring`` tiles between convolution and epilogue."""
+    """Return a cut with ``ring`` tiles between a convolution of ``cycles`` and its epilogue."""
     assert layer.epilogue is not None
     target, out = problem.target, problem.out
     tile = Stream(ring=ring, stride=1, row_words=nest.columns * nest.groups)
     others = tuple(None if n in problem.whole else tile for n in layer.epilogue.others)
-    cycles = _price(problem, layer, sizes, shape, nest, stream, 0)
     operands = len(layer.epilogue.layer.sources)
     chunks = -(-shape.rows // target.alu_pixel_parallel)
     misc = chunks * misc_cycles(nest.columns, nest.groups, operands)
