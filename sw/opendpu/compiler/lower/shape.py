@@ -4,7 +4,7 @@ stay in place."""
 
 import dataclasses
 
-from opendpu.compiler.lower.boxes import Box, alias_of, box_of, settle
+from opendpu.compiler.lower.boxes import Box, alias_of, box_of, is_free, settle
 from opendpu.compiler.lower.context import Context
 from opendpu.compiler.lower.registry import lowers
 from opendpu.compiler.plan import Alias, Feature
@@ -59,14 +59,39 @@ def _view(context: Context, node: Node, alias: Alias) -> None:
 
 @lowers("concat-fix")
 def concat(context: Context, node: Node) -> None:
-    """Make the inputs bytes of the result; copy those that have another place already."""
+    """Make the inputs bytes of the result; copy those that have another place already.
+
+    Inputs that were joined before, for another result, come as that: so nothing is copied where
+    every layer reads the results of all before it.
+    """
     holder = context.features[node.name]
     axis = int(node.attrs["axis"]) - len(node.shape)
     at = 0
-    for number, source in enumerate(node.inputs["input"]):
+    for number, source in enumerate(_joined(context, node)):
         box, size = _beside(holder, context.features[source], axis, at)
         settle(context, source, f"{node.name}/{number}", node.name, box)
         at += size
+
+
+def _joined(context: Context, node: Node) -> list[str]:
+    """Return the inputs of a concatenation, with earlier ones for as many of them as possible."""
+    parts, sources = [], list(node.inputs["input"])
+    earlier = [
+        other for other in context.nodes[: context.nodes.index(node)]
+        if other.kind == node.kind and is_free(context, other.name)
+        and int(other.attrs["axis"]) - len(other.shape) == int(node.attrs["axis"]) - len(node.shape)
+    ]  # fmt: skip
+    earlier.sort(key=lambda other: -len(other.inputs["input"]))
+    while sources:
+        for other in earlier:
+            joined = other.inputs["input"]
+            if other.name not in parts and sources[: len(joined)] == joined:
+                parts.append(other.name)
+                del sources[: len(joined)]
+                break
+        else:
+            parts.append(sources.pop(0))
+    return parts
 
 
 def _beside(holder: Feature, part: Feature, axis: int, at: int) -> tuple[Box, int]:

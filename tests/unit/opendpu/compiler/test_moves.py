@@ -8,10 +8,15 @@ import numpy as np
 import pytest
 from graph_draws import Quantized, compile_and_check
 
+from opendpu.compiler.legalize import legalize
+from opendpu.compiler.lower import lower
+from opendpu.compiler.partition import partition
 from opendpu.compiler.pipeline import compile_with_report
+from opendpu.compiler.plan import MoveLayer
 from opendpu_arch.target import Target
 
 TARGETS = ["B512", "B4096"]
+TARGET = Target.from_name("B512")
 
 
 def between(kind: str, size: tuple, result: tuple, target: str = "B512", point: int = 4, **attrs):
@@ -301,3 +306,33 @@ def _random_moves(pick: np.random.Generator) -> None:
     y = q.conv(name, "last", 5, kernel=1, point=2)
     compiled = compile_and_check(q.graph(y, *kept), str(pick.choice(TARGETS)))
     assert not compiled.report.on_cpu
+
+
+@pytest.mark.parametrize("axis", [1, 3])
+def test_dense_concatenation_copies_nothing(axis: int) -> None:
+    """Every layer reads all results before it: they all are parts of the last concatenation."""
+    q = Quantized()
+    made = [q.conv(q.data(6, 6, 5), "first", 8, kernel=3, pad=1, point=4)]
+    for number in range(4):
+        y = made[0]
+        if number:
+            shape = [6, 6, 8]
+            shape[axis - 1] *= len(made)
+            q.op(f"cat{number}", "concat", tuple(shape), list(made), axis=axis)
+            y = q.fix(f"cat{number}", 4)
+        y = q.conv(y, f"conv{number}", 8, kernel=3, pad=1, point=4)
+        if axis == 1:
+            q.op(f"cut{number}", "strided_slice", (6, 6, 8), [y],
+                 **cut([0, 0, 0, 0], [1, 6, 6, 8], [1] * 4))  # fmt: skip
+            y = q.conv(q.fix(f"cut{number}", 4), f"new{number}", 8, kernel=1, point=4)
+        made.append(y)
+    compiled = compile_and_check(q.graph(made[-1]))
+    assert not compiled.report.on_cpu
+    assert not moves(q)
+
+
+def moves(q: Quantized) -> list[str]:
+    draft = legalize(q.draft)
+    (part,) = (p for p in partition(draft, TARGET, {}).parts if p.device == "DPU")
+    network = lower(draft, part.nodes, set(draft.outputs), TARGET)
+    return [layer.name for layer in network.layers if isinstance(layer, MoveLayer)]
