@@ -35,8 +35,8 @@ def reduction(call: Call) -> str:
         attrs = {"kernel": window, "stride": window, "pad": [0] * 4, "type": kind}
         size = (1, shape[1] // window[1], shape[2] // window[0], shape[3])
         source = add_pool(dataclasses.replace(call, sources=[source]), attrs, size)
+    source = context.copy(source, node, call.fix)
     if CHANNELS in axes:
-        source = context.copy(source, node, call.fix)
         made: dict[str, Any] = {"axis": [CHANNELS], "keep_dims": True}
         thin = (*context.result[source].shape[:3], 1)
         source = context.add(

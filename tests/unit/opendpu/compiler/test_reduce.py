@@ -128,3 +128,8 @@ def test_zeros_before_a_maximum_stay() -> None:
 def test_means_without_the_axes() -> None:
     compiled = pooled("reduction_mean", (6, 9, 20), (20,), axis=[1, 2], keep_dims=False)
     assert not compiled.report.on_cpu
+
+
+def test_a_maximum_of_one_row_has_the_position_of_the_result() -> None:
+    compiled = pooled("reduction_max", (1, 4, 13), (1, 4, 13), axis=[1], keep_dims=True)
+    assert not compiled.report.on_cpu
