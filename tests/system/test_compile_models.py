@@ -128,7 +128,7 @@ def test_quantized_model_of_amd(models: pathlib.Path) -> None:
     graph = xir.Graph.deserialize(models / "amd_compiled" / "VoxelNet_int.xmodel")
     compiled = api.compile_graph(graph, target="B4096")
     devices = [s.device for s in compiled.report.subgraphs if s.device != "USER"]
-    assert devices == ["DPU", "CPU", "DPU", "CPU", "DPU"]
+    assert devices == ["DPU", "CPU", "DPU"], "all but the custom op and what stands around it"
     assert "the DPU has no PPScatterV2 (XCOM_OPERATOR_UNUPPORT)" in compiled.report.on_cpu.values()
     (custom,) = (op for op in compiled.graph.get_ops() if op.get_type() == "PPScatterV2")
     assert custom.get_output_tensor().dims == [1, 64, 496, 432]

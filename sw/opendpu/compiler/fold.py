@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pass: drop what has no effect from a quantized graph, and what no output needs."""
+"""Pass: drop what has no effect from a quantized graph, and what no output needs; spread int8."""
 
+from opendpu.compiler.spread import spread
 from opendpu.ir import Draft, Node
 
 SAME_SHAPE = ("reshape", "flatten", "squeeze", "resize")
@@ -8,13 +9,17 @@ SAME_SHAPE = ("reshape", "flatten", "squeeze", "resize")
 
 
 def fold(quantized: Draft) -> Draft:
-    """Return the graph without ops that pass their input on; outputs keep their names."""
+    """Return the graph without ops that pass their input on; outputs keep their names.
+
+    Ops that move quantized data get a ``fix`` on either side, see :mod:`opendpu.compiler.spread`.
+    """
     draft = quantized.copy()
     for node in draft:
         if _has_no_effect(node, draft) and node.name not in draft.outputs:
             draft.replace(node.name, node.inputs["input"][0])
             del draft.nodes[node.name]
     draft.prune()
+    spread(draft)
     return draft
 
 

@@ -32,8 +32,8 @@ class Pass:
 
 PASSES = (
     Pass(
-        "fold", "ops without effect, and what no output needs, disappear", "quantized graph",
-        "quantized graph",
+        "fold", "what has no effect disappears, int8 spreads over ops that move data",
+        "quantized graph", "quantized graph",
     ),
     Pass(
         "legalize", "an op, its activation and its fix become one op of the DPU",
