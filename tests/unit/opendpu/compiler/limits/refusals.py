@@ -96,11 +96,53 @@ def float_input(q: Drawing) -> str:
     return q.layer(DENSE, x, 5, (1, 1))
 
 
-@limit("transpose", "of transpose that leaves batch and channels where they are")
-def channels_to_columns(q: Drawing) -> str:
-    order, shape = ([0, 1, 3, 2], (4, 3, 5)) if q.beyond else ([0, 2, 1, 3], (5, 4, 3))
-    moved = q.alone("transpose", q.data(4, 5, 3), 5, shape, order=order)
+@limit("transpose", "or elements of blocks of at most 1024, but here they are of 1025")
+def channels_to_the_front(q: Drawing) -> str:
+    height, width, channels = (5, 41, 5) if q.beyond else (8, 16, 8)
+    x = q.data(height, width, channels)
+    moved = q.alone("transpose", x, 5, (channels, height, width), order=[0, 3, 1, 2])
     return q.pool(moved, "pool", "maxpool2d", 2)
+
+
+@limit("reduction_mean", '"axis"([3]) of reduction_mean of 4 dimensions that are rows and columns')
+def mean_of_channels(q: Drawing) -> str:
+    axis, shape = (3, (4, 5, 1)) if q.beyond else (2, (4, 1, 3))
+    x = q.data(4, 5, 3)
+    y = q.alone("reduction_mean", x, 5, shape, axis=[axis], keep_dims=True)
+    return q.pool(y, "pool", "maxpool2d", 1)
+
+
+@limit("argmax", '"axis"(2) of argmax that is the last of 2..4 dimensions')
+def argmax_of_columns(q: Drawing) -> str:
+    x = q.pool(q.data(4, 5, 3), "pool", "maxpool2d", 1)
+    axis, shape = (2, (1, 4, 3)) if q.beyond else (3, (1, 4, 5))
+    return q.draft.add("op", "argmax", shape, {"input": [x]}, {"axis": axis}).name
+
+
+@limit("strided_slice", '"strides"([1, 1, -1, 1]) that are positive')
+def columns_backwards(q: Drawing) -> str:
+    x = q.data(4, 6, 3)
+    limits = ([0, 0, 5, 0], [1, 4, 1, 3], [1, 1, -1, 1])
+    if not q.beyond:
+        limits = ([0, 0, 1, 0], [1, 4, 5, 3], [1, 1, 1, 1])
+    begin, end, strides = limits
+    y = q.alone("strided_slice", x, 5, (4, 4, 3), begin=begin, end=end, strides=strides)
+    return q.pool(y, "pool", "maxpool2d", 2)
+
+
+@limit("resize", '"align_corners"(True)')
+def corners_on_corners(q: Drawing) -> str:
+    y = q.alone("resize", q.data(4, 4, 3), 5, (8, 8, 3), scale=[2.0, 2.0], mode="BILINEAR",
+                half_pixel_centers=False, align_corners=q.beyond)  # fmt: skip
+    return q.pool(y, "pool", "maxpool2d", 2)
+
+
+@limit("resize", "BILINEAR that are powers of two, together at most 64")
+def bilinear_of_three(q: Drawing) -> str:
+    times = q.either(2)
+    y = q.alone("resize", q.data(4, 4, 3), 5, (4 * times, 4, 3), scale=[1.0, float(times)],
+                mode="BILINEAR", half_pixel_centers=False, align_corners=False)  # fmt: skip
+    return q.pool(y, "pool", "maxpool2d", 2)
 
 
 @limit("resize", 'DPU only supports "scale"([1.5, 2.0]) of whole numbers')
