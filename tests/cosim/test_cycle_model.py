@@ -28,15 +28,15 @@ MEMORIES = ["ideal", "kv260", "stall:11"]
 
 
 @functools.cache
-def devices(name, memory):
+def devices(name, memory, **options):
     target = Target.from_name(name)
-    rtl = RtlDevice(target, memory=memory, trace=True, timeout_cycles=20_000_000)
-    return rtl, CycleDevice(target, memory=memory, results=False)
+    rtl = RtlDevice(target, memory=memory, trace=True, timeout_cycles=20_000_000, **options)
+    return rtl, CycleDevice(target, memory=memory, results=False, **options)
 
 
-def compare(name, memory, code, segments, where):
+def compare(name, memory, code, segments, where, **options):
     """Everything both devices say must agree."""
-    rtl, cycle = devices(name, memory)
+    rtl, cycle = devices(name, memory, **options)
     predicted = cycle.run(Job(code, segments))
     measured = rtl.run(Job(code, segments))
     for which in ("start", "end"):
@@ -97,6 +97,19 @@ def test_many_random_programs(engine, rng):
         code, segments = random_program(engine, Target.from_name("B64"), seed)
         memory = MEMORIES[number % 3]
         compare("B64", memory, code, segments, f"random_program({engine!r}, B64, {seed}) {memory}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options", [{"taps_per_cycle": 1}, {"taps_per_cycle": 2}, {"window": False}]
+)
+def test_other_misc_engines(options, rng):
+    for engine in ("dwconv", "pool", "misc", "mixed"):
+        for _ in range(20):
+            seed = int(rng.integers(1 << 30))
+            code, segments = random_program(engine, Target.from_name("B64"), seed)
+            where = f"random_program({engine!r}, B64, {seed}) with {options}"
+            compare("B64", "ideal", code, segments, where, **options)
 
 
 LOAD, SAVE = (1 << e for e in (isa.Engine.LOAD, isa.Engine.SAVE))
