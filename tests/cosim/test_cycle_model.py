@@ -8,9 +8,11 @@ import sys
 import numpy as np
 import pytest
 
+import xir
 from opendpu.compiler.build import build
 from opendpu.compiler.tile import NoRoomError
 from opendpu.runtime.device import Job
+from opendpu.runtime.program import Program
 from opendpu_arch import errors, isa
 from opendpu_arch.target import Target
 from opendpu_sim.cycle.device import CycleDevice
@@ -110,6 +112,19 @@ def test_other_misc_engines(options, rng):
             code, segments = random_program(engine, Target.from_name("B64"), seed)
             where = f"random_program({engine!r}, B64, {seed}) with {options}"
             compare("B64", "ideal", code, segments, where, **options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ["dpu_mnist_classifier.xmodel", "tf2_custom_op.xmodel"])
+def test_programs_of_amds_compiler(file, models):
+    graph = xir.Graph.deserialize(models / "amd_compiled" / file)
+    parts = graph.get_root_subgraph().toposort_child_subgraph()
+    for subgraph in (p for p in parts if p.get_attr("device") == "DPU"):
+        program = Program.from_subgraph(subgraph)
+        segments = {r: np.frombuffer(value, np.uint8) for r, value in program.constants.items()}
+        segments |= {r: np.zeros(size, np.uint8) for r, size in program.sizes.items()}
+        name = Target.from_fingerprint(program.fingerprint).name
+        compare(name, "kv260", program.code, segments, file)
 
 
 LOAD, SAVE = (1 << e for e in (isa.Engine.LOAD, isa.Engine.SAVE))
