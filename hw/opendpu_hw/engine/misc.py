@@ -233,7 +233,7 @@ class _Core(wiring.Component):
         s5_negative, s6_negative = Signal.like(s4_negative), Signal.like(s4_negative)
         m.d.sync += [
             s4_valid.eq(s3_valid), s4.eq(s3.op), s4_first.eq(s3.first),
-            s4_sliding.eq(s3.sliding),
+            *([s4_sliding.eq(s3.sliding)] if window else []),
             s4_ends.last.eq(s3_valid & s3.last),
             s4_ends.last_group.eq(s3_valid & s3.last_group),
             s4_ends.last_job.eq(s3_valid & s3.last_job),
@@ -244,8 +244,8 @@ class _Core(wiring.Component):
         m.d.sync += s5_negative.eq(s4_negative)
         m.d.comb += [
             depthwise.add.eq(s4_valid & (s4 == Op.MAC)), depthwise.first.eq(s4_first),
-            depthwise.sliding.eq(s3.sliding),
-            depthwise.slide.eq(s4_sliding), pool.slide.eq(s4_sliding),
+            *([depthwise.sliding.eq(s3.sliding), depthwise.slide.eq(s4_sliding),
+               pool.slide.eq(s4_sliding)] if window else []),
             pool.add.eq(s4_valid & (s4 == Op.MAX)), pool.first.eq(s4_first),
             eltwise.add.eq(s4_valid & ((s4 == Op.ADD) | (s4 == Op.MULT))),
             eltwise.first.eq(s4_first), eltwise.multiply.eq(s4 == Op.MULT),
