@@ -74,7 +74,8 @@ def set_parameters(draft: Draft, layer: Node, weights: Array, bias: Array) -> No
     for arg, array in (("weights", weights), ("bias", bias)):
         old = layer.inputs.get(arg, [])
         if old and len(draft.consumers(old[0])) == 1:
-            draft[old[0]].value = array.astype(np.float32)
+            constant = draft[old[0]]
+            constant.value, constant.shape = array.astype(np.float32), array.shape
         else:
             layer.inputs[arg] = [draft.add_const(f"{layer.name}_{arg}", array).name]
     draft.sort()

@@ -18,8 +18,9 @@ PASSING = ("relu", "relu6", "leaky-relu", "maxpool2d", "avgpool2d")
 def permute(draft: Draft) -> None:
     """Replace reshape, transpose and reshape where they only permute channels, in place.
 
-    If nothing else uses the convolution before them, its output channels are permuted; else a
-    1x1 convolution with weights 0 and 1 does it, which adds no error.
+    If nothing else uses the convolution before them, its output channels are permuted; one with
+    groups becomes dense for that, which costs no more than one more convolution. Else a 1x1
+    convolution with weights 0 and 1 does it, which adds no error.
     """
     for node in draft:
         order = _order(draft, node)
@@ -29,9 +30,8 @@ def permute(draft: Draft) -> None:
         source = inner.inputs["input"][0]
         layer = _producer(draft, source, inner.name)
         if layer is not None and node.name not in draft.outputs:
-            value = draft[layer.inputs["weights"][0]].value
-            assert value is not None
-            set_parameters(draft, layer, value[order], bias_of(draft, layer)[order])
+            weights = _dense(draft, layer)
+            set_parameters(draft, layer, weights[order], bias_of(draft, layer)[order])
             draft.replace(node.name, source)
         else:
             weights = np.eye(order.size, dtype=np.float32)[order][:, None, None, :]
@@ -72,13 +72,28 @@ def _order(draft: Draft, node: Node) -> Order | None:
 
 
 def _producer(draft: Draft, name: str, user: str) -> Node | None:
-    """Return the dense convolution whose result, but for ``PASSING``, only ``user`` sees."""
+    """Return the convolution whose result, but for ``PASSING``, only ``user`` sees."""
     while True:
         node = draft[name]
         if [n.name for n in draft.consumers(name)] != [user] or name in draft.outputs:
             return None
-        if node.kind == "conv2d" and int(node.attrs.get("group", 1)) == 1:
+        if node.kind == "conv2d":
             return node
         if node.kind not in PASSING:
             return None
         name, user = node.inputs["input"][0], name
+
+
+def _dense(draft: Draft, layer: Node) -> npt.NDArray[np.float32]:
+    """Return the weights of a convolution with one group; the layer has one from now on."""
+    value = draft[layer.inputs["weights"][0]].value
+    assert value is not None
+    group = int(layer.attrs.pop("group", 1))
+    if group == 1:
+        return value
+    outputs, inputs = value.shape[0] // group, value.shape[3]
+    dense = np.zeros((*value.shape[:3], inputs * group), np.float32)
+    for index in range(group):
+        rows = slice(index * outputs, (index + 1) * outputs)
+        dense[rows, ..., index * inputs : (index + 1) * inputs] = value[rows]
+    return dense

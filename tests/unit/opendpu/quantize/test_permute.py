@@ -72,3 +72,15 @@ def test_what_moves_pixels_stays():
     before = [n.kind for n in draft]
     permute(draft)
     assert [n.kind for n in draft] == before
+
+
+def test_a_convolution_with_groups_becomes_dense():
+    draft = shuffled(splits=(3, 2))
+    draft["w"].value = np.random.default_rng(3).standard_normal((6, 1, 1, 1)).astype(np.float32)
+    draft["w"].shape = (6, 1, 1, 1)
+    draft["a"].attrs = POINT | {"group": 3}
+    wanted = evaluate_float(draft, image())
+    permute(draft)
+    assert [n.kind for n in draft if n.kind != "const"] == ["data", "conv2d", "relu", "conv2d"]
+    np.testing.assert_allclose(evaluate_float(draft, image())["y"], wanted["y"], rtol=1e-6)
+    draft.to_xir()
