@@ -245,4 +245,4 @@ def _const_value(op: xir.Op, shape: tuple[int, ...]) -> Array:
         raise GraphError(
             f"constant {op.get_name()!r} holds {data.size} elements, but its shape is {list(shape)}"
         )
-    return data.reshape(shape).astype(np.float32)
+    return data.reshape(shape).astype(np.float32, copy=False)

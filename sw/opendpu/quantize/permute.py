@@ -31,7 +31,9 @@ def permute(draft: Draft) -> None:
         layer = _producer(draft, source, inner.name)
         if layer is not None and node.name not in draft.outputs:
             weights = _dense(draft, layer)
-            set_parameters(draft, layer, weights[order], bias_of(draft, layer)[order])
+            set_parameters(
+                draft, layer, weights[order].astype(np.float64), bias_of(draft, layer)[order]
+            )
             draft.replace(node.name, source)
         else:
             weights = np.eye(order.size, dtype=np.float32)[order][:, None, None, :]

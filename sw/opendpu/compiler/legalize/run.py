@@ -8,6 +8,7 @@ are quantized too. Everything else stays a float op between ``fix2float`` and ``
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from opendpu.compiler.fixed import POINT, TENSOR, point_of, tensor_of
 from opendpu.compiler.legalize.activation import ACTIVATIONS, FUSED, nonlinear
@@ -17,6 +18,10 @@ from opendpu.compiler.legalize.registry import FINAL_RULES, RULES, Call
 from opendpu.ir import Draft, Node
 from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.numerics import quantize
+
+Array = npt.NDArray[Any]
+PART = 1 << 22
+"""Elements of a constant that are quantized at a time."""
 
 
 def legalize(quantized: Draft) -> Draft:
@@ -66,8 +71,8 @@ def _make_fixed(context: Context, fix: Node) -> str:
     attrs: dict[str, Any]
     point = int(fix.attrs["fix_point"])
     if source.value is not None:
-        values = quantize(source.value, point, round_mode=fix.attrs["round_mode"])
-        return context.add(source, fix, "const-fix", {}, {}, values.astype(np.int8))
+        values = _integers(source.value, point, fix.attrs["round_mode"])
+        return context.add(source, fix, "const-fix", {}, {}, values)
     if source.kind == "data" and len(context.users[source.name]) == 1:
         attrs = {"shape": list(source.shape), "data_type": "XINT8"}
         return context.add(source, fix, "data-fix", {}, attrs, tensor=source.name)
@@ -80,6 +85,16 @@ def _make_fixed(context: Context, fix: Node) -> str:
     name = context.result.unique(f"{fix.name}_float2fix")
     inputs = {"input": [context.real(source.name)]}
     return context.result.add(name, "float2fix", fix.shape, inputs, attrs).name
+
+
+def _integers(values: Array, point: int, mode: str) -> npt.NDArray[np.int8]:
+    """Return a constant in 8 bits; in parts, so that a large one takes little memory."""
+    flat = np.ravel(values)
+    result = np.empty(flat.size, np.int8)
+    for start in range(0, flat.size, PART):
+        part = slice(start, start + PART)
+        result[part] = quantize(flat[part], point, round_mode=mode)
+    return result.reshape(values.shape)
 
 
 def _on_engine(context: Context, source: Node, fix: Node) -> str | None:
