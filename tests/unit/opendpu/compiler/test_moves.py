@@ -336,3 +336,29 @@ def moves(q: Quantized) -> list[str]:
     (part,) = (p for p in partition(draft, TARGET, {}).parts if p.device == "DPU")
     network = lower(draft, part.nodes, set(draft.outputs), TARGET)
     return [layer.name for layer in network.layers if isinstance(layer, MoveLayer)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "result", "attrs"),
+    [
+        ("strided_slice", (2, 3, 8), cut([0, 0, 1, 0], [1, 4, 4, 8], [1, 2, 1, 1])),
+        ("pad", (5, 4, 8), {"paddings": [0, 0, 1, 0] + [0] * 4, "mode": "CONSTANT",
+                            "constant_values": [-0.5] * 8}),
+        ("pad", (5, 4, 8), {"paddings": [0, 0, 1, 0] + [0] * 4, "mode": "SYMMETRIC"}),
+        ("gstiling", (8, 8, 2), {"stride": 2, "reverse": True}),
+        ("gstiling", (2, 2, 32), {"stride": 2, "reverse": False}),
+        ("reorg", (8, 8, 2), {"scale": 2, "reverse": True}),
+        ("reorg", (2, 2, 32), {"scale": 2, "reverse": False}),
+        ("resize", (8, 12, 8), {"scale": [3.0, 2.0], "mode": "NEAREST"}),
+        ("resize", (8, 8, 8), {"scale": [2.0, 2.0], "mode": "BILINEAR"}),
+        ("transpose", (4, 4, 8), {"order": [0, 2, 1, 3]}),
+        ("reduction_max", (4, 4, 1), {"axis": [3], "keep_dims": True}),
+        ("argmax", (4, 4), {"axis": 3}),
+    ],
+)  # fmt: skip
+def test_moves_with_nothing_to_compute_are_for_the_cpu(kind: str, result: tuple, attrs: dict):
+    q = Quantized()
+    x = q.data(4, 4, 8, point=4)
+    q.op("op", kind, result, [x], **attrs)
+    compiled = compile_and_check(q.graph("op" if kind == "argmax" else q.fix("op", 4)))
+    assert "no op of the DPU is next to it" in compiled.report.on_cpu["op"]
