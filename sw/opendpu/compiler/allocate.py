@@ -105,8 +105,12 @@ def _place_alias(network: Network, name: str, placed: dict[str, Memory]) -> Memo
 
 
 def allocate_constants(network: Network) -> tuple[dict[str, int], bytes]:
-    """Return the address of every constant, and the weight segment (row-major int8)."""
+    """Return the address of every constant, and the weight segment (row-major int8).
+
+    Layers that are parts of one op share their constants.
+    """
     addresses: dict[str, int] = {}
+    known: dict[bytes, int] = {}
     blob = bytearray()
     for layer in network.layers:
         if not isinstance(layer, (ConvLayer, AluLayer)):
@@ -114,9 +118,12 @@ def allocate_constants(network: Network) -> tuple[dict[str, int], bytes]:
         for part, values in (("bias", layer.bias), ("weights", layer.weights)):
             if values is None:
                 continue
-            blob.extend(bytes(-len(blob) % CONSTANT_ALIGNMENT))
-            addresses[f"{layer.name}/{part}"] = len(blob)
-            blob.extend(np.ascontiguousarray(values, dtype=np.int8).tobytes())
+            data = np.ascontiguousarray(values, dtype=np.int8).tobytes()
+            if data not in known:
+                blob.extend(bytes(-len(blob) % CONSTANT_ALIGNMENT))
+                known[data] = len(blob)
+                blob.extend(data)
+            addresses[f"{layer.name}/{part}"] = known[data]
     return addresses, bytes(blob)
 
 

@@ -7,7 +7,7 @@ from opendpu.compiler.constraints import before
 from opendpu.compiler.constraints.tensors import MAX_GROUPS
 from opendpu.compiler.fixed import DEPTHWISE
 from opendpu.compiler.lower.context import Context
-from opendpu.compiler.lower.conv import layer_fields
+from opendpu.compiler.lower.fields import layer_fields
 from opendpu.compiler.lower.registry import lowers
 from opendpu.compiler.phases import Phase, phases, take
 from opendpu.compiler.plan import Alias, AluLayer, ConvLayer, Feature, Window

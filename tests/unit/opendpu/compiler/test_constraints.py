@@ -51,7 +51,7 @@ CASES = {
     "batch": (set_shape("output", 2, 4, 4, 4), "batch to be 1, but it's 2 now"),
     "conv_kernel": (set_attrs(kernel=[17, 3]), '"kernel_width"(17) in 1..16'),
     "conv_kernel dilation": (
-        set_attrs(kernel=[3, 3], dilation=[1, 8]), '"kernel_height"(17) in 1..16',
+        set_attrs(kernel=[3, 3], dilation=[1, 8], stride=[1, 2]), '"kernel_height"(17) in 1..16',
     ),
     "conv_stride": (set_attrs(stride=[1, 9]), '"stride_height"(9) in 1..8'),
     "padding": (set_attrs(pad=[3, 0, 0, 0]), '"pad_left"(3) less than "kernel_width"(3)'),

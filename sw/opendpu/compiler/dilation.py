@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dilated kernels that are larger than an instruction's, as smaller ones on parts of the pixels.
+
+Results ``o = parts * q + start`` of a convolution with step one only meet inputs at one remainder
+of ``parts``, if that divides the dilation. On those pixels alone the dilation is
+``dilation / parts``; what is left of it becomes zeros between the weights. Weights that meet
+nothing but padding are left out first.
+"""
+
+import dataclasses
+import itertools
+
+from opendpu.compiler.cost import conv_cycles, transfer_cycles
+from opendpu.ir import Node
+from opendpu_arch.target import Target
+
+MAX_KERNEL = 16
+"""Rows and columns of a kernel of CONV."""
+MAX_JUMP = 65536
+"""Bytes between pixels of a LOAD or SAVE."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Axis:
+    """A dilated kernel along one axis, for each of ``parts`` parts of the pixels."""
+
+    first: int
+    """The first weight that meets an input."""
+    taps: int
+    gap: int
+    """Distance of weights in a part."""
+    parts: int
+    stride: int
+    pad: int
+    """Padding before the first weight, in the whole feature map."""
+
+    @property
+    def extent(self) -> int:
+        """Inputs of a part from the first weight to the last."""
+        return (self.taps - 1) * self.gap + 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """Results ``start``, ``start + parts`` ... and inputs ``offset``, ``offset + parts`` ...."""
+
+    start: int
+    outputs: int
+    offset: int
+    inputs: int
+    pad: int
+
+
+def parts_of(axis: Axis, size: int, outputs: int) -> list[Part]:
+    """Return the parts of an axis of ``size`` inputs and ``outputs`` results."""
+    found = []
+    for start in range(min(axis.parts, outputs)):
+        turns, offset = divmod(start - axis.pad, axis.parts)
+        found.append(
+            Part(
+                start=start, outputs=-(-(outputs - start) // axis.parts), offset=offset,
+                inputs=-(-(size - offset) // axis.parts), pad=-turns,
+            )
+        )  # fmt: skip
+    return found
+
+
+def is_cut(node: Node, source: Node, target: Target) -> bool:
+    """Tell whether a ``conv2d-fix`` without groups is too large with zeros for its dilation."""
+    gaps = [int(gap) for gap in node.attrs["dilation"]]
+    if max(gaps) == 1 or int(node.attrs.get("group") or 1) > 1:
+        return False
+    width, height = (
+        (int(k) - 1) * gap + 1 for k, gap in zip(node.attrs["kernel"], gaps, strict=True)
+    )
+    words = height * width * -(-source.shape[3] // target.channel_parallel)
+    return max(width, height) > MAX_KERNEL or words > target.bank_depth
+
+
+def plan(node: Node, source: Node, target: Target) -> tuple[Axis, Axis] | None:
+    """Return rows and columns of the cheapest way that fits, or none if there is none."""
+    _, height, width, channels = source.shape
+    outputs = node.shape[3]
+    (kernel_w, kernel_h), (gap_w, gap_h) = node.attrs["kernel"], node.attrs["dilation"]
+    (step_w, step_h), (left, _, top, _) = node.attrs["stride"], node.attrs["pad"]
+    rows = _ways(int(kernel_h), int(step_h), int(gap_h), int(top), height, node.shape[1])
+    columns = _ways(int(kernel_w), int(step_w), int(gap_w), int(left), width, node.shape[2])
+    groups = -(-channels // target.channel_parallel)
+    blocks = -(-outputs // target.output_channel_parallel)
+
+    def price(way: tuple[Axis, Axis]) -> int:
+        down, across = way
+        taps = down.extent * across.extent
+        tall, wide = -(-node.shape[1] // down.parts), -(-node.shape[2] // across.parts)
+        steps = -(-tall // target.pixel_parallel) * blocks
+        size = taps * channels
+        load = outputs * transfer_cycles(1, size, size, target.channel_parallel)
+        compute = steps * conv_cycles(wide, taps * groups)
+        return down.parts * across.parts * max(compute, load)
+
+    fitting = [
+        (down, across)
+        for down, across in itertools.product(rows, columns)
+        if down.extent * across.extent * groups <= target.bank_depth
+        and across.parts * max(channels, outputs) <= MAX_JUMP
+    ]
+    return min(fitting, key=price, default=None)
+
+
+def _ways(kernel: int, stride: int, gap: int, pad: int, size: int, outputs: int) -> list[Axis]:
+    """Return the ways to have a kernel along one axis."""
+    met = [
+        tap
+        for tap in range(kernel)
+        if any(0 <= o * stride + tap * gap - pad < size for o in range(outputs))
+    ]
+    if not met:
+        return []
+    # Every window starts or ends inside, as the engine wants it.
+    first = min(met[0], pad // gap, (size - 1 - (outputs - 1) * stride + pad) // gap)
+    last = max(met[-1], -(-pad // gap))
+    taps, pad = last - first + 1, pad - first * gap
+    if taps == 1:
+        return [Axis(first, 1, 1, 1, stride, 0)]
+    found = []
+    for left in range(1, gap + 1):
+        parts = gap // left
+        axis = Axis(first, taps, left, parts, stride, pad)
+        if gap % left or axis.extent > MAX_KERNEL:
+            continue
+        if parts == 1 or (stride == 1 and parts <= size):
+            found.append(axis)
+    return found

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What layers with weights have, on either engine."""
+
+from typing import Any
+
+import numpy as np
+
+from opendpu.compiler.fixed import point_of
+from opendpu.compiler.lower.context import Context
+from opendpu.compiler.plan import Int8Array
+from opendpu.ir import Node
+from opendpu_arch.isa import ActType
+
+ACTIVATIONS = {
+    "NONE": ActType.NONE, "RELU": ActType.RELU, "RELU6": ActType.RELU6,
+    "LEAKYRELU": ActType.LEAKYRELU,
+}  # fmt: skip
+
+
+def layer_fields(context: Context, node: Node, name: str) -> dict[str, Any]:
+    """Return what layers of both engines have, for the feature map ``name`` as result."""
+    cut, bias = _shifts(context, node)
+    return {
+        "name": name, "source": node.inputs["input"][0], "output": name,
+        "bias": _bias(context, node), "shift_cut": cut, "shift_bias": bias,
+        "act_type": ACTIVATIONS[node.attrs["nonlinear"]],
+    }  # fmt: skip
+
+
+def _shifts(context: Context, node: Node) -> tuple[int, int]:
+    """Return the shifts of sum and bias."""
+    draft = context.draft
+    product = sum(point_of(draft[node.inputs[arg][0]]) for arg in ("input", "weights"))
+    bias = node.inputs.get("bias")
+    shift_bias = product - point_of(draft[bias[0]]) + 1 if bias else 0
+    return product - point_of(node), shift_bias
+
+
+def _bias(context: Context, node: Node) -> Int8Array:
+    if node.inputs.get("bias"):
+        return context.constant(node, "bias").reshape(-1)
+    return np.zeros(node.shape[-1], dtype=np.int8)
