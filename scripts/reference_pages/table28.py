@@ -31,7 +31,7 @@ ROWS = (
     Row(
         "conv2d", ("conv2d",), ("conv2d-fix",),
         "CONV; dilation as zeros between the weights, or a CONV for each part of the pixels; "
-        "groups as slices of the channels, several a layer with zeros between where that is cheaper",
+        "groups as slices of the channels, several a layer with zeros between where it is cheaper",
     ),
     Row("depthwise-conv2d", ("depthwise-conv2d",), ("depthwise-conv2d-fix",), "ALU DWCV"),
     Row(
