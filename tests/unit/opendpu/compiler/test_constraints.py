@@ -47,11 +47,17 @@ def set_point(which: str, point: int) -> Callable[[Node, Draft], None]:
     return change
 
 
+def far_apart(node: Node, draft: Draft) -> None:
+    node.attrs.update(kernel=[3, 3], dilation=[1, 8], stride=[1, 2])
+    draft[node.inputs["input"][0]].shape = (1, 30, 30, 16)
+    node.shape = (1, 7, 28, 4)
+
+
 CASES = {
     "batch": (set_shape("output", 2, 4, 4, 4), "batch to be 1, but it's 2 now"),
     "conv_kernel": (set_attrs(kernel=[17, 3]), '"kernel_width"(17) in 1..16'),
     "conv_kernel dilation": (
-        set_attrs(kernel=[3, 3], dilation=[1, 8], stride=[1, 2]), '"kernel_height"(17) in 1..16',
+        far_apart, '"kernel_height"(17) in 1..16',
     ),
     "conv_stride": (set_attrs(stride=[1, 9]), '"stride_height"(9) in 1..8'),
     "padding": (set_attrs(pad=[3, 0, 0, 0]), '"pad_left"(3) less than "kernel_width"(3)'),
