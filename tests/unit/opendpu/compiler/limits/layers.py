@@ -25,7 +25,7 @@ def wide_kernel(q: Drawing) -> str:
 
 @limit("conv_kernel", '"kernel_height"(17) in 1..16')
 def kernel_with_gaps(q: Drawing) -> str:
-    return q.layer(DENSE, q.data(20, 4, 3), 5, (1, 2), dilation=[1, q.either(15)])
+    return q.layer(DENSE, q.data(34, 4, 3), 5, (1, 2), (1, 2), dilation=[1, q.either(15)])
 
 
 @limit("conv_kernel", '"kernel_height"(17) in 1..16')
