@@ -5,34 +5,21 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
 from opendpu.compiler.chain.columns import Columns, tile_columns
-from opendpu.compiler.chain.stage import Buffer, Need, Stage, Unit
-from opendpu.compiler.cost import alu_cycles, conv_cycles, misc_cycles, transfer_cycles
-from opendpu.compiler.emission.geometry import can_read, can_write, chunks
-from opendpu.compiler.layout import Layout
+from opendpu.compiler.chain.stage import Buffer, Stage
+from opendpu.compiler.chain.units import Units, has_epilogue, wish
+from opendpu.compiler.chain.weights import weight_cycles, weights_fit
+from opendpu.compiler.cost import transfer_cycles
 from opendpu.compiler.plan import (
-    AluLayer,
     ComputeLayer,
     ConvLayer,
     EltwiseLayer,
     MoveLayer,
     Network,
     Region,
-    Window,
     sources_of,
 )
 from opendpu_arch.isa import Engine
 from opendpu_arch.target import Target
-
-MAX_COLUMNS = 1024
-"""Output columns of one instruction."""
-MAX_GROUPS = 256
-"""Channel groups of one instruction of the misc engine."""
-MAX_CONV_JUMP = 1024
-"""Words between rows of a bank for CONV."""
-MAX_MISC_JUMP = 8192
-"""Words between rows of a bank for the misc engine."""
-TILE_SHARE = 4
-"""A convolution's results wait for their epilogue in at most this part of a bank."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -105,6 +92,7 @@ class _Builder:
         if tiles is None:
             return None
         widest = {n: max(t[n][1] for t in tiles) for n in tiles[0]}
+        cuts = Units(self.network, self.target)
         buffers: dict[tuple[str, int], Buffer] = {}
         stages, sources, blocks = [], [], []
         for number, layer in zip(self.numbers, self.layers, strict=True):
@@ -112,19 +100,19 @@ class _Builder:
             keys = []
             for name in sources_of(layer):
                 stride = self._stride(number, layer, name)
-                if stride != _wish(layer, name):
+                if stride != wish(layer, name):
                     return None
                 keys.append((name, stride))
                 buffers.setdefault((name, stride), self._buffer(number, name, stride, widest[name]))
             stride = self.strides[layer.output]
-            if stride > 1 and (isinstance(layer, EltwiseLayer) or _epilogue(layer)):
+            if stride > 1 and (isinstance(layer, EltwiseLayer) or has_epilogue(layer)):
                 return None
             out = (layer.output, stride)
             buffers[out] = self._buffer(number, layer.output, stride, columns)
             places = list(buffers)
             read = tuple(places.index(key) for key in keys)
-            pass_blocks = self._pass_blocks(layer, columns)
-            units = self._units(layer, [buffers[k] for k in keys], read, buffers[out], columns,
+            pass_blocks = cuts.pass_blocks(layer, columns)
+            units = cuts.of_layer(layer, [buffers[k] for k in keys], read, buffers[out], columns,
                                 pass_blocks)  # fmt: skip
             if units is None:
                 return None
@@ -139,7 +127,7 @@ class _Builder:
                     number=number, units=units, output=places.index(out),
                     engine=Engine.CONV if isinstance(layer, ConvLayer) else Engine.MISC,
                     in_place=shared[0] if shared else None,
-                    tile_words=2 * columns * pass_blocks if _epilogue(layer) else 0,
+                    tile_words=2 * columns * pass_blocks if has_epilogue(layer) else 0,
                 )
             )  # fmt: skip
             sources.append(read)
@@ -158,33 +146,20 @@ class _Builder:
         return Model(
             first=self.numbers[0], stages=tuple(stages), buffers=every, least=tuple(least),
             sources=tuple(sources), tiles=tuple(tiles), blocks=tuple(blocks),
-            weight_cycles=self._weight_cycles(),
+            weight_cycles=weight_cycles(self.target, self.layers),
         )  # fmt: skip
 
     def _possible(self) -> bool:
         """Tell whether weights fit, and nothing made here comes back through DDR."""
-        target = self.target
-        conv = alu = biases = 0
-        for layer in self.layers:
-            out = self.network.features[layer.output]
-            for name in sources_of(layer):
-                if self._root(name) in {self._root(m) for m in self.made} and name not in self.made:
-                    return False
-                if name in self.made and (name in self.network.aliases or name in self.held):
-                    return False
-            if isinstance(layer, EltwiseLayer):
-                continue
-            biases += -(-out.channels // target.channel_parallel)
-            if layer.weights is None:
-                continue
-            taps = layer.window.kernel_h * layer.window.kernel_w
-            if isinstance(layer, ConvLayer):
-                inputs = self.network.features[layer.source].channels
-                blocks = -(-out.channels // target.output_channel_parallel)
-                conv += taps * -(-inputs // target.input_channel_parallel) * blocks
-            else:
-                alu += taps * -(-out.channels // target.channel_parallel)
-        return max(conv, alu, biases) <= target.bank_depth
+        if not weights_fit(self.network, self.target, self.layers):
+            return False
+        roots = {self._root(name) for name in self.made}
+        for name in (n for layer in self.layers for n in sources_of(layer)):
+            if self._root(name) in roots and name not in self.made:
+                return False
+            if name in self.made and (name in self.network.aliases or name in self.held):
+                return False
+        return True
 
     def _root(self, name: str) -> str:
         while name in self.network.aliases:
@@ -195,7 +170,7 @@ class _Builder:
         """Find the rows a bank of every result; tell whether all readers agree."""
         for name in self.made:
             wishes = {
-                _wish(layer, name) for layer in self.layers if name in sources_of(layer)
+                wish(layer, name) for layer in self.layers if name in sources_of(layer)
             }  # fmt: skip
             if name in self.around.homes:
                 stride = self.around.homes[name].stride
@@ -217,7 +192,7 @@ class _Builder:
             return self.strides[name]
         if name in self.around.homes and (number, name) not in self.around.streamed:
             return self.around.homes[name].stride
-        return _wish(layer, name)
+        return wish(layer, name)
 
     def _leaves(self, name: str) -> bool:
         """Tell whether somebody outside the chain needs a result."""
@@ -247,126 +222,3 @@ class _Builder:
             resident=resident, load=0 if made or resident else row, save=row if saved else 0,
             group_rows=stride * target.pixel_parallel,
         )  # fmt: skip
-
-    def _pass_blocks(self, layer: ComputeLayer, columns: int) -> int:
-        """Return how many blocks of output channels are made before the epilogue takes them."""
-        if not isinstance(layer, ConvLayer):
-            return 0
-        out = self.network.features[layer.output]
-        blocks = -(-out.channels // self.target.output_channel_parallel)
-        if layer.epilogue is None:
-            return blocks
-        most = max(1, self.target.bank_depth // TILE_SHARE // (2 * columns))
-        return -(-blocks // -(-blocks // most))
-
-    def _units(
-        self,
-        layer: ComputeLayer,
-        operands: Sequence[Buffer],
-        read: tuple[int, ...],
-        output: Buffer,
-        columns: int,
-        pass_blocks: int,
-    ) -> tuple[Unit, ...] | None:
-        """Return the rows that are made at a time, or none if an instruction cannot do it."""
-        target = self.target
-        out = self.network.features[layer.output]
-        window = Window() if isinstance(layer, EltwiseLayer) else layer.window
-        conv = isinstance(layer, ConvLayer)
-        groups = -(-out.channels // target.channel_parallel)
-        if columns > MAX_COLUMNS or (not conv and groups > MAX_GROUPS):
-            return None
-        source = self.network.features[operands[0].name]
-        walked = (columns - 1) * window.stride_w + window.kernel_w
-        groups_in = -(-source.channels // target.channel_parallel)
-        if walked * groups_in > target.bank_depth:
-            return None
-        if conv and operands[0].stride > 1 and operands[0].row_words > MAX_CONV_JUMP:
-            return None
-        most = target.pixel_parallel if conv else target.alu_pixel_parallel
-        layout_in, layout_out = self._layout(operands[0]), self._layout(output)
-        jump = MAX_CONV_JUMP if conv else MAX_MISC_JUMP
-        tile = dataclasses.replace(output, stride=1, resident=False, group_rows=most)
-        if _epilogue(layer):
-            layout_out = self._layout(dataclasses.replace(tile, row_words=columns * pass_blocks))
-
-        def fits(row: int, rows: int) -> bool:
-            return can_read(layout_in, source, window, row, rows) and can_write(
-                layout_out, row, rows, max_jump=jump
-            )
-
-        units = []
-        for row, rows in chunks(0, out.height, most, fits):
-            if not can_read(layout_in, source, window, row, rows):
-                return None
-            top = row * window.stride_h - window.pad_top
-            low = min(max(0, top), source.height - 1)
-            high = max(low + 1, min(source.height, top + (rows - 1) * window.stride_h
-                                    + window.kernel_h))  # fmt: skip
-            needs = [Need(read[0], low, high)]
-            needs += [Need(b, row, row + rows) for b in read[1:]]
-            units.append(self._unit(layer, row, rows, tuple(needs), columns, pass_blocks))
-        return tuple(units) if len(units) <= 2 * -(-out.height // most) else None
-
-    def _unit(
-        self,
-        layer: ComputeLayer,
-        row: int,
-        rows: int,
-        needs: tuple[Need, ...],
-        columns: int,
-        pass_blocks: int,
-    ) -> Unit:
-        target, out = self.target, self.network.features[layer.output]
-        stride_out = self.strides[layer.output]
-        groups = -(-out.channels // target.channel_parallel)
-        if not isinstance(layer, ConvLayer):
-            cycles = misc_cycles(columns, groups, len(needs))
-            if isinstance(layer, AluLayer):
-                cycles = alu_cycles(columns, groups, layer.window, stride_out)
-            return Unit(row=row, rows=rows, needs=needs, cycles=cycles)
-        blocks = -(-out.channels // target.output_channel_parallel)
-        inputs = self.network.features[layer.source].channels
-        taps = layer.window.kernel_h * layer.window.kernel_w
-        taps *= -(-inputs // target.input_channel_parallel)
-        after, passes = 0, -(-blocks // pass_blocks)
-        if layer.epilogue is not None:
-            operands = len(layer.epilogue.layer.sources)
-            times = -(-rows // target.alu_pixel_parallel)
-            after = passes * times * misc_cycles(columns, pass_blocks, operands)
-        return Unit(
-            row=row, rows=rows, needs=needs, cycles=blocks * conv_cycles(columns, taps, stride_out),
-            after=after, parts=passes,
-        )  # fmt: skip
-
-    def _layout(self, buffer: Buffer) -> Layout:
-        region = Region(
-            bank_group=0, base=0, words=0, stride=buffer.stride, ring=max(buffer.groups, 1)
-        )
-        return Layout(target=self.target, region=region, columns=buffer.row_words, groups=1)
-
-    def _weight_cycles(self) -> int:
-        total = 0
-        for layer in self.layers:
-            if isinstance(layer, ConvLayer):
-                outputs, height, width, inputs = layer.weights.shape
-                total += outputs * transfer_cycles(
-                    height * width, inputs, inputs, self.target.channel_parallel
-                )
-            elif isinstance(layer, AluLayer) and layer.weights is not None:
-                rows, columns, channels = layer.weights.shape
-                total += transfer_cycles(
-                    rows * columns, channels, channels, self.target.channel_parallel
-                )
-        return total
-
-
-def _epilogue(layer: ComputeLayer) -> bool:
-    return isinstance(layer, ConvLayer) and layer.epilogue is not None
-
-
-def _wish(layer: ComputeLayer, name: str) -> int:
-    """Return the rows a bank with which ``layer`` reads a feature map at full speed."""
-    if isinstance(layer, EltwiseLayer) or name != layer.source:
-        return 1
-    return layer.window.stride_h
