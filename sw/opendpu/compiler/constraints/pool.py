@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits of pooling."""
 
+from opendpu.compiler.average import average_factor
 from opendpu.compiler.constraints.layers import MAX_ALU_KERNEL
 from opendpu.compiler.constraints.registry import constraint, inputs_of, pair
 from opendpu.compiler.fixed import point_of
 from opendpu.ir import Draft, Node
 from opendpu_arch.target import Target
+
+MAX_LEFT, MAX_RIGHT = 7, 55
+"""Bits that ``shift_cut`` can shift."""
 
 
 @constraint(
@@ -37,12 +41,16 @@ def pool_fits(node: Node, draft: Draft, target: Target) -> str | None:
 
 
 @constraint(
-    "Pooling shifts its result left by at most 7 or right by at most 55.", "pool-fix",
-    lift="another fix point", code="XCOM_UNSUPPORT_QUANTIZATION",
+    f"Pooling shifts its result left by at most {MAX_LEFT} or right by at most {MAX_RIGHT} bits, "
+    "those of an average's factor counted.", "pool-fix", lift="another fix point",
+    code="XCOM_UNSUPPORT_QUANTIZATION",
 )  # fmt: skip
 def pool_shifts(node: Node, draft: Draft, target: Target) -> str | None:
     """``shift_cut`` from 8 on shifts right, below left."""
     right = point_of(inputs_of(node, draft)[0]) - point_of(node)
-    if not -7 <= right <= 40:
-        return f"DPU only supports a change of fix point in -7..40, but here it is {right}"
-    return None
+    if node.attrs["type"] == "AVG":
+        (_, width), (_, height) = pair(node, "kernel")
+        right += average_factor(kernel_h=height, kernel_w=width)[1]
+    if -MAX_LEFT <= right <= MAX_RIGHT:
+        return None
+    return f"DPU only supports shifts by -{MAX_LEFT}..{MAX_RIGHT} bits, but here it is {right}"

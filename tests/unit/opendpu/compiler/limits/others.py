@@ -66,9 +66,19 @@ def pool_of_more_bits(q: Drawing) -> str:
     return q.pooled("maxpool2d", q.data(4, 4, 5, point=1), (2, 2), point=q.either(8))
 
 
-@limit("pool_shifts", "but here it is 41")
-def pool_of_fewer_bits(q: Drawing) -> str:
-    return q.pooled("avgpool2d", q.data(9, 9, 5, point=1), (9, 9), point=q.either(-39, -40))
+@limit("pool_shifts", "but here it is 56")
+def average_of_fewer_bits(q: Drawing) -> str:
+    return q.pooled("avgpool2d", q.data(9, 9, 5, point=1), (3, 3), point=q.either(-48, -49))
+
+
+@limit("pool_shifts", "but here it is 56")
+def average_of_many_pixels(q: Drawing) -> str:
+    return q.pooled("avgpool2d", q.data(63, 63, 2, point=1), (63, 63), point=q.either(-37, -38))
+
+
+@limit("pool_shifts", "but here it is 56")
+def maximum_of_fewer_bits(q: Drawing) -> str:
+    return q.pooled("maxpool2d", q.data(9, 9, 5, point=1), (3, 3), point=q.either(-54, -55))
 
 
 @limit("elew_inputs", '"input_num"(5) up to 4')
