@@ -75,7 +75,11 @@ ROWS = (
         "LOAD and SAVE; the order of channels goes into the convolution before, or is one of one "
         "pixel",
     ),
-    Row("depth to space, space to depth", ("gstiling",), ("tile-fix",), "LOAD and SAVE"),
+    Row(
+        "depth to space, space to depth", ("gstiling",), ("tile-fix",),
+        "depth to space by the SAVEs of the convolution before, where its blocks of output "
+        "channels stay full; else LOAD and SAVE",
+    ),
     Row(
         "pad", ("pad",), ("pad-fix",),
         "the padding of the convolution or pooling behind it, or LOAD and SAVE: constant, "

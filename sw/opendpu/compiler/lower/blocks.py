@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Blocks of pixels to channels and back: moves of what stays together."""
 
+import dataclasses
 import itertools
 
 from opendpu.compiler.lower.boxes import Box, add_box, box_of, move
 from opendpu.compiler.lower.context import Context
 from opendpu.compiler.lower.registry import lowers
-from opendpu.compiler.plan import Alias, Feature, MoveLayer
+from opendpu.compiler.plan import Alias, ConvLayer, Feature, MoveLayer
 from opendpu.compiler.view import dense
 from opendpu.ir import Node
 
 
 @lowers("tile-fix")
 def tile(context: Context, node: Node) -> None:
-    """Add a move for each row of a block."""
+    """Add a move for each row of a block, or let the convolution before write them."""
     size = int(node.attrs["stride"])
+    if node.attrs["reverse"] and _split(context, node, size):
+        return
     _exchange(context, node, size, [(i, i, size, 0, 1) for i in range(size)])
 
 
@@ -57,6 +60,36 @@ def _exchange(
             context.layers.append(MoveLayer(name=name, source=part, output=fine))
         else:
             move(context, name, fine, blocks, box)
+
+
+def _split(context: Context, node: Node, size: int) -> bool:
+    """Let the convolution before make one row of every block at a time, if that is no more work.
+
+    Returns false where something else needs its result, or blocks of output channels would not be
+    full.
+    """
+    (source,) = node.inputs["input"]
+    makers = [n for n, layer in enumerate(context.layers) if layer.output == source]
+    readers = [n for n in context.nodes if source in n.sources()]
+    if len(makers) != 1 or len(readers) != 1 or source in {*context.outputs, *context.aliases}:
+        return False
+    layer, lanes = context.layers[makers[0]], context.target.output_channel_parallel
+    channels = context.features[node.name].channels * size
+    if not isinstance(layer, ConvLayer) or -(-channels // lanes) * size > -(
+        -channels * size // lanes
+    ):
+        return False
+    parts = []
+    for i in range(size):
+        name, taken = f"{layer.name}/{i}", slice(i * channels, (i + 1) * channels)
+        fine = _rows(context, f"{name}/pixels", node.name, size, range(i, 1 << 30, size))
+        parts.append(
+            dataclasses.replace(
+                layer, name=name, output=fine, weights=layer.weights[taken], bias=layer.bias[taken]
+            )
+        )
+    context.layers[makers[0] : makers[0] + 1] = parts
+    return True
 
 
 def _rows(context: Context, name: str, holder: str, size: int, rows: range) -> str:

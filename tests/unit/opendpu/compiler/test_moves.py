@@ -362,3 +362,17 @@ def test_moves_with_nothing_to_compute_are_for_the_cpu(kind: str, result: tuple,
     q.op("op", kind, result, [x], **attrs)
     compiled = compile_and_check(q.graph("op" if kind == "argmax" else q.fix("op", 4)))
     assert "no op of the DPU is next to it" in compiled.report.on_cpu["op"]
+
+
+@pytest.mark.parametrize(("channels", "copied"), [(64, False), (24, True)])
+@pytest.mark.parametrize("kind", ["gstiling", "pixel-shuffle"])
+def test_a_convolution_writes_its_blocks(kind: str, channels: int, copied: bool) -> None:
+    """Where it makes full blocks of output channels, its result is nowhere with the channels."""
+    q = Quantized()
+    x = q.conv(q.data(5, 6, 3), "first", 8, kernel=1, point=4)
+    x = q.conv(x, "conv", channels, kernel=3, pad=1, point=4)
+    attrs = {"stride": 2, "reverse": True} if kind == "gstiling" else {"scale": 2, "upscale": True}
+    q.op("op", kind, (10, 12, channels // 4), [x], **attrs)
+    y = q.conv(q.fix("op", 4), "after", 5, kernel=3, pad=1, point=2)
+    assert not compile_and_check(q.graph(y)).report.on_cpu
+    assert bool(moves(q)) == copied
