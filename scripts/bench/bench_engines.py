@@ -16,8 +16,11 @@ from opendpu_sim.device import IssDevice
 from opendpu_sim.rtl.device import RtlDevice
 
 LOAD, SAVE, CONV, MISC = (1 << e for e in Engine)
-FEW, MANY = 16, 48
+FEW, MANY = 64, 128
 """Repetitions of the two runs whose difference is taken."""
+
+SETS = 8
+"""Weights of so many CONVs lie side by side, as AMD's compiler lets addresses move on."""
 
 Unit = list[isa.Instruction]
 """What is repeated; tokens are balanced within it."""
@@ -55,13 +58,13 @@ class Streams:
         return first, lambda number: [self.conv(number, length=length, groups=groups, to=to)]
 
     def weights_stream(self, length: int, groups: int) -> tuple[Unit, Callable[[int], Unit]]:
-        """A LOAD a lane for every CONV, two sets of weights in turns, as tokens allow."""
+        """A LOAD a lane for every CONV, :data:`SETS` sets of weights in turns, as tokens allow."""
 
         def unit(number: int) -> Unit:
-            at = number % 2 * groups
+            at = number % SETS * groups
             loads: Unit = [
                 isa.Load(
-                    dpdon=LOAD | (CONV if lane == 0 and number > 1 else 0),
+                    dpdon=LOAD | (CONV if lane == 0 and number >= SETS else 0),
                     dpdby=LOAD | (CONV if lane == self.lanes - 1 else 0),
                     bank_id=self.target.convw_base + lane, bank_addr=at,
                     channel=groups * self.lanes, jump_read=groups * self.lanes, length=1,
@@ -178,14 +181,15 @@ def program(stream: tuple[Unit, Callable[[int], Unit]], count: int) -> tuple[byt
     given = sum(i.ENGINE == Engine.CONV and bool(i.dpdby & LOAD) for i in body)
     taken = sum(i.ENGINE == Engine.LOAD and bool(i.dpdon & CONV) for i in body)
     closing += [isa.Load(dpdon=LOAD | CONV, reg_id=0, channel=16) for _ in range(given - taken)]
-    # END waits for all engines
+    # END waits for all engines that have worked
     ends = {
         Engine.LOAD: isa.Load(dpdby=SAVE, reg_id=0, channel=16, bank_addr=2047),
         Engine.CONV: isa.ConvInit(dpdby=SAVE),
         Engine.MISC: isa.AluInit(dpdby=SAVE),
     }
-    closing += list(ends.values())
-    closing.append(isa.End(dpdon=LOAD | CONV | MISC))
+    worked = {i.ENGINE for i in [*first, *body]} & set(ends)
+    closing += [ends[engine] for engine in sorted(worked)]
+    closing.append(isa.End(dpdon=sum(1 << engine for engine in worked)))
     instructions = [*first, *body, *closing]
     return isa.encode(instructions), len(instructions)
 
