@@ -16,8 +16,8 @@ from opendpu_sim.device import IssDevice
 from opendpu_sim.rtl.device import RtlDevice
 
 LOAD, SAVE, CONV, MISC = (1 << e for e in Engine)
-FEW, MANY = 64, 128
-"""Repetitions of the two runs whose difference is taken."""
+FEW, MANY = 128, 256
+"""Repetitions of the two runs whose difference is taken; enough to outlast what follows END."""
 
 SETS = 8
 """Weights of so many CONVs lie side by side, as AMD's compiler lets addresses move on."""
