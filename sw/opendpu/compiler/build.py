@@ -13,6 +13,7 @@ from opendpu.compiler.lifetime import alive, consumers
 from opendpu.compiler.plan import WEIGHTS_REG, Network, Plan, Program, Span
 from opendpu.compiler.residency import allocate_banks
 from opendpu.compiler.schedule import schedule
+from opendpu.compiler.sequence import sequence
 from opendpu.compiler.tile import ChainError, NoRoomError, tile
 from opendpu_arch.target import Target
 
@@ -74,7 +75,7 @@ def _inside(network: Network, choices: Sequence[Choice]) -> set[str]:
 
 def build(network: Network, target: Target, passed: Passed = unwatched) -> Program:
     """Return the program of ``network`` for ``target``; ``passed`` gets what each pass made."""
-    network = fuse(augment(network, target))
+    network = fuse(sequence(augment(network, target)))
     passed("fuse", network)
     plan = plan_network(network, target)
     passed("tile", plan)
