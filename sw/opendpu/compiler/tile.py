@@ -99,7 +99,7 @@ def tile(
 
 def _placer(target: Target, banks: Banks, span: Span) -> Place:
     free = _free(target, banks, span)
-    return lambda wanted: _fit(list(wanted), free, [])
+    return lambda wanted, groups: _fit(list(wanted), free, [], groups)
 
 
 def _free(target: Target, banks: Banks, span: Span) -> Holes:
@@ -179,8 +179,13 @@ def _cuts(problem: Problem) -> Iterator[Cut]:
     return misc_cuts(problem, layer)
 
 
-def _fit(wanted: list[int], free: Holes, used: list[int]) -> list[tuple[int, int]] | None:
-    """Return (bank group, first word) of each wanted size, in groups of their own if possible."""
+def _fit(
+    wanted: list[int], free: Holes, used: list[int], groups: Sequence[int] | None = None
+) -> list[tuple[int, int]] | None:
+    """Return (bank group, first word) of each wanted size, in groups of their own if possible.
+
+    ``groups`` says which group each one has to be in.
+    """
     holes_left = {group: list(h) for group, h in free.items()}
     load = {group: used.count(group) for group in free}
     found: dict[int, tuple[int, int]] = {}
@@ -189,7 +194,7 @@ def _fit(wanted: list[int], free: Holes, used: list[int]) -> list[tuple[int, int
             (load[group], end - start, group, at)
             for group, spots in holes_left.items()
             for at, (start, end) in enumerate(spots)
-            if end - start >= wanted[index]
+            if end - start >= wanted[index] and (groups is None or groups[index] == group)
         ]
         if not options:
             return None

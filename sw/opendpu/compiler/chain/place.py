@@ -4,6 +4,7 @@
 from collections.abc import Callable, Sequence
 
 from opendpu.compiler.chain.choose import PARTS, Choice, price_of
+from opendpu.compiler.chain.groups import group_choices
 from opendpu.compiler.chain.model import Model, Surroundings, model_chain
 from opendpu.compiler.chain.order import Order
 from opendpu.compiler.chain.rings import find_rings, wanted_words
@@ -11,8 +12,8 @@ from opendpu.compiler.plan import Chain, ConvLayer, LayerPlan, Nest, Region
 
 Spots = list[tuple[int, int]]
 """Bank group and first word of every piece."""
-Place = Callable[[Sequence[int]], Spots | None]
-"""Finds places for pieces of so many words, if there are some."""
+Place = Callable[[Sequence[int], Sequence[int] | None], Spots | None]
+"""Finds places for pieces of so many words, if there are some; in these bank groups, if given."""
 
 
 def place_chain(
@@ -26,7 +27,7 @@ def place_chain(
             break
 
         def fits(wanted: Sequence[int]) -> bool:
-            return place([w for w in wanted if w]) is not None
+            return place([w for w in wanted if w], None) is not None
 
         found = find_rings(model, fits, thorough=True)
         if found is None:
@@ -45,7 +46,12 @@ def _placed(
     around: Surroundings, model: Model, rings: list[int], order: Order, place: Place
 ) -> tuple[Chain, tuple[LayerPlan, ...]]:
     wanted = wanted_words(model, rings)
-    spots = place([w for w in wanted if w])
+    words_of = [w for w in wanted if w]
+    pieces = [number for number, words in enumerate(wanted) if words]
+    choices = group_choices(model, around.homes, pieces, around.target.bank_groups)
+    tried = (place(words_of, groups) for groups in choices)
+    spots = next((found for found in tried if found is not None), None)
+    spots = spots or place(words_of, None)
     assert spots is not None
     regions: list[Region] = []
     for buffer, ring, words in zip(model.buffers, rings, wanted, strict=False):

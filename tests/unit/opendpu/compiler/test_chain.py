@@ -135,3 +135,9 @@ def test_order_never_overwrites_rows_in_use(rng: np.random.Generator) -> None:
             else:
                 assert rows.needs[0].high <= 8 * done[0]
             done[stage] += 1
+
+
+def test_the_misc_engine_writes_where_conv_does_not() -> None:
+    program = check(separable(64, 16, 96), Target.from_name("B1024"), 1, check=True)
+    wide, depthwise, _ = program.plan.layers
+    assert wide.output.bank_group != depthwise.output.bank_group
