@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demo and the commands of the README and the Verilog page, on a small target."""
 
+import json
 import os
 import pathlib
 import re
@@ -81,11 +82,13 @@ def test_the_demo_refuses_what_does_not_exist(folder: pathlib.Path) -> None:
 def test_the_commands_of_the_readme(demo: str, folder: pathlib.Path) -> None:
     text = (pathlib.Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
     blocks = [b for b in BLOCK.findall(text) if "MODEL.xmodel" not in b]
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for block in blocks:
         small = block.replace("B512", "B64").replace("B4096", "B64")
         run(["bash", "-euc", small], folder)
     assert (folder / "build" / "verilog" / "DPUCZDX8G_ISA1_B64.v").is_file()
+    assert "<svg" in (folder / "build" / "digits.svg").read_text(encoding="utf-8")
+    assert json.loads((folder / "build" / "digits.json").read_text(encoding="utf-8"))
     with np.load(folder / "build" / "out.npz") as out:
         [logits] = out.values()
     assert logits.shape == (360, 1, 10)

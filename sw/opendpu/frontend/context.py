@@ -27,6 +27,8 @@ class Context:
         self.constants: dict[str, Array] = dict(source.constants)
         self.points: dict[str, int] = {}
         """Fractional bits of the constants that are on a grid of 8 bits."""
+        self.unchecked: set[str] = set()
+        """Tensors whose inferred shape is not what ONNX defines."""
         self._views: dict[tuple[str, tuple[int, ...], str], str] = {}
 
     def shape_of(self, name: str) -> tuple[int, ...]:

@@ -103,7 +103,7 @@ CASES: dict[str, tuple[Build, int, str]] = {
         pool_words, 2048 // 128, '2 banks of "bank_depth"(2048) words, but 256x17 pixels need 2176',
     ),
     "terms": (terms, 4, '"input_num"(5) up to 4'),
-    "average shift": (average_shift, 7, "change of fix point in -7..40, but here it is -8"),
+    "average shift": (average_shift, 13, "shifts by -7..55 bits, but here it is -8"),
     "relu6": (relu6_point, 4, '"fix_point"(3) at least 4'),
 }  # fmt: skip
 

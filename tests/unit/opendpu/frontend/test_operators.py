@@ -99,6 +99,14 @@ def test_pool(save, agrees, kind, attrs):
     agrees(save([node(kind, ["x"], ["y"], **attrs)], {"x": X}, {"y": None}))
 
 
+def test_pool_without_windows_behind_the_map(save, agrees):
+    """onnx's shape inference counts one more; onnxruntime and ONNX's definition do not."""
+    attrs = {"kernel_shape": [1, 1], "strides": [2, 2], "ceil_mode": 1}
+    nodes = [node("MaxPool", ["x"], ["p"], **attrs), node("Relu", ["p"], ["y"])]
+    graph = agrees(save(nodes, {"x": [1, 4, 8, 8]}, {"y": None}))
+    assert [op.get_output_tensor().dims for op in graph.toposort()][-1] == [1, 4, 4, 4]
+
+
 def test_average_pool_that_counts_the_padding(save, agrees):
     attrs = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}
     agrees(save([node("AveragePool", ["x"], ["y"], **attrs)], {"x": X}, {"y": None}))
