@@ -3,7 +3,7 @@
 
 The cheapest way to cut the sequence of layers into chains, by dynamic programming over the cycles
 that the order of each chain is expected to take. A feature map between two chains stays on chip if
-it is small, else it goes through DDR.
+a bank group has room for it, else it goes through DDR.
 """
 
 import dataclasses
@@ -20,8 +20,6 @@ LONGEST = 10
 """Layers of a chain at most."""
 PARTS = (1, 2, 3, 4, 6, 8)
 """Tiles of columns that are tried."""
-SMALL = 1
-"""A feature map stays on chip between chains if it takes at most this part of a bank group."""
 CHAIN_OVERHEAD = 200
 """Cycles that a chain loses at its ends."""
 
@@ -79,7 +77,7 @@ class _Chooser:
             stride = max(set(wishes), key=wishes.count)
             ring = address_groups(target, stride, feature.height)
             words = ring * stride * feature.width * -(-feature.channels // target.channel_parallel)
-            if words <= target.bank_depth // SMALL:
+            if words <= target.bank_depth:
                 self.homes[name] = Region(
                     bank_group=0, base=0, words=words, stride=stride, ring=ring, whole=True
                 )
