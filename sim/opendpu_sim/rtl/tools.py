@@ -31,7 +31,7 @@ def find(program: str) -> str:
     found = shutil.which(program)
     if found is None:
         raise ToolError(
-            f"{program!r} is not on the PATH, but is needed to build the RTL simulator; "
+            f"{program!r} is not on the PATH, but is needed to build the simulator; "
             f"on Debian or Ubuntu: apt install {PACKAGES.get(program, program)}"
         )
     return found
