@@ -17,6 +17,7 @@ from opendpu.compiler.plan import (
     Memory,
     Network,
     Span,
+    root_of,
 )
 from opendpu.compiler.view import Steps, seen_through
 from opendpu_arch.errors import GraphError
@@ -43,7 +44,7 @@ def allocate_memory(
     ends = {WORKSPACE_REG: 0, INPUT_REG: 0, OUTPUT_REG: 0}
     workspace: dict[str, tuple[int, int]] = {}
     overlapped = {a.holder for a in network.aliases.values() if a.overlapping}
-    outputs = {_root(name, network) for name in network.outputs}
+    outputs = {root_of(network.aliases, name) for name in network.outputs}
     for name, feature in network.features.items():
         if name in network.aliases or name not in every:
             continue
@@ -74,13 +75,6 @@ def allocate_memory(
         if name in every:
             _place_alias(network, name, placed)
     return placed, ends
-
-
-def _root(name: str, network: Network) -> str:
-    """Return the feature map whose bytes ``name`` is part of."""
-    while name in network.aliases:
-        name = network.aliases[name].holder
-    return name
 
 
 def _place_alias(network: Network, name: str, placed: dict[str, Memory]) -> Memory:

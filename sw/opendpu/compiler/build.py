@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from opendpu.compiler.allocate import allocate_constants, allocate_memory
 from opendpu.compiler.augment import augment
 from opendpu.compiler.boundary import Passed, unwatched
-from opendpu.compiler.chain.choose import Choice, choose_chains
+from opendpu.compiler.chain.choose import Choice, Prices, choose_chains, used_up
 from opendpu.compiler.emit import emit
 from opendpu.compiler.fuse import fuse
-from opendpu.compiler.lifetime import alive, consumers
+from opendpu.compiler.lifetime import alive
 from opendpu.compiler.plan import WEIGHTS_REG, Network, Plan, Program, Span
 from opendpu.compiler.residency import allocate_banks
 from opendpu.compiler.schedule import schedule
@@ -31,8 +31,9 @@ def plan_network(network: Network, target: Target) -> Plan:
     """
     spilled: set[str] = set()
     rejected: set[Span] = set()
+    prices = Prices(network, target, spilled)
     while True:
-        choices = choose_chains(network, target, rejected, spilled)
+        choices = choose_chains(prices, rejected)
         banks = allocate_banks(network, target, spilled, choices)
         try:
             layers, chains = tile(network, target, banks, choices)
@@ -43,6 +44,7 @@ def plan_network(network: Network, target: Target) -> Plan:
             if not in_the_way:
                 raise
             spilled.add(max(in_the_way, key=lambda name: (banks.regions[name].words, name)))
+            prices = Prices(network, target, spilled)
         else:
             break
     memory, segment_bytes = allocate_memory(
@@ -62,15 +64,8 @@ def plan_network(network: Network, target: Target) -> Plan:
 
 def _inside(network: Network, choices: Sequence[Choice]) -> set[str]:
     """Return the feature maps that never leave a chain."""
-    readers = consumers(network)
     held = {alias.holder for alias in network.aliases.values()} | network.aliases.keys()
-    return {
-        layer.output
-        for choice in choices
-        for layer in network.layers[choice.span.first : choice.span.last + 1]
-        if layer.output not in held and layer.output not in network.outputs
-        and all(choice.span.first <= n <= choice.span.last for n in readers[layer.output])
-    }  # fmt: skip
+    return used_up(network, choices) - held - set(network.outputs)
 
 
 def build(network: Network, target: Target, passed: Passed = unwatched) -> Program:

@@ -6,6 +6,7 @@ combined them with the other operands; they never travel to DDR, whatever their 
 """
 
 import dataclasses
+from collections.abc import Mapping
 
 from opendpu.compiler.lifetime import consumers
 from opendpu.compiler.plan import ConvLayer, EltwiseLayer, Epilogue, Network
@@ -15,9 +16,11 @@ def fuse(network: Network) -> Network:
     """Return ``network`` with additions and products fused to the last convolution before them."""
     layers = list(network.layers)
     gone: set[int] = set()
+    made = {layer.output: n for n, layer in enumerate(network.layers)}
+    readers = consumers(network)
     for number, layer in enumerate(network.layers):
         if isinstance(layer, EltwiseLayer):
-            host = _host(network, layer, number)
+            host = _host(network, layer, made, readers)
             if host is not None:
                 fused = layers[host]
                 assert isinstance(fused, ConvLayer)
@@ -31,11 +34,12 @@ def fuse(network: Network) -> Network:
     )
 
 
-def _host(network: Network, layer: EltwiseLayer, number: int) -> int | None:
+def _host(
+    network: Network, layer: EltwiseLayer, made: Mapping[str, int], readers: Mapping[str, list[int]]
+) -> int | None:
     """Return the convolution that can take ``layer``: all other operands are there before it."""
     if len(set(layer.sources)) != len(layer.sources) or len(layer.sources) < 2:
         return None
-    made = {other.output: n for n, other in enumerate(network.layers)}
     held = {alias.holder for alias in network.aliases.values()}
     for name in layer.sources:
         pieces = name in held and name not in made and name not in network.inputs
@@ -45,7 +49,7 @@ def _host(network: Network, layer: EltwiseLayer, number: int) -> int | None:
     if host < 0:
         return None
     tile = network.layers[host].output
-    alone = consumers(network)[tile] == [number] and tile not in network.outputs
+    alone = readers[tile] == [made[layer.output]] and tile not in network.outputs
     if not alone or tile in held or not isinstance(network.layers[host], ConvLayer):
         return None
     return host

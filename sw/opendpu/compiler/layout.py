@@ -3,7 +3,7 @@
 
 import dataclasses
 
-from opendpu.compiler.plan import BankAccess, Region
+from opendpu.compiler.plan import BankAccess, EltwiseLayer, Layer, MoveLayer, Region
 from opendpu_arch.target import Target
 
 ADDRESS_GROUPS = 4
@@ -101,3 +101,10 @@ class Layout:
 def address_groups(target: Target, stride: int, rows: int) -> int:
     """Return the address groups that ``rows`` rows from bank 0 on need."""
     return -(-rows // (stride * target.pixel_parallel))
+
+
+def wish(layer: Layer, name: str) -> int:
+    """Return the rows a bank with which ``layer`` reads a feature map at full speed."""
+    if isinstance(layer, EltwiseLayer | MoveLayer) or layer.source != name:
+        return 1
+    return layer.window.stride_h

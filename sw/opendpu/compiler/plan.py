@@ -176,6 +176,13 @@ class Alias:
     """Pixels overlap, and some hang over the ends of their rows."""
 
 
+def root_of(aliases: Mapping[str, Alias], name: str) -> str:
+    """Return the feature map whose bytes ``name`` is part of."""
+    while name in aliases:
+        name = aliases[name].holder
+    return name
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Network:
     """What one DPU subgraph computes: layers in order, feature maps by name.

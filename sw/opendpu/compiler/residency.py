@@ -2,11 +2,11 @@
 """Pass: which feature maps stay on chip whole, where, and with how many rows a bank."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
-from opendpu.compiler.chain.choose import Choice
+from opendpu.compiler.chain.choose import Choice, used_up
 from opendpu.compiler.cost import LATENCY, alu_cycles, conv_cycles, misc_cycles, transfer_cycles
-from opendpu.compiler.layout import ADDRESS_GROUPS, Layout, address_groups
+from opendpu.compiler.layout import ADDRESS_GROUPS, Layout, address_groups, wish
 from opendpu.compiler.lifetime import consumers, during, first_fit, spans
 from opendpu.compiler.plan import (
     AluLayer,
@@ -42,6 +42,7 @@ def allocate_banks(
     """
     around = {n: chain for chain in chains for n in range(chain.span.first, chain.span.last + 1)}
     every, readers = spans(network), consumers(network)
+    inside = used_up(network, chains)
     aliased = {alias.holder for alias in network.aliases.values()} | network.aliases.keys()
     regions: dict[str, Region] = {}
     lives: dict[str, Span] = {}
@@ -55,7 +56,7 @@ def allocate_banks(
             wanted = name in network.inputs and len(readers[name]) > 1
             if not wanted and not (name == layer.output and readers[name]):
                 continue
-            if _is_inside(name, number, layer, readers, around):
+            if name == layer.output and name in inside:
                 continue
             choice = _Choice(network, target, name, layer if name == layer.output else None)
             stride, elsewhere = choice.best(readers[name])
@@ -116,7 +117,7 @@ class _Choice:
     def best(self, readers: list[int]) -> tuple[int, set[int]]:
         """Return the best rows a bank, and the readers that had better load it from DDR."""
         best: tuple[float, int, set[int]] | None = None
-        wishes = {self._wish(self.network.layers[n]) for n in readers}
+        wishes = {wish(self.network.layers[n], self.feature.name) for n in readers}
         for stride in sorted({s for s in wishes if s <= MAX_CONV_STRIDE} | {1, 2, 4, 8}):
             price = self._written_alone(stride)
             elsewhere = set()
@@ -130,11 +131,6 @@ class _Choice:
                 best = (price, stride, elsewhere)
         assert best is not None
         return best[1], best[2]
-
-    def _wish(self, layer: Layer) -> int:
-        if isinstance(layer, EltwiseLayer | MoveLayer) or layer.source != self.feature.name:
-            return 1
-        return layer.window.stride_h
 
     def _written_alone(self, stride: int) -> float:
         """Return the cycles lost if the producer has to write one row at a time."""
@@ -150,7 +146,7 @@ class _Choice:
             return 0
         if not _readable(self.feature, layer, stride, self.target):
             return math.inf
-        return 0 if self._wish(layer) == stride else self._alone(layer)
+        return 0 if wish(layer, self.feature.name) == stride else self._alone(layer)
 
     def _alone(self, layer: Layer) -> int:
         """Return the cycles that ``layer`` loses with one row an instruction."""
@@ -164,19 +160,6 @@ class _Choice:
         if isinstance(layer, AluLayer):
             return lost * alu_cycles(out.width, groups, layer.window)
         return lost * misc_cycles(out.width, groups, len(sources_of(layer)))
-
-
-def _is_inside(
-    name: str,
-    number: int,
-    layer: Layer,
-    readers: Mapping[str, Sequence[int]],
-    around: Mapping[int, Choice],
-) -> bool:
-    """Tell whether a chain makes and uses up a feature map."""
-    if name != layer.output or number not in around:
-        return False
-    return all(around.get(reader) is around[number] for reader in readers[name])
 
 
 def _ends_with_eltwise(layer: Layer) -> bool:

@@ -7,7 +7,7 @@ short cut is then computed when the feature maps of the long way are no longer i
 
 import dataclasses
 
-from opendpu.compiler.plan import Network, sources_of
+from opendpu.compiler.plan import Network, root_of, sources_of
 
 
 def sequence(network: Network) -> Network:
@@ -39,19 +39,13 @@ def _dependencies(network: Network) -> list[set[int]]:
 
     Feature maps that share bytes count as one.
     """
-
-    def root(name: str) -> str:
-        while name in network.aliases:
-            name = network.aliases[name].holder
-        return name
-
     found: list[set[int]] = []
     writers: dict[str, list[int]] = {}
     readers: dict[str, list[int]] = {}
     for number, layer in enumerate(network.layers):
         before: set[int] = set()
-        sources = {root(name) for name in sources_of(layer)}
-        output = root(layer.output)
+        sources = {root_of(network.aliases, name) for name in sources_of(layer)}
+        output = root_of(network.aliases, layer.output)
         for name in sources | {output}:
             before.update(writers.get(name, ()))
         before.update(readers.get(output, ()))

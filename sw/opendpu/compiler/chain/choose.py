@@ -11,9 +11,9 @@ from collections.abc import Collection, Sequence
 
 from opendpu.compiler.chain.model import Model, Surroundings, model_chain
 from opendpu.compiler.chain.rings import find_rings
-from opendpu.compiler.layout import address_groups
+from opendpu.compiler.layout import address_groups, wish
 from opendpu.compiler.lifetime import consumers, spans
-from opendpu.compiler.plan import EltwiseLayer, MoveLayer, Network, Region, Span
+from opendpu.compiler.plan import MoveLayer, Network, Region, Span
 from opendpu_arch.target import Target
 
 LONGEST = 10
@@ -32,18 +32,26 @@ class Choice:
     parts: int
 
 
-def choose_chains(
-    network: Network, target: Target, rejected: Collection[Span], spilled: Collection[str]
-) -> tuple[Choice, ...]:
+def used_up(network: Network, choices: Sequence[Choice]) -> set[str]:
+    """Return the feature maps that a chain makes and that nothing outside it reads."""
+    readers = consumers(network)
+    return {
+        layer.output
+        for span in (choice.span for choice in choices)
+        for layer in network.layers[span.first : span.last + 1]
+        if all(span.first <= n <= span.last for n in readers[layer.output])
+    }
+
+
+def choose_chains(prices: "Prices", rejected: Collection[Span]) -> tuple[Choice, ...]:
     """Return the chains of more than one layer, ``rejected`` ones excluded."""
-    work = _Chooser(network, target, spilled)
     best: list[tuple[int, tuple[Choice, ...]]] = [(0, ())]
-    for last in range(len(network.layers)):
+    for last in range(len(prices.network.layers)):
         best.append((1 << 60, ()))
         for first in range(last, max(-1, last - LONGEST), -1):
             if Span(first, last) in rejected:
                 continue
-            found = work.price(first, last)
+            found = prices.price(first, last)
             if found is None:
                 break
             cycles, parts = found
@@ -56,8 +64,11 @@ def choose_chains(
     return best[-1][1]
 
 
-class _Chooser:
-    """Prices of chains in one network."""
+class Prices:
+    """Prices of chains in one network, where the ``spilled`` feature maps go through DDR.
+
+    Each is found once, however often chains are chosen.
+    """
 
     def __init__(self, network: Network, target: Target, spilled: Collection[str]) -> None:
         self.network, self.target = network, target
@@ -65,6 +76,7 @@ class _Chooser:
         self.spans = spans(network)
         held = {a.holder for a in network.aliases.values()} | network.aliases.keys()
         held |= {layer.output for layer in network.layers if isinstance(layer, MoveLayer)}
+        self._known: dict[Span, tuple[int, int] | None] = {}
         self.homes: dict[str, Region] = {}
         self.streamed: set[tuple[int, str]] = set()
         for name, numbers in self.readers.items():
@@ -73,7 +85,7 @@ class _Chooser:
             if name in network.inputs and len(numbers) < 2:
                 continue
             feature = network.features[name]
-            wishes = [self._wish(n, name) for n in numbers]
+            wishes = [wish(network.layers[n], name) for n in numbers]
             stride = max(set(wishes), key=wishes.count)
             ring = address_groups(target, stride, feature.height)
             words = ring * stride * feature.width * -(-feature.channels // target.channel_parallel)
@@ -85,17 +97,17 @@ class _Chooser:
                     (n, name) for n, w in zip(numbers, wishes, strict=True) if w != stride
                 }
 
-    def _wish(self, number: int, name: str) -> int:
-        layer = self.network.layers[number]
-        if isinstance(layer, EltwiseLayer | MoveLayer) or layer.source != name:
-            return 1
-        return layer.window.stride_h
-
     def price(self, first: int, last: int) -> tuple[int, int] | None:
         """Return cycles and tiles of the best way to run layers ``first`` to ``last`` together.
 
         A single layer always has a price: there are other ways to run it.
         """
+        span = Span(first, last)
+        if span not in self._known:
+            self._known[span] = self._find(first, last)
+        return self._known[span]
+
+    def _find(self, first: int, last: int) -> tuple[int, int] | None:
         inside = range(first, last + 1)
         made = {self.network.layers[n].output for n in inside}
         homes = {

@@ -6,9 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 from opendpu.compiler.chain.columns import Columns, tile_columns
 from opendpu.compiler.chain.stage import Buffer, Stage
-from opendpu.compiler.chain.units import Units, has_epilogue, wish
+from opendpu.compiler.chain.units import Units, has_epilogue
 from opendpu.compiler.chain.weights import weight_cycles, weights_fit
 from opendpu.compiler.cost import transfer_cycles
+from opendpu.compiler.layout import wish
 from opendpu.compiler.plan import (
     ComputeLayer,
     ConvLayer,
@@ -16,6 +17,7 @@ from opendpu.compiler.plan import (
     MoveLayer,
     Network,
     Region,
+    root_of,
     sources_of,
 )
 from opendpu_arch.isa import Engine
@@ -153,18 +155,14 @@ class _Builder:
         """Tell whether weights fit, and nothing made here comes back through DDR."""
         if not weights_fit(self.network, self.target, self.layers):
             return False
-        roots = {self._root(name) for name in self.made}
+        aliases = self.network.aliases
+        roots = {root_of(aliases, name) for name in self.made}
         for name in (n for layer in self.layers for n in sources_of(layer)):
-            if self._root(name) in roots and name not in self.made:
+            if root_of(aliases, name) in roots and name not in self.made:
                 return False
-            if name in self.made and (name in self.network.aliases or name in self.held):
+            if name in self.made and (name in aliases or name in self.held):
                 return False
         return True
-
-    def _root(self, name: str) -> str:
-        while name in self.network.aliases:
-            name = self.network.aliases[name].holder
-        return name
 
     def _agree(self) -> bool:
         """Find the rows a bank of every result; tell whether all readers agree."""

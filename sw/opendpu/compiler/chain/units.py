@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from opendpu.compiler.chain.stage import Buffer, Need, Unit
 from opendpu.compiler.cost import alu_cycles, conv_cycles, misc_cycles
+from opendpu.compiler.emission.conv import MAX_JUMP as MAX_CONV_JUMP
 from opendpu.compiler.emission.geometry import can_read, can_write, chunks
+from opendpu.compiler.emission.misc import MAX_JUMP as MAX_MISC_JUMP
 from opendpu.compiler.layout import Layout
 from opendpu.compiler.plan import (
     AluLayer,
@@ -17,16 +19,10 @@ from opendpu.compiler.plan import (
     Region,
     Window,
 )
+from opendpu.compiler.tiling.cut import MAX_COLUMNS, walks_round
+from opendpu.compiler.tiling.misc import MAX_GROUPS
 from opendpu_arch.target import Target
 
-MAX_COLUMNS = 1024
-"""Output columns of one instruction."""
-MAX_GROUPS = 256
-"""Channel groups of one instruction of the misc engine."""
-MAX_CONV_JUMP = 1024
-"""Words between rows of a bank for CONV."""
-MAX_MISC_JUMP = 8192
-"""Words between rows of a bank for the misc engine."""
 TILE_SHARE = 4
 """A convolution's results wait for their epilogue in at most this part of a bank."""
 
@@ -34,13 +30,6 @@ TILE_SHARE = 4
 def has_epilogue(layer: ComputeLayer) -> bool:
     """Tell whether the misc engine takes up the results of a convolution."""
     return isinstance(layer, ConvLayer) and layer.epilogue is not None
-
-
-def wish(layer: ComputeLayer, name: str) -> int:
-    """Return the rows a bank with which ``layer`` reads a feature map at full speed."""
-    if isinstance(layer, EltwiseLayer) or name != layer.source:
-        return 1
-    return layer.window.stride_h
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,18 +68,19 @@ class Units:
         if columns > MAX_COLUMNS or (not conv and groups > MAX_GROUPS):
             return None
         source = self.network.features[operands[0].name]
-        walked = (columns - 1) * window.stride_w + window.kernel_w
         groups_in = -(-source.channels // target.channel_parallel)
-        if walked * groups_in > target.bank_depth:
+        if walks_round(window, target, columns, groups_in):
             return None
         if conv and operands[0].stride > 1 and operands[0].row_words > MAX_CONV_JUMP:
             return None
         most = target.pixel_parallel if conv else target.alu_pixel_parallel
         layout_in, layout_out = self._layout(operands[0]), self._layout(output)
         jump = MAX_CONV_JUMP if conv else MAX_MISC_JUMP
-        tile = dataclasses.replace(output, stride=1, resident=False, group_rows=most)
         if has_epilogue(layer):
-            layout_out = self._layout(dataclasses.replace(tile, row_words=columns * pass_blocks))
+            tile = dataclasses.replace(
+                output, stride=1, group_rows=most, row_words=columns * pass_blocks
+            )
+            layout_out = self._layout(tile)
 
         def fits(row: int, rows: int) -> bool:
             return can_read(layout_in, source, window, row, rows) and can_write(
@@ -123,7 +113,6 @@ class Units:
         stride_out: int,
     ) -> Unit:
         target, out = self.target, self.network.features[layer.output]
-
         groups = -(-out.channels // target.channel_parallel)
         if not isinstance(layer, ConvLayer):
             cycles = misc_cycles(columns, groups, len(needs))

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from opendpu.compiler.plan import Alias, Feature, Int8Array, Layer, MoveLayer, Network
+from opendpu.compiler.plan import Alias, Feature, Int8Array, Layer, MoveLayer, Network, root_of
 from opendpu.compiler.view import Steps, dense, seen_through
 from opendpu.ir import Draft, Node
 from opendpu_arch.target import Target
@@ -68,9 +68,7 @@ class Context:
 
     def root(self, name: str) -> str:
         """Return the feature map whose bytes ``name`` is part of."""
-        while name in self.aliases:
-            name = self.aliases[name].holder
-        return name
+        return root_of(self.aliases, name)
 
     def steps(self, name: str) -> Steps | None:
         """Return where a feature map is in its root, or none if its pixels are at no fixed steps.

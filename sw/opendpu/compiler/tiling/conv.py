@@ -68,7 +68,7 @@ def conv_cuts(problem: Problem, layer: ConvLayer) -> Iterator[Cut]:
         shapes = input_shapes(problem, source, target.pixel_parallel)
     for shape in shapes:
         for columns in splits(min(out.width, MAX_COLUMNS)):
-            if walks_round(problem, columns, groups_in):
+            if walks_round(window, target, columns, groups_in):
                 continue
             for stream in _streams(problem, layer, sizes, shape, columns):
                 yield from _passes(problem, layer, sizes, shape, columns, stream)

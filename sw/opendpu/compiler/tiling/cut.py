@@ -167,12 +167,11 @@ def read_columns(window: Window, source: Feature, columns: int) -> int:
     return min(source.width, (columns - 1) * window.stride_w + window.kernel_w)
 
 
-def walks_round(problem: Problem, columns: int, groups: int) -> bool:
+def walks_round(window: Window, target: Target, columns: int, groups: int) -> bool:
     """Tell whether a row of input, padding counted, is more than a bank holds.
 
     Padding is zeroed after the read, so the results would be right, but nothing else would
     notice a walk that is wrong.
     """
-    window = problem.window
     walked = (columns - 1) * window.stride_w + window.kernel_w
-    return walked * groups > problem.target.bank_depth
+    return walked * groups > target.bank_depth

@@ -41,7 +41,8 @@ def misc_cuts(problem: Problem, layer: AluLayer | EltwiseLayer) -> Iterator[Cut]
     for shape in shapes:
         for groups in splits(groups_most):
             for columns in splits(min(out.width, MAX_COLUMNS)):
-                if walks_round(problem, columns, groups if all(streamed) else all_groups):
+                walked = groups if all(streamed) else all_groups
+                if walks_round(window, target, columns, walked):
                     continue
                 words = read_columns(window, source, columns) * groups
                 for ring in shape.rings():

@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 from network_draws import Draw, check
 
-from opendpu.compiler.chain.choose import choose_chains
+from opendpu.compiler.chain.choose import Prices, choose_chains
 from opendpu.compiler.chain.order import NEVER, order_chain
 from opendpu.compiler.chain.stage import Buffer, Need, Stage, Unit
 from opendpu.compiler.plan import AluLayer, ConvLayer, Network, Span, Window
@@ -68,8 +68,9 @@ def test_columns_are_cut_where_rows_are_too_long() -> None:
 def test_rejected_chains_are_not_chosen() -> None:
     network, target = separable(64, 16, 96), Target.from_name("B1024")
     every = {Span(a, b) for a in range(3) for b in range(a + 1, 3)}
-    assert choose_chains(network, target, (), ())
-    assert not choose_chains(network, target, every, ())
+    prices = Prices(network, target, ())
+    assert choose_chains(prices, ())
+    assert not choose_chains(prices, every)
 
 
 def test_memory_of_one_chain_is_not_that_of_its_inputs(rng: np.random.Generator) -> None:
