@@ -1,19 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs of fixed-point ops: what legalize makes and the later passes read.
-
-A :class:`opendpu.ir.Draft` whose nodes are named like XIR's ``-fix`` ops. Three entries of a node's
-attributes are for the compiler alone, which XIR never writes because of their underscores.
-"""
+"""Graphs of fixed-point ops: what legalize makes and the later passes read."""
 
 from opendpu.ir import Node
-
-POINT = "__fix_point"
-"""Fractional bits of a node's int8 result."""
-TENSOR = "__tensor"
-"""Name of a node's tensor: the ``fix`` op of the quantized graph."""
-
-REASON = "__reason"
-"""Why a float op did not become a fixed-point op."""
 
 POINTWISE = ("leaky-relu-fix", "prelu-fix", "hard-sigmoid-fix")
 """Kinds that the misc engine computes pixel by pixel."""
@@ -39,15 +27,15 @@ CONSTANT = ("const", "const-fix")
 
 
 def is_fixed(node: Node) -> bool:
-    """Tell whether a node's result is int8."""
-    return POINT in node.attrs
+    """Tell whether a node's result is integers that stand for real numbers."""
+    return node.type.is_fixed
 
 
 def point_of(node: Node) -> int:
     """Return the fractional bits of a node's result."""
-    return int(node.attrs[POINT])
+    return node.fix_point
 
 
 def tensor_of(node: Node) -> str:
     """Return the name of a node's tensor."""
-    return str(node.attrs.get(TENSOR, node.name))
+    return node.tensor_name

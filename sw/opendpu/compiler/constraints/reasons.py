@@ -2,9 +2,9 @@
 """Why a node runs on the CPU: the first constraint it breaks, or what legalization found."""
 
 from opendpu.compiler.constraints.registry import CONSTRAINTS
-from opendpu.compiler.fixed import COMPUTE, MOVE, REASON, is_fixed
+from opendpu.compiler.fixed import COMPUTE, MOVE, is_fixed
 from opendpu.compiler.legalize import RULES
-from opendpu.ir import Draft, Node
+from opendpu.ir import Graph, Node
 from opendpu_arch.target import Target
 
 NOWHERE = {
@@ -28,10 +28,10 @@ NOWHERE = {
 NO_SUCH = "XCOM_OPERATOR_UNUPPORT"
 
 
-def reason(node: Node, draft: Draft, target: Target) -> str | None:
+def reason(node: Node, graph: Graph, target: Target) -> str | None:
     """Return why a node cannot run on the DPU, or nothing."""
-    if REASON in node.attrs:
-        return str(node.attrs[REASON])
+    if node.reason:
+        return node.reason
     if not is_fixed(node) and node.kind in RULES:
         return (
             f"DPU only supports {node.kind} whose inputs and result are quantized; fix ops around "
@@ -42,7 +42,7 @@ def reason(node: Node, draft: Draft, target: Target) -> str | None:
         return f"the DPU has no {node.kind}{more} ({NO_SUCH})"
     for constraint in CONSTRAINTS:
         if node.kind in constraint.kinds:
-            found = constraint.broken(node, draft, target)
+            found = constraint.broken(node, graph, target)
             if found:
                 return found
     return None

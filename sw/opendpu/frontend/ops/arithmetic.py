@@ -140,16 +140,16 @@ def _is_simulated(call: Call, producer: Node, factor: Array) -> bool:
 
 def _add_bias(call: Call, name: str, vector: Array, constant: int) -> None:
     """Add ``vector``, which is input ``constant``, to the bias of a layer."""
-    draft = call.context.draft
-    node = draft[name]
+    graph = call.context.graph
+    node = graph[name]
     if "bias" in node.inputs:
-        old = draft[node.inputs["bias"][0]]
-        old = draft[old.inputs["input"][0]] if old.kind == "fix" else old
+        old = graph[node.inputs["bias"][0]]
+        old = graph[old.inputs["input"][0]] if old.kind == "fix" else old
         assert old.value is not None
         node.inputs["bias"] = [call.context.const(f"{call.output}_bias", old.value + vector)]
     else:
         node.inputs["bias"] = [call.parameter(constant, "bias", vector)]
-    draft.sort()
+    graph.sort()
 
 
 def _common_order(values: list[Value], rank: int) -> tuple[int, ...]:
