@@ -101,7 +101,9 @@ def _renamed(
         copy.input[:] = [rename(name) for name in node.input]
         copy.output[:] = [rename(name) for name in node.output]
         for attribute in copy.attribute:
-            for graph in (attribute.g, *attribute.graphs):
+            if attribute.HasField("g"):  # looking at it otherwise would give it one
+                _rename_graph(attribute.g, rename, prefix)
+            for graph in attribute.graphs:
                 _rename_graph(graph, rename, prefix)
         made.append(copy)
     return made

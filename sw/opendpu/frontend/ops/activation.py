@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from opendpu.frontend.context import Call
-from opendpu.frontend.ops.registry import handles
+from opendpu.frontend.ops.registry import Layout, handles
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.source import as_float
 
@@ -57,7 +57,7 @@ def leaky_relu(call: Call) -> None:
     call.elementwise("leaky-relu", {"alpha": float(call.attrs.get("alpha", 0.01))})
 
 
-@handles("PRelu")
+@handles("PRelu", layout=Layout.SPATIAL)
 def prelu(call: Call) -> None:
     """Convert to ``prelu`` with one slope a channel, or to ``leaky-relu`` with one for all."""
     slope = as_float(call.weights(1, "slopes"))
@@ -118,7 +118,7 @@ def softmax(call: Call) -> None:
     call.bind(value.on(name))
 
 
-@handles("Identity", "Dropout")
+@handles("Identity", "Dropout", layout=Layout.NEUTRAL, keeps_grid=True)
 def identity(call: Call) -> None:
     """Bind the output to the input; inference-time dropout changes nothing."""
     if call.proto.op_type == "Dropout" and call.has(2) and bool(call.weights(2, "mode").item()):
