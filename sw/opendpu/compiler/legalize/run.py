@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from opendpu.compiler.fixed import tensor_of
-from opendpu.compiler.legalize.activation import ACTIVATIONS, FUSED, nonlinear
+from opendpu.compiler.legalize.activation import ACTIVATIONS, nonlinear
 from opendpu.compiler.legalize.context import Context
 from opendpu.compiler.legalize.refusal import Refusal
 from opendpu.compiler.legalize.registry import FINAL_RULES, RULES, Call
 from opendpu.ir import FixedGraph, Graph, Node, QuantizedGraph, TensorType
+from opendpu.ops import operator_of
 from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.numerics import quantize
 
@@ -135,7 +136,7 @@ def _group(context: Context, source: Node) -> tuple[Node, Node | None]:
     """Return the op behind a ``fix`` and the activation between, if its engine has it."""
     if source.kind in ACTIVATIONS and source.claim is None:
         before = context.graph[source.inputs["input"][0]]
-        if source.kind in FUSED.get(before.kind, ()) and len(context.users[before.name]) == 1:
+        if source.kind in operator_of(before).fuses and len(context.users[before.name]) == 1:
             return before, source
     return source, None
 

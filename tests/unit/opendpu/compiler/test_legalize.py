@@ -6,8 +6,9 @@ import pytest
 from graph_draws import Quantized, compile_and_check
 
 from opendpu.compiler.fixed import point_of, tensor_of
-from opendpu.compiler.legalize import explicit_pad, legalize
+from opendpu.compiler.legalize import legalize
 from opendpu.ir import Graph, Node
+from opendpu.ops.window import explicit_pad
 
 
 def kinds(draft: Graph) -> dict[str, str]:
