@@ -7,9 +7,8 @@ says which device runs which ops. Everything carries typed attributes.
 
 from xir.datatype import DataKind, DataType
 from xir.graph import Graph
-from xir.op import Op
+from xir.op import Op, Tensor
 from xir.oplib import OpDef, builtin
 from xir.subgraph import Subgraph
-from xir.tensor import Tensor
 
 __all__ = ["DataKind", "DataType", "Graph", "Op", "OpDef", "Subgraph", "Tensor", "builtin"]

@@ -3,7 +3,7 @@
 
 import os
 import pathlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from google.protobuf.message import DecodeError
 
@@ -12,15 +12,13 @@ from xir import proto
 from xir.datatype import DataKind, DataType
 from xir.files import replacing
 from xir.op import Op
+from xir.op_graph import OpGraph
 from xir.oplib import ArgDef, AttrDef, Occurrence, OpDef
+from xir.subgraph import Subgraph
 from xir.wire import decode_attrs, decode_value, encode_attrs, encode_value
 
-if TYPE_CHECKING:
-    from xir.graph import Graph
-    from xir.subgraph import Subgraph
 
-
-def read(graph: "Graph", path: str | os.PathLike[str]) -> None:
+def read(graph: OpGraph, path: str | os.PathLike[str]) -> None:
     """Fill the empty ``graph`` from the file ``path``; ModelFormatError if it holds none."""
     try:
         data = pathlib.Path(path).read_bytes()
@@ -33,7 +31,7 @@ def read(graph: "Graph", path: str | os.PathLike[str]) -> None:
         raise ModelFormatError(f"{os.fspath(path)}: {error}") from None
 
 
-def write(graph: "Graph", path: str | os.PathLike[str]) -> None:
+def write(graph: OpGraph, path: str | os.PathLike[str]) -> None:
     """Write ``graph`` to ``path`` through a temporary file beside it.
 
     Raises
@@ -50,7 +48,7 @@ def write(graph: "Graph", path: str | os.PathLike[str]) -> None:
         raise ModelFormatError(f"{os.fspath(path)}: cannot be written: {reason}") from error
 
 
-def loads(graph: "Graph", data: bytes) -> None:
+def loads(graph: OpGraph, data: bytes) -> None:
     """Fill the empty ``graph`` from the bytes of a file; ModelFormatError if they hold none."""
     if not data:
         raise ModelFormatError("the file is empty")
@@ -72,7 +70,7 @@ def loads(graph: "Graph", data: bytes) -> None:
         raise ModelFormatError(f"corrupt: {error}") from None
 
 
-def _read_graph(graph: "Graph", message: Any) -> None:
+def _read_graph(graph: OpGraph, message: Any) -> None:
     for definition in message.op_defs:
         graph._file_definitions.append(definition)
         try:
@@ -88,7 +86,7 @@ def _read_graph(graph: "Graph", message: Any) -> None:
         raise GraphError(f"op {first!r} is in no subgraph")
 
 
-def _read_op(graph: "Graph", node: Any) -> None:
+def _read_op(graph: OpGraph, node: Any) -> None:
     label = f"op {node.op_name!r} ({node.op_type})"
     if not node.op_name or graph.get_op(node.op_name) is not None:
         raise GraphError(f"{label}: the name is empty or used twice")
@@ -111,7 +109,7 @@ def _read_op(graph: "Graph", node: Any) -> None:
     graph._ops[node.op_name] = op
 
 
-def _read_subgraph(subgraph: "Subgraph", message: Any) -> set[Op]:
+def _read_subgraph(subgraph: Subgraph, message: Any) -> set[Op]:
     subgraph.set_name(message.subgraph_name)
     decode_attrs(subgraph, message.subg_attr)
     if message.op_name and message.subg_child:
@@ -146,7 +144,7 @@ def _read_definition(message: Any) -> OpDef:
     return OpDef(message.name, args, tuple(attrs))
 
 
-def dumps(graph: "Graph") -> bytes:
+def dumps(graph: OpGraph) -> bytes:
     """Return the bytes of the file for ``graph``; the same graph always gives the same bytes."""
     message = proto.Graph(graph_name=graph.get_name())
     order = graph.toposort()
@@ -177,7 +175,7 @@ def _write_op(op: Op, message: Any) -> None:
     encode_attrs(tensor, message.output_tensor.tensor_attr)
 
 
-def _write_subgraph(subgraph: "Subgraph", message: Any) -> None:
+def _write_subgraph(subgraph: Subgraph, message: Any) -> None:
     message.subgraph_name = subgraph.get_name()
     encode_attrs(subgraph, message.subg_attr)
     if subgraph.is_leaf:

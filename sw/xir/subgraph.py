@@ -3,17 +3,13 @@
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Optional
+from typing import Optional
 
 from opendpu_arch.errors import GraphError
 from xir import dot
 from xir.attrs import Attrs
-from xir.op import Op
-from xir.tensor import Tensor
+from xir.op import GraphBase, Op, Tensor
 from xir.topology import toposort
-
-if TYPE_CHECKING:
-    from xir.graph import Graph
 
 
 class Subgraph(Attrs):
@@ -22,7 +18,7 @@ class Subgraph(Attrs):
     Where PyXIR returns sets, lists are returned here, so that results do not depend on hashes.
     """
 
-    def __init__(self, graph: "Graph", name: str, parent: Optional["Subgraph"]) -> None:
+    def __init__(self, graph: GraphBase, name: str, parent: Optional["Subgraph"]) -> None:
         super().__init__()
         self._graph = graph
         self._name = name
@@ -46,7 +42,7 @@ class Subgraph(Attrs):
         self._name = name
         return self
 
-    def get_graph(self) -> "Graph":
+    def get_graph(self) -> GraphBase:
         """Return the graph."""
         return self._graph
 
