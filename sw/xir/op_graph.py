@@ -24,7 +24,7 @@ class OpGraph(GraphBase):
         self._name = name
         self._ops: dict[str, Op] = {}
         self._root = Subgraph(self, "root", None)
-        self._definitions: dict[str, OpDef] = dict(oplib.builtin())
+        self._custom_definitions: dict[str, OpDef] = {}
         self._file_definitions: list[Any] = []
 
     def _owner(self) -> str:
@@ -100,8 +100,16 @@ class OpGraph(GraphBase):
         self._root._drop(op)
 
     def get_definition(self, kind: str) -> OpDef:
-        """Return the definition of an op type; unknown types get the one of custom ops."""
-        return self._definitions.setdefault(kind, oplib.custom(kind))
+        """Return the definition of an op type.
+
+        A type that is not built in has the definition that the file brought, else the registered
+        one, else that of custom ops.
+        """
+        if kind in oplib.builtin():
+            return oplib.builtin()[kind]
+        if kind not in self._custom_definitions:
+            self._custom_definitions[kind] = oplib.definition_of(kind) or oplib.custom(kind)
+        return self._custom_definitions[kind]
 
     def get_op(self, name: str) -> Op | None:
         """Return the op called ``name``, or nothing."""

@@ -8,7 +8,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from opendpu_arch.errors import GraphError, ModelFormatError
-from xir import proto
+from xir import oplib, proto
 from xir.datatype import DataKind, DataType
 from xir.files import replacing
 from xir.op import Op
@@ -74,7 +74,7 @@ def _read_graph(graph: OpGraph, message: Any) -> None:
     for definition in message.op_defs:
         graph._file_definitions.append(definition)
         try:
-            graph._definitions.setdefault(definition.name, _read_definition(definition))
+            graph._custom_definitions.setdefault(definition.name, _read_definition(definition))
         except ValueError as error:  # an enumeration without this value
             raise GraphError(f"op definition {definition.name!r}: {error}") from None
     decode_attrs(graph, message.graph_attr)
@@ -152,12 +152,12 @@ def dumps(graph: OpGraph) -> bytes:
         _write_op(op, message.op_node.add())
     _write_subgraph(graph.get_root_subgraph(), message.subg_root)
     encode_attrs(graph, message.graph_attr)
-    written = {definition.name for definition in graph._file_definitions}
     message.op_defs.extend(graph._file_definitions)
-    used = {op.get_type() for op in order}
-    for definition in graph._definitions.values():
-        whole = not graph._file_definitions or definition.name in used
-        if whole and definition.name not in written:
+    written = {definition.name for definition in graph._file_definitions}
+    library = {} if written else oplib.builtin()
+    used = {op.get_type(): op.get_definition() for op in order}
+    for name, definition in {**library, **used}.items():
+        if name not in written:
             _write_definition(definition, message.op_defs.add())
     return bytes(message.SerializeToString(deterministic=True))
 
