@@ -32,6 +32,7 @@ from xir.oplib import ArgDef, AttrDef, Occurrence, OpDef, builtin
 from xir.oplib import custom as custom_op
 from xir.oplib import register as register_op
 from xir.subgraph import Subgraph
+from xir.template import GraphTemplate, OpTemplate
 
 __all__ = [
     "ArgDef",
@@ -39,9 +40,11 @@ __all__ = [
     "DataKind",
     "DataType",
     "Graph",
+    "GraphTemplate",
     "Occurrence",
     "Op",
     "OpDef",
+    "OpTemplate",
     "Subgraph",
     "Tensor",
     "builtin",

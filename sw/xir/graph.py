@@ -11,7 +11,7 @@ class Graph(OpGraph):
     """A model: quantized (one leaf of float and fix ops) or compiled (subgraphs by device)."""
 
     @staticmethod
-    def deserialize(path: str | os.PathLike[str]) -> "Graph":
+    def deserialize(fname: str | os.PathLike[str]) -> "Graph":
         """Return the graph in an ``.xmodel`` file.
 
         Raises
@@ -20,7 +20,7 @@ class Graph(OpGraph):
             The file cannot be read, is truncated or corrupt, or is no ``.xmodel``.
         """
         graph = Graph("")
-        serialize.read(graph, path)
+        serialize.read(graph, fname)
         return graph
 
     @staticmethod
@@ -34,7 +34,7 @@ class Graph(OpGraph):
         """Return the bytes of the file; the same graph always gives the same bytes."""
         return serialize.dumps(self)
 
-    def serialize(self, path: str | os.PathLike[str]) -> None:
+    def serialize(self, fname: str | os.PathLike[str]) -> None:
         """Write the graph to an ``.xmodel`` file, all of it or nothing.
 
         Raises
@@ -42,12 +42,12 @@ class Graph(OpGraph):
         ModelFormatError
             The file cannot be written; what was there before is untouched.
         """
-        serialize.write(self, path)
+        serialize.write(self, fname)
 
-    def save_as_dot(self, path: str | os.PathLike[str]) -> None:
+    def save_as_dot(self, fname: str | os.PathLike[str]) -> None:
         """Write the graph as a Graphviz file."""
-        self._root.save_as_dot(path)
+        self._root.save_as_dot(fname)
 
-    def save_as_image(self, path: str | os.PathLike[str], file_format: str = "png") -> None:
+    def save_as_image(self, fname: str | os.PathLike[str], format: str = "png") -> None:
         """Draw the graph with Graphviz; ToolError if the ``dot`` program is missing."""
-        dot.draw(self.toposort(), self._name, path, file_format)
+        dot.draw(self.toposort(), self._name, fname, format)

@@ -13,6 +13,7 @@ from xir.datatype import DataType
 from xir.op import GraphBase, Op, Tensor
 from xir.oplib import OpDef
 from xir.subgraph import Subgraph
+from xir.template import GraphTemplate, OpTemplate
 from xir.topology import toposort
 
 
@@ -31,8 +32,12 @@ class OpGraph(GraphBase):
         return f"graph {self._name!r}"
 
     def __repr__(self) -> str:
-        """Return the name and the number of ops."""
-        return f"xir.Graph{{name: {self._name}, ops: {len(self._ops)}}}"
+        """Return what PyXIR shows."""
+        return f"<xir.Graph named '{self._name}'>"
+
+    def __str__(self) -> str:
+        """Return what PyXIR prints, with long values shortened."""
+        return f"{{name: '{self._name}', op_num: {self.get_op_num()}, attrs: {self._attrs_text()}}}"
 
     def get_name(self) -> str:
         """Return the name."""
@@ -81,7 +86,7 @@ class OpGraph(GraphBase):
         values = np.ascontiguousarray(array).reshape(np.shape(array))
         attrs = {
             "shape": list(values.shape) or [1],
-            "data_type": str(DataType.of(values)),
+            "data_type": DataType.of(values).to_string(),
             "data": values.astype(values.dtype.newbyteorder("<")).tobytes(),
         }
         return self.create_op(name, "const", attrs)
@@ -147,6 +152,10 @@ class OpGraph(GraphBase):
     def toposort(self) -> list[Op]:
         """Return every op after its inputs, otherwise in the order they were added."""
         return toposort(self.get_ops(), Op.get_fanout_ops)
+
+    def isomorphism(self, graph_template: GraphTemplate) -> list[dict[OpTemplate, Op]]:
+        """Return the places where a template matches, see :meth:`GraphTemplate.find`."""
+        return graph_template.find(self.get_ops())
 
     def infer_shape(self) -> None:
         """Infer every shape again, inputs first."""

@@ -170,8 +170,8 @@ def _write_op(op: Op, message: Any) -> None:
     tensor = op.get_output_tensor()
     message.output_tensor.tensor_name = tensor.name
     message.output_tensor.tensor_dim.extend(tensor.dims)
-    message.output_tensor.data_type = int(tensor.data_type.kind)
-    message.output_tensor.tensor_bit_width = tensor.data_type.bits
+    message.output_tensor.data_type = int(tensor.data_type.type)
+    message.output_tensor.tensor_bit_width = tensor.data_type.bit_width
     encode_attrs(tensor, message.output_tensor.tensor_attr)
 
 

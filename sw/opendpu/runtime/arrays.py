@@ -117,7 +117,7 @@ def quantized(array: Array, tensor: Tensor) -> Array:
     fixed = numerics.quantize(
         array,
         tensor.get_attr("fix_point"),
-        bit_width=tensor.data_type.bits,
+        bit_width=tensor.data_type.bit_width,
         signed=own.kind == "i",
         round_mode=mode,
     )

@@ -39,7 +39,7 @@ def _given(op: Node) -> list[int]:
 
 def _data_type(op: Node) -> DataType:
     if op.get_definition().attr("data_type") is not None:
-        return DataType.parse(op.get_attr("data_type"))
+        return DataType(op.get_attr("data_type"))
     match op.get_type():
         case "float2fix":
             kind = DataKind.XINT if op.get_attr("if_signed") else DataKind.XUINT

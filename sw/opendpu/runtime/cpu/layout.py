@@ -33,7 +33,7 @@ def identity(_op: Op, inputs: Sequence[Array]) -> Array:
 @register("cast")
 def cast(op: Op, inputs: Sequence[Array]) -> Array:
     """Convert to another element type."""
-    return inputs[0].astype(DataType.parse(op.get_attr("data_type")).numpy())
+    return inputs[0].astype(DataType(op.get_attr("data_type")).numpy())
 
 
 @register("reshape", "reshape-fix", "flatten", "squeeze")
