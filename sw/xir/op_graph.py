@@ -87,7 +87,7 @@ class OpGraph(GraphBase):
         attrs = {
             "shape": list(values.shape) or [1],
             "data_type": DataType.of(values).to_string(),
-            "data": values.astype(values.dtype.newbyteorder("<")).tobytes(),
+            "data": values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes(),
         }
         return self.create_op(name, "const", attrs)
 

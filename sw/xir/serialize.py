@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 from google.protobuf.message import DecodeError
@@ -21,12 +22,10 @@ from xir.wire import decode_attrs, decode_value, encode_attrs, encode_value
 def read(graph: OpGraph, path: str | os.PathLike[str]) -> None:
     """Fill the empty ``graph`` from the file ``path``; ModelFormatError if it holds none."""
     try:
-        data = pathlib.Path(path).read_bytes()
+        _fill(graph, _parse(pathlib.Path(path).read_bytes()))
     except OSError as error:
         reason = error.strerror or str(error)
         raise ModelFormatError(f"{os.fspath(path)}: cannot be read: {reason}") from error
-    try:
-        loads(graph, data)
     except ModelFormatError as error:
         raise ModelFormatError(f"{os.fspath(path)}: {error}") from None
 
@@ -39,10 +38,9 @@ def write(graph: OpGraph, path: str | os.PathLike[str]) -> None:
     ModelFormatError
         The file cannot be written; what was there before is untouched.
     """
-    data = dumps(graph)
     try:
         with replacing(path) as file:
-            file.write(data)
+            file.writelines(_pieces(graph))
     except OSError as error:
         reason = error.strerror or str(error)
         raise ModelFormatError(f"{os.fspath(path)}: cannot be written: {reason}") from error
@@ -50,6 +48,15 @@ def write(graph: OpGraph, path: str | os.PathLike[str]) -> None:
 
 def loads(graph: OpGraph, data: bytes) -> None:
     """Fill the empty ``graph`` from the bytes of a file; ModelFormatError if they hold none."""
+    _fill(graph, _parse(data))
+
+
+def dumps(graph: OpGraph) -> bytes:
+    """Return the bytes of the file for ``graph``; the same graph always gives the same bytes."""
+    return b"".join(_pieces(graph))
+
+
+def _parse(data: bytes) -> Any:
     if not data:
         raise ModelFormatError("the file is empty")
     try:
@@ -63,6 +70,10 @@ def loads(graph: OpGraph, data: bytes) -> None:
             f"not an .xmodel, or truncated: a graph with {len(message.op_node)} ops and "
             f"{'a' if message.HasField('subg_root') else 'no'} root subgraph"
         )
+    return message
+
+
+def _fill(graph: OpGraph, message: Any) -> None:
     graph._name = message.graph_name
     try:
         _read_graph(graph, message)
@@ -72,7 +83,9 @@ def loads(graph: OpGraph, data: bytes) -> None:
 
 def _read_graph(graph: OpGraph, message: Any) -> None:
     for definition in message.op_defs:
-        graph._file_definitions.append(definition)
+        kept = proto.OpDef()
+        kept.CopyFrom(definition)  # a part of the message would keep all of it, weights too
+        graph._file_definitions.append(kept)
         try:
             graph._custom_definitions.setdefault(definition.name, _read_definition(definition))
         except ValueError as error:  # an enumeration without this value
@@ -144,12 +157,18 @@ def _read_definition(message: Any) -> OpDef:
     return OpDef(message.name, args, tuple(attrs))
 
 
-def dumps(graph: OpGraph) -> bytes:
-    """Return the bytes of the file for ``graph``; the same graph always gives the same bytes."""
-    message = proto.Graph(graph_name=graph.get_name())
+def _pieces(graph: OpGraph) -> Iterator[bytes]:
+    """Yield the file in pieces, so that no more than one op is held twice.
+
+    Messages of the same type one after another are one message that has the fields of all.
+    """
     order = graph.toposort()
+    yield _wire(proto.Graph(graph_name=graph.get_name()))
     for op in order:
+        message = proto.Graph()
         _write_op(op, message.op_node.add())
+        yield _wire(message)
+    message = proto.Graph()
     _write_subgraph(graph.get_root_subgraph(), message.subg_root)
     encode_attrs(graph, message.graph_attr)
     message.op_defs.extend(graph._file_definitions)
@@ -159,6 +178,10 @@ def dumps(graph: OpGraph) -> bytes:
     for name, definition in {**library, **used}.items():
         if name not in written:
             _write_definition(definition, message.op_defs.add())
+    yield _wire(message)
+
+
+def _wire(message: Any) -> bytes:
     return bytes(message.SerializeToString(deterministic=True))
 
 
