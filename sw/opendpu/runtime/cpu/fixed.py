@@ -25,8 +25,8 @@ def _requantize(values: Array, tensor: Tensor) -> Array:
     return numerics.quantize(
         values,
         fix_point_of(tensor),
-        bit_width=tensor.data_type.bits,
-        signed=tensor.data_type.kind in (DataKind.XINT, DataKind.INT),
+        bit_width=tensor.data_type.bit_width,
+        signed=tensor.data_type.type in (DataKind.XINT, DataKind.INT),
         round_mode=tensor.get_attr("round_mode") if tensor.has_attr("round_mode") else "DPU_ROUND",
     )
 

@@ -16,7 +16,7 @@ def run(kind: str, attrs: dict, *inputs: np.ndarray) -> np.ndarray:
     graph = xir.Graph("g")
     ops = []
     for i, array in enumerate(inputs):
-        attributes = {"shape": list(array.shape), "data_type": str(xir.DataType.of(array))}
+        attributes = {"shape": list(array.shape), "data_type": xir.DataType.of(array).to_string()}
         ops.append(graph.create_op(f"i{i}", "data", attributes))
     args = {}
     for arg in graph.get_definition(kind).args:
