@@ -87,12 +87,7 @@ def add_op(graph: Graph, op: xir.Op, name_of: Callable[[xir.Op], str] = xir.Op.g
     if value is not None:
         made = dataclasses.replace(made, dtype=value.dtype)
     if op.get_type() in QUANTIZING:
-        made = made.with_quantization(
-            Quantization.power_of_two(
-                int(attrs.pop("fix_point")), bits=int(attrs.pop("bit_width")),
-                signed=bool(attrs.pop("if_signed")), rounding=attrs.pop("round_mode"),
-            )
-        )  # fmt: skip
+        made = made.with_quantization(_quantization(op, attrs))
     attrs = {k: v for k, v in attrs.items() if k not in _TYPED or op.get_type() == "reshape"}
     inputs = {arg: [name_of(i) for i in ops] for arg, ops in op.get_input_ops().items() if ops}
     return graph.add(name_of(op), op.get_type(), made, inputs, attrs, value, origin=origin)
@@ -115,7 +110,7 @@ def quantization_attributes(quantization: Quantization) -> dict[str, Any]:
 
 def constant_attributes(value: Array) -> dict[str, Any]:
     """Return the attributes of a constant."""
-    data_type = str(xir.DataType.of(value))
+    data_type = xir.DataType.of(value).to_string()
     array = np.ascontiguousarray(value).astype(value.dtype.newbyteorder("<"), copy=False)
     return {"shape": list(value.shape) or [1], "data_type": data_type, "data": array.tobytes()}
 
@@ -124,7 +119,7 @@ def data_type_of(made: TensorType) -> str:
     """Return XIR's name of an element type: fixed point where integers stand for real numbers."""
     if made.is_fixed:
         return f"X{'INT' if made.dtype.kind == 'i' else 'UINT'}{8 * made.dtype.itemsize}"
-    return str(xir.DataType.of(np.empty(0, made.dtype)))
+    return xir.DataType.of(np.empty(0, made.dtype)).to_string()
 
 
 def set_origin(op: xir.Op, origin: Origin) -> None:
@@ -138,6 +133,17 @@ def _origin_of(value: Any) -> Origin:
     if not isinstance(value, dict):
         return UNKNOWN
     return Origin(*(str(value.get(key, "")) for key in ("name", "op_type", "line")))
+
+
+def _quantization(op: xir.Op, attrs: dict[str, Any]) -> Quantization:
+    """Take what ``attrs`` say of a quantization out of them."""
+    try:
+        return Quantization.power_of_two(
+            int(attrs.pop("fix_point")), bits=int(attrs.pop("bit_width")),
+            signed=bool(attrs.pop("if_signed")), rounding=attrs.pop("round_mode"),
+        )  # fmt: skip
+    except GraphError as error:
+        raise GraphError(f"op {op.get_name()!r} (fix): {error}") from None
 
 
 def _constant(op: xir.Op) -> Array:
