@@ -2,27 +2,30 @@
 """Graphs of fixed-point ops: what legalize makes and the later passes read."""
 
 from opendpu.ir import Node
+from opendpu.ops import CONSTANTS, OPERATORS, SOURCES, kinds_where, operator_of
+from opendpu_arch.isa import Engine
 
-POINTWISE = ("leaky-relu-fix", "prelu-fix", "hard-sigmoid-fix")
-"""Kinds that the misc engine computes pixel by pixel."""
-TRANSPOSED = ("transposed-conv2d-fix", "transposed-depthwise-conv2d-fix")
-"""Kinds that lowering makes several convolutions of."""
-LAYERS = ("conv2d-fix", "depthwise-conv2d-fix", *TRANSPOSED)
-"""Kinds with weights and bias."""
-DEPTHWISE = ("depthwise-conv2d-fix", "transposed-depthwise-conv2d-fix")
-"""Those of them that the misc engine computes."""
-COMPUTE = (*LAYERS, "pool-fix", "eltwise-fix", *POINTWISE)
+COMPUTE = kinds_where(lambda operator: operator.engine is not None)
 """Kinds that an engine computes."""
-MOVE = (
-    "reshape-fix", "concat-fix", "strided_slice-fix", "transpose", "pad-fix", "tile-fix",
-    "reorg-fix", "upsample-fix", "reduction_max-fix", "argmax-fix",
-)  # fmt: skip
+LAYERS = kinds_where(lambda operator: operator.multiplies)
+"""Kinds with weights and bias."""
+DEPTHWISE = tuple(kind for kind in LAYERS if operator_of(kind).engine is Engine.MISC)
+"""Those of them that the misc engine computes."""
+TRANSPOSED = tuple(kind for kind in LAYERS if kind.startswith("transposed-"))
+"""Kinds that lowering makes several convolutions of."""
+MOVE = tuple(
+    dict.fromkeys(
+        operator.fixed
+        for operator in OPERATORS.values()
+        if operator.fixed and operator.fixed not in COMPUTE
+    )
+)
 """Kinds that mostly move bytes; some cost nothing where these may stay in place."""
 READS_FIXED = ("fix2float", "argmax-fix")
 """Kinds that read int8 and make something else."""
-USER = ("data", "data-fix")
+USER = SOURCES
 """Kinds of the inputs of a graph."""
-CONSTANT = ("const", "const-fix")
+CONSTANT = CONSTANTS
 """Kinds of constants."""
 
 

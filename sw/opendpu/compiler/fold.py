@@ -3,8 +3,9 @@
 
 from opendpu.compiler.spread import spread
 from opendpu.ir import Graph, Node, QuantizedGraph
+from opendpu.ops import kinds_where
 
-SAME_SHAPE = ("reshape", "flatten", "squeeze", "resize")
+SAME_SHAPE = (*kinds_where(lambda o: o.fixed == "reshape-fix"), "resize")
 """Kinds that do nothing where the result has the shape of the input."""
 
 

@@ -8,18 +8,7 @@ side of such ops; with one on both sides the DPU can have them and their neighbo
 """
 
 from opendpu.ir import Graph, Node
-
-MOVING = (
-    "concat", "reshape", "flatten", "squeeze", "transpose", "strided_slice", "pixel-shuffle",
-    "reorg", "stack",
-)  # fmt: skip
-LARGEST = ("maxpool2d", "reduction_max")
-"""Kinds whose result is one of their inputs."""
-COMPUTING = (
-    "conv2d", "depthwise-conv2d", "transposed-conv2d", "transposed-depthwise-conv2d", "add", "mul",
-    "inner-product", "matmul", "maxpool2d", "avgpool2d", "reduction_mean",
-)  # fmt: skip
-"""Kinds that the DPU computes where their inputs are quantized."""
+from opendpu.ops import operator_of
 
 
 def spread(graph: Graph) -> None:
@@ -36,7 +25,7 @@ def spread(graph: Graph) -> None:
 def _before(fix: Node, graph: Graph) -> list[Node]:
     """Put a fix in front of what moves data to this one; return the new ones."""
     node = graph[fix.inputs["input"][0]]
-    if node.kind not in (*MOVING, *LARGEST) or graph.consumers(node.name) != [fix]:
+    if not operator_of(node).keeps_values(node) or graph.consumers(node.name) != [fix]:
         return []
     if node.name in graph.outputs:
         return []
@@ -50,7 +39,7 @@ def _before(fix: Node, graph: Graph) -> list[Node]:
 
 def _behind(node: Node, graph: Graph) -> None:
     """Put a fix behind an op that moves quantized data to an op of the DPU."""
-    if node.kind not in (*MOVING, *LARGEST) or node.name in graph.outputs:
+    if not operator_of(node).keeps_values(node) or node.name in graph.outputs:
         return
     sources = [graph[name] for name in node.inputs["input"]]
     if any(s.kind != "fix" or s.quantization != sources[0].quantization for s in sources):
@@ -67,7 +56,7 @@ def _behind(node: Node, graph: Graph) -> None:
 def _reaches_dpu(node: Node, graph: Graph) -> bool:
     """Tell whether an op of the DPU reads a result, at once or behind others that move data."""
     return any(
-        user.kind in COMPUTING or (user.kind in MOVING and _reaches_dpu(user, graph))
+        _reaches_dpu(user, graph) if operator_of(user).moves(user) else operator_of(user).on_dpu
         for user in graph.consumers(node.name)
     )
 

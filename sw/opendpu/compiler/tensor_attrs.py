@@ -30,7 +30,7 @@ def place(op: xir.Op, memory: Memory | None) -> None:
         return
     dims = op.get_output_tensor().dims
     locate(op, memory.reg_id, memory.address, 1)
-    size = op.get_output_tensor().data_type.bits // 8
+    size = op.get_output_tensor().data_type.bit_width // 8
     steps = [memory.row_bytes // size, memory.pixel_bytes // size, 1]
     stride = steps[max(0, 4 - len(dims)) :] or [1]
     while len(stride) < len(dims):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graphs to XIR and back: where files and plug-ins are."""
 
+import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,8 @@ from opendpu_arch.errors import GraphError
 
 ORIGIN = "origin"
 """Attribute of an op: where it comes from, a map with the fields of :class:`Origin`."""
+QUANTIZING = ("fix", "fix2float", "float2fix")
+"""Ops whose attributes are the quantization of their result."""
 _TYPED = ("data", "shape", "data_type")
 """Attributes that say what the type of a node says."""
 
@@ -66,32 +70,32 @@ def from_xir(graph: xir.Graph) -> FloatGraph | QuantizedGraph:
     return result
 
 
-def add_op(graph: Graph, op: xir.Op) -> Node:
-    """Append the node of an XIR op, whose inputs are in ``graph``."""
+def type_of(tensor: xir.Tensor) -> TensorType:
+    """Return the type of a tensor; XIR has uint8 for bool."""
+    return TensorType(tuple(tensor.dims), tensor.data_type.numpy())
+
+
+def add_op(graph: Graph, op: xir.Op, name_of: Callable[[xir.Op], str] = xir.Op.get_name) -> Node:
+    """Append the node of an XIR op, whose inputs are in ``graph`` under their ``name_of``."""
     attrs = dict(op.get_attrs())
     origin = _origin_of(attrs.pop(ORIGIN, None))
     tensor = op.get_output_tensor()
     value: Array | None = None
     if op.get_type() == "const":
         value = _constant(op)
-    made = TensorType(
-        tuple(tensor.dims), tensor.data_type.numpy() if value is None else value.dtype
-    )
-    if op.get_type() == "fix":
-        made = made.with_quantization(
-            Quantization.power_of_two(
-                int(attrs.pop("fix_point")), bits=int(attrs.pop("bit_width")),
-                signed=bool(attrs.pop("if_signed")), rounding=attrs.pop("round_mode"),
-            )
-        )  # fmt: skip
+    made = type_of(tensor)
+    if value is not None:
+        made = dataclasses.replace(made, dtype=value.dtype)
+    if op.get_type() in QUANTIZING:
+        made = made.with_quantization(_quantization(op, attrs))
     attrs = {k: v for k, v in attrs.items() if k not in _TYPED or op.get_type() == "reshape"}
-    inputs = {arg: [i.get_name() for i in ops] for arg, ops in op.get_input_ops().items() if ops}
-    return graph.add(op.get_name(), op.get_type(), made, inputs, attrs, value, origin=origin)
+    inputs = {arg: [name_of(i) for i in ops] for arg, ops in op.get_input_ops().items() if ops}
+    return graph.add(name_of(op), op.get_type(), made, inputs, attrs, value, origin=origin)
 
 
 def fix_attributes(node: Node) -> dict[str, Any]:
     """Return XIR's attributes of a ``fix``, ``fix2float`` or ``float2fix``; none for others."""
-    if node.kind not in ("fix", "fix2float", "float2fix"):
+    if node.kind not in QUANTIZING:
         return {}
     return quantization_attributes(node.quantization)
 
@@ -106,7 +110,7 @@ def quantization_attributes(quantization: Quantization) -> dict[str, Any]:
 
 def constant_attributes(value: Array) -> dict[str, Any]:
     """Return the attributes of a constant."""
-    data_type = str(xir.DataType.of(value))
+    data_type = xir.DataType.of(value).to_string()
     array = np.ascontiguousarray(value).astype(value.dtype.newbyteorder("<"), copy=False)
     return {"shape": list(value.shape) or [1], "data_type": data_type, "data": array.tobytes()}
 
@@ -115,7 +119,7 @@ def data_type_of(made: TensorType) -> str:
     """Return XIR's name of an element type: fixed point where integers stand for real numbers."""
     if made.is_fixed:
         return f"X{'INT' if made.dtype.kind == 'i' else 'UINT'}{8 * made.dtype.itemsize}"
-    return str(xir.DataType.of(np.empty(0, made.dtype)))
+    return xir.DataType.of(np.empty(0, made.dtype)).to_string()
 
 
 def set_origin(op: xir.Op, origin: Origin) -> None:
@@ -131,13 +135,25 @@ def _origin_of(value: Any) -> Origin:
     return Origin(*(str(value.get(key, "")) for key in ("name", "op_type", "line")))
 
 
+def _quantization(op: xir.Op, attrs: dict[str, Any]) -> Quantization:
+    """Take what ``attrs`` say of a quantization out of them."""
+    try:
+        return Quantization.power_of_two(
+            int(attrs.pop("fix_point")), bits=int(attrs.pop("bit_width")),
+            signed=bool(attrs.pop("if_signed")), rounding=attrs.pop("round_mode"),
+        )  # fmt: skip
+    except GraphError as error:
+        raise GraphError(f"op {op.get_name()!r} (fix): {error}") from None
+
+
 def _constant(op: xir.Op) -> Array:
     tensor = op.get_output_tensor()
     dtype = tensor.data_type.numpy()
-    data = np.frombuffer(op.get_attr("data"), dtype=dtype.newbyteorder("<"))
-    if data.size != tensor.get_element_num():
+    data = op.get_attr("data")
+    if len(data) != tensor.get_data_size():
         raise GraphError(
-            f"constant {op.get_name()!r} holds {data.size} elements, but its shape is {tensor.dims}"
+            f"constant {op.get_name()!r} holds {len(data)} bytes, but its tensor {tensor.dims} "
+            f"needs {tensor.get_data_size()}; the compiler strips constants that the DPU holds"
         )
-    array = data.reshape(tensor.dims)
+    array = np.frombuffer(data, dtype=dtype.newbyteorder("<")).reshape(tensor.dims)
     return array.astype(np.float32) if dtype == np.float64 else array.astype(dtype, copy=False)

@@ -116,7 +116,7 @@ register(
         fixed="conv2d-fix",
     ),
     Operator(
-        kind="matmul", emit=_matmul, fuses=ACTIVATIONS, fixed="conv2d-fix",
+        kind="matmul", emit=_matmul, fuses=ACTIVATIONS, fixed="conv2d-fix", constant_operand=1,
         lift="the weights of the engines are constants; a constant right side would lift it",
     ),
     Operator(kind="conv2d-fix", engine=Engine.CONV, multiplies=True, parameters=_DENSE),

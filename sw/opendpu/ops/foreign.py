@@ -8,8 +8,11 @@ same call have; and ``output``, the number of the output.
 
 import functools
 from collections.abc import Callable, Iterable
+from typing import Any
 
+import numpy as np
 import onnx
+from onnx import helper
 
 from opendpu.ir import Graph, Node
 from opendpu.ops.onnx_builder import OnnxBuilder
@@ -38,9 +41,12 @@ def parsed(data: bytes) -> onnx.ModelProto:
 
 def opset_of(node: Node) -> int | None:
     """Return the version of the default operator set that an op needs; none for ours."""
-    if node.kind != KIND:
-        return None
-    for item in parsed(node.attrs["model"]).opset_import:
+    return model_opset(node.attrs["model"]) if node.kind == KIND else None
+
+
+def model_opset(data: bytes) -> int | None:
+    """Return the version of the default operator set of a call's model; none if it uses none."""
+    for item in parsed(data).opset_import:
         if item.domain in DEFAULT_DOMAINS:
             return int(item.version)
     return None
@@ -59,7 +65,16 @@ def _emit(builder: OnnxBuilder, node: Node) -> None:
     if made is None:
         made = _inline(builder, node, model)
         builder.calls[node.attrs["call"]] = made
-    builder.bind(node, made[int(node.attrs["output"])])
+    number = int(node.attrs["output"])
+    builder.bind(node, _cast(builder, made[number], model.graph.output[number], node.type.dtype))
+
+
+def _cast(builder: OnnxBuilder, name: str, said: onnx.ValueInfoProto, wanted: np.dtype[Any]) -> str:
+    """Return a value in the element type that a graph has for it: XIR has no bool."""
+    kind = helper.np_dtype_to_tensor_dtype(wanted)
+    if said.type.tensor_type.elem_type in (onnx.TensorProto.UNDEFINED, kind):
+        return name
+    return builder.op("Cast", [name], to=kind)
 
 
 def _inline(builder: OnnxBuilder, node: Node, model: onnx.ModelProto) -> list[str]:
@@ -71,14 +86,19 @@ def _inline(builder: OnnxBuilder, node: Node, model: onnx.ModelProto) -> list[st
         raise GraphError(
             f"op {node.name!r} has {len(sources)} inputs, but its ONNX model has {len(given)}"
         )
-    known = {name: builder.plain(s) for name, s in zip(given, sources, strict=True)}
+    known = {}
+    for item, source in zip(model.graph.input, sources, strict=True):
+        kind = item.type.tensor_type.elem_type or onnx.TensorProto.FLOAT
+        has = helper.np_dtype_to_tensor_dtype(builder.graph[source].type.dtype)
+        value = builder.plain(source)
+        known[item.name] = value if kind == has else builder.op("Cast", [value], to=kind)
 
     def rename(name: str) -> str:
         return known.get(name, prefix + name) if name else ""
 
-    for item in model.opset_import:
-        if item.domain not in DEFAULT_DOMAINS:
-            builder.opsets[item.domain] = max(item.version, builder.opsets.get(item.domain, 0))
+    for used in model.opset_import:
+        if used.domain not in DEFAULT_DOMAINS:
+            builder.opsets[used.domain] = max(used.version, builder.opsets.get(used.domain, 0))
     for tensor in model.graph.initializer:
         copy = onnx.TensorProto()
         copy.CopyFrom(tensor)
@@ -101,17 +121,18 @@ def _renamed(
         copy.input[:] = [rename(name) for name in node.input]
         copy.output[:] = [rename(name) for name in node.output]
         for attribute in copy.attribute:
-            if attribute.HasField("g"):  # looking at it otherwise would give it one
-                _rename_graph(attribute.g, rename, prefix)
-            for graph in attribute.graphs:
+            inner = [attribute.g] if attribute.HasField("g") else []
+            for graph in (*inner, *attribute.graphs):
                 _rename_graph(graph, rename, prefix)
         made.append(copy)
     return made
 
 
 def _rename_graph(graph: onnx.GraphProto, rename: Callable[[str], str], prefix: str) -> None:
-    for item in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+    for item in (*graph.input, *graph.output, *graph.value_info):
         item.name = rename(item.name)
+    for tensor in graph.initializer:
+        tensor.name = rename(tensor.name)
     nodes = _renamed(graph.node, rename, prefix)
     del graph.node[:]
     graph.node.extend(nodes)

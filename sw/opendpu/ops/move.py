@@ -10,6 +10,7 @@ from opendpu.ir import Node
 from opendpu.ops.elementwise import operands, simple
 from opendpu.ops.onnx_builder import OnnxBuilder
 from opendpu.ops.operator import Operator, Result, register
+from opendpu_arch.errors import UnsupportedError
 
 
 def _reshape(builder: OnnxBuilder, node: Node) -> None:
@@ -64,6 +65,10 @@ def _slice(builder: OnnxBuilder, node: Node) -> None:
 def _pad(builder: OnnxBuilder, node: Node) -> None:
     amounts, mode = [int(n) for n in node.attrs["paddings"]], str(node.attrs["mode"]).upper()
     value = builder.plain(node.inputs["input"][0])
+    if mode not in ("CONSTANT", "REFLECT", "SYMMETRIC"):
+        raise UnsupportedError(
+            f"op {node.name!r}: mode is {mode!r}, but must be CONSTANT, REFLECT or SYMMETRIC"
+        )
     if mode == "SYMMETRIC":
         builder.bind(node, _mirrored(builder, node, value, amounts))
         return
@@ -133,11 +138,16 @@ def _pixel_shuffle(builder: OnnxBuilder, node: Node) -> None:
 
 def _resize(builder: OnnxBuilder, node: Node) -> None:
     """Emit Resize; where scale times size is no whole number, by the size of the result."""
-    (source,) = node.inputs["input"]
+    (source,), mode = node.inputs["input"], str(node.attrs["mode"]).upper()
+    if mode not in ("NEAREST", "BILINEAR") or len(node.shape) != 4:
+        raise UnsupportedError(
+            f"op {node.name!r}: mode is {mode!r} for {len(node.shape)} dimensions, but must be "
+            "NEAREST or BILINEAR for 4"
+        )
     shape, corners = builder.graph[source].shape, bool(node.attrs.get("align_corners"))
     half = bool(node.attrs.get("half_pixel_centers"))
     where = "align_corners" if corners else "half_pixel" if half else "asymmetric"
-    nearest = str(node.attrs["mode"]).upper() == "NEAREST"
+    nearest = mode == "NEAREST"
     across, down = (float(s) for s in node.attrs.get("scale") or (0, 0))
     sizes = (node.shape[1], node.shape[2])
     exact = all(

@@ -3,12 +3,12 @@
 
 import dataclasses
 import enum
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-import xir
 from opendpu.ir import Node
 from opendpu.ops.onnx_builder import OnnxBuilder
 from opendpu_arch.isa import Engine
+from xir.oplib import OpDef, builtin, custom
 
 Emit = Callable[[OnnxBuilder, Node], None]
 """Adds the ONNX nodes that compute an op in float: its kernel."""
@@ -68,6 +68,8 @@ class Operator:
         It multiplies and accumulates, so that its work counts in MACs.
     element_bytes
         Size of an element of the DPU's result.
+    constant_operand
+        Number of the input that must be constant on the DPU, of ops that have such a one.
     lift
         What would let the DPU have it, of ops that it has not: ``... would lift it``.
     """
@@ -83,6 +85,7 @@ class Operator:
     engine: Engine | None = None
     multiplies: bool = False
     element_bytes: int = 1
+    constant_operand: int | None = None
     lift: str = ""
 
     @property
@@ -91,9 +94,9 @@ class Operator:
         return bool(self.fixed)
 
     @property
-    def definition(self) -> xir.OpDef:
+    def definition(self) -> OpDef:
         """Arguments and attributes, as XIR's op library has them."""
-        return xir.builtin().get(self.kind) or xir.custom(self.kind)
+        return builtin().get(self.kind) or custom(self.kind)
 
     def result_of(self, node: Node) -> Result:
         """Return where the elements of a node's result come from."""
@@ -132,8 +135,3 @@ def operator_of(node: Node | str) -> Operator:
 def kinds_where(condition: Callable[[Operator], object]) -> tuple[str, ...]:
     """Return the kinds of the operators for which ``condition`` holds, in order of the table."""
     return tuple(kind for kind, operator in OPERATORS.items() if condition(operator))
-
-
-def known(kinds: Iterable[str]) -> bool:
-    """Return whether all kinds are in the table."""
-    return all(kind in OPERATORS for kind in kinds)

@@ -61,7 +61,7 @@ def counted_elements(node: Node, shape: tuple[int, ...]) -> Array:
     (down, rows, height), (across, columns, width) = sides
     vertical = np.array([down[r : r + height].sum() for r in rows])
     horizontal = np.array([across[c : c + width].sum() for c in columns])
-    return vertical[:, None] * horizontal[None, :]
+    return np.asarray(vertical[:, None] * horizontal[None, :])
 
 
 def reduction(op_type: str) -> Emit:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits of ops that only move data."""
 
-from opendpu.compiler.bilinear import bilinear_weights
 from opendpu.compiler.constraints.registry import constraint, inputs_of, pair
 from opendpu.compiler.fixed import point_of
 from opendpu.ir import Graph, Node
+from opendpu.ops.bilinear import bilinear_weights
 from opendpu_arch.target import Target
 
 MAX_SCALE = 256

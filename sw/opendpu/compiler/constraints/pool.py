@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits of pooling."""
 
-from opendpu.compiler.average import average_factor
 from opendpu.compiler.constraints.layers import MAX_ALU_KERNEL
 from opendpu.compiler.constraints.registry import constraint, inputs_of, pair
 from opendpu.compiler.fixed import point_of
 from opendpu.ir import Graph, Node
+from opendpu.ops.average import average_factor
 from opendpu_arch.target import Target
 
 MAX_LEFT, MAX_RIGHT = 7, 55

@@ -7,8 +7,9 @@ from typing import Any
 from opendpu.compiler.fixed import point_of
 from opendpu.compiler.legalize.refusal import Refusal
 from opendpu.compiler.legalize.registry import Call, legalizes
-from opendpu.compiler.legalize.window import explicit_pad, unpadded
+from opendpu.compiler.legalize.window import unpadded
 from opendpu.ir import Node, TensorType
+from opendpu.ops.window import explicit_pad
 
 MAX_KERNEL = 256
 """Rows and columns of a window of one instruction."""

@@ -11,7 +11,7 @@ from opendpu.frontend.ops.convolution import scale
 from opendpu.frontend.ops.registry import handles
 from opendpu.frontend.source import as_float
 from opendpu.ir import Node
-from opendpu.reference.engines import average_factor
+from opendpu.ops.average import average_factor
 
 _KINDS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Min": "min", "Max": "max"}
 _BIASED = (
@@ -129,7 +129,9 @@ def _is_simulated(call: Call, producer: Node, factor: Array) -> bool:
         return False
     match producer.kind:
         case "avgpool2d":
-            numerator, shift = average_factor(*producer.attrs["kernel"])
+            numerator, shift = average_factor(
+                kernel_h=producer.attrs["kernel"][1], kernel_w=producer.attrs["kernel"][0]
+            )
             error = numerator * math.prod(producer.attrs["kernel"]) / (1 << shift)
         case "hard-sigmoid":
             error = 2731 / (1 << 14) * 6

@@ -12,19 +12,20 @@ import xir.files
 from opendpu.compiler.dump import Dumper
 from opendpu.compiler.passes import PASSES, chosen
 from opendpu.compiler.pipeline import compile_with_report
+from opendpu.ir import QuantizedGraph
 from opendpu_arch.errors import GraphError, ModelFormatError, UnsupportedError
 from opendpu_arch.target import Target
 
 TARGET = Target.from_name("B512")
 
 
-def graph() -> xir.Graph:
+def graph() -> QuantizedGraph:
     q = Quantized()
     x = q.conv(q.data(8, 8, 5), "a", 9, pad=1, act="relu")
     q.op("soft", "softmax", (8, 8, 9), [x], axis=-1)
     y = q.conv(q.fix("soft", 6), "b", 3)
     left = q.conv(x, "c", 3)
-    return q.graph(q.add([y, left], "sum"), q.pool(left, "pool", "maxpool2d", 2))
+    return q.done(q.add([y, left], "sum"), q.pool(left, "pool", "maxpool2d", 2))
 
 
 def test_every_pass(tmp_path: pathlib.Path) -> None:
