@@ -3,9 +3,7 @@
 
 A call is an ONNX model with the nodes, and constants that they read. Its inputs and outputs are
 tensors of numbers in ONNX's order of axes; an operator on each element works in the order that its
-inputs have. Tensors of rank 0 are vectors of one element outside. A result whose shape is only known
-at run time has attribute ``dynamic_axes``, which lists the axes whose size in the graph, 1, is not
-the real one; ``[-1]`` where not even the rank is known.
+inputs have. Tensors of rank 0 are vectors of one element outside.
 """
 
 from collections.abc import Sequence
@@ -20,15 +18,9 @@ from opendpu.frontend.model_file import label_of, reads
 from opendpu.frontend.ops.registry import ELEMENTWISE
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.single_node import Dialect, RefusedError, known_dims
-from opendpu.ops.foreign import KIND
+from opendpu.ops.foreign import DEFAULT_DOMAINS, DYNAMIC_AXES, KIND, LIBRARIES
 from opendpu.ops.onnx_builder import OPSET
 from opendpu.ops.session import LEAST_OPSET
-
-DYNAMIC = "dynamic_axes"
-"""Attribute of an op whose result has a shape that is only known at run time."""
-LIBRARIES = "libraries"
-"""Attribute of an op: paths of libraries with its operators for onnxruntime."""
-BUILT_IN = ("", "ai.onnx")
 
 
 def keep_onnx(context: Context, nodes: Sequence[onnx.NodeProto], reason: str) -> None:
@@ -54,13 +46,13 @@ def keep_onnx(context: Context, nodes: Sequence[onnx.NodeProto], reason: str) ->
     title = context.graph.unique(wanted[0])
     attrs = {"model": model.SerializeToString(), "call": title}
     libraries = context.source.dialect.libraries
-    if libraries and any(node.domain not in BUILT_IN for node in nodes):
+    if libraries and any(node.domain not in DEFAULT_DOMAINS for node in nodes):
         attrs[LIBRARIES] = list(libraries)
     for number, name in enumerate(wanted):
         shape, dynamic = shapes[name]
         made = context.emit(
             name, KIND, shape, {"input": list(call.inputs)},
-            attrs | {"output": number} | ({DYNAMIC: dynamic} if dynamic else {}),
+            attrs | {"output": number} | ({DYNAMIC_AXES: dynamic} if dynamic else {}),
             context.source.dtype(name),
         )  # fmt: skip
         context.graph[made].reason = reason
@@ -113,7 +105,7 @@ def _elementwise_order(
     context: Context, nodes: Sequence[onnx.NodeProto]
 ) -> tuple[int, ...] | None:
     """Return the order of axes for an operator on each element; nothing for other nodes."""
-    if len(nodes) != 1 or nodes[0].domain not in BUILT_IN:
+    if len(nodes) != 1 or nodes[0].domain not in DEFAULT_DOMAINS:
         return None
     (node,) = nodes
     shape = context.source.shape(node.output[0])
@@ -154,6 +146,9 @@ class _Call:
         every = [*self._before, *inner, *behind]
         model = dialect.model(every, self._kinds, self._constants, outputs)
         model = _only_used(model, every)
+        for item, name in zip(model.graph.output, wanted, strict=True):
+            kind = helper.np_dtype_to_tensor_dtype(self.context.source.dtype(name))
+            item.type.tensor_type.elem_type = kind
         try:
             dialect.session(model)
         except RefusedError as error:

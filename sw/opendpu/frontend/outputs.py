@@ -2,9 +2,10 @@
 """The outputs of a model: each a node of its own with the output's name."""
 
 from opendpu.frontend.context import Context
-from opendpu.frontend.fallback import DYNAMIC, keep_onnx
+from opendpu.frontend.fallback import keep_onnx
 from opendpu.frontend.layout import CHANNELS_LAST, Value, plain
 from opendpu.frontend.refusal import Refusal
+from opendpu.ops.foreign import DYNAMIC_AXES
 from opendpu_arch.errors import UnsupportedError
 
 
@@ -21,7 +22,7 @@ def bind_outputs(context: Context, order: dict[str, list[int]]) -> None:
     for name in dict.fromkeys(source.outputs):
         value = context.straight(_value(context, name))
         perm = CHANNELS_LAST.get(len(value.shape))
-        if graph[value.node].attrs.get(DYNAMIC):
+        if graph[value.node].attrs.get(DYNAMIC_AXES):
             perm, node = None, value.node
         elif perm is not None and value.perm == perm:
             order[name] = list(perm)

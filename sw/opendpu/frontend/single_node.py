@@ -10,6 +10,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, TypeProto, helper, numpy_helper, shape_inference
 
+from opendpu.frontend.ceil_mode import corrected
 from opendpu.frontend.model_file import reads
 from opendpu.ir import Array
 
@@ -104,7 +105,12 @@ def output_types(
     except shape_inference.InferenceError as error:
         raise ContradictionError(_reason(error)) from None
     made = {v.name: v.type for v in (*found.graph.output, *found.graph.value_info)}
-    made = {name: made[name] for name in wanted if made.get(name, TypeProto()).ByteSize()}
+    first = given.get(node.input[0]) if node.input else None
+    made = {
+        name: corrected(node, first, made[name])
+        for name in wanted
+        if made.get(name, TypeProto()).ByteSize()
+    }
     if all(name in made and shape_of(made[name]) is not None for name in wanted):
         return made
     try:
