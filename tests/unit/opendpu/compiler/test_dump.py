@@ -64,6 +64,7 @@ def test_text_says_what_was_decided(tmp_path: pathlib.Path) -> None:
     partition = (tmp_path / "02-partition.txt").read_text()
     assert "part 2 CPU" in partition
     assert "    on the CPU: the DPU has no softmax" in partition
+    assert " fix_point=4 tensor=a_relu_fix\n" in partition
     assert "  nest: nest columns=" in (tmp_path / "05-tile.0.txt").read_text()
     assert " a 1 cycles [] CONVINIT" in (tmp_path / "07-emit.0.txt").read_text().replace("  ", " ")
     schedule = (tmp_path / "08-schedule.0.txt").read_text().splitlines()
