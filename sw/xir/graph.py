@@ -66,7 +66,7 @@ class Graph(Attrs):
 
         Raises
         ------
-        ModelFormatError
+        OutputError
             The file cannot be written; what was there before is untouched.
         """
         serialize.write(self, path)

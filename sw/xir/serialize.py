@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import DecodeError
 
+from opendpu_arch import outputs
 from opendpu_arch.errors import GraphError, ModelFormatError
 from xir import proto
 from xir.datatype import DataKind, DataType
-from xir.files import replacing
 from xir.op import Op
 from xir.oplib import ArgDef, AttrDef, Occurrence, OpDef
 from xir.wire import decode_attrs, decode_value, encode_attrs, encode_value
@@ -34,20 +34,8 @@ def read(graph: "Graph", path: str | os.PathLike[str]) -> None:
 
 
 def write(graph: "Graph", path: str | os.PathLike[str]) -> None:
-    """Write ``graph`` to ``path`` through a temporary file beside it.
-
-    Raises
-    ------
-    ModelFormatError
-        The file cannot be written; what was there before is untouched.
-    """
-    data = dumps(graph)
-    try:
-        with replacing(path) as file:
-            file.write(data)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ModelFormatError(f"{os.fspath(path)}: cannot be written: {reason}") from error
+    """Write ``graph`` to ``path``; OutputError if that fails, what was there is then untouched."""
+    outputs.write(path, dumps(graph))
 
 
 def loads(graph: "Graph", data: bytes) -> None:
