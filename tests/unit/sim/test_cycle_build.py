@@ -2,7 +2,6 @@
 """The header that tells the cycle model the instruction formats."""
 
 import ctypes
-import os
 import pathlib
 import re
 import shutil
@@ -84,7 +83,7 @@ def test_a_damaged_library_is_built_again(
     ctypes.CDLL(str(path))
     other = tmp_path / "copy"
     other.write_bytes(whole[: len(whole) // 2])
-    os.replace(other, path)
+    other.replace(path)
     again = build.library()
     assert again == path
     assert ctypes.CDLL(str(shutil.copy(again, tmp_path / "again.so"))).odpu_cycle_load
