@@ -109,6 +109,7 @@ class RtlDevice:
         self._trace = trace
         self._lock = threading.Lock()
         self._dirty = True
+        self._cancelled = False
         if waveform is not None:
             outputs.check(waveform)
         path = simulator or library(target, trace=waveform is not None, **options)
@@ -128,6 +129,10 @@ class RtlDevice:
     def check_host(cls) -> None:
         """Raise ToolError if a program is missing that builds the simulator."""
         tools.check()
+
+    def cancel(self) -> None:
+        """End the job that runs, and refuse all further ones; from any thread."""
+        self._cancelled = True
 
     def close(self) -> None:
         """Free the simulator and end the waveform."""
@@ -196,6 +201,8 @@ class RtlDevice:
         left = self._timeout
         done = False
         while not done and left > 0:
+            if self._cancelled:
+                raise DPUError("the job was cancelled")
             done, ran = self._dpu.run(min(left, _CHUNK))
             left -= ran
         if not done:

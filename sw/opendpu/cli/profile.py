@@ -49,9 +49,8 @@ def profile_model(
     if picture is not None and picture.suffix not in PICTURES:
         raise UnsupportedError(f"--roofline is {picture}, but must end in {' or '.join(PICTURES)}")
     outputs.check_all((trace, picture, csv_file), inputs=(file,))
-    graph = api.load(file)
     with progress(f"profiling {file.name}") as show:
-        found = api.profile(graph, device=device, memory=memory, clock_mhz=clock, show=show)
+        found = api.profile(file, device=device, memory=memory, clock_mhz=clock, show=show)
     if trace is not None:
         outputs.write(trace, trace_json(found, tokens=tokens))
     if picture is not None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from opendpu import api
-from opendpu.cli.app import errors_in_one_line
+from opendpu.cli.app import end_on_signals, errors_in_one_line
 from opendpu.cli.progress import progress
 from opendpu.compiler.options import Options
 from opendpu_arch import outputs
@@ -72,4 +72,5 @@ def vai_c_xir(
 
 def main() -> None:
     """Run the command line."""
+    end_on_signals()
     app(prog_name="vai_c_xir")
