@@ -232,6 +232,13 @@ def test_run_takes_npy_onnx_layout_and_floats(folder, image):
     assert report["outputs"] == {"z": [1, 4, 2, 3]}
 
 
+def wait_for(note: pathlib.Path, process: subprocess.Popen[str]) -> None:
+    """Wait until a process has written a file."""
+    while not note.exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+
+
 SLOW_DEVICE = """
 import pathlib, sys, time
 from opendpu.cli import main
@@ -248,8 +255,7 @@ class Slow:
     def close(self): pass
 
 runner.open_device = lambda name, target, memory, **_: Slow(target)
-note, sys.argv[0] = sys.argv[1], sys.argv[1]
-sys.argv[1:2] = []
+sys.argv[:2] = [sys.argv[1]]
 main()
 """
 
@@ -265,12 +271,45 @@ def test_interrupted_runs_end_and_leave_nothing(folder, image, number):
          folder / "in.npz", "-o", folder / "out.npz"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    while not note.exists():
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
+    wait_for(note, process)
     process.send_signal(number)
     printed, told = process.communicate(timeout=60)
     assert process.returncode not in (0, None)
     assert printed == ""
     assert "Traceback" not in told
     assert sorted(folder.iterdir()) == before
+
+
+SLOW_QUANTIZER = """
+import pathlib, sys, time
+from opendpu import api
+from opendpu.cli import main
+
+def quantize(*_, **__):
+    pathlib.Path(sys.argv[0]).write_text("begun")
+    time.sleep(600)
+
+api.quantize = quantize
+sys.argv[:2] = [sys.argv[1]]
+main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_compilations_leave_nothing(folder, number):
+    (folder / "out.xmodel").write_bytes(b"before")
+    before = sorted(folder.iterdir())
+    note = folder.parent / f"{folder.name}-begun"
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW_QUANTIZER, note, "compile", folder / "m.onnx", "--calib",
+         folder / "calib.npz", "--target", "B64", "-o", folder / "out.xmodel"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    wait_for(note, process)
+    process.send_signal(number)
+    printed, told = process.communicate(timeout=60)
+    assert process.returncode not in (0, None)
+    assert printed == ""
+    assert "Traceback" not in told
+    assert sorted(folder.iterdir()) == before
+    assert (folder / "out.xmodel").read_bytes() == b"before"
