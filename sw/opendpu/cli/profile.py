@@ -9,6 +9,7 @@ import typer
 from opendpu import api
 from opendpu.cli.app import File, app, errors_in_one_line
 from opendpu.cli.progress import progress
+from opendpu.drawing import Canvas
 from opendpu.profile.roofline import roofline
 from opendpu.profile.tables import csv_text, json_text, text
 from opendpu.profile.trace import trace_json
@@ -48,6 +49,8 @@ def profile_model(
     """Run a compiled model once and say where its cycles went, layer by layer."""
     if picture is not None and picture.suffix not in PICTURES:
         raise UnsupportedError(f"--roofline is {picture}, but must end in {' or '.join(PICTURES)}")
+    if picture is not None and picture.suffix == ".png":
+        Canvas(1, 1).png()  # raises now, not after a long run, where Pillow is missing
     outputs.check_all((trace, picture, csv_file), inputs=(file,))
     with progress(f"profiling {file.name}") as show:
         found = api.profile(file, device=device, memory=memory, clock_mhz=clock, show=show)

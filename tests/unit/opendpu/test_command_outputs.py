@@ -109,6 +109,14 @@ def test_run_and_profile_refuse_outputs_before_they_run(folder, monkeypatch):
     )
 
 
+def test_a_missing_png_writer_is_told_before_the_run(folder, monkeypatch):
+    monkeypatch.setattr(api, "profile", lambda *_, **__: pytest.fail("the model was run"))
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    assert "a PNG picture needs the package Pillow" in refused(
+        call("profile", folder / "c.xmodel", "--roofline", folder / "r.png")
+    )
+
+
 def test_vai_c_refuses_outputs_before_it_compiles(folder, monkeypatch):
     monkeypatch.setattr(api, "compile_xmodel", lambda *_, **__: pytest.fail("it was compiled"))
     (folder / "out" / "md5sum.txt").mkdir(parents=True)

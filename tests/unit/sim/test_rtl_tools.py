@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs of the host: what is said when they are missing or fail."""
 
+import io
 import pathlib
 import re
 import shutil
@@ -10,6 +11,7 @@ import sys
 import time
 
 import pytest
+import rich.console
 
 from opendpu.runtime.devices import check_device
 from opendpu_arch.errors import ToolError
@@ -42,6 +44,17 @@ def test_no_make_names_the_package(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     with pytest.raises(ToolError, match=r"'make' is not on the PATH.*apt install make"):
         build.build(TEXT)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_is_being_built_is_for_terminals(monkeypatch, terminal):
+    screen = io.StringIO()
+    made = rich.console.Console(file=screen, force_terminal=terminal, width=60)
+    monkeypatch.setattr(build.rich.console, "Console", lambda stderr: made)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    with build._progress("elaborating B64"):
+        pass
+    assert ("elaborating B64" in screen.getvalue()) is terminal
 
 
 def test_failure_shows_what_the_program_said(tmp_path):
