@@ -328,7 +328,10 @@ class Literal:
 
 def compare(engine: str, target: Target, seed: int) -> None:
     print(f"random_program({engine!r}, Target.from_name({target.name!r}), {seed})")
-    code, segments = random_program(engine, target, seed)
+    compare_program(target, *random_program(engine, target, seed))
+
+
+def compare_program(target: Target, code: bytes, segments: dict[int, np.ndarray]) -> None:
     expected = {reg_id: segment.copy() for reg_id, segment in segments.items()}
     literal = Literal(target, expected)
     literal.run(isa.decode(code))
@@ -345,6 +348,34 @@ def compare(engine: str, target: Target, seed: int) -> None:
 def test_random_programs_match_the_literal_model(engine: str, target: Target) -> None:
     for seed in range(3):
         compare(engine, target, seed)
+
+
+@pytest.mark.parametrize("beyond", [0, 1, 2])
+@pytest.mark.parametrize("length", [1, 3])
+@pytest.mark.parametrize("engine", ["load", "save"])
+def test_contiguous_transfers_wrap_at_the_end_of_a_bank(
+    engine: str, length: int, beyond: int, rng: np.random.Generator
+) -> None:
+    """The last words of a contiguous range are the first of the same bank, not of the next one."""
+    target, words = TARGETS["B512"], 4
+    size = words * target.channel_parallel
+    first = target.bank_depth - length * words + beyond
+    whole = {"channel": size, "jump_read": size, "jump_write": words, "length": length}
+    program: list[isa.Instruction] = [
+        isa.Load(bank_id=bank, ddr_addr=bank * 256, **whole) for bank in (1, 2)
+    ]
+    if engine == "load":
+        program.append(isa.Load(bank_id=1, bank_addr=first, ddr_addr=99, **whole))
+    else:
+        program.append(isa.Load(bank_id=1, bank_addr=first - beyond, **whole))
+        program.append(
+            isa.Save(
+                bank_id=1, bank_addr=first, channel=size, jump_read=words, jump_write=size,
+                length=length, reg_id=1,
+            )
+        )  # fmt: skip
+    segments = {0: rng.integers(0, 256, 1024, np.uint8), 1: np.zeros(1024, np.uint8)}
+    compare_program(target, isa.encode([*program, isa.End()]), segments)
 
 
 @pytest.mark.slow
