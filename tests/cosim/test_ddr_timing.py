@@ -37,7 +37,7 @@ def shares(tmp_path_factory):
     return run
 
 
-READ_1, READ_2, WRITE_1, WRITE_2 = range(4)
+READ_1, READ_2, WRITE_1, WRITE_2, NO_DATA_1, NO_DATA_2 = range(6)
 
 
 @pytest.mark.parametrize("early", range(2))
@@ -61,6 +61,18 @@ def test_both_ports_get_the_same_of_reads_and_of_writes(shares, alone):
     assert abs(moved[READ_1] - moved[READ_2]) <= 16
     assert abs(moved[WRITE_1] - moved[WRITE_2]) <= 16
     assert min(moved) >= sum(moved) // 8
+    assert most == 2 * WINDOW
+
+
+@pytest.mark.parametrize("idle", [NO_DATA_1, NO_DATA_2])
+def test_a_port_without_data_leaves_its_share_to_others(shares, idle):
+    moved, most = shares(
+        2 * WINDOW,
+        before=4 * WINDOW,
+        counted=8 * WINDOW,
+        first_cycles={READ_1: 0, READ_2: 0, idle: 0},
+    )
+    assert moved == [8 * WINDOW, 8 * WINDOW, 0, 0]
     assert most == 2 * WINDOW
 
 

@@ -23,9 +23,9 @@ MODEL = (
         ("iss-save-runs-over-the-end-of-a-bank",
          "and start + i.length * words <= depth",
          "and start + i.length * words <= depth + 1"),
-        ("iss-save-overlapping-pixels-in-any-order",
-         "elif self.access.jump >= self.access.size or self.access.length == 1:",
-         "elif self.access.jump > 0:"),
+        ("iss-save-first-of-overlapping-pixels-stays",
+         "for pixel, row in zip(to, data.view(np.uint8), strict=True):",
+         "for pixel, row in zip(to[::-1], data.view(np.uint8)[::-1], strict=True):"),
     ),
     *mutants(
         "sim/opendpu_sim/model/walk.py",
@@ -131,9 +131,9 @@ RTL = (
         ("rtl-no-reset-after-an-interrupted-job",
          "self._dirty = True  # until",
          "self._dirty = False  # until"),
-        ("rtl-size-of-the-segment-before",
+        ("rtl-segments-of-whole-beats",
          "size = job.segments[i].size if i in job.segments else 0",
-         "size = job.segments[i].size if i in job.segments else 1 << 20"),
+         "size = (job.segments[i].size + 16) // 16 * 16 if i in job.segments else 0"),
     ),
     *mutants(
         "sim/opendpu_sim/rtl/faults.py",
@@ -144,7 +144,7 @@ RTL = (
     ),
     *mutants(
         "sim/opendpu_sim/rtl/recorder.py",
-        "cosim/test_timeline.py",
+        "unit/sim/test_recorder.py",
         ("rtl-timeline-beyond-end",
          "        if opcode == Opcode.END:\n            break\n",
          ""),
