@@ -73,7 +73,7 @@ def test_a_port_without_data_leaves_its_share_to_others(shares, idle):
         first_cycles={READ_1: 0, READ_2: 0, idle: 0},
     )
     assert min(moved[:2]) >= 8 * WINDOW - 16
-    assert most == 2 * WINDOW
+    assert most <= 2 * WINDOW
 
 
 @pytest.mark.parametrize("limit", [0, 4 * WINDOW])
