@@ -250,7 +250,7 @@ def _prepared(
 
 
 def _compiled(
-    quantized: Graph,
+    quantized: QuantizedGraph | Graph,
     target: Target,
     output: str | os.PathLike[str],
     options: Options,

@@ -245,6 +245,8 @@ def test_an_arch_json_that_contradicts_itself_is_refused() -> None:
     assert str(caught.value).endswith(
         "target DPUCZDX8G_ISA1_B512 has fingerprint 0x101000056010200, not 0x101000056010407"
     )
+    with pytest.raises(TargetError, match="not 0x101000056010100"):  # only the ALU is another
+        Target.from_arch_json({"target": "DPUCZDX8G_ISA1_B512", "fingerprint": "0x101000056010100"})
 
 
 @pytest.mark.parametrize("content", ["{}", "[]", "3", '{"target": 3}', '{"name": "B512"}'])
