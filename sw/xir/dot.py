@@ -2,11 +2,11 @@
 """Graphs as pictures, through Graphviz."""
 
 import os
-import pathlib
 import shutil
 import subprocess
 from collections.abc import Sequence
 
+from opendpu_arch import outputs
 from opendpu_arch.errors import ToolError
 from xir.op import Op
 
@@ -35,7 +35,7 @@ def _quote(text: str) -> str:
 
 def save(ops: Sequence[Op], name: str, path: str | os.PathLike[str]) -> None:
     """Write the picture's DOT text to ``path``."""
-    pathlib.Path(path).write_text(render(ops, name), encoding="utf-8")
+    outputs.write(path, render(ops, name))
 
 
 def draw(ops: Sequence[Op], name: str, path: str | os.PathLike[str], file_format: str) -> None:
@@ -43,12 +43,14 @@ def draw(ops: Sequence[Op], name: str, path: str | os.PathLike[str], file_format
     program = shutil.which("dot")
     if program is None:
         raise ToolError("the program 'dot' is missing; install the package graphviz")
+    outputs.check(path)
     result = subprocess.run(
-        [program, f"-T{file_format}", "-o", os.fspath(path)],
-        input=render(ops, name),
-        text=True,
+        [program, f"-T{file_format}"],
+        input=render(ops, name).encode(),
         capture_output=True,
         check=False,
     )
     if result.returncode:
-        raise ToolError(f"dot cannot draw {path!r}: {result.stderr.strip()}")
+        reason = result.stderr.decode(errors="replace").strip()
+        raise ToolError(f"dot cannot draw {path!r}: {reason}")
+    outputs.write(path, result.stdout)

@@ -144,5 +144,5 @@ def test_quantization_and_origin_survive_xir():
 def test_constant_of_wrong_size():
     graph = xir.Graph("g")
     graph.create_op("k", "const", {"shape": [3], "data_type": "FLOAT32", "data": bytes(8)})
-    with pytest.raises(GraphError, match=r"holds 2 elements, but its shape is \[3\]"):
+    with pytest.raises(GraphError, match=r"holds 8 bytes, but its tensor \[3\] needs 12"):
         from_xir(graph)
