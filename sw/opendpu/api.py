@@ -157,7 +157,7 @@ def compile_onnx(
     output: str | os.PathLike[str],
     method: str = "minmse",
     options: Options | None = None,
-    onnx_libraries: Sequence[str | os.PathLike[str]] = (),
+    onnx_libraries: Sequence[str | pathlib.Path] = (),
     count: bool = False,
     show: Callable[[str], None] = _nowhere,
 ) -> Report:
@@ -166,7 +166,8 @@ def compile_onnx(
     ``calibration`` holds samples by input name, batch in front, as the model takes them; 100 to
     1000 are enough. A model that is quantized already needs and takes none. ``onnx_libraries`` are
     shared libraries with operators of other domains, for onnxruntime; dimensions that the model
-    leaves open come from ``options.input_shape``. ``show`` is told what is going on. The file appears when it is complete, or not at all.
+    leaves open come from ``options.input_shape``. ``show`` is told what is going on. The file
+    appears when it is complete, or not at all.
 
     Raises
     ------

@@ -9,7 +9,6 @@ import numpy.typing as npt
 import onnx
 
 from opendpu.frontend.layout import CHANNELS_LAST, Value, gathered, plain, reshaped, same_data
-from opendpu.frontend.model_file import label_of
 from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.source import Source, as_float, attributes
 from opendpu.ir import FloatGraph, Node, Quantization, TensorType
@@ -210,20 +209,21 @@ class Call:
         count = array.size - int(np.count_nonzero(np.isfinite(array)))
         if count:
             raise FaultError(
-                f"weights {self.name(index)!r} of node {label_of(self.proto)} hold {count} values "
-                "that are NaN or infinite"
+                f"weights {self.name(index)!r} hold {count} values that are NaN or infinite"
             )
 
     def is_quantized(self, index: int) -> bool:
         """Return whether input ``index`` is a constant on a grid of 8 bits."""
         return self.has(index) and self.name(index) in self.context.points
 
-    def elementwise(self, kind: str, attrs: dict[str, Any] | None = None) -> None:
+    def elementwise(
+        self, kind: str, attrs: dict[str, Any] | None = None, dtype: npt.DTypeLike = np.float32
+    ) -> None:
         """Emit an op on each element; the order of the axes, flat or not, stays what it was."""
         value = self.value(0)
         shape = value.stored if value.flat is None else value.shape
         node = self.context.view(value.node, shape)
-        name = self.context.emit(self.output, kind, shape, {"input": [node]}, attrs)
+        name = self.context.emit(self.output, kind, shape, {"input": [node]}, attrs, dtype)
         self.bind(value.on(name))
 
     def value(self, index: int) -> Value:

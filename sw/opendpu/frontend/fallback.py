@@ -18,6 +18,7 @@ from opendpu.frontend.model_file import label_of, reads
 from opendpu.frontend.ops.registry import ELEMENTWISE
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.single_node import Dialect, RefusedError, known_dims
+from opendpu.ir.types import FLOAT32
 from opendpu.ops.foreign import DEFAULT_DOMAINS, DYNAMIC_AXES, KIND, LIBRARIES
 from opendpu.ops.onnx_builder import OPSET
 from opendpu.ops.session import LEAST_OPSET
@@ -36,9 +37,6 @@ def keep_onnx(context: Context, nodes: Sequence[onnx.NodeProto], reason: str) ->
     wanted = _wanted(context, nodes)
     if not wanted:
         return
-    for name in wanted:
-        if context.source.dtype(name) is None:
-            raise Refusal(f"output {name!r} is no tensor of integers, floats or bools")
     perm = _elementwise_order(context, nodes)
     call = _Call(context, perm)
     model = call.model(nodes, wanted)
@@ -53,7 +51,7 @@ def keep_onnx(context: Context, nodes: Sequence[onnx.NodeProto], reason: str) ->
         made = context.emit(
             name, KIND, shape, {"input": list(call.inputs)},
             attrs | {"output": number} | ({DYNAMIC_AXES: dynamic} if dynamic else {}),
-            context.source.dtype(name),
+            context.source.dtype(name) or FLOAT32,
         )  # fmt: skip
         context.graph[made].reason = reason
         order = plain(len(shape)) if perm is None else perm
@@ -101,9 +99,7 @@ def _wanted(context: Context, nodes: Sequence[onnx.NodeProto]) -> list[str]:
     ]
 
 
-def _elementwise_order(
-    context: Context, nodes: Sequence[onnx.NodeProto]
-) -> tuple[int, ...] | None:
+def _elementwise_order(context: Context, nodes: Sequence[onnx.NodeProto]) -> tuple[int, ...] | None:
     """Return the order of axes for an operator on each element; nothing for other nodes."""
     if len(nodes) != 1 or nodes[0].domain not in DEFAULT_DOMAINS:
         return None
@@ -147,13 +143,17 @@ class _Call:
         model = dialect.model(every, self._kinds, self._constants, outputs)
         model = _only_used(model, every)
         for item, name in zip(model.graph.output, wanted, strict=True):
-            kind = helper.np_dtype_to_tensor_dtype(self.context.source.dtype(name))
-            item.type.tensor_type.elem_type = kind
+            found = self.context.source.dtype(name)
+            if found is not None:
+                item.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(found)
         try:
             dialect.session(model)
         except RefusedError as error:
             label = ", ".join(label_of(node) for node in nodes)
             raise Refusal(f"onnxruntime does not compute {label}: {error}") from None
+        for name in wanted:
+            if self.context.source.dtype(name) is None:
+                raise Refusal(f"output {name!r} is no tensor of integers, floats or bools")
         return _newer(model, dialect)
 
     def output_shape(self, name: str) -> tuple[tuple[int, ...], list[int]]:
@@ -241,4 +241,6 @@ def _newer(model: onnx.ModelProto, dialect: Dialect) -> onnx.ModelProto:
         dialect.session(newer)
     except (RefusedError, RuntimeError, ValueError):
         return model
-    return newer
+    # Scan of old has batches, which onnx takes away from the inputs.
+    before, after = ([item.type for item in m.graph.input] for m in (model, newer))
+    return newer if before == after else model

@@ -13,7 +13,7 @@ from opendpu.frontend.fallback import keep_onnx
 from opendpu.frontend.layout import CHANNELS_LAST, Value, plain
 from opendpu.frontend.model_file import label_of, reads
 from opendpu.frontend.ops import HANDLERS, quantization
-from opendpu.frontend.ops.registry import KEEPS_GRID, Layout, layout_of
+from opendpu.frontend.ops.registry import ANY_DTYPE, KEEPS_GRID, Layout, layout_of
 from opendpu.frontend.origins import origin_of
 from opendpu.frontend.outputs import bind_outputs
 from opendpu.frontend.patterns import recognize
@@ -120,23 +120,23 @@ def _convert_nodes(context: Context) -> None:
             refusals.append(f"node {label_of(cluster[0])}: {reason}")
             lost.update(made)
         except FaultError as fault:
-            faults.append(str(fault))
+            faults.append(f"node {label_of(cluster[0])}: {fault}")
             lost.update(made)
     label = context.source.label
     if faults:
         raise ModelFormatError(f"{label}: {'; '.join(faults)}")
     if refusals:
         count = f"{len(refusals)} node{'s' if len(refusals) > 1 else ''}"
-        raise UnsupportedError(
-            f"{label}: {count} cannot be converted:\n  " + "\n  ".join(refusals)
-        )
+        raise UnsupportedError(f"{label}: {count} cannot be converted:\n  " + "\n  ".join(refusals))
 
 
 def _convert(context: Context, cluster: Sequence[onnx.NodeProto]) -> None:
     """Convert a node, or keep it and those that belong to it as ONNX."""
     context.origin = origin_of(cluster[0])
     if len(cluster) > 1:
-        keep_onnx(context, cluster, "between its nodes go values that are no tensors of known shape")
+        keep_onnx(
+            context, cluster, "between its nodes go values that are no tensors of known shape"
+        )
         return
     (proto,) = cluster
     before = context.snapshot()
@@ -160,7 +160,7 @@ def _handle(context: Context, proto: onnx.NodeProto) -> None:
     if handler is None:
         name = f"{proto.domain}.{proto.op_type}" if proto.domain else proto.op_type
         raise Refusal(f"XIR has no counterpart of ONNX's operator {name}")
-    for name in proto.input:
+    for name in () if proto.op_type in ANY_DTYPE else proto.input:
         value = context.values.get(name)
         if value is not None and context.graph[value.node].type.dtype != FLOAT32:
             kind = context.graph[value.node].type.dtype

@@ -55,7 +55,9 @@ def _parse(path: pathlib.Path) -> onnx.ModelProto:
         raise ModelFormatError(f"{path} is not an ONNX model: {error}") from None
 
 
-def constants_of(graph: onnx.GraphProto, folder: pathlib.Path) -> tuple[dict[str, Array], list[str]]:
+def constants_of(
+    graph: onnx.GraphProto, folder: pathlib.Path
+) -> tuple[dict[str, Array], list[str]]:
     """Return the initializers of a graph by name, and what is wrong with others.
 
     Weights in files of their own are mapped into memory, not read.
@@ -122,7 +124,8 @@ def captured(node: onnx.NodeProto) -> Iterator[str]:
     """Return the tensors around a node that graphs inside it read: of If, Loop, Scan."""
     for attribute in node.attribute:
         for graph in inner_graphs(attribute):
-            own = {item.name for item in (*graph.input, *graph.initializer)}
+            own = {item.name for item in graph.input}
+            own |= {item.name for item in graph.initializer}
             for inner in graph.node:
                 for name in (*inner.input, *captured(inner)):
                     if name and name not in own:

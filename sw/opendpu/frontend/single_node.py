@@ -15,7 +15,7 @@ from opendpu.frontend.model_file import reads
 from opendpu.ir import Array
 
 LARGEST_KNOWN = 4096
-"""Bytes of the largest constant whose values take part in inference; shapes and axes are smaller."""
+"""Bytes of the largest constant whose values take part in inference; shapes are smaller."""
 LARGEST_FOLDED = 1 << 28
 """Bytes of the largest tensor that is computed while a model is read."""
 IR_VERSION = 10
@@ -158,9 +158,14 @@ def constant_value(node: onnx.NodeProto) -> Array:
         case "value":
             return np.asarray(numpy_helper.to_array(value))
         case "sparse_value":
-            values, places = numpy_helper.to_array(value.values), numpy_helper.to_array(value.indices)
+            values, places = (
+                numpy_helper.to_array(value.values),
+                numpy_helper.to_array(value.indices),
+            )
             dense = np.zeros(tuple(value.dims), values.dtype)
-            flat = places if places.ndim == 1 else np.ravel_multi_index(tuple(places.T), dense.shape)
+            flat = (
+                places if places.ndim == 1 else np.ravel_multi_index(tuple(places.T), dense.shape)
+            )
             dense.reshape(-1)[flat] = values
             return dense
         case "value_float" | "value_floats":
@@ -196,8 +201,12 @@ def dtype_of(kind: TypeProto) -> np.dtype[np.generic] | None:
     """Return the element type of a tensor of integers, floats or bools; nothing for all others."""
     if kind.WhichOneof("value") != "tensor_type":
         return None
-    element = kind.tensor_type.elem_type
-    if element not in helper.get_all_tensor_dtypes() or element == TensorProto.UNDEFINED:
+    return tensor_dtype(kind.tensor_type.elem_type)
+
+
+def tensor_dtype(element: int) -> np.dtype[np.generic] | None:
+    """Return numpy's type for integers, floats or bools of ONNX; nothing for all others."""
+    if element not in helper.get_all_tensor_dtypes():
         return None
     dtype: np.dtype[np.generic] = helper.tensor_dtype_to_np_dtype(element)
     return dtype if dtype.kind in "fiub" and dtype.isbuiltin else None
@@ -211,6 +220,7 @@ def _bytes_of(kind: TypeProto) -> int:
 
 
 _TENSOR = re.compile(r"tensor\((\w+)\)")
+_ELEMENT_TYPES = frozenset(TensorProto.DataType.keys())
 _NAMES = {"float": "FLOAT", "double": "DOUBLE"}
 
 
@@ -221,7 +231,7 @@ def _runtime_type(item: onnxruntime.NodeArg) -> TypeProto | None:
     """
     match = _TENSOR.fullmatch(item.type)
     name = _NAMES.get(match[1], match[1].upper()) if match else ""
-    if name not in TensorProto.DataType.keys():
+    if name not in _ELEMENT_TYPES:
         return None
     dims = [size if isinstance(size, int) else None for size in item.shape] or None
     return helper.make_tensor_type_proto(TensorProto.DataType.Value(name), dims)

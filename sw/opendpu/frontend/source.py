@@ -148,7 +148,9 @@ def _opsets(label: str, model: onnx.ModelProto) -> dict[str, int]:
             raise ModelFormatError(f"{label} imports no version of the ai.onnx operator set")
         found[""] = OLDEST_OPSET
     newest = newest_opset()
-    if found[""] > newest and _is_older(model.graph.node, found[""], newest):
+    if newest < found[""] <= onnx.defs.onnx_opset_version() and _is_older(
+        model.graph.node, found[""], newest
+    ):
         found[""] = newest
     if not OLDEST_OPSET <= found[""] <= newest:
         raise UnsupportedError(

@@ -4,8 +4,8 @@
 An op of kind ``onnx`` is one output of a call of an ONNX model. Its attributes are ``model``, the
 model as bytes, whose inputs are those of the op in order; ``call``, a name that all outputs of the
 same call have; and ``output``, the number of the output. ``libraries`` are paths of libraries for
-onnxruntime with operators of other domains. ``dynamic_axes`` lists the axes whose size is only known
-at run time: in the graph it is 1; ``[-1]`` where not even the rank is known.
+onnxruntime with operators of other domains. ``dynamic_axes`` lists the axes whose size is only
+known at run time: in the graph it is 1; ``[-1]`` where not even the rank is known.
 """
 
 import functools

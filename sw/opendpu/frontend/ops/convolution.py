@@ -8,7 +8,7 @@ import numpy as np
 from opendpu.frontend.context import Array, Call
 from opendpu.frontend.ops.registry import Layout, handles
 from opendpu.frontend.ops.window import Window, transposed_window, window_of
-from opendpu.frontend.refusal import Refusal
+from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.source import as_float
 
 
@@ -23,7 +23,7 @@ def conv(call: Call) -> None:
     group = int(call.attrs.get("group", 1))
     channels, out_channels = shape[3], weights.shape[0]
     if weights.shape[1] * group != channels or out_channels % group:
-        raise Refusal(
+        raise FaultError(
             f"weights {list(weights.shape)} with group {group} do not fit {channels} input channels"
         )
     if group == channels == out_channels and group > 1:

@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 
 from opendpu.frontend.context import Call
-from opendpu.frontend.layout import Value, plain, reshaped
+from opendpu.frontend.layout import Value, reshaped
 from opendpu.frontend.ops.registry import Layout, handles
 from opendpu.frontend.ops.window import window_of, with_ceil_mode
 from opendpu.frontend.refusal import Refusal

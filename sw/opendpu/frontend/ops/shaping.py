@@ -8,7 +8,7 @@ import numpy as np
 from opendpu.frontend.context import Call
 from opendpu.frontend.layout import Value, plain, reshaped, transposed
 from opendpu.frontend.ops.registry import Layout, handles
-from opendpu.frontend.refusal import Refusal
+from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.source import as_float
 
 
@@ -24,7 +24,7 @@ def reshape(call: Call) -> None:
     if target.count(-1) == 1 and known and total % known == 0:
         target[target.index(-1)] = total // known
     if math.prod(target) != total or -1 in target:
-        raise Refusal(
+        raise FaultError(
             f"shape {list(value.shape)} cannot become {target}; "
             "is another batch size than 1 built into the model?"
         )
