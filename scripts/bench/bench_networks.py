@@ -22,7 +22,7 @@ from quantized import NAMES, Quantized, quantized
 
 import xir
 from opendpu.compiler.pipeline import Compiled, compile_with_report
-from opendpu.ir import Draft
+from opendpu.ir import from_xir
 from opendpu.reference import evaluate_quantized
 from opendpu.runtime import GraphRunner
 from opendpu_arch.target import Target
@@ -34,7 +34,7 @@ LAYERS = ("conv2d", "depthwise-conv2d", "transposed-conv2d", "inner-product")
 def macs_of(graph: xir.Graph) -> int:
     """Return the multiply-accumulates of a quantized graph."""
     total = 0
-    draft = Draft.from_xir(graph)
+    draft = from_xir(graph)
     for node in draft:
         if node.kind not in LAYERS:
             continue

@@ -17,6 +17,7 @@ import platformdirs
 import opendpu
 import xir
 from opendpu.frontend import load_onnx
+from opendpu.ir import FloatGraph, QuantizedGraph, to_xir
 from opendpu.quantize import quantize
 
 SAMPLES = 8
@@ -50,14 +51,14 @@ def quantized(name: str, models: pathlib.Path, cache: pathlib.Path | None = None
     if path.is_file():
         return Quantized(xir.Graph.deserialize(path), 0.0)
     start = time.perf_counter()
-    graph = _quantize(name, models)
+    graph = to_xir(_quantize(name, models))
     seconds = time.perf_counter() - start
     folder.mkdir(parents=True, exist_ok=True)
     graph.serialize(path)
     return Quantized(graph, seconds)
 
 
-def _quantize(name: str, models: pathlib.Path) -> xir.Graph:
+def _quantize(name: str, models: pathlib.Path) -> QuantizedGraph:
     noise = np.random.default_rng(0)
     if name in TINY:
         file, largest = TINY[name]
@@ -69,10 +70,10 @@ def _quantize(name: str, models: pathlib.Path) -> xir.Graph:
     return quantize(graph, {"image": noise.standard_normal(_head(graph)[1], np.float32)})
 
 
-def _head(graph: xir.Graph) -> tuple[str, tuple[int, ...]]:
+def _head(graph: FloatGraph) -> tuple[str, tuple[int, ...]]:
     """Return name and shape of the only input, with a batch of samples."""
-    (head,) = (op for op in graph.get_ops() if op.get_type() == "data")
-    return head.get_name(), (SAMPLES, *head.get_output_tensor().dims[1:])
+    (head,) = (node for node in graph if node.kind == "data")
+    return head.name, (SAMPLES, *head.shape[1:])
 
 
 def _key(name: str, models: pathlib.Path) -> str:

@@ -22,6 +22,7 @@ from opendpu.compiler.pipeline import Compiled, compile_with_report
 from opendpu.compiler.report import Report
 from opendpu.frontend import load_onnx
 from opendpu.frontend.sized import write_sized
+from opendpu.ir import QuantizedGraph
 from opendpu.profile import Profile
 from opendpu.profile import profile as run_profile
 from opendpu.quantize import complete, is_quantized, quantize
@@ -223,7 +224,7 @@ def compile_xmodel(
 
 
 def compile_graph(
-    quantized: Graph,
+    quantized: QuantizedGraph | Graph,
     *,
     target: Target | str,
     options: Options | None = None,

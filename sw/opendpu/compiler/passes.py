@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from opendpu.compiler.plan import Partition
-from opendpu.ir import Draft
+from opendpu.ir import Graph
 from opendpu_arch.errors import UnsupportedError
 
 
@@ -13,7 +13,7 @@ from opendpu_arch.errors import UnsupportedError
 class Partitioned:
     """A fixed-point graph, and what was decided about where its ops run."""
 
-    draft: Draft
+    graph: Graph
     partition: Partition
 
 

@@ -22,11 +22,11 @@ from opendpu.compiler.options import Options
 from opendpu.compiler.partition import partition
 from opendpu.compiler.passes import Partitioned
 from opendpu.compiler.plan import Program
-from opendpu.compiler.plugins import bring_back, run_plugins, set_aside
+from opendpu.compiler.plugins import Claim, run_plugins, set_aside
 from opendpu.compiler.report import Report, report_of
 from opendpu.compiler.tile import NoRoomError
 from opendpu.compiler.verify import Verifier
-from opendpu.ir import Draft
+from opendpu.ir import Graph, QuantizedGraph, from_xir, to_xir
 from opendpu_arch.target import Target
 
 MORE_ROOM = "a smaller kernel, fewer channels, or a target with more or deeper banks"
@@ -41,13 +41,13 @@ class Compiled:
     report: Report
 
 
-def compile(quantized: xir.Graph, target: Target) -> xir.Graph:
+def compile(quantized: QuantizedGraph | xir.Graph, target: Target) -> xir.Graph:
     """Return the compiled form of a quantized graph; see :func:`compile_with_report`."""
     return compile_with_report(quantized, target).graph
 
 
 def compile_with_report(
-    quantized: xir.Graph,
+    quantized: QuantizedGraph | xir.Graph,
     target: Target,
     *,
     options: Options | None = None,
@@ -72,26 +72,29 @@ def compile_with_report(
     """
     passed = _both(Verifier(target), passed) if verified else passed
     options = options or Options()
-    quantized, claims = run_plugins(
-        with_input_shapes(quantized, options.input_shape), options.plugins
-    )
-    draft = Draft.from_xir(quantized)
+    claims: tuple[Claim, ...] = ()
+    if options.plugins or options.input_shape:
+        written = to_xir(quantized) if isinstance(quantized, QuantizedGraph) else quantized
+        written = with_input_shapes(written, options.input_shape)
+        quantized, claims = run_plugins(written, options.plugins)
+    if isinstance(quantized, xir.Graph):
+        quantized = from_xir(quantized).moved(QuantizedGraph)
     if options.output_ops:
-        draft = with_outputs(draft, options.output_ops)
-    set_aside(draft, claims)
-    folded = fold(draft)
+        quantized = with_outputs(quantized, options.output_ops)
+    set_aside(quantized, claims)
+    folded = fold(quantized)
     passed("fold", folded)
-    draft = legalize(folded)
-    taken = bring_back(draft)
-    passed("legalize", draft)
+    graph = legalize(folded)
+    taken = {node.name: node.claim for node in graph if node.claim is not None}
+    passed("legalize", graph)
     refused: dict[str, str] = {}
     while True:
-        parts = partition(draft, target, refused, taken, claims)
-        passed("partition", Partitioned(draft, parts))
+        parts = partition(graph, target, refused, taken, claims)
+        passed("partition", Partitioned(graph, parts))
         programs: dict[int, Program] = {}
         for number, part in enumerate(parts.parts):
             if part.device == "DPU":
-                network = lower(draft, part.nodes, _outputs(draft, part.nodes), target)
+                network = lower(graph, part.nodes, _outputs(graph, part.nodes), target)
                 passed("lower", network)
                 try:
                     programs[number] = build(network, target, passed)
@@ -102,9 +105,9 @@ def compile_with_report(
                     break
         else:
             break
-    graph = assemble(draft, parts, programs, target, stripped=not options.reserve_const_data)
-    passed("assemble", graph)
-    return Compiled(graph=graph, report=report_of(graph, parts, programs, target))
+    made = assemble(graph, parts, programs, target, stripped=not options.reserve_const_data)
+    passed("assemble", made)
+    return Compiled(graph=made, report=report_of(made, parts, programs, target))
 
 
 def _both(first: Passed, second: Passed) -> Passed:
@@ -122,10 +125,10 @@ def _node_of(layer: str, nodes: tuple[str, ...]) -> str:
     return layer
 
 
-def _outputs(draft: Draft, names: tuple[str, ...]) -> set[str]:
+def _outputs(graph: Graph, names: tuple[str, ...]) -> set[str]:
     """Return the nodes of a part whose results are needed outside it."""
     inside = set(names)
-    users = draft.consumer_map()
+    users = graph.consumer_map()
     return {
-        n for n in names if n in draft.outputs or any(user.name not in inside for user in users[n])
+        n for n in names if n in graph.outputs or any(user.name not in inside for user in users[n])
     }

@@ -15,15 +15,11 @@ from opendpu.compiler.plan import (
     Partition,
     Program,
 )
+from opendpu.ops import operator_of
 from opendpu_arch import isa
 from opendpu_arch.isa import Load, Save
 from opendpu_arch.target import Target
 
-MULTIPLY_ACCUMULATE = (
-    "conv2d-fix", "depthwise-conv2d-fix", "transposed-conv2d-fix",
-    "transposed-depthwise-conv2d-fix",
-)  # fmt: skip
-"""Ops whose workload counts two operations a multiply-accumulate and one a result."""
 SEGMENTS = {
     WEIGHTS_REG: "constants", WORKSPACE_REG: "workspace", INPUT_REG: "inputs",
     OUTPUT_REG: "outputs",
@@ -169,8 +165,8 @@ def _with_figures(
 
 
 def _macs(op: xir.Op) -> int:
-    """Return the multiply-accumulates of an op, which its workload counts twice."""
-    if op.get_type() not in MULTIPLY_ACCUMULATE or not op.has_attr("workload"):
+    """Return the multiply-accumulates of an op: its workload counts two each, and one a result."""
+    if not operator_of(op.get_type()).multiplies or not op.has_attr("workload"):
         return 0
     return (int(op.get_attr("workload")) - op.get_output_tensor().get_element_num()) // 2
 

@@ -11,18 +11,18 @@ import onnx
 from opendpu.frontend.layout import CHANNELS_LAST, Value, gathered, plain, reshaped, same_data
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.source import Source, as_float, attributes
-from opendpu.ir import Draft, Node
+from opendpu.ir import FloatGraph, Node, Quantization
 
 Array = npt.NDArray[Any]
 
 
 class Context:
-    """State of one conversion: the draft so far and where every ONNX tensor lives in it."""
+    """State of one conversion: the graph so far and where every ONNX tensor lives in it."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.opset = source.opset
-        self.draft = Draft(source.name)
+        self.graph = FloatGraph(source.name)
         self.values: dict[str, Value] = {}
         self.constants: dict[str, Array] = dict(source.constants)
         self.points: dict[str, int] = {}
@@ -45,34 +45,31 @@ class Context:
         inputs: dict[str, list[str]],
         attrs: dict[str, Any] | None = None,
     ) -> str:
-        """Append a node to the draft; return its name, which is unique."""
-        return self.draft.add(self.draft.unique(name), kind, shape, inputs, attrs).name
+        """Append a node to the graph; return its name, which is unique."""
+        return self.graph.add(self.graph.unique(name), kind, shape, inputs, attrs).name
 
     def rename(self, old: str, new: str) -> None:
-        """Give a node of the draft another name, which must be free."""
-        self.draft.rename(old, new)
+        """Give a node of the graph another name, which must be free."""
+        self.graph.rename(old, new)
         for tensor, value in self.values.items():
             if value.node == old:
                 self.values[tensor] = value.on(new)
 
     def const(self, name: str, array: Array) -> str:
-        """Append a constant to the draft; return its name."""
-        return self.draft.add_const(name, as_float(array)).name
+        """Append a constant to the graph; return its name."""
+        return self.graph.add_const(name, as_float(array)).name
 
     def parameter(self, name: str, array: Array, tensor: str) -> str:
         """Append what became of the constant ``tensor``, with a ``fix`` if it is quantized."""
         node = self.const(name, array)
         if tensor not in self.points:
             return node
-        attrs = {
-            "bit_width": 8, "fix_point": self.points[tensor], "if_signed": True,
-            "round_mode": "DPU_ROUND",
-        }  # fmt: skip
-        return self.emit(f"{node}_fix", "fix", self.draft[node].shape, {"input": [node]}, attrs)
+        found = Quantization.power_of_two(self.points[tensor])
+        return self.graph.add_fix(f"{node}_fix", node, found).name
 
     def view(self, node: str, shape: tuple[int, ...]) -> str:
         """Return a node with the data of ``node`` in another shape."""
-        if self.draft[node].shape == shape:
+        if self.graph[node].shape == shape:
             return node
         key = (node, shape, "reshape")
         if key not in self._views:
@@ -169,12 +166,12 @@ class Call:
         self.bind(value.on(name))
 
     def value(self, index: int) -> Value:
-        """Return input ``index`` as a value; constants become nodes of the draft."""
+        """Return input ``index`` as a value; constants become nodes of the graph."""
         name = self.name(index)
         if name not in self.context.values:
             array = self.context.constants[name]
             node = self.context.parameter(name, array, name)
-            shape = self.context.draft[node].shape
+            shape = self.context.graph[node].shape
             self.context.values[name] = Value(node, shape, plain(len(shape)))
         return self.context.values[name]
 
@@ -191,12 +188,12 @@ class Call:
         if len(value.shape) == 3:
             batch, channels, length = value.shape
             node = self.context.view(node, (batch, 1, length, channels))
-        shape = self.context.draft[node].shape
+        shape = self.context.graph[node].shape
         return node, (shape[0], shape[1], shape[2], shape[3])
 
     def set_feature_map(self, node: str, rank: int) -> None:
         """Bind the output to an NHWC node; ``rank`` is the rank of the ONNX tensor."""
-        batch, height, width, channels = self.context.draft[node].shape
+        batch, height, width, channels = self.context.graph[node].shape
         shape = (batch, channels, width) if rank == 3 else (batch, channels, height, width)
         self.bind(Value(node, shape, CHANNELS_LAST[rank]))
 
@@ -210,13 +207,13 @@ class Call:
         value = self.context.values.get(name)
         if value is None or value.flat is not None or self.context.source.uses[name] != 1:
             return None
-        node = self.context.draft[value.node]
+        node = self.context.graph[value.node]
         aliases = [
             n
             for n, v in self.context.values.items()
             if v.node == node.name and n != name and self.context.source.uses[n] > 0
         ]
-        if node.kind == "data" or self.context.draft.consumers(node.name):
+        if node.kind == "data" or self.context.graph.consumers(node.name):
             return None
         return None if any(self._pending(alias) for alias in aliases) else node
 

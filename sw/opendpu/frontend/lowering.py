@@ -8,7 +8,6 @@ import numpy as np
 import onnx
 import onnxruntime
 
-import xir
 from opendpu.frontend import tidy
 from opendpu.frontend.context import Call, Context
 from opendpu.frontend.layout import CHANNELS_LAST, Value, plain
@@ -16,6 +15,7 @@ from opendpu.frontend.ops import HANDLERS, quantization
 from opendpu.frontend.patterns import recognize
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.source import Source, read
+from opendpu.ir import FloatGraph
 from opendpu_arch.errors import GraphError, UnsupportedError
 
 _SPATIAL = {
@@ -57,7 +57,7 @@ _MOVING = ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"
 """What leaves constants on their grid."""
 
 
-def load_onnx(model: str | Path | onnx.ModelProto) -> xir.Graph:
+def load_onnx(model: str | Path | onnx.ModelProto) -> FloatGraph:
     """Convert an ONNX model, a file or in memory, to a float XIR graph.
 
     All tensors are float32 with batch 1. Feature maps are NHWC whatever the model uses; ops keep
@@ -74,11 +74,11 @@ def load_onnx(model: str | Path | onnx.ModelProto) -> xir.Graph:
         The operator set, an input's type, a dynamic dimension other than the batch, or nodes
         that cannot be converted: all of them, with name, type and reason.
     """
-    return lower(read(model)).to_xir()
+    return lower(read(model))
 
 
-def lower(source: Source) -> tidy.Draft:
-    """Return the tidy draft of a checked ONNX model."""
+def lower(source: Source) -> FloatGraph:
+    """Return the tidy graph of a checked ONNX model."""
     context = Context(source)
     order: dict[str, list[int]] = {}
     for name, shape in source.inputs.items():
@@ -86,15 +86,15 @@ def lower(source: Source) -> tidy.Draft:
         if len(shape) in CHANNELS_LAST and _is_feature_map(source, name):
             perm = CHANNELS_LAST[len(shape)]
             order[name] = list(perm)
-        context.draft.add(name, "data", tuple(shape[axis] for axis in perm))
+        context.graph.add(name, "data", tuple(shape[axis] for axis in perm))
         context.values[name] = Value(name, shape, perm)
     _convert_nodes(context)
     _bind_outputs(context, order)
     if order:
-        context.draft.attrs["onnx_order"] = order
-    recognize(context.draft)
-    tidy.tidy(context.draft)
-    return context.draft
+        context.graph.attrs["onnx_order"] = order
+    recognize(context.graph)
+    tidy.tidy(context.graph)
+    return context.graph
 
 
 def _is_feature_map(source: Source, name: str) -> bool:
@@ -219,7 +219,7 @@ def _quiet() -> onnxruntime.SessionOptions:
 
 def _bind_outputs(context: Context, order: dict[str, list[int]]) -> None:
     """Make a node for every output, with the output's name."""
-    draft = context.draft
+    graph = context.graph
     taken: set[str] = set()
     for name, declared in context.source.outputs.items():
         if name not in context.values:
@@ -239,24 +239,24 @@ def _bind_outputs(context: Context, order: dict[str, list[int]]) -> None:
             perm = plain(rank)
         node = context.ordered(value, perm)
         if (
-            draft[node].kind in ("data", "const")
+            graph[node].kind in ("data", "const")
             or node in taken
             or (node != name and node in context.source.outputs)
         ):
-            shape = draft[node].shape
-            node = draft.add(
-                draft.unique(f"{name}_copy"),
+            shape = graph[node].shape
+            node = graph.add(
+                graph.unique(f"{name}_copy"),
                 "reshape",
                 shape,
                 {"input": [node]},
                 {"shape": list(shape)},
             ).name
         if node != name:
-            if name in draft.nodes:
-                context.rename(name, draft.unique(f"{name}_inner"))
+            if name in graph.nodes:
+                context.rename(name, graph.unique(f"{name}_inner"))
             context.rename(node, name)
         taken.add(name)
-        draft.outputs.append(name)
+        graph.outputs.append(name)
 
 
 def _agrees(declared: tuple[int | None, ...], shape: tuple[int, ...]) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 import xir
-from opendpu.ir import Draft, Node
+from opendpu.ir import Graph, Node, from_xir
 from opendpu.reference import windows
 from opendpu_arch.errors import TensorError, UnsupportedError
 
@@ -19,7 +19,7 @@ Kernel = Callable[[Node, Inputs], Array]
 
 
 def evaluate(
-    graph: xir.Graph | Draft,
+    graph: Graph | xir.Graph,
     inputs: Mapping[str, Array],
     *,
     keep: Collection[str] | None = None,
@@ -44,14 +44,14 @@ def evaluate(
     GraphError
         An op to keep is not in the graph.
     """
-    draft = graph if isinstance(graph, Draft) else Draft.from_xir(graph)
+    draft = from_xir(graph) if isinstance(graph, xir.Graph) else graph
     wanted = set(draft.outputs if keep is None else keep)
     for name in wanted:
         draft[name]
     return {name: array for name, array in walk(draft, inputs) if name in wanted}
 
 
-def walk(draft: Draft, inputs: Mapping[str, Array]) -> Iterator[tuple[str, Array]]:
+def walk(draft: Graph, inputs: Mapping[str, Array]) -> Iterator[tuple[str, Array]]:
     """Yield name and result of every op in order, forgetting results nobody needs any more."""
     arrays = check_inputs(draft, inputs)
     users = {name: len(nodes) for name, nodes in draft.consumer_map().items()}
@@ -71,7 +71,7 @@ def walk(draft: Draft, inputs: Mapping[str, Array]) -> Iterator[tuple[str, Array
                 del results[name]
 
 
-def check_inputs(draft: Draft, inputs: Mapping[str, Array]) -> dict[str, Array]:
+def check_inputs(draft: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Return the inputs as float32; TensorError if names, shapes or batch sizes do not fit."""
     heads = {node.name: node for node in draft if node.kind == "data"}
     unknown = sorted(set(inputs) - set(heads))
@@ -122,13 +122,13 @@ def round_by(scaled: Array, mode: str, name: str) -> Array:
 
 
 def _fix(node: Node, inputs: Inputs) -> Array:
-    scaled = np.asarray(inputs["input"][0], np.float64) * 2.0 ** node.attrs["fix_point"]
-    rounded = round_by(scaled, node.attrs["round_mode"], node.inputs["input"][0])
-    bits = node.attrs["bit_width"]
+    scaled = np.asarray(inputs["input"][0], np.float64) * 2.0**node.fix_point
+    rounded = round_by(scaled, node.quantization.rounding, node.inputs["input"][0])
+    bits = node.quantization.bits
     low, high = (
-        (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if node.attrs["if_signed"] else (0, 2**bits - 1)
+        (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if node.quantization.signed else (0, 2**bits - 1)
     )
-    return np.asarray(np.clip(rounded, low, high) * 2.0 ** -node.attrs["fix_point"])
+    return np.asarray(np.clip(rounded, low, high) * 2.0**-node.fix_point)
 
 
 def _with_bias(total: Array, inputs: Inputs) -> Array:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 import xir
-from opendpu.ir import Draft, Node
+from opendpu.ir import Graph, Node, from_xir
 from opendpu.reference import engines
 from opendpu.reference.floating import check_inputs, compute, round_by
 from opendpu_arch.errors import GraphError
@@ -48,7 +48,7 @@ class Fixed:
 
 
 def evaluate(
-    graph: xir.Graph | Draft,
+    graph: Graph | xir.Graph,
     inputs: Mapping[str, Array],
     *,
     keep: Collection[str] | None = None,
@@ -78,7 +78,7 @@ def evaluate(
     UnsupportedError
         An op that has no evaluation.
     """
-    draft = graph if isinstance(graph, Draft) else Draft.from_xir(graph)
+    draft = from_xir(graph) if isinstance(graph, xir.Graph) else graph
     wanted = list(draft.outputs if keep is None else keep)
     heads = check_inputs(draft, inputs)
     integers = {name for name, array in inputs.items() if np.asarray(array).dtype.kind in "iu"}
@@ -95,7 +95,7 @@ def evaluate(
     }
 
 
-def _varying(draft: Draft) -> set[str]:
+def _varying(draft: Graph) -> set[str]:
     """Return the ops whose results depend on the inputs."""
     found: set[str] = set()
     for node in draft:
@@ -107,7 +107,7 @@ def _varying(draft: Draft) -> set[str]:
 class _Run:
     """One evaluation: results so far, by op name."""
 
-    def __init__(self, draft: Draft, heads: Mapping[str, Array], integers: set[str]) -> None:
+    def __init__(self, draft: Graph, heads: Mapping[str, Array], integers: set[str]) -> None:
         self.draft = draft
         self.heads = heads
         self.integers = integers
@@ -142,16 +142,14 @@ class _Run:
         """Return the integer result of a ``fix`` op."""
         if name not in self._fixed:
             node = self.draft[name]
-            if node.attrs["bit_width"] != 8 or not node.attrs["if_signed"]:
-                sign = "signed" if node.attrs["if_signed"] else "unsigned"
+            if node.quantization.bits != 8 or not node.quantization.signed:
+                sign = "signed" if node.quantization.signed else "unsigned"
                 raise GraphError(
-                    f"fix op {name!r} has {node.attrs['bit_width']} {sign} bits, "
+                    f"fix op {name!r} has {node.quantization.bits} {sign} bits, "
                     "but must have 8 signed bits"
                 )
             source = node.inputs["input"][0]
-            self._fixed[name] = self._close(
-                source, node.attrs["fix_point"], node.attrs["round_mode"]
-            )
+            self._fixed[name] = self._close(source, node.fix_point, node.quantization.rounding)
         return self._fixed[name]
 
     def _close(self, name: str, point: int, mode: str) -> Fixed:

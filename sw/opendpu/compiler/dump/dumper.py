@@ -107,6 +107,6 @@ def _graph(value: object) -> xir.Graph | None:
         case Draft():
             return outline(value)
         case Partitioned():
-            return outline(value.draft, value.partition)
+            return outline(value.graph, value.partition)
         case _:
             return None

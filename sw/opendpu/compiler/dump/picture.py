@@ -36,7 +36,7 @@ def picture(value: object) -> Canvas:
             return _draft(value, {})
         case Partitioned():
             return _draft(
-                value.draft, {n: p.device for p in value.partition.parts for n in p.nodes}
+                value.graph, {n: p.device for p in value.partition.parts for n in p.nodes}
             )
         case Network():
             return _network(value)

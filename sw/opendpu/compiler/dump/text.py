@@ -64,10 +64,10 @@ def _partition(value: Partitioned) -> Iterator[str]:
     for number, part in enumerate(value.partition.parts):
         yield f"part {number} {part.device}"
         for name in part.nodes:
-            yield f"  {_node(value.draft[name]).lstrip()}"
+            yield f"  {_node(value.graph[name]).lstrip()}"
             if name in value.partition.reasons:
                 yield f"    on the CPU: {value.partition.reasons[name]}"
-    for node in value.draft:
+    for node in value.graph:
         if node.kind in CONSTANT:
             yield f"constant {node.name} {list(node.shape)}"
 

@@ -10,7 +10,7 @@ from opendpu.compiler.verify.network import network_rules
 from opendpu.compiler.verify.plan import plan_rules, step_rules
 from opendpu.compiler.verify.program import verify
 from opendpu.compiler.verify.rules import Rules
-from opendpu.ir import Draft
+from opendpu.ir import Graph
 from opendpu_arch.errors import DPUError, PassError
 from opendpu_arch.target import Target
 
@@ -62,7 +62,7 @@ class Verifier:
 def _rules(name: str, value: object) -> tuple[Rules, str] | None:
     """Return the rules for a value, and the code of the guide for breaking them."""
     match value:
-        case Draft():
+        case Graph():
             return (quantized_rules if name == "fold" else fixed_rules), "XCOM_INVALID_GRAPH"
         case Partitioned():
             return partition_rules, "XCOM_UNACCEPTABLE_SUBGRAPH"

@@ -100,7 +100,7 @@ def _emit(
         if bias.shape != (channels,):
             raise Refusal(f"bias has shape {list(bias.shape)}, but must be [{channels}]")
         inputs["bias"] = [call.parameter(2, "bias", bias)]
-    batch = call.context.draft[node].shape[0]
+    batch = call.context.graph[node].shape[0]
     attrs = window.attrs() | {"dilation": [window.dilation[1], window.dilation[0]]}
     if group > 1:
         attrs["group"] = group
@@ -125,7 +125,7 @@ def batch_normalization(call: Call) -> None:
         node, rank = call.context.ordered(value, (0, 1)), 2
     else:
         node, rank = call.feature_map()[0], len(value.shape)
-    channels = call.context.draft[node].shape[-1]
+    channels = call.context.graph[node].shape[-1]
     if any(array.shape != (channels,) for array in (gamma, beta, mean, variance)):
         raise Refusal(f"parameters have shape {list(gamma.shape)}, but must be [{channels}]")
     name = scale(call, node, factor, beta - mean * factor)
@@ -142,7 +142,7 @@ def scale(call: Call, node: str, factor: Array, offset: Array) -> str:
         "scale": [call.context.const(f"{call.output}_scale", factor)],
         "bias": [call.context.const(f"{call.output}_offset", offset)],
     }
-    shape = call.context.draft[node].shape
+    shape = call.context.graph[node].shape
     return call.context.emit(call.output, "scale", shape, inputs, {"axis": -1})
 
 

@@ -61,7 +61,7 @@ def global_pool(call: Call) -> None:
 
 
 def _whole(call: Call, kind: str, node: str) -> str:
-    batch, height, width, channels = call.context.draft[node].shape
+    batch, height, width, channels = call.context.graph[node].shape
     attrs = {
         "kernel": [width, height],
         "stride": [width, height],

@@ -14,6 +14,7 @@ from opendpu.frontend.context import Array, Call
 from opendpu.frontend.ops.registry import handles
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.source import QUANTIZERS, as_float
+from opendpu.ir import Quantization
 from opendpu.reference.floating import round_by
 
 BOTH = ("FixNeuron", "fix_neuron")
@@ -125,10 +126,10 @@ def _text(value: Any) -> Any:
 
 def _point_of(call: Call) -> int | None:
     """Return the position of a computed tensor that has been quantized."""
-    node = call.context.draft[call.value(0).node]
+    node = call.context.graph[call.value(0).node]
     while node.kind in ("reshape", "transpose"):
-        node = call.context.draft[node.inputs["input"][0]]
-    return int(node.attrs["fix_point"]) if node.kind == "fix" else None
+        node = call.context.graph[node.inputs["input"][0]]
+    return node.fix_point if node.kind == "fix" else None
 
 
 def _fix(call: Call, point: int, mode: str) -> None:
@@ -136,13 +137,15 @@ def _fix(call: Call, point: int, mode: str) -> None:
     context, name = call.context, call.name(0)
     constant = context.constants.get(name)
     if constant is None:
-        call.elementwise("fix", fix_attrs(point))
+        value = call.value(0)
+        shape = value.stored if value.flat is None else value.shape
+        node = context.view(value.node, shape)
+        call.bind(
+            value.on(
+                context.graph.add_fix(call.output, node, Quantization.power_of_two(point)).name
+            )
+        )
         return
     integers = np.clip(round_by(constant.astype(np.float64) * 2.0**point, mode, name), -128, 127)
     context.constants[call.output] = as_float(integers * 2.0**-point)
     context.points[call.output] = point
-
-
-def fix_attrs(point: int) -> dict[str, Any]:
-    """Return the attributes of a ``fix`` op."""
-    return {"bit_width": 8, "fix_point": point, "if_signed": True, "round_mode": "DPU_ROUND"}

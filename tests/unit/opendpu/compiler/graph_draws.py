@@ -5,7 +5,7 @@ import numpy as np
 
 import xir
 from opendpu.compiler.pipeline import Compiled, compile_with_report
-from opendpu.ir import Draft
+from opendpu.ir import Graph
 from opendpu.reference import evaluate_quantized
 from opendpu.runtime import GraphRunner
 from opendpu_arch.target import Target
@@ -15,7 +15,7 @@ class Quantized:
     """A quantized graph in the making: a ``fix`` follows every op and stands for its result."""
 
     def __init__(self, seed: int = 1) -> None:
-        self.draft = Draft("test")
+        self.draft = Graph("test")
         self.random = np.random.default_rng(seed)
 
     def fix(self, name: str, point: int, bit_width: int = 8) -> str:
@@ -102,13 +102,13 @@ class Quantized:
         self.op(name, "reshape", shape, [source], shape=[1, *shape])
         return self.fix(name, point)
 
-    def draft_with(self, *outputs: str) -> Draft:
+    def draft_with(self, *outputs: str) -> Graph:
         self.draft.outputs = list(outputs)
         return self.draft
 
     def graph(self, *outputs: str) -> xir.Graph:
         self.draft.outputs = list(outputs)
-        return self.draft.to_xir()
+        return to_xir(self.draft)
 
 
 def compile_and_check(graph: xir.Graph, target: str = "B512", runs: int = 2) -> Compiled:

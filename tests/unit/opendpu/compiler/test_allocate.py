@@ -7,7 +7,7 @@ import pytest
 from network_draws import draw_network
 
 from opendpu.compiler.allocate import allocate_constants, allocate_memory
-from opendpu.compiler.average import average_factor
+from opendpu.ops.average import average_factor
 from opendpu.compiler.lifetime import alive, first_fit, holes, spans
 from opendpu.compiler.plan import WORKSPACE_REG, Banks, Span
 from opendpu.compiler.residency import allocate_banks

@@ -11,43 +11,43 @@ from opendpu.compiler.constraints import CONSTRAINTS, reason
 from opendpu.compiler.fixed import POINT
 from opendpu.compiler.legalize import legalize
 from opendpu.compiler.partition import ALONE, partition
-from opendpu.ir import Draft, Node
+from opendpu.ir import Graph, Node
 from opendpu_arch.target import Target
 
 TARGET = Target.from_name("B512")  # 8 channels a word
 
 
-def conv(draft: Draft) -> Node:
+def conv(draft: Graph) -> Node:
     return next(n for n in draft if n.kind == "conv2d-fix")
 
 
-def legal_conv(**options) -> Draft:
+def legal_conv(**options) -> Graph:
     q = Quantized()
     q.draft.outputs = [q.conv(q.data(6, 6, 16), "conv", 4, **options)]
     return legalize(q.draft)
 
 
-def set_attrs(**attrs) -> Callable[[Node, Draft], None]:
+def set_attrs(**attrs) -> Callable[[Node, Graph], None]:
     return lambda node, draft: node.attrs.update(attrs)
 
 
-def set_shape(which: str, *shape: int) -> Callable[[Node, Draft], None]:
-    def change(node: Node, draft: Draft) -> None:
+def set_shape(which: str, *shape: int) -> Callable[[Node, Graph], None]:
+    def change(node: Node, draft: Graph) -> None:
         target = node if which == "output" else draft[node.inputs[which][0]]
         target.shape = shape
 
     return change
 
 
-def set_point(which: str, point: int) -> Callable[[Node, Draft], None]:
-    def change(node: Node, draft: Draft) -> None:
+def set_point(which: str, point: int) -> Callable[[Node, Graph], None]:
+    def change(node: Node, draft: Graph) -> None:
         target = node if which == "output" else draft[node.inputs[which][0]]
         target.attrs[POINT] = point
 
     return change
 
 
-def far_apart(node: Node, draft: Draft) -> None:
+def far_apart(node: Node, draft: Graph) -> None:
     node.attrs.update(kernel=[3, 3], dilation=[1, 8], stride=[1, 2])
     draft[node.inputs["input"][0]].shape = (1, 30, 30, 16)
     node.shape = (1, 7, 28, 4)

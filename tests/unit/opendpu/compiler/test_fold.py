@@ -4,7 +4,7 @@
 from graph_draws import Quantized, compile_and_check
 
 from opendpu.compiler.fold import fold
-from opendpu.ir import Draft
+from opendpu.ir import from_xir
 
 
 def test_ops_without_effect_disappear() -> None:
@@ -33,5 +33,5 @@ def test_a_second_rounding_stays() -> None:
     q = Quantized()
     x = q.conv(q.data(6, 6, 4), "conv", 5, point=4)
     y = q.fix(x, 2)
-    draft = fold(Draft.from_xir(q.graph(y)))
+    draft = fold(from_xir(q.graph(y)))
     assert {"conv_fix", "conv_fix_fix"} <= set(draft.nodes)

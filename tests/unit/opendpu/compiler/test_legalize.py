@@ -6,15 +6,16 @@ import pytest
 from graph_draws import Quantized, compile_and_check
 
 from opendpu.compiler.fixed import point_of, tensor_of
-from opendpu.compiler.legalize import explicit_pad, legalize
-from opendpu.ir import Draft, Node
+from opendpu.compiler.legalize import legalize
+from opendpu.ir import Graph, Node
+from opendpu.ops.window import explicit_pad
 
 
-def kinds(draft: Draft) -> dict[str, str]:
+def kinds(draft: Graph) -> dict[str, str]:
     return {n.name: n.kind for n in draft if n.value is None}
 
 
-def legal(q: Quantized, *outputs: str) -> Draft:
+def legal(q: Quantized, *outputs: str) -> Graph:
     q.draft.outputs = list(outputs)
     return legalize(q.draft)
 

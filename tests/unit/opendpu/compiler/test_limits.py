@@ -8,13 +8,13 @@ from random_graphs.check import check
 
 from opendpu.compiler.constraints import CONSTRAINTS
 from opendpu.compiler.pipeline import compile_with_report
-from opendpu.ir import Draft
+from opendpu.ir import Graph, to_xir
 from opendpu.reference import evaluate_float
 
 NAMES = [f"{case.name}-{case.draw.__name__}" for case in CASES]
 
 
-def drawn(case: Case, beyond: bool) -> Draft:
+def drawn(case: Case, beyond: bool) -> Graph:
     q = Drawing(beyond)
     return q.draft_with(case.draw(q))
 
@@ -32,18 +32,18 @@ def test_just_beyond(case: Case) -> None:
     if case.runs:
         reasons = check(draft, case.target, 1, reference=reference).report.on_cpu
     else:
-        reasons = compile_with_report(draft.to_xir(), case.target).report.on_cpu
+        reasons = compile_with_report(to_xir(draft), case.target).report.on_cpu
     idle = "no op of the DPU is next to it"
     assert case.explains(reasons["op"]), reasons["op"]
     assert {n for n, why in reasons.items() if not why.startswith(idle)} <= {"op", *case.beside}
 
 
-def evaluate_exactly(draft: Draft, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def evaluate_exactly(draft: Graph, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the results of float ops, rounded to int8 by the ``fix`` behind them."""
     heads = {n.inputs["input"][0]: n for n in draft if n.kind == "fix"}
-    floats = {n: v * 2.0 ** -heads[n].attrs["fix_point"] for n, v in inputs.items()}
+    floats = {n: v * 2.0 ** -heads[n].fix_point for n, v in inputs.items()}
     return {
-        name: (value * 2.0 ** draft[name].attrs["fix_point"]).astype(np.int8)
+        name: (value * 2.0 ** draft[name].fix_point).astype(np.int8)
         for name, value in evaluate_float(draft, floats).items()
     }
 

@@ -10,15 +10,15 @@ from opendpu.compiler.partition import partition
 from opendpu.compiler.passes import Partitioned
 from opendpu.compiler.plan import Partition
 from opendpu.compiler.verify import Verifier
-from opendpu.ir import Draft
+from opendpu.ir import Graph
 from opendpu_arch.target import Target
 
 TARGET = Target.from_name("B512")
 
 
-def graph(edges: dict[str, list[str]]) -> Draft:
+def graph(edges: dict[str, list[str]]) -> Graph:
     """Return additions by name with the names that each reads; ``x`` is the input."""
-    draft = Draft("test")
+    draft = Graph("test")
     draft.add("x", "data-fix", (1, 4, 4, 8), attrs={POINT: 4})
     for name, sources in edges.items():
         attrs = {POINT: 4, "type": "ADD", "nonlinear": "NONE"}
@@ -28,7 +28,7 @@ def graph(edges: dict[str, list[str]]) -> Draft:
     return draft
 
 
-def dpu_parts(draft: Draft, cpu: set[str]) -> Partition:
+def dpu_parts(draft: Graph, cpu: set[str]) -> Partition:
     found = partition(draft, TARGET, dict.fromkeys(cpu, "asked for"))
     Verifier(TARGET)("partition", Partitioned(draft, found))
     return found

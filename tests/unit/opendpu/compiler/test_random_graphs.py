@@ -14,7 +14,7 @@ from random_graphs.shrink import listing, shrink
 
 from opendpu.compiler.fixed import COMPUTE, MOVE
 from opendpu.compiler.legalize import legalize
-from opendpu.ir import Draft
+from opendpu.ir import Graph
 from opendpu_arch.target import Target
 
 
@@ -25,7 +25,7 @@ def check_seed(seed: int) -> None:
     except Exception as error:
         kind = type(error)
 
-        def fails(draft: Draft) -> bool:
+        def fails(draft: Graph) -> bool:
             try:
                 check(draft, grower.target, seed)
             except Exception as other:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import xir
-from opendpu.ir import Draft
+from opendpu.ir import Graph, from_xir, to_xir
 from opendpu.quantize import METHODS, calibrate, quantize, refine
 from opendpu.quantize.calibrate import best_position, no_overflow, squared_error
 from opendpu.quantize.equalize import equalize
@@ -18,7 +18,7 @@ POINT = {"kernel": [1, 1], "stride": [1, 1], "pad": [0, 0, 0, 0], "pad_mode": "F
 POOL = {"kernel": [2, 2], "stride": [2, 2], "pad": [0, 0, 0, 0], "pad_mode": "FLOOR"}
 
 
-class Net(Draft):
+class Net(Graph):
     """A float network that is written down one op a line, 8x8 pixels."""
 
     def __init__(self, seed=0):
@@ -42,7 +42,7 @@ class Net(Draft):
 
     def done(self, *outputs) -> xir.Graph:
         self.outputs = list(outputs)
-        return self.to_xir()
+        return to_xir(self)
 
 
 def varied(seed=0) -> xir.Graph:
@@ -81,16 +81,16 @@ def fixes(graph) -> dict[str, int]:
 @pytest.mark.parametrize("method", METHODS)
 def test_form_of_amd(method):
     graph = quantize(varied(), samples(), method=method)
-    draft = Draft.from_xir(graph)
+    draft = from_xir(graph)
     for node in draft:
         assert node.name.endswith("_fix") == (node.kind == "fix")
         if node.kind == "fix":
             assert node.name == f"{node.inputs['input'][0]}_fix"
-            assert (node.attrs["bit_width"], node.attrs["if_signed"]) == (8, True)
-            assert node.attrs["round_mode"] == "DPU_ROUND"
+            assert (node.quantization.bits, node.quantization.signed) == (8, True)
+            assert node.quantization.rounding == "DPU_ROUND"
         if node.kind == "const":
             (user,) = draft.consumers(node.name)
-            scaled = node.value * 2.0 ** user.attrs["fix_point"]
+            scaled = node.value * 2.0**user.fix_point
             np.testing.assert_array_equal(scaled, np.clip(np.rint(scaled), -128, 127))
     assert draft.outputs == ["p", "k_fix"]
     fused = [

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from opendpu.ir import Draft
+from opendpu.ir import Graph, to_xir
 from opendpu.quantize.approximate import approximate, nearest_slope
 from opendpu.quantize.points import find_points
 from opendpu.quantize.rewrite import rewrite
@@ -13,8 +13,8 @@ from opendpu.reference.floating import evaluate
 SHAPE = (1, 3, 4, 5)
 
 
-def drawn(inputs: int) -> tuple[Draft, dict[str, np.ndarray]]:
-    draft = Draft("test")
+def drawn(inputs: int) -> tuple[Graph, dict[str, np.ndarray]]:
+    draft = Graph("test")
     random = np.random.default_rng(1)
     samples = {}
     for n in range(inputs):
@@ -24,12 +24,12 @@ def drawn(inputs: int) -> tuple[Draft, dict[str, np.ndarray]]:
     return draft, samples
 
 
-def check(draft: Draft, samples: dict[str, np.ndarray], kinds: list[str]) -> None:
+def check(draft: Graph, samples: dict[str, np.ndarray], kinds: list[str]) -> None:
     before = evaluate(draft, samples)["y"]
     rewrite(draft)
     np.testing.assert_allclose(evaluate(draft, samples)["y"], before, rtol=1e-5, atol=1e-6)
     assert [n.kind for n in draft if n.kind != "data"] == kinds
-    draft.to_xir()
+    to_xir(draft)
 
 
 def test_hard_swish() -> None:

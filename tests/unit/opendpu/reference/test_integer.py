@@ -6,14 +6,14 @@ import math
 import numpy as np
 import pytest
 
-from opendpu.ir import Draft
+from opendpu.ir import Graph, to_xir
 from opendpu.reference import evaluate_float, evaluate_quantized
 from opendpu_arch.errors import GraphError, TensorError, UnsupportedError
 
 CONV = {"kernel": [1, 1], "stride": [1, 1], "pad": [0, 0, 0, 0], "pad_mode": "FLOOR"}
 
 
-class Sketch(Draft):
+class Sketch(Graph):
     """A draft that is written down one op a line."""
 
     def put(self, name, kind, inputs, attrs=None, shape=None):
@@ -44,7 +44,7 @@ def integers(rng, *shape):
 
 def run(draft, *outputs, **inputs):
     draft.outputs = list(outputs)
-    found = evaluate_quantized(draft.to_xir(), inputs)
+    found = evaluate_quantized(to_xir(draft), inputs)
     assert list(found) == draft.outputs
     return found[outputs[0]] if len(outputs) == 1 else list(found.values())
 

@@ -6,7 +6,7 @@ from limits.case import Drawing, limit
 
 def pooled(q: Drawing, name: str) -> str:
     """Return a pool of one pixel, so that the DPU has something to compute."""
-    return q.pool(name, "pool", "maxpool2d", 1, point=int(q.draft[name].attrs["fix_point"]))
+    return q.pool(name, "pool", "maxpool2d", 1, point=int(q.draft[name].fix_point))
 
 
 def resized(

@@ -9,12 +9,12 @@ import numpy as np
 
 import xir
 from opendpu.compiler.pipeline import Compiled, compile_with_report
-from opendpu.ir import Draft
+from opendpu.ir import Graph, to_xir
 from opendpu.reference import evaluate_quantized
 from opendpu.runtime import GraphRunner
 from opendpu_arch.target import Target
 
-Reference = Callable[[Draft, dict[str, np.ndarray]], dict[str, np.ndarray]]
+Reference = Callable[[Graph, dict[str, np.ndarray]], dict[str, np.ndarray]]
 
 DEADLINE = 300
 """Seconds after which a graph counts as one that never comes to an end."""
@@ -40,7 +40,7 @@ def deadline(seconds: int = DEADLINE) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def inputs_of(draft: Draft, seed: int) -> dict[str, np.ndarray]:
+def inputs_of(draft: Graph, seed: int) -> dict[str, np.ndarray]:
     """Return random int8 values for every input of a quantized graph, by op name."""
     random_bytes = np.random.default_rng(seed)
     return {
@@ -51,7 +51,7 @@ def inputs_of(draft: Draft, seed: int) -> dict[str, np.ndarray]:
 
 
 def check(
-    draft: Draft, target: Target, seed: int, device: str = "iss",
+    draft: Graph, target: Target, seed: int, device: str = "iss",
     reference: Reference | None = None, **options,
 ) -> Compiled:  # fmt: skip
     """Compile a graph; assert that its results on a device are those of the integer reference.
@@ -62,7 +62,7 @@ def check(
     if device == "iss":
         options = {"check": True, "schedule_seed": seed, **options}
     with deadline():
-        graph = draft.to_xir()
+        graph = to_xir(draft)
         inputs = inputs_of(draft, seed)
         wanted = (reference or evaluate_quantized)(draft, inputs)
         compiled = compile_with_report(graph, target)
@@ -79,7 +79,7 @@ def check(
     return compiled
 
 
-def head_of(draft: Draft, tensor: str) -> str:
+def head_of(draft: Graph, tensor: str) -> str:
     """Return the input op behind an input tensor: its own name, or that of its ``fix``."""
     node = draft[tensor]
     while node.kind != "data":

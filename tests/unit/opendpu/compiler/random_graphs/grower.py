@@ -67,7 +67,7 @@ class Grower(Quantized):
         return self.draft[name].shape[1:]
 
     def point_of(self, name: str) -> int:
-        return int(self.draft[name].attrs["fix_point"])
+        return int(self.draft[name].fix_point)
 
     def source(self) -> str:
         """Return a feature map to go on from, most often the newest."""

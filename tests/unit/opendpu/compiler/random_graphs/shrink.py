@@ -3,10 +3,10 @@
 
 from collections.abc import Callable, Iterator
 
-from opendpu.ir import Draft
+from opendpu.ir import Graph
 
 
-def shrink(draft: Draft, fails: Callable[[Draft], bool]) -> Draft:
+def shrink(draft: Graph, fails: Callable[[Graph], bool]) -> Graph:
     """Return the smallest graph found for which ``fails`` holds, as it does for ``draft``."""
     while True:
         for smaller in _smaller(draft):
@@ -17,7 +17,7 @@ def shrink(draft: Draft, fails: Callable[[Draft], bool]) -> Draft:
             return draft
 
 
-def _smaller(draft: Draft) -> Iterator[Draft]:
+def _smaller(draft: Graph) -> Iterator[Graph]:
     fixes = [n.name for n in draft if n.kind == "fix" and draft[n.inputs["input"][0]].value is None]
     for name in fixes:  # first the shortest
         made = draft.copy()
@@ -33,7 +33,7 @@ def _smaller(draft: Draft) -> Iterator[Draft]:
             yield _pruned(made)
 
 
-def _pruned(draft: Draft) -> Draft:
+def _pruned(draft: Graph) -> Graph:
     """Drop what is not needed, inputs too."""
     draft.prune()
     used = {s for node in draft for s in node.sources()}
@@ -41,9 +41,9 @@ def _pruned(draft: Draft) -> Draft:
     return draft
 
 
-def _cut_at(draft: Draft, name: str) -> Draft:
+def _cut_at(draft: Graph, name: str) -> Graph:
     """Return the graph with an input in the place of what is before a ``fix``."""
-    made = Draft(draft.name)
+    made = Graph(draft.name)
     made.outputs = [n for n in draft.outputs if n != name] or list(draft.outputs)
     for node in draft:
         inputs = node.inputs
@@ -54,7 +54,7 @@ def _cut_at(draft: Draft, name: str) -> Draft:
     return made
 
 
-def listing(draft: Draft) -> str:
+def listing(draft: Graph) -> str:
     """Return the ops of a quantized graph as text, constants only as inputs of others."""
     lines = []
     for node in draft:
