@@ -22,7 +22,7 @@ from opendpu.compiler.options import Options
 from opendpu.compiler.partition import partition
 from opendpu.compiler.passes import Partitioned
 from opendpu.compiler.plan import Program
-from opendpu.compiler.plugins import Claim, run_plugins, set_aside
+from opendpu.compiler.plugins import Claim, bring_back, run_plugins, set_aside
 from opendpu.compiler.report import Report, report_of
 from opendpu.compiler.tile import NoRoomError
 from opendpu.compiler.verify import Verifier
@@ -85,7 +85,7 @@ def compile_with_report(
     folded = fold(quantized)
     passed("fold", folded)
     graph = legalize(folded)
-    taken = {node.name: node.claim for node in graph if node.claim is not None}
+    taken = bring_back(graph)
     passed("legalize", graph)
     refused: dict[str, str] = {}
     while True:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs plug-ins on a quantized graph, and keeps their ops away from the passes that follow.
 
-An op that a plug-in has taken has the number of its claim, and legalization leaves it a float op.
+An op that a plug-in has taken has the number of its claim, and is called ``plugin:<kind>`` while
+the graph is folded and legalized, so that no rule takes it, or a ``fix``, for what it is.
 """
 
 import dataclasses
@@ -17,6 +18,7 @@ from opendpu.ir import Graph
 from opendpu.plugin import Plugin
 from opendpu_arch.errors import PluginError
 
+PREFIX = "plugin:"
 RESERVED = ("DPU", "USER", "CPU")
 """Devices that plug-ins cannot have."""
 
@@ -131,7 +133,18 @@ def _claim(plugin: Plugin, subgraph: xir.Subgraph) -> Claim:
 
 
 def set_aside(graph: Graph, claims: Iterable[Claim]) -> None:
-    """Mark the ops of claims, so that no pass takes them for the DPU."""
+    """Mark the ops of claims, and give them kinds that no pass knows."""
     for number, claim in enumerate(claims):
         for name in claim.ops:
-            graph[name].claim = number
+            node = graph[name]
+            node.kind, node.claim = f"{PREFIX}{node.kind}", number
+
+
+def bring_back(graph: Graph) -> dict[str, int]:
+    """Give the ops of claims their kinds again; return the claims by name of the op."""
+    found = {}
+    for node in graph:
+        if node.claim is not None:
+            node.kind = node.kind.removeprefix(PREFIX)
+            found[node.name] = node.claim
+    return found

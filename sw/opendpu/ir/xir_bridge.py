@@ -87,12 +87,7 @@ def add_op(graph: Graph, op: xir.Op, name_of: Callable[[xir.Op], str] = xir.Op.g
     if value is not None:
         made = dataclasses.replace(made, dtype=value.dtype)
     if op.get_type() in QUANTIZING:
-        made = made.with_quantization(
-            Quantization.power_of_two(
-                int(attrs.pop("fix_point")), bits=int(attrs.pop("bit_width")),
-                signed=bool(attrs.pop("if_signed")), rounding=attrs.pop("round_mode"),
-            )
-        )  # fmt: skip
+        made = made.with_quantization(_quantization(op, attrs))
     attrs = {k: v for k, v in attrs.items() if k not in _TYPED or op.get_type() == "reshape"}
     inputs = {arg: [name_of(i) for i in ops] for arg, ops in op.get_input_ops().items() if ops}
     return graph.add(name_of(op), op.get_type(), made, inputs, attrs, value, origin=origin)
@@ -138,6 +133,17 @@ def _origin_of(value: Any) -> Origin:
     if not isinstance(value, dict):
         return UNKNOWN
     return Origin(*(str(value.get(key, "")) for key in ("name", "op_type", "line")))
+
+
+def _quantization(op: xir.Op, attrs: dict[str, Any]) -> Quantization:
+    """Take what ``attrs`` say of a quantization out of them."""
+    try:
+        return Quantization.power_of_two(
+            int(attrs.pop("fix_point")), bits=int(attrs.pop("bit_width")),
+            signed=bool(attrs.pop("if_signed")), rounding=attrs.pop("round_mode"),
+        )  # fmt: skip
+    except GraphError as error:
+        raise GraphError(f"op {op.get_name()!r} (fix): {error}") from None
 
 
 def _constant(op: xir.Op) -> Array:

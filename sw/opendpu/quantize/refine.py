@@ -155,7 +155,7 @@ def _same(node: Node, base: _State, results: Mapping[str, Array]) -> bool:
         return node.value is old.value or (
             old.value is not None and np.array_equal(node.value, old.value)
         )
-    return node.attrs == old.attrs
+    return node.type == old.type and node.attrs == old.attrs
 
 
 def _leads(users: Mapping[str, list[Node]], name: str, chosen: set[str]) -> bool:

@@ -15,6 +15,7 @@ from opendpu.cli import app
 from opendpu.cli.vai_c import app as vai_c
 from opendpu.compiler.passes import PASSES
 from opendpu.frontend import load_onnx
+from opendpu.ir import to_xir
 from opendpu.quantize import quantize
 from opendpu_arch.target import Target
 
@@ -58,7 +59,7 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
     samples = np.random.default_rng(2).normal(0, 1, (8, 3, 8, 8)).astype(np.float32)
     np.savez(tmp_path / "calib.npz", x=samples)
     quantized = quantize(load_onnx(tmp_path / "m.onnx"), {"x": samples})
-    quantized.serialize(tmp_path / "q.xmodel")
+    to_xir(quantized).serialize(tmp_path / "q.xmodel")
     fingerprint = f"{Target.from_name('B64').fingerprint:#x}"
     (tmp_path / "arch.json").write_text(json.dumps({"fingerprint": fingerprint}))
     return tmp_path

@@ -56,7 +56,11 @@ def _draft(draft: Draft) -> Iterator[str]:
 
 def _node(node: Node) -> str:
     given = ", ".join(f"{arg}=[{', '.join(names)}]" for arg, names in node.inputs.items() if names)
-    attrs = "".join(f" {key.lstrip('_')}={_short(value)}" for key, value in node.attrs.items())
+    attrs = "".join(f" {key}={_short(value)}" for key, value in node.attrs.items())
+    if node.type.quantization is not None and node.type.quantization.is_power_of_two:
+        attrs += f" fix_point={node.fix_point}"
+    if node.tensor:
+        attrs += f" tensor={node.tensor}"
     return f"  {node.name} = {node.kind}({given}) {list(node.shape)}{attrs}"
 
 

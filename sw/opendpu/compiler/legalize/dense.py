@@ -75,6 +75,7 @@ def _dense(call: Call, weights: Node, matrix: Array) -> str:
     constant = context.result.add(
         context.result.unique(f"{weights.name}_reshaped"), "const-fix",
         weights.type.with_shape(taps.shape), value=np.ascontiguousarray(taps),
+        origin=weights.origin, tensor=weights.tensor,
     )  # fmt: skip
     given = {"input": [context.view(name, shape)], "weights": [constant.name]}
     if call.node.inputs.get("bias"):

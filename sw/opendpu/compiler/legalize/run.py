@@ -101,7 +101,7 @@ def _integers(values: Array, point: int, mode: str) -> npt.NDArray[np.int8]:
 def _on_engine(context: Context, source: Node, fix: Node) -> str | None:
     """Return the ``-fix`` op of what is behind a ``fix``, or none if the engines have none."""
     node, activation = _group(context, source)
-    if node.kind not in RULES or node.claim is not None:
+    if node.kind not in RULES:
         return None
     try:
         for name in node.sources():
@@ -123,7 +123,7 @@ def _on_engine(context: Context, source: Node, fix: Node) -> str | None:
 
 def _make_final(context: Context, node: Node) -> str | None:
     """Return the op of an engine that stands for one without a ``fix`` behind it, if there is."""
-    if node.kind not in FINAL_RULES or node.claim is not None:
+    if node.kind not in FINAL_RULES:
         return None
     try:
         return FINAL_RULES[node.kind](context, node)
@@ -134,7 +134,7 @@ def _make_final(context: Context, node: Node) -> str | None:
 
 def _group(context: Context, source: Node) -> tuple[Node, Node | None]:
     """Return the op behind a ``fix`` and the activation between, if its engine has it."""
-    if source.kind in ACTIVATIONS and source.claim is None:
+    if source.kind in ACTIVATIONS:
         before = context.graph[source.inputs["input"][0]]
         if source.kind in operator_of(before).fuses and len(context.users[before.name]) == 1:
             return before, source

@@ -14,7 +14,7 @@ from opendpu.frontend.context import Array, Call
 from opendpu.frontend.ops.registry import handles
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.source import QUANTIZERS, as_float
-from opendpu.ir import Quantization
+from opendpu.ir import Quantization, Rounding
 from opendpu.reference.floating import round_by
 
 BOTH = ("FixNeuron", "fix_neuron")
@@ -26,7 +26,7 @@ OPERATORS = (*QUANTIZE, *DEQUANTIZE, *BOTH)
 DOMAINS = ("com.microsoft", "com.vai.quantize", "com.amd.quark", "ai.onnx.contrib", "vai")
 """Where quantizers put these operators beside ONNX's own domain."""
 
-_ROUNDING = {2: "DPU_ROUND", 3: "STD_ROUND"}
+_ROUNDING = {2: Rounding.DPU_ROUND, 3: Rounding.STD_ROUND}
 """Methods of NNDCT's operators; every other operator rounds halves to even."""
 
 
@@ -37,7 +37,7 @@ def quantize(call: Call) -> None:
     scale, zero = (3, 4) if nndct else (1, 2)
     point = _point(call, _scale(call, scale), _zero_point(call, zero))
     method = int(call.weights(5, "method").ravel()[0]) if nndct and call.has(5) else 0
-    _fix(call, point, _ROUNDING.get(method, "PY3_ROUND"))
+    _fix(call, point, _ROUNDING.get(method, Rounding.PY3_ROUND))
 
 
 @handles(*BOTH)
@@ -45,11 +45,11 @@ def fix_neuron(call: Call) -> None:
     """Convert to ``fix``; NNDCT's form has the factor 1 / scale as its third input."""
     if call.proto.op_type == "FixNeuron":
         point = _point(call, _scale(call, 1), _zero_point(call, 2))
-        _fix(call, point, "PY3_ROUND")
+        _fix(call, point, Rounding.PY3_ROUND)
         return
     method = int(call.weights(3, "method").ravel()[0]) if call.has(3) else 2
     point = _point(call, 1 / _scale(call, 2), np.zeros(1, np.int8))
-    _fix(call, point, _ROUNDING.get(method, "PY3_ROUND"))
+    _fix(call, point, _ROUNDING.get(method, Rounding.PY3_ROUND))
 
 
 @handles(*DEQUANTIZE)
@@ -132,7 +132,7 @@ def _point_of(call: Call) -> int | None:
     return node.fix_point if node.kind == "fix" else None
 
 
-def _fix(call: Call, point: int, mode: str) -> None:
+def _fix(call: Call, point: int, rounding: Rounding) -> None:
     """Quantize input 0 to 8 bits at ``point``."""
     context, name = call.context, call.name(0)
     constant = context.constants.get(name)
@@ -146,6 +146,7 @@ def _fix(call: Call, point: int, mode: str) -> None:
             )
         )
         return
-    integers = np.clip(round_by(constant.astype(np.float64) * 2.0**point, mode, name), -128, 127)
+    scaled = constant.astype(np.float64) * 2.0**point
+    integers = np.clip(round_by(scaled, rounding), -128, 127)
     context.constants[call.output] = as_float(integers * 2.0**-point)
     context.points[call.output] = point

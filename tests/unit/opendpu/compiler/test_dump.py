@@ -12,19 +12,20 @@ import xir.files
 from opendpu.compiler.dump import Dumper
 from opendpu.compiler.passes import PASSES, chosen
 from opendpu.compiler.pipeline import compile_with_report
+from opendpu.ir import QuantizedGraph
 from opendpu_arch.errors import GraphError, ModelFormatError, UnsupportedError
 from opendpu_arch.target import Target
 
 TARGET = Target.from_name("B512")
 
 
-def graph() -> xir.Graph:
+def graph() -> QuantizedGraph:
     q = Quantized()
     x = q.conv(q.data(8, 8, 5), "a", 9, pad=1, act="relu")
     q.op("soft", "softmax", (8, 8, 9), [x], axis=-1)
     y = q.conv(q.fix("soft", 6), "b", 3)
     left = q.conv(x, "c", 3)
-    return q.graph(q.add([y, left], "sum"), q.pool(left, "pool", "maxpool2d", 2))
+    return q.done(q.add([y, left], "sum"), q.pool(left, "pool", "maxpool2d", 2))
 
 
 def test_every_pass(tmp_path: pathlib.Path) -> None:
@@ -63,6 +64,7 @@ def test_text_says_what_was_decided(tmp_path: pathlib.Path) -> None:
     partition = (tmp_path / "02-partition.txt").read_text()
     assert "part 2 CPU" in partition
     assert "    on the CPU: the DPU has no softmax" in partition
+    assert " fix_point=4 tensor=a_relu_fix\n" in partition
     assert "  nest: nest columns=" in (tmp_path / "05-tile.0.txt").read_text()
     assert " a 1 cycles [] CONVINIT" in (tmp_path / "07-emit.0.txt").read_text().replace("  ", " ")
     schedule = (tmp_path / "08-schedule.0.txt").read_text().splitlines()

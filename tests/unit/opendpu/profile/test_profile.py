@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 import xir
 from opendpu import api
 from opendpu.cli import app
+from opendpu.ir import QuantizedGraph, to_xir
 from opendpu.profile import CATEGORIES, Profile
 from opendpu.profile.measure import REST
 from opendpu.profile.program import ProgramView
@@ -62,13 +63,13 @@ class TimedDevice:
         self.closed = True
 
 
-def quantized() -> xir.Graph:
+def quantized() -> QuantizedGraph:
     q = Quantized()
     x = q.conv(q.data(12, 12, 5), "a", 24, pad=1, act="relu")
     y = q.conv(x, "dw", 0, pad=1, kind="depthwise-conv2d")
     q.op("soft", "softmax", (12, 12, 24), [y], axis=-1)
     z = q.conv(q.fix("soft", 6), "b", 24)
-    return q.graph(q.add([z, q.conv(x, "c", 24)], "sum"))
+    return q.done(q.add([z, q.conv(x, "c", 24)], "sum"))
 
 
 @pytest.fixture(scope="module")
@@ -272,7 +273,7 @@ def test_iss_has_no_times(compiled: xir.Graph) -> None:
 
 def test_models_that_are_not_compiled() -> None:
     with pytest.raises(ModelFormatError, match="graph 'test' has no DPU subgraph; is the model co"):
-        api.profile(quantized(), device="rtl")
+        api.profile(to_xir(quantized()), device="rtl")
 
 
 def test_layer_attributes_that_do_not_fit(compiled: xir.Graph) -> None:
