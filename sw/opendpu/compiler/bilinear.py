@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from opendpu.compiler.plan import Int8Array
+from opendpu.compiler.layers import Int8Array
 
 MAX_POINT = 7
 """Fractional bits of weights that are at most one."""
