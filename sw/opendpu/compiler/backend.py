@@ -17,7 +17,7 @@ from opendpu.compiler.network.augment import augment
 from opendpu.compiler.network.fuse import fuse
 from opendpu.compiler.network.sequence import sequence
 from opendpu.compiler.plan import Plan
-from opendpu.compiler.planner.cascade.choose import choose_cascades
+from opendpu.compiler.planner.choose_cascades import choose_cascades
 from opendpu.compiler.planner.memory import allocate_memory
 from opendpu.compiler.planner.proposal import Proposal, Refusal, Residency, Tiled
 from opendpu.compiler.planner.residency import allocate_banks

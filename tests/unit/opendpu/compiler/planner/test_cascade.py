@@ -8,9 +8,9 @@ from network_draws import Draw, check
 
 from opendpu.compiler.layers import AluLayer, ConvLayer, Window
 from opendpu.compiler.network import LayerRange, Network
-from opendpu.compiler.planner.cascade.choose import choose_cascades
 from opendpu.compiler.planner.cascade.list_schedule import NEVER, list_schedule
 from opendpu.compiler.planner.cascade.stage import Buffer, Need, Stage, Stripe
+from opendpu.compiler.planner.choose_cascades import choose_cascades
 from opendpu.compiler.planner.proposal import Restrictions
 from opendpu.compiler.planner.revise import unrestricted
 from opendpu_arch.isa import AluMode, Engine
