@@ -208,7 +208,9 @@ def test_wrong_missing_and_damaged_files(arguments, tmp_path, monkeypatch):
 def test_places_that_cannot_be_written(model, tmp_path, command):
     (tmp_path / "file").write_text("")
     text = refused(call(command, model, tmp_path / "file" / "x"))
-    assert re.search(r"file.* cannot be written: .*[Nn]ot a directory", text) or "no folder" in text, text
+    assert (
+        re.search(r"file.* cannot be written: .*[Nn]ot a directory", text) or "no folder" in text
+    ), text
 
 
 def test_the_program():
