@@ -16,7 +16,6 @@ from opendpu.frontend.ops import HANDLERS, quantization
 from opendpu.frontend.ops.registry import ANY_DTYPE, KEEPS_GRID, Layout, layout_of
 from opendpu.frontend.origins import origin_of
 from opendpu.frontend.outputs import bind_outputs
-from opendpu.frontend.patterns import recognize
 from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.single_node import evaluate
 from opendpu.frontend.source import Source, read
@@ -84,7 +83,6 @@ def lower(source: Source) -> FloatGraph:
     bind_outputs(context, order)
     if order:
         context.graph.attrs["onnx_order"] = order
-    recognize(context.graph)
     tidy.tidy(context.graph)
     return context.graph
 

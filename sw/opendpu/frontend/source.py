@@ -17,6 +17,7 @@ from opendpu.frontend.analysis import Analysis
 from opendpu.frontend.binding import Sizes, bind_inputs
 from opendpu.frontend.clusters import clustered
 from opendpu.frontend.model_file import constants_of, inner_graphs, label_of, read_model, reads
+from opendpu.frontend.patterns import recognized
 from opendpu.frontend.single_node import Dialect, RefusedError, dtype_of, shape_of
 from opendpu.ir import Array, TensorType
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
@@ -100,16 +101,21 @@ def read(
     outputs = [item.name for item in graph.output]
     uses = Counter(name for node in analysis.nodes for name in reads(node))
     uses.update(outputs)
+    nodes = recognized(
+        analysis.nodes, constants, uses, lambda name: dtype_of(analysis.types[name]) == np.float32
+    )
+    uses = Counter(name for node in nodes for name in reads(node))
+    uses.update(outputs)
     return Source(
         label=label,
         name=graph.name or pathlib.Path(label).stem,
         dialect=dialect,
-        clusters=clustered(analysis.nodes, analysis.crosses),
+        clusters=clustered(nodes, analysis.crosses),
         inputs=inputs,
         outputs=outputs,
         constants=constants,
         types=analysis.types,
-        producers={name: node for node in analysis.nodes for name in node.output},
+        producers={name: node for node in nodes for name in node.output},
         uses=uses,
         quantized=any(node.op_type in QUANTIZERS for node in graph.node),
     )
