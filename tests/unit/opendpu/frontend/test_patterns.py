@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
+from opendpu.frontend import load_onnx
 from opendpu.frontend.patterns import PATTERNS, Term
 
 KINDS = {
@@ -18,6 +19,10 @@ SPELLINGS = [
     for op, _, terms in PATTERNS
     for number, term in enumerate(terms)
 ]
+
+
+def has_constant(term: Term) -> bool:
+    return term.value is not None or any(has_constant(one) for one in term.inputs)
 
 
 class Writer:
@@ -68,12 +73,12 @@ def test_results_that_somebody_reads_stay(save, agrees, kind, term):
     assert kind not in [node.kind for node in agrees(path)]
 
 
-@pytest.mark.parametrize(("kind", "term"), SPELLINGS)
+@pytest.mark.parametrize(
+    ("kind", "term"), [one for one in SPELLINGS if has_constant(one.values[1])]
+)
 def test_other_constants_are_something_else(save, agrees, kind, term):
     writer = Writer(False, 17)
     writer.write(term, "y")
-    if not writer.weights:
-        pytest.skip("the spelling has no constants")
     first = next(iter(writer.weights))
     writer.weights[first] = writer.weights[first] + np.float32(0.01)
     path = save(writer.nodes, {"x": [1, 4, 5, 6]}, {"y": None}, writer.weights)
@@ -90,7 +95,5 @@ def test_patterns_of_other_types_stay_onnx(save):
     cast = helper.make_node("Cast", ["x"], ["h"], to=10)
     gate = [helper.make_node("Sigmoid", ["h"], ["s"]), helper.make_node("Mul", ["h", "s"], ["y"])]
     path = save([cast, *gate], {"x": [1, 4]}, {"y": None})
-    from opendpu.frontend import load_onnx
-
     kinds = [node.kind for node in load_onnx(path)]
     assert kinds == ["data", "cast", "onnx", "onnx"]
