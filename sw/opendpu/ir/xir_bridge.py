@@ -14,6 +14,7 @@ from opendpu_arch.errors import GraphError
 
 ORIGIN = "origin"
 """Attribute of an op: where it comes from, a map with the fields of :class:`Origin`."""
+CONSTANTS = ("const", "const-fix")
 QUANTIZING = ("fix", "fix2float", "float2fix")
 """Ops whose attributes are the quantization of their result."""
 _TYPED = ("data", "shape", "data_type")
@@ -81,7 +82,7 @@ def add_op(graph: Graph, op: xir.Op, name_of: Callable[[xir.Op], str] = xir.Op.g
     origin = _origin_of(attrs.pop(ORIGIN, None))
     tensor = op.get_output_tensor()
     value: Array | None = None
-    if op.get_type() == "const":
+    if op.get_type() in CONSTANTS:
         value = _constant(op)
     made = type_of(tensor)
     if value is not None:
