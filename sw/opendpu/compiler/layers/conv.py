@@ -78,6 +78,11 @@ class ConvLayer(ComputeLayer):
         return self.epilogue is not None
 
     @property
+    def in_place_operands(self) -> tuple[str, ...]:
+        """The other operands of the epilogue, unless the convolution reads them too."""
+        return tuple(name for name in self.operands[1:] if name != self.source)
+
+    @property
     def constants(self) -> Mapping[str, Int8Array]:
         """Bias and weights."""
         return {"bias": self.bias, "weights": self.weights}

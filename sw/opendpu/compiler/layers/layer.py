@@ -71,6 +71,11 @@ class Layer(abc.ABC):
         return False
 
     @property
+    def in_place_operands(self) -> tuple[str, ...]:
+        """Operands whose words the result can take: each is read before it is written."""
+        return ()
+
+    @property
     def constants(self) -> Mapping[str, Int8Array]:
         """Weights and biases by what they are called in the weight segment, in its order."""
         return {}
