@@ -37,6 +37,8 @@ def to_xir(graph: Graph) -> xir.Graph:
             attrs |= constant_attributes(node.value)
         elif node.kind == "data" or node.kind not in xir.builtin():
             attrs |= {"shape": list(node.shape), "data_type": data_type_of(node.type)}
+        elif node.kind == "cast":
+            attrs["data_type"] = data_type_of(node.type)
         inputs = {arg: [ops[n] for n in names] for arg, names in node.inputs.items()}
         op = result.create_op(node.name, node.kind, attrs, inputs)
         if tuple(op.get_output_tensor().dims) != node.shape:

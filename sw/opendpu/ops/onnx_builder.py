@@ -56,6 +56,8 @@ class OnnxBuilder:
         self.opsets: dict[str, int] = {"": opset}
         self.functions: dict[tuple[str, str], onnx.FunctionProto] = {}
         """Functions of models that are part of this one, by domain and name."""
+        self.libraries: dict[str, None] = {}
+        """Paths of libraries with operators of other domains, in the order they were found."""
         self.calls: dict[str, list[str]] = {}
         """Outputs of the ONNX models that are part of this one, by call."""
         self._plain: dict[str, str] = {}
