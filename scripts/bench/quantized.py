@@ -5,9 +5,11 @@ The key is the content of all code that has a say in the result, so that work on
 the graph again and work on the quantizer does not.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import pathlib
+import sys
 import time
 
 import networks
@@ -19,6 +21,7 @@ import xir
 from opendpu.frontend import load_onnx
 from opendpu.ir import FloatGraph, QuantizedGraph, to_xir
 from opendpu.quantize import quantize
+from opendpu_arch.errors import ModelFormatError, OutputError
 
 SAMPLES = 8
 """Calibration images."""
@@ -48,13 +51,16 @@ def quantized(name: str, models: pathlib.Path, cache: pathlib.Path | None = None
     """
     folder = cache or pathlib.Path(platformdirs.user_cache_dir("opendpu")) / "networks"
     path = folder / f"{name}_{_key(name, models)}.xmodel"
-    if path.is_file():
+    with contextlib.suppress(ModelFormatError):  # none, or a damaged one: made again
         return Quantized(xir.Graph.deserialize(path), 0.0)
     start = time.perf_counter()
     graph = to_xir(_quantize(name, models))
     seconds = time.perf_counter() - start
-    folder.mkdir(parents=True, exist_ok=True)
-    graph.serialize(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        graph.serialize(path)
+    except (OSError, OutputError) as error:
+        print(f"{name} is quantized again the next time: {error}", file=sys.stderr)
     return Quantized(graph, seconds)
 
 

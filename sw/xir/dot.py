@@ -9,8 +9,8 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 
+from opendpu_arch import outputs
 from opendpu_arch.errors import ToolError
-from xir.files import replacing
 from xir.op import Op
 
 _COLORS = {"CPU": "red", "DPU": "blue", "USER": "green"}
@@ -74,8 +74,7 @@ def _quote(text: str) -> str:
 
 def save(root: Cluster, path: str | os.PathLike[str]) -> None:
     """Write the picture's DOT text to ``path``."""
-    with replacing(path) as file:
-        file.write(render(root).encode())
+    outputs.write(path, render(root))
 
 
 def draw(root: Cluster, path: str | os.PathLike[str], file_format: str) -> None:
@@ -88,9 +87,10 @@ def draw(root: Cluster, path: str | os.PathLike[str], file_format: str) -> None:
     ------
     ToolError
         Neither is installed, or Graphviz cannot draw it.
-    OSError
+    OutputError
         The file cannot be written.
     """
+    outputs.check(path)
     program = shutil.which("dot")
     if program is not None:
         picture = _by_program(program, render(root), file_format)
@@ -98,8 +98,7 @@ def draw(root: Cluster, path: str | os.PathLike[str], file_format: str) -> None:
         picture = _by_packages(render(root), file_format)
     else:
         raise ToolError(f"for {file_format} the program 'dot' is needed; {_INSTALL}")
-    with replacing(path) as file:
-        file.write(picture)
+    outputs.write(path, picture)
 
 
 _INSTALL = "install the package graphviz of your system"

@@ -39,7 +39,7 @@ class Graph(OpGraph):
 
         Raises
         ------
-        ModelFormatError
+        OutputError
             The file cannot be written; what was there before is untouched.
         """
         serialize.write(self, fname)

@@ -8,10 +8,10 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
+from opendpu_arch import outputs
 from opendpu_arch.errors import GraphError, ModelFormatError
 from xir import oplib, proto
 from xir.datatype import DataKind, DataType
-from xir.files import replacing
 from xir.op import Op
 from xir.op_graph import OpGraph
 from xir.oplib import ArgDef, AttrDef, Occurrence, OpDef
@@ -40,19 +40,9 @@ def read_message(path: str | os.PathLike[str]) -> Any:
 
 
 def write(graph: OpGraph, path: str | os.PathLike[str]) -> None:
-    """Write ``graph`` to ``path`` through a temporary file beside it.
-
-    Raises
-    ------
-    ModelFormatError
-        The file cannot be written; what was there before is untouched.
-    """
-    try:
-        with replacing(path) as file:
-            file.writelines(_pieces(graph))
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ModelFormatError(f"{os.fspath(path)}: cannot be written: {reason}") from error
+    """Write ``graph`` to ``path``; OutputError if that fails, what was there is then untouched."""
+    with outputs.writing(path) as file:
+        file.writelines(_pieces(graph))
 
 
 def loads(graph: OpGraph, data: bytes) -> None:

@@ -14,6 +14,7 @@ from opendpu.cli.progress import progress
 from opendpu.compiler.options import Options
 from opendpu.compiler.passes import PASSES, chosen
 from opendpu.runtime import npz
+from opendpu_arch import outputs
 from opendpu_arch.errors import UnsupportedError
 
 
@@ -77,6 +78,7 @@ def compile_model(
     if dump_dir is not None:
         asked = dataclasses.replace(asked, dump_dir=str(dump_dir))
     chosen_target = api.find_target(target)
+    outputs.check(output, inputs=(file,) if calibration is None else (file, calibration))
     with progress(f"compiling {file.name}") as show:
         if file.suffix == ".xmodel":
             if calibration is not None:
@@ -90,4 +92,5 @@ def compile_model(
                 file, calibration=samples, target=chosen_target, output=output, options=asked,
                 count=count, show=show,
             )  # fmt: skip
-    typer.echo(json.dumps(report.as_dict()) if as_json else str(report))
+    text = json.dumps(report.as_dict()) if as_json else str(report)
+    typer.echo(text, err=outputs.is_standard_output(output))

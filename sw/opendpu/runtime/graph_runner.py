@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import time
 from collections.abc import Mapping
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -167,6 +168,13 @@ class GraphRunner(JobRunner[GraphStatistics]):
             if isinstance(step, Runner):
                 step.close()
 
+    def cancel(self) -> None:
+        """Drop the jobs that have not begun, end those that run where the device can."""
+        self._jobs.cancel()
+        for step in self._steps:
+            if isinstance(step, Runner):
+                step.cancel()
+
     def close(self) -> None:
         """Finish every job, then free the devices."""
         self._jobs.close()
@@ -176,8 +184,15 @@ class GraphRunner(JobRunner[GraphStatistics]):
         """Return the runner."""
         return self
 
-    def __exit__(self, *_details: Any) -> None:
-        """Close the runner."""
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the runner; after Ctrl-C without finishing the jobs."""
+        if kind is not None and not issubclass(kind, Exception):
+            self.cancel()
         self.close()
 
 

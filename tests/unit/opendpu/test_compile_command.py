@@ -189,7 +189,7 @@ def test_a_full_disk_leaves_nothing(folder: pathlib.Path, monkeypatch: pytest.Mo
     before = sorted(folder.iterdir())
     monkeypatch.setattr(pathlib.Path, "replace", fail)
     message = refused(compile_quantized(folder))
-    assert message.endswith("out.xmodel: cannot be written: No space left on device")
+    assert message.endswith("out.xmodel cannot be written: No space left on device")
     assert sorted(folder.iterdir()) == before
 
 

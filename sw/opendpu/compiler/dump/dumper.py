@@ -12,8 +12,8 @@ from opendpu.compiler.dump.picture import picture
 from opendpu.compiler.dump.text import text
 from opendpu.compiler.passes import PASSES, Partitioned
 from opendpu.ir import Draft
-from opendpu_arch.errors import DPUError, ModelFormatError
-from xir.files import replacing
+from opendpu_arch import outputs
+from opendpu_arch.errors import DPUError
 
 
 class Dumper:
@@ -67,7 +67,7 @@ class Dumper:
 
         Raises
         ------
-        ModelFormatError
+        OutputError
             A file cannot be written; it is then as it was before.
         """
         written = []
@@ -82,12 +82,9 @@ class Dumper:
         path = self.folder / name
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with replacing(path) as file:
-                file.write(data)
         except OSError as error:
-            raise ModelFormatError(
-                f"{path}: cannot be written: {error.strerror or error}"
-            ) from error
+            raise outputs.refusal(path, error.strerror or str(error)) from error
+        outputs.write(path, data)
         return path
 
 

@@ -9,7 +9,7 @@ from graph_draws import Quantized
 
 from opendpu.compiler.constraints import CONSTRAINTS, reason
 from opendpu.compiler.legalize import legalize
-from opendpu.compiler.partition import ALONE, partition
+from opendpu.compiler.partition import partition
 from opendpu.ir import Graph, Node, TensorType
 from opendpu_arch.target import Target
 
@@ -115,7 +115,7 @@ def test_other_kinds() -> None:
         '"c" has shape [1, 4, 4, 3] and the feature map [1, 4, 4, 3]; one value a channel '
         "would lift it (XCOM_TENSOR_SHAPE_UNMATCH)"
     )
-    assert reasons["cat"] == ALONE
+    assert reasons["cat"] == "no op of the DPU is next to it; one that computes would lift it"
     assert 'DPU only supports "stride_width"(300) in 1..256' in reasons["pool"]
 
 

@@ -8,12 +8,11 @@ import pytest
 from graph_draws import Quantized
 
 import xir
-import xir.files
 from opendpu.compiler.dump import Dumper
 from opendpu.compiler.passes import PASSES, chosen
 from opendpu.compiler.pipeline import compile_with_report
 from opendpu.ir import QuantizedGraph
-from opendpu_arch.errors import GraphError, ModelFormatError, UnsupportedError
+from opendpu_arch.errors import GraphError, OutputError, UnsupportedError
 from opendpu_arch.target import Target
 
 TARGET = Target.from_name("B512")
@@ -97,7 +96,7 @@ def test_a_file_that_cannot_be_written_is_not_half_there(
     (tmp_path / "00-fold.txt").write_text("before")
     monkeypatch.setattr(pathlib.Path, "replace", fail)
     with (
-        pytest.raises(ModelFormatError, match=r"00-fold.txt: cannot be written: No space left"),
+        pytest.raises(OutputError, match=r"00-fold.txt cannot be written: No space left"),
         Dumper(tmp_path, chosen(["fold"])) as dump,
     ):
         compile_with_report(graph(), TARGET, passed=dump)

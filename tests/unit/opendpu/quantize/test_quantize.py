@@ -139,6 +139,22 @@ def test_shared_positions(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
+def test_a_wide_neighbour_does_not_lower_the_position_of_relu6(method):
+    """The DPU's relu6 ends at 96, which is 6 at position 4; below that it is no relu6."""
+    net = Net()
+    net.conv("narrow", "x", 8)
+    net.put("six", "relu6", ["narrow"])
+    net.conv("wide", "x", 8, scale=16.0)
+    net.put("all", "relu", ["wide"])
+    net.put("both", "concat", ["six", "all"], {"axis": 3}, (1, 8, 8, 16))
+    x = samples()
+    largest = evaluate_float(net.done("all"), x)["all"].max()
+    assert no_overflow(float(largest)) < 3
+    points = fixes(quantize(net.done("both"), x, method=method))
+    assert points["six_fix"] == points["all_fix"] == points["both_fix"] == 4
+
+
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("seed", range(5))
 def test_every_shift_is_legal(method, seed):
     """Weights, inputs and biases of all sizes, from 2**-12 to 2**12."""
