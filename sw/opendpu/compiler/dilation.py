@@ -10,7 +10,7 @@ nothing but padding are left out first.
 import dataclasses
 import itertools
 
-from opendpu.compiler.cost import conv_cycles, transfer_cycles
+from opendpu.compiler.layers.cost import conv_cycles, transfer_cycles
 from opendpu.ir import Node
 from opendpu_arch.target import Target
 

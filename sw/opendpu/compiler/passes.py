@@ -4,6 +4,7 @@
 import dataclasses
 from collections.abc import Iterable
 
+from opendpu.compiler.backend import BACKEND_PASSES
 from opendpu.compiler.plan import Partition
 from opendpu.ir import Graph
 from opendpu_arch.errors import UnsupportedError
@@ -47,20 +48,10 @@ PASSES = (
         "lower", "the ops of a DPU part become layers with instruction fields, or aliases",
         "partition", "network", each=True,
     ),
-    Pass(
-        "fuse", "layers that can run without a detour over DDR become one", "network", "network",
-        each=True,
-    ),
-    Pass("tile", "layers get loops that fit the banks", "network", "plan", each=True),
-    Pass(
-        "allocate", "feature maps and constants get places in the banks and in DDR", "network",
-        "plan", each=True,
-    ),
-    Pass("emit", "layers become instructions, in sequential order", "plan", "steps", each=True),
-    Pass("schedule", "instructions get tokens and an order", "steps", "program", each=True),
+    *(Pass(one.name, one.text, one.takes, one.makes, each=True) for one in BACKEND_PASSES),
     Pass("assemble", "programs and CPU ops become a compiled graph", "program", "compiled graph"),
 )  # fmt: skip
-"""Every pass, in order; ``tile`` and ``allocate`` decide together, over and over until all fits."""
+"""Every pass, in order."""
 
 
 def chosen(names: Iterable[str]) -> frozenset[str]:

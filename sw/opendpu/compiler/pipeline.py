@@ -3,7 +3,7 @@
 
 ``fold`` (what has no effect), ``legalize`` (float ops and ``fix`` to ``-fix`` ops), ``partition``
 (DPU or CPU, with reasons), and for every DPU part ``lower`` (layers), then in
-:mod:`opendpu.compiler.build` ``fuse`` (layers that run as one), ``tile`` (loops), ``allocate``
+:mod:`opendpu.compiler.backend` ``fuse`` (layers that run as one), ``tile`` (loops), ``allocate``
 (places), ``emit`` (instructions), ``schedule`` (tokens and order); last ``assemble`` (the compiled
 graph). What each makes is checked by :mod:`opendpu.compiler.verify` before the next one gets it.
 """
@@ -12,8 +12,8 @@ import dataclasses
 
 import xir
 from opendpu.compiler.assemble import assemble
+from opendpu.compiler.backend import build
 from opendpu.compiler.boundary import Passed, unwatched
-from opendpu.compiler.build import build
 from opendpu.compiler.demand import with_input_shapes, with_outputs
 from opendpu.compiler.fold import fold
 from opendpu.compiler.legalize import legalize
@@ -21,10 +21,10 @@ from opendpu.compiler.lower import lower
 from opendpu.compiler.options import Options
 from opendpu.compiler.partition import partition
 from opendpu.compiler.passes import Partitioned
-from opendpu.compiler.plan import Program
+from opendpu.compiler.planner.revise import BankCapacityError
 from opendpu.compiler.plugins import Claim, bring_back, run_plugins, set_aside
+from opendpu.compiler.program import Program
 from opendpu.compiler.report import Report, report_of
-from opendpu.compiler.tile import NoRoomError
 from opendpu.compiler.verify import Verifier
 from opendpu.ir import Graph, QuantizedGraph, from_xir, to_xir
 from opendpu_arch.target import Target
@@ -98,8 +98,8 @@ def compile_with_report(
                 passed("lower", network)
                 try:
                     programs[number] = build(network, target, passed)
-                except NoRoomError as error:
-                    refused[_node_of(network.layers[error.layer].name, part.nodes)] = (
+                except BankCapacityError as error:
+                    refused[error.layer.op] = (
                         f"{error}; {MORE_ROOM} would lift it (XCOM_TILING_SIZE_ERROR)"
                     )
                     break
@@ -116,13 +116,6 @@ def _both(first: Passed, second: Passed) -> Passed:
         second(name, value)
 
     return passed
-
-
-def _node_of(layer: str, nodes: tuple[str, ...]) -> str:
-    """Return the node that a layer is for: its name, or the first of several parts of it."""
-    while layer not in nodes:
-        layer = layer.rpartition("/")[0]
-    return layer
 
 
 def _outputs(graph: Graph, names: tuple[str, ...]) -> set[str]:

@@ -7,14 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import xir
-from opendpu.compiler.plan import (
-    INPUT_REG,
-    OUTPUT_REG,
-    WEIGHTS_REG,
-    WORKSPACE_REG,
-    Partition,
-    Program,
-)
+from opendpu.compiler.plan import INPUT_REG, OUTPUT_REG, WEIGHTS_REG, WORKSPACE_REG, Partition
+from opendpu.compiler.program import Program
 from opendpu.ops import operator_of
 from opendpu_arch import isa
 from opendpu_arch.isa import Load, Save

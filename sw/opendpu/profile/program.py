@@ -8,7 +8,7 @@ subgraph is one layer.
 import dataclasses
 from collections.abc import Sequence
 
-from opendpu.compiler.layers import LAYER_OF, LAYERS
+from opendpu.compiler.provenance import LAYER_OF, LAYERS
 from opendpu_arch import isa
 from opendpu_arch.errors import ModelFormatError
 from opendpu_arch.isa import Conv, ConvInit, Instruction, Load, Save

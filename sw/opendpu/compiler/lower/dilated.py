@@ -4,13 +4,14 @@
 import numpy as np
 
 from opendpu.compiler.dilation import Axis, Part, parts_of
-from opendpu.compiler.lower.context import Context
+from opendpu.compiler.layers import ConvLayer, Feature, Int8Array, Window
+from opendpu.compiler.lower.context import LoweringContext
 from opendpu.compiler.lower.fields import layer_fields
-from opendpu.compiler.plan import Alias, ConvLayer, Feature, Int8Array, Window
+from opendpu.compiler.network import Alias
 from opendpu.ir import Node
 
 
-def dilated(context: Context, node: Node, rows: Axis, columns: Axis) -> None:
+def dilated(context: LoweringContext, node: Node, rows: Axis, columns: Axis) -> None:
     """Add the layers of all parts; the result is one map that they fill together."""
     source, whole = context.features[node.inputs["input"][0]], context.features[node.name]
     weights = _weights(context.constant(node, "weights"), rows, columns)
@@ -29,7 +30,7 @@ def dilated(context: Context, node: Node, rows: Axis, columns: Axis) -> None:
                 kernel_h=rows.extent, kernel_w=columns.extent, stride_h=rows.stride,
                 stride_w=columns.stride, pad_top=down.pad, pad_left=across.pad,
             )  # fmt: skip
-            context.layers.append(ConvLayer(**fields, window=window, weights=weights))
+            context.add(ConvLayer(**fields, window=window, weights=weights))
 
 
 def _weights(weights: Int8Array, rows: Axis, columns: Axis) -> Int8Array:
@@ -52,7 +53,7 @@ def _outputs(part: Part) -> tuple[int, int]:
 
 
 def _part(
-    context: Context,
+    context: LoweringContext,
     whole: Feature,
     name: str,
     rows: tuple[int, int],
