@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 from reference_pages import isa, legality, operators, registers, targets
 
+from opendpu_arch import outputs
+
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = REPOSITORY / "docs" / "reference"
 
@@ -33,9 +35,7 @@ def main() -> int:
             continue
         stale.append(name)
         if not arguments.check:
-            temporary = path.with_suffix(".tmp")
-            temporary.write_text(text, encoding="utf-8")
-            temporary.replace(path)
+            outputs.write(path, text)
     verb = "not up to date" if arguments.check else "written"
     for name in stale:
         print(f"docs/reference/{name}: {verb}")

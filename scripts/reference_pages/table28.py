@@ -4,10 +4,9 @@
 import dataclasses
 
 from opendpu.compiler.constraints import CONSTRAINTS
-from opendpu.compiler.constraints.reasons import NOWHERE
 from opendpu.compiler.legalize import RULES
-from opendpu.compiler.legalize.activation import FUSED
 from opendpu.compiler.legalize.registry import FINAL_RULES
+from opendpu.ops import operator_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,9 +152,9 @@ def _entry(row: Row) -> tuple[str, str, str, str, str]:
     known = {*RULES, *FINAL_RULES, *BY_QUANTIZER}
     missing = [kind for kind in row.floats if kind not in known]
     if missing:
-        why = next((NOWHERE[kind] for kind in missing if kind in NOWHERE), "")
+        why = next((o.lift for o in map(operator_of, missing) if o.lift), "")
         return row.name, ops, f"CPU: {why}" if why else "CPU", "", ""
-    fused = {act for kind in row.floats for act in FUSED.get(kind, ())}
+    fused = {act for kind in row.floats for act in operator_of(kind).fuses}
     conditions = [c.name for c in CONSTRAINTS if set(c.kinds) & set(row.fixed)]
     return (
         row.name,

@@ -24,10 +24,10 @@ def check_graphs(rng: np.random.Generator, name: str, memory: str, count: int) -
     device = RtlDevice(target, memory=memory, timeout_cycles=20_000_000)
     for _ in range(count):
         seed = int(rng.integers(1 << 30))
-        draft = draw(seed).draft
+        graph = draw(seed).graph
         try:
-            check(draft, target, seed)
-            check(draft, target, seed, device=device)
+            check(graph, target, seed)
+            check(graph, target, seed, device=device)
         except Exception as error:
             error.add_note(f"seed {seed}, target {name}, memory {memory}")
             raise

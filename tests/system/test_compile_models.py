@@ -12,6 +12,7 @@ import xir
 from opendpu import api
 from opendpu.cli import app
 from opendpu.frontend import load_onnx
+from opendpu.ir import QuantizedGraph
 from opendpu.quantize import quantize
 from opendpu.reference import evaluate_quantized, floating
 from opendpu.runtime import GraphRunner, cpu
@@ -42,15 +43,15 @@ def clips(models: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 @functools.cache
-def quantized(models: pathlib.Path, name: str) -> xir.Graph:
+def quantized(models: pathlib.Path, name: str) -> QuantizedGraph:
     file, largest = NETWORKS[name]
     graph = load_onnx(models / "mlperf_tiny" / file)
-    (head,) = (op for op in graph.get_ops() if op.get_type() == "data")
-    shape = head.get_output_tensor().dims[1:]
+    (head,) = (node for node in graph if node.kind == "data")
+    shape = head.shape[1:]
     samples = np.random.default_rng(0).random((20, *shape), np.float32) * largest
     if name == "kws":
         samples = clips(models)[0][:100]
-    return quantize(graph, {head.get_name(): samples})
+    return quantize(graph, {head.name: samples})
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -107,9 +107,9 @@ def test_all_of_it_is_on_the_dpu(
     kind = onnx.TensorProto.INT64 if make is segmentation else onnx.TensorProto.FLOAT
     model.save(tmp_path / "model.onnx", output, kind)
     graph = load_onnx(tmp_path / "model.onnx")
-    (head,) = (op for op in graph.get_ops() if op.get_type() == "data")
+    (head,) = (node for node in graph if node.kind == "data")
     samples = np.random.default_rng(0).normal(size=(4, 12, 12, 3)).astype(np.float32)
-    quantized = quantize(graph, {head.get_name(): samples})
+    quantized = quantize(graph, {head.name: samples})
     compiled = api.compile_graph(quantized, target=target)
     assert not compiled.report.on_cpu
     assert [s.device for s in compiled.report.subgraphs].count("DPU") == 1

@@ -37,8 +37,8 @@ def run(rng: np.random.Generator, op: str, target: str) -> int:
         case = case.behind_convolution(rng)
     print(op, case)
     graph = load_onnx(case.model())
-    (head,) = (node for node in graph.get_ops() if node.get_type() == "data")
-    samples = floats(rng, 3, *head.get_output_tensor().dims[1:])
+    (head,) = (node for node in graph if node.kind == "data")
+    samples = floats(rng, 3, *head.shape[1:])
     quantized = quantize(graph, {case.head: samples}, refinement=False)
     compiled = api.compile_graph(quantized, target=target)
     with GraphRunner(compiled.graph, device="iss", check=True) as runner:

@@ -7,71 +7,59 @@ does not depend on its place, and keeps the order of two elements, so a ``fix`` 
 side of such ops; with one on both sides the DPU can have them and their neighbours.
 """
 
-from opendpu.ir import Draft, Node
-
-MOVING = (
-    "concat", "reshape", "flatten", "squeeze", "transpose", "strided_slice", "pixel-shuffle",
-    "reorg", "stack",
-)  # fmt: skip
-LARGEST = ("maxpool2d", "reduction_max")
-"""Kinds whose result is one of their inputs."""
-COMPUTING = (
-    "conv2d", "depthwise-conv2d", "transposed-conv2d", "transposed-depthwise-conv2d", "add", "mul",
-    "inner-product", "matmul", "maxpool2d", "avgpool2d", "reduction_mean",
-)  # fmt: skip
-"""Kinds that the DPU computes where their inputs are quantized."""
+from opendpu.ir import Graph, Node
+from opendpu.ops import operator_of
 
 
-def spread(draft: Draft) -> None:
+def spread(graph: Graph) -> None:
     """Put ``fix`` ops on the other side of ops that move data; no value changes."""
-    waiting = [node for node in draft if node.kind == "fix"]
+    waiting = [node for node in graph if node.kind == "fix"]
     while waiting:
-        waiting += _before(waiting.pop(), draft)
-    draft.sort()
-    for node in draft:
-        _behind(node, draft)
-    draft.sort()
+        waiting += _before(waiting.pop(), graph)
+    graph.sort()
+    for node in graph:
+        _behind(node, graph)
+    graph.sort()
 
 
-def _before(fix: Node, draft: Draft) -> list[Node]:
+def _before(fix: Node, graph: Graph) -> list[Node]:
     """Put a fix in front of what moves data to this one; return the new ones."""
-    node = draft[fix.inputs["input"][0]]
-    if node.kind not in (*MOVING, *LARGEST) or draft.consumers(node.name) != [fix]:
+    node = graph[fix.inputs["input"][0]]
+    if not operator_of(node).keeps_values(node) or graph.consumers(node.name) != [fix]:
         return []
-    if node.name in draft.outputs:
+    if node.name in graph.outputs:
         return []
     made = []
     for place, name in enumerate(node.inputs["input"]):
-        if draft[name].kind != "fix":
-            made.append(_add(name, fix, draft))
+        if graph[name].kind != "fix":
+            made.append(_add(name, fix, graph))
             node.inputs["input"][place] = made[-1].name
     return made
 
 
-def _behind(node: Node, draft: Draft) -> None:
+def _behind(node: Node, graph: Graph) -> None:
     """Put a fix behind an op that moves quantized data to an op of the DPU."""
-    if node.kind not in (*MOVING, *LARGEST) or node.name in draft.outputs:
+    if not operator_of(node).keeps_values(node) or node.name in graph.outputs:
         return
-    sources = [draft[name] for name in node.inputs["input"]]
-    if any(s.kind != "fix" or s.attrs != sources[0].attrs for s in sources):
+    sources = [graph[name] for name in node.inputs["input"]]
+    if any(s.kind != "fix" or s.quantization != sources[0].quantization for s in sources):
         return
-    users = draft.consumers(node.name)
+    users = graph.consumers(node.name)
     if any(user.kind == "fix" for user in users):
         return
-    if _reaches_dpu(node, draft):
-        fix = _add(node.name, sources[0], draft)
-        draft.replace(node.name, fix.name)
+    if _reaches_dpu(node, graph):
+        fix = _add(node.name, sources[0], graph)
+        graph.replace(node.name, fix.name)
         fix.inputs["input"] = [node.name]
 
 
-def _reaches_dpu(node: Node, draft: Draft) -> bool:
+def _reaches_dpu(node: Node, graph: Graph) -> bool:
     """Tell whether an op of the DPU reads a result, at once or behind others that move data."""
     return any(
-        user.kind in COMPUTING or (user.kind in MOVING and _reaches_dpu(user, draft))
-        for user in draft.consumers(node.name)
+        _reaches_dpu(user, graph) if operator_of(user).moves(user) else operator_of(user).on_dpu
+        for user in graph.consumers(node.name)
     )
 
 
-def _add(name: str, like: Node, draft: Draft) -> Node:
-    made = draft.unique(f"{name}_fix")
-    return draft.add(made, "fix", draft[name].shape, {"input": [name]}, like.attrs)
+def _add(name: str, like: Node, graph: Graph) -> Node:
+    return graph.add_fix(f"{name}_fix", name, like.quantization)

@@ -2,11 +2,11 @@
 """Operations of an op, as AMD's compiler counts them."""
 
 from opendpu.compiler.fixed import DEPTHWISE, TRANSPOSED
-from opendpu.ir import Draft, Node
+from opendpu.ir import Graph, Node
 from opendpu_arch.target import Target
 
 
-def workload(node: Node, draft: Draft, target: Target) -> tuple[int, int]:
+def workload(node: Node, graph: Graph, target: Target) -> tuple[int, int]:
     """Return (operations, operations with rows and channels rounded up to the target's).
 
     A convolution counts two a multiply-accumulate and one for the bias.
@@ -22,7 +22,7 @@ def workload(node: Node, draft: Draft, target: Target) -> tuple[int, int]:
         "kernel" in node.attrs
     ) else len(node.inputs["input"])  # fmt: skip
     if node.kind == "conv2d-fix":
-        inputs = draft[node.inputs["input"][0]].shape[-1] // int(node.attrs.get("group") or 1)
+        inputs = graph[node.inputs["input"][0]].shape[-1] // int(node.attrs.get("group") or 1)
         padded = up(inputs, target.input_channel_parallel)
         return (
             height * width * channels * (2 * kernel * inputs + 1),
@@ -30,7 +30,7 @@ def workload(node: Node, draft: Draft, target: Target) -> tuple[int, int]:
         )
     if node.kind in TRANSPOSED:
         stride = int(node.attrs["stride"][0]) * int(node.attrs["stride"][1])
-        inputs = 1 if node.kind in DEPTHWISE else draft[node.inputs["input"][0]].shape[-1]
+        inputs = 1 if node.kind in DEPTHWISE else graph[node.inputs["input"][0]].shape[-1]
         padded = 1 if node.kind in DEPTHWISE else up(inputs, target.input_channel_parallel)
         return (
             height * width * channels * (2 * kernel * inputs // stride + 1),

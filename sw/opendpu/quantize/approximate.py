@@ -3,7 +3,7 @@
 
 import math
 
-from opendpu.ir import Draft
+from opendpu.ir import Graph
 
 LEAKY_SLOPE = 26 / 256
 """The slope of LeakyReLU that the DPU applies together with a convolution."""
@@ -17,13 +17,13 @@ MAX_SHIFT = 31
 """Fractional bits of such a slope."""
 
 
-def approximate(draft: Draft) -> None:
+def approximate(graph: Graph) -> None:
     """Give every LeakyReLU a slope that the DPU has, in place.
 
     Those near 0.1 get 26/256; others the nearest product of 7 bits and a power of two, at most
     1/128 of the slope away.
     """
-    for node in draft:
+    for node in graph:
         if node.kind != "leaky-relu":
             continue
         alpha = float(node.attrs["alpha"])

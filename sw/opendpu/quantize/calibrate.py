@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opendpu.ir import Draft
+from opendpu.ir import Graph
 from opendpu.quantize.points import Points
 from opendpu.reference.floating import check_inputs, walk
 
@@ -58,16 +58,16 @@ def thinned(array: Array) -> Array:
     return array if step == 1 else array.ravel()[::step]
 
 
-def batches(draft: Draft, calib: Mapping[str, Array], size: int) -> Iterator[dict[str, Array]]:
+def batches(graph: Graph, calib: Mapping[str, Array], size: int) -> Iterator[dict[str, Array]]:
     """Yield the calibration data in batches of at most ``size`` samples."""
-    arrays = check_inputs(draft, calib)
+    arrays = check_inputs(graph, calib)
     count = min(array.shape[0] for array in arrays.values())
     for start in range(0, count, size):
         yield {name: array[start : start + size] for name, array in arrays.items()}
 
 
 def choose_positions(
-    draft: Draft,
+    graph: Graph,
     points: Points,
     calib: Mapping[str, Array],
     *,
@@ -82,8 +82,8 @@ def choose_positions(
     """
     wanted = set(points.names)
     largest = dict.fromkeys(points.names, 0.0)
-    for part in batches(draft, calib, batch):
-        for name, array in walk(draft, part):
+    for part in batches(graph, calib, batch):
+        for name, array in walk(graph, part):
             if name in wanted:
                 largest[name] = max(largest[name], float(np.abs(array).max(initial=0.0)))
     start = {}
@@ -94,9 +94,9 @@ def choose_positions(
         return {name: start[points.leader[name]] for name in points.names}
     total: dict[str, Array] = {leader: np.zeros(CANDIDATES) for leader in start}
     votes: dict[str, Counter[int]] = {leader: Counter() for leader in start}
-    for part in batches(draft, calib, batch):
+    for part in batches(graph, calib, batch):
         errors = {leader: np.zeros(CANDIDATES) for leader in start}
-        for name, array in walk(draft, part):
+        for name, array in walk(graph, part):
             if name in wanted:
                 leader, some = points.leader[name], thinned(array)
                 scale = array.size / some.size

@@ -7,30 +7,30 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opendpu.ir import Draft, Node
+from opendpu.ir import Graph, Node
 from opendpu.quantize.fold import LAYERS
 from opendpu.reference.floating import check_inputs, compute, walk
 
 Array = npt.NDArray[Any]
 
 
-def add_biases(draft: Draft) -> None:
+def add_biases(graph: Graph) -> None:
     """Give every layer without a bias one of zeros, in place."""
-    for node in draft:
+    for node in graph:
         if node.kind in LAYERS and not node.inputs.get("bias"):
             zeros = np.zeros(node.shape[-1])
-            node.inputs["bias"] = [draft.add_const(f"{node.name}_bias", zeros).name]
-    draft.sort()
+            node.inputs["bias"] = [graph.add_const(f"{node.name}_bias", zeros).name]
+    graph.sort()
 
 
-def correct_biases(draft: Draft, quantized: Draft, samples: Mapping[str, Array]) -> None:
-    """Shift the biases of a quantized draft, in place, layer by layer from the inputs on.
+def correct_biases(graph: Graph, quantized: Graph, samples: Mapping[str, Array]) -> None:
+    """Shift the biases of a quantized graph, in place, layer by layer from the inputs on.
 
     Quantized weights and activations move the mean of a channel; the difference to the float
-    draft, measured on all ``samples`` at once, goes into the bias, on the bias's grid.
+    graph, measured on all ``samples`` at once, goes into the bias, on the bias's grid.
     """
     means = {
-        name: mean_of(array) for name, array in walk(draft, samples) if draft[name].kind in LAYERS
+        name: mean_of(array) for name, array in walk(graph, samples) if graph[name].kind in LAYERS
     }
     results: dict[str, Array] = dict(check_inputs(quantized, samples))
     users = {name: len(nodes) for name, nodes in quantized.consumer_map().items()}
@@ -54,7 +54,7 @@ def correct_biases(draft: Draft, quantized: Draft, samples: Mapping[str, Array])
                 del results[name]
 
 
-def stands_on_grid(quantized: Draft, node: Node) -> bool:
+def stands_on_grid(quantized: Graph, node: Node) -> bool:
     """Return whether a node is the ``fix`` of a constant, whose values are on its grid already."""
     return node.kind == "fix" and quantized[node.inputs["input"][0]].value is not None
 
@@ -64,11 +64,11 @@ def mean_of(array: Array) -> Array:
     return np.asarray(array.reshape(-1, array.shape[-1]).mean(axis=0, dtype=np.float64))
 
 
-def bias_change(quantized: Draft, layer: Node, wanted: Array) -> Array:
+def bias_change(quantized: Graph, layer: Node, wanted: Array) -> Array:
     """Return the change nearest to ``wanted`` that the bias of a layer can make on its grid."""
     fix = quantized[layer.inputs["bias"][0]]
     value = quantized[fix.inputs["input"][0]].value
     assert value is not None
-    scale = 2.0 ** fix.attrs["fix_point"]
+    scale = 2.0**fix.fix_point
     integers = np.clip(np.floor((value + wanted) * scale + 0.5), -128, 127)
     return np.asarray((integers / scale - value).astype(np.float32))

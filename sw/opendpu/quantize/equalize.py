@@ -4,7 +4,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from opendpu.ir import Draft, Node
+from opendpu.ir import Graph, Node
 from opendpu.quantize.fold import LAYERS, bias_of, set_parameters
 
 Array = npt.NDArray[np.float64]
@@ -16,7 +16,7 @@ ROUNDS = 2
 """How often all pairs of layers are visited."""
 
 
-def equalize(draft: Draft, rounds: int = ROUNDS) -> int:
+def equalize(graph: Graph, rounds: int = ROUNDS) -> int:
     """Scale channels between layers that are joined by nothing but a ReLU, in place.
 
     For such a pair, ``relu(s * v) = s * relu(v)`` with ``s > 0``: what leaves the first layer
@@ -24,21 +24,21 @@ def equalize(draft: Draft, rounds: int = ROUNDS) -> int:
     weights of a channel equal in both layers (Nagel et al., arXiv 1906.04721). The network
     computes the same function. Return the number of pairs.
     """
-    pairs = [pair for node in draft if (pair := _pair(draft, node)) is not None]
+    pairs = [pair for node in graph if (pair := _pair(graph, node)) is not None]
     for _ in range(rounds):
         for first, second in pairs:
-            _balance(draft, first, second)
+            _balance(graph, first, second)
     return len(pairs)
 
 
-def _pair(draft: Draft, first: Node) -> tuple[Node, Node] | None:
+def _pair(graph: Graph, first: Node) -> tuple[Node, Node] | None:
     """Return the layers around a sole connection, or nothing."""
     if first.kind not in LAYERS:
         return None
     node = first
     while True:
-        users = draft.consumers(node.name)
-        if len(users) != 1 or node.name in draft.outputs:
+        users = graph.consumers(node.name)
+        if len(users) != 1 or node.name in graph.outputs:
             return None
         (node,) = users
         if node.kind in LAYERS:
@@ -47,24 +47,24 @@ def _pair(draft: Draft, first: Node) -> tuple[Node, Node] | None:
             return None
     if int(node.attrs.get("group") or 1) > 1:
         return None  # its weights have the inputs of a group only
-    if node.inputs["input"] and draft[node.inputs["weights"][0]].kind == "const":
+    if node.inputs["input"] and graph[node.inputs["weights"][0]].kind == "const":
         return first, node
     return None
 
 
-def _balance(draft: Draft, first: Node, second: Node) -> None:
-    before, after = _weights(draft, first), _weights(draft, second)
+def _balance(graph: Graph, first: Node, second: Node) -> None:
+    before, after = _weights(graph, first), _weights(graph, second)
     ranges = np.abs(_outputs_first(first, before)).max(axis=1)
     others = np.abs(_inputs_first(second, after, ranges.size)).max(axis=1)
     usable = (ranges > LEAST * ranges.max()) & (others > LEAST * others.max())
     factor = np.where(usable, np.sqrt(ranges * others) / np.where(usable, ranges, 1), 1.0)
-    bias = bias_of(draft, first) * factor
-    set_parameters(draft, first, _scaled_outputs(first, before, factor), bias)
-    set_parameters(draft, second, _scaled_inputs(second, after, 1 / factor), bias_of(draft, second))
+    bias = bias_of(graph, first) * factor
+    set_parameters(graph, first, _scaled_outputs(first, before, factor), bias)
+    set_parameters(graph, second, _scaled_inputs(second, after, 1 / factor), bias_of(graph, second))
 
 
-def _weights(draft: Draft, layer: Node) -> Array:
-    value = draft[layer.inputs["weights"][0]].value
+def _weights(graph: Graph, layer: Node) -> Array:
+    value = graph[layer.inputs["weights"][0]].value
     assert value is not None
     return value.astype(np.float64)
 

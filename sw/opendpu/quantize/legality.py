@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Positions that fit the shift fields of the DPU's instructions."""
 
-from opendpu.ir import Draft, Node
+from opendpu.ir import Graph, Node
 from opendpu.quantize.calibrate import best_position
 from opendpu.quantize.fold import LAYERS
 from opendpu.quantize.points import Points, layer_output
@@ -20,23 +20,23 @@ SHIFT_READ = range(16)
 """Values of ``shift_read`` = input - smallest input, of an elementwise addition."""
 
 
-def layers(draft: Draft) -> list[Node]:
-    """Return the layers of a draft: the ops with weights."""
-    return [node for node in draft if node.kind in LAYERS]
+def layers(graph: Graph) -> list[Node]:
+    """Return the layers of a graph: the ops with weights."""
+    return [node for node in graph if node.kind in LAYERS]
 
 
-def weight_positions(draft: Draft, method: str) -> dict[str, int]:
+def weight_positions(graph: Graph, method: str) -> dict[str, int]:
     """Return the position of the weights of every layer, by layer."""
     weights = {}
-    for layer in layers(draft):
-        array = draft[layer.inputs["weights"][0]].value
+    for layer in layers(graph):
+        array = graph[layer.inputs["weights"][0]].value
         assert array is not None
         weights[layer.name] = best_position(array, method=_constant_method(method))
     return weights
 
 
 def settle(
-    draft: Draft, points: Points, positions: dict[str, int], weights: dict[str, int]
+    graph: Graph, points: Points, positions: dict[str, int], weights: dict[str, int]
 ) -> dict[str, int]:
     """Return positions of weights and biases by constant, after making all of them legal.
 
@@ -44,13 +44,13 @@ def settle(
     the accumulator has no more fractional bits than input and weights together.
     """
     for _ in range(len(points.names) + 1):
-        if not _lower(draft, points, positions, weights):
+        if not _lower(graph, points, positions, weights):
             break
     result = {}
-    for layer in layers(draft):
+    for layer in layers(graph):
         source = positions[layer.inputs["input"][0]]
         accumulator = weights[layer.name] + source
-        cut = accumulator - positions[layer_output(draft, layer, points)]
+        cut = accumulator - positions[layer_output(graph, layer, points)]
         if cut not in SHIFT_CUT:
             raise GraphError(
                 f"layer {layer.name!r} needs shift_cut {cut}, but it must be in "
@@ -59,7 +59,7 @@ def settle(
             )
         result[layer.inputs["weights"][0]] = weights[layer.name]
         if layer.inputs.get("bias"):
-            bias = draft[layer.inputs["bias"][0]].value
+            bias = graph[layer.inputs["bias"][0]].value
             assert bias is not None
             wanted = best_position(bias, method="nonoverflow")
             wanted = min(wanted, accumulator - cut + FINEST_BIAS)
@@ -73,14 +73,14 @@ def _constant_method(method: str) -> str:
 
 
 def _lower(
-    draft: Draft, points: Points, positions: dict[str, int], weights: dict[str, int]
+    graph: Graph, points: Points, positions: dict[str, int], weights: dict[str, int]
 ) -> bool:
     """Lower positions that are too fine; return whether there was one."""
     changed = False
-    for node in draft:
+    for node in graph:
         if node.kind in LAYERS:
             limit = weights[node.name] + positions[node.inputs["input"][0]]
-            changed |= _limit(points, positions, layer_output(draft, node, points), limit)
+            changed |= _limit(points, positions, layer_output(graph, node, points), limit)
         elif node.kind == "add":
             sources = [name for name in node.inputs["input"] if name in positions]
             if sources:

@@ -3,7 +3,7 @@
 
 import dataclasses
 
-from opendpu.ir import Draft, Node
+from opendpu.ir import Graph, Node
 from opendpu.quantize.approximate import LEAKY_SLOPE
 from opendpu.quantize.fold import LAYERS
 
@@ -51,7 +51,7 @@ _ON_CPU = (
 
 @dataclasses.dataclass(frozen=True)
 class Points:
-    """The quantized results of a draft.
+    """The quantized results of a graph.
 
     ``names`` are the nodes that a ``fix`` follows, in topological order; ``leader`` maps each of
     them to one member of the group that shares its position; ``least`` holds lower bounds of
@@ -67,23 +67,23 @@ class Points:
         return [name for name in self.names if self.leader[name] == leader]
 
 
-def find_points(draft: Draft) -> Points:
-    """Decide where activations of a folded draft are quantized."""
-    users = draft.consumer_map()
-    floating = _floating(draft)
+def find_points(graph: Graph) -> Points:
+    """Decide where activations of a folded graph are quantized."""
+    users = graph.consumer_map()
+    floating = _floating(graph)
     names = []
-    for node in draft:
-        if node.kind == "const" or _is_fused(draft, node, users[node.name]):
+    for node in graph:
+        if node.kind == "const" or _is_fused(graph, node, users[node.name]):
             continue
         if node.name not in floating or any(u.name not in floating for u in users[node.name]):
             names.append(node.name)
-    names += [name for name in _data_constants(draft) if name not in names]
-    leader = _groups(draft, names)
+    names += [name for name in _data_constants(graph) if name not in names]
+    leader = _groups(graph, names)
     least: dict[str, int] = {}
     for name in names:
-        if draft[name].kind == "relu6":
+        if graph[name].kind == "relu6":
             least[leader[name]] = 4
-    for node in draft:
+    for node in graph:
         source = leader.get(node.inputs["input"][0]) if node.kind == "hard-sigmoid" else None
         if source is not None:  # the engine adds a 3 in units of the input
             least[source] = max(0, least.get(source, 0))
@@ -93,20 +93,20 @@ def find_points(draft: Draft) -> Points:
     return Points(names, leader, least)
 
 
-def layer_output(draft: Draft, layer: Node, points: Points) -> str:
+def layer_output(graph: Graph, layer: Node, points: Points) -> str:
     """Return the point that holds a layer's result: itself or its activation."""
-    return layer.name if layer.name in points.leader else draft.consumers(layer.name)[0].name
+    return layer.name if layer.name in points.leader else graph.consumers(layer.name)[0].name
 
 
-def _floating(draft: Draft) -> set[str]:
+def _floating(graph: Graph) -> set[str]:
     """Return the nodes that stay in float: CPU ops and what only moves their results."""
     result: set[str] = set()
-    for node in draft:
+    for node in graph:
         moves = node.kind in MOVING and node.inputs["input"][0] in result
         if node.kind in _ON_CPU or moves:
             result.add(node.name)
-    users = draft.consumer_map()
-    for node in draft:
+    users = graph.consumer_map()
+    for node in graph:
         if (
             node.kind == "data"
             and users[node.name]
@@ -116,28 +116,28 @@ def _floating(draft: Draft) -> set[str]:
     return result
 
 
-def _is_fused(draft: Draft, node: Node, users: list[Node]) -> bool:
+def _is_fused(graph: Graph, node: Node, users: list[Node]) -> bool:
     return (
         len(users) == 1
-        and node.name not in draft.outputs
+        and node.name not in graph.outputs
         and users[0].kind in FUSED.get(node.kind, ())
         and users[0].attrs.get("alpha", LEAKY_SLOPE) == LEAKY_SLOPE
     )
 
 
-def _data_constants(draft: Draft) -> list[str]:
+def _data_constants(graph: Graph) -> list[str]:
     """Return the constants that take part in elementwise ops and concats."""
     found: dict[str, None] = {}
-    for node in draft:
+    for node in graph:
         if node.kind in _ON_CPU or node.kind in LAYERS:
             continue
         for source in (*node.inputs.get("input", []), *node.inputs.get("weight", [])):
-            if draft[source].kind == "const":
+            if graph[source].kind == "const":
                 found[source] = None
     return list(found)
 
 
-def _groups(draft: Draft, names: list[str]) -> dict[str, str]:
+def _groups(graph: Graph, names: list[str]) -> dict[str, str]:
     parent = {name: name for name in names}
 
     def root(name: str) -> str:
@@ -146,7 +146,7 @@ def _groups(draft: Draft, names: list[str]) -> dict[str, str]:
         return name
 
     for name in names:
-        node = draft[name]
+        node = graph[name]
         nearest = node.kind != "resize" or node.attrs["mode"] == "NEAREST"
         if node.kind in SHARING and nearest:
             for source in node.inputs["input"]:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import xir
-from opendpu.ir import Draft
+from opendpu.ir import FloatGraph, Graph, QuantizedGraph
 from opendpu.quantize.approximate import approximate
 from opendpu.quantize.calibrate import choose_positions
 from opendpu.quantize.complete import is_quantized
@@ -33,7 +32,7 @@ Array = npt.NDArray[Any]
 
 
 def quantize(
-    graph: xir.Graph,
+    graph: FloatGraph,
     calib: Mapping[str, Array],
     *,
     method: str = "minmse",
@@ -41,7 +40,7 @@ def quantize(
     bias_correction: bool = True,
     refinement: bool = True,
     batch: int = 32,
-) -> xir.Graph:
+) -> QuantizedGraph:
     """Quantize a float graph to signed 8 bits with power-of-two scales.
 
     Parameters
@@ -86,38 +85,36 @@ def quantize(
             f"calibration method {method!r} is unknown; choose one of {', '.join(METHODS)}"
         )
     if is_quantized(graph):
-        raise UnsupportedError(
-            f"graph {graph.get_name()!r} is quantized already; compile it as it is"
-        )
-    draft = Draft.from_xir(graph)
-    samples = calibration_samples(draft, calib)
-    if mixes_samples(draft):
+        raise UnsupportedError(f"graph {graph.name!r} is quantized already; compile it as it is")
+    graph = graph.copy()
+    samples = calibration_samples(graph, calib)
+    if mixes_samples(graph):
         batch, refinement = 1, False
-    fold(draft)
-    approximate(draft)
-    rewrite(draft)
+    fold(graph)
+    approximate(graph)
+    rewrite(graph)
     if cross_layer:
-        equalize(draft)
-    permute(draft)  # after that, so that weights of 0 and 1 stay such
+        equalize(graph)
+    permute(graph)  # after that, so that weights of 0 and 1 stay such
     if bias_correction:
-        add_biases(draft)
-    points = find_points(draft)
-    positions = choose_positions(draft, points, samples, method=method, batch=batch)
-    weights = weight_positions(draft, method)
+        add_biases(graph)
+    points = find_points(graph)
+    positions = choose_positions(graph, points, samples, method=method, batch=batch)
+    weights = weight_positions(graph, method)
     if refinement:
-        positions = refine(draft, points, positions, samples, weights, correct=bias_correction)
-    constants = settle(draft, points, positions, weights)
-    result = insert(draft, positions | constants)
+        positions = refine(graph, points, positions, samples, weights, correct=bias_correction)
+    constants = settle(graph, points, positions, weights)
+    result = insert(graph, positions | constants)
     if bias_correction:
-        count = 1 if mixes_samples(draft) else CORRECTION_SAMPLES
+        count = 1 if mixes_samples(graph) else CORRECTION_SAMPLES
         few = {name: array[:count] for name, array in samples.items()}
-        correct_biases(draft, result, few)
-    return result.to_xir()
+        correct_biases(graph, result, few)
+    return result
 
 
-def mixes_samples(draft: Draft) -> bool:
+def mixes_samples(graph: Graph) -> bool:
     """Return whether an op would join samples that are evaluated together."""
-    for node in draft:
+    for node in graph:
         axes = node.attrs.get("axis", ())
         first = {0, -len(node.shape)}
         joined = not first.isdisjoint(axes if isinstance(axes, list) else [axes])
@@ -130,9 +127,9 @@ def mixes_samples(draft: Draft) -> bool:
     return False
 
 
-def calibration_samples(draft: Draft, calib: Mapping[str, Array]) -> dict[str, Array]:
+def calibration_samples(graph: Graph, calib: Mapping[str, Array]) -> dict[str, Array]:
     """Return the calibration data in the graph's layout; TensorError if it cannot be used."""
-    order = draft.attrs.get("onnx_order", {})
+    order = graph.attrs.get("onnx_order", {})
     result = {}
     for name, data in calib.items():
         array = np.asarray(data)
@@ -144,7 +141,7 @@ def calibration_samples(draft: Draft, calib: Mapping[str, Array]) -> dict[str, A
             raise TensorError(f"calibration data of {name!r} holds no samples")
         if not np.isfinite(array).all():
             raise TensorError(f"calibration data of {name!r} is not finite everywhere")
-        node = draft.nodes.get(name)
+        node = graph.nodes.get(name)
         if name in order and node is not None and array.shape[1:] != node.shape[1:]:
             axes = order[name]
             if len(axes) == array.ndim:

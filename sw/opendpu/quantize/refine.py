@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opendpu.ir import Draft, Node
+from opendpu.ir import Graph, Node
 from opendpu.quantize.correct import bias_change, mean_of, stands_on_grid
 from opendpu.quantize.fold import LAYERS
 from opendpu.quantize.insert import Rounded, insert
@@ -32,7 +32,7 @@ GAIN = 0.99
 
 
 def refine(
-    draft: Draft,
+    graph: Graph,
     points: Points,
     positions: Mapping[str, int],
     samples: Mapping[str, Array],
@@ -47,17 +47,17 @@ def refine(
     corrected in every trial, as they will be in the end. Large networks, see ``MOST_WORK``, keep
     their positions.
     """
-    size = 4 * sum(int(np.prod(node.shape)) for node in draft if node.value is None)
+    size = 4 * sum(int(np.prod(node.shape)) for node in graph if node.value is None)
     count = max(2, min(SAMPLES, MEMORY_BYTES // (3 * size)))
-    count = min(count, int(MOST_WORK // _work(draft, points)))
+    count = min(count, int(MOST_WORK // _work(graph, points)))
     best = dict(positions)
     if count < 2:
         return best
     few = {name: array[:count] for name, array in samples.items()}
-    simulation = _Simulation(draft, points, few, correct=correct)
+    simulation = _Simulation(graph, points, few, correct=correct)
     rounded: Rounded = {}
-    constants = settle(draft, points, best, weights)
-    state = simulation.run(insert(draft, best | constants, rounded), None)
+    constants = settle(graph, points, best, weights)
+    state = simulation.run(insert(graph, best | constants, rounded), None)
     for leader in dict.fromkeys(points.leader[name] for name in points.names):
         for step in (-1, 1):
             trial = dict(best)
@@ -66,60 +66,60 @@ def refine(
             if trial[leader] < points.least.get(leader, trial[leader]):
                 continue
             try:
-                constants = settle(draft, points, trial, weights)
+                constants = settle(graph, points, trial, weights)
             except GraphError:
                 continue
-            found = simulation.run(insert(draft, trial | constants, rounded), state)
+            found = simulation.run(insert(graph, trial | constants, rounded), state)
             if found.error < GAIN * state.error:
                 best, state = trial, found
                 break
     return best
 
 
-def _work(draft: Draft, points: Points) -> float:
+def _work(graph: Graph, points: Points) -> float:
     """Return the multiply-accumulates of all trials together, for one sample."""
     total = 0.0
-    for node in draft:
+    for node in graph:
         if node.kind in LAYERS:
-            weights = draft[node.inputs["weights"][0]].shape
+            weights = graph[node.inputs["weights"][0]].shape
             total += float(np.prod(node.shape)) * float(np.prod(weights)) / node.shape[-1]
     return max(1.0, total * len(set(points.leader.values())))
 
 
 class _State:
-    """A quantized draft and the results of all its ops."""
+    """A quantized graph and the results of all its ops."""
 
-    def __init__(self, draft: Draft) -> None:
-        self.draft = draft
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
         self.results: dict[str, Array] = {}
         self.error = 0.0
 
 
 class _Simulation:
-    """Evaluates quantized drafts on the same samples, only as far as they differ."""
+    """Evaluates quantized graphs on the same samples, only as far as they differ."""
 
     def __init__(
-        self, draft: Draft, points: Points, samples: Mapping[str, Array], *, correct: bool
+        self, graph: Graph, points: Points, samples: Mapping[str, Array], *, correct: bool
     ) -> None:
         self.correct = correct
         self.samples = samples
-        users = draft.consumer_map()
+        users = graph.consumer_map()
         chosen = set(points.names)
         self.ends = [
             name
             for name in points.names
-            if name in draft.outputs or not any(_leads(users, u.name, chosen) for u in users[name])
+            if name in graph.outputs or not any(_leads(users, u.name, chosen) for u in users[name])
         ]
         self.wanted: dict[str, Array] = {}
         self.means: dict[str, Array] = {}
-        for name, array in walk(draft, samples):
+        for name, array in walk(graph, samples):
             if name in self.ends:
                 self.wanted[name] = array
-            if draft[name].kind in LAYERS:
+            if graph[name].kind in LAYERS:
                 self.means[name] = mean_of(array)
 
-    def run(self, quantized: Draft, base: _State | None) -> _State:
-        """Return the results of a draft, with those of ``base`` where nothing differs."""
+    def run(self, quantized: Graph, base: _State | None) -> _State:
+        """Return the results of a graph, with those of ``base`` where nothing differs."""
         state = _State(quantized)
         results = state.results
         heads = check_inputs(quantized, self.samples)
@@ -148,14 +148,14 @@ class _Simulation:
 
 def _same(node: Node, base: _State, results: Mapping[str, Array]) -> bool:
     """Return whether an op and all its inputs are what they were."""
-    old = base.draft[node.name]
+    old = base.graph[node.name]
     if any(results[name] is not base.results[name] for name in node.sources()):
         return False
     if node.value is not None:
         return node.value is old.value or (
             old.value is not None and np.array_equal(node.value, old.value)
         )
-    return node.attrs == old.attrs
+    return node.type == old.type and node.attrs == old.attrs
 
 
 def _leads(users: Mapping[str, list[Node]], name: str, chosen: set[str]) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 import xir
-from opendpu.ir import Draft, Node
+from opendpu.ir import Graph, Node, Rounding, from_xir
 from opendpu.reference import windows
 from opendpu_arch.errors import TensorError, UnsupportedError
 
@@ -19,7 +19,7 @@ Kernel = Callable[[Node, Inputs], Array]
 
 
 def evaluate(
-    graph: xir.Graph | Draft,
+    graph: Graph | xir.Graph,
     inputs: Mapping[str, Array],
     *,
     keep: Collection[str] | None = None,
@@ -44,19 +44,19 @@ def evaluate(
     GraphError
         An op to keep is not in the graph.
     """
-    draft = graph if isinstance(graph, Draft) else Draft.from_xir(graph)
-    wanted = set(draft.outputs if keep is None else keep)
+    graph = from_xir(graph) if isinstance(graph, xir.Graph) else graph
+    wanted = set(graph.outputs if keep is None else keep)
     for name in wanted:
-        draft[name]
-    return {name: array for name, array in walk(draft, inputs) if name in wanted}
+        graph[name]
+    return {name: array for name, array in walk(graph, inputs) if name in wanted}
 
 
-def walk(draft: Draft, inputs: Mapping[str, Array]) -> Iterator[tuple[str, Array]]:
+def walk(graph: Graph, inputs: Mapping[str, Array]) -> Iterator[tuple[str, Array]]:
     """Yield name and result of every op in order, forgetting results nobody needs any more."""
-    arrays = check_inputs(draft, inputs)
-    users = {name: len(nodes) for name, nodes in draft.consumer_map().items()}
+    arrays = check_inputs(graph, inputs)
+    users = {name: len(nodes) for name, nodes in graph.consumer_map().items()}
     results: dict[str, Array] = {}
-    for node in draft:
+    for node in graph:
         if node.kind == "data":
             results[node.name] = arrays[node.name]
         elif node.value is not None:
@@ -71,19 +71,19 @@ def walk(draft: Draft, inputs: Mapping[str, Array]) -> Iterator[tuple[str, Array
                 del results[name]
 
 
-def check_inputs(draft: Draft, inputs: Mapping[str, Array]) -> dict[str, Array]:
+def check_inputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Return the inputs as float32; TensorError if names, shapes or batch sizes do not fit."""
-    heads = {node.name: node for node in draft if node.kind == "data"}
+    heads = {node.name: node for node in graph if node.kind == "data"}
     unknown = sorted(set(inputs) - set(heads))
     if unknown:
         raise TensorError(
-            f"{unknown[0]!r} is no input of graph {draft.name!r}; "
+            f"{unknown[0]!r} is no input of graph {graph.name!r}; "
             f"its inputs are: {', '.join(heads)}"
         )
     arrays = {}
     for name, node in heads.items():
         if name not in inputs:
-            raise TensorError(f"input {name!r} of graph {draft.name!r} is missing")
+            raise TensorError(f"input {name!r} of graph {graph.name!r} is missing")
         array = np.asarray(inputs[name])
         if array.shape[1:] != node.shape[1:] or array.ndim != len(node.shape):
             want = ["N", *node.shape[1:]]
@@ -106,29 +106,21 @@ def compute(node: Node, inputs: Inputs) -> Array:
     return kernel(node, inputs).astype(np.float32)
 
 
-def round_by(scaled: Array, mode: str, name: str) -> Array:
-    """Round by a ``round_mode`` of ``fix`` ops: halves up, away from zero, or to even."""
-    match mode:
-        case "DPU_ROUND":
+def round_by(scaled: Array, rounding: Rounding) -> Array:
+    """Round as ``fix`` ops do: halves up, away from zero, or to even."""
+    match rounding:
+        case Rounding.DPU_ROUND:
             return np.floor(scaled + 0.5)
-        case "STD_ROUND":
+        case Rounding.STD_ROUND:
             return np.copysign(np.floor(np.abs(scaled) + 0.5), scaled)
-        case "PY3_ROUND":
+        case Rounding.PY3_ROUND:
             return np.rint(scaled)
-    raise UnsupportedError(
-        f"the fix op of {name!r} has round_mode {mode!r}, but it must be DPU_ROUND, STD_ROUND or "
-        "PY3_ROUND"
-    )
 
 
 def _fix(node: Node, inputs: Inputs) -> Array:
-    scaled = np.asarray(inputs["input"][0], np.float64) * 2.0 ** node.attrs["fix_point"]
-    rounded = round_by(scaled, node.attrs["round_mode"], node.inputs["input"][0])
-    bits = node.attrs["bit_width"]
-    low, high = (
-        (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if node.attrs["if_signed"] else (0, 2**bits - 1)
-    )
-    return np.asarray(np.clip(rounded, low, high) * 2.0 ** -node.attrs["fix_point"])
+    scaled = np.asarray(inputs["input"][0], np.float64) * 2.0**node.fix_point
+    rounded = round_by(scaled, node.quantization.rounding)
+    return np.asarray(np.clip(rounded, *node.quantization.limits) * 2.0**-node.fix_point)
 
 
 def _with_bias(total: Array, inputs: Inputs) -> Array:
@@ -375,6 +367,7 @@ KERNELS: dict[str, Kernel] = {
     "reduction_mean": _reduction(np.mean),
     "reduction_max": _reduction(np.max),
     "reduction_sum": _reduction(np.sum),
+    "cast": lambda node, inputs: inputs["input"][0].astype(node.type.dtype),
     "argmax": lambda node, inputs: np.argmax(inputs["input"][0], axis=node.attrs["axis"]),
     "resize": _resize,
     "relu": lambda node, inputs: np.maximum(inputs["input"][0], 0),
@@ -390,6 +383,7 @@ KERNELS: dict[str, Kernel] = {
     ),
     "gelu": _unary(lambda x: x * 0.5 * (1 + _erf(x / math.sqrt(2)))),
     "mish": _unary(lambda x: x * np.tanh(np.logaddexp(0, x))),
+    "swish": _unary(lambda x: x / (1 + np.exp(-x.astype(np.float64)))),
     "hard-sigmoid": _unary(lambda x: np.clip(x + 3, 0, 6) / 6),
     "hard-swish": _unary(lambda x: x * np.clip(x + 3, 0, 6) / 6),
     "sigmoid": _unary(lambda x: 1 / (1 + np.exp(-x.astype(np.float64)))),

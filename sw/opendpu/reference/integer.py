@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 import xir
-from opendpu.ir import Draft, Node
+from opendpu.ir import Graph, Node, Rounding, from_xir
 from opendpu.reference import engines
 from opendpu.reference.floating import check_inputs, compute, round_by
 from opendpu_arch.errors import GraphError
@@ -48,7 +48,7 @@ class Fixed:
 
 
 def evaluate(
-    graph: xir.Graph | Draft,
+    graph: Graph | xir.Graph,
     inputs: Mapping[str, Array],
     *,
     keep: Collection[str] | None = None,
@@ -78,27 +78,27 @@ def evaluate(
     UnsupportedError
         An op that has no evaluation.
     """
-    draft = graph if isinstance(graph, Draft) else Draft.from_xir(graph)
-    wanted = list(draft.outputs if keep is None else keep)
-    heads = check_inputs(draft, inputs)
+    graph = from_xir(graph) if isinstance(graph, xir.Graph) else graph
+    wanted = list(graph.outputs if keep is None else keep)
+    heads = check_inputs(graph, inputs)
     integers = {name for name, array in inputs.items() if np.asarray(array).dtype.kind in "iu"}
     count = min((array.shape[0] for array in heads.values()), default=1)
     parts = []
     for start in range(0, max(count, 1), CHUNK):
         chunk = {name: array[start : start + CHUNK] for name, array in heads.items()}
-        run = _Run(draft, chunk, integers)
+        run = _Run(graph, chunk, integers)
         parts.append([run.result(name) for name in wanted])
-    varying = _varying(draft)
+    varying = _varying(graph)
     return {
         name: np.concatenate(arrays) if name in varying else arrays[0]
         for name, arrays in zip(wanted, zip(*parts, strict=True), strict=True)
     }
 
 
-def _varying(draft: Draft) -> set[str]:
+def _varying(graph: Graph) -> set[str]:
     """Return the ops whose results depend on the inputs."""
     found: set[str] = set()
-    for node in draft:
+    for node in graph:
         if node.kind == "data" or not found.isdisjoint(node.sources()):
             found.add(node.name)
     return found
@@ -107,26 +107,26 @@ def _varying(draft: Draft) -> set[str]:
 class _Run:
     """One evaluation: results so far, by op name."""
 
-    def __init__(self, draft: Draft, heads: Mapping[str, Array], integers: set[str]) -> None:
-        self.draft = draft
+    def __init__(self, graph: Graph, heads: Mapping[str, Array], integers: set[str]) -> None:
+        self.graph = graph
         self.heads = heads
         self.integers = integers
         self._fixed: dict[str, Fixed] = {}
         self._real: dict[str, Array] = {}
-        for node in draft:  # inputs first, so that nothing recurses deeply
+        for node in graph:  # inputs first, so that nothing recurses deeply
             if node.kind == "fix":
                 self.fixed(node.name)
 
     def result(self, name: str) -> Array:
         """Return what :func:`evaluate` gives for an op."""
-        if self.draft[name].kind == "fix":
+        if self.graph[name].kind == "fix":
             return self.fixed(name).data.astype(np.int8)
         return self.real(name)
 
     def real(self, name: str) -> Array:
         """Return the float result of an op, computed from the last ``fix`` ops before it."""
         if name not in self._real:
-            node = self.draft[name]
+            node = self.graph[name]
             if node.kind == "fix":
                 return self.fixed(name).real()
             if node.kind == "data":
@@ -141,22 +141,20 @@ class _Run:
     def fixed(self, name: str) -> Fixed:
         """Return the integer result of a ``fix`` op."""
         if name not in self._fixed:
-            node = self.draft[name]
-            if node.attrs["bit_width"] != 8 or not node.attrs["if_signed"]:
-                sign = "signed" if node.attrs["if_signed"] else "unsigned"
+            node = self.graph[name]
+            if node.quantization.bits != 8 or not node.quantization.signed:
+                sign = "signed" if node.quantization.signed else "unsigned"
                 raise GraphError(
-                    f"fix op {name!r} has {node.attrs['bit_width']} {sign} bits, "
+                    f"fix op {name!r} has {node.quantization.bits} {sign} bits, "
                     "but must have 8 signed bits"
                 )
             source = node.inputs["input"][0]
-            self._fixed[name] = self._close(
-                source, node.attrs["fix_point"], node.attrs["round_mode"]
-            )
+            self._fixed[name] = self._close(source, node.fix_point, node.quantization.rounding)
         return self._fixed[name]
 
-    def _close(self, name: str, point: int, mode: str) -> Fixed:
+    def _close(self, name: str, point: int, rounding: Rounding) -> Fixed:
         """Return what an op gives when its result is rounded to ``point`` fractional bits."""
-        node = self.draft[name]
+        node = self.graph[name]
         if node.kind == "fix":
             source = self.fixed(name)
             return Fixed(engines.move(source.data, source.point, point), point)
@@ -164,23 +162,25 @@ class _Run:
             return Fixed(self.heads[name].astype(np.int64), point)
         activation: Node | None = None
         if node.kind in ACTIVATIONS:
-            before = self.draft[node.inputs["input"][0]]
+            before = self.graph[node.inputs["input"][0]]
             if before.kind in engines.FUSING.get(node.kind, ()) and self._ready(before):
                 activation, node = node, before
-        data = self._engine(node, activation, point, mode)
+        data = self._engine(node, activation, point, rounding)
         if data is None:
             scaled = self.real(name).astype(np.float64) * 2.0**point
-            data = engines.saturate(round_by(scaled, mode, name))
+            data = engines.saturate(round_by(scaled, rounding))
         return Fixed(data, point)
 
     def _ready(self, node: Node) -> bool:
         """Return whether every input of an op is integer."""
-        return all(self.draft[name].kind == "fix" for name in node.sources())
+        return all(self.graph[name].kind == "fix" for name in node.sources())
 
-    def _engine(self, node: Node, activation: Node | None, point: int, mode: str) -> Array | None:
+    def _engine(
+        self, node: Node, activation: Node | None, point: int, rounding: Rounding
+    ) -> Array | None:
         """Return the integers that an engine computes, or nothing if there is none for the op."""
         if node.kind == "concat":
-            return self._concat(node, point, mode)
+            return self._concat(node, point, rounding)
         if not node.sources() or not self._ready(node):
             return None
         given = {arg: [self.fixed(n) for n in names] for arg, names in node.inputs.items()}
@@ -237,16 +237,16 @@ class _Run:
         """Return whether an op of a layer's kind multiplies by constants, as engines do."""
         if node.kind != "matmul":
             return True
-        right = self.draft[node.inputs["input"][1]]
-        constant = self.draft[right.inputs["input"][0]].value is not None
+        right = self.graph[node.inputs["input"][1]]
+        constant = self.graph[right.inputs["input"][0]].value is not None
         return constant and not node.attrs.get("transpose_a")
 
-    def _concat(self, node: Node, point: int, mode: str) -> Array | None:
+    def _concat(self, node: Node, point: int, rounding: Rounding) -> Array | None:
         """Join inputs; one without its own ``fix`` is rounded to the position of the result."""
         parts = [
             engines.move(self.fixed(name).data, self.fixed(name).point, point)
-            if self.draft[name].kind == "fix"
-            else self._close(name, point, mode).data
+            if self.graph[name].kind == "fix"
+            else self._close(name, point, rounding).data
             for name in node.inputs["input"]
         ]
         batch = max(part.shape[0] for part in parts)

@@ -321,3 +321,19 @@ def test_a_conv_waits_only_for_words_it_may_read(addr_in, first_out, to, waits):
     np.testing.assert_array_equal(actual.image, expected.image)
     gaps = [b - a for a, b in itertools.pairwise(steps) if b - a > 1]
     assert gaps == ([Conv.LATENCY + 2] if waits else [])
+
+
+@pytest.mark.parametrize(("stride_w", "kernel_w"), [(3, 3), (16, 2)])
+def test_padding_on_the_right_of_the_longest_rows(stride_w, kernel_w):
+    """The columns up to the right border of an input row, up to 16 times the longest length."""
+    target = Target.from_name("B64")
+    init = isa.ConvInit(
+        shift_cut=8, jump_read=1, jump_read_endl=1, jump_write=1, jump_write_endl=1,
+        stride_w=stride_w, kernel_w=kernel_w, valid_pixel_parallel=2,
+    )  # fmt: skip
+    conv = isa.Conv(length=1024, bank_id_out=2, pad_left=1)
+    actual = Banks(target, np.random.default_rng(stride_w))
+    expected = Banks(target, np.random.default_rng(stride_w))
+    assert run_conv(target, expected, init, conv)
+    simulate(target, [init, conv], actual)
+    np.testing.assert_array_equal(actual.image, expected.image)

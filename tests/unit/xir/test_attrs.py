@@ -37,7 +37,7 @@ from xir import attrs, proto, wire
         ({"a": ["b"]}, "map_string_vec"),
         (np.int8(3), "int32"),
         (np.float32(0.5), "double"),
-        (np.array([1, 2]), "int32_vec"),
+        (np.array([1, 2]), "bytes"),
     ],
 )
 def test_kind_of_a_python_value(value, kind):

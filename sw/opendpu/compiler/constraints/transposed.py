@@ -9,7 +9,7 @@ from opendpu.compiler.constraints.layers import (
 )
 from opendpu.compiler.constraints.registry import constraint, pair
 from opendpu.compiler.fixed import DEPTHWISE, TRANSPOSED
-from opendpu.ir import Draft, Node
+from opendpu.ir import Graph, Node
 from opendpu_arch.target import Target
 
 MAX_JUMP = 65536
@@ -27,7 +27,7 @@ def before(node: Node) -> tuple[int, int]:
     f"{MAX_ALU_KERNEL}, rounded up.", *TRANSPOSED, lift="a smaller kernel or a larger stride",
     code="XCOM_UNSUPPORT_KERNEL_SIZE",
 )  # fmt: skip
-def transposed_kernel(node: Node, draft: Draft, target: Target) -> str | None:
+def transposed_kernel(node: Node, graph: Graph, target: Target) -> str | None:
     """A phase has that many rows and columns."""
     most = MAX_ALU_KERNEL if node.kind in DEPTHWISE else MAX_CONV_KERNEL
     for (name, kernel), (what, stride) in zip(
@@ -43,7 +43,7 @@ def transposed_kernel(node: Node, draft: Draft, target: Target) -> str | None:
     f"and left, kernel - 1 - pad, at most {MAX_PAD_BEFORE} strides.", *TRANSPOSED,
     lift="padding within those limits", code="XCOM_PAD_KERNEL_SIZE_UNMATCH",
 )  # fmt: skip
-def transposed_padding(node: Node, draft: Draft, target: Target) -> str | None:
+def transposed_padding(node: Node, graph: Graph, target: Target) -> str | None:
     """A phase is padded with that many rows or columns of its input."""
     left, right, top, bottom = (int(p) for p in node.attrs["pad"])
     (_, width), (_, height) = pair(node, "kernel")
@@ -74,7 +74,7 @@ def transposed_padding(node: Node, draft: Draft, target: Target) -> str | None:
     "Transposed convolutions have no dilation and one group.", *TRANSPOSED,
     lift="dilation 1 and group 1", code=PARAMETER,
 )  # fmt: skip
-def transposed_form(node: Node, draft: Draft, target: Target) -> str | None:
+def transposed_form(node: Node, graph: Graph, target: Target) -> str | None:
     """Zeros between weights would fall on the wrong phase."""
     for name, size in pair(node, "dilation"):
         if size != 1:
@@ -87,7 +87,7 @@ def transposed_form(node: Node, draft: Draft, target: Target) -> str | None:
     f"stride_w * channels of the result of a transposed convolution is at most {MAX_JUMP}.",
     *TRANSPOSED, lift="a smaller stride or fewer channels", code=PARAMETER,
 )  # fmt: skip
-def transposed_step(node: Node, draft: Draft, target: Target) -> str | None:
+def transposed_step(node: Node, graph: Graph, target: Target) -> str | None:
     """SAVE writes the pixels of a phase so far apart."""
     (_, step), _ = pair(node, "stride")
     size = step * node.shape[-1]

@@ -12,7 +12,7 @@ from opendpu.compiler.banks import BankAccess, Region
 from opendpu.compiler.fixed import CONSTANT
 from opendpu.compiler.layers import Layer
 from opendpu.compiler.network import Network
-from opendpu.compiler.passes import Partitioned
+from opendpu.compiler.partition import Partitioned
 from opendpu.compiler.plan import Plan
 from opendpu.compiler.planner.proposal import Proposal, Residency, Tiled
 from opendpu.compiler.program import CommandStream, MemoryAccess, Program
@@ -57,7 +57,11 @@ def _draft(draft: Draft) -> Iterator[str]:
 
 def _node(node: Node) -> str:
     given = ", ".join(f"{arg}=[{', '.join(names)}]" for arg, names in node.inputs.items() if names)
-    attrs = "".join(f" {key.lstrip('_')}={_short(value)}" for key, value in node.attrs.items())
+    attrs = "".join(f" {key}={_short(value)}" for key, value in node.attrs.items())
+    if node.type.quantization is not None and node.type.quantization.is_power_of_two:
+        attrs += f" fix_point={node.fix_point}"
+    if node.tensor:
+        attrs += f" tensor={node.tensor}"
     return f"  {node.name} = {node.kind}({given}) {list(node.shape)}{attrs}"
 
 
@@ -65,10 +69,10 @@ def _partition(value: Partitioned) -> Iterator[str]:
     for number, part in enumerate(value.partition.parts):
         yield f"part {number} {part.device}"
         for name in part.nodes:
-            yield f"  {_node(value.draft[name]).lstrip()}"
+            yield f"  {_node(value.graph[name]).lstrip()}"
             if name in value.partition.reasons:
                 yield f"    on the CPU: {value.partition.reasons[name]}"
-    for node in value.draft:
+    for node in value.graph:
         if node.kind in CONSTANT:
             yield f"constant {node.name} {list(node.shape)}"
 

@@ -3,7 +3,6 @@
 
 import dataclasses
 
-from opendpu.compiler.average import average_factor
 from opendpu.compiler.fixed import point_of
 from opendpu.compiler.layers import AluLayer, Window
 from opendpu.compiler.limits import ADDRESS_GROUPS
@@ -11,6 +10,7 @@ from opendpu.compiler.lower.context import LoweringContext
 from opendpu.compiler.lower.registry import lowers
 from opendpu.compiler.lower.window import window_of
 from opendpu.ir import Node
+from opendpu.ops.average import average_factor
 from opendpu_arch.isa import AluMode
 from opendpu_arch.target import Target
 

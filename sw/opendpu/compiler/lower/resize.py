@@ -3,7 +3,6 @@
 
 import numpy as np
 
-from opendpu.compiler.bilinear import Phase, bilinear_weights
 from opendpu.compiler.fixed import point_of
 from opendpu.compiler.layers import AluLayer, Feature, MoveLayer, Window
 from opendpu.compiler.lower.boxes import Box, add_box, place_in
@@ -11,6 +10,7 @@ from opendpu.compiler.lower.context import LoweringContext
 from opendpu.compiler.lower.pad import mirror
 from opendpu.compiler.lower.registry import lowers
 from opendpu.ir import Node
+from opendpu.ops.bilinear import Phase, bilinear_weights
 from opendpu_arch.isa import AluMode
 
 

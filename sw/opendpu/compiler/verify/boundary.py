@@ -3,7 +3,7 @@
 
 import xir
 from opendpu.compiler.network import Network
-from opendpu.compiler.passes import Partitioned
+from opendpu.compiler.partition import Partitioned
 from opendpu.compiler.plan import Plan
 from opendpu.compiler.planner.proposal import Proposal, Residency, Tiled
 from opendpu.compiler.program import CommandStream, Program
@@ -14,7 +14,7 @@ from opendpu.compiler.verify.plan import command_rules, plan_rules
 from opendpu.compiler.verify.planner import proposal_rules, residency_rules, tiled_rules
 from opendpu.compiler.verify.program import verify
 from opendpu.compiler.verify.rules import Rules
-from opendpu.ir import Draft
+from opendpu.ir import Graph
 from opendpu_arch.errors import DPUError, PassError
 from opendpu_arch.target import Target
 
@@ -66,7 +66,7 @@ class Verifier:
 def _rules(name: str, value: object) -> tuple[Rules, str] | None:
     """Return the rules for a value, and the code of the guide for breaking them."""
     match value:
-        case Draft():
+        case Graph():
             return (quantized_rules if name == "fold" else fixed_rules), "XCOM_INVALID_GRAPH"
         case Partitioned():
             return partition_rules, "XCOM_UNACCEPTABLE_SUBGRAPH"

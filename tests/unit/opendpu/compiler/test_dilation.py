@@ -19,7 +19,7 @@ def dilated(
     channels: int = 6, stride: Pair = (1, 1), act: str | None = None, **attrs,
 ) -> str:  # fmt: skip
     """Add one; sizes are rows, columns; padding left, right, top, bottom."""
-    _, height, width, inputs = q.draft[source].shape
+    _, height, width, inputs = q.graph[source].shape
     rows = (height + pad[2] + pad[3] - (kernel[0] - 1) * gap[0] - 1) // stride[0] + 1
     columns = (width + pad[0] + pad[1] - (kernel[1] - 1) * gap[1] - 1) // stride[1] + 1
     group = attrs.get("group", 1)
@@ -32,7 +32,7 @@ def dilated(
         "kernel": [*kernel[::-1]], "stride": [*stride[::-1]], "dilation": [*gap[::-1]],
         "pad": list(pad), "pad_mode": "FLOOR", **attrs,
     }  # fmt: skip
-    q.draft.add("op", "conv2d", (1, rows, columns, channels), given, values)
+    q.graph.add("op", "conv2d", (1, rows, columns, channels), given, values)
     return q.finish("op", 3, act)
 
 
@@ -66,21 +66,21 @@ def test_dilation_as_in_segmentation(gap: int, target: str) -> None:
     q = Quantized()
     x = q.conv(q.data(33, 33, 4), "conv", 20, kernel=1, point=4)
     y = dilated(q, x, (3, 3), (gap, gap), (gap,) * 4, act="relu")
-    assert not compile_and_check(q.graph(y), target, runs=1).report.on_cpu
+    assert not compile_and_check(q.done(y), target, runs=1).report.on_cpu
 
 
 def test_weights_that_only_fit_without_zeros() -> None:
     """13x13 of 40 channels in words of 2 are 3380 words, 3x3 are 180."""
     q = Quantized()
     y = dilated(q, q.data(20, 20, 40), (3, 3), (6, 6), (6,) * 4)
-    assert not compile_and_check(q.graph(y), "B144", runs=1).report.on_cpu
+    assert not compile_and_check(q.done(y), "B144", runs=1).report.on_cpu
 
 
 def test_weights_that_only_meet_padding_are_left_out() -> None:
     q = Quantized()
     dilated(q, q.data(17, 17, 4), (3, 3), (24, 24), (24,) * 4)
-    q.draft.outputs = ["op_fix"]
-    network = lower(legalize(q.draft), ["op"], {"op"}, Target.from_name("B512"))
+    q.graph.outputs = ["op_fix"]
+    network = lower(legalize(q.graph), ["op"], {"op"}, Target.from_name("B512"))
     assert [layer.weights.shape for layer in network.layers] == [(6, 1, 1, 4)]
 
 
@@ -88,7 +88,7 @@ def test_stride_and_groups_beyond_a_kernel() -> None:
     for attrs in ({"stride": (2, 2)}, {"group": 2}):
         q = Quantized()
         y = dilated(q, q.data(33, 33, 4), (3, 3), (12, 12), (12,) * 4, **attrs)
-        reasons = compile_and_check(q.graph(y), runs=1).report.on_cpu
+        reasons = compile_and_check(q.done(y), runs=1).report.on_cpu
         assert '"kernel_height"(25) in 1..16' in reasons["op"]
 
 
@@ -108,7 +108,7 @@ def test_random_dilations(rng: np.random.Generator) -> None:
         y = dilated(q, q.data(height, width, channels), kernel, gap, tuple(pad))
         target = str(pick.choice(TARGETS))
         try:
-            compiled = compile_and_check(q.graph(y), target, runs=1)
+            compiled = compile_and_check(q.done(y), target, runs=1)
         except AssertionError as error:
             error.add_note(f"seed {seed}, {kernel} {gap} {pad}, target {target}")
             raise

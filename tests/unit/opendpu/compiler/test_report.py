@@ -19,7 +19,7 @@ def compiled() -> Compiled:
     y = q.conv(x, "dw", 0, pad=1, kind="depthwise-conv2d")
     q.op("soft", "softmax", (16, 16, 24), [y], axis=-1)
     z = q.conv(q.fix("soft", 6), "b", 24)
-    return compile_with_report(q.graph(q.add([z, q.conv(x, "c", 24)], "sum")), TARGET)
+    return compile_with_report(q.done(q.add([z, q.conv(x, "c", 24)], "sum")), TARGET)
 
 
 def test_figures() -> None:

@@ -17,12 +17,12 @@ def test_a_fix_behind_a_concatenation_is_one_for_all_inputs() -> None:
     for name in ("a", "b"):
         q.conv(x, name, 5, kernel=1, act="relu")
         branches.append(f"{name}_relu")
-        del q.draft.nodes[f"{name}_relu_fix"]
+        del q.graph.nodes[f"{name}_relu_fix"]
     q.op("cat", "concat", (6, 6, 10), branches, axis=3)
     y = q.conv(q.fix("cat", 4), "last", 7)
-    draft = fold(q.draft_with(y))
-    assert [draft[n].kind for n in draft["cat"].inputs["input"]] == ["fix", "fix"]
-    assert not compile_and_check(q.graph(y)).report.on_cpu
+    graph = fold(q.done(y))
+    assert [graph[n].kind for n in graph["cat"].inputs["input"]] == ["fix", "fix"]
+    assert not compile_and_check(q.done(y)).report.on_cpu
 
 
 def test_a_fix_is_put_behind_what_moves_quantized_data() -> None:
@@ -30,10 +30,10 @@ def test_a_fix_is_put_behind_what_moves_quantized_data() -> None:
     x = q.conv(q.data(6, 6, 4), "a", 12, kernel=1)
     q.op("flat", "reshape", (36, 1, 12), [x], shape=[1, 36, 1, 12])
     y = q.conv("flat", "last", 7, kernel=1)
-    draft = fold(q.draft_with(y))
-    assert draft["last"].inputs["input"] == ["flat_fix"]
-    assert draft["flat_fix"].attrs == draft[x].attrs
-    assert not compile_and_check(q.graph(y)).report.on_cpu
+    graph = fold(q.done(y))
+    assert graph["last"].inputs["input"] == ["flat_fix"]
+    assert graph["flat_fix"].quantization == graph[x].quantization
+    assert not compile_and_check(q.done(y)).report.on_cpu
 
 
 def test_outputs_and_floats_stay_as_they_are() -> None:
@@ -42,10 +42,10 @@ def test_outputs_and_floats_stay_as_they_are() -> None:
     q.op("flat", "reshape", (36, 1, 12), [x], shape=[1, 36, 1, 12])
     q.op("soft", "softmax", (36, 1, 12), ["flat"], axis=-1)
     q.op("cat", "concat", (36, 1, 24), ["flat", "soft"], axis=3)
-    draft = fold(q.draft_with("cat"))
-    assert draft["soft"].inputs["input"] == ["flat"]
-    assert draft["cat"].inputs["input"] == ["flat", "soft"]
-    compile_and_check(q.graph("cat"))
+    graph = fold(q.done("cat"))
+    assert graph["soft"].inputs["input"] == ["flat"]
+    assert graph["cat"].inputs["input"] == ["flat", "soft"]
+    compile_and_check(q.done("cat"))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -81,4 +81,4 @@ def test_random_movements(seed: int) -> None:
             q.op(name, kind, size, [source], **attrs)
         fixed = pick.random() < 0.6
         made.append((q.fix(name, pick.choice([3, 5])) if fixed else name, fixed))
-    compile_and_check(q.graph(*dict.fromkeys(n for n, _ in made[-2:])), runs=1)
+    compile_and_check(q.done(*dict.fromkeys(n for n, _ in made[-2:])), runs=1)

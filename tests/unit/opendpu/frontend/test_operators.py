@@ -14,7 +14,7 @@ def random(*shape: int) -> np.ndarray:
 
 
 def kinds(graph) -> list[str]:
-    return [op.get_type() for op in graph.toposort() if op.get_type() not in ("data", "const")]
+    return [node.kind for node in graph if node.kind not in ("data", "const")]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_pool_without_windows_behind_the_map(save, agrees):
     attrs = {"kernel_shape": [1, 1], "strides": [2, 2], "ceil_mode": 1}
     nodes = [node("MaxPool", ["x"], ["p"], **attrs), node("Relu", ["p"], ["y"])]
     graph = agrees(save(nodes, {"x": [1, 4, 8, 8]}, {"y": None}))
-    assert [op.get_output_tensor().dims for op in graph.toposort()][-1] == [1, 4, 4, 4]
+    assert [node.shape for node in graph][-1] == (1, 4, 4, 4)
 
 
 def test_average_pool_that_counts_the_padding(save, agrees):
@@ -373,7 +373,7 @@ def test_channels_last_model_has_no_transposes(save, agrees):
     )
     graph = agrees(path)
     assert kinds(graph) == ["conv2d", "relu", "scale", "maxpool2d"]
-    assert not graph.has_attr("onnx_order")
+    assert "onnx_order" not in graph.attrs
 
 
 @pytest.mark.parametrize("extra", [{}, {"value": np.array(0.5, np.float32)}])
@@ -541,8 +541,8 @@ def test_channel_shuffle_moves_channels_only(save, agrees, groups):
     )  # fmt: skip
     graph = agrees(path)
     assert kinds(graph) == ["conv2d", "reshape", "transpose", "reshape", "conv2d"]
-    (moved,) = (op for op in graph.get_ops() if op.get_type() == "transpose")
-    assert moved.get_attr("order") == [0, 1, 2, 4, 3]
+    (moved,) = (node for node in graph if node.kind == "transpose")
+    assert moved.attrs["order"] == [0, 1, 2, 4, 3]
 
 
 @pytest.mark.parametrize(

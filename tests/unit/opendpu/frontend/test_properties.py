@@ -8,6 +8,7 @@ from operator_draws import DRAWS, floats
 
 from opendpu.frontend import load_onnx
 from opendpu.frontend.ops import HANDLERS, quantization
+from opendpu.ir import to_xir
 from opendpu.reference import evaluate_float
 
 ROUNDS = 12
@@ -25,7 +26,8 @@ def test_operator(rng, op):
         print(op, case)
         model = case.model()
         graph = load_onnx(model)
-        order = graph.get_attr("onnx_order") if graph.has_attr("onnx_order") else {}
+        to_xir(graph)  # every op is as XIR defines it
+        order = graph.attrs.get("onnx_order", {})
         x = floats(rng, *case.shape)
         wanted = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
         found = evaluate_float(graph, {"x": x.transpose(order["x"]) if "x" in order else x})

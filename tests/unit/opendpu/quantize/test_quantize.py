@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import xir
-from opendpu.ir import Draft
+from opendpu.ir import FloatGraph, QuantizedGraph, to_xir
 from opendpu.quantize import METHODS, calibrate, quantize, refine
 from opendpu.quantize.calibrate import best_position, no_overflow, squared_error
 from opendpu.quantize.equalize import equalize
@@ -18,7 +18,7 @@ POINT = {"kernel": [1, 1], "stride": [1, 1], "pad": [0, 0, 0, 0], "pad_mode": "F
 POOL = {"kernel": [2, 2], "stride": [2, 2], "pad": [0, 0, 0, 0], "pad_mode": "FLOOR"}
 
 
-class Net(Draft):
+class Net(FloatGraph):
     """A float network that is written down one op a line, 8x8 pixels."""
 
     def __init__(self, seed=0):
@@ -40,12 +40,12 @@ class Net(Draft):
             inputs["bias"] = [self.add_const(f"{name}_b", values).name]
         return self.put(name, kind, inputs, WINDOW, (*size[:3], channels))
 
-    def done(self, *outputs) -> xir.Graph:
+    def done(self, *outputs) -> FloatGraph:
         self.outputs = list(outputs)
-        return self.to_xir()
+        return self.moved(FloatGraph)
 
 
-def varied(seed=0) -> xir.Graph:
+def varied(seed=0) -> FloatGraph:
     """A network with everything whose positions depend on each other."""
     net = Net(seed)
     net.conv("a", "x", 8)
@@ -73,32 +73,30 @@ def samples(count=48, seed=1, shape=(8, 8, 4)):
 
 
 def fixes(graph) -> dict[str, int]:
-    return {
-        op.get_name(): op.get_attr("fix_point") for op in graph.get_ops() if op.get_type() == "fix"
-    }
+    return {node.name: node.fix_point for node in graph if node.kind == "fix"}
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_form_of_amd(method):
     graph = quantize(varied(), samples(), method=method)
-    draft = Draft.from_xir(graph)
-    for node in draft:
+    assert isinstance(graph, QuantizedGraph)
+    for node in graph:
         assert node.name.endswith("_fix") == (node.kind == "fix")
         if node.kind == "fix":
             assert node.name == f"{node.inputs['input'][0]}_fix"
-            assert (node.attrs["bit_width"], node.attrs["if_signed"]) == (8, True)
-            assert node.attrs["round_mode"] == "DPU_ROUND"
+            assert (node.quantization.bits, node.quantization.signed) == (8, True)
+            assert node.quantization.rounding == "DPU_ROUND"
         if node.kind == "const":
-            (user,) = draft.consumers(node.name)
-            scaled = node.value * 2.0 ** user.attrs["fix_point"]
+            (user,) = graph.consumers(node.name)
+            scaled = node.value * 2.0**user.fix_point
             np.testing.assert_array_equal(scaled, np.clip(np.rint(scaled), -128, 127))
-    assert draft.outputs == ["p", "k_fix"]
+    assert graph.outputs == ["p", "k_fix"]
     fused = [
         n.name
-        for n in draft
+        for n in graph
         if n.kind not in ("fix", "const")
         and n.kind != "softmax"
-        and f"{n.name}_fix" not in draft.nodes
+        and f"{n.name}_fix" not in graph.nodes
     ]
     assert set(fused) == {"a", "b", "s", "d"}
 
@@ -106,7 +104,7 @@ def test_form_of_amd(method):
 def test_form_is_the_form_of_amds_own_file(models):
     """Attributes of ``fix`` ops and constants are the ones of a file AMD's quantizer wrote."""
     amd = xir.Graph.deserialize(models / "amd_compiled" / "VoxelNet_int.xmodel")
-    ours = quantize(varied(), samples())
+    ours = to_xir(quantize(varied(), samples()))
     for kind in ("fix", "const", "data"):
         theirs = {
             key: op.get_attr_kind(key)
@@ -125,7 +123,7 @@ def test_form_is_the_form_of_amds_own_file(models):
 
 def test_file_and_back(tmp_path):
     graph = quantize(varied(), samples())
-    graph.serialize(tmp_path / "q.xmodel")
+    to_xir(graph).serialize(tmp_path / "q.xmodel")
     again = xir.Graph.deserialize(tmp_path / "q.xmodel")
     x = samples(4, seed=3)
     for name, array in evaluate_quantized(graph, x).items():
@@ -138,6 +136,22 @@ def test_shared_positions(method):
     assert points["m_fix"] == points["sr_fix"] == points["v_fix"] == points["k_fix"]
     assert points["dl_fix"] == points["f_fix"]
     assert points["b6_fix"] >= 4
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_wide_neighbour_does_not_lower_the_position_of_relu6(method):
+    """The DPU's relu6 ends at 96, which is 6 at position 4; below that it is no relu6."""
+    net = Net()
+    net.conv("narrow", "x", 8)
+    net.put("six", "relu6", ["narrow"])
+    net.conv("wide", "x", 8, scale=16.0)
+    net.put("all", "relu", ["wide"])
+    net.put("both", "concat", ["six", "all"], {"axis": 3}, (1, 8, 8, 16))
+    x = samples()
+    largest = evaluate_float(net.done("all"), x)["all"].max()
+    assert no_overflow(float(largest)) < 3
+    points = fixes(quantize(net.done("both"), x, method=method))
+    assert points["six_fix"] == points["all_fix"] == points["both_fix"] == 4
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -295,7 +309,7 @@ def test_inputs_of_images_get_negative_positions():
 
 def test_data_in_the_layout_of_the_onnx_model():
     graph = varied()
-    graph.set_attr("onnx_order", {"x": [0, 2, 3, 1]})
+    graph.attrs["onnx_order"] = {"x": [0, 2, 3, 1]}
     x = np.random.default_rng(0).standard_normal((16, 8, 8, 4)).astype(np.float32)
     same = quantize(graph, {"x": x})
     order = np.ascontiguousarray(x.transpose(0, 3, 1, 2))

@@ -181,5 +181,5 @@ def computed_weights(q: Drawing) -> str:
         return q.layer(DENSE, x, 1, (3, 3))
     weights = q.data(3, 3, 3, name="w2", point=7)
     attrs = {"kernel": [3, 3], "stride": [1, 1], "pad": [0] * 4, "pad_mode": "FLOOR"}
-    q.draft.add("op", DENSE, (1, 2, 2, 1), {"input": [x], "weights": [weights]}, attrs)
+    q.graph.add("op", DENSE, (1, 2, 2, 1), {"input": [x], "weights": [weights]}, attrs)
     return q.fix("op", 3)

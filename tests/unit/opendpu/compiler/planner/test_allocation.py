@@ -6,7 +6,6 @@ import itertools
 import pytest
 from network_draws import draw_network
 
-from opendpu.compiler.average import average_factor
 from opendpu.compiler.network import LayerRange, Network
 from opendpu.compiler.network.live_range import alive, live_ranges
 from opendpu.compiler.plan import WORKSPACE_REG
@@ -15,6 +14,7 @@ from opendpu.compiler.planner.first_fit import first_fit, holes
 from opendpu.compiler.planner.memory import allocate_constants, feature_memory
 from opendpu.compiler.planner.proposal import Proposal, Residency, Restrictions, Revision
 from opendpu.compiler.planner.residency import allocate_banks
+from opendpu.ops.average import average_factor
 from opendpu.reference import engines
 from opendpu_arch.target import Target
 

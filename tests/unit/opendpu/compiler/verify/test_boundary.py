@@ -11,12 +11,14 @@ from graph_draws import Quantized
 
 from opendpu.compiler.banks import Region
 from opendpu.compiler.network import LayerRange
-from opendpu.compiler.passes import PASSES, Partitioned
+from opendpu.compiler.partition import Part, Partitioned
+from opendpu.compiler.passes import PASSES
 from opendpu.compiler.pipeline import compile_with_report
-from opendpu.compiler.plan import CascadePlan, Part
+from opendpu.compiler.plan import CascadePlan
 from opendpu.compiler.planner.cascade.costs import Cascade
 from opendpu.compiler.planner.proposal import Restrictions
 from opendpu.compiler.verify import Verifier
+from opendpu.ir import Quantization, TensorType
 from opendpu_arch.errors import PassError
 from opendpu_arch.target import Target
 
@@ -32,7 +34,7 @@ def values() -> dict[str, Any]:
     z = q.add([y, q.conv(x, "c", 3)], "sum")
     found: dict[str, Any] = {}
     compile_with_report(
-        q.graph(z, x), TARGET, passed=lambda name, value: found.setdefault(name, value)
+        q.done(z, x), TARGET, passed=lambda name, value: found.setdefault(name, value)
     )
     return found
 
@@ -44,27 +46,27 @@ def test_every_pass_shows_its_result_and_passes() -> None:
         Verifier(TARGET)(name, value)
 
 
-def change(draft: Any, name: str, **attrs: Any) -> None:
+def change(graph: Any, name: str, **attrs: Any) -> None:
     for key, value in attrs.items():
-        setattr(draft[name], key, value)
+        setattr(graph[name], key, value)
 
 
 def without_last_part(value: Partitioned) -> Partitioned:
     parts = dataclasses.replace(value.partition, parts=value.partition.parts[:-1])
-    return Partitioned(value.draft, parts)
+    return Partitioned(value.graph, parts)
 
 
 def backwards(value: Partitioned) -> Partitioned:
     user, *others = value.partition.parts
     parts = dataclasses.replace(value.partition, parts=(user, *reversed(others)))
-    return Partitioned(value.draft, parts)
+    return Partitioned(value.graph, parts)
 
 
 def doubled(value: Partitioned) -> Partitioned:
     last = value.partition.parts[-1]
     more = Part(device="CPU", nodes=last.nodes[-1:])
     parts = dataclasses.replace(value.partition, parts=(*value.partition.parts, more))
-    return Partitioned(value.draft, parts)
+    return Partitioned(value.graph, parts)
 
 
 def with_layer(value: Any, **fields: Any) -> Any:
@@ -143,15 +145,21 @@ def program_without_end(value: Any) -> Any:
     )
 
 
+FLOAT = TensorType((1, 8, 8, 9))
+EMPTY = FLOAT.with_shape((1, 0, 8, 9))
+FAR = TensorType.int8(FLOAT.shape, 300)
+ODD = dataclasses.replace(FAR, quantization=Quantization((0.3,)))
+
 BROKEN: list[tuple[str, Callable[[Any], Any], str]] = [
     ("fold", lambda d: change(d, "a", inputs={"input": ["b"]}), r"'a'.*'inputs-first'.*'b'"),
     ("fold", lambda d: d.outputs.append("no"), "'no' breaks the rule 'outputs-exist'"),
-    ("fold", lambda d: change(d, "a_relu_fix", attrs={}), "'a_relu_fix' breaks.*fix-attributes"),
+    ("fold", lambda d: change(d, "a_relu_fix", type=FLOAT), "'a_relu_fix' breaks.*'quantization'"),
     ("fold", lambda d: change(d, "a_w", value=np.zeros(3)), "'a_w' breaks.*'constant-value'"),
-    ("fold", lambda d: change(d, "a", shape=(1, 0, 8, 9)), "'a' breaks the rule 'shape'"),
-    ("legalize", lambda d: change(d, "a", attrs={}), "'int8-or-float'"),
+    ("fold", lambda d: change(d, "a", type=EMPTY), "'a' breaks the rule 'shape'"),
+    ("legalize", lambda d: change(d, "a", type=FLOAT), "'int8-or-float'"),
     ("legalize", lambda d: change(d, "a_w", value=np.zeros(3, np.float32)), "'int8-constants'"),
-    ("legalize", lambda d: d["a"].attrs.update(__fix_point=300), "'a' breaks the rule 'fix-point'"),
+    ("legalize", lambda d: change(d, "a", type=FAR), "'a' breaks the rule 'fix-point'"),
+    ("legalize", lambda d: change(d, "a", type=ODD), "'a' breaks the rule 'fix-point'"),
     ("partition", without_last_part, "'every-op': it is in no part"),
     ("partition", backwards, "'order': part . needs"),
     ("partition", doubled, "'one-part': it is in parts"),

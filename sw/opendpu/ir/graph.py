@@ -1,40 +1,76 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drafts: XIR graphs that can still be edited, with constants as numpy arrays."""
+"""The compiler's graphs: ops in topological order, typed tensors, constants as numpy arrays.
+
+The ops are those of XIR (:mod:`opendpu.ops` says what each is); a class for every stage says what
+their tensors are. :mod:`opendpu.ir.xir_bridge` reads and writes XIR graphs.
+"""
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-import xir
+from opendpu.ir.types import UNKNOWN, Origin, Quantization, TensorType
 from opendpu_arch.errors import GraphError
 
 Array = npt.NDArray[Any]
 
 
+G = TypeVar("G", bound="Graph")
+
+
 @dataclasses.dataclass
 class Node:
-    """One op of a draft.
+    """One op of a graph.
 
-    ``inputs`` holds node names by XIR argument; ``shape`` is the shape of the result, NHWC;
-    ``value`` is the float32 array of a ``const`` and nothing for every other kind.
+    ``inputs`` holds node names by XIR argument; ``type`` is that of the result; ``value`` is the
+    array of a constant and nothing for every other kind.
     """
 
     name: str
     kind: str
-    shape: tuple[int, ...]
+    type: TensorType
     inputs: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     attrs: dict[str, Any] = dataclasses.field(default_factory=dict)
     value: Array | None = None
+    origin: Origin = UNKNOWN
+    tensor: str = ""
+    """Name of the result where it is not that of the node."""
+    reason: str = ""
+    """Why the DPU cannot have this op, where a pass has found out."""
+    claim: int | None = None
+    """Number of the plug-in's claim that this op belongs to."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the result; feature maps are NHWC."""
+        return self.type.shape
+
+    @property
+    def quantization(self) -> Quantization:
+        """Quantization of the result; GraphError if it has none."""
+        if self.type.quantization is None:
+            raise GraphError(f"the result of op {self.name!r} ({self.kind}) is not quantized")
+        return self.type.quantization
+
+    @property
+    def fix_point(self) -> int:
+        """Fractional bits of the result; GraphError if it has none."""
+        return self.quantization.fix_point
+
+    @property
+    def tensor_name(self) -> str:
+        """Name of the result."""
+        return self.tensor or self.name
 
     def sources(self) -> list[str]:
         """Return the names of all inputs, argument by argument."""
         return [name for names in self.inputs.values() for name in names]
 
 
-class Draft:
+class Graph:
     """An editable graph: nodes in topological order and the names of the outputs.
 
     Parameters
@@ -72,32 +108,49 @@ class Draft:
         self,
         name: str,
         kind: str,
-        shape: Iterable[int],
+        type: TensorType | Iterable[int],
         inputs: Mapping[str, list[str]] | None = None,
         attrs: Mapping[str, Any] | None = None,
         value: Array | None = None,
+        *,
+        origin: Origin = UNKNOWN,
+        tensor: str = "",
     ) -> Node:
-        """Append a node; GraphError if the name is taken or an input is unknown."""
+        """Append a node; a shape as ``type`` means float32.
+
+        Raises
+        ------
+        GraphError
+            The name is taken, or an input is unknown.
+        """
         if name in self.nodes:
             raise GraphError(f"graph {self.name!r} already has a node {name!r}")
         node = Node(
             name,
             kind,
-            tuple(shape),
+            TensorType.of(type),
             {k: list(v) for k, v in (inputs or {}).items()},
             dict(attrs or {}),
             value,
+            origin,
+            tensor,
         )
         for source in node.sources():
             self[source]
         self.nodes[name] = node
         return node
 
-    def add_const(self, name: str, value: Array) -> Node:
+    def add_const(self, name: str, value: Array, *, origin: Origin = UNKNOWN) -> Node:
         """Append a float32 constant under ``name`` or the next free name."""
         array = np.ascontiguousarray(value, dtype=np.float32)
         array = array.reshape(np.shape(value) or (1,))
-        return self.add(self.unique(name), "const", array.shape, value=array)
+        return self.add(self.unique(name), "const", array.shape, value=array, origin=origin)
+
+    def add_fix(self, name: str, source: str, quantization: Quantization) -> Node:
+        """Append a ``fix`` of ``source`` under ``name`` or the next free name."""
+        before = self[source]
+        made = before.type.with_quantization(quantization)
+        return self.add(self.unique(name), "fix", made, {"input": [source]}, origin=before.origin)
 
     def consumers(self, name: str) -> list[Node]:
         """Return the nodes that use the result of ``name``."""
@@ -159,9 +212,13 @@ class Draft:
                     stack.extend(reversed(waiting))
         self.nodes = ordered
 
-    def copy(self) -> "Draft":
-        """Return an independent draft; constants are shared, they are never changed in place."""
-        twin = Draft(self.name)
+    def copy(self) -> Self:
+        """Return an independent graph; constants are shared, they are never changed in place."""
+        return self.moved(type(self))
+
+    def moved(self, stage: type[G]) -> G:
+        """Return an independent graph of another stage with the same ops."""
+        twin = stage(self.name)
         twin.outputs, twin.attrs = list(self.outputs), dict(self.attrs)
         twin.nodes = {
             n.name: dataclasses.replace(
@@ -171,78 +228,14 @@ class Draft:
         }
         return twin
 
-    def to_xir(self) -> xir.Graph:
-        """Return the draft as XIR graph with graph attribute ``return_ops``.
 
-        Raises
-        ------
-        GraphError
-            An op breaks its definition, or the shape that XIR infers is not the draft's.
-        """
-        graph = xir.Graph(self.name)
-        ops: dict[str, xir.Op] = {}
-        for node in self:
-            if node.value is not None:
-                ops[node.name] = graph.create_const_op(node.name, node.value)
-                continue
-            attrs = dict(node.attrs)
-            if node.kind == "data" or node.kind not in xir.builtin():
-                attrs |= {"shape": list(node.shape), "data_type": "FLOAT32"}
-            inputs = {arg: [ops[n] for n in names] for arg, names in node.inputs.items()}
-            op = graph.create_op(node.name, node.kind, attrs, inputs)
-            if tuple(op.get_output_tensor().dims) != node.shape:
-                raise GraphError(
-                    f"op {node.name!r} ({node.kind}) has shape {list(node.shape)}, "
-                    f"but XIR infers {op.get_output_tensor().dims}"
-                )
-            ops[node.name] = op
-        for key, value in self.attrs.items():
-            graph.set_attr(key, value)
-        graph.set_attr("return_ops", list(self.outputs))
-        return graph
-
-    @classmethod
-    def from_xir(cls, graph: xir.Graph) -> "Draft":
-        """Return the draft of a float or quantized graph; outputs are its ``return_ops``.
-
-        Without that attribute, the outputs are the ops whose result nobody uses.
-        """
-        draft = cls(graph.get_name())
-        for op in graph.toposort():
-            attrs = {
-                k: v
-                for k, v in op.get_attrs().items()
-                if k not in ("data", "shape", "data_type") or op.get_type() == "reshape"
-            }
-            value = None
-            shape = tuple(op.get_output_tensor().dims)
-            if op.get_type() == "const":
-                value = _const_value(op, shape)
-            inputs = {
-                arg: [i.get_name() for i in ops] for arg, ops in op.get_input_ops().items() if ops
-            }
-            draft.add(op.get_name(), op.get_type(), shape, inputs, attrs, value)
-        if graph.has_attr("return_ops"):
-            draft.outputs = list(graph.get_attr("return_ops"))
-        else:
-            draft.outputs = [op.get_name() for op in graph.get_tail_ops()]
-        draft.attrs = {k: v for k, v in graph.get_attrs().items() if k != "return_ops"}
-        for name in draft.outputs:
-            draft[name]
-        return draft
+class FloatGraph(Graph):
+    """What a front end makes: real numbers, no ``fix`` but those of a model that has some."""
 
 
-def _const_value(op: xir.Op, shape: tuple[int, ...]) -> Array:
-    kind = str(op.get_attr("data_type")).upper()
-    dtypes = {"FLOAT32": "<f4", "FLOAT64": "<f8", "INT32": "<i4", "INT64": "<i8"}
-    if kind not in dtypes:
-        raise GraphError(
-            f"constant {op.get_name()!r} has data type {kind}, "
-            f"but must be one of {', '.join(dtypes)}"
-        )
-    data = np.frombuffer(op.get_attr("data"), dtype=dtypes[kind])
-    if data.size != int(np.prod(shape)):
-        raise GraphError(
-            f"constant {op.get_name()!r} holds {data.size} elements, but its shape is {list(shape)}"
-        )
-    return data.reshape(shape).astype(np.float32, copy=False)
+class QuantizedGraph(Graph):
+    """What a quantizer makes: real numbers, and a ``fix`` behind every tensor that is quantized."""
+
+
+class FixedGraph(Graph):
+    """What legalization makes: ``-fix`` ops on integers, float ops between conversions."""

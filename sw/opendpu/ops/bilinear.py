@@ -6,8 +6,7 @@ import itertools
 from fractions import Fraction
 
 import numpy as np
-
-from opendpu.compiler.layers import Int8Array
+import numpy.typing as npt
 
 MAX_POINT = 7
 """Fractional bits of weights that are at most one."""
@@ -21,7 +20,7 @@ class Phase:
     column: int
     down: int
     across: int
-    weights: Int8Array
+    weights: npt.NDArray[np.int8]
 
 
 def bilinear_weights(

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pass: which ops run on the DPU, in which subgraph, and why the others do not."""
+"""Which ops run on the DPU, in which subgraph, and why the others do not."""
 
 from collections.abc import Mapping, Sequence
 
 from opendpu.compiler.constraints import reason
 from opendpu.compiler.fixed import COMPUTE, CONSTANT, USER
-from opendpu.compiler.plan import Part, Partition
+from opendpu.compiler.partition.units import Unit, levels_of, turns_of, units_of
+from opendpu.compiler.partition.value import Part, Partition
 from opendpu.compiler.plugins import Claim
-from opendpu.compiler.units import Unit, levels_of, turns_of, units_of
-from opendpu.ir import Draft, Node
+from opendpu.ir import Graph, Node
 from opendpu_arch.target import Target
 
 ALONE = "no op of the DPU is next to it; one that computes would lift it"
 
 
 def partition(
-    draft: Draft,
+    graph: Graph,
     target: Target,
     refused: Mapping[str, str],
     taken: Mapping[str, int] | None = None,
@@ -28,24 +28,24 @@ def partition(
     """
     taken = taken or {}
     reasons: dict[str, str] = {}
-    for node in draft:
+    for node in graph:
         if node.kind in (*USER, *CONSTANT, "fix2float", "float2fix") or node.name in taken:
             continue
-        why = refused.get(node.name) or reason(node, draft, target)
+        why = refused.get(node.name) or reason(node, graph, target)
         if why is not None:
             reasons[node.name] = why
-    units = units_of(draft, taken)
+    units = units_of(graph, taken)
     while True:
         elsewhere = reasons.keys() | taken.keys()
-        for_dpu = {n for u in units for n in u.names if on_dpu(draft[n], elsewhere)}
+        for_dpu = {n for u in units for n in u.names if on_dpu(graph[n], elsewhere)}
         levels = levels_of(units, for_dpu)
-        idle = _idle(draft, units, levels)
+        idle = _idle(graph, units, levels)
         if not idle:
             break
         for name in idle:
             reasons[name] = ALONE
-    parts = [Part(device="USER", nodes=(n.name,)) for n in draft if n.kind in USER]
-    place = {name: number for number, name in enumerate(draft.nodes)}
+    parts = [Part(device="USER", nodes=(n.name,)) for n in graph if n.kind in USER]
+    place = {name: number for number, name in enumerate(graph.nodes)}
     turns = turns_of(units, levels)
     for level, turn in sorted(set(zip(levels, turns, strict=True))):
         here = [u for n, u in enumerate(units) if (levels[n], turns[n]) == (level, turn)]
@@ -66,8 +66,8 @@ def _claimed(unit: Unit, claim: Claim) -> Part:
     return Part(device=claim.device, nodes=unit.names, name=claim.name, attrs=claim.attrs)
 
 
-def _idle(draft: Draft, units: Sequence[Unit], levels: Sequence[int]) -> list[str]:
+def _idle(graph: Graph, units: Sequence[Unit], levels: Sequence[int]) -> list[str]:
     """Return the ops of DPU parts in which nothing is computed."""
     places = {name: levels[n] for n, unit in enumerate(units) for name in unit.names}
-    busy = {level for name, level in places.items() if draft[name].kind in COMPUTE}
+    busy = {level for name, level in places.items() if graph[name].kind in COMPUTE}
     return [name for name, level in places.items() if level % 2 and level not in busy]

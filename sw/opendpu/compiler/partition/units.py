@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Collection, Mapping
 
 from opendpu.compiler.fixed import CONSTANT, USER
-from opendpu.ir import Draft
+from opendpu.ir import Graph
 from opendpu_arch.errors import PluginError
 
 
@@ -19,7 +19,7 @@ class Unit:
     """Units that have to run before, by number."""
 
 
-def units_of(draft: Draft, claims: Mapping[str, int]) -> list[Unit]:
+def units_of(graph: Graph, claims: Mapping[str, int]) -> list[Unit]:
     """Return the units of a graph, every unit after those it needs; ``claims`` by op.
 
     Raises
@@ -29,12 +29,12 @@ def units_of(draft: Draft, claims: Mapping[str, int]) -> list[Unit]:
     """
     members: dict[str | int, list[str]] = {}
     owner: dict[str, str | int] = {}
-    for node in draft:
+    for node in graph:
         if node.kind not in (*USER, *CONSTANT):
             owner[node.name] = claims.get(node.name, node.name)
             members.setdefault(owner[node.name], []).append(node.name)
     needs = {
-        key: {owner[s] for n in names for s in draft[n].sources() if s in owner and owner[s] != key}
+        key: {owner[s] for n in names for s in graph[n].sources() if s in owner and owner[s] != key}
         for key, names in members.items()
     }
     place: dict[str | int, int] = {}
