@@ -3,10 +3,11 @@
 
 from opendpu.compiler.emission.chain import emit_chain
 from opendpu.compiler.emission.conv import emit_conv
+from opendpu.compiler.emission.dilated import emit_dilated
 from opendpu.compiler.emission.misc import emit_alu, emit_eltwise
 from opendpu.compiler.emission.move import emit_move
 from opendpu.compiler.emission.recorder import Recorder
-from opendpu.compiler.plan import AluLayer, ConvLayer, MoveLayer, Plan, Step
+from opendpu.compiler.plan import AluLayer, ConvLayer, DilatedConvLayer, MoveLayer, Plan, Step
 from opendpu_arch.target import Target
 
 
@@ -25,7 +26,9 @@ def emit(plan: Plan, target: Target) -> tuple[Step, ...]:
         if placed.output.whole:
             height = plan.network.features[layer.output].height
             recorder.on_chip[layer.output] = set(range(height))
-        if isinstance(layer, ConvLayer):
+        if isinstance(layer, DilatedConvLayer):
+            emit_dilated(recorder, placed, layer)
+        elif isinstance(layer, ConvLayer):
             emit_conv(recorder, placed, layer)
         elif isinstance(layer, AluLayer):
             emit_alu(recorder, placed, layer)

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from opendpu.compiler.lifetime import consumers
-from opendpu.compiler.plan import ConvLayer, EltwiseLayer, Epilogue, Network
+from opendpu.compiler.plan import ConvLayer, DilatedConvLayer, EltwiseLayer, Epilogue, Network
 
 
 def fuse(network: Network) -> Network:
@@ -50,6 +50,9 @@ def _host(
         return None
     tile = network.layers[host].output
     alone = readers[tile] == [made[layer.output]] and tile not in network.outputs
-    if not alone or tile in held or not isinstance(network.layers[host], ConvLayer):
+    hosted = isinstance(network.layers[host], ConvLayer) and not isinstance(
+        network.layers[host], DilatedConvLayer
+    )
+    if not alone or tile in held or not hosted:
         return None
     return host

@@ -110,6 +110,18 @@ class ConvLayer:
     epilogue: Epilogue | None = None
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DilatedConvLayer(ConvLayer):
+    """Convolution whose taps are apart; LOAD gathers the rows that each output row needs.
+
+    ``window`` counts taps, not what lies between them; its padding is negative where taps that only
+    meet padding have been left out. The input is always read from DDR.
+    """
+
+    dilation_h: int
+    dilation_w: int
+
+
 class Reduction(enum.Enum):
     """What a SAVE can make of the channels of a pixel: the first largest one, or its value."""
 
@@ -252,6 +264,8 @@ class Nest:
     """Output rows after which the next block of output channels is started."""
     groups: int
     """Channel groups a tile (misc engine) or output channel blocks a pass (CONV)."""
+    phase_major: bool = False
+    """Columns of a dilated kernel are counted phase by phase, see :mod:`gather`."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

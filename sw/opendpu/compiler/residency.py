@@ -12,6 +12,7 @@ from opendpu.compiler.plan import (
     AluLayer,
     Banks,
     ConvLayer,
+    DilatedConvLayer,
     EltwiseLayer,
     Feature,
     Layer,
@@ -144,6 +145,8 @@ class _Choice:
         """Return the cycles lost when ``layer`` reads it so, infinitely many if it cannot."""
         if isinstance(layer, MoveLayer):
             return 0
+        if isinstance(layer, DilatedConvLayer) and layer.source == self.feature.name:
+            return math.inf  # its rows are gathered from DDR
         if not _readable(self.feature, layer, stride, self.target):
             return math.inf
         return 0 if wish(layer, self.feature.name) == stride else self._alone(layer)

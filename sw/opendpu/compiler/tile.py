@@ -14,6 +14,7 @@ from opendpu.compiler.plan import (
     Banks,
     Chain,
     ConvLayer,
+    DilatedConvLayer,
     LayerPlan,
     MoveLayer,
     Nest,
@@ -24,6 +25,7 @@ from opendpu.compiler.plan import (
 )
 from opendpu.compiler.tiling.conv import conv_cuts
 from opendpu.compiler.tiling.cut import Cut, Problem, Stream
+from opendpu.compiler.tiling.dilated import dilated_cuts
 from opendpu.compiler.tiling.misc import misc_cuts
 from opendpu.compiler.tiling.move import move_words
 from opendpu_arch.errors import DPUError
@@ -173,6 +175,8 @@ def _tile_move(problem: Problem, layer: MoveLayer, free: Holes) -> LayerPlan | N
 
 def _cuts(problem: Problem) -> Iterator[Cut]:
     layer = problem.layer
+    if isinstance(layer, DilatedConvLayer):
+        return dilated_cuts(problem, layer)
     if isinstance(layer, ConvLayer):
         return conv_cuts(problem, layer)
     assert not isinstance(layer, MoveLayer)

@@ -13,6 +13,7 @@ from opendpu.compiler.layout import wish
 from opendpu.compiler.plan import (
     ComputeLayer,
     ConvLayer,
+    DilatedConvLayer,
     EltwiseLayer,
     MoveLayer,
     Network,
@@ -66,7 +67,7 @@ def model_chain(around: Surroundings, first: int, last: int, parts: int) -> Mode
     """
     layers = [
         layer for layer in around.network.layers[first : last + 1]
-        if not isinstance(layer, MoveLayer)
+        if not isinstance(layer, MoveLayer | DilatedConvLayer)
     ]  # fmt: skip
     if len(layers) <= last - first:
         return None

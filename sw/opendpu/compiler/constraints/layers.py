@@ -2,7 +2,7 @@
 """Limits of the ops with weights."""
 
 from opendpu.compiler.constraints.registry import constraint, extent, inputs_of, pair
-from opendpu.compiler.dilation import is_cut, plan
+from opendpu.compiler.dilation import fits_dilated
 from opendpu.compiler.fixed import DEPTHWISE, LAYERS, TRANSPOSED, point_of
 from opendpu.ir import Draft, Node
 from opendpu_arch.target import Target
@@ -23,22 +23,19 @@ KERNEL = "XCOM_UNSUPPORT_KERNEL_SIZE"
 
 
 @constraint(
-    f"Kernels of convolutions are 1..{MAX_CONV_KERNEL} rows and columns; with a stride or groups, "
-    "dilation is counted.", *CONV, lift="a smaller kernel or dilation, or stride and group 1",
-    code=KERNEL,
+    f"Kernels of convolutions are 1..{MAX_CONV_KERNEL} rows and columns; dilation is not counted.",
+    *CONV, lift="a smaller kernel", code=KERNEL,
 )  # fmt: skip
 def conv_kernel(node: Node, draft: Draft, target: Target) -> str | None:
-    """Kernel fields of CONVINIT have four bits; parts of the pixels have a smaller dilation."""
+    """Kernel fields of CONVINIT have four bits; the taps of dilated kernels are brought together."""
     sizes = [size for _, size in pair(node, "kernel")]
-    return None if max(sizes) <= MAX_CONV_KERNEL and _in_parts(node, draft, target) else (
+    return None if max(sizes) <= MAX_CONV_KERNEL and _brought_together(node, draft, target) else (
         _kernel(node, MAX_CONV_KERNEL)
     )  # fmt: skip
 
 
-def _in_parts(node: Node, draft: Draft, target: Target) -> bool:
-    """Tell whether a dilated convolution can be computed for parts of the pixels."""
-    source = inputs_of(node, draft)[0]
-    return is_cut(node, source, target) and plan(node, source, target) is not None
+def _brought_together(node: Node, draft: Draft, target: Target) -> bool:
+    return fits_dilated(node, inputs_of(node, draft)[0], target)
 
 
 @constraint(
@@ -116,8 +113,8 @@ def padding(node: Node, draft: Draft, target: Target) -> str | None:
 
 @constraint(
     "kernel_w * kernel_h * ceil(input channels of a group / CP) is at most the bank depth; for "
-    "depthwise convolutions kernel_w * kernel_h; for transposed ones ceil(kernel / stride) counts; "
-    "with a stride or groups, dilation counts.",
+    "depthwise convolutions kernel_w * kernel_h, dilation counted; for transposed ones "
+    "ceil(kernel / stride) counts.",
     *LAYERS, lift="a smaller kernel or fewer channels",
     code="XCOM_TILING_SIZE_ERROR",
 )  # fmt: skip
@@ -130,7 +127,7 @@ def weights_fit(node: Node, draft: Draft, target: Target) -> str | None:
         (_, step_w), (_, step_h) = pair(node, "stride")
         height, width = -(-height // step_h), -(-width // step_w)
     words = height * width * (1 if node.kind in DEPTHWISE else groups)
-    if words <= target.bank_depth or (node.kind in CONV and _in_parts(node, draft, target)):
+    if words <= target.bank_depth or (node.kind in CONV and _brought_together(node, draft, target)):
         return None
     return (
         f'DPU only supports kernels whose weights fit a bank of "bank_depth"({target.bank_depth}) '

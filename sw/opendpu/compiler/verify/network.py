@@ -3,7 +3,15 @@
 
 from collections.abc import Iterator
 
-from opendpu.compiler.plan import AluLayer, ConvLayer, EltwiseLayer, MoveLayer, Network, sources_of
+from opendpu.compiler.plan import (
+    AluLayer,
+    ConvLayer,
+    DilatedConvLayer,
+    EltwiseLayer,
+    MoveLayer,
+    Network,
+    sources_of,
+)
 from opendpu.compiler.verify.rules import Finding
 from opendpu_arch.target import Target
 
@@ -92,12 +100,15 @@ def _window(layer: ConvLayer | AluLayer | EltwiseLayer) -> Iterator[Finding]:
             )  # fmt: skip
         return
     window = layer.window
-    if window.pad_top >= window.kernel_h or window.pad_left >= window.kernel_w:
+    height, width = window.kernel_h, window.kernel_w
+    if isinstance(layer, DilatedConvLayer):
+        height = (height - 1) * layer.dilation_h + 1
+        width = (width - 1) * layer.dilation_w + 1
+    if window.pad_top >= height or window.pad_left >= width:
         yield Finding(
             layer.name, "padding-below-kernel",
-            f"padding {window.pad_top}, {window.pad_left}; "
-            f"kernel {window.kernel_h}, {window.kernel_w}",
-        )  # fmt: skip
+            f"padding {window.pad_top}, {window.pad_left}; kernel {height}, {width}",
+        )
     if isinstance(layer, ConvLayer):
         kernel = layer.weights.shape[1:3]
         if kernel != (window.kernel_h, window.kernel_w):

@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LOAD, CONV and SAVE instructions of a dilated convolution whose input rows are gathered."""
+
+import dataclasses
+import functools
+
+from opendpu.compiler.cost import conv_cycles, transfer_cycles
+from opendpu.compiler.emission.conv import MAX_JUMP, ConvWeights, output_layout
+from opendpu.compiler.emission.geometry import can_write
+from opendpu.compiler.emission.recorder import Operand, Recorder
+from opendpu.compiler.emission.transfer import MAX_JUMP_READ, MAX_LENGTH, Tile, save_rows
+from opendpu.compiler.gather import (
+    ColumnTile,
+    Piece,
+    RowBlock,
+    Run,
+    column_tiles,
+    row_blocks,
+    run_stride,
+)
+from opendpu.compiler.layout import Layout
+from opendpu.compiler.plan import (
+    BankAccess,
+    DilatedConvLayer,
+    LayerPlan,
+    Memory,
+    MemoryAccess,
+)
+from opendpu_arch.errors import GraphError
+from opendpu_arch.isa import Conv, ConvInit, Load
+
+CONSTANT = 7
+"""``broadcast`` of a LOAD that writes ``const_value``."""
+
+
+def emit_dilated(recorder: Recorder, plan: LayerPlan, layer: DilatedConvLayer) -> None:
+    """Append the steps of a dilated convolution.
+
+    Loops, outermost first: columns, passes of rows, passes of output channel blocks, rows, blocks
+    of output channels, runs of columns.
+    """
+    target, nest = recorder.target, plan.nest
+    source, output = (
+        recorder.operand(layer.source, plan.sources[0]),
+        recorder.operand(layer.output, plan.output),
+    )
+    weights = ConvWeights(recorder, layer)
+    rows_in = GatheredRows(recorder, source)
+    tiles = column_tiles(
+        layer, source.feature.width, output.feature.width, nest.columns,
+        phase_major=nest.phase_major,
+    )  # fmt: skip
+    rows = _row_blocks(recorder, layer, source, output)
+    turn = nest.row_pass // nest.rows
+    passes = [rows[n : n + turn] for n in range(0, len(rows), turn)]
+    results = 0
+    for tile in tiles:
+        rows_in.start(tile)
+        for taken in passes:
+            for block in range(0, weights.blocks, nest.groups):
+                many = min(nest.groups, weights.blocks - block)
+                if nest.groups < weights.blocks:
+                    weights.forget()
+                for made in taken:
+                    work = _Results(
+                        recorder, layer, output, tile, made, block, many, nest.phase_major,
+                        results % max(1, plan.output.ring) * target.pixel_parallel,
+                    )  # fmt: skip
+                    results += 1
+                    at = rows_in.need(made)
+                    for n in range(block, block + many):
+                        words = weights.need(n, block + many)
+                        for run in tile.runs:
+                            work.convolve(rows_in, at, run, n, words, weights.bias(n))
+                    work.save()
+
+
+def _row_blocks(
+    recorder: Recorder, layer: DilatedConvLayer, source: Operand, output: Operand
+) -> tuple[RowBlock, ...]:
+    height, most = source.feature.height, recorder.target.pixel_parallel
+    if not output.region.whole:
+        return row_blocks(layer, height, output.feature.height, most)
+    layout = output_layout(recorder, output, Tile(column=0, columns=0, group=0, groups=0))
+    fits = functools.partial(can_write, layout, max_jump=MAX_JUMP)
+    return row_blocks(layer, height, output.feature.height, most, fits)
+
+
+class GatheredRows:
+    """The input rows that instructions need, side by side; loaded when they are not on chip."""
+
+    def __init__(self, recorder: Recorder, operand: Operand) -> None:
+        if operand.memory is None:
+            raise GraphError(f"{operand.feature.name}: a map whose rows are gathered is not in DDR")
+        self.recorder = recorder
+        self.operand = operand
+        self.memory: Memory = operand.memory
+        self.groups = -(-operand.feature.channels // recorder.target.channel_parallel)
+        self.tile: ColumnTile | None = None
+        self._held: dict[int, RowBlock] = {}
+        self._next = 0
+
+    @property
+    def first_bank(self) -> int:
+        """Id of the first bank of the group."""
+        return self.operand.region.bank_group * self.recorder.target.pixel_parallel
+
+    @property
+    def row_words(self) -> int:
+        """Words of a gathered row."""
+        assert self.tile is not None
+        return self.tile.slots * self.groups
+
+    def start(self, tile: ColumnTile) -> None:
+        """Go on with other columns; nothing of them is on chip."""
+        self.tile = tile
+        self._held = {}
+
+    def need(self, block: RowBlock) -> int:
+        """Return the word of the rows of ``block``, which are loaded if need be."""
+        region = self.operand.region
+        place = next((n for n, held in self._held.items() if held is block), None)
+        if place is None:
+            place = self._next
+            self._next = (place + 1) % region.ring
+            self._held[place] = block
+            self._load(block, self._word(place))
+        return self._word(place)
+
+    def _word(self, place: int) -> int:
+        region = self.operand.region
+        return region.base + place * (region.words // region.ring)
+
+    def _load(self, block: RowBlock, word: int) -> None:
+        """Load kernel row by kernel row, so that successive LOADs use both ports."""
+        assert self.tile is not None
+        for tap in range(block.taps):
+            for n in range(block.rows):
+                row = block.inputs[n * block.taps + tap]
+                bank, at = self.first_bank + n, word + tap * self.row_words
+                if row is None:
+                    self._zeros(bank, at)
+                    continue
+                for piece in self.tile.pieces:
+                    self._piece(piece, row, bank, at)
+
+    def _zeros(self, bank: int, word: int) -> None:
+        assert self.tile is not None
+        channels, parallel = self.operand.feature.channels, self.recorder.target.channel_parallel
+        for slot in range(0, self.tile.slots, MAX_LENGTH):
+            length = min(MAX_LENGTH, self.tile.slots - slot)
+            at = word + slot * self.groups
+            self.recorder.add(
+                Load(
+                    bank_id=bank, bank_addr=at, jump_read=1, jump_write=self.groups,
+                    channel=channels, length=length, broadcast=CONSTANT,
+                    reg_id=self.memory.reg_id, ddr_addr=self.memory.address,
+                ),
+                (BankAccess(True, bank, 1, at, length * self.groups),),
+                transfer_cycles(length, channels, 1, parallel),
+            )  # fmt: skip
+
+    def _piece(self, piece: Piece, row: int, bank: int, word: int) -> None:
+        memory, channels = self.memory, self.operand.feature.channels
+        jump, most = piece.step * memory.pixel_bytes, MAX_LENGTH
+        if jump > MAX_JUMP_READ:
+            jump, most = MAX_JUMP_READ, 1
+        for first in range(0, piece.count, most):
+            length = min(most, piece.count - first)
+            at = word + (piece.slot + first) * self.groups
+            column = piece.first + first * piece.step
+            address = memory.address + row * memory.row_bytes + column * memory.pixel_bytes
+            self.recorder.add(
+                Load(
+                    bank_id=bank, bank_addr=at, jump_read=jump, jump_write=self.groups,
+                    channel=channels, length=length, reg_id=memory.reg_id, ddr_addr=address,
+                ),
+                (
+                    BankAccess(True, bank, 1, at, length * self.groups),
+                    MemoryAccess(
+                        False, memory.reg_id, address, address + (length - 1) * jump + channels
+                    ),
+                ),
+                transfer_cycles(length, channels, jump, self.recorder.target.channel_parallel),
+            )  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class _Results:
+    """Some rows, columns and output channel blocks of a result."""
+
+    recorder: Recorder
+    layer: DilatedConvLayer
+    output: Operand
+    tile: ColumnTile
+    rows: RowBlock
+    block: int
+    blocks: int
+    phase_major: bool
+    row_place: int
+    """Row of the ring that the first row takes, if the result is not on chip whole."""
+
+    @property
+    def in_order(self) -> bool:
+        """Tell whether columns lie as in the feature map, not phase by phase."""
+        whole = self.output.region.whole or self.tile.columns == self.output.feature.width
+        return whole or not self.phase_major
+
+    @functools.cached_property
+    def layout(self) -> Layout:
+        """Where the results are."""
+        columns = Tile(
+            column=self.tile.column, columns=self.tile.columns, group=self.block,
+            groups=self.blocks,
+        )  # fmt: skip
+        operand = self.output
+        if not operand.region.whole:
+            region = dataclasses.replace(
+                operand.region, first_row=self.rows.row - self.row_place
+            )
+            operand = dataclasses.replace(operand, region=region)
+            return dataclasses.replace(
+                output_layout(self.recorder, operand, columns), region=region
+            )
+        return output_layout(self.recorder, operand, columns)
+
+    def column_of(self, run: Run) -> int:
+        """Return the column of the layout that holds the first result of a run."""
+        return run.first if self.in_order else self.tile.column + run.index
+
+    def convolve(
+        self, source: GatheredRows, word: int, run: Run, block: int, weights: int, bias: int
+    ) -> None:
+        """Append what makes one block of output channels of a run."""
+        step = run.step if self.in_order else 1
+        target, window, layout = self.recorder.target, self.layer.window, self.layout
+        place = layout.place(self.rows.row)
+        strided = self.rows.rows > 1 and layout.region.stride > 1
+        self.recorder.set_up(
+            ConvInit(
+                act_type=self.layer.act_type, shift_cut=self.layer.shift_cut,
+                shift_bias=self.layer.shift_bias,
+                kernel_h=self.rows.taps, kernel_w=window.kernel_w,
+                stride_h=self.rows.taps, stride_w=run_stride(self.layer), stride_offset_in=0,
+                jump_read=run.jump * source.groups,
+                jump_read_endl=source.row_words if self.rows.taps > 1 else 1,
+                stride_out=layout.region.stride if strided else 1,
+                stride_offset_out=place.offset if strided else 0,
+                jump_write=step * layout.groups if run.count > 1 else 1,
+                jump_write_endl=layout.row_words if layout.row_words <= MAX_JUMP else 1,
+                valid_pixel_parallel=self.rows.rows,
+            )
+        )  # fmt: skip
+        skipped = self.rows.first_tap * window.kernel_w * source.groups
+        steps = self.rows.taps * window.kernel_w * source.groups
+        first_word = (weights + skipped) % target.bank_depth
+        read = (word + run.slot * source.groups) % target.bank_depth
+        offset = 0 if self.rows.rows > 1 else place.offset
+        self.recorder.add(
+            Conv(
+                bank_id_in=source.first_bank, bank_addr_in=read, bank_addr_in_1=read,
+                bank_addr_in_2=read, bank_addr_in_3=read, channel_group=source.groups,
+                channel_offset=(
+                    source.groups * target.channel_parallel - source.operand.feature.channels
+                ),
+                pad_left=run.pad_left, pad_right=run.pad_right,
+                pad_top=0, pad_bottom=self.rows.taps - 1,
+                length=run.count, bank_id_out=layout.first_bank + place.bank,
+                bank_addr_out=layout.word(
+                    place.address_group, offset, self.column_of(run), block
+                ),
+                bank_addr_weights=first_word, bank_addr_bias=bias,
+            ),
+            (
+                BankAccess(
+                    False, source.first_bank, self.rows.rows, word,
+                    self.rows.taps * source.row_words,
+                ),
+                BankAccess(
+                    False, target.convw_base, target.output_channel_parallel, first_word, steps
+                ),
+                BankAccess(False, target.bias_bank, 1, bias, 1),
+                *layout.accesses(self.rows.row, self.rows.rows, write=True),
+            ),
+            conv_cycles(run.count, steps, layout.region.stride if strided else 1),
+        )  # fmt: skip
+
+    def save(self) -> None:
+        """Append what brings the results to DDR, if the feature map lives there."""
+        memory = self.output.memory
+        made = range(self.rows.row, self.rows.row + self.rows.rows)
+        if memory is None:
+            return
+        if self.in_order:
+            tile = self._tile(self.tile.column, self.tile.columns)
+            save_rows(self.recorder, self.output, self.layout, tile, made)
+            return
+        for run in self.tile.runs:
+            pixel = run.step * memory.pixel_bytes
+            column = self.column_of(run)
+            apart = dataclasses.replace(
+                memory, pixel_bytes=pixel,
+                address=memory.address + run.first * memory.pixel_bytes - column * pixel,
+            )  # fmt: skip
+            operand = dataclasses.replace(self.output, memory=apart)
+            save_rows(self.recorder, operand, self.layout, self._tile(column, run.count), made)
+
+    def _tile(self, column: int, columns: int) -> Tile:
+        return Tile(column=column, columns=columns, group=self.block, groups=self.blocks)

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions of the CONV engine; dilated ones in the way that is expected to be fastest.
+
+There are three: zeros between the taps, a layer for each part of the pixels, gathered rows.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from opendpu.compiler.dilation import MAX_KERNEL, Axis, is_dilated, met_taps, parts_of, plan
+from opendpu.compiler.lower.context import Context
+from opendpu.compiler.lower.dilated import dilated, part_layer
+from opendpu.compiler.lower.window import spread, window_of
+from opendpu.compiler.plan import (
+    ConvLayer,
+    DilatedConvLayer,
+    Feature,
+    Int8Array,
+    Network,
+    Window,
+)
+from opendpu.compiler.tiling.conv import conv_cuts
+from opendpu.compiler.tiling.cut import Cut, Problem
+from opendpu.compiler.tiling.dilated import dilated_cuts, is_gatherable
+from opendpu.ir import Node
+from opendpu_arch.target import Target
+
+Fields = Mapping[str, Any]
+Axes = tuple[Axis, Axis]
+
+
+def add_conv(context: Context, node: Node, fields: Fields, weights: Int8Array) -> None:
+    """Add a convolution; ``fields`` are those of its layer, ``weights`` OHWI without dilation."""
+    zeros = ConvLayer(**fields, window=window_of(node), weights=spread(weights, node))
+    if not is_dilated(node):
+        context.layers.append(zeros)
+        return
+    gathered = _gathered(context, node, fields, weights)
+    axes = None
+    if zeros.source == node.inputs["input"][0] and zeros.output == node.name:
+        axes = plan(node, context.draft[zeros.source], context.target)
+    prices = {
+        "zeros": _price_of_zeros(context, zeros),
+        "parts": _price_of_parts(context, fields, weights, axes),
+        "gathered": _price_of_gathered(context, gathered),
+    }
+    possible = {way: price for way, price in prices.items() if price is not None}
+    best = min(possible, key=lambda way: possible[way], default="zeros")
+    if best == "parts":
+        assert axes is not None
+        dilated(context, fields, weights, *axes)
+    elif best == "gathered":
+        assert gathered is not None
+        context.layers.append(gathered)
+    else:
+        context.layers.append(zeros)
+
+
+def _gathered(
+    context: Context, node: Node, fields: Fields, weights: Int8Array
+) -> DilatedConvLayer | None:
+    """Return the layer whose rows are gathered, without the taps that only meet padding."""
+    met = met_taps(node, context.draft[node.inputs["input"][0]])
+    if met is None:
+        return None
+    rows, columns = met
+    (gap_w, gap_h), whole = (int(gap) for gap in node.attrs["dilation"]), window_of(node)
+    layer = DilatedConvLayer(
+        **fields, dilation_h=gap_h, dilation_w=gap_w,
+        window=Window(
+            kernel_h=len(rows), kernel_w=len(columns), stride_h=whole.stride_h,
+            stride_w=whole.stride_w, pad_top=whole.pad_top - rows.start * gap_h,
+            pad_left=whole.pad_left - columns.start * gap_w,
+        ),
+        weights=weights[:, rows.start : rows.stop, columns.start : columns.stop],
+    )  # fmt: skip
+    return layer if is_gatherable(layer) else None
+
+
+def _price_of_zeros(context: Context, layer: ConvLayer) -> int | None:
+    if max(layer.window.kernel_h, layer.window.kernel_w) > MAX_KERNEL:
+        return None
+    source, output = context.features[layer.source], context.features[layer.output]
+    return _least(conv_cuts(_problem(layer, source, output, context.target), layer))
+
+
+def _price_of_parts(
+    context: Context, fields: Fields, weights: Int8Array, axes: Axes | None
+) -> int | None:
+    """Return the price of all parts, each as that of the first."""
+    if axes is None:
+        return None
+    source, output = context.features[fields["source"]], context.features[fields["output"]]
+    down = parts_of(axes[0], source.height, output.height)
+    across = parts_of(axes[1], source.width, output.width)
+    layer = part_layer(fields, weights, axes, (down[0], across[0]))
+    part_in = Feature(
+        name=source.name, height=down[0].inputs, width=across[0].inputs, channels=source.channels
+    )
+    part_out = Feature(
+        name=output.name, height=down[0].outputs, width=across[0].outputs, channels=output.channels
+    )
+    least = _least(conv_cuts(_problem(layer, part_in, part_out, context.target), layer))
+    return None if least is None else least * len(down) * len(across)
+
+
+def _price_of_gathered(context: Context, layer: DilatedConvLayer | None) -> int | None:
+    if layer is None:
+        return None
+    source, output = context.features[layer.source], context.features[layer.output]
+    return _least(dilated_cuts(_problem(layer, source, output, context.target), layer))
+
+
+def _problem(layer: ConvLayer, source: Feature, output: Feature, target: Target) -> Problem:
+    """Return the problem of a layer alone, from DDR to DDR."""
+    network = Network(
+        features={source.name: source, output.name: output}, layers=(layer,),
+        inputs=(source.name,), outputs=(output.name,),
+    )  # fmt: skip
+    return Problem(layer=layer, network=network, target=target, whole={})
+
+
+def _least(cuts: Iterable[Cut]) -> int | None:
+    return min((cut.cycles for cut in cuts), default=None)

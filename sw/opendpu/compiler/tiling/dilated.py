@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ways to cut a dilated convolution whose input rows are gathered."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator
+
+from opendpu.compiler.cost import LATENCY, PORTS, TILE_OVERHEAD, conv_cycles, transfer_cycles
+from opendpu.compiler.emission.geometry import can_write
+from opendpu.compiler.gather import (
+    ColumnTile,
+    RowBlock,
+    column_tiles,
+    phases,
+    row_blocks,
+    run_stride,
+)
+from opendpu.compiler.layout import Layout
+from opendpu.compiler.plan import DilatedConvLayer, Feature, Nest
+from opendpu.compiler.tiling.cut import (
+    MAX_COLUMNS,
+    MAX_ROW_WORDS,
+    Cut,
+    Problem,
+    Stream,
+    splits,
+)
+
+MAX_RUN_STRIDE = 8
+"""Columns that CONV moves on by; the guide's limit."""
+MAX_TAPS = 16
+"""Rows and columns of a kernel of CONV."""
+
+
+def is_gatherable(layer: DilatedConvLayer) -> bool:
+    """Tell whether the fields of CONV hold the kernel and its steps."""
+    window = layer.window
+    taps = max(window.kernel_h, window.kernel_w)
+    return taps <= MAX_TAPS and run_stride(layer) <= MAX_RUN_STRIDE
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Work:
+    """What is the same for all cuts of a layer."""
+
+    problem: Problem
+    layer: DilatedConvLayer
+    source: Feature
+    rows: tuple[RowBlock, ...]
+    groups_in: int
+    blocks: int
+    """Blocks of output channels."""
+
+    @property
+    def kernel_rows(self) -> int:
+        """The most kernel rows of an instruction."""
+        return max(block.taps for block in self.rows)
+
+    @property
+    def weight_words(self) -> int:
+        """Weight words of a block."""
+        return self.layer.window.kernel_h * self.layer.window.kernel_w * self.groups_in
+
+    @property
+    def weight_cycles(self) -> int:
+        """Cycles to load the weights of all blocks."""
+        channels, parallel = self.source.channels, self.problem.target.channel_parallel
+        kernel = self.layer.window.kernel_h * self.layer.window.kernel_w
+        return self.problem.out.channels * transfer_cycles(kernel, channels, channels, parallel)
+
+
+def dilated_cuts(problem: Problem, layer: DilatedConvLayer) -> Iterator[Cut]:
+    """Yield the ways to cut a dilated convolution."""
+    target, out = problem.target, problem.out
+    source = problem.network.features[layer.source]
+    work = _Work(
+        problem=problem, layer=layer, source=source,
+        rows=row_blocks(
+            layer, source.height, out.height, target.pixel_parallel, _fits(problem)
+        ),
+        groups_in=-(-source.channels // target.channel_parallel),
+        blocks=-(-out.channels // target.output_channel_parallel),
+    )  # fmt: skip
+    if work.weight_words > target.bank_depth:
+        return
+    for phase_major in (False, True) if phases(layer) > 1 else (False,):
+        for columns in splits(min(out.width, MAX_COLUMNS)):
+            tiles = column_tiles(
+                layer, source.width, out.width, columns, phase_major=phase_major
+            )
+            for stream in _streams(work, tiles):
+                yield from _passes(work, tiles, columns, stream, phase_major)
+
+
+def _fits(problem: Problem) -> Callable[[int, int], bool]:
+    """Return what tells whether an instruction can write rows of the result."""
+    region = problem.whole.get(problem.layer.output)
+    if region is None:
+        return lambda row, rows: True
+    out = problem.out
+    groups = -(-out.channels // problem.target.channel_parallel)
+    layout = Layout(target=problem.target, region=region, columns=out.width, groups=groups)
+    return functools.partial(can_write, layout, max_jump=MAX_ROW_WORDS)
+
+
+def _streams(work: _Work, tiles: tuple[ColumnTile, ...]) -> Iterator[Stream]:
+    """Yield what the gathered rows can occupy, the roomiest first."""
+    depth, window = work.problem.target.bank_depth, work.layer.window
+    words = max(tile.slots for tile in tiles) * work.groups_in
+    if work.kernel_rows > 1 and words > MAX_ROW_WORDS:
+        return
+    for run in (run for tile in tiles for run in tile.runs):
+        walked = (run.count - 1) * run_stride(work.layer) + window.kernel_w
+        if run.jump * work.groups_in > MAX_ROW_WORDS:
+            return
+        if ((walked - 1) * run.jump + 1) * work.groups_in > depth:
+            return  # nothing would notice a walk that is wrong, see tiling/cut.py
+    for ring in sorted({1, 2, 3, len(work.rows)} & {*range(1, len(work.rows) + 1)}, reverse=True):
+        stream = Stream(ring=ring, stride=work.kernel_rows, row_words=words)
+        if stream.words <= depth:
+            yield stream
+
+
+def _passes(
+    work: _Work, tiles: tuple[ColumnTile, ...], columns: int, stream: Stream, phase_major: bool
+) -> Iterator[Cut]:
+    """Yield the orders of rows and output channels, and the room for results."""
+    problem, layer, depth = work.problem, work.layer, work.problem.target.bank_depth
+    most_rows = problem.target.pixel_parallel
+    for groups in splits(min(work.blocks, depth // work.weight_words)):
+        if groups * columns > depth or not _can_write(work, tiles, groups, phase_major):
+            continue
+        turns = [len(work.rows)]
+        if groups < work.blocks:
+            turns += [n for n in (1, 2, 3, 4, 6, 8) if n < len(work.rows)]
+        for turn in turns:
+            nest = Nest(
+                columns=columns, rows=most_rows, row_pass=turn * most_rows, groups=groups,
+                phase_major=phase_major,
+            )  # fmt: skip
+            if layer.output in problem.whole:
+                saved = 2 if layer.output in problem.saved else 0
+                cycles = _price(work, tiles, nest, stream, saved)
+                yield Cut(nest=nest, sources=(stream,), output=None, cycles=cycles)
+                continue
+            for ring in (2, 1):
+                result = Stream(ring=ring, stride=1, row_words=columns * groups)
+                cycles = _price(work, tiles, nest, stream, ring)
+                yield Cut(nest=nest, sources=(stream,), output=result, cycles=cycles)
+
+
+def _can_write(
+    work: _Work, tiles: tuple[ColumnTile, ...], groups: int, phase_major: bool
+) -> bool:
+    """Tell whether CONV can write the columns of a run, which are a phase apart."""
+    problem = work.problem
+    whole = work.layer.output in problem.whole
+    if phase_major and len(tiles) > 1 and not whole:
+        return True  # they lie side by side
+    if whole:
+        groups = -(-problem.out.channels // problem.target.channel_parallel)
+    longest = max(run.count for tile in tiles for run in tile.runs)
+    return longest == 1 or phases(work.layer) * groups <= MAX_ROW_WORDS
+
+
+def _price(
+    work: _Work, tiles: tuple[ColumnTile, ...], nest: Nest, stream: Stream, out_ring: int
+) -> int:
+    """Return the cycles that a cut is expected to take."""
+    window, parallel = work.layer.window, work.problem.target.channel_parallel
+    turn = nest.row_pass // nest.rows
+    passes, row_passes = -(-work.blocks // nest.groups), -(-len(work.rows) // turn)
+    weights = work.weight_cycles * (row_passes * len(tiles) if passes > 1 else 1)
+    gathered = sum(_gather_cycles(work, tile) for tile in tiles)
+    if passes > 1 and stream.ring < min(turn, len(work.rows)):
+        gathered *= passes
+    load = weights + gathered
+    serial = 0 if stream.ring > 1 else gathered
+    if passes > 1 and 2 * nest.groups * work.weight_words > work.problem.target.bank_depth:
+        serial = load
+    steps = window.kernel_w * work.groups_in
+    compute = work.blocks * sum(
+        conv_cycles(run.count, block.taps * steps)
+        for tile in tiles
+        for run in tile.runs
+        for block in work.rows
+    )
+    first = LATENCY + work.weight_cycles // work.blocks + gathered // len(tiles) // len(work.rows)
+    total = first + max(compute + serial, load) + TILE_OVERHEAD * len(tiles)
+    if out_ring:
+        out = work.problem.out
+        channels = min(out.channels, nest.groups * parallel)
+        row = transfer_cycles(nest.columns, channels, out.channels, parallel)
+        save = len(tiles) * passes * out.height * row
+        total += LATENCY + nest.rows * row
+        total += save if out_ring == 1 else max(0, save - compute)
+    return total
+
+
+def _gather_cycles(work: _Work, tile: ColumnTile) -> int:
+    """Return the cycles to load the gathered rows of a tile once."""
+    channels, parallel = work.source.channels, work.problem.target.channel_parallel
+    row = sum(
+        transfer_cycles(piece.count, channels, piece.step * channels, parallel)
+        for piece in tile.pieces
+    )
+    zeros = tile.slots * work.groups_in // PORTS
+    inputs = [at for block in work.rows for at in block.inputs]
+    missing = inputs.count(None)
+    return (len(inputs) - missing) * row + missing * zeros
