@@ -151,11 +151,32 @@ def run_stride(layer: DilatedConvLayer) -> int:
 def _cached_tiles(
     axis: "_Axis", outputs: int, columns: int, phase_major: bool
 ) -> tuple[ColumnTile, ...]:
-    make = axis.phase_major_tile if phase_major else axis.dense_tile
-    return tuple(
-        make(column, min(columns, outputs - column), outputs)
-        for column in range(0, outputs, columns)
-    )
+    if not phase_major:
+        return tuple(
+            axis.dense_tile(column, min(columns, outputs - column))
+            for column in range(0, outputs, columns)
+        )
+    sizes = [len(range(phase, outputs, axis.phases)) for phase in range(min(axis.phases, outputs))]
+    found, column = [], 0
+    for size in _whole_phases(sizes, columns):
+        found.append(axis.phase_major_tile(column, size, outputs))
+        column += size
+    return tuple(found)
+
+
+def _whole_phases(sizes: Sequence[int], most: int) -> Iterator[int]:
+    """Yield tiles of at most ``most`` columns that cut a phase only if it is larger."""
+    tile = 0
+    for size in sizes:
+        if tile and tile + size > most:
+            yield tile
+            tile = 0
+        while size > most:
+            yield most
+            size -= most
+        tile += size
+    if tile:
+        yield tile
 
 
 def column_tiles(
@@ -182,9 +203,8 @@ class _Axis:
     phases: int
     run_stride: int
 
-    def dense_tile(self, column: int, columns: int, outputs: int) -> ColumnTile:
+    def dense_tile(self, column: int, columns: int) -> ColumnTile:
         """Return a tile whose input columns are stored as they are in the feature map."""
-        del outputs
         met = [
             at
             for o in range(column, column + columns)

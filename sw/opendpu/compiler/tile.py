@@ -13,6 +13,7 @@ from opendpu.compiler.lifetime import consumers, holes
 from opendpu.compiler.plan import (
     Banks,
     Chain,
+    ComputeLayer,
     ConvLayer,
     DilatedConvLayer,
     LayerPlan,
@@ -148,7 +149,7 @@ def _tile_layer(problem: Problem, free: Holes) -> LayerPlan | None:
 
     sources = tuple(
         place(stream, name, 0 if number else -problem.window.pad_top)
-        for number, (name, stream) in enumerate(zip(sources_of(layer), cut.sources, strict=True))
+        for number, (name, stream) in enumerate(zip(_operands(layer, cut), cut.sources, strict=True))
     )
     if cut.tile is None:
         output = place(cut.output, layer.output)
@@ -156,6 +157,12 @@ def _tile_layer(problem: Problem, free: Holes) -> LayerPlan | None:
     tile = place(cut.tile, "")
     output = problem.whole.get(layer.output, tile)
     return LayerPlan(layer=layer, nest=cut.nest, sources=sources, output=output, tile=tile)
+
+
+def _operands(layer: ComputeLayer, cut: Cut) -> tuple[str, ...]:
+    """Return the feature map of each source of a cut; gathered rows may be in several places."""
+    names = sources_of(layer)
+    return names + names[:1] * (len(cut.sources) - len(names))
 
 
 def _tile_move(problem: Problem, layer: MoveLayer, free: Holes) -> LayerPlan | None:

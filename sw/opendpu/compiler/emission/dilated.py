@@ -25,6 +25,7 @@ from opendpu.compiler.plan import (
     LayerPlan,
     Memory,
     MemoryAccess,
+    Region,
 )
 from opendpu_arch.errors import GraphError
 from opendpu_arch.isa import Conv, ConvInit, Load
@@ -40,12 +41,10 @@ def emit_dilated(recorder: Recorder, plan: LayerPlan, layer: DilatedConvLayer) -
     of output channels, runs of columns.
     """
     target, nest = recorder.target, plan.nest
-    source, output = (
-        recorder.operand(layer.source, plan.sources[0]),
-        recorder.operand(layer.output, plan.output),
-    )
+    source = recorder.operand(layer.source, plan.sources[0])
+    output = recorder.operand(layer.output, plan.output)
     weights = ConvWeights(recorder, layer)
-    rows_in = GatheredRows(recorder, source)
+    rows_in = GatheredRows(recorder, source, plan.sources)
     tiles = column_tiles(
         layer, source.feature.width, output.feature.width, nest.columns,
         phase_major=nest.phase_major,
@@ -87,23 +86,24 @@ def _row_blocks(
 
 
 class GatheredRows:
-    """The input rows that instructions need, side by side; loaded when they are not on chip."""
+    """The input rows that instructions need, side by side; loaded when they are not on chip.
 
-    def __init__(self, recorder: Recorder, operand: Operand) -> None:
+    They go through the ``regions`` in turn.
+    """
+
+    def __init__(
+        self, recorder: Recorder, operand: Operand, regions: tuple[Region, ...]
+    ) -> None:
         if operand.memory is None:
             raise GraphError(f"{operand.feature.name}: a map whose rows are gathered is not in DDR")
         self.recorder = recorder
         self.operand = operand
+        self.regions = regions
         self.memory: Memory = operand.memory
         self.groups = -(-operand.feature.channels // recorder.target.channel_parallel)
         self.tile: ColumnTile | None = None
         self._held: dict[int, RowBlock] = {}
         self._next = 0
-
-    @property
-    def first_bank(self) -> int:
-        """Id of the first bank of the group."""
-        return self.operand.region.bank_group * self.recorder.target.pixel_parallel
 
     @property
     def row_words(self) -> int:
@@ -116,28 +116,29 @@ class GatheredRows:
         self.tile = tile
         self._held = {}
 
-    def need(self, block: RowBlock) -> int:
-        """Return the word of the rows of ``block``, which are loaded if need be."""
-        region = self.operand.region
+    def need(self, block: RowBlock) -> tuple[int, int]:
+        """Return first bank and word of the rows of ``block``, which are loaded if need be."""
         place = next((n for n, held in self._held.items() if held is block), None)
         if place is None:
             place = self._next
-            self._next = (place + 1) % region.ring
+            self._next = (place + 1) % sum(region.ring for region in self.regions)
             self._held[place] = block
-            self._load(block, self._word(place))
-        return self._word(place)
+            self._load(block, *self._at(place))
+        return self._at(place)
 
-    def _word(self, place: int) -> int:
-        region = self.operand.region
-        return region.base + place * (region.words // region.ring)
+    def _at(self, place: int) -> tuple[int, int]:
+        region = self.regions[place % len(self.regions)]
+        turn = place // len(self.regions)
+        bank = region.bank_group * self.recorder.target.pixel_parallel
+        return bank, region.base + turn * (region.words // region.ring)
 
-    def _load(self, block: RowBlock, word: int) -> None:
+    def _load(self, block: RowBlock, first_bank: int, word: int) -> None:
         """Load kernel row by kernel row, so that successive LOADs use both ports."""
         assert self.tile is not None
         for tap in range(block.taps):
             for n in range(block.rows):
                 row = block.inputs[n * block.taps + tap]
-                bank, at = self.first_bank + n, word + tap * self.row_words
+                bank, at = first_bank + n, word + tap * self.row_words
                 if row is None:
                     self._zeros(bank, at)
                     continue
@@ -229,7 +230,7 @@ class _Results:
         return run.first if self.in_order else self.tile.column + run.index
 
     def convolve(
-        self, source: GatheredRows, word: int, run: Run, block: int, weights: int, bias: int
+        self, source: GatheredRows, at: tuple[int, int], run: Run, block: int, weights: int, bias: int
     ) -> None:
         """Append what makes one block of output channels of a run."""
         step = run.step if self.in_order else 1
@@ -251,6 +252,7 @@ class _Results:
                 valid_pixel_parallel=self.rows.rows,
             )
         )  # fmt: skip
+        first_bank, word = at
         skipped = self.rows.first_tap * window.kernel_w * source.groups
         steps = self.rows.taps * window.kernel_w * source.groups
         first_word = (weights + skipped) % target.bank_depth
@@ -258,7 +260,7 @@ class _Results:
         offset = 0 if self.rows.rows > 1 else place.offset
         self.recorder.add(
             Conv(
-                bank_id_in=source.first_bank, bank_addr_in=read, bank_addr_in_1=read,
+                bank_id_in=first_bank, bank_addr_in=read, bank_addr_in_1=read,
                 bank_addr_in_2=read, bank_addr_in_3=read, channel_group=source.groups,
                 channel_offset=(
                     source.groups * target.channel_parallel - source.operand.feature.channels
@@ -273,7 +275,7 @@ class _Results:
             ),
             (
                 BankAccess(
-                    False, source.first_bank, self.rows.rows, word,
+                    False, first_bank, self.rows.rows, word,
                     self.rows.taps * source.row_words,
                 ),
                 BankAccess(

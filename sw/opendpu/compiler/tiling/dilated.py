@@ -88,8 +88,8 @@ def dilated_cuts(problem: Problem, layer: DilatedConvLayer) -> Iterator[Cut]:
             tiles = column_tiles(
                 layer, source.width, out.width, columns, phase_major=phase_major
             )
-            for stream in _streams(work, tiles):
-                yield from _passes(work, tiles, columns, stream, phase_major)
+            for streams in _streams(work, tiles):
+                yield from _passes(work, tiles, columns, streams, phase_major)
 
 
 def _fits(problem: Problem) -> Callable[[int, int], bool]:
@@ -103,7 +103,11 @@ def _fits(problem: Problem) -> Callable[[int, int], bool]:
     return functools.partial(can_write, layout, max_jump=MAX_ROW_WORDS)
 
 
-def _streams(work: _Work, tiles: tuple[ColumnTile, ...]) -> Iterator[Stream]:
+Streams = tuple[Stream, ...]
+"""Where gathered rows are: one, or several of the same size in bank groups that take turns."""
+
+
+def _streams(work: _Work, tiles: tuple[ColumnTile, ...]) -> Iterator[Streams]:
     """Yield what the gathered rows can occupy, the roomiest first."""
     depth, window = work.problem.target.bank_depth, work.layer.window
     words = max(tile.slots for tile in tiles) * work.groups_in
@@ -118,11 +122,13 @@ def _streams(work: _Work, tiles: tuple[ColumnTile, ...]) -> Iterator[Stream]:
     for ring in sorted({1, 2, 3, len(work.rows)} & {*range(1, len(work.rows) + 1)}, reverse=True):
         stream = Stream(ring=ring, stride=work.kernel_rows, row_words=words)
         if stream.words <= depth:
-            yield stream
+            yield (stream,)
+        elif ring == 2 and stream.words <= 2 * depth and work.problem.target.bank_groups > 1:
+            yield (dataclasses.replace(stream, ring=1),) * 2
 
 
 def _passes(
-    work: _Work, tiles: tuple[ColumnTile, ...], columns: int, stream: Stream, phase_major: bool
+    work: _Work, tiles: tuple[ColumnTile, ...], columns: int, streams: Streams, phase_major: bool
 ) -> Iterator[Cut]:
     """Yield the orders of rows and output channels, and the room for results."""
     problem, layer, depth = work.problem, work.layer, work.problem.target.bank_depth
@@ -140,13 +146,13 @@ def _passes(
             )  # fmt: skip
             if layer.output in problem.whole:
                 saved = 2 if layer.output in problem.saved else 0
-                cycles = _price(work, tiles, nest, stream, saved)
-                yield Cut(nest=nest, sources=(stream,), output=None, cycles=cycles)
+                cycles = _price(work, tiles, nest, streams, saved)
+                yield Cut(nest=nest, sources=streams, output=None, cycles=cycles)
                 continue
             for ring in (2, 1):
                 result = Stream(ring=ring, stride=1, row_words=columns * groups)
-                cycles = _price(work, tiles, nest, stream, ring)
-                yield Cut(nest=nest, sources=(stream,), output=result, cycles=cycles)
+                cycles = _price(work, tiles, nest, streams, ring)
+                yield Cut(nest=nest, sources=streams, output=result, cycles=cycles)
 
 
 def _can_write(
@@ -164,7 +170,7 @@ def _can_write(
 
 
 def _price(
-    work: _Work, tiles: tuple[ColumnTile, ...], nest: Nest, stream: Stream, out_ring: int
+    work: _Work, tiles: tuple[ColumnTile, ...], nest: Nest, streams: Streams, out_ring: int
 ) -> int:
     """Return the cycles that a cut is expected to take."""
     window, parallel = work.layer.window, work.problem.target.channel_parallel
@@ -172,10 +178,11 @@ def _price(
     passes, row_passes = -(-work.blocks // nest.groups), -(-len(work.rows) // turn)
     weights = work.weight_cycles * (row_passes * len(tiles) if passes > 1 else 1)
     gathered = sum(_gather_cycles(work, tile) for tile in tiles)
-    if passes > 1 and stream.ring < min(turn, len(work.rows)):
+    held = sum(stream.ring for stream in streams)
+    if passes > 1 and held < min(turn, len(work.rows)):
         gathered *= passes
     load = weights + gathered
-    serial = 0 if stream.ring > 1 else gathered
+    serial = 0 if held > 1 else gathered
     if passes > 1 and 2 * nest.groups * work.weight_words > work.problem.target.bank_depth:
         serial = load
     steps = window.kernel_w * work.groups_in
