@@ -16,7 +16,7 @@ from opendpu.compiler.plan import (
     Program,
 )
 from opendpu_arch import isa
-from opendpu_arch.isa import Load, Save
+from opendpu_arch.isa import LOAD_CONSTANT, Load, Save
 from opendpu_arch.target import Target
 
 MULTIPLY_ACCUMULATE = (
@@ -177,6 +177,7 @@ def _macs(op: xir.Op) -> int:
 
 def _moved(instructions: Sequence[isa.Instruction]) -> tuple[int, int]:
     """Return the bytes that LOADs and SAVEs move."""
-    loaded = sum(i.length * i.channel for i in instructions if isinstance(i, Load))
+    loads = (i for i in instructions if isinstance(i, Load) and i.broadcast != LOAD_CONSTANT)
+    loaded = sum(i.length * i.channel for i in loads)
     saved = sum(i.length * i.channel for i in instructions if isinstance(i, Save))
     return loaded, saved

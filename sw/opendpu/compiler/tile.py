@@ -147,9 +147,10 @@ def _tile_layer(problem: Problem, free: Holes) -> LayerPlan | None:
             ring=stream.ring, first_row=first_row,
         )  # fmt: skip
 
+    operands = zip(_operands(layer, cut), cut.sources, strict=True)
     sources = tuple(
         place(stream, name, 0 if number else -problem.window.pad_top)
-        for number, (name, stream) in enumerate(zip(_operands(layer, cut), cut.sources, strict=True))
+        for number, (name, stream) in enumerate(operands)
     )
     if cut.tile is None:
         output = place(cut.output, layer.output)

@@ -27,7 +27,7 @@ KERNEL = "XCOM_UNSUPPORT_KERNEL_SIZE"
     *CONV, lift="a smaller kernel", code=KERNEL,
 )  # fmt: skip
 def conv_kernel(node: Node, draft: Draft, target: Target) -> str | None:
-    """Kernel fields of CONVINIT have four bits; the taps of dilated kernels are brought together."""
+    """Kernel fields of CONVINIT have four bits; taps that are apart are brought together."""
     sizes = [size for _, size in pair(node, "kernel")]
     return None if max(sizes) <= MAX_CONV_KERNEL and _brought_together(node, draft, target) else (
         _kernel(node, MAX_CONV_KERNEL)

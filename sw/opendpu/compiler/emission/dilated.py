@@ -28,10 +28,7 @@ from opendpu.compiler.plan import (
     Region,
 )
 from opendpu_arch.errors import GraphError
-from opendpu_arch.isa import Conv, ConvInit, Load
-
-CONSTANT = 7
-"""``broadcast`` of a LOAD that writes ``const_value``."""
+from opendpu_arch.isa import LOAD_CONSTANT, Conv, ConvInit, Load
 
 
 def emit_dilated(recorder: Recorder, plan: LayerPlan, layer: DilatedConvLayer) -> None:
@@ -154,7 +151,7 @@ class GatheredRows:
             self.recorder.add(
                 Load(
                     bank_id=bank, bank_addr=at, jump_read=1, jump_write=self.groups,
-                    channel=channels, length=length, broadcast=CONSTANT,
+                    channel=channels, length=length, broadcast=LOAD_CONSTANT,
                     reg_id=self.memory.reg_id, ddr_addr=self.memory.address,
                 ),
                 (BankAccess(True, bank, 1, at, length * self.groups),),
@@ -230,8 +227,9 @@ class _Results:
         return run.first if self.in_order else self.tile.column + run.index
 
     def convolve(
-        self, source: GatheredRows, at: tuple[int, int], run: Run, block: int, weights: int, bias: int
-    ) -> None:
+        self, source: GatheredRows, at: tuple[int, int], run: Run, block: int, weights: int,
+        bias: int,
+    ) -> None:  # fmt: skip
         """Append what makes one block of output channels of a run."""
         step = run.step if self.in_order else 1
         target, window, layout = self.recorder.target, self.layer.window, self.layout

@@ -184,7 +184,7 @@ def _price(
     load = weights + gathered
     serial = 0 if held > 1 else gathered
     if passes > 1 and 2 * nest.groups * work.weight_words > work.problem.target.bank_depth:
-        serial = load
+        serial += weights
     steps = window.kernel_w * work.groups_in
     compute = work.blocks * sum(
         conv_cycles(run.count, block.taps * steps)
