@@ -88,9 +88,7 @@ class GatheredRows:
     They go through the ``regions`` in turn.
     """
 
-    def __init__(
-        self, recorder: Recorder, operand: Operand, regions: tuple[Region, ...]
-    ) -> None:
+    def __init__(self, recorder: Recorder, operand: Operand, regions: tuple[Region, ...]) -> None:
         if operand.memory is None:
             raise GraphError(f"{operand.feature.name}: a map whose rows are gathered is not in DDR")
         self.recorder = recorder
@@ -213,9 +211,7 @@ class _Results:
         )  # fmt: skip
         operand = self.output
         if not operand.region.whole:
-            region = dataclasses.replace(
-                operand.region, first_row=self.rows.row - self.row_place
-            )
+            region = dataclasses.replace(operand.region, first_row=self.rows.row - self.row_place)
             operand = dataclasses.replace(operand, region=region)
             return dataclasses.replace(
                 output_layout(self.recorder, operand, columns), region=region

