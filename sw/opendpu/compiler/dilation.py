@@ -11,11 +11,14 @@ import dataclasses
 import itertools
 
 from opendpu.compiler.cost import conv_cycles, transfer_cycles
+from opendpu.compiler.fixed import DEPTHWISE
 from opendpu.ir import Node
 from opendpu_arch.target import Target
 
 MAX_KERNEL = 16
 """Rows and columns of a kernel of CONV."""
+MAX_PAD_BEFORE = 15
+"""Top and left padding of an instruction."""
 MAX_JUMP = 65536
 """Bytes between pixels of a LOAD or SAVE."""
 
@@ -66,14 +69,16 @@ def parts_of(axis: Axis, size: int, outputs: int) -> list[Part]:
 
 
 def is_dilated(node: Node) -> bool:
-    """Tell whether the taps of a ``conv2d-fix`` are apart."""
+    """Tell whether the taps of a convolution are apart."""
     return max(int(gap) for gap in node.attrs.get("dilation") or (1, 1)) > 1
 
 
 def fits_dilated(node: Node, source: Node, target: Target) -> bool:
-    """Tell whether a dilated ``conv2d-fix`` can be computed without the zeros between its taps."""
+    """Tell whether a dilated convolution can be computed without all zeros between its taps."""
     if not is_dilated(node):
         return False
+    if node.kind in DEPTHWISE:
+        return bool(ways(node, source, target))
     group = int(node.attrs.get("group") or 1)
     met = met_taps(node, source)
     if met is not None:
@@ -97,12 +102,7 @@ def met_taps(node: Node, source: Node) -> tuple[range, range] | None:
 
 def plan(node: Node, source: Node, target: Target) -> tuple[Axis, Axis] | None:
     """Return rows and columns of the cheapest way that fits, or none if there is none."""
-    _, height, width, channels = source.shape
-    outputs = node.shape[3]
-    (kernel_w, kernel_h), (gap_w, gap_h) = node.attrs["kernel"], node.attrs["dilation"]
-    (step_w, step_h), (left, _, top, _) = node.attrs["stride"], node.attrs["pad"]
-    rows = _ways(int(kernel_h), int(step_h), int(gap_h), int(top), height, node.shape[1])
-    columns = _ways(int(kernel_w), int(step_w), int(gap_w), int(left), width, node.shape[2])
+    channels, outputs = source.shape[3], node.shape[3]
     groups = -(-channels // target.channel_parallel)
     blocks = -(-outputs // target.output_channel_parallel)
 
@@ -116,13 +116,23 @@ def plan(node: Node, source: Node, target: Target) -> tuple[Axis, Axis] | None:
         compute = steps * conv_cycles(wide, taps * groups)
         return down.parts * across.parts * max(compute, load)
 
-    fitting = [
+    return min(ways(node, source, target), key=price, default=None)
+
+
+def ways(node: Node, source: Node, target: Target) -> list[tuple[Axis, Axis]]:
+    """Return rows and columns of all ways to have parts whose kernels fit."""
+    _, height, width, channels = source.shape
+    (kernel_w, kernel_h), (gap_w, gap_h) = node.attrs["kernel"], node.attrs["dilation"]
+    (step_w, step_h), (left, _, top, _) = node.attrs["stride"], node.attrs["pad"]
+    rows = _ways(int(kernel_h), int(step_h), int(gap_h), int(top), height, node.shape[1])
+    columns = _ways(int(kernel_w), int(step_w), int(gap_w), int(left), width, node.shape[2])
+    groups = 1 if node.kind in DEPTHWISE else -(-channels // target.channel_parallel)
+    return [
         (down, across)
         for down, across in itertools.product(rows, columns)
         if down.extent * across.extent * groups <= target.bank_depth
-        and across.parts * max(channels, outputs) <= MAX_JUMP
+        and across.parts * max(channels, node.shape[3]) <= MAX_JUMP
     ]
-    return min(fitting, key=price, default=None)
 
 
 def _met(kernel: int, stride: int, gap: int, pad: int, size: int, outputs: int) -> range:

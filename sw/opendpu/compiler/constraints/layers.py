@@ -2,7 +2,7 @@
 """Limits of the ops with weights."""
 
 from opendpu.compiler.constraints.registry import constraint, extent, inputs_of, pair
-from opendpu.compiler.dilation import fits_dilated
+from opendpu.compiler.dilation import MAX_PAD_BEFORE, fits_dilated
 from opendpu.compiler.fixed import DEPTHWISE, LAYERS, TRANSPOSED, point_of
 from opendpu.ir import Draft, Node
 from opendpu_arch.target import Target
@@ -10,8 +10,6 @@ from opendpu_arch.target import Target
 MAX_CONV_KERNEL = 16
 MAX_CONV_STRIDE = 8
 MAX_ALU_KERNEL = 256
-MAX_PAD_BEFORE = 15
-"""Top and left padding of an instruction."""
 MAX_SHIFT_CUT = 63
 MAX_SHIFT_BIAS = 20
 
@@ -39,11 +37,15 @@ def _brought_together(node: Node, draft: Draft, target: Target) -> bool:
 
 
 @constraint(
-    f"Kernels of depthwise convolutions are 1..{MAX_ALU_KERNEL} rows and columns, dilation "
-    "counted.", *DEPTHWISE_CONV, lift="a smaller kernel", code=KERNEL,
+    f"Kernels of depthwise convolutions are 1..{MAX_ALU_KERNEL} rows and columns; with a stride, "
+    "dilation is counted.", *DEPTHWISE_CONV, lift="a smaller kernel or stride 1", code=KERNEL,
 )  # fmt: skip
 def depthwise_kernel(node: Node, draft: Draft, target: Target) -> str | None:
     """Kernel fields of ALUINIT have eight bits."""
+    if max(size for _, size in pair(node, "kernel")) <= MAX_ALU_KERNEL and _brought_together(
+        node, draft, target
+    ):
+        return None
     return _kernel(node, MAX_ALU_KERNEL)
 
 
@@ -106,7 +108,11 @@ def padding(node: Node, draft: Draft, target: Target) -> str | None:
         if not 0 <= pad < limit:
             return f'DPU only supports "{name}"({pad}) less than "{what}"({limit})'
     for name, pad in (("pad_left", left), ("pad_top", top)):
-        if pad > MAX_PAD_BEFORE and node.kind not in CONV:  # there, of parts of the pixels
+        if (
+            pad > MAX_PAD_BEFORE
+            and node.kind not in CONV
+            and not (node.kind in DEPTHWISE and _brought_together(node, draft, target))
+        ):  # there, of parts of the pixels
             return f'DPU only supports "{name}"({pad}) in 0..{MAX_PAD_BEFORE}'
     return None
 
@@ -127,7 +133,9 @@ def weights_fit(node: Node, draft: Draft, target: Target) -> str | None:
         (_, step_w), (_, step_h) = pair(node, "stride")
         height, width = -(-height // step_h), -(-width // step_w)
     words = height * width * (1 if node.kind in DEPTHWISE else groups)
-    if words <= target.bank_depth or (node.kind in CONV and _brought_together(node, draft, target)):
+    if words <= target.bank_depth:
+        return None
+    if node.kind in WINDOWS and _brought_together(node, draft, target):
         return None
     return (
         f'DPU only supports kernels whose weights fit a bank of "bank_depth"({target.bank_depth}) '

@@ -3,13 +3,10 @@
 
 from opendpu.compiler.lower.context import Context
 from opendpu.compiler.lower.fields import layer_fields
-from opendpu.compiler.lower.gathered import add_conv
+from opendpu.compiler.lower.gathered import add_conv, add_depthwise
 from opendpu.compiler.lower.grouped import block, channels_of, pack
 from opendpu.compiler.lower.registry import lowers
-from opendpu.compiler.lower.window import spread, window_of
-from opendpu.compiler.plan import AluLayer
 from opendpu.ir import Node
-from opendpu_arch.isa import AluMode
 
 
 @lowers("conv2d-fix")
@@ -39,7 +36,5 @@ def conv(context: Context, node: Node) -> None:
 @lowers("depthwise-conv2d-fix")
 def depthwise(context: Context, node: Node) -> None:
     """Add a layer of the misc engine."""
-    weights = spread(context.constant(node, "weights"), node)[0]
     fields = layer_fields(context, node, node.name)
-    window = window_of(node)
-    context.layers.append(AluLayer(**fields, window=window, mode=AluMode.DWCV, weights=weights))
+    add_depthwise(context, node, fields, context.constant(node, "weights"))

@@ -9,12 +9,14 @@ import numpy as np
 
 from opendpu.compiler.dilation import Axis, Part, parts_of
 from opendpu.compiler.lower.context import Context
-from opendpu.compiler.plan import Alias, ConvLayer, Feature, Int8Array, Window
+from opendpu.compiler.plan import Alias, AluLayer, ConvLayer, Feature, Int8Array, Window
+from opendpu_arch.isa import AluMode
 
 
 def dilated(
-    context: Context, fields: Mapping[str, Any], weights: Int8Array, rows: Axis, columns: Axis
-) -> None:
+    context: Context, fields: Mapping[str, Any], weights: Int8Array, rows: Axis, columns: Axis,
+    *, depthwise: bool = False,
+) -> None:  # fmt: skip
     """Add the layers of all parts; the result is one map that they fill together.
 
     ``fields`` are those of a layer that makes the whole result, ``weights`` OHWI without dilation.
@@ -22,7 +24,8 @@ def dilated(
     source, whole = context.features[fields["source"]], context.features[fields["output"]]
     for down in parts_of(rows, source.height, whole.height):
         for across in parts_of(columns, source.width, whole.width):
-            layer = part_layer(fields, weights, (rows, columns), (down, across))
+            part = (down, across)
+            layer = part_layer(fields, weights, (rows, columns), part, depthwise=depthwise)
             if rows.parts > 1 or columns.parts > 1:
                 name = f"{whole.name}/{down.start}_{across.start}"
                 steps = (rows.parts, columns.parts)
@@ -35,15 +38,19 @@ def dilated(
 
 
 def part_layer(
-    fields: Mapping[str, Any], weights: Int8Array, axes: tuple[Axis, Axis], part: tuple[Part, Part]
-) -> ConvLayer:
+    fields: Mapping[str, Any], weights: Int8Array, axes: tuple[Axis, Axis],
+    part: tuple[Part, Part], *, depthwise: bool = False,
+) -> ConvLayer | AluLayer:  # fmt: skip
     """Return the layer of a part, with the names of the whole."""
     rows, columns = axes
     window = Window(
         kernel_h=rows.extent, kernel_w=columns.extent, stride_h=rows.stride,
         stride_w=columns.stride, pad_top=part[0].pad, pad_left=part[1].pad,
     )  # fmt: skip
-    return ConvLayer(**fields, window=window, weights=_weights(weights, rows, columns))
+    spread = _weights(weights, rows, columns)
+    if depthwise:
+        return AluLayer(**fields, window=window, mode=AluMode.DWCV, weights=spread[0])
+    return ConvLayer(**fields, window=window, weights=spread)
 
 
 def _weights(weights: Int8Array, rows: Axis, columns: Axis) -> Int8Array:

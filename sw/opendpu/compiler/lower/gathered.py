@@ -7,11 +7,21 @@ There are three: zeros between the taps, a layer for each part of the pixels, ga
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from opendpu.compiler.dilation import MAX_KERNEL, Axis, is_dilated, met_taps, parts_of, plan
+from opendpu.compiler.dilation import (
+    MAX_KERNEL,
+    MAX_PAD_BEFORE,
+    Axis,
+    is_dilated,
+    met_taps,
+    parts_of,
+    plan,
+    ways,
+)
 from opendpu.compiler.lower.context import Context
 from opendpu.compiler.lower.dilated import dilated, part_layer
 from opendpu.compiler.lower.window import spread, window_of
 from opendpu.compiler.plan import (
+    AluLayer,
     ConvLayer,
     DilatedConvLayer,
     Feature,
@@ -22,7 +32,9 @@ from opendpu.compiler.plan import (
 from opendpu.compiler.tiling.conv import conv_cuts
 from opendpu.compiler.tiling.cut import Cut, Problem
 from opendpu.compiler.tiling.dilated import dilated_cuts, is_gatherable
+from opendpu.compiler.tiling.misc import misc_cuts
 from opendpu.ir import Node
+from opendpu_arch.isa import AluMode
 from opendpu_arch.target import Target
 
 Fields = Mapping[str, Any]
@@ -41,7 +53,7 @@ def add_conv(context: Context, node: Node, fields: Fields, weights: Int8Array) -
         axes = plan(node, context.draft[zeros.source], context.target)
     prices = {
         "zeros": _price_of_zeros(context, zeros),
-        "parts": _price_of_parts(context, fields, weights, axes),
+        "parts": _price_of_parts(context, fields, weights, axes, depthwise=False),
         "gathered": _price_of_gathered(context, gathered),
     }
     possible = {way: price for way, price in prices.items() if price is not None}
@@ -54,6 +66,30 @@ def add_conv(context: Context, node: Node, fields: Fields, weights: Int8Array) -
         context.layers.append(gathered)
     else:
         context.layers.append(zeros)
+
+
+def add_depthwise(context: Context, node: Node, fields: Fields, weights: Int8Array) -> None:
+    """Add a depthwise convolution; ``weights`` OHWI without dilation.
+
+    A dilated one becomes a layer for each part of the pixels where that is faster.
+    """
+    zeros = AluLayer(
+        **fields, window=window_of(node), mode=AluMode.DWCV, weights=spread(weights, node)[0]
+    )
+    source, output = context.features[zeros.source], context.features[zeros.output]
+    best: tuple[int, Axes] | None = None
+    if is_dilated(node):
+        for axes in ways(node, context.draft[zeros.source], context.target):
+            price = _price_of_parts(context, fields, weights, axes, depthwise=True)
+            if price is not None and (best is None or price < best[0]):
+                best = (price, axes)
+    if best is not None:
+        price = _least(misc_cuts(_problem(zeros, source, output, context.target), zeros))
+        held = max(zeros.window.pad_top, zeros.window.pad_left) <= MAX_PAD_BEFORE
+        if not held or price is None or best[0] < price:
+            dilated(context, fields, weights, *best[1], depthwise=True)
+            return
+    context.layers.append(zeros)
 
 
 def _gathered(
@@ -85,7 +121,7 @@ def _price_of_zeros(context: Context, layer: ConvLayer) -> int | None:
 
 
 def _price_of_parts(
-    context: Context, fields: Fields, weights: Int8Array, axes: Axes | None
+    context: Context, fields: Fields, weights: Int8Array, axes: Axes | None, *, depthwise: bool
 ) -> int | None:
     """Return the price of all parts, each as that of the first."""
     if axes is None:
@@ -93,14 +129,16 @@ def _price_of_parts(
     source, output = context.features[fields["source"]], context.features[fields["output"]]
     down = parts_of(axes[0], source.height, output.height)
     across = parts_of(axes[1], source.width, output.width)
-    layer = part_layer(fields, weights, axes, (down[0], across[0]))
+    layer = part_layer(fields, weights, axes, (down[0], across[0]), depthwise=depthwise)
     part_in = Feature(
         name=source.name, height=down[0].inputs, width=across[0].inputs, channels=source.channels
     )
     part_out = Feature(
         name=output.name, height=down[0].outputs, width=across[0].outputs, channels=output.channels
     )
-    least = _least(conv_cuts(_problem(layer, part_in, part_out, context.target), layer))
+    problem = _problem(layer, part_in, part_out, context.target)
+    cuts = misc_cuts(problem, layer) if isinstance(layer, AluLayer) else conv_cuts(problem, layer)
+    least = _least(cuts)
     return None if least is None else least * len(down) * len(across)
 
 
@@ -111,7 +149,9 @@ def _price_of_gathered(context: Context, layer: DilatedConvLayer | None) -> int 
     return _least(dilated_cuts(_problem(layer, source, output, context.target), layer))
 
 
-def _problem(layer: ConvLayer, source: Feature, output: Feature, target: Target) -> Problem:
+def _problem(
+    layer: ConvLayer | AluLayer, source: Feature, output: Feature, target: Target
+) -> Problem:
     """Return the problem of a layer alone, from DDR to DDR."""
     network = Network(
         features={source.name: source, output.name: output}, layers=(layer,),
