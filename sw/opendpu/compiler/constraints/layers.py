@@ -92,7 +92,8 @@ def multiplier(node: Node, draft: Draft, target: Target) -> str | None:
 
 
 @constraint(
-    f"Padding is less than the kernel; left and top at most {MAX_PAD_BEFORE}.", *WINDOWS,
+    f"Padding is less than the kernel, dilation counted; left and top of poolings and of depthwise "
+    f"convolutions without dilation at most {MAX_PAD_BEFORE}.", *WINDOWS,
     "pool-fix", lift="less padding", code="XCOM_PAD_KERNEL_SIZE_UNMATCH",
 )  # fmt: skip
 def padding(node: Node, draft: Draft, target: Target) -> str | None:
