@@ -41,6 +41,8 @@ class LoopNest:
     """Output rows after which the next block of output channels is started."""
     groups: int
     """Channel groups a tile (misc engine) or output channel blocks a pass (CONV)."""
+    phase_major: bool = False
+    """Columns of a dilated kernel are counted phase by phase, see :mod:`gather`."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from opendpu.compiler.plan import INPUT_REG, OUTPUT_REG, WEIGHTS_REG, WORKSPACE_
 from opendpu.compiler.program import Program
 from opendpu.ops import cost, operator_of
 from opendpu_arch import isa
-from opendpu_arch.isa import Load, Save
+from opendpu_arch.isa import LOAD_CONSTANT, Load, Save
 from opendpu_arch.target import Target
 
 SEGMENTS = {
@@ -192,6 +192,7 @@ def _macs(op: xir.Op) -> int:
 
 def _moved(instructions: Sequence[isa.Instruction]) -> tuple[int, int]:
     """Return the bytes that LOADs and SAVEs move."""
-    loaded = sum(i.length * i.channel for i in instructions if isinstance(i, Load))
+    loads = (i for i in instructions if isinstance(i, Load) and i.broadcast != LOAD_CONSTANT)
+    loaded = sum(i.length * i.channel for i in loads)
     saved = sum(i.length * i.channel for i in instructions if isinstance(i, Save))
     return loaded, saved

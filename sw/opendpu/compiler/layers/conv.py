@@ -47,6 +47,8 @@ class ConvLayer(ComputeLayer):
 
     ENGINE: ClassVar[Engine | None] = Engine.CONV
     REACH: ClassVar[Reach] = CONV_REACH
+    TAKES_EPILOGUE: ClassVar[bool] = True
+    """It can run with the element-wise operation behind it."""
 
     source: str
     window: Window
@@ -147,6 +149,9 @@ class ConvLayer(ComputeLayer):
     def broken_rules(self, features: Features) -> Iterator[tuple[str, str]]:
         """Check padding, the kernel, and the number of biases."""
         yield from window_rules(self.window)
+        yield from self._constant_rules()
+
+    def _constant_rules(self) -> Iterator[tuple[str, str]]:
         kernel = self.weights.shape[1:3]
         if kernel != (self.window.kernel_h, self.window.kernel_w):
             yield "kernel-of-weights", f"weights have {kernel}"

@@ -49,6 +49,8 @@ class Layer(abc.ABC):
     """What computes it; none where it is only loaded and saved."""
     REACH: ClassVar[Reach] = MISC_REACH
     """How far its instructions reach."""
+    IN_CASCADES: ClassVar[bool] = False
+    """It can run together with its neighbours, stripe by stripe."""
 
     @property
     @abc.abstractmethod
@@ -84,6 +86,10 @@ class Layer(abc.ABC):
         """Return the window over an operand; none where a pixel is read for its own place."""
         return None
 
+    def reads_from_ddr(self, name: str) -> bool:
+        """Tell whether an operand has to come from DDR, even if it is on chip too."""
+        return False
+
     def preferred_rows_per_bank(self, name: str) -> int:
         """Return the layout of an operand that is read at full speed."""
         window = self.sliding_window(name)
@@ -97,6 +103,8 @@ class Layer(abc.ABC):
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ComputeLayer(Layer):
     """A layer with arithmetic: its instructions make some rows of the result at a time."""
+
+    IN_CASCADES: ClassVar[bool] = True
 
     @abc.abstractmethod
     def row_parallel(self, target: Target) -> int:
