@@ -7,7 +7,8 @@ from typing import Any
 
 import xir
 from opendpu.compiler.fixed import COMPUTE, CONSTANT, USER, is_fixed, tensor_of
-from opendpu.compiler.plan import INPUT_REG, OUTPUT_REG, WEIGHTS_REG, WORKSPACE_REG, Part, Partition
+from opendpu.compiler.partition.value import Part, Partition
+from opendpu.compiler.plan import INPUT_REG, OUTPUT_REG, WEIGHTS_REG, WORKSPACE_REG
 from opendpu.compiler.program import Program
 from opendpu.compiler.provenance import layer_attributes
 from opendpu.compiler.tensor_attrs import locate, place, quantization, set_attrs

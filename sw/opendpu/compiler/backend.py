@@ -6,6 +6,7 @@ turned into one more restriction, and ``cascade`` proposes again.
 """
 
 import dataclasses
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -88,12 +89,22 @@ REVISED = "cascade"
 """The pass that a revision goes back to."""
 
 
+Took = Callable[[str, float], None]
+"""Told the name of a pass and the seconds that it took."""
 PROVISIONAL = (Proposal, Residency)
 """Values that hold until a later pass refuses."""
 
 
-def build(network: Network, target: Target, passed: Passed = unwatched) -> Program:
+def _untimed(name: str, seconds: float) -> None:
+    """Take no notice of how long a pass took."""
+
+
+def build(
+    network: Network, target: Target, passed: Passed = unwatched, took: Took = _untimed
+) -> Program:
     """Return the program of ``network`` for ``target``; ``passed`` gets what each pass made.
+
+    ``took`` is told how many seconds each pass took, as often as it runs.
 
     What the planner proposes is passed on when no later pass can refuse it any more.
 
@@ -108,7 +119,9 @@ def build(network: Network, target: Target, passed: Passed = unwatched) -> Progr
     at = 0
     while at < len(BACKEND_PASSES):
         one = BACKEND_PASSES[at]
+        start = time.perf_counter()
         made = one.run(value, target)
+        took(one.name, time.perf_counter() - start)
         if isinstance(made, Refusal):  # every revision rules out more, so this comes to an end
             value, at = revise(made, target), names.index(REVISED)
             continue

@@ -9,11 +9,20 @@ import dataclasses
 
 from opendpu.compiler.emitter.alu import ALU
 from opendpu.compiler.emitter.conv import CONV
+from opendpu.compiler.emitter.dilated import DILATED_CONV
 from opendpu.compiler.emitter.elew import ELTWISE
 from opendpu.compiler.emitter.kind import LayerEmitter
 from opendpu.compiler.emitter.move import MOVE
-from opendpu.compiler.layers import AluLayer, ConvLayer, EltwiseLayer, Layer, MoveLayer
+from opendpu.compiler.layers import (
+    AluLayer,
+    ConvLayer,
+    DilatedConvLayer,
+    EltwiseLayer,
+    Layer,
+    MoveLayer,
+)
 from opendpu.compiler.planner.tiling.conv import conv_tilings
+from opendpu.compiler.planner.tiling.dilated import dilated_tilings
 from opendpu.compiler.planner.tiling.misc import misc_tilings
 from opendpu.compiler.planner.tiling.move import move_tilings
 from opendpu.compiler.planner.tiling.problem import Tilings
@@ -32,6 +41,7 @@ class LayerKind:
 
 LAYER_KINDS = (
     LayerKind(layer=ConvLayer, tilings=conv_tilings, emitter=CONV),
+    LayerKind(layer=DilatedConvLayer, tilings=dilated_tilings, emitter=DILATED_CONV),
     LayerKind(layer=AluLayer, tilings=misc_tilings, emitter=ALU),
     LayerKind(layer=EltwiseLayer, tilings=misc_tilings, emitter=ELTWISE),
     LayerKind(layer=MoveLayer, tilings=move_tilings, emitter=MOVE),

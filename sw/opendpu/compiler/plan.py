@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network with every decision made, and the parts of a graph; frozen, without logic."""
+"""A network with every decision made; frozen, without logic."""
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 from opendpu.compiler.banks import Region
 from opendpu.compiler.layers import Layer
@@ -42,6 +41,8 @@ class LoopNest:
     """Output rows after which the next block of output channels is started."""
     groups: int
     """Channel groups a tile (misc engine) or output channel blocks a pass (CONV)."""
+    phase_major: bool = False
+    """Columns of a dilated kernel are counted phase by phase, see :mod:`gather`."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -83,24 +84,3 @@ class Plan:
     """Byte address in the weight segment of ``<layer>/weights`` and ``<layer>/bias``."""
     segment_bytes: Mapping[int, int]
     blob: bytes
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Part:
-    """Ops that run on one device, in order; constants go with their users.
-
-    What a plug-in has taken has a ``name`` and attributes of its own.
-    """
-
-    device: str
-    nodes: tuple[str, ...]
-    name: str = ""
-    attrs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Partition:
-    """The parts in an order in which they can run, and reasons by op that is on the CPU."""
-
-    parts: tuple[Part, ...]
-    reasons: Mapping[str, str]

@@ -45,6 +45,11 @@ class Layout:
         group, bank = divmod(bank, self.target.pixel_parallel)
         return Place(bank=bank, offset=offset, address_group=group)
 
+    def address_group(self, row: int) -> int:
+        """Return the address group of ``row``."""
+        region = self.region
+        return (row - region.first_row) // (region.stride * self.target.pixel_parallel)
+
     def base(self, address_group: int) -> int:
         """Return the first word of an address group."""
         group = address_group % self.region.capacity
@@ -64,8 +69,7 @@ class Layout:
 
     def groups_touched(self, row: int, rows: int) -> int:
         """Return how many address groups the banks of ``rows`` rows from ``row`` on span."""
-        last = self.place(row + rows - 1).address_group
-        return last - self.place(row).address_group + 1
+        return self.address_group(row + rows - 1) - self.address_group(row) + 1
 
     def accesses(self, row: int, rows: int, *, write: bool) -> tuple[BankAccess, ...]:
         """Return the words of ``rows`` rows from ``row`` on, exactly these.

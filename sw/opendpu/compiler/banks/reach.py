@@ -83,8 +83,7 @@ def can_write(layout: Layout, row: int, rows: int, *, max_jump: int) -> bool:
         layout.region.stride > 1 and layout.row_words > max_jump
     ):
         return False
-    first = layout.place(row).address_group
-    last = layout.place(row + rows - 1).address_group
+    first, last = layout.address_group(row), layout.address_group(row + rows - 1)
     if first == last:
         return True
     inside = first % layout.region.capacity + last - first < layout.region.capacity

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import xir
 from opendpu.compiler.fixed import CONSTANT, is_fixed
 from opendpu.compiler.network import Network
-from opendpu.compiler.passes import Partitioned
+from opendpu.compiler.partition import Partitioned
 from opendpu.compiler.plan import CascadePlan, Plan
 from opendpu.compiler.planner.cascade.costs import Cascade
 from opendpu.compiler.planner.proposal import Proposal, Residency, Tiled

@@ -12,7 +12,7 @@ from opendpu.compiler.banks import BankAccess, Region
 from opendpu.compiler.fixed import CONSTANT
 from opendpu.compiler.layers import Layer
 from opendpu.compiler.network import Network
-from opendpu.compiler.passes import Partitioned
+from opendpu.compiler.partition import Partitioned
 from opendpu.compiler.plan import Plan
 from opendpu.compiler.planner.proposal import Proposal, Residency, Tiled
 from opendpu.compiler.program import CommandStream, MemoryAccess, Program

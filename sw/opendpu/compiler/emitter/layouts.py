@@ -43,7 +43,6 @@ def is_run(layout: Layout, row: int, rows: int) -> bool:
     """Tell whether rows are in successive banks with at most one constant step at a wrap."""
     if rows == 1:
         return True
-    first = layout.place(row).address_group
-    last = layout.place(row + rows - 1).address_group
+    first, last = layout.address_group(row), layout.address_group(row + rows - 1)
     inside = first % layout.region.capacity + last - first < layout.region.capacity
     return layout.region.stride == 1 and inside

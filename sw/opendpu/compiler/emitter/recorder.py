@@ -2,7 +2,7 @@
 """Collects commands; knows what is set up, what is on chip and where the weight banks are free."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 from opendpu.compiler.banks import BankAccess, Region
 from opendpu.compiler.layers import Feature
@@ -23,15 +23,23 @@ class CircularBuffer:
     def __init__(self, name: str, depth: int) -> None:
         self.name = name
         self.depth = depth
-        self._next = 0
+        self._taken = 0
+        self._held: dict[Hashable, int] = {}
 
-    def take(self, words: int) -> int:
-        """Return the first of ``words`` consecutive words (modulo the depth)."""
+    def take(self, words: int, key: Hashable = None) -> int:
+        """Return the first of ``words`` consecutive words (modulo the depth), for ``key``."""
         if words > self.depth:
             raise GraphError(f"{words} words do not fit {self.name}, which holds {self.depth}")
-        at = self._next
-        self._next = (at + words) % self.depth
-        return at
+        at = self._taken
+        self._taken += words
+        if key is not None:
+            self._held[key] = at
+        return at % self.depth
+
+    def held(self, key: Hashable) -> int | None:
+        """Return the first word of ``key``, if nothing has taken its place."""
+        at = self._held.get(key)
+        return None if at is None or self._taken - at > self.depth else at % self.depth
 
 
 @dataclasses.dataclass(frozen=True)

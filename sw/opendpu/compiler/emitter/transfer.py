@@ -227,11 +227,18 @@ def blocks_a_load(recorder: Recorder, shape: tuple[int, int, int, int], most: in
 def load_alu_weights(
     recorder: Recorder, address: int, taps: int, channels: int, first_group: int, groups: int
 ) -> int:
-    """Load ``groups`` channel groups of HWC weights into DWCONVW; return their word."""
+    """Load ``groups`` channel groups of HWC weights into DWCONVW; return their word.
+
+    Parts of one op have the same weights, which are loaded once.
+    """
     target = recorder.target
+    key = (address, taps, channels, first_group, groups)
+    held = recorder.alu_weights.held(key)
+    if held is not None:
+        return held
     first = first_group * target.channel_parallel
     channel = min(channels, first + groups * target.channel_parallel) - first
-    word = recorder.alu_weights.take(taps * groups)
+    word = recorder.alu_weights.take(taps * groups, key)
     recorder.add(
         Load(
             bank_id=target.dwconvw_bank, bank_addr=word, jump_read=channels, jump_write=groups,

@@ -3,6 +3,7 @@
 
 from opendpu.compiler.layers.alu import AluLayer
 from opendpu.compiler.layers.conv import ConvLayer, Epilogue
+from opendpu.compiler.layers.dilated import DilatedConvLayer
 from opendpu.compiler.layers.eltwise import EltwiseLayer
 from opendpu.compiler.layers.feature import Feature, Int8Array, Window
 from opendpu.compiler.layers.layer import ComputeLayer, Layer, channel_groups
@@ -13,6 +14,7 @@ __all__ = [
     "AluLayer",
     "ComputeLayer",
     "ConvLayer",
+    "DilatedConvLayer",
     "EltwiseLayer",
     "Epilogue",
     "Feature",

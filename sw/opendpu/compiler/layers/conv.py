@@ -47,6 +47,8 @@ class ConvLayer(ComputeLayer):
 
     ENGINE: ClassVar[Engine | None] = Engine.CONV
     REACH: ClassVar[Reach] = CONV_REACH
+    TAKES_EPILOGUE: ClassVar[bool] = True
+    """It can run with the element-wise operation behind it."""
 
     source: str
     window: Window
@@ -76,6 +78,11 @@ class ConvLayer(ComputeLayer):
     def ends_in_elew(self) -> bool:
         """Whether there is an epilogue."""
         return self.epilogue is not None
+
+    @property
+    def in_place_operands(self) -> tuple[str, ...]:
+        """The other operands of the epilogue, unless the convolution reads them too."""
+        return tuple(name for name in self.operands[1:] if name != self.source)
 
     @property
     def constants(self) -> Mapping[str, Int8Array]:
@@ -142,6 +149,9 @@ class ConvLayer(ComputeLayer):
     def broken_rules(self, features: Features) -> Iterator[tuple[str, str]]:
         """Check padding, the kernel, and the number of biases."""
         yield from window_rules(self.window)
+        yield from self._constant_rules()
+
+    def _constant_rules(self) -> Iterator[tuple[str, str]]:
         kernel = self.weights.shape[1:3]
         if kernel != (self.window.kernel_h, self.window.kernel_w):
             yield "kernel-of-weights", f"weights have {kernel}"

@@ -49,6 +49,8 @@ class Layer(abc.ABC):
     """What computes it; none where it is only loaded and saved."""
     REACH: ClassVar[Reach] = MISC_REACH
     """How far its instructions reach."""
+    IN_CASCADES: ClassVar[bool] = False
+    """It can run together with its neighbours, stripe by stripe."""
 
     @property
     @abc.abstractmethod
@@ -71,6 +73,11 @@ class Layer(abc.ABC):
         return False
 
     @property
+    def in_place_operands(self) -> tuple[str, ...]:
+        """Operands whose words the result can take: each is read before it is written."""
+        return ()
+
+    @property
     def constants(self) -> Mapping[str, Int8Array]:
         """Weights and biases by what they are called in the weight segment, in its order."""
         return {}
@@ -78,6 +85,10 @@ class Layer(abc.ABC):
     def sliding_window(self, name: str) -> Window | None:
         """Return the window over an operand; none where a pixel is read for its own place."""
         return None
+
+    def reads_from_ddr(self, name: str) -> bool:
+        """Tell whether an operand has to come from DDR, even if it is on chip too."""
+        return False
 
     def preferred_rows_per_bank(self, name: str) -> int:
         """Return the layout of an operand that is read at full speed."""
@@ -92,6 +103,8 @@ class Layer(abc.ABC):
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ComputeLayer(Layer):
     """A layer with arithmetic: its instructions make some rows of the result at a time."""
+
+    IN_CASCADES: ClassVar[bool] = True
 
     @abc.abstractmethod
     def row_parallel(self, target: Target) -> int:

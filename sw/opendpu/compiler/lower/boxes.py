@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of feature maps: rows, columns and channels from somewhere, each at a fixed step."""
+"""Parts of feature maps: rows, columns and channels from somewhere, each at a fixed stride."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ from opendpu.compiler.network import Alias
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Box:
-    """``rows``, ``columns`` (positive steps) and ``channels`` (step 1) of a feature map."""
+    """``rows``, ``columns`` (positive strides) and ``channels`` (stride 1) of a feature map."""
 
     rows: range
     columns: range
@@ -35,12 +35,12 @@ def alias_of(holder: Feature, box: Box) -> Alias:
 
 
 def add_box(context: LoweringContext, name: str, holder: str, box: Box) -> str:
-    """Add a feature map that is a box of ``holder``, whose pixels are at fixed steps."""
+    """Add a feature map that is a box of ``holder``, whose pixels are at fixed strides."""
     context.features[name] = Feature(
         name=name, height=len(box.rows), width=len(box.columns), channels=len(box.channels)
     )
     if not context.alias(name, alias_of(context.features[holder], box)):
-        raise AssertionError(f"{name} has no fixed steps in {holder}")
+        raise AssertionError(f"{name} has no fixed strides in {holder}")
     return name
 
 

@@ -19,7 +19,7 @@ ELEMENT_BYTES = {"argmax-fix": 4}
 class LoweringContext:
     """One run of the pass over the ``nodes`` of a DPU part; ``outputs`` are needed outside it.
 
-    ``target`` only decides between ways that give the same.
+    ``target`` only decides between candidates that give the same.
     """
 
     def __init__(self, draft: Draft, nodes: list[Node], outputs: set[str], target: Target) -> None:

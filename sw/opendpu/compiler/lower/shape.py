@@ -16,10 +16,10 @@ from opendpu.ir import Node
 @lowers("reshape-fix")
 def reshape(context: LoweringContext, node: Node) -> None:
     """Make the result the bytes of its input, if those have no gaps."""
-    steps = dense(context.features[node.name])
+    strides = dense(context.features[node.name])
     _view(context, node, Alias(
-        holder=node.inputs["input"][0], offset=0, pixel_bytes=steps.pixel_bytes,
-        row_bytes=steps.row_bytes,
+        holder=node.inputs["input"][0], offset=0, pixel_bytes=strides.pixel_bytes,
+        row_bytes=strides.row_bytes,
     ))  # fmt: skip
 
 
@@ -35,10 +35,10 @@ def strided_slice(context: LoweringContext, node: Node) -> None:
 @lowers("transpose")
 def transpose(context: LoweringContext, node: Node) -> None:
     """Make the result the pixels of its input, walked by columns."""
-    steps = dense(context.features[node.inputs["input"][0]])
+    strides = dense(context.features[node.inputs["input"][0]])
     _view(context, node, Alias(
-        holder=node.inputs["input"][0], offset=0, pixel_bytes=steps.row_bytes,
-        row_bytes=steps.pixel_bytes,
+        holder=node.inputs["input"][0], offset=0, pixel_bytes=strides.row_bytes,
+        row_bytes=strides.pixel_bytes,
     ))  # fmt: skip
 
 

@@ -4,9 +4,9 @@
 import numpy as np
 
 from opendpu.compiler.constraints import before
-from opendpu.compiler.constraints.tensors import MAX_GROUPS
 from opendpu.compiler.fixed import DEPTHWISE
 from opendpu.compiler.layers import AluLayer, ConvLayer, Feature, Window
+from opendpu.compiler.limits import MAX_CHANNEL_GROUPS
 from opendpu.compiler.lower.context import LoweringContext
 from opendpu.compiler.lower.fields import layer_fields
 from opendpu.compiler.lower.registry import lowers
@@ -40,7 +40,7 @@ def _together(node: Node, across: list[Phase], whole: Feature, target: Target) -
     """
     alike = {(len(phase.taps), phase.pad, phase.count) for phase in across}
     channels = len(across) * whole.channels
-    fits = channels <= MAX_GROUPS * target.channel_parallel
+    fits = channels <= MAX_CHANNEL_GROUPS * target.channel_parallel
     if node.kind in DEPTHWISE or len(alike) > 1 or not fits:
         return [[phase] for phase in across]
     if len(across) < int(node.attrs["stride"][0]):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When feature maps are needed, and first-fit placement of what is alive at the same time."""
+"""Live ranges: when feature maps are needed."""
 
 from collections.abc import Iterable, Mapping
 
@@ -7,7 +7,7 @@ from opendpu.compiler.network import LayerRange, Network
 
 
 def live_ranges(network: Network) -> dict[str, LayerRange]:
-    """Return the span of every feature map; aliases live as long as what they are bytes of."""
+    """Return those of all feature maps; aliases live as long as what they are bytes of."""
     found: dict[str, LayerRange] = {}
 
     def touch(name: str, number: int) -> None:
@@ -29,12 +29,12 @@ def live_ranges(network: Network) -> dict[str, LayerRange]:
     return found
 
 
-def during(span: LayerRange, together: Iterable[LayerRange]) -> LayerRange:
-    """Return ``span`` with the whole of those layers at its ends that run ``together``."""
-    first, last = span.first, span.last
+def widened(alive: LayerRange, together: Iterable[LayerRange]) -> LayerRange:
+    """Return a live range with the whole of those layers at its ends that run ``together``."""
+    first, last = alive.first, alive.last
     for run in together:
-        first = run.first if run.first <= span.first <= run.last else first
-        last = run.last if run.first <= span.last <= run.last else last
+        first = run.first if run.first <= alive.first <= run.last else first
+        last = run.last if run.first <= alive.last <= run.last else last
     return LayerRange(first, last)
 
 
@@ -44,28 +44,6 @@ def consumers(network: Network) -> dict[str, list[int]]:
     for number, layer in enumerate(network.layers):
         for name in dict.fromkeys(layer.operands):
             found[name].append(number)
-    return found
-
-
-def first_fit(size: int, taken: Iterable[tuple[int, int]], limit: int | None) -> int | None:
-    """Return the lowest start of ``size`` free cells beside the ``taken`` (start, end) ranges."""
-    at = 0
-    for start, end in sorted(taken):
-        if start - at >= size:
-            break
-        at = max(at, end)
-    return None if limit is not None and at + size > limit else at
-
-
-def holes(taken: Iterable[tuple[int, int]], limit: int) -> list[tuple[int, int]]:
-    """Return the free (start, end) ranges below ``limit``."""
-    found, at = [], 0
-    for start, end in sorted(taken):
-        if start > at:
-            found.append((at, start))
-        at = max(at, end)
-    if at < limit:
-        found.append((at, limit))
     return found
 
 

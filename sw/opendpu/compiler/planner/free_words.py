@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from opendpu.compiler.banks import Region
 from opendpu.compiler.network import LayerRange
-from opendpu.compiler.network.live_range import holes
+from opendpu.compiler.planner.first_fit import holes
 from opendpu_arch.target import Target
 
 FreeWords = Mapping[int, list[tuple[int, int]]]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from opendpu.compiler.network import LayerRange, Network, root_of
-from opendpu.compiler.network.live_range import consumers, during, first_fit, live_ranges
+from opendpu.compiler.network.live_range import consumers, live_ranges, widened
 from opendpu.compiler.network.strides import Strides, strides_through
 from opendpu.compiler.plan import (
     INPUT_REG,
@@ -17,6 +17,7 @@ from opendpu.compiler.plan import (
     Plan,
 )
 from opendpu.compiler.planner.cascade.costs import internal_features
+from opendpu.compiler.planner.first_fit import first_fit
 from opendpu.compiler.planner.proposal import Residency, Tiled
 from opendpu_arch.errors import GraphError
 from opendpu_arch.target import Target
@@ -24,7 +25,7 @@ from opendpu_arch.target import Target
 CONSTANT_ALIGNMENT = 4096
 """Alignment of every constant in the weight segment."""
 FEATURE_ALIGNMENT = 64
-"""Alignment of every feature map in its segment, and room around one with overlapping pixels."""
+"""Alignment of every feature map, and bytes kept free around one with overlapping pixels."""
 
 
 def allocate_memory(tiled: Tiled, target: Target) -> Plan:
@@ -85,7 +86,7 @@ def _live_ranges(residency: Residency) -> Mapping[str, LayerRange]:
     """Return live ranges, with the whole of the cascades at their ends."""
     together = [cascade.layers for cascade in residency.proposal.cascades]
     found = live_ranges(residency.network)
-    return {name: during(alive, together) for name, alive in found.items()}
+    return {name: widened(alive, together) for name, alive in found.items()}
 
 
 def _on_chip(residency: Residency) -> set[str]:

@@ -70,7 +70,7 @@ def _misfit(
     """Return the cycles lost when ``layer`` reads it so, infinitely many if it cannot."""
     if not isinstance(layer, ComputeLayer):
         return 0
-    if not _readable(feature, layer, rows_per_bank, target):
+    if layer.reads_from_ddr(feature.name) or not _readable(feature, layer, rows_per_bank, target):
         return math.inf
     if layer.preferred_rows_per_bank(feature.name) == rows_per_bank:
         return 0

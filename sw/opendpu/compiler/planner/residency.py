@@ -5,10 +5,11 @@ import dataclasses
 
 from opendpu.compiler.banks import Region
 from opendpu.compiler.banks.layout import address_groups
-from opendpu.compiler.layers import ComputeLayer, ConvLayer, Layer, channel_groups
+from opendpu.compiler.layers import ComputeLayer, Layer, channel_groups
 from opendpu.compiler.network import LayerRange
-from opendpu.compiler.network.live_range import consumers, during, first_fit, live_ranges
+from opendpu.compiler.network.live_range import consumers, live_ranges, widened
 from opendpu.compiler.planner.cascade.costs import internal_features
+from opendpu.compiler.planner.first_fit import first_fit
 from opendpu.compiler.planner.preference import Preference, preferred_layout
 from opendpu.compiler.planner.proposal import Proposal, Residency
 from opendpu_arch.target import Target
@@ -101,24 +102,19 @@ class _Allocator:
         return _Candidate(
             name=name, layout=layout, capacity=capacity,
             words=capacity * layout.rows_per_bank * row_words,
-            alive=during(LayerRange(self.every[name].first, here[-1]), self.together),
+            alive=widened(LayerRange(self.every[name].first, here[-1]), self.together),
         )  # fmt: skip
 
     def _runs_in_one_tile(self, number: int) -> bool:
         return number not in self.cascades or self.cascades[number].tiles == 1
 
     def _in_place(self, layer: Layer, number: int, rows_per_bank: int) -> Region | None:
-        """Return the words of an operand of an epilogue that its result can take, if there are any.
-
-        Each word is read before it is written, and nothing reads the operand later.
-        """
-        if not isinstance(layer, ConvLayer) or layer.epilogue is None:
-            return None
-        for name in layer.epilogue.others:
+        """Return the words of an operand that the result can take, if nothing reads it later."""
+        for name in layer.in_place_operands:
             readers = self.readers[name]
             read_last = readers and readers[-1] == number and name not in self.network.outputs
             if (
-                name in self.regions and name != layer.source and read_last
+                name in self.regions and read_last
                 and (number, name) not in self.streamed
                 and self.regions[name].stride == rows_per_bank
             ):  # fmt: skip

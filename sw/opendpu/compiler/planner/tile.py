@@ -110,9 +110,11 @@ def _placed(problem: TilingProblem, tiling: Tiling, slots: list[tuple[int, int]]
         output = place(tiling.output, layer.output)
         sources = tuple(problem.whole.get(name, output) for name in layer.operands)
         return LayerPlan(layer=layer, nest=tiling.nest, sources=sources, output=output)
+    # gathered rows may be in several places
+    names = layer.operands + layer.operands[:1] * (len(tiling.sources) - len(layer.operands))
     sources = tuple(
         place(stream, name, 0 if number else -problem.window.pad_top)
-        for number, (name, stream) in enumerate(zip(layer.operands, tiling.sources, strict=True))
+        for number, (name, stream) in enumerate(zip(names, tiling.sources, strict=True))
     )
     if tiling.tile is None:
         output = place(tiling.output, layer.output)

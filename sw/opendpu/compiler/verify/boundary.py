@@ -3,7 +3,7 @@
 
 import xir
 from opendpu.compiler.network import Network
-from opendpu.compiler.passes import Partitioned
+from opendpu.compiler.partition import Partitioned
 from opendpu.compiler.plan import Plan
 from opendpu.compiler.planner.proposal import Proposal, Residency, Tiled
 from opendpu.compiler.program import CommandStream, Program

@@ -80,7 +80,7 @@ class CascadeCosts:
     def best(self, layers: LayerRange) -> tuple[int, int] | None:
         """Return cycles and tiles of the best way to run ``layers`` together, if there is one.
 
-        A single layer always has one: there are other ways to run it.
+        A single layer always has one: it can run alone.
         """
         if layers not in self._known:
             self._known[layers] = self._find(layers)

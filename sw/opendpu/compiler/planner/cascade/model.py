@@ -35,7 +35,7 @@ def model_cascade(environment: Environment, layers: LayerRange, tiles: int) -> C
     map that want different rows in a bank, results that come back through DDR.
     """
     members = [environment.network.layers[number] for number in layers.numbers]
-    computing = [layer for layer in members if isinstance(layer, ComputeLayer)]
+    computing = [x for x in members if isinstance(x, ComputeLayer) and x.IN_CASCADES]
     if len(computing) < len(members):
         return None
     return _Builder(environment, layers, computing).model(tiles)

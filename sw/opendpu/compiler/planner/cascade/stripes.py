@@ -7,6 +7,7 @@ from opendpu.compiler.banks import Region
 from opendpu.compiler.banks.layout import Layout
 from opendpu.compiler.banks.reach import can_read, can_write, chunks, walks_round
 from opendpu.compiler.layers import ComputeLayer, Feature, Window, channel_groups
+from opendpu.compiler.layers.layer import StripeCycles
 from opendpu.compiler.limits import MAX_COLUMNS
 from opendpu.compiler.network import Network
 from opendpu.compiler.planner.cascade.stage import Buffer, Need, Stripe
@@ -63,10 +64,13 @@ def cut_stripes(request: StripeRequest) -> tuple[Stripe, ...] | None:
         )
 
     stripes = []
+    cycles: dict[int, StripeCycles] = {}
     for row, rows in chunks(0, out.height, most, fits):
-        if not can_read(layout_in, source, window, row, rows):
+        if rows == 1 and not can_read(layout_in, source, window, row, rows):
             return None
-        stripes.append(_stripe(request, row, rows))
+        if rows not in cycles:
+            cycles[rows] = _cycles(request, rows)
+        stripes.append(_stripe(request, row, rows, cycles[rows]))
     return tuple(stripes) if len(stripes) <= 2 * -(-out.height // most) else None
 
 
@@ -84,15 +88,18 @@ def _reachable(request: StripeRequest) -> bool:
     return operand.stride == 1 or operand.row_words <= layer.REACH.row_jump
 
 
-def _stripe(request: StripeRequest, row: int, rows: int) -> Stripe:
+def _cycles(request: StripeRequest, rows: int) -> StripeCycles:
+    return request.layer.stripe_cycles(
+        request.network.features, request.target, rows=rows, columns=request.columns,
+        groups=request.groups, rows_per_bank=request.output.stride,
+    )  # fmt: skip
+
+
+def _stripe(request: StripeRequest, row: int, rows: int, cycles: StripeCycles) -> Stripe:
     window, height = request.window, request.source.height
     top = row * window.stride_h - window.pad_top
     low = min(max(0, top), height - 1)
     high = max(low + 1, min(height, top + (rows - 1) * window.stride_h + window.kernel_h))
-    cycles = request.layer.stripe_cycles(
-        request.network.features, request.target, rows=rows, columns=request.columns,
-        groups=request.groups, rows_per_bank=request.output.stride,
-    )  # fmt: skip
     return Stripe(
         row=row, rows=rows,
         needs=(

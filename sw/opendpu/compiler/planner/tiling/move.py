@@ -13,7 +13,7 @@ NEST = LoopNest(columns=1, rows=1, row_pass=1, groups=1)
 
 
 def move_tilings(problem: TilingProblem, layer: MoveLayer) -> Iterator[Tiling]:
-    """Yield the words of one bank group that pieces go through, the roomiest first."""
+    """Yield the words of one bank group that pieces go through, the largest first."""
     source = None
     if layer.source is not None and layer.source not in problem.whole:
         source = problem.network.features[layer.source]

@@ -85,7 +85,7 @@ class InputShape:
     """Address groups of all rows."""
 
     def capacities(self) -> list[int]:
-        """Return the address groups to try, the roomiest first."""
+        """Return the address groups to try, the most first."""
         wanted = (self.least + extra * self.advance for extra in (0, 1, 2))
         return sorted(
             {min(self.total, capacity) for capacity in wanted} | {self.total}, reverse=True
@@ -112,7 +112,7 @@ def splits(total: int) -> Iterator[int]:
 
 
 def input_shapes(problem: TilingProblem, source: Feature, most: int) -> Iterator[InputShape]:
-    """Yield the ways to stream ``source``, with ``most`` rows an instruction first.
+    """Yield the candidates for streaming ``source``, with ``most`` rows an instruction first.
 
     A single row can be read wherever its input is, so it is also tried with the fewest input rows
     a bank: large windows do not fit otherwise.

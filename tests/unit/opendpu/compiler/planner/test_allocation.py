@@ -7,9 +7,10 @@ import pytest
 from network_draws import draw_network
 
 from opendpu.compiler.network import LayerRange, Network
-from opendpu.compiler.network.live_range import alive, first_fit, holes, live_ranges
+from opendpu.compiler.network.live_range import alive, live_ranges
 from opendpu.compiler.plan import WORKSPACE_REG
 from opendpu.compiler.planner.cascade.costs import CascadeCosts
+from opendpu.compiler.planner.first_fit import first_fit, holes
 from opendpu.compiler.planner.memory import allocate_constants, feature_memory
 from opendpu.compiler.planner.proposal import Proposal, Residency, Restrictions, Revision
 from opendpu.compiler.planner.residency import allocate_banks

@@ -11,9 +11,10 @@ from graph_draws import Quantized
 
 from opendpu.compiler.banks import Region
 from opendpu.compiler.network import LayerRange
-from opendpu.compiler.passes import PASSES, Partitioned
+from opendpu.compiler.partition import Part, Partitioned
+from opendpu.compiler.passes import PASSES
 from opendpu.compiler.pipeline import compile_with_report
-from opendpu.compiler.plan import CascadePlan, Part
+from opendpu.compiler.plan import CascadePlan
 from opendpu.compiler.planner.cascade.costs import Cascade
 from opendpu.compiler.planner.proposal import Restrictions
 from opendpu.compiler.verify import Verifier

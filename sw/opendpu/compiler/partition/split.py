@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pass: which ops run on the DPU, in which subgraph, and why the others do not."""
+"""Which ops run on the DPU, in which subgraph, and why the others do not."""
 
 from collections.abc import Mapping, Sequence
 
 from opendpu.compiler.constraints import reason
 from opendpu.compiler.fixed import COMPUTE, CONSTANT, USER
-from opendpu.compiler.plan import Part, Partition
+from opendpu.compiler.partition.units import Unit, levels_of, turns_of, units_of
+from opendpu.compiler.partition.value import Part, Partition
 from opendpu.compiler.plugins import Claim
-from opendpu.compiler.units import Unit, levels_of, turns_of, units_of
 from opendpu.ir import Graph, Node
 from opendpu_arch.target import Target
 
