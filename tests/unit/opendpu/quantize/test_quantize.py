@@ -357,6 +357,21 @@ def test_nothing_of_a_group_overflows(wide_first):
     assert points["wide_r_fix"] == points["narrow_r_fix"] == no_overflow(float(largest))
 
 
+def test_what_a_pool_leaves_out_does_not_overflow_either():
+    """Large negative values are in its input only, which has the position of its result."""
+    net = Net()
+    net.conv("a", "x", 4, scale=20.0)
+    net["a_b"].value = np.full(4, -30, np.float32)
+    net.put("m", "maxpool2d", ["a"], POOL, (1, 4, 4, 4))
+    x = samples()
+    found = evaluate_float(net.done("a", "m"), x)
+    lowest, largest = -found["a"].min(), np.abs(found["m"]).max()
+    assert no_overflow(float(lowest)) < no_overflow(float(largest))
+    options = {"bias_correction": False, "refinement": False}
+    points = fixes(quantize(net.done("m"), x, method="nonoverflow", **options))
+    assert points["a_fix"] == points["m_fix"] == no_overflow(float(lowest))
+
+
 def test_of_two_equally_common_positions_the_smaller_one_is_taken():
     """It saturates less. One batch has values up to 1, the other one up to a quarter."""
     net = Net()
