@@ -183,7 +183,7 @@ COMPILER = (
     ),
     *mutants(
         "sw/opendpu/compiler/emission/transfer.py",
-        "unit/opendpu/compiler/test_networks.py unit/opendpu/compiler/test_random_graphs.py",
+        "unit/opendpu/compiler/test_augment.py unit/opendpu/compiler/test_networks.py",
         ("compiler-weights-with-gaps-in-one-load",
          "gaps = taps > 1 and inputs % target.input_channel_parallel",
          "gaps = taps > 9 and inputs % target.input_channel_parallel"),
@@ -243,7 +243,7 @@ RUNTIME = (
     ),
     *mutants(
         "sw/opendpu/runtime/jobs.py",
-        "unit/opendpu/runtime/test_jobs.py",
+        "unit/opendpu/runtime/test_jobs.py unit/opendpu/runtime/test_runner.py",
         ("runtime-submit-without-its-lock",
          "        with self._lock:\n            try:\n                future = self._pool",
          "        if True:\n            try:\n                future = self._pool"),
@@ -271,7 +271,7 @@ RUNTIME = (
     ),
     *mutants(
         "sw/opendpu/runtime/batch.py",
-        "unit/opendpu/test_cli.py unit/opendpu/runtime/test_feeds.py",
+        "unit/opendpu/runtime/test_graph_runner.py",
         ("runtime-batch-forgets-the-oldest-statistics",
          "statistics.append(_statistics(runner, waiting.popleft()))",
          "_statistics(runner, waiting.popleft())"),
