@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pass: drop what has no effect from a quantized graph, and what no output needs; propagate scales."""
+"""Pass: what has no effect, or what no output needs, disappears; scales are propagated."""
 
 from opendpu.compiler.propagate import propagate_scales
 from opendpu.ir import Graph, Node, QuantizedGraph
@@ -12,7 +12,7 @@ SAME_SHAPE = (*kinds_where(lambda o: o.fixed == "reshape-fix"), "resize")
 def fold(quantized: QuantizedGraph) -> QuantizedGraph:
     """Return the graph without ops that pass their input on; outputs keep their names.
 
-    Ops that move quantized data get a ``fix`` on either side, see :mod:`opendpu.compiler.propagate`.
+    Ops that move quantized data get a ``fix`` on either side: :mod:`opendpu.compiler.propagate`.
     """
     graph = quantized.copy()
     for node in graph:
