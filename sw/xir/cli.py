@@ -30,20 +30,15 @@ app = typer.Typer(
 
 
 def _errors_in_one_line(function: Callable[Parameters, None]) -> Callable[Parameters, None]:
-    """Turn errors of our family, and of the file system, into one line on stderr and exit 1."""
+    """Turn errors of our family into one line on stderr and exit code 1."""
 
     @functools.wraps(function)
     def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
         try:
             function(*args, **kwargs)
         except DPUError as error:
-            message = str(error)
-        except OSError as error:
-            message = f"{error.filename}: cannot be written: {error.strerror}"
-        else:
-            return
-        typer.echo(f"xir: error: {' '.join(message.split())}", err=True)
-        raise typer.Exit(1)
+            typer.echo(f"xir: error: {' '.join(str(error).split())}", err=True)
+            raise typer.Exit(1) from None
 
     return run
 
@@ -72,13 +67,14 @@ def dump_txt(
 
     With ENABLE_DUMP=1 in the environment, byte values are written to <MD5>.bin as well.
     """
+    if txt is not None:
+        outputs.check(txt, inputs=[xmodel])
     folder = pathlib.Path() if os.environ.get("ENABLE_DUMP") == "1" else None
     text = dump.text(xmodel, folder)
     if txt is None:
         typer.echo(text, nl=False)
         return
-    with outputs.writing(txt) as file:
-        file.write(text.encode())
+    outputs.write(txt, text)
 
 
 @app.command("dump_bin")
@@ -100,6 +96,7 @@ def draw_png(
     xmodel: Model, png: Annotated[pathlib.Path, typer.Argument(show_default=False)]
 ) -> None:
     """Draw the graph as PNG."""
+    outputs.check(png, inputs=[xmodel])
     Graph.deserialize(xmodel).save_as_image(png, "png")
 
 
@@ -109,6 +106,7 @@ def draw_svg(
     xmodel: Model, svg: Annotated[pathlib.Path, typer.Argument(show_default=False)]
 ) -> None:
     """Draw the graph as SVG."""
+    outputs.check(svg, inputs=[xmodel])
     Graph.deserialize(xmodel).save_as_image(svg, "svg")
 
 

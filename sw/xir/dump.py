@@ -81,8 +81,7 @@ def text(path: str | os.PathLike[str], folder: pathlib.Path | None = None) -> st
     _replace_bytes(message, take)
     if folder is not None:
         for value in values:
-            with outputs.writing(folder / f"{_md5(value)}.bin") as file:
-                file.write(value)
+            outputs.write(folder / f"{_md5(value)}.bin", value)
     printed = text_format.MessageToString(message, as_utf8=True)
     return re.sub(f'"{token}:([0-9]+)"', lambda match: _summary(values[int(match[1])]), printed)
 
@@ -136,7 +135,7 @@ def code(graph: Graph, folder: str | os.PathLike[str]) -> list[pathlib.Path]:
     ------
     GraphError
         Two subgraphs would be written to one file.
-    OSError
+    OutputError
         The folder or a file cannot be written.
     """
     subgraphs = list(_below(graph.get_root_subgraph()))
@@ -157,11 +156,11 @@ def code(graph: Graph, folder: str | os.PathLike[str]) -> list[pathlib.Path]:
             if plain in contents:
                 raise GraphError(f"subgraph {name!r}: another one was written to {plain} already")
             contents[plain] = content
+    outputs.check_folder(folder)
     target = pathlib.Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     for file, content in contents.items():
-        with outputs.writing(target / file) as out:
-            out.write(content)
+        outputs.write(target / file, content)
     return [target / file for file in contents]
 
 

@@ -13,7 +13,7 @@ from opendpu.ir.types import UNKNOWN, Origin, Quantization, TensorType
 from opendpu_arch.errors import GraphError
 
 ORIGIN = "origin"
-"""Attribute of an op: where it comes from, a map with the fields of :class:`Origin`."""
+"""Attribute of an op: where it comes from, the fields of :class:`Origin`, in order."""
 CONSTANTS = ("const", "const-fix")
 QUANTIZING = ("fix", "fix2float", "float2fix")
 """Ops whose attributes are the quantization of their result."""
@@ -128,14 +128,11 @@ def data_type_of(made: TensorType) -> str:
 def set_origin(op: xir.Op, origin: Origin) -> None:
     """Write where an op comes from, if that is known."""
     if origin != UNKNOWN:
-        fields = {"name": origin.name, "op_type": origin.op_type, "line": origin.line}
-        op.set_attr(ORIGIN, {key: value for key, value in fields.items() if value})
+        op.set_attr(ORIGIN, [origin.name, origin.op_type, origin.line])
 
 
 def _origin_of(value: Any) -> Origin:
-    if not isinstance(value, dict):
-        return UNKNOWN
-    return Origin(*(str(value.get(key, "")) for key in ("name", "op_type", "line")))
+    return Origin(*map(str, value)) if isinstance(value, list) and len(value) == 3 else UNKNOWN
 
 
 def _quantization(op: xir.Op, attrs: dict[str, Any]) -> Quantization:

@@ -183,5 +183,5 @@ def test_other_formats_need_the_program_of_graphviz(tmp_path, monkeypatch):
     from opendpu_arch.errors import ToolError
 
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ToolError, match="the program 'dot' is missing; install the package graph"):
+    with pytest.raises(ToolError, match="for pdf the program 'dot' is needed; install the pack"):
         small().save_as_image(tmp_path / "g.pdf", "pdf")
