@@ -5,13 +5,13 @@ import itertools
 
 import pytest
 from network_draws import draw_network
+from oracle import engines
 
 from opendpu.compiler.allocate import allocate_constants, allocate_memory
 from opendpu.compiler.lifetime import alive, first_fit, holes, spans
 from opendpu.compiler.plan import WORKSPACE_REG, Banks, Span
 from opendpu.compiler.residency import allocate_banks
 from opendpu.ops.average import average_factor
-from opendpu.reference import engines
 from opendpu_arch.target import Target
 
 TARGET = Target.from_name("B512")

@@ -11,10 +11,10 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from oracle import evaluate_float
 
 from opendpu.frontend import load_onnx
 from opendpu.ir import to_xir
-from opendpu.reference import evaluate_float
 
 sys.path.append(str(Path(__file__).parent))  # lets tests import the helpers beside them
 
