@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from opendpu.ir import Array, Graph
+from opendpu.ops.cost import macs
 from opendpu.quantize.calibrate import Observed, candidate_errors
 from opendpu.quantize.executor import ancestors, evaluate, mixes_samples
 from opendpu.quantize.groups import ScaleGroups
 from opendpu.quantize.insert import Rounded, insert
 from opendpu.quantize.observe import Mean
 from opendpu.quantize.samples import Samples
-from opendpu.quantize.scope import macs
 from opendpu.quantize.shifts import make_legal
 from opendpu.quantize.simulate import Simulation
 from opendpu_arch.errors import GraphError
@@ -140,7 +140,7 @@ def _work_behind(graph: Graph, needed: list[str]) -> dict[str, float]:
     for name in reversed(needed):
         node = graph[name]
         if node.value is None:
-            left += macs(graph, node) + ELEMENT_WORK * float(np.prod(node.shape))
+            left += macs(node, graph) + ELEMENT_WORK * float(np.prod(node.shape))
         behind[name] = left
     return behind
 

@@ -1,26 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What stays float: what the DPU has not, what only moves such data, and what is not worth it."""
 
-import math
 from collections.abc import Iterable
 
 from opendpu.ir import Graph, Node
 from opendpu.ir.types import FLOAT32
 from opendpu.ops import CONSTANTS, SOURCES, operator_of
+from opendpu.ops.cost import HANDOVER_SECONDS, cpu_seconds, elements, handover_seconds, macs
 from opendpu.quantize.groups import gives_integers
-from opendpu.quantize.layers import has_constant_weights, is_layer, weights_of
-
-HAND_OVER_NS = 100_000.0
-"""What a subgraph more costs: a job of the DPU and a session of the CPU that begin and end."""
-
-BOUNDARY_NS = 2.0
-"""What an element costs that crosses between CPU and DPU: rounded or scaled, and copied."""
-
-CPU_ELEMENT_NS = 1.0
-"""What an element of a result costs on the CPU."""
-
-CPU_MAC_NS = 0.25
-"""What a multiply-accumulate costs on the CPU."""
+from opendpu.quantize.layers import has_constant_weights, is_layer
 
 
 def floating_ops(graph: Graph) -> set[str]:
@@ -144,8 +132,8 @@ def _costs_more(
 ) -> bool:
     """Return whether ops between float ones cost more to hand over to the DPU than to compute.
 
-    Two hand-overs and every element that crosses, against elements and multiply-accumulates on
-    the CPU; the DPU's own time is small beside these.
+    Two hand-overs and every element that crosses, against the CPU's time for elements and
+    multiply-accumulates (:mod:`opendpu.ops.cost`); the DPU's own time is small beside these.
     """
     sources = {s for name in part for s in graph[name].sources() if graph[s].value is None} - part
     if not sources or any(s not in found or graph[s].kind in SOURCES for s in sources):
@@ -155,22 +143,7 @@ def _costs_more(
         for name in part
         if name in graph.outputs or any(user.name not in part for user in users[name])
     ]
-    crossing = sum(_elements(graph, name) for name in (*sources, *leaving))
-    cost = 2 * HAND_OVER_NS + crossing * BOUNDARY_NS
-    own = sum(
-        _elements(graph, name) * CPU_ELEMENT_NS + macs(graph, graph[name]) * CPU_MAC_NS
-        for name in part
-    )
-    return own < cost
-
-
-def _elements(graph: Graph, name: str) -> int:
-    return math.prod(graph[name].shape)
-
-
-def macs(graph: Graph, layer: Node) -> int:
-    """Return the multiply-accumulates of a layer, at most; 0 for every other op."""
-    if not is_layer(layer) or not has_constant_weights(graph, layer):
-        return 0
-    weights = weights_of(graph, layer)
-    return math.prod(layer.shape) * weights.size // layer.shape[-1]
+    crossing = sum(elements(graph[name]) for name in (*sources, *leaving))
+    work = sum(macs(graph[name], graph) for name in part)
+    own = cpu_seconds(work, sum(elements(graph[name]) for name in part))
+    return own < handover_seconds(crossing) + HANDOVER_SECONDS

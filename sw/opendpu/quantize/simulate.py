@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from opendpu.ir import Array, FloatGraph, Graph, Node
+from opendpu.ops.cost import macs
 from opendpu.ops.session import Session
 from opendpu.quantize.correct import bias_change
 from opendpu.quantize.grid import rounded
 from opendpu.quantize.insert import fix_name
 from opendpu.quantize.layers import is_layer, parameters_of
 from opendpu.quantize.observe import Mean
-from opendpu.quantize.scope import macs
 
 ONE_THREAD_MACS = 1 << 24
 """Layers up to this size are computed by one thread: there are many of them, one at a time."""
@@ -116,7 +116,7 @@ class Simulation:
                     alone.add(name, "data", made)
             alone.add(node.name, node.kind, node.type, inputs, node.attrs)
             alone.outputs = [node.name]
-            threads = 0 if macs(graph, node) > ONE_THREAD_MACS else 1
+            threads = 0 if macs(node, graph) > ONE_THREAD_MACS else 1
             self._kernels[key] = Session(alone, batched=True, threads=threads)
         return self._kernels[key]
 
