@@ -6,6 +6,7 @@ import pathlib
 
 import numpy as np
 import pytest
+from oracle import evaluate_quantized, floating
 from typer.testing import CliRunner
 
 import xir
@@ -14,7 +15,6 @@ from opendpu.cli import app
 from opendpu.frontend import load_onnx
 from opendpu.ir import QuantizedGraph
 from opendpu.quantize import quantize
-from opendpu.reference import evaluate_quantized, floating
 from opendpu.runtime import GraphRunner, cpu
 from opendpu_arch import numerics
 from opendpu_arch.errors import TensorError, UnsupportedError
