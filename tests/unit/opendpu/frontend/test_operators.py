@@ -148,6 +148,7 @@ def test_reduce_mean_with_axes_as_input(save, agrees):
     [
         ("Relu", {}, "relu"),
         ("LeakyRelu", {"alpha": 0.1}, "leaky-relu"),
+        ("LeakyRelu", {}, "leaky-relu"),
         ("HardSwish", {}, "hard-swish"),
         ("HardSigmoid", {"alpha": 1 / 6, "beta": 0.5}, "hard-sigmoid"),
         ("Sigmoid", {}, "sigmoid"),
