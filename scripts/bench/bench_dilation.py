@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-import xir
 from opendpu.compiler.pipeline import compile_with_report
-from opendpu.ir import Graph, to_xir
+from opendpu.ir import Quantization, QuantizedGraph
 from opendpu.runtime import GraphRunner
 from opendpu_arch.target import Target
 
@@ -53,10 +52,10 @@ class Layer:
             raise SystemExit(f"{text!r} is no layer: kind:inputs:outputs:kernel:size")
         return cls(kind, *(int(n) for n in numbers))
 
-    def graph(self, dilation: int) -> xir.Graph:
+    def graph(self, dilation: int) -> QuantizedGraph:
         """Return a quantized graph of this layer alone."""
         noise = np.random.default_rng(7)
-        graph = Graph("dilation")
+        graph = QuantizedGraph("dilation")
         shape = (1, self.size, self.size)
         dense = self.kind == "conv"
 
@@ -78,13 +77,11 @@ class Layer:
         }  # fmt: skip
         graph.add("layer", KINDS[self.kind], (*shape, self.outputs), given, attrs)
         graph.outputs = [_fix(graph, "layer", 3)]
-        return to_xir(graph)
+        return graph
 
 
-def _fix(graph: Graph, name: str, point: int) -> str:
-    attrs = {"fix_point": point, "bit_width": 8, "if_signed": True, "round_mode": "DPU_ROUND"}
-    shape = graph[name].shape
-    return graph.add(f"{name}_fix", "fix", shape, {"input": [name]}, attrs).name
+def _fix(graph: QuantizedGraph, name: str, point: int) -> str:
+    return graph.add_fix(f"{name}_fix", name, Quantization.power_of_two(point)).name
 
 
 def measure(layer: Layer, dilation: int, target: Target, options: argparse.Namespace) -> int:
