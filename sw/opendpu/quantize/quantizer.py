@@ -129,6 +129,8 @@ def quantize_with_report(
     floating = floating_ops(graph)
     groups = find_groups(graph, floating)
     report.floating = [node.name for node in graph if node.name in floating]
+    for name, reason in floating.items():
+        graph[name].reason = graph[name].reason or reason
     if bias_correction:
         add_biases(graph, groups.results)
     layers = list(groups.results) if bias_correction else []

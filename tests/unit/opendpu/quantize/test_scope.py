@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opendpu.api import compile_graph
 from opendpu.ir import TensorType
 from opendpu.ops.session import Session
 from opendpu.quantize import quantize
-from opendpu.quantize.scope import floating_ops
+from opendpu.quantize.scope import COSTS, JOINS, MOVES, floating_ops
 
 sys.path.append(str(Path(__file__).parent))
 from float_nets import Net, samples
@@ -21,7 +22,7 @@ MANY = 512
 
 def computed(net) -> set[str]:
     """Return the ops that stay float, constants left out."""
-    return floating_ops(net)
+    return set(floating_ops(net))
 
 
 def fixes(graph) -> set[str]:
@@ -174,6 +175,24 @@ def test_the_result_of_argmax_is_no_real_number():
     made = quantize(graph, samples())
     assert made.outputs == ["i"]
     assert made["i"].inputs["input"] == ["a_fix"]
+
+
+def test_reasons_are_in_the_compilers_report():
+    net = Net()
+    net.conv("a", "x", 4)
+    net.put("t", "tanh", ["a"])
+    net.put("lone", "relu", ["t"])
+    net.put("e", "exp", ["lone"])
+    net.put("r", "reshape", ["e"], {"shape": [1, 256]}, (1, 256))
+    net.conv("b", "x", 4)
+    net.put("k", "concat", ["a", "b"], {"axis": 3}, (1, 8, 8, 8))
+    graph = net.done("r", "k")
+    assert floating_ops(graph) == {"t": "", "e": "", "lone": COSTS, "r": MOVES, "k": JOINS}
+    report = compile_graph(quantize(graph, samples()), target="B512").report
+    assert {name: report.on_cpu[name] for name in ("lone", "r", "k")} == {
+        "lone": COSTS, "r": MOVES, "k": JOINS,
+    }  # fmt: skip
+    assert report.on_cpu["t"].startswith("the DPU has no tanh")
 
 
 def test_gates_of_attention_stay_on_the_dpu():
