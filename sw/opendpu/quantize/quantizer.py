@@ -180,7 +180,7 @@ def _substituted(
         return
     if SUBSTITUTIONS[how] is None:
         report.note(
-            f"{len(names)} sigmoid or swish activations split the network between DPU and CPU; "
+            f"sigmoid and swish split the network between DPU and CPU ({len(names)} ops); "
             "activation substitution 'hard' would put them on the DPU"
         )
         return

@@ -75,7 +75,7 @@ def test_none_proposes_it_where_it_would_help():
     report = quantize_with_report(gated(), samples()).report
     assert report.substituted == ()
     assert report.notes == [
-        "2 sigmoid or swish activations split the network between DPU and CPU; activation "
+        "sigmoid and swish split the network between DPU and CPU (2 ops); activation "
         "substitution 'hard' would put them on the DPU"
     ]
     net = Net()
