@@ -65,5 +65,3 @@ def test_floats_that_onnxruntime_computes_pass(onnx_cases, page):
         ):
             wrong.append(name)
     assert not wrong
-
-

@@ -65,7 +65,11 @@ def load_onnx(
         The operator set, an input or output that is no tensor of numbers, free dimensions without a
         size, or nodes that onnxruntime does not compute either: all of them, with the reason.
     """
-    return lower(read(model, input_shapes, libraries))
+    try:
+        return lower(read(model, input_shapes, libraries))
+    except UnicodeDecodeError as error:
+        label = model.graph.name if isinstance(model, onnx.ModelProto) else model
+        raise ModelFormatError(f"{label}: a name in it is no UTF-8 text: {error}") from None
 
 
 def lower(source: Source) -> FloatGraph:
@@ -160,8 +164,8 @@ def _handle(context: Context, proto: onnx.NodeProto) -> None:
         name = f"{proto.domain}.{proto.op_type}" if proto.domain else proto.op_type
         raise Refusal(f"XIR has no counterpart of ONNX's operator {name}")
     _check_types(context, proto)
-    call = Call.of(context, proto)
     try:
+        call = Call.of(context, proto)
         handler(call)
     except _MALFORMED as error:
         raise Refusal(f"its attributes make no sense: {error!r}") from None

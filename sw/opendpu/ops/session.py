@@ -126,8 +126,9 @@ def _open(builder: OnnxBuilder, names: list[str], threads: int) -> onnxruntime.I
             for library in builder.libraries:
                 options.register_custom_ops_library(library)
             return onnxruntime.InferenceSession(
-                model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-            )
+                model.SerializeToString(), options,
+                providers=["CPUExecutionProvider"], enable_fallback=0,
+            )  # fmt: skip
         except Exception as error:  # onnxruntime has no common base class for its errors
             failure = error
     raise UnsupportedError(

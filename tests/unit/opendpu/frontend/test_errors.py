@@ -136,6 +136,17 @@ def test_a_name_has_one_size(save):
         load_onnx(path, {"x": (2, 4, 5), "z": (2, 4, 6)})
 
 
+def test_attributes_that_make_no_sense(save):
+    path = save([node("MaxPool", ["x"], ["y"], ceil_mode=1)], {"x": X}, {"y": None})
+    refused(path, UnsupportedError, "node 'y' (MaxPool)", "attribute 'kernel_shape' is missing")
+
+
+def test_nothing_is_printed(save, capfd):
+    path = save([node("Fancy", ["x"], ["y"], domain="com.example")], {"x": X}, {"y": None})
+    refused(path, UnsupportedError, "onnxruntime does not compute 'y' (Fancy)")
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_directory(tmp_path):
     refused(tmp_path, ModelFormatError, "is a directory, but must be an ONNX file")
 
