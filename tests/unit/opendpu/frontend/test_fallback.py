@@ -7,7 +7,7 @@ import pytest
 from onnx import numpy_helper
 from onnx_text import compare, parse
 
-from opendpu.frontend import load_onnx
+from opendpu.frontend import fallback, load_onnx
 from opendpu.frontend.opsets import newest_opset
 from opendpu.ops.foreign import label_of
 from opendpu_arch.errors import UnsupportedError
@@ -163,6 +163,41 @@ def test_what_follows_a_shape_known_at_run_time_is_one_call(rng):
     assert graph["places"].attrs["dynamic_axes"] == [1]
     assert graph["places"].shape == (3, 1)
     assert graph["doubled"].attrs["dynamic_axes"] == [0]
+
+
+def test_a_call_holds_what_lies_between_its_nodes(rng):
+    """``top`` has a known shape, but what becomes of it goes back to the call that made it."""
+    model = parse(
+        """
+        g (float[1,6] x) => (float[N] y, float[1,6] z) {
+          places = NonZero(x)
+          t = Transpose(places)
+          values = GatherND(x, t)
+          top = ReduceMax<keepdims=0>(values)
+          sum = Add(top, x)
+          mean = ReduceMean<keepdims=0>(sum)
+          y = Mul(values, mean)
+          z = Exp(sum)
+        }
+        """
+    )
+    graph = compare(model, rng)
+    assert len(calls(graph)) == 1
+    assert kinds(graph)[-1] == "exp"
+
+
+def test_large_constants_are_ops_of_the_graph(rng, monkeypatch):
+    monkeypatch.setattr(fallback, "LARGEST_INSIDE", 1000)
+    model = parse(
+        "g (int64[1,4] x) => (float[1,4,30] y, float[1,4,30] z) "
+        "{ y = Gather(table, x) s = Gather(table, x) z = Mul(s, small) }"
+    )
+    table = rng.standard_normal((20, 30)).astype(np.float32)
+    graph = compare(with_weights(model, table=table, small=np.array(2.0, np.float32)), rng)
+    one, other = (n for n in graph if n.kind == "onnx")
+    assert one.inputs["input"] == other.inputs["input"] == ["table", "x"]
+    assert graph["table"].kind == "const"
+    assert len(one.attrs["model"]) < 1000
 
 
 def test_detections(rng):
