@@ -11,7 +11,7 @@ from opendpu.frontend.binding import Sizes
 from opendpu.frontend.context import Call, Context
 from opendpu.frontend.fallback import keep_onnx
 from opendpu.frontend.layout import CHANNELS_LAST, Value, plain
-from opendpu.frontend.model_file import label_of, reads
+from opendpu.frontend.model_file import label_of, operator_name, reads
 from opendpu.frontend.ops import HANDLERS, quantization
 from opendpu.frontend.ops.registry import ANY_DTYPE, KEEPS_GRID, Layout, layout_of
 from opendpu.frontend.origins import origin_of
@@ -161,8 +161,7 @@ def _handle(context: Context, proto: onnx.NodeProto) -> None:
     if not quantizing and _fold(context, proto):
         return
     if handler is None:
-        name = f"{proto.domain}.{proto.op_type}" if proto.domain else proto.op_type
-        raise Refusal(f"XIR has no counterpart of ONNX's operator {name}")
+        raise Refusal(f"XIR has no counterpart of ONNX's operator {operator_name(proto)}")
     _check_types(context, proto)
     try:
         call = Call.of(context, proto)

@@ -10,6 +10,7 @@ from onnx_text import compare, parse
 from opendpu.frontend import fallback, load_onnx
 from opendpu.frontend.opsets import newest_opset
 from opendpu.ops.foreign import label_of
+from opendpu.ops.session import Session
 from opendpu_arch.errors import UnsupportedError
 
 
@@ -225,6 +226,29 @@ def test_operators_of_onnxruntime(rng):
         domains={"com.microsoft": 1},
     )
     assert kinds(compare(model, rng)) == ["relu", "onnx", "exp"]
+
+
+def extensions() -> str:
+    """Return the library with operators of the domain ai.onnx.contrib."""
+    name = "onnxruntime_extensions"
+    library = pytest.importorskip(name, reason=f"the package {name} is not installed")
+    return str(library.get_library_path())
+
+
+def test_operators_of_a_library(rng):
+    model = parse(
+        "g (float[2,2] x) => (float[2,2] y) <float[2,2] i> "
+        "{ r = Exp(x) i = ai.onnx.contrib.Inverse(r) y = Relu(i) }",
+        domains={"ai.onnx.contrib": 1},
+    )
+    with pytest.raises(UnsupportedError, match=r"node 'i' \(ai\.onnx\.contrib\.Inverse\): XIR has"):
+        load_onnx(model)
+    graph = load_onnx(model, libraries=[extensions()])
+    assert kinds(graph) == ["exp", "onnx", "relu"]
+    x = rng.standard_normal((2, 2)).astype(np.float32)
+    found = Session(graph).run({"x": x})["y"]
+    wanted = np.maximum(np.linalg.inv(np.exp(x).astype(np.float64)), 0)
+    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
 
 
 def test_a_library_that_is_none(tmp_path):
