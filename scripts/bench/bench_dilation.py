@@ -16,7 +16,7 @@ import numpy as np
 
 import xir
 from opendpu.compiler.pipeline import compile_with_report
-from opendpu.ir import Graph, to_xir
+from opendpu.ir import Quantization, QuantizedGraph, to_xir
 from opendpu.reference import evaluate_quantized
 from opendpu.runtime import GraphRunner
 from opendpu_arch.target import Target
@@ -52,7 +52,7 @@ class Layer:
     def graph(self, dilation: int) -> xir.Graph:
         """Return a quantized graph of this layer alone."""
         noise = np.random.default_rng(7)
-        graph = Graph("dilation")
+        graph = QuantizedGraph("dilation")
         shape = (1, self.size, self.size)
         dense = self.kind == "conv"
 
@@ -77,10 +77,9 @@ class Layer:
         return to_xir(graph)
 
 
-def _fix(graph: Graph, name: str, point: int) -> str:
-    attrs = {"fix_point": point, "bit_width": 8, "if_signed": True, "round_mode": "DPU_ROUND"}
-    shape = graph[name].shape
-    return graph.add(f"{name}_fix", "fix", shape, {"input": [name]}, attrs).name
+def _fix(graph: QuantizedGraph, name: str, point: int) -> str:
+    quantization = Quantization.power_of_two(point, bits=8)
+    return graph.add_fix(f"{name}_fix", name, quantization).name
 
 
 def measure(layer: Layer, dilation: int, target: Target, options: argparse.Namespace) -> int:
