@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults of the contract: arithmetic, rules, encodings, targets, assembly text."""
+"""Faults of the contract: arithmetic, rules, encodings, targets, assembly text, outputs."""
 
 from mutation.mutant import mutants
 
@@ -93,4 +93,23 @@ TARGET = mutants(
      "if not 1 <= self.alu_pixel_parallel:"),
 )  # fmt: skip
 
-MUTANTS = (*NUMERICS, *LEGAL, *ENCODING, *TARGET)
+OUTPUTS = mutants(
+    "arch/opendpu_arch/outputs.py",
+    "unit/arch/test_outputs.py",
+    ("outputs-half-written-file-stays",
+     "    finally:\n        temporary.unlink(missing_ok=True)",
+     "    finally:\n        pass"),
+    ("outputs-symbolic-link-replaced",
+     "def _replacing(path: Path) -> Iterator[IO[bytes]]:\n"
+     "    target = pathlib.Path(os.path.realpath(path))",
+     "def _replacing(path: Path) -> Iterator[IO[bytes]]:\n"
+     "    target = pathlib.Path(path)"),
+    ("outputs-input-replaced-through-a-link",
+     "pathlib.Path(given).exists() and target.samefile(given)",
+     "pathlib.Path(given) == target"),
+    ("outputs-umask-ignored",
+     "os.O_EXCL | os.O_CLOEXEC, 0o666)",
+     "os.O_EXCL | os.O_CLOEXEC, 0o600)"),
+)  # fmt: skip
+
+MUTANTS = (*NUMERICS, *LEGAL, *ENCODING, *TARGET, *OUTPUTS)

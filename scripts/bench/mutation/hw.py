@@ -294,4 +294,18 @@ MEMORY = mutants(
      "load_clash[1].append(l_write[1] & (c_write | m_write))"),
 )  # fmt: skip
 
-MUTANTS = (*CONTROL, *BUS, *DMA, *CONV, *MISC, *MEMORY)
+CACHE = mutants(
+    "hw/opendpu_hw/cache.py",
+    "unit/hw/test_cache.py",
+    ("cache-digest-without-borders",
+     "        h.update(len(raw).to_bytes(8, \"little\"))\n",
+     ""),
+    ("cache-damaged-entry-used",
+     "if _hash_file(path).read_text(encoding=\"ascii\").strip() != _content_hash(path):",
+     "if not _hash_file(path).read_text(encoding=\"ascii\").strip():"),
+    ("cache-removes-what-is-in-use",
+     "if used > time.time() - SPARED or not",
+     "if not"),
+)  # fmt: skip
+
+MUTANTS = (*CONTROL, *BUS, *DMA, *CONV, *MISC, *MEMORY, *CACHE)

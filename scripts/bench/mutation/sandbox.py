@@ -19,7 +19,7 @@ from opendpu_arch.errors import ToolError
 LEFT_OUT = (".git", ".venv", "__pycache__", ".*_cache", ".hypothesis", "build", "sim_build")
 """Not copied: what tests do not need, or make anew."""
 SOURCES = ("arch", "hw", "sw", "sim")
-_FAILURE = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.M)
+_FAILURE = re.compile(r"^(?:FAILED|ERROR) (\S+?::.+?|\S+)(?: - .*)?$", re.M)
 _PASSED, _FAILED, _INTERRUPTED = 0, 1, 2
 
 

@@ -126,6 +126,13 @@ RTL = (
          "if (there < 16 && strobe >> there >> 15) break;"),
     ),
     *mutants(
+        "sim/opendpu_sim/rtl/build.py",
+        "unit/sim/test_rtl_tools.py",
+        ("rtl-cache-key-without-the-harness",
+         "for path in (HERE / HARNESS, *headers())]",
+         "for path in ()]"),
+    ),
+    *mutants(
         "sim/opendpu_sim/rtl/device.py",
         "cosim/test_faults.py cosim/test_harness.py",
         ("rtl-no-reset-after-an-interrupted-job",

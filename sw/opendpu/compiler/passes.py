@@ -80,7 +80,7 @@ def _assemble(value: Programs, job: Compilation) -> xir.Graph:
 
 GRAPH_PASSES = (
     Pass(
-        "fold", "what has no effect disappears, int8 spreads over ops that move data",
+        "fold", "what has no effect disappears, scales are propagated across ops that move data",
         "quantized graph", "quantized graph", _fold,
     ),
     Pass(

@@ -103,6 +103,9 @@ class Context:
         if self.graph[node].shape == shape:
             return node
         key = (node, shape, "reshape")
+        value = self.graph[node].value
+        if value is not None and key not in self._views:
+            self._views[key] = self.constant_node(f"{node}_reshape", value.reshape(shape))
         if key not in self._views:
             self._views[key] = self.emit(
                 f"{node}_reshape", "reshape", shape, {"input": [node]}, {"shape": list(shape)},
@@ -119,6 +122,9 @@ class Context:
         base = self.view(value.node, value.stored)
         order = tuple(value.perm.index(axis) for axis in perm)
         key = (base, order, "transpose")
+        array = self.graph[base].value
+        if array is not None and key not in self._views:
+            self._views[key] = self.constant_node(f"{base}_transpose", array.transpose(order))
         if key not in self._views:
             self._views[key] = self.emit(
                 f"{base}_transpose",

@@ -16,7 +16,6 @@ from opendpu.frontend.ops import HANDLERS, quantization
 from opendpu.frontend.ops.registry import ANY_DTYPE, KEEPS_GRID, Layout, layout_of
 from opendpu.frontend.origins import origin_of
 from opendpu.frontend.outputs import bind_outputs
-from opendpu.frontend.patterns import recognize
 from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.single_node import evaluate
 from opendpu.frontend.source import Source, read
@@ -84,7 +83,6 @@ def lower(source: Source) -> FloatGraph:
     bind_outputs(context, order)
     if order:
         context.graph.attrs["onnx_order"] = order
-    recognize(context.graph)
     tidy.tidy(context.graph)
     return context.graph
 
@@ -160,11 +158,7 @@ def _handle(context: Context, proto: onnx.NodeProto) -> None:
     if handler is None:
         name = f"{proto.domain}.{proto.op_type}" if proto.domain else proto.op_type
         raise Refusal(f"XIR has no counterpart of ONNX's operator {name}")
-    for name in () if proto.op_type in ANY_DTYPE else proto.input:
-        value = context.values.get(name)
-        if value is not None and context.graph[value.node].type.dtype != FLOAT32:
-            kind = context.graph[value.node].type.dtype
-            raise Refusal(f"tensor {name!r} has type {kind}, but XIR's op is of float32")
+    _check_types(context, proto)
     call = Call.of(context, proto)
     try:
         handler(call)
@@ -175,6 +169,18 @@ def _handle(context: Context, proto: onnx.NodeProto) -> None:
     for name in proto.output:
         if name in context.values:
             _check_shape(context, name)
+
+
+def _check_types(context: Context, proto: onnx.NodeProto) -> None:
+    """Refuse tensors of other types than float32, and integers that are real numbers here."""
+    grid = proto.op_type in (*quantization.OPERATORS, *KEEPS_GRID)
+    for name in proto.input:
+        if name not in context.values:
+            continue
+        found = context.graph[context.values[name].node].type.dtype
+        wanted = found if grid else context.source.dtype(name) or found
+        if found != wanted or (found != FLOAT32 and proto.op_type not in ANY_DTYPE):
+            raise Refusal(f"tensor {name!r} has type {wanted}, but XIR's op is of float32")
 
 
 def _check_shape(context: Context, name: str) -> None:

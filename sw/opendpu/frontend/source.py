@@ -2,10 +2,9 @@
 """A checked ONNX model: inputs of known shapes, constants, and the types of all values."""
 
 import dataclasses
-import functools
 import pathlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,12 @@ from onnx import TypeProto, helper, numpy_helper
 from opendpu.frontend.analysis import Analysis
 from opendpu.frontend.binding import Sizes, bind_inputs
 from opendpu.frontend.clusters import clustered
-from opendpu.frontend.model_file import constants_of, inner_graphs, label_of, read_model, reads
-from opendpu.frontend.single_node import Dialect, RefusedError, dtype_of, shape_of
+from opendpu.frontend.model_file import constants_of, label_of, read_model, reads
+from opendpu.frontend.opsets import opsets_of
+from opendpu.frontend.patterns import recognized
+from opendpu.frontend.single_node import Dialect, dtype_of, shape_of
 from opendpu.ir import Array, TensorType
-from opendpu_arch.errors import ModelFormatError, UnsupportedError
+from opendpu_arch.errors import ModelFormatError
 
 QUANTIZERS = (
     "QuantizeLinear", "VitisQuantizeLinear", "ExtendedQuantizeLinear", "VAIQuantizeLinear",
@@ -27,11 +28,8 @@ QUANTIZERS = (
 )  # fmt: skip
 """Operators that quantize a tensor."""
 
-OLDEST_OPSET = 7
-"""First operator set that the handlers know; the last is the newest that onnxruntime runs."""
 LARGEST_TENSOR = 1 << 36
 """Bytes of the largest tensor between ops."""
-_OWN = ("", "ai.onnx")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +86,7 @@ def read(
     graph = proto.graph
     folder = pathlib.Path() if isinstance(model, onnx.ModelProto) else pathlib.Path(model).parent
     constants, faults = constants_of(graph, folder)
-    dialect = Dialect(_opsets(label, proto), tuple(str(library) for library in libraries))
+    dialect = Dialect(opsets_of(label, proto), tuple(str(library) for library in libraries))
     items = [item for item in graph.input if item.name not in constants]
     inputs = bind_inputs(label, items, input_shapes or {})
     faults += _unconnected(graph, set(inputs) | set(constants))
@@ -100,34 +98,24 @@ def read(
     outputs = [item.name for item in graph.output]
     uses = Counter(name for node in analysis.nodes for name in reads(node))
     uses.update(outputs)
+    nodes = recognized(
+        analysis.nodes, constants, uses, lambda name: dtype_of(analysis.types[name]) == np.float32
+    )
+    uses = Counter(name for node in nodes for name in reads(node))
+    uses.update(outputs)
     return Source(
         label=label,
         name=graph.name or pathlib.Path(label).stem,
         dialect=dialect,
-        clusters=clustered(analysis.nodes, analysis.crosses),
+        clusters=clustered(nodes, analysis.crosses),
         inputs=inputs,
         outputs=outputs,
         constants=constants,
         types=analysis.types,
-        producers={name: node for node in analysis.nodes for name in node.output},
+        producers={name: node for node in nodes for name in node.output},
         uses=uses,
         quantized=any(node.op_type in QUANTIZERS for node in graph.node),
     )
-
-
-@functools.cache
-def newest_opset() -> int:
-    """Return the newest version of ONNX's operator set that the installed onnxruntime runs."""
-    for version in range(onnx.defs.onnx_opset_version(), OLDEST_OPSET, -1):
-        dialect = Dialect({"": version})
-        node = helper.make_node("Relu", ["x"], ["y"])
-        kind = helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [1])
-        try:
-            dialect.session(dialect.model([node], {"x": kind}, {}, ["y"]))
-        except RefusedError:
-            continue
-        return version
-    return OLDEST_OPSET
 
 
 def _check(label: str, faults: Sequence[str]) -> None:
@@ -136,44 +124,6 @@ def _check(label: str, faults: Sequence[str]) -> None:
     if faults:
         listed = "\n  ".join(faults)
         raise ModelFormatError(f"{label} has {len(faults)} faults:\n  {listed}")
-
-
-def _opsets(label: str, model: onnx.ModelProto) -> dict[str, int]:
-    """Return the versions of the operator sets by domain; those of onnxruntime's own are 1."""
-    found = {
-        "" if item.domain in _OWN else item.domain: int(item.version) for item in model.opset_import
-    }
-    if "" not in found:
-        if any(node.domain in _OWN for node in model.graph.node) or not model.graph.node:
-            raise ModelFormatError(f"{label} imports no version of the ai.onnx operator set")
-        found[""] = OLDEST_OPSET
-    newest = newest_opset()
-    if newest < found[""] <= onnx.defs.onnx_opset_version() and _is_older(
-        model.graph.node, found[""], newest
-    ):
-        found[""] = newest
-    if not OLDEST_OPSET <= found[""] <= newest:
-        raise UnsupportedError(
-            f"{label} uses ONNX operator set {found['']}, but {OLDEST_OPSET} to {newest} "
-            "are supported"
-        )
-    return found
-
-
-def _is_older(nodes: Iterable[onnx.NodeProto], opset: int, newest: int) -> bool:
-    """Return whether no operator has changed behind the operator set ``newest``."""
-    for node in nodes:
-        if node.domain in _OWN:
-            try:
-                schema = onnx.defs.get_schema(node.op_type, opset)
-            except onnx.defs.SchemaError:
-                return False
-            if schema.since_version > newest:
-                return False
-        inner = (graph for item in node.attribute for graph in inner_graphs(item))
-        if not all(_is_older(graph.node, opset, newest) for graph in inner):
-            return False
-    return True
 
 
 def _unconnected(graph: onnx.GraphProto, known: set[str]) -> list[str]:

@@ -180,6 +180,17 @@ def test_every_shift_is_legal(method, seed):
     evaluate_quantized(graph, samples(2, seed=9))
 
 
+@pytest.mark.parametrize("size", [1e-6, 1e5])
+def test_biases_that_are_far_too_small_or_large(size):
+    """The shift of the bias ends at 0 and at 20, whatever that costs."""
+    net = Net()
+    net.conv("a", "x", 4)
+    net["a_b"].value = np.full(4, size, np.float32)
+    points = fixes(quantize(net.done("a"), samples(8), bias_correction=False))
+    shift = points["x_fix"] + points["a_w_fix"] - points["a_b_fix"] + 1
+    assert shift == 20 if size > 1 else 0 <= shift <= 20
+
+
 @pytest.mark.parametrize(("method", "least"), [("minmse", 20), ("diffs", 20), ("nonoverflow", 15)])
 def test_small_error(method, least):
     graph = varied()
@@ -266,6 +277,21 @@ def test_lonely_normalization_becomes_a_depthwise_convolution():
     np.testing.assert_allclose(evaluate_float(net, x)["n"], before, rtol=1e-6)
 
 
+def test_a_layer_whose_own_result_is_wanted_is_not_folded_into():
+    net = Net()
+    net.conv("a", "x", 4)
+    inputs = {"input": ["a"], "scale": [net.add_const("f", [2.0, 3.0, 4.0, 5.0]).name]}
+    net.put("n", "scale", inputs, {"axis": -1})
+    net.outputs = ["a", "n"]
+    x = samples(2)
+    before = evaluate_float(net, x)
+    fold(net)
+    after = evaluate_float(net, x)
+    assert set(after) == {"a", "n"}
+    for name, array in before.items():
+        np.testing.assert_allclose(after[name], array, rtol=1e-5, atol=1e-5)
+
+
 def test_weights_with_two_users_are_folded_for_one():
     net = Net()
     net.conv("a", "x", 4)
@@ -314,6 +340,51 @@ def test_data_in_the_layout_of_the_onnx_model():
     same = quantize(graph, {"x": x})
     order = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
     assert fixes(quantize(graph, {"x": order})) == fixes(same)
+
+
+@pytest.mark.parametrize("wide_first", [False, True])
+def test_nothing_of_a_group_overflows(wide_first):
+    net = Net()
+    names = []
+    for name, scale in (("wide", 30.0), ("narrow", 1.0)):
+        net.conv(name, "x", 4, scale=scale)
+        names.append(net.put(f"{name}_r", "relu", [name]))
+    names = names if wide_first else names[::-1]
+    net.put("k", "concat", names, {"axis": 3}, (1, 8, 8, 8))
+    x = samples()
+    largest = evaluate_float(net.done("wide_r"), x)["wide_r"].max()
+    points = fixes(quantize(net.done("k"), x, method="nonoverflow", cross_layer=False))
+    assert points["wide_r_fix"] == points["narrow_r_fix"] == no_overflow(float(largest))
+
+
+def test_what_a_pool_leaves_out_does_not_overflow_either():
+    """Large negative values are in its input only, which has the position of its result."""
+    net = Net()
+    net.conv("a", "x", 4, scale=20.0)
+    net["a_b"].value = np.full(4, -30, np.float32)
+    net.put("m", "maxpool2d", ["a"], POOL, (1, 4, 4, 4))
+    x = samples()
+    found = evaluate_float(net.done("a", "m"), x)
+    lowest, largest = -found["a"].min(), np.abs(found["m"]).max()
+    assert no_overflow(float(lowest)) < no_overflow(float(largest))
+    options = {"bias_correction": False, "refinement": False}
+    points = fixes(quantize(net.done("m"), x, method="nonoverflow", **options))
+    assert points["a_fix"] == points["m_fix"] == no_overflow(float(lowest))
+
+
+def test_of_two_equally_common_positions_the_smaller_one_is_taken():
+    """It saturates less. One batch has values up to 1, the other one up to a quarter."""
+    net = Net()
+    net.conv("a", "x", 4)
+    values = np.random.default_rng(3).uniform(-1, 1, (2, 8, 8, 4)).astype(np.float32)
+    values[1] /= 4
+    own = [best_position(batch) for batch in values]
+    assert own[0] < own[1]
+    for order in (1, -1):
+        x = {"x": values[::order]}
+        options = {"bias_correction": False, "refinement": False, "cross_layer": False}
+        quantized = quantize(net.done("a"), x, method="diffs", batch=1, **options)
+        assert fixes(quantized)["x_fix"] == own[0]
 
 
 def test_batches_do_not_matter_for_the_least_error():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pass ``fold``, second half: int8 across ops that only move data.
+"""Pass ``fold``, second half: scales propagated across ops that only move data.
 
 Quantizers leave out ``fix`` ops where they change nothing: AMD's has none between a transpose and
 the convolution behind it, and one behind a concatenation for all its inputs. Rounding an element
@@ -11,7 +11,7 @@ from opendpu.ir import Graph, Node
 from opendpu.ops import operator_of
 
 
-def spread(graph: Graph) -> None:
+def propagate_scales(graph: Graph) -> None:
     """Put ``fix`` ops on the other side of ops that move data; no value changes."""
     waiting = [node for node in graph if node.kind == "fix"]
     while waiting:
