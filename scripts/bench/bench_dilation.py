@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-import xir
 from opendpu.compiler.pipeline import compile_with_report
-from opendpu.ir import Quantization, QuantizedGraph, to_xir
+from opendpu.ir import Quantization, QuantizedGraph
 from opendpu.reference import evaluate_quantized
 from opendpu.runtime import GraphRunner
 from opendpu_arch.target import Target
@@ -49,7 +48,7 @@ class Layer:
             raise SystemExit(f"{text!r} is no layer: kind:inputs:outputs:kernel:size")
         return cls(kind, *(int(n) for n in numbers))
 
-    def graph(self, dilation: int) -> xir.Graph:
+    def graph(self, dilation: int) -> QuantizedGraph:
         """Return a quantized graph of this layer alone."""
         noise = np.random.default_rng(7)
         graph = QuantizedGraph("dilation")
@@ -74,12 +73,11 @@ class Layer:
         }  # fmt: skip
         graph.add("layer", KINDS[self.kind], (*shape, self.outputs), given, attrs)
         graph.outputs = [_fix(graph, "layer", 3)]
-        return to_xir(graph)
+        return graph
 
 
 def _fix(graph: QuantizedGraph, name: str, point: int) -> str:
-    quantization = Quantization.power_of_two(point, bits=8)
-    return graph.add_fix(f"{name}_fix", name, quantization).name
+    return graph.add_fix(f"{name}_fix", name, Quantization.power_of_two(point)).name
 
 
 def measure(layer: Layer, dilation: int, target: Target, options: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ import pytest
 from graph_draws import Quantized, compile_and_check
 
 from opendpu.compiler.dilation import Axis, parts_of
+from opendpu.compiler.kinds import cycles_alone
 from opendpu.compiler.legalize import legalize
 from opendpu.compiler.lower import lower
 from opendpu.compiler.pipeline import compile_with_report
@@ -85,7 +86,7 @@ def test_weights_that_only_meet_padding_are_left_out() -> None:
     q = Quantized()
     dilated(q, q.data(17, 17, 4), (3, 3), (24, 24), (24,) * 4)
     q.graph.outputs = ["op_fix"]
-    network = lower(legalize(q.graph), ["op"], {"op"}, Target.from_name("B512"))
+    network = lower(legalize(q.graph), ["op"], {"op"}, Target.from_name("B512"), cycles_alone)
     assert [layer.weights.shape for layer in network.layers] == [(6, 1, 1, 4)]
 
 
