@@ -25,9 +25,9 @@ def bind_outputs(context: Context, order: dict[str, list[int]]) -> None:
         if graph[value.node].attrs.get(DYNAMIC_AXES):
             perm, node = None, value.node
         elif perm is not None and value.perm == perm:
-            order[name] = list(perm)
             node = context.ordered(value, perm)
         else:
+            perm = None
             node = context.ordered(value, plain(len(value.shape)))
         if (
             graph[node].kind in ("data", "const")
@@ -38,10 +38,14 @@ def bind_outputs(context: Context, order: dict[str, list[int]]) -> None:
             node = context.emit(
                 f"{name}_copy", "reshape", shape, {"input": [node]}, {"shape": list(shape)}, dtype
             )
-        if node != name:
+        if name in source.inputs:
+            name = node
+        elif node != name:
             if name in graph.nodes:
                 context.rename(name, graph.unique(f"{name}_inner"))
             context.rename(node, name)
+        if perm is not None:
+            order[name] = list(perm)
         taken.add(name)
         graph.outputs.append(name)
 

@@ -74,12 +74,12 @@ def run_both(
         for name, array in given.items()
     }
     found = Session(graph).run(own)
-    for item, array in zip(session.get_outputs(), wanted, strict=True):
-        want = array.transpose(order[item.name]) if item.name in order else array
-        got = found[item.name]
-        assert got.dtype == want.dtype, item.name
-        assert got.shape == (want.shape or (1,)), item.name
+    for name, array in zip(graph.outputs, wanted, strict=True):
+        want = array.transpose(order[name]) if name in order else array
+        got = found[name]
+        assert got.dtype == want.dtype, name
+        assert got.shape == (want.shape or (1,)), name
         np.testing.assert_allclose(got.reshape(want.shape), want, rtol=tolerance, atol=tolerance)
-        if not graph[item.name].attrs.get("dynamic_axes"):
-            assert graph[item.name].shape == got.shape
-            assert graph[item.name].type.dtype == got.dtype
+        if not graph[name].attrs.get("dynamic_axes"):
+            assert graph[name].shape == got.shape
+            assert graph[name].type.dtype == got.dtype
