@@ -34,6 +34,8 @@ MAX_CHANNEL_GROUPS = min(
 """Channel groups of one instruction: those it reads, for the misc engine also those it writes."""
 MAX_CONV_KERNEL = min(largest(ConvInit, "kernel_h"), largest(ConvInit, "kernel_w"))
 """Rows and columns of a kernel of CONV."""
+MAX_ALU_KERNEL = min(largest(AluInit, "kernel_h"), largest(AluInit, "kernel_w"))
+"""Rows and columns of a kernel of ALU."""
 MAX_CONV_STRIDE = 8
 """Rows and columns that a kernel of CONV moves on by; the guide's limit, the field says more."""
 MAX_PAD_BEFORE = min(

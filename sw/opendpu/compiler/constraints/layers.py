@@ -4,11 +4,10 @@
 from opendpu.compiler.constraints.registry import constraint, extent, inputs_of, pair
 from opendpu.compiler.dilation import fits_dilated
 from opendpu.compiler.fixed import DEPTHWISE, LAYERS, TRANSPOSED, point_of
-from opendpu.compiler.limits import MAX_CONV_KERNEL, MAX_CONV_STRIDE, MAX_PAD_BEFORE
+from opendpu.compiler.limits import MAX_ALU_KERNEL, MAX_CONV_KERNEL, MAX_CONV_STRIDE, MAX_PAD_BEFORE
 from opendpu.ir import Graph, Node
 from opendpu_arch.target import Target
 
-MAX_ALU_KERNEL = 256
 MAX_SHIFT_CUT = 63
 MAX_SHIFT_BIAS = 20
 

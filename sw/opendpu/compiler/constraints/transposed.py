@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits of transposed convolutions, which run as a convolution for each phase."""
 
-from opendpu.compiler.constraints.layers import MAX_ALU_KERNEL, PARAMETER
+from opendpu.compiler.constraints.layers import PARAMETER
 from opendpu.compiler.constraints.registry import constraint, pair
 from opendpu.compiler.fixed import DEPTHWISE, TRANSPOSED
-from opendpu.compiler.limits import MAX_CONV_KERNEL, MAX_PAD_BEFORE, MAX_PIXEL_JUMP
+from opendpu.compiler.limits import MAX_ALU_KERNEL, MAX_CONV_KERNEL, MAX_PAD_BEFORE, MAX_PIXEL_JUMP
 from opendpu.ir import Graph, Node
 from opendpu_arch.target import Target
 

@@ -6,7 +6,7 @@ gathered rows; a depthwise one the first two.
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opendpu.compiler.dilation import (
@@ -17,6 +17,7 @@ from opendpu.compiler.dilation import (
     parts_of,
     plan,
 )
+from opendpu.compiler.fixed import DEPTHWISE
 from opendpu.compiler.layers import (
     AluLayer,
     ConvLayer,
@@ -25,7 +26,7 @@ from opendpu.compiler.layers import (
     Layer,
     Window,
 )
-from opendpu.compiler.limits import MAX_CONV_KERNEL, MAX_PAD_BEFORE
+from opendpu.compiler.limits import MAX_ALU_KERNEL, MAX_CONV_KERNEL, MAX_PAD_BEFORE
 from opendpu.compiler.lower.context import LoweringContext
 from opendpu.compiler.lower.dilated import add_parts, part_layer
 from opendpu.compiler.lower.window import dilate, window_of
@@ -47,48 +48,54 @@ class _Candidate:
 
 def add_conv(context: LoweringContext, node: Node, fields: Fields, weights: Int8Array) -> None:
     """Add a convolution; ``fields`` are those of its layer, ``weights`` OHWI without dilation."""
-    zeros = ConvLayer(**fields, window=window_of(node), weights=dilate(weights, node))
     if not is_dilated(node):
-        context.add(zeros)
+        context.add(_with_zeros(node, fields, weights))
         return
-    candidates = []
-    if max(zeros.window.kernel_h, zeros.window.kernel_w) <= MAX_CONV_KERNEL:
-        candidates += _whole(context, zeros)
-    if zeros.source == node.inputs["input"][0] and zeros.output == node.name:
-        axes = plan(node, context.draft[zeros.source], context.target)
+    candidates, window = [], window_of(node)
+    if max(window.kernel_h, window.kernel_w) <= MAX_CONV_KERNEL:
+        candidates += _whole(context, _with_zeros(node, fields, weights))
+    if fields["source"] == node.inputs["input"][0] and fields["output"] == node.name:
+        axes = plan(node, context.draft[fields["source"]], context.target)
         candidates += [] if axes is None else _parts(context, fields, weights, axes)
     gathered = _gathered(context, node, fields, weights)
     candidates += [] if gathered is None else _whole(context, gathered)
-    _add_cheapest(context, candidates, zeros, fields, weights)
+    _add_cheapest(context, node, candidates, fields, weights)
 
 
 def add_depthwise(context: LoweringContext, node: Node, fields: Fields, weights: Int8Array) -> None:
     """Add a depthwise convolution; ``weights`` OHWI without dilation."""
-    zeros = AluLayer(
-        **fields, window=window_of(node), mode=AluMode.DWCV, weights=dilate(weights, node)[0]
-    )
     if not is_dilated(node):
-        context.add(zeros)
+        context.add(_with_zeros(node, fields, weights))
         return
-    candidates = []
-    if max(zeros.window.pad_top, zeros.window.pad_left) <= MAX_PAD_BEFORE:
-        candidates += _whole(context, zeros)
-    for axes in part_candidates(node, context.draft[zeros.source], context.target):
+    candidates, window = [], window_of(node)
+    kernel, pad = max(window.kernel_h, window.kernel_w), max(window.pad_top, window.pad_left)
+    if kernel <= MAX_ALU_KERNEL and pad <= MAX_PAD_BEFORE:
+        candidates += _whole(context, _with_zeros(node, fields, weights))
+    for axes in part_candidates(node, context.draft[fields["source"]], context.target):
         candidates += _parts(context, fields, weights, axes, depthwise=True)
-    _add_cheapest(context, candidates, zeros, fields, weights)
+    _add_cheapest(context, node, candidates, fields, weights)
+
+
+def _with_zeros(node: Node, fields: Fields, weights: Int8Array) -> ConvLayer | AluLayer:
+    """Return the layer for all pixels, with zeros between the taps; they may be many."""
+    window, made = window_of(node), dilate(weights, node)
+    if node.kind in DEPTHWISE:
+        return AluLayer(**fields, window=window, mode=AluMode.DWCV, weights=made[0])
+    return ConvLayer(**fields, window=window, weights=made)
 
 
 def _add_cheapest(
-    context: LoweringContext, candidates: Iterable[_Candidate], zeros: ConvLayer | AluLayer,
-    fields: Fields, weights: Int8Array,
+    context: LoweringContext, node: Node, candidates: Sequence[_Candidate], fields: Fields,
+    weights: Int8Array,
 ) -> None:  # fmt: skip
-    """Add the cheapest candidate; what does not fit is left to the planner, which says why."""
-    best = min(candidates, key=lambda one: one.cycles, default=_Candidate(0, zeros))
-    if best.axes is not None:
-        depthwise = isinstance(zeros, AluLayer)
+    """Add the cheapest candidate; if none fits, the planner says why."""
+    best = min(candidates, key=lambda one: one.cycles, default=None)
+    if best is not None and best.axes is not None:
+        depthwise = node.kind in DEPTHWISE
         add_parts(context, fields, weights, *best.axes, depthwise=depthwise)
-    elif best.layer is not None:
-        context.add(best.layer)
+        return
+    made = None if best is None else best.layer
+    context.add(made or _with_zeros(node, fields, weights))
 
 
 def _gathered(

@@ -19,6 +19,7 @@ FIELDS: list[tuple[int, list[tuple[type[Instruction], str]]]] = [
         [(Conv, "channel_group"), (AluInit, "channel_group"), (Elew, "channel_group")],
     ),
     (limits.MAX_CONV_KERNEL, [(ConvInit, "kernel_h"), (ConvInit, "kernel_w")]),
+    (limits.MAX_ALU_KERNEL, [(AluInit, "kernel_h"), (AluInit, "kernel_w")]),
     (
         limits.MAX_PAD_BEFORE,
         [(Conv, "pad_top"), (Conv, "pad_left"), (Alu, "pad_top"), (Alu, "pad_left")],
