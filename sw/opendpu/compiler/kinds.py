@@ -15,6 +15,7 @@ from opendpu.compiler.emitter.kind import LayerEmitter
 from opendpu.compiler.emitter.move import MOVE
 from opendpu.compiler.layers import (
     AluLayer,
+    BroadcastLayer,
     ConvLayer,
     DilatedConvLayer,
     EltwiseLayer,
@@ -47,6 +48,7 @@ LAYER_KINDS = (
     LayerKind(layer=DilatedConvLayer, tilings=dilated_tilings, emitter=DILATED_CONV),
     LayerKind(layer=AluLayer, tilings=misc_tilings, emitter=ALU),
     LayerKind(layer=EltwiseLayer, tilings=misc_tilings, emitter=ELTWISE),
+    LayerKind(layer=BroadcastLayer, tilings=misc_tilings, emitter=ELTWISE),
     LayerKind(layer=MoveLayer, tilings=move_tilings, emitter=MOVE),
 )
 """Every kind."""

@@ -5,7 +5,7 @@ from opendpu.compiler.layers.alu import AluLayer
 from opendpu.compiler.layers.array import ArrayLayer
 from opendpu.compiler.layers.conv import ConvLayer, Epilogue
 from opendpu.compiler.layers.dilated import DilatedConvLayer
-from opendpu.compiler.layers.eltwise import EltwiseLayer
+from opendpu.compiler.layers.eltwise import BroadcastLayer, EltwiseLayer
 from opendpu.compiler.layers.feature import Feature, Int8Array, Window
 from opendpu.compiler.layers.layer import ComputeLayer, Features, Layer, channel_groups
 from opendpu.compiler.layers.misc import MiscLayer
@@ -14,6 +14,7 @@ from opendpu.compiler.layers.move import MoveLayer, Reduction
 __all__ = [
     "AluLayer",
     "ArrayLayer",
+    "BroadcastLayer",
     "ComputeLayer",
     "ConvLayer",
     "DilatedConvLayer",
