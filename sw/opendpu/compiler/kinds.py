@@ -18,14 +18,17 @@ from opendpu.compiler.layers import (
     ConvLayer,
     DilatedConvLayer,
     EltwiseLayer,
+    Features,
     Layer,
     MoveLayer,
 )
+from opendpu.compiler.network import Network
 from opendpu.compiler.planner.tiling.conv import conv_tilings
 from opendpu.compiler.planner.tiling.dilated import dilated_tilings
 from opendpu.compiler.planner.tiling.misc import misc_tilings
 from opendpu.compiler.planner.tiling.move import move_tilings
-from opendpu.compiler.planner.tiling.problem import Tilings
+from opendpu.compiler.planner.tiling.problem import TilingProblem, Tilings
+from opendpu_arch.target import Target
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,3 +52,12 @@ LAYER_KINDS = (
 """Every kind."""
 TILINGS = {kind.layer: kind.tilings for kind in LAYER_KINDS}
 EMITTERS = {kind.layer: kind.emitter for kind in LAYER_KINDS}
+
+
+def cycles_alone(layer: Layer, features: Features, target: Target) -> int | None:
+    """Return the cycles that a layer is expected to take alone, from DDR to DDR; none: no room."""
+    network = Network(
+        features=features, layers=(layer,), inputs=layer.operands, outputs=(layer.output,)
+    )
+    problem = TilingProblem(layer=layer, network=network, target=target, whole={})
+    return min((found.cycles for found in TILINGS[type(layer)](problem, layer)), default=None)
