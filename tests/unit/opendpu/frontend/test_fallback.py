@@ -307,3 +307,37 @@ def test_integers_of_a_quantized_tensor(rng):
     graph = compare(model, rng)
     assert "fix" in kinds(graph)
     assert sorted(calls(graph)) == ["QuantizeLinear", "QuantizeLinear + Cast"]
+
+
+def test_a_block_of_convnext_needs_no_transposes(rng):
+    """Normalization over channels that are last, and GELU in parts, between transposes."""
+    model = parse(
+        """
+        g (float[1,8,6,5] x) => (float[1,8,6,5] y) {
+          c = Conv<pads=[3,3,3,3], group=8>(x, w)
+          t = Transpose<perm=[0,2,3,1]>(c)
+          n = LayerNormalization<axis=-1>(t, gain, shift)
+          m = MatMul(n, up)
+          b = Add(m, bias)
+          d = Div(b, root)
+          e = Erf(d)
+          o = Add(e, one)
+          p = Mul(b, o)
+          h = Mul(p, half)
+          k = MatMul(h, down)
+          s = Transpose<perm=[0,3,1,2]>(k)
+          y = Add(x, s)
+        }
+        """
+    )
+    shapes = {
+        "w": (8, 1, 7, 7), "gain": (8,), "shift": (8,), "up": (8, 32), "bias": (32,),
+        "down": (32, 8),
+    }  # fmt: skip
+    drawn = {n: rng.standard_normal(s).astype(np.float32) for n, s in shapes.items()}
+    numbers = {"root": 2**0.5, "one": 1.0, "half": 0.5}
+    drawn |= {name: np.array(value, np.float32) for name, value in numbers.items()}
+    graph = compare(with_weights(model, **drawn), rng, tolerance=1e-3)
+    assert [k for k in kinds(graph) if k != "reshape"] == [
+        "depthwise-conv2d", "onnx", "conv2d", "gelu", "conv2d", "add"
+    ]  # fmt: skip
