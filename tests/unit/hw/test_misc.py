@@ -128,6 +128,19 @@ def test_pointwise_takes_a_cycle_a_column(mode):
     assert cycles_between(target, pair(target, mode, kernel=1)) == 24
 
 
+@pytest.mark.parametrize("mode", [AluMode.HSIGMOID, AluMode.DWCV, AluMode.MAXPOOL])
+def test_results_wait_while_nothing_can_be_written(mode):
+    target = Target.from_name("B128")
+    program = pair(target, mode, kernel=1 if mode == AluMode.HSIGMOID else 3, length=40)
+    memories = Memories(target, random.Random(3))
+    after = memories.copy()
+    reference = Reference(after)
+    for i in program:
+        reference.execute(i)
+    run(target, program, memories, closed=range(400))
+    assert np.array_equal(memories.image, after.image)
+
+
 @pytest.mark.parametrize("inputs", [1, 2, 4])
 def test_eltwise_takes_a_cycle_an_input(inputs):
     target = Target.from_name("B128")
