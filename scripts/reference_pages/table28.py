@@ -29,7 +29,7 @@ THREE_D = {
 ROWS = (
     Row(
         "conv2d", ("conv2d",), ("conv2d-fix",),
-        "CONV; dilation as zeros between the weights, or a CONV for each part of the pixels; "
+        "CONV; LOAD gathers the rows that dilated kernels meet; "
         "groups as slices of the channels, several a layer with zeros between where it is cheaper",
     ),
     Row("depthwise-conv2d", ("depthwise-conv2d",), ("depthwise-conv2d-fix",), "ALU DWCV"),

@@ -9,8 +9,7 @@
 import dataclasses
 import os
 import pathlib
-import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from opendpu.compiler.options import Options
 from opendpu.compiler.pipeline import Compiled, compile_with_report
 from opendpu.compiler.report import Report
 from opendpu.frontend import load_onnx
-from opendpu.frontend.sized import write_sized
 from opendpu.ir import QuantizedGraph
 from opendpu.profile import Profile
 from opendpu.profile import profile as run_profile
@@ -159,21 +157,25 @@ def compile_onnx(
     output: str | os.PathLike[str],
     method: str = "minmse",
     options: Options | None = None,
+    onnx_libraries: Sequence[str | pathlib.Path] = (),
     count: bool = False,
     show: Callable[[str], None] = _nowhere,
 ) -> Report:
     """Quantize an ONNX model, compile it for a DPU, write the ``.xmodel`` file.
 
     ``calibration`` holds samples by input name, batch in front, as the model takes them; 100 to
-    1000 are enough. A model that is quantized already needs and takes none. ``show`` is told what
-    is going on. The file appears when it is complete, or not at all.
+    1000 are enough. A model that is quantized already needs and takes none. ``onnx_libraries`` are
+    shared libraries with operators of other domains, for onnxruntime; dimensions that the model
+    leaves open come from ``options.input_shape``. ``show`` is told what is going on. The file
+    appears when it is complete, or not at all.
 
     Raises
     ------
     ModelFormatError
         The model cannot be read.
     UnsupportedError
-        The model has operators that cannot be converted: all of them, with the reason.
+        The model has operators that neither we nor onnxruntime compute, or open dimensions: all of
+        them, with the reason.
     TensorError
         The calibration data does not fit the model, or is missing.
     OutputError
@@ -182,14 +184,8 @@ def compile_onnx(
     options = options or Options()
     chosen = _prepared(path, target, output, options)
     show("reading")
-    if options.input_shape:
-        with tempfile.TemporaryDirectory() as folder:
-            graph = load_onnx(
-                write_sized(pathlib.Path(path), options.input_shape, pathlib.Path(folder))
-            )
-        options = dataclasses.replace(options, input_shape={})
-    else:
-        graph = load_onnx(pathlib.Path(path))
+    graph = load_onnx(pathlib.Path(path), options.input_shape, libraries=onnx_libraries)
+    options = dataclasses.replace(options, input_shape={})
     show("quantizing")
     if is_quantized(graph) and calibration is None:
         quantized = complete(graph)

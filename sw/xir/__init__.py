@@ -22,7 +22,9 @@ model, say). :func:`register_op` gives them types and defaults::
 Element types are ``INT8`` to ``INT64``, ``UINT8`` to ``UINT64``, ``FLOAT16`` to ``FLOAT64``. XIR
 has no boolean: a boolean tensor is ``UINT8`` with values 0 and 1, a byte each, as numpy and ONNX
 Runtime keep it, and an attribute has to tell the two apart. A ``shape`` needs at least one
-dimension, so a scalar is ``[1]``, and AMD's reader accepts only positive ones.
+dimension, so a scalar is ``[1]``, and AMD's reader accepts only positive ones. Netron shows
+attributes of all scalar types and lists of them, but neither maps nor lists of booleans, bytes or
+64-bit integers: with one of those on an op it does not open the file.
 """
 
 from xir.datatype import DataKind, DataType

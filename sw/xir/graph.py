@@ -49,5 +49,5 @@ class Graph(OpGraph):
         self._root.save_as_dot(fname)
 
     def save_as_image(self, fname: str | os.PathLike[str], format: str = "png") -> None:
-        """Draw the graph with Graphviz; ToolError if the ``dot`` program is missing."""
-        dot.draw(self.toposort(), self._name, fname, format)
+        """Draw the graph with Graphviz, see :func:`xir.dot.draw`; ToolError if it is missing."""
+        dot.draw(self._root.picture(), fname, format)

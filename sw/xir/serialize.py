@@ -21,8 +21,17 @@ from xir.wire import decode_attrs, decode_value, encode_attrs, encode_value
 
 def read(graph: OpGraph, path: str | os.PathLike[str]) -> None:
     """Fill the empty ``graph`` from the file ``path``; ModelFormatError if it holds none."""
+    message = read_message(path)
     try:
-        _fill(graph, _parse(pathlib.Path(path).read_bytes()))
+        _fill(graph, message)
+    except ModelFormatError as error:
+        raise ModelFormatError(f"{os.fspath(path)}: {error}") from None
+
+
+def read_message(path: str | os.PathLike[str]) -> Any:
+    """Return the protobuf message in the file ``path``; ModelFormatError if it holds none."""
+    try:
+        return _parse(pathlib.Path(path).read_bytes())
     except OSError as error:
         reason = error.strerror or str(error)
         raise ModelFormatError(f"{os.fspath(path)}: cannot be read: {reason}") from error

@@ -251,4 +251,10 @@ class Subgraph(Attrs):
 
     def save_as_dot(self, fname: str | os.PathLike[str]) -> None:
         """Write the subgraph as a Graphviz file."""
-        dot.save(self.toposort(), self._name, fname)
+        dot.save(self.picture(), fname)
+
+    def picture(self) -> dot.Cluster:
+        """Return what :mod:`xir.dot` draws of the subgraph."""
+        device = str(self.get_attr("device")) if self.has_attr("device") else ""
+        ops = toposort(list(self._ops), Op.get_fanout_ops)
+        return dot.Cluster(self._name, device, ops, [child.picture() for child in self._children])

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import xir
-from opendpu.compiler.build import build
-from opendpu.compiler.tile import NoRoomError
+from opendpu.compiler.backend import build
+from opendpu.compiler.planner.revise import BankCapacityError
 from opendpu.runtime.device import Job
 from opendpu.runtime.program import Program
 from opendpu_arch import errors, isa, legal
@@ -92,7 +92,7 @@ def compare_networks(name, memory, count, rng):
         seed = int(rng.integers(1 << 30))
         try:
             program = build(draw_network(seed), target)
-        except NoRoomError:
+        except BankCapacityError:
             continue  # a pooling window larger than so few banks
         segments = {r: np.zeros(max(n, 1), np.uint8) for r, n in program.plan.segment_bytes.items()}
         code = isa.encode(program.schedule.instructions)

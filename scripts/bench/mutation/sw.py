@@ -121,7 +121,7 @@ QUANTIZE = (
 
 COMPILER = (
     *mutants(
-        "sw/opendpu/compiler/partition.py",
+        "sw/opendpu/compiler/partition/split.py",
         "unit/opendpu/compiler/test_constraints.py",
         ("compiler-idle-reason-without-its-lift",
          "no op of the DPU is next to it; one that computes would lift it",
@@ -163,7 +163,7 @@ COMPILER = (
     ),
     *mutants(
         "sw/opendpu/compiler/schedule.py",
-        "unit/opendpu/compiler/test_schedule.py unit/opendpu/compiler/test_networks.py",
+        "unit/opendpu/compiler/test_schedule.py unit/opendpu/compiler/planner/test_networks.py",
         ("compiler-overwrites-what-is-still-read",
          "        if write:\n            np.maximum(last, self.reader",
          "        if not write:\n            np.maximum(last, self.reader"),
@@ -175,15 +175,15 @@ COMPILER = (
          "if high > 2 * banks.depth:"),
     ),
     *mutants(
-        "sw/opendpu/compiler/emission/conv.py",
+        "sw/opendpu/compiler/emitter/conv.py",
         "unit/opendpu/compiler/test_input_rows.py",
         ("compiler-rows-stay-one-short",
          "rows = max(1, min(source.feature.height, below) - top)",
          "rows = max(1, min(source.feature.height, below) - top - 1)"),
     ),
     *mutants(
-        "sw/opendpu/compiler/emission/transfer.py",
-        "unit/opendpu/compiler/test_augment.py unit/opendpu/compiler/test_networks.py",
+        "sw/opendpu/compiler/emitter/transfer.py",
+        "unit/opendpu/compiler/network/test_augment.py unit/opendpu/compiler/planner/test_networks.py",
         ("compiler-weights-with-gaps-in-one-load",
          "gaps = taps > 1 and inputs % target.input_channel_parallel",
          "gaps = taps > 9 and inputs % target.input_channel_parallel"),
@@ -192,15 +192,15 @@ COMPILER = (
          "length - first, beyond[first]"),
     ),
     *mutants(
-        "sw/opendpu/compiler/emission/geometry.py",
-        "unit/opendpu/compiler/test_networks.py",
-        ("compiler-writes-over-the-end-of-a-ring",
-         "inside = first % layout.region.ring + last - first < layout.region.ring",
-         "inside = first % layout.region.ring + last - first <= layout.region.ring"),
+        "sw/opendpu/compiler/banks/reach.py",
+        "unit/opendpu/compiler/planner/test_networks.py",
+        ("compiler-writes-over-the-end-of-a-buffer",
+         "inside = first % layout.region.capacity + last - first < layout.region.capacity",
+         "inside = first % layout.region.capacity + last - first <= layout.region.capacity"),
     ),
     *mutants(
-        "sw/opendpu/compiler/allocate.py",
-        "unit/opendpu/compiler/test_allocate.py unit/opendpu/compiler/test_networks.py",
+        "sw/opendpu/compiler/planner/memory.py",
+        "unit/opendpu/compiler/planner/test_allocation.py unit/opendpu/compiler/planner/test_networks.py",
         ("compiler-feature-maps-share-ddr",
          "if every[other].overlaps(every[name])]",
          "if every[other] == every[name]]"),

@@ -53,6 +53,21 @@ def compile_model(
             "hd_opt, reserve_const_data, dump, dump_dir. May be given several times.",
         ),
     ] = None,
+    input_shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=1,3,224,224",
+            help="Shape of an input, or size of a named dimension (height=224), that the model "
+            "leaves open. May be given several times.",
+        ),
+    ] = None,
+    onnx_library: Annotated[
+        list[pathlib.Path] | None,
+        typer.Option(
+            metavar="LIBRARY.so",
+            help="Operators of other domains, for onnxruntime. May be given several times.",
+        ),
+    ] = None,
     dump_after: Annotated[
         str | None,
         typer.Option(metavar="PASS[,PASS]|all", help="Write what these passes make."),
@@ -72,7 +87,7 @@ def compile_model(
     as_json: JsonFlag = False,
 ) -> None:
     """Quantize an ONNX model, or take a quantized one or .xmodel, and compile it for a DPU."""
-    asked = Options.parse(options or ())
+    asked = Options.parse(options or ()).with_input_shapes(input_shape or ())
     if dump_after is not None:
         asked = dataclasses.replace(asked, dump=asked.dump | chosen(dump_after.split(",")))
     if dump_dir is not None:
@@ -90,7 +105,7 @@ def compile_model(
             samples = None if calibration is None else npz.read(calibration)
             report = api.compile_onnx(
                 file, calibration=samples, target=chosen_target, output=output, options=asked,
-                count=count, show=show,
+                onnx_libraries=onnx_library or (), count=count, show=show,
             )  # fmt: skip
     text = json.dumps(report.as_dict()) if as_json else str(report)
     typer.echo(text, err=outputs.is_standard_output(output))

@@ -7,16 +7,10 @@ from typing import Any
 
 import xir
 from opendpu.compiler.fixed import COMPUTE, CONSTANT, USER, is_fixed, tensor_of
-from opendpu.compiler.layers import layer_attributes
-from opendpu.compiler.plan import (
-    INPUT_REG,
-    OUTPUT_REG,
-    WEIGHTS_REG,
-    WORKSPACE_REG,
-    Part,
-    Partition,
-    Program,
-)
+from opendpu.compiler.partition.value import Part, Partition
+from opendpu.compiler.plan import INPUT_REG, OUTPUT_REG, WEIGHTS_REG, WORKSPACE_REG
+from opendpu.compiler.program import Program
+from opendpu.compiler.provenance import layer_attributes
 from opendpu.compiler.tensor_attrs import locate, place, quantization, set_attrs
 from opendpu.compiler.workload import workload
 from opendpu.ir import FixedGraph, Graph, Node
@@ -174,7 +168,8 @@ class _Assembly:
         self.work = [a + b for a, b in zip(self.work, work, strict=True)]
         attrs = _program_attrs(program, [name for name, _ in leaves], target)
         called = {name: own[name].get_name() for name in names}
-        layers = layer_attributes(program.schedule.layers, called)
+        origins = {layer.name: layer.op for layer in plan.network.layers}
+        layers = layer_attributes(program.schedule.layers, origins, called)
         attrs |= {**layers, "workload": work[0], "workload_on_arch": work[1]}
         self._group(leaves, attrs)
 

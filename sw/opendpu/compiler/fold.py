@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pass: drop what has no effect from a quantized graph, and what no output needs; spread int8."""
+"""Pass: what has no effect, or what no output needs, disappears; scales are propagated."""
 
-from opendpu.compiler.spread import spread
+from opendpu.compiler.propagate import propagate_scales
 from opendpu.ir import Graph, Node, QuantizedGraph
 from opendpu.ops import kinds_where
 
@@ -12,7 +12,7 @@ SAME_SHAPE = (*kinds_where(lambda o: o.fixed == "reshape-fix"), "resize")
 def fold(quantized: QuantizedGraph) -> QuantizedGraph:
     """Return the graph without ops that pass their input on; outputs keep their names.
 
-    Ops that move quantized data get a ``fix`` on either side, see :mod:`opendpu.compiler.spread`.
+    Ops that move quantized data get a ``fix`` on either side: :mod:`opendpu.compiler.propagate`.
     """
     graph = quantized.copy()
     for node in graph:
@@ -20,7 +20,7 @@ def fold(quantized: QuantizedGraph) -> QuantizedGraph:
             graph.replace(node.name, node.inputs["input"][0])
             del graph.nodes[node.name]
     graph.prune()
-    spread(graph)
+    propagate_scales(graph)
     return graph
 
 

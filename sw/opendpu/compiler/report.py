@@ -7,17 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import xir
-from opendpu.compiler.plan import (
-    INPUT_REG,
-    OUTPUT_REG,
-    WEIGHTS_REG,
-    WORKSPACE_REG,
-    Partition,
-    Program,
-)
-from opendpu.ops import operator_of
+from opendpu.compiler.partition import Partitioned
+from opendpu.compiler.plan import INPUT_REG, OUTPUT_REG, WEIGHTS_REG, WORKSPACE_REG
+from opendpu.compiler.program import Program
+from opendpu.ops import cost, operator_of
 from opendpu_arch import isa
-from opendpu_arch.isa import Load, Save
+from opendpu_arch.isa import LOAD_CONSTANT, Load, Save
 from opendpu_arch.target import Target
 
 SEGMENTS = {
@@ -53,6 +48,8 @@ class SubgraphReport:
     save_bytes: int = 0
     on_chip: tuple[str, ...] = ()
     """Feature maps that never go to DDR."""
+    cpu_seconds: float = 0.0
+    """Time that an embedded CPU is expected to need, of CPU parts; see :mod:`opendpu.ops.cost`."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -65,6 +62,10 @@ class Report:
     """Ops assigned to the CPU, with the reason."""
     memory: str = ""
     """Memory model of the counted cycles."""
+    origins: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Where ops on the CPU come from in the user's model, as far as that is known."""
+    pass_seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Time that each pass of the compiler took."""
 
     def with_cycles(self, cycles: Sequence[int], memory: str, peak: int) -> "Report":
         """Return the report with counted cycles of the DPU parts, in order.
@@ -102,12 +103,20 @@ class Report:
             macs = sum(part.macs for part in total)
             lines.append(f"DPU in all: {cycles} cycles for {macs:,} MACs")
         lines += [
-            f"op {name} has been assigned to CPU: [{why}]." for name, why in self.on_cpu.items()
+            f"op {name}{self._origin(name)} has been assigned to CPU: [{why}]."
+            for name, why in self.on_cpu.items()
         ]
         return "\n".join(lines)
 
+    def _origin(self, name: str) -> str:
+        """Return where an op comes from, if its name does not say so."""
+        found = self.origins.get(name, "")
+        return f" ({found})" if found and found.strip("'") != name else ""
+
 
 def _figures(part: SubgraphReport, memory: str) -> Iterable[str]:
+    if part.device == "CPU":
+        yield f"  about {part.cpu_seconds * 1e3:,.2f} ms on one core of an embedded CPU"
     if part.device != "DPU":
         return
     busy = ", ".join(
@@ -129,17 +138,27 @@ def _figures(part: SubgraphReport, memory: str) -> Iterable[str]:
 
 
 def report_of(
-    graph: xir.Graph, parts: Partition, programs: Mapping[int, Program], target: Target
+    graph: xir.Graph, value: Partitioned, programs: Mapping[int, Program], target: Target
 ) -> Report:
     """Return the report on a compiled graph; ``programs`` are those of DPU parts, by number."""
     subgraphs = []
+    source, parts = value.graph, value.partition
     children = graph.get_root_subgraph().get_children()
     for number, (part, child) in enumerate(zip(parts.parts, children, strict=True)):
         found = SubgraphReport(name=child.get_name(), device=part.device, ops=part.nodes)
         if number in programs:
             found = _with_figures(found, programs[number], child, target)
+        elif part.device == "CPU":
+            nodes = [source[name] for name in part.nodes]
+            seconds = cost.cpu_seconds(
+                sum(cost.macs(n, source) for n in nodes), sum(cost.elements(n) for n in nodes)
+            )
+            found = dataclasses.replace(found, cpu_seconds=seconds)
         subgraphs.append(found)
-    return Report(target=target.name, subgraphs=tuple(subgraphs), on_cpu=parts.reasons)
+    origins = {name: str(source[name].origin) for name in parts.reasons if source[name].origin.name}
+    return Report(
+        target=target.name, subgraphs=tuple(subgraphs), on_cpu=parts.reasons, origins=origins
+    )
 
 
 def _with_figures(
@@ -173,6 +192,7 @@ def _macs(op: xir.Op) -> int:
 
 def _moved(instructions: Sequence[isa.Instruction]) -> tuple[int, int]:
     """Return the bytes that LOADs and SAVEs move."""
-    loaded = sum(i.length * i.channel for i in instructions if isinstance(i, Load))
+    loads = (i for i in instructions if isinstance(i, Load) and i.broadcast != LOAD_CONSTANT)
+    loaded = sum(i.length * i.channel for i in loads)
     saved = sum(i.length * i.channel for i in instructions if isinstance(i, Save))
     return loaded, saved

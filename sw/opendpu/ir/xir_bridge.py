@@ -13,7 +13,8 @@ from opendpu.ir.types import UNKNOWN, Origin, Quantization, TensorType
 from opendpu_arch.errors import GraphError
 
 ORIGIN = "origin"
-"""Attribute of an op: where it comes from, a map with the fields of :class:`Origin`."""
+"""Attribute of an op: where it comes from, the fields of :class:`Origin`, in order."""
+CONSTANTS = ("const", "const-fix")
 QUANTIZING = ("fix", "fix2float", "float2fix")
 """Ops whose attributes are the quantization of their result."""
 _TYPED = ("data", "shape", "data_type")
@@ -36,6 +37,8 @@ def to_xir(graph: Graph) -> xir.Graph:
             attrs |= constant_attributes(node.value)
         elif node.kind == "data" or node.kind not in xir.builtin():
             attrs |= {"shape": list(node.shape), "data_type": data_type_of(node.type)}
+        elif node.kind == "cast":
+            attrs["data_type"] = data_type_of(node.type)
         inputs = {arg: [ops[n] for n in names] for arg, names in node.inputs.items()}
         op = result.create_op(node.name, node.kind, attrs, inputs)
         if tuple(op.get_output_tensor().dims) != node.shape:
@@ -81,7 +84,7 @@ def add_op(graph: Graph, op: xir.Op, name_of: Callable[[xir.Op], str] = xir.Op.g
     origin = _origin_of(attrs.pop(ORIGIN, None))
     tensor = op.get_output_tensor()
     value: Array | None = None
-    if op.get_type() == "const":
+    if op.get_type() in CONSTANTS:
         value = _constant(op)
     made = type_of(tensor)
     if value is not None:
@@ -125,14 +128,11 @@ def data_type_of(made: TensorType) -> str:
 def set_origin(op: xir.Op, origin: Origin) -> None:
     """Write where an op comes from, if that is known."""
     if origin != UNKNOWN:
-        fields = {"name": origin.name, "op_type": origin.op_type, "line": origin.line}
-        op.set_attr(ORIGIN, {key: value for key, value in fields.items() if value})
+        op.set_attr(ORIGIN, [origin.name, origin.op_type, origin.line])
 
 
 def _origin_of(value: Any) -> Origin:
-    if not isinstance(value, dict):
-        return UNKNOWN
-    return Origin(*(str(value.get(key, "")) for key in ("name", "op_type", "line")))
+    return Origin(*map(str, value)) if isinstance(value, list) and len(value) == 3 else UNKNOWN
 
 
 def _quantization(op: xir.Op, attrs: dict[str, Any]) -> Quantization:

@@ -59,6 +59,8 @@ def _float2fix(builder: OnnxBuilder, node: Node) -> None:
 
 
 def _fix2float(builder: OnnxBuilder, node: Node) -> None:
+    if builder.constant(node.name) is not None:
+        return
     value, first = _source(builder, node)
     value = builder.op("Cast", [value], to=TensorProto.FLOAT)
     scale = builder.initializer(np.array(2.0**-node.fix_point, np.float32))
@@ -79,7 +81,7 @@ register(
     Operator(kind="data"),
     Operator(kind="data-fix"),
     Operator(kind="const", emit=_constant),
-    Operator(kind="const-fix"),
+    Operator(kind="const-fix", emit=_constant),
     Operator(kind="cast", emit=_cast),
     Operator(kind="fix", emit=_fix),
     Operator(kind="float2fix", emit=_float2fix),

@@ -5,72 +5,96 @@ import math
 
 import numpy as np
 
-from opendpu.ir import Array, Node
+from opendpu.ir import Node
 from opendpu.ops.onnx_builder import OnnxBuilder
 from opendpu.ops.operator import Operator, Parameters, register
 from opendpu.ops.window import explicit_pad, onnx_window, pair, transposed_pad
-from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.isa import Engine
 
 ACTIVATIONS = ("relu", "relu6", "leaky-relu")
 """What both engines with weights apply to a sum before they round it."""
 
 
-def _weights(builder: OnnxBuilder, node: Node) -> Array:
-    value = builder.constant(node.inputs["weights"][0])
-    if value is None:
-        raise UnsupportedError(
-            f"op {node.name!r} ({node.kind}) has computed weights {node.inputs['weights'][0]!r}, "
-            "but they must be constant"
-        )
-    return value
+def _ordered(
+    builder: OnnxBuilder, node: Node, order: tuple[int, ...], *, rotated: bool = False
+) -> str:
+    """Return the weights of a layer with their axes in another order, perhaps rotated by 180°."""
+    (name,) = node.inputs["weights"]
+    value = builder.constant(name)
+    if value is not None:
+        return builder.initializer((value[:, ::-1, ::-1] if rotated else value).transpose(order))
+    made = builder.plain(name)
+    if rotated:
+        ends = builder.integers([np.iinfo(np.int64).min] * 2)
+        ones = builder.integers([-1, -1])
+        made = builder.op("Slice", [made, ones, ends, builder.integers([1, 2]), ones])
+    return builder.op("Transpose", [made], perm=list(order))
+
+
+def _biased(builder: OnnxBuilder, node: Node, weights: str) -> list[str]:
+    """Return the inputs of an ONNX convolution."""
+    source = builder.channels_first(node.inputs["input"][0])
+    return [source, weights, *(builder.plain(name) for name in node.inputs.get("bias", ()))]
 
 
 def _conv(builder: OnnxBuilder, node: Node) -> None:
-    (source,), weights = node.inputs["input"], _weights(builder, node)
-    group = int(node.attrs.get("group") or 1)
-    if node.kind == "depthwise-conv2d":  # 1HWC, or MHWC with a multiplier
-        group = weights.shape[3]
-        weights = weights.transpose(3, 0, 1, 2).reshape(-1, 1, *weights.shape[1:3])
+    (source,), (weights,) = node.inputs["input"], node.inputs["weights"]
+    shape, group = builder.graph[weights].shape, int(node.attrs.get("group") or 1)
+    if node.kind == "depthwise-conv2d":  # MHWC, where M is one but for a multiplier
+        group = shape[3]
+        made = _ordered(builder, node, (3, 0, 1, 2))
+        made = builder.op("Reshape", [made, builder.integers([-1, 1, *shape[1:3]])])
     else:
-        weights = weights.transpose(0, 3, 1, 2)
+        made = _ordered(builder, node, (0, 3, 1, 2))
     window = onnx_window(
-        (weights.shape[3], weights.shape[2]), pair(node, "stride"),
+        (shape[2], shape[1]), pair(node, "stride"),
         explicit_pad(node, builder.graph[source].shape), pair(node, "dilation"),
     )  # fmt: skip
-    given = [builder.channels_first(source), builder.initializer(weights)]
-    given += [builder.plain(name) for name in node.inputs.get("bias", ())]
-    builder.bind(node, builder.op("Conv", given, group=group, **window), channels_first=True)
+    name = builder.op("Conv", _biased(builder, node, made), group=group, **window)
+    builder.bind(node, name, channels_first=True)
 
 
 def _transposed(builder: OnnxBuilder, node: Node) -> None:
     """Emit ConvTranspose, whose kernel is XIR's rotated by half a turn."""
-    (source,) = node.inputs["input"]
-    weights = _weights(builder, node)[:, ::-1, ::-1, :]
-    group, channels = int(node.attrs.get("group") or 1), builder.graph[source].shape[3]
+    (source,), (weights,) = node.inputs["input"], node.inputs["weights"]
+    shape, group = builder.graph[weights].shape, int(node.attrs.get("group") or 1)
     if node.kind == "transposed-depthwise-conv2d":
-        group, weights = channels, weights.transpose(3, 0, 1, 2)
-    else:
-        parts = np.split(weights, group)
-        weights = np.concatenate([part.transpose(3, 0, 1, 2) for part in parts])
-    kernel, pad = (weights.shape[3], weights.shape[2]), transposed_pad(node)
-    window = onnx_window(kernel, pair(node, "stride"), [max(0, p) for p in pad],
-                         pair(node, "dilation"))  # fmt: skip
-    given = [builder.channels_first(source), builder.initializer(weights)]
-    given += [builder.plain(name) for name in node.inputs.get("bias", ())]
-    name = builder.op("ConvTranspose", given, group=group, **window)
+        group = builder.graph[source].shape[3]
+    made = _ordered(builder, node, (3, 0, 1, 2), rotated=True)
+    if group > 1 and node.kind == "transposed-conv2d":  # [I/g, O] to [I, O/g], group by group
+        made = _grouped(builder, made, shape, group)
+    window = onnx_window(
+        (shape[2], shape[1]), pair(node, "stride"), transposed_pad(node), pair(node, "dilation")
+    )
+    name = builder.op("ConvTranspose", _biased(builder, node, made), group=group, **window)
     builder.bind(node, name, channels_first=True)
 
 
+def _grouped(builder: OnnxBuilder, weights: str, shape: tuple[int, ...], group: int) -> str:
+    """Return [inputs of a group, outputs, h, w] as [inputs, outputs of a group, h, w]."""
+    outputs, height, width, inputs = shape
+    split = builder.integers([inputs, group, outputs // group, height, width])
+    made = builder.op("Reshape", [weights, split])
+    made = builder.op("Transpose", [made], perm=[1, 0, 2, 3, 4])
+    joined = builder.integers([group * inputs, outputs // group, height, width])
+    return builder.op("Reshape", [made, joined])
+
+
 def _inner_product(builder: OnnxBuilder, node: Node) -> None:
-    (source,), weights = node.inputs["input"], _weights(builder, node)
+    (source,), (weights,) = node.inputs["input"], node.inputs["weights"]
     shape = builder.graph[source].shape
     axis = int(node.attrs["axis"]) % len(shape)
     rows = builder.plain(source)
     if axis != len(shape) - 1:
         flat = (*shape[:axis], math.prod(shape[axis:]))
         rows = builder.reshape(rows, builder.graph[source].type, flat)
-    matrix = builder.initializer(weights.reshape(weights.shape[0], -1).T)
+    value = builder.constant(weights)
+    if value is not None:
+        matrix = builder.initializer(value.reshape(value.shape[0], -1).T)
+    else:
+        count = builder.graph[weights].shape[0]
+        matrix = builder.op("Reshape", [builder.plain(weights), builder.integers([count, -1])])
+        matrix = builder.op("Transpose", [matrix], perm=[1, 0])
     made = builder.op("MatMul", [rows, matrix])
     for name in node.inputs.get("bias", ()):
         made = builder.op("Add", [made, builder.plain(name)])

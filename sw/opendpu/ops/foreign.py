@@ -3,7 +3,9 @@
 
 An op of kind ``onnx`` is one output of a call of an ONNX model. Its attributes are ``model``, the
 model as bytes, whose inputs are those of the op in order; ``call``, a name that all outputs of the
-same call have; and ``output``, the number of the output.
+same call have; and ``output``, the number of the output. ``libraries`` are paths of libraries for
+onnxruntime with operators of other domains. ``dynamic_axes`` lists the axes whose size is only
+known at run time: in the graph it is 1; ``[-1]`` where not even the rank is known.
 """
 
 import functools
@@ -21,6 +23,8 @@ from opendpu_arch.errors import GraphError
 
 KIND = "onnx"
 """Type of the op, in files too."""
+LIBRARIES = "libraries"
+DYNAMIC_AXES = "dynamic_axes"
 DEFAULT_DOMAINS = ("", "ai.onnx")
 
 
@@ -80,6 +84,7 @@ def _cast(builder: OnnxBuilder, name: str, said: onnx.ValueInfoProto, wanted: np
 def _inline(builder: OnnxBuilder, node: Node, model: onnx.ModelProto) -> list[str]:
     """Add the nodes of a model under names of their own; return those of its outputs."""
     prefix = f"{builder.unique(node.attrs['call'])}/"
+    builder.libraries.update(dict.fromkeys(node.attrs.get(LIBRARIES, ())))
     given = [item.name for item in model.graph.input]
     sources = node.inputs.get("input", [])
     if len(given) != len(sources):

@@ -56,6 +56,8 @@ class OnnxBuilder:
         self.opsets: dict[str, int] = {"": opset}
         self.functions: dict[tuple[str, str], onnx.FunctionProto] = {}
         """Functions of models that are part of this one, by domain and name."""
+        self.libraries: dict[str, None] = {}
+        """Paths of libraries with operators of other domains, in the order they were found."""
         self.calls: dict[str, list[str]] = {}
         """Outputs of the ONNX models that are part of this one, by call."""
         self._plain: dict[str, str] = {}
@@ -75,13 +77,16 @@ class OnnxBuilder:
         self._plain[name] = name
 
     def constant(self, name: str) -> Array | None:
-        """Return the values of a constant, of one on its grid too; none for what is computed."""
+        """Return the values of a constant, of a converted one too; none for what is computed."""
         node = self.graph[name]
-        if node.kind == "fix" and self.graph[node.inputs["input"][0]].value is not None:
-            value = self.graph[node.inputs["input"][0]].value
-            assert value is not None
+        if node.value is not None or node.kind not in ("fix", "fix2float"):
+            return node.value
+        value = self.graph[node.inputs["input"][0]].value
+        if value is None:
+            return None
+        if node.kind == "fix":
             return on_grid(value, node)
-        return node.value
+        return np.asarray((value * 2.0**-node.fix_point).astype(np.float32))
 
     def plain(self, name: str) -> str:
         """Return the ONNX name of a result in the graph's order of axes."""

@@ -123,6 +123,8 @@ def _open(builder: OnnxBuilder, names: list[str], threads: int) -> onnxruntime.I
             values = [onnxruntime.OrtValue.ortvalue_from_numpy(a) for a in builder.large.values()]
             options.add_external_initializers(list(builder.large), values)
         try:
+            for library in builder.libraries:
+                options.register_custom_ops_library(library)
             return onnxruntime.InferenceSession(
                 model.SerializeToString(), options, providers=["CPUExecutionProvider"]
             )

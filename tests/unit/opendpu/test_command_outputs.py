@@ -204,7 +204,7 @@ def test_a_cache_that_cannot_be_used_is_one_warning(folder, monkeypatch):
 
 
 def test_too_little_memory_is_one_line(folder, monkeypatch):
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise MemoryError("Unable to allocate 298. GiB for an array")
 
     monkeypatch.setattr(api, "load_onnx", fail)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import xir
-from xir import attrs, oplib, proto
+from xir import attrs, oplib, proto, wire
 
 SCALARS = {
     "bool": lambda rng: bool(rng.integers(2)),
@@ -27,7 +27,7 @@ SCALARS = {
 
 def fill(message: Any, kind: str, rng: np.random.Generator) -> None:
     """Give an AttrValue a random value of the wire type ``kind``, straight in the message."""
-    field = getattr(message, f"{kind}_value", None)
+    field = getattr(message, wire.FIELDS[kind])
     count = int(rng.integers(4))
     if kind in ("bytes", *(k for k in attrs.KINDS if k.endswith("_vec") or k.startswith("map_"))):
         field.SetInParent()
@@ -46,7 +46,7 @@ def fill(message: Any, kind: str, rng: np.random.Generator) -> None:
     elif kind == "bytes":
         field.value = SCALARS[kind](rng)
     else:
-        setattr(message, f"{kind}_value", SCALARS[kind](rng))
+        setattr(message, wire.FIELDS[kind], SCALARS[kind](rng))
 
 
 def fill_all(messages: Any, rng: np.random.Generator) -> None:
@@ -151,7 +151,7 @@ def test_wire_types_have_the_numbers_of_the_reference():
     ]
     fields = proto.AttrValue.DESCRIPTOR.fields_by_number
     assert {number: fields[number].name for number in fields} == {
-        number: f"{kind}_value" for number, kind in enumerate(order, 4)
+        number: wire.FIELDS[kind] for number, kind in enumerate(order, 4)
     }
     assert set(order) == set(attrs.KINDS)
 

@@ -179,9 +179,9 @@ def test_dot(tmp_path):
     assert text.count("->") == 3
 
 
-def test_drawing_needs_graphviz(tmp_path, monkeypatch):
+def test_other_formats_need_the_program_of_graphviz(tmp_path, monkeypatch):
     from opendpu_arch.errors import ToolError
 
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ToolError, match="the program 'dot' is missing; install the package graph"):
-        small().save_as_image(tmp_path / "g.png", "png")
+    with pytest.raises(ToolError, match="for pdf the program 'dot' is needed; install the pack"):
+        small().save_as_image(tmp_path / "g.pdf", "pdf")

@@ -2,7 +2,7 @@
 """Limits of the ops with weights."""
 
 from opendpu.compiler.constraints.registry import constraint, extent, inputs_of, pair
-from opendpu.compiler.dilation import is_cut, plan
+from opendpu.compiler.dilation import MAX_PAD_BEFORE, fits_dilated
 from opendpu.compiler.fixed import DEPTHWISE, LAYERS, TRANSPOSED, point_of
 from opendpu.ir import Graph, Node
 from opendpu_arch.target import Target
@@ -10,8 +10,6 @@ from opendpu_arch.target import Target
 MAX_CONV_KERNEL = 16
 MAX_CONV_STRIDE = 8
 MAX_ALU_KERNEL = 256
-MAX_PAD_BEFORE = 15
-"""Top and left padding of an instruction."""
 MAX_SHIFT_CUT = 63
 MAX_SHIFT_BIAS = 20
 
@@ -23,30 +21,31 @@ KERNEL = "XCOM_UNSUPPORT_KERNEL_SIZE"
 
 
 @constraint(
-    f"Kernels of convolutions are 1..{MAX_CONV_KERNEL} rows and columns; with a stride or groups, "
-    "dilation is counted.", *CONV, lift="a smaller kernel or dilation, or stride and group 1",
-    code=KERNEL,
+    f"Kernels of convolutions are 1..{MAX_CONV_KERNEL} rows and columns; dilation is not counted.",
+    *CONV, lift="a smaller kernel", code=KERNEL,
 )  # fmt: skip
 def conv_kernel(node: Node, graph: Graph, target: Target) -> str | None:
-    """Kernel fields of CONVINIT have four bits; parts of the pixels have a smaller dilation."""
+    """Kernel fields of CONVINIT have four bits; taps that are apart are brought together."""
     sizes = [size for _, size in pair(node, "kernel")]
-    return None if max(sizes) <= MAX_CONV_KERNEL and _in_parts(node, graph, target) else (
+    return None if max(sizes) <= MAX_CONV_KERNEL and _brought_together(node, graph, target) else (
         _kernel(node, MAX_CONV_KERNEL)
     )  # fmt: skip
 
 
-def _in_parts(node: Node, graph: Graph, target: Target) -> bool:
-    """Tell whether a dilated convolution can be computed for parts of the pixels."""
-    source = inputs_of(node, graph)[0]
-    return is_cut(node, source, target) and plan(node, source, target) is not None
+def _brought_together(node: Node, graph: Graph, target: Target) -> bool:
+    return fits_dilated(node, inputs_of(node, graph)[0], target)
 
 
 @constraint(
-    f"Kernels of depthwise convolutions are 1..{MAX_ALU_KERNEL} rows and columns, dilation "
-    "counted.", *DEPTHWISE_CONV, lift="a smaller kernel", code=KERNEL,
+    f"Kernels of depthwise convolutions are 1..{MAX_ALU_KERNEL} rows and columns; with a stride, "
+    "dilation is counted.", *DEPTHWISE_CONV, lift="a smaller kernel or stride 1", code=KERNEL,
 )  # fmt: skip
 def depthwise_kernel(node: Node, graph: Graph, target: Target) -> str | None:
     """Kernel fields of ALUINIT have eight bits."""
+    if max(size for _, size in pair(node, "kernel")) <= MAX_ALU_KERNEL and _brought_together(
+        node, graph, target
+    ):
+        return None
     return _kernel(node, MAX_ALU_KERNEL)
 
 
@@ -93,7 +92,8 @@ def multiplier(node: Node, graph: Graph, target: Target) -> str | None:
 
 
 @constraint(
-    f"Padding is less than the kernel; left and top at most {MAX_PAD_BEFORE}.", *WINDOWS,
+    f"Padding is less than the kernel, dilation counted; left and top of poolings and of depthwise "
+    f"convolutions without dilation at most {MAX_PAD_BEFORE}.", *WINDOWS,
     "pool-fix", lift="less padding", code="XCOM_PAD_KERNEL_SIZE_UNMATCH",
 )  # fmt: skip
 def padding(node: Node, graph: Graph, target: Target) -> str | None:
@@ -109,15 +109,19 @@ def padding(node: Node, graph: Graph, target: Target) -> str | None:
         if not 0 <= pad < limit:
             return f'DPU only supports "{name}"({pad}) less than "{what}"({limit})'
     for name, pad in (("pad_left", left), ("pad_top", top)):
-        if pad > MAX_PAD_BEFORE and node.kind not in CONV:  # there, of parts of the pixels
+        if (
+            pad > MAX_PAD_BEFORE
+            and node.kind not in CONV
+            and not (node.kind in DEPTHWISE and _brought_together(node, graph, target))
+        ):  # there, of parts of the pixels
             return f'DPU only supports "{name}"({pad}) in 0..{MAX_PAD_BEFORE}'
     return None
 
 
 @constraint(
     "kernel_w * kernel_h * ceil(input channels of a group / CP) is at most the bank depth; for "
-    "depthwise convolutions kernel_w * kernel_h; for transposed ones ceil(kernel / stride) counts; "
-    "with a stride or groups, dilation counts.",
+    "depthwise convolutions kernel_w * kernel_h, dilation counted; for transposed ones "
+    "ceil(kernel / stride) counts.",
     *LAYERS, lift="a smaller kernel or fewer channels",
     code="XCOM_TILING_SIZE_ERROR",
 )  # fmt: skip
@@ -130,7 +134,9 @@ def weights_fit(node: Node, graph: Graph, target: Target) -> str | None:
         (_, step_w), (_, step_h) = pair(node, "stride")
         height, width = -(-height // step_h), -(-width // step_w)
     words = height * width * (1 if node.kind in DEPTHWISE else groups)
-    if words <= target.bank_depth or (node.kind in CONV and _in_parts(node, graph, target)):
+    if words <= target.bank_depth:
+        return None
+    if node.kind in WINDOWS and _brought_together(node, graph, target):
         return None
     return (
         f'DPU only supports kernels whose weights fit a bank of "bank_depth"({target.bank_depth}) '

@@ -4,10 +4,10 @@
 from opendpu.compiler.constraints.layers import (
     MAX_ALU_KERNEL,
     MAX_CONV_KERNEL,
-    MAX_PAD_BEFORE,
     PARAMETER,
 )
 from opendpu.compiler.constraints.registry import constraint, pair
+from opendpu.compiler.dilation import MAX_PAD_BEFORE
 from opendpu.compiler.fixed import DEPTHWISE, TRANSPOSED
 from opendpu.ir import Graph, Node
 from opendpu_arch.target import Target

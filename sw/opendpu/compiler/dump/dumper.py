@@ -10,8 +10,9 @@ import xir
 from opendpu.compiler.assemble import outline
 from opendpu.compiler.dump.picture import picture
 from opendpu.compiler.dump.text import text
-from opendpu.compiler.passes import PASSES, Partitioned
-from opendpu.ir import Draft
+from opendpu.compiler.partition import Partitioned
+from opendpu.compiler.passes import EACH, PASSES
+from opendpu.ir import Graph
 from opendpu_arch import outputs
 from opendpu_arch.errors import DPUError
 
@@ -36,13 +37,13 @@ class Dumper:
         self._values: dict[str, list[object]] = {}
 
     def __call__(self, name: str, value: object) -> None:
-        """Remember what a pass made; a draft is copied, because later passes may edit it."""
+        """Remember what a pass made; a graph is copied, because later passes may edit it."""
         if name == "partition":
             names = [one.name for one in PASSES]
             for later in names[names.index(name) :]:
                 self._values.pop(later, None)
         if name in self.passes:
-            kept = value.copy() if isinstance(value, Draft) else value
+            kept = value.copy() if isinstance(value, Graph) else value
             self._values.setdefault(name, []).append(kept)
 
     def __enter__(self) -> Self:
@@ -73,7 +74,7 @@ class Dumper:
         written = []
         for number, one in enumerate(PASSES):
             for part, value in enumerate(self._values.get(one.name, ())):
-                stem = f"{number:02}-{one.name}" + (f".{part}" if one.each else "")
+                stem = f"{number:02}-{one.name}" + (f".{part}" if one.name in EACH else "")
                 for suffix, data in _forms(value):
                     written.append(self._write(f"{stem}.{suffix}", data))
         return written
@@ -101,7 +102,7 @@ def _graph(value: object) -> xir.Graph | None:
     match value:
         case xir.Graph():
             return value
-        case Draft():
+        case Graph():
             return outline(value)
         case Partitioned():
             return outline(value.graph, value.partition)

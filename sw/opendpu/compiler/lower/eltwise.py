@@ -2,21 +2,21 @@
 """Element-wise layers of the misc engine."""
 
 from opendpu.compiler.fixed import point_of
-from opendpu.compiler.lower.context import Context
+from opendpu.compiler.layers import EltwiseLayer
+from opendpu.compiler.lower.context import LoweringContext
 from opendpu.compiler.lower.registry import lowers
-from opendpu.compiler.plan import EltwiseLayer
 from opendpu.ir import Node
 from opendpu_arch.isa import ElewType
 
 
 @lowers("eltwise-fix")
-def eltwise(context: Context, node: Node) -> None:
+def eltwise(context: LoweringContext, node: Node) -> None:
     """Add a layer that adds one to four feature maps, or multiplies two."""
     sources = tuple(node.inputs["input"])
     points = [point_of(context.draft[s]) for s in sources]
     product = node.attrs["type"] == "MUL"
     right = (sum(points) if product else min(points)) - point_of(node)
-    context.layers.append(
+    context.add(
         EltwiseLayer(
             name=node.name, sources=sources, output=node.name,
             shift_read=tuple(0 if product else p - min(points) for p in points),

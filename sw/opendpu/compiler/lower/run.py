@@ -3,9 +3,9 @@
 
 from collections.abc import Collection, Iterable
 
-from opendpu.compiler.lower.context import Context
+from opendpu.compiler.lower.context import LoweringContext
 from opendpu.compiler.lower.registry import RULES
-from opendpu.compiler.plan import Network
+from opendpu.compiler.network import Network
 from opendpu.ir import Draft
 from opendpu_arch.errors import GraphError
 from opendpu_arch.target import Target
@@ -16,7 +16,7 @@ def lower(draft: Draft, nodes: Iterable[str], outputs: Collection[str], target: 
 
     ``outputs`` are the nodes whose results are needed outside.
     """
-    context = Context(draft, [draft[n] for n in nodes], set(outputs), target)
+    context = LoweringContext(draft, [draft[n] for n in nodes], set(outputs), target)
     for node in context.nodes:
         for name in node.inputs.get("input", ()):
             if name not in context.inside and name not in context.inputs:
@@ -25,5 +25,6 @@ def lower(draft: Draft, nodes: Iterable[str], outputs: Collection[str], target: 
         context.feature(node)
         if node.kind not in RULES:
             raise GraphError(f"op {node.name!r} ({node.kind}) cannot be lowered for the DPU")
+        context.op = node.name
         RULES[node.kind](context, node)
     return context.network()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from opendpu.compiler.fixed import COMPUTE, CONSTANT, READS_FIXED, USER, is_fixed
-from opendpu.compiler.passes import Partitioned
+from opendpu.compiler.partition import Partitioned
 from opendpu.compiler.verify.rules import Finding
 from opendpu.ir import Graph, Node
 from opendpu_arch.target import Target

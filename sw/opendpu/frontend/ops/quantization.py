@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from opendpu.frontend.context import Array, Call
-from opendpu.frontend.ops.registry import handles
+from opendpu.frontend.ops.registry import Layout, handles
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.source import QUANTIZERS, as_float
 from opendpu.ir import Quantization, Rounding
@@ -30,7 +30,7 @@ _ROUNDING = {2: Rounding.DPU_ROUND, 3: Rounding.STD_ROUND}
 """Methods of NNDCT's operators; every other operator rounds halves to even."""
 
 
-@handles(*QUANTIZE)
+@handles(*QUANTIZE, layout=Layout.NEUTRAL)
 def quantize(call: Call) -> None:
     """Convert to ``fix``, or put a constant on its grid."""
     nndct = call.proto.domain == "vai"
@@ -40,7 +40,7 @@ def quantize(call: Call) -> None:
     _fix(call, point, _ROUNDING.get(method, Rounding.PY3_ROUND))
 
 
-@handles(*BOTH)
+@handles(*BOTH, layout=Layout.NEUTRAL)
 def fix_neuron(call: Call) -> None:
     """Convert to ``fix``; NNDCT's form has the factor 1 / scale as its third input."""
     if call.proto.op_type == "FixNeuron":
@@ -52,7 +52,7 @@ def fix_neuron(call: Call) -> None:
     _fix(call, point, _ROUNDING.get(method, Rounding.PY3_ROUND))
 
 
-@handles(*DEQUANTIZE)
+@handles(*DEQUANTIZE, layout=Layout.NEUTRAL)
 def dequantize(call: Call) -> None:
     """Bind the output to the ``fix`` before, or to a constant's real values."""
     context, name = call.context, call.name(0)

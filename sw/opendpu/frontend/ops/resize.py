@@ -4,11 +4,11 @@
 import numpy as np
 
 from opendpu.frontend.context import Array, Call
-from opendpu.frontend.ops.registry import handles
+from opendpu.frontend.ops.registry import Layout, handles
 from opendpu.frontend.refusal import Refusal
 
 
-@handles("Resize", "Upsample")
+@handles("Resize", "Upsample", layout=Layout.SPATIAL)
 def resize(call: Call) -> None:
     """Convert to ``resize`` where XIR picks the same pixels.
 

@@ -77,7 +77,7 @@ class Island:
         values = dict(given)
         for step in self._steps:
             step.run(values)
-        return {name: values[name] for name in self.wanted}
+        return {name: np.require(values[name], requirements="C") for name in self.wanted}
 
 
 @dataclasses.dataclass(frozen=True)

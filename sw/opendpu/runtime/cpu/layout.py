@@ -10,20 +10,6 @@ from opendpu_arch.errors import GraphError, UnsupportedError
 from xir import Op
 
 
-@register("const-fix")
-def const(op: Op, _inputs: Sequence[Array]) -> Array:
-    """Return the data in the op."""
-    tensor = op.get_output_tensor()
-    data = op.get_attr("data")
-    if len(data) != tensor.get_data_size():
-        raise GraphError(
-            f"op {op.get_name()!r} has {len(data)} bytes of data, but its tensor needs "
-            f"{tensor.get_data_size()}; the compiler strips constants that the DPU holds"
-        )
-    dtype = tensor.data_type.numpy().newbyteorder("<")
-    return np.frombuffer(data, dtype).reshape(tensor.dims)
-
-
 @register("placeholder", "upload", "download")
 def identity(_op: Op, inputs: Sequence[Array]) -> Array:
     """Return the input."""

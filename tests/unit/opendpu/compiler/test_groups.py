@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from graph_draws import Quantized, compile_and_check
 
+from opendpu.compiler.layers import Feature
 from opendpu.compiler.lower.grouped import block, pack
-from opendpu.compiler.plan import Feature
 from opendpu_arch.target import Target
 
 TARGETS = ("B64", "B512", "B4096")

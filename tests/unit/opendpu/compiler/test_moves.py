@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from graph_draws import Quantized, compile_and_check
 
+from opendpu.compiler.layers import MoveLayer
 from opendpu.compiler.legalize import legalize
 from opendpu.compiler.lower import lower
 from opendpu.compiler.partition import partition
 from opendpu.compiler.pipeline import compile_with_report
-from opendpu.compiler.plan import MoveLayer
 from opendpu_arch.target import Target
 
 TARGETS = ["B512", "B4096"]

@@ -5,9 +5,7 @@ import random
 
 import pytest
 
-from opendpu.compiler.partition import partition
-from opendpu.compiler.passes import Partitioned
-from opendpu.compiler.plan import Partition
+from opendpu.compiler.partition import Partition, Partitioned, partition
 from opendpu.compiler.verify import Verifier
 from opendpu.ir import FixedGraph, Graph, TensorType
 from opendpu_arch.target import Target

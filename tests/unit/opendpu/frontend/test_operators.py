@@ -632,7 +632,7 @@ GATE = {
     [
         ([("Mul", "c", "g", "m"), ("Div", "m", "six", "y")], ["hard-swish"]),
         ([("Mul", "g", "c", "m"), ("Mul", "sixth", "m", "y")], ["hard-swish"]),
-        ([("Div", "g", "six", "s"), ("Mul", "s", "c", "y")], ["hard-sigmoid", "mul"]),
+        ([("Div", "g", "six", "s"), ("Mul", "s", "c", "y")], ["hard-swish"]),
         # Not it: another factor, another tensor, a sum that somebody else sees.
         ([("Mul", "c", "g", "m"), ("Mul", "m", "three", "y")], None),
         ([("Mul", "t", "g", "m"), ("Div", "m", "six", "y")], None),

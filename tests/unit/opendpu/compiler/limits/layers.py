@@ -24,11 +24,6 @@ def wide_kernel(q: Drawing) -> str:
 
 
 @limit("conv_kernel", '"kernel_height"(17) in 1..16')
-def kernel_with_gaps(q: Drawing) -> str:
-    return q.layer(DENSE, q.data(34, 4, 3), 5, (1, 2), (1, 2), dilation=[1, q.either(15)])
-
-
-@limit("conv_kernel", '"kernel_height"(17) in 1..16')
 def tall_kernel(q: Drawing) -> str:
     return q.layer(DENSE, q.data(19, 4, 3), 5, (2, q.either(16)), pad=(0, 1, 7, 0))
 

@@ -9,9 +9,14 @@ import numpy as np
 import pytest
 from graph_draws import Quantized
 
-from opendpu.compiler.passes import PASSES, Partitioned
+from opendpu.compiler.banks import Region
+from opendpu.compiler.network import LayerRange
+from opendpu.compiler.partition import Part, Partitioned
+from opendpu.compiler.passes import PASSES
 from opendpu.compiler.pipeline import compile_with_report
-from opendpu.compiler.plan import Chain, Part
+from opendpu.compiler.plan import CascadePlan
+from opendpu.compiler.planner.cascade.costs import Cascade
+from opendpu.compiler.planner.proposal import Restrictions
 from opendpu.compiler.verify import Verifier
 from opendpu.ir import Quantization, TensorType
 from opendpu_arch.errors import PassError
@@ -81,27 +86,56 @@ def elsewhere(value: Any) -> Any:
     return dataclasses.replace(value, memory=memory)
 
 
+def with_cascade(value: Any, *order: tuple[int, int, int]) -> Any:
+    """Make the first layer a cascade with this issue order."""
+    cascade = CascadePlan(layers=LayerRange(0, 0), tiles=({},), issue_order=order)
+    return dataclasses.replace(value, cascades=(cascade,))
+
+
 def rows_twice(value: Any) -> Any:
-    """Make some layers a chain in which the first makes its first row twice."""
     height = value.network.features[value.layers[0].layer.output].height
-    turns = ((0, 0, height), (0, 0, 1))
-    return dataclasses.replace(value, chains=(Chain(first=0, last=0, tiles=({},), turns=turns),))
+    return with_cascade(value, (0, 0, height), (0, 0, 1))
 
 
 def rows_missing(value: Any) -> Any:
-    return dataclasses.replace(
-        value, chains=(Chain(first=0, last=0, tiles=({},), turns=((0, 0, 1),)),)
+    return with_cascade(value, (0, 0, 1))
+
+
+def proposing(value: Any, *layers: LayerRange) -> Any:
+    return dataclasses.replace(value, cascades=tuple(Cascade(span, 1) for span in layers))
+
+
+def again(value: Any) -> Any:
+    """Propose a cascade that was ruled out."""
+    apart = Restrictions(apart=frozenset({LayerRange(0, 1)}))
+    revision = dataclasses.replace(value.revision, restrictions=apart)
+    return proposing(dataclasses.replace(value, revision=revision), LayerRange(0, 1))
+
+
+def on_chip(value: Any, **bases: int) -> Any:
+    """Keep feature maps on chip, alive at the same time, 10 words each from ``bases`` on."""
+    regions = {
+        name: Region(bank_group=0, base=base, words=10, stride=1, capacity=1, whole=True)
+        for name, base in bases.items()
+    }
+    together = dict.fromkeys(bases, LayerRange(0, 1))
+    return dataclasses.replace(value, regions=regions, live_ranges=together)
+
+
+def spilled_on_chip(value: Any) -> Any:
+    proposal = value.proposal
+    revision = dataclasses.replace(
+        proposal.revision, restrictions=Restrictions(spilled=frozenset({"a"}))
     )
-
-
-def chains_beyond(value: Any) -> Any:
-    last = len(value.layers)
-    return dataclasses.replace(value, chains=(Chain(first=0, last=last, tiles=(), turns=()),))
+    value = dataclasses.replace(value, proposal=dataclasses.replace(proposal, revision=revision))
+    return on_chip(value, a=0)
 
 
 def with_tokens(value: Any) -> Any:
-    made = dataclasses.replace(value[0].instruction, dpdon=15)
-    return (dataclasses.replace(value[0], instruction=made), *value[1:])
+    first, *others = value.commands
+    made = dataclasses.replace(first.instruction, dpdon=15)
+    first = dataclasses.replace(first, instruction=made)
+    return dataclasses.replace(value, commands=(first, *others))
 
 
 def program_without_end(value: Any) -> Any:
@@ -130,15 +164,22 @@ BROKEN: list[tuple[str, Callable[[Any], Any], str]] = [
     ("partition", backwards, "'order': part . needs"),
     ("partition", doubled, "'one-part': it is in parts"),
     ("lower", lambda n: dataclasses.replace(n, layers=n.layers[:-1]), "'outputs-are-made'"),
+    ("lower", lambda n: with_layer(n, op=""), "'a' breaks the rule 'known-op'"),
     ("lower", lambda n: with_layer(n, source="no"), "'a' breaks the rule 'known-feature': 'no'"),
     ("fuse", lambda n: dataclasses.replace(n, inputs=()), "'inputs-first'"),
     ("fuse", lambda n: with_layer(n, bias=np.zeros(77, np.int8)), "'bias-per-output': 77 biases"),
     ("tile", moved, "after pass 'tile': 'a' breaks the rule 'inside-bank'"),
-    ("tile", rows_twice, "'a' breaks the rule 'rows-in-turn'"),
-    ("tile", rows_missing, "'a' breaks the rule 'every-row': its turns make 1 rows of "),
-    ("tile", chains_beyond, "'chains-apart': of "),
+    ("tile", rows_twice, "'a' breaks the rule 'rows-in-order'"),
+    ("tile", rows_missing, "'a' breaks the rule 'every-row': its stripes make 1 rows of "),
+    ("tile", lambda t: dataclasses.replace(t, layers=t.layers[:-1]), "'every-layer': only "),
+    ("cascade", lambda p: proposing(p, LayerRange(0, 99)), "'cascades-apart': of "),
+    ("cascade", lambda p: proposing(p, LayerRange(0, 0)), "'cascades-apart': of "),
+    ("cascade", again, "'cascade 0..1' breaks the rule 'restrictions-kept'"),
+    ("residency", spilled_on_chip, "'restrictions-kept': it goes through DDR, but is on chip"),
+    ("residency", lambda r: on_chip(r, a=0, b=9), "'a' breaks the rule 'own-words'"),
+    ("residency", lambda r: on_chip(r, a=1 << 20), "'a' breaks the rule 'inside-bank'"),
     ("allocate", elsewhere, "DDR_ADDR_ASSIGNMENT_FAILED.* 'inside-segment': address 134217728"),
-    ("emit", with_tokens, "step 0 .*'no-tokens-yet'"),
+    ("emit", with_tokens, "command 0 .*'no-tokens-yet'"),
     ("schedule", program_without_end, "XCOM_ACGEN_ERROR.*the program breaks the rule DeadlockEr"),
     ("assemble", lambda g: g.set_attr("return_ops", ["no"]), "'no' breaks the rule 'outputs-exist"),
 ]
