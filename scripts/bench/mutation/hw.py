@@ -230,6 +230,7 @@ CONV = (
 MISC = (
     *mutants(
         "hw/opendpu_hw/engine/misc_walk.py",
+        "unit/hw/test_misc.py::test_results_wait_while_nothing_can_be_written "
         "unit/hw/test_misc.py unit/hw/test_dwconv.py unit/hw/test_pool.py unit/hw/test_eltwise.py",
         ("misc-results-overflow",
          "& (~last_tap | (room != 0))),",
@@ -250,6 +251,7 @@ MISC = (
     ),
     *mutants(
         "hw/opendpu_hw/engine/misc_parameters.py",
+        "unit/hw/test_misc.py::test_weights_wait_while_nothing_can_be_written "
         "unit/hw/test_dwconv.py unit/hw/test_misc.py",
         ("misc-weights-overwrite-those-in-use",
          "(used < ENTRIES)",
@@ -260,7 +262,8 @@ MISC = (
     ),
     *mutants(
         "hw/opendpu_hw/engine/misc_decode.py",
-        "unit/hw/test_misc.py",
+        "unit/hw/test_misc.py::test_hard_sigmoid_has_its_bound_for_every_shift "
+        "unit/hw/test_eltwise.py unit/hw/test_misc.py",
         ("misc-sigmoid-bound-of-shift-26",
          "for shift in range(26, 34)}",
          "for shift in range(27, 34)}"),

@@ -183,7 +183,8 @@ COMPILER = (
     ),
     *mutants(
         "sw/opendpu/compiler/emitter/transfer.py",
-        "unit/opendpu/compiler/network/test_augment.py unit/opendpu/compiler/planner/test_networks.py",
+        "unit/opendpu/compiler/network/test_augment.py "
+        "unit/opendpu/compiler/planner/test_networks.py",
         ("compiler-weights-with-gaps-in-one-load",
          "gaps = taps > 1 and inputs % target.input_channel_parallel",
          "gaps = taps > 9 and inputs % target.input_channel_parallel"),
@@ -200,7 +201,8 @@ COMPILER = (
     ),
     *mutants(
         "sw/opendpu/compiler/planner/memory.py",
-        "unit/opendpu/compiler/planner/test_allocation.py unit/opendpu/compiler/planner/test_networks.py",
+        "unit/opendpu/compiler/planner/test_allocation.py "
+        "unit/opendpu/compiler/planner/test_networks.py",
         ("compiler-feature-maps-share-ddr",
          "if every[other].overlaps(every[name])]",
          "if every[other] == every[name]]"),

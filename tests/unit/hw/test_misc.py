@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The MISC engine as a whole: mixed programs, order, hazards, speed, abort."""
 
+import dataclasses
 import random
 
 import numpy as np
@@ -128,17 +129,38 @@ def test_pointwise_takes_a_cycle_a_column(mode):
     assert cycles_between(target, pair(target, mode, kernel=1)) == 24
 
 
-@pytest.mark.parametrize("mode", [AluMode.HSIGMOID, AluMode.DWCV, AluMode.MAXPOOL])
-def test_results_wait_while_nothing_can_be_written(mode):
-    target = Target.from_name("B128")
-    program = pair(target, mode, kernel=1 if mode == AluMode.HSIGMOID else 3, length=40)
+def check_program(target, program, **options):
+    """Compare all image banks with the reference."""
     memories = Memories(target, random.Random(3))
     after = memories.copy()
     reference = Reference(after)
     for i in program:
         reference.execute(i)
-    run(target, program, memories, closed=range(400))
+    run(target, program, memories, **options)
     assert np.array_equal(memories.image, after.image)
+
+
+@pytest.mark.parametrize("mode", [AluMode.HSIGMOID, AluMode.DWCV, AluMode.MAXPOOL])
+def test_results_wait_while_nothing_can_be_written(mode):
+    target = Target.from_name("B128")
+    program = pair(target, mode, kernel=1 if mode == AluMode.HSIGMOID else 3, length=40)
+    check_program(target, program, closed=range(400))
+
+
+def test_weights_wait_while_nothing_can_be_written():
+    """They come for each column anew, a word a cycle, until there is no more room for them."""
+    target = Target.from_name("B128")
+    program = pair(target, kernel=9, length=20, groups=1)
+    check_program(target, program, taps_per_cycle=1, closed=range(1600))
+
+
+def test_hard_sigmoid_has_its_bound_for_every_shift():
+    """2**32 before the shift is 64 after one of 26 bits, and nothing after one of 34."""
+    target = Target.from_name("B64")
+    init, alu = pair(target, AluMode.HSIGMOID, kernel=1, length=3, groups=1)
+    for shift_cut in range(24, 36):
+        changed = dataclasses.replace(init, shift_cut=shift_cut, shift_bias=20)
+        check_program(target, [changed, alu])
 
 
 @pytest.mark.parametrize("inputs", [1, 2, 4])

@@ -45,9 +45,7 @@ def test_integers_and_bools_come_and_go(rng):
 
 
 def test_an_image_of_bytes_is_a_feature_map(rng):
-    model = parse(
-        "g (uint8[1,3,6,6] x) => (float[1,2,6,6] y) { f = Cast<to=1>(x) y = Conv(f, w) }"
-    )
+    model = parse("g (uint8[1,3,6,6] x) => (float[1,2,6,6] y) { f = Cast<to=1>(x) y = Conv(f, w) }")
     with_weights(model, w=rng.standard_normal((2, 3, 1, 1)).astype(np.float32))
     graph = compare(model, rng, tolerance=1e-4)
     assert kinds(graph) == ["cast", "conv2d"]
@@ -67,9 +65,7 @@ def test_outputs_of_every_kind(rng):
 
 
 def test_a_feature_map_that_is_also_an_output(rng):
-    model = parse(
-        "g (float[1,3,6,6] x) => (float[1,3,6,6] x, float[1,2,6,6] y) { y = Conv(x, w) }"
-    )
+    model = parse("g (float[1,3,6,6] x) => (float[1,3,6,6] x, float[1,2,6,6] y) { y = Conv(x, w) }")
     with_weights(model, w=rng.standard_normal((2, 3, 1, 1)).astype(np.float32))
     graph = compare(model, rng, tolerance=1e-4)
     assert graph.attrs["onnx_order"] == {n: [0, 2, 3, 1] for n in ("x", "x_copy", "y")}
