@@ -147,6 +147,20 @@ def test_results_wait_while_nothing_can_be_written(mode):
     check_program(target, program, closed=range(400))
 
 
+@pytest.mark.parametrize("reader", ["ALU", "ELEW"])
+def test_a_reader_waits_for_results_that_cannot_be_written_yet(reader):
+    target = Target.from_name("B64")
+    write = pair(target, AluMode.HSIGMOID, kernel=1, length=5)
+    if reader == "ALU":
+        init, alu = pair(target, AluMode.HSIGMOID, kernel=1, length=5, source=1)
+        read = [init, dataclasses.replace(alu, bank_addr_in=1000, bank_addr_out=1500)]
+    else:
+        first, *others = elew(target, inputs=1, length=5)
+        there = dataclasses.replace(first, bank_id_in=target.pixel_parallel, bank_addr_in=1000)
+        read = [there, *(dataclasses.replace(i, bank_id_out=0) for i in others)]
+    check_program(target, [*write, *read], closed=range(200))
+
+
 def test_weights_wait_while_nothing_can_be_written():
     """They come for each column anew, a word a cycle, until there is no more room for them."""
     target = Target.from_name("B128")
