@@ -10,15 +10,19 @@ size; inputs, weights and biases are seeded. Each is a network of its own, from 
 import argparse
 import dataclasses
 import json
+import pathlib
+import sys
 from typing import Any
 
 import numpy as np
 
 from opendpu.compiler.pipeline import compile_with_report
 from opendpu.ir import Quantization, QuantizedGraph
-from opendpu.reference import evaluate_quantized
 from opendpu.runtime import GraphRunner
 from opendpu_arch.target import Target
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tests"))
+from oracle import evaluate_quantized
 
 KINDS = {"conv": "conv2d", "depthwise": "depthwise-conv2d"}
 LAYERS = (

@@ -12,6 +12,7 @@ import argparse
 import json
 import pathlib
 import resource
+import sys
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -23,9 +24,11 @@ from quantized import NAMES, Quantized, quantized
 import xir
 from opendpu.compiler.pipeline import Compiled, compile_with_report
 from opendpu.ir import Graph, from_xir
-from opendpu.reference import evaluate_quantized
 from opendpu.runtime import GraphRunner
 from opendpu_arch.target import Target
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tests"))
+from oracle import evaluate_quantized
 
 Arrays = dict[str, npt.NDArray[Any]]
 LAYERS = ("conv2d", "depthwise-conv2d", "transposed-conv2d", "inner-product")

@@ -85,7 +85,7 @@ def _head(graph: FloatGraph) -> tuple[str, tuple[int, ...]]:
 def _key(name: str, models: pathlib.Path) -> str:
     root = pathlib.Path(opendpu.__file__).parent
     files = [pathlib.Path(__file__)]
-    for folder in ("frontend", "quantize", "reference", "ir"):
+    for folder in ("frontend", "quantize", "ops", "ir"):
         files += (root / folder).rglob("*.py")
     if name in TINY:
         files.append(models / "mlperf_tiny" / TINY[name][0])

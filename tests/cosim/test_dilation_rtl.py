@@ -6,9 +6,9 @@ import sys
 
 import numpy as np
 import pytest
+from oracle import evaluate_quantized
 
 from opendpu.compiler.pipeline import compile_with_report
-from opendpu.reference import evaluate_quantized
 from opendpu.runtime import GraphRunner
 from opendpu_arch.target import Target
 

@@ -3,11 +3,11 @@
 
 import numpy as np
 import pytest
+from oracle import evaluate_float, evaluate_quantized
 
 from opendpu.frontend import load_onnx
 from opendpu.ir import QuantizedGraph
 from opendpu.quantize import quantize
-from opendpu.reference import evaluate_float, evaluate_quantized
 
 pytestmark = pytest.mark.system
 

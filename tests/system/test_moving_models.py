@@ -8,11 +8,11 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
+from oracle import evaluate_quantized
 
 from opendpu import api
 from opendpu.frontend import load_onnx
 from opendpu.quantize import quantize
-from opendpu.reference import evaluate_quantized
 from opendpu.runtime import GraphRunner
 
 pytestmark = pytest.mark.system

@@ -6,11 +6,11 @@ import sys
 
 import numpy as np
 import pytest
+from oracle import evaluate_quantized
 
 from opendpu import api
 from opendpu.frontend import load_onnx
 from opendpu.quantize import quantize
-from opendpu.reference import evaluate_quantized
 from opendpu.runtime import GraphRunner
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "unit" / "opendpu" / "frontend"))

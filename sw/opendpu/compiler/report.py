@@ -63,7 +63,7 @@ class Report:
     memory: str = ""
     """Memory model of the counted cycles."""
     origins: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Where ops on the CPU come from in the user's model, as far as that is known."""
+    """Where ops on the CPU come from in the user's model, where their names do not say it."""
     pass_seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
     """Time that each pass of the compiler took."""
 
@@ -103,15 +103,14 @@ class Report:
             macs = sum(part.macs for part in total)
             lines.append(f"DPU in all: {cycles} cycles for {macs:,} MACs")
         lines += [
-            f"op {name}{self._origin(name)} has been assigned to CPU: [{why}]."
+            f"op {name} has been assigned to CPU: [{why}].{self._origin(name)}"
             for name, why in self.on_cpu.items()
         ]
         return "\n".join(lines)
 
     def _origin(self, name: str) -> str:
-        """Return where an op comes from, if its name does not say so."""
-        found = self.origins.get(name, "")
-        return f" ({found})" if found and found.strip("'") != name else ""
+        """Return where an op comes from, as far as its name does not say so."""
+        return f" From {self.origins[name]}." if name in self.origins else ""
 
 
 def _figures(part: SubgraphReport, memory: str) -> Iterable[str]:
@@ -155,9 +154,10 @@ def report_of(
             )
             found = dataclasses.replace(found, cpu_seconds=seconds)
         subgraphs.append(found)
-    origins = {name: str(source[name].origin) for name in parts.reasons if source[name].origin.name}
+    origins = {name: source[name].origin for name in parts.reasons if name in source.nodes}
+    told = {name: str(o) for name, o in origins.items() if o.line or o.name not in ("", name)}
     return Report(
-        target=target.name, subgraphs=tuple(subgraphs), on_cpu=parts.reasons, origins=origins
+        target=target.name, subgraphs=tuple(subgraphs), on_cpu=parts.reasons, origins=told
     )
 
 

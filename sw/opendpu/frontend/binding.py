@@ -8,13 +8,12 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from opendpu.frontend.single_node import is_native
 from opendpu.ir import TensorType
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 Sizes = Mapping[str, Sequence[int] | int]
 """By input, its shape; or by name of a dimension, its size. ``""`` stands for the only input."""
-NATIVE = "fiub"
-"""Kinds of numpy's element types that tensors between ops may have."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +68,7 @@ def _declared(label: str, item: onnx.ValueInfoProto) -> _Input:
     tensor = item.type.tensor_type
     known = kind == "tensor_type" and tensor.elem_type in helper.get_all_tensor_dtypes()
     dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type) if known else np.dtype(object)
-    if dtype.kind not in NATIVE or not dtype.isbuiltin:
+    if not is_native(dtype):
         found = "no type" if kind is None else kind.removesuffix("_type")
         if known:
             found = onnx.TensorProto.DataType.Name(tensor.elem_type)

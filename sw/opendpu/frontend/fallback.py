@@ -172,7 +172,7 @@ class _Call:
             return
         value = self.context.values[name]
         wanted = self.context.source.shape(name)
-        if self.perm is not None:
+        if self.perm is not None and wanted != ():
             value = self.context.straight(value)
             missing = len(self.perm) - len(value.shape)
             order = (*range(missing), *(axis + missing for axis in value.perm))
@@ -188,7 +188,7 @@ class _Call:
         self.inputs.append(node)
         made = self.context.graph[node].type
         inner = name
-        if wanted == () and self.perm is None:
+        if wanted == ():
             inner = f"{name}/vector"
             self._before.append(self._reshape(inner, name, ()))
         element = helper.np_dtype_to_tensor_dtype(made.dtype)

@@ -40,7 +40,8 @@ def load_onnx(
     Feature maps are NHWC whatever the model uses; ops keep the names of the ONNX tensors they make,
     so inputs and outputs have their ONNX names, and their element types. Where an input or output
     has its axes in another order than in ONNX, the graph attribute ``onnx_order`` gives, by tensor
-    name, the ONNX axis of each axis (``[0, 2, 3, 1]`` for NCHW). Scalars have shape [1]. An output that is an input is a copy of it, ``NAME_copy``.
+    name, the ONNX axis of each axis (``[0, 2, 3, 1]`` for NCHW). Scalars have shape [1]. An output
+    that is an input is a copy of it, ``NAME_copy``.
 
     Operators that have no XIR op, or are in a form that it has not, stay ONNX (kind ``onnx``, see
     :mod:`opendpu.ops.foreign`), with the reason in ``Node.reason``.

@@ -95,7 +95,7 @@ def _values(tensor: TensorProto, folder: pathlib.Path) -> Array:
     if not path.is_file():
         raise _FaultError(f"are in {place.location!r}, which is missing")
     dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
-    if dtype.kind not in _MAPPED or not dtype.isbuiltin:
+    if dtype.kind not in _MAPPED or dtype.type.__module__ != "numpy":
         return np.asarray(numpy_helper.to_array(tensor, str(folder)))
     shape = tuple(tensor.dims)
     size, start = int(np.prod(shape, dtype=object)) * dtype.itemsize, int(place.offset or 0)

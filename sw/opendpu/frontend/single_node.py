@@ -209,7 +209,12 @@ def tensor_dtype(element: int) -> np.dtype[np.generic] | None:
     if element not in helper.get_all_tensor_dtypes():
         return None
     dtype: np.dtype[np.generic] = helper.tensor_dtype_to_np_dtype(element)
-    return dtype if dtype.kind in "fiub" and dtype.isbuiltin else None
+    return dtype if is_native(dtype) else None
+
+
+def is_native(dtype: np.dtype[np.generic]) -> bool:
+    """Return whether elements are integers, floats or bools that numpy has by itself."""
+    return dtype.kind in "fiub" and dtype.type.__module__ == "numpy"
 
 
 def _bytes_of(kind: TypeProto) -> int:

@@ -4,6 +4,7 @@
 import math
 
 from opendpu.ir import Graph
+from opendpu.quantize.grid import GRID
 
 LEAKY_SLOPE = 26 / 256
 """The slope of LeakyReLU that the DPU applies together with a convolution."""
@@ -11,7 +12,7 @@ LEAKY_SLOPE = 26 / 256
 TOLERANCE = 0.005
 """How far a slope may be from it to be replaced."""
 
-SLOPE_BITS = 7
+SLOPE_BITS = GRID.bits - 1
 """Significant bits of a slope that the DPU applies on its own."""
 MAX_SHIFT = 31
 """Fractional bits of such a slope."""
@@ -38,5 +39,6 @@ def nearest_slope(alpha: float) -> float:
     shift = min(SLOPE_BITS - math.frexp(alpha)[1], MAX_SHIFT)
     if shift < 0:
         return alpha
-    factor = max(-128, min(127, round(alpha * 2**shift)))
+    low, high = GRID.limits
+    factor = max(low, min(high, round(alpha * 2**shift)))
     return float(factor / 2**shift)

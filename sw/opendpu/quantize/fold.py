@@ -5,14 +5,16 @@ import numpy as np
 import numpy.typing as npt
 
 from opendpu.ir import Graph, Node
+from opendpu.quantize.layers import (
+    bias_of,
+    has_constant_weights,
+    is_layer,
+    scaled_outputs,
+    set_parameters,
+    weights_of,
+)
 
 Array = npt.NDArray[np.float64]
-
-LAYERS = (
-    "conv2d", "depthwise-conv2d", "transposed-conv2d", "transposed-depthwise-conv2d",
-    "inner-product",
-)  # fmt: skip
-"""Kinds with weights and bias."""
 
 
 def fold(graph: Graph) -> None:
@@ -21,18 +23,26 @@ def fold(graph: Graph) -> None:
     One that stands alone on a feature map becomes a 1x1 ``depthwise-conv2d``.
     """
     for node in graph:
-        if node.kind not in ("batchnorm", "scale"):
+        if node.kind not in ("batchnorm", "scale") or not _is_channelwise(graph, node):
             continue
         factor, offset = _affine(graph, node)
         source = graph[node.inputs["input"][0]]
         alone = len(graph.consumers(source.name)) == 1 and source.name not in graph.outputs
-        if source.kind in LAYERS and alone and source.shape[-1] == factor.size:
+        layer = is_layer(source) and has_constant_weights(graph, source)
+        if layer and alone and source.shape[-1] == factor.size:
             _into_layer(graph, source, factor, offset)
             _take_over(graph, node.name, source.name)
         elif len(node.shape) == 4:
             _to_depthwise(graph, node, factor, offset)
     graph.prune()
     graph.sort()
+
+
+def _is_channelwise(graph: Graph, node: Node) -> bool:
+    """Return whether an op has a constant factor and offset for each index of its last axis."""
+    constants = [name for arg, names in node.inputs.items() if arg != "input" for name in names]
+    last = int(node.attrs.get("axis", -1)) % len(node.shape) == len(node.shape) - 1
+    return last and all(graph[name].value is not None for name in constants)
 
 
 def _affine(graph: Graph, node: Node) -> tuple[Array, Array]:
@@ -52,34 +62,9 @@ def _affine(graph: Graph, node: Node) -> tuple[Array, Array]:
 
 
 def _into_layer(graph: Graph, layer: Node, factor: Array, offset: Array) -> None:
-    weights = graph[layer.inputs["weights"][0]].value
-    assert weights is not None
-    per_output = factor.reshape((-1,) + (1,) * (weights.ndim - 1))
-    scaled = weights * (factor if "depthwise" in layer.kind else per_output)
+    scaled = scaled_outputs(layer, weights_of(graph, layer), factor)
     bias = bias_of(graph, layer) * factor + offset
     set_parameters(graph, layer, scaled, bias)
-
-
-def bias_of(graph: Graph, layer: Node) -> Array:
-    """Return the bias of a layer, zeros if it has none."""
-    if not layer.inputs.get("bias"):
-        return np.zeros(layer.shape[-1])
-    value = graph[layer.inputs["bias"][0]].value
-    assert value is not None
-    return value.astype(np.float64)
-
-
-def set_parameters(graph: Graph, layer: Node, weights: Array, bias: Array) -> None:
-    """Give a layer other weights and another bias; the old constants stay for other users."""
-    for arg, array in (("weights", weights), ("bias", bias)):
-        old = layer.inputs.get(arg, [])
-        if old and len(graph.consumers(old[0])) == 1:
-            constant = graph[old[0]]
-            constant.value = array.astype(np.float32)
-            constant.type = constant.type.with_shape(array.shape)
-        else:
-            layer.inputs[arg] = [graph.add_const(f"{layer.name}_{arg}", array).name]
-    graph.sort()
 
 
 def _take_over(graph: Graph, name: str, source: str) -> None:

@@ -1,44 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a float graph and its positions to the quantized graph, as AMD's quantizers write it."""
+"""From a float graph and its fix points to the quantized graph, as AMD's quantizers write it."""
 
 from collections.abc import Mapping
 
-import numpy as np
-import numpy.typing as npt
+from opendpu.ir import Array, Graph, QuantizedGraph
+from opendpu.quantize.grid import GRID, rounded
 
-from opendpu.ir import Graph, Quantization, QuantizedGraph
+Rounded = dict[tuple[str, int], Array]
+"""Constants on their grid, by name and fix point."""
 
-Rounded = dict[tuple[str, int], npt.NDArray[np.float32]]
-"""Constants on their grid, by name and position."""
+
+def fix_name(name: str) -> str:
+    """Return the name of the ``fix`` behind an op."""
+    return f"{name}_fix"
 
 
 def insert(
-    graph: Graph, positions: Mapping[str, int], rounded: Rounded | None = None
+    graph: Graph, fix_points: Mapping[str, int], known: Rounded | None = None
 ) -> QuantizedGraph:
-    """Return a graph with a ``fix`` behind every node that has a position.
+    """Return a graph with a ``fix`` behind every node that has a fix point.
 
-    The op is called ``<node>_fix`` and has 8 signed bits and ``DPU_ROUND``; constants in front
-    of one hold values that are already on its grid. ``rounded`` keeps those of earlier calls.
+    The op has 8 signed bits and ``DPU_ROUND``; constants in front of one hold values that are
+    already on its grid. ``known`` keeps those of earlier calls.
     """
-    known: Rounded = {} if rounded is None else rounded
+    known = {} if known is None else known
     result = QuantizedGraph(graph.name)
     result.attrs = dict(graph.attrs)
     behind: dict[str, str] = {}
     for node in graph:
         inputs = {arg: [behind[n] for n in names] for arg, names in node.inputs.items()}
-        value = node.value
-        position = positions.get(node.name)
-        if value is not None and position is not None:
-            if (node.name, position) not in known:
-                scale = np.float32(2.0**position)
-                integers = np.floor(value * scale + np.float32(0.5))
-                known[node.name, position] = np.clip(integers, -128, 127) / scale
-            value = known[node.name, position]
-        result.add(node.name, node.kind, node.type, inputs, node.attrs, value, origin=node.origin)
+        value, point = node.value, fix_points.get(node.name)
+        if value is not None and point is not None:
+            if (node.name, point) not in known:
+                known[node.name, point] = rounded(value, point)
+            value = known[node.name, point]
+        made = result.add(
+            node.name, node.kind, node.type, inputs, node.attrs, value,
+            origin=node.origin, tensor=node.tensor,
+        )  # fmt: skip
+        made.reason, made.claim = node.reason, node.claim
         behind[node.name] = node.name
-        if position is not None:
-            behind[node.name] = result.add_fix(
-                f"{node.name}_fix", node.name, Quantization.power_of_two(position)
-            ).name
+        if point is not None:
+            fix = result.add_fix(fix_name(node.name), node.name, GRID.at(point))
+            behind[node.name] = fix.name
     result.outputs = [behind[name] for name in graph.outputs]
     return result

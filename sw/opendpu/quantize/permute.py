@@ -7,12 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from opendpu.ir import Graph, Node
-from opendpu.quantize.fold import bias_of, set_parameters
+from opendpu.ops import operator_of
+from opendpu.quantize.layers import bias_of, set_parameters
 
 Order = npt.NDArray[np.int64]
-
-PASSING = ("relu", "relu6", "leaky-relu", "maxpool2d", "avgpool2d")
-"""Kinds that treat all channels alike."""
 
 
 def permute(graph: Graph) -> None:
@@ -74,14 +72,14 @@ def _order(graph: Graph, node: Node) -> Order | None:
 
 
 def _producer(graph: Graph, name: str, user: str) -> Node | None:
-    """Return the convolution whose result, but for ``PASSING``, only ``user`` sees."""
+    """Return the convolution whose result, but for channelwise ops, only ``user`` sees."""
     while True:
         node = graph[name]
         if [n.name for n in graph.consumers(name)] != [user] or name in graph.outputs:
             return None
         if node.kind == "conv2d":
             return node
-        if node.kind not in PASSING:
+        if not operator_of(node).channelwise:
             return None
         name, user = node.inputs["input"][0], name
 

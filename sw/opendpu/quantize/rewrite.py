@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops that the DPU has only in parts, as those parts, so that each gets a position of its own."""
+"""Ops that the DPU has only in parts, as those parts, so that each gets a scale of its own."""
 
 from opendpu.ir import Graph, Node
+from opendpu_arch.isa import ElewInit
 
-MAX_TERMS = 4
-"""Terms of an addition of the DPU."""
+(_ID,) = (field for field in ElewInit.bit_fields() if field.name == "id")
+MAX_TERMS = _ID.maximum + 1
+"""Terms of an addition of the DPU: inputs that ELEWINIT can describe."""
 
 
 def rewrite(graph: Graph) -> None:
@@ -20,7 +22,9 @@ def rewrite(graph: Graph) -> None:
 def _hard_swish(graph: Graph, node: Node) -> None:
     """Make ``x * hard-sigmoid(x)``."""
     name = graph.unique(f"{node.name}_gate")
-    gate = graph.add(name, "hard-sigmoid", node.shape, {"input": node.inputs["input"]})
+    gate = graph.add(
+        name, "hard-sigmoid", node.type, {"input": node.inputs["input"]}, origin=node.origin
+    )
     node.kind = "mul"
     node.inputs = {"input": [*node.inputs["input"], gate.name]}
 
@@ -33,5 +37,6 @@ def _long_sum(graph: Graph, node: Node) -> None:
     while len(terms) > MAX_TERMS:
         some, terms = terms[:MAX_TERMS], terms[MAX_TERMS:]
         name = graph.unique(f"{node.name}_part")
-        terms.append(graph.add(name, "add", node.shape, {"input": some}).name)
+        part = graph.add(name, "add", node.type, {"input": some}, origin=node.origin)
+        terms.append(part.name)
     node.inputs["input"] = terms

@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-import xir
+from opendpu.ir import QuantizedGraph
 
 
 @pytest.fixture
@@ -17,10 +17,11 @@ def quantized(repository: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> type
     module = importlib.import_module("quantized")
     module.asked = 0
 
-    def quantize(*_: object) -> xir.Graph:
+    def quantize(*_: object) -> QuantizedGraph:
         module.asked += 1
-        graph = xir.Graph("small")
-        graph.create_op("x", "data", {"shape": [1], "data_type": "FLOAT32"})
+        graph = QuantizedGraph("small")
+        graph.add("x", "data", (1,))
+        graph.outputs = ["x"]
         return graph
 
     monkeypatch.setattr(module, "_quantize", quantize)

@@ -21,16 +21,29 @@ _SIMPLE = {
     "Exp": "exp",
     "Neg": "neg",
     "Mish": "mish",
-    "Swish": "swish",
 }
 
 
 @handles(*_SIMPLE)
 def simple(call: Call) -> None:
     """Convert functions that XIR has under another name."""
-    if call.attrs.get("alpha", 1.0) != 1:
-        raise Refusal(f"alpha is {call.attrs['alpha']:g}, but must be 1")
     call.elementwise(_SIMPLE[call.proto.op_type])
+
+
+@handles("Swish")
+def swish(call: Call) -> None:
+    """Convert to ``swish``; ``x * sigmoid(alpha * x)`` with another alpha to its parts."""
+    alpha = float(call.attrs.get("alpha", 1.0))
+    if alpha == 1:
+        call.elementwise("swish")
+        return
+    value = call.context.straight(call.value(0))
+    node = call.context.view(value.node, value.stored)
+    shape = call.context.graph[node].shape
+    channels = np.ones(shape[-1])
+    inner = scale(call, node, alpha * channels, 0 * channels)
+    gate = call.context.emit(f"{call.output}_gate", "sigmoid", shape, {"input": [inner]})
+    call.bind(value.on(call.context.emit(call.output, "mul", shape, {"input": [node, gate]})))
 
 
 @handles("Clip")

@@ -15,7 +15,7 @@ from opendpu.frontend.ops.registry import Layout, handles
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.source import QUANTIZERS, as_float
 from opendpu.ir import Quantization, Rounding
-from opendpu.reference.floating import round_by
+from opendpu_arch import numerics
 
 BOTH = ("FixNeuron", "fix_neuron")
 QUANTIZE = tuple(name for name in QUANTIZERS if name not in BOTH)
@@ -146,7 +146,6 @@ def _fix(call: Call, point: int, rounding: Rounding) -> None:
             )
         )
         return
-    scaled = constant.astype(np.float64) * 2.0**point
-    integers = np.clip(round_by(scaled, rounding), -128, 127)
-    context.constants[call.output] = as_float(integers * 2.0**-point)
+    integers = numerics.quantize(constant, point, round_mode=rounding)
+    context.constants[call.output] = as_float(numerics.dequantize(integers, point))
     context.points[call.output] = point

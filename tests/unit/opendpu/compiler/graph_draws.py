@@ -2,11 +2,11 @@
 """Small quantized graphs in the form of the quantizer, and runs of their compiled form."""
 
 import numpy as np
+from oracle import evaluate_quantized
 
 import xir
 from opendpu.compiler.pipeline import Compiled, compile_with_report
 from opendpu.ir import Quantization, QuantizedGraph, to_xir
-from opendpu.reference import evaluate_quantized
 from opendpu.runtime import GraphRunner
 from opendpu_arch.target import Target
 

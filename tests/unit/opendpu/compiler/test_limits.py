@@ -4,12 +4,12 @@
 import numpy as np
 import pytest
 from limits import CASES, Case, Drawing
+from oracle import evaluate_float
 from random_graphs.check import check
 
 from opendpu.compiler.constraints import CONSTRAINTS
 from opendpu.compiler.pipeline import compile_with_report
 from opendpu.ir import Graph, to_xir
-from opendpu.reference import evaluate_float
 
 NAMES = [f"{case.name}-{case.draw.__name__}" for case in CASES]
 

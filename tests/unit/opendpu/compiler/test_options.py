@@ -4,11 +4,11 @@
 import numpy as np
 import pytest
 from graph_draws import Quantized, compile_and_check
+from oracle import evaluate_quantized
 
 from opendpu.compiler.options import ONLY_INPUT, Options
 from opendpu.compiler.pipeline import compile_with_report
 from opendpu.ir import QuantizedGraph
-from opendpu.reference import evaluate_quantized
 from opendpu.runtime import GraphRunner
 from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.target import Target

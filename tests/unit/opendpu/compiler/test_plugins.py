@@ -7,12 +7,12 @@ import random
 import numpy as np
 import pytest
 from graph_draws import Quantized
+from oracle import evaluate_quantized
 
 import xir
 from opendpu.compiler.options import Options
 from opendpu.compiler.pipeline import Compiled, compile_with_report
 from opendpu.ir import QuantizedGraph
-from opendpu.reference import evaluate_quantized
 from opendpu.runtime import GraphRunner
 from opendpu_arch.errors import PluginError
 from opendpu_arch.target import Target

@@ -4,12 +4,12 @@
 import numpy as np
 import onnxruntime
 import pytest
+from oracle import evaluate_float
 from random_graphs.check import check, deadline
 from random_graphs.onnx_models import draw_model
 
 from opendpu.frontend import load_onnx
 from opendpu.quantize import quantize
-from opendpu.reference import evaluate_float
 from opendpu_arch.target import Target
 
 TARGETS = ("B64", "B512", "B1152", "B4096")

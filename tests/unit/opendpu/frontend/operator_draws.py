@@ -170,7 +170,8 @@ def _unary(rng: Rng, op: str) -> Case:
 
 @draws("Swish")
 def _swish(rng: Rng) -> Case:
-    return Case([node("Swish")], any_shape(rng), opset=24)
+    alpha = float(rng.choice([1.0, 0.5, 1.702]))
+    return Case([node("Swish", alpha=alpha)], any_shape(rng), opset=24)
 
 
 @draws("Cast")

@@ -6,10 +6,10 @@ from collections import Counter
 import numpy as np
 import onnxruntime
 import pytest
+from oracle import evaluate_float
 
 from opendpu.frontend import load_onnx
 from opendpu.ir import to_xir
-from opendpu.reference import evaluate_float
 
 LAYERS = {
     "kws_dscnn": {"conv2d": 5, "depthwise-conv2d": 4, "avgpool2d": 1, "inner-product": 1},

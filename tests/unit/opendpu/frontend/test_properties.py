@@ -5,11 +5,11 @@ import numpy as np
 import onnxruntime
 import pytest
 from operator_draws import DRAWS, floats
+from oracle import evaluate_float
 
 from opendpu.frontend import load_onnx
 from opendpu.frontend.ops import HANDLERS, quantization
 from opendpu.ir import to_xir
-from opendpu.reference import evaluate_float
 
 ROUNDS = 12
 """Draws an operator."""

@@ -7,12 +7,12 @@ import onnxruntime
 import pytest
 import qdq
 from onnx import helper
+from oracle import evaluate_quantized
 
 from opendpu import api
 from opendpu.frontend import load_onnx
 from opendpu.ir import Graph
 from opendpu.quantize import complete, is_quantized, quantize
-from opendpu.reference import evaluate_quantized
 from opendpu.runtime import GraphRunner
 from opendpu_arch.errors import TensorError, UnsupportedError
 

@@ -3,11 +3,11 @@
 
 import numpy as np
 import pytest
+from oracle import evaluate_float, evaluate_quantized
 
 from opendpu.ir import FloatGraph, to_xir
 from opendpu.quantize import quantize
 from opendpu.quantize.permute import permute
-from opendpu.reference import evaluate_float, evaluate_quantized
 
 POINT = {"kernel": [1, 1], "stride": [1, 1], "pad": [0, 0, 0, 0], "pad_mode": "FLOOR"}
 

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The quantizer: AMD's form, legal shifts, shared positions, small errors, clear refusals."""
+"""The quantizer: AMD's form, legal shifts, shared scales, small errors, clear refusals."""
 
 import numpy as np
 import pytest
+from oracle import evaluate_float, evaluate_quantized
 
 import xir
 from opendpu.ir import FloatGraph, QuantizedGraph, to_xir
-from opendpu.quantize import METHODS, calibrate, quantize, refine
-from opendpu.quantize.calibrate import best_position, no_overflow, squared_error
+from opendpu.quantize import METHODS, grid, quantize, quantize_with_report, refine
 from opendpu.quantize.equalize import equalize
 from opendpu.quantize.fold import fold
-from opendpu.reference import evaluate_float, evaluate_quantized
+from opendpu.quantize.grid import best_fix_point, no_overflow, squared_error
 from opendpu_arch.errors import TensorError, UnsupportedError
 
 WINDOW = {"kernel": [3, 3], "stride": [1, 1], "pad": [1, 1, 1, 1], "pad_mode": "FLOOR"}
@@ -46,7 +46,7 @@ class Net(FloatGraph):
 
 
 def varied(seed=0) -> FloatGraph:
-    """A network with everything whose positions depend on each other."""
+    """A network with everything whose scales depend on each other."""
     net = Net(seed)
     net.conv("a", "x", 8)
     net.put("ar", "relu", ["a"])
@@ -131,7 +131,7 @@ def test_file_and_back(tmp_path):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_shared_positions(method):
+def test_shared_scales(method):
     points = fixes(quantize(varied(), samples(), method=method))
     assert points["m_fix"] == points["sr_fix"] == points["v_fix"] == points["k_fix"]
     assert points["dl_fix"] == points["f_fix"]
@@ -139,18 +139,19 @@ def test_shared_positions(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_wide_neighbour_does_not_lower_the_position_of_relu6(method):
-    """The DPU's relu6 ends at 96, which is 6 at position 4; below that it is no relu6."""
+def test_a_wide_neighbour_does_not_lower_the_fix_point_of_relu6(method):
+    """The DPU's relu6 ends at 96, which is 6 at fix point 4; below that it is no relu6."""
     net = Net()
     net.conv("narrow", "x", 8)
     net.put("six", "relu6", ["narrow"])
     net.conv("wide", "x", 8, scale=16.0)
     net.put("all", "relu", ["wide"])
     net.put("both", "concat", ["six", "all"], {"axis": 3}, (1, 8, 8, 16))
+    net.conv("end", "both", 4)
     x = samples()
     largest = evaluate_float(net.done("all"), x)["all"].max()
     assert no_overflow(float(largest)) < 3
-    points = fixes(quantize(net.done("both"), x, method=method))
+    points = fixes(quantize(net.done("end"), x, method=method))
     assert points["six_fix"] == points["all_fix"] == points["both_fix"] == 4
 
 
@@ -308,24 +309,24 @@ def test_weights_with_two_users_are_folded_for_one():
 
 
 @pytest.mark.parametrize("largest", [1e-6, 0.3, 0.99, 1.0, 100.0, 255.0, 1e5])
-def test_largest_position_without_overflow(largest):
+def test_largest_fix_point_without_overflow(largest):
     position = no_overflow(largest)
     assert largest * 2.0**position <= 127.5 < largest * 2.0 ** (position + 1)
 
 
-def test_position_of_zeros_is_harmless():
+def test_fix_point_of_zeros_is_harmless():
     assert no_overflow(0.0) == 7
 
 
-def test_best_position_is_the_best_of_all(rng):
+def test_best_fix_point_is_the_best_of_all(rng):
     array = rng.standard_normal(2000).astype(np.float32) * 3
-    best = best_position(array)
+    best = best_fix_point(array)
     errors = {position: squared_error(array, position) for position in range(-4, 16)}
     assert errors[best] == min(errors.values())
     assert best >= no_overflow(float(np.abs(array).max()))
 
 
-def test_inputs_of_images_get_negative_positions():
+def test_inputs_of_images_get_negative_fix_points():
     net = Net()
     net.conv("a", "x", 4)
     graph = net.done("a")
@@ -351,9 +352,10 @@ def test_nothing_of_a_group_overflows(wide_first):
         names.append(net.put(f"{name}_r", "relu", [name]))
     names = names if wide_first else names[::-1]
     net.put("k", "concat", names, {"axis": 3}, (1, 8, 8, 8))
+    net.conv("end", "k", 4)
     x = samples()
     largest = evaluate_float(net.done("wide_r"), x)["wide_r"].max()
-    points = fixes(quantize(net.done("k"), x, method="nonoverflow", cross_layer=False))
+    points = fixes(quantize(net.done("end"), x, method="nonoverflow", cross_layer=False))
     assert points["wide_r_fix"] == points["narrow_r_fix"] == no_overflow(float(largest))
 
 
@@ -378,7 +380,7 @@ def test_of_two_equally_common_positions_the_smaller_one_is_taken():
     net.conv("a", "x", 4)
     values = np.random.default_rng(3).uniform(-1, 1, (2, 8, 8, 4)).astype(np.float32)
     values[1] /= 4
-    own = [best_position(batch) for batch in values]
+    own = [best_fix_point(batch) for batch in values]
     assert own[0] < own[1]
     for order in (1, -1):
         x = {"x": values[::order]}
@@ -437,36 +439,40 @@ def test_network_without_quantized_results():
     )
 
 
-def test_refinement_has_a_bound(monkeypatch):
-    """Trying positions of a large network would take minutes; it keeps those it has."""
-    calls = []
-    simulation = refine._Simulation
+def test_refinement_has_a_bound_and_says_what_it_leaves_out(monkeypatch):
+    """Trying fix points of a large network would take minutes; it tries the least certain ones."""
+    samples = {"x": np.random.default_rng(0).standard_normal((12, 8, 8, 4))}
+    assert quantize_with_report(varied(), samples).report.notes == []
+    whole, trials = refine.plan_trials, []
 
-    def counted(*given, **named):
-        calls.append(given)
-        return simulation(*given, **named)
+    def planned(*given):
+        trials.append(whole(*given))
+        return trials[-1]
 
-    monkeypatch.setattr(refine, "_Simulation", counted)
-    samples = {"x": np.random.default_rng(0).standard_normal((4, 8, 8, 4))}
-    quantize(varied(), samples)
-    assert len(calls) == 1
-    monkeypatch.setattr(refine, "MOST_WORK", 1)
-    quantize(varied(), samples)
-    assert len(calls) == 1
+    monkeypatch.setattr(refine, "plan_trials", planned)
+    monkeypatch.setattr(refine, "WORK", 2e7)
+    notes = quantize_with_report(varied(), samples).report.notes
+    (plan,) = trials
+    assert plan.samples == refine.FEWEST
+    assert 0 < len(plan.groups) < len(plan.groups) + plan.left_out
+    assert notes == [
+        f"refinement tried {len(plan.groups)} of {len(plan.groups) + plan.left_out} groups of "
+        "tensors, those whose fix points are least certain"
+    ]
 
 
 def test_large_constants_are_judged_by_a_part(monkeypatch):
     array = np.random.default_rng(0).standard_normal(5000).astype(np.float32)
-    whole = best_position(array)
-    monkeypatch.setattr(calibrate, "ENOUGH", 1000)
-    assert calibrate.thinned(array).size == 1000
-    assert best_position(array) == whole
+    whole = best_fix_point(array)
+    monkeypatch.setattr(grid, "MOST_ELEMENTS", 1000)
+    assert grid.thinned(array).size == 1000
+    assert best_fix_point(array) == whole
 
 
-def test_huge_values_take_the_smallest_position():
+def test_huge_values_take_the_smallest_fix_point():
     array = np.array([3e30, -1e30], np.float32)
     assert squared_error(array, -24) == np.inf
-    assert best_position(array) == -24
+    assert best_fix_point(array) == -24
 
 
 def test_graphs_that_would_join_samples_are_evaluated_one_by_one():

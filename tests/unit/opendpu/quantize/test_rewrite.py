@@ -3,12 +3,12 @@
 
 import numpy as np
 import pytest
+from oracle.floating import evaluate
 
 from opendpu.ir import FloatGraph, to_xir
 from opendpu.quantize.approximate import approximate, nearest_slope
-from opendpu.quantize.points import find_points
+from opendpu.quantize.groups import find_groups
 from opendpu.quantize.rewrite import rewrite
-from opendpu.reference.floating import evaluate
 
 SHAPE = (1, 3, 4, 5)
 
@@ -36,9 +36,9 @@ def test_hard_swish() -> None:
     graph, samples = drawn(1)
     graph.add("y", "hard-swish", SHAPE, {"input": ["x0"]})
     check(graph, samples, ["hard-sigmoid", "mul"])
-    points = find_points(graph)
-    assert points.least == {"x0": 0, "y_gate": 7}
-    assert points.names == ["x0", "y_gate", "y"]
+    groups = find_groups(graph, set())
+    assert groups.lower_bounds == {"x0": 0, "y_gate": 7}
+    assert groups.names == ["x0", "y_gate", "y"]
 
 
 @pytest.mark.parametrize(("terms", "sums"), [(2, 1), (4, 1), (5, 2), (7, 2), (8, 3), (11, 4)])
@@ -60,9 +60,9 @@ def test_slopes(alpha: float) -> None:
     assert graph["y"].attrs["alpha"] == near
 
 
-def test_slopes_of_prelu_have_a_position() -> None:
+def test_slopes_of_prelu_have_a_scale() -> None:
     graph, _ = drawn(1)
     slope = graph.add_const("slope", np.ones(5)).name
     graph.add("y", "prelu", SHAPE, {"input": ["x0"], "weight": [slope]})
     graph.sort()
-    assert set(find_points(graph).names) == {"x0", "y", "slope"}
+    assert set(find_groups(graph, set()).names) == {"x0", "y", "slope"}

@@ -5,6 +5,7 @@ import itertools
 
 import pytest
 from network_draws import draw_network
+from oracle import engines
 
 from opendpu.compiler.network import LayerRange, Network
 from opendpu.compiler.network.live_range import alive, live_ranges
@@ -15,7 +16,6 @@ from opendpu.compiler.planner.memory import allocate_constants, feature_memory
 from opendpu.compiler.planner.proposal import Proposal, Residency, Restrictions, Revision
 from opendpu.compiler.planner.residency import allocate_banks
 from opendpu.ops.average import average_factor
-from opendpu.reference import engines
 from opendpu_arch.target import Target
 
 TARGET = Target.from_name("B512")

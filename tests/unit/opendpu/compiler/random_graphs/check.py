@@ -6,11 +6,11 @@ import signal
 from collections.abc import Callable, Iterator
 
 import numpy as np
+from oracle import evaluate_quantized
 
 import xir
 from opendpu.compiler.pipeline import Compiled, compile_with_report
 from opendpu.ir import Graph, to_xir
-from opendpu.reference import evaluate_quantized
 from opendpu.runtime import GraphRunner
 from opendpu_arch.target import Target
 

@@ -5,10 +5,10 @@ import math
 
 import numpy as np
 import pytest
+from oracle import evaluate_float, evaluate_quantized
 
 import xir
 from opendpu.ir import Quantization, QuantizedGraph, to_xir
-from opendpu.reference import evaluate_float, evaluate_quantized
 from opendpu_arch.errors import GraphError, TensorError, UnsupportedError
 
 CONV = {"kernel": [1, 1], "stride": [1, 1], "pad": [0, 0, 0, 0], "pad_mode": "FLOOR"}

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from opendpu.ir import Node
-from opendpu.reference import windows
 from opendpu_arch.errors import GraphError
+from oracle import windows
 
 Array = npt.NDArray[Any]
 Activation = Callable[[Array, int], tuple[Array, int]]

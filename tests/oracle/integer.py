@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 import xir
 from opendpu.ir import Graph, Node, Rounding, from_xir
-from opendpu.reference import engines
-from opendpu.reference.floating import check_inputs, compute, round_by
 from opendpu_arch.errors import GraphError
+from oracle import engines
+from oracle.floating import check_inputs, compute, round_by
 
 Array = npt.NDArray[Any]
 

@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from oracle import engines
 
 from opendpu.ir import Node
-from opendpu.reference import engines
 from opendpu_arch.errors import GraphError
 
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 import xir
 from opendpu.ir import Graph, Node, Rounding, from_xir
-from opendpu.reference import windows
 from opendpu_arch.errors import TensorError, UnsupportedError
+from oracle import windows
 
 Array = npt.NDArray[Any]
 Inputs = dict[str, list[Array]]
