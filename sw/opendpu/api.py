@@ -23,7 +23,13 @@ from opendpu.frontend import load_onnx
 from opendpu.ir import QuantizedGraph
 from opendpu.profile import Profile
 from opendpu.profile import profile as run_profile
-from opendpu.quantize import complete, is_quantized, quantize
+from opendpu.quantize import (
+    Quantized,
+    check_substitution,
+    complete,
+    is_quantized,
+    quantize_with_report,
+)
 from opendpu.runtime import Device, GraphRunner, Runner
 from opendpu.runtime.batch import run_batch
 from opendpu.runtime.devices import DEFAULT_MEMORY, check_device, known_devices
@@ -156,6 +162,7 @@ def compile_onnx(
     target: Target | str,
     output: str | os.PathLike[str],
     method: str = "minmse",
+    activation_substitution: str = "none",
     options: Options | None = None,
     onnx_libraries: Sequence[str | pathlib.Path] = (),
     count: bool = False,
@@ -182,20 +189,29 @@ def compile_onnx(
         The output cannot be written; known before quantizing.
     """
     options = options or Options()
+    check_substitution(activation_substitution)
     chosen = _prepared(path, target, output, options)
     show("reading")
     graph = load_onnx(pathlib.Path(path), options.input_shape, libraries=onnx_libraries)
     options = dataclasses.replace(options, input_shape={})
     show("quantizing")
     if is_quantized(graph) and calibration is None:
-        quantized = complete(graph)
+        found = Quantized(complete(graph), None)
     elif calibration is None:
         raise TensorError(
             f"{os.fspath(path)} is a float model: give samples to calibrate it with (--calib)"
         )
     else:
-        quantized = quantize(graph, calibration, method=method)
-    return _compiled(quantized, chosen, output, options, count=count, show=show)
+        found = quantize_with_report(
+            graph, calibration, method=method, activation_substitution=activation_substitution,
+            show=show,
+        )  # fmt: skip
+    report = _compiled(found.graph, chosen, output, options, count=count, show=show)
+    if found.report is None:
+        return report
+    return dataclasses.replace(
+        report, quantization=dataclasses.asdict(found.report), remarks=tuple(found.report.lines())
+    )
 
 
 def compile_xmodel(

@@ -43,6 +43,14 @@ def compile_model(
             help="Samples by input name, along axis 0; only for float models.",
         ),
     ] = None,
+    activation_substitution: Annotated[
+        str,
+        typer.Option(
+            metavar="none|hard",
+            help="hard: sigmoid and swish (SiLU) become hard ones where the DPU then computes "
+            "them; the report says what that costs.",
+        ),
+    ] = "none",
     options: Annotated[
         list[str] | None,
         typer.Option(
@@ -106,6 +114,7 @@ def compile_model(
             report = api.compile_onnx(
                 file, calibration=samples, target=chosen_target, output=output, options=asked,
                 onnx_libraries=onnx_library or (), count=count, show=show,
+                activation_substitution=activation_substitution,
             )  # fmt: skip
     text = json.dumps(report.as_dict()) if as_json else str(report)
     typer.echo(text, err=outputs.is_standard_output(output))

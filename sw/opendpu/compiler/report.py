@@ -66,6 +66,10 @@ class Report:
     """Where ops on the CPU come from in the user's model, where their names do not say it."""
     pass_seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
     """Time that each pass of the compiler took."""
+    quantization: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """What the quantizer did, where it ran: JSON-ready values."""
+    remarks: tuple[str, ...] = ()
+    """What the user should know of it: lines of text."""
 
     def with_cycles(self, cycles: Sequence[int], memory: str, peak: int) -> "Report":
         """Return the report with counted cycles of the DPU parts, in order.
@@ -106,7 +110,7 @@ class Report:
             f"op {name} has been assigned to CPU: [{why}].{self._origin(name)}"
             for name, why in self.on_cpu.items()
         ]
-        return "\n".join(lines)
+        return "\n".join((*lines, *self.remarks))
 
     def _origin(self, name: str) -> str:
         """Return where an op comes from, as far as its name does not say so."""

@@ -3,7 +3,7 @@
 
 from opendpu.quantize.calibrate import METHODS
 from opendpu.quantize.complete import complete, is_quantized
-from opendpu.quantize.quantizer import Quantized, quantize, quantize_with_report
+from opendpu.quantize.quantizer import Quantized, check_substitution, quantize, quantize_with_report
 from opendpu.quantize.report import Report
 from opendpu.quantize.substitute import SUBSTITUTIONS
 
@@ -12,6 +12,7 @@ __all__ = [
     "SUBSTITUTIONS",
     "Quantized",
     "Report",
+    "check_substitution",
     "complete",
     "is_quantized",
     "quantize",

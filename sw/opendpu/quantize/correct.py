@@ -106,7 +106,7 @@ class _State:
         inside = {n for n in nodes if not self._is_constant(n)}
         keep = [n for n in nodes if n in inside and self._is_read_outside(n, inside)]
         session = Session(self.graph, nodes=[*nodes, layer], keep=[*keep, layer],
-                          batched=self.batched)  # fmt: skip
+                          batched=self.batched, keep_memory=False)  # fmt: skip
         self._done |= inside
         mean = Mean()
         for part in self.parts:

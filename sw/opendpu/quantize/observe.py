@@ -67,8 +67,8 @@ class Histogram:
 
     def squared_error(self, fix_point: int) -> float:
         """Return the sum of squared differences that rounding makes."""
-        errors = _errors_of_bins(fix_point - self.point)
-        error = float(np.dot(self.counts, errors)) * 4.0**-self.point
+        errors = self.counts * _errors_of_bins(fix_point - self.point)
+        error = float(errors.sum()) * 4.0**-self.point
         if fix_point > self.point:  # rounding inside a bin: evenly spread
             error += float(self.counts.sum()) * 4.0**-fix_point / 12
         return error

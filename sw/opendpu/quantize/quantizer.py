@@ -26,10 +26,10 @@ from opendpu_arch.errors import UnsupportedError
 
 @dataclasses.dataclass(frozen=True)
 class Quantized:
-    """A quantized graph, and what the quantizer did."""
+    """A quantized graph, and what the quantizer did; nothing for models that came quantized."""
 
     graph: QuantizedGraph
-    report: Report
+    report: Report | None
 
 
 def _nowhere(text: str) -> None:
@@ -112,8 +112,8 @@ def quantize_with_report(
     show: Callable[[str], None] = _nowhere,
 ) -> Quantized:
     """Quantize as :func:`quantize` does, and say what was done, what it cost and what to try."""
-    check_choice("calibration method", method, METHODS)
-    check_choice("activation substitution", activation_substitution, tuple(SUBSTITUTIONS))
+    _check_choice("calibration method", method, METHODS)
+    check_substitution(activation_substitution)
     if is_quantized(graph):
         raise UnsupportedError(f"graph {graph.name!r} is quantized already; compile it as it is")
     samples = calibration_samples(graph, calib)
@@ -129,6 +129,8 @@ def quantize_with_report(
     floating = floating_ops(graph)
     groups = find_groups(graph, floating)
     report.floating = [node.name for node in graph if node.name in floating]
+    for name, reason in floating.items():
+        graph[name].reason = graph[name].reason or reason
     if bias_correction:
         add_biases(graph, groups.results)
     layers = list(groups.results) if bias_correction else []
@@ -152,7 +154,12 @@ def quantize_with_report(
     return Quantized(result, report)
 
 
-def check_choice(what: str, given: str, allowed: tuple[str, ...]) -> None:
+def check_substitution(how: str) -> None:
+    """Raise UnsupportedError if there is no such ``activation_substitution``."""
+    _check_choice("activation substitution", how, tuple(SUBSTITUTIONS))
+
+
+def _check_choice(what: str, given: str, allowed: tuple[str, ...]) -> None:
     """Raise UnsupportedError if a word is none of those allowed."""
     if given not in allowed:
         raise UnsupportedError(f"{what} {given!r} is unknown; choose one of {', '.join(allowed)}")
@@ -173,7 +180,7 @@ def _substituted(
         return
     if SUBSTITUTIONS[how] is None:
         report.note(
-            f"{len(names)} sigmoid or swish activations split the network between DPU and CPU; "
+            f"sigmoid and swish split the network between DPU and CPU ({len(names)} ops); "
             "activation substitution 'hard' would put them on the DPU"
         )
         return

@@ -116,9 +116,8 @@ def plan_trials(
     cost = {group: len(STEPS) * max(work[n] for n in groups.members[group] if n in work)
             for group in names}  # fmt: skip
     size = 3 * 4 * sum(int(np.prod(graph[n].shape)) for n in needed if graph[n].value is None)
-    count = min(SAMPLES, available, MEMORY_BYTES // max(1, size))
-    count = min(count, int(WORK / max(1.0, sum(cost.values()))))
-    count = min(available, max(count, FEWEST))
+    most = max(1, min(SAMPLES, available, MEMORY_BYTES // max(1, size)))
+    count = min(most, max(FEWEST, int(WORK / max(1.0, sum(cost.values())))))
     chosen, left = set(), WORK / count
     for group in sorted(names, key=lambda g: _certainty(groups, observed, g)):
         if cost[group] <= left:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What stays float: what the DPU has not, what only moves such data, and what is not worth it."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from opendpu.ir import Graph, Node
 from opendpu.ir.types import FLOAT32
@@ -10,9 +10,24 @@ from opendpu.ops.cost import HANDOVER_SECONDS, cpu_seconds, elements, handover_s
 from opendpu.quantize.groups import gives_integers
 from opendpu.quantize.layers import has_constant_weights, is_layer
 
+JOINS = (
+    "it joins results of different scales for an output, so that it stays in float; more layers "
+    "behind it would lift it"
+)
+MOVES = (
+    "it only moves data between ops of the CPU, so that it stays in float; these on the DPU would "
+    "lift it"
+)
+COSTS = (
+    "it stands between ops of the CPU, and two hand-overs cost more than it takes there; these on "
+    "the DPU would lift it"
+)
 
-def floating_ops(graph: Graph) -> set[str]:
+
+def floating_ops(graph: Graph) -> dict[str, str]:
     """Return the ops of a float graph that are computed in float when it is quantized.
+
+    Each has a reason, but for what the DPU cannot compute, where the compiler has its own.
 
     - What the DPU has not: unknown operators, operands that are computed where the engines need
       constants, and other types than float32.
@@ -23,10 +38,12 @@ def floating_ops(graph: Graph) -> set[str]:
     - Inputs that only float ops read.
     """
     users = graph.consumer_map()
-    found = {node.name for node in graph if node.kind not in CONSTANTS and _only_cpu(graph, node)}
+    found = {
+        node.name: "" for node in graph if node.kind not in CONSTANTS and _only_cpu(graph, node)
+    }
     tails = _tails(graph, users)
     found |= {
-        node.name
+        node.name: JOINS
         for node in graph
         if node.name in tails and _joins(node) and len(_origins(graph, node)) > 1
     }
@@ -35,7 +52,7 @@ def floating_ops(graph: Graph) -> set[str]:
         _spread(graph, users, found)
         for part in _parts(graph, users, found):
             if _costs_more(graph, users, found, part):
-                found |= part
+                found |= dict.fromkeys(part, COSTS)
         if len(found) == before:
             return found
 
@@ -83,7 +100,7 @@ def _origins(graph: Graph, node: Node) -> set[str]:
     return found
 
 
-def _spread(graph: Graph, users: dict[str, list[Node]], found: set[str]) -> None:
+def _spread(graph: Graph, users: dict[str, list[Node]], found: dict[str, str]) -> None:
     """Add what only moves float data, and inputs that only float ops read."""
     while True:
         before = len(found)
@@ -100,12 +117,14 @@ def _spread(graph: Graph, users: dict[str, list[Node]], found: set[str]) -> None
                 fed = any(s.name in found and s.kind not in SOURCES for s in sources)
                 moved = operator_of(node).moves(node) and (idle or fed)
             if moved:
-                found.add(node.name)
+                found[node.name] = "" if node.kind in SOURCES else MOVES
         if len(found) == before:
             return
 
 
-def _parts(graph: Graph, users: dict[str, list[Node]], found: set[str]) -> Iterable[set[str]]:
+def _parts(
+    graph: Graph, users: dict[str, list[Node]], found: Collection[str]
+) -> Iterable[set[str]]:
     """Yield the ops of the DPU that are connected with each other."""
     seen: set[str] = set()
     for node in graph:
@@ -123,12 +142,12 @@ def _parts(graph: Graph, users: dict[str, list[Node]], found: set[str]) -> Itera
         yield part
 
 
-def _computes(graph: Graph, name: str, found: set[str]) -> bool:
+def _computes(graph: Graph, name: str, found: Collection[str]) -> bool:
     return name not in found and graph[name].kind not in (*SOURCES, *CONSTANTS)
 
 
 def _costs_more(
-    graph: Graph, users: dict[str, list[Node]], found: set[str], part: set[str]
+    graph: Graph, users: dict[str, list[Node]], found: Collection[str], part: set[str]
 ) -> bool:
     """Return whether ops between float ones cost more to hand over to the DPU than to compute.
 

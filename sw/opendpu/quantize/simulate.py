@@ -80,8 +80,8 @@ class Simulation:
             else:
                 results[node.name] = self._computed(quantized, node, results)
         for name, wanted in self.wanted.items():
-            difference = (results[fix_name(name)] - wanted).ravel(order="K")
-            state.error += float(np.dot(difference, difference)) / self._energy[name]
+            difference = results[fix_name(name)] - wanted
+            state.error += float(np.square(difference).sum(dtype=np.float64)) / self._energy[name]
         return state
 
     def _computed(self, graph: Graph, node: Node, results: Mapping[str, Array]) -> Array:
@@ -117,7 +117,7 @@ class Simulation:
             alone.add(node.name, node.kind, node.type, inputs, node.attrs)
             alone.outputs = [node.name]
             threads = 0 if macs(node, graph) > ONE_THREAD_MACS else 1
-            self._kernels[key] = Session(alone, batched=True, threads=threads)
+            self._kernels[key] = Session(alone, batched=True, threads=threads, keep_memory=False)
         return self._kernels[key]
 
 

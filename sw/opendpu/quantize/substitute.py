@@ -5,7 +5,7 @@ As AMD's quantizers do it: sigmoid becomes hard-sigmoid, and swish (SiLU) hard-s
 Mish, GELU and tanh alone, and so does this.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from opendpu.ir import Graph
 from opendpu.ops import operator_of
@@ -45,7 +45,7 @@ def substitutable(graph: Graph) -> list[str]:
     return names
 
 
-def _is_read_by_dpu(graph: Graph, name: str, floating: set[str]) -> bool:
+def _is_read_by_dpu(graph: Graph, name: str, floating: Collection[str]) -> bool:
     """Return whether an op of the DPU that computes reads a result, perhaps moved."""
     users = graph.consumer_map()
     waiting = [name]

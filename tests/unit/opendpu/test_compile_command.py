@@ -75,8 +75,8 @@ def test_list_passes() -> None:
     lines = call("compile", "--list-passes").stdout.splitlines()
     assert [line.split()[0] for line in lines] == [one.name for one in PASSES]
     assert lines[0] == (
-        "fold       quantized graph -> quantized graph: what has no effect disappears, int8 "
-        "spreads over ops that move data"
+        "fold       quantized graph -> quantized graph: what has no effect disappears, scales "
+        "are propagated across ops that move data"
     )
 
 

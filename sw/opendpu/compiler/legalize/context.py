@@ -68,7 +68,7 @@ class Context:
         copy = self.result.add(
             name, node.kind, node.type, inputs, node.attrs, node.value, origin=node.origin
         )
-        copy.reason, copy.claim = self._refused.get(node.name, ""), node.claim
+        copy.reason, copy.claim = self._refused.get(node.name) or node.reason, node.claim
         return name
 
     def fixed(self, name: str) -> str:

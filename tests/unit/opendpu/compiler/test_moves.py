@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from graph_draws import Quantized, compile_and_check
 
+from opendpu.compiler.kinds import cycles_alone
 from opendpu.compiler.layers import MoveLayer
 from opendpu.compiler.legalize import legalize
 from opendpu.compiler.lower import lower
@@ -334,7 +335,7 @@ def test_dense_concatenation_copies_nothing(axis: int) -> None:
 def moves(q: Quantized) -> list[str]:
     graph = legalize(q.graph)
     (part,) = (p for p in partition(graph, TARGET, {}).parts if p.device == "DPU")
-    network = lower(graph, part.nodes, set(graph.outputs), TARGET)
+    network = lower(graph, part.nodes, set(graph.outputs), TARGET, cycles_alone)
     return [layer.name for layer in network.layers if isinstance(layer, MoveLayer)]
 
 
