@@ -135,11 +135,15 @@ COMPILER = (
          "return f\"{found}{code}\""),
     ),
     *mutants(
-        "sw/opendpu/compiler/constraints/layers.py",
+        "sw/opendpu/compiler/limits.py",
         "unit/opendpu/compiler/test_limits.py",
         ("compiler-stride-of-nine",
          "MAX_CONV_STRIDE = 8",
          "MAX_CONV_STRIDE = 9"),
+    ),
+    *mutants(
+        "sw/opendpu/compiler/constraints/layers.py",
+        "unit/opendpu/compiler/test_limits.py",
         ("compiler-bias-shift-unchecked",
          "if not 0 <= shift <= MAX_SHIFT_BIAS:",
          "if not 0 <= shift:"),
