@@ -73,7 +73,8 @@ def _quantize(name: str, models: pathlib.Path) -> QuantizedGraph:
             graph, {_head(graph)[0]: noise.random(_head(graph)[1], np.float32) * largest}
         )
     graph = load_onnx(networks.NETWORKS[name]())
-    return quantize(graph, {"image": noise.standard_normal(_head(graph)[1], np.float32)})
+    head, shape = _head(graph)
+    return quantize(graph, {head: noise.standard_normal(shape, np.float32)})
 
 
 def _head(graph: FloatGraph) -> tuple[str, tuple[int, ...]]:

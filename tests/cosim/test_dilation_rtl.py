@@ -9,6 +9,7 @@ import pytest
 from oracle import evaluate_quantized
 
 from opendpu.compiler.pipeline import compile_with_report
+from opendpu.ir import to_xir
 from opendpu.runtime import GraphRunner
 from opendpu_arch.target import Target
 
@@ -32,7 +33,7 @@ CASES = {
 def test_dilated(case: str) -> None:
     target = Target.from_name("B64")
     q = Quantized()
-    graph = q.graph(dilated(q, q.data(17, 19, 10), channels=12, act="relu", **CASES[case]))
+    graph = q.done(dilated(q, q.data(17, 19, 10), channels=12, act="relu", **CASES[case]))
     compiled = compile_with_report(graph, target)
     assert not compiled.report.on_cpu
     cycles = {}
@@ -46,6 +47,6 @@ def test_dilated(case: str) -> None:
             found = runner.run(given)
             assert runner.last_statistics is not None
             cycles[device] = runner.last_statistics.cycles
-        for name, values in evaluate_quantized(graph, given).items():
+        for name, values in evaluate_quantized(to_xir(graph), given).items():
             assert np.array_equal(values, found[name]), (device, name)
     assert cycles["rtl"] == cycles["cycle"]

@@ -230,6 +230,8 @@ CONV = (
 MISC = (
     *mutants(
         "hw/opendpu_hw/engine/misc_walk.py",
+        "unit/hw/test_misc.py::test_results_wait_while_nothing_can_be_written "
+        "unit/hw/test_misc.py::test_a_reader_waits_for_results_that_cannot_be_written_yet "
         "unit/hw/test_misc.py unit/hw/test_dwconv.py unit/hw/test_pool.py unit/hw/test_eltwise.py",
         ("misc-results-overflow",
          "& (~last_tap | (room != 0))),",
@@ -250,6 +252,7 @@ MISC = (
     ),
     *mutants(
         "hw/opendpu_hw/engine/misc_parameters.py",
+        "unit/hw/test_misc.py::test_weights_wait_while_nothing_can_be_written "
         "unit/hw/test_dwconv.py unit/hw/test_misc.py",
         ("misc-weights-overwrite-those-in-use",
          "(used < ENTRIES)",
@@ -260,7 +263,8 @@ MISC = (
     ),
     *mutants(
         "hw/opendpu_hw/engine/misc_decode.py",
-        "unit/hw/test_misc.py",
+        "unit/hw/test_misc.py::test_hard_sigmoid_has_its_bound_for_every_shift "
+        "unit/hw/test_eltwise.py unit/hw/test_misc.py",
         ("misc-sigmoid-bound-of-shift-26",
          "for shift in range(26, 34)}",
          "for shift in range(27, 34)}"),
@@ -290,8 +294,8 @@ MEMORY = mutants(
      "conv.ready.eq(1), misc.ready.eq(~conv.valid),",
      "conv.ready.eq(1), misc.ready.eq(1),"),
     ("banks-two-loads-into-one-bank",
-     "load_clash[1].append(l_write[1] & (c_write | m_write | l_write[0]))",
-     "load_clash[1].append(l_write[1] & (c_write | m_write))"),
+     "load.ready.eq(~(clash | same) if i else ~clash)",
+     "load.ready.eq(~clash)"),
 )  # fmt: skip
 
 CACHE = mutants(

@@ -195,9 +195,12 @@ COMPILER = (
     *mutants(
         "sw/opendpu/compiler/banks/reach.py",
         "unit/opendpu/compiler/planner/test_networks.py",
-        ("compiler-writes-over-the-end-of-a-buffer",
-         "inside = first % layout.region.capacity + last - first < layout.region.capacity",
-         "inside = first % layout.region.capacity + last - first <= layout.region.capacity"),
+        ("compiler-last-column-of-a-tile-not-loaded",
+         "return first, max(1, min(feature.width, right) - first)",
+         "return first, max(1, min(feature.width, right - 1) - first)"),
+        ("compiler-padding-below-of-the-whole-kernel",
+         "pad_bottom=max(0, window.kernel_h - 1 - below),",
+         "pad_bottom=window.kernel_h - 1,"),
     ),
     *mutants(
         "sw/opendpu/compiler/planner/memory.py",

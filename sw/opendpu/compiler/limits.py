@@ -3,7 +3,7 @@
 
 import dataclasses
 
-from opendpu_arch.isa import AluInit, Conv, ConvInit, Elew, Instruction, Load, Save
+from opendpu_arch.isa import Alu, AluInit, Conv, ConvInit, Elew, Instruction, Load, Save
 
 ADDRESS_GROUPS = sum(field.name.startswith("bank_addr_in") for field in Conv.bit_fields())
 """Address groups of its input that an instruction names."""
@@ -32,6 +32,17 @@ MAX_CHANNEL_GROUPS = min(
     largest(Elew, "channel_group"),
 )
 """Channel groups of one instruction: those it reads, for the misc engine also those it writes."""
+MAX_CONV_KERNEL = min(largest(ConvInit, "kernel_h"), largest(ConvInit, "kernel_w"))
+"""Rows and columns of a kernel of CONV."""
+MAX_ALU_KERNEL = min(largest(AluInit, "kernel_h"), largest(AluInit, "kernel_w"))
+"""Rows and columns of a kernel of ALU."""
+MAX_CONV_STRIDE = 8
+"""Rows and columns that a kernel of CONV moves on by; the guide's limit, the field says more."""
+MAX_PAD_BEFORE = min(
+    largest(Conv, "pad_top"), largest(Conv, "pad_left"),
+    largest(Alu, "pad_top"), largest(Alu, "pad_left"),
+)  # fmt: skip
+"""Top and left padding of an instruction."""
 MAX_STRIDE_OUT = 4
 """Rows a bank that several output rows at a time are written to; a row alone goes anywhere."""
 

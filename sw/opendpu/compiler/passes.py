@@ -9,6 +9,7 @@ import xir
 from opendpu.compiler.assemble import assemble
 from opendpu.compiler.backend import BACKEND_PASSES, BackendPass
 from opendpu.compiler.fold import fold
+from opendpu.compiler.kinds import cycles_alone
 from opendpu.compiler.legalize import legalize
 from opendpu.compiler.lower import lower
 from opendpu.compiler.network import Network
@@ -68,7 +69,7 @@ def _partition(graph: FixedGraph, job: Compilation) -> Partitioned:
 
 
 def _lower(value: PartitionedPart, job: Compilation) -> Network:
-    return lower(value.graph, value.part.nodes, value.outputs, job.target)
+    return lower(value.graph, value.part.nodes, value.outputs, job.target, cycles_alone)
 
 
 def _assemble(value: Programs, job: Compilation) -> xir.Graph:

@@ -55,6 +55,8 @@ class LayerPlan:
     output: Region
     tile: Region | None = None
     """Where the results of a convolution wait for its epilogue."""
+    alternate: Region | None = None
+    """Takes turns with the region of the first operand, in another bank group if possible."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

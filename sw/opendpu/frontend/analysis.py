@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import TypeProto, helper
 
-from opendpu.frontend.model_file import inner_graphs, label_of, reads
+from opendpu.frontend.model_file import OWN_DOMAINS, inner_graphs, label_of, reads
 from opendpu.frontend.single_node import (
     ContradictionError,
     Dialect,
@@ -42,13 +42,21 @@ class Analysis:
         The initializers; what nodes make of them is added.
     inputs
         Types of the inputs.
+    declared
+        Types that the file gives for other values; results of operators that nobody can infer have
+        those.
     """
 
     def __init__(
-        self, dialect: Dialect, constants: dict[str, Array], inputs: Mapping[str, TensorType]
+        self,
+        dialect: Dialect,
+        constants: dict[str, Array],
+        inputs: Mapping[str, TensorType],
+        declared: Mapping[str, TypeProto],
     ) -> None:
         self.dialect = dialect
         self.constants = constants
+        self.declared = declared
         self.nodes: list[onnx.NodeProto] = []
         """Nodes that compute something."""
         self.types: dict[str, TypeProto] = {
@@ -92,6 +100,17 @@ class Analysis:
             return
         if quantizing and node.output[0] not in self.types:
             self._keep_shape(node)
+        elif node.domain not in OWN_DOMAINS:
+            self._believe(node)
+
+    def _believe(self, node: onnx.NodeProto) -> None:
+        """Take the types that the file declares where those of an operator are unknown."""
+        for name in node.output:
+            known, said = self.types.get(name), self.declared.get(name)
+            if said is not None and shape_of(said) is not None:
+                same = known is None or dtype_of(known) == dtype_of(said)
+                if same and (known is None or shape_of(known) is None):
+                    self.types[name] = said
 
     def _keep_shape(self, node: onnx.NodeProto) -> None:
         """Say what quantizers' own operators make, which onnx does not know."""

@@ -17,11 +17,14 @@ from opendpu.frontend.layout import Value, plain
 from opendpu.frontend.model_file import label_of, reads
 from opendpu.frontend.ops.registry import ELEMENTWISE
 from opendpu.frontend.refusal import Refusal
-from opendpu.frontend.single_node import Dialect, RefusedError, known_dims
+from opendpu.frontend.single_node import Dialect, RefusedError, is_native, known_dims
 from opendpu.ir.types import FLOAT32
 from opendpu.ops.foreign import DEFAULT_DOMAINS, DYNAMIC_AXES, KIND, LIBRARIES
 from opendpu.ops.onnx_builder import OPSET
 from opendpu.ops.session import LEAST_OPSET
+
+LARGEST_INSIDE = 1 << 24
+"""Bytes of the largest constant in a call's model; larger ones are ops of the graph."""
 
 
 def keep_onnx(context: Context, nodes: Sequence[onnx.NodeProto], reason: str) -> None:
@@ -167,11 +170,17 @@ class _Call:
         return tuple(1 if size is None else size for size in dims) or (1,), unknown
 
     def _read(self, name: str) -> None:
-        if name in self.context.constants:
-            self._constants[name] = self._laid_out(self.context.constants[name])
+        array = self.context.constants.get(name)
+        if array is not None and not (array.nbytes > LARGEST_INSIDE and is_native(array.dtype)):
+            self._constants[name] = self._laid_out(array)
             return
-        value = self.context.values[name]
-        wanted = self.context.source.shape(name)
+        value = self.context.values.get(name)
+        if value is None and array is not None:
+            node = self.context.constant_node(name, array)
+            value = Value(node, array.shape, plain(array.ndim))
+            self.context.values[name] = value
+        assert value is not None, name
+        wanted = self.context.source.shape(name) if array is None else array.shape
         if self.perm is not None and wanted != ():
             value = self.context.straight(value)
             missing = len(self.perm) - len(value.shape)

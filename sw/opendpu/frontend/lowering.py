@@ -11,7 +11,7 @@ from opendpu.frontend.binding import Sizes
 from opendpu.frontend.context import Call, Context
 from opendpu.frontend.fallback import keep_onnx
 from opendpu.frontend.layout import CHANNELS_LAST, Value, plain
-from opendpu.frontend.model_file import label_of, reads
+from opendpu.frontend.model_file import label_of, operator_name, reads
 from opendpu.frontend.ops import HANDLERS, quantization
 from opendpu.frontend.ops.registry import ANY_DTYPE, KEEPS_GRID, Layout, layout_of
 from opendpu.frontend.origins import origin_of
@@ -65,7 +65,11 @@ def load_onnx(
         The operator set, an input or output that is no tensor of numbers, free dimensions without a
         size, or nodes that onnxruntime does not compute either: all of them, with the reason.
     """
-    return lower(read(model, input_shapes, libraries))
+    try:
+        return lower(read(model, input_shapes, libraries))
+    except UnicodeDecodeError as error:
+        label = model.graph.name if isinstance(model, onnx.ModelProto) else model
+        raise ModelFormatError(f"{label}: a name in it is no UTF-8 text: {error}") from None
 
 
 def lower(source: Source) -> FloatGraph:
@@ -157,11 +161,10 @@ def _handle(context: Context, proto: onnx.NodeProto) -> None:
     if not quantizing and _fold(context, proto):
         return
     if handler is None:
-        name = f"{proto.domain}.{proto.op_type}" if proto.domain else proto.op_type
-        raise Refusal(f"XIR has no counterpart of ONNX's operator {name}")
+        raise Refusal(f"XIR has no counterpart of ONNX's operator {operator_name(proto)}")
     _check_types(context, proto)
-    call = Call.of(context, proto)
     try:
+        call = Call.of(context, proto)
         handler(call)
     except _MALFORMED as error:
         raise Refusal(f"its attributes make no sense: {error!r}") from None

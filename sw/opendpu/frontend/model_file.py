@@ -12,6 +12,8 @@ from onnx import TensorProto, external_data_helper, helper, inliner, numpy_helpe
 from opendpu.ir import Array
 from opendpu_arch.errors import ModelFormatError
 
+OWN_DOMAINS = ("", "ai.onnx")
+"""Names of ONNX's own operator set."""
 _MAPPED = "fiub"
 """Kinds of element types that numpy knows by itself, and files hold one after another."""
 
@@ -150,4 +152,9 @@ def reads(node: onnx.NodeProto) -> list[str]:
 
 def label_of(node: onnx.NodeProto) -> str:
     """Return what a node is called in messages: its name, or first output, and operator."""
-    return f"{node.name or next(iter(node.output), '')!r} ({node.op_type})"
+    return f"{node.name or next(iter(node.output), '')!r} ({operator_name(node)})"
+
+
+def operator_name(node: onnx.NodeProto) -> str:
+    """Return a node's operator, with its domain if that is not ONNX's own."""
+    return f"{node.domain}.{node.op_type}" if node.domain not in OWN_DOMAINS else node.op_type

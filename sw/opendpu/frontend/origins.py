@@ -26,7 +26,10 @@ def _line(node: onnx.NodeProto) -> str:
             frames = list(_FRAME.finditer(item.value))
             if frames:
                 return _shown(frames[-1])
-    match = _SCRIPT_FRAME.search(node.doc_string)
+    text = node.doc_string
+    if isinstance(text, bytes):  # what protobuf makes of text that is no UTF-8
+        return ""
+    match = _SCRIPT_FRAME.search(text)
     return _shown(match) if match else ""
 
 

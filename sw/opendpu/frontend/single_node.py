@@ -75,8 +75,9 @@ class Dialect:
             for library in self.libraries:
                 options.register_custom_ops_library(library)
             return onnxruntime.InferenceSession(
-                model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-            )
+                model.SerializeToString(), options,
+                providers=["CPUExecutionProvider"], enable_fallback=0,
+            )  # fmt: skip
         except Exception as error:  # onnxruntime has no common base class for its errors
             raise RefusedError(_reason(error)) from None
 
@@ -102,15 +103,11 @@ def output_types(
     model = dialect.model([node], given, small, wanted)
     try:
         found = shape_inference.infer_shapes(model, check_type=True, data_prop=True)
-    except shape_inference.InferenceError as error:
+        made = _inferred(found, wanted)
+        first = given.get(node.input[0]) if node.input else None
+        made = {name: corrected(node, first, kind) for name, kind in made.items()}
+    except Exception as error:  # onnx raises what its C++ part happened to raise
         raise ContradictionError(_reason(error)) from None
-    made = {v.name: v.type for v in (*found.graph.output, *found.graph.value_info)}
-    first = given.get(node.input[0]) if node.input else None
-    made = {
-        name: corrected(node, first, made[name])
-        for name in wanted
-        if made.get(name, TypeProto()).ByteSize()
-    }
     if all(name in made and shape_of(made[name]) is not None for name in wanted):
         return made
     try:
@@ -122,6 +119,12 @@ def output_types(
         if kind is not None and (item.name not in made or shape_of(kind) is not None):
             made[item.name] = kind
     return made
+
+
+def _inferred(model: onnx.ModelProto, wanted: Sequence[str]) -> dict[str, TypeProto]:
+    """Return the types that onnx found for some values, where it found any."""
+    made = {v.name: v.type for v in (*model.graph.output, *model.graph.value_info)}
+    return {name: made[name] for name in wanted if made.get(name, TypeProto()).ByteSize()}
 
 
 def evaluate(

@@ -91,7 +91,8 @@ def read(
     inputs = bind_inputs(label, items, input_shapes or {})
     faults += _unconnected(graph, set(inputs) | set(constants))
     _check(label, faults)
-    analysis = Analysis(dialect, constants, inputs)
+    declared = {item.name: item.type for item in (*graph.value_info, *graph.output)}
+    analysis = Analysis(dialect, constants, inputs, declared)
     analysis.run(graph.node)
     faults += analysis.faults + _too_large(analysis.types)
     _check(label, faults)

@@ -21,39 +21,45 @@ def _max_pool(builder: OnnxBuilder, node: Node) -> None:
 
 
 def _average_pool(builder: OnnxBuilder, node: Node) -> None:
-    """Emit sums of zero-padded windows divided by how many elements each counts."""
+    """Emit the means of windows, over as many elements as each counts."""
     (source,) = node.inputs["input"]
     shape = builder.graph[source].shape
     kernel, stride, pad = whole_window(node, shape)
     window = onnx_window(kernel, stride, pad, (1, 1))
     del window["dilations"]
     value = builder.channels_first(source)
-    made = builder.op("AveragePool", [value], count_include_pad=1, **window)
-    if any(pad):
-        counted = counted_elements(node, shape)
+    counted = counted_elements(node, shape)
+    inside = counted_elements(node, shape, include=False)
+    whole = bool((counted == math.prod(kernel)).all())
+    if whole or (counted == inside).all():  # as ONNX counts, with one rounding
+        made = builder.op("AveragePool", [value], count_include_pad=int(whole), **window)
+    else:
+        made = builder.op("AveragePool", [value], count_include_pad=1, **window)
         factor = (math.prod(kernel) / counted).astype(np.float32)[None, None]
         made = builder.op("Mul", [made, builder.initializer(factor)])
     builder.bind(node, made, channels_first=True)
 
 
-def counted_elements(node: Node, shape: tuple[int, ...]) -> Array:
+def counted_elements(node: Node, shape: tuple[int, ...], *, include: bool | None = None) -> Array:
     """Return how many elements the average of each window [rows, columns] is of.
 
     ``count_include_pad`` counts the padding that the op gives, ``count_include_invalid`` what the
-    last windows need beyond it.
+    last windows need beyond it; ``include`` stands for both where it is given.
     """
     kernel, stride, pad = whole_window(node, shape)
     given = [int(p) for p in node.attrs.get("pad") or (0, 0, 0, 0)]
     if str(node.attrs.get("pad_mode", "FLOOR")).upper() == "SAME":
         given = pad
-    include = bool(node.attrs.get("count_include_pad", True))
-    beyond = bool(node.attrs.get("count_include_invalid", include))
+    padding = beyond = bool(include)
+    if include is None:
+        padding = bool(node.attrs.get("count_include_pad", True))
+        beyond = bool(node.attrs.get("count_include_invalid", padding))
     sides = []
     for axis, size in ((1, shape[1]), (0, shape[2])):
         before, after = given[2 * axis : 2 * axis + 2]
         extra = pad[2 * axis + 1] - after
         inside = np.concatenate(
-            [np.full(before, include), np.ones(size), np.full(after, include),
+            [np.full(before, padding), np.ones(size), np.full(after, padding),
              np.full(extra, beyond)]
         )  # fmt: skip
         starts = range(0, len(inside) - kernel[axis] + 1, stride[axis])

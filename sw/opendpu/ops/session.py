@@ -132,8 +132,9 @@ def _open(
             for library in builder.libraries:
                 options.register_custom_ops_library(library)
             return onnxruntime.InferenceSession(
-                model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-            )
+                model.SerializeToString(), options,
+                providers=["CPUExecutionProvider"], enable_fallback=0,
+            )  # fmt: skip
         except Exception as error:  # onnxruntime has no common base class for its errors
             failure = error
     raise UnsupportedError(

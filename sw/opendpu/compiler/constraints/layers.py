@@ -2,14 +2,12 @@
 """Limits of the ops with weights."""
 
 from opendpu.compiler.constraints.registry import constraint, extent, inputs_of, pair
-from opendpu.compiler.dilation import MAX_PAD_BEFORE, fits_dilated
+from opendpu.compiler.dilation import fits_dilated
 from opendpu.compiler.fixed import DEPTHWISE, LAYERS, TRANSPOSED, point_of
+from opendpu.compiler.limits import MAX_ALU_KERNEL, MAX_CONV_KERNEL, MAX_CONV_STRIDE, MAX_PAD_BEFORE
 from opendpu.ir import Graph, Node
 from opendpu_arch.target import Target
 
-MAX_CONV_KERNEL = 16
-MAX_CONV_STRIDE = 8
-MAX_ALU_KERNEL = 256
 MAX_SHIFT_CUT = 63
 MAX_SHIFT_BIAS = 20
 
@@ -27,12 +25,12 @@ KERNEL = "XCOM_UNSUPPORT_KERNEL_SIZE"
 def conv_kernel(node: Node, graph: Graph, target: Target) -> str | None:
     """Kernel fields of CONVINIT have four bits; taps that are apart are brought together."""
     sizes = [size for _, size in pair(node, "kernel")]
-    return None if max(sizes) <= MAX_CONV_KERNEL and _brought_together(node, graph, target) else (
+    return None if max(sizes) <= MAX_CONV_KERNEL and _fits_dilated(node, graph, target) else (
         _kernel(node, MAX_CONV_KERNEL)
     )  # fmt: skip
 
 
-def _brought_together(node: Node, graph: Graph, target: Target) -> bool:
+def _fits_dilated(node: Node, graph: Graph, target: Target) -> bool:
     return fits_dilated(node, inputs_of(node, graph)[0], target)
 
 
@@ -42,7 +40,7 @@ def _brought_together(node: Node, graph: Graph, target: Target) -> bool:
 )  # fmt: skip
 def depthwise_kernel(node: Node, graph: Graph, target: Target) -> str | None:
     """Kernel fields of ALUINIT have eight bits."""
-    if max(size for _, size in pair(node, "kernel")) <= MAX_ALU_KERNEL and _brought_together(
+    if max(size for _, size in pair(node, "kernel")) <= MAX_ALU_KERNEL and _fits_dilated(
         node, graph, target
     ):
         return None
@@ -112,7 +110,7 @@ def padding(node: Node, graph: Graph, target: Target) -> str | None:
         if (
             pad > MAX_PAD_BEFORE
             and node.kind not in CONV
-            and not (node.kind in DEPTHWISE and _brought_together(node, graph, target))
+            and not (node.kind in DEPTHWISE and _fits_dilated(node, graph, target))
         ):  # there, of parts of the pixels
             return f'DPU only supports "{name}"({pad}) in 0..{MAX_PAD_BEFORE}'
     return None
@@ -136,7 +134,7 @@ def weights_fit(node: Node, graph: Graph, target: Target) -> str | None:
     words = height * width * (1 if node.kind in DEPTHWISE else groups)
     if words <= target.bank_depth:
         return None
-    if node.kind in WINDOWS and _brought_together(node, graph, target):
+    if node.kind in WINDOWS and _fits_dilated(node, graph, target):
         return None
     return (
         f'DPU only supports kernels whose weights fit a bank of "bank_depth"({target.bank_depth}) '

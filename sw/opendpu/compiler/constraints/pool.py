@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits of pooling."""
 
-from opendpu.compiler.constraints.layers import MAX_ALU_KERNEL
 from opendpu.compiler.constraints.registry import constraint, inputs_of, pair
 from opendpu.compiler.fixed import point_of
+from opendpu.compiler.limits import MAX_ALU_KERNEL
 from opendpu.ir import Graph, Node
 from opendpu.ops.average import average_factor
 from opendpu_arch.target import Target

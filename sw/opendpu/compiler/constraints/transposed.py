@@ -1,19 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits of transposed convolutions, which run as a convolution for each phase."""
 
-from opendpu.compiler.constraints.layers import (
-    MAX_ALU_KERNEL,
-    MAX_CONV_KERNEL,
-    PARAMETER,
-)
+from opendpu.compiler.constraints.layers import PARAMETER
 from opendpu.compiler.constraints.registry import constraint, pair
-from opendpu.compiler.dilation import MAX_PAD_BEFORE
 from opendpu.compiler.fixed import DEPTHWISE, TRANSPOSED
+from opendpu.compiler.limits import MAX_ALU_KERNEL, MAX_CONV_KERNEL, MAX_PAD_BEFORE, MAX_PIXEL_JUMP
 from opendpu.ir import Graph, Node
 from opendpu_arch.target import Target
-
-MAX_JUMP = 65536
-"""Bytes between the pixels of a SAVE."""
 
 
 def before(node: Node) -> tuple[int, int]:
@@ -84,13 +77,13 @@ def transposed_form(node: Node, graph: Graph, target: Target) -> str | None:
 
 
 @constraint(
-    f"stride_w * channels of the result of a transposed convolution is at most {MAX_JUMP}.",
+    f"stride_w * channels of the result of a transposed convolution is at most {MAX_PIXEL_JUMP}.",
     *TRANSPOSED, lift="a smaller stride or fewer channels", code=PARAMETER,
 )  # fmt: skip
 def transposed_step(node: Node, graph: Graph, target: Target) -> str | None:
     """SAVE writes the pixels of a phase so far apart."""
     (_, step), _ = pair(node, "stride")
     size = step * node.shape[-1]
-    if size > MAX_JUMP:
-        return f'DPU only supports "stride_width" * "output_channel"({size}) up to {MAX_JUMP}'
+    if size > MAX_PIXEL_JUMP:
+        return f'DPU only supports "stride_width" * "output_channel"({size}) up to {MAX_PIXEL_JUMP}'
     return None

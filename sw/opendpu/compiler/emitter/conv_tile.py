@@ -16,7 +16,7 @@ from opendpu.compiler.emitter.transfer import (
     load_conv_weights,
     save_rows,
 )
-from opendpu.compiler.layers import ConvLayer
+from opendpu.compiler.layers import ArrayLayer, ConvLayer
 from opendpu.compiler.layers.cost import conv_cycles
 from opendpu_arch.isa import Conv, ConvInit
 
@@ -24,7 +24,7 @@ from opendpu_arch.isa import Conv, ConvInit
 class ConvWeights:
     """Weights and bias of a layer in their banks; blocks are loaded when first needed."""
 
-    def __init__(self, recorder: Recorder, layer: ConvLayer) -> None:
+    def __init__(self, recorder: Recorder, layer: ArrayLayer) -> None:
         outputs, kernel_h, kernel_w, inputs = layer.weights.shape
         self.recorder = recorder
         self.shape = (outputs, kernel_h, kernel_w, inputs)

@@ -21,7 +21,6 @@ from opendpu.compiler.layers.gather import (
     Run,
     column_tiles,
     row_blocks,
-    run_stride,
 )
 from opendpu.compiler.limits import CONV_REACH
 from opendpu.compiler.plan import LayerPlan
@@ -38,7 +37,7 @@ def emit_dilated(recorder: Recorder, plan: LayerPlan, layer: DilatedConvLayer) -
     source = recorder.operand(layer.source, plan.sources[0])
     output = recorder.operand(layer.output, plan.output)
     weights = ConvWeights(recorder, layer)
-    rows_in = GatheredRows(recorder, source, plan.sources)
+    rows_in = GatheredRows(recorder, source, plan.alternate)
     tiles = column_tiles(
         layer, source.feature.width, output.feature.width, nest.columns,
         phase_major=nest.phase_major,
@@ -134,7 +133,7 @@ class _Results:
                 act_type=self.layer.act_type, shift_cut=self.layer.shift_cut,
                 shift_bias=self.layer.shift_bias,
                 kernel_h=self.rows.taps, kernel_w=window.kernel_w,
-                stride_h=self.rows.taps, stride_w=run_stride(self.layer), stride_offset_in=0,
+                stride_h=self.rows.taps, stride_w=self.layer.tap_stride, stride_offset_in=0,
                 jump_read=run.jump * source.groups,
                 jump_read_endl=source.row_words if self.rows.taps > 1 else 1,
                 stride_out=layout.region.stride if strided else 1,

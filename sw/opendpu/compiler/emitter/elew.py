@@ -22,11 +22,18 @@ def emit_eltwise(recorder: Recorder, plan: LayerPlan, layer: EltwiseLayer) -> No
     sources = recorder.operands(plan)
     output = recorder.operand(layer.output, plan.output)
     for tile in tiles_of(whole_tile(recorder, output), plan.nest):
-        rows_in = [Source(recorder, s, tile_layout(recorder, s, tile)) for s in sources]
+        rows_in = [_source(recorder, layer, s, tile) for s in sources]
         layout_out = tile_layout(recorder, output, tile)
         work = EltwiseTile(recorder, layer, tuple(rows_in), tile, output, layout_out)
         for row, rows in chunks(0, output.feature.height, plan.nest.rows, work.fits):
             work.emit(row, rows)
+
+
+def _source(recorder: Recorder, layer: EltwiseLayer, operand: Operand, tile: Tile) -> Source:
+    """Return an input in a tile; a pixel that stands at every place has one column."""
+    if layer.repeats(operand.feature.name):
+        tile = dataclasses.replace(tile, column=0, columns=1)
+    return Source(recorder, operand, tile_layout(recorder, operand, tile))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,14 +49,14 @@ class EltwiseTile:
 
     def fits(self, row: int, rows: int) -> bool:
         """Tell whether one instruction can make these rows."""
-        layouts = (*(s.layout for s in self.rows_in), self.layout_out)
-        return all(is_run(x, row, rows) for x in layouts)
+        layouts = [s.layout for s in self.rows_in if not self.layer.repeats(s.operand.feature.name)]
+        return all(is_run(x, row, rows) for x in (*layouts, self.layout_out))
 
     def emit(self, row: int, rows: int) -> None:
         """Append what makes ``rows`` rows: loads, the instruction, saves."""
         made = range(row, row + rows)
         for source in self.rows_in:
-            source.need(made)
+            source.need(range(1) if self.layer.repeats(source.operand.feature.name) else made)
         layouts = [s.layout for s in self.rows_in]
         emit_elew(self.recorder, self.layer, layouts, self.layout_out, self.tile, row, rows)
         save_rows(self.recorder, self.output, self.layout_out, self.tile, made)
@@ -86,19 +93,19 @@ def emit_elew(
     """Append the ELEWINITs and the ELEW of ``rows`` rows of a tile."""
     reads: list[BankAccess] = []
     for number, layout in enumerate(layouts):
-        place = layout.place(row)
+        repeated = layer.repeats(layer.sources[number])
+        first, count, column = (0, 1, 0) if repeated else (row, rows, tile.column)
+        place = layout.place(first)
         recorder.add(
             ElewInit(
                 id=number, bank_id_in=layout.first_bank + place.bank,
-                bank_addr_in=layout.word(
-                    place.address_group, place.offset, tile.column, tile.group
-                ),
-                jump_read=layout.groups, jump_read_endl=layout.row_words,
-                shift_read=layer.shift_read[number],
+                bank_addr_in=layout.word(place.address_group, place.offset, column, tile.group),
+                share_pp=int(repeated), jump_read=0 if repeated else layout.groups,
+                jump_read_endl=layout.row_words, shift_read=layer.shift_read[number],
             ),
             (), 1,
         )  # fmt: skip
-        reads += layout.accesses(row, rows, write=False)
+        reads += layout.accesses(first, count, write=False)
     place = layout_out.place(row)
     recorder.add(
         Elew(

@@ -15,15 +15,15 @@ from opendpu_arch.isa import LOAD_CONSTANT, Load
 class GatheredRows:
     """The input rows that instructions need, side by side; loaded when they are not on chip.
 
-    They go through the ``regions`` in turn.
+    They go through the region of the operand, in turn with ``alternate`` if there is one.
     """
 
-    def __init__(self, recorder: Recorder, operand: Operand, regions: tuple[Region, ...]) -> None:
+    def __init__(self, recorder: Recorder, operand: Operand, alternate: Region | None) -> None:
         if operand.memory is None:
             raise GraphError(f"{operand.feature.name}: a map whose rows are gathered is not in DDR")
         self.recorder = recorder
         self.operand = operand
-        self.regions = regions
+        self.regions = (operand.region, *((alternate,) if alternate else ()))
         self.memory: Memory = operand.memory
         self.groups = -(-operand.feature.channels // recorder.target.channel_parallel)
         self.tile: ColumnTile | None = None

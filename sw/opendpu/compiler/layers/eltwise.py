@@ -3,6 +3,7 @@
 
 import dataclasses
 from collections.abc import Iterator
+from typing import ClassVar
 
 from opendpu.compiler.layers.cost import misc_cycles
 from opendpu.compiler.layers.layer import Features, WeightWords
@@ -51,3 +52,24 @@ class EltwiseLayer(MiscLayer):
                 "one-shift-a-source",
                 f"{len(self.shift_read)} shifts for {len(self.sources)} sources",
             )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BroadcastLayer(EltwiseLayer):
+    """Element-wise operation on a feature map and a single pixel, the last source.
+
+    ELEW reads that pixel for every place, as the gates of squeeze-and-excitation need it.
+    """
+
+    IN_CASCADES: ClassVar[bool] = False
+
+    def repeats(self, name: str) -> bool:
+        """Tell whether it is the pixel."""
+        return name == self.sources[-1]
+
+    def broken_rules(self, features: Features) -> Iterator[tuple[str, str]]:
+        """Check that there is one pixel, of as many channels as the result."""
+        yield from super().broken_rules(features)
+        pixel, out = features[self.sources[-1]], features[self.output]
+        if (pixel.height, pixel.width, pixel.channels) != (1, 1, out.channels):
+            yield "single-pixel", f"{pixel.name} is {pixel}, the result {out}"

@@ -15,7 +15,6 @@ phase (``phase_major``): then output columns are counted in that order, too.
 
 import dataclasses
 import functools
-import math
 from collections.abc import Callable, Iterator, Sequence
 
 from opendpu.compiler.layers.dilated import DilatedConvLayer
@@ -90,14 +89,14 @@ def row_blocks(
     """
     best: list[tuple[int, int, int]] = [(0, 0, 0)]
     for end in range(1, rows + 1):
-        ways = []
+        candidates = []
         for many in range(1, min(most, end) + 1):
             if many > 1 and not fits(end - many, many):
                 continue
             _, taps = _taps(layer, height, end - many, many)
             steps, slots, _ = best[end - many]
-            ways.append((steps + taps, slots + taps * many, many))
-        best.append(min(ways))
+            candidates.append((steps + taps, slots + taps * many, many))
+        best.append(min(candidates))
     found, end = [], rows
     while end:
         many = best[end][2]
@@ -135,16 +134,6 @@ def _row_block(layer: DilatedConvLayer, height: int, row: int, rows: int) -> Row
 
 def _start(output: int, stride: int, pad: int) -> int:
     return output * stride - pad
-
-
-def phases(layer: DilatedConvLayer) -> int:
-    """Return how many phases the output columns have."""
-    return layer.dilation_w // math.gcd(layer.dilation_w, layer.window.stride_w)
-
-
-def run_stride(layer: DilatedConvLayer) -> int:
-    """Return the taps from one column of a run to the next."""
-    return layer.window.stride_w // math.gcd(layer.dilation_w, layer.window.stride_w)
 
 
 @functools.cache
@@ -186,7 +175,7 @@ def column_tiles(
     window = layer.window
     axis = _Axis(
         width=width, kernel=window.kernel_w, stride=window.stride_w, pad=window.pad_left,
-        gap=layer.dilation_w, phases=phases(layer), run_stride=run_stride(layer),
+        gap=layer.dilation_w, phases=layer.phases, tap_stride=layer.tap_stride,
     )  # fmt: skip
     return _cached_tiles(axis, outputs, columns, phase_major)
 
@@ -201,7 +190,7 @@ class _Axis:
     pad: int
     gap: int
     phases: int
-    run_stride: int
+    tap_stride: int
 
     def dense_tile(self, column: int, columns: int) -> ColumnTile:
         """Return a tile whose input columns are stored as they are in the feature map."""
@@ -239,7 +228,7 @@ class _Axis:
                     runs.append(self._run(first, 0, index, 0, 1, left, right))
                     index += 1
                     continue
-                taps = (count - 1) * self.run_stride + self.kernel
+                taps = (count - 1) * self.tap_stride + self.kernel
                 stored = taps - left - (self.kernel - 1 - right)
                 start = _start(first, self.stride, self.pad) + left * self.gap
                 pieces.append(Piece(first=start, step=self.gap, count=stored, slot=slots))

@@ -86,6 +86,10 @@ class Layer(abc.ABC):
         """Return the window over an operand; none where a pixel is read for its own place."""
         return None
 
+    def repeats(self, name: str) -> bool:
+        """Tell whether an operand is a single pixel that stands at every place."""
+        return False
+
     def reads_from_ddr(self, name: str) -> bool:
         """Tell whether an operand has to come from DDR, even if it is on chip too."""
         return False

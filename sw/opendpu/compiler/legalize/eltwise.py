@@ -8,6 +8,7 @@ from opendpu.compiler.legalize.refusal import Refusal
 from opendpu.compiler.legalize.registry import Call, legalizes
 from opendpu.ir import Node
 
+PAIR = 2
 GUARD = 2
 """Bits that an addition keeps beyond the coarsest of its inputs."""
 TYPES = {"add": "ADD", "mul": "MUL"}
@@ -36,10 +37,14 @@ def _attrs(call: Call) -> dict[str, str]:
 def _of_features(call: Call) -> str:
     context, node = call.context, call.node
     shape = feature_shape(node.shape)
-    fours = [
-        _broadcast(call, context.view(s, feature_shape(context.result[s].shape)), shape)
-        for s in call.sources
-    ]
+    fours = [context.view(s, feature_shape(context.result[s].shape)) for s in call.sources]
+    pixel = (*(1,) * (len(shape) - 1), shape[-1])
+    single = [name for name in fours if context.result[name].shape == pixel != shape]
+    if len(fours) == PAIR and len(single) == 1:  # the engine reads it for every place
+        whole = [_broadcast(call, name, shape) for name in fours if name not in single]
+        fours = [*whole, *single]
+    else:
+        fours = [_broadcast(call, name, shape) for name in fours]
     return context.add(node, call.fix, "eltwise-fix", {"input": fours}, _attrs(call), shape=shape)
 
 

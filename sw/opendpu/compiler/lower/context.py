@@ -3,15 +3,18 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 import numpy as np
 
-from opendpu.compiler.layers import Feature, Int8Array, Layer, MoveLayer
+from opendpu.compiler.layers import Feature, Features, Int8Array, Layer, MoveLayer
 from opendpu.compiler.network import Alias, Network, root_of
 from opendpu.compiler.network.strides import Strides, dense, strides_through
 from opendpu.ir import Draft, Node
 from opendpu_arch.target import Target
 
+LayerCost = Callable[[Layer, Features, Target], int | None]
+"""Returns the cycles of a layer alone, from DDR to DDR; none if it does not fit."""
 ELEMENT_BYTES = {"argmax-fix": 4}
 """Bytes of an element where these are not int8."""
 
@@ -19,14 +22,17 @@ ELEMENT_BYTES = {"argmax-fix": 4}
 class LoweringContext:
     """One run of the pass over the ``nodes`` of a DPU part; ``outputs`` are needed outside it.
 
-    ``target`` only decides between candidates that give the same.
+    ``target`` and ``cost`` only decide between candidates that give the same.
     """
 
-    def __init__(self, draft: Draft, nodes: list[Node], outputs: set[str], target: Target) -> None:
+    def __init__(
+        self, draft: Draft, nodes: list[Node], outputs: set[str], target: Target, cost: LayerCost
+    ) -> None:
         self.draft = draft
         self.nodes = nodes
         self.outputs = outputs
         self.target = target
+        self.cost = cost
         self.inside = {n.name for n in nodes}
         self.features: dict[str, Feature] = {}
         self.layers: list[Layer] = []

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions: layers of the CONV engine, depthwise ones of the misc engine."""
 
+from opendpu.compiler.lower.candidates import add_conv, add_depthwise
 from opendpu.compiler.lower.context import LoweringContext
 from opendpu.compiler.lower.fields import layer_fields
-from opendpu.compiler.lower.gathered import add_conv, add_depthwise
 from opendpu.compiler.lower.grouped import block, channels_of, pack
 from opendpu.compiler.lower.registry import lowers
 from opendpu.ir import Node

@@ -14,7 +14,7 @@ from opendpu.compiler.network import Alias
 from opendpu_arch.isa import AluMode
 
 
-def dilated(
+def add_parts(
     context: LoweringContext, fields: Mapping[str, Any], weights: Int8Array, rows: Axis,
     columns: Axis, *, depthwise: bool = False,
 ) -> None:  # fmt: skip
@@ -48,10 +48,10 @@ def part_layer(
         kernel_h=rows.extent, kernel_w=columns.extent, stride_h=rows.stride,
         stride_w=columns.stride, pad_top=part[0].pad, pad_left=part[1].pad,
     )  # fmt: skip
-    dilate = _weights(weights, rows, columns)
+    made = _weights(weights, rows, columns)
     if depthwise:
-        return AluLayer(**fields, window=window, mode=AluMode.DWCV, weights=dilate[0])
-    return ConvLayer(**fields, window=window, weights=dilate)
+        return AluLayer(**fields, window=window, mode=AluMode.DWCV, weights=made[0])
+    return ConvLayer(**fields, window=window, weights=made)
 
 
 def _weights(weights: Int8Array, rows: Axis, columns: Axis) -> Int8Array:

@@ -2,7 +2,7 @@
 """Element-wise layers of the misc engine."""
 
 from opendpu.compiler.fixed import point_of
-from opendpu.compiler.layers import EltwiseLayer
+from opendpu.compiler.layers import BroadcastLayer, EltwiseLayer
 from opendpu.compiler.lower.context import LoweringContext
 from opendpu.compiler.lower.registry import lowers
 from opendpu.ir import Node
@@ -11,13 +11,15 @@ from opendpu_arch.isa import ElewType
 
 @lowers("eltwise-fix")
 def eltwise(context: LoweringContext, node: Node) -> None:
-    """Add a layer that adds one to four feature maps, or multiplies two."""
+    """Add a layer that adds one to four feature maps, or multiplies two; one may be a pixel."""
     sources = tuple(node.inputs["input"])
     points = [point_of(context.draft[s]) for s in sources]
     product = node.attrs["type"] == "MUL"
     right = (sum(points) if product else min(points)) - point_of(node)
+    sizes = [context.draft[s].shape[:-1] for s in sources]
+    kind = BroadcastLayer if sizes[-1] != sizes[0] else EltwiseLayer
     context.add(
-        EltwiseLayer(
+        kind(
             name=node.name, sources=sources, output=node.name,
             shift_read=tuple(0 if product else p - min(points) for p in points),
             kind=ElewType.MULT if product else ElewType.ADD,

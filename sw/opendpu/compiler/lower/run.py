@@ -3,7 +3,7 @@
 
 from collections.abc import Collection, Iterable
 
-from opendpu.compiler.lower.context import LoweringContext
+from opendpu.compiler.lower.context import LayerCost, LoweringContext
 from opendpu.compiler.lower.registry import RULES
 from opendpu.compiler.network import Network
 from opendpu.ir import Draft
@@ -11,12 +11,15 @@ from opendpu_arch.errors import GraphError
 from opendpu_arch.target import Target
 
 
-def lower(draft: Draft, nodes: Iterable[str], outputs: Collection[str], target: Target) -> Network:
+def lower(
+    draft: Draft, nodes: Iterable[str], outputs: Collection[str], target: Target, cost: LayerCost
+) -> Network:
     """Return what the DPU part with ``nodes`` computes.
 
-    ``outputs`` are the nodes whose results are needed outside.
+    ``outputs`` are the nodes whose results are needed outside; ``cost`` decides between layers
+    that compute the same.
     """
-    context = LoweringContext(draft, [draft[n] for n in nodes], set(outputs), target)
+    context = LoweringContext(draft, [draft[n] for n in nodes], set(outputs), target, cost)
     for node in context.nodes:
         for name in node.inputs.get("input", ()):
             if name not in context.inside and name not in context.inputs:

@@ -63,12 +63,13 @@ def concat(context: LoweringContext, node: Node) -> None:
     """Make the inputs bytes of the result; copy those that have another place already.
 
     Inputs that were joined before, for another result, come as that: so nothing is copied where
-    every layer reads the results of all before it.
+    every layer reads the results of all before it. Slices that follow each other come as what they
+    were cut from.
     """
     holder = context.features[node.name]
     axis = int(node.attrs["axis"]) - len(node.shape)
     at = 0
-    for number, source in enumerate(_joined(context, node)):
+    for number, source in enumerate(_whole(context, _joined(context, node), axis)):
         box, size = _beside(holder, context.features[source], axis, at)
         place_in(context, source, f"{node.name}/{number}", node.name, box)
         at += size
@@ -92,6 +93,27 @@ def _joined(context: LoweringContext, node: Node) -> list[str]:
                 break
         else:
             parts.append(sources.pop(0))
+    return parts
+
+
+def _whole(context: LoweringContext, sources: list[str], axis: int) -> list[str]:
+    """Return the parts of a concatenation, with all slices of a feature map in a row as that."""
+    parts: list[str] = []
+    while sources:
+        origin, count = sources[0], 1
+        alias = context.aliases.get(origin)
+        if alias is not None and is_free(context, alias.holder):
+            holder, at, taken = context.features[alias.holder], 0, 0
+            for name in sources:
+                box, size = _beside(holder, context.features[name], axis, at)
+                if context.aliases.get(name) != alias_of(holder, box):
+                    break
+                at, taken = at + size, taken + 1
+                if at == (holder.height, holder.width, holder.channels)[axis]:
+                    origin, count = alias.holder, taken
+                    break
+        parts.append(origin)
+        del sources[:count]
     return parts
 
 

@@ -21,7 +21,7 @@ def fuse(network: Network, target: Target) -> Network:
     made = {layer.output: n for n, layer in enumerate(network.layers)}
     readers = consumers(network)
     for number, layer in enumerate(network.layers):
-        if isinstance(layer, EltwiseLayer):
+        if isinstance(layer, EltwiseLayer) and layer.IN_CASCADES:
             host = _host(network, layer, made, readers)
             if host is not None:
                 fused = layers[host]
@@ -52,6 +52,6 @@ def _host(
         return None
     tile = network.layers[host].output
     alone = readers[tile] == [made[layer.output]] and tile not in network.outputs
-    before = network.layers[host]
-    takes = isinstance(before, ConvLayer) and before.TAKES_EPILOGUE
-    return host if alone and tile not in held and takes else None
+    if not alone or tile in held or not isinstance(network.layers[host], ConvLayer):
+        return None
+    return host

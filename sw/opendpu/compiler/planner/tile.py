@@ -86,7 +86,8 @@ def _tile_layer(
         if best is not None and tiling.cycles >= best[0].cycles:
             continue
         streams = () if tiling.passes_through else tiling.sources
-        wanted = [s.words for s in (*streams, tiling.output, tiling.tile) if s is not None]
+        streams = (*streams, tiling.alternate, tiling.output, tiling.tile)
+        wanted = [stream.words for stream in streams if stream is not None]
         slots = fit(wanted, free, used)
         if slots is not None:
             best = (tiling, slots)
@@ -110,15 +111,16 @@ def _placed(problem: TilingProblem, tiling: Tiling, slots: list[tuple[int, int]]
         output = place(tiling.output, layer.output)
         sources = tuple(problem.whole.get(name, output) for name in layer.operands)
         return LayerPlan(layer=layer, nest=tiling.nest, sources=sources, output=output)
-    # gathered rows may be in several places
-    names = layer.operands + layer.operands[:1] * (len(tiling.sources) - len(layer.operands))
     sources = tuple(
         place(stream, name, 0 if number else -problem.window.pad_top)
-        for number, (name, stream) in enumerate(zip(names, tiling.sources, strict=True))
+        for number, (name, stream) in enumerate(zip(layer.operands, tiling.sources, strict=True))
     )
+    alternate = None if tiling.alternate is None else place(tiling.alternate, "")
     if tiling.tile is None:
         output = place(tiling.output, layer.output)
-        return LayerPlan(layer=layer, nest=tiling.nest, sources=sources, output=output)
+        return LayerPlan(
+            layer=layer, nest=tiling.nest, sources=sources, output=output, alternate=alternate
+        )
     tile = place(tiling.tile, "")
     output = problem.whole.get(layer.output, tile)
     return LayerPlan(layer=layer, nest=tiling.nest, sources=sources, output=output, tile=tile)

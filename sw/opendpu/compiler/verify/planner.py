@@ -51,7 +51,8 @@ def tiled_rules(tiled: Tiled, target: Target) -> Iterator[Finding]:
         yield Finding(made[0] if made else "", "every-layer", f"only {made} have loops")
         return
     for placed in tiled.layers:
-        for region in (*placed.sources, placed.output, *((placed.tile,) if placed.tile else ())):
+        others = (region for region in (placed.tile, placed.alternate) if region is not None)
+        for region in (*placed.sources, placed.output, *others):
             yield from _region(placed.layer.name, region, target)
     for cascade in tiled.cascades:
         yield from _stripes(tiled, cascade)

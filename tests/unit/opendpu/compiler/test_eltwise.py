@@ -91,6 +91,21 @@ def test_broadcast_of_pixels(target: str, kind: str, rows: int, columns: int) ->
     assert not compile_and_check(q.done(y), target).report.on_cpu
 
 
+@pytest.mark.parametrize("channels", [5, 40])
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_pixel_for_every_place_is_not_copied(target: str, channels: int) -> None:
+    """ELEW reads one word group for all rows and columns, whichever input it is, in any tile."""
+    q = Quantized()
+    (x,) = two(q, 5, size=(33, 70, channels))
+    pixel = narrow(q, x, 1, 1, point=8)
+    q.op("gated", "mul", (33, 70, channels), [pixel, x])
+    q.op("sum", "add", (33, 70, channels), [q.fix("gated", 4), pixel])
+    compiled = compile_and_check(q.done(q.fix("sum", 4)), target)
+    (part,) = (s for s in compiled.report.subgraphs if s.device == "DPU")
+    assert not compiled.report.on_cpu
+    assert part.save_bytes <= 4 * 33 * 70 * channels
+
+
 @pytest.mark.parametrize("kind", ["add", "mul"])
 def test_broadcast_of_channels(kind: str) -> None:
     q = Quantized()

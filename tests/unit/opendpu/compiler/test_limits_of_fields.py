@@ -18,6 +18,12 @@ FIELDS: list[tuple[int, list[tuple[type[Instruction], str]]]] = [
         limits.MAX_CHANNEL_GROUPS,
         [(Conv, "channel_group"), (AluInit, "channel_group"), (Elew, "channel_group")],
     ),
+    (limits.MAX_CONV_KERNEL, [(ConvInit, "kernel_h"), (ConvInit, "kernel_w")]),
+    (limits.MAX_ALU_KERNEL, [(AluInit, "kernel_h"), (AluInit, "kernel_w")]),
+    (
+        limits.MAX_PAD_BEFORE,
+        [(Conv, "pad_top"), (Conv, "pad_left"), (Alu, "pad_top"), (Alu, "pad_left")],
+    ),
     (limits.CONV_REACH.rows_per_bank - 1, [(ConvInit, "stride_offset_in")]),
     (limits.CONV_REACH.row_jump, [(ConvInit, "jump_read_endl"), (ConvInit, "jump_write_endl")]),
     (limits.MISC_REACH.rows_per_bank, [(AluInit, "stride_h")]),

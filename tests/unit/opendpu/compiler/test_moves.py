@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from graph_draws import Quantized, compile_and_check
 
+from opendpu.compiler.kinds import cycles_alone
 from opendpu.compiler.layers import MoveLayer
 from opendpu.compiler.legalize import legalize
 from opendpu.compiler.lower import lower
@@ -334,7 +335,7 @@ def test_dense_concatenation_copies_nothing(axis: int) -> None:
 def moves(q: Quantized) -> list[str]:
     graph = legalize(q.graph)
     (part,) = (p for p in partition(graph, TARGET, {}).parts if p.device == "DPU")
-    network = lower(graph, part.nodes, set(graph.outputs), TARGET)
+    network = lower(graph, part.nodes, set(graph.outputs), TARGET, cycles_alone)
     return [layer.name for layer in network.layers if isinstance(layer, MoveLayer)]
 
 
@@ -375,4 +376,26 @@ def test_a_convolution_writes_its_blocks(kind: str, channels: int, copied: bool)
     q.op("op", kind, (10, 12, channels // 4), [x], **attrs)
     y = q.conv(q.fix("op", 4), "after", 5, kernel=3, pad=1, point=2)
     assert not compile_and_check(q.done(y)).report.on_cpu
+    assert bool(moves(q)) == copied
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("order", "copied"), [((0, 1), False), ((1, 0), True), ((0,), True)])
+def test_slices_joined_again_are_what_they_were_cut_from(
+    target: str, order: tuple[int, ...], copied: bool
+) -> None:
+    """As in the C2f blocks of YOLOv8; halves in another order, or one alone, are copied."""
+    q = Quantized()
+    x = q.conv(q.data(6, 8, 5), "before", 24, kernel=1)
+    halves = []
+    for number, first in enumerate((0, 12)):
+        limits = cut([0, 0, 0, first], [1, 6, 8, first + 12], [1, 1, 1, 1])
+        q.op(f"half{number}", "strided_slice", (6, 8, 12), [x], **limits)
+        halves.append(q.fix(f"half{number}", 4))
+    more = q.conv(halves[1], "more", 12, kernel=3, pad=1)
+    parts = [halves[n] for n in order] + [more]
+    q.op("joined", "concat", (6, 8, 12 * len(parts)), parts, axis=3)
+    y = q.conv(q.fix("joined", 4), "after", 7, kernel=1)
+    compiled = compile_and_check(q.done(y), target)
+    assert not compiled.report.on_cpu
     assert bool(moves(q)) == copied

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from graph_draws import Quantized, compile_and_check
 
+from opendpu.compiler.kinds import cycles_alone
 from opendpu.compiler.legalize import legalize
 from opendpu.compiler.lower import lower
 from opendpu.compiler.phases import phases
@@ -114,7 +115,7 @@ def test_phases_of_columns_that_meet_the_same_inputs_are_one_layer(
     transposed(q, q.data(6, 7, 3), "up", 5, (kernel, kernel), (stride, stride))
     q.graph.outputs = ["up_fix"]
     graph = legalize(q.graph)
-    network = lower(graph, ["up"], {"up"}, Target.from_name("B512"))
+    network = lower(graph, ["up"], {"up"}, Target.from_name("B512"), cycles_alone)
     assert len(network.layers) == layers
 
 

@@ -63,8 +63,8 @@ def test_every_node_that_nothing_computes_is_listed(save):
         UnsupportedError,
         "model.onnx: 3 nodes cannot be converted",
         "node 'memory' (LSTM): XIR has no counterpart of ONNX's operator LSTM; onnxruntime does",
-        "node 'power' (Fancy): XIR has no counterpart of ONNX's operator com.example.Fancy; onnx",
-        "node 'later' (Plain): XIR has no counterpart of ONNX's operator org.other.Plain; onnx",
+        "node 'power' (com.example.Fancy): XIR has no counterpart of ONNX's operator com.example",
+        "node 'later' (org.other.Plain): XIR has no counterpart of ONNX's operator org.other",
     )
 
 
@@ -134,6 +134,17 @@ def test_a_name_has_one_size(save):
     assert load_onnx(path, {"x": (2, 4, 5)})["z"].shape == (2, 4, 5)
     with pytest.raises(UnsupportedError, match="dimension 'h' would be 5 and 6 \\(input 'z'\\)"):
         load_onnx(path, {"x": (2, 4, 5), "z": (2, 4, 6)})
+
+
+def test_attributes_that_make_no_sense(save):
+    path = save([node("MaxPool", ["x"], ["y"], ceil_mode=1)], {"x": X}, {"y": None})
+    refused(path, UnsupportedError, "node 'y' (MaxPool)", "attribute 'kernel_shape' is missing")
+
+
+def test_nothing_is_printed(save, capfd):
+    path = save([node("Fancy", ["x"], ["y"], domain="com.example")], {"x": X}, {"y": None})
+    refused(path, UnsupportedError, "onnxruntime does not compute 'y' (com.example.Fancy)")
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_directory(tmp_path):

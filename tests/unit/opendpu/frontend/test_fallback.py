@@ -7,9 +7,10 @@ import pytest
 from onnx import numpy_helper
 from onnx_text import compare, parse
 
-from opendpu.frontend import load_onnx
+from opendpu.frontend import fallback, load_onnx
 from opendpu.frontend.opsets import newest_opset
 from opendpu.ops.foreign import label_of
+from opendpu.ops.session import Session
 from opendpu_arch.errors import UnsupportedError
 
 
@@ -165,6 +166,41 @@ def test_what_follows_a_shape_known_at_run_time_is_one_call(rng):
     assert graph["doubled"].attrs["dynamic_axes"] == [0]
 
 
+def test_a_call_holds_what_lies_between_its_nodes(rng):
+    """``top`` has a known shape, but what becomes of it goes back to the call that made it."""
+    model = parse(
+        """
+        g (float[1,6] x) => (float[N] y, float[1,6] z) {
+          places = NonZero(x)
+          t = Transpose(places)
+          values = GatherND(x, t)
+          top = ReduceMax<keepdims=0>(values)
+          sum = Add(top, x)
+          mean = ReduceMean<keepdims=0>(sum)
+          y = Mul(values, mean)
+          z = Exp(sum)
+        }
+        """
+    )
+    graph = compare(model, rng)
+    assert len(calls(graph)) == 1
+    assert kinds(graph)[-1] == "exp"
+
+
+def test_large_constants_are_ops_of_the_graph(rng, monkeypatch):
+    monkeypatch.setattr(fallback, "LARGEST_INSIDE", 1000)
+    model = parse(
+        "g (int64[1,4] x) => (float[1,4,30] y, float[1,4,30] z) "
+        "{ y = Gather(table, x) s = Gather(table, x) z = Mul(s, small) }"
+    )
+    table = rng.standard_normal((20, 30)).astype(np.float32)
+    graph = compare(with_weights(model, table=table, small=np.array(2.0, np.float32)), rng)
+    one, other = (n for n in graph if n.kind == "onnx")
+    assert one.inputs["input"] == other.inputs["input"] == ["table", "x"]
+    assert graph["table"].kind == "const"
+    assert len(one.attrs["model"]) < 1000
+
+
 def test_detections(rng):
     model = parse(
         """
@@ -190,6 +226,29 @@ def test_operators_of_onnxruntime(rng):
         domains={"com.microsoft": 1},
     )
     assert kinds(compare(model, rng)) == ["relu", "onnx", "exp"]
+
+
+def extensions() -> str:
+    """Return the library with operators of the domain ai.onnx.contrib."""
+    name = "onnxruntime_extensions"
+    library = pytest.importorskip(name, reason=f"the package {name} is not installed")
+    return str(library.get_library_path())
+
+
+def test_operators_of_a_library(rng):
+    model = parse(
+        "g (float[2,2] x) => (float[2,2] y) <float[2,2] i> "
+        "{ r = Exp(x) i = ai.onnx.contrib.Inverse(r) y = Relu(i) }",
+        domains={"ai.onnx.contrib": 1},
+    )
+    with pytest.raises(UnsupportedError, match=r"node 'i' \(ai\.onnx\.contrib\.Inverse\): XIR has"):
+        load_onnx(model)
+    graph = load_onnx(model, libraries=[extensions()])
+    assert kinds(graph) == ["exp", "onnx", "relu"]
+    x = rng.standard_normal((2, 2)).astype(np.float32)
+    found = Session(graph).run({"x": x})["y"]
+    wanted = np.maximum(np.linalg.inv(np.exp(x).astype(np.float64)), 0)
+    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
 
 
 def test_a_library_that_is_none(tmp_path):
@@ -248,3 +307,37 @@ def test_integers_of_a_quantized_tensor(rng):
     graph = compare(model, rng)
     assert "fix" in kinds(graph)
     assert sorted(calls(graph)) == ["QuantizeLinear", "QuantizeLinear + Cast"]
+
+
+def test_a_block_of_convnext_needs_no_transposes(rng):
+    """Normalization over channels that are last, and GELU in parts, between transposes."""
+    model = parse(
+        """
+        g (float[1,8,6,5] x) => (float[1,8,6,5] y) {
+          c = Conv<pads=[3,3,3,3], group=8>(x, w)
+          t = Transpose<perm=[0,2,3,1]>(c)
+          n = LayerNormalization<axis=-1>(t, gain, shift)
+          m = MatMul(n, up)
+          b = Add(m, bias)
+          d = Div(b, root)
+          e = Erf(d)
+          o = Add(e, one)
+          p = Mul(b, o)
+          h = Mul(p, half)
+          k = MatMul(h, down)
+          s = Transpose<perm=[0,3,1,2]>(k)
+          y = Add(x, s)
+        }
+        """
+    )
+    shapes = {
+        "w": (8, 1, 7, 7), "gain": (8,), "shift": (8,), "up": (8, 32), "bias": (32,),
+        "down": (32, 8),
+    }  # fmt: skip
+    drawn = {n: rng.standard_normal(s).astype(np.float32) for n, s in shapes.items()}
+    numbers = {"root": 2**0.5, "one": 1.0, "half": 0.5}
+    drawn |= {name: np.array(value, np.float32) for name, value in numbers.items()}
+    graph = compare(with_weights(model, **drawn), rng, tolerance=1e-3)
+    assert [k for k in kinds(graph) if k != "reshape"] == [
+        "depthwise-conv2d", "onnx", "conv2d", "gelu", "conv2d", "add"
+    ]  # fmt: skip

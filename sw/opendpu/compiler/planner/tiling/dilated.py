@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ways to cut a dilated convolution whose input rows are gathered."""
+"""Candidates for a dilated convolution whose input rows are gathered."""
 
 import dataclasses
 import functools
@@ -13,31 +13,16 @@ from opendpu.compiler.layers.gather import (
     ColumnTile,
     RowBlock,
     column_tiles,
-    phases,
     row_blocks,
-    run_stride,
 )
-from opendpu.compiler.limits import CONV_REACH, MAX_COLUMNS, largest
+from opendpu.compiler.limits import CONV_REACH, MAX_COLUMNS
 from opendpu.compiler.plan import LoopNest
 from opendpu.compiler.planner.tiling.problem import Stream, Tiling, TilingProblem, splits
-from opendpu_arch.isa import ConvInit
-
-MAX_RUN_STRIDE = 8
-"""Columns that CONV moves on by; the guide's limit."""
-MAX_TAPS = min(largest(ConvInit, "kernel_h"), largest(ConvInit, "kernel_w"))
-"""Rows and columns of a kernel of CONV."""
-
-
-def is_gatherable(layer: DilatedConvLayer) -> bool:
-    """Tell whether the fields of CONV hold the kernel and its steps."""
-    window = layer.window
-    taps = max(window.kernel_h, window.kernel_w)
-    return taps <= MAX_TAPS and run_stride(layer) <= MAX_RUN_STRIDE
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Work:
-    """What is the same for all cuts of a layer."""
+    """What is the same for all tilings of a layer."""
 
     problem: TilingProblem
     layer: DilatedConvLayer
@@ -92,7 +77,7 @@ def dilated_tilings(problem: TilingProblem, layer: DilatedConvLayer) -> Iterator
     )  # fmt: skip
     if work.weight_words > target.bank_depth:
         return
-    for phase_major in (False, True) if phases(layer) > 1 else (False,):
+    for phase_major in (False, True) if layer.phases > 1 else (False,):
         for columns in splits(min(out.width, MAX_COLUMNS)):
             tiles = column_tiles(layer, source.width, out.width, columns, phase_major=phase_major)
             tiling = _tiling(work, tiles, columns, phase_major=phase_major)
@@ -111,8 +96,8 @@ def _fits(problem: TilingProblem) -> Callable[[int, int], bool]:
     return functools.partial(can_write, layout, max_jump=CONV_REACH.row_jump)
 
 
-Streams = tuple[Stream, ...]
-"""Where gathered rows are: one, or several of the same size in bank groups that take turns."""
+Streams = tuple[Stream, Stream | None]
+"""Where gathered rows are: one, or two of the same size that take turns."""
 
 
 def _streams(work: _Work, tiles: tuple[ColumnTile, ...]) -> Iterator[Streams]:
@@ -122,7 +107,7 @@ def _streams(work: _Work, tiles: tuple[ColumnTile, ...]) -> Iterator[Streams]:
     if work.kernel_rows > 1 and words > CONV_REACH.row_jump:
         return
     for run in (run for tile in tiles for run in tile.runs):
-        walked = (run.count - 1) * run_stride(work.layer) + window.kernel_w
+        walked = (run.count - 1) * work.layer.tap_stride + window.kernel_w
         if run.jump * work.groups_in > CONV_REACH.row_jump:
             return
         if ((walked - 1) * run.jump + 1) * work.groups_in > depth:
@@ -132,9 +117,10 @@ def _streams(work: _Work, tiles: tuple[ColumnTile, ...]) -> Iterator[Streams]:
     ):
         stream = Stream(capacity=capacity, stride=work.kernel_rows, row_words=words)
         if stream.words <= depth:
-            yield (stream,)
+            yield stream, None
         elif capacity == 2 and stream.words <= 2 * depth and work.problem.target.bank_groups > 1:
-            yield (dataclasses.replace(stream, capacity=1),) * 2
+            half = dataclasses.replace(stream, capacity=1)
+            yield half, half
 
 
 def _tiling(
@@ -166,7 +152,7 @@ def _tiling(
 
 def _passes(work: _Work, tiling: _Tiles, streams: Streams) -> Iterator[Tiling]:
     """Yield the orders of rows and output channels, and the circular buffers of results."""
-    problem, layer, depth = work.problem, work.layer, work.problem.target.bank_depth
+    problem, depth = work.problem, work.problem.target.bank_depth
     most_rows, columns = problem.target.pixel_parallel, tiling.columns
     for groups in splits(min(work.blocks, depth // work.weight_words)):
         if groups * columns > depth or not _can_write(work, tiling, groups):
@@ -179,15 +165,23 @@ def _passes(work: _Work, tiling: _Tiles, streams: Streams) -> Iterator[Tiling]:
                 columns=columns, rows=most_rows, row_pass=turn * most_rows, groups=groups,
                 phase_major=tiling.phase_major,
             )  # fmt: skip
-            if layer.output in problem.whole:
-                saved = 2 if layer.output in problem.saved else 0
-                cycles = _price(work, tiling, nest, streams, saved)
-                yield Tiling(nest=nest, sources=streams, output=None, cycles=cycles)
-                continue
-            for capacity in (2, 1):
-                result = Stream(capacity=capacity, stride=1, row_words=columns * groups)
-                cycles = _price(work, tiling, nest, streams, capacity)
-                yield Tiling(nest=nest, sources=streams, output=result, cycles=cycles)
+            for result, saved in _results(problem, nest):
+                cycles = _cycles(work, tiling, nest, streams, saved)
+                yield Tiling(
+                    nest=nest, sources=streams[:1], alternate=streams[1], output=result,
+                    cycles=cycles,
+                )  # fmt: skip
+
+
+def _results(problem: TilingProblem, nest: LoopNest) -> Iterator[tuple[Stream | None, int]]:
+    """Yield the circular buffers of results, and how many tiles of them wait to be saved."""
+    output = problem.layer.output
+    if output in problem.whole:
+        yield None, 2 if output in problem.saved else 0
+        return
+    for capacity in (2, 1):
+        row_words = nest.columns * nest.groups
+        yield Stream(capacity=capacity, stride=1, row_words=row_words), capacity
 
 
 def _can_write(work: _Work, tiling: _Tiles, groups: int) -> bool:
@@ -199,17 +193,19 @@ def _can_write(work: _Work, tiling: _Tiles, groups: int) -> bool:
     if whole:
         groups = -(-problem.out.channels // problem.target.channel_parallel)
     longest = max(run.count for tile in tiling.tiles for run in tile.runs)
-    return longest == 1 or phases(work.layer) * groups <= CONV_REACH.row_jump
+    return longest == 1 or work.layer.phases * groups <= CONV_REACH.row_jump
 
 
-def _price(work: _Work, tiling: _Tiles, nest: LoopNest, streams: Streams, out_capacity: int) -> int:
-    """Return the cycles that a cut is expected to take."""
+def _cycles(
+    work: _Work, tiling: _Tiles, nest: LoopNest, streams: Streams, out_capacity: int
+) -> int:
+    """Return the cycles that a tiling is expected to take."""
     parallel, tiles = work.problem.target.channel_parallel, len(tiling.tiles)
     turn = nest.row_pass // nest.rows
     passes, row_passes = -(-work.blocks // nest.groups), -(-len(work.rows) // turn)
     weights = work.weight_cycles * (row_passes * tiles if passes > 1 else 1)
     gathered = tiling.gathered
-    held = sum(stream.capacity for stream in streams)
+    held = sum(stream.capacity for stream in streams if stream is not None)
     if passes > 1 and held < turn:
         gathered *= passes
     serial = 0 if held > 1 else gathered

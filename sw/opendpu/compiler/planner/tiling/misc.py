@@ -56,7 +56,11 @@ def _with_streams(
         stream = Stream(capacity=capacity, stride=shape.stride, row_words=words)
         if any(streamed) and stream.words > problem.target.bank_depth:
             continue
-        sources = tuple(stream if s else None for s in streamed)
+        pixel = Stream(capacity=1, stride=1, row_words=nest.groups)
+        sources = tuple(
+            (pixel if layer.repeats(name) else stream) if s else None
+            for name, s in zip(layer.operands, streamed, strict=True)
+        )
         if layer.output in problem.whole:
             cycles = _cycles(problem, layer, shape, nest, sources, 0)
             yield Tiling(nest=nest, sources=sources, output=None, cycles=cycles)
@@ -83,12 +87,17 @@ def _cycles(
     once = layer.instruction_cycles(nest.columns, nest.groups)
     compute = tiles * -(-out.height // shape.rows) * once
     channels = min(source.channels, nest.groups * parallel)
+    moving = [
+        s
+        for name, s in zip(layer.operands, sources, strict=True)
+        if s is not None and not layer.repeats(name)
+    ]
     row = transfer_cycles(
         read_columns(window, source, nest.columns), channels, source.channels, parallel
-    ) * sum(s is not None for s in sources)
+    ) * len(moving)
     load = tiles * source.height * row
     first = row * ((shape.rows - 1) * window.stride_h + window.kernel_h)
-    tight = any(s is not None and not shape.overlaps(s.capacity) for s in sources)
+    tight = any(not shape.overlaps(s.capacity) for s in moving)
     total = LATENCY + first + (compute + load if tight else max(compute, load))
     total += TILE_OVERHEAD * tiles
     if out_capacity:

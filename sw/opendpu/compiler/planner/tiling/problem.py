@@ -41,6 +41,8 @@ class Tiling:
     output: Stream | None
     cycles: int
     tile: Stream | None = None
+    alternate: Stream | None = None
+    """Takes turns with the stream of the first operand, in another bank group if possible."""
     passes_through: bool = False
     """What is read from DDR takes the words of the output."""
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from opendpu.compiler.layers import DilatedConvLayer, Window
-from opendpu.compiler.layers.gather import column_tiles, row_blocks, run_stride
+from opendpu.compiler.layers.gather import column_tiles, row_blocks
 
 DRAWS = 200
 
@@ -80,7 +80,7 @@ def test_columns(rng: np.random.Generator, phase_major: bool) -> None:
     for _ in range(DRAWS):
         size, kernel, stride, gap, pad, outputs = axis = draw(rng)
         made = layer(kernel, stride, gap, pad, rows=False)
-        step, found, columns = run_stride(made), [], []
+        step, found, columns = made.tap_stride, [], []
         most = int(rng.integers(1, outputs + 1))
         for tile in column_tiles(made, size, outputs, most, phase_major=phase_major):
             stored = {p.slot + n: p.first + n * p.step for p in tile.pieces for n in range(p.count)}

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every DPU part of a compiled network against the integer reference, on random bytes.
+
+What the CPU computes between the parts has no say: each part gets inputs of its own.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from oracle import evaluate_quantized
+
+from opendpu.compiler.pipeline import Compiled
+from opendpu.ir import Quantization, QuantizedGraph
+from opendpu.runtime import Runner
+from opendpu.runtime.program import Port, dpu_subgraphs
+
+
+def check_parts(quantized: QuantizedGraph, compiled: Compiled, seed: int) -> int:
+    """Assert that every DPU part gives what the reference does, bit for bit; return their number.
+
+    Parts run on the functional simulator, instructions in a random order among those that their
+    tokens allow, and reads of bytes that nobody wrote are errors.
+    """
+    parts = dpu_subgraphs(compiled.graph)
+    for subgraph in parts:
+        with Runner(subgraph, device="iss", check=True, schedule_seed=seed) as runner:
+            _check_part(quantized, runner, np.random.default_rng(seed))
+    return len(parts)
+
+
+def _check_part(quantized: QuantizedGraph, runner: Runner, rng: np.random.Generator) -> None:
+    program = runner.program
+    given = [rng.integers(-128, 128, port.tensor.dims, np.int8) for port in program.inputs]
+    found = [np.empty(port.tensor.dims, np.int8) for port in program.outputs]
+    runner.wait(runner.execute_async(given, found))
+    ports = zip(program.inputs, given, strict=True)
+    heads = {_node_of(port, quantized): (port, array) for port, array in ports}
+    results = [_node_of(port, quantized) for port in program.outputs]
+    part, feeds = _cut(quantized, heads, results)
+    wanted = evaluate_quantized(part, feeds, keep=results)
+    for name, array in zip(results, found, strict=True):
+        assert np.unique(array).size > 1, f"{program.name}: {name} is the same everywhere"
+        np.testing.assert_array_equal(array, wanted[name], err_msg=f"{program.name}: {name}")
+
+
+def _node_of(port: Port, graph: QuantizedGraph) -> str:
+    """Return the op of the quantized graph whose result a port is, or is when quantized.
+
+    The compiler lets fix ops change places with ops that only move data.
+    """
+    names = {name for name in (port.name, *port.aliases) if name in graph.nodes}
+    plain = {name.removesuffix("_fix") for name in port.aliases} & graph.nodes.keys()
+    (name,) = names or plain
+    return name
+
+
+def _cut(
+    graph: QuantizedGraph, heads: Mapping[str, tuple[Port, np.ndarray]], results: Sequence[str]
+) -> tuple[QuantizedGraph, dict[str, np.ndarray]]:
+    """Return the ops between, and what feeds them by name of their inputs."""
+    part = graph.copy()
+    feeds = {}
+    for name, (port, array) in heads.items():
+        node = part[name]
+        if node.kind != "data":
+            made = part.add(part.unique(f"{name}_head"), "data", node.shape)
+            if node.kind == "fix":
+                node.inputs["input"] = [made.name]
+            else:
+                point = int(port.tensor.get_attr("fix_point"))
+                fix = part.add_fix(name, made.name, Quantization.power_of_two(point))
+                part.replace(name, fix.name)
+            name = made.name
+        feeds[name] = array.reshape(node.shape)
+    part.outputs = list(results)
+    part.sort()
+    part.prune()
+    for node in [n for n in part if n.kind == "data" and n.name not in feeds]:
+        del part.nodes[node.name]  # pruning leaves inputs alone
+    return part, feeds
