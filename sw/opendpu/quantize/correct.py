@@ -17,7 +17,7 @@ from opendpu.quantize.samples import Samples
 SAMPLES = 128
 """Samples that means are taken over at most."""
 
-STORED_BYTES = 1 << 29
+STORED_BYTES = 1 << 27
 """Size of what is kept of them between layers; limits the samples."""
 
 

@@ -18,6 +18,9 @@ finest candidate has."""
 HALF = (GRID.limits[1] + 1) << FINER
 """Bins on either side of zero."""
 
+BLOCK = 1 << 18
+"""Values that are counted at a time, so that they stay in the cache."""
+
 
 class Histogram:
     """How often values occur: bins whose width is a power of two, which doubles as data needs.
@@ -49,12 +52,13 @@ class Histogram:
                 "calibration data"
             )
         self._widen(max(-low, high, 0.0))
-        scaled = np.multiply(array, np.float32(2.0**self.point), dtype=np.float32)
-        np.rint(scaled, out=scaled)
-        scaled += np.float32(HALF)
-        np.clip(scaled, 0, 2 * HALF, out=scaled)
-        places = scaled.ravel(order="K").astype(np.int64)
-        self.counts += np.bincount(places, minlength=self.counts.size)
+        flat = array.ravel(order="K")
+        for start in range(0, flat.size, BLOCK):
+            scaled = np.multiply(flat[start : start + BLOCK], np.float32(2.0**self.point))
+            np.rint(scaled, out=scaled)
+            scaled += np.float32(HALF)
+            np.clip(scaled, 0, 2 * HALF, out=scaled)
+            self.counts += np.bincount(scaled.astype(np.int64), minlength=self.counts.size)
 
     def merge(self, other: "Histogram") -> None:
         """Count what another observer has seen too."""

@@ -46,9 +46,8 @@ class Report:
         """Return the report as lines of text, without what is as usual."""
         found = []
         if self.substituted:
-            found.append(
-                f"activations replaced by hard ones: {len(self.substituted)}; signal to noise of that:"
-            )
+            count = len(self.substituted)
+            found.append(f"activations replaced by hard ones: {count}; signal to noise of that:")
             for name, ratio in self.substitution_sqnr.items():
                 text = "unchanged" if ratio is None else f"{ratio:.1f} dB"
                 found.append(f"  output {name}: {text}")

@@ -3,7 +3,6 @@
 
 import dataclasses
 from collections.abc import Iterator
-from typing import ClassVar
 
 from opendpu.compiler.layers.cost import misc_cycles
 from opendpu.compiler.layers.layer import Features, WeightWords
@@ -60,8 +59,6 @@ class BroadcastLayer(EltwiseLayer):
 
     ELEW reads that pixel for every place, as the gates of squeeze-and-excitation need it.
     """
-
-    IN_CASCADES: ClassVar[bool] = False
 
     def repeats(self, name: str) -> bool:
         """Tell whether it is the pixel."""

@@ -21,7 +21,7 @@ def fuse(network: Network, target: Target) -> Network:
     made = {layer.output: n for n, layer in enumerate(network.layers)}
     readers = consumers(network)
     for number, layer in enumerate(network.layers):
-        if isinstance(layer, EltwiseLayer) and layer.IN_CASCADES:
+        if isinstance(layer, EltwiseLayer) and not any(map(layer.repeats, layer.sources)):
             host = _host(network, layer, made, readers)
             if host is not None:
                 fused = layers[host]

@@ -41,6 +41,8 @@ def tile_columns(
 
 def reads(layer: ComputeLayer, name: str, feature: Feature, columns: Columns) -> Columns:
     """Return the columns of ``feature`` that ``layer`` needs for ``columns`` of its result."""
+    if layer.repeats(name):
+        return 0, 1
     window = layer.sliding_window(name)
     return columns if window is None else columns_needed(window, feature, *columns)
 

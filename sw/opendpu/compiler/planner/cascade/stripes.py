@@ -104,7 +104,11 @@ def _stripe(request: StripeRequest, row: int, rows: int, cycles: StripeCycles) -
         row=row, rows=rows,
         needs=(
             Need(request.read[0], low, high),
-            *(Need(buffer, row, row + rows) for buffer in request.read[1:]),
+            *(
+                Need(buffer, 0, 1) if request.layer.repeats(operand.name)
+                else Need(buffer, row, row + rows)
+                for buffer, operand in zip(request.read[1:], request.operands[1:], strict=True)
+            ),
         ),
         cycles=cycles.engine, after=cycles.epilogue, passes=cycles.passes,
     )  # fmt: skip
