@@ -139,7 +139,7 @@ def _samples(subject: Subject, graph: FloatGraph, count: int, seed: int) -> dict
         shape = onnx_shape(graph, node.name)
         if node.name in subject.others:
             value = subject.others[node.name]
-            found[node.name] = np.full((count, *shape[1:]), value, node.type.dtype)
+            found[node.name] = np.full((count, *shape), value, node.type.dtype)
         else:
             found[node.name] = samples(subject.form, shape, node.type.dtype, count, seed)
     return found

@@ -70,9 +70,10 @@ def _speed(rows: Rows, target: str) -> Table:
     for label, result in rows:
         found = result["targets"][target]
         macs = result["macs"]
+        share = f"{found['macs'] / macs:.1%}" if macs else "–"
         lines.append(
             (
-                label, f"{macs / 1e9:.3f}", f"{found['macs'] / macs:.1%}", str(found["dpu"]),
+                label, f"{macs / 1e9:.3f}", share, str(found["dpu"]),
                 str(found["cpu"]), f"{found.get('cycles', 0):,}",
                 f"{found.get('utilization', 0):.1%}", f"{found['cpu_ms']:.1f}",
             )
