@@ -18,7 +18,8 @@ from network_survey.agreement import agreement, sqnr
 from network_survey.samples import samples
 from network_survey.subjects import SUBJECTS, Subject, onnx_shape
 from opendpu import api
-from opendpu.ir import FloatGraph, Graph, to_xir
+from opendpu.compiler.report import Report
+from opendpu.ir import FloatGraph, Graph, Node, from_xir, to_xir
 from opendpu.ops import cost
 from opendpu.ops.session import Session
 from opendpu.quantize import quantize
@@ -42,14 +43,22 @@ def macs_of(graph: Graph) -> int:
 
     Those inside operators that stay ONNX, such as recurrent layers, are not counted.
     """
-    total = 0
-    for node in graph:
-        total += cost.macs(node, graph)
-        if node.kind == "matmul" and not cost.macs(node, graph):
-            left = graph[node.inputs["input"][0]].shape
-            shared = left[-2] if node.attrs.get("transpose_a") else left[-1]
-            total += int(np.prod(node.shape)) * shared
-    return total
+    return sum(_node_macs(node, graph) for node in graph)
+
+
+def _node_macs(node: Node, graph: Graph) -> int:
+    found = cost.macs(node, graph)
+    if node.kind == "matmul" and not found:
+        left = graph[node.inputs["input"][0]].shape
+        shared = left[-2] if node.attrs.get("transpose_a") else left[-1]
+        return int(np.prod(node.shape)) * shared
+    return found
+
+
+def _cpu_macs(graph: Graph, report: Report) -> int:
+    """Return the multiply-accumulates of a quantized graph that are left to the CPU."""
+    names = {name for part in report.subgraphs if part.device == "CPU" for name in part.ops}
+    return sum(_node_macs(node, graph) for node in graph if node.name in names)
 
 
 def quantized_step(name: str, substitution: str, folder: pathlib.Path) -> Figures:
@@ -76,7 +85,9 @@ def compiled_step(name: str, substitution: str, target: str, folder: pathlib.Pat
     dpu = [part for part in parts if part.device == "DPU"]
     figures |= {
         "dpu": len(dpu), "cpu": sum(part.device == "CPU" for part in parts),
-        "macs": sum(part.macs for part in dpu), "cpu_ms": 1e3 * sum(p.cpu_seconds for p in parts),
+        "macs": sum(part.macs for part in dpu),
+        "cpu_macs": _cpu_macs(from_xir(quantized), compiled.report),
+        "cpu_ms": 1e3 * sum(part.cpu_seconds for part in parts),
         "on_cpu": sorted(set(compiled.report.on_cpu.values())),
     }  # fmt: skip
     if dpu:

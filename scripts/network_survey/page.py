@@ -21,7 +21,7 @@ measures one network after the other.
 
 * GMAC: billions of multiply-accumulates, those of products of feature maps too, those inside
   recurrent layers not; *on DPU*: the share that the DPU computes.
-* parts: DPU and CPU subgraphs; *CPU ms*: time that the CPU parts are expected to take on one
+* DPU, CPU: subgraphs of each; *CPU ms*: time that the CPU parts are expected to take on one
   Cortex-A53 core.
 * cycles: of all DPU parts together, by the cycle model with memory `{memory}`; *use*: the share of
   the multiplier array's peak, depthwise kernels included.
@@ -32,9 +32,8 @@ measures one network after the other.
 
 Samples are photographs, scanned text, files and lines of text drawn over photographs, from
 installed packages; sound is made up. Decisions of networks with random weights mean little, because
-their scores are close together. Convolutions whose kernel sees nothing but padding, as dilated ones
-of small feature maps, cost neither multiply-accumulates nor cycles on the DPU, so that the share on
-it is less than all.
+their scores are close together. Taps of dilated kernels that meet nothing but padding cost
+neither multiply-accumulates nor cycles on the DPU.
 """
 
 
@@ -70,7 +69,8 @@ def _speed(rows: Rows, target: str) -> Table:
     for label, result in rows:
         found = result["targets"][target]
         macs = result["macs"]
-        share = f"{found['macs'] / macs:.1%}" if macs else "–"
+        done = found["macs"] + found["cpu_macs"]
+        share = f"{found['macs'] / done:.1%}" if done else "–"
         lines.append(
             (
                 label, f"{macs / 1e9:.3f}", share, str(found["dpu"]),

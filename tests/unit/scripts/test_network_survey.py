@@ -15,7 +15,8 @@ RESULT = {
     "targets": {
         target: {
             "compile_seconds": 3.0, "compile_megabytes": 250.0, "dpu": 1, "cpu": 2,
-            "macs": 1_500_000, "cpu_ms": 0.25, "on_cpu": [], "cycles": 12345, "utilization": 0.5,
+            "macs": 1_500_000, "cpu_macs": 500_000, "cpu_ms": 0.25,
+            "on_cpu": [], "cycles": 12345, "utilization": 0.5,
             "slow": [
                 {"layer": "conv", "cycles": 700, "reason": "load", "utilization": 0.125},
             ],
