@@ -18,6 +18,9 @@ from opendpu.runtime.program import Port, dpu_subgraphs
 FIX = re.compile(r"_fix(_\d+)?$")
 """What the name of an op's ``fix`` ends with."""
 
+PART = re.compile(r"(?P<fix>.+)_part(?P<number>\d+)")
+"""Name of what one input of a concatenation is rounded to."""
+
 
 def check_parts(quantized: QuantizedGraph, compiled: Compiled, seed: int) -> int:
     """Assert that every DPU part gives what the reference does, bit for bit; return their number.
@@ -25,6 +28,7 @@ def check_parts(quantized: QuantizedGraph, compiled: Compiled, seed: int) -> int
     Parts run on the functional simulator, instructions in a random order among those that their
     tokens allow, and reads of bytes that nobody wrote are errors.
     """
+    quantized = quantized.copy()
     parts = dpu_subgraphs(compiled.graph)
     for subgraph in parts:
         with Runner(subgraph, device="iss", check=True, schedule_seed=seed) as runner:
@@ -66,7 +70,18 @@ def _node_of(port: Port, graph: QuantizedGraph) -> str:
         for found in (name, plain, plain.partition("_before_")[0], FIX.sub("", plain)):
             if found in graph.nodes:
                 return found
+        joined = PART.fullmatch(plain)
+        if joined and joined["fix"] in graph.nodes:
+            return _rounded_part(graph, plain, joined["fix"], int(joined["number"]))
     raise AssertionError(f"no op has the values of {port.name} ({', '.join(port.aliases)})")
+
+
+def _rounded_part(graph: QuantizedGraph, name: str, fix: str, number: int) -> str:
+    """Round an input of a concatenation as its result is, with a ``fix`` of its own."""
+    inputs = graph[graph[fix].inputs["input"][0]].inputs["input"]
+    made = graph.add_fix(name, inputs[number], graph[fix].quantization)
+    inputs[number] = made.name
+    return made.name
 
 
 def _cut(
