@@ -297,7 +297,7 @@ def quantize(*_, **__):
     pathlib.Path(sys.argv[0]).write_text("begun")
     time.sleep(600)
 
-api.quantize = quantize
+api.quantize_with_report = quantize
 sys.argv[:2] = [sys.argv[1]]
 main()
 """
