@@ -38,14 +38,7 @@ def check_parts(quantized: QuantizedGraph, compiled: Compiled, seed: int) -> int
 
 def _check_part(quantized: QuantizedGraph, runner: Runner, rng: np.random.Generator) -> None:
     program = runner.program
-    heads: dict[str, tuple[Port, np.ndarray]] = {}
-    given = []
-    for port in program.inputs:  # what is handed over twice is the same both times
-        name = _node_of(port, quantized)
-        values = rng.integers(-128, 128, port.tensor.dims, np.int8)
-        first, array = heads.setdefault(name, (port, values))
-        assert first.tensor.get_attr("fix_point") == port.tensor.get_attr("fix_point"), name
-        given.append(array.reshape(port.tensor.dims))
+    heads, given = _random_inputs(quantized, program.inputs, rng)
     found = [np.empty(port.tensor.dims, np.int8) for port in program.outputs]
     runner.wait(runner.execute_async(given, found))
     results = [_node_of(port, quantized) for port in program.outputs]
@@ -57,6 +50,31 @@ def _check_part(quantized: QuantizedGraph, runner: Runner, rng: np.random.Genera
             expected = expected * 2.0 ** port.tensor.get_attr("fix_point")
         assert np.unique(array).size > 1, f"{program.name}: {name} is the same everywhere"
         np.testing.assert_array_equal(array, expected, err_msg=f"{program.name}: {name}")
+
+
+def _random_inputs(
+    graph: QuantizedGraph, ports: Sequence[Port], rng: np.random.Generator
+) -> tuple[dict[str, tuple[Port, np.ndarray]], list[np.ndarray]]:
+    """Return inputs by op, each with the port that says its fix point, and those of all ports.
+
+    What is handed over twice has the same real values both times, with fewer fractional bits the
+    one time than the other.
+    """
+    places = [_node_of(port, graph) for port in ports]
+    points = [int(port.tensor.get_attr("fix_point")) for port in ports]
+    heads: dict[str, tuple[Port, np.ndarray]] = {}
+    for place in dict.fromkeys(places):
+        mine = [n for n, name in enumerate(places) if name == place]
+        least = min(mine, key=points.__getitem__)
+        spread = max(points[n] for n in mine) - points[least]
+        values = rng.integers(-128 >> spread, (127 >> spread) + 1, ports[least].tensor.dims)
+        heads[place] = ports[least], values.astype(np.int8)
+    given = []
+    for port, place, point in zip(ports, places, points, strict=True):
+        first, values = heads[place]
+        shifted = values << (point - int(first.tensor.get_attr("fix_point")))
+        given.append(np.ascontiguousarray(shifted.reshape(port.tensor.dims), np.int8))
+    return heads, given
 
 
 def _node_of(port: Port, graph: QuantizedGraph) -> str:
