@@ -33,12 +33,14 @@ def sqnr(floating: Mapping[str, Array], quantized: Mapping[str, Array]) -> float
     return min(found, default=None)
 
 
-def _same_class(axis: int) -> Callable[[Array, Array], tuple[int, int]]:
-    def compare(wanted: Array, found: Array) -> tuple[int, int]:
-        same = wanted.argmax(axis) == found.argmax(axis)
-        return int(same.sum()), same.size
+def _same_class(wanted: Array, found: Array) -> tuple[int, int]:
+    one, other = (array.reshape(len(array), -1).argmax(-1) for array in (wanted, found))
+    return int((one == other).sum()), len(one)
 
-    return compare
+
+def _same_pixels(wanted: Array, found: Array) -> tuple[int, int]:
+    same = wanted.argmax(-3) == found.argmax(-3)
+    return int(same.sum()), same.size
 
 
 def _same_text(wanted: Array, found: Array) -> tuple[int, int]:
@@ -101,8 +103,8 @@ def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> float:
 
 
 MEASURES: dict[str, tuple[str, Callable[[Array, Array], tuple[int, int]]]] = {
-    "classes": ("top 1", _same_class(-1)),
-    "pixels": ("pixels", _same_class(-3)),
+    "classes": ("top 1", _same_class),
+    "pixels": ("pixels", _same_pixels),
     "text": ("texts", _same_text),
     "mask": ("text pixels", _same_mask),
     "boxes": ("boxes", _same_boxes),

@@ -50,6 +50,8 @@ def test_classes_and_pixels(agreement: types.ModuleType) -> None:
     wanted = {"scores": np.array([[[0.1, 0.9]], [[0.8, 0.2]]])}
     found = {"scores": np.array([[[0.2, 0.8]], [[0.3, 0.7]]])}
     assert agreement.agreement("classes", wanted, found) == ("top 1", 1, 2)
+    upright = [{"x": r["scores"][..., None, None]} for r in (wanted, found)]  # [1, 2, 1, 1] each
+    assert agreement.agreement("classes", *upright) == ("top 1", 1, 2)
     image = np.zeros((1, 1, 2, 2, 2))
     image[0, 0, 1, 0, 0] = 1.0
     assert agreement.agreement("pixels", {"x": image}, {"x": 0 * image}) == ("pixels", 3, 4)
