@@ -100,7 +100,10 @@ def read(
     uses = Counter(name for node in analysis.nodes for name in reads(node))
     uses.update(outputs)
     nodes = recognized(
-        analysis.nodes, constants, uses, lambda name: dtype_of(analysis.types[name]) == np.float32
+        analysis.nodes,
+        constants,
+        uses,
+        lambda name: name in analysis.types and dtype_of(analysis.types[name]) == np.float32,
     )
     uses = Counter(name for node in nodes for name in reads(node))
     uses.update(outputs)
