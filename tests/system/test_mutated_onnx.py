@@ -26,13 +26,11 @@ def findings(seed: int, count: int) -> str:
     return "\n".join(f"{e.index}: {e.model}: {e.kind}: {e.text}" for e in found if not e.is_right)
 
 
-@pytest.mark.xfail(strict=True, reason="the front end does not check all of this yet (issue 7)")
 def test_some_mutations() -> None:
     assert findings(seed=0, count=300) == ""
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="the front end does not check all of this yet (issue 7)")
 def test_a_campaign_of_mutations() -> None:
     assert findings(seed=1, count=10_000) == ""
 

@@ -84,6 +84,15 @@ class Analysis:
         kind = self.types[name]
         return dtype_of(kind) is not None and shape_of(kind) is not None
 
+    def alike(self, *names: str) -> bool:
+        """Return whether computed tensors are float32, all of one shape as far as is known."""
+        kinds = [self.types[name] for name in names if name in self.types]
+        return (
+            len(kinds) == len(names)
+            and all(dtype_of(kind) == np.float32 for kind in kinds)
+            and len({shape_of(kind) for kind in kinds}) == 1
+        )
+
     def _take(self, node: onnx.NodeProto) -> None:
         if self._is_decided(node):
             self.run(self._branch(node))

@@ -61,7 +61,7 @@ RELU6 = (of("Clip", X + 3, 0, 6), of("Min", of("Relu", X + 3), 6))
 ERF = (of("Erf", X / math.sqrt(2)), of("Erf", X * math.sqrt(0.5)))
 
 PATTERNS: tuple[tuple[str, Mapping[str, Any], tuple[Term, ...]], ...] = (
-    ("Swish", {}, (X * of("Sigmoid", X),)),
+    ("Swish", {}, (X * of("Sigmoid", X), X * of("Sigmoid", X * 1))),
     ("Mish", {}, (X * of("Tanh", of("Softplus", X)),)),
     (
         "HardSwish", {},
@@ -99,11 +99,12 @@ def recognized(
     nodes: Sequence[onnx.NodeProto],
     constants: Mapping[str, Array],
     uses: Counter[str],
-    is_float: Callable[[str], bool],
+    replaceable: Callable[[str, str], bool],
 ) -> list[onnx.NodeProto]:
-    """Return the nodes with patterns over float32 tensors replaced.
+    """Return the nodes with patterns replaced.
 
-    Results inside a pattern must have no other reader.
+    Results inside a pattern must have no other reader; ``replaceable`` says of the tensor that is
+    ``X`` and of the result whether one operator can make one of the other.
     """
     producers = {node.output[0]: node for node in nodes if len(node.output) == 1}
     matcher = _Matcher(producers, constants, uses)
@@ -114,7 +115,7 @@ def recognized(
             continue
         for op_type, attrs, terms in PATTERNS:
             found = next((m for term in terms for m in matcher.root(root, term)), None)
-            if found is None or not is_float(found.x):
+            if found is None or not replaceable(found.x, root.output[0]):
                 continue
             made = helper.make_node(op_type, [found.x], root.output, root.name, **attrs)
             made.doc_string = root.doc_string

@@ -99,9 +99,7 @@ def read(
     outputs = [item.name for item in graph.output]
     uses = Counter(name for node in analysis.nodes for name in reads(node))
     uses.update(outputs)
-    nodes = recognized(
-        analysis.nodes, constants, uses, lambda name: dtype_of(analysis.types[name]) == np.float32
-    )
+    nodes = recognized(analysis.nodes, constants, uses, analysis.alike)
     uses = Counter(name for node in nodes for name in reads(node))
     uses.update(outputs)
     return Source(

@@ -5,12 +5,9 @@ from opendpu.ir.graph import Array, FixedGraph, FloatGraph, Graph, Node, Quantiz
 from opendpu.ir.types import UNKNOWN, Origin, Quantization, Rounding, TensorType
 from opendpu.ir.xir_bridge import from_xir, to_xir
 
-Draft = Graph
-
 __all__ = [
     "UNKNOWN",
     "Array",
-    "Draft",
     "FixedGraph",
     "FloatGraph",
     "Graph",

@@ -9,7 +9,7 @@ from opendpu.ir import Array, Graph
 from opendpu.ops.foreign import opsets_of
 from opendpu.ops.onnx_builder import OPSET, OnnxBuilder, Output
 from opendpu.ops.operator import operator_of
-from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.errors import TensorError, UnsupportedError
 
 LEAST_OPSET = 13
 """First operator set of which our kernels know the operators."""
@@ -70,6 +70,7 @@ class Session:
                     "evaluated"
                 )
             operator.emit(builder, graph[name])
+        self._name = graph.name
         self.keep = list(graph.outputs if keep is None else keep)
         self._outputs = {name: _output(builder, name, known) for name in self.keep}
         names = dict.fromkeys(o.name for o in self._outputs.values())
@@ -77,9 +78,22 @@ class Session:
         self._session = _open(builder, self._names, threads, keep_memory)
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the results to keep, by op, in the graph's order of axes."""
+        """Return the results to keep, by op, in the graph's order of axes.
+
+        Raises
+        ------
+        TensorError
+            An op cannot compute with these inputs: an index out of range, not enough memory.
+        """
         feeds = {name: inputs[name] for name in self.inputs}
-        found = dict(zip(self._names, self._session.run(self._names, feeds), strict=True))
+        try:
+            values = self._session.run(self._names, feeds)
+        except Exception as error:  # onnxruntime has no common base class for its errors
+            raise TensorError(
+                f"onnxruntime cannot compute ops of graph {self._name!r} with these inputs: "
+                f"{_first_line(error)}"
+            ) from error
+        found = dict(zip(self._names, values, strict=True))
         return {
             name: found[o.name].transpose(0, 2, 3, 1) if o.channels_first else found[o.name]
             for name, o in self._outputs.items()

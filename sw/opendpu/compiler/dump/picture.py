@@ -13,7 +13,7 @@ from opendpu.compiler.planner.proposal import Proposal, Residency, Tiled
 from opendpu.compiler.program import Command, CommandStream, Program
 from opendpu.drawing import Canvas, Vertex, draw_layered
 from opendpu.drawing.canvas import Box, Line, Text, text_width
-from opendpu.ir import Draft
+from opendpu.ir import Graph
 from opendpu_arch.isa import Engine
 
 COLOURS = {
@@ -28,10 +28,10 @@ HEAD = 70
 def picture(value: object) -> Canvas:
     """Return the picture of a value."""
     match value:
-        case Draft():
-            return _draft(value, {})
+        case Graph():
+            return _graph(value, {})
         case Partitioned():
-            return _draft(
+            return _graph(
                 value.graph, {n: p.device for p in value.partition.parts for n in p.nodes}
             )
         case Network():
@@ -56,10 +56,10 @@ def picture(value: object) -> Canvas:
             raise TypeError(f"a {type(value).__name__} has no picture")
 
 
-def _draft(draft: Draft, devices: dict[str, str]) -> Canvas:
+def _graph(graph: Graph, devices: dict[str, str]) -> Canvas:
     vertices, edges = [], []
-    for node in draft:
-        if node.kind in CONSTANT or _is_constant_fix(node.name, draft):
+    for node in graph:
+        if node.kind in CONSTANT or _is_constant_fix(node.name, graph):
             continue
         colour = devices.get(node.name) or ("int8" if is_fixed(node) else "float")
         shape = "x".join(map(str, node.shape))
@@ -68,9 +68,9 @@ def _draft(draft: Draft, devices: dict[str, str]) -> Canvas:
     return draw_layered(vertices, edges)
 
 
-def _is_constant_fix(name: str, draft: Draft) -> bool:
-    node = draft[name]
-    return node.kind == "fix" and draft[node.inputs["input"][0]].value is not None
+def _is_constant_fix(name: str, graph: Graph) -> bool:
+    node = graph[name]
+    return node.kind == "fix" and graph[node.inputs["input"][0]].value is not None
 
 
 def _proposed(proposal: Proposal) -> Canvas:

@@ -16,15 +16,15 @@ from opendpu.compiler.partition import Partitioned
 from opendpu.compiler.plan import Plan
 from opendpu.compiler.planner.proposal import Proposal, Residency, Tiled
 from opendpu.compiler.program import CommandStream, MemoryAccess, Program
-from opendpu.ir import Draft, Node
+from opendpu.ir import Graph, Node
 from opendpu_arch import asm
 
 
 def text(value: object) -> str:
     """Return a value as text that ends with a line break."""
     match value:
-        case Draft():
-            lines = _draft(value)
+        case Graph():
+            lines = _graph(value)
         case Partitioned():
             lines = _partition(value)
         case Network():
@@ -48,11 +48,11 @@ def text(value: object) -> str:
     return "\n".join([*lines, ""])
 
 
-def _draft(draft: Draft) -> Iterator[str]:
-    yield f"graph {draft.name}"
-    for node in draft:
+def _graph(graph: Graph) -> Iterator[str]:
+    yield f"graph {graph.name}"
+    for node in graph:
         yield _node(node)
-    yield f"outputs {', '.join(draft.outputs)}"
+    yield f"outputs {', '.join(graph.outputs)}"
 
 
 def _node(node: Node) -> str:

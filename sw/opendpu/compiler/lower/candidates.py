@@ -55,7 +55,7 @@ def add_conv(context: LoweringContext, node: Node, fields: Fields, weights: Int8
     if max(window.kernel_h, window.kernel_w) <= MAX_CONV_KERNEL:
         candidates += _whole(context, _with_zeros(node, fields, weights))
     if fields["source"] == node.inputs["input"][0] and fields["output"] == node.name:
-        axes = plan(node, context.draft[fields["source"]], context.target)
+        axes = plan(node, context.graph[fields["source"]], context.target)
         candidates += [] if axes is None else _parts(context, fields, weights, axes)
     gathered = _gathered(context, node, fields, weights)
     candidates += [] if gathered is None else _whole(context, gathered)
@@ -71,7 +71,7 @@ def add_depthwise(context: LoweringContext, node: Node, fields: Fields, weights:
     kernel, pad = max(window.kernel_h, window.kernel_w), max(window.pad_top, window.pad_left)
     if kernel <= MAX_ALU_KERNEL and pad <= MAX_PAD_BEFORE:
         candidates += _whole(context, _with_zeros(node, fields, weights))
-    for axes in part_candidates(node, context.draft[fields["source"]], context.target):
+    for axes in part_candidates(node, context.graph[fields["source"]], context.target):
         candidates += _parts(context, fields, weights, axes, depthwise=True)
     _add_cheapest(context, node, candidates, fields, weights)
 
@@ -102,7 +102,7 @@ def _gathered(
     context: LoweringContext, node: Node, fields: Fields, weights: Int8Array
 ) -> DilatedConvLayer | None:
     """Return the layer whose rows are gathered, without the taps that only meet padding."""
-    met = met_taps(node, context.draft[node.inputs["input"][0]])
+    met = met_taps(node, context.graph[node.inputs["input"][0]])
     if met is None:
         return None
     rows, columns = met

@@ -10,7 +10,7 @@ import numpy as np
 from opendpu.compiler.layers import Feature, Features, Int8Array, Layer, MoveLayer
 from opendpu.compiler.network import Alias, Network, root_of
 from opendpu.compiler.network.strides import Strides, dense, strides_through
-from opendpu.ir import Draft, Node
+from opendpu.ir import Graph, Node
 from opendpu_arch.target import Target
 
 LayerCost = Callable[[Layer, Features, Target], int | None]
@@ -26,9 +26,9 @@ class LoweringContext:
     """
 
     def __init__(
-        self, draft: Draft, nodes: list[Node], outputs: set[str], target: Target, cost: LayerCost
+        self, graph: Graph, nodes: list[Node], outputs: set[str], target: Target, cost: LayerCost
     ) -> None:
-        self.draft = draft
+        self.graph = graph
         self.nodes = nodes
         self.outputs = outputs
         self.target = target
@@ -67,7 +67,7 @@ class LoweringContext:
 
     def constant(self, node: Node, arg: str) -> Int8Array:
         """Return the values of a constant argument."""
-        value = self.draft[node.inputs[arg][0]].value
+        value = self.graph[node.inputs[arg][0]].value
         assert value is not None
         return np.asarray(value, dtype=np.int8)
 

@@ -13,7 +13,7 @@ from opendpu.ir import Node
 def conv(context: LoweringContext, node: Node) -> None:
     """Add a layer of the CONV engine, or several if there are groups."""
     group = int(node.attrs.get("group") or 1)
-    source = context.draft[node.inputs["input"][0]]
+    source = context.graph[node.inputs["input"][0]]
     weights = context.constant(node, "weights")
     if group == 1:
         add_conv(context, node, layer_fields(context, node, node.name), weights)

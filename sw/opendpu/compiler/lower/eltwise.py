@@ -13,10 +13,10 @@ from opendpu_arch.isa import ElewType
 def eltwise(context: LoweringContext, node: Node) -> None:
     """Add a layer that adds one to four feature maps, or multiplies two; one may be a pixel."""
     sources = tuple(node.inputs["input"])
-    points = [point_of(context.draft[s]) for s in sources]
+    points = [point_of(context.graph[s]) for s in sources]
     product = node.attrs["type"] == "MUL"
     right = (sum(points) if product else min(points)) - point_of(node)
-    sizes = [context.draft[s].shape[:-1] for s in sources]
+    sizes = [context.graph[s].shape[:-1] for s in sources]
     kind = BroadcastLayer if sizes[-1] != sizes[0] else EltwiseLayer
     context.add(
         kind(

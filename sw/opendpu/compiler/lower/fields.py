@@ -29,10 +29,10 @@ def layer_fields(context: LoweringContext, node: Node, name: str) -> dict[str, A
 
 def _shifts(context: LoweringContext, node: Node) -> tuple[int, int]:
     """Return the shifts of sum and bias."""
-    draft = context.draft
-    product = sum(point_of(draft[node.inputs[arg][0]]) for arg in ("input", "weights"))
+    graph = context.graph
+    product = sum(point_of(graph[node.inputs[arg][0]]) for arg in ("input", "weights"))
     bias = node.inputs.get("bias")
-    shift_bias = product - point_of(draft[bias[0]]) + 1 if bias else 0
+    shift_bias = product - point_of(graph[bias[0]]) + 1 if bias else 0
     return product - point_of(node), shift_bias
 
 

@@ -30,7 +30,7 @@ def leaky_relu(context: LoweringContext, node: Node) -> None:
 def prelu(context: LoweringContext, node: Node) -> None:
     """Add a layer that multiplies negative values by one slope a channel."""
     right = _right(context, node)
-    slope = context.draft[node.inputs["weight"][0]]
+    slope = context.graph[node.inputs["weight"][0]]
     context.add(
         AluLayer(
             name=node.name, source=node.inputs["input"][0], output=node.name, window=Window(),
@@ -43,7 +43,7 @@ def prelu(context: LoweringContext, node: Node) -> None:
 @lowers("hard-sigmoid-fix")
 def hard_sigmoid(context: LoweringContext, node: Node) -> None:
     """Add a layer of the engine's hard-sigmoid."""
-    point = point_of(context.draft[node.inputs["input"][0]])
+    point = point_of(context.graph[node.inputs["input"][0]])
     context.add(
         AluLayer(
             name=node.name, source=node.inputs["input"][0], output=node.name, window=Window(),
@@ -55,7 +55,7 @@ def hard_sigmoid(context: LoweringContext, node: Node) -> None:
 
 def _right(context: LoweringContext, node: Node) -> int:
     """Return how far the result is right of the input."""
-    return point_of(context.draft[node.inputs["input"][0]]) - point_of(node)
+    return point_of(context.graph[node.inputs["input"][0]]) - point_of(node)
 
 
 def _either_way(right: int) -> int:

@@ -20,7 +20,7 @@ def pool(context: LoweringContext, node: Node) -> None:
     """Add a layer that takes the maximum or the average of every window; two for large maxima."""
     source = node.inputs["input"][0]
     window = window_of(node)
-    right = point_of(context.draft[source]) - point_of(node)
+    right = point_of(context.graph[source]) - point_of(node)
     mode, factor = AluMode.MAXPOOL, 0
     if node.attrs["type"] == "AVG":
         mode = AluMode.AVEPOOL

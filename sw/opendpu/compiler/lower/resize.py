@@ -31,7 +31,7 @@ def upsample(context: LoweringContext, node: Node) -> None:
     point, phases = made
     before = 1 if node.attrs["half_pixel_centers"] else 0
     padded = _bordered(context, node, source, before)
-    cut = point_of(context.draft[source]) + point - point_of(node)
+    cut = point_of(context.graph[source]) + point - point_of(node)
     for number, phase in enumerate(phases):
         _add_phase(context, node, padded, phase, number, before, cut, (scale_h, scale_w))
 

@@ -73,7 +73,13 @@ def clip(call: Call) -> None:
 @handles("LeakyRelu")
 def leaky_relu(call: Call) -> None:
     """Convert to ``leaky-relu``."""
-    call.elementwise("leaky-relu", {"alpha": float(call.attrs.get("alpha", 0.01))})
+    _leak(call, float(call.attrs.get("alpha", 0.01)))
+
+
+def _leak(call: Call, slope: float) -> None:
+    if not math.isfinite(slope):
+        raise Refusal(f"the slope is {slope}, but must be finite")
+    call.elementwise("leaky-relu", {"alpha": slope})
 
 
 @handles("PRelu", layout=Layout.SPATIAL)
@@ -81,7 +87,7 @@ def prelu(call: Call) -> None:
     """Convert to ``prelu`` with one slope a channel, or to ``leaky-relu`` with one for all."""
     slope = as_float(call.weights(1, "slopes"))
     if slope.size == 1:
-        call.elementwise("leaky-relu", {"alpha": float(slope.reshape(()))})
+        _leak(call, float(slope.reshape(())))
         return
     rank = len(call.value(0).shape)
     node, shape = call.feature_map()

@@ -70,10 +70,10 @@ CASES = {
 
 
 def test_dilation_does_not_count_as_kernel() -> None:
-    draft = legal_conv()
-    node = conv(draft)
-    far_apart(node, draft)
-    assert reason(node, draft, TARGET) is None
+    graph = legal_conv()
+    node = conv(graph)
+    far_apart(node, graph)
+    assert reason(node, graph, TARGET) is None
 
 
 @pytest.mark.parametrize("case", CASES)

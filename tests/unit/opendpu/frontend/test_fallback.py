@@ -11,7 +11,7 @@ from opendpu.frontend import fallback, load_onnx
 from opendpu.frontend.opsets import newest_opset
 from opendpu.ops.foreign import label_of
 from opendpu.ops.session import Session
-from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.errors import TensorError, UnsupportedError
 
 
 def kinds(graph) -> list[str]:
@@ -341,3 +341,10 @@ def test_a_block_of_convnext_needs_no_transposes(rng):
     assert [k for k in kinds(graph) if k != "reshape"] == [
         "depthwise-conv2d", "onnx", "conv2d", "gelu", "conv2d", "add"
     ]  # fmt: skip
+
+
+def test_inputs_that_an_operator_cannot_compute_with_end_in_one_error(rng):
+    graph = load_onnx(parse("g (float[4] x, int64[2] i) => (float[2] y) { y = Gather(x, i) }"))
+    given = {"x": rng.standard_normal(4).astype(np.float32), "i": np.array([0, 9])}
+    with pytest.raises(TensorError, match=r"graph 'g' with these inputs: .*idx=9"):
+        Session(graph).run(given)

@@ -97,3 +97,14 @@ def test_patterns_of_other_types_stay_onnx(save):
     path = save([cast, *gate], {"x": [1, 4]}, {"y": None})
     kinds = [node.kind for node in load_onnx(path)]
     assert kinds == ["data", "cast", "onnx", "onnx"]
+
+
+def test_constants_that_make_tensors_larger_are_something_else(save, agrees):
+    nodes = [
+        helper.make_node("Mul", ["x", "ones"], ["p"]),
+        helper.make_node("Sigmoid", ["p"], ["s"]),
+        helper.make_node("Mul", ["x", "s"], ["y"]),
+    ]
+    ones = {"ones": np.ones((3, 1, 1), np.float32)}
+    graph = agrees(save(nodes, {"x": [1, 1, 5, 6]}, {"y": None}, ones))
+    assert "swish" not in [node.kind for node in graph]
