@@ -31,6 +31,9 @@ QUANTIZING = (
 """Operators whose constants the handlers put on a grid; all keep the shape."""
 
 
+BRANCHES = ("then_branch", "else_branch")
+
+
 class Analysis:
     """Walks over nodes in topological order.
 
@@ -84,6 +87,12 @@ class Analysis:
         kind = self.types[name]
         return dtype_of(kind) is not None and shape_of(kind) is not None
 
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """Return the shape of a constant or computed tensor; nothing if it is not known."""
+        if name in self.constants:
+            return self.constants[name].shape
+        return shape_of(self.types[name]) if name in self.types else None
+
     def alike(self, *names: str) -> bool:
         """Return whether computed tensors are float32, all of one shape as far as is known."""
         kinds = [self.types[name] for name in names if name in self.types]
@@ -95,7 +104,8 @@ class Analysis:
 
     def _take(self, node: onnx.NodeProto) -> None:
         if self._is_decided(node):
-            self.run(self._branch(node))
+            taken = bool(self.constants[node.input[0]].ravel()[0])
+            self.run(_branch(node, BRANCHES[0] if taken else BRANCHES[1]))
             return
         quantizing = node.op_type in QUANTIZING
         if not quantizing and (self._measured(node) or self._folded(node)):
@@ -107,10 +117,32 @@ class Analysis:
             self.faults.append(f"the types of node {label_of(node)} contradict each other: {error}")
             self._lost.update(node.output)
             return
+        if node.op_type == "If" and node.domain in OWN_DOMAINS:
+            self._agree(node)
         if quantizing and node.output[0] not in self.types:
             self._keep_shape(node)
         elif node.domain not in OWN_DOMAINS:
             self._believe(node)
+
+    def _agree(self, node: onnx.NodeProto) -> None:
+        """Take the types of an ``If``'s results where its branches do not contradict each other.
+
+        A branch for other inputs than the given ones tells nothing.
+        """
+        known = {name for name in node.output if self.shape(name) is not None}
+        if known.issuperset(filter(None, node.output)):
+            return
+        branches = []
+        for wanted in BRANCHES:
+            inner = Analysis(self.dialect, dict(self.constants), {}, {})
+            inner.types |= self.types
+            inner.run(_branch(node, wanted))
+            branches.append(inner)
+        for name in node.output:
+            telling = [one for one in branches if one.shape(name) is not None]
+            if name not in known and len({one.shape(name) for one in telling}) == 1:
+                one = telling[0]
+                self.types[name] = one.types.get(name) or type_of(one.constants[name])
 
     def _believe(self, node: onnx.NodeProto) -> None:
         """Take the types that the file declares where those of an operator are unknown."""
@@ -170,26 +202,26 @@ class Analysis:
             and self.constants[node.input[0]].size == 1
         )
 
-    def _branch(self, node: onnx.NodeProto) -> list[onnx.NodeProto]:
-        """Return the nodes of the branch that is taken, which make the outputs of the ``If``."""
-        wanted = "then_branch" if bool(self.constants[node.input[0]].ravel()[0]) else "else_branch"
-        (graph,) = (g for item in node.attribute if item.name == wanted for g in inner_graphs(item))
-        prefix = f"{node.name or node.output[0]}/{wanted}/"
-        own = {tensor.name for tensor in graph.initializer}
-        own |= {name for inner in graph.node for name in inner.output if name}
-        names = {name: prefix + name for name in own}
-        made = []
-        for tensor in graph.initializer:
-            copy = onnx.TensorProto()
-            copy.CopyFrom(tensor)
-            copy.name = names[tensor.name]
-            made.append(helper.make_node("Constant", [], [copy.name], value=copy))
-        made += [renamed(inner, names) for inner in graph.node]
-        for item, output in zip(graph.output, node.output, strict=False):
-            if output:
-                source = names.get(item.name, item.name)
-                made.append(helper.make_node("Identity", [source], [output]))
-        return made
+
+def _branch(node: onnx.NodeProto, wanted: str) -> list[onnx.NodeProto]:
+    """Return the nodes of a branch of an ``If``, which make its outputs."""
+    (graph,) = (g for item in node.attribute if item.name == wanted for g in inner_graphs(item))
+    prefix = f"{node.name or node.output[0]}/{wanted}/"
+    own = {tensor.name for tensor in graph.initializer}
+    own |= {name for inner in graph.node for name in inner.output if name}
+    names = {name: prefix + name for name in own}
+    made = []
+    for tensor in graph.initializer:
+        copy = onnx.TensorProto()
+        copy.CopyFrom(tensor)
+        copy.name = names[tensor.name]
+        made.append(helper.make_node("Constant", [], [copy.name], value=copy))
+    made += [renamed(inner, names) for inner in graph.node]
+    for item, output in zip(graph.output, node.output, strict=False):
+        if output:
+            source = names.get(item.name, item.name)
+            made.append(helper.make_node("Identity", [source], [output]))
+    return made
 
 
 def renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:

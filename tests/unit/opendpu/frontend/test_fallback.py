@@ -107,6 +107,29 @@ def test_a_branch_that_is_decided_is_converted(rng, cond):
     assert kinds(graph) == (["relu", "scale", "exp"] if cond else ["relu", "sigmoid", "mul", "exp"])
 
 
+UNKNOWN_SIZES = """
+g (float[1,4] x, float[1,4,2] z, bool cond) => (float[a,b] y) {
+  y = If(cond) <
+    then_branch = t () => (float[a,b] p) { p = Concat<axis=1>(x, x) },
+    else_branch = e () => (float[a,b] q) { {other} }
+  >
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "shape"),
+    [
+        ("q = Concat<axis=1>(x, x)", (1, 8)),
+        ("q = Compress(z, cond)", (1, 8)),  # as many as are true
+        ("q = Concat<axis=0>(x, x)", (1, 1)),
+    ],
+)
+def test_results_of_branches_have_the_shapes_that_these_tell(rng, other, shape):
+    graph = load_onnx(parse(UNKNOWN_SIZES.replace("{other}", other)))
+    assert graph["y"].shape == shape
+
+
 def test_loops(rng):
     model = parse(
         """
