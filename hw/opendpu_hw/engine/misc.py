@@ -72,7 +72,7 @@ class MiscEngine(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        core = _Core(self._target, taps=self.taps, window=self.window)
+        core = _MiscCore(self._target, taps=self.taps, window=self.window)
         m.submodules.core = ResetInserter(self.abort)(core)
         for name in ("read", "write", "weights", "bias"):
             wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(core, name))
@@ -86,7 +86,7 @@ class MiscEngine(wiring.Component):
         return m
 
 
-class _Core(wiring.Component):
+class _MiscCore(wiring.Component):
     """The engine without ``abort``; reset instead."""
 
     def __init__(self, target, *, taps, window):
