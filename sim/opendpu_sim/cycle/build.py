@@ -3,8 +3,9 @@
 
 import pathlib
 import tempfile
+from collections.abc import Mapping
 
-from opendpu_arch import isa
+from opendpu_arch import isa, latency
 from opendpu_hw import cache
 from opendpu_sim.rtl import tools
 from opendpu_sim.rtl.build import HEADERS as SHARED
@@ -25,25 +26,44 @@ def library() -> pathlib.Path:
     """
     sources = sorted([*HERE.glob("*.h"), *HERE.glob("*.cpp")])
     fields = isa_fields()
+    timing = latency_constants()
     key = cache.digest(
-        fields, tools.host(), repr(FLAGS), *(p.read_bytes() for p in (*sources, *SHARED))
+        fields, timing, tools.host(), repr(FLAGS), *(p.read_bytes() for p in (*sources, *SHARED))
     )
     root: pathlib.Path = cache.folder() / "cycle"
     path = root / f"{key}.so"
     with cache.locked(root / f"{key}.lock"):
         if not path.exists():
-            _build(fields, [p for p in sources if p.suffix == ".cpp"], path)
+            _build(
+                {"isa_fields.h": fields, "latency.h": timing},
+                [p for p in sources if p.suffix == ".cpp"],
+                path,
+            )
     return path
 
 
-def _build(fields: str, sources: list[pathlib.Path], path: pathlib.Path) -> None:
+def _build(headers: Mapping[str, str], sources: list[pathlib.Path], path: pathlib.Path) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".build-") as name:
         folder = pathlib.Path(name)
-        (folder / "isa_fields.h").write_text(fields, encoding="utf-8")
+        for header, text in headers.items():
+            (folder / header).write_text(text, encoding="utf-8")
         made = folder / "lib.so"
         command = [tools.compiler(), *FLAGS, f"-I{folder}", f"-I{HERE}"]
         tools.run([*command, *sources, "-o", made], cwd=folder)
         made.replace(path)
+
+
+def latency_constants() -> str:
+    """Return a C++ header with the constants of :mod:`opendpu_arch.latency`.
+
+    ``CONV_WRITE`` becomes ``kConvWrite``.
+    """
+    lines = ["#pragma once", "#include <cstdint>", "namespace opendpu::latency {"]
+    for name, value in vars(latency).items():
+        if name.isupper() and not name.startswith("_"):
+            camel = "".join(word.capitalize() for word in name.split("_"))
+            lines.append(f"constexpr uint32_t k{camel} = {value};")
+    return "\n".join([*lines, "}  // namespace opendpu::latency", ""])
 
 
 def isa_fields() -> str:
