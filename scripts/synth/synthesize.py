@@ -149,13 +149,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("target", help="a name (B512) or fingerprint (0x…)")
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("build/synth"))
+    parser.add_argument(
+        "--vendor", choices=["xilinx", "none"], default="xilinx",
+        help="whose primitives the array is made of (xilinx); none: plain multiplications",
+    )  # fmt: skip
     parser.add_argument("--option", action="append", default=[], type=_option, metavar="NAME=VALUE")
     given = parser.parse_args()
     console = rich.console.Console(stderr=True)
     try:
         target = Target.from_name(given.target)
         with console.status(f"synthesizing {target.name}"):
-            result = measure(target, dict(given.option))
+            vendor = {"vendor": given.vendor} if given.vendor != "none" else {}
+            result = measure(target, dict(given.option) | vendor)
     except DPUError as error:
         print(f"synth: {error}", file=sys.stderr)
         return 1

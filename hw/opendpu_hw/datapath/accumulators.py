@@ -17,8 +17,8 @@ def sum_members(target):
     pixels, inputs = target.pixel_parallel, target.input_channel_parallel
     return {
         "x": In(signed(8)).array(pixels, inputs), "w": In(signed(8)).array(inputs),
-        "step": In(1), "first": In(1), "complete": In(1), "take": In(1), "second": In(1),
-        "sum": Out(signed(SUM_WIDTH)).array(pixels // 2),
+        "step": In(1), "first": In(1), "complete": In(1), "take": In(1),
+        "sum": Out(signed(SUM_WIDTH)).array(pixels),
     }
 
 
@@ -44,10 +44,10 @@ class Accumulators(wiring.Component):
         The operands are a step's; it starts a new sum.
     complete : ``In(1)``
         The cycle after a column's last step.
-    take, second : ``In(1)``
-        :func:`opendpu_arch.latency.conv_sum` cycles after that step, and one more.
-    sum : ``Out(signed(SUM_WIDTH)).array(PP / 2)``
-        With ``take`` the sums of the even pixels, with ``second`` those of the odd ones.
+    take : ``In(1)``
+        :func:`opendpu_arch.latency.conv_sum` cycles after that step.
+    sum : ``Out(signed(SUM_WIDTH)).array(PP)``
+        With ``take`` the sums of the even pixels, in the cycle after that those of the odd ones.
     """
 
     def __init__(self, target):
@@ -61,9 +61,10 @@ class Accumulators(wiring.Component):
         put, get = Signal(range(depth)), Signal(range(depth))
         with m.If(self.complete):
             m.d.sync += put.eq(put + 1)
-        with m.If(self.second):
+        second = Signal()
+        m.d.sync += second.eq(self.take)
+        with m.If(second):
             m.d.sync += get.eq(get + 1)
-        waiting = []
         for p in range(pixels):
             terms = [self.x[p][i] * self.w[i] for i in range(inputs)]
             while len(terms) > 1:
@@ -76,8 +77,5 @@ class Accumulators(wiring.Component):
                 shape=signed(SUM_WIDTH), depth=depth, init=[])
             write, read = memory.write_port(), memory.read_port(domain="comb")
             m.d.comb += [write.en.eq(self.complete), write.addr.eq(put), write.data.eq(acc),
-                         read.addr.eq(get)]
-            waiting.append(read.data)
-        m.d.comb += [self.sum[j].eq(Mux(self.second, waiting[2 * j + 1], waiting[2 * j]))
-                     for j in range(pixels // 2)]
+                         read.addr.eq(get), self.sum[p].eq(read.data)]
         return m

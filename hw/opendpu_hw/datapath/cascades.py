@@ -140,4 +140,4 @@ class Cascades(wiring.Component):
             ]
         with m.If(self.take):
             m.d.sync += held.eq(odd)
-        m.d.comb += self.sum[j].eq(Mux(self.second, held, even))
+        m.d.comb += [self.sum[2 * j].eq(even), self.sum[2 * j + 1].eq(held)]

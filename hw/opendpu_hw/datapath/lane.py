@@ -42,7 +42,7 @@ class Lane(wiring.Component):
     def __init__(self, target, *, vendor=None):
         self._target, self._vendor = target, vendor
         members = sum_members(target)
-        for name in ("take", "second", "sum"):
+        for name in ("take", "sum"):
             del members[name]
         super().__init__({
             **members, "column": In(CONV_WRITE),
@@ -61,7 +61,7 @@ class Lane(wiring.Component):
             *(sums.x[p][i].eq(self.x[p][i]) for p in range(pixels) for i in range(inputs)),
             *(sums.w[i].eq(self.w[i]) for i in range(inputs)),
             sums.step.eq(self.step), sums.first.eq(self.first), sums.complete.eq(self.complete),
-            sums.take.eq(self.column[0]), sums.second.eq(self.column[1]),
+            sums.take.eq(self.column[0]),
         ]
         offset = Signal(signed(BIASED_WIDTH), reset_less=True)
         with m.If(self.prepare):
@@ -74,7 +74,8 @@ class Lane(wiring.Component):
             y_even = Signal(signed(8), name=f"y{2 * j}", reset_less=True)
             y_odd = Signal(signed(8), name=f"y{2 * j + 1}", reset_less=True)
             m.d.comb += [
-                requantizer.sum.eq(sums.sum[j]), requantizer.offset.eq(offset),
+                requantizer.sum[0].eq(sums.sum[2 * j]), requantizer.sum[1].eq(sums.sum[2 * j + 1]),
+                requantizer.odd.eq(self.column[1]), requantizer.offset.eq(offset),
                 requantizer.stage.eq(self.column[:stages] | self.column[1:stages + 1]),
                 requantizer.scale.eq(self.scale), requantizer.act.eq(self.act),
                 self.y[2 * j].eq(y_even), self.y[2 * j + 1].eq(y_odd),

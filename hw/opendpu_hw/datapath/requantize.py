@@ -51,8 +51,10 @@ class Requantizer(wiring.Component):
 
     Members
     -------
-    sum, offset : ``In(signed(31))``, ``In(signed(32))``
-        Sum, and bias · 2^shift_bias.
+    sum, odd : ``In(signed(31)).array(2)``, ``In(1)``
+        Sums, and which of them is meant.
+    offset : ``In(signed(32))``
+        bias · 2^shift_bias.
     stage : ``In(6)``
         A bit a stage: it works in this cycle. A value whose sum comes with bit 0 is in stage ``n``
         ``n`` cycles later.
@@ -67,7 +69,8 @@ class Requantizer(wiring.Component):
     def __init__(self, *, leaky=True):
         self._leaky = leaky
         super().__init__({
-            "sum": In(signed(SUM_WIDTH)), "offset": In(signed(BIASED_WIDTH)),
+            "sum": In(signed(SUM_WIDTH)).array(2), "odd": In(1),
+            "offset": In(signed(BIASED_WIDTH)),
             "stage": In(self.STAGES), "scale": In(scale_shape), "act": In(unsigned(4)),
             "y": Out(signed(8)),
         })
@@ -81,7 +84,8 @@ class Requantizer(wiring.Component):
         # -- bias ----------------------------------------------------------------------------------
         biased = register(BIASED_WIDTH, "biased")
         with m.If(self.stage[0]):
-            doubled = Cat(Const(0, 1), self.sum).as_signed()
+            chosen = Mux(self.odd, self.sum[1], self.sum[0])
+            doubled = Cat(Const(0, 1), chosen).as_signed()
             m.d.sync += biased.eq((self.offset + doubled)[:BIASED_WIDTH].as_signed())
 
         # -- negative values of LEAKYRELU times 13 = 1 + 4 · 3 -------------------------------------

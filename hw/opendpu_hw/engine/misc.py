@@ -6,17 +6,17 @@ from amaranth.lib import data, fifo, wiring
 from amaranth.lib.wiring import Out
 
 from opendpu_arch.numerics import HARD_SIGMOID_FACTOR
+from opendpu_hw.datapath.dwconv import Depthwise
+from opendpu_hw.datapath.eltwise import Eltwise
+from opendpu_hw.datapath.pool import LOWEST, MaxPool
 from opendpu_hw.datapath.scale import SUM_WIDTH, Scale
 from opendpu_hw.engine import misc_plan as plan
 from opendpu_hw.engine.base import engine_members
-from opendpu_hw.engine.dwconv import Depthwise
-from opendpu_hw.engine.eltwise import Eltwise
 from opendpu_hw.engine.misc_parameters import MiscParameters
 from opendpu_hw.engine.misc_plan import Op, Weights
 from opendpu_hw.engine.misc_planner import MiscPlanner
 from opendpu_hw.engine.misc_walk import MiscWalk, step_shape
 from opendpu_hw.engine.misc_writer import MiscWriter
-from opendpu_hw.engine.pool import LOWEST, MaxPool
 from opendpu_hw.memory.ports import ParameterRead, RowRead, RowWrite
 
 _RESULTS = 16

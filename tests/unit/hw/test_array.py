@@ -40,9 +40,7 @@ def sums_of(target, steps, *, cascades):
     total = latency.conv_sum(target)
     after = Signal(total + 1)
     m.d.sync += after.eq(after << 1 | last)
-    m.d.comb += [
-        dut.complete.eq(after[0]), dut.take.eq(after[total - 1]), dut.second.eq(after[total]),
-    ]  # fmt: skip
+    m.d.comb += [dut.complete.eq(after[0]), dut.take.eq(after[total - 1])]
     x = [[Signal(8, name=f"x{p}_{i}") for i in range(inputs)] for p in range(pixels)]
     if cascades:
         m.submodules.delay = delay = OperandDelay(target, rows=pixels)
@@ -59,9 +57,9 @@ def sums_of(target, steps, *, cascades):
     even, odd = [], []
 
     def sample(ctx):
-        for flag, into in ((dut.take, even), (dut.second, odd)):
-            if ctx.get(flag):
-                into.append([ctx.get(s) for s in dut.sum])
+        for place, into in ((total - 1, even), (total, odd)):
+            if ctx.get(after[place]):
+                into.append([ctx.get(s) for s in dut.sum[place - total + 1 :: 2]])
 
     async def feed(ctx):
         for values, weights, is_first, is_last, pause in steps.steps:

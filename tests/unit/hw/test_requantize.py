@@ -41,7 +41,9 @@ def requantized(cases, *, leaky=True):
         for number in range(len(cases) + Requantizer.STAGES):
             ctx.set(valid, number < len(cases))
             if number < len(cases):
-                ctx.set(dut.sum, cases[number][0])
+                ctx.set(dut.odd, number % 2)
+                ctx.set(dut.sum[number % 2], cases[number][0])
+                ctx.set(dut.sum[1 - number % 2], ~cases[number][0])
                 ctx.set(dut.offset, cases[number][1])
             if 0 <= number - 2 < len(cases):
                 ctx.set(cut, cases[number - 2][2])

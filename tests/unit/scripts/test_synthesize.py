@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counting what Yosys made; AMD's published figures."""
 
+import pathlib
+import sys
+
 import pytest
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[3] / "scripts" / "synth"))
+
 from cells import Resources, count, total
 from published import published
 from synthesize import cells_of, find_yosys, table
