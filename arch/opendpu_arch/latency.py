@@ -13,6 +13,10 @@ CONV_OPERANDS = 3
 """Cycles from a step's address to its operands in their registers."""
 CONV_WRITE = 7
 """Cycles from a complete sum of CONV to the write of its column."""
+MISC_SUM = 3
+"""Cycles from the image banks' answer to MISC to a complete sum, maximum or product."""
+MISC_RESULT = 7
+"""Cycles from that answer to the result in its queue."""
 _BEFORE_CASCADE = 4
 """Registers of a DSP block up to the first sum: operand, pre-adder, product, sum."""
 _AFTER_CASCADE = 2

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from opendpu_arch.isa import ActType
 from opendpu_hw.datapath.accumulators import SUM_WIDTH
+from opendpu_hw.datapath.shift import BYTE, SaturatingShift
 
 #: Width of a sum with its bias, doubled.
 BIASED_WIDTH = SUM_WIDTH + 1
@@ -15,12 +16,10 @@ SHIFT_WIDTH = 6
 #: LeakyReLU's factor 26/256 is 13 with this much more shift.
 LEAKY_FACTOR, LEAKY_SHIFT = 13, 7
 _WIDE = BIASED_WIDTH + LEAKY_FACTOR.bit_length()
-_COARSE = 8
-_MOST_COARSE = -(-_WIDE // _COARSE)
-_NARROW = 16
+_MOST_BYTES = -(-_WIDE // BYTE)
 
 #: A right shift: by ``coarse`` bytes, then by ``fine`` bits.
-amount_shape = data.StructLayout({"coarse": range(_MOST_COARSE + 1), "fine": range(_COARSE)})
+amount_shape = data.StructLayout({"coarse": range(_MOST_BYTES + 1), "fine": range(BYTE)})
 #: How to scale: the shifts of positive and negative values, which differ under LEAKYRELU.
 scale_shape = data.StructLayout(
     {"positive": amount_shape, "negative": amount_shape, "leaky": 1})
@@ -32,7 +31,7 @@ def scale_of(shift_cut, act):
 
     def amount(bits):
         coarse = bits[3:]
-        return Cat(Mux(coarse > _MOST_COARSE, _MOST_COARSE, coarse)[:3], bits[:3])
+        return Cat(Mux(coarse > _MOST_BYTES, _MOST_BYTES, coarse)[:3], bits[:3])
 
     negative = (shift_cut + Mux(leaky, LEAKY_SHIFT, 0))[:SHIFT_WIDTH + 1]
     return Cat(amount(shift_cut), amount(negative), leaky)
@@ -102,49 +101,25 @@ class Requantizer(wiring.Component):
             more = Mux(self.scale.leaky & negative, triple, 0) if self._leaky else Const(0)
             m.d.sync += wide.eq((more << 2) + value)
 
-        # -- shift by bytes ------------------------------------------------------------------------
-        # What then does not fit 16 bits is beyond the limits after seven more bits, too.
-        narrow, fine = register(_NARROW, "narrow"), Signal(range(_COARSE), reset_less=True)
-        beyond, below_zero = Signal(reset_less=True), Signal(reset_less=True)
-        extended = Cat(wide, wide[-1].replicate(_COARSE * _MOST_COARSE + _NARROW - _WIDE))
-        sign = wide[-1]
-        above = [Signal(name=f"above{k}") for k in range(_MOST_COARSE + 1)]
-        for k, bit in enumerate(above):         # a bit from 15 + 8·k on differs from the sign
-            part = extended[_COARSE * k + _NARROW - 1:][:_COARSE]
-            differs = part != sign.replicate(len(part))
-            m.d.comb += bit.eq(differs | above[k + 1] if k < _MOST_COARSE else 0)
-        with m.If(self.stage[3]):
-            m.d.sync += [fine.eq(amount.fine), below_zero.eq(sign)]
-            with m.Switch(amount.coarse):
-                for k in range(_MOST_COARSE):
-                    with m.Case(k):
-                        m.d.sync += [narrow.eq(extended[_COARSE * k:][:_NARROW]),
-                                     beyond.eq(above[k])]
-                with m.Default():
-                    m.d.sync += [narrow.eq(sign.replicate(_NARROW)), beyond.eq(0)]
-
-        # -- shift by bits: twice the result -------------------------------------------------------
-        twice, large = register(9, "twice"), Signal(reset_less=True)
-        low = Signal(reset_less=True)
-        shifted = Signal(signed(_NARROW))
-        m.d.comb += shifted.eq(narrow >> fine)
-        with m.If(self.stage[4]):
-            m.d.sync += [
-                twice.eq(shifted[:9]), low.eq(below_zero),
-                large.eq(beyond | (shifted[8:] != narrow[-1].replicate(_NARROW - 8))),
-            ]
+        # -- shift: twice the result ---------------------------------------------------------------
+        m.submodules.shift = shift = SaturatingShift(width=_WIDE)
+        m.d.comb += [
+            shift.value.eq(wide), shift.bytes.eq(amount.coarse), shift.bits.eq(amount.fine),
+            shift.stage.eq(self.stage[3:5]),
+        ]
 
         # -- rounding and limits -------------------------------------------------------------------
         rounded = Signal(signed(9))
         relu = Signal()
         high = Signal(signed(8))
         m.d.comb += [
-            rounded.eq((twice + 1) >> 1),
+            rounded.eq((shift.shifted + 1) >> 1),
             relu.eq((self.act == ActType.RELU) | (self.act == ActType.RELU6)),
             high.eq(Mux(self.act == ActType.RELU6, 96, 127)),
         ]
-        with m.If(low):
-            m.d.comb += self.y.eq(Mux(relu, 0, Mux(large, -128, rounded[:8].as_signed())))
+        with m.If(shift.negative):
+            m.d.comb += self.y.eq(Mux(relu, 0, Mux(shift.large, -128, rounded[:8].as_signed())))
         with m.Else():
-            m.d.comb += self.y.eq(Mux(large | (rounded > high), high, rounded[:8].as_signed()))
+            over = shift.large | (rounded > high)
+            m.d.comb += self.y.eq(Mux(over, high, rounded[:8].as_signed()))
         return m

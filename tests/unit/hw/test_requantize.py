@@ -84,20 +84,18 @@ def test_requantizer_is_numerics(leaky, rng):
 
 
 def scaled(cases, *, leaky=True):
-    """Return the results of ``Scale`` for dicts of its inputs, one every three cycles."""
+    """Return the results of ``Scale`` for dicts of its inputs, one every four cycles."""
     dut = Scale(leaky=leaky)
     found = []
 
     async def bench(ctx):
         for case in cases:
-            for stage in ("capture", "shift", "finish"):
-                ctx.set(getattr(dut, stage), 0)
             for name, value in case.items():
                 ctx.set(getattr(dut, name), value)
-            for stage in ("capture", "shift", "finish"):
-                ctx.set(getattr(dut, stage), 1)
+            for stage in (dut.capture, dut.shift[0], dut.shift[1], dut.finish):
+                ctx.set(stage, 1)
                 await ctx.tick()
-                ctx.set(getattr(dut, stage), 0)
+                ctx.set(stage, 0)
             found.append(ctx.get(dut.y))
 
     simulator = Simulator(dut)
