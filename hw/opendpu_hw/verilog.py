@@ -11,16 +11,22 @@ from amaranth._toolchain.yosys import find_yosys
 from opendpu_arch.regs import REGISTERS
 from opendpu_hw import cache
 from opendpu_hw.hierarchy import to_rtlil
-from opendpu_hw.verilog_text import fill_memories, name_interfaces, order_selections
+from opendpu_hw.verilog_text import (
+    fill_memories,
+    name_interfaces,
+    order_selections,
+    replicate,
+)
 
 TOP = "opendpu_top"
 """Name of the top module."""
 
 #: What turns Amaranth's netlist into Verilog. Widths are trimmed to what is used and registers get
 #: their enable as ``if (en) q <= d``: both make simulation several times faster and text shorter.
+#: Of the names of one net ``-purge`` leaves one.
 _PASSES = (
     "proc -norom", "opt_expr", "opt_clean", "wreduce", "opt_expr", "opt_clean", "opt_dff -nosdff",
-    "opt_clean", "memory_collect", "delete w:$verilog_initial_trigger",
+    "opt_clean -purge", "memory_collect", "delete w:$verilog_initial_trigger",
     "write_verilog -noattr")
 
 
@@ -29,7 +35,7 @@ def to_verilog(component, name=TOP):
     text = to_rtlil(component, name)
     yosys = find_yosys(lambda version: version >= (0, 40))
     script = "\n".join([f"read_rtlil <<rtlil\n{text}\nrtlil", *_PASSES, ""])
-    return order_selections(fill_memories(yosys.run(["-q", "-"], script)))
+    return replicate(order_selections(fill_memories(yosys.run(["-q", "-"], script))))
 
 
 def elaborate(target, **options):

@@ -6,6 +6,7 @@ import re
 _BLOCK = re.compile(
     r"^  initial begin\n((?:    \S+ ?\[\d+\] = \d+'[bhd][0-9a-fA-F]+;\n)+)  end\n", re.M)
 _SELECT = re.compile(r"^( +\d+'b\?*1)(\?+):$", re.M)
+_REPEATED = re.compile(r"(?<=[{,] )((?:\\\S+ |\w+)(?:\[\d+\])?)(?:, \1){2,}(?=[, ])")
 _PORT = re.compile(r"^  (input|output) (?:\[\d+:0\] )?(\w+) ?;$", re.M)
 _WORD = re.compile(r"^    (\S+ ?)\[(\d+)\] = (\d+)'([bhd])([0-9a-fA-F]+);$", re.M)
 
@@ -48,6 +49,15 @@ def order_selections(text):
     Yosys asks for one bit a case and leaves the others open, which every linter calls an overlap.
     """
     return _SELECT.sub(lambda case: f"{case[1]}{'0' * len(case[2])}:", text)
+
+
+def replicate(text):
+    """Write what a concatenation has three or more times in a row, as signs are, with its count."""
+
+    def counted(run):
+        return f"{{{(len(run[0]) + 2) // (len(run[1]) + 2)}{{{run[1]}}}}}"
+
+    return _REPEATED.sub(counted, text)
 
 
 def name_interfaces(text, top):

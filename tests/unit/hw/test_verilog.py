@@ -161,6 +161,20 @@ def test_selections_exclude_each_other_and_keep_their_order():
     )
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("{ a[9], a[9], a[9], a }", "{ {3{a[9]}}, a }"),
+        ("{ b, \\a.b , \\a.b , \\a.b , \\a.b  }", "{ b, {4{\\a.b }} }"),
+        ("{ a[1], a[1], a[10] }", "{ a[1], a[1], a[10] }"),
+        ("{ x_a, a, a, a_x }", "{ x_a, a, a, a_x }"),
+        ("f(a, a, a)", "f(a, a, a)"),
+    ],
+)
+def test_repeated_bits_get_a_count(before, after):
+    assert verilog_text.replicate(before) == after
+
+
 def test_ports_say_which_interface_they_are_of():
     text = (
         f"module {verilog.TOP}(aclk, s_axi_control_awaddr, m_axi_data0_rvalid, events);\n"
