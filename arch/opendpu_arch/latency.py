@@ -11,7 +11,7 @@ CONV_QUEUE = 4
 """CONVs under way whose first column is not complete, beside the one whose columns come."""
 CONV_OPERANDS = 3
 """Cycles from a step's address to its operands in their registers."""
-CONV_WRITE = 7
+CONV_WRITE = 8
 """Cycles from a complete sum of CONV to the write of its column."""
 MISC_SUM = 3
 """Cycles from the image banks' answer to MISC to a complete sum, maximum or product."""

@@ -70,9 +70,10 @@ class Accumulators(wiring.Component):
             while len(terms) > 1:
                 pairs = [a + b for a, b in zip(terms[::2], terms[1::2], strict=False)]
                 terms = pairs + terms[len(pairs) * 2:]
-            acc = Signal(signed(SUM_WIDTH), name=f"acc{p}", reset_less=True)
+            # 32 bits, though one is not needed: simulators then have nothing to mask.
+            acc = Signal(signed(32), name=f"acc{p}", reset_less=True)
             with m.If(self.step):
-                m.d.sync += acc.eq((Mux(self.first, 0, acc) + terms[0])[:SUM_WIDTH])
+                m.d.sync += acc.eq(Mux(self.first, 0, acc) + terms[0])
             m.submodules[f"waiting{p}"] = memory = Memory(
                 shape=signed(SUM_WIDTH), depth=depth, init=[])
             write, read = memory.write_port(), memory.read_port(domain="comb")

@@ -29,14 +29,14 @@ class Lane(wiring.Component):
     Members
     -------
     x, w, step, first, complete : as that has them
-    column : ``In(7)``
+    column : ``In(8)``
         Bit ``n`` is high ``n`` cycles after a column's sums are complete.
     bias, shift_bias, prepare : ``In(signed(8))``, ``In(6)``, ``In(1)``
         With ``prepare``, what the columns from the next cycle on have as bias.
     scale, act : ``In(scale_shape)``, ``In(4)``
         Valid with bits 2 and 3, and with bits 5 and 6, of ``column``.
     y : ``Out(signed(8)).array(PP)``
-        Results, from the cycle after bit 6 until the next column's.
+        Results, from the cycle after bit 7 until the next column's.
     """
 
     def __init__(self, target, *, vendor=None):
@@ -80,8 +80,8 @@ class Lane(wiring.Component):
                 requantizer.scale.eq(self.scale), requantizer.act.eq(self.act),
                 self.y[2 * j].eq(y_even), self.y[2 * j + 1].eq(y_odd),
             ]
-            with m.If(self.column[stages - 1]):
-                m.d.sync += even.eq(requantizer.y)
             with m.If(self.column[stages]):
+                m.d.sync += even.eq(requantizer.y)
+            with m.If(self.column[stages + 1]):
                 m.d.sync += [y_even.eq(even), y_odd.eq(requantizer.y)]
         return m

@@ -60,7 +60,7 @@ class Requantizer(wiring.Component):
     scale, act : ``In(scale_shape)``, ``In(4)``
         Valid with stages 2 and 5.
     y : ``Out(signed(8))``
-        Result, in stage 5: to be registered.
+        Result, from the cycle after stage 5 until the next one's.
     """
 
     STAGES = 6
@@ -109,17 +109,15 @@ class Requantizer(wiring.Component):
         ]
 
         # -- rounding and limits -------------------------------------------------------------------
-        rounded = Signal(signed(9))
-        relu = Signal()
-        high = Signal(signed(8))
-        m.d.comb += [
-            rounded.eq((shift.shifted + 1) >> 1),
-            relu.eq((self.act == ActType.RELU) | (self.act == ActType.RELU6)),
-            high.eq(Mux(self.act == ActType.RELU6, 96, 127)),
-        ]
-        with m.If(shift.negative):
-            m.d.comb += self.y.eq(Mux(relu, 0, Mux(shift.large, -128, rounded[:8].as_signed())))
-        with m.Else():
-            over = shift.large | (rounded > high)
-            m.d.comb += self.y.eq(Mux(over, high, rounded[:8].as_signed()))
+        rounded = ((shift.shifted + 1) >> 1)[:9].as_signed()
+        relu = (self.act == ActType.RELU) | (self.act == ActType.RELU6)
+        high = Mux(self.act == ActType.RELU6, 96, 127)
+        y = register(8, "result")
+        m.d.comb += self.y.eq(y)
+        with m.If(self.stage[5]):
+            with m.If(shift.negative):
+                m.d.sync += y.eq(Mux(relu, 0, Mux(shift.large, -128, rounded[:8].as_signed())))
+            with m.Else():
+                m.d.sync += y.eq(Mux(shift.large | (rounded > high), high,
+                                     rounded[:8].as_signed()))
         return m

@@ -69,12 +69,12 @@ class Scale(wiring.Component):
         # Twice the result, not yet rounded.
         m.submodules.shifter = shifter = SaturatingShift(width=wide)
         y = Signal(signed(8), reset_less=True)
-        rounded = Signal(signed(9))
+        rounded = ((shifter.shifted + 1) >> 1)[:9].as_signed()
         m.d.comb += [
             shifter.value.eq(Cat(Const(0, LEFT_MAX), scaled)),
             shifter.bytes.eq(Mux(amount[3:] > shifter.most, shifter.most, amount[3:])),
             shifter.bits.eq(amount[:3]), shifter.stage.eq(self.shift),
-            rounded.eq((shifter.shifted + 1) >> 1), self.y.eq(y),
+            self.y.eq(y),
         ]
         with m.If(self.finish):
             with m.If(shifter.negative):

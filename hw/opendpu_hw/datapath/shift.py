@@ -52,21 +52,18 @@ class SaturatingShift(wiring.Component):
         narrow = Signal(signed(_NARROW), reset_less=True)
         bits = Signal(range(BYTE), reset_less=True)
         beyond, negative = Signal(reset_less=True), Signal(reset_less=True)
-        above = [Signal(name=f"above{k}") for k in range(self.most + 1)]
-        for k in range(self.most):              # a bit from 15 + 8·k on differs from the sign
-            part = extended[BYTE * k + _NARROW - 1:][:BYTE]
-            m.d.comb += above[k].eq((part != sign.replicate(len(part))) | above[k + 1])
+        # Bits that stay above what is left, but differ from the sign; no signal between registers:
+        # what is idle then costs a simulator nothing.
+        above = [_differs(extended[BYTE * k + _NARROW - 1:][:BYTE], sign) & (self.bytes <= k)
+                 for k in range(self.most)]
         with m.If(self.stage[0]):
             m.d.sync += [
                 bits.eq(self.bits), negative.eq(sign),
                 narrow.eq(_choose(self.bytes, [extended[BYTE * k:][:_NARROW]
                                                for k in range(self.most + 1)])),
-                beyond.eq(_choose(self.bytes, above)),
+                beyond.eq(Cat(above).any()),
             ]
 
-        # Bits from 8 on that are shifted out of the nine, but differ from the sign.
-        differs = Signal(BYTE)
-        m.d.comb += differs.eq(narrow[BYTE:] ^ negative.replicate(BYTE))
         shifted = Signal(signed(9), reset_less=True)
         below_zero, large = Signal(reset_less=True), Signal(reset_less=True)
         m.d.comb += [self.shifted.eq(shifted), self.negative.eq(below_zero), self.large.eq(large)]
@@ -74,9 +71,15 @@ class SaturatingShift(wiring.Component):
             m.d.sync += [
                 shifted.eq(_choose(bits, [narrow[k:k + 9] for k in range(BYTE)])),
                 below_zero.eq(negative),
-                large.eq(beyond | _choose(bits, [differs[k:].any() for k in range(BYTE)])),
+                large.eq(beyond | Cat((narrow[BYTE + k] ^ negative) & (bits <= k)
+                                      for k in range(BYTE)).any()),
             ]
         return m
+
+
+def _differs(bits, sign):
+    """Return whether any of the bits differs from the sign."""
+    return bits != sign.replicate(len(bits))
 
 
 def _choose(index, values):

@@ -23,7 +23,7 @@ class ConvWriter(wiring.Component):
     Members
     -------
     push, payload, ready : a CONV starts (``result_shape``)
-    column : ``In(7)``
+    column : ``In(8)``
         See above.
     bias, shift_bias : valid with ``prepare``, for the columns after that cycle
     scale, act : valid with bits 2 and 3, and with bits 5 and 6, of ``column``

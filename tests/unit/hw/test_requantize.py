@@ -38,7 +38,7 @@ def requantized(cases, *, leaky=True):
     found = []
 
     async def feed(ctx):
-        for number in range(len(cases) + Requantizer.STAGES):
+        for number in range(len(cases) + Requantizer.STAGES + 1):
             ctx.set(valid, number < len(cases))
             if number < len(cases):
                 ctx.set(dut.odd, number % 2)
@@ -50,6 +50,7 @@ def requantized(cases, *, leaky=True):
                 ctx.set(act, cases[number - 2][3])
             if 0 <= number - 5 < len(cases):
                 ctx.set(dut.act, cases[number - 5][3])
+            if 0 <= number - 6 < len(cases):
                 found.append(ctx.get(dut.y))
             await ctx.tick()
 
