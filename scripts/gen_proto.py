@@ -8,6 +8,8 @@ import tempfile
 
 from grpc_tools import protoc
 
+from opendpu_arch import outputs
+
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "sw/xir/proto"
 SOURCE = FOLDER / "xmodel.proto"
 OUTPUT = FOLDER / "descriptor.py"
@@ -45,7 +47,7 @@ def main() -> None:
         if not OUTPUT.exists() or OUTPUT.read_text(encoding="utf-8") != text:
             sys.exit(f"{OUTPUT} is out of date; run python scripts/gen_proto.py")
     else:
-        OUTPUT.write_text(text, encoding="utf-8")
+        outputs.write(OUTPUT, text)
 
 
 if __name__ == "__main__":

@@ -65,6 +65,10 @@ class ModelFormatError(DPUError):
     """A model file is truncated, corrupt or of an unknown kind."""
 
 
+class OutputError(DPUError):
+    """A file cannot be written, or must not be: a directory, an input, on a full disk."""
+
+
 class UnsupportedError(DPUError):
     """A model asks for something OpenDPU cannot do; the message says what and why."""
 

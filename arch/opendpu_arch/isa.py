@@ -53,6 +53,10 @@ class ActType(enum.IntEnum):
     HSWISH = 6
 
 
+LOAD_CONSTANT = 7
+"""``broadcast`` of a LOAD that writes ``const_value``; no other value has an effect."""
+
+
 class AluMode(enum.IntEnum):
     """Values of ALUINIT ``exec_mode``."""
 

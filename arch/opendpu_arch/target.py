@@ -213,6 +213,8 @@ class Target:
     def from_name(cls, name: str) -> Self:
         """Return the target called ``name``: ``B4096``, a full name or a ``0x`` fingerprint.
 
+        Case does not matter.
+
         Raises
         ------
         TargetError
@@ -223,7 +225,9 @@ class Target:
                 return cls.from_fingerprint(int(name, 16))
             except ValueError:
                 raise TargetError(f"fingerprint {name!r} is not a hexadecimal number") from None
-        full = name if name.startswith(TYPE) else f"{TYPE}_ISA{ISA_VERSION}_{name}"
+        full = name.upper()
+        if not full.startswith(TYPE):
+            full = f"{TYPE}_ISA{ISA_VERSION}_{full}"
         fingerprint = registered().get(full)
         tail = full.rpartition("_")[2]
         if fingerprint is None and len(tail) == 16:

@@ -42,6 +42,8 @@ def main(arguments=None):
     except (DPUError, OSError, TypeError) as error:
         sys.stderr.write(f"{parser.prog}: {error}\n")
         return 1
+    except KeyboardInterrupt:
+        return 130
     for path in paths:
         sys.stdout.write(f"{path}\n")
     return 0

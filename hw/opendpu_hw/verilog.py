@@ -8,6 +8,7 @@ import re
 import amaranth
 from amaranth._toolchain.yosys import find_yosys
 
+from opendpu_arch import outputs
 from opendpu_arch.regs import REGISTERS
 from opendpu_hw import cache
 from opendpu_hw.hierarchy import to_rtlil
@@ -51,14 +52,12 @@ def elaborate(target, **options):
     key = cache.digest(
         "verilog", amaranth.__version__, cache.source_digest("opendpu_arch", "opendpu_hw"),
         f"{target.fingerprint:#x}", json.dumps(options, sort_keys=True, default=repr))
-    path = cache.folder() / "verilog" / f"{key}.v"
-    if not path.exists():
-        with cache.locked(path.with_suffix(".lock")):
-            if not path.exists():
-                from opendpu_hw.top import Top
-                cache.write_atomically(path, name_interfaces(
-                    to_verilog(Top(target, **options)), TOP))
-    return path.read_text(encoding="utf-8")
+
+    def make():
+        from opendpu_hw.top import Top
+        return name_interfaces(to_verilog(Top(target, **options)), TOP)
+
+    return cache.text("verilog", f"{key}.v", make)
 
 
 def description(target, text):
@@ -82,10 +81,20 @@ def description(target, text):
 
 
 def write(target, where, **options):
-    """Write ``NAME.v`` and ``NAME.json`` into a folder and return both paths."""
+    """Write ``NAME.v`` and ``NAME.json`` into a folder, made if need be; return both paths.
+
+    Raises
+    ------
+    OutputError
+        They cannot be written; known before the Verilog is made.
+    """
     where = pathlib.Path(where)
-    text = elaborate(target, **options)
     source, about = where / f"{target.name}.v", where / f"{target.name}.json"
-    cache.write_atomically(source, text)
-    cache.write_atomically(about, json.dumps(description(target, text), indent=2) + "\n")
+    outputs.check_folder(where)
+    if where.exists():
+        outputs.check_all((source, about))
+    text = elaborate(target, **options)
+    where.mkdir(parents=True, exist_ok=True)
+    outputs.write(source, text)
+    outputs.write(about, json.dumps(description(target, text), indent=2) + "\n")
     return source, about

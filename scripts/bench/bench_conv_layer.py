@@ -16,24 +16,16 @@ import sys
 import numpy as np
 import numpy.typing as npt
 
-from opendpu.compiler.allocate import allocate_constants
-from opendpu.compiler.build import build
-from opendpu.compiler.emit import emit
-from opendpu.compiler.layout import address_groups
-from opendpu.compiler.plan import (
-    INPUT_REG,
-    OUTPUT_REG,
-    ConvLayer,
-    Feature,
-    LayerPlan,
-    Memory,
-    Nest,
-    Network,
-    Plan,
-    Program,
-    Region,
-    Window,
-)
+from opendpu.compiler.backend import build
+from opendpu.compiler.banks import Region
+from opendpu.compiler.banks.layout import address_groups
+from opendpu.compiler.emitter.emit import emit
+from opendpu.compiler.kinds import EMITTERS
+from opendpu.compiler.layers import ConvLayer, Feature, Window
+from opendpu.compiler.network import Network
+from opendpu.compiler.plan import INPUT_REG, OUTPUT_REG, LayerPlan, LoopNest, Memory, Plan
+from opendpu.compiler.planner.memory import allocate_constants
+from opendpu.compiler.program import Program
 from opendpu.compiler.schedule import schedule
 from opendpu.compiler.verify import verify
 from opendpu.runtime.device import Job, JobStatistics
@@ -77,19 +69,19 @@ def on_chip_program(network: Network, target: Target, repeat: int) -> Program:
     features = {**network.features, "z": dataclasses.replace(y, name="z")}
     regions = {}
     for group, (feature, stride) in enumerate(((x, layer.window.stride_h), (y, 1))):
-        ring = address_groups(target, stride, feature.height)
+        capacity = address_groups(target, stride, feature.height)
         row = feature.width * -(-feature.channels // target.channel_parallel)
-        words = ring * stride * row
+        words = capacity * stride * row
         if words > target.bank_depth:
             raise SystemExit(
                 f"the data of the layer is {words} words a bank, but {target.name} has "
                 f"{target.bank_depth}"
             )
         regions[feature.name] = Region(
-            bank_group=group, base=0, words=words, stride=stride, ring=ring, whole=True
+            bank_group=group, base=0, words=words, stride=stride, capacity=capacity, whole=True
         )
     blocks = -(-y.channels // target.output_channel_parallel)
-    nest = Nest(columns=y.width, rows=target.pixel_parallel, row_pass=y.height, groups=blocks)
+    nest = LoopNest(columns=y.width, rows=target.pixel_parallel, row_pass=y.height, groups=blocks)
     plans = [
         LayerPlan(
             layer=dataclasses.replace(layer, output="z" if last else "y"), nest=nest,
@@ -112,7 +104,7 @@ def on_chip_program(network: Network, target: Target, repeat: int) -> Program:
         segment_bytes={0: len(blob), 1: 0, INPUT_REG: sizes["x"], OUTPUT_REG: sizes["z"]},
         blob=blob,
     )
-    return Program(plan=plan, schedule=schedule(emit(plan, target), target))
+    return schedule(emit(plan, target, EMITTERS), target)
 
 
 def reference(network: Network, x: Int8Array) -> Int8Array:

@@ -12,6 +12,7 @@ import argparse
 import json
 import pathlib
 import resource
+import sys
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -22,28 +23,29 @@ from quantized import NAMES, Quantized, quantized
 
 import xir
 from opendpu.compiler.pipeline import Compiled, compile_with_report
-from opendpu.ir import Draft
-from opendpu.reference import evaluate_quantized
+from opendpu.ir import Graph, from_xir
 from opendpu.runtime import GraphRunner
 from opendpu_arch.target import Target
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tests"))
+from oracle import evaluate_quantized
 
 Arrays = dict[str, npt.NDArray[Any]]
 LAYERS = ("conv2d", "depthwise-conv2d", "transposed-conv2d", "inner-product")
 
 
-def macs_of(graph: xir.Graph) -> int:
-    """Return the multiply-accumulates of a quantized graph."""
+def macs_of(graph: Graph) -> int:
+    """Return the multiply-accumulates of a float or quantized graph."""
     total = 0
-    draft = Draft.from_xir(graph)
-    for node in draft:
+    for node in graph:
         if node.kind not in LAYERS:
             continue
-        outputs, *kernel = draft[node.inputs["weights"][0]].shape
+        outputs, *kernel = graph[node.inputs["weights"][0]].shape
         if node.kind == "depthwise-conv2d":
             kernel = kernel[:2]
         if node.kind == "transposed-conv2d":  # every input meets every weight
             kernel = [outputs, *kernel[:2]]
-            node = draft[node.inputs["input"][0]]
+            node = graph[node.inputs["input"][0]]
         total += int(np.prod(node.shape)) * int(np.prod(kernel))
     return total
 
@@ -95,7 +97,7 @@ def measure(
     seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     figures = run(name, made.graph, compiled, target, options)
-    macs = macs_of(made.graph)
+    macs = macs_of(from_xir(made.graph))
     dpu = [s for s in compiled.report.subgraphs if s.device == "DPU"]
     cycles = figures["cycles"]
     return {

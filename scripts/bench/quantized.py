@@ -5,9 +5,11 @@ The key is the content of all code that has a say in the result, so that work on
 the graph again and work on the quantizer does not.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import pathlib
+import sys
 import time
 
 import networks
@@ -17,7 +19,9 @@ import platformdirs
 import opendpu
 import xir
 from opendpu.frontend import load_onnx
+from opendpu.ir import FloatGraph, QuantizedGraph, to_xir
 from opendpu.quantize import quantize
+from opendpu_arch.errors import ModelFormatError, OutputError
 
 SAMPLES = 8
 """Calibration images."""
@@ -47,17 +51,20 @@ def quantized(name: str, models: pathlib.Path, cache: pathlib.Path | None = None
     """
     folder = cache or pathlib.Path(platformdirs.user_cache_dir("opendpu")) / "networks"
     path = folder / f"{name}_{_key(name, models)}.xmodel"
-    if path.is_file():
+    with contextlib.suppress(ModelFormatError):  # none, or a damaged one: made again
         return Quantized(xir.Graph.deserialize(path), 0.0)
     start = time.perf_counter()
-    graph = _quantize(name, models)
+    graph = to_xir(_quantize(name, models))
     seconds = time.perf_counter() - start
-    folder.mkdir(parents=True, exist_ok=True)
-    graph.serialize(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        graph.serialize(path)
+    except (OSError, OutputError) as error:
+        print(f"{name} is quantized again the next time: {error}", file=sys.stderr)
     return Quantized(graph, seconds)
 
 
-def _quantize(name: str, models: pathlib.Path) -> xir.Graph:
+def _quantize(name: str, models: pathlib.Path) -> QuantizedGraph:
     noise = np.random.default_rng(0)
     if name in TINY:
         file, largest = TINY[name]
@@ -66,19 +73,20 @@ def _quantize(name: str, models: pathlib.Path) -> xir.Graph:
             graph, {_head(graph)[0]: noise.random(_head(graph)[1], np.float32) * largest}
         )
     graph = load_onnx(networks.NETWORKS[name]())
-    return quantize(graph, {"image": noise.standard_normal(_head(graph)[1], np.float32)})
+    head, shape = _head(graph)
+    return quantize(graph, {head: noise.standard_normal(shape, np.float32)})
 
 
-def _head(graph: xir.Graph) -> tuple[str, tuple[int, ...]]:
+def _head(graph: FloatGraph) -> tuple[str, tuple[int, ...]]:
     """Return name and shape of the only input, with a batch of samples."""
-    (head,) = (op for op in graph.get_ops() if op.get_type() == "data")
-    return head.get_name(), (SAMPLES, *head.get_output_tensor().dims[1:])
+    (head,) = (node for node in graph if node.kind == "data")
+    return head.name, (SAMPLES, *head.shape[1:])
 
 
 def _key(name: str, models: pathlib.Path) -> str:
     root = pathlib.Path(opendpu.__file__).parent
     files = [pathlib.Path(__file__)]
-    for folder in ("frontend", "quantize", "reference", "ir"):
+    for folder in ("frontend", "quantize", "ops", "ir"):
         files += (root / folder).rglob("*.py")
     if name in TINY:
         files.append(models / "mlperf_tiny" / TINY[name][0])

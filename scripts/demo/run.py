@@ -16,6 +16,8 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from opendpu import api
+from opendpu.runtime import npz
+from opendpu_arch import outputs
 from opendpu_arch.errors import DPUError
 from opendpu_arch.target import Target
 from xir import Graph
@@ -67,8 +69,8 @@ def compile_model(target: Target, data: digits.Digits, folder: pathlib.Path) -> 
     path = folder / f"digits_{target.name}.xmodel"
     calibration = {"image": data.train_images[:CALIBRATION_IMAGES]}
     api.compile_onnx(MODEL, calibration=calibration, target=target, output=path)
-    np.savez(folder / "calibration.npz", image=calibration["image"])
-    np.savez(folder / "images.npz", image=data.test_images.reshape(-1, 1, 8, 8, 1))
+    npz.write(folder / "calibration.npz", calibration)
+    npz.write(folder / "images.npz", {"image": data.test_images.reshape(-1, 1, 8, 8, 1)})
     return api.load(path)
 
 
@@ -116,6 +118,8 @@ def main() -> int:
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     try:
         target = api.find_target(options.target)
+        api.check_device("rtl")
+        outputs.check_folder(options.output)
         data = digits.load_digits()
         with Progress(
             *columns, console=console, transient=True, disable=not console.is_terminal
@@ -127,6 +131,9 @@ def main() -> int:
     except DPUError as error:
         console.print(f"demo: error: {error}", style="red", markup=False)
         return 1
+    except KeyboardInterrupt:
+        console.print("demo: interrupted")
+        return 130
     pictures = data.test_images[:PICTURES, 0]
     console.print(show.gallery(pictures, results[:PICTURES]))
     console.print(

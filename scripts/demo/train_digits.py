@@ -17,6 +17,8 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from opendpu_arch import outputs
+
 Array = npt.NDArray[np.float64]
 Parameters = dict[str, Array]
 
@@ -192,6 +194,8 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=pathlib.Path, default=MODEL)
     parser.add_argument("--check", action="store_true", help="compare with the file, do not write")
     arguments = parser.parse_args()
+    if not arguments.check:
+        outputs.check(arguments.output)
     data = digits.load_digits()
     parameters = train(data.train_images.astype(np.float64), data.train_labels)
     if arguments.check:
@@ -199,9 +203,7 @@ def main() -> int:
         worst = max(float(np.abs(parameters[k] - stored[k]).max()) for k in parameters)
         print(f"largest difference of a weight: {worst:g} (allowed: {STEP:g})")
         return int(worst > STEP)
-    temporary = arguments.output.with_suffix(".tmp")
-    temporary.write_bytes(to_onnx(parameters).SerializeToString(deterministic=True))
-    temporary.replace(arguments.output)
+    outputs.write(arguments.output, to_onnx(parameters).SerializeToString(deterministic=True))
     print(
         f"wrote {arguments.output}: {arguments.output.stat().st_size} bytes, "
         f"accuracy on the test images {accuracy(arguments.output, data):.2%}"

@@ -4,10 +4,9 @@
 import dataclasses
 
 from opendpu.compiler.constraints import CONSTRAINTS
-from opendpu.compiler.constraints.reasons import NOWHERE
 from opendpu.compiler.legalize import RULES
-from opendpu.compiler.legalize.activation import FUSED
 from opendpu.compiler.legalize.registry import FINAL_RULES
+from opendpu.ops import operator_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +29,7 @@ THREE_D = {
 ROWS = (
     Row(
         "conv2d", ("conv2d",), ("conv2d-fix",),
-        "CONV; dilation as zeros between the weights, or a CONV for each part of the pixels; "
+        "CONV; LOAD gathers the rows that dilated kernels meet; "
         "groups as slices of the channels, several a layer with zeros between where it is cheaper",
     ),
     Row("depthwise-conv2d", ("depthwise-conv2d",), ("depthwise-conv2d-fix",), "ALU DWCV"),
@@ -153,9 +152,9 @@ def _entry(row: Row) -> tuple[str, str, str, str, str]:
     known = {*RULES, *FINAL_RULES, *BY_QUANTIZER}
     missing = [kind for kind in row.floats if kind not in known]
     if missing:
-        why = next((NOWHERE[kind] for kind in missing if kind in NOWHERE), "")
+        why = next((o.lift for o in map(operator_of, missing) if o.lift), "")
         return row.name, ops, f"CPU: {why}" if why else "CPU", "", ""
-    fused = {act for kind in row.floats for act in FUSED.get(kind, ())}
+    fused = {act for kind in row.floats for act in operator_of(kind).fuses}
     conditions = [c.name for c in CONSTRAINTS if set(c.kinds) & set(row.fixed)]
     return (
         row.name,

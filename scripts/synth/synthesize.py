@@ -25,9 +25,10 @@ import rich.console
 from cells import Resources, total
 from published import published
 
+from opendpu_arch import outputs
 from opendpu_arch.errors import DPUError, ToolError
 from opendpu_arch.target import Target
-from opendpu_hw import cache, verilog
+from opendpu_hw import verilog
 
 SCRIPT = (
     "read_verilog {source}",
@@ -165,7 +166,8 @@ def main() -> int:
         print(f"synth: {error}", file=sys.stderr)
         return 1
     path = given.output / f"{given.target}.json"
-    cache.write_atomically(path, json.dumps(result, indent=1) + "\n")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    outputs.write(path, json.dumps(result, indent=1) + "\n")
     print(table(result))
     print(f"{result['tool']}, {result['seconds']} s; written to {path}")
     return 0

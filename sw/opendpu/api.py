@@ -9,8 +9,7 @@
 import dataclasses
 import os
 import pathlib
-import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,20 +20,34 @@ from opendpu.compiler.options import Options
 from opendpu.compiler.pipeline import Compiled, compile_with_report
 from opendpu.compiler.report import Report
 from opendpu.frontend import load_onnx
-from opendpu.frontend.sized import write_sized
+from opendpu.ir import QuantizedGraph
 from opendpu.profile import Profile
 from opendpu.profile import profile as run_profile
-from opendpu.quantize import complete, is_quantized, quantize
+from opendpu.quantize import (
+    Quantized,
+    check_substitution,
+    complete,
+    is_quantized,
+    quantize_with_report,
+)
 from opendpu.runtime import Device, GraphRunner, Runner
 from opendpu.runtime.batch import run_batch
-from opendpu.runtime.devices import DEFAULT_MEMORY, known_devices
+from opendpu.runtime.devices import DEFAULT_MEMORY, check_device, known_devices
 from opendpu.runtime.program import Program, dpu_subgraphs
-from opendpu_arch.errors import GraphError, TensorError, ToolError, UnsupportedError
+from opendpu_arch import outputs
+from opendpu_arch.errors import (
+    GraphError,
+    ModelFormatError,
+    TensorError,
+    ToolError,
+    UnsupportedError,
+)
 from opendpu_arch.target import Target
 from xir import Graph
 
 __all__ = [
     "Options",
+    "check_device",
     "compile_graph",
     "compile_onnx",
     "compile_xmodel",
@@ -149,47 +162,56 @@ def compile_onnx(
     target: Target | str,
     output: str | os.PathLike[str],
     method: str = "minmse",
+    activation_substitution: str = "none",
     options: Options | None = None,
+    onnx_libraries: Sequence[str | pathlib.Path] = (),
     count: bool = False,
     show: Callable[[str], None] = _nowhere,
 ) -> Report:
     """Quantize an ONNX model, compile it for a DPU, write the ``.xmodel`` file.
 
     ``calibration`` holds samples by input name, batch in front, as the model takes them; 100 to
-    1000 are enough. A model that is quantized already needs and takes none. ``show`` is told what
-    is going on. The file appears when it is complete, or not at all.
+    1000 are enough. A model that is quantized already needs and takes none. ``onnx_libraries`` are
+    shared libraries with operators of other domains, for onnxruntime; dimensions that the model
+    leaves open come from ``options.input_shape``. ``show`` is told what is going on. The file
+    appears when it is complete, or not at all.
 
     Raises
     ------
     ModelFormatError
         The model cannot be read.
     UnsupportedError
-        The model has operators that cannot be converted: all of them, with the reason.
+        The model has operators that neither we nor onnxruntime compute, or open dimensions: all of
+        them, with the reason.
     TensorError
         The calibration data does not fit the model, or is missing.
+    OutputError
+        The output cannot be written; known before quantizing.
     """
     options = options or Options()
+    check_substitution(activation_substitution)
+    chosen = _prepared(path, target, output, options)
     show("reading")
-    if options.input_shape:
-        with tempfile.TemporaryDirectory() as folder:
-            graph = load_onnx(
-                write_sized(pathlib.Path(path), options.input_shape, pathlib.Path(folder))
-            )
-        options = dataclasses.replace(options, input_shape={})
-    else:
-        graph = load_onnx(pathlib.Path(path))
+    graph = load_onnx(pathlib.Path(path), options.input_shape, libraries=onnx_libraries)
+    options = dataclasses.replace(options, input_shape={})
     show("quantizing")
     if is_quantized(graph) and calibration is None:
-        quantized = complete(graph)
+        found = Quantized(complete(graph), None)
     elif calibration is None:
         raise TensorError(
             f"{os.fspath(path)} is a float model: give samples to calibrate it with (--calib)"
         )
     else:
-        quantized = quantize(graph, calibration, method=method)
-    compiled = compile_graph(quantized, target=target, options=options, count=count, show=show)
-    compiled.graph.serialize(output)
-    return compiled.report
+        found = quantize_with_report(
+            graph, calibration, method=method, activation_substitution=activation_substitution,
+            show=show,
+        )  # fmt: skip
+    report = _compiled(found.graph, chosen, output, options, count=count, show=show)
+    if found.report is None:
+        return report
+    return dataclasses.replace(
+        report, quantization=dataclasses.asdict(found.report), remarks=tuple(found.report.lines())
+    )
 
 
 def compile_xmodel(
@@ -206,10 +228,14 @@ def compile_xmodel(
     Raises
     ------
     ModelFormatError
-        The file cannot be read or written.
+        The file cannot be read.
     GraphError
         It is compiled already.
+    OutputError
+        The output cannot be written; known before compiling.
     """
+    options = options or Options()
+    chosen = _prepared(path, target, output, options)
     show("reading")
     graph = load(path)
     if dpu_subgraphs(graph):
@@ -217,13 +243,41 @@ def compile_xmodel(
             f"{os.fspath(path)} is compiled already; a quantized model has no DPU subgraphs",
             code="XCOM_INVALID_GRAPH",
         )
-    compiled = compile_graph(graph, target=target, options=options, count=count, show=show)
+    return _compiled(graph, chosen, output, options, count=count, show=show)
+
+
+def _prepared(
+    path: str | os.PathLike[str],
+    target: Target | str,
+    output: str | os.PathLike[str],
+    options: Options,
+) -> Target:
+    """Find out, before long work, what would make it be in vain; return the target."""
+    if pathlib.Path(path).is_dir():
+        raise ModelFormatError(f"{os.fspath(path)} is a directory, but must be a model file")
+    outputs.check(output, inputs=[path])
+    if options.dump:
+        outputs.check_folder(options.dump_dir)
+    return find_target(target) if isinstance(target, str) else target
+
+
+def _compiled(
+    quantized: QuantizedGraph | Graph,
+    target: Target,
+    output: str | os.PathLike[str],
+    options: Options,
+    *,
+    count: bool,
+    show: Callable[[str], None],
+) -> Report:
+    """Compile and write, then count: nothing that goes wrong there can lose the file."""
+    compiled = compile_graph(quantized, target=target, options=options, show=show)
     compiled.graph.serialize(output)
-    return compiled.report
+    return (_counted(compiled, target, show) if count else compiled).report
 
 
 def compile_graph(
-    quantized: Graph,
+    quantized: QuantizedGraph | Graph,
     *,
     target: Target | str,
     options: Options | None = None,
@@ -285,7 +339,10 @@ def profile(
         The model cannot be read, or has no DPU subgraph.
     UnsupportedError
         The device does not tell when instructions run.
+    ToolError
+        A program that the device needs is missing.
     """
-    graph = model if isinstance(model, Graph) else load(model)
     chosen = device or (CYCLE_DEVICE if CYCLE_DEVICE in known_devices() else "rtl")
+    check_device(chosen)
+    graph = model if isinstance(model, Graph) else load(model)
     return run_profile(graph, device=chosen, memory=memory, clock_mhz=clock_mhz, show=show)

@@ -2,11 +2,16 @@
 """Runners with the interface of AMD's ``vart.Runner`` and ``vart.RunnerExt``."""
 
 import enum
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 import opendpu.runtime
 from opendpu.runtime import CpuRunner, Device, JobStatistics
-from opendpu.runtime.arrays import Arrays
+from opendpu.runtime.arrays import Array, Arrays
+from opendpu.runtime.buffers import view
 from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.target import Target
 from vart.tensor_buffer import TensorBuffer
@@ -77,10 +82,17 @@ class Runner:
     ) -> tuple[int, int]:
         """Start a job and return its number and the status 0.
 
+        Inputs and outputs are a list in the order of the tensors, of arrays or of anything else
+        with a buffer, which is used in place: see :func:`opendpu.runtime.buffers.view`. Only the
+        memory counts, as in AMD's module: a shape may be flat, or without dimensions of 1.
+
         ``enable_dynamic_array`` is taken for compatibility: batches of the DPUCZDX8G are 1, so
         there are no smaller ones.
         """
-        return self._runner.execute_async(inputs, outputs)
+        return self._runner.execute_async(
+            _shaped(inputs, self.get_input_tensors(), "input"),
+            _shaped(outputs, self.get_output_tensors(), "output"),
+        )
 
     def wait(self, job: int | tuple[int, int], timeout: int = -1) -> int:
         """Wait for a job, at most ``timeout`` milliseconds if that is positive; return 0.
@@ -102,18 +114,29 @@ class Runner:
         return self._runner.last_statistics
 
 
-class RunnerExt(Runner):
-    """A runner that also owns one buffer a tensor."""
+def _shaped(buffers: Arrays, tensors: Sequence[Tensor], role: str) -> Arrays:
+    """Return buffers as arrays with the dimensions of their tensors, where they can have them."""
+    if isinstance(buffers, Mapping | np.ndarray) or len(buffers) != len(tensors):
+        return buffers  # the runtime's own checks take it from here
+    return [
+        _with_dims(view(buffer, tensor.data_type.numpy(), f"{role} {tensor.name!r}"), tensor.dims)
+        for buffer, tensor in zip(buffers, tensors, strict=True)
+    ]
 
-    def __init__(self, runner: opendpu.runtime.Runner | CpuRunner) -> None:
-        super().__init__(runner)
-        self._inputs = [TensorBuffer.create(tensor) for tensor in self.get_input_tensors()]
-        self._outputs = [TensorBuffer.create(tensor) for tensor in self.get_output_tensors()]
+
+def _with_dims(array: Array, dims: list[int]) -> Array:
+    flat = array.ndim == 1 and array.size == math.prod(dims)
+    same = [size for size in array.shape if size != 1] == [size for size in dims if size != 1]
+    return array.reshape(dims) if array.flags.c_contiguous and (flat or same) else array
+
+
+class RunnerExt(Runner):
+    """A runner that also makes buffers for its tensors."""
 
     def get_inputs(self) -> list[TensorBuffer]:
-        """Return the input buffers; the same ones each time."""
-        return list(self._inputs)
+        """Return a new buffer for each input tensor."""
+        return [TensorBuffer.create(tensor) for tensor in self.get_input_tensors()]
 
     def get_outputs(self) -> list[TensorBuffer]:
-        """Return the output buffers; the same ones each time."""
-        return list(self._outputs)
+        """Return a new buffer for each output tensor."""
+        return [TensorBuffer.create(tensor) for tensor in self.get_output_tensors()]

@@ -45,10 +45,13 @@ def infer_kind(value: Any) -> str:
     """Return the wire type of a Python value; GraphError if none fits.
 
     ``int`` is int32, or int64 and uint64 when it needs to be; ``float`` is double; a list takes
-    the type of its elements, a dict ``map_`` and the type of its values.
+    the type of its elements, a dict ``map_`` and the type of its values. An array is bytes: PyXIR
+    stores the memory of one where no definition asks for a list.
     """
+    if isinstance(value, np.ndarray) and value.ndim:
+        return "bytes"
     if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
+        value = value.item()
     match value:
         case bool():
             return "bool"
@@ -91,7 +94,7 @@ def convert(value: Any, kind: str) -> Any:
     if kind not in KINDS:
         raise GraphError(f"attribute type is {kind!r}, but must be one of {', '.join(KINDS)}")
     if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
+        value = np.ascontiguousarray(value).tobytes() if kind == "bytes" else value.tolist()
     if kind.startswith("map_"):
         if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
             raise GraphError(f"{_short(value)} must be a dict with string keys")
@@ -140,62 +143,67 @@ class Attrs:
         """Return what error messages call this object."""
         return type(self).__name__.lower()
 
-    def _kind_hint(self, key: str) -> str | None:
-        """Return the wire type that a definition prescribes for ``key``, if one does."""
-        return WELL_KNOWN.get(key)
+    def _attrs_text(self) -> str:
+        """Return the attributes as ``str`` of an object shows them."""
+        values = (f"{key!r}: {_short(value)}" for key, (_, value) in self._attrs.items())
+        return f"{{{', '.join(values)}}}"
 
-    def has_attr(self, key: str) -> bool:
-        """Return whether there is an attribute called ``key``."""
-        return key in self._attrs
+    def _kind_hint(self, name: str) -> str | None:
+        """Return the wire type that a definition prescribes for ``name``, if one does."""
+        return WELL_KNOWN.get(name)
 
-    def get_attr(self, key: str) -> Any:
-        """Return the value of ``key``; a list or dict is a copy. GraphError if it is missing."""
-        if key not in self._attrs:
+    def has_attr(self, name: str) -> bool:
+        """Return whether there is an attribute called ``name``."""
+        return name in self._attrs
+
+    def get_attr(self, name: str) -> Any:
+        """Return the value of ``name``; a list or dict is a copy. GraphError if it is missing."""
+        if name not in self._attrs:
             known = ", ".join(sorted(self._attrs)) or "none"
-            raise GraphError(f"{self._owner()} has no attribute {key!r}; it has: {known}")
-        value = self._attrs[key][1]
+            raise GraphError(f"{self._owner()} has no attribute {name!r}; it has: {known}")
+        value = self._attrs[name][1]
         return copy.deepcopy(value) if isinstance(value, list | dict) else value
 
-    def get_attr_kind(self, key: str) -> str:
-        """Return the wire type of ``key``, one of :data:`KINDS`."""
-        self.get_attr(key)
-        return self._attrs[key][0]
+    def get_attr_kind(self, name: str) -> str:
+        """Return the wire type of ``name``, one of :data:`KINDS`."""
+        self.get_attr(name)
+        return self._attrs[name][0]
 
-    def set_attr(self, key: str, value: Any, kind: str | None = None) -> "Attrs":
-        """Set ``key``; ``kind`` overrides the wire type that definitions or the value give.
+    def set_attr(self, name: str, value: Any, kind: str | None = None) -> "Attrs":
+        """Set ``name``; ``kind`` overrides the wire type that definitions or the value give.
 
         Raises
         ------
         GraphError
             The value does not fit the wire type.
         """
-        if not isinstance(key, str) or not key:
-            raise GraphError(f"{self._owner()}: attribute name is {key!r}, but must be a string")
+        if not isinstance(name, str) or not name:
+            raise GraphError(f"{self._owner()}: attribute name is {name!r}, but must be a string")
         try:
-            wanted = kind or self._kind_hint(key) or infer_kind(value)
-            self._attrs[key] = (wanted, convert(value, wanted))
+            wanted = kind or self._kind_hint(name) or infer_kind(value)
+            self._attrs[name] = (wanted, convert(value, wanted))
         except GraphError as error:
-            raise GraphError(f"{self._owner()}: attribute {key!r}: {error}") from None
+            raise GraphError(f"{self._owner()}: attribute {name!r}: {error}") from None
         return self
 
-    def remove_attr(self, key: str) -> None:
-        """Remove ``key``; GraphError if it is missing."""
-        self.get_attr(key)
-        del self._attrs[key]
+    def remove_attr(self, name: str) -> None:
+        """Remove ``name``; GraphError if it is missing."""
+        self.get_attr(name)
+        del self._attrs[name]
 
     def get_attrs(self) -> dict[str, Any]:
         """Return every attribute with its value."""
-        return {key: self.get_attr(key) for key in self._attrs}
+        return {name: self.get_attr(name) for name in self._attrs}
 
-    def set_attrs(self, attrs: Mapping[str, Any]) -> "Attrs":
+    def set_attrs(self, attrs: "Mapping[str, Any] | Attrs") -> "Attrs":
         """Replace every attribute by ``attrs``."""
         if isinstance(attrs, Attrs):
             self._attrs = copy.deepcopy(attrs._attrs)
             return self
         previous, self._attrs = self._attrs, {}
         try:
-            for key, value in attrs.items():
-                self.set_attr(key, value, previous[key][0] if key in previous else None)
+            for name, value in attrs.items():
+                self.set_attr(name, value, previous[name][0] if name in previous else None)
         except GraphError:
             self._attrs = previous
             raise

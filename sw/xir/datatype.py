@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Element types of tensors: a kind and a number of bits, written ``XINT8`` or ``FLOAT32``."""
 
-import dataclasses
 import enum
 import re
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -27,33 +26,39 @@ class DataKind(enum.IntEnum):
 _PATTERN = re.compile(r"([A-Za-z]+?)([0-9]+)")
 
 
-@dataclasses.dataclass(frozen=True)
 class DataType:
-    """Type of one element; ``bits`` counts the bits it takes in memory."""
+    """Type of one element, from its name (``DataType("xint8")``, any case) or its two parts.
 
-    kind: DataKind
-    bits: int
+    Attributes
+    ----------
+    type
+        The kind of element.
+    bit_width
+        The bits it takes in memory.
 
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Return the type that ``text`` names, in any case: ``xint8``, ``FLOAT32``.
+    Raises
+    ------
+    GraphError
+        The text names no type.
+    """
 
-        Raises
-        ------
-        GraphError
-            The text names no type.
-        """
-        match = _PATTERN.fullmatch(text)
-        if match is None or match[1].upper() not in DataKind.__members__ or int(match[2]) == 0:
-            names = ", ".join(kind.name for kind in DataKind)
-            raise GraphError(
-                f"data type is {text!r}, but must be one of {names} followed by its bits"
-            )
-        return cls(DataKind[match[1].upper()], int(match[2]))
+    Type = DataKind
+    INT: ClassVar = DataKind.INT
+    UINT: ClassVar = DataKind.UINT
+    XINT: ClassVar = DataKind.XINT
+    XUINT: ClassVar = DataKind.XUINT
+    FLOAT: ClassVar = DataKind.FLOAT
+    BFLOAT: ClassVar = DataKind.BFLOAT
+    UNKNOWN: ClassVar = DataKind.UNKNOWN
+
+    def __init__(self, type: DataKind | str = DataKind.UNKNOWN, bit_width: int = 0) -> None:
+        self.type, self.bit_width = (
+            _parse(type) if isinstance(type, str) else (DataKind(type), bit_width)
+        )
 
     @classmethod
     def of(cls, array: npt.NDArray[Any]) -> Self:
-        """Return the type of the elements of ``array``."""
+        """Return the type of the elements of ``array``; booleans are UINT8."""
         kinds = {"i": DataKind.INT, "u": DataKind.UINT, "f": DataKind.FLOAT, "b": DataKind.UINT}
         if array.dtype.kind not in kinds:
             raise GraphError(
@@ -76,11 +81,35 @@ class DataType:
             DataKind.XUINT: "u",
             DataKind.FLOAT: "f",
         }
-        sizes = (16, 32, 64) if self.kind == DataKind.FLOAT else (8, 16, 32, 64)
-        if self.kind not in letters or self.bits not in sizes:
-            raise GraphError(f"data type {self} has no numpy dtype")
-        return np.dtype(f"{letters[self.kind]}{self.bits // 8}")
+        sizes = (16, 32, 64) if self.type == DataKind.FLOAT else (8, 16, 32, 64)
+        if self.type not in letters or self.bit_width not in sizes:
+            raise GraphError(f"data type {self.to_string()} has no numpy dtype")
+        return np.dtype(f"{letters[self.type]}{self.bit_width // 8}")
+
+    def to_string(self) -> str:
+        """Return the name in upper case, as attributes store it."""
+        return f"{self.type.name}{self.bit_width}"
 
     def __str__(self) -> str:
-        """Return the name in upper case, as attributes store it."""
-        return f"{self.kind.name}{self.bits}"
+        """Return the name in lower case and quotes, as PyXIR prints it."""
+        return f"'{self.to_string().lower()}'"
+
+    def __repr__(self) -> str:
+        """Return what PyXIR shows."""
+        return f"<xir.DataType {self}>"
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether kind and bits are the same."""
+        return isinstance(other, DataType) and self.to_string() == other.to_string()
+
+    def __hash__(self) -> int:
+        """Return the hash of kind and bits."""
+        return hash((self.type, self.bit_width))
+
+
+def _parse(text: str) -> tuple[DataKind, int]:
+    match = _PATTERN.fullmatch(text)
+    if match is None or match[1].upper() not in DataKind.__members__ or int(match[2]) == 0:
+        names = ", ".join(kind.name for kind in DataKind)
+        raise GraphError(f"data type is {text!r}, but must be one of {names} followed by its bits")
+    return DataKind[match[1].upper()], int(match[2])

@@ -1,44 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs: ops, their tensors and the tree of subgraphs."""
+"""Graphs as files and pictures."""
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from opendpu_arch.errors import GraphError
-from xir import dot, oplib, serialize
-from xir.attrs import Attrs
-from xir.datatype import DataType
-from xir.op import Op
-from xir.oplib import OpDef
-from xir.subgraph import Subgraph
-from xir.tensor import Tensor
-from xir.topology import toposort
+from xir import dot, serialize
+from xir.op_graph import OpGraph
 
 
-class Graph(Attrs):
+class Graph(OpGraph):
     """A model: quantized (one leaf of float and fix ops) or compiled (subgraphs by device)."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self._name = name
-        self._ops: dict[str, Op] = {}
-        self._root = Subgraph(self, "root", None)
-        self._definitions: dict[str, OpDef] = dict(oplib.builtin())
-        self._file_definitions: list[Any] = []
-
-    def _owner(self) -> str:
-        return f"graph {self._name!r}"
-
-    def __repr__(self) -> str:
-        """Return the name and the number of ops."""
-        return f"xir.Graph{{name: {self._name}, ops: {len(self._ops)}}}"
-
     @staticmethod
-    def deserialize(path: str | os.PathLike[str]) -> "Graph":
+    def deserialize(fname: str | os.PathLike[str]) -> "Graph":
         """Return the graph in an ``.xmodel`` file.
 
         Raises
@@ -47,7 +20,7 @@ class Graph(Attrs):
             The file cannot be read, is truncated or corrupt, or is no ``.xmodel``.
         """
         graph = Graph("")
-        serialize.read(graph, path)
+        serialize.read(graph, fname)
         return graph
 
     @staticmethod
@@ -61,180 +34,20 @@ class Graph(Attrs):
         """Return the bytes of the file; the same graph always gives the same bytes."""
         return serialize.dumps(self)
 
-    def serialize(self, path: str | os.PathLike[str]) -> None:
+    def serialize(self, fname: str | os.PathLike[str]) -> None:
         """Write the graph to an ``.xmodel`` file, all of it or nothing.
 
         Raises
         ------
-        ModelFormatError
+        OutputError
             The file cannot be written; what was there before is untouched.
         """
-        serialize.write(self, path)
+        serialize.write(self, fname)
 
-    def get_name(self) -> str:
-        """Return the name."""
-        return self._name
-
-    def create_op(
-        self,
-        name: str,
-        kind: str,
-        attrs: Mapping[str, Any] | None = None,
-        input_ops: Mapping[str, Sequence[Op]] | None = None,
-        subgraph: Subgraph | None = None,
-    ) -> Op:
-        """Add an op and infer the shape of its result.
-
-        Optional attributes that are not given get their defaults. A ``kind`` outside the op
-        library needs the attributes ``shape`` and ``data_type``.
-
-        Raises
-        ------
-        GraphError
-            The name is taken, arguments or attributes are missing or unknown, or shapes do not
-            fit. The graph is then as before.
-        """
-        definition = self.get_definition(kind)
-        label = f"op {name!r} ({kind})"
-        if not name or name in self._ops:
-            raise GraphError(f"{label}: the name is empty or already in {self._owner()}")
-        inputs = {arg: list(ops) for arg, ops in (input_ops or {}).items()}
-        self._check_inputs(label, definition, inputs)
-        op = Op(self, name, definition, inputs)
-        try:
-            for key, value in (attrs or {}).items():
-                op.set_attr(key, value)
-            _complete(op)
-            op.infer_shape()
-            self._insert(op, subgraph)
-        except GraphError:
-            for arg in inputs:
-                op.set_input_ops(arg, [])
-            raise
-        return op
-
-    def create_const_op(self, name: str, array: npt.NDArray[Any]) -> Op:
-        """Add a ``const`` op that holds ``array``."""
-        values = np.ascontiguousarray(array).reshape(np.shape(array))
-        attrs = {
-            "shape": list(values.shape) or [1],
-            "data_type": str(DataType.of(values)),
-            "data": values.astype(values.dtype.newbyteorder("<")).tobytes(),
-        }
-        return self.create_op(name, "const", attrs)
-
-    def remove_op(self, op: Op) -> None:
-        """Remove an op that nobody uses; GraphError otherwise."""
-        users = ", ".join(user.get_name() for user in op.get_fanout_ops())
-        if self._ops.get(op.get_name()) is not op or users:
-            raise GraphError(
-                f"{op._owner()} cannot be removed: "
-                f"{f'used by {users}' if users else f'not in {self._owner()}'}"
-            )
-        for arg in op.get_input_ops():
-            op.set_input_ops(arg, [])
-        del self._ops[op.get_name()]
-        self._root._drop(op)
-
-    def get_definition(self, kind: str) -> OpDef:
-        """Return the definition of an op type; unknown types get the one of custom ops."""
-        return self._definitions.setdefault(kind, oplib.custom(kind))
-
-    def get_op(self, name: str) -> Op | None:
-        """Return the op called ``name``, or nothing."""
-        return self._ops.get(name)
-
-    def get_ops(self) -> list[Op]:
-        """Return every op, in the order they were added."""
-        return list(self._ops.values())
-
-    def get_op_num(self) -> int:
-        """Return the number of ops."""
-        return len(self._ops)
-
-    def get_head_ops(self) -> list[Op]:
-        """Return the ops without inputs."""
-        return [op for op in self._ops.values() if not op.get_input_num()]
-
-    def get_tail_ops(self) -> list[Op]:
-        """Return the ops whose result nobody uses."""
-        return [op for op in self._ops.values() if not op.get_fanout_num()]
-
-    def get_tensors(self) -> list[Tensor]:
-        """Return the result of every op."""
-        return [op.get_output_tensor() for op in self._ops.values()]
-
-    def get_tensor(self, name: str) -> Tensor | None:
-        """Return the tensor called ``name``, or nothing."""
-        return next((tensor for tensor in self.get_tensors() if tensor.name == name), None)
-
-    def get_tensor_producer(self, tensor: Tensor | str) -> Op | None:
-        """Return the op that produces a tensor, or nothing."""
-        name = tensor if isinstance(tensor, str) else tensor.name
-        return self._root.get_tensor_producer(name)
-
-    def toposort(self) -> list[Op]:
-        """Return every op after its inputs, otherwise in the order they were added."""
-        return toposort(self.get_ops(), Op.get_fanout_ops)
-
-    def infer_shape(self) -> None:
-        """Infer every shape again, inputs first."""
-        for op in self.toposort():
-            op.infer_shape()
-
-    def get_root_subgraph(self) -> Subgraph:
-        """Return the root of the tree of subgraphs."""
-        return self._root
-
-    def get_leaf_subgraph(self, op: Op) -> Subgraph | None:
-        """Return the leaf that holds ``op``, or nothing."""
-        node: Subgraph | None = self._root if self._root.has_op(op) else None
-        while node is not None and not node.is_leaf:
-            node = node.find_child_subgraph_by_op(op)
-        return node
-
-    def save_as_dot(self, path: str | os.PathLike[str]) -> None:
+    def save_as_dot(self, fname: str | os.PathLike[str]) -> None:
         """Write the graph as a Graphviz file."""
-        self._root.save_as_dot(path)
+        self._root.save_as_dot(fname)
 
-    def save_as_image(self, path: str | os.PathLike[str], file_format: str = "png") -> None:
-        """Draw the graph with Graphviz; ToolError if the ``dot`` program is missing."""
-        dot.draw(self.toposort(), self._name, path, file_format)
-
-    def _insert(self, op: Op, subgraph: Subgraph | None = None) -> None:
-        (subgraph or self._root)._put(op)
-        self._ops[op.get_name()] = op
-
-    def _check_inputs(
-        self, label: str, definition: OpDef, inputs: Mapping[str, Sequence[Op]]
-    ) -> None:
-        known = ", ".join(arg.name for arg in definition.args) or "none"
-        for arg in inputs:
-            if definition.arg(arg) is None:
-                raise GraphError(f"{label} has no argument {arg!r}; it has: {known}")
-        for arg_def in definition.args:
-            ops = inputs.get(arg_def.name, ())
-            if not ops and arg_def.occurrence.required:
-                raise GraphError(f"{label}: argument {arg_def.name!r} is missing")
-            if len(ops) > 1 and not arg_def.occurrence.repeated:
-                raise GraphError(
-                    f"{label}: argument {arg_def.name!r} has {len(ops)} ops, but takes one"
-                )
-        for op in (op for ops in inputs.values() for op in ops):
-            if not isinstance(op, Op) or self._ops.get(op.get_name()) is not op:
-                raise GraphError(f"{label}: input {op!r} is not an op of {self._owner()}")
-
-
-def _complete(op: Op) -> None:
-    """Give optional attributes their defaults; check that the required ones are there."""
-    for attr in op.get_definition().attrs:
-        if not op.has_attr(attr.name):
-            if attr.occurrence.required:
-                raise GraphError(f"{op._owner()}: attribute {attr.name!r} is missing")
-            op.set_attr(attr.name, attr.default)
-        value = op.get_attr(attr.name)
-        if attr.kind.endswith("_vec") and attr.length and len(value) != attr.length:
-            raise GraphError(
-                f"{op._owner()}: attribute {attr.name!r} is {value}, "
-                f"but must have {attr.length} elements"
-            )
+    def save_as_image(self, fname: str | os.PathLike[str], format: str = "png") -> None:
+        """Draw the graph with Graphviz, see :func:`xir.dot.draw`; ToolError if it is missing."""
+        dot.draw(self._root.picture(), fname, format)

@@ -1,17 +1,109 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops: the nodes of a graph."""
+"""Ops, the nodes of a graph, and tensors, what they produce."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+import abc
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Optional
 
 from opendpu_arch.errors import GraphError
 from xir import shapes
 from xir.attrs import Attrs
+from xir.datatype import DataType
 from xir.oplib import OpDef
-from xir.tensor import Tensor
 
-if TYPE_CHECKING:
-    from xir.graph import Graph
+
+class Tensor(Attrs):
+    """Name, dimensions and element type of an op's result; layout is NHWC.
+
+    Raises
+    ------
+    GraphError
+        A dimension is not a positive integer.
+    """
+
+    def __init__(self, name: str, dims: Iterable[int], data_type: DataType | str) -> None:
+        super().__init__()
+        self._name = name
+        self._producer: Op | None = None
+        self.reset(dims, data_type)
+
+    def reset(self, dims: Iterable[int], data_type: DataType | str) -> None:
+        """Give the tensor other dimensions and another element type."""
+        values = [int(dim) for dim in dims]
+        if any(not 0 <= dim < 2**32 for dim in values):
+            raise GraphError(
+                f"tensor {self._name!r} has dimensions {values}, but each must be in 0..2^32-1"
+            )
+        self._dims = values
+        self._data_type = DataType(data_type) if isinstance(data_type, str) else data_type
+
+    def _owner(self) -> str:
+        return f"tensor {self._name!r}"
+
+    def __repr__(self) -> str:
+        """Return what PyXIR shows."""
+        return f"<xir.Tensor named '{self._name}'>"
+
+    def __str__(self) -> str:
+        """Return what PyXIR prints, with long values shortened."""
+        return (
+            f"{{name: '{self._name}', shape: {self._dims}, type: '{self.dtype}', "
+            f"attrs: {self._attrs_text()}}}"
+        )
+
+    @property
+    def name(self) -> str:
+        """Name, unique in its graph; can be set."""
+        return self._name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self._dims)
+
+    @property
+    def dims(self) -> list[int]:
+        """Dimensions, NHWC."""
+        return list(self._dims)
+
+    @property
+    def dtype(self) -> str:
+        """Element type in lower case, as PyXIR gives it: ``xint8``, ``float32``."""
+        return self._data_type.to_string().lower()
+
+    @property
+    def data_type(self) -> DataType:
+        """Element type."""
+        return self._data_type
+
+    @property
+    def producer(self) -> Optional["Op"]:
+        """The op whose result this is."""
+        return self._producer
+
+    def rename(self, name: str) -> "Tensor":
+        """Change the name."""
+        self._name = name
+        return self
+
+    def get_element_num(self) -> int:
+        """Return the number of elements."""
+        return math.prod(self._dims)
+
+    def get_data_size(self) -> int:
+        """Return the number of bytes, dense."""
+        return (self.get_element_num() * self._data_type.bit_width + 7) // 8
+
+    def clone(self) -> "Tensor":
+        """Return a copy that no op produces."""
+        copy = Tensor(self._name, self._dims, self._data_type)
+        copy.set_attrs(self)
+        return copy
 
 
 class Op(Attrs):
@@ -19,7 +111,7 @@ class Op(Attrs):
 
     def __init__(
         self,
-        graph: "Graph",
+        graph: "GraphBase",
         name: str,
         definition: OpDef,
         input_ops: Mapping[str, Sequence["Op"]],
@@ -40,13 +132,17 @@ class Op(Attrs):
     def _owner(self) -> str:
         return f"op {self._name!r} ({self.get_type()})"
 
-    def _kind_hint(self, key: str) -> str | None:
-        definition = self._definition.attr(key)
-        return definition.kind if definition else super()._kind_hint(key)
+    def _kind_hint(self, name: str) -> str | None:
+        definition = self._definition.attr(name)
+        return definition.kind if definition else super()._kind_hint(name)
 
     def __repr__(self) -> str:
-        """Return name and type."""
-        return f"xir.Op{{name: {self._name}, type: {self.get_type()}}}"
+        """Return what PyXIR shows."""
+        return f"<xir.Op named '{self._name}'>"
+
+    def __str__(self) -> str:
+        """Return what PyXIR prints, with long values shortened."""
+        return f"{{name: '{self._name}', type: '{self.get_type()}', attrs: {self._attrs_text()}}}"
 
     def get_name(self) -> str:
         """Return the name, unique in the graph."""
@@ -60,59 +156,58 @@ class Op(Attrs):
         """Return what the op library says about the type."""
         return self._definition
 
-    def get_graph(self) -> "Graph":
+    def get_graph(self) -> "GraphBase":
         """Return the graph that holds this op."""
         return self._graph
 
-    def get_input_num(self, arg_name: str | None = None) -> int:
+    def get_input_num(self, name: str | None = None) -> int:
         """Return the number of inputs, of one argument or of all."""
-        return len(self.get_input_ops_list(arg_name))
+        return len(self.get_input_ops_list(name))
 
     def get_input_ops(self) -> dict[str, list["Op"]]:
         """Return the inputs by argument; arguments without one have an empty list."""
         return {arg: list(ops) for arg, ops in self._inputs.items()}
 
-    def get_input_ops_by_name(self, arg_name: str) -> list["Op"]:
+    def get_input_ops_by_name(self, name: str) -> list["Op"]:
         """Return the inputs of one argument; GraphError if the op has no such argument."""
-        return self.get_input_ops_list(arg_name)
+        return self.get_input_ops_list(name)
 
-    def get_input_ops_list(self, arg_name: str | None = None) -> list["Op"]:
+    def get_input_ops_list(self, name: str | None = None) -> list["Op"]:
         """Return the inputs of one argument or of all, in order."""
-        if arg_name is None:
+        if name is None:
             return [op for ops in self._inputs.values() for op in ops]
-        if arg_name not in self._inputs:
+        if name not in self._inputs:
             raise GraphError(
-                f"{self._owner()} has no argument {arg_name!r}; "
+                f"{self._owner()} has no argument {name!r}; "
                 f"it has: {', '.join(self._inputs) or 'none'}"
             )
-        return list(self._inputs[arg_name])
+        return list(self._inputs[name])
 
-    def get_input_op(self, arg_name: str, idx: int = 0) -> "Op":
+    def get_input_op(self, name: str, idx: int = 0) -> "Op":
         """Return one input; GraphError if there is none at ``idx``."""
-        ops = self.get_input_ops_list(arg_name)
+        ops = self.get_input_ops_list(name)
         if not 0 <= idx < len(ops):
             raise GraphError(
-                f"{self._owner()} has {len(ops)} inputs {arg_name!r}, "
-                f"but number {idx} was asked for"
+                f"{self._owner()} has {len(ops)} inputs {name!r}, but number {idx} was asked for"
             )
         return ops[idx]
 
-    def set_input_ops(self, arg_name: str, ops: Sequence["Op"]) -> None:
+    def set_input_ops(self, name: str, ops: Sequence["Op"]) -> None:
         """Connect one argument to other ops; shapes are not inferred again."""
-        self.get_input_ops_list(arg_name)
-        for op in self._inputs[arg_name]:
+        self.get_input_ops_list(name)
+        for op in self._inputs[name]:
             self._forget(op)
-        self._inputs[arg_name] = list(ops)
+        self._inputs[name] = list(ops)
         for op in ops:
             op._fanout[self] = op._fanout.get(self, 0) + 1
 
-    def replace_input_ops(self, old: "Op", new: "Op") -> None:
-        """Connect every input that is ``old`` to ``new`` instead."""
-        if old not in self.get_input_ops_list():
-            raise GraphError(f"{self._owner()} has no input {old.get_name()!r}")
+    def replace_input_ops(self, op_old: "Op", op_new: "Op") -> None:
+        """Connect every input that is ``op_old`` to ``op_new`` instead."""
+        if op_old not in self.get_input_ops_list():
+            raise GraphError(f"{self._owner()} has no input {op_old.get_name()!r}")
         for arg, ops in self.get_input_ops().items():
-            if old in ops:
-                self.set_input_ops(arg, [new if op is old else op for op in ops])
+            if op_old in ops:
+                self.set_input_ops(arg, [op_new if op is op_old else op for op in ops])
 
     def _forget(self, producer: "Op") -> None:
         producer._fanout[self] -= 1
@@ -131,13 +226,13 @@ class Op(Attrs):
         """Return the tensors of all inputs, in order of arguments."""
         return [op.get_output_tensor() for op in self.get_input_ops_list()]
 
-    def get_input_tensors_by_name(self, arg_name: str) -> list[Tensor]:
+    def get_input_tensors_by_name(self, name: str) -> list[Tensor]:
         """Return the input tensors of one argument."""
-        return [op.get_output_tensor() for op in self.get_input_ops_list(arg_name)]
+        return [op.get_output_tensor() for op in self.get_input_ops_list(name)]
 
-    def get_input_tensor(self, arg_name: str, idx: int = 0) -> Tensor:
+    def get_input_tensor(self, name: str, idx: int = 0) -> Tensor:
         """Return one input tensor."""
-        return self.get_input_op(arg_name, idx).get_output_tensor()
+        return self.get_input_op(name, idx).get_output_tensor()
 
     def get_output_tensor(self) -> Tensor:
         """Return the result."""
@@ -162,3 +257,23 @@ class Op(Attrs):
         except GraphError as error:
             raise GraphError(f"{self._owner()}: {error}") from None
         self._tensor.reset(dims, data_type)
+
+
+class GraphBase(Attrs, abc.ABC):
+    """A graph as its ops and subgraphs see it; :class:`xir.Graph` is the one there is."""
+
+    @abc.abstractmethod
+    def get_name(self) -> str:
+        """Return the name."""
+
+    @abc.abstractmethod
+    def get_op(self, name: str) -> Op | None:
+        """Return the op called ``name``, or nothing."""
+
+    @abc.abstractmethod
+    def get_ops(self) -> list[Op]:
+        """Return every op, in the order they were added."""
+
+    @abc.abstractmethod
+    def toposort(self) -> list[Op]:
+        """Return every op after its inputs, otherwise in the order they were added."""

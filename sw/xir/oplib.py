@@ -6,9 +6,11 @@ import enum
 import functools
 import importlib.resources
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from opendpu_arch.errors import GraphError
+from xir.attrs import convert
 from xir.datatype import DataKind
 
 
@@ -68,6 +70,12 @@ class OpDef:
         return next((attr for attr in self.attrs if attr.name == name), None)
 
 
+_CUSTOM_ARGS = (ArgDef("input", Occurrence.REPEATED, DataKind.FLOAT),)
+_CUSTOM_ATTRS = (
+    AttrDef("shape", Occurrence.REQUIRED, "int32_vec", 0, []),
+    AttrDef("data_type", Occurrence.REQUIRED, "string", 1, ""),
+)
+
 _MARKS = {
     "?": Occurrence.OPTIONAL,
     "*": Occurrence.REPEATED,
@@ -104,13 +112,51 @@ def builtin() -> Mapping[str, OpDef]:
     }
 
 
-def custom(name: str) -> OpDef:
-    """Return the definition that an op type outside the library gets."""
-    return OpDef(
-        name,
-        (ArgDef("input", Occurrence.REPEATED, DataKind.FLOAT),),
-        (
-            AttrDef("shape", Occurrence.REQUIRED, "int32_vec", 0, []),
-            AttrDef("data_type", Occurrence.REQUIRED, "string", 1, ""),
-        ),
-    )
+def custom(name: str, attrs: Iterable[AttrDef] = ()) -> OpDef:
+    """Return the definition of an op type outside the library.
+
+    It is the one that AMD's reader makes up for a type it does not know, and ``attrs``: any
+    number of inputs of any element type, all in the argument ``input``, and the dimensions and
+    element type of the result in ``shape`` (at least one, all positive) and ``data_type``.
+    """
+    return OpDef(name, _CUSTOM_ARGS, (*_CUSTOM_ATTRS, *attrs))
+
+
+_registered: dict[str, OpDef] = {}
+
+
+def register(definition: OpDef) -> OpDef:
+    """Make an op type known to every graph of this process, and return its definition.
+
+    Files carry it beside the built-in ones, so that readers know the types of its attributes.
+
+    Raises
+    ------
+    GraphError
+        The type is known already with another definition, a default does not have its
+        attribute's wire type, or AMD's reader, which knows nothing of it, could not open a file
+        with such an op: arguments and the first attributes must be those of :func:`custom`.
+    """
+    label = f"op type {definition.name!r}"
+    if not definition.name or definition_of(definition.name) not in (None, definition):
+        raise GraphError(f"{label}: the name is empty or defined otherwise already")
+    own = definition.attrs[: len(_CUSTOM_ATTRS)]
+    if definition.args != _CUSTOM_ARGS or own != _CUSTOM_ATTRS:
+        raise GraphError(
+            f"{label}: it must have the argument 'input' and the attributes 'shape' and "
+            "'data_type' as xir.oplib.custom gives them, or AMD's reader cannot open it"
+        )
+    names = [attr.name for attr in definition.attrs]
+    if twice := sorted({name for name in names if not name or names.count(name) > 1}):
+        raise GraphError(f"{label}: attribute {twice[0]!r} is empty or defined twice")
+    for attr in definition.attrs:
+        try:
+            convert(attr.default, attr.kind)
+        except GraphError as error:
+            raise GraphError(f"{label}: attribute {attr.name!r}: {error}") from None
+    return _registered.setdefault(definition.name, definition)
+
+
+def definition_of(name: str) -> OpDef | None:
+    """Return the definition of a built-in or registered op type, or nothing."""
+    return builtin().get(name) or _registered.get(name)

@@ -3,55 +3,59 @@
 
 import os
 import pathlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from google.protobuf.message import DecodeError
 
+from opendpu_arch import outputs
 from opendpu_arch.errors import GraphError, ModelFormatError
-from xir import proto
+from xir import oplib, proto
 from xir.datatype import DataKind, DataType
-from xir.files import replacing
 from xir.op import Op
+from xir.op_graph import OpGraph
 from xir.oplib import ArgDef, AttrDef, Occurrence, OpDef
+from xir.subgraph import Subgraph
 from xir.wire import decode_attrs, decode_value, encode_attrs, encode_value
 
-if TYPE_CHECKING:
-    from xir.graph import Graph
-    from xir.subgraph import Subgraph
 
-
-def read(graph: "Graph", path: str | os.PathLike[str]) -> None:
+def read(graph: OpGraph, path: str | os.PathLike[str]) -> None:
     """Fill the empty ``graph`` from the file ``path``; ModelFormatError if it holds none."""
+    message = read_message(path)
     try:
-        data = pathlib.Path(path).read_bytes()
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ModelFormatError(f"{os.fspath(path)}: cannot be read: {reason}") from error
-    try:
-        loads(graph, data)
+        _fill(graph, message)
     except ModelFormatError as error:
         raise ModelFormatError(f"{os.fspath(path)}: {error}") from None
 
 
-def write(graph: "Graph", path: str | os.PathLike[str]) -> None:
-    """Write ``graph`` to ``path`` through a temporary file beside it.
-
-    Raises
-    ------
-    ModelFormatError
-        The file cannot be written; what was there before is untouched.
-    """
-    data = dumps(graph)
+def read_message(path: str | os.PathLike[str]) -> Any:
+    """Return the protobuf message in the file ``path``; ModelFormatError if it holds none."""
     try:
-        with replacing(path) as file:
-            file.write(data)
+        return _parse(pathlib.Path(path).read_bytes())
     except OSError as error:
         reason = error.strerror or str(error)
-        raise ModelFormatError(f"{os.fspath(path)}: cannot be written: {reason}") from error
+        raise ModelFormatError(f"{os.fspath(path)}: cannot be read: {reason}") from error
+    except ModelFormatError as error:
+        raise ModelFormatError(f"{os.fspath(path)}: {error}") from None
 
 
-def loads(graph: "Graph", data: bytes) -> None:
+def write(graph: OpGraph, path: str | os.PathLike[str]) -> None:
+    """Write ``graph`` to ``path``; OutputError if that fails, what was there is then untouched."""
+    with outputs.writing(path) as file:
+        file.writelines(_pieces(graph))
+
+
+def loads(graph: OpGraph, data: bytes) -> None:
     """Fill the empty ``graph`` from the bytes of a file; ModelFormatError if they hold none."""
+    _fill(graph, _parse(data))
+
+
+def dumps(graph: OpGraph) -> bytes:
+    """Return the bytes of the file for ``graph``; the same graph always gives the same bytes."""
+    return b"".join(_pieces(graph))
+
+
+def _parse(data: bytes) -> Any:
     if not data:
         raise ModelFormatError("the file is empty")
     try:
@@ -65,6 +69,10 @@ def loads(graph: "Graph", data: bytes) -> None:
             f"not an .xmodel, or truncated: a graph with {len(message.op_node)} ops and "
             f"{'a' if message.HasField('subg_root') else 'no'} root subgraph"
         )
+    return message
+
+
+def _fill(graph: OpGraph, message: Any) -> None:
     graph._name = message.graph_name
     try:
         _read_graph(graph, message)
@@ -72,11 +80,13 @@ def loads(graph: "Graph", data: bytes) -> None:
         raise ModelFormatError(f"corrupt: {error}") from None
 
 
-def _read_graph(graph: "Graph", message: Any) -> None:
+def _read_graph(graph: OpGraph, message: Any) -> None:
     for definition in message.op_defs:
-        graph._file_definitions.append(definition)
+        kept = proto.OpDef()
+        kept.CopyFrom(definition)  # a part of the message would keep all of it, weights too
+        graph._file_definitions.append(kept)
         try:
-            graph._definitions.setdefault(definition.name, _read_definition(definition))
+            graph._custom_definitions.setdefault(definition.name, _read_definition(definition))
         except ValueError as error:  # an enumeration without this value
             raise GraphError(f"op definition {definition.name!r}: {error}") from None
     decode_attrs(graph, message.graph_attr)
@@ -88,7 +98,7 @@ def _read_graph(graph: "Graph", message: Any) -> None:
         raise GraphError(f"op {first!r} is in no subgraph")
 
 
-def _read_op(graph: "Graph", node: Any) -> None:
+def _read_op(graph: OpGraph, node: Any) -> None:
     label = f"op {node.op_name!r} ({node.op_type})"
     if not node.op_name or graph.get_op(node.op_name) is not None:
         raise GraphError(f"{label}: the name is empty or used twice")
@@ -111,7 +121,7 @@ def _read_op(graph: "Graph", node: Any) -> None:
     graph._ops[node.op_name] = op
 
 
-def _read_subgraph(subgraph: "Subgraph", message: Any) -> set[Op]:
+def _read_subgraph(subgraph: Subgraph, message: Any) -> set[Op]:
     subgraph.set_name(message.subgraph_name)
     decode_attrs(subgraph, message.subg_attr)
     if message.op_name and message.subg_child:
@@ -146,21 +156,31 @@ def _read_definition(message: Any) -> OpDef:
     return OpDef(message.name, args, tuple(attrs))
 
 
-def dumps(graph: "Graph") -> bytes:
-    """Return the bytes of the file for ``graph``; the same graph always gives the same bytes."""
-    message = proto.Graph(graph_name=graph.get_name())
+def _pieces(graph: OpGraph) -> Iterator[bytes]:
+    """Yield the file in pieces, so that no more than one op is held twice.
+
+    Messages of the same type one after another are one message that has the fields of all.
+    """
     order = graph.toposort()
+    yield _wire(proto.Graph(graph_name=graph.get_name()))
     for op in order:
+        message = proto.Graph()
         _write_op(op, message.op_node.add())
+        yield _wire(message)
+    message = proto.Graph()
     _write_subgraph(graph.get_root_subgraph(), message.subg_root)
     encode_attrs(graph, message.graph_attr)
-    written = {definition.name for definition in graph._file_definitions}
     message.op_defs.extend(graph._file_definitions)
-    used = {op.get_type() for op in order}
-    for definition in graph._definitions.values():
-        whole = not graph._file_definitions or definition.name in used
-        if whole and definition.name not in written:
+    written = {definition.name for definition in graph._file_definitions}
+    library = {} if written else oplib.builtin()
+    used = {op.get_type(): op.get_definition() for op in order}
+    for name, definition in {**library, **used}.items():
+        if name not in written:
             _write_definition(definition, message.op_defs.add())
+    yield _wire(message)
+
+
+def _wire(message: Any) -> bytes:
     return bytes(message.SerializeToString(deterministic=True))
 
 
@@ -172,12 +192,12 @@ def _write_op(op: Op, message: Any) -> None:
     tensor = op.get_output_tensor()
     message.output_tensor.tensor_name = tensor.name
     message.output_tensor.tensor_dim.extend(tensor.dims)
-    message.output_tensor.data_type = int(tensor.data_type.kind)
-    message.output_tensor.tensor_bit_width = tensor.data_type.bits
+    message.output_tensor.data_type = int(tensor.data_type.type)
+    message.output_tensor.tensor_bit_width = tensor.data_type.bit_width
     encode_attrs(tensor, message.output_tensor.tensor_attr)
 
 
-def _write_subgraph(subgraph: "Subgraph", message: Any) -> None:
+def _write_subgraph(subgraph: Subgraph, message: Any) -> None:
     message.subgraph_name = subgraph.get_name()
     encode_attrs(subgraph, message.subg_attr)
     if subgraph.is_leaf:

@@ -3,17 +3,14 @@
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Optional
+from typing import Optional, overload
 
 from opendpu_arch.errors import GraphError
 from xir import dot
 from xir.attrs import Attrs
-from xir.op import Op
-from xir.tensor import Tensor
+from xir.op import GraphBase, Op, Tensor
+from xir.template import GraphTemplate, OpTemplate
 from xir.topology import toposort
-
-if TYPE_CHECKING:
-    from xir.graph import Graph
 
 
 class Subgraph(Attrs):
@@ -22,7 +19,7 @@ class Subgraph(Attrs):
     Where PyXIR returns sets, lists are returned here, so that results do not depend on hashes.
     """
 
-    def __init__(self, graph: "Graph", name: str, parent: Optional["Subgraph"]) -> None:
+    def __init__(self, graph: GraphBase, name: str, parent: Optional["Subgraph"]) -> None:
         super().__init__()
         self._graph = graph
         self._name = name
@@ -34,8 +31,12 @@ class Subgraph(Attrs):
         return f"subgraph {self._name!r}"
 
     def __repr__(self) -> str:
-        """Return the name and the number of ops."""
-        return f"xir.Subgraph{{name: {self._name}, ops: {self.get_op_num()}}}"
+        """Return what PyXIR shows."""
+        return f"<xir.Subgraph named '{self._name}'>"
+
+    def __str__(self) -> str:
+        """Return what PyXIR prints, with long values shortened."""
+        return f"{{name: '{self._name}', op_num: {self.get_op_num()}, attrs: {self._attrs_text()}}}"
 
     def get_name(self) -> str:
         """Return the name."""
@@ -46,7 +47,7 @@ class Subgraph(Attrs):
         self._name = name
         return self
 
-    def get_graph(self) -> "Graph":
+    def get_graph(self) -> GraphBase:
         """Return the graph."""
         return self._graph
 
@@ -86,11 +87,20 @@ class Subgraph(Attrs):
         """Return the number of ops."""
         return len(self.get_ops())
 
-    def has_op(self, op: Op | str) -> bool:
-        """Return whether an op, or one of this name, is below this node."""
-        if isinstance(op, str):
-            return any(own.get_name() == op for own in self.get_ops())
-        return op in self._ops if self.is_leaf else any(c.has_op(op) for c in self._children)
+    @overload
+    def has_op(self, name: Op | str) -> bool: ...
+
+    @overload
+    def has_op(self, *, op: Op) -> bool: ...
+
+    def has_op(self, name: Op | str | None = None, op: Op | None = None) -> bool:
+        """Return whether an op, or one called ``name``, is below this node."""
+        wanted = name if op is None else op
+        if isinstance(wanted, str):
+            return any(own.get_name() == wanted for own in self.get_ops())
+        if self.is_leaf:
+            return wanted in self._ops
+        return wanted is not None and any(child.has_op(wanted) for child in self._children)
 
     def toposort(self) -> list[Op]:
         """Return the ops, every op after its inputs."""
@@ -135,9 +145,9 @@ class Subgraph(Attrs):
         """Return the children."""
         return list(self._children)
 
-    def is_child(self, subgraph: "Subgraph") -> bool:
-        """Return whether ``subgraph`` is a direct child."""
-        return subgraph in self._children
+    def is_child(self, op: "Subgraph") -> bool:
+        """Return whether a subgraph is a direct child; its name here is PyXIR's."""
+        return op in self._children
 
     def toposort_child_subgraph(self) -> list["Subgraph"]:
         """Return the children, every child after those it takes tensors from."""
@@ -196,13 +206,13 @@ class Subgraph(Attrs):
             self.add_child(name)._ops = dict.fromkeys(ops)
         return self.get_children()
 
-    def merge_children(self, children: Iterable["Subgraph"]) -> "Subgraph":
+    def merge_children(self, child_subgraph_list: Iterable["Subgraph"]) -> "Subgraph":
         """Merge some children into a new one and return it.
 
         Leaves become one leaf. If one is an inner node, the new child holds the leaves and the
         children of the inner nodes. Its name is ``subgraph_`` and the first op by name.
         """
-        chosen = list(dict.fromkeys(children))
+        chosen = list(dict.fromkeys(child_subgraph_list))
         foreign = [child.get_name() for child in chosen if child not in self._children]
         if foreign or not chosen:
             raise GraphError(f"{self._owner()}: no children to merge: {', '.join(foreign)}")
@@ -235,6 +245,16 @@ class Subgraph(Attrs):
                 if not child.get_op_num():
                     self._children.remove(child)
 
-    def save_as_dot(self, path: str | os.PathLike[str]) -> None:
+    def isomorphism(self, graph_template: GraphTemplate) -> list[dict[OpTemplate, Op]]:
+        """Return the places where a template matches, see :meth:`GraphTemplate.find`."""
+        return graph_template.find(self.get_ops())
+
+    def save_as_dot(self, fname: str | os.PathLike[str]) -> None:
         """Write the subgraph as a Graphviz file."""
-        dot.save(self.toposort(), self._name, path)
+        dot.save(self.picture(), fname)
+
+    def picture(self) -> dot.Cluster:
+        """Return what :mod:`xir.dot` draws of the subgraph."""
+        device = str(self.get_attr("device")) if self.has_attr("device") else ""
+        ops = toposort(list(self._ops), Op.get_fanout_ops)
+        return dot.Cluster(self._name, device, ops, [child.picture() for child in self._children])

@@ -3,7 +3,12 @@
 
 from typing import Any
 
-from xir.attrs import Attrs
+from xir.attrs import KINDS, Attrs
+
+FIELDS = {kind: f"{kind.replace('map_', 'map_string_2_')}_value" for kind in KINDS}
+"""Field of an AttrValue message for each wire type."""
+
+_KINDS = {field: kind for kind, field in FIELDS.items()}
 
 
 def decode_value(message: Any) -> tuple[str, Any] | None:
@@ -11,7 +16,7 @@ def decode_value(message: Any) -> tuple[str, Any] | None:
     field = message.WhichOneof("value")
     if field is None:
         return None
-    kind = field.removesuffix("_value")
+    kind = _KINDS[field]
     value = getattr(message, field)
     if kind.startswith("map_"):
         item = kind.removeprefix("map_")
@@ -27,7 +32,7 @@ def decode_value(message: Any) -> tuple[str, Any] | None:
 
 def encode_value(kind: str, value: Any, message: Any) -> None:
     """Fill an AttrValue message with a value that :func:`xir.attrs.convert` made."""
-    field = f"{kind}_value"
+    field = FIELDS[kind]
     if kind.startswith("map_"):
         target = getattr(message, field)
         target.SetInParent()

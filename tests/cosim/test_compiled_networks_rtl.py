@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from opendpu.compiler.build import build
-from opendpu.compiler.tile import NoRoomError
+from opendpu.compiler.backend import build
+from opendpu.compiler.planner.revise import BankCapacityError
 from opendpu.runtime.device import Job
 from opendpu_arch import isa
 from opendpu_arch.target import Target
@@ -32,7 +32,7 @@ def check_networks(rng: np.random.Generator, name: str, memory: str, count: int)
         network = draw_network(seed)
         try:
             program = build(network, target)
-        except NoRoomError:
+        except BankCapacityError:
             continue  # a pooling window larger than so few banks
         segments = {r: np.zeros(max(n, 1), np.uint8) for r, n in program.plan.segment_bytes.items()}
         segments[0][: len(program.plan.blob)] = np.frombuffer(program.plan.blob, np.uint8)

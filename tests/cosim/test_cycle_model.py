@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import xir
-from opendpu.compiler.build import build
-from opendpu.compiler.tile import NoRoomError
+from opendpu.compiler.backend import build
+from opendpu.compiler.planner.revise import BankCapacityError
 from opendpu.runtime.device import Job
 from opendpu.runtime.program import Program
-from opendpu_arch import errors, isa
+from opendpu_arch import errors, isa, legal
 from opendpu_arch.target import Target
 from opendpu_sim.cycle.device import CycleDevice
 from opendpu_sim.progen import ENGINES, random_program
@@ -61,13 +61,38 @@ def test_random_programs(engine, memory, rng):
         compare("B64", memory, code, segments, f"random_program({engine!r}, B64, {seed}) {memory}")
 
 
+def crowded_convs(rng):
+    """CONVs of few steps a column, close to each other: rows that share a bank, and hazards."""
+    program = []
+    for _ in range(4):
+        stride_out = int(rng.integers(1, 5))
+        init = isa.ConvInit(
+            kernel_w=int(rng.integers(1, 3)), stride_out=stride_out, jump_write_endl=40,
+            valid_pixel_parallel=2, stride_offset_out=int(rng.integers(stride_out)), shift_cut=8,
+        )  # fmt: skip
+        program.append(init)
+        for _ in range(5):
+            near = {n: int(rng.integers(60)) for n in ("bank_addr_in", "bank_addr_out")}
+            ids = {n: int(rng.integers(4)) for n in ("bank_id_in", "bank_id_out")}
+            length, groups = (int(n) for n in rng.integers(1, (12, 4)))
+            program.append(isa.Conv(length=length, channel_group=groups, **near, **ids))
+            assert not legal.violations(program[-1], Target.from_name("B64"), init=init)
+    return isa.encode([*program, isa.End()])
+
+
+@pytest.mark.parametrize("memory", ["ideal", "kv260"])
+def test_convs_in_each_others_way(memory, rng):
+    for number in range(20):
+        compare("B64", memory, crowded_convs(rng), {}, f"crowded_convs number {number}")
+
+
 def compare_networks(name, memory, count, rng):
     target = Target.from_name(name)
     for _ in range(count):
         seed = int(rng.integers(1 << 30))
         try:
             program = build(draw_network(seed), target)
-        except NoRoomError:
+        except BankCapacityError:
             continue  # a pooling window larger than so few banks
         segments = {r: np.zeros(max(n, 1), np.uint8) for r, n in program.plan.segment_bytes.items()}
         code = isa.encode(program.schedule.instructions)

@@ -223,3 +223,25 @@ def test_interrupted_job_does_not_spoil_the_next(monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             dpu.run(Job(code, content))
     check_next_start(dpu)
+
+
+def test_a_cancelled_job_ends_and_no_other_begins(monkeypatch):
+    """As after Ctrl-C: the look at it comes between two pieces of a run."""
+    dpu = RtlDevice(TARGET, memory="ideal")
+    code, content = random_program("mixed", TARGET, 4)
+    pieces = []
+
+    def endless(limit):
+        pieces.append(limit)
+        if len(pieces) == 3:
+            dpu.cancel()
+        return False, limit
+
+    with monkeypatch.context() as patch:
+        patch.setattr(dpu._dpu, "run", endless)
+        with pytest.raises(errors.DPUError, match="the job was cancelled"):
+            dpu.run(Job(code, content))
+    assert len(pieces) == 3
+    with pytest.raises(errors.DPUError, match="the job was cancelled"):
+        dpu.run(Job(code, content))
+    dpu.close()

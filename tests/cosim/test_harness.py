@@ -195,8 +195,8 @@ def test_timeout_from_the_environment(simulator, monkeypatch):
 )
 def test_broken_rules_are_named(fault, memory, text):
     dpu = device(build(to_verilog(StandIn(**fault)), what="stand-in"), memory=memory)
-    with pytest.raises(errors.BusError, match=text):
-        dpu.run(job(program(*copy(1000, 16, 16), END << 28)))
+    with pytest.raises(errors.BusError, match=text):  # over the first border, not one of 8 KiB
+        dpu.run(job(program(*copy(304, 16, 16), END << 28)))
 
 
 def test_waveform_only_on_request(simulator, tmp_path):

@@ -12,6 +12,7 @@ import xir
 from opendpu import api
 from opendpu.cli import app
 from opendpu.compiler.pipeline import compile_with_report
+from opendpu.ir import QuantizedGraph
 from opendpu.profile import Profile
 from opendpu_arch.target import Target
 from opendpu_sim.cycle.device import CycleDevice
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.cosim
 TARGET = Target.from_name("B64")
 
 
-def quantized() -> xir.Graph:
+def quantized() -> QuantizedGraph:
     """Return strides, residuals, depthwise and pooling layers, and an op for the CPU."""
     q = Quantized()
     x = q.conv(q.data(20, 18, 3), "stem", 16, stride=2, pad=1, act="relu")
@@ -33,7 +34,7 @@ def quantized() -> xir.Graph:
     x = q.add([x, y], "sum", act="relu")
     q.op("soft", "softmax", (10, 9, 16), [x], axis=-1)
     z = q.pool(q.fix("soft", 6), "pool", "maxpool2d", 2, 2)
-    return q.graph(q.conv(z, "last", 24))
+    return q.done(q.conv(z, "last", 24))
 
 
 @pytest.fixture(scope="module")

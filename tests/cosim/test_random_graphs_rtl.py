@@ -13,6 +13,7 @@ from opendpu_sim.rtl.device import RtlDevice
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path.append(str(TESTS / "unit" / "opendpu" / "compiler"))
 
+from graph_draws import Quantized  # noqa: E402
 from random_graphs import draw  # noqa: E402
 from random_graphs.check import check  # noqa: E402
 
@@ -24,10 +25,10 @@ def check_graphs(rng: np.random.Generator, name: str, memory: str, count: int) -
     device = RtlDevice(target, memory=memory, timeout_cycles=20_000_000)
     for _ in range(count):
         seed = int(rng.integers(1 << 30))
-        draft = draw(seed).draft
+        graph = draw(seed).graph
         try:
-            check(draft, target, seed)
-            check(draft, target, seed, device=device)
+            check(graph, target, seed)
+            check(graph, target, seed, device=device)
         except Exception as error:
             error.add_note(f"seed {seed}, target {name}, memory {memory}")
             raise
@@ -37,6 +38,22 @@ def check_graphs(rng: np.random.Generator, name: str, memory: str, count: int) -
 @pytest.mark.parametrize("memory", ["kv260", "stall:3"])
 def test_random_graphs(rng: np.random.Generator, memory: str) -> None:
     check_graphs(rng, "B64", memory, 6)
+
+
+@pytest.mark.parametrize("memory", ["kv260", "stall:7"])
+def test_squeeze_and_excite(memory: str) -> None:
+    """A gate of one pixel, which ELEW reads for every place."""
+    target = Target.from_name("B64")
+    q = Quantized()
+    x = q.conv(q.data(13, 9, 5), "before", 20, kernel=3, pad=1)
+    window = {"kernel": [9, 13], "stride": [9, 13], "pad": [0] * 4, "pad_mode": "FLOOR"}
+    q.op("most", "maxpool2d", (1, 1, 20), [x], **window)
+    q.op("gated", "mul", (13, 9, 20), [x, q.fix("most", 6)])
+    graph = q.done(q.conv(q.fix("gated", 4), "y", 7))
+    device = RtlDevice(target, memory=memory, timeout_cycles=20_000_000)
+    check(graph, target, 1)
+    check(graph, target, 1, device=device)
+    device.close()
 
 
 @pytest.mark.slow

@@ -7,11 +7,11 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
+from oracle import evaluate_quantized
 
 from opendpu import api
 from opendpu.frontend import load_onnx
 from opendpu.quantize import quantize
-from opendpu.reference import evaluate_quantized
 from opendpu.runtime import GraphRunner
 
 pytestmark = pytest.mark.system
@@ -114,15 +114,15 @@ NETWORKS = (
 def test_operator(network, target: str, tmp_path: pathlib.Path) -> None:
     model = Model()
     float_graph = load_onnx(model.save(network(model), tmp_path / "m.onnx"))
-    (head,) = (op for op in float_graph.get_ops() if op.get_type() == "data")
-    shape = head.get_output_tensor().dims[1:]
+    (head,) = (node for node in float_graph if node.kind == "data")
+    shape = head.shape[1:]
     samples = np.random.default_rng(2).standard_normal((8, *shape)).astype(np.float32) * 2
-    graph = quantize(float_graph, {head.get_name(): samples})
+    graph = quantize(float_graph, {head.name: samples})
     compiled = api.compile_graph(graph, target=target)
     assert not compiled.report.on_cpu
     with GraphRunner(compiled.graph, device="iss", check=True) as runner:
         (port,) = runner.get_input_tensors()
         given = np.random.default_rng(4).integers(-128, 128, port.dims, np.int8)
         (found,) = runner.run({port.name: given}).values()
-    (wanted,) = evaluate_quantized(graph, {head.get_name(): given}).values()
+    (wanted,) = evaluate_quantized(graph, {head.name: given}).values()
     np.testing.assert_array_equal(found, wanted)

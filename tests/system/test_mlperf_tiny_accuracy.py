@@ -3,11 +3,11 @@
 
 import numpy as np
 import pytest
+from oracle import evaluate_float, evaluate_quantized
 
-import xir
 from opendpu.frontend import load_onnx
+from opendpu.ir import QuantizedGraph
 from opendpu.quantize import quantize
-from opendpu.reference import evaluate_float, evaluate_quantized
 
 pytestmark = pytest.mark.system
 
@@ -27,10 +27,8 @@ def images(rng: np.random.Generator, count: int, size: int) -> np.ndarray:
     return np.clip(whole + 0.08 * rng.standard_normal(whole.shape), 0, 1).astype(np.float32)
 
 
-def real(graph: xir.Graph, outputs: dict[str, np.ndarray], name: str) -> np.ndarray:
-    op = graph.get_op(name)
-    assert op is not None
-    return outputs[name] * 2.0 ** -op.get_attr("fix_point")
+def real(graph: QuantizedGraph, outputs: dict[str, np.ndarray], name: str) -> np.ndarray:
+    return outputs[name] * 2.0 ** -graph[name].fix_point
 
 
 def test_keyword_spotting(models):

@@ -10,6 +10,7 @@ import pytest
 import xir
 from opendpu import api
 from opendpu.frontend import load_onnx
+from opendpu.ir import Node
 from opendpu.quantize import quantize
 from opendpu_arch import numerics
 
@@ -35,15 +36,15 @@ def samples(models: pathlib.Path, name: str) -> np.ndarray:
         found: np.ndarray = values[:100].astype(np.float32)
         return found
     head = head_of(models, name)
-    shape = head.get_output_tensor().dims[1:]
+    shape = head.shape[1:]
     noise: np.ndarray = np.random.default_rng(0).random((10, *shape), np.float32)
     return noise * LARGEST[name]
 
 
 @functools.cache
-def head_of(models: pathlib.Path, name: str) -> xir.Op:
+def head_of(models: pathlib.Path, name: str) -> Node:
     graph = load_onnx(models / "mlperf_tiny" / FILES[name])
-    (head,) = (op for op in graph.get_ops() if op.get_type() == "data")
+    (head,) = (node for node in graph if node.kind == "data")
     return head
 
 
@@ -51,7 +52,7 @@ def head_of(models: pathlib.Path, name: str) -> xir.Op:
 def compiled(models: pathlib.Path, name: str, target: str) -> xir.Graph:
     graph = load_onnx(models / "mlperf_tiny" / FILES[name])
     head = head_of(models, name)
-    quantized = quantize(graph, {head.get_name(): samples(models, name)}, refinement=False)
+    quantized = quantize(graph, {head.name: samples(models, name)}, refinement=False)
     return api.compile_graph(quantized, target=target).graph
 
 

@@ -32,11 +32,11 @@ def test_network(
 ) -> None:
     file, largest = NETWORKS[name]
     graph = load_onnx(models / "mlperf_tiny" / file)
-    (head,) = (op for op in graph.get_ops() if op.get_type() == "data")
-    shape = head.get_output_tensor().dims[1:]
+    (head,) = (node for node in graph if node.kind == "data")
+    shape = head.shape[1:]
     samples = np.random.default_rng(0).random((4, *shape), np.float32) * largest
     options = api.Options(dump=frozenset(p.name for p in PASSES), dump_dir=str(tmp_path / "dump"))
-    quantized = quantize(graph, {head.get_name(): samples})
+    quantized = quantize(graph, {head.name: samples})
     api.compile_graph(quantized, target=target, options=options).graph.serialize(
         tmp_path / "n.xmodel"
     )

@@ -31,7 +31,7 @@ def test_page(repository, models, tmp_path):
         )
         assert result.returncode == 0, result.stderr
         printed.append(result.stdout)
-    scores = [float(n) for n in re.findall(r"(?:float|integer): ([\d.]+)%", printed[1])]
+    scores = [float(n) for n in re.findall(r"(?:float|quantized): ([\d.]+)%", printed[1])]
     assert len(scores) == 2
     assert abs(scores[0] - scores[1]) < 3
     assert xir.Graph.deserialize(tmp_path / "kws_quantized.xmodel").has_attr("return_ops")

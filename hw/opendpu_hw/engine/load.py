@@ -18,8 +18,6 @@ from opendpu_hw.shapes import fields_of, segments_shape
 
 #: Channel augmentation works on pixels of at most this many bytes.
 MASKED_MAX = 64
-#: ``broadcast`` of a constant transfer.
-CONSTANT = 7
 
 
 class Load(wiring.Component):
@@ -90,7 +88,7 @@ class Load(wiring.Component):
         constant = Signal()
         room = [c.plan.ready & c.job.ready for c in channels]
         m.d.comb += [
-            constant.eq(f.broadcast == CONSTANT),
+            constant.eq(f.broadcast == isa.LOAD_CONSTANT),
             beyond.eq(front.valid & front.beyond & ~constant),
             choice.eq(f.bank_id[0]),
             go.eq(front.valid & ~beyond & order.ready & ~halt & Mux(choice, room[1], room[0])),

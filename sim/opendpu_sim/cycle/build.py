@@ -2,13 +2,13 @@
 """The C++ of the cycle model to a shared library; kept in the cache."""
 
 import pathlib
-import tempfile
 from collections.abc import Mapping
 
 from opendpu_arch import isa, latency
+from opendpu_arch.errors import ToolError
 from opendpu_hw import cache
 from opendpu_sim.rtl import tools
-from opendpu_sim.rtl.build import HEADERS as SHARED
+from opendpu_sim.rtl.build import headers
 
 HERE = pathlib.Path(__file__).parent
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-fPIC", "-fvisibility=hidden", "-shared", "-Wall")
@@ -24,33 +24,34 @@ def library() -> pathlib.Path:
     ToolError
         There is no C++ compiler, or it failed.
     """
-    sources = sorted([*HERE.glob("*.h"), *HERE.glob("*.cpp")])
-    fields = isa_fields()
-    timing = latency_constants()
-    key = cache.digest(
-        fields, timing, tools.host(), repr(FLAGS), *(p.read_bytes() for p in (*sources, *SHARED))
-    )
-    root: pathlib.Path = cache.folder() / "cycle"
-    path = root / f"{key}.so"
-    with cache.locked(root / f"{key}.lock"):
-        if not path.exists():
-            _build(
-                {"isa_fields.h": fields, "latency.h": timing},
-                [p for p in sources if p.suffix == ".cpp"],
-                path,
-            )
+    generated = {"isa_fields.h": isa_fields(), "latency.h": latency_constants()}
+    try:
+        path: pathlib.Path = cache.entry(
+            "cycle", f"{key(''.join(generated.values()))}.so", lambda made: _build(generated, made)
+        )
+    except OSError as error:
+        raise ToolError(f"the cycle model cannot be built: {error}") from error
     return path
 
 
-def _build(headers: Mapping[str, str], sources: list[pathlib.Path], path: pathlib.Path) -> None:
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".build-") as name:
-        folder = pathlib.Path(name)
-        for header, text in headers.items():
-            (folder / header).write_text(text, encoding="utf-8")
-        made = folder / "lib.so"
-        command = [tools.compiler(), *FLAGS, f"-I{folder}", f"-I{HERE}"]
-        tools.run([*command, *sources, "-o", made], cwd=folder)
-        made.replace(path)
+def key(generated: str) -> str:
+    """Return the name in the cache: a digest of sources, headers, compiler and flags.
+
+    ``generated`` is the text of the headers that are no files.
+    """
+    files = (*sorted(HERE.glob("*.h")), *sorted(HERE.glob("*.cpp")), *headers())
+    parts = [(path.name, path.read_bytes()) for path in files]
+    digest: str = cache.digest(
+        generated, tools.host(), repr(FLAGS), *(part for pair in parts for part in pair)
+    )
+    return digest
+
+
+def _build(generated: Mapping[str, str], made: pathlib.Path) -> None:
+    for header, text in generated.items():
+        (made.parent / header).write_text(text, encoding="utf-8")
+    command = [tools.compiler(), *FLAGS, f"-I{made.parent}", f"-I{HERE}"]
+    tools.run([*command, *sorted(HERE.glob("*.cpp")), "-o", made], cwd=made.parent)
 
 
 def latency_constants() -> str:

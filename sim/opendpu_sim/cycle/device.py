@@ -23,6 +23,7 @@ from opendpu_hw.engine.misc_plan import effective_taps
 from opendpu_sim.cycle import library
 from opendpu_sim.cycle.library import Model, Run
 from opendpu_sim.device import IssDevice
+from opendpu_sim.rtl import tools
 from opendpu_sim.rtl.memory import memory_model
 
 CACHED_PROGRAMS = 16
@@ -119,6 +120,11 @@ class CycleDevice:
             wall_seconds=time.perf_counter() - begin,
             timeline=Timeline(run.start, run.end) if self._trace else None,
         )
+
+    @classmethod
+    def check_host(cls) -> None:
+        """Raise ToolError if there is no C++ compiler to build the model."""
+        tools.compiler()
 
     def close(self) -> None:
         """Forget the programs."""

@@ -22,8 +22,6 @@ from opendpu_sim.model.walk import Walker
 
 MASK_LIMIT = 64
 """Bytes of the longest pixel that can be masked."""
-CONSTANT = 7
-"""The only ``broadcast`` value with an effect."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -91,7 +89,7 @@ def plan(number: int, i: isa.Load, walker: Walker) -> LoadStep:
     target = walker.target
     lanes, depth = target.channel_parallel, target.bank_depth
     words = -(-i.channel // lanes)
-    constant = i.broadcast == CONSTANT
+    constant = i.broadcast == isa.LOAD_CONSTANT
     keep = _keep(i, words * lanes)
     start = i.bank_addr % depth
     flat = None

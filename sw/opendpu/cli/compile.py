@@ -14,6 +14,7 @@ from opendpu.cli.progress import progress
 from opendpu.compiler.options import Options
 from opendpu.compiler.passes import PASSES, chosen
 from opendpu.runtime import npz
+from opendpu_arch import outputs
 from opendpu_arch.errors import UnsupportedError
 
 
@@ -42,6 +43,14 @@ def compile_model(
             help="Samples by input name, along axis 0; only for float models.",
         ),
     ] = None,
+    activation_substitution: Annotated[
+        str,
+        typer.Option(
+            metavar="none|hard",
+            help="hard: sigmoid and swish (SiLU) become hard ones where the DPU then computes "
+            "them; the report says what that costs.",
+        ),
+    ] = "none",
     options: Annotated[
         list[str] | None,
         typer.Option(
@@ -50,6 +59,21 @@ def compile_model(
             metavar="OPTIONS",
             help="As the guide's: JSON, or key=value; input_shape, output_ops, plugins, prefetch, "
             "hd_opt, reserve_const_data, dump, dump_dir. May be given several times.",
+        ),
+    ] = None,
+    input_shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=1,3,224,224",
+            help="Shape of an input, or size of a named dimension (height=224), that the model "
+            "leaves open. May be given several times.",
+        ),
+    ] = None,
+    onnx_library: Annotated[
+        list[pathlib.Path] | None,
+        typer.Option(
+            metavar="LIBRARY.so",
+            help="Operators of other domains, for onnxruntime. May be given several times.",
         ),
     ] = None,
     dump_after: Annotated[
@@ -71,12 +95,13 @@ def compile_model(
     as_json: JsonFlag = False,
 ) -> None:
     """Quantize an ONNX model, or take a quantized one or .xmodel, and compile it for a DPU."""
-    asked = Options.parse(options or ())
+    asked = Options.parse(options or ()).with_input_shapes(input_shape or ())
     if dump_after is not None:
         asked = dataclasses.replace(asked, dump=asked.dump | chosen(dump_after.split(",")))
     if dump_dir is not None:
         asked = dataclasses.replace(asked, dump_dir=str(dump_dir))
     chosen_target = api.find_target(target)
+    outputs.check(output, inputs=(file,) if calibration is None else (file, calibration))
     with progress(f"compiling {file.name}") as show:
         if file.suffix == ".xmodel":
             if calibration is not None:
@@ -88,6 +113,8 @@ def compile_model(
             samples = None if calibration is None else npz.read(calibration)
             report = api.compile_onnx(
                 file, calibration=samples, target=chosen_target, output=output, options=asked,
-                count=count, show=show,
+                onnx_libraries=onnx_library or (), count=count, show=show,
+                activation_substitution=activation_substitution,
             )  # fmt: skip
-    typer.echo(json.dumps(report.as_dict()) if as_json else str(report))
+    text = json.dumps(report.as_dict()) if as_json else str(report)
+    typer.echo(text, err=outputs.is_standard_output(output))

@@ -2,7 +2,7 @@
 """The command ``opendpu``: every command registers itself when it is imported."""
 
 from opendpu.cli import compile, disasm, profile, run, targets
-from opendpu.cli.app import app
+from opendpu.cli.app import app, end_on_signals
 
 COMMANDS = (compile, disasm, profile, run, targets)
 """Modules of the commands."""
@@ -10,4 +10,5 @@ COMMANDS = (compile, disasm, profile, run, targets)
 
 def main() -> None:
     """Run the command line."""
+    end_on_signals()
     app(prog_name="opendpu")

@@ -9,11 +9,12 @@ import typer
 from opendpu import api
 from opendpu.cli.app import File, app, errors_in_one_line
 from opendpu.cli.progress import progress
+from opendpu.drawing import Canvas
 from opendpu.profile.roofline import roofline
 from opendpu.profile.tables import csv_text, json_text, text
 from opendpu.profile.trace import trace_json
-from opendpu_arch.errors import ModelFormatError, UnsupportedError
-from xir.files import replacing
+from opendpu_arch import outputs
+from opendpu_arch.errors import UnsupportedError
 
 PICTURES = (".svg", ".png")
 
@@ -48,22 +49,16 @@ def profile_model(
     """Run a compiled model once and say where its cycles went, layer by layer."""
     if picture is not None and picture.suffix not in PICTURES:
         raise UnsupportedError(f"--roofline is {picture}, but must end in {' or '.join(PICTURES)}")
-    graph = api.load(file)
+    if picture is not None and picture.suffix == ".png":
+        Canvas(1, 1).png()  # raises now, not after a long run, where Pillow is missing
+    outputs.check_all((trace, picture, csv_file), inputs=(file,))
     with progress(f"profiling {file.name}") as show:
-        found = api.profile(graph, device=device, memory=memory, clock_mhz=clock, show=show)
+        found = api.profile(file, device=device, memory=memory, clock_mhz=clock, show=show)
     if trace is not None:
-        _write(trace, trace_json(found, tokens=tokens).encode())
+        outputs.write(trace, trace_json(found, tokens=tokens))
     if picture is not None:
         drawn = roofline(found)
-        _write(picture, drawn.svg().encode() if picture.suffix == ".svg" else drawn.png())
+        outputs.write(picture, drawn.svg() if picture.suffix == ".svg" else drawn.png())
     if csv_file is not None:
-        _write(csv_file, csv_text(found).encode())
+        outputs.write(csv_file, csv_text(found))
     typer.echo(json_text(found) if as_json else text(found), nl=False)
-
-
-def _write(path: pathlib.Path, data: bytes) -> None:
-    try:
-        with replacing(path) as file:
-            file.write(data)
-    except OSError as error:
-        raise ModelFormatError(f"{path} cannot be written: {error.strerror or error}") from error

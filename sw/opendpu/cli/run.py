@@ -11,7 +11,8 @@ import typer
 
 from opendpu import api
 from opendpu.cli.app import File, app, errors_in_one_line
-from opendpu.runtime import npz
+from opendpu.runtime import feeds, npz
+from opendpu_arch import outputs
 
 
 @app.command()
@@ -24,8 +25,9 @@ def run(
         typer.Option(
             "--input",
             "-i",
-            metavar="IN.npz",
-            help="Inputs by tensor name; a leading extra axis is a batch of jobs.",
+            metavar="IN.npz|IN.npy",
+            help="Inputs by tensor name, or the only input; a leading extra axis is a batch of "
+            "jobs. Floats are quantized.",
         ),
     ],
     output_file: Annotated[
@@ -50,12 +52,27 @@ def run(
             "the inputs decide between the whole graph and a DPU subgraph."
         ),
     ] = None,
+    layout: Annotated[
+        feeds.Layout,
+        typer.Option(
+            case_sensitive=False,
+            help="Axes of images: nhwc as the model has them; nchw as ONNX has them, outputs too; "
+            "auto takes inputs as they fit and gives nhwc.",
+        ),
+    ] = feeds.Layout.AUTO,
+    floats: Annotated[
+        bool, typer.Option("--float", help="Give fixed-point outputs as float32.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print statistics as JSON.")] = False,
 ) -> None:
     """Run a compiled model."""
-    arrays = npz.read(input_file)
+    outputs.check(output_file, inputs=(file, input_file))
+    api.check_device(device)
+    given = feeds.read(input_file)
     graph = api.load(file)
-    chosen = subgraph if subgraph is not None else api.subgraph_of_inputs(graph, arrays)
+    chosen = subgraph
+    if subgraph is None and feeds.ONLY_INPUT not in given:
+        chosen = api.subgraph_of_inputs(graph, given)
     start = time.perf_counter()
     with api.create_runner(
         graph,
@@ -64,18 +81,21 @@ def run(
         memory=memory,
         target=api.find_target(target) if target else None,
     ) as runner:
-        outputs, statistics = api.run_batch(runner, arrays)
+        arrays = feeds.prepared(given, runner.get_input_names(), layout)
+        results, statistics = api.run_batch(runner, arrays, floats=floats)
     seconds = time.perf_counter() - start
-    npz.write(output_file, outputs)
+    results = feeds.returned(results, layout)
+    npz.write(output_file, results)
     report = {
         "file": str(file),
         "jobs": len(statistics),
         "wall_seconds": seconds,
         "total": _total(part for job in statistics for part in job.values()),
-        "outputs": {name: list(array.shape) for name, array in outputs.items()},
+        "outputs": {name: list(array.shape) for name, array in results.items()},
         "statistics": statistics,
     }
-    typer.echo(json.dumps(report) if as_json else _summary(report))
+    text = json.dumps(report) if as_json else _summary(report)
+    typer.echo(text, err=outputs.is_standard_output(output_file))
 
 
 def _total(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:

@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 
 from opendpu import api
-from opendpu.cli.app import errors_in_one_line
+from opendpu.cli.app import end_on_signals, errors_in_one_line
 from opendpu.cli.progress import progress
 from opendpu.compiler.options import Options
-from opendpu_arch.errors import ModelFormatError
-from xir.files import replacing
+from opendpu_arch import outputs
+from opendpu_arch.errors import OutputError
 
 RUNNER = "libvart-dpu-runner.so"
 """What the guide's runtime loads for a DPU subgraph."""
@@ -53,10 +53,11 @@ def vai_c_xir(
     try:
         output_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ModelFormatError(
+        raise OutputError(
             f"{output_dir} cannot be made: {error.strerror or error}",
             code="XCOM_DIR_OPEN_FILE_FAILED",
         ) from error
+    outputs.check_all((file, output_dir / "meta.json", output_dir / "md5sum.txt"), inputs=(xmodel,))
     with progress(f"compiling {xmodel.name}") as show:
         report = api.compile_xmodel(
             xmodel, target=target, output=file, options=asked, count=True, show=show
@@ -64,19 +65,12 @@ def vai_c_xir(
     kernels = [part.name for part in report.subgraphs if part.device == "DPU"]
     meta = {"target": target.name, "lib": RUNNER, "filename": file.name, "kernel": kernels}
     digest = hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest()
-    _write(output_dir / "meta.json", json.dumps(meta) + "\n")
-    _write(output_dir / "md5sum.txt", f"{digest}  {file.name}\n")
+    outputs.write(output_dir / "meta.json", json.dumps(meta) + "\n")
+    outputs.write(output_dir / "md5sum.txt", f"{digest}  {file.name}\n")
     typer.echo(str(report))
-
-
-def _write(path: pathlib.Path, text: str) -> None:
-    try:
-        with replacing(path) as file:
-            file.write(text.encode())
-    except OSError as error:
-        raise ModelFormatError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 def main() -> None:
     """Run the command line."""
+    end_on_signals()
     app(prog_name="vai_c_xir")

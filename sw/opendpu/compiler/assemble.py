@@ -5,23 +5,16 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 import xir
-from opendpu.compiler.fixed import COMPUTE, CONSTANT, USER, is_fixed, point_of, tensor_of
-from opendpu.compiler.layers import layer_attributes
-from opendpu.compiler.plan import (
-    INPUT_REG,
-    OUTPUT_REG,
-    WEIGHTS_REG,
-    WORKSPACE_REG,
-    Part,
-    Partition,
-    Program,
-)
+from opendpu.compiler.fixed import COMPUTE, CONSTANT, USER, is_fixed, tensor_of
+from opendpu.compiler.partition.value import Part, Partition
+from opendpu.compiler.plan import INPUT_REG, OUTPUT_REG, WEIGHTS_REG, WORKSPACE_REG
+from opendpu.compiler.program import Program
+from opendpu.compiler.provenance import layer_attributes
 from opendpu.compiler.tensor_attrs import locate, place, quantization, set_attrs
 from opendpu.compiler.workload import workload
-from opendpu.ir import Draft, Node
+from opendpu.ir import FixedGraph, Graph, Node
+from opendpu.ir.xir_bridge import constant_attributes, data_type_of, fix_attributes, set_origin
 from opendpu_arch import isa
 from opendpu_arch.target import Target
 
@@ -41,7 +34,7 @@ COMPILER = "opendpu"
 
 
 def assemble(
-    draft: Draft,
+    source: FixedGraph,
     partition: Partition,
     programs: Mapping[int, Program],
     target: Target,
@@ -52,7 +45,7 @@ def assemble(
 
     Constants of DPU parts are ``stripped``, as AMD's compiler does: the segment has their values.
     """
-    work = _Assembly(draft, stripped=stripped)
+    work = _Assembly(source, stripped=stripped)
     for number, part in enumerate(partition.parts):
         if part.device == "USER":
             work.user(part.nodes[0])
@@ -64,18 +57,18 @@ def assemble(
     return work.finish()
 
 
-def outline(draft: Draft, partition: Partition | None = None) -> xir.Graph:
-    """Return the ops of a draft as XIR graph, with a subgraph a part but without programs.
+def outline(source: Graph, partition: Partition | None = None) -> xir.Graph:
+    """Return the ops of a graph as XIR graph, with a subgraph a part but without programs.
 
     Without a partition there is one subgraph for the CPU, and one for each input.
     """
     if partition is None:
-        users = [n.name for n in draft if n.kind in USER]
-        others = tuple(n.name for n in draft if n.kind not in (*USER, *CONSTANT))
+        users = [n.name for n in source if n.kind in USER]
+        others = tuple(n.name for n in source if n.kind not in (*USER, *CONSTANT))
         parts = [Part(device="USER", nodes=(name,)) for name in users]
         parts += [Part(device="CPU", nodes=others)] * bool(others)
         partition = Partition(parts=tuple(parts), reasons={})
-    work = _Assembly(draft)
+    work = _Assembly(source)
     for part in partition.parts:
         if part.device == "USER":
             work.user(part.nodes[0])
@@ -97,11 +90,11 @@ class _Group:
 class _Assembly:
     """One run of the pass: ops so far, and the leaf of the tree that each belongs to."""
 
-    def __init__(self, draft: Draft, *, stripped: bool = False) -> None:
-        self.draft = draft
+    def __init__(self, source: Graph, *, stripped: bool = False) -> None:
+        self.source = source
         self.stripped = stripped
-        self.users = draft.consumer_map()
-        self.graph = xir.Graph(draft.name)
+        self.users = source.consumer_map()
+        self.graph = xir.Graph(source.name)
         self.ops: dict[str, xir.Op] = {}
         """By node, the op whose result is for everybody outside the node's own part."""
         self.groups: list[_Group] = []
@@ -109,7 +102,7 @@ class _Assembly:
 
     def user(self, name: str) -> None:
         """Add an input of the graph."""
-        op = self._create(self.draft[name], {}, "USER")
+        op = self._create(self.source[name], {}, "USER")
         self.ops[name] = op
         self._group([(f"subgraph_{op.get_name()}", [op])], {"device": "USER"})
 
@@ -119,12 +112,12 @@ class _Assembly:
         """Add the ops of a part without a program, and constants that nobody before needed."""
         ops: list[xir.Op] = []
         for name in names:
-            node = self.draft[name]
+            node = self.source[name]
             inputs = {}
             for arg, sources in node.inputs.items():
                 for source in sources:
-                    if source not in self.ops and self.draft[source].kind in CONSTANT:
-                        self.ops[source] = self._create(self.draft[source], {}, device)
+                    if source not in self.ops and self.source[source].kind in CONSTANT:
+                        self.ops[source] = self._create(self.source[source], {}, device)
                         ops.append(self.ops[source])
                 inputs[arg] = [self.ops[s] for s in sources]
             self.ops[name] = self._create(node, inputs, device)
@@ -140,18 +133,20 @@ class _Assembly:
         plan = program.plan
         work = [0, 0]
         for name in plan.network.inputs:
-            node, source = self.draft[name], self.ops[name]
+            node, source = self.source[name], self.ops[name]
             upload = self._border(node, source, "upload")
             place(upload, plan.memory.get(name))
             own[name] = upload
             leaves.append((upload.get_name(), [upload]))
         for name in names:
-            node = self.draft[name]
+            node = self.source[name]
             ops, inputs = [], {}
             for arg, sources in node.inputs.items():
                 for used in sources:
-                    if self.draft[used].kind in CONSTANT and used not in own:
-                        constant = self._create(self.draft[used], {}, "DPU", stripped=self.stripped)
+                    if self.source[used].kind in CONSTANT and used not in own:
+                        constant = self._create(
+                            self.source[used], {}, "DPU", stripped=self.stripped
+                        )
                         at = plan.constants.get(f"{name}/{arg}", 0)
                         locate(constant, WEIGHTS_REG, at, 1)
                         own[used] = constant
@@ -160,20 +155,21 @@ class _Assembly:
             op = self._create(node, inputs, "DPU", outside=name in plan.network.outputs)
             place(op, plan.memory.get(name))
             if node.kind in COMPUTE:
-                amounts = workload(node, self.draft, target)
+                amounts = workload(node, self.source, target)
                 work = [a + b for a, b in zip(work, amounts, strict=True)]
                 set_attrs(op, workload=amounts[0], workload_on_arch=amounts[1])
             own[name] = op
             leaves.append((op.get_name(), [*ops, op]))
         for name in plan.network.outputs:
-            download = self._border(self.draft[name], own[name], "download")
+            download = self._border(self.source[name], own[name], "download")
             self.ops[name] = download
             leaves.append((download.get_name(), [download]))
         leaves = [(f"subgraph_{name}", ops) for name, ops in leaves]
         self.work = [a + b for a, b in zip(self.work, work, strict=True)]
         attrs = _program_attrs(program, [name for name, _ in leaves], target)
         called = {name: own[name].get_name() for name in names}
-        layers = layer_attributes(program.schedule.layers, called)
+        origins = {layer.name: layer.op for layer in plan.network.layers}
+        layers = layer_attributes(program.schedule.layers, origins, called)
         attrs |= {**layers, "workload": work[0], "workload_on_arch": work[1]}
         self._group(leaves, attrs)
 
@@ -204,7 +200,7 @@ class _Assembly:
         root.set_attr("workload", self.work[0])
         root.set_attr("workload_on_arch", self.work[1])
         self.graph.set_attr("origin", COMPILER)
-        self.graph.set_attr("return_ops", [self.ops[n].get_name() for n in self.draft.outputs])
+        self.graph.set_attr("return_ops", [self.ops[n].get_name() for n in self.source.outputs])
         return self.graph
 
     def _group(
@@ -233,7 +229,7 @@ class _Assembly:
         own = tensor_of(node)
         tensor.rename(own if kind == "download" else f"{own}_upload_0")
         if is_fixed(node):
-            quantization(tensor, point_of(node))
+            quantization(tensor, node.quantization)
         return op
 
     def _create(
@@ -245,27 +241,27 @@ class _Assembly:
         stripped: bool = False,
         outside: bool = False,
     ) -> xir.Op:
-        attrs = {k: v for k, v in node.attrs.items() if not k.startswith("__")}
+        attrs = node.attrs | fix_attributes(node)
         if node.value is not None:
-            values = np.ascontiguousarray(node.value)
-            kind = "XINT8" if node.kind == "const-fix" else "FLOAT32"
-            attrs = {"shape": list(values.shape) or [1], "data_type": kind}
-            attrs["data"] = b"" if stripped else values.tobytes()
+            attrs |= constant_attributes(node.value)
+            attrs["data_type"] = data_type_of(node.type)
+            attrs["data"] = b"" if stripped else attrs["data"]
         definition = self.graph.get_definition(node.kind)
         for needed in definition.attrs:
             if needed.name not in attrs and needed.occurrence.required:
                 attrs |= {"shape": list(node.shape)} if needed.name == "shape" else {}
-                kind = "XINT8" if is_fixed(node) else "FLOAT32"
-                attrs |= {"data_type": kind} if needed.name == "data_type" else {}
+                known = {"data_type": data_type_of(node.type)}
+                attrs |= known if needed.name == "data_type" else {}
         if any(definition.arg(arg) is None for arg in inputs):  # a kind that XIR does not have
             inputs = {"input": [op for ops in inputs.values() for op in ops]}
         op = self.graph.create_op(self._name(node.name), node.kind, attrs, inputs)
         op.set_attr("device", device)
+        set_origin(op, node.origin)
         tensor = op.get_output_tensor()
         if is_fixed(node) or outside:
             tensor.rename(f"{tensor_of(node)}_download_0" if outside else tensor_of(node))
         if is_fixed(node):
-            quantization(tensor, point_of(node))
+            quantization(tensor, node.quantization)
         return op
 
 

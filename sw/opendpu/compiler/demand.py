@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import xir
 from opendpu.compiler.options import ONLY_INPUT
-from opendpu.ir import Draft
+from opendpu.ir import QuantizedGraph
 from opendpu_arch.errors import GraphError, UnsupportedError
 
 
@@ -52,7 +52,7 @@ def input_names(
     return given
 
 
-def with_outputs(draft: Draft, names: Sequence[str]) -> Draft:
+def with_outputs(graph: QuantizedGraph, names: Sequence[str]) -> QuantizedGraph:
     """Return the graph with the results of other ops as its outputs.
 
     An op whose result is quantized stands for its ``fix``.
@@ -62,18 +62,18 @@ def with_outputs(draft: Draft, names: Sequence[str]) -> Draft:
     UnsupportedError
         The graph has no such op.
     """
-    users = draft.consumer_map()
+    users = graph.consumer_map()
     outputs = []
     for name in names:
-        if name not in draft.nodes or draft[name].kind in ("const", "data"):
+        if name not in graph.nodes or graph[name].kind in ("const", "data"):
             raise UnsupportedError(
                 f"option 'output_ops' names {name!r}, but the graph has no such op; "
-                f"its outputs are: {', '.join(draft.outputs)}",
+                f"its outputs are: {', '.join(graph.outputs)}",
                 code="XCOM_ITEM_UNDEFINED",
             )
         behind = users[name]
         quantized = len(behind) == 1 and behind[0].kind == "fix"
         outputs.append(behind[0].name if quantized else name)
-    changed = draft.copy()
+    changed = graph.copy()
     changed.outputs = list(dict.fromkeys(outputs))
     return changed

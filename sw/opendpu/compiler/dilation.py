@@ -10,14 +10,11 @@ nothing but padding are left out first.
 import dataclasses
 import itertools
 
-from opendpu.compiler.cost import conv_cycles, transfer_cycles
+from opendpu.compiler.fixed import DEPTHWISE
+from opendpu.compiler.layers.cost import conv_cycles, transfer_cycles
+from opendpu.compiler.limits import MAX_CONV_KERNEL, MAX_PIXEL_JUMP
 from opendpu.ir import Node
 from opendpu_arch.target import Target
-
-MAX_KERNEL = 16
-"""Rows and columns of a kernel of CONV."""
-MAX_JUMP = 65536
-"""Bytes between pixels of a LOAD or SAVE."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,31 +62,46 @@ def parts_of(axis: Axis, size: int, outputs: int) -> list[Part]:
     return found
 
 
-def is_cut(node: Node, source: Node, target: Target) -> bool:
-    """Tell whether a ``conv2d-fix`` without groups is too large with zeros for its dilation."""
-    gaps = [int(gap) for gap in node.attrs["dilation"]]
-    if max(gaps) == 1 or int(node.attrs.get("group") or 1) > 1:
+def is_dilated(node: Node) -> bool:
+    """Tell whether the taps of a convolution are apart."""
+    return max(int(gap) for gap in node.attrs.get("dilation") or (1, 1)) > 1
+
+
+def fits_dilated(node: Node, source: Node, target: Target) -> bool:
+    """Tell whether a dilated convolution can be computed without all zeros between its taps."""
+    if not is_dilated(node):
         return False
-    width, height = (
-        (int(k) - 1) * gap + 1 for k, gap in zip(node.attrs["kernel"], gaps, strict=True)
+    if node.kind in DEPTHWISE:
+        return bool(part_candidates(node, source, target))
+    group = int(node.attrs.get("group") or 1)
+    met = met_taps(node, source)
+    if met is not None:
+        height, width = (len(taps) for taps in met)
+        words = height * width * -(-source.shape[3] // group // target.channel_parallel)
+        if max(height, width) <= MAX_CONV_KERNEL and words <= target.bank_depth:
+            return True
+    return group == 1 and plan(node, source, target) is not None
+
+
+def met_taps(node: Node, source: Node) -> tuple[range, range] | None:
+    """Return the kernel rows and columns from the first that meets an input to the last."""
+    (gap_w, gap_h), (step_w, step_h) = node.attrs["dilation"], node.attrs["stride"]
+    (kernel_w, kernel_h), (left, _, top, _) = node.attrs["kernel"], node.attrs["pad"]
+    rows = _met(int(kernel_h), int(step_h), int(gap_h), int(top), source.shape[1], node.shape[1])
+    columns = _met(
+        int(kernel_w), int(step_w), int(gap_w), int(left), source.shape[2], node.shape[2]
     )
-    words = height * width * -(-source.shape[3] // target.channel_parallel)
-    return max(width, height) > MAX_KERNEL or words > target.bank_depth
+    return (rows, columns) if rows and columns else None
 
 
 def plan(node: Node, source: Node, target: Target) -> tuple[Axis, Axis] | None:
-    """Return rows and columns of the cheapest way that fits, or none if there is none."""
-    _, height, width, channels = source.shape
-    outputs = node.shape[3]
-    (kernel_w, kernel_h), (gap_w, gap_h) = node.attrs["kernel"], node.attrs["dilation"]
-    (step_w, step_h), (left, _, top, _) = node.attrs["stride"], node.attrs["pad"]
-    rows = _ways(int(kernel_h), int(step_h), int(gap_h), int(top), height, node.shape[1])
-    columns = _ways(int(kernel_w), int(step_w), int(gap_w), int(left), width, node.shape[2])
+    """Return rows and columns of the cheapest candidate that fits, or none if there is none."""
+    channels, outputs = source.shape[3], node.shape[3]
     groups = -(-channels // target.channel_parallel)
     blocks = -(-outputs // target.output_channel_parallel)
 
-    def price(way: tuple[Axis, Axis]) -> int:
-        down, across = way
+    def cost(candidate: tuple[Axis, Axis]) -> int:
+        down, across = candidate
         taps = down.extent * across.extent
         tall, wide = -(-node.shape[1] // down.parts), -(-node.shape[2] // across.parts)
         steps = -(-tall // target.pixel_parallel) * blocks
@@ -98,22 +110,37 @@ def plan(node: Node, source: Node, target: Target) -> tuple[Axis, Axis] | None:
         compute = steps * conv_cycles(wide, taps * groups)
         return down.parts * across.parts * max(compute, load)
 
-    fitting = [
+    return min(part_candidates(node, source, target), key=cost, default=None)
+
+
+def part_candidates(node: Node, source: Node, target: Target) -> list[tuple[Axis, Axis]]:
+    """Return rows and columns of all partitions of the pixels whose kernels fit."""
+    _, height, width, channels = source.shape
+    (kernel_w, kernel_h), (gap_w, gap_h) = node.attrs["kernel"], node.attrs["dilation"]
+    (step_w, step_h), (left, _, top, _) = node.attrs["stride"], node.attrs["pad"]
+    rows = _along(int(kernel_h), int(step_h), int(gap_h), int(top), height, node.shape[1])
+    columns = _along(int(kernel_w), int(step_w), int(gap_w), int(left), width, node.shape[2])
+    groups = 1 if node.kind in DEPTHWISE else -(-channels // target.channel_parallel)
+    return [
         (down, across)
         for down, across in itertools.product(rows, columns)
         if down.extent * across.extent * groups <= target.bank_depth
-        and across.parts * max(channels, outputs) <= MAX_JUMP
+        and across.parts * max(channels, node.shape[3]) <= MAX_PIXEL_JUMP
     ]
-    return min(fitting, key=price, default=None)
 
 
-def _ways(kernel: int, stride: int, gap: int, pad: int, size: int, outputs: int) -> list[Axis]:
-    """Return the ways to have a kernel along one axis."""
+def _met(kernel: int, stride: int, gap: int, pad: int, size: int, outputs: int) -> range:
     met = [
         tap
         for tap in range(kernel)
         if any(0 <= o * stride + tap * gap - pad < size for o in range(outputs))
     ]
+    return range(met[0], met[-1] + 1) if met else range(0)
+
+
+def _along(kernel: int, stride: int, gap: int, pad: int, size: int, outputs: int) -> list[Axis]:
+    """Return the candidates along one axis."""
+    met = _met(kernel, stride, gap, pad, size, outputs)
     if not met:
         return []
     # Every window starts or ends inside, as the engine wants it.
@@ -126,7 +153,7 @@ def _ways(kernel: int, stride: int, gap: int, pad: int, size: int, outputs: int)
     for left in range(1, gap + 1):
         parts = gap // left
         axis = Axis(first, taps, left, parts, stride, pad)
-        if gap % left or axis.extent > MAX_KERNEL:
+        if gap % left or axis.extent > MAX_CONV_KERNEL:
             continue
         if parts == 1 or (stride == 1 and parts <= size):
             found.append(axis)

@@ -1,53 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs of fixed-point ops: what legalize makes and the later passes read.
-
-A :class:`opendpu.ir.Draft` whose nodes are named like XIR's ``-fix`` ops. Three entries of a node's
-attributes are for the compiler alone, which XIR never writes because of their underscores.
-"""
+"""Graphs of fixed-point ops: what legalize makes and the later passes read."""
 
 from opendpu.ir import Node
+from opendpu.ops import CONSTANTS, OPERATORS, SOURCES, kinds_where, operator_of
+from opendpu_arch.isa import Engine
 
-POINT = "__fix_point"
-"""Fractional bits of a node's int8 result."""
-TENSOR = "__tensor"
-"""Name of a node's tensor: the ``fix`` op of the quantized graph."""
-
-REASON = "__reason"
-"""Why a float op did not become a fixed-point op."""
-
-POINTWISE = ("leaky-relu-fix", "prelu-fix", "hard-sigmoid-fix")
-"""Kinds that the misc engine computes pixel by pixel."""
-TRANSPOSED = ("transposed-conv2d-fix", "transposed-depthwise-conv2d-fix")
-"""Kinds that lowering makes several convolutions of."""
-LAYERS = ("conv2d-fix", "depthwise-conv2d-fix", *TRANSPOSED)
-"""Kinds with weights and bias."""
-DEPTHWISE = ("depthwise-conv2d-fix", "transposed-depthwise-conv2d-fix")
-"""Those of them that the misc engine computes."""
-COMPUTE = (*LAYERS, "pool-fix", "eltwise-fix", *POINTWISE)
+COMPUTE = kinds_where(lambda operator: operator.engine is not None)
 """Kinds that an engine computes."""
-MOVE = (
-    "reshape-fix", "concat-fix", "strided_slice-fix", "transpose", "pad-fix", "tile-fix",
-    "reorg-fix", "upsample-fix", "reduction_max-fix", "argmax-fix",
-)  # fmt: skip
+LAYERS = kinds_where(lambda operator: operator.multiplies)
+"""Kinds with weights and bias."""
+DEPTHWISE = tuple(kind for kind in LAYERS if operator_of(kind).engine is Engine.MISC)
+"""Those of them that the misc engine computes."""
+TRANSPOSED = tuple(kind for kind in LAYERS if kind.startswith("transposed-"))
+"""Kinds that lowering makes several convolutions of."""
+MOVE = tuple(
+    dict.fromkeys(
+        operator.fixed
+        for operator in OPERATORS.values()
+        if operator.fixed and operator.fixed not in COMPUTE
+    )
+)
 """Kinds that mostly move bytes; some cost nothing where these may stay in place."""
 READS_FIXED = ("fix2float", "argmax-fix")
 """Kinds that read int8 and make something else."""
-USER = ("data", "data-fix")
+USER = SOURCES
 """Kinds of the inputs of a graph."""
-CONSTANT = ("const", "const-fix")
+CONSTANT = CONSTANTS
 """Kinds of constants."""
 
 
 def is_fixed(node: Node) -> bool:
-    """Tell whether a node's result is int8."""
-    return POINT in node.attrs
+    """Tell whether a node's result is integers that stand for real numbers."""
+    return node.type.is_fixed
 
 
 def point_of(node: Node) -> int:
     """Return the fractional bits of a node's result."""
-    return int(node.attrs[POINT])
+    return node.fix_point
 
 
 def tensor_of(node: Node) -> str:
     """Return the name of a node's tensor."""
-    return str(node.attrs.get(TENSOR, node.name))
+    return node.tensor_name

@@ -1,35 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pass: drop what has no effect from a quantized graph, and what no output needs; spread int8."""
+"""Pass: what has no effect, or what no output needs, disappears; scales are propagated."""
 
-from opendpu.compiler.spread import spread
-from opendpu.ir import Draft, Node
+from opendpu.compiler.propagate import propagate_scales
+from opendpu.ir import Graph, Node, QuantizedGraph
+from opendpu.ops import kinds_where
 
-SAME_SHAPE = ("reshape", "flatten", "squeeze", "resize")
+SAME_SHAPE = (*kinds_where(lambda o: o.fixed == "reshape-fix"), "resize")
 """Kinds that do nothing where the result has the shape of the input."""
 
 
-def fold(quantized: Draft) -> Draft:
+def fold(quantized: QuantizedGraph) -> QuantizedGraph:
     """Return the graph without ops that pass their input on; outputs keep their names.
 
-    Ops that move quantized data get a ``fix`` on either side, see :mod:`opendpu.compiler.spread`.
+    Ops that move quantized data get a ``fix`` on either side: :mod:`opendpu.compiler.propagate`.
     """
-    draft = quantized.copy()
-    for node in draft:
-        if _has_no_effect(node, draft) and node.name not in draft.outputs:
-            draft.replace(node.name, node.inputs["input"][0])
-            del draft.nodes[node.name]
-    draft.prune()
-    spread(draft)
-    return draft
+    graph = quantized.copy()
+    for node in graph:
+        if _has_no_effect(node, graph) and node.name not in graph.outputs:
+            graph.replace(node.name, node.inputs["input"][0])
+            del graph.nodes[node.name]
+    graph.prune()
+    propagate_scales(graph)
+    return graph
 
 
-def _has_no_effect(node: Node, draft: Draft) -> bool:
+def _has_no_effect(node: Node, graph: Graph) -> bool:
     sources = node.inputs.get("input", [])
     if len(sources) != 1 or len(node.sources()) != 1:
         return False
-    source = draft[sources[0]]
+    source = graph[sources[0]]
     if node.kind in ("identity", "concat"):
         return True
     if node.kind == "fix":
-        return source.kind == "fix" and source.attrs == node.attrs
+        return source.kind == "fix" and source.quantization == node.quantization
     return node.kind in SAME_SHAPE and node.shape == source.shape

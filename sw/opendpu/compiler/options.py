@@ -58,6 +58,20 @@ class Options:
                 values[key] = _READERS[key](key, value)
         return cls(**values)
 
+    def with_input_shapes(self, texts: Iterable[str]) -> "Options":
+        """Return the options with shapes in texts ``NAME=1,3,224,224`` too; the last wins.
+
+        Raises
+        ------
+        UnsupportedError
+            A text has another form.
+        """
+        shapes = dict(self.input_shape)
+        for text in texts:
+            name, equals, dims = text.rpartition("=")
+            shapes[name if equals else ONLY_INPUT] = _shape("input_shape", text, dims)
+        return dataclasses.replace(self, input_shape=shapes)
+
 
 def _pairs(text: str) -> Mapping[str, Any]:
     """Return the options in one text by name."""

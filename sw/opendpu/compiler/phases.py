@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from opendpu.compiler.plan import Int8Array
+from opendpu.compiler.layers import Int8Array
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,39 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The passes of the compiler in order; :data:`opendpu.compiler.passes.PASSES` describes them.
+"""Runs the passes: those of the whole graph, of every DPU part, and the last one.
 
-``fold`` (what has no effect), ``legalize`` (float ops and ``fix`` to ``-fix`` ops), ``partition``
-(DPU or CPU, with reasons), and for every DPU part ``lower`` (layers), then in
-:mod:`opendpu.compiler.build` ``fuse`` (layers that run as one), ``tile`` (loops), ``allocate``
-(places), ``emit`` (instructions), ``schedule`` (tokens and order); last ``assemble`` (the compiled
-graph). What each makes is checked by :mod:`opendpu.compiler.verify` before the next one gets it.
+What each makes is checked by :mod:`opendpu.compiler.verify` before the next one gets it, and timed.
 """
 
 import dataclasses
+import time
+from collections.abc import Mapping
+from typing import Any
 
 import xir
-from opendpu.compiler.assemble import assemble
+from opendpu.compiler.backend import build
 from opendpu.compiler.boundary import Passed, unwatched
-from opendpu.compiler.build import build
 from opendpu.compiler.demand import with_input_shapes, with_outputs
-from opendpu.compiler.fold import fold
-from opendpu.compiler.legalize import legalize
-from opendpu.compiler.lower import lower
 from opendpu.compiler.options import Options
-from opendpu.compiler.partition import partition
-from opendpu.compiler.passes import Partitioned
-from opendpu.compiler.plan import Program
-from opendpu.compiler.plugins import bring_back, run_plugins, set_aside
+from opendpu.compiler.partition import Part, Partitioned, PartitionedPart
+from opendpu.compiler.passes import (
+    ASSEMBLE,
+    GRAPH_PASSES,
+    LOWER,
+    Compilation,
+    Pass,
+    Programs,
+)
+from opendpu.compiler.planner.revise import BankCapacityError
+from opendpu.compiler.plugins import Claim, run_plugins, set_aside
+from opendpu.compiler.program import Program
 from opendpu.compiler.report import Report, report_of
-from opendpu.compiler.tile import NoRoomError
 from opendpu.compiler.verify import Verifier
-from opendpu.ir import Draft
+from opendpu.ir import QuantizedGraph, from_xir, to_xir
 from opendpu_arch.target import Target
 
 MORE_ROOM = "a smaller kernel, fewer channels, or a target with more or deeper banks"
 """What lets a layer fit that does not."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class Compiled:
     """A compiled graph and what was decided on the way."""
 
@@ -41,13 +43,13 @@ class Compiled:
     report: Report
 
 
-def compile(quantized: xir.Graph, target: Target) -> xir.Graph:
+def compile(quantized: QuantizedGraph | xir.Graph, target: Target) -> xir.Graph:
     """Return the compiled form of a quantized graph; see :func:`compile_with_report`."""
     return compile_with_report(quantized, target).graph
 
 
 def compile_with_report(
-    quantized: xir.Graph,
+    quantized: QuantizedGraph | xir.Graph,
     target: Target,
     *,
     options: Options | None = None,
@@ -70,41 +72,84 @@ def compile_with_report(
     PassError
         A pass broke a rule, and ``verified`` is set.
     """
-    passed = _both(Verifier(target), passed) if verified else passed
     options = options or Options()
-    quantized, claims = run_plugins(
-        with_input_shapes(quantized, options.input_shape), options.plugins
-    )
-    draft = Draft.from_xir(quantized)
-    if options.output_ops:
-        draft = with_outputs(draft, options.output_ops)
-    set_aside(draft, claims)
-    folded = fold(draft)
-    passed("fold", folded)
-    draft = legalize(folded)
-    taken = bring_back(draft)
-    passed("legalize", draft)
-    refused: dict[str, str] = {}
+    quantized, claims = _prepared(quantized, options)
+    job = Compilation(target, claims, stripped=not options.reserve_const_data)
+    run = _Run(job, _both(Verifier(target), passed) if verified else passed)
+    value: Any = quantized
+    *before, partition = GRAPH_PASSES
+    for one in before:
+        value = run.one(one, value)
+    graph = value
     while True:
-        parts = partition(draft, target, refused, taken, claims)
-        passed("partition", Partitioned(draft, parts))
-        programs: dict[int, Program] = {}
-        for number, part in enumerate(parts.parts):
-            if part.device == "DPU":
-                network = lower(draft, part.nodes, _outputs(draft, part.nodes), target)
-                passed("lower", network)
-                try:
-                    programs[number] = build(network, target, passed)
-                except NoRoomError as error:
-                    refused[_node_of(network.layers[error.layer].name, part.nodes)] = (
-                        f"{error}; {MORE_ROOM} would lift it (XCOM_TILING_SIZE_ERROR)"
-                    )
-                    break
-        else:
+        partitioned: Partitioned = run.one(partition, graph)
+        refused = run.parts(partitioned)
+        if not refused:
             break
-    graph = assemble(draft, parts, programs, target, stripped=not options.reserve_const_data)
-    passed("assemble", graph)
-    return Compiled(graph=graph, report=report_of(graph, parts, programs, target))
+        for name, reason in refused.items():  # every round leaves the DPU fewer ops
+            graph[name].reason = reason
+    programs = {n: run.programs[part.nodes] for n, part in _dpu_parts(partitioned)}
+    made: xir.Graph = run.one(ASSEMBLE, Programs(partitioned, programs))
+    report = report_of(made, partitioned, programs, target)
+    return Compiled(made, dataclasses.replace(report, pass_seconds=run.seconds))
+
+
+def _prepared(
+    quantized: QuantizedGraph | xir.Graph, options: Options
+) -> tuple[QuantizedGraph, tuple[Claim, ...]]:
+    """Return the graph that the options ask for, and what plug-ins have taken of it."""
+    claims: tuple[Claim, ...] = ()
+    if options.plugins or options.input_shape:
+        written = to_xir(quantized) if isinstance(quantized, QuantizedGraph) else quantized
+        written = with_input_shapes(written, options.input_shape)
+        quantized, claims = run_plugins(written, options.plugins)
+    if isinstance(quantized, xir.Graph):
+        quantized = from_xir(quantized).moved(QuantizedGraph)
+    if options.output_ops:
+        quantized = with_outputs(quantized, options.output_ops)
+    set_aside(quantized, claims)
+    return quantized, claims
+
+
+def _dpu_parts(value: Partitioned) -> list[tuple[int, Part]]:
+    return [(n, part) for n, part in enumerate(value.partition.parts) if part.device == "DPU"]
+
+
+class _Run:
+    """Runs passes, tells the watcher what each made, and adds up their times."""
+
+    def __init__(self, job: Compilation, passed: Passed) -> None:
+        self.job = job
+        self.passed = passed
+        self.seconds: dict[str, float] = {}
+        self.programs: dict[tuple[str, ...], Program] = {}
+        """By the ops of their part; those of parts that a new partition leaves alone stay."""
+
+    def one(self, one: Pass, value: Any) -> Any:
+        """Return what a pass makes of a value."""
+        start = time.perf_counter()
+        made = one.run(value, self.job)
+        self._took(one.name, time.perf_counter() - start)
+        self.passed(one.name, made)
+        return made
+
+    def parts(self, partitioned: Partitioned) -> Mapping[str, str]:
+        """Make the programs of all DPU parts; return the ops that do not fit, with reasons."""
+        refused = {}
+        for _, part in _dpu_parts(partitioned):
+            if part.nodes in self.programs:
+                continue
+            network = self.one(LOWER, PartitionedPart(partitioned.graph, part))
+            try:
+                self.programs[part.nodes] = build(network, self.job.target, self.passed, self._took)
+            except BankCapacityError as error:
+                refused[error.layer.op] = (
+                    f"{error}; {MORE_ROOM} would lift it (XCOM_TILING_SIZE_ERROR)"
+                )
+        return refused
+
+    def _took(self, name: str, seconds: float) -> None:
+        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
 
 
 def _both(first: Passed, second: Passed) -> Passed:
@@ -113,19 +158,3 @@ def _both(first: Passed, second: Passed) -> Passed:
         second(name, value)
 
     return passed
-
-
-def _node_of(layer: str, nodes: tuple[str, ...]) -> str:
-    """Return the node that a layer is for: its name, or the first of several parts of it."""
-    while layer not in nodes:
-        layer = layer.rpartition("/")[0]
-    return layer
-
-
-def _outputs(draft: Draft, names: tuple[str, ...]) -> set[str]:
-    """Return the nodes of a part whose results are needed outside it."""
-    inside = set(names)
-    users = draft.consumer_map()
-    return {
-        n for n in names if n in draft.outputs or any(user.name not in inside for user in users[n])
-    }

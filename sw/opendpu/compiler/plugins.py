@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs plug-ins on a quantized graph, and keeps their ops away from the passes that follow.
 
-An op that a plug-in has taken is called ``plugin:<kind>`` while the graph is legalized, so that it
-stays a float op; its claim is an attribute that XIR never writes.
+An op that a plug-in has taken has the number of its claim, and is called ``plugin:<kind>`` while
+the graph is folded and legalized, so that no rule takes it, or a ``fix``, for what it is.
 """
 
 import dataclasses
@@ -14,12 +14,10 @@ from types import ModuleType
 from typing import Any
 
 import xir
-from opendpu.ir import Draft
+from opendpu.ir import Graph
 from opendpu.plugin import Plugin
 from opendpu_arch.errors import PluginError
 
-CLAIM = "__claim"
-"""Attribute of a node: number of the claim it belongs to."""
 PREFIX = "plugin:"
 RESERVED = ("DPU", "USER", "CPU")
 """Devices that plug-ins cannot have."""
@@ -134,20 +132,19 @@ def _claim(plugin: Plugin, subgraph: xir.Subgraph) -> Claim:
     )  # fmt: skip
 
 
-def set_aside(draft: Draft, claims: Iterable[Claim]) -> None:
-    """Give the ops of claims kinds that no pass knows."""
+def set_aside(graph: Graph, claims: Iterable[Claim]) -> None:
+    """Mark the ops of claims, and give them kinds that no pass knows."""
     for number, claim in enumerate(claims):
         for name in claim.ops:
-            node = draft[name]
-            node.kind = f"{PREFIX}{node.kind}"
-            node.attrs[CLAIM] = number
+            node = graph[name]
+            node.kind, node.claim = f"{PREFIX}{node.kind}", number
 
 
-def bring_back(draft: Draft) -> dict[str, int]:
-    """Give the ops of claims their kinds again; return the claim by name of the op."""
+def bring_back(graph: Graph) -> dict[str, int]:
+    """Give the ops of claims their kinds again; return the claims by name of the op."""
     found = {}
-    for node in draft:
-        if CLAIM in node.attrs:
+    for node in graph:
+        if node.claim is not None:
             node.kind = node.kind.removeprefix(PREFIX)
-            found[node.name] = int(node.attrs.pop(CLAIM))
+            found[node.name] = node.claim
     return found

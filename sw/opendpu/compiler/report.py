@@ -7,23 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import xir
-from opendpu.compiler.plan import (
-    INPUT_REG,
-    OUTPUT_REG,
-    WEIGHTS_REG,
-    WORKSPACE_REG,
-    Partition,
-    Program,
-)
+from opendpu.compiler.partition import Partitioned
+from opendpu.compiler.plan import INPUT_REG, OUTPUT_REG, WEIGHTS_REG, WORKSPACE_REG
+from opendpu.compiler.program import Program
+from opendpu.ops import cost, operator_of
 from opendpu_arch import isa
-from opendpu_arch.isa import Load, Save
+from opendpu_arch.isa import LOAD_CONSTANT, Load, Save
 from opendpu_arch.target import Target
 
-MULTIPLY_ACCUMULATE = (
-    "conv2d-fix", "depthwise-conv2d-fix", "transposed-conv2d-fix",
-    "transposed-depthwise-conv2d-fix",
-)  # fmt: skip
-"""Ops whose workload counts two operations a multiply-accumulate and one a result."""
 SEGMENTS = {
     WEIGHTS_REG: "constants", WORKSPACE_REG: "workspace", INPUT_REG: "inputs",
     OUTPUT_REG: "outputs",
@@ -57,6 +48,8 @@ class SubgraphReport:
     save_bytes: int = 0
     on_chip: tuple[str, ...] = ()
     """Feature maps that never go to DDR."""
+    cpu_seconds: float = 0.0
+    """Time that an embedded CPU is expected to need, of CPU parts; see :mod:`opendpu.ops.cost`."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,6 +62,14 @@ class Report:
     """Ops assigned to the CPU, with the reason."""
     memory: str = ""
     """Memory model of the counted cycles."""
+    origins: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Where ops on the CPU come from in the user's model, where their names do not say it."""
+    pass_seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Time that each pass of the compiler took."""
+    quantization: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """What the quantizer did, where it ran: JSON-ready values."""
+    remarks: tuple[str, ...] = ()
+    """What the user should know of it: lines of text."""
 
     def with_cycles(self, cycles: Sequence[int], memory: str, peak: int) -> "Report":
         """Return the report with counted cycles of the DPU parts, in order.
@@ -106,12 +107,19 @@ class Report:
             macs = sum(part.macs for part in total)
             lines.append(f"DPU in all: {cycles} cycles for {macs:,} MACs")
         lines += [
-            f"op {name} has been assigned to CPU: [{why}]." for name, why in self.on_cpu.items()
+            f"op {name} has been assigned to CPU: [{why}].{self._origin(name)}"
+            for name, why in self.on_cpu.items()
         ]
-        return "\n".join(lines)
+        return "\n".join((*lines, *self.remarks))
+
+    def _origin(self, name: str) -> str:
+        """Return where an op comes from, as far as its name does not say so."""
+        return f" From {self.origins[name]}." if name in self.origins else ""
 
 
 def _figures(part: SubgraphReport, memory: str) -> Iterable[str]:
+    if part.device == "CPU":
+        yield f"  about {part.cpu_seconds * 1e3:,.2f} ms on one core of an embedded CPU"
     if part.device != "DPU":
         return
     busy = ", ".join(
@@ -133,17 +141,28 @@ def _figures(part: SubgraphReport, memory: str) -> Iterable[str]:
 
 
 def report_of(
-    graph: xir.Graph, parts: Partition, programs: Mapping[int, Program], target: Target
+    graph: xir.Graph, value: Partitioned, programs: Mapping[int, Program], target: Target
 ) -> Report:
     """Return the report on a compiled graph; ``programs`` are those of DPU parts, by number."""
     subgraphs = []
+    source, parts = value.graph, value.partition
     children = graph.get_root_subgraph().get_children()
     for number, (part, child) in enumerate(zip(parts.parts, children, strict=True)):
         found = SubgraphReport(name=child.get_name(), device=part.device, ops=part.nodes)
         if number in programs:
             found = _with_figures(found, programs[number], child, target)
+        elif part.device == "CPU":
+            nodes = [source[name] for name in part.nodes]
+            seconds = cost.cpu_seconds(
+                sum(cost.macs(n, source) for n in nodes), sum(cost.elements(n) for n in nodes)
+            )
+            found = dataclasses.replace(found, cpu_seconds=seconds)
         subgraphs.append(found)
-    return Report(target=target.name, subgraphs=tuple(subgraphs), on_cpu=parts.reasons)
+    origins = {name: source[name].origin for name in parts.reasons if name in source.nodes}
+    told = {name: str(o) for name, o in origins.items() if o.line or o.name not in ("", name)}
+    return Report(
+        target=target.name, subgraphs=tuple(subgraphs), on_cpu=parts.reasons, origins=told
+    )
 
 
 def _with_figures(
@@ -169,14 +188,15 @@ def _with_figures(
 
 
 def _macs(op: xir.Op) -> int:
-    """Return the multiply-accumulates of an op, which its workload counts twice."""
-    if op.get_type() not in MULTIPLY_ACCUMULATE or not op.has_attr("workload"):
+    """Return the multiply-accumulates of an op: its workload counts two each, and one a result."""
+    if not operator_of(op.get_type()).multiplies or not op.has_attr("workload"):
         return 0
     return (int(op.get_attr("workload")) - op.get_output_tensor().get_element_num()) // 2
 
 
 def _moved(instructions: Sequence[isa.Instruction]) -> tuple[int, int]:
     """Return the bytes that LOADs and SAVEs move."""
-    loaded = sum(i.length * i.channel for i in instructions if isinstance(i, Load))
+    loads = (i for i in instructions if isinstance(i, Load) and i.broadcast != LOAD_CONSTANT)
+    loaded = sum(i.length * i.channel for i in loads)
     saved = sum(i.length * i.channel for i in instructions if isinstance(i, Save))
     return loaded, saved

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pass: sequential steps to a program with tokens, in the order in which engines become free.
+"""Pass: commands to a program with tokens, in the order in which engines become free.
 
-A step must wait for the last earlier step of another engine that wrote what it touches, or read
-what it writes. Engines work in order, so that waiting for a step means waiting for all before it;
-a wait is left out when an earlier one covers it. Each wait that stays is one token: the producer
-signals, the consumer takes it, and every counter is zero at END.
+A command must wait for the last earlier one of another engine that wrote what it touches, or read
+what it writes. Engines work in order, so that waiting for a command means waiting for all before
+it; a wait is left out when an earlier one covers it. Each wait that stays is one token: the
+producer signals, the consumer takes it, and every counter is zero at END.
 """
 
 import dataclasses
@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from opendpu.compiler.plan import BankAccess, MemoryAccess, Schedule, Step
+from opendpu.compiler.banks import BankAccess
+from opendpu.compiler.program import Command, CommandStream, MemoryAccess, Program, Schedule
 from opendpu_arch.isa import End, Engine, Instruction
 from opendpu_arch.target import Target
 
@@ -24,52 +25,57 @@ EVERY = tuple(Engine)
 ENGINES = len(EVERY)
 
 
-def schedule(steps: Sequence[Step], target: Target) -> Schedule:
-    """Return the program of ``steps`` with tokens and END."""
-    waits = reduce_waits(steps, find_waits(steps, target))
-    start, cycles = simulate(steps, waits)
-    signals: list[int] = [0] * len(steps)
+def schedule(stream: CommandStream, target: Target) -> Program:
+    """Return the program of a plan, with tokens and END."""
+    return Program(plan=stream.plan, schedule=order_commands(stream.commands, target))
+
+
+def order_commands(commands: Sequence[Command], target: Target) -> Schedule:
+    """Return the instructions of ``commands`` with tokens and END, in the order of their starts."""
+    waits = reduce_waits(commands, find_waits(commands, target))
+    start, cycles = simulate(commands, waits)
+    signals: list[int] = [0] * len(commands)
     for number, wait in enumerate(waits):
         for producer in wait.values():
-            signals[producer] |= 1 << steps[number].instruction.ENGINE
-    order = sorted(range(len(steps)), key=lambda i: (start[i], i))
+            signals[producer] |= 1 << commands[number].instruction.ENGINE
+    order = sorted(range(len(commands)), key=lambda i: (start[i], i))
     program: list[Instruction] = []
     for i in order:
-        own = 1 << steps[i].instruction.ENGINE
+        own = 1 << commands[i].instruction.ENGINE
         waited = sum(1 << engine for engine in waits[i])
         program.append(
-            dataclasses.replace(steps[i].instruction, dpdon=own | waited, dpdby=own | signals[i])
+            dataclasses.replace(commands[i].instruction, dpdon=own | waited, dpdby=own | signals[i])
         )
     own = 1 << Engine.SAVE
     program.append(End(dpdon=own, dpdby=own))
     busy = {e.name.lower(): 0 for e in Engine}
-    for step in steps:
-        busy[step.instruction.ENGINE.name.lower()] += step.cycles
+    for command in commands:
+        busy[command.instruction.ENGINE.name.lower()] += command.cycles
     return Schedule(
         instructions=tuple(program), cycles=cycles, busy_cycles=busy,
-        layers=(*(steps[i].layer for i in order), ""),
+        layers=(*(commands[i].layer for i in order), ""),
         start=(*(int(start[i]) for i in order), cycles),
-        end=(*(int(start[i]) + steps[i].cycles for i in order), cycles),
+        end=(*(int(start[i]) + commands[i].cycles for i in order), cycles),
     )  # fmt: skip
 
 
-def find_waits(steps: Sequence[Step], target: Target) -> list[dict[Engine, int]]:
-    """Return, a step each, the last step of every other engine that must be done before it."""
+def find_waits(commands: Sequence[Command], target: Target) -> list[dict[Engine, int]]:
+    """Return, a command each, the last one of every other engine that must be done before it."""
     banks = _Watch(target.bank_count, target.bank_depth)
     memory: dict[int, _Watch] = {}
-    for shared in _memory_accesses(steps):
+    for shared in _memory_accesses(commands):
         blocks = -(-shared.high // BLOCK_BYTES)
         known = memory.get(shared.reg_id)
         if known is None or known.depth < blocks:
             memory[shared.reg_id] = _Watch(1, blocks)
     found = []
-    for number, step in enumerate(steps):
-        engine = step.instruction.ENGINE
+    for number, command in enumerate(commands):
+        engine = command.instruction.ENGINE
         last = np.full(ENGINES, -1, dtype=np.int64)
-        for access in step.accesses:
+        for access in command.accesses:
             for watch, where in _areas(access, banks, memory):
                 watch.ask(last, access.write, where)
-        for access in step.accesses:
+        for access in command.accesses:
             for watch, where in _areas(access, banks, memory):
                 watch.note(engine, access.write, where, number)
         found.append({e: int(last[e]) for e in EVERY if e != engine and last[e] >= 0})
@@ -77,14 +83,14 @@ def find_waits(steps: Sequence[Step], target: Target) -> list[dict[Engine, int]]
 
 
 def reduce_waits(
-    steps: Sequence[Step], waits: Sequence[dict[Engine, int]]
+    commands: Sequence[Command], waits: Sequence[dict[Engine, int]]
 ) -> list[dict[Engine, int]]:
     """Drop every wait that an earlier wait, direct or through other engines, covers."""
     known = np.full((ENGINES, ENGINES), -1, dtype=np.int64)
-    after = np.full((len(steps), ENGINES), -1, dtype=np.int64)
+    after = np.full((len(commands), ENGINES), -1, dtype=np.int64)
     kept: list[dict[Engine, int]] = []
-    for number, (step, wait) in enumerate(zip(steps, waits, strict=True)):
-        engine = step.instruction.ENGINE
+    for number, (command, wait) in enumerate(zip(commands, waits, strict=True)):
+        engine = command.instruction.ENGINE
         mine = known[engine]
         keep: dict[Engine, int] = {}
         # The latest producer first: it often covers the others.
@@ -99,22 +105,22 @@ def reduce_waits(
 
 
 def simulate(
-    steps: Sequence[Step], waits: Sequence[dict[Engine, int]]
+    commands: Sequence[Command], waits: Sequence[dict[Engine, int]]
 ) -> tuple[npt.NDArray[np.int64], int]:
-    """Return the cycle in which each step starts, and the cycle in which all are done."""
-    start = np.zeros(len(steps), dtype=np.int64)
-    done = np.zeros(len(steps), dtype=np.int64)
+    """Return the cycle in which each command starts, and the cycle in which all are done."""
+    start = np.zeros(len(commands), dtype=np.int64)
+    done = np.zeros(len(commands), dtype=np.int64)
     free = [0] * ENGINES
-    for number, (step, wait) in enumerate(zip(steps, waits, strict=True)):
-        engine = step.instruction.ENGINE
+    for number, (command, wait) in enumerate(zip(commands, waits, strict=True)):
+        engine = command.instruction.ENGINE
         begin = max([free[engine], *(int(done[p]) for p in wait.values())])
         start[number] = begin
-        done[number] = free[engine] = begin + step.cycles
+        done[number] = free[engine] = begin + command.cycles
     return start, max(free)
 
 
 class _Watch:
-    """Last step of every engine that read and that wrote each cell of a two-dimensional memory."""
+    """Last command of every engine that read, and that wrote, each cell of a memory."""
 
     def __init__(self, rows: int, depth: int) -> None:
         self.depth = depth
@@ -122,7 +128,7 @@ class _Watch:
         self.reader = np.full((ENGINES, rows, depth), -1, dtype=np.int32)
 
     def ask(self, last: npt.NDArray[np.int64], write: bool, where: tuple[slice, slice]) -> None:
-        """Raise ``last`` to the steps that an access has to come after."""
+        """Raise ``last`` to the commands that an access has to come after."""
         np.maximum(last, self.writer[:, *where].max(axis=(1, 2)), out=last)
         if write:
             np.maximum(last, self.reader[:, *where].max(axis=(1, 2)), out=last)
@@ -147,9 +153,9 @@ def _areas(
         yield banks, (rows, slice(0, high - banks.depth))
 
 
-def _memory_accesses(steps: Sequence[Step]) -> list[MemoryAccess]:
+def _memory_accesses(commands: Sequence[Command]) -> list[MemoryAccess]:
     """Return the accesses to segments that are both read and written, the only ones to watch."""
-    every = [a for s in steps for a in s.accesses if isinstance(a, MemoryAccess)]
+    every = [a for c in commands for a in c.accesses if isinstance(a, MemoryAccess)]
     written = {a.reg_id for a in every if a.write}
     shared = written & {a.reg_id for a in every if not a.write}
     return sorted((a for a in every if a.reg_id in shared), key=lambda a: a.high)

@@ -5,6 +5,8 @@ from typing import Any
 
 import xir
 from opendpu.compiler.plan import WORKSPACE_REG, Memory
+from opendpu.ir import Quantization
+from opendpu.ir.xir_bridge import quantization_attributes
 
 
 def set_attrs(op: xir.Op, **attrs: Any) -> None:
@@ -28,7 +30,7 @@ def place(op: xir.Op, memory: Memory | None) -> None:
         return
     dims = op.get_output_tensor().dims
     locate(op, memory.reg_id, memory.address, 1)
-    size = op.get_output_tensor().data_type.bits // 8
+    size = op.get_output_tensor().data_type.bit_width // 8
     steps = [memory.row_bytes // size, memory.pixel_bytes // size, 1]
     stride = steps[max(0, 4 - len(dims)) :] or [1]
     while len(stride) < len(dims):
@@ -36,9 +38,7 @@ def place(op: xir.Op, memory: Memory | None) -> None:
     op.get_output_tensor().set_attr("stride", stride)
 
 
-def quantization(tensor: xir.Tensor, point: int) -> None:
-    """Write that a tensor is of int8 numbers with ``point`` fractional bits."""
-    tensor.set_attr("fix_point", point)
-    tensor.set_attr("bit_width", 8)
-    tensor.set_attr("if_signed", True)
-    tensor.set_attr("round_mode", "DPU_ROUND")
+def quantization(tensor: xir.Tensor, found: Quantization) -> None:
+    """Write which integers a tensor has, and what real numbers they stand for."""
+    for key, value in quantization_attributes(found).items():
+        tensor.set_attr(key, value)

@@ -2,14 +2,15 @@
 """Operations of an op, as AMD's compiler counts them."""
 
 from opendpu.compiler.fixed import DEPTHWISE, TRANSPOSED
-from opendpu.ir import Draft, Node
+from opendpu.ir import Graph, Node
 from opendpu_arch.target import Target
 
 
-def workload(node: Node, draft: Draft, target: Target) -> tuple[int, int]:
+def workload(node: Node, graph: Graph, target: Target) -> tuple[int, int]:
     """Return (operations, operations with rows and channels rounded up to the target's).
 
-    A convolution counts two a multiply-accumulate and one for the bias.
+    A convolution counts two a multiply-accumulate and one for the bias. Taps that meet padding
+    count, as the array does them; but not those of dilated kernels, which it can leave out.
     """
     _, height, width, channels = node.shape
 
@@ -22,19 +23,44 @@ def workload(node: Node, draft: Draft, target: Target) -> tuple[int, int]:
         "kernel" in node.attrs
     ) else len(node.inputs["input"])  # fmt: skip
     if node.kind == "conv2d-fix":
-        inputs = draft[node.inputs["input"][0]].shape[-1] // int(node.attrs.get("group") or 1)
+        inputs = graph[node.inputs["input"][0]].shape[-1] // int(node.attrs.get("group") or 1)
         padded = up(inputs, target.input_channel_parallel)
+        done = _taps_done(node, graph)
         return (
-            height * width * channels * (2 * kernel * inputs + 1),
-            rows * width * outputs * (2 * kernel * padded + 1),
+            channels * (2 * done * inputs + height * width),
+            outputs * (2 * -(-done * rows // height) * padded + rows * width),
+        )
+    if node.kind == "depthwise-conv2d-fix":
+        done = _taps_done(node, graph)
+        return (
+            channels * (2 * done + height * width),
+            outputs * (2 * -(-done * rows // height) + rows * width),
         )
     if node.kind in TRANSPOSED:
         stride = int(node.attrs["stride"][0]) * int(node.attrs["stride"][1])
-        inputs = 1 if node.kind in DEPTHWISE else draft[node.inputs["input"][0]].shape[-1]
+        inputs = 1 if node.kind in DEPTHWISE else graph[node.inputs["input"][0]].shape[-1]
         padded = 1 if node.kind in DEPTHWISE else up(inputs, target.input_channel_parallel)
         return (
             height * width * channels * (2 * kernel * inputs // stride + 1),
             rows * width * outputs * (2 * kernel * padded // stride + 1),
         )
-    each = 2 * kernel + 1 if node.kind == "depthwise-conv2d-fix" else kernel
-    return height * width * channels * each, rows * width * outputs * each
+    return height * width * channels * kernel, rows * width * outputs * kernel
+
+
+def _taps_done(node: Node, graph: Graph) -> int:
+    """Return the taps of all output pixels together: in dilated kernels those that meet inputs."""
+    taps = 1
+    source = graph[node.inputs["input"][0]].shape
+    gaps = node.attrs.get("dilation") or (1, 1)
+    pads = (node.attrs["pad"][0], node.attrs["pad"][2])
+    for axis in (0, 1):  # width, height
+        kernel, stride, gap, pad = (
+            int(value) for value in
+            (node.attrs["kernel"][axis], node.attrs["stride"][axis], gaps[axis], pads[axis])
+        )  # fmt: skip
+        size, outputs = source[2 - axis], node.shape[2 - axis]
+        starts = range(-pad, outputs * stride - pad, stride)
+        taps *= sum(
+            gap == 1 or 0 <= start + tap * gap < size for start in starts for tap in range(kernel)
+        )
+    return taps

@@ -9,26 +9,27 @@ import numpy.typing as npt
 import onnx
 
 from opendpu.frontend.layout import CHANNELS_LAST, Value, gathered, plain, reshaped, same_data
-from opendpu.frontend.refusal import Refusal
+from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.source import Source, as_float, attributes
-from opendpu.ir import Draft, Node
+from opendpu.ir import FloatGraph, Node, Quantization, TensorType
+from opendpu.ir.types import UNKNOWN, Origin
 
 Array = npt.NDArray[Any]
 
 
 class Context:
-    """State of one conversion: the draft so far and where every ONNX tensor lives in it."""
+    """State of one conversion: the graph so far and where every ONNX tensor lives in it."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.opset = source.opset
-        self.draft = Draft(source.name)
+        self.graph = FloatGraph(source.name)
         self.values: dict[str, Value] = {}
         self.constants: dict[str, Array] = dict(source.constants)
         self.points: dict[str, int] = {}
         """Fractional bits of the constants that are on a grid of 8 bits."""
-        self.unchecked: set[str] = set()
-        """Tensors whose inferred shape is not what ONNX defines."""
+        self.origin: Origin = UNKNOWN
+        """Where the nodes come from that are made now."""
         self._views: dict[tuple[str, tuple[int, ...], str], str] = {}
 
     def shape_of(self, name: str) -> tuple[int, ...]:
@@ -44,41 +45,72 @@ class Context:
         shape: tuple[int, ...],
         inputs: dict[str, list[str]],
         attrs: dict[str, Any] | None = None,
+        dtype: npt.DTypeLike = np.float32,
     ) -> str:
-        """Append a node to the draft; return its name, which is unique."""
-        return self.draft.add(self.draft.unique(name), kind, shape, inputs, attrs).name
+        """Append a node to the graph; return its name, which is unique.
+
+        Scalars have shape [1].
+        """
+        made = TensorType(shape or (1,), np.dtype(dtype))
+        unique = self.graph.unique(name)
+        return self.graph.add(unique, kind, made, inputs, attrs, origin=self.origin).name
+
+    def snapshot(self) -> "Snapshot":
+        """Return what :meth:`restore` needs to undo everything from now on."""
+        return Snapshot(
+            dict(self.graph.nodes), dict(self.values), dict(self.constants), dict(self.points),
+            dict(self._views),
+        )  # fmt: skip
+
+    def restore(self, before: "Snapshot") -> None:
+        """Undo what was made since a snapshot."""
+        self.graph.nodes, self.values = before.nodes, before.values
+        self.constants, self.points = before.constants, before.points
+        self._views = before.views
 
     def rename(self, old: str, new: str) -> None:
-        """Give a node of the draft another name, which must be free."""
-        self.draft.rename(old, new)
+        """Give a node of the graph another name, which must be free."""
+        self.graph.rename(old, new)
         for tensor, value in self.values.items():
             if value.node == old:
                 self.values[tensor] = value.on(new)
 
     def const(self, name: str, array: Array) -> str:
-        """Append a constant to the draft; return its name."""
-        return self.draft.add_const(name, as_float(array)).name
+        """Append a constant to the graph; return its name."""
+        return self.graph.add_const(name, as_float(array), origin=self.origin).name
+
+    def constant_node(self, name: str, array: Array) -> str:
+        """Append a constant of any element type; return its name."""
+        if array.dtype == np.float32:
+            return self.const(name, array)
+        made = TensorType(array.shape or (1,), array.dtype)
+        value = np.ascontiguousarray(array).reshape(made.shape)
+        return self.graph.add(
+            self.graph.unique(name), "const", made, value=value, origin=self.origin
+        ).name
 
     def parameter(self, name: str, array: Array, tensor: str) -> str:
         """Append what became of the constant ``tensor``, with a ``fix`` if it is quantized."""
         node = self.const(name, array)
         if tensor not in self.points:
             return node
-        attrs = {
-            "bit_width": 8, "fix_point": self.points[tensor], "if_signed": True,
-            "round_mode": "DPU_ROUND",
-        }  # fmt: skip
-        return self.emit(f"{node}_fix", "fix", self.draft[node].shape, {"input": [node]}, attrs)
+        found = Quantization.power_of_two(self.points[tensor])
+        return self.graph.add_fix(f"{node}_fix", node, found).name
 
     def view(self, node: str, shape: tuple[int, ...]) -> str:
-        """Return a node with the data of ``node`` in another shape."""
-        if self.draft[node].shape == shape:
+        """Return a node with the data of ``node`` in another shape; of scalars that is [1]."""
+        shape = shape or (1,)
+        if self.graph[node].shape == shape:
             return node
         key = (node, shape, "reshape")
+        value = self.graph[node].value
+        if value is not None and key not in self._views:
+            self._views[key] = self.constant_node(f"{node}_reshape", value.reshape(shape))
         if key not in self._views:
             self._views[key] = self.emit(
-                f"{node}_reshape", "reshape", shape, {"input": [node]}, {"shape": list(shape)}
-            )
+                f"{node}_reshape", "reshape", shape, {"input": [node]}, {"shape": list(shape)},
+                self.graph[node].type.dtype,
+            )  # fmt: skip
         return self._views[key]
 
     def ordered(self, value: Value, perm: tuple[int, ...]) -> str:
@@ -90,6 +122,9 @@ class Context:
         base = self.view(value.node, value.stored)
         order = tuple(value.perm.index(axis) for axis in perm)
         key = (base, order, "transpose")
+        array = self.graph[base].value
+        if array is not None and key not in self._views:
+            self._views[key] = self.constant_node(f"{base}_transpose", array.transpose(order))
         if key not in self._views:
             self._views[key] = self.emit(
                 f"{base}_transpose",
@@ -97,6 +132,7 @@ class Context:
                 target,
                 {"input": [base]},
                 {"order": list(order)},
+                self.graph[base].type.dtype,
             )
         return self._views[key]
 
@@ -111,6 +147,17 @@ class Context:
     def straight(self, value: Value) -> Value:
         """Return ``value`` with its order undone if it was flattened out of order."""
         return self._unflat(value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Snapshot:
+    """State of a conversion, to go back to."""
+
+    nodes: dict[str, Node]
+    values: dict[str, Value]
+    constants: dict[str, Array]
+    points: dict[str, int]
+    views: dict[tuple[str, tuple[int, ...], str], str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,28 +201,44 @@ class Call:
 
     def parameter(self, index: int, what: str, array: Array) -> str:
         """Return a node with ``array``, which was made from the constant input ``index``."""
+        self.finite(index, array)
         return self.context.parameter(f"{self.output}_{what}", array, self.name(index))
+
+    def finite(self, index: int, array: Array) -> None:
+        """Check what was made of the trained constant ``index``.
+
+        Raises
+        ------
+        FaultError
+            It holds values that are infinite or not a number.
+        """
+        count = array.size - int(np.count_nonzero(np.isfinite(array)))
+        if count:
+            raise FaultError(
+                f"weights {self.name(index)!r} hold {count} values that are NaN or infinite"
+            )
 
     def is_quantized(self, index: int) -> bool:
         """Return whether input ``index`` is a constant on a grid of 8 bits."""
         return self.has(index) and self.name(index) in self.context.points
 
-    def elementwise(self, kind: str, attrs: dict[str, Any] | None = None) -> None:
+    def elementwise(
+        self, kind: str, attrs: dict[str, Any] | None = None, dtype: npt.DTypeLike = np.float32
+    ) -> None:
         """Emit an op on each element; the order of the axes, flat or not, stays what it was."""
         value = self.value(0)
         shape = value.stored if value.flat is None else value.shape
         node = self.context.view(value.node, shape)
-        name = self.context.emit(self.output, kind, shape, {"input": [node]}, attrs)
+        name = self.context.emit(self.output, kind, shape, {"input": [node]}, attrs, dtype)
         self.bind(value.on(name))
 
     def value(self, index: int) -> Value:
-        """Return input ``index`` as a value; constants become nodes of the draft."""
+        """Return input ``index`` as a value; constants become nodes of the graph."""
         name = self.name(index)
         if name not in self.context.values:
             array = self.context.constants[name]
             node = self.context.parameter(name, array, name)
-            shape = self.context.draft[node].shape
-            self.context.values[name] = Value(node, shape, plain(len(shape)))
+            self.context.values[name] = Value(node, array.shape, plain(array.ndim))
         return self.context.values[name]
 
     def feature_map(self, index: int = 0) -> tuple[str, tuple[int, int, int, int]]:
@@ -191,12 +254,12 @@ class Call:
         if len(value.shape) == 3:
             batch, channels, length = value.shape
             node = self.context.view(node, (batch, 1, length, channels))
-        shape = self.context.draft[node].shape
+        shape = self.context.graph[node].shape
         return node, (shape[0], shape[1], shape[2], shape[3])
 
     def set_feature_map(self, node: str, rank: int) -> None:
         """Bind the output to an NHWC node; ``rank`` is the rank of the ONNX tensor."""
-        batch, height, width, channels = self.context.draft[node].shape
+        batch, height, width, channels = self.context.graph[node].shape
         shape = (batch, channels, width) if rank == 3 else (batch, channels, height, width)
         self.bind(Value(node, shape, CHANNELS_LAST[rank]))
 
@@ -210,13 +273,13 @@ class Call:
         value = self.context.values.get(name)
         if value is None or value.flat is not None or self.context.source.uses[name] != 1:
             return None
-        node = self.context.draft[value.node]
+        node = self.context.graph[value.node]
         aliases = [
             n
             for n, v in self.context.values.items()
             if v.node == node.name and n != name and self.context.source.uses[n] > 0
         ]
-        if node.kind == "data" or self.context.draft.consumers(node.name):
+        if node.kind == "data" or self.context.graph.consumers(node.name):
             return None
         return None if any(self._pending(alias) for alias in aliases) else node
 

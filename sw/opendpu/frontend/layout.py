@@ -13,7 +13,7 @@ CHANNELS_LAST = {3: (0, 2, 1), 4: (0, 2, 3, 1)}
 
 @dataclasses.dataclass(frozen=True)
 class Value:
-    """An ONNX tensor in terms of a node of the draft.
+    """An ONNX tensor in terms of a node of the graph.
 
     The node's data, row by row, is the ONNX tensor of shape ``shape`` with its axes in the order
     ``perm``; so reshapes and transposes cost nothing until somebody needs another order.

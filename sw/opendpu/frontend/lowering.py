@@ -1,265 +1,210 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an ONNX file to a float XIR graph: constants, inputs, nodes, outputs."""
+"""From an ONNX file to a float graph: inputs, nodes, outputs."""
 
-from pathlib import Path
-from typing import Any
+import pathlib
+from collections.abc import Sequence
 
-import numpy as np
 import onnx
-import onnxruntime
 
-import xir
 from opendpu.frontend import tidy
+from opendpu.frontend.binding import Sizes
 from opendpu.frontend.context import Call, Context
+from opendpu.frontend.fallback import keep_onnx
 from opendpu.frontend.layout import CHANNELS_LAST, Value, plain
+from opendpu.frontend.model_file import label_of, operator_name, reads
 from opendpu.frontend.ops import HANDLERS, quantization
-from opendpu.frontend.patterns import recognize
-from opendpu.frontend.refusal import Refusal
+from opendpu.frontend.ops.registry import ANY_DTYPE, KEEPS_GRID, Layout, layout_of
+from opendpu.frontend.origins import origin_of
+from opendpu.frontend.outputs import bind_outputs
+from opendpu.frontend.refusal import FaultError, Refusal
+from opendpu.frontend.single_node import evaluate
 from opendpu.frontend.source import Source, read
-from opendpu_arch.errors import GraphError, UnsupportedError
+from opendpu.ir import FloatGraph
+from opendpu.ir.types import FLOAT32
+from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
-_SPATIAL = {
-    "AveragePool",
-    "BatchNormalization",
-    "Conv",
-    "ConvTranspose",
-    "DepthToSpace",
-    "GlobalAveragePool",
-    "GlobalMaxPool",
-    "LRN",
-    "MaxPool",
-    "PRelu",
-    "Resize",
-    "SpaceToDepth",
-    "Upsample",
-}
-_NEUTRAL = {
-    *quantization.OPERATORS,
-    "Add",
-    "Clip",
-    "Concat",
-    "Div",
-    "Dropout",
-    "HardSigmoid",
-    "HardSwish",
-    "Identity",
-    "LeakyRelu",
-    "Mul",
-    "Pad",
-    "Relu",
-    "Sigmoid",
-    "Slice",
-    "Split",
-    "Sub",
-    "Tanh",
-}
-_MOVING = ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
-"""What leaves constants on their grid."""
+_MALFORMED = (
+    ArithmeticError, AssertionError, AttributeError, KeyError, IndexError, TypeError, ValueError,
+)  # fmt: skip
+"""What handlers come across in attributes that make no sense."""
 
 
-def load_onnx(model: str | Path | onnx.ModelProto) -> xir.Graph:
-    """Convert an ONNX model, a file or in memory, to a float XIR graph.
+def load_onnx(
+    model: str | pathlib.Path | onnx.ModelProto,
+    input_shapes: Sizes | None = None,
+    *,
+    libraries: Sequence[str | pathlib.Path] = (),
+) -> FloatGraph:
+    """Convert an ONNX model, a file or in memory, to a float graph.
 
-    All tensors are float32 with batch 1. Feature maps are NHWC whatever the model uses; ops keep
-    the names of the ONNX tensors they make, so inputs and outputs have their ONNX names. Where
-    an input or output has its axes in another order than in ONNX, the graph attribute
-    ``onnx_order`` gives, by tensor name, the ONNX axis of each XIR axis (``[0, 2, 3, 1]`` for
-    NCHW). ``return_ops`` lists the outputs.
+    Feature maps are NHWC whatever the model uses; ops keep the names of the ONNX tensors they make,
+    so inputs and outputs have their ONNX names, and their element types. Where an input or output
+    has its axes in another order than in ONNX, the graph attribute ``onnx_order`` gives, by tensor
+    name, the ONNX axis of each axis (``[0, 2, 3, 1]`` for NCHW). Scalars have shape [1]. An output
+    that is an input is a copy of it, ``NAME_copy``.
+
+    Operators that have no XIR op, or are in a form that it has not, stay ONNX (kind ``onnx``, see
+    :mod:`opendpu.ops.foreign`), with the reason in ``Node.reason``.
+
+    Parameters
+    ----------
+    model
+        The file, or the model.
+    input_shapes
+        Shapes by input, or sizes by name of a dimension, where the model leaves them open; ``""``
+        stands for the only input. A batch that is open becomes 1 by itself.
+    libraries
+        Shared libraries with operators of other domains, for onnxruntime.
 
     Raises
     ------
     ModelFormatError
-        The file is missing, is no ONNX model, lacks weights, or reads tensors nobody makes.
+        The file is missing, is no ONNX model, lacks weights, reads tensors nobody makes, or has
+        nodes whose types do not fit together: every such fault.
     UnsupportedError
-        The operator set, an input's type, a dynamic dimension other than the batch, or nodes
-        that cannot be converted: all of them, with name, type and reason.
+        The operator set, an input or output that is no tensor of numbers, free dimensions without a
+        size, or nodes that onnxruntime does not compute either: all of them, with the reason.
     """
-    return lower(read(model)).to_xir()
+    try:
+        return lower(read(model, input_shapes, libraries))
+    except UnicodeDecodeError as error:
+        label = model.graph.name if isinstance(model, onnx.ModelProto) else model
+        raise ModelFormatError(f"{label}: a name in it is no UTF-8 text: {error}") from None
 
 
-def lower(source: Source) -> tidy.Draft:
-    """Return the tidy draft of a checked ONNX model."""
+def lower(source: Source) -> FloatGraph:
+    """Return the tidy graph of a checked ONNX model."""
     context = Context(source)
     order: dict[str, list[int]] = {}
-    for name, shape in source.inputs.items():
-        perm = plain(len(shape))
-        if len(shape) in CHANNELS_LAST and _is_feature_map(source, name):
-            perm = CHANNELS_LAST[len(shape)]
+    for name, made in source.inputs.items():
+        perm = plain(len(made.shape))
+        if len(perm) in CHANNELS_LAST and _is_feature_map(source, name):
+            perm = CHANNELS_LAST[len(perm)]
             order[name] = list(perm)
-        context.draft.add(name, "data", tuple(shape[axis] for axis in perm))
-        context.values[name] = Value(name, shape, perm)
+        stored = tuple(made.shape[axis] for axis in perm) or (1,)
+        context.graph.add(name, "data", made.with_shape(stored))
+        context.values[name] = Value(name, made.shape, perm)
     _convert_nodes(context)
-    _bind_outputs(context, order)
+    bind_outputs(context, order)
     if order:
-        context.draft.attrs["onnx_order"] = order
-    recognize(context.draft)
-    tidy.tidy(context.draft)
-    return context.draft
+        context.graph.attrs["onnx_order"] = order
+    tidy.tidy(context.graph)
+    return context.graph
 
 
 def _is_feature_map(source: Source, name: str) -> bool:
     """Return whether an input reaches a spatial operator without being rearranged before."""
     reached = {name}
-    for node in source.nodes:
-        if reached.isdisjoint(node.input):
-            continue
-        if node.op_type in _SPATIAL and node.input[0] in reached:
-            return True
-        if node.op_type in _NEUTRAL:
-            reached.update(node.output)
+    for cluster in source.clusters:
+        for node in cluster:
+            if not node.input or reached.isdisjoint(node.input):
+                continue
+            layout = layout_of(node.op_type)
+            if layout is Layout.SPATIAL and node.input[0] in reached:
+                return True
+            if layout is Layout.NEUTRAL:
+                reached.update(node.output)
     return False
 
 
 def _convert_nodes(context: Context) -> None:
+    """Convert all nodes, and tell of all that cannot be."""
+    faults: list[str] = []
     refusals: list[str] = []
     lost: set[str] = set()
-    for proto in context.source.nodes:
-        if any(name in lost for name in proto.input):
-            lost.update(proto.output)
+    for cluster in context.source.clusters:
+        made = [name for node in cluster for name in node.output]
+        if not lost.isdisjoint(name for node in cluster for name in reads(node)):
+            lost.update(made)
             continue
         try:
-            _convert(context, proto)
+            _convert(context, cluster)
         except Refusal as reason:
-            label = proto.name or proto.output[0]
-            refusals.append(f"node {label!r} ({proto.op_type}): {reason}")
-            lost.update(proto.output)
+            refusals.append(f"node {label_of(cluster[0])}: {reason}")
+            lost.update(made)
+        except FaultError as fault:
+            faults.append(f"node {label_of(cluster[0])}: {fault}")
+            lost.update(made)
+    label = context.source.label
+    if faults:
+        raise ModelFormatError(f"{label}: {'; '.join(faults)}")
     if refusals:
         count = f"{len(refusals)} node{'s' if len(refusals) > 1 else ''}"
-        raise UnsupportedError(
-            f"{context.source.path}: {count} cannot be converted:\n  " + "\n  ".join(refusals)
+        raise UnsupportedError(f"{label}: {count} cannot be converted:\n  " + "\n  ".join(refusals))
+
+
+def _convert(context: Context, cluster: Sequence[onnx.NodeProto]) -> None:
+    """Convert a node, or keep it and those that belong to it as ONNX."""
+    context.origin = origin_of(cluster[0])
+    if len(cluster) > 1:
+        keep_onnx(
+            context, cluster, "between its nodes go values that are no tensors of known shape"
         )
+        return
+    (proto,) = cluster
+    before = context.snapshot()
+    try:
+        _handle(context, proto)
+    except Refusal as reason:
+        context.restore(before)
+        try:
+            keep_onnx(context, cluster, str(reason))
+        except Refusal as other:
+            raise Refusal(f"{reason}; {other}") from None
 
 
-def _convert(context: Context, proto: onnx.NodeProto) -> None:
+def _handle(context: Context, proto: onnx.NodeProto) -> None:
+    """Convert a node; Refusal if it has to stay ONNX."""
     quantizing = proto.op_type in quantization.OPERATORS
     domains = ("", "ai.onnx", *(quantization.DOMAINS if quantizing else ()))
-    if proto.domain not in domains:
-        raise Refusal(f"operator domain {proto.domain!r} is not supported")
-    if not quantizing and _fold_constant(context, proto):
+    handler = HANDLERS.get(proto.op_type) if proto.domain in domains else None
+    if not quantizing and _fold(context, proto):
         return
-    handler = HANDLERS.get(proto.op_type)
     if handler is None:
-        raise Refusal("the operator is not supported")
-    call = Call.of(context, proto)
-    handler(call)
+        raise Refusal(f"XIR has no counterpart of ONNX's operator {operator_name(proto)}")
+    _check_types(context, proto)
+    try:
+        call = Call.of(context, proto)
+        handler(call)
+    except _MALFORMED as error:
+        raise Refusal(f"its attributes make no sense: {error!r}") from None
     if call.output in context.constants:
         return
     for name in proto.output:
         if name in context.values:
-            _check_shape(context, proto, name)
+            _check_shape(context, name)
 
 
-def _check_shape(context: Context, proto: onnx.NodeProto, name: str) -> None:
-    """Compare the shape of a converted tensor with onnx's.
+def _check_types(context: Context, proto: onnx.NodeProto) -> None:
+    """Refuse tensors of other types than float32, and integers that are real numbers here."""
+    grid = proto.op_type in (*quantization.OPERATORS, *KEEPS_GRID)
+    for name in proto.input:
+        if name not in context.values:
+            continue
+        found = context.graph[context.values[name].node].type.dtype
+        wanted = found if grid else context.source.dtype(name) or found
+        if found != wanted or (found != FLOAT32 and proto.op_type not in ANY_DTYPE):
+            raise Refusal(f"tensor {name!r} has type {wanted}, but XIR's op is of float32")
 
-    Where a pooling rounds up, onnx counts windows that start behind the feature map; by ONNX's
-    definition, and for onnxruntime, there are none.
-    """
+
+def _check_shape(context: Context, name: str) -> None:
+    """Compare the shape of a converted tensor with that of ONNX."""
     shape = context.values[name].shape
     if min(shape, default=1) < 1:
         raise Refusal(f"the result has shape {list(shape)}")
-    if not context.unchecked.isdisjoint(proto.input):
-        context.unchecked.add(name)
-        return
-    wanted = context.source.shapes.get(name, shape)
-    if shape != (wanted or (1,)):
-        if any(a.name == "ceil_mode" and a.i for a in proto.attribute):
-            context.unchecked.add(name)
-            return
+    wanted = context.source.shape(name)
+    if wanted is not None and shape not in (wanted, wanted or (1,)):
         raise Refusal(f"the result should have shape {list(wanted)}, but has {list(shape)}")
 
 
-def _fold_constant(context: Context, proto: onnx.NodeProto) -> bool:
-    """Evaluate a node whose inputs are all known; return whether it was one."""
-    known: dict[str, Any] = {
-        name: context.constants[name] for name in proto.input if name in context.constants
-    }
-    if proto.op_type == "Shape" and proto.input[0] in context.values:
-        shape = context.values[proto.input[0]].shape
-        attrs = {a.name: a.i for a in proto.attribute}
-        part = shape[attrs.get("start", 0) : attrs.get("end", len(shape))]
-        context.constants[proto.output[0]] = np.array(part, dtype=np.int64)
-        return True
-    if any(name and name not in known for name in proto.input) or any(
-        attribute.type == onnx.AttributeProto.GRAPH for attribute in proto.attribute
-    ):
+def _fold(context: Context, proto: onnx.NodeProto) -> bool:
+    """Evaluate a node whose inputs are known by now; return whether it was one."""
+    if not proto.input or any(name not in context.constants for name in reads(proto)):
         return False
-    if not proto.input and not proto.op_type.startswith("Constant"):
+    found = evaluate(context.source.dialect, proto, context.constants)
+    if found is None:
         return False
-    graph = onnx.helper.make_graph(
-        [proto],
-        "constant",
-        [
-            onnx.helper.make_tensor_value_info(
-                name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
-            )
-            for name, array in known.items()
-        ],
-        [onnx.helper.make_empty_tensor_value_info(name) for name in proto.output],
-    )
-    model = onnx.helper.make_model(
-        graph, opset_imports=[onnx.helper.make_opsetid("", context.opset)], ir_version=10
-    )
-    try:
-        session = onnxruntime.InferenceSession(model.SerializeToString(), _quiet())
-        results = session.run(None, known)
-    except Exception as error:  # onnxruntime has no common base class for its errors
-        raise Refusal(f"its constant inputs cannot be evaluated: {error}") from None
-    context.constants.update(zip(proto.output, results, strict=True))
-    if proto.op_type in _MOVING and proto.input[0] in context.points:
+    context.constants.update(found)
+    if proto.op_type in KEEPS_GRID and proto.input[0] in context.points:
         context.points[proto.output[0]] = context.points[proto.input[0]]
     return True
-
-
-def _quiet() -> onnxruntime.SessionOptions:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    return options
-
-
-def _bind_outputs(context: Context, order: dict[str, list[int]]) -> None:
-    """Make a node for every output, with the output's name."""
-    draft = context.draft
-    taken: set[str] = set()
-    for name, declared in context.source.outputs.items():
-        if name not in context.values:
-            raise UnsupportedError(f"{context.source.path}: output {name!r} is a constant")
-        value = context.straight(context.values[name])
-        rank = len(value.shape)
-        doubtful = name in context.unchecked
-        if declared is not None and not doubtful and not _agrees(declared, value.shape):
-            raise GraphError(
-                f"output {name!r} should have shape {list(declared)}, "
-                f"but its nodes give {list(value.shape)}"
-            )
-        perm = CHANNELS_LAST.get(rank)
-        if perm is not None and value.perm == perm:
-            order[name] = list(perm)
-        else:
-            perm = plain(rank)
-        node = context.ordered(value, perm)
-        if (
-            draft[node].kind in ("data", "const")
-            or node in taken
-            or (node != name and node in context.source.outputs)
-        ):
-            shape = draft[node].shape
-            node = draft.add(
-                draft.unique(f"{name}_copy"),
-                "reshape",
-                shape,
-                {"input": [node]},
-                {"shape": list(shape)},
-            ).name
-        if node != name:
-            if name in draft.nodes:
-                context.rename(name, draft.unique(f"{name}_inner"))
-            context.rename(node, name)
-        taken.add(name)
-        draft.outputs.append(name)
-
-
-def _agrees(declared: tuple[int | None, ...], shape: tuple[int, ...]) -> bool:
-    return len(declared) == len(shape) and all(
-        size is None or size == found for size, found in zip(declared, shape, strict=True)
-    )

@@ -1,52 +1,196 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hard-sigmoid and hard-swish where exporters write them as sums, ReLU6 and products."""
+"""Activations that exporters write as several nodes, and the one operator that each is.
+
+A pattern is data: terms over one tensor ``X``. To know another spelling, add a line to
+:data:`PATTERNS`.
+"""
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import onnx
+from onnx import helper
 
-from opendpu.ir import Draft, Node
+from opendpu.ir import Array
 
-SIXTH = 1 / 6
 TOLERANCE = 1e-4
+"""How far constants may be from what a pattern says; exporters round them to float16 at worst."""
 
 
-def recognize(draft: Draft) -> None:
-    """Replace ``relu6(x + 3) / 6`` and ``x * relu6(x + 3) / 6``, in place."""
-    for node in draft:
-        if not _is_affine(draft, node, SIXTH, 0):
+@dataclasses.dataclass(frozen=True)
+class Term:
+    """What a tensor is: the input ``X`` (no operator), a constant, or a node of an operator.
+
+    The inputs of ``Add`` and ``Mul`` may come in either order. Limits of a ``Clip`` are its inputs,
+    or attributes ``min`` and ``max`` in old operator sets.
+    """
+
+    op_type: str = ""
+    inputs: tuple["Term", ...] = ()
+    value: float | None = None
+    attrs: tuple[tuple[str, float], ...] = ()
+
+    def __mul__(self, other: "Term | float") -> "Term":
+        """Return a product."""
+        return Term("Mul", (self, _term(other)))
+
+    def __add__(self, other: "Term | float") -> "Term":
+        """Return a sum."""
+        return Term("Add", (self, _term(other)))
+
+    def __truediv__(self, other: "Term | float") -> "Term":
+        """Return a quotient."""
+        return Term("Div", (self, _term(other)))
+
+
+def _term(value: Term | float) -> Term:
+    return value if isinstance(value, Term) else Term(value=float(value))
+
+
+def of(op_type: str, *inputs: Term | float, **attrs: float) -> Term:
+    """Return the term of a node."""
+    return Term(op_type, tuple(_term(i) for i in inputs), attrs=tuple(attrs.items()))
+
+
+X = Term()
+RELU6 = (of("Clip", X + 3, 0, 6), of("Min", of("Relu", X + 3), 6))
+ERF = (of("Erf", X / math.sqrt(2)), of("Erf", X * math.sqrt(0.5)))
+
+PATTERNS: tuple[tuple[str, Mapping[str, Any], tuple[Term, ...]], ...] = (
+    ("Swish", {}, (X * of("Sigmoid", X), X * of("Sigmoid", X * 1))),
+    ("Mish", {}, (X * of("Tanh", of("Softplus", X)),)),
+    (
+        "HardSwish", {},
+        (
+            X * of("HardSigmoid", X, alpha=1 / 6, beta=0.5),
+            *(
+                spelled
+                for g in RELU6
+                for spelled in (
+                    X * g / 6, X * g * (1 / 6), X * (g / 6), X * (g * (1 / 6)), X / 6 * g,
+                    X * (1 / 6) * g,
+                )
+            ),
+        ),
+    ),
+    (
+        "HardSigmoid", {"alpha": 1 / 6, "beta": 0.5},
+        tuple(spelled for g in RELU6 for spelled in (g / 6, g * (1 / 6))),
+    ),
+    (
+        "Gelu", {},
+        tuple(
+            spelled
+            for e in ERF
+            for spelled in (
+                X * (e + 1) * 0.5, X * 0.5 * (e + 1), X * ((e + 1) * 0.5), X * (e * 0.5 + 0.5),
+            )
+        ),
+    ),
+)  # fmt: skip
+"""Operator, its attributes, and the spellings that it has; longer ones first."""
+
+
+def recognized(
+    nodes: Sequence[onnx.NodeProto],
+    constants: Mapping[str, Array],
+    uses: Counter[str],
+    replaceable: Callable[[str, str], bool],
+) -> list[onnx.NodeProto]:
+    """Return the nodes with patterns replaced.
+
+    Results inside a pattern must have no other reader; ``replaceable`` says of the tensor that is
+    ``X`` and of the result whether one operator can make one of the other.
+    """
+    producers = {node.output[0]: node for node in nodes if len(node.output) == 1}
+    matcher = _Matcher(producers, constants, uses)
+    replaced: dict[int, onnx.NodeProto] = {}
+    dropped: set[int] = set()
+    for root in reversed(nodes):
+        if id(root) in dropped or root.op_type not in ("Mul", "Div"):
             continue
-        inner = draft[node.inputs["input"][0]]
-        source = _shifted(draft, inner, node)
-        if source is not None:
-            node.kind, node.inputs, node.attrs = "hard-sigmoid", {"input": [source]}, {}
-        elif inner.kind == "mul" and _only(draft, inner, node) and len(inner.sources()) == 2:
-            one, other = inner.inputs["input"]
-            for factor, gate in ((one, other), (other, one)):
-                if _shifted(draft, draft[gate], inner) == factor:
-                    node.kind, node.inputs, node.attrs = "hard-swish", {"input": [factor]}, {}
-                    break
+        for op_type, attrs, terms in PATTERNS:
+            found = next((m for term in terms for m in matcher.root(root, term)), None)
+            if found is None or not replaceable(found.x, root.output[0]):
+                continue
+            made = helper.make_node(op_type, [found.x], root.output, root.name, **attrs)
+            made.doc_string = root.doc_string
+            made.metadata_props.extend(root.metadata_props)
+            replaced[id(root)] = made
+            dropped.update(id(node) for node in found.nodes)
+            break
+    return [replaced.get(id(node), node) for node in nodes if id(node) not in dropped]
 
 
-def _shifted(draft: Draft, node: Node, user: Node) -> str | None:
-    """Return ``x`` if a node is ``relu6(x + 3)`` and nothing but ``user`` sees it."""
-    if node.kind != "relu6" or not _only(draft, node, user):
-        return None
-    added = draft[node.inputs["input"][0]]
-    if not _is_affine(draft, added, 1, 3) or not _only(draft, added, node):
-        return None
-    return added.inputs["input"][0]
+@dataclasses.dataclass(frozen=True)
+class _Match:
+    """What stands for ``X``, if that is known yet, and the nodes inside."""
+
+    x: str = ""
+    nodes: tuple[onnx.NodeProto, ...] = ()
 
 
-def _only(draft: Draft, node: Node, user: Node) -> bool:
-    users = [found.name for found in draft.consumers(node.name)]
-    return users == [user.name] and node.name not in draft.outputs
+@dataclasses.dataclass(frozen=True)
+class _Matcher:
+    producers: Mapping[str, onnx.NodeProto]
+    constants: Mapping[str, Array]
+    uses: Counter[str]
+
+    def root(self, node: onnx.NodeProto, term: Term) -> Iterator[_Match]:
+        """Yield the ways in which a node is a term."""
+        if node.op_type == term.op_type and node.domain in ("", "ai.onnx"):
+            yield from self._inputs(node, term, _Match())
+
+    def _is(self, name: str, term: Term, match: _Match) -> Iterator[_Match]:
+        """Yield the ways in which a tensor is a term, given what is matched so far."""
+        if term.value is not None:
+            value = self.constants.get(name)
+            if value is not None and value.size and _near(value, term.value):
+                yield match
+        elif not term.op_type:
+            if name not in self.constants and match.x in ("", name):
+                yield dataclasses.replace(match, x=name)
+        else:
+            node = self.producers.get(name)
+            if (
+                node is not None
+                and node.op_type == term.op_type
+                and node.domain in ("", "ai.onnx")
+                and self.uses[name] == 1
+            ):
+                inside = dataclasses.replace(match, nodes=(*match.nodes, node))
+                yield from self._inputs(node, term, inside)
+
+    def _inputs(self, node: onnx.NodeProto, term: Term, match: _Match) -> Iterator[_Match]:
+        attrs = {item.name: helper.get_attribute_value(item) for item in node.attribute}
+        wanted = term.inputs
+        if node.op_type == "Clip" and len(node.input) == 1:
+            limits = [attrs.get(key) for key in ("min", "max")]
+            if any(
+                found is None or not _near(np.array(found), limit.value or 0.0)
+                for found, limit in zip(limits, wanted[1:], strict=True)
+            ):
+                return
+            wanted = wanted[:1]
+        if len(node.input) != len(wanted) or any(
+            not _near(np.array(attrs.get(key, math.nan)), value) for key, value in term.attrs
+        ):
+            return
+        orders = [list(node.input)]
+        if node.op_type in ("Add", "Mul", "Min"):
+            orders.append(list(reversed(node.input)))
+        for names in orders:
+            matches = [match]
+            for name, inner in zip(names, wanted, strict=True):
+                matches = [found for m in matches for found in self._is(name, inner, m)]
+            yield from matches
 
 
-def _is_affine(draft: Draft, node: Node, factor: float, offset: float) -> bool:
-    """Return whether a node multiplies all channels by ``factor`` and adds ``offset``."""
-    if node.kind != "scale":
+def _near(value: Array, wanted: float) -> bool:
+    if value.dtype.kind not in "fiu":
         return False
-    for arg, wanted in (("scale", factor), ("bias", offset)):
-        value = draft[node.inputs[arg][0]].value
-        if value is None or not np.allclose(value, wanted, rtol=0, atol=TOLERANCE):
-            return False
-    return True
+    return bool(np.all(np.abs(value.astype(np.float64) - wanted) <= TOLERANCE * max(1, wanted)))

@@ -1,22 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading and checking ONNX files before anything is converted."""
+"""A checked ONNX model: inputs of known shapes, constants, and the types of all values."""
 
 import dataclasses
+import pathlib
 from collections import Counter
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
-from google.protobuf.message import DecodeError
-from onnx import external_data_helper, numpy_helper
+from onnx import TypeProto, helper, numpy_helper
 
-from opendpu.frontend.inference import infer_shapes
-from opendpu_arch.errors import ModelFormatError, UnsupportedError
-
-Array = npt.NDArray[Any]
+from opendpu.frontend.analysis import Analysis
+from opendpu.frontend.binding import Sizes, bind_inputs
+from opendpu.frontend.clusters import clustered
+from opendpu.frontend.model_file import constants_of, label_of, read_model, reads
+from opendpu.frontend.opsets import opsets_of
+from opendpu.frontend.patterns import recognized
+from opendpu.frontend.single_node import Dialect, dtype_of, shape_of
+from opendpu.ir import Array, TensorType
+from opendpu_arch.errors import ModelFormatError
 
 QUANTIZERS = (
     "QuantizeLinear", "VitisQuantizeLinear", "ExtendedQuantizeLinear", "VAIQuantizeLinear",
@@ -24,154 +28,143 @@ QUANTIZERS = (
 )  # fmt: skip
 """Operators that quantize a tensor."""
 
-OPSETS = range(7, 22)
-"""Versions of the default operator set that the handlers know."""
+LARGEST_TENSOR = 1 << 36
+"""Bytes of the largest tensor between ops."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Source:
     """A checked ONNX model.
 
-    ``inputs`` maps the name of each float input to its static shape; ``constants`` holds the
-    initializers; ``uses`` counts how often each tensor is read, by nodes or as an output.
+    ``clusters`` are the nodes that are no constants, in groups that stay together and in
+    topological order; ``uses`` counts how often each tensor is read, by nodes or as an output.
     """
 
-    path: Path
+    label: str
     name: str
-    opset: int
-    nodes: list[onnx.NodeProto]
-    inputs: dict[str, tuple[int, ...]]
-    outputs: dict[str, tuple[int | None, ...] | None]
+    dialect: Dialect
+    clusters: list[list[onnx.NodeProto]]
+    inputs: dict[str, TensorType]
+    outputs: list[str]
     constants: dict[str, Array]
+    types: Mapping[str, TypeProto]
+    producers: Mapping[str, onnx.NodeProto]
     uses: Counter[str]
     quantized: bool = False
     """Whether some tensors are quantized already."""
-    shapes: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
-    """What onnx infers, by tensor, where it is known."""
+
+    @property
+    def opset(self) -> int:
+        """Version of ONNX's own operator set."""
+        return self.dialect.opset
+
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """Return the shape that ONNX says a value has; nothing if it is not known."""
+        return shape_of(self.types[name]) if name in self.types else None
+
+    def dtype(self, name: str) -> np.dtype[np.generic] | None:
+        """Return the element type that ONNX says a tensor has; nothing if it is no tensor."""
+        return dtype_of(self.types[name]) if name in self.types else None
 
 
-def read(model: str | Path | onnx.ModelProto) -> Source:
-    """Read an ONNX file, or take a model in memory, and check what conversion relies on.
+def read(
+    model: str | pathlib.Path | onnx.ModelProto,
+    input_shapes: Sizes | None = None,
+    libraries: Sequence[str | pathlib.Path] = (),
+) -> Source:
+    """Read an ONNX file, or take a model in memory, and find the types of all values.
 
     Raises
     ------
     ModelFormatError
         The file is missing, is no ONNX model, lacks weights, reads tensors nobody makes, or has
-        nodes whose types do not fit together.
+        nodes whose types do not fit together: every such fault.
     UnsupportedError
-        The operator set, an input's type, or a dynamic dimension other than the batch.
+        The operator set, inputs that are no tensors, or free dimensions without a size.
     """
-    path = Path(model.graph.name if isinstance(model, onnx.ModelProto) else model)
-    proto = _checked(path, model if isinstance(model, onnx.ModelProto) else _parse(path))
+    label, proto = read_model(model)
     graph = proto.graph
-    constants = {item.name: numpy_helper.to_array(item) for item in graph.initializer}
-    if graph.sparse_initializer:
-        raise UnsupportedError(f"{path}: sparse initializers are not supported; store them dense")
-    inputs = {
-        item.name: _input_shape(path, item) for item in graph.input if item.name not in constants
-    }
-    _check_connected(path, graph, set(inputs) | set(constants))
-    uses = Counter(name for node in graph.node for name in node.input if name)
-    uses.update(item.name for item in graph.output)
+    folder = pathlib.Path() if isinstance(model, onnx.ModelProto) else pathlib.Path(model).parent
+    constants, faults = constants_of(graph, folder)
+    dialect = Dialect(opsets_of(label, proto), tuple(str(library) for library in libraries))
+    items = [item for item in graph.input if item.name not in constants]
+    inputs = bind_inputs(label, items, input_shapes or {})
+    faults += _unconnected(graph, set(inputs) | set(constants))
+    _check(label, faults)
+    declared = {item.name: item.type for item in (*graph.value_info, *graph.output)}
+    analysis = Analysis(dialect, constants, inputs, declared)
+    analysis.run(graph.node)
+    faults += analysis.faults + _too_large(analysis.types)
+    _check(label, faults)
+    outputs = [item.name for item in graph.output]
+    uses = Counter(name for node in analysis.nodes for name in reads(node))
+    uses.update(outputs)
+    nodes = recognized(analysis.nodes, constants, uses, analysis.alike)
+    uses = Counter(name for node in nodes for name in reads(node))
+    uses.update(outputs)
     return Source(
-        path=path,
-        name=graph.name or path.stem,
-        opset=_opset(path, proto),
-        nodes=list(graph.node),
+        label=label,
+        name=graph.name or pathlib.Path(label).stem,
+        dialect=dialect,
+        clusters=clustered(nodes, analysis.crosses),
         inputs=inputs,
-        outputs={item.name: _declared_shape(item) for item in graph.output},
+        outputs=outputs,
         constants=constants,
+        types=analysis.types,
+        producers={name: node for node in nodes for name in node.output},
         uses=uses,
         quantized=any(node.op_type in QUANTIZERS for node in graph.node),
-        shapes=infer_shapes(path, proto, inputs),
     )
 
 
-def _parse(path: Path) -> onnx.ModelProto:
-    try:
-        model = onnx.load_model(str(path), load_external_data=False)
-    except FileNotFoundError:
-        raise ModelFormatError(f"{path}: no such file") from None
-    except (DecodeError, onnx.checker.ValidationError) as error:
-        raise ModelFormatError(f"{path} is not an ONNX model: {error}") from None
-    for item in model.graph.initializer:
-        if external_data_helper.uses_external_data(item):
-            location = external_data_helper.ExternalDataInfo(item).location
-            file = path.parent / location
-            if not file.is_file():
-                raise ModelFormatError(
-                    f"{path}: weights {item.name!r} are in {location!r}, which is missing"
-                )
-    external_data_helper.load_external_data_for_model(model, str(path.parent))
-    return model
+def _check(label: str, faults: Sequence[str]) -> None:
+    if len(faults) == 1:
+        raise ModelFormatError(f"{label}: {faults[0]}")
+    if faults:
+        listed = "\n  ".join(faults)
+        raise ModelFormatError(f"{label} has {len(faults)} faults:\n  {listed}")
 
 
-def _checked(path: Path, model: onnx.ModelProto) -> onnx.ModelProto:
-    if not model.graph.node or not model.graph.output:
-        raise ModelFormatError(f"{path} is not an ONNX model: it has no nodes or no outputs")
-    return model
-
-
-def _opset(path: Path, model: onnx.ModelProto) -> int:
-    versions = [item.version for item in model.opset_import if item.domain in ("", "ai.onnx")]
-    if not versions:
-        raise ModelFormatError(f"{path} imports no version of the ai.onnx operator set")
-    if versions[0] not in OPSETS:
-        raise UnsupportedError(
-            f"{path} uses ONNX operator set {versions[0]}, but {OPSETS[0]} to {OPSETS[-1]} "
-            "are supported"
-        )
-    return int(versions[0])
-
-
-def _input_shape(path: Path, item: onnx.ValueInfoProto) -> tuple[int, ...]:
-    tensor = item.type.tensor_type
-    if tensor.elem_type != onnx.TensorProto.FLOAT:
-        kind = onnx.TensorProto.DataType.Name(tensor.elem_type)
-        raise UnsupportedError(f"{path}: input {item.name!r} has type {kind}, but must be FLOAT")
-    if not tensor.HasField("shape"):
-        raise UnsupportedError(f"{path}: input {item.name!r} has no shape; shapes must be static")
-    dims = []
-    for axis, dim in enumerate(tensor.shape.dim):
-        if dim.dim_value > 0:
-            dims.append(dim.dim_value)
-        elif axis == 0:
-            dims.append(1)
-        else:
-            label = dim.dim_param or "?"
-            raise UnsupportedError(
-                f"{path}: input {item.name!r} has dynamic dimension {axis} ({label!r}); "
-                "only the batch (dimension 0) may be dynamic, it becomes 1"
-            )
-    return tuple(dims)
-
-
-def _declared_shape(item: onnx.ValueInfoProto) -> tuple[int | None, ...] | None:
-    if not item.type.tensor_type.HasField("shape"):
-        return None
-    return tuple(dim.dim_value or None for dim in item.type.tensor_type.shape.dim)
-
-
-def _check_connected(path: Path, graph: onnx.GraphProto, known: set[str]) -> None:
+def _unconnected(graph: onnx.GraphProto, known: set[str]) -> list[str]:
+    """Return what is read but never made, and made twice."""
+    faults = []
     for node in graph.node:
-        for name in node.input:
-            if name and name not in known:
-                raise ModelFormatError(
-                    f"{path}: node {node.name or node.output[0]!r} ({node.op_type}) reads "
-                    f"{name!r}, which is neither an input, nor a weight, nor made by an "
-                    "earlier node"
+        for name in reads(node):
+            if name not in known:
+                faults.append(
+                    f"node {label_of(node)} reads {name!r}, which is neither an input, nor a "
+                    "weight, nor made by an earlier node"
                 )
-        known.update(node.output)
-    for item in graph.output:
-        if item.name not in known:
-            raise ModelFormatError(f"{path}: output {item.name!r} is made by no node")
+                known.add(name)
+        faults += [
+            f"node {label_of(node)} makes {name!r} again" for name in node.output if name in known
+        ]
+        known.update(name for name in node.output if name)
+    return faults + [
+        f"output {item.name!r} is made by no node"
+        for item in graph.output
+        if item.name not in known
+    ]
+
+
+def _too_large(types: Mapping[str, TypeProto]) -> list[str]:
+    faults = []
+    for name, kind in types.items():
+        shape, dtype = shape_of(kind), dtype_of(kind)
+        size = int(np.prod(shape or (0,), dtype=object)) * (dtype.itemsize if dtype else 1)
+        if size > LARGEST_TENSOR:
+            faults.append(
+                f"tensor {name!r} of shape {list(shape or ())} takes {size / 2**30:.0f} GiB, but "
+                f"{LARGEST_TENSOR >> 30} are the most"
+            )
+    return faults
 
 
 def attributes(node: onnx.NodeProto) -> dict[str, Any]:
     """Return the attributes of a node: numbers, strings, lists and numpy arrays."""
     result: dict[str, Any] = {}
     for item in node.attribute:
-        value = onnx.helper.get_attribute_value(item)
+        value = helper.get_attribute_value(item)
         if isinstance(value, onnx.TensorProto):
             value = numpy_helper.to_array(value)
         elif isinstance(value, bytes):

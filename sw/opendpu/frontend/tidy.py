@@ -1,27 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small clean-ups of a freshly converted draft."""
+"""Small clean-ups of a freshly converted graph."""
 
-from opendpu.ir import Draft, Node
-
-__all__ = ["Draft", "tidy"]
+from opendpu.ir import Graph, Node
 
 _PADDED = ("conv2d", "depthwise-conv2d")
 
 
-def tidy(draft: Draft) -> None:
+def tidy(graph: Graph) -> None:
     """Merge zero padding into convolutions and chains of reshapes; drop what nobody uses."""
-    draft.prune()
-    draft.sort()
-    for node in draft:
+    graph.prune()
+    graph.sort()
+    for node in graph:
         if node.kind in _PADDED:
-            _merge_pad(draft, node)
+            _merge_pad(graph, node)
         elif node.kind == "reshape":
-            _merge_reshape(draft, node)
-    draft.prune()
+            _merge_reshape(graph, node)
+    graph.prune()
 
 
-def _merge_pad(draft: Draft, node: Node) -> None:
-    pad = draft[node.inputs["input"][0]]
+def _merge_pad(graph: Graph, node: Node) -> None:
+    pad = graph[node.inputs["input"][0]]
     if pad.kind != "pad" or pad.attrs["mode"] != "CONSTANT":
         return
     paddings = pad.attrs["paddings"]
@@ -33,10 +31,10 @@ def _merge_pad(draft: Draft, node: Node) -> None:
     node.inputs["input"] = list(pad.inputs["input"])
 
 
-def _merge_reshape(draft: Draft, node: Node) -> None:
-    before = draft[node.inputs["input"][0]]
-    if before.kind == "reshape" and before.name not in draft.outputs:
+def _merge_reshape(graph: Graph, node: Node) -> None:
+    before = graph[node.inputs["input"][0]]
+    if before.kind == "reshape" and before.name not in graph.outputs:
         node.inputs["input"] = list(before.inputs["input"])
     source = node.inputs["input"][0]
-    if draft[source].shape == node.shape and node.name not in draft.outputs:
-        draft.replace(node.name, source)
+    if graph[source].shape == node.shape and node.name not in graph.outputs:
+        graph.replace(node.name, source)

@@ -1,6 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Working form of XIR graphs that the front ends and the quantizer edit."""
+"""The typed graphs that front ends, quantizer and compiler work on."""
 
-from opendpu.ir.draft import Draft, Node
+from opendpu.ir.graph import Array, FixedGraph, FloatGraph, Graph, Node, QuantizedGraph
+from opendpu.ir.types import UNKNOWN, Origin, Quantization, Rounding, TensorType
+from opendpu.ir.xir_bridge import from_xir, to_xir
 
-__all__ = ["Draft", "Node"]
+__all__ = [
+    "UNKNOWN",
+    "Array",
+    "FixedGraph",
+    "FloatGraph",
+    "Graph",
+    "Node",
+    "Origin",
+    "Quantization",
+    "QuantizedGraph",
+    "Rounding",
+    "TensorType",
+    "from_xir",
+    "to_xir",
+]

@@ -8,10 +8,10 @@ subgraph is one layer.
 import dataclasses
 from collections.abc import Sequence
 
-from opendpu.compiler.layers import LAYER_OF, LAYERS
+from opendpu.compiler.provenance import LAYER_OF, LAYERS
 from opendpu_arch import isa
 from opendpu_arch.errors import ModelFormatError
-from opendpu_arch.isa import Conv, ConvInit, Instruction, Load, Save
+from opendpu_arch.isa import LOAD_CONSTANT, Conv, ConvInit, Instruction, Load, Save
 from xir import Op, Subgraph
 
 ARRAY_KINDS = ("conv2d-fix", "transposed-conv2d-fix")
@@ -80,7 +80,7 @@ class ProgramView:
         instruction = self.instructions[number]
         if isinstance(instruction, Save):
             return 0, 0, instruction.length * instruction.channel
-        if not isinstance(instruction, Load):
+        if not isinstance(instruction, Load) or instruction.broadcast == LOAD_CONSTANT:
             return 0, 0, 0
         size = instruction.length * instruction.channel
         return (size, 0, 0) if instruction.reg_id in self.constant_registers else (0, size, 0)

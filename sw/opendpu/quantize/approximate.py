@@ -3,7 +3,8 @@
 
 import math
 
-from opendpu.ir import Draft
+from opendpu.ir import Graph
+from opendpu.quantize.grid import GRID
 
 LEAKY_SLOPE = 26 / 256
 """The slope of LeakyReLU that the DPU applies together with a convolution."""
@@ -11,19 +12,19 @@ LEAKY_SLOPE = 26 / 256
 TOLERANCE = 0.005
 """How far a slope may be from it to be replaced."""
 
-SLOPE_BITS = 7
+SLOPE_BITS = GRID.bits - 1
 """Significant bits of a slope that the DPU applies on its own."""
 MAX_SHIFT = 31
 """Fractional bits of such a slope."""
 
 
-def approximate(draft: Draft) -> None:
+def approximate(graph: Graph) -> None:
     """Give every LeakyReLU a slope that the DPU has, in place.
 
     Those near 0.1 get 26/256; others the nearest product of 7 bits and a power of two, at most
     1/128 of the slope away.
     """
-    for node in draft:
+    for node in graph:
         if node.kind != "leaky-relu":
             continue
         alpha = float(node.attrs["alpha"])
@@ -38,5 +39,6 @@ def nearest_slope(alpha: float) -> float:
     shift = min(SLOPE_BITS - math.frexp(alpha)[1], MAX_SHIFT)
     if shift < 0:
         return alpha
-    factor = max(-128, min(127, round(alpha * 2**shift)))
+    low, high = GRID.limits
+    factor = max(low, min(high, round(alpha * 2**shift)))
     return float(factor / 2**shift)

@@ -1,117 +1,128 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Positions of activations from calibration data, streamed in batches."""
+"""Fix points of activations from calibration data, in one pass over it."""
 
-import math
+import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-import numpy.typing as npt
+from opendpu.ir import Array, Graph
+from opendpu.quantize.executor import evaluate
+from opendpu.quantize.grid import CANDIDATES, no_overflow
+from opendpu.quantize.groups import ScaleGroups
+from opendpu.quantize.observe import Histogram, Mean
+from opendpu.quantize.samples import Samples
 
-from opendpu.ir import Draft
-from opendpu.quantize.points import Points
-from opendpu.reference.floating import check_inputs, walk
-
-Array = npt.NDArray[Any]
-
-CANDIDATES = 6
-"""Positions that are tried: from the largest without overflow to more, with saturation."""
-
-ENOUGH = 1 << 22
-"""Elements that an error is measured on at most, spread evenly over a tensor."""
-
-POSITIONS = range(-24, 32)
-"""Positions that are considered at all."""
+METHODS = ("minmse", "diffs", "nonoverflow")
+"""Ways to choose fix points of activations."""
 
 
-def no_overflow(largest: float) -> int:
-    """Return the largest position at which a magnitude of ``largest`` does not saturate."""
-    if largest <= 0:
-        return 7
-    position = math.floor(math.log2(127.5 / largest))
-    return min(max(position, POSITIONS[0]), POSITIONS[-1])
+@dataclasses.dataclass(frozen=True)
+class Observed:
+    """What one pass over the calibration data found.
+
+    Parameters
+    ----------
+    histograms
+        Values of every tensor that is quantized.
+    votes
+        By group, the best fix point of each batch; of method ``diffs`` only.
+    means
+        Mean of each channel of some layers' results, over some samples.
+    """
+
+    histograms: Mapping[str, Histogram]
+    votes: Mapping[str, Counter[int]]
+    means: Mapping[str, Array]
 
 
-def squared_error(array: Array, position: int) -> float:
-    """Return the sum of squared differences that 8 bits at ``position`` make, inf if it is huge."""
-    scale = np.float32(2.0**position)
-    quantized = np.clip(np.floor(array * scale + np.float32(0.5)), -128, 127) / scale
-    difference = (array - quantized).ravel()
-    with np.errstate(over="ignore"):
-        return float(np.dot(difference, difference))
-
-
-def best_position(array: Array, *, method: str = "minmse") -> int:
-    """Return the position of a constant."""
-    start = no_overflow(float(np.abs(array).max(initial=0.0)))
-    if method == "nonoverflow":
-        return start
-    positions = range(start, start + CANDIDATES)
-    some = thinned(array)
-    return min(positions, key=lambda position: squared_error(some, position))
-
-
-def thinned(array: Array) -> Array:
-    """Return at most ``ENOUGH`` elements of an array, at equal distances."""
-    step = -(-array.size // ENOUGH)
-    return array if step == 1 else array.ravel()[::step]
-
-
-def batches(draft: Draft, calib: Mapping[str, Array], size: int) -> Iterator[dict[str, Array]]:
-    """Yield the calibration data in batches of at most ``size`` samples."""
-    arrays = check_inputs(draft, calib)
-    count = min(array.shape[0] for array in arrays.values())
-    for start in range(0, count, size):
-        yield {name: array[start : start + size] for name, array in arrays.items()}
-
-
-def choose_positions(
-    draft: Draft,
-    points: Points,
-    calib: Mapping[str, Array],
+def observe(
+    graph: Graph,
+    groups: ScaleGroups,
+    samples: Samples,
     *,
+    layers: Sequence[str],
+    mean_samples: int,
     method: str,
     batch: int,
-) -> dict[str, int]:
-    """Return the position of every point.
+    show: Callable[[str], None],
+) -> Observed:
+    """Compute the float network on all samples and remember what calibration needs.
+
+    ``layers`` are those whose channels' means over the first ``mean_samples`` are wanted; batches
+    of ``batch`` samples vote where ``method`` is ``diffs``.
+    """
+    constants = [name for name in groups.names if graph[name].value is not None]
+    computed = [name for name in groups.names if graph[name].value is None]
+    total = {name: Histogram(name) for name in groups.names}
+    means = {name: Mean() for name in layers}
+    votes: dict[str, Counter[int]] = {group: Counter() for group in groups.members}
+    for name in constants:
+        value = graph[name].value
+        assert value is not None
+        total[name].add(value)
+    keep = list(dict.fromkeys([*computed, *layers]))
+    done = waiting = 0
+    part = {name: Histogram(name) for name in computed} if method == "diffs" else total
+    for count, results in evaluate(graph, keep, samples, batch=batch):
+        for name in computed:
+            part[name].add(results[name])
+        wanted = min(count, mean_samples - done)
+        if wanted > 0:
+            for name, mean in means.items():
+                mean.add(results[name][:wanted] if count > 1 else results[name])
+        done, waiting = done + count, waiting + count
+        show(f"calibrating: {done} of {samples.count} samples")
+        if method == "diffs" and (waiting >= batch or done == samples.count):
+            _vote(groups, {**total, **part}, votes)
+            for name in computed:
+                total[name].merge(part[name])
+            part, waiting = {name: Histogram(name) for name in computed}, 0
+    return Observed(total, votes, {name: mean.value for name, mean in means.items()})
+
+
+def choose_fix_points(groups: ScaleGroups, observed: Observed, method: str) -> dict[str, int]:
+    """Return the fix point of every quantized tensor.
 
     ``nonoverflow`` lets nothing saturate; ``minmse`` takes the least squared error over all
-    data; ``diffs`` takes the least squared error of each batch and then the commonest position
-    (the smaller one of two equally common). Points of a group are judged together.
+    data; ``diffs`` takes the least squared error of each batch and then the commonest fix point
+    (the smaller one of two equally common). Tensors of a group are judged together.
     """
-    wanted = set(points.names)
-    largest = dict.fromkeys(points.names, 0.0)
-    for part in batches(draft, calib, batch):
-        for name, array in walk(draft, part):
-            if name in wanted:
-                largest[name] = max(largest[name], float(np.abs(array).max(initial=0.0)))
-    start = {}
-    for leader in dict.fromkeys(points.leader.values()):
-        first = min(no_overflow(largest[name]) for name in points.members(leader))
-        start[leader] = max(first, points.least.get(leader, first))
-    if method == "nonoverflow":
-        return {name: start[points.leader[name]] for name in points.names}
-    total: dict[str, Array] = {leader: np.zeros(CANDIDATES) for leader in start}
-    votes: dict[str, Counter[int]] = {leader: Counter() for leader in start}
-    for part in batches(draft, calib, batch):
-        errors = {leader: np.zeros(CANDIDATES) for leader in start}
-        for name, array in walk(draft, part):
-            if name in wanted:
-                leader, some = points.leader[name], thinned(array)
-                scale = array.size / some.size
-                errors[leader] += [
-                    scale * squared_error(some, start[leader] + step) for step in range(CANDIDATES)
-                ]
-        for leader, error in errors.items():
-            total[leader] += error
-            votes[leader][int(np.argmin(error))] += 1
-    if method == "diffs":
-        step = {name: _commonest(v) for name, v in votes.items()}
-    else:
-        step = {name: int(np.argmin(error)) for name, error in total.items()}
-    return {name: start[points.leader[name]] + step[points.leader[name]] for name in points.names}
+    chosen: dict[str, int] = {}
+    for group, members in groups.members.items():
+        start = first_candidate(groups, observed.histograms, group)
+        if method == "nonoverflow":
+            found = start
+        elif method == "diffs" and observed.votes[group]:
+            counts = observed.votes[group]
+            found = min(counts, key=lambda point: (-counts[point], point))
+            found = min(max(found, start), start + CANDIDATES - 1)
+        else:
+            errors = candidate_errors(groups, observed.histograms, group)
+            found = min(errors, key=lambda point: errors[point])
+        chosen |= dict.fromkeys(members, found)
+    return chosen
 
 
-def _commonest(votes: Counter[int]) -> int:
-    return min(votes, key=lambda step: (-votes[step], step))
+def first_candidate(groups: ScaleGroups, histograms: Mapping[str, Histogram], group: str) -> int:
+    """Return the largest fix point at which nothing of a group saturates, or its lower bound."""
+    start = min(no_overflow(histograms[name].largest) for name in groups.members[group])
+    return max(start, groups.lower_bounds.get(group, start))
+
+
+def candidate_errors(
+    groups: ScaleGroups, histograms: Mapping[str, Histogram], group: str
+) -> dict[int, float]:
+    """Return the squared error of a group by fix point."""
+    start = first_candidate(groups, histograms, group)
+    return {
+        point: sum(histograms[name].squared_error(point) for name in groups.members[group])
+        for point in range(start, start + CANDIDATES)
+    }
+
+
+def _vote(
+    groups: ScaleGroups, histograms: Mapping[str, Histogram], votes: Mapping[str, Counter[int]]
+) -> None:
+    for group in groups.members:
+        errors = candidate_errors(groups, histograms, group)
+        votes[group][min(errors, key=lambda point: errors[point])] += 1

@@ -1,80 +1,81 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that come quantized: positions for the constants that they leave in float."""
+"""Models that come quantized: fix points for the constants that they leave in float."""
 
-import numpy as np
-
-import xir
-from opendpu.ir import Draft, Node
+from opendpu.ir import Graph, Node, QuantizedGraph
+from opendpu.ops import operator_of
 from opendpu.quantize.approximate import approximate
-from opendpu.quantize.calibrate import best_position
-from opendpu.quantize.fold import LAYERS
-from opendpu.quantize.legality import SHIFT_BIAS
+from opendpu.quantize.grid import GRID, best_fix_point, rounded
+from opendpu.quantize.layers import is_layer, parameters_of
+from opendpu.quantize.shifts import SHIFT_BIAS
 
-EXACT = (
-    "reshape", "flatten", "squeeze", "transpose", "strided_slice", "concat", "maxpool2d",
-    "reduction_max", "relu",
-)  # fmt: skip
-"""Kinds whose result is on the grid of their inputs."""
+ANY = range(GRID.limits[0], GRID.limits[1] + 1)
+"""Fix points that a signed byte of an instruction's or file's field can say."""
 
 
-def is_quantized(graph: xir.Graph) -> bool:
+def is_quantized(graph: Graph) -> bool:
     """Return whether a graph has tensors that are quantized already."""
-    return any(op.get_type() == "fix" for op in graph.get_ops())
+    return any(node.kind == "fix" for node in graph)
 
 
-def complete(graph: xir.Graph) -> xir.Graph:
+def complete(graph: Graph) -> QuantizedGraph:
     """Return a quantized graph with a ``fix`` wherever the DPU needs one and it is known.
 
     What only moves or compares data gets its input's behind it. Weights without a ``fix`` get the
-    position with the least squared error. Biases, which other quantizers keep in 32 bits, get 8
-    bits at the finest position at which none saturates and that the DPU can shift to the
+    fix point with the least squared error. Biases, which other quantizers keep in 32 bits, get 8
+    bits at the finest fix point at which none saturates and that the DPU can shift to the
     accumulator's.
     """
-    draft = Draft.from_xir(graph)
-    approximate(draft)
-    for node in draft:
-        if node.kind not in LAYERS or draft[node.inputs["input"][0]].kind != "fix":
+    graph = graph.moved(QuantizedGraph)
+    approximate(graph)
+    for node in graph:
+        if not is_layer(node) or graph[node.inputs["input"][0]].kind != "fix":
             continue
-        weights = _quantized(draft, node, "weights", range(-128, 128))
-        accumulator = weights + int(draft[node.inputs["input"][0]].attrs["fix_point"])
-        if node.inputs.get("bias"):
+        arguments = parameters_of(node)
+        weights = _quantized(graph, node, arguments.weights, ANY, "minmse")
+        accumulator = weights + graph[node.inputs["input"][0]].fix_point
+        if node.inputs.get(arguments.bias):
             most = accumulator + 1
-            _quantized(draft, node, "bias", range(most - SHIFT_BIAS[-1], most + 1))
-    draft.sort()
-    for node in draft:
-        _fix_behind(draft, node)
-    draft.sort()
-    draft.prune()
-    return draft.to_xir()
+            allowed = range(most - SHIFT_BIAS[-1], most + 1)
+            _quantized(graph, node, arguments.bias, allowed, "nonoverflow")
+    graph.sort()
+    for node in graph:
+        _fix_behind(graph, node)
+    graph.sort()
+    graph.prune()
+    return graph
 
 
-def _quantized(draft: Draft, layer: Node, arg: str, allowed: range) -> int:
-    """Put a ``fix`` behind a constant that has none; return its position."""
-    source = draft[layer.inputs[arg][0]]
+def _quantized(graph: Graph, layer: Node, arg: str, allowed: range, method: str) -> int:
+    """Put a ``fix`` behind a constant that has none; return its fix point."""
+    source = graph[layer.inputs[arg][0]]
     if source.kind == "fix":
-        return int(source.attrs["fix_point"])
+        return source.fix_point
     if source.value is None:
         return 0
-    method = "minmse" if arg == "weights" else "nonoverflow"
-    position = best_position(source.value, method=method)
-    position = min(max(position, allowed[0]), allowed[-1])
-    integers = np.clip(np.floor(source.value * 2.0**position + 0.5), -128, 127)
-    name = draft.add_const(f"{source.name}_rounded", integers * 2.0**-position).name
-    attrs = {"bit_width": 8, "fix_point": position, "if_signed": True, "round_mode": "DPU_ROUND"}
-    fix = draft.add(draft.unique(f"{name}_fix"), "fix", source.shape, {"input": [name]}, attrs)
+    point = best_fix_point(source.value, method=method)
+    point = min(max(point, allowed[0]), allowed[-1])
+    name = graph.add_const(f"{source.name}_rounded", rounded(source.value, point)).name
+    fix = graph.add_fix(f"{name}_fix", name, GRID.at(point))
     layer.inputs[arg] = [fix.name]
-    return position
+    return point
 
 
-def _fix_behind(draft: Draft, node: Node) -> None:
+def _is_exact(node: Node) -> bool:
+    """Return whether a result is on the grid of the inputs: elements of these, or zeros."""
+    operator = operator_of(node)
+    return operator.on_dpu and (operator.keeps_values(node) or node.kind == "relu")
+
+
+def _fix_behind(graph: Graph, node: Node) -> None:
     """Put a ``fix`` behind a node whose result is on its inputs' grid and has none."""
-    sources = [draft[name] for name in node.sources()]
-    users = draft.consumers(node.name)
-    if node.kind not in EXACT or any(user.kind == "fix" for user in users):
+    sources = [graph[name] for name in node.sources()]
+    users = graph.consumers(node.name)
+    if not _is_exact(node) or any(user.kind == "fix" for user in users):
         return
-    if any(source.kind != "fix" or source.attrs != sources[0].attrs for source in sources):
+    if any(
+        source.kind != "fix" or source.quantization != sources[0].quantization for source in sources
+    ):
         return
-    name = draft.unique(f"{node.name}_fix")
-    fix = draft.add(name, "fix", node.shape, {"input": [node.name]}, sources[0].attrs)
-    draft.replace(node.name, fix.name)
+    fix = graph.add_fix(f"{node.name}_fix", node.name, sources[0].quantization)
+    graph.replace(node.name, fix.name)
     fix.inputs = {"input": [node.name]}

@@ -1,13 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cross-layer equalization: channels get similar ranges, so that one position suits them all."""
+"""Cross-layer equalization: channels get similar ranges, so that one scale suits them all."""
 
 import numpy as np
-import numpy.typing as npt
 
-from opendpu.ir import Draft, Node
-from opendpu.quantize.fold import LAYERS, bias_of, set_parameters
-
-Array = npt.NDArray[np.float64]
+from opendpu.ir import Graph, Node
+from opendpu.ops import operator_of
+from opendpu.quantize.layers import (
+    bias_of,
+    by_input,
+    by_output,
+    has_constant_weights,
+    is_layer,
+    scaled_inputs,
+    scaled_outputs,
+    set_parameters,
+    weights_of,
+)
 
 LEAST = 1 / 256
 """Channels whose weights are smaller than this, against the largest, are left alone."""
@@ -16,77 +24,46 @@ ROUNDS = 2
 """How often all pairs of layers are visited."""
 
 
-def equalize(draft: Draft, rounds: int = ROUNDS) -> int:
-    """Scale channels between layers that are joined by nothing but a ReLU, in place.
+def equalize(graph: Graph, rounds: int = ROUNDS) -> int:
+    """Scale channels between layers that only homogeneous ops such as ReLU join, in place.
 
-    For such a pair, ``relu(s * v) = s * relu(v)`` with ``s > 0``: what leaves the first layer
+    For such a pair, ``f(s * v) = s * f(v)`` with ``s > 0``: what leaves the first layer
     scaled by ``1 / s`` is undone in the second layer's weights. ``s`` makes the ranges of the
     weights of a channel equal in both layers (Nagel et al., arXiv 1906.04721). The network
     computes the same function. Return the number of pairs.
     """
-    pairs = [pair for node in draft if (pair := _pair(draft, node)) is not None]
+    users = graph.consumer_map()
+    pairs = [pair for node in graph if (pair := _pair(graph, users, node)) is not None]
     for _ in range(rounds):
         for first, second in pairs:
-            _balance(draft, first, second)
+            _balance(graph, first, second)
     return len(pairs)
 
 
-def _pair(draft: Draft, first: Node) -> tuple[Node, Node] | None:
+def _pair(graph: Graph, users: dict[str, list[Node]], first: Node) -> tuple[Node, Node] | None:
     """Return the layers around a sole connection, or nothing."""
-    if first.kind not in LAYERS:
+    if not is_layer(first) or not has_constant_weights(graph, first):
         return None
     node = first
     while True:
-        users = draft.consumers(node.name)
-        if len(users) != 1 or node.name in draft.outputs:
+        readers = users[node.name]
+        if len(readers) != 1 or node.name in graph.outputs:
             return None
-        (node,) = users
-        if node.kind in LAYERS:
+        (node,) = readers
+        if is_layer(node):
             break
-        if node.kind != "relu":
+        if not operator_of(node).homogeneous:
             return None
-    if int(node.attrs.get("group") or 1) > 1:
-        return None  # its weights have the inputs of a group only
-    if node.inputs["input"] and draft[node.inputs["weights"][0]].kind == "const":
-        return first, node
-    return None
+    grouped = int(node.attrs.get("group") or 1) > 1  # its weights have the inputs of a group only
+    return None if grouped or not has_constant_weights(graph, node) else (first, node)
 
 
-def _balance(draft: Draft, first: Node, second: Node) -> None:
-    before, after = _weights(draft, first), _weights(draft, second)
-    ranges = np.abs(_outputs_first(first, before)).max(axis=1)
-    others = np.abs(_inputs_first(second, after, ranges.size)).max(axis=1)
+def _balance(graph: Graph, first: Node, second: Node) -> None:
+    before, after = weights_of(graph, first), weights_of(graph, second)
+    ranges = np.abs(by_output(first, before)).max(axis=1).astype(np.float64)
+    others = np.abs(by_input(second, after, ranges.size)).max(axis=1).astype(np.float64)
     usable = (ranges > LEAST * ranges.max()) & (others > LEAST * others.max())
     factor = np.where(usable, np.sqrt(ranges * others) / np.where(usable, ranges, 1), 1.0)
-    bias = bias_of(draft, first) * factor
-    set_parameters(draft, first, _scaled_outputs(first, before, factor), bias)
-    set_parameters(draft, second, _scaled_inputs(second, after, 1 / factor), bias_of(draft, second))
-
-
-def _weights(draft: Draft, layer: Node) -> Array:
-    value = draft[layer.inputs["weights"][0]].value
-    assert value is not None
-    return value.astype(np.float64)
-
-
-def _outputs_first(layer: Node, weights: Array) -> Array:
-    last = "depthwise" in layer.kind
-    return (np.moveaxis(weights, -1, 0) if last else weights).reshape(layer.shape[-1], -1)
-
-
-def _inputs_first(layer: Node, weights: Array, channels: int) -> Array:
-    if layer.kind == "inner-product":
-        weights = weights.reshape(weights.shape[0], -1, channels)
-    return np.moveaxis(weights, -1, 0).reshape(channels, -1)
-
-
-def _scaled_outputs(layer: Node, weights: Array, factor: Array) -> Array:
-    if "depthwise" in layer.kind:
-        return weights * factor
-    return weights * factor.reshape((-1,) + (1,) * (weights.ndim - 1))
-
-
-def _scaled_inputs(layer: Node, weights: Array, factor: Array) -> Array:
-    if layer.kind == "inner-product":
-        return (weights.reshape(weights.shape[0], -1, factor.size) * factor).reshape(weights.shape)
-    return weights * factor
+    bias = bias_of(graph, first) * factor
+    set_parameters(graph, first, scaled_outputs(first, before, factor), bias)
+    set_parameters(graph, second, scaled_inputs(second, after, 1 / factor), bias_of(graph, second))

@@ -4,42 +4,52 @@
 import numpy as np
 import numpy.typing as npt
 
-from opendpu.ir import Draft, Node
+from opendpu.ir import Graph, Node
+from opendpu.quantize.layers import (
+    bias_of,
+    has_constant_weights,
+    is_layer,
+    scaled_outputs,
+    set_parameters,
+    weights_of,
+)
 
 Array = npt.NDArray[np.float64]
 
-LAYERS = (
-    "conv2d", "depthwise-conv2d", "transposed-conv2d", "transposed-depthwise-conv2d",
-    "inner-product",
-)  # fmt: skip
-"""Kinds with weights and bias."""
 
-
-def fold(draft: Draft) -> None:
+def fold(graph: Graph) -> None:
     """Fold every ``batchnorm`` and ``scale`` into the layer before it, in place.
 
     One that stands alone on a feature map becomes a 1x1 ``depthwise-conv2d``.
     """
-    for node in draft:
-        if node.kind not in ("batchnorm", "scale"):
+    for node in graph:
+        if node.kind not in ("batchnorm", "scale") or not _is_channelwise(graph, node):
             continue
-        factor, offset = _affine(draft, node)
-        source = draft[node.inputs["input"][0]]
-        alone = len(draft.consumers(source.name)) == 1 and source.name not in draft.outputs
-        if source.kind in LAYERS and alone and source.shape[-1] == factor.size:
-            _into_layer(draft, source, factor, offset)
-            _take_over(draft, node.name, source.name)
+        factor, offset = _affine(graph, node)
+        source = graph[node.inputs["input"][0]]
+        alone = len(graph.consumers(source.name)) == 1 and source.name not in graph.outputs
+        layer = is_layer(source) and has_constant_weights(graph, source)
+        if layer and alone and source.shape[-1] == factor.size:
+            _into_layer(graph, source, factor, offset)
+            _take_over(graph, node.name, source.name)
         elif len(node.shape) == 4:
-            _to_depthwise(draft, node, factor, offset)
-    draft.prune()
-    draft.sort()
+            _to_depthwise(graph, node, factor, offset)
+    graph.prune()
+    graph.sort()
 
 
-def _affine(draft: Draft, node: Node) -> tuple[Array, Array]:
+def _is_channelwise(graph: Graph, node: Node) -> bool:
+    """Return whether an op has a constant factor and offset for each index of its last axis."""
+    constants = [name for arg, names in node.inputs.items() if arg != "input" for name in names]
+    last = int(node.attrs.get("axis", -1)) % len(node.shape) == len(node.shape) - 1
+    return last and all(graph[name].value is not None for name in constants)
+
+
+def _affine(graph: Graph, node: Node) -> tuple[Array, Array]:
     """Return factor and offset of each channel."""
 
     def values(arg: str) -> Array:
-        value = draft[node.inputs[arg][0]].value
+        value = graph[node.inputs[arg][0]].value
         assert value is not None
         return value.astype(np.float64)
 
@@ -51,48 +61,24 @@ def _affine(draft: Draft, node: Node) -> tuple[Array, Array]:
     return factor, values("beta") - values("moving_mean") * factor
 
 
-def _into_layer(draft: Draft, layer: Node, factor: Array, offset: Array) -> None:
-    weights = draft[layer.inputs["weights"][0]].value
-    assert weights is not None
-    per_output = factor.reshape((-1,) + (1,) * (weights.ndim - 1))
-    scaled = weights * (factor if "depthwise" in layer.kind else per_output)
-    bias = bias_of(draft, layer) * factor + offset
-    set_parameters(draft, layer, scaled, bias)
+def _into_layer(graph: Graph, layer: Node, factor: Array, offset: Array) -> None:
+    scaled = scaled_outputs(layer, weights_of(graph, layer), factor)
+    bias = bias_of(graph, layer) * factor + offset
+    set_parameters(graph, layer, scaled, bias)
 
 
-def bias_of(draft: Draft, layer: Node) -> Array:
-    """Return the bias of a layer, zeros if it has none."""
-    if not layer.inputs.get("bias"):
-        return np.zeros(layer.shape[-1])
-    value = draft[layer.inputs["bias"][0]].value
-    assert value is not None
-    return value.astype(np.float64)
-
-
-def set_parameters(draft: Draft, layer: Node, weights: Array, bias: Array) -> None:
-    """Give a layer other weights and another bias; the old constants stay for other users."""
-    for arg, array in (("weights", weights), ("bias", bias)):
-        old = layer.inputs.get(arg, [])
-        if old and len(draft.consumers(old[0])) == 1:
-            constant = draft[old[0]]
-            constant.value, constant.shape = array.astype(np.float32), array.shape
-        else:
-            layer.inputs[arg] = [draft.add_const(f"{layer.name}_{arg}", array).name]
-    draft.sort()
-
-
-def _take_over(draft: Draft, name: str, source: str) -> None:
+def _take_over(graph: Graph, name: str, source: str) -> None:
     """Let ``source`` do the work of node ``name``, and take its name if that is an output."""
-    output = name in draft.outputs
-    draft.replace(name, source)
-    del draft.nodes[name]
+    output = name in graph.outputs
+    graph.replace(name, source)
+    del graph.nodes[name]
     if output:
-        draft.rename(source, name)
+        graph.rename(source, name)
 
 
-def _to_depthwise(draft: Draft, node: Node, factor: Array, offset: Array) -> None:
-    weights = draft.add_const(f"{node.name}_weights", factor.reshape(1, 1, 1, -1))
-    bias = draft.add_const(f"{node.name}_bias", offset)
+def _to_depthwise(graph: Graph, node: Node, factor: Array, offset: Array) -> None:
+    weights = graph.add_const(f"{node.name}_weights", factor.reshape(1, 1, 1, -1))
+    bias = graph.add_const(f"{node.name}_bias", offset)
     node.kind = "depthwise-conv2d"
     node.inputs = {"input": node.inputs["input"], "weights": [weights.name], "bias": [bias.name]}
     node.attrs = {"kernel": [1, 1], "stride": [1, 1], "pad": [0, 0, 0, 0], "pad_mode": "FLOOR"}

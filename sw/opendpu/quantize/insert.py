@@ -1,48 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a float draft and its positions to the quantized graph, as AMD's quantizers write it."""
+"""From a float graph and its fix points to the quantized graph, as AMD's quantizers write it."""
 
 from collections.abc import Mapping
 
-import numpy as np
-import numpy.typing as npt
+from opendpu.ir import Array, Graph, QuantizedGraph
+from opendpu.quantize.grid import GRID, rounded
 
-from opendpu.ir import Draft
-
-Rounded = dict[tuple[str, int], npt.NDArray[np.float32]]
-"""Constants on their grid, by name and position."""
+Rounded = dict[tuple[str, int], Array]
+"""Constants on their grid, by name and fix point."""
 
 
-def insert(draft: Draft, positions: Mapping[str, int], rounded: Rounded | None = None) -> Draft:
-    """Return a draft with a ``fix`` behind every node that has a position.
+def fix_name(name: str) -> str:
+    """Return the name of the ``fix`` behind an op."""
+    return f"{name}_fix"
 
-    The op is called ``<node>_fix`` and has 8 signed bits and ``DPU_ROUND``; constants in front
-    of one hold values that are already on its grid. ``rounded`` keeps those of earlier calls.
+
+def insert(
+    graph: Graph, fix_points: Mapping[str, int], known: Rounded | None = None
+) -> QuantizedGraph:
+    """Return a graph with a ``fix`` behind every node that has a fix point.
+
+    The op has 8 signed bits and ``DPU_ROUND``; constants in front of one hold values that are
+    already on its grid. ``known`` keeps those of earlier calls.
     """
-    known: Rounded = {} if rounded is None else rounded
-    result = Draft(draft.name)
-    result.attrs = dict(draft.attrs)
+    known = {} if known is None else known
+    result = QuantizedGraph(graph.name)
+    result.attrs = dict(graph.attrs)
     behind: dict[str, str] = {}
-    for node in draft:
+    for node in graph:
         inputs = {arg: [behind[n] for n in names] for arg, names in node.inputs.items()}
-        value = node.value
-        position = positions.get(node.name)
-        if value is not None and position is not None:
-            if (node.name, position) not in known:
-                scale = np.float32(2.0**position)
-                integers = np.floor(value * scale + np.float32(0.5))
-                known[node.name, position] = np.clip(integers, -128, 127) / scale
-            value = known[node.name, position]
-        result.add(node.name, node.kind, node.shape, inputs, node.attrs, value)
+        value, point = node.value, fix_points.get(node.name)
+        if value is not None and point is not None:
+            if (node.name, point) not in known:
+                known[node.name, point] = rounded(value, point)
+            value = known[node.name, point]
+        made = result.add(
+            node.name, node.kind, node.type, inputs, node.attrs, value,
+            origin=node.origin, tensor=node.tensor,
+        )  # fmt: skip
+        made.reason, made.claim = node.reason, node.claim
         behind[node.name] = node.name
-        if position is not None:
-            attrs = {
-                "bit_width": 8,
-                "fix_point": position,
-                "if_signed": True,
-                "round_mode": "DPU_ROUND",
-            }
-            name = result.unique(f"{node.name}_fix")
-            result.add(name, "fix", node.shape, {"input": [node.name]}, attrs)
-            behind[node.name] = name
-    result.outputs = [behind[name] for name in draft.outputs]
+        if point is not None:
+            fix = result.add_fix(fix_name(node.name), node.name, GRID.at(point))
+            behind[node.name] = fix.name
+    result.outputs = [behind[name] for name in graph.outputs]
     return result

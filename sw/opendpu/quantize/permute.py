@@ -6,60 +6,58 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from opendpu.ir import Draft, Node
-from opendpu.quantize.fold import bias_of, set_parameters
+from opendpu.ir import Graph, Node
+from opendpu.ops import operator_of
+from opendpu.quantize.layers import bias_of, set_parameters
 
 Order = npt.NDArray[np.int64]
 
-PASSING = ("relu", "relu6", "leaky-relu", "maxpool2d", "avgpool2d")
-"""Kinds that treat all channels alike."""
 
-
-def permute(draft: Draft) -> None:
+def permute(graph: Graph) -> None:
     """Replace reshape, transpose and reshape where they only permute channels, in place.
 
     If nothing else uses the convolution before them, its output channels are permuted; one with
     groups becomes dense for that, which costs no more than one more convolution. Else a 1x1
     convolution with weights 0 and 1 does it, which adds no error.
     """
-    for node in draft:
-        order = _order(draft, node)
+    for node in graph:
+        order = _order(graph, node)
         if order is None:
             continue
-        inner = draft[draft[node.inputs["input"][0]].inputs["input"][0]]
+        inner = graph[graph[node.inputs["input"][0]].inputs["input"][0]]
         source = inner.inputs["input"][0]
-        layer = _producer(draft, source, inner.name)
-        if layer is not None and node.name not in draft.outputs:
-            weights = _dense(draft, layer)
+        layer = _producer(graph, source, inner.name)
+        if layer is not None and node.name not in graph.outputs:
+            weights = _dense(graph, layer)
             set_parameters(
-                draft, layer, weights[order].astype(np.float64), bias_of(draft, layer)[order]
+                graph, layer, weights[order].astype(np.float64), bias_of(graph, layer)[order]
             )
-            draft.replace(node.name, source)
+            graph.replace(node.name, source)
         else:
             weights = np.eye(order.size, dtype=np.float32)[order][:, None, None, :]
             node.kind = "conv2d"
             node.inputs = {
                 "input": [source],
-                "weights": [draft.add_const(f"{node.name}_order", weights).name],
+                "weights": [graph.add_const(f"{node.name}_order", weights).name],
             }
             node.attrs = {
                 "kernel": [1, 1], "stride": [1, 1], "pad": [0, 0, 0, 0], "pad_mode": "FLOOR"
             }  # fmt: skip
-    draft.prune()
-    draft.sort()
+    graph.prune()
+    graph.sort()
 
 
-def _order(draft: Draft, node: Node) -> Order | None:
+def _order(graph: Graph, node: Node) -> Order | None:
     """Return which channel each channel of ``node`` is, if it permutes the channels of a map."""
     chain = [node]
     for kind in ("reshape", "transpose", "reshape"):
         if chain[-1].kind != kind:
             return None
         if chain[-1] is not node and (
-            len(draft.consumers(chain[-1].name)) > 1 or chain[-1].name in draft.outputs
+            len(graph.consumers(chain[-1].name)) > 1 or chain[-1].name in graph.outputs
         ):
             return None
-        chain.append(draft[chain[-1].inputs["input"][0]])
+        chain.append(graph[chain[-1].inputs["input"][0]])
     _, transpose, inner, source = chain
     if source.shape != node.shape or len(node.shape) != 4 or source.kind == "const":
         return None
@@ -73,22 +71,22 @@ def _order(draft: Draft, node: Node) -> Order | None:
     return channels.transpose([axis - lead for axis in axes[lead:]]).ravel()
 
 
-def _producer(draft: Draft, name: str, user: str) -> Node | None:
-    """Return the convolution whose result, but for ``PASSING``, only ``user`` sees."""
+def _producer(graph: Graph, name: str, user: str) -> Node | None:
+    """Return the convolution whose result, but for channelwise ops, only ``user`` sees."""
     while True:
-        node = draft[name]
-        if [n.name for n in draft.consumers(name)] != [user] or name in draft.outputs:
+        node = graph[name]
+        if [n.name for n in graph.consumers(name)] != [user] or name in graph.outputs:
             return None
         if node.kind == "conv2d":
             return node
-        if node.kind not in PASSING:
+        if not operator_of(node).channelwise:
             return None
         name, user = node.inputs["input"][0], name
 
 
-def _dense(draft: Draft, layer: Node) -> npt.NDArray[np.float32]:
+def _dense(graph: Graph, layer: Node) -> npt.NDArray[np.float32]:
     """Return the weights of a convolution with one group; the layer has one from now on."""
-    value = draft[layer.inputs["weights"][0]].value
+    value = graph[layer.inputs["weights"][0]].value
     assert value is not None
     group = int(layer.attrs.pop("group", 1))
     if group == 1:

@@ -1,47 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The quantizer: fold, calibrate, choose positions, insert ``fix`` ops."""
+"""The quantizer: substitute, fold, calibrate, choose fix points, insert ``fix`` ops, correct."""
 
-from collections.abc import Mapping
-from typing import Any
+import dataclasses
+from collections.abc import Callable, Mapping
 
-import numpy as np
-import numpy.typing as npt
-
-import xir
-from opendpu.ir import Draft
+from opendpu.ir import Array, FloatGraph, QuantizedGraph
 from opendpu.quantize.approximate import approximate
-from opendpu.quantize.calibrate import choose_positions
+from opendpu.quantize.calibrate import METHODS, choose_fix_points, observe
 from opendpu.quantize.complete import is_quantized
-from opendpu.quantize.correct import add_biases, correct_biases
+from opendpu.quantize.correct import add_biases, correct_biases, sample_count
 from opendpu.quantize.equalize import equalize
 from opendpu.quantize.fold import fold
+from opendpu.quantize.groups import find_groups
 from opendpu.quantize.insert import insert
-from opendpu.quantize.legality import settle, weight_positions
 from opendpu.quantize.permute import permute
-from opendpu.quantize.points import find_points
 from opendpu.quantize.refine import refine
+from opendpu.quantize.report import Report, sqnr_of
 from opendpu.quantize.rewrite import rewrite
-from opendpu_arch.errors import TensorError, UnsupportedError
+from opendpu.quantize.samples import Samples, calibration_samples, suspicions
+from opendpu.quantize.scope import floating_ops
+from opendpu.quantize.shifts import make_legal, weight_fix_points
+from opendpu.quantize.substitute import SUBSTITUTIONS, substitutable, substitute
+from opendpu_arch.errors import UnsupportedError
 
-METHODS = ("minmse", "diffs", "nonoverflow")
-"""Ways to choose positions of activations."""
 
-CORRECTION_SAMPLES = 128
-"""Samples that bias correction looks at; they are in memory at the same time."""
+@dataclasses.dataclass(frozen=True)
+class Quantized:
+    """A quantized graph, and what the quantizer did; nothing for models that came quantized."""
 
-Array = npt.NDArray[Any]
+    graph: QuantizedGraph
+    report: Report | None
+
+
+def _nowhere(text: str) -> None:
+    """Show nothing of what is going on."""
 
 
 def quantize(
-    graph: xir.Graph,
+    graph: FloatGraph,
     calib: Mapping[str, Array],
     *,
     method: str = "minmse",
     cross_layer: bool = True,
     bias_correction: bool = True,
     refinement: bool = True,
+    activation_substitution: str = "none",
     batch: int = 32,
-) -> xir.Graph:
+    show: Callable[[str], None] = _nowhere,
+) -> QuantizedGraph:
     """Quantize a float graph to signed 8 bits with power-of-two scales.
 
     Parameters
@@ -49,105 +55,137 @@ def quantize(
     graph
         Float graph, for example of :func:`opendpu.frontend.load_onnx`.
     calib
-        Calibration samples by input name, float, batch in front: each in the shape of the
-        graph's ``data`` op, or, for inputs named in ``onnx_order``, in the shape of the ONNX
-        model. 100 to 1000 samples are enough.
+        Calibration samples by input name, batch in front: each in the shape of the graph's
+        ``data`` op, or, for inputs named in ``onnx_order``, in the shape of the ONNX model. 100 to
+        1000 samples are enough.
     method
         ``minmse`` (least squared error over all data), ``diffs`` (least squared error a batch,
-        commonest position) or ``nonoverflow``.
+        commonest fix point) or ``nonoverflow``.
     cross_layer
-        Whether to equalize the ranges of channels between layers joined by a ReLU.
+        Whether to equalize the ranges of channels between layers joined by a ReLU or the like.
     bias_correction
         Whether to shift biases so that quantization moves no channel's mean, measured on at most
-        ``CORRECTION_SAMPLES`` samples.
+        ``correct.SAMPLES`` samples.
     refinement
-        Whether to try positions next to the chosen ones and keep what makes the results of the
-        whole network better. Takes the longest of all steps: two evaluations of up to 32 samples
-        for each tensor; networks for which that would take minutes are left as they are.
+        Whether to try fix points next to the chosen ones and keep what makes the results of the
+        whole network better, within a bound on the work.
+    activation_substitution
+        ``none``, or ``hard``: sigmoid and swish become hard ones where the DPU then computes them.
     batch
-        Samples that are evaluated at a time.
+        Samples that are evaluated at a time at most, and that have one vote in ``diffs``.
+    show
+        Told what is going on.
 
     Returns
     -------
     The graph in the form of AMD's quantizers: float tensors, a ``fix`` op called ``<op>_fix``
-    behind every quantized result, constants on their grid, ``return_ops`` set.
+    behind every quantized result, constants on their grid. What only the CPU can compute stays
+    float, see :mod:`opendpu.quantize.scope`.
 
     Raises
     ------
     TensorError
-        Calibration data that is missing, empty, unknown, not finite, or of the wrong shape.
+        Calibration data that is missing, empty, unknown, not finite, too large, or of the wrong
+        shape, or that gives results that are not finite.
     UnsupportedError
         An unknown method, an op that cannot be evaluated, or a graph that is quantized already.
     GraphError
         Ranges so far apart that the DPU's shifts cannot bridge them.
     """
-    if method not in METHODS:
-        raise UnsupportedError(
-            f"calibration method {method!r} is unknown; choose one of {', '.join(METHODS)}"
-        )
+    return quantize_with_report(
+        graph, calib, method=method, cross_layer=cross_layer, bias_correction=bias_correction,
+        refinement=refinement, activation_substitution=activation_substitution, batch=batch,
+        show=show,
+    ).graph  # fmt: skip
+
+
+def quantize_with_report(
+    graph: FloatGraph,
+    calib: Mapping[str, Array],
+    *,
+    method: str = "minmse",
+    cross_layer: bool = True,
+    bias_correction: bool = True,
+    refinement: bool = True,
+    activation_substitution: str = "none",
+    batch: int = 32,
+    show: Callable[[str], None] = _nowhere,
+) -> Quantized:
+    """Quantize as :func:`quantize` does, and say what was done, what it cost and what to try."""
+    _check_choice("calibration method", method, METHODS)
+    check_substitution(activation_substitution)
     if is_quantized(graph):
-        raise UnsupportedError(
-            f"graph {graph.get_name()!r} is quantized already; compile it as it is"
-        )
-    draft = Draft.from_xir(graph)
-    samples = calibration_samples(draft, calib)
-    if mixes_samples(draft):
-        batch, refinement = 1, False
-    fold(draft)
-    approximate(draft)
-    rewrite(draft)
+        raise UnsupportedError(f"graph {graph.name!r} is quantized already; compile it as it is")
+    samples = calibration_samples(graph, calib)
+    report = Report(samples=samples.count, notes=suspicions(samples))
+    graph = graph.copy()
+    _substituted(graph, samples, activation_substitution, report, batch=batch, show=show)
+    fold(graph)
+    approximate(graph)
+    rewrite(graph)
     if cross_layer:
-        equalize(draft)
-    permute(draft)  # after that, so that weights of 0 and 1 stay such
+        equalize(graph)
+    permute(graph)  # after that, so that weights of 0 and 1 stay such
+    floating = floating_ops(graph)
+    groups = find_groups(graph, floating)
+    report.floating = [node.name for node in graph if node.name in floating]
+    for name, reason in floating.items():
+        graph[name].reason = graph[name].reason or reason
     if bias_correction:
-        add_biases(draft)
-    points = find_points(draft)
-    positions = choose_positions(draft, points, samples, method=method, batch=batch)
-    weights = weight_positions(draft, method)
+        add_biases(graph, groups.results)
+    layers = list(groups.results) if bias_correction else []
+    count = min(samples.count, sample_count(graph))
+    observed = observe(
+        graph, groups, samples, layers=layers, mean_samples=count, method=method, batch=batch,
+        show=show,
+    )  # fmt: skip
+    chosen = choose_fix_points(groups, observed, method)
+    weights = weight_fix_points(graph, groups, method)
     if refinement:
-        positions = refine(draft, points, positions, samples, weights, correct=bias_correction)
-    constants = settle(draft, points, positions, weights)
-    result = insert(draft, positions | constants)
+        chosen = refine(
+            graph, groups, chosen, samples, weights, observed, layers=layers, show=show,
+            note=report.note,
+        )  # fmt: skip
+    constants = make_legal(graph, groups, chosen, weights)
+    result = insert(graph, chosen | constants)
     if bias_correction:
-        count = 1 if mixes_samples(draft) else CORRECTION_SAMPLES
-        few = {name: array[:count] for name, array in samples.items()}
-        correct_biases(draft, result, few)
-    return result.to_xir()
+        show("correcting biases")
+        correct_biases(result, observed.means, samples, count)
+    return Quantized(result, report)
 
 
-def mixes_samples(draft: Draft) -> bool:
-    """Return whether an op would join samples that are evaluated together."""
-    for node in draft:
-        axes = node.attrs.get("axis", ())
-        first = {0, -len(node.shape)}
-        joined = not first.isdisjoint(axes if isinstance(axes, list) else [axes])
-        if node.kind == "matmul":
-            joined = len(node.shape) < 3
-        if node.kind == "transpose":
-            joined = node.attrs["order"][0] != 0
-        if node.value is None and (joined or node.shape[:1] != (1,)):
-            return True
-    return False
+def check_substitution(how: str) -> None:
+    """Raise UnsupportedError if there is no such ``activation_substitution``."""
+    _check_choice("activation substitution", how, tuple(SUBSTITUTIONS))
 
 
-def calibration_samples(draft: Draft, calib: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the calibration data in the graph's layout; TensorError if it cannot be used."""
-    order = draft.attrs.get("onnx_order", {})
-    result = {}
-    for name, data in calib.items():
-        array = np.asarray(data)
-        if array.dtype.kind not in "fiu":
-            raise TensorError(
-                f"calibration data of {name!r} has type {array.dtype}, but must be numbers"
-            )
-        if array.ndim < 1 or not array.shape[0]:
-            raise TensorError(f"calibration data of {name!r} holds no samples")
-        if not np.isfinite(array).all():
-            raise TensorError(f"calibration data of {name!r} is not finite everywhere")
-        node = draft.nodes.get(name)
-        if name in order and node is not None and array.shape[1:] != node.shape[1:]:
-            axes = order[name]
-            if len(axes) == array.ndim:
-                array = array.transpose(axes)
-        result[name] = array.astype(np.float32)
-    return result
+def _check_choice(what: str, given: str, allowed: tuple[str, ...]) -> None:
+    """Raise UnsupportedError if a word is none of those allowed."""
+    if given not in allowed:
+        raise UnsupportedError(f"{what} {given!r} is unknown; choose one of {', '.join(allowed)}")
+
+
+def _substituted(
+    graph: FloatGraph,
+    samples: Samples,
+    how: str,
+    report: Report,
+    *,
+    batch: int,
+    show: Callable[[str], None],
+) -> None:
+    """Replace activations, in place, and report what it cost; or propose it."""
+    names = substitutable(graph)
+    if not names:
+        return
+    if SUBSTITUTIONS[how] is None:
+        report.note(
+            f"sigmoid and swish split the network between DPU and CPU ({len(names)} ops); "
+            "activation substitution 'hard' would put them on the DPU"
+        )
+        return
+    before = graph.copy()
+    substitute(graph, how, names)
+    report.substituted = names
+    show("measuring what substituted activations cost")
+    report.substitution_sqnr = sqnr_of(before, graph, samples, batch=batch)

@@ -1,163 +1,177 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Positions judged by the network's results instead of by each tensor on its own."""
+"""Fix points judged by the network's results instead of by each tensor on its own."""
 
-from collections.abc import Mapping
-from typing import Any
+import dataclasses
+from collections.abc import Callable, Mapping
 
 import numpy as np
-import numpy.typing as npt
 
-from opendpu.ir import Draft, Node
-from opendpu.quantize.correct import bias_change, mean_of, stands_on_grid
-from opendpu.quantize.fold import LAYERS
+from opendpu.ir import Array, Graph
+from opendpu.ops.cost import macs
+from opendpu.quantize.calibrate import Observed, candidate_errors
+from opendpu.quantize.executor import ancestors, evaluate, mixes_samples
+from opendpu.quantize.groups import ScaleGroups
 from opendpu.quantize.insert import Rounded, insert
-from opendpu.quantize.legality import settle
-from opendpu.quantize.points import Points
-from opendpu.reference.floating import check_inputs, compute, walk
+from opendpu.quantize.observe import Mean
+from opendpu.quantize.samples import Samples
+from opendpu.quantize.shifts import make_legal
+from opendpu.quantize.simulate import Simulation
 from opendpu_arch.errors import GraphError
 
-Array = npt.NDArray[Any]
-
 SAMPLES = 32
-"""Samples that are looked at, if memory allows."""
+"""Samples that are looked at, if memory and work allow."""
 
-MEMORY_BYTES = 1 << 29
+FEWEST = 8
+"""Samples that are needed; where they are too much work, fewer groups are tried."""
+
+MEMORY_BYTES = 1 << 30
 """Size that the results of all ops together may have; limits the samples."""
 
-MOST_WORK = 5e10
-"""Multiply-accumulates that trying all positions may take: less than a minute."""
+WORK = 2e11
+"""What trying may take, in multiply-accumulates or what takes as long: some ten seconds."""
+
+ELEMENT_WORK = 200
+"""Multiply-accumulates that take as long as an element that is added, rounded and moved."""
+
+STEPS = (-1, 1)
+"""What is added to a fix point in trials."""
 
 GAIN = 0.99
 """A change is taken if it brings the error below this part of what it was."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What is tried: groups in order of the graph, on so many samples."""
+
+    groups: list[str]
+    samples: int
+    left_out: int
+    """Groups that are not tried."""
+
+
 def refine(
-    draft: Draft,
-    points: Points,
-    positions: Mapping[str, int],
-    samples: Mapping[str, Array],
-    weights: dict[str, int],
+    graph: Graph,
+    groups: ScaleGroups,
+    fix_points: Mapping[str, int],
+    samples: Samples,
+    weights: Mapping[str, int],
+    observed: Observed,
     *,
-    correct: bool,
+    layers: list[str],
+    show: Callable[[str], None],
+    note: Callable[[str], None],
 ) -> dict[str, int]:
-    """Return better positions of activations.
+    """Return better fix points of activations.
 
     Group by group, from the inputs on, one bit less and one bit more are tried; what lowers the
-    relative squared error of the network's quantized results stays. With ``correct``, biases are
-    corrected in every trial, as they will be in the end. Large networks, see ``MOST_WORK``, keep
-    their positions.
+    relative squared error of the network's quantized results stays. The biases of ``layers`` are
+    corrected in every trial, as they will be in the end. ``note`` is told what is left out: large
+    networks get trials where they are likeliest to change something.
     """
-    size = 4 * sum(int(np.prod(node.shape)) for node in draft if node.value is None)
-    count = max(2, min(SAMPLES, MEMORY_BYTES // (3 * size)))
-    count = min(count, int(MOST_WORK // _work(draft, points)))
-    best = dict(positions)
-    if count < 2:
+    best = dict(fix_points)
+    ends = _ends(graph, groups)
+    if not ends:
         return best
-    few = {name: array[:count] for name, array in samples.items()}
-    simulation = _Simulation(draft, points, few, correct=correct)
-    rounded: Rounded = {}
-    constants = settle(draft, points, best, weights)
-    state = simulation.run(insert(draft, best | constants, rounded), None)
-    for leader in dict.fromkeys(points.leader[name] for name in points.names):
-        for step in (-1, 1):
+    if mixes_samples(graph, groups.names):
+        note("fix points are not refined: an operator joins samples that are evaluated together")
+        return best
+    needed = ancestors(graph, ends)
+    plan = plan_trials(graph, groups, observed, needed, samples.count)
+    if plan.left_out:
+        note(
+            f"refinement tried {len(plan.groups)} of {len(plan.groups) + plan.left_out} groups of "
+            "tensors, those whose fix points are least certain"
+        )
+    inputs = samples.stacked(0, plan.samples)
+    wanted, means = _float_results(graph, ends, layers, samples, plan.samples)
+    simulation = Simulation(inputs, wanted, means, set(needed))
+    known: Rounded = {}
+    constants = make_legal(graph, groups, best, weights)
+    state = simulation.run(insert(graph, best | constants, known), None)
+    for number, group in enumerate(plan.groups):
+        show(f"refining: {number} of {len(plan.groups)} groups")
+        for step in STEPS:
             trial = dict(best)
-            for name in points.members(leader):
-                trial[name] += step
-            if trial[leader] < points.least.get(leader, trial[leader]):
+            trial.update({name: best[name] + step for name in groups.members[group]})
+            if trial[group] < groups.lower_bounds.get(group, trial[group]):
                 continue
             try:
-                constants = settle(draft, points, trial, weights)
+                constants = make_legal(graph, groups, trial, weights)
             except GraphError:
                 continue
-            found = simulation.run(insert(draft, trial | constants, rounded), state)
+            found = simulation.run(insert(graph, trial | constants, known), state)
             if found.error < GAIN * state.error:
                 best, state = trial, found
                 break
     return best
 
 
-def _work(draft: Draft, points: Points) -> float:
-    """Return the multiply-accumulates of all trials together, for one sample."""
-    total = 0.0
-    for node in draft:
-        if node.kind in LAYERS:
-            weights = draft[node.inputs["weights"][0]].shape
-            total += float(np.prod(node.shape)) * float(np.prod(weights)) / node.shape[-1]
-    return max(1.0, total * len(set(points.leader.values())))
+def plan_trials(
+    graph: Graph, groups: ScaleGroups, observed: Observed, needed: list[str], available: int
+) -> Plan:
+    """Return which groups to try on how many samples within ``WORK`` and ``MEMORY_BYTES``."""
+    work = _work_behind(graph, needed)
+    names = [group for group in groups.members if group in work]
+    cost = {group: len(STEPS) * max(work[n] for n in groups.members[group] if n in work)
+            for group in names}  # fmt: skip
+    size = 3 * 4 * sum(int(np.prod(graph[n].shape)) for n in needed if graph[n].value is None)
+    most = max(1, min(SAMPLES, available, MEMORY_BYTES // max(1, size)))
+    count = min(most, max(FEWEST, int(WORK / max(1.0, sum(cost.values())))))
+    chosen, left = set(), WORK / count
+    for group in sorted(names, key=lambda g: _certainty(groups, observed, g)):
+        if cost[group] <= left:
+            chosen.add(group)
+            left -= cost[group]
+    tried = [group for group in names if group in chosen]
+    return Plan(tried, count, len(names) - len(tried))
 
 
-class _State:
-    """A quantized draft and the results of all its ops."""
-
-    def __init__(self, draft: Draft) -> None:
-        self.draft = draft
-        self.results: dict[str, Array] = {}
-        self.error = 0.0
+def _certainty(groups: ScaleGroups, observed: Observed, group: str) -> float:
+    """Return how much worse the second candidate is than the best: near 1 where it is not."""
+    first, second = sorted(candidate_errors(groups, observed.histograms, group).values())[:2]
+    return second / first if first else float("inf")
 
 
-class _Simulation:
-    """Evaluates quantized drafts on the same samples, only as far as they differ."""
-
-    def __init__(
-        self, draft: Draft, points: Points, samples: Mapping[str, Array], *, correct: bool
-    ) -> None:
-        self.correct = correct
-        self.samples = samples
-        users = draft.consumer_map()
-        chosen = set(points.names)
-        self.ends = [
-            name
-            for name in points.names
-            if name in draft.outputs or not any(_leads(users, u.name, chosen) for u in users[name])
-        ]
-        self.wanted: dict[str, Array] = {}
-        self.means: dict[str, Array] = {}
-        for name, array in walk(draft, samples):
-            if name in self.ends:
-                self.wanted[name] = array
-            if draft[name].kind in LAYERS:
-                self.means[name] = mean_of(array)
-
-    def run(self, quantized: Draft, base: _State | None) -> _State:
-        """Return the results of a draft, with those of ``base`` where nothing differs."""
-        state = _State(quantized)
-        results = state.results
-        heads = check_inputs(quantized, self.samples)
-        for node in quantized:
-            if base is not None and _same(node, base, results):
-                results[node.name] = base.results[node.name]
-            elif node.kind == "data":
-                results[node.name] = heads[node.name]
-            elif node.value is not None:
-                results[node.name] = node.value
-            elif stands_on_grid(quantized, node):
-                results[node.name] = results[node.inputs["input"][0]]
-            else:
-                given = {arg: [results[n] for n in names] for arg, names in node.inputs.items()}
-                array = compute(node, given)
-                if self.correct and node.name in self.means and node.inputs.get("bias"):
-                    missing = self.means[node.name] - mean_of(array)
-                    array = array + bias_change(quantized, node, missing)
-                results[node.name] = array
-        for name, wanted in self.wanted.items():
-            difference = (results[f"{name}_fix"] - wanted).ravel().astype(np.float64)
-            energy = float(np.square(wanted, dtype=np.float64).sum()) or 1.0
-            state.error += float(difference @ difference) / energy
-        return state
+def _work_behind(graph: Graph, needed: list[str]) -> dict[str, float]:
+    """Return the work of computing everything that depends on an op, by op, at most."""
+    left, behind = 0.0, {}
+    for name in reversed(needed):
+        node = graph[name]
+        if node.value is None:
+            left += macs(node, graph) + ELEMENT_WORK * float(np.prod(node.shape))
+        behind[name] = left
+    return behind
 
 
-def _same(node: Node, base: _State, results: Mapping[str, Array]) -> bool:
-    """Return whether an op and all its inputs are what they were."""
-    old = base.draft[node.name]
-    if any(results[name] is not base.results[name] for name in node.sources()):
-        return False
-    if node.value is not None:
-        return node.value is old.value or (
-            old.value is not None and np.array_equal(node.value, old.value)
-        )
-    return node.attrs == old.attrs
+def _ends(graph: Graph, groups: ScaleGroups) -> list[str]:
+    """Return the quantized tensors behind which no other is."""
+    users, chosen = graph.consumer_map(), set(groups.names)
+    leads: set[str] = set()
+    ends = []
+    for node in reversed(graph.nodes.values()):
+        behind = any(user.name in leads for user in users[node.name])
+        if (
+            node.name in chosen
+            and node.value is None
+            and (not behind or node.name in graph.outputs)
+        ):
+            ends.append(node.name)
+        if behind or node.name in chosen:
+            leads.add(node.name)
+    return ends[::-1]
 
 
-def _leads(users: Mapping[str, list[Node]], name: str, chosen: set[str]) -> bool:
-    """Return whether an op is quantized or leads to one that is."""
-    return name in chosen or any(_leads(users, user.name, chosen) for user in users[name])
+def _float_results(
+    graph: Graph, ends: list[str], layers: list[str], samples: Samples, count: int
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Return results of some ops, and means of the channels of others, for the first samples."""
+    parts: dict[str, list[Array]] = {name: [] for name in ends}
+    means = {name: Mean() for name in layers}
+    for _, results in evaluate(graph, [*ends, *layers], samples, batch=count, stop=count):
+        for name in ends:
+            parts[name].append(results[name])
+        for name, mean in means.items():
+            mean.add(results[name])
+    wanted = {name: np.concatenate(arrays) for name, arrays in parts.items()}
+    return wanted, {name: mean.value for name, mean in means.items()}

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from opendpu.runtime import buffers
 from opendpu_arch import numerics
 from opendpu_arch.errors import TensorError
 from xir import Tensor
@@ -33,6 +34,8 @@ class Slot(Protocol):
 def match_arrays(arrays: Arrays, slots: Sequence[Slot], role: str) -> list[Array]:
     """Return the arrays in the order of ``slots``, each checked; ``role`` is input or output.
 
+    Besides arrays, whatever :func:`opendpu.runtime.buffers.view` takes will do.
+
     Raises
     ------
     TensorError
@@ -49,9 +52,7 @@ def match_arrays(arrays: Arrays, slots: Sequence[Slot], role: str) -> list[Array
         raise TensorError(f"{len(arrays)} {role}s given, but must be {len(slots)}: {names}")
     else:
         ordered = list(arrays)
-    for array, slot in zip(ordered, slots, strict=True):
-        _check(array, slot.tensor, role)
-    return ordered
+    return [_checked(array, slot.tensor, role) for array, slot in zip(ordered, slots, strict=True)]
 
 
 def _by_name(
@@ -69,11 +70,10 @@ def _by_name(
     return ordered
 
 
-def _check(array: Any, tensor: Tensor, role: str) -> None:
+def _checked(value: Any, tensor: Tensor, role: str) -> Array:
     label = f"{role} {tensor.name!r}"
-    if not isinstance(array, np.ndarray):
-        raise TensorError(f"{label} is a {type(array).__name__}, but must be a numpy array")
     own = tensor.data_type.numpy()
+    array = buffers.view(value, own, label)
     allowed = dict.fromkeys((own, np.dtype(np.float32)))
     if array.dtype not in allowed:
         raise TensorError(
@@ -90,6 +90,7 @@ def _check(array: Any, tensor: Tensor, role: str) -> None:
         raise TensorError(f"{label} is read-only, but must be writeable")
     if array.dtype != own and not tensor.has_attr("fix_point"):
         raise TensorError(f"{label} has no fix_point, so float32 cannot be converted to {own}")
+    return array
 
 
 def to_tensor(array: Array, tensor: Tensor) -> Array:
@@ -117,7 +118,7 @@ def quantized(array: Array, tensor: Tensor) -> Array:
     fixed = numerics.quantize(
         array,
         tensor.get_attr("fix_point"),
-        bit_width=tensor.data_type.bits,
+        bit_width=tensor.data_type.bit_width,
         signed=own.kind == "i",
         round_mode=mode,
     )

@@ -16,12 +16,13 @@ from xir import Tensor
 
 
 def run_batch(
-    runner: GraphRunner | Runner, arrays: Mapping[str, Array]
+    runner: GraphRunner | Runner, arrays: Mapping[str, Array], *, floats: bool = False
 ) -> tuple[dict[str, Array], list[dict[str, Any]]]:
     """Return outputs by tensor name, and the statistics of each job by DPU subgraph.
 
     ``arrays`` are inputs by tensor name: of one job; or of N jobs, with an extra first axis or
-    with N instead of 1 in the tensors' own batch axis. Outputs of N jobs have the same axis.
+    with N instead of 1 in the tensors' own batch axis. Outputs of N jobs have the same axis. With
+    ``floats``, fixed-point outputs come as float32, times ``2**-fix_point``.
 
     Raises
     ------
@@ -47,7 +48,7 @@ def run_batch(
             for name, array in arrays.items()
         }
         results.append(
-            {t.name: np.empty(t.dims, t.data_type.numpy()) for t in runner.get_output_tensors()}
+            {t.name: np.empty(t.dims, _dtype(t, floats)) for t in runner.get_output_tensors()}
         )
         waiting.append(runner.execute_async(own, results[-1]))
         if len(waiting) > 2 * (os.cpu_count() or 1):
@@ -68,6 +69,11 @@ def _jobs_in(array: Array, tensor: Tensor) -> int | None:
     if not len(array):
         raise TensorError(f"input {tensor.name!r} has shape {array.shape}, which is no job")
     return len(array)
+
+
+def _dtype(tensor: Tensor, floats: bool) -> np.dtype[Any]:
+    fixed = floats and tensor.has_attr("fix_point")
+    return np.dtype(np.float32) if fixed else tensor.data_type.numpy()
 
 
 def _pick(array: Array, index: int, tensor: Tensor) -> Array:

@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runner of a CPU subgraph: its ops one after another, with numpy."""
+"""The runner of a CPU subgraph."""
 
-import collections
 import dataclasses
 import functools
 import time
-from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from opendpu.runtime import cpu
 from opendpu.runtime.arrays import Array, Arrays, from_tensor, match_arrays, to_tensor
+from opendpu.runtime.cpu import Island
 from opendpu.runtime.device import JobStatistics
 from opendpu.runtime.job_runner import JobRunner
 from opendpu.runtime.jobs import JobQueue
-from xir import Op, Subgraph, Tensor
+from xir import Subgraph, Tensor
 
 SOURCES = ("data", "data-fix")
 """Ops that only name what comes from outside."""
@@ -29,31 +27,6 @@ class Plain:
     aliases: tuple[str, ...] = ()
 
 
-def evaluate_ops(
-    ops: Sequence[Op], given: Mapping[str, Array], wanted: Collection[str]
-) -> dict[str, Array]:
-    """Compute ``ops``, which are in topological order, and return the tensors ``wanted`` by name.
-
-    ``given`` holds the tensors that come from outside. Others are freed after their last use.
-
-    Raises
-    ------
-    UnsupportedError
-        An op type has no implementation.
-    """
-    values = dict(given)
-    uses = collections.Counter(t.name for op in ops for t in op.get_input_tensors())
-    for op in ops:
-        tensors = op.get_input_tensors()
-        inputs = [values[tensor.name] for tensor in tensors]
-        values[op.get_output_tensor().name] = cpu.evaluate(op, inputs)
-        for tensor in tensors:
-            uses[tensor.name] -= 1
-            if not uses[tensor.name] and tensor.name not in wanted:
-                values.pop(tensor.name, None)
-    return {name: values[name] for name in wanted}
-
-
 class CpuRunner(JobRunner[JobStatistics]):
     """Executes a CPU subgraph; the interface is that of :class:`~opendpu.runtime.Runner`.
 
@@ -65,13 +38,12 @@ class CpuRunner(JobRunner[JobStatistics]):
 
     def __init__(self, subgraph: Subgraph, *, workers: int | None = None) -> None:
         ops = subgraph.toposort()
-        self._ops = [op for op in ops if op.get_type() not in SOURCES]
-        for op in self._ops:
-            cpu.find(op)
         given = [op.get_output_tensor() for op in ops if op.get_type() in SOURCES]
         given += subgraph.get_input_tensors()
         self._inputs = [Plain(tensor) for tensor in sorted(given, key=lambda t: t.name)]
         self._outputs = [Plain(tensor) for tensor in subgraph.get_sorted_output_tensors()]
+        computed = [op for op in ops if op.get_type() not in SOURCES]
+        self._island = Island(computed, [slot.tensor.name for slot in self._outputs])
         self._jobs = JobQueue(workers)
 
     def get_input_tensors(self) -> list[Tensor]:
@@ -95,7 +67,7 @@ class CpuRunner(JobRunner[JobStatistics]):
 
     def _run(self, given: dict[str, Array], wanted: list[Array]) -> JobStatistics:
         start = time.perf_counter()
-        values = evaluate_ops(self._ops, given, [slot.tensor.name for slot in self._outputs])
+        values = self._island.run(given)
         for array, slot in zip(wanted, self._outputs, strict=True):
             from_tensor(values[slot.tensor.name], slot.tensor, array)
         return JobStatistics(device="cpu", wall_seconds=time.perf_counter() - start)

@@ -3,6 +3,7 @@
 
 import importlib.metadata
 import os
+from collections.abc import Callable
 from typing import Any
 
 from opendpu.runtime.device import Device
@@ -39,21 +40,48 @@ def open_device(
     TargetError
         ``target`` names no target.
     """
-    name = name or os.environ.get(DEVICE_VARIABLE) or DEFAULT_DEVICE
+    name = _chosen(name)
     memory = memory or os.environ.get(MEMORY_VARIABLE) or DEFAULT_MEMORY
-    found = [e for e in importlib.metadata.entry_points(group=GROUP) if e.name == name]
-    if not found:
-        known = ", ".join(known_devices()) or "none"
-        raise UnsupportedError(f"no device is called {name!r}; known: {known}")
-    try:
-        constructor = found[0].load()
-    except ImportError as error:
-        raise UnsupportedError(
-            f"device {name!r} needs {error.name or error}, which is not installed; "
-            "try: pip install opendpu[sim]"
-        ) from error
+    constructor = _constructor(name)
     chosen = Target.from_name(target) if isinstance(target, str) else target
     device = constructor(chosen, memory=memory, **options)
     if not isinstance(device, Device):
         raise DPUError(f"device {name!r} is a {type(device).__name__}, which is no Device")
     return device
+
+
+def check_device(name: str | None = None) -> None:
+    """Check, before long work, that a device is installed and finds the programs it needs.
+
+    A device that needs programs of the host has a class method ``check_host`` that looks for them.
+
+    Raises
+    ------
+    UnsupportedError
+        No device of this name is installed.
+    ToolError
+        A program of the host is missing.
+    """
+    check_host = getattr(_constructor(_chosen(name)), "check_host", None)
+    if check_host is not None:
+        check_host()
+
+
+def _chosen(name: str | None) -> str:
+    return name or os.environ.get(DEVICE_VARIABLE) or DEFAULT_DEVICE
+
+
+def _constructor(name: str) -> Callable[..., Any]:
+    """Return what makes the device of this name."""
+    found = [e for e in importlib.metadata.entry_points(group=GROUP) if e.name == name]
+    if not found:
+        known = ", ".join(known_devices()) or "none"
+        raise UnsupportedError(f"no device is called {name!r}; known: {known}")
+    try:
+        constructor: Callable[..., Any] = found[0].load()
+    except ImportError as error:
+        raise UnsupportedError(
+            f"device {name!r} needs {error.name or error}, which is not installed; "
+            "try: pip install opendpu[sim]"
+        ) from error
+    return constructor

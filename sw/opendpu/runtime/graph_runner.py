@@ -3,14 +3,16 @@
 
 import dataclasses
 import functools
+import time
 from collections.abc import Mapping
+from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from opendpu.runtime import cpu
 from opendpu.runtime.arrays import Array, Arrays, from_tensor, match_arrays, quantized
-from opendpu.runtime.cpu_runner import SOURCES, Plain, evaluate_ops
+from opendpu.runtime.cpu import Island
+from opendpu.runtime.cpu_runner import SOURCES, Plain
 from opendpu.runtime.device import Device, JobStatistics
 from opendpu.runtime.job_runner import JobRunner
 from opendpu.runtime.jobs import JobQueue
@@ -24,9 +26,15 @@ _CONSTANTS = ("const", "const-fix")
 
 @dataclasses.dataclass(frozen=True)
 class GraphStatistics:
-    """What a job took, by name of the DPU subgraph."""
+    """What a job took, by name of the subgraph: of the DPU's, and of the CPU's islands."""
 
     subgraphs: Mapping[str, JobStatistics]
+    islands: Mapping[str, JobStatistics] = dataclasses.field(default_factory=dict)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Time in CPU islands."""
+        return sum(statistics.wall_seconds for statistics in self.islands.values())
 
     @property
     def cycles(self) -> int:
@@ -35,25 +43,24 @@ class GraphStatistics:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the figures as JSON-ready values."""
-        return {name: statistics.as_dict() for name, statistics in self.subgraphs.items()}
+        every = {**self.subgraphs, **self.islands}
+        return {name: statistics.as_dict() for name, statistics in every.items()}
 
 
 @dataclasses.dataclass(frozen=True)
 class _CpuStep:
-    """The ops of one CPU subgraph, and the tensors that others or the user take from it."""
+    """A CPU subgraph and its ops as an island."""
 
-    ops: tuple[Op, ...]
-    wanted: tuple[str, ...]
+    name: str
+    island: Island
 
     @classmethod
     def of(cls, subgraph: Subgraph, results: list[Tensor]) -> "_CpuStep":
-        """Check that the CPU can compute every op."""
+        """Compile the ops; UnsupportedError if nothing computes one of them."""
         ops = [op for op in subgraph.toposort() if op.get_type() not in SOURCES]
-        for op in ops:
-            cpu.find(op)
         own = {op.get_output_tensor().name for op in ops}
-        taken = [*subgraph.get_output_tensors(), *results]
-        return cls(tuple(ops), tuple(sorted(own & {tensor.name for tensor in taken})))
+        taken = {tensor.name for tensor in (*subgraph.get_output_tensors(), *results)}
+        return cls(subgraph.get_name(), Island(ops, own & taken))
 
 
 class GraphRunner(JobRunner[GraphStatistics]):
@@ -134,15 +141,18 @@ class GraphRunner(JobRunner[GraphStatistics]):
         return self._jobs.submit(functools.partial(self._run, values, wanted)), 0
 
     def _run(self, values: dict[str, Array], wanted: list[Array]) -> GraphStatistics:
-        statistics = {}
+        statistics, islands = {}, {}
         for step in self._steps:
             if isinstance(step, Runner):
                 statistics[step.program.name] = _run_dpu(step, values)
             else:
-                values.update(evaluate_ops(step.ops, values, step.wanted))
+                start = time.perf_counter()
+                values.update(step.island.run(values))
+                seconds = time.perf_counter() - start
+                islands[step.name] = JobStatistics(device="cpu", wall_seconds=seconds)
         for array, slot in zip(wanted, self._outputs, strict=True):
             from_tensor(values[slot.tensor.name], slot.tensor, array)
-        return GraphStatistics(statistics)
+        return GraphStatistics(statistics, islands)
 
     def run(self, inputs: Arrays) -> dict[str, Array]:
         """Run one job and return new output arrays by tensor name."""
@@ -158,6 +168,13 @@ class GraphRunner(JobRunner[GraphStatistics]):
             if isinstance(step, Runner):
                 step.close()
 
+    def cancel(self) -> None:
+        """Drop the jobs that have not begun, end those that run where the device can."""
+        self._jobs.cancel()
+        for step in self._steps:
+            if isinstance(step, Runner):
+                step.cancel()
+
     def close(self) -> None:
         """Finish every job, then free the devices."""
         self._jobs.close()
@@ -167,8 +184,15 @@ class GraphRunner(JobRunner[GraphStatistics]):
         """Return the runner."""
         return self
 
-    def __exit__(self, *_details: Any) -> None:
-        """Close the runner."""
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the runner; after Ctrl-C without finishing the jobs."""
+        if kind is not None and not issubclass(kind, Exception):
+            self.cancel()
         self.close()
 
 

@@ -78,6 +78,10 @@ class JobQueue(Generic[Result]):
                 with self._lock:
                     self._waited[job] = None
 
+    def cancel(self) -> None:
+        """Drop the jobs that have not begun, and take no more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
     def close(self) -> None:
         """Wait for every job and end the threads."""
         self._pool.shutdown()

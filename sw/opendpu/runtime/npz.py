@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opendpu_arch import outputs
 from opendpu_arch.errors import TensorError
-from xir.files import replacing
 
 Array = npt.NDArray[Any]
 
@@ -39,12 +39,8 @@ def _read_member(archive: zipfile.ZipFile, name: str) -> Array:
 
 
 def write(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
-    """Write an ``.npz`` file through a temporary one beside it; TensorError if that fails."""
-    try:
-        with replacing(path) as raw, zipfile.ZipFile(raw, "w") as archive:
-            for name, array in arrays.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
-    except OSError as error:
-        reason = error.strerror or error
-        raise TensorError(f"{os.fspath(path)} cannot be written: {reason}") from error
+    """Write an ``.npz`` file; OutputError if that fails."""
+    with outputs.writing(path) as raw, zipfile.ZipFile(raw, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)

@@ -121,6 +121,13 @@ class Runner(JobRunner[JobStatistics]):
         self.wait(self.execute_async(inputs, outputs))
         return outputs
 
+    def cancel(self) -> None:
+        """Drop the jobs that have not begun, end the one that runs where the device can."""
+        self._jobs.cancel()
+        end = getattr(self.device, "cancel", None) if self._owned else None
+        if end is not None:
+            end()
+
     def close(self) -> None:
         """Finish every job, then free the device if this runner opened it."""
         self._jobs.close()
@@ -137,7 +144,9 @@ class Runner(JobRunner[JobStatistics]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close the runner."""
+        """Close the runner; after Ctrl-C without finishing the jobs."""
+        if kind is not None and not issubclass(kind, Exception):
+            self.cancel()
         self.close()
 
 

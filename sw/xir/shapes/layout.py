@@ -2,16 +2,12 @@
 """Shapes of ops that move, cut, join or resize data."""
 
 import math
-from typing import TYPE_CHECKING
 
 from opendpu_arch.errors import GraphError
-from xir.shapes.rule import Rule, axis_of, first_dims, nhwc
-
-if TYPE_CHECKING:
-    from xir.op import Op
+from xir.shapes.rule import Node, Rule, axis_of, first_dims, nhwc
 
 
-def _concat(op: "Op") -> list[int]:
+def _concat(op: Node) -> list[int]:
     shapes = [tensor.dims for tensor in op.get_input_tensors()]
     axis = axis_of(op.get_attr("axis"), len(shapes[0]))
     others = {(*shape[:axis], *shape[axis + 1 :]) for shape in shapes}
@@ -21,7 +17,7 @@ def _concat(op: "Op") -> list[int]:
     return [*shapes[0][:axis], total, *shapes[0][axis + 1 :]]
 
 
-def _stack(op: "Op") -> list[int]:
+def _stack(op: Node) -> list[int]:
     shapes = [tensor.dims for tensor in op.get_input_tensors()]
     if any(shape != shapes[0] for shape in shapes):
         raise GraphError(f"inputs {', '.join(map(str, shapes))} must have the same dimensions")
@@ -29,7 +25,7 @@ def _stack(op: "Op") -> list[int]:
     return [*shapes[0][:axis], len(shapes), *shapes[0][axis:]]
 
 
-def _reshape(op: "Op") -> list[int]:
+def _reshape(op: Node) -> list[int]:
     dims, shape = first_dims(op), op.get_attr("shape")
     target = [dims[i] if size == 0 and i < len(dims) else size for i, size in enumerate(shape)]
     total, known = math.prod(dims), math.prod(size for size in target if size != -1)
@@ -40,14 +36,14 @@ def _reshape(op: "Op") -> list[int]:
     return target
 
 
-def _flatten(op: "Op") -> list[int]:
+def _flatten(op: Node) -> list[int]:
     dims = first_dims(op)
     start = axis_of(op.get_attr("start_axis"), len(dims))
     end = axis_of(op.get_attr("end_axis"), len(dims))
     return [*dims[:start], math.prod(dims[start : end + 1]), *dims[end + 1 :]]
 
 
-def _squeeze(op: "Op") -> list[int]:
+def _squeeze(op: Node) -> list[int]:
     dims = first_dims(op)
     axes = {axis_of(axis, len(dims)) for axis in op.get_attr("axis")}
     if any(dims[axis] != 1 for axis in axes):
@@ -56,14 +52,14 @@ def _squeeze(op: "Op") -> list[int]:
     return [size for i, size in enumerate(dims) if i not in drop]
 
 
-def _transpose(op: "Op") -> list[int]:
+def _transpose(op: Node) -> list[int]:
     dims, order = first_dims(op), op.get_attr("order")
     if sorted(order) != list(range(len(dims))):
         raise GraphError(f"order is {order}, but must permute 0..{len(dims) - 1}")
     return [dims[axis] for axis in order]
 
 
-def _strided_slice(op: "Op") -> list[int]:
+def _strided_slice(op: Node) -> list[int]:
     dims = first_dims(op)
     limits = [op.get_attr(name) for name in ("begin", "end", "strides")]
     if any(len(limit) != len(dims) or 0 in limits[2] for limit in limits):
@@ -74,14 +70,14 @@ def _strided_slice(op: "Op") -> list[int]:
     ]
 
 
-def _pad(op: "Op") -> list[int]:
+def _pad(op: Node) -> list[int]:
     dims, paddings = first_dims(op), op.get_attr("paddings")
     if len(paddings) != 2 * len(dims):
         raise GraphError(f"paddings are {paddings}, but must be {2 * len(dims)} integers")
     return [size + paddings[2 * i] + paddings[2 * i + 1] for i, size in enumerate(dims)]
 
 
-def _resize(op: "Op") -> list[int]:
+def _resize(op: Node) -> list[int]:
     dims = first_dims(op)
     scale = op.get_attr("scale") if op.has_attr("scale") else []
     if len(scale) != len(dims) - 2 or any(factor <= 0 for factor in scale):
@@ -90,7 +86,7 @@ def _resize(op: "Op") -> list[int]:
     return [dims[0], *spatial, dims[-1]]
 
 
-def _downsample(op: "Op") -> list[int]:
+def _downsample(op: Node) -> list[int]:
     dims, scale = first_dims(op), op.get_attr("scale")
     if len(dims) != 4 or any(factor <= 0 for factor in scale):
         raise GraphError(f"scale is {scale} for {dims}, but must be 2 positive factors for NHWC")
@@ -101,7 +97,7 @@ def _downsample(op: "Op") -> list[int]:
 def _blocks(attribute: str, inverse: str) -> Rule:
     """Return the rule that trades spatial size for channels, or back where ``inverse`` is set."""
 
-    def rule(op: "Op") -> list[int]:
+    def rule(op: Node) -> list[int]:
         batch, height, width, channels = nhwc(op)
         scale = op.get_attr(attribute)
         if scale < 1:

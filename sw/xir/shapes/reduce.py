@@ -2,20 +2,16 @@
 """Shapes of elementwise ops, reductions and matrix products."""
 
 import math
-from typing import TYPE_CHECKING
 
 from opendpu_arch.errors import GraphError
-from xir.shapes.rule import Rule, axis_of, broadcast, first_dims
-
-if TYPE_CHECKING:
-    from xir.op import Op
+from xir.shapes.rule import Node, Rule, axis_of, broadcast, first_dims
 
 
-def _elementwise(op: "Op") -> list[int]:
+def _elementwise(op: Node) -> list[int]:
     return broadcast([tensor.dims for tensor in op.get_input_tensors()])
 
 
-def _reduction(op: "Op") -> list[int]:
+def _reduction(op: Node) -> list[int]:
     dims = first_dims(op)
     axes = {axis_of(axis, len(dims)) for axis in op.get_attr("axis")}
     if op.get_attr("keep_dims"):
@@ -23,13 +19,13 @@ def _reduction(op: "Op") -> list[int]:
     return [size for i, size in enumerate(dims) if i not in axes] or [1]
 
 
-def _argmax(op: "Op") -> list[int]:
+def _argmax(op: Node) -> list[int]:
     dims = first_dims(op)
     axis = axis_of(op.get_attr("axis"), len(dims))
     return [*dims[:axis], *dims[axis + 1 :]] or [1]
 
 
-def _inner_product(op: "Op") -> list[int]:
+def _inner_product(op: Node) -> list[int]:
     dims, weights = first_dims(op), op.get_input_tensor("weights").dims
     axis = axis_of(op.get_attr("axis"), len(dims))
     size = math.prod(dims[axis:])
@@ -38,7 +34,7 @@ def _inner_product(op: "Op") -> list[int]:
     return [*dims[:axis], weights[0]]
 
 
-def _matmul(op: "Op") -> list[int]:
+def _matmul(op: Node) -> list[int]:
     shapes = [tensor.dims for tensor in op.get_input_tensors_by_name("input")]
     if len(shapes) != 2 or any(len(shape) < 2 for shape in shapes):
         raise GraphError(f"inputs are {shapes}, but must be two of at least two dimensions")

@@ -1,19 +1,69 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What shape rules have in common."""
+"""What shape rules have in common, and what they read of an op."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from opendpu_arch.errors import GraphError
+from xir.datatype import DataType
+from xir.oplib import OpDef
 
-if TYPE_CHECKING:
-    from xir.op import Op
 
-Rule = Callable[["Op"], list[int]]
+class Operand(Protocol):
+    """A tensor that goes into an op."""
+
+    @property
+    def dims(self) -> list[int]:
+        """Dimensions, NHWC."""
+        ...
+
+    @property
+    def data_type(self) -> DataType:
+        """Element type."""
+        ...
+
+
+class Node(Protocol):
+    """An op, as far as its result's shape depends on it; :class:`xir.Op` is one."""
+
+    def get_type(self) -> str:
+        """Return the op type."""
+        ...
+
+    def get_definition(self) -> OpDef:
+        """Return what the op library says about the type."""
+        ...
+
+    def has_attr(self, name: str) -> bool:
+        """Return whether there is an attribute called ``name``."""
+        ...
+
+    def get_attr(self, name: str) -> Any:
+        """Return the value of an attribute."""
+        ...
+
+    def get_input_num(self, name: str | None = None) -> int:
+        """Return the number of inputs, of one argument or of all."""
+        ...
+
+    def get_input_tensors(self) -> Sequence[Operand]:
+        """Return the tensors of all inputs."""
+        ...
+
+    def get_input_tensors_by_name(self, name: str) -> Sequence[Operand]:
+        """Return the tensors of one argument."""
+        ...
+
+    def get_input_tensor(self, name: str, idx: int = 0) -> Operand:
+        """Return one tensor of an argument."""
+        ...
+
+
+Rule = Callable[[Node], list[int]]
 """From an op to the dimensions of its result."""
 
 
-def first_dims(op: "Op") -> list[int]:
+def first_dims(op: Node) -> list[int]:
     """Return the dimensions of the first input; GraphError if there is none."""
     tensors = op.get_input_tensors()
     if not tensors:
@@ -21,7 +71,7 @@ def first_dims(op: "Op") -> list[int]:
     return tensors[0].dims
 
 
-def nhwc(op: "Op") -> tuple[int, int, int, int]:
+def nhwc(op: Node) -> tuple[int, int, int, int]:
     """Return the first input's dimensions, which must be four."""
     dims = first_dims(op)
     if len(dims) != 4:
@@ -29,7 +79,7 @@ def nhwc(op: "Op") -> tuple[int, int, int, int]:
     return dims[0], dims[1], dims[2], dims[3]
 
 
-def same_as_input(op: "Op") -> list[int]:
+def same_as_input(op: Node) -> list[int]:
     """Rule of ops that change no dimension."""
     return first_dims(op)
 

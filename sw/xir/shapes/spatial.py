@@ -1,18 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shapes of ops with a kernel: convolutions and pooling, one to three dimensions."""
 
-from typing import TYPE_CHECKING
-
 from opendpu_arch.errors import GraphError
-from xir.shapes.rule import Rule, first_dims
-
-if TYPE_CHECKING:
-    from xir.op import Op
+from xir.shapes.rule import Node, Rule, first_dims
 
 _MODES = ("FLOOR", "CEIL", "SAME", "VALID")
 
 
-def _vector(op: "Op", name: str, rank: int, default: int) -> list[int]:
+def _vector(op: Node, name: str, rank: int, default: int) -> list[int]:
     """Return a per-axis attribute, outermost axis first (attributes are w, h, d)."""
     value = op.get_attr(name) if op.has_attr(name) else [default] * rank
     if len(value) != rank or any(v < 1 for v in value):
@@ -20,14 +15,14 @@ def _vector(op: "Op", name: str, rank: int, default: int) -> list[int]:
     return list(reversed(value))
 
 
-def _pads(op: "Op", rank: int) -> list[tuple[int, int]]:
+def _pads(op: Node, rank: int) -> list[tuple[int, int]]:
     pad = op.get_attr("pad") if op.has_attr("pad") else [0] * 2 * rank
     if len(pad) != 2 * rank:
         raise GraphError(f"pad is {pad}, but must be {2 * rank} integers")
     return [(pad[2 * i], pad[2 * i + 1]) for i in reversed(range(rank))]
 
 
-def _mode(op: "Op") -> str:
+def _mode(op: Node) -> str:
     mode = str(op.get_attr("pad_mode")).upper() if op.has_attr("pad_mode") else "FLOOR"
     if mode not in _MODES:
         raise GraphError(f"pad_mode is {mode!r}, but must be one of {', '.join(_MODES)}")
@@ -54,7 +49,7 @@ def _transposed(size: int, kernel: int, stride: int, pad: int, mode: str) -> int
     return (size - 1) * stride + kernel - pad
 
 
-def _window(op: "Op", rank: int, *, transposed: bool = False) -> list[int]:
+def _window(op: Node, rank: int, *, transposed: bool = False) -> list[int]:
     """Return the spatial dimensions of the result."""
     dims = first_dims(op)
     if len(dims) != rank + 2:
@@ -71,7 +66,7 @@ def _window(op: "Op", rank: int, *, transposed: bool = False) -> list[int]:
     ]
 
 
-def _check_bias(op: "Op", channels: int) -> None:
+def _check_bias(op: Node, channels: int) -> None:
     if not op.get_input_num("bias"):
         return
     bias = op.get_input_tensor("bias").dims
@@ -80,7 +75,7 @@ def _check_bias(op: "Op", channels: int) -> None:
 
 
 def _conv(rank: int, *, transposed: bool = False) -> Rule:
-    def rule(op: "Op") -> list[int]:
+    def rule(op: Node) -> list[int]:
         dims = first_dims(op)
         spatial = _window(op, rank, transposed=transposed)
         weights = op.get_input_tensor("weights").dims
@@ -103,7 +98,7 @@ def _conv(rank: int, *, transposed: bool = False) -> Rule:
 
 
 def _depthwise(rank: int, *, transposed: bool = False) -> Rule:
-    def rule(op: "Op") -> list[int]:
+    def rule(op: Node) -> list[int]:
         dims = first_dims(op)
         spatial = _window(op, rank, transposed=transposed)
         weights = op.get_input_tensor("weights").dims

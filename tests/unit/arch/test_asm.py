@@ -53,6 +53,7 @@ def test_comments_blank_lines_and_other_bases_are_read() -> None:
         ("END dpdon=two", DecodeError, "line 2: 'dpdon=two' is not field=integer"),
         ("END reserved=x", DecodeError, "line 2: 'reserved=x' is not field=integer"),
         ("END dpdon=1 dpdon=2", DecodeError, "line 2: END has field 'dpdon' twice"),
+        ("END dpdon=1 dpdon=1", DecodeError, "line 2: END has field 'dpdon' twice"),
         ("END dpdon=16", EncodingError, "line 2: End.dpdon is 16, but must be in 0..15"),
         ("CONV length=0", EncodingError, "line 2: Conv.length is 0, but must be in 1..1024"),
         (

@@ -140,6 +140,14 @@ def test_hard_sigmoid(x: int, shift_bias: int, shift_cut: int) -> None:
     assert y == dpu_round(Fraction(line, 2**shift_cut))
 
 
+@pytest.mark.parametrize(
+    ("shift_cut", "largest"), [(25, 127), (26, 64), (27, 32), (32, 1), (33, 1), (34, 0)]
+)
+def test_hard_sigmoid_ends_at_two_to_the_32(shift_cut: int, largest: int) -> None:
+    y = numerics.hard_sigmoid(np.array(127, np.int8), shift_bias=20, shift_cut=shift_cut)
+    assert y == largest
+
+
 @given(
     st.lists(st.tuples(BYTE, st.integers(0, 15)), min_size=1, max_size=4),
     st.integers(0, 31),

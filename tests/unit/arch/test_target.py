@@ -35,6 +35,17 @@ def test_published_targets_have_their_fingerprint(name: str) -> None:
     assert target.name == f"DPUCZDX8G_ISA1_{name}"
 
 
+def test_case_does_not_matter() -> None:
+    b512 = Target.from_name("B512")
+    for name in ("b512", "dpuczdx8g_isa1_b512", f"0X{b512.fingerprint:X}"):
+        assert Target.from_name(name) == b512
+
+
+def test_an_unregistered_name_in_small_letters() -> None:
+    target = Target.from_fingerprint(0x0101_0000_1601_0407)
+    assert Target.from_name(target.name.lower()) == target
+
+
 @pytest.mark.parametrize("name", SMALL)
 def test_small_targets_exist(name: str) -> None:
     target = Target.from_name(name)
@@ -192,7 +203,7 @@ def test_machines_that_cannot_be_are_refused(options: dict[str, int], message: s
     [
         "B4097",
         "",
-        "b4096",
+        "c4096",
         "DPUCZDX8G_ISA1_B512_0101000056010407",
         "DPUCZDX8G_ISA0_B4096",
         "x" * 16,
@@ -234,6 +245,8 @@ def test_an_arch_json_that_contradicts_itself_is_refused() -> None:
     assert str(caught.value).endswith(
         "target DPUCZDX8G_ISA1_B512 has fingerprint 0x101000056010200, not 0x101000056010407"
     )
+    with pytest.raises(TargetError, match="not 0x101000056010100"):  # only the ALU is another
+        Target.from_arch_json({"target": "DPUCZDX8G_ISA1_B512", "fingerprint": "0x101000056010100"})
 
 
 @pytest.mark.parametrize("content", ["{}", "[]", "3", '{"target": 3}', '{"name": "B512"}'])

@@ -325,12 +325,15 @@ def legal_program(draw, target, memories, rng, count):
     return program, after
 
 
-def run(target, program, memories, *, seed=0, stall=0.0, abort_at=(), deadline=200_000, **options):
+def run(
+    target, program, memories, *, seed=0, stall=0.0, closed=(), abort_at=(), deadline=200_000,
+    **options,
+):  # fmt: skip
     """Run ``program`` on the engine against ``memories``, in place.
 
-    ``stall`` is the chance that a port is not ready in a cycle. In the cycles of ``abort_at`` the
-    engine is aborted, and everything starts again from the beginning. Returns the cycle numbers of
-    the ``done`` pulses and the number of active cycles.
+    ``stall`` is the chance that a port is not ready in a cycle; in those of ``closed`` nothing is
+    written. In the cycles of ``abort_at`` the engine is aborted, and everything starts again from
+    the beginning. Returns the cycle numbers of the ``done`` pulses and the number of active cycles.
     """
     rng = random.Random(seed)
     dut = MiscEngine(target, **options)
@@ -365,6 +368,8 @@ def run(target, program, memories, *, seed=0, stall=0.0, abort_at=(), deadline=2
                 done.clear()
             for port in (dut.read, dut.write, dut.weights, dut.bias):
                 ctx.set(port.ready, rng.random() >= stall)
+            if cycle in closed:
+                ctx.set(dut.write.ready, 0)
             if waiting and not offered and rng.random() >= stall:
                 ctx.set(Value.cast(dut.insn.payload), waiting[0])
                 ctx.set(dut.insn.valid, 1)

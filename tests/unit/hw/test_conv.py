@@ -321,3 +321,51 @@ def test_a_conv_waits_only_for_words_it_may_read(addr_in, first_out, to, waits):
     np.testing.assert_array_equal(actual.image, expected.image)
     gaps = [b - a for a, b in itertools.pairwise(steps) if b - a > 1]
     assert gaps == ([latency.conv(target) + 2] if waits else [])
+
+
+WRITER = isa.ConvInit(shift_cut=9, jump_read=1, jump_write=1, valid_pixel_parallel=2)
+READERS = {
+    "columns": (400, {"jump_read": 400}, {"length": 2}),
+    "taps": (200, {"jump_read": 200, "kernel_w": 2}, {}),
+    "rows of a bank": (500, {"jump_read_endl": 500, "kernel_h": 2, "stride_h": 2}, {}),
+    "channel groups": (1, {}, {"channel_group": 2}),
+}
+"""Which word a CONV reads in its second step, counted from its first one."""
+
+
+@pytest.mark.parametrize("second", [False, True], ids=["one writer", "two writers"])
+@pytest.mark.parametrize("part", READERS)
+def test_a_conv_waits_for_every_word_it_reads(part, second):
+    """The word is written right before, and perhaps another one by a CONV between the two."""
+    target = Target.from_name("B64")
+    word, changes, fields = READERS[part]
+    init = dataclasses.replace(WRITER, **{"jump_write": 20, **changes})
+    program = [WRITER, isa.Conv(bank_addr_in=1000, bank_addr_out=word, channel_group=8)]
+    if second:
+        program.append(isa.Conv(bank_addr_in=1100, bank_addr_out=1200))
+    program += [init, isa.Conv(bank_addr_out=1300, pad_right=15, pad_bottom=15, **fields)]
+    expected = Banks(target, np.random.default_rng(2))
+    actual = Banks(target, np.random.default_rng(2))
+    for instruction in program:
+        if isinstance(instruction, isa.ConvInit):
+            init = instruction
+        else:
+            assert run_conv(target, expected, init, instruction)
+    simulate(target, program, actual)
+    np.testing.assert_array_equal(actual.image, expected.image)
+
+
+@pytest.mark.parametrize(("stride_w", "kernel_w"), [(3, 3), (16, 2)])
+def test_padding_on_the_right_of_the_longest_rows(stride_w, kernel_w):
+    """The columns up to the right border of an input row, up to 16 times the longest length."""
+    target = Target.from_name("B64")
+    init = isa.ConvInit(
+        shift_cut=8, jump_read=1, jump_read_endl=1, jump_write=1, jump_write_endl=1,
+        stride_w=stride_w, kernel_w=kernel_w, valid_pixel_parallel=2,
+    )  # fmt: skip
+    conv = isa.Conv(length=1024, bank_id_out=2, pad_left=1)
+    actual = Banks(target, np.random.default_rng(stride_w))
+    expected = Banks(target, np.random.default_rng(stride_w))
+    assert run_conv(target, expected, init, conv)
+    simulate(target, [init, conv], actual)
+    np.testing.assert_array_equal(actual.image, expected.image)

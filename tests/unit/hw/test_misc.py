@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The MISC engine as a whole: mixed programs, order, hazards, speed, abort."""
 
+import dataclasses
 import random
 
 import numpy as np
@@ -126,6 +127,54 @@ def test_whole_windows_need_three_taps_of_a_column():
 def test_pointwise_takes_a_cycle_a_column(mode):
     target = Target.from_name("B128")
     assert cycles_between(target, pair(target, mode, kernel=1)) == 24
+
+
+def check_program(target, program, **options):
+    """Compare all image banks with the reference."""
+    memories = Memories(target, random.Random(3))
+    after = memories.copy()
+    reference = Reference(after)
+    for i in program:
+        reference.execute(i)
+    run(target, program, memories, **options)
+    assert np.array_equal(memories.image, after.image)
+
+
+@pytest.mark.parametrize("mode", [AluMode.HSIGMOID, AluMode.DWCV, AluMode.MAXPOOL])
+def test_results_wait_while_nothing_can_be_written(mode):
+    target = Target.from_name("B128")
+    program = pair(target, mode, kernel=1 if mode == AluMode.HSIGMOID else 3, length=40)
+    check_program(target, program, closed=range(400))
+
+
+@pytest.mark.parametrize("reader", ["ALU", "ELEW"])
+def test_a_reader_waits_for_results_that_cannot_be_written_yet(reader):
+    target = Target.from_name("B64")
+    write = pair(target, AluMode.HSIGMOID, kernel=1, length=5)
+    if reader == "ALU":
+        init, alu = pair(target, AluMode.HSIGMOID, kernel=1, length=5, source=1)
+        read = [init, dataclasses.replace(alu, bank_addr_in=1000, bank_addr_out=1500)]
+    else:
+        first, *others = elew(target, inputs=1, length=5)
+        there = dataclasses.replace(first, bank_id_in=target.pixel_parallel, bank_addr_in=1000)
+        read = [there, *(dataclasses.replace(i, bank_id_out=0) for i in others)]
+    check_program(target, [*write, *read], closed=range(200))
+
+
+def test_weights_wait_while_nothing_can_be_written():
+    """They come for each column anew, a word a cycle, until there is no more room for them."""
+    target = Target.from_name("B128")
+    program = pair(target, kernel=9, length=20, groups=1)
+    check_program(target, program, taps_per_cycle=1, closed=range(1600))
+
+
+def test_hard_sigmoid_has_its_bound_for_every_shift():
+    """2**32 before the shift is 64 after one of 26 bits, and nothing after one of 34."""
+    target = Target.from_name("B64")
+    init, alu = pair(target, AluMode.HSIGMOID, kernel=1, length=3, groups=1)
+    for shift_cut in range(24, 36):
+        changed = dataclasses.replace(init, shift_cut=shift_cut, shift_bias=20)
+        check_program(target, [changed, alu])
 
 
 @pytest.mark.parametrize("inputs", [1, 2, 4])

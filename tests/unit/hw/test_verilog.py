@@ -10,7 +10,7 @@ from amaranth.lib import stream
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
-from opendpu_hw import cache, hierarchy, verilog, verilog_text
+from opendpu_hw import hierarchy, verilog, verilog_text
 from opendpu_hw.__main__ import main
 
 
@@ -102,20 +102,16 @@ def test_every_filled_block_has_its_own_name():
     assert len(set(names)) == 3
 
 
-def test_failed_write_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr("pathlib.Path.replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
-    with pytest.raises(OSError, match="full"):
-        cache.write_atomically(tmp_path / "x.v", "text")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_digest_tells_borders_and_order_apart():
-    assert len({cache.digest(*p) for p in [("ab", "c"), ("a", "bc"), ("c", "ab"), ("abc",)]}) == 4
-
-
-def test_cache_folder_follows_the_environment(tmp_path, monkeypatch):
-    monkeypatch.setenv(cache.ENVIRONMENT, str(tmp_path))
-    assert cache.folder() == tmp_path
+def test_outputs_are_checked_before_the_verilog_is_made(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(verilog, "elaborate", lambda *_, **__: pytest.fail("elaborated"))
+    name = "DPUCZDX8G_ISA1_B64"
+    (tmp_path / f"{name}.json").mkdir()
+    assert main(["--target", "b64", "-o", str(tmp_path)]) == 1
+    assert f"{name}.json cannot be written: it is a directory" in capsys.readouterr().err
+    (tmp_path / "file").write_text("")
+    assert main(["--target", "B64", "-o", str(tmp_path / "file" / "deeper")]) == 1
+    assert "deeper cannot be written: " in capsys.readouterr().err
+    assert {p.name for p in tmp_path.iterdir()} == {"file", f"{name}.json"}
 
 
 def test_unknown_target_is_an_error_not_a_file(tmp_path, capsys):

@@ -11,6 +11,7 @@ from opendpu_arch import isa
 from opendpu_arch.errors import IllegalInstructionError, UninitializedReadError
 from opendpu_arch.target import Target
 from opendpu_sim.device import CACHED_PROGRAMS, IssDevice
+from opendpu_sim.model.machine import Program, plan
 from opendpu_sim.progen import random_program
 
 B128 = Target(arch=8, alu_pixel_parallel=2)
@@ -99,3 +100,19 @@ def test_the_plan_cache_is_bounded() -> None:
     assert len(device._programs) == CACHED_PROGRAMS
     device.close()
     assert len(device._programs) == 0
+
+
+def test_a_program_in_use_stays_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned: list[bytes] = []
+
+    def counted(code: bytes, target: Target, **options: int | None) -> Program:
+        planned.append(code)
+        return plan(code, target, **options)
+
+    monkeypatch.setattr("opendpu_sim.device.plan", counted)
+    device = IssDevice(B128)
+    codes = [isa.encode([isa.Load(bank_addr=n), isa.End()]) for n in range(2 * CACHED_PROGRAMS)]
+    for code in codes:
+        for each in (codes[0], code):
+            device.run(Job(each, {0: np.zeros(1, np.uint8)}))
+    assert planned == codes

@@ -276,11 +276,11 @@ def test_wrapping_around_the_end_of_a_bank_is_no_overflow() -> None:
 
 
 def test_products_are_exact_in_the_worst_case(rng: np.random.Generator) -> None:
-    for k in (1, 1023, 1024, 1025, 5000):
-        x = np.full((37, k), -128.0, np.float32)
-        w = np.full((5, k), -128.0, np.float32)
-        w[:, 0] = 127  # an odd sum: what float32 would lose first
-        assert (matrix_product(x, w) == 128 * 128 * (k - 1) - 127 * 128).all()
+    for k in (1, 1023, 1024, 1025, 1041, 2047, 5001):
+        for value in (-128.0, 127.0):  # 127 * 127 is odd: what float32 would lose first
+            x = np.full((37, k), value, np.float32)
+            w = np.full((5, k), value, np.float32)
+            assert (matrix_product(x, w) == int(value) ** 2 * k).all()
         x, w = (rng.integers(-128, 128, (m, k)).astype(np.float32) for m in (61, 16))
         expected = x.astype(np.int64) @ w.astype(np.int64).T
         np.testing.assert_array_equal(matrix_product(x, w), expected)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The functional simulator against a slow, literal one: a byte at a time, exact fractions."""
 
+import dataclasses
 import math
 from fractions import Fraction
 
@@ -328,7 +329,10 @@ class Literal:
 
 def compare(engine: str, target: Target, seed: int) -> None:
     print(f"random_program({engine!r}, Target.from_name({target.name!r}), {seed})")
-    code, segments = random_program(engine, target, seed)
+    compare_program(target, *random_program(engine, target, seed))
+
+
+def compare_program(target: Target, code: bytes, segments: dict[int, np.ndarray]) -> None:
     expected = {reg_id: segment.copy() for reg_id, segment in segments.items()}
     literal = Literal(target, expected)
     literal.run(isa.decode(code))
@@ -345,6 +349,98 @@ def compare(engine: str, target: Target, seed: int) -> None:
 def test_random_programs_match_the_literal_model(engine: str, target: Target) -> None:
     for seed in range(3):
         compare(engine, target, seed)
+
+
+@pytest.mark.parametrize("beyond", [0, 1, 2])
+@pytest.mark.parametrize("length", [1, 3])
+@pytest.mark.parametrize("engine", ["load", "save"])
+def test_contiguous_transfers_wrap_at_the_end_of_a_bank(
+    engine: str, length: int, beyond: int, rng: np.random.Generator
+) -> None:
+    """The last words of a contiguous range are the first of the same bank, not of the next one."""
+    target, words = TARGETS["B512"], 4
+    size = words * target.channel_parallel
+    first = target.bank_depth - length * words + beyond
+    whole = {"channel": size, "jump_read": size, "jump_write": words, "length": length}
+    program: list[isa.Instruction] = [
+        isa.Load(bank_id=bank, ddr_addr=bank * 256, **whole) for bank in (1, 2)
+    ]
+    if engine == "load":
+        program.append(isa.Load(bank_id=1, bank_addr=first, ddr_addr=99, **whole))
+    else:
+        program.append(isa.Load(bank_id=1, bank_addr=first - beyond, **whole))
+        program.append(
+            isa.Save(
+                bank_id=1, bank_addr=first, channel=size, jump_read=words, jump_write=size,
+                length=length, reg_id=1,
+            )
+        )  # fmt: skip
+    segments = {0: rng.integers(0, 256, 1024, np.uint8), 1: np.zeros(1024, np.uint8)}
+    compare_program(target, isa.encode([*program, isa.End()]), segments)
+
+
+def test_of_overlapping_pixels_the_later_one_stays(rng: np.random.Generator) -> None:
+    program = [
+        isa.Load(bank_id=0, channel=128, jump_read=128, jump_write=16),
+        isa.Save(bank_id=0, channel=13, jump_read=2, jump_write=5, length=7, reg_id=1),
+        isa.End(),
+    ]
+    segments = {0: rng.integers(0, 256, 256, np.uint8), 1: np.zeros(256, np.uint8)}
+    compare_program(TARGETS["B512"], isa.encode(program), segments)
+
+
+GEOMETRY = {
+    "bank_id_in": 3, "bank_addr_in": 7, "bank_addr_in_1": 40, "stride_offset_in": 1, "stride_h": 2,
+    "valid_pixel_parallel": 3, "length": 4, "jump_read_endl": 30, "jump_read": 3,
+    "channel_group": 2, "bank_id_out": 5, "stride_offset_out": 1, "stride_out": 2,
+    "bank_addr_out": 9, "jump_write_endl": 31, "jump_write": 3, "bank_addr_weights": 5,
+    "kernel_h": 2, "kernel_w": 2, "bank_addr_bias": 3,
+}  # fmt: skip
+"""What a CONV is changed to in one field; otherwise it is :data:`PLAIN`."""
+PLAIN = {
+    "bank_id_in": 1, "bank_addr_in_1": 60, "stride_h": 3, "stride_out": 3, "length": 3,
+    "valid_pixel_parallel": 4, "jump_read_endl": 20, "jump_read": 4, "jump_write_endl": 20,
+    "jump_write": 4, "bank_id_out": 6, "bank_addr_out": 100, "kernel_h": 3, "kernel_w": 3,
+    "shift_cut": 9, "pad_right": 15, "pad_bottom": 15,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("field", GEOMETRY)
+def test_two_instructions_that_differ_in_one_field(field: str, rng: np.random.Generator) -> None:
+    """What is planned once for many instructions is not taken for one that walks elsewhere."""
+    target = dataclasses.replace(TARGETS["B512"], bank_depth=256)
+    program: list[isa.Instruction] = [
+        isa.Load(bank_id=bank, channel=2048, jump_read=2048, ddr_addr=8 * bank)
+        for bank in range(target.bank_count)
+    ]
+    for values in (PLAIN, {**PLAIN, field: GEOMETRY[field]}):
+        for kind in (isa.ConvInit, isa.Conv):
+            names = {f.name for f in kind.bit_fields()}
+            program.append(kind(**{n: v for n, v in values.items() if n in names}))
+    segments = {0: rng.integers(0, 256, 4096, np.uint8)}
+    compare_program(target, isa.encode([*program, isa.End()]), segments)
+
+
+def test_the_largest_sum_of_sixteen_bit_weights() -> None:
+    """512 products of -128 and -32768: one more than int32 holds."""
+    target = TARGETS["B512"]
+    segments = {0: np.array([0, 0x80, 0, 0, 0, 0, 0, 0] * 512, np.uint8)}
+    program = [
+        isa.Load(bank_id=b, broadcast=7, const_value=0x80, channel=1024, jump_write=128, length=4)
+        for b in range(target.pixel_parallel)
+    ]
+    weights = isa.Load(
+        bank_id=target.dwconvw_bank, channel=4096, jump_read=4096, jump_write=512
+    )  # fmt: skip
+    init = isa.AluInit(
+        exec_mode=isa.AluMode.DWCVW16B0, kernel_h=16, kernel_w=32, jump_read_weights=1,
+        jump_read_endl=32, stride_h=4, shift_cut=30,
+    )  # fmt: skip
+    alu = isa.Alu(bank_id_out=target.pixel_parallel, pad_right=31, pad_bottom=15)
+    code = isa.encode([*program, weights, init, alu, isa.End()])
+    compare_program(target, code, segments)
+    memory = plan(code, target).run(segments)
+    assert (memory.words[target.pixel_parallel * target.bank_depth] == 2).all()
 
 
 @pytest.mark.slow

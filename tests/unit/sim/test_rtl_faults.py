@@ -85,6 +85,13 @@ def test_bus_error_without_segment_is_an_address_error():
         raise error(Fault.LOAD_BUS_ERROR, number=1, address=BASES[5])
 
 
+def test_the_first_byte_of_a_segment_belongs_to_it():
+    with pytest.raises(errors.BusError, match="read at byte 0x0 of segment 1 with"):
+        raise error(Fault.LOAD_BUS_ERROR, address=BASES[1])
+    with pytest.raises(errors.BusError, match="read at address 0xfff with"):
+        raise error(Fault.LOAD_BUS_ERROR, address=CODE_BASE - 1)
+
+
 def test_unknown_opcode_names_itself():
     code = isa.encode(PROGRAM[:1]) + bytes([0, 0, 0, 0x30])
     with pytest.raises(errors.DecodeError, match=r"instruction 1 at byte 0x14: .*opcode 0x3"):

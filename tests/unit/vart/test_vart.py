@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The drop-in module against a small program on the functional simulator."""
 
+import array
+import ctypes
 import dataclasses
 
 import numpy as np
@@ -142,8 +144,82 @@ def test_the_runner_owns_buffers():
     job = runner.execute_async([given], [result])
     runner.wait(job)
     assert (np.asarray(result) == VALUES).all()
-    assert runner.get_inputs()[0] is given
     assert isinstance(result, vart.TensorBuffer)
+
+
+def test_each_call_makes_new_buffers():
+    runner = vart.RunnerExt.create_runner(copying_subgraph(), "run", device="iss")
+    jobs = []
+    for value in range(3):
+        given, wanted = runner.get_inputs(), runner.get_outputs()
+        np.asarray(given[0])[...] = value
+        jobs.append((runner.execute_async(given, wanted), wanted, value))
+    for job, (result,), value in jobs:
+        runner.wait(job)
+        assert (np.asarray(result) == value).all()
+
+
+class Exchanged:
+    """Memory behind one of the protocols of other libraries."""
+
+    def __init__(self, protocol: str, values: np.ndarray) -> None:
+        self.values = values
+        for name in {"__dlpack__": ["__dlpack__", "__dlpack_device__"]}.get(protocol, [protocol]):
+            setattr(type(self), name, getattr(values, name))
+
+
+def exchanged(protocol: str, values: np.ndarray) -> Exchanged:
+    return type(protocol, (Exchanged,), {})(protocol, values)
+
+
+HOLDERS = {
+    "memoryview": memoryview,
+    "bytearray": lambda values: bytearray(values.tobytes()),
+    "array": lambda values: array.array("b", values.tobytes()),
+    "ctypes": lambda values: (ctypes.c_int8 * values.size)(*values.ravel().tolist()),
+    "dlpack": lambda values: exchanged("__dlpack__", values),
+    "interface": lambda values: exchanged("__array_interface__", values),
+    "flat": lambda values: values.ravel(),
+    "without ones": lambda values: values.reshape(1, 4),
+    "tensor buffer": lambda values: values.view(vart.TensorBuffer),
+}
+
+
+@pytest.mark.parametrize("kind", HOLDERS)
+def test_memory_of_any_kind_is_used_in_place(kind):
+    runner = vart.Runner.create_runner(copying_subgraph(), "run", device="iss")
+    given, wanted = HOLDERS[kind](VALUES.copy()), HOLDERS[kind](np.zeros_like(VALUES))
+    runner.wait(runner.execute_async([given], [wanted]))
+    if kind in ("dlpack", "interface"):
+        read = np.from_dlpack if kind == "dlpack" else np.asarray
+        assert read(wanted).ravel().tolist() == VALUES.ravel().tolist()
+    else:
+        assert bytes(wanted) == VALUES.tobytes()
+
+
+def test_bytes_are_inputs_but_not_outputs():
+    runner = vart.Runner.create_runner(copying_subgraph(), "run", device="iss")
+    output = np.zeros_like(VALUES)
+    runner.wait(runner.execute_async([VALUES.tobytes()], [output]))
+    assert (output == VALUES).all()
+    with pytest.raises(TensorError, match="output 'down' is read-only, but must be writeable"):
+        runner.execute_async([VALUES], [bytes(4)])
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([1, 2, 3, 4], "input 'up' is a list, but must be an array or have the buffer protocol"),
+        (bytes(3), r"has shape \(3,\), but must be \(1, 1, 1, 4\)"),
+        (np.zeros((2, 2), np.int8), r"has shape \(2, 2\), but must be \(1, 1, 1, 4\)"),
+        (array.array("i", [1]), "has dtype int32, but must be int8 or float32"),
+        (np.zeros((1, 1, 1, 8), np.int8)[..., ::2], "but must be C-contiguous"),
+    ],
+)
+def test_memory_that_does_not_fit(value, message):
+    runner = vart.Runner.create_runner(copying_subgraph(), "run", device="iss")
+    with pytest.raises(TensorError, match=message):
+        runner.execute_async([value], [np.zeros_like(VALUES)])
 
 
 def test_a_timeout_is_in_milliseconds():

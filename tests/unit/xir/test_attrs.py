@@ -37,7 +37,7 @@ from xir import attrs, proto, wire
         ({"a": ["b"]}, "map_string_vec"),
         (np.int8(3), "int32"),
         (np.float32(0.5), "double"),
-        (np.array([1, 2]), "int32_vec"),
+        (np.array([1, 2]), "bytes"),
     ],
 )
 def test_kind_of_a_python_value(value, kind):
@@ -91,6 +91,25 @@ def test_well_known_attributes_have_the_types_amd_reads():
     )
     kinds = [sub.get_attr_kind(key) for key in sub.get_attrs()]
     assert kinds == ["uint64", "uint64", "map_int32", "map_bytes", "string_vec"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "high"),
+    [
+        ("int32", -(2**31), 2**31 - 1),
+        ("uint32", 0, 2**32 - 1),
+        ("int64", -(2**63), 2**63 - 1),
+        ("uint64", 0, 2**64 - 1),
+    ],
+)
+def test_integers_go_to_the_ends_of_their_type(kind, low, high):
+    for value in (low, high):
+        message = proto.AttrValue()
+        wire.encode_value(kind, attrs.convert(value, kind), message)
+        assert wire.decode_value(message) == (kind, value)
+    for value in (low - 1, high + 1):
+        with pytest.raises(GraphError, match=rf"must be an integer in {low}\.\.{high}"):
+            attrs.convert(value, kind)
 
 
 def test_an_explicit_type_wins():

@@ -18,26 +18,29 @@ from xir import DataKind, DataType
     ],
 )
 def test_names(text, kind, bits, dtype):
-    parsed = DataType.parse(text)
+    parsed = DataType(text)
     assert parsed == DataType(kind, bits)
-    assert str(parsed) == text.upper()
+    assert parsed.to_string() == text.upper()
+    assert (str(parsed), repr(parsed)) == (f"'{text.lower()}'", f"<xir.DataType '{text.lower()}'>")
+    assert (parsed.type, parsed.bit_width) == (kind, bits)
+    assert {parsed: 1}[DataType(text)] == 1
     assert parsed.numpy() == np.dtype(dtype)
 
 
 @pytest.mark.parametrize("text", ["", "int", "8", "foo8", "int0", "int8x"])
 def test_bad_names(text):
     with pytest.raises(GraphError, match=f"data type is '{text}', but must be one of INT, UINT"):
-        DataType.parse(text)
+        DataType(text)
 
 
 @pytest.mark.parametrize("text", ["xint4", "bfloat16", "unknown32", "float8"])
 def test_types_without_numpy(text):
     with pytest.raises(GraphError, match=f"data type {text.upper()} has no numpy dtype"):
-        DataType.parse(text).numpy()
+        DataType(text).numpy()
 
 
 def test_type_of_an_array():
-    assert str(DataType.of(np.zeros(1, np.float32))) == "FLOAT32"
-    assert str(DataType.of(np.zeros(1, np.int8))) == "INT8"
+    assert DataType.of(np.zeros(1, np.float32)).to_string() == "FLOAT32"
+    assert DataType.of(np.zeros(1, np.int8)).to_string() == "INT8"
     with pytest.raises(GraphError, match="array has dtype complex128"):
         DataType.of(np.zeros(1, complex))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import xir
-from opendpu_arch.errors import GraphError, ModelFormatError
+from opendpu_arch.errors import GraphError, ModelFormatError, OutputError
 from xir import proto
 
 
@@ -90,9 +90,9 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
         raise OSError("disk full")
 
     monkeypatch.setattr(pathlib.Path, "replace", fail)
-    with pytest.raises(ModelFormatError, match=r"out\.xmodel: cannot be written: disk full"):
+    with pytest.raises(OutputError, match=r"out\.xmodel cannot be written: disk full"):
         sample().serialize(target)
-    with pytest.raises(ModelFormatError, match=r"none/a\.xmodel: cannot be written: No such file"):
+    with pytest.raises(OutputError, match=r"none/a\.xmodel cannot be written: No such file"):
         sample().serialize(tmp_path / "none" / "a.xmodel")
     assert [path.name for path in tmp_path.iterdir()] == ["out.xmodel"]
     assert target.read_bytes() == b"before"

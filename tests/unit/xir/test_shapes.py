@@ -230,6 +230,6 @@ def test_every_op_of_amds_files_has_the_shape_that_amd_gave_it(models, name):
     for op in graph.toposort():
         tensor = op.get_output_tensor()
         expected = tensor.dims, tensor.dtype
-        tensor.reset([1], DataType.parse("UNKNOWN1"))
+        tensor.reset([1], DataType("UNKNOWN1"))
         op.infer_shape()
         assert (tensor.dims, tensor.dtype) == expected, op

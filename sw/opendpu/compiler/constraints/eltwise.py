@@ -3,7 +3,7 @@
 
 from opendpu.compiler.constraints.registry import constraint, inputs_of
 from opendpu.compiler.fixed import point_of
-from opendpu.ir import Draft, Node
+from opendpu.ir import Graph, Node
 from opendpu_arch.target import Target
 
 MAX_SHIFT_READ = 15
@@ -16,7 +16,7 @@ QUANTIZATION = "XCOM_UNSUPPORT_QUANTIZATION"
     f"Sums have at most {MAX_INPUTS['ADD']} inputs, products {MAX_INPUTS['MUL']}.", "eltwise-fix",
     lift="several ops with a fix op between", code="XCOM_TOO_MANY_INPUTS",
 )  # fmt: skip
-def elew_inputs(node: Node, draft: Draft, target: Target) -> str | None:
+def elew_inputs(node: Node, graph: Graph, target: Target) -> str | None:
     """``num`` has two bits; more terms in several instructions would be rounded in between."""
     count, most = len(node.inputs["input"]), MAX_INPUTS[node.attrs["type"]]
     return f'DPU only supports "input_num"({count}) up to {most}' if count > most else None
@@ -26,11 +26,11 @@ def elew_inputs(node: Node, draft: Draft, target: Target) -> str | None:
     f"Fix points of an addition are at most {MAX_SHIFT_READ} apart.", "eltwise-fix",
     lift="other fix points", code=QUANTIZATION,
 )  # fmt: skip
-def elew_shifts(node: Node, draft: Draft, target: Target) -> str | None:
+def elew_shifts(node: Node, graph: Graph, target: Target) -> str | None:
     """``shift_read`` has four bits."""
     if node.attrs["type"] != "ADD":
         return None
-    points = [point_of(s) for s in inputs_of(node, draft)]
+    points = [point_of(s) for s in inputs_of(node, graph)]
     lowest = min(points)
     if max(points) - lowest > MAX_SHIFT_READ or abs(lowest - point_of(node)) > MAX_SHIFT_READ:
         return (
@@ -44,11 +44,11 @@ def elew_shifts(node: Node, draft: Draft, target: Target) -> str | None:
     f"Products shift by at most {MAX_SHIFT_WRITE} bits: input fix points together, less that of "
     "the result.", "eltwise-fix", lift="other fix points", code=QUANTIZATION,
 )  # fmt: skip
-def product_shift(node: Node, draft: Draft, target: Target) -> str | None:
+def product_shift(node: Node, graph: Graph, target: Target) -> str | None:
     """``shift_write`` has a direction and four bits."""
     if node.attrs["type"] != "MUL":
         return None
-    shift = sum(point_of(s) for s in inputs_of(node, draft)) - point_of(node)
+    shift = sum(point_of(s) for s in inputs_of(node, graph)) - point_of(node)
     if abs(shift) > MAX_SHIFT_WRITE:
         return f'DPU only supports "shift_write"({shift}) in -{MAX_SHIFT_WRITE}..{MAX_SHIFT_WRITE}'
     return None

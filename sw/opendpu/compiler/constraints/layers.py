@@ -2,16 +2,12 @@
 """Limits of the ops with weights."""
 
 from opendpu.compiler.constraints.registry import constraint, extent, inputs_of, pair
-from opendpu.compiler.dilation import is_cut, plan
+from opendpu.compiler.dilation import fits_dilated
 from opendpu.compiler.fixed import DEPTHWISE, LAYERS, TRANSPOSED, point_of
-from opendpu.ir import Draft, Node
+from opendpu.compiler.limits import MAX_ALU_KERNEL, MAX_CONV_KERNEL, MAX_CONV_STRIDE, MAX_PAD_BEFORE
+from opendpu.ir import Graph, Node
 from opendpu_arch.target import Target
 
-MAX_CONV_KERNEL = 16
-MAX_CONV_STRIDE = 8
-MAX_ALU_KERNEL = 256
-MAX_PAD_BEFORE = 15
-"""Top and left padding of an instruction."""
 MAX_SHIFT_CUT = 63
 MAX_SHIFT_BIAS = 20
 
@@ -23,30 +19,31 @@ KERNEL = "XCOM_UNSUPPORT_KERNEL_SIZE"
 
 
 @constraint(
-    f"Kernels of convolutions are 1..{MAX_CONV_KERNEL} rows and columns; with a stride or groups, "
-    "dilation is counted.", *CONV, lift="a smaller kernel or dilation, or stride and group 1",
-    code=KERNEL,
+    f"Kernels of convolutions are 1..{MAX_CONV_KERNEL} rows and columns; dilation is not counted.",
+    *CONV, lift="a smaller kernel", code=KERNEL,
 )  # fmt: skip
-def conv_kernel(node: Node, draft: Draft, target: Target) -> str | None:
-    """Kernel fields of CONVINIT have four bits; parts of the pixels have a smaller dilation."""
+def conv_kernel(node: Node, graph: Graph, target: Target) -> str | None:
+    """Kernel fields of CONVINIT have four bits; taps that are apart are brought together."""
     sizes = [size for _, size in pair(node, "kernel")]
-    return None if max(sizes) <= MAX_CONV_KERNEL and _in_parts(node, draft, target) else (
+    return None if max(sizes) <= MAX_CONV_KERNEL and _fits_dilated(node, graph, target) else (
         _kernel(node, MAX_CONV_KERNEL)
     )  # fmt: skip
 
 
-def _in_parts(node: Node, draft: Draft, target: Target) -> bool:
-    """Tell whether a dilated convolution can be computed for parts of the pixels."""
-    source = inputs_of(node, draft)[0]
-    return is_cut(node, source, target) and plan(node, source, target) is not None
+def _fits_dilated(node: Node, graph: Graph, target: Target) -> bool:
+    return fits_dilated(node, inputs_of(node, graph)[0], target)
 
 
 @constraint(
-    f"Kernels of depthwise convolutions are 1..{MAX_ALU_KERNEL} rows and columns, dilation "
-    "counted.", *DEPTHWISE_CONV, lift="a smaller kernel", code=KERNEL,
+    f"Kernels of depthwise convolutions are 1..{MAX_ALU_KERNEL} rows and columns; with a stride, "
+    "dilation is counted.", *DEPTHWISE_CONV, lift="a smaller kernel or stride 1", code=KERNEL,
 )  # fmt: skip
-def depthwise_kernel(node: Node, draft: Draft, target: Target) -> str | None:
+def depthwise_kernel(node: Node, graph: Graph, target: Target) -> str | None:
     """Kernel fields of ALUINIT have eight bits."""
+    if max(size for _, size in pair(node, "kernel")) <= MAX_ALU_KERNEL and _fits_dilated(
+        node, graph, target
+    ):
+        return None
     return _kernel(node, MAX_ALU_KERNEL)
 
 
@@ -61,7 +58,7 @@ def _kernel(node: Node, most: int) -> str | None:
     f"Strides of convolutions are 1..{MAX_CONV_STRIDE}.", *CONV, lift="a smaller stride",
     code=PARAMETER,
 )  # fmt: skip
-def conv_stride(node: Node, draft: Draft, target: Target) -> str | None:
+def conv_stride(node: Node, graph: Graph, target: Target) -> str | None:
     """``stride_h`` rows share a bank, and its offset has three bits."""
     return _stride(node, MAX_CONV_STRIDE)
 
@@ -70,7 +67,7 @@ def conv_stride(node: Node, draft: Draft, target: Target) -> str | None:
     f"Strides of depthwise convolutions are 1..{MAX_ALU_KERNEL}.", *DEPTHWISE_CONV,
     lift="a smaller stride", code=PARAMETER,
 )  # fmt: skip
-def depthwise_stride(node: Node, draft: Draft, target: Target) -> str | None:
+def depthwise_stride(node: Node, graph: Graph, target: Target) -> str | None:
     """Stride fields of ALUINIT have eight bits."""
     return _stride(node, MAX_ALU_KERNEL)
 
@@ -86,17 +83,18 @@ def _stride(node: Node, most: int) -> str | None:
     "A depthwise convolution has one output channel for each input channel.", *DEPTHWISE,
     lift="a channel multiplier of 1", code=PARAMETER,
 )  # fmt: skip
-def multiplier(node: Node, draft: Draft, target: Target) -> str | None:
+def multiplier(node: Node, graph: Graph, target: Target) -> str | None:
     """A lane has one channel."""
-    factor = node.shape[-1] // inputs_of(node, draft)[0].shape[-1]
+    factor = node.shape[-1] // inputs_of(node, graph)[0].shape[-1]
     return None if factor == 1 else f'DPU only supports "channel_multiplier"({factor}) to be 1'
 
 
 @constraint(
-    f"Padding is less than the kernel; left and top at most {MAX_PAD_BEFORE}.", *WINDOWS,
+    f"Padding is less than the kernel, dilation counted; left and top of poolings and of depthwise "
+    f"convolutions without dilation at most {MAX_PAD_BEFORE}.", *WINDOWS,
     "pool-fix", lift="less padding", code="XCOM_PAD_KERNEL_SIZE_UNMATCH",
 )  # fmt: skip
-def padding(node: Node, draft: Draft, target: Target) -> str | None:
+def padding(node: Node, graph: Graph, target: Target) -> str | None:
     """Pad fields say how much of a kernel is outside."""
     left, right, top, bottom = (int(p) for p in node.attrs["pad"])
     height, width = extent(node)
@@ -109,28 +107,34 @@ def padding(node: Node, draft: Draft, target: Target) -> str | None:
         if not 0 <= pad < limit:
             return f'DPU only supports "{name}"({pad}) less than "{what}"({limit})'
     for name, pad in (("pad_left", left), ("pad_top", top)):
-        if pad > MAX_PAD_BEFORE and node.kind not in CONV:  # there, of parts of the pixels
+        if (
+            pad > MAX_PAD_BEFORE
+            and node.kind not in CONV
+            and not (node.kind in DEPTHWISE and _fits_dilated(node, graph, target))
+        ):  # there, of parts of the pixels
             return f'DPU only supports "{name}"({pad}) in 0..{MAX_PAD_BEFORE}'
     return None
 
 
 @constraint(
     "kernel_w * kernel_h * ceil(input channels of a group / CP) is at most the bank depth; for "
-    "depthwise convolutions kernel_w * kernel_h; for transposed ones ceil(kernel / stride) counts; "
-    "with a stride or groups, dilation counts.",
+    "depthwise convolutions kernel_w * kernel_h, dilation counted; for transposed ones "
+    "ceil(kernel / stride) counts.",
     *LAYERS, lift="a smaller kernel or fewer channels",
     code="XCOM_TILING_SIZE_ERROR",
 )  # fmt: skip
-def weights_fit(node: Node, draft: Draft, target: Target) -> str | None:
+def weights_fit(node: Node, graph: Graph, target: Target) -> str | None:
     """The kernel of an output channel is in one bank."""
     height, width = extent(node)
-    inputs = inputs_of(node, draft)[0].shape[-1] // int(node.attrs.get("group") or 1)
+    inputs = inputs_of(node, graph)[0].shape[-1] // int(node.attrs.get("group") or 1)
     groups = -(-inputs // target.channel_parallel)
     if node.kind in TRANSPOSED:
         (_, step_w), (_, step_h) = pair(node, "stride")
         height, width = -(-height // step_h), -(-width // step_w)
     words = height * width * (1 if node.kind in DEPTHWISE else groups)
-    if words <= target.bank_depth or (node.kind in CONV and _in_parts(node, draft, target)):
+    if words <= target.bank_depth:
+        return None
+    if node.kind in WINDOWS and _fits_dilated(node, graph, target):
         return None
     return (
         f'DPU only supports kernels whose weights fit a bank of "bank_depth"({target.bank_depth}) '
@@ -142,7 +146,7 @@ def weights_fit(node: Node, draft: Draft, target: Target) -> str | None:
     "Leaky-ReLU needs a target with it; RELU6 and RELU always exist.", *LAYERS,
     lift="a target with that option, or ReLU", code="XCOM_UNSUPPORT_NONLINEAR_TYPE",
 )  # fmt: skip
-def nonlinear(node: Node, draft: Draft, target: Target) -> str | None:
+def nonlinear(node: Node, graph: Graph, target: Target) -> str | None:
     """The slope's multiplier is an option of each engine."""
     kind = node.attrs.get("nonlinear", "NONE")
     has = target.alu_leaky_relu if node.kind in DEPTHWISE else target.conv_leaky_relu
@@ -155,13 +159,13 @@ def nonlinear(node: Node, draft: Draft, target: Target) -> str | None:
     f"Shifts fit their fields: cut 0..{MAX_SHIFT_CUT}, bias 0..{MAX_SHIFT_BIAS}.", *LAYERS,
     lift="another fix point", code="XCOM_UNSUPPORT_QUANTIZATION",
 )  # fmt: skip
-def layer_shifts(node: Node, draft: Draft, target: Target) -> str | None:
+def layer_shifts(node: Node, graph: Graph, target: Target) -> str | None:
     """``shift_cut`` = w + i - o, ``shift_bias`` = w + i - b + 1."""
-    product = point_of(inputs_of(node, draft)[0]) + point_of(inputs_of(node, draft, "weights")[0])
+    product = point_of(inputs_of(node, graph)[0]) + point_of(inputs_of(node, graph, "weights")[0])
     cut = product - point_of(node)
     if not 0 <= cut <= MAX_SHIFT_CUT:
         return f'DPU only supports "shift_cut"({cut}) in 0..{MAX_SHIFT_CUT}'
-    for source in inputs_of(node, draft, "bias"):
+    for source in inputs_of(node, graph, "bias"):
         shift = product - point_of(source) + 1
         if not 0 <= shift <= MAX_SHIFT_BIAS:
             return f'DPU only supports "shift_bias"({shift}) in 0..{MAX_SHIFT_BIAS}'

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits of ops that only move data."""
 
-from opendpu.compiler.bilinear import bilinear_weights
 from opendpu.compiler.constraints.registry import constraint, inputs_of, pair
 from opendpu.compiler.fixed import point_of
-from opendpu.ir import Draft, Node
+from opendpu.ir import Graph, Node
+from opendpu.ops.bilinear import bilinear_weights
 from opendpu_arch.target import Target
 
 MAX_SCALE = 256
@@ -18,14 +18,14 @@ MAX_REDUCED = 4096
     "SYMMETRIC and REFLECT padding is of rows and columns, and at most as large as the feature map "
     "(REFLECT: less).", "pad-fix", lift="less padding", code="XCOM_UNEXPECTED_VALUE",
 )  # fmt: skip
-def mirrored_pad(node: Node, draft: Draft, target: Target) -> str | None:
+def mirrored_pad(node: Node, graph: Graph, target: Target) -> str | None:
     """Each row and column of the border is a copy of one inside."""
     mode, amounts = node.attrs["mode"], node.attrs["paddings"]
     if mode == "CONSTANT":
         return None
     if any(amounts[6:]):
         return f'DPU only supports "paddings"({amounts}) of channels with "mode"({mode}) CONSTANT'
-    shape = inputs_of(node, draft)[0].shape
+    shape = inputs_of(node, graph)[0].shape
     for axis in (1, 2):
         most = shape[axis] - (mode == "REFLECT")
         if max(amounts[2 * axis : 2 * axis + 2]) > most:
@@ -37,9 +37,9 @@ def mirrored_pad(node: Node, draft: Draft, target: Target) -> str | None:
     "Rows of reorg are a multiple of the square of its scale.", "reorg-fix",
     lift="padding before", code="XCOM_TENSOR_SHAPE_UNMATCH",
 )  # fmt: skip
-def row_groups(node: Node, draft: Draft, target: Target) -> str | None:
+def row_groups(node: Node, graph: Graph, target: Target) -> str | None:
     """reorg exchanges rows inside groups of ``scale`` x ``scale`` rows of pixels."""
-    fine = node if node.attrs["reverse"] else inputs_of(node, draft)[0]
+    fine = node if node.attrs["reverse"] else inputs_of(node, graph)[0]
     rows = int(node.attrs["scale"]) ** 2
     if fine.shape[1] % rows:
         return f'DPU only supports "height"({fine.shape[1]}) in multiples of {rows}'
@@ -50,7 +50,7 @@ def row_groups(node: Node, draft: Draft, target: Target) -> str | None:
     f"Resize repeats pixels at most {MAX_SCALE} times each way.", "upsample-fix",
     lift="several resize ops", code="XCOM_UNEXPECTED_VALUE",
 )  # fmt: skip
-def resize_scale(node: Node, draft: Draft, target: Target) -> str | None:
+def resize_scale(node: Node, graph: Graph, target: Target) -> str | None:
     """``jump_write`` of LOAD has ten bits."""
     for name, size in pair(node, "scale"):
         if size > MAX_SCALE:
@@ -62,14 +62,14 @@ def resize_scale(node: Node, draft: Draft, target: Target) -> str | None:
     f"Bilinear resize shifts by 0..{MAX_SHIFT_CUT} bits, those of its weights counted.",
     "upsample-fix", lift="another fix point", code="XCOM_UNSUPPORT_QUANTIZATION",
 )  # fmt: skip
-def resize_shift(node: Node, draft: Draft, target: Target) -> str | None:
+def resize_shift(node: Node, graph: Graph, target: Target) -> str | None:
     """Each phase is a depthwise convolution."""
     if node.attrs["mode"] != "BILINEAR":
         return None
     scale_w, scale_h = (round(s) for s in node.attrs["scale"])
     made = bilinear_weights(scale_h, scale_w, half=bool(node.attrs["half_pixel_centers"]))
     assert made is not None
-    cut = point_of(inputs_of(node, draft)[0]) + made[0] - point_of(node)
+    cut = point_of(inputs_of(node, graph)[0]) + made[0] - point_of(node)
     if 0 <= cut <= MAX_SHIFT_CUT:
         return None
     return f'DPU only supports "shift_cut"({cut}) in 0..{MAX_SHIFT_CUT}'
@@ -79,7 +79,7 @@ def resize_shift(node: Node, draft: Draft, target: Target) -> str | None:
     "The largest channel needs a target with `save_argmax`.", "argmax-fix", "reduction_max-fix",
     lift="a target with that option", code="XCOM_OPERATOR_UNUPPORT",
 )  # fmt: skip
-def save_argmax(node: Node, draft: Draft, target: Target) -> str | None:
+def save_argmax(node: Node, graph: Graph, target: Target) -> str | None:
     """The comparators are a target option."""
     if target.save_argmax:
         return None
@@ -91,10 +91,10 @@ def save_argmax(node: Node, draft: Draft, target: Target) -> str | None:
     f"most {MAX_REDUCED}.", "argmax-fix", "reduction_max-fix", lift="fewer channels",
     code="XCOM_UNEXPECTED_VALUE",
 )  # fmt: skip
-def reduced_channels(node: Node, draft: Draft, target: Target) -> str | None:
+def reduced_channels(node: Node, graph: Graph, target: Target) -> str | None:
     """``channel`` of SAVE has twelve bits."""
     limit = MAX_INDEXED if node.kind == "argmax-fix" else MAX_REDUCED
-    channels = inputs_of(node, draft)[0].shape[-1]
+    channels = inputs_of(node, graph)[0].shape[-1]
     if channels <= limit:
         return None
     return f'DPU only supports "input_channel"({channels}) of {node.kind} up to {limit}'

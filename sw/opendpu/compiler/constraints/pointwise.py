@@ -3,7 +3,7 @@
 
 from opendpu.compiler.constraints.registry import constraint, inputs_of
 from opendpu.compiler.fixed import point_of
-from opendpu.ir import Draft, Node
+from opendpu.ir import Graph, Node
 from opendpu_arch.target import Target
 
 MAX_SHIFT_PRELU = 31
@@ -23,10 +23,10 @@ SIGMOID_BITS = 14
     f"Leaky-ReLU and PReLU on their own shift by at most {MAX_SHIFT_PRELU} bits.",
     "leaky-relu-fix", "prelu-fix", lift="another fix point", code="XCOM_ACGEN_PRELU_ERROR",
 )  # fmt: skip
-def prelu_shifts(node: Node, draft: Draft, target: Target) -> str | None:
+def prelu_shifts(node: Node, graph: Graph, target: Target) -> str | None:
     """The fields have a direction and five bits."""
-    right = point_of(inputs_of(node, draft)[0]) - point_of(node)
-    slopes = inputs_of(node, draft, "weight")
+    right = point_of(inputs_of(node, graph)[0]) - point_of(node)
+    slopes = inputs_of(node, graph, "weight")
     more = point_of(slopes[0]) if slopes else int(node.attrs["shift"])
     for name, shift in (("shift_prelu_p", right), ("shift_prelu_n", right + more)):
         if abs(shift) > MAX_SHIFT_PRELU:
@@ -38,9 +38,9 @@ def prelu_shifts(node: Node, draft: Draft, target: Target) -> str | None:
     f"The input of hard-sigmoid has 0..{MAX_SIGMOID_POINT} fractional bits.", "hard-sigmoid-fix",
     lift="another fix point", code="XCOM_UNSUPPORT_QUANTIZATION",
 )  # fmt: skip
-def sigmoid_shifts(node: Node, draft: Draft, target: Target) -> str | None:
+def sigmoid_shifts(node: Node, graph: Graph, target: Target) -> str | None:
     """``shift_bias`` = i, ``shift_cut`` = 14 + i - o."""
-    point = point_of(inputs_of(node, draft)[0])
+    point = point_of(inputs_of(node, graph)[0])
     if not 0 <= point <= MAX_SIGMOID_POINT:
         return f'DPU only supports "shift_bias"({point}) in 0..{MAX_SIGMOID_POINT}'
     cut = SIGMOID_BITS + point - point_of(node)
@@ -54,9 +54,9 @@ def sigmoid_shifts(node: Node, draft: Draft, target: Target) -> str | None:
     f"{BOUND_AT_INPUT}.", "hard-sigmoid-fix", lift=f"a result of {BOUND_AT_RESULT} fractional bits",
     code="XCOM_UNSUPPORT_QUANTIZATION",
 )  # fmt: skip
-def sigmoid_bound(node: Node, draft: Draft, target: Target) -> str | None:
+def sigmoid_bound(node: Node, graph: Graph, target: Target) -> str | None:
     """The engine does not stop at one, int8 has to."""
-    point, source = point_of(node), point_of(inputs_of(node, draft)[0])
+    point, source = point_of(node), point_of(inputs_of(node, graph)[0])
     if point >= BOUND_AT_RESULT or source >= BOUND_AT_INPUT:
         return None
     return (

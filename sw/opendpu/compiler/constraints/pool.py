@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits of pooling."""
 
-from opendpu.compiler.average import average_factor
-from opendpu.compiler.constraints.layers import MAX_ALU_KERNEL
 from opendpu.compiler.constraints.registry import constraint, inputs_of, pair
 from opendpu.compiler.fixed import point_of
-from opendpu.ir import Draft, Node
+from opendpu.compiler.limits import MAX_ALU_KERNEL
+from opendpu.ir import Graph, Node
+from opendpu.ops.average import average_factor
 from opendpu_arch.target import Target
 
 MAX_LEFT, MAX_RIGHT = 7, 55
@@ -16,7 +16,7 @@ MAX_LEFT, MAX_RIGHT = 7, 55
     f"Kernels and strides of pooling are 1..{MAX_ALU_KERNEL}.", "pool-fix",
     lift="a smaller window", code="XCOM_ACGEN_POOL_KERNEL_OUTRANGE",
 )  # fmt: skip
-def pool_window(node: Node, draft: Draft, target: Target) -> str | None:
+def pool_window(node: Node, graph: Graph, target: Target) -> str | None:
     """Kernel and stride fields of ALUINIT have eight bits."""
     for name, size in (*pair(node, "kernel"), *pair(node, "stride")):
         if not 1 <= size <= MAX_ALU_KERNEL:
@@ -28,7 +28,7 @@ def pool_window(node: Node, draft: Draft, target: Target) -> str | None:
     "ceil(kernel_h / PP) * kernel_w of average pooling is at most the bank depth.", "pool-fix",
     lift="a smaller window", code="XCOM_ACGEN_POOL_KERNEL_OUTRANGE",
 )  # fmt: skip
-def pool_fits(node: Node, draft: Draft, target: Target) -> str | None:
+def pool_fits(node: Node, graph: Graph, target: Target) -> str | None:
     """A window is in the banks of one group; maxima are taken along columns and rows in turn."""
     (_, width), (_, height) = pair(node, "kernel")
     words = -(-height // target.pixel_parallel) * width
@@ -45,9 +45,9 @@ def pool_fits(node: Node, draft: Draft, target: Target) -> str | None:
     "those of an average's factor counted.", "pool-fix", lift="another fix point",
     code="XCOM_UNSUPPORT_QUANTIZATION",
 )  # fmt: skip
-def pool_shifts(node: Node, draft: Draft, target: Target) -> str | None:
+def pool_shifts(node: Node, graph: Graph, target: Target) -> str | None:
     """``shift_cut`` from 8 on shifts right, below left."""
-    right = point_of(inputs_of(node, draft)[0]) - point_of(node)
+    right = point_of(inputs_of(node, graph)[0]) - point_of(node)
     if node.attrs["type"] == "AVG":
         (_, width), (_, height) = pair(node, "kernel")
         right += average_factor(kernel_h=height, kernel_w=width)[1]

@@ -4,10 +4,10 @@
 import dataclasses
 from collections.abc import Callable
 
-from opendpu.ir import Draft, Node
+from opendpu.ir import Graph, Node
 from opendpu_arch.target import Target
 
-Check = Callable[[Node, Draft, Target], str | None]
+Check = Callable[[Node, Graph, Target], str | None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Constraint:
     """The guide's error code where one fits."""
     check: Check
 
-    def broken(self, node: Node, draft: Draft, target: Target) -> str | None:
+    def broken(self, node: Node, graph: Graph, target: Target) -> str | None:
         """Return why the node must run on the CPU, what would lift it, and the code, or nothing."""
-        found = self.check(node, draft, target)
+        found = self.check(node, graph, target)
         if found is None:
             return None
         code = f" ({self.code})" if self.code else ""
@@ -62,6 +62,6 @@ def extent(node: Node) -> tuple[int, int]:
     return (height - 1) * gap_h + 1, (width - 1) * gap_w + 1
 
 
-def inputs_of(node: Node, draft: Draft, arg: str = "input") -> list[Node]:
+def inputs_of(node: Node, graph: Graph, arg: str = "input") -> list[Node]:
     """Return the nodes of an argument."""
-    return [draft[n] for n in node.inputs.get(arg, ())]
+    return [graph[n] for n in node.inputs.get(arg, ())]

@@ -3,7 +3,7 @@
 
 from opendpu.compiler.constraints.registry import constraint, inputs_of
 from opendpu.compiler.fixed import COMPUTE, LAYERS, MOVE, is_fixed
-from opendpu.ir import Draft, Node
+from opendpu.ir import Graph, Node
 from opendpu_arch.target import Target
 
 MAX_GROUPS = 256
@@ -14,9 +14,9 @@ MAX_GROUPS = 256
     "The batch is 1.", *COMPUTE, *MOVE, lift="batch 1 (runners take many samples at a time)",
     code="XCOM_TENSOR_DIMENSION_UNMATCH",
 )  # fmt: skip
-def batch(node: Node, draft: Draft, target: Target) -> str | None:
+def batch(node: Node, graph: Graph, target: Target) -> str | None:
     """Instructions have no batch."""
-    for tensor in (node, *inputs_of(node, draft)):
+    for tensor in (node, *inputs_of(node, graph)):
         if tensor.shape and tensor.shape[0] != 1:
             return f"DPU only supports input batch to be 1, but it's {tensor.shape[0]} now"
     return None
@@ -26,9 +26,9 @@ def batch(node: Node, draft: Draft, target: Target) -> str | None:
     "Inputs are int8 feature maps, not constants.", *COMPUTE, *MOVE,
     lift="a quantized feature map of up to 4 dimensions", code="XCOM_TENSOR_SHAPE_UNMATCH",
 )  # fmt: skip
-def feature_inputs(node: Node, draft: Draft, target: Target) -> str | None:
+def feature_inputs(node: Node, graph: Graph, target: Target) -> str | None:
     """Feature maps are what LOAD brings to image banks."""
-    for source in inputs_of(node, draft):
+    for source in inputs_of(node, graph):
         if not is_fixed(source):
             return f'DPU only supports quantized inputs, but "{source.name}" is float'
         if source.value is not None:
@@ -42,10 +42,10 @@ def feature_inputs(node: Node, draft: Draft, target: Target) -> str | None:
     "Weights and bias are constants.", *LAYERS, "prelu-fix",
     lift="weights that are known when compiling", code="XCOM_UNEXPECTED_VALUE",
 )  # fmt: skip
-def constant_weights(node: Node, draft: Draft, target: Target) -> str | None:
+def constant_weights(node: Node, graph: Graph, target: Target) -> str | None:
     """They are part of the compiled file."""
     for arg in ("weights", "bias", "weight"):
-        for source in inputs_of(node, draft, arg):
+        for source in inputs_of(node, graph, arg):
             if source.value is None:
                 return f'DPU only supports constant "{arg}", but "{source.name}" is computed'
     return None
@@ -55,10 +55,10 @@ def constant_weights(node: Node, draft: Draft, target: Target) -> str | None:
     f"Channels are at most {MAX_GROUPS} times the channel parallel.", *COMPUTE,
     lift="a split along the channels", code="XCOM_OP_CONV_PARAM_ERROR",
 )  # fmt: skip
-def channels(node: Node, draft: Draft, target: Target) -> str | None:
+def channels(node: Node, graph: Graph, target: Target) -> str | None:
     """``channel_group`` has eight bits."""
     limit = MAX_GROUPS * target.channel_parallel
-    for name, tensor in (*(("input", s) for s in inputs_of(node, draft)), ("output", node)):
+    for name, tensor in (*(("input", s) for s in inputs_of(node, graph)), ("output", node)):
         if tensor.shape[-1] > limit:
             return f'DPU only supports "{name}_channel"({tensor.shape[-1]}) up to {limit}'
     return None

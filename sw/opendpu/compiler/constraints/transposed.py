@@ -1,19 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits of transposed convolutions, which run as a convolution for each phase."""
 
-from opendpu.compiler.constraints.layers import (
-    MAX_ALU_KERNEL,
-    MAX_CONV_KERNEL,
-    MAX_PAD_BEFORE,
-    PARAMETER,
-)
+from opendpu.compiler.constraints.layers import PARAMETER
 from opendpu.compiler.constraints.registry import constraint, pair
 from opendpu.compiler.fixed import DEPTHWISE, TRANSPOSED
-from opendpu.ir import Draft, Node
+from opendpu.compiler.limits import MAX_ALU_KERNEL, MAX_CONV_KERNEL, MAX_PAD_BEFORE, MAX_PIXEL_JUMP
+from opendpu.ir import Graph, Node
 from opendpu_arch.target import Target
-
-MAX_JUMP = 65536
-"""Bytes between the pixels of a SAVE."""
 
 
 def before(node: Node) -> tuple[int, int]:
@@ -27,7 +20,7 @@ def before(node: Node) -> tuple[int, int]:
     f"{MAX_ALU_KERNEL}, rounded up.", *TRANSPOSED, lift="a smaller kernel or a larger stride",
     code="XCOM_UNSUPPORT_KERNEL_SIZE",
 )  # fmt: skip
-def transposed_kernel(node: Node, draft: Draft, target: Target) -> str | None:
+def transposed_kernel(node: Node, graph: Graph, target: Target) -> str | None:
     """A phase has that many rows and columns."""
     most = MAX_ALU_KERNEL if node.kind in DEPTHWISE else MAX_CONV_KERNEL
     for (name, kernel), (what, stride) in zip(
@@ -43,7 +36,7 @@ def transposed_kernel(node: Node, draft: Draft, target: Target) -> str | None:
     f"and left, kernel - 1 - pad, at most {MAX_PAD_BEFORE} strides.", *TRANSPOSED,
     lift="padding within those limits", code="XCOM_PAD_KERNEL_SIZE_UNMATCH",
 )  # fmt: skip
-def transposed_padding(node: Node, draft: Draft, target: Target) -> str | None:
+def transposed_padding(node: Node, graph: Graph, target: Target) -> str | None:
     """A phase is padded with that many rows or columns of its input."""
     left, right, top, bottom = (int(p) for p in node.attrs["pad"])
     (_, width), (_, height) = pair(node, "kernel")
@@ -74,7 +67,7 @@ def transposed_padding(node: Node, draft: Draft, target: Target) -> str | None:
     "Transposed convolutions have no dilation and one group.", *TRANSPOSED,
     lift="dilation 1 and group 1", code=PARAMETER,
 )  # fmt: skip
-def transposed_form(node: Node, draft: Draft, target: Target) -> str | None:
+def transposed_form(node: Node, graph: Graph, target: Target) -> str | None:
     """Zeros between weights would fall on the wrong phase."""
     for name, size in pair(node, "dilation"):
         if size != 1:
@@ -84,13 +77,13 @@ def transposed_form(node: Node, draft: Draft, target: Target) -> str | None:
 
 
 @constraint(
-    f"stride_w * channels of the result of a transposed convolution is at most {MAX_JUMP}.",
+    f"stride_w * channels of the result of a transposed convolution is at most {MAX_PIXEL_JUMP}.",
     *TRANSPOSED, lift="a smaller stride or fewer channels", code=PARAMETER,
 )  # fmt: skip
-def transposed_step(node: Node, draft: Draft, target: Target) -> str | None:
+def transposed_step(node: Node, graph: Graph, target: Target) -> str | None:
     """SAVE writes the pixels of a phase so far apart."""
     (_, step), _ = pair(node, "stride")
     size = step * node.shape[-1]
-    if size > MAX_JUMP:
-        return f'DPU only supports "stride_width" * "output_channel"({size}) up to {MAX_JUMP}'
+    if size > MAX_PIXEL_JUMP:
+        return f'DPU only supports "stride_width" * "output_channel"({size}) up to {MAX_PIXEL_JUMP}'
     return None

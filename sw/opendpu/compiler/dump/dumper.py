@@ -10,10 +10,11 @@ import xir
 from opendpu.compiler.assemble import outline
 from opendpu.compiler.dump.picture import picture
 from opendpu.compiler.dump.text import text
-from opendpu.compiler.passes import PASSES, Partitioned
-from opendpu.ir import Draft
-from opendpu_arch.errors import DPUError, ModelFormatError
-from xir.files import replacing
+from opendpu.compiler.partition import Partitioned
+from opendpu.compiler.passes import EACH, PASSES
+from opendpu.ir import Graph
+from opendpu_arch import outputs
+from opendpu_arch.errors import DPUError
 
 
 class Dumper:
@@ -36,13 +37,13 @@ class Dumper:
         self._values: dict[str, list[object]] = {}
 
     def __call__(self, name: str, value: object) -> None:
-        """Remember what a pass made; a draft is copied, because later passes may edit it."""
+        """Remember what a pass made; a graph is copied, because later passes may edit it."""
         if name == "partition":
             names = [one.name for one in PASSES]
             for later in names[names.index(name) :]:
                 self._values.pop(later, None)
         if name in self.passes:
-            kept = value.copy() if isinstance(value, Draft) else value
+            kept = value.copy() if isinstance(value, Graph) else value
             self._values.setdefault(name, []).append(kept)
 
     def __enter__(self) -> Self:
@@ -67,13 +68,13 @@ class Dumper:
 
         Raises
         ------
-        ModelFormatError
+        OutputError
             A file cannot be written; it is then as it was before.
         """
         written = []
         for number, one in enumerate(PASSES):
             for part, value in enumerate(self._values.get(one.name, ())):
-                stem = f"{number:02}-{one.name}" + (f".{part}" if one.each else "")
+                stem = f"{number:02}-{one.name}" + (f".{part}" if one.name in EACH else "")
                 for suffix, data in _forms(value):
                     written.append(self._write(f"{stem}.{suffix}", data))
         return written
@@ -82,12 +83,9 @@ class Dumper:
         path = self.folder / name
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with replacing(path) as file:
-                file.write(data)
         except OSError as error:
-            raise ModelFormatError(
-                f"{path}: cannot be written: {error.strerror or error}"
-            ) from error
+            raise outputs.refusal(path, error.strerror or str(error)) from error
+        outputs.write(path, data)
         return path
 
 
@@ -104,9 +102,9 @@ def _graph(value: object) -> xir.Graph | None:
     match value:
         case xir.Graph():
             return value
-        case Draft():
+        case Graph():
             return outline(value)
         case Partitioned():
-            return outline(value.draft, value.partition)
+            return outline(value.graph, value.partition)
         case _:
             return None

@@ -1,23 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values between passes as pictures: graphs from top to bottom, programs along time."""
 
+from collections.abc import Mapping, Sequence
+
 import xir
 from opendpu.compiler.fixed import CONSTANT, is_fixed
-from opendpu.compiler.passes import Partitioned
-from opendpu.compiler.plan import (
-    ConvLayer,
-    EltwiseLayer,
-    Layer,
-    MoveLayer,
-    Network,
-    Plan,
-    Program,
-    Step,
-    sources_of,
-)
+from opendpu.compiler.network import Network
+from opendpu.compiler.partition import Partitioned
+from opendpu.compiler.plan import CascadePlan, Plan
+from opendpu.compiler.planner.cascade.costs import Cascade
+from opendpu.compiler.planner.proposal import Proposal, Residency, Tiled
+from opendpu.compiler.program import Command, CommandStream, Program
 from opendpu.drawing import Canvas, Vertex, draw_layered
 from opendpu.drawing.canvas import Box, Line, Text, text_width
-from opendpu.ir import Draft
+from opendpu.ir import Graph
 from opendpu_arch.isa import Engine
 
 COLOURS = {
@@ -32,32 +28,38 @@ HEAD = 70
 def picture(value: object) -> Canvas:
     """Return the picture of a value."""
     match value:
-        case Draft():
-            return _draft(value, {})
+        case Graph():
+            return _graph(value, {})
         case Partitioned():
-            return _draft(
-                value.draft, {n: p.device for p in value.partition.parts for n in p.nodes}
+            return _graph(
+                value.graph, {n: p.device for p in value.partition.parts for n in p.nodes}
             )
         case Network():
             return _network(value)
+        case Proposal():
+            return _proposed(value)
+        case Residency():
+            return _resident(value)
+        case Tiled():
+            return _tiled(value)
         case Plan():
-            return _network(value.network, value)
+            return _planned(value)
         case Program():
             made = value.schedule
             spans = zip(made.instructions, made.start, made.end, made.layers, strict=True)
             return _chart([(i.ENGINE, a, b, layer) for i, a, b, layer in spans], made.cycles)
-        case tuple():
-            return _sequence(value)
+        case CommandStream():
+            return _sequence(value.commands)
         case xir.Graph():
             return _compiled(value)
         case _:
             raise TypeError(f"a {type(value).__name__} has no picture")
 
 
-def _draft(draft: Draft, devices: dict[str, str]) -> Canvas:
+def _graph(graph: Graph, devices: dict[str, str]) -> Canvas:
     vertices, edges = [], []
-    for node in draft:
-        if node.kind in CONSTANT or _is_constant_fix(node.name, draft):
+    for node in graph:
+        if node.kind in CONSTANT or _is_constant_fix(node.name, graph):
             continue
         colour = devices.get(node.name) or ("int8" if is_fixed(node) else "float")
         shape = "x".join(map(str, node.shape))
@@ -66,52 +68,78 @@ def _draft(draft: Draft, devices: dict[str, str]) -> Canvas:
     return draw_layered(vertices, edges)
 
 
-def _is_constant_fix(name: str, draft: Draft) -> bool:
-    node = draft[name]
-    return node.kind == "fix" and draft[node.inputs["input"][0]].value is not None
+def _is_constant_fix(name: str, graph: Graph) -> bool:
+    node = graph[name]
+    return node.kind == "fix" and graph[node.inputs["input"][0]].value is not None
 
 
-def _network(network: Network, plan: Plan | None = None) -> Canvas:
+def _proposed(proposal: Proposal) -> Canvas:
+    """Return the network with its cascades."""
+    return _network(proposal.network, _cascade_lines(proposal.network, proposal.cascades))
+
+
+def _resident(residency: Residency) -> Canvas:
+    """Return the network with what stays on chip."""
+    lines = {}
+    for layer in residency.network.layers:
+        region = residency.regions.get(layer.output)
+        if region is not None:
+            where = f"words {region.base}+{region.words}"
+            lines[layer.name] = [f"group {region.bank_group}, {where}, on chip"]
+    return _network(residency.network, lines)
+
+
+def _tiled(tiled: Tiled) -> Canvas:
+    """Return the network with loops, places in the banks, and cascades."""
+    lines = {}
+    for placed in tiled.layers:
+        nest, out = placed.nest, placed.output
+        stays = "on chip" if out.whole else "circular buffer"
+        lines[placed.layer.name] = [
+            f"{nest.columns} columns, {nest.rows} rows, {nest.groups} groups",
+            f"group {out.bank_group}, words {out.base}+{out.words}, {stays}",
+        ]
+    for name, more in _cascade_lines(tiled.network, tiled.cascades).items():
+        lines[name] += more
+    return _network(tiled.network, lines)
+
+
+def _planned(plan: Plan) -> Canvas:
+    """Return the network with places in DDR."""
+    lines = {}
+    for placed in plan.layers:
+        memory = plan.memory.get(placed.layer.output)
+        if memory is not None:
+            lines[placed.layer.name] = [f"REG_{memory.reg_id}+{memory.address}"]
+    return _network(plan.network, lines)
+
+
+def _cascade_lines(
+    network: Network, cascades: Sequence[Cascade | CascadePlan]
+) -> dict[str, list[str]]:
+    return {
+        network.layers[n].name: [f"cascade {number}"]
+        for number, cascade in enumerate(cascades)
+        for n in cascade.layers.numbers
+    }
+
+
+def _network(network: Network, more: Mapping[str, Sequence[str]] | None = None) -> Canvas:
+    """Return layers with ``more`` lines about them."""
     vertices, edges = [], []
     maker: dict[str, str] = {}
     for name in network.inputs:
         vertices.append(Vertex(name, ("input", name, _size(network, name)), COLOURS["USER"]))
         maker[name] = name
-    places = {p.layer.name: p for p in plan.layers} if plan else {}
-    chained = {
-        plan.layers[n].layer.name: (f"chain {number}",)
-        for number, chain in enumerate(plan.chains)
-        for n in range(chain.first, chain.last + 1)
-    } if plan else {}  # fmt: skip
     for layer in network.layers:
-        lines = [_kind(layer), layer.name, _size(network, layer.output)]
-        placed = places.get(layer.name)
-        if placed is not None and plan is not None:
-            nest, out = placed.nest, placed.output
-            lines.append(f"{nest.columns} columns, {nest.rows} rows, {nest.groups} groups")
-            stays = "whole" if out.whole else "moving"
-            lines.append(f"group {out.bank_group}, words {out.base}+{out.words}, {stays}")
-            lines += chained.get(layer.name, ())
-            if layer.output in plan.memory:
-                memory = plan.memory[layer.output]
-                lines.append(f"REG_{memory.reg_id}+{memory.address}")
+        lines = [layer.label, layer.name, _size(network, layer.output)]
+        lines += (more or {}).get(layer.name, ())
         vertices.append(Vertex(f"{layer.name} ", tuple(lines), COLOURS["DPU"]))
-        for source in sources_of(layer):
+        for source in layer.operands:
             for made in _makers(source, network, maker):
                 edges.append((made, f"{layer.name} "))
         maker[layer.output] = f"{layer.name} "
     return draw_layered(vertices, edges)
-
-
-def _kind(layer: Layer) -> str:
-    match layer:
-        case ConvLayer():
-            return "conv" if layer.epilogue is None else f"conv, {layer.epilogue.layer.kind.name}"
-        case MoveLayer():
-            return "move"
-        case EltwiseLayer():
-            return layer.kind.name.lower()
-    return layer.mode.name.lower()
 
 
 def _makers(name: str, network: Network, maker: dict[str, str]) -> list[str]:
@@ -143,12 +171,12 @@ def _compiled(graph: xir.Graph) -> Canvas:
     return draw_layered(sorted(vertices, key=lambda v: order[v.name]), edges)
 
 
-def _sequence(steps: tuple[Step, ...]) -> Canvas:
-    """Return steps one after the other, as they stand."""
+def _sequence(commands: tuple[Command, ...]) -> Canvas:
+    """Return commands one after the other, as they stand."""
     at, spans = 0, []
-    for step in steps:
-        spans.append((step.instruction.ENGINE, at, at + step.cycles, step.layer))
-        at += step.cycles
+    for command in commands:
+        spans.append((command.instruction.ENGINE, at, at + command.cycles, command.layer))
+        at += command.cycles
     return _chart(spans, at)
 
 

@@ -8,38 +8,39 @@ from typing import Any
 import numpy as np
 
 import xir
+from opendpu.compiler.banks import BankAccess, Region
 from opendpu.compiler.fixed import CONSTANT
-from opendpu.compiler.passes import Partitioned
-from opendpu.compiler.plan import (
-    BankAccess,
-    Layer,
-    MemoryAccess,
-    Network,
-    Plan,
-    Program,
-    Region,
-    Step,
-    sources_of,
-)
-from opendpu.ir import Draft, Node
+from opendpu.compiler.layers import Layer
+from opendpu.compiler.network import Network
+from opendpu.compiler.partition import Partitioned
+from opendpu.compiler.plan import Plan
+from opendpu.compiler.planner.proposal import Proposal, Residency, Tiled
+from opendpu.compiler.program import CommandStream, MemoryAccess, Program
+from opendpu.ir import Graph, Node
 from opendpu_arch import asm
 
 
 def text(value: object) -> str:
     """Return a value as text that ends with a line break."""
     match value:
-        case Draft():
-            lines = _draft(value)
+        case Graph():
+            lines = _graph(value)
         case Partitioned():
             lines = _partition(value)
         case Network():
             lines = _network(value)
+        case Proposal():
+            lines = _proposal(value)
+        case Residency():
+            lines = _residency(value)
+        case Tiled():
+            lines = _tiled(value)
         case Plan():
             lines = _plan(value)
         case Program():
             lines = _program(value)
-        case tuple():
-            lines = _steps(value)
+        case CommandStream():
+            lines = _commands(value)
         case xir.Graph():
             lines = _compiled(value)
         case _:
@@ -47,16 +48,20 @@ def text(value: object) -> str:
     return "\n".join([*lines, ""])
 
 
-def _draft(draft: Draft) -> Iterator[str]:
-    yield f"graph {draft.name}"
-    for node in draft:
+def _graph(graph: Graph) -> Iterator[str]:
+    yield f"graph {graph.name}"
+    for node in graph:
         yield _node(node)
-    yield f"outputs {', '.join(draft.outputs)}"
+    yield f"outputs {', '.join(graph.outputs)}"
 
 
 def _node(node: Node) -> str:
     given = ", ".join(f"{arg}=[{', '.join(names)}]" for arg, names in node.inputs.items() if names)
-    attrs = "".join(f" {key.lstrip('_')}={_short(value)}" for key, value in node.attrs.items())
+    attrs = "".join(f" {key}={_short(value)}" for key, value in node.attrs.items())
+    if node.type.quantization is not None and node.type.quantization.is_power_of_two:
+        attrs += f" fix_point={node.fix_point}"
+    if node.tensor:
+        attrs += f" tensor={node.tensor}"
     return f"  {node.name} = {node.kind}({given}) {list(node.shape)}{attrs}"
 
 
@@ -64,10 +69,10 @@ def _partition(value: Partitioned) -> Iterator[str]:
     for number, part in enumerate(value.partition.parts):
         yield f"part {number} {part.device}"
         for name in part.nodes:
-            yield f"  {_node(value.draft[name]).lstrip()}"
+            yield f"  {_node(value.graph[name]).lstrip()}"
             if name in value.partition.reasons:
                 yield f"    on the CPU: {value.partition.reasons[name]}"
-    for node in value.draft:
+    for node in value.graph:
         if node.kind in CONSTANT:
             yield f"constant {node.name} {list(node.shape)}"
 
@@ -88,23 +93,47 @@ def _layer(layer: Layer) -> str:
     return f"{type(layer).__name__} {_fields(layer, skip=('name',))}"
 
 
-def _plan(plan: Plan) -> Iterator[str]:
-    for placed in plan.layers:
+def _proposal(proposal: Proposal) -> Iterator[str]:
+    restrictions = proposal.revision.restrictions
+    yield f"cascades: {len(proposal.cascades)}"
+    for name in sorted(restrictions.spilled):
+        yield f"feature {name} goes through DDR: it was in the way"
+    for layers in sorted(restrictions.apart, key=lambda r: (r.first, r.last)):
+        yield f"layers {layers.first}..{layers.last} are no cascade: they did not fit"
+    for cascade in proposal.cascades:
+        names = ", ".join(proposal.network.layers[n].name for n in cascade.layers.numbers)
+        yield f"cascade of {names}: {cascade.tiles} tiles of columns"
+
+
+def _residency(residency: Residency) -> Iterator[str]:
+    yield f"feature maps on chip whole: {len(residency.regions)}"
+    for name, region in residency.regions.items():
+        alive = residency.live_ranges[name]
+        yield f"feature {name} layers {alive.first}..{alive.last}: bank {_fields(region)}"
+    for number, name in sorted(residency.streamed):
+        yield f"layer {residency.network.layers[number].name} loads {name} from DDR"
+
+
+def _tiled(tiled: Tiled) -> Iterator[str]:
+    for placed in tiled.layers:
         layer = placed.layer
-        yield f"layer {layer.name}: {', '.join(sources_of(layer))} -> {layer.output}"
+        yield f"layer {layer.name}: {', '.join(layer.operands)} -> {layer.output}"
         for field in dataclasses.fields(placed):
             value = getattr(placed, field.name)
             if field.name == "layer" or value is None:
                 continue
             several = value if isinstance(value, tuple) else (value,)
             for one in several:
-                kind = "bank" if isinstance(one, Region) else type(one).__name__.lower()
+                kind = "bank" if isinstance(one, Region) else "loops"
                 yield f"  {field.name}: {kind} {_fields(one)}"
-    for chain in plan.chains:
-        names = ", ".join(p.layer.name for p in plan.layers[chain.first : chain.last + 1])
-        yield f"chain of {names}: {len(chain.tiles)} tiles of columns"
-        for number, first, rows in chain.turns:
-            yield f"  {plan.layers[number].layer.name} rows {first}..{first + rows - 1}"
+    for cascade in tiled.cascades:
+        names = ", ".join(tiled.layers[n].layer.name for n in cascade.layers.numbers)
+        yield f"cascade of {names}: {len(cascade.tiles)} tiles of columns"
+        for number, first, rows in cascade.issue_order:
+            yield f"  {tiled.layers[number].layer.name} rows {first}..{first + rows - 1}"
+
+
+def _plan(plan: Plan) -> Iterator[str]:
     for name, memory in plan.memory.items():
         yield f"memory {name}: {_fields(memory)}"
     for name, address in plan.constants.items():
@@ -113,11 +142,11 @@ def _plan(plan: Plan) -> Iterator[str]:
         yield f"segment REG_{register}: {size} bytes"
 
 
-def _steps(steps: tuple[Step, ...]) -> Iterator[str]:
-    for number, step in enumerate(steps):
-        touched = " ".join(_access(access) for access in step.accesses)
-        code = asm.format_instruction(step.instruction)
-        yield f"{number:>6} {step.layer} {step.cycles} cycles [{touched}] {code}"
+def _commands(stream: CommandStream) -> Iterator[str]:
+    for number, command in enumerate(stream.commands):
+        touched = " ".join(_access(access) for access in command.accesses)
+        code = asm.format_instruction(command.instruction)
+        yield f"{number:>6} {command.layer} {command.cycles} cycles [{touched}] {code}"
 
 
 def _access(access: BankAccess | MemoryAccess) -> str:

@@ -15,7 +15,6 @@ from opendpu.compiler.legalize import (
 )
 from opendpu.compiler.legalize.registry import RULES
 from opendpu.compiler.legalize.run import legalize
-from opendpu.compiler.legalize.window import explicit_pad
 
 __all__ = [
     "RULES",
@@ -23,7 +22,6 @@ __all__ = [
     "conv",
     "dense",
     "eltwise",
-    "explicit_pad",
     "legalize",
     "move",
     "pool",

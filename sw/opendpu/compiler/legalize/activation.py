@@ -7,18 +7,6 @@ from opendpu.compiler.legalize.refusal import Refusal
 from opendpu.ir import Node
 
 ACTIVATIONS = {"relu": "RELU", "relu6": "RELU6", "leaky-relu": "LEAKYRELU"}
-_LAYER = ("relu", "relu6", "leaky-relu")
-FUSED = {
-    "conv2d": _LAYER,
-    "inner-product": _LAYER,
-    "matmul": _LAYER,
-    "transposed-conv2d": _LAYER,
-    "depthwise-conv2d": _LAYER,
-    "transposed-depthwise-conv2d": _LAYER,
-    "add": ("relu",),
-    "mul": ("relu",),
-}
-"""Activations behind each kind of op that become part of it."""
 RELU6_POINT = 4
 """Fractional bits at which the engine's bound 96 is six."""
 LEAKY_SLOPE = 26 / 256

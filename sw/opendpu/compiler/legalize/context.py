@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opendpu.compiler.fixed import POINT, REASON, TENSOR, point_of
-from opendpu.ir import Draft, Node
+from opendpu.compiler.fixed import point_of
+from opendpu.ir import FixedGraph, Graph, Node, TensorType
 
 
 class Context:
@@ -16,7 +16,7 @@ class Context:
 
     Parameters
     ----------
-    draft
+    graph
         The quantized graph.
     make_fixed
         Adds the int8 result of a ``fix`` op to :attr:`result`; returns the node.
@@ -26,13 +26,13 @@ class Context:
 
     def __init__(
         self,
-        draft: Draft,
+        graph: Graph,
         make_fixed: Callable[["Context", Node], str],
         make_final: Callable[["Context", Node], str | None],
     ) -> None:
-        self.draft = draft
-        self.users = draft.consumer_map()
-        self.result = Draft(draft.name)
+        self.graph = graph
+        self.users = graph.consumer_map()
+        self.result = FixedGraph(graph.name)
         self._make_fixed = make_fixed
         self._make_final = make_final
         self._fixed: dict[str, str] = {}
@@ -44,36 +44,37 @@ class Context:
         """Note why an op stays in float."""
         self._refused[node.name] = reason
         if node.name in self._real:
-            self.result[self._real[node.name]].attrs[REASON] = reason
+            self.result[self._real[node.name]].reason = reason
 
     def real(self, name: str) -> str:
         """Return the node with the float result of an op."""
         if name not in self._real:
-            self._real[name] = self._make_real(self.draft[name])
+            self._real[name] = self._make_real(self.graph[name])
         return self._real[name]
 
     def _make_real(self, node: Node) -> str:
         if node.kind == "fix":
             source = self.result[self.fixed(node.name)]
-            attrs = fix_attrs(point_of(source))
             name = self.result.unique(f"{node.name}_fix2float")
             return self.result.add(
-                name, "fix2float", node.shape, {"input": [source.name]}, attrs
-            ).name
+                name, "fix2float", TensorType(node.shape, quantization=source.quantization),
+                {"input": [source.name]}, origin=node.origin,
+            ).name  # fmt: skip
         made = self._make_final(self, node)
         if made is not None:
             return made
         inputs = {arg: [self.real(n) for n in names] for arg, names in node.inputs.items()}
         name = self.result.unique(node.name)
-        attrs = dict(node.attrs)
-        if node.name in self._refused:
-            attrs[REASON] = self._refused[node.name]
-        return self.result.add(name, node.kind, node.shape, inputs, attrs, node.value).name
+        copy = self.result.add(
+            name, node.kind, node.type, inputs, node.attrs, node.value, origin=node.origin
+        )
+        copy.reason, copy.claim = self._refused.get(node.name) or node.reason, node.claim
+        return name
 
     def fixed(self, name: str) -> str:
         """Return the node with the int8 result of a ``fix`` op, in the shape of that op."""
         if name not in self._fixed:
-            node = self.draft[name]
+            node = self.graph[name]
             self._fixed[name] = self.view(self._make_fixed(self, node), node.shape, node.name)
         return self._fixed[name]
 
@@ -86,11 +87,10 @@ class Context:
             return node.name
         key = (node.name, tuple(shape))
         if key not in self._views:
-            attrs: dict[str, Any] = {"shape": list(shape), POINT: point_of(node)}
-            attrs[TENSOR] = tensor or f"{node.attrs.get(TENSOR, node.name)}_reshaped"
             made = self.result.add(
-                self.result.unique(f"{node.name}_reshaped"), "reshape-fix", shape,
-                {"input": [node.name]}, attrs,
+                self.result.unique(f"{node.name}_reshaped"), "reshape-fix",
+                node.type.with_shape(shape), {"input": [node.name]}, {"shape": list(shape)},
+                origin=node.origin, tensor=tensor or f"{node.tensor_name}_reshaped",
             )  # fmt: skip
             self._views[key] = made.name
         return self._views[key]
@@ -107,20 +107,24 @@ class Context:
         tensor: str = "",
     ) -> str:
         """Add the fixed-point op that stands for ``node`` and the ``fix`` behind it."""
-        attrs = {**attrs, POINT: int(fix.attrs["fix_point"]), TENSOR: tensor or fix.name}
         name = self.result.unique(node.name)
-        return self.result.add(name, kind, shape or node.shape, inputs, attrs, value).name
+        made = TensorType.int8(shape or node.shape, fix.fix_point)
+        self.result.add(
+            name, kind, made, inputs, attrs, value, origin=node.origin, tensor=tensor or fix.name
+        )
+        return name
 
     def constant(self, name: str, values: npt.ArrayLike, point: int) -> str:
         """Add an int8 constant; return the node."""
         array = np.asarray(values, dtype=np.int8)
         name = self.result.unique(name)
-        return self.result.add(name, "const-fix", array.shape, {}, {POINT: point}, array).name
+        made = TensorType.int8(array.shape, point)
+        return self.result.add(name, "const-fix", made, value=array).name
 
     def copy(self, name: str, node: Node, fix: Node, nonlinear: str = "NONE") -> str:
         """Return the same numbers at another position: an addition of one term."""
         source = self.result[name]
-        if point_of(source) == int(fix.attrs["fix_point"]) and nonlinear == "NONE":
+        if point_of(source) == fix.fix_point and nonlinear == "NONE":
             return name
         four = self.view(name, feature_shape(source.shape))
         attrs = {"type": "ADD", "nonlinear": nonlinear}
@@ -133,8 +137,3 @@ def feature_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the NHWC shape of a tensor with batch one and up to three further axes."""
     rest = shape[1:]
     return (shape[0], *(1,) * (3 - len(rest)), *rest) if len(rest) < 3 else tuple(shape)
-
-
-def fix_attrs(point: int) -> dict[str, Any]:
-    """Return the attributes of an op that converts to or from int8."""
-    return {"fix_point": point, "bit_width": 8, "if_signed": True, "round_mode": "DPU_ROUND"}

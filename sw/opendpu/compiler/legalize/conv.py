@@ -4,7 +4,8 @@
 from typing import Any
 
 from opendpu.compiler.legalize.registry import Call, legalizes
-from opendpu.compiler.legalize.window import explicit_pad, transposed_pad, unpadded
+from opendpu.compiler.legalize.window import unpadded
+from opendpu.ops.window import explicit_pad, transposed_pad
 
 NORMAL = ("conv2d", "depthwise-conv2d")
 TRANSPOSED = ("transposed-conv2d", "transposed-depthwise-conv2d")

@@ -73,8 +73,9 @@ def _dense(call: Call, weights: Node, matrix: Array) -> str:
     size = (1, 1, 1, outputs) if shape[3] != inputs else (*shape[:3], outputs)
     taps = matrix.reshape(outputs, kernel[1], kernel[0], -1)
     constant = context.result.add(
-        context.result.unique(f"{weights.name}_reshaped"), "const-fix", taps.shape, {},
-        weights.attrs, np.ascontiguousarray(taps),
+        context.result.unique(f"{weights.name}_reshaped"), "const-fix",
+        weights.type.with_shape(taps.shape), value=np.ascontiguousarray(taps),
+        origin=weights.origin, tensor=weights.tensor,
     )  # fmt: skip
     given = {"input": [context.view(name, shape)], "weights": [constant.name]}
     if call.node.inputs.get("bias"):

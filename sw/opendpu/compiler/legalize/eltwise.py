@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sums and products, of feature maps and of feature maps with one constant a channel."""
 
-from opendpu.compiler.fixed import POINT, REASON, TENSOR, point_of
+from opendpu.compiler.fixed import point_of
 from opendpu.compiler.legalize.affine import affine
 from opendpu.compiler.legalize.context import feature_shape
 from opendpu.compiler.legalize.refusal import Refusal
 from opendpu.compiler.legalize.registry import Call, legalizes
 from opendpu.ir import Node
 
+PAIR = 2
 GUARD = 2
 """Bits that an addition keeps beyond the coarsest of its inputs."""
 TYPES = {"add": "ADD", "mul": "MUL"}
@@ -23,9 +24,10 @@ def eltwise(call: Call) -> str:
         constants = [s for s in call.sources if call.context.result[s].value is not None]
         return _with_constant(call, constants) if constants else _of_features(call)
     except Refusal as refusal:
-        attrs = {**_attrs(call), REASON: str(refusal)}
         inputs = {"input": call.sources}
-        return call.context.add(call.node, call.fix, "eltwise-fix", inputs, attrs)
+        made = call.context.add(call.node, call.fix, "eltwise-fix", inputs, _attrs(call))
+        call.context.result[made].reason = str(refusal)
+        return made
 
 
 def _attrs(call: Call) -> dict[str, str]:
@@ -35,14 +37,18 @@ def _attrs(call: Call) -> dict[str, str]:
 def _of_features(call: Call) -> str:
     context, node = call.context, call.node
     shape = feature_shape(node.shape)
-    fours = [
-        _spread(call, context.view(s, feature_shape(context.result[s].shape)), shape)
-        for s in call.sources
-    ]
+    fours = [context.view(s, feature_shape(context.result[s].shape)) for s in call.sources]
+    pixel = (*(1,) * (len(shape) - 1), shape[-1])
+    single = [name for name in fours if context.result[name].shape == pixel != shape]
+    if len(fours) == PAIR and len(single) == 1:  # the engine reads it for every place
+        whole = [_broadcast(call, name, shape) for name in fours if name not in single]
+        fours = [*whole, *single]
+    else:
+        fours = [_broadcast(call, name, shape) for name in fours]
     return context.add(node, call.fix, "eltwise-fix", {"input": fours}, _attrs(call), shape=shape)
 
 
-def _spread(call: Call, name: str, shape: tuple[int, ...]) -> str:
+def _broadcast(call: Call, name: str, shape: tuple[int, ...]) -> str:
     """Return a feature map with its single rows and columns repeated up to ``shape``."""
     context, source = call.context, call.context.result[name]
     if source.shape == shape:
@@ -57,11 +63,13 @@ def _spread(call: Call, name: str, shape: tuple[int, ...]) -> str:
         )
     attrs = {
         "mode": "NEAREST", "scale": [shape[2] / source.shape[2], shape[1] / source.shape[1]],
-        "align_corners": False, "half_pixel_centers": False, POINT: point_of(source),
-        TENSOR: f"{call.node.name}_spread",
+        "align_corners": False, "half_pixel_centers": False,
     }  # fmt: skip
-    made = context.result.unique(f"{call.node.name}_spread")
-    return context.result.add(made, "upsample-fix", shape, {"input": [name]}, attrs).name
+    made = context.result.unique(f"{call.node.name}_broadcast")
+    return context.result.add(
+        made, "upsample-fix", source.type.with_shape(shape), {"input": [name]}, attrs,
+        origin=call.node.origin, tensor=f"{call.node.name}_broadcast",
+    ).name  # fmt: skip
 
 
 def _with_constant(call: Call, constants: list[str]) -> str:

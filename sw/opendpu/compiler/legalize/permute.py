@@ -40,14 +40,14 @@ def _is_alone(call: Call, node: Node) -> bool:
     context, (tensor,) = call.context, call.node.inputs["input"]
     if int(node.attrs.get("group", 1)) != 1:
         return False
-    while len(context.users[tensor]) == 1 and tensor not in context.draft.outputs:
+    while len(context.users[tensor]) == 1 and tensor not in context.graph.outputs:
         if context.fixed(tensor) == node.name:
             return True
-        between = context.draft[context.draft[tensor].inputs["input"][0]]
+        between = context.graph[context.graph[tensor].inputs["input"][0]]
         if between.kind not in RESHAPES or len(context.users[between.name]) != 1:
             return False
         (tensor,) = between.inputs["input"]
-        if context.draft[tensor].kind != "fix":
+        if context.graph[tensor].kind != "fix":
             return False
     return False
 
@@ -62,6 +62,8 @@ def _with_other_outputs(context: Context, node: Node, order: Sequence[int]) -> s
             values = constant.value.reshape(node.shape[-1], *constant.shape[1:])[list(order)]
             made = context.constant(f"{name}_ordered", values, point_of(constant))
             inputs[arg] = [made]
-    shape = (*node.shape[:-1], len(order))
+    fewer = node.type.with_shape((*node.shape[:-1], len(order)))
     name = context.result.unique(f"{node.name}_ordered")
-    return context.result.add(name, node.kind, shape, inputs, dict(node.attrs)).name
+    return context.result.add(
+        name, node.kind, fewer, inputs, node.attrs, origin=node.origin, tensor=node.tensor
+    ).name

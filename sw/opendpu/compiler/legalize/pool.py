@@ -7,8 +7,9 @@ from typing import Any
 from opendpu.compiler.fixed import point_of
 from opendpu.compiler.legalize.refusal import Refusal
 from opendpu.compiler.legalize.registry import Call, legalizes
-from opendpu.compiler.legalize.window import explicit_pad, unpadded
-from opendpu.ir import Node
+from opendpu.compiler.legalize.window import unpadded
+from opendpu.ir import Node, TensorType
+from opendpu.ops.window import explicit_pad
 
 MAX_KERNEL = 256
 """Rows and columns of a window of one instruction."""
@@ -53,9 +54,9 @@ def add_pool(call: Call, attrs: dict[str, Any], shape: tuple[int, ...]) -> str:
     context, (source,) = call.context, call.sources[:1]
     for number, stage in enumerate(stages[:-1]):
         size = _shape_of(stage, context.result[source].shape)
-        part = Node(f"{call.node.name}_part{number}", "", size)
+        part = Node(f"{call.node.name}_part{number}", "", TensorType(size), origin=call.node.origin)
         point = point_of(context.result[source])
-        fix = Node(f"{call.fix.name}_part{number}", "fix", size, attrs={"fix_point": point})
+        fix = Node(f"{call.fix.name}_part{number}", "fix", TensorType.int8(size, point))
         source = context.add(part, fix, "pool-fix", {"input": [source]}, stage)
     inputs = {"input": [source]}
     return context.add(call.node, call.fix, "pool-fix", inputs, stages[-1], shape=shape)

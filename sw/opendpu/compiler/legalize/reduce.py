@@ -4,13 +4,16 @@
 import dataclasses
 from typing import Any
 
+import numpy as np
+
 from opendpu.compiler.legalize.context import Context, feature_shape
 from opendpu.compiler.legalize.pool import add_pool
 from opendpu.compiler.legalize.refusal import Refusal
 from opendpu.compiler.legalize.registry import Call, computes, legalizes
-from opendpu.ir import Node
+from opendpu.ir import Node, TensorType
 
 CHANNELS = 3
+INT32 = np.dtype(np.int32)
 
 
 @legalizes("reduction_max", "reduction_mean")
@@ -48,7 +51,7 @@ def reduction(call: Call) -> str:
 @computes("argmax")
 def argmax(context: Context, node: Node) -> str:
     """Make ``argmax-fix`` over the channels of a quantized input; its result is int32."""
-    source = context.draft[node.inputs["input"][0]]
+    source = context.graph[node.inputs["input"][0]]
     rank, axis = len(source.shape), int(node.attrs["axis"])
     if source.kind != "fix" or not 2 <= rank <= 4 or axis % rank != rank - 1:
         raise Refusal(
@@ -58,4 +61,7 @@ def argmax(context: Context, node: Node) -> str:
         )
     name = context.result.unique(node.name)
     inputs = {"input": [context.fixed(source.name)]}
-    return context.result.add(name, "argmax-fix", node.shape, inputs, {"axis": rank - 1}).name
+    made = TensorType(node.shape, INT32)
+    return context.result.add(
+        name, "argmax-fix", made, inputs, {"axis": rank - 1}, origin=node.origin
+    ).name

@@ -22,7 +22,7 @@ class Call:
     @property
     def point(self) -> int:
         """Fractional bits of the result."""
-        return int(self.fix.attrs["fix_point"])
+        return self.fix.fix_point
 
     def shape(self, index: int = 0) -> tuple[int, ...]:
         """Return the shape of an input."""

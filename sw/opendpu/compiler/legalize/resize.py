@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resize of feature maps."""
 
-from opendpu.compiler.bilinear import bilinear_weights
 from opendpu.compiler.legalize.move import at_result
 from opendpu.compiler.legalize.refusal import Refusal
 from opendpu.compiler.legalize.registry import Call, legalizes
+from opendpu.ops.bilinear import bilinear_weights
 
 FACTORS = "XCOM_UNEXPECTED_VALUE"
 

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opendpu.compiler.fixed import POINT, TENSOR, point_of, tensor_of
-from opendpu.compiler.legalize.activation import ACTIVATIONS, FUSED, nonlinear
-from opendpu.compiler.legalize.context import Context, fix_attrs
+from opendpu.compiler.fixed import tensor_of
+from opendpu.compiler.legalize.activation import ACTIVATIONS, nonlinear
+from opendpu.compiler.legalize.context import Context
 from opendpu.compiler.legalize.refusal import Refusal
 from opendpu.compiler.legalize.registry import FINAL_RULES, RULES, Call
-from opendpu.ir import Draft, Node
+from opendpu.ir import FixedGraph, Graph, Node, QuantizedGraph, TensorType
+from opendpu.ops import operator_of
 from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.numerics import quantize
 
@@ -24,7 +25,7 @@ PART = 1 << 22
 """Elements of a constant that are quantized at a time."""
 
 
-def legalize(quantized: Draft) -> Draft:
+def legalize(quantized: QuantizedGraph) -> FixedGraph:
     """Return the fixed-point form of a quantized graph; outputs keep their order.
 
     Raises
@@ -48,43 +49,43 @@ def _output(context: Context, name: str) -> str:
     made = context.result[context.fixed(name)]
     if tensor_of(made) == name:
         return made.name
-    attrs = {"shape": list(made.shape), POINT: point_of(made), TENSOR: name}
     unique = context.result.unique(f"{name}_output")
-    inputs = {"input": [made.name]}
-    return context.result.add(unique, "reshape-fix", made.shape, inputs, attrs).name
+    inputs, attrs = {"input": [made.name]}, {"shape": list(made.shape)}
+    return context.result.add(
+        unique, "reshape-fix", made.type, inputs, attrs, origin=made.origin, tensor=name
+    ).name
 
 
-def _separate_names(draft: Draft) -> None:
+def _separate_names(graph: Graph) -> None:
     """Leave the name of a ``fix`` op to the last of the nodes that hold its values."""
     last: dict[str, Node] = {}
-    for node in draft:
-        tensor = node.attrs.get(TENSOR)
-        if tensor in last:
-            last[tensor].attrs[TENSOR] = f"{tensor}_before_{node.name}"
-        if tensor is not None:
-            last[tensor] = node
+    for node in graph:
+        if node.tensor in last:
+            last[node.tensor].tensor = f"{node.tensor}_before_{node.name}"
+        if node.tensor:
+            last[node.tensor] = node
 
 
 def _make_fixed(context: Context, fix: Node) -> str:
     _check_fix(fix)
-    source = context.draft[fix.inputs["input"][0]]
-    attrs: dict[str, Any]
-    point = int(fix.attrs["fix_point"])
+    source = context.graph[fix.inputs["input"][0]]
+    point = fix.fix_point
     if source.value is not None:
-        values = _integers(source.value, point, fix.attrs["round_mode"])
+        values = _integers(source.value, point, fix.quantization.rounding)
         return context.add(source, fix, "const-fix", {}, {}, values)
     if source.kind == "data" and len(context.users[source.name]) == 1:
-        attrs = {"shape": list(source.shape), "data_type": "XINT8"}
-        return context.add(source, fix, "data-fix", {}, attrs, tensor=source.name)
+        return context.add(source, fix, "data-fix", {}, {}, tensor=source.name)
     if source.kind == "fix":
         return context.copy(context.fixed(source.name), source, fix)
     made = _on_engine(context, source, fix)
     if made is not None:
         return made
-    attrs = {**fix_attrs(point), POINT: point, TENSOR: fix.name}
     name = context.result.unique(f"{fix.name}_float2fix")
     inputs = {"input": [context.real(source.name)]}
-    return context.result.add(name, "float2fix", fix.shape, inputs, attrs).name
+    fixed = TensorType.int8(fix.shape, point)
+    return context.result.add(
+        name, "float2fix", fixed, inputs, origin=fix.origin, tensor=fix.name
+    ).name
 
 
 def _integers(values: Array, point: int, mode: str) -> npt.NDArray[np.int8]:
@@ -104,13 +105,13 @@ def _on_engine(context: Context, source: Node, fix: Node) -> str | None:
         return None
     try:
         for name in node.sources():
-            if context.draft[name].kind != "fix":
+            if context.graph[name].kind != "fix":
                 raise Refusal(
                     f'DPU only supports {node.kind} of quantized inputs, but "{name}" is float; '
                     "a fix op behind it would lift it",
                     "XCOM_UNSUPPORT_QUANTIZATION",
                 )
-        function = nonlinear(activation, int(fix.attrs["fix_point"]))
+        function = nonlinear(activation, fix.fix_point)
         sources = [context.fixed(n) for n in node.inputs.get("input", ())]
         return RULES[node.kind](Call(context, node, function, fix, sources))
     except Refusal as refusal:
@@ -134,14 +135,14 @@ def _make_final(context: Context, node: Node) -> str | None:
 def _group(context: Context, source: Node) -> tuple[Node, Node | None]:
     """Return the op behind a ``fix`` and the activation between, if its engine has it."""
     if source.kind in ACTIVATIONS:
-        before = context.draft[source.inputs["input"][0]]
-        if source.kind in FUSED.get(before.kind, ()) and len(context.users[before.name]) == 1:
+        before = context.graph[source.inputs["input"][0]]
+        if source.kind in operator_of(before).fuses and len(context.users[before.name]) == 1:
             return before, source
     return source, None
 
 
 def _check_fix(node: Node) -> None:
-    width, signed = node.attrs["bit_width"], node.attrs["if_signed"]
+    width, signed = node.quantization.bits, node.quantization.signed
     if width != 8 or not signed:
         raise UnsupportedError(
             f"fix op {node.name!r} has {width} {'signed' if signed else 'unsigned'} bits, "

@@ -3,7 +3,7 @@
 
 from opendpu.compiler.fixed import point_of
 from opendpu.compiler.legalize.registry import Call, legalizes
-from opendpu.ir import Node
+from opendpu.ir import Node, TensorType
 
 
 @legalizes("reshape", "flatten", "squeeze")
@@ -21,8 +21,9 @@ def concat(call: Call) -> str:
     for number, name in enumerate(call.sources):
         made = name
         if point_of(context.result[name]) != call.point:
-            part = Node(f"{node.name}_part{number}", "", context.result[name].shape)
-            where = Node(f"{fix.name}_part{number}", "fix", part.shape, attrs=fix.attrs)
+            shape = TensorType(context.result[name].shape, quantization=fix.quantization)
+            part = Node(f"{node.name}_part{number}", "", shape, origin=node.origin)
+            where = Node(f"{fix.name}_part{number}", "fix", shape)
             made = context.view(context.copy(name, part, where), part.shape)
         copied.append(made)
     attrs = {"axis": int(node.attrs["axis"]) % len(node.shape)}

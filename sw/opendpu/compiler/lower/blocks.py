@@ -4,16 +4,17 @@
 import dataclasses
 import itertools
 
+from opendpu.compiler.layers import ArrayLayer, Feature, MoveLayer
 from opendpu.compiler.lower.boxes import Box, add_box, box_of, move
-from opendpu.compiler.lower.context import Context
+from opendpu.compiler.lower.context import LoweringContext
 from opendpu.compiler.lower.registry import lowers
-from opendpu.compiler.plan import Alias, ConvLayer, Feature, MoveLayer
-from opendpu.compiler.view import dense
+from opendpu.compiler.network import Alias
+from opendpu.compiler.network.strides import dense
 from opendpu.ir import Node
 
 
 @lowers("tile-fix")
-def tile(context: Context, node: Node) -> None:
+def tile(context: LoweringContext, node: Node) -> None:
     """Add a move for each row of a block, or let the convolution before write them."""
     size = int(node.attrs["stride"])
     if node.attrs["reverse"] and _split(context, node, size):
@@ -22,7 +23,7 @@ def tile(context: Context, node: Node) -> None:
 
 
 @lowers("reorg-fix")
-def reorg(context: Context, node: Node) -> None:
+def reorg(context: LoweringContext, node: Node) -> None:
     """Add a move for each row of a block, and each row of ``scale`` blocks."""
     size = int(node.attrs["scale"])
     lines = [
@@ -33,7 +34,7 @@ def reorg(context: Context, node: Node) -> None:
 
 
 def _exchange(
-    context: Context, node: Node, size: int, lines: list[tuple[int, int, int, int, int]]
+    context: LoweringContext, node: Node, size: int, lines: list[tuple[int, int, int, int, int]]
 ) -> None:
     """Add moves between a map of pixels and one of blocks of ``size`` x ``size`` of them.
 
@@ -43,7 +44,7 @@ def _exchange(
     """
     (source,) = node.inputs["input"]
     back = bool(node.attrs["reverse"])
-    if context.steps(source) != dense(context.features[source]):
+    if context.strides(source) != dense(context.features[source]):
         source = context.copy(source, f"{node.name}/copy")
     pixels, blocks = (node.name, source) if back else (source, node.name)
     channels = context.features[pixels].channels * size
@@ -57,12 +58,12 @@ def _exchange(
         )  # fmt: skip
         if back:
             part = add_box(context, f"{name}/blocks", blocks, box)
-            context.layers.append(MoveLayer(name=name, source=part, output=fine))
+            context.add(MoveLayer(name=name, source=part, output=fine))
         else:
             move(context, name, fine, blocks, box)
 
 
-def _split(context: Context, node: Node, size: int) -> bool:
+def _split(context: LoweringContext, node: Node, size: int) -> bool:
     """Let the convolution before make one row of every block at a time, if that is no more work.
 
     Returns false where something else needs its result, or blocks of output channels would not be
@@ -75,7 +76,7 @@ def _split(context: Context, node: Node, size: int) -> bool:
         return False
     layer, lanes = context.layers[makers[0]], context.target.output_channel_parallel
     channels = context.features[node.name].channels * size
-    if not isinstance(layer, ConvLayer) or -(-channels // lanes) * size > -(
+    if not isinstance(layer, ArrayLayer) or -(-channels // lanes) * size > -(
         -channels * size // lanes
     ):
         return False
@@ -92,7 +93,7 @@ def _split(context: Context, node: Node, size: int) -> bool:
     return True
 
 
-def _rows(context: Context, name: str, holder: str, size: int, rows: range) -> str:
+def _rows(context: LoweringContext, name: str, holder: str, size: int, rows: range) -> str:
     """Add every ``rows``-th row of a feature map, ``size`` pixels as one."""
     feature = context.features[holder]
     row = feature.width * feature.channels

@@ -1,35 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
 """The network that lowering makes: features, layers and aliases so far."""
 
+import dataclasses
 import math
+from collections.abc import Callable
 
 import numpy as np
 
-from opendpu.compiler.plan import Alias, Feature, Int8Array, Layer, MoveLayer, Network, root_of
-from opendpu.compiler.view import Steps, dense, seen_through
-from opendpu.ir import Draft, Node
+from opendpu.compiler.layers import Feature, Features, Int8Array, Layer, MoveLayer
+from opendpu.compiler.network import Alias, Network, root_of
+from opendpu.compiler.network.strides import Strides, dense, strides_through
+from opendpu.ir import Graph, Node
 from opendpu_arch.target import Target
 
+LayerCost = Callable[[Layer, Features, Target], int | None]
+"""Returns the cycles of a layer alone, from DDR to DDR; none if it does not fit."""
 ELEMENT_BYTES = {"argmax-fix": 4}
 """Bytes of an element where these are not int8."""
 
 
-class Context:
+class LoweringContext:
     """One run of the pass over the ``nodes`` of a DPU part; ``outputs`` are needed outside it.
 
-    ``target`` only decides between ways that give the same.
+    ``target`` and ``cost`` only decide between candidates that give the same.
     """
 
-    def __init__(self, draft: Draft, nodes: list[Node], outputs: set[str], target: Target) -> None:
-        self.draft = draft
+    def __init__(
+        self, graph: Graph, nodes: list[Node], outputs: set[str], target: Target, cost: LayerCost
+    ) -> None:
+        self.graph = graph
         self.nodes = nodes
         self.outputs = outputs
         self.target = target
+        self.cost = cost
         self.inside = {n.name for n in nodes}
         self.features: dict[str, Feature] = {}
         self.layers: list[Layer] = []
         self.aliases: dict[str, Alias] = {}
         self.inputs: dict[str, None] = {}
+        self.op = ""
+        """Name of the node that is being lowered."""
 
     def network(self) -> Network:
         """Return the finished network."""
@@ -38,6 +48,10 @@ class Context:
             outputs=tuple(n.name for n in self.nodes if n.name in self.outputs),
             aliases=self.aliases,
         )  # fmt: skip
+
+    def add(self, layer: Layer) -> None:
+        """Add a layer of the node that is being lowered."""
+        self.layers.append(dataclasses.replace(layer, op=self.op))
 
     def feature(self, node: Node) -> Feature:
         """Add the feature map of a node; rows are all axes but the last two.
@@ -53,7 +67,7 @@ class Context:
 
     def constant(self, node: Node, arg: str) -> Int8Array:
         """Return the values of a constant argument."""
-        value = self.draft[node.inputs[arg][0]].value
+        value = self.graph[node.inputs[arg][0]].value
         assert value is not None
         return np.asarray(value, dtype=np.int8)
 
@@ -63,31 +77,33 @@ class Context:
         self.features[name] = Feature(
             name=name, height=feature.height, width=feature.width, channels=feature.channels
         )
-        self.layers.append(MoveLayer(name=name, source=source, output=name))
+        self.add(MoveLayer(name=name, source=source, output=name))
         return name
 
     def root(self, name: str) -> str:
         """Return the feature map whose bytes ``name`` is part of."""
         return root_of(self.aliases, name)
 
-    def steps(self, name: str) -> Steps | None:
-        """Return where a feature map is in its root, or none if its pixels are at no fixed steps.
+    def strides(self, name: str) -> Strides | None:
+        """Return where a feature map is in its root, or none if its pixels are at no fixed strides.
 
         Of the aliases so far.
         """
         if name not in self.aliases:
             return dense(self.features[name])
         alias = self.aliases[name]
-        holder = self.steps(alias.holder)
+        holder = self.strides(alias.holder)
         if holder is None:
             return None
-        return seen_through(alias, self.features[name], self.features[alias.holder], holder)
+        return strides_through(alias, self.features[name], self.features[alias.holder], holder)
 
     def alias(self, name: str, alias: Alias) -> bool:
-        """Make ``name`` bytes of another feature map, and return true, if all steps are fixed."""
+        """Make ``name`` bytes of another feature map, and return true, if all strides are fixed."""
         old = self.aliases.get(name)
         self.aliases[name] = alias
-        if all(self.steps(n) is not None for n in self.aliases if self.root(n) == self.root(name)):
+        if all(
+            self.strides(n) is not None for n in self.aliases if self.root(n) == self.root(name)
+        ):
             return True
         del self.aliases[name]
         if old is not None:

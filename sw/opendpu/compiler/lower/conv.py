@@ -1,32 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions: layers of the CONV engine, depthwise ones of the misc engine."""
 
-from opendpu.compiler.dilation import is_cut, plan
-from opendpu.compiler.lower.context import Context
-from opendpu.compiler.lower.dilated import dilated
+from opendpu.compiler.lower.candidates import add_conv, add_depthwise
+from opendpu.compiler.lower.context import LoweringContext
 from opendpu.compiler.lower.fields import layer_fields
 from opendpu.compiler.lower.grouped import block, channels_of, pack
 from opendpu.compiler.lower.registry import lowers
-from opendpu.compiler.lower.window import spread, window_of
-from opendpu.compiler.plan import AluLayer, ConvLayer
 from opendpu.ir import Node
-from opendpu_arch.isa import AluMode
 
 
 @lowers("conv2d-fix")
-def conv(context: Context, node: Node) -> None:
+def conv(context: LoweringContext, node: Node) -> None:
     """Add a layer of the CONV engine, or several if there are groups."""
-    group, window = int(node.attrs.get("group") or 1), window_of(node)
-    source = context.draft[node.inputs["input"][0]]
-    if is_cut(node, source, context.target):
-        axes = plan(node, source, context.target)
-        assert axes is not None
-        dilated(context, node, *axes)
-        return
-    weights = spread(context.constant(node, "weights"), node)
+    group = int(node.attrs.get("group") or 1)
+    source = context.graph[node.inputs["input"][0]]
+    weights = context.constant(node, "weights")
     if group == 1:
-        fields = layer_fields(context, node, node.name)
-        context.layers.append(ConvLayer(**fields, window=window, weights=weights))
+        add_conv(context, node, layer_fields(context, node, node.name), weights)
         return
     whole, output = context.features[source.name], context.features[node.name]
     size = pack(whole, output, weights, group, context.target)
@@ -40,15 +30,11 @@ def conv(context: Context, node: Node) -> None:
             channels_of(context, node.name, name, low, high - low)
             fields |= {"name": name, "source": f"{name}/input", "output": name}
             fields["bias"] = fields["bias"][low:high]
-        context.layers.append(
-            ConvLayer(**fields, window=window, weights=block(weights, group, first, size))
-        )
+        add_conv(context, node, fields, block(weights, group, first, size))
 
 
 @lowers("depthwise-conv2d-fix")
-def depthwise(context: Context, node: Node) -> None:
+def depthwise(context: LoweringContext, node: Node) -> None:
     """Add a layer of the misc engine."""
-    weights = spread(context.constant(node, "weights"), node)[0]
     fields = layer_fields(context, node, node.name)
-    window = window_of(node)
-    context.layers.append(AluLayer(**fields, window=window, mode=AluMode.DWCV, weights=weights))
+    add_depthwise(context, node, fields, context.constant(node, "weights"))

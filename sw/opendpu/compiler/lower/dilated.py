@@ -1,35 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions with a dilation beyond an instruction's kernel: a layer for each part of pixels."""
+"""Dilated convolutions as a layer for each part of the pixels."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from opendpu.compiler.dilation import Axis, Part, parts_of
-from opendpu.compiler.lower.context import Context
-from opendpu.compiler.lower.fields import layer_fields
-from opendpu.compiler.plan import Alias, ConvLayer, Feature, Int8Array, Window
-from opendpu.ir import Node
+from opendpu.compiler.layers import AluLayer, ConvLayer, Feature, Int8Array, Window
+from opendpu.compiler.lower.context import LoweringContext
+from opendpu.compiler.network import Alias
+from opendpu_arch.isa import AluMode
 
 
-def dilated(context: Context, node: Node, rows: Axis, columns: Axis) -> None:
-    """Add the layers of all parts; the result is one map that they fill together."""
-    source, whole = context.features[node.inputs["input"][0]], context.features[node.name]
-    weights = _weights(context.constant(node, "weights"), rows, columns)
+def add_parts(
+    context: LoweringContext, fields: Mapping[str, Any], weights: Int8Array, rows: Axis,
+    columns: Axis, *, depthwise: bool = False,
+) -> None:  # fmt: skip
+    """Add the layers of all parts; the result is one map that they fill together.
+
+    ``fields`` are those of a layer that makes the whole result, ``weights`` OHWI without dilation.
+    """
+    source, whole = context.features[fields["source"]], context.features[fields["output"]]
     for down in parts_of(rows, source.height, whole.height):
         for across in parts_of(columns, source.width, whole.width):
-            fields = layer_fields(context, node, node.name)
+            part = (down, across)
+            layer = part_layer(fields, weights, (rows, columns), part, depthwise=depthwise)
             if rows.parts > 1 or columns.parts > 1:
-                name = f"{node.name}/{down.start}_{across.start}"
+                name = f"{whole.name}/{down.start}_{across.start}"
                 steps = (rows.parts, columns.parts)
                 made = _part(
                     context, source, f"{name}/input", _inputs(down), _inputs(across), steps
                 )
                 _part(context, whole, name, _outputs(down), _outputs(across), steps)
-                fields |= {"name": name, "source": made, "output": name}
-            window = Window(
-                kernel_h=rows.extent, kernel_w=columns.extent, stride_h=rows.stride,
-                stride_w=columns.stride, pad_top=down.pad, pad_left=across.pad,
-            )  # fmt: skip
-            context.layers.append(ConvLayer(**fields, window=window, weights=weights))
+                layer = dataclasses.replace(layer, name=name, source=made, output=name)
+            context.add(layer)
+
+
+def part_layer(
+    fields: Mapping[str, Any], weights: Int8Array, axes: tuple[Axis, Axis],
+    part: tuple[Part, Part], *, depthwise: bool = False,
+) -> ConvLayer | AluLayer:  # fmt: skip
+    """Return the layer of a part, with the names of the whole."""
+    rows, columns = axes
+    window = Window(
+        kernel_h=rows.extent, kernel_w=columns.extent, stride_h=rows.stride,
+        stride_w=columns.stride, pad_top=part[0].pad, pad_left=part[1].pad,
+    )  # fmt: skip
+    made = _weights(weights, rows, columns)
+    if depthwise:
+        return AluLayer(**fields, window=window, mode=AluMode.DWCV, weights=made[0])
+    return ConvLayer(**fields, window=window, weights=made)
 
 
 def _weights(weights: Int8Array, rows: Axis, columns: Axis) -> Int8Array:
@@ -52,7 +74,7 @@ def _outputs(part: Part) -> tuple[int, int]:
 
 
 def _part(
-    context: Context,
+    context: LoweringContext,
     whole: Feature,
     name: str,
     rows: tuple[int, int],

@@ -2,22 +2,24 @@
 """Element-wise layers of the misc engine."""
 
 from opendpu.compiler.fixed import point_of
-from opendpu.compiler.lower.context import Context
+from opendpu.compiler.layers import BroadcastLayer, EltwiseLayer
+from opendpu.compiler.lower.context import LoweringContext
 from opendpu.compiler.lower.registry import lowers
-from opendpu.compiler.plan import EltwiseLayer
 from opendpu.ir import Node
 from opendpu_arch.isa import ElewType
 
 
 @lowers("eltwise-fix")
-def eltwise(context: Context, node: Node) -> None:
-    """Add a layer that adds one to four feature maps, or multiplies two."""
+def eltwise(context: LoweringContext, node: Node) -> None:
+    """Add a layer that adds one to four feature maps, or multiplies two; one may be a pixel."""
     sources = tuple(node.inputs["input"])
-    points = [point_of(context.draft[s]) for s in sources]
+    points = [point_of(context.graph[s]) for s in sources]
     product = node.attrs["type"] == "MUL"
     right = (sum(points) if product else min(points)) - point_of(node)
-    context.layers.append(
-        EltwiseLayer(
+    sizes = [context.graph[s].shape[:-1] for s in sources]
+    kind = BroadcastLayer if sizes[-1] != sizes[0] else EltwiseLayer
+    context.add(
+        kind(
             name=node.name, sources=sources, output=node.name,
             shift_read=tuple(0 if product else p - min(points) for p in points),
             kind=ElewType.MULT if product else ElewType.ADD,

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from opendpu.compiler.fixed import point_of
-from opendpu.compiler.lower.context import Context
-from opendpu.compiler.plan import Int8Array
+from opendpu.compiler.layers import Int8Array
+from opendpu.compiler.lower.context import LoweringContext
 from opendpu.ir import Node
 from opendpu_arch.isa import ActType
 
@@ -17,7 +17,7 @@ ACTIVATIONS = {
 }  # fmt: skip
 
 
-def layer_fields(context: Context, node: Node, name: str) -> dict[str, Any]:
+def layer_fields(context: LoweringContext, node: Node, name: str) -> dict[str, Any]:
     """Return what layers of both engines have, for the feature map ``name`` as result."""
     cut, bias = _shifts(context, node)
     return {
@@ -27,16 +27,16 @@ def layer_fields(context: Context, node: Node, name: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _shifts(context: Context, node: Node) -> tuple[int, int]:
+def _shifts(context: LoweringContext, node: Node) -> tuple[int, int]:
     """Return the shifts of sum and bias."""
-    draft = context.draft
-    product = sum(point_of(draft[node.inputs[arg][0]]) for arg in ("input", "weights"))
+    graph = context.graph
+    product = sum(point_of(graph[node.inputs[arg][0]]) for arg in ("input", "weights"))
     bias = node.inputs.get("bias")
-    shift_bias = product - point_of(draft[bias[0]]) + 1 if bias else 0
+    shift_bias = product - point_of(graph[bias[0]]) + 1 if bias else 0
     return product - point_of(node), shift_bias
 
 
-def _bias(context: Context, node: Node) -> Int8Array:
+def _bias(context: LoweringContext, node: Node) -> Int8Array:
     if node.inputs.get("bias"):
         return context.constant(node, "bias").reshape(-1)
     return np.zeros(node.shape[-1], dtype=np.int8)

@@ -7,9 +7,10 @@ zero. All groups in one layer need no slices, but multiply most zeros.
 
 import numpy as np
 
-from opendpu.compiler.cost import conv_cycles, transfer_cycles
-from opendpu.compiler.lower.context import Context
-from opendpu.compiler.plan import Alias, Feature, Int8Array
+from opendpu.compiler.layers import Feature, Int8Array
+from opendpu.compiler.layers.cost import conv_cycles, transfer_cycles
+from opendpu.compiler.lower.context import LoweringContext
+from opendpu.compiler.network import Alias
 from opendpu_arch.target import Target
 
 
@@ -62,7 +63,7 @@ def block(weights: Int8Array, group: int, first: int, size: int) -> Int8Array:
     return made
 
 
-def channels_of(context: Context, holder: str, name: str, first: int, count: int) -> None:
+def channels_of(context: LoweringContext, holder: str, name: str, first: int, count: int) -> None:
     """Add feature map ``name``: ``count`` channels of ``holder``."""
     whole = context.features[holder]
     context.features[name] = Feature(

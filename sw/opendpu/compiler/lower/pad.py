@@ -3,14 +3,14 @@
 
 import dataclasses
 
-from opendpu.compiler.lower.boxes import Box, add_box, box_of, fill, move, settle
-from opendpu.compiler.lower.context import Context
+from opendpu.compiler.lower.boxes import Box, add_box, box_of, fill, move, place_in
+from opendpu.compiler.lower.context import LoweringContext
 from opendpu.compiler.lower.registry import lowers
 from opendpu.ir import Node
 
 
 @lowers("pad-fix")
-def pad(context: Context, node: Node) -> None:
+def pad(context: LoweringContext, node: Node) -> None:
     """Add moves for the border of a padded feature map."""
     amounts = node.attrs["paddings"]
     (source,) = node.inputs["input"]
@@ -20,7 +20,7 @@ def pad(context: Context, node: Node) -> None:
         columns=range(amounts[4], amounts[4] + feature.width),
         channels=range(amounts[6], amounts[6] + feature.channels),
     )
-    settle(context, source, f"{node.name}/inside", node.name, inside)
+    place_in(context, source, f"{node.name}/inside", node.name, inside)
     if node.attrs["mode"] == "CONSTANT":
         value = int.from_bytes(node.attrs["constant_values"], signed=True)
         frame(context, node.name, inside, value)
@@ -28,7 +28,7 @@ def pad(context: Context, node: Node) -> None:
         mirror(context, node.name, inside, edge=int(node.attrs["mode"] == "REFLECT"))
 
 
-def frame(context: Context, name: str, inside: Box, value: int) -> None:
+def frame(context: LoweringContext, name: str, inside: Box, value: int) -> None:
     """Fill all of ``name`` that is not ``inside``."""
     whole = box_of(context.features[name])
     high, wide = inside.rows, inside.columns
@@ -48,7 +48,7 @@ def frame(context: Context, name: str, inside: Box, value: int) -> None:
         fill(context, f"{name}/{side}", name, box, value)
 
 
-def mirror(context: Context, name: str, inside: Box, *, edge: int) -> None:
+def mirror(context: LoweringContext, name: str, inside: Box, *, edge: int) -> None:
     """Copy rows and columns of ``inside`` to the border; ``edge`` ones are left out."""
     whole = box_of(context.features[name])
     for to, start in _mirrored(inside.columns, whole.columns, edge):

@@ -2,9 +2,9 @@
 """Activations on their own: layers of the misc engine."""
 
 from opendpu.compiler.fixed import point_of
-from opendpu.compiler.lower.context import Context
+from opendpu.compiler.layers import AluLayer, Window
+from opendpu.compiler.lower.context import LoweringContext
 from opendpu.compiler.lower.registry import lowers
-from opendpu.compiler.plan import AluLayer, Window
 from opendpu.ir import Node
 from opendpu_arch.isa import AluMode
 
@@ -13,10 +13,10 @@ SIGMOID_BITS = 14
 
 
 @lowers("leaky-relu-fix")
-def leaky_relu(context: Context, node: Node) -> None:
+def leaky_relu(context: LoweringContext, node: Node) -> None:
     """Add a layer that multiplies negative values by one slope."""
     right = _right(context, node)
-    context.layers.append(
+    context.add(
         AluLayer(
             name=node.name, source=node.inputs["input"][0], output=node.name, window=Window(),
             mode=AluMode.LEAKYRELU, multi_factor=int(node.attrs["factor"]),
@@ -27,11 +27,11 @@ def leaky_relu(context: Context, node: Node) -> None:
 
 
 @lowers("prelu-fix")
-def prelu(context: Context, node: Node) -> None:
+def prelu(context: LoweringContext, node: Node) -> None:
     """Add a layer that multiplies negative values by one slope a channel."""
     right = _right(context, node)
-    slope = context.draft[node.inputs["weight"][0]]
-    context.layers.append(
+    slope = context.graph[node.inputs["weight"][0]]
+    context.add(
         AluLayer(
             name=node.name, source=node.inputs["input"][0], output=node.name, window=Window(),
             mode=AluMode.PRELU, weights=context.constant(node, "weight").reshape(1, 1, -1),
@@ -41,10 +41,10 @@ def prelu(context: Context, node: Node) -> None:
 
 
 @lowers("hard-sigmoid-fix")
-def hard_sigmoid(context: Context, node: Node) -> None:
+def hard_sigmoid(context: LoweringContext, node: Node) -> None:
     """Add a layer of the engine's hard-sigmoid."""
-    point = point_of(context.draft[node.inputs["input"][0]])
-    context.layers.append(
+    point = point_of(context.graph[node.inputs["input"][0]])
+    context.add(
         AluLayer(
             name=node.name, source=node.inputs["input"][0], output=node.name, window=Window(),
             mode=AluMode.HSIGMOID, shift_bias=point,
@@ -53,9 +53,9 @@ def hard_sigmoid(context: Context, node: Node) -> None:
     )  # fmt: skip
 
 
-def _right(context: Context, node: Node) -> int:
+def _right(context: LoweringContext, node: Node) -> int:
     """Return how far the result is right of the input."""
-    return point_of(context.draft[node.inputs["input"][0]]) - point_of(node)
+    return point_of(context.graph[node.inputs["input"][0]]) - point_of(node)
 
 
 def _either_way(right: int) -> int:

@@ -3,24 +3,24 @@
 
 import dataclasses
 
-from opendpu.compiler.average import average_factor
 from opendpu.compiler.fixed import point_of
-from opendpu.compiler.layout import ADDRESS_GROUPS
-from opendpu.compiler.lower.context import Context
+from opendpu.compiler.layers import AluLayer, Window
+from opendpu.compiler.limits import ADDRESS_GROUPS
+from opendpu.compiler.lower.context import LoweringContext
 from opendpu.compiler.lower.registry import lowers
 from opendpu.compiler.lower.window import window_of
-from opendpu.compiler.plan import AluLayer, Window
 from opendpu.ir import Node
+from opendpu.ops.average import average_factor
 from opendpu_arch.isa import AluMode
 from opendpu_arch.target import Target
 
 
 @lowers("pool-fix")
-def pool(context: Context, node: Node) -> None:
+def pool(context: LoweringContext, node: Node) -> None:
     """Add a layer that takes the maximum or the average of every window; two for large maxima."""
     source = node.inputs["input"][0]
     window = window_of(node)
-    right = point_of(context.draft[source]) - point_of(node)
+    right = point_of(context.graph[source]) - point_of(node)
     mode, factor = AluMode.MAXPOOL, 0
     if node.attrs["type"] == "AVG":
         mode = AluMode.AVEPOOL
@@ -39,11 +39,9 @@ def pool(context: Context, node: Node) -> None:
         name = f"{node.name}/columns"
         wide, made = context.features[source], context.features[node.name]
         context.features[name] = dataclasses.replace(wide, name=name, width=made.width)
-        context.layers.append(
-            AluLayer(name=name, source=source, output=name, window=windows[0], mode=mode)
-        )
+        context.add(AluLayer(name=name, source=source, output=name, window=windows[0], mode=mode))
         source = name
-    context.layers.append(
+    context.add(
         AluLayer(
             name=node.name, source=source, output=node.name, window=windows[-1], mode=mode,
             multi_factor=factor, shift_cut=8 + right if right >= 0 else -right,

@@ -3,10 +3,10 @@
 
 from collections.abc import Callable
 
-from opendpu.compiler.lower.context import Context
+from opendpu.compiler.lower.context import LoweringContext
 from opendpu.ir import Node
 
-Rule = Callable[[Context, Node], None]
+Rule = Callable[[LoweringContext, Node], None]
 RULES: dict[str, Rule] = {}
 """Adds what an op computes to the network."""
 

@@ -3,24 +3,24 @@
 
 import numpy as np
 
-from opendpu.compiler.bilinear import Phase, bilinear_weights
 from opendpu.compiler.fixed import point_of
-from opendpu.compiler.lower.boxes import Box, add_box, settle
-from opendpu.compiler.lower.context import Context
+from opendpu.compiler.layers import AluLayer, Feature, MoveLayer, Window
+from opendpu.compiler.lower.boxes import Box, add_box, place_in
+from opendpu.compiler.lower.context import LoweringContext
 from opendpu.compiler.lower.pad import mirror
 from opendpu.compiler.lower.registry import lowers
-from opendpu.compiler.plan import AluLayer, Feature, MoveLayer, Window
 from opendpu.ir import Node
+from opendpu.ops.bilinear import Phase, bilinear_weights
 from opendpu_arch.isa import AluMode
 
 
 @lowers("upsample-fix")
-def upsample(context: Context, node: Node) -> None:
+def upsample(context: LoweringContext, node: Node) -> None:
     """Add the layers of a resize to whole multiples."""
     scale_w, scale_h = (round(s) for s in node.attrs["scale"])
     (source,) = node.inputs["input"]
     if node.attrs["mode"] == "NEAREST":
-        context.layers.append(
+        context.add(
             MoveLayer(
                 name=node.name, source=source, output=node.name, repeat_h=scale_h, repeat_w=scale_w
             )
@@ -31,12 +31,12 @@ def upsample(context: Context, node: Node) -> None:
     point, phases = made
     before = 1 if node.attrs["half_pixel_centers"] else 0
     padded = _bordered(context, node, source, before)
-    cut = point_of(context.draft[source]) + point - point_of(node)
+    cut = point_of(context.graph[source]) + point - point_of(node)
     for number, phase in enumerate(phases):
         _add_phase(context, node, padded, phase, number, before, cut, (scale_h, scale_w))
 
 
-def _bordered(context: Context, node: Node, source: str, before: int) -> str:
+def _bordered(context: LoweringContext, node: Node, source: str, before: int) -> str:
     """Add the input with its outer pixels doubled: ``before`` ones above and left, one after."""
     feature, name = context.features[source], f"{node.name}/bordered"
     context.features[name] = Feature(
@@ -47,13 +47,13 @@ def _bordered(context: Context, node: Node, source: str, before: int) -> str:
         rows=range(before, before + feature.height),
         columns=range(before, before + feature.width), channels=range(feature.channels),
     )  # fmt: skip
-    settle(context, source, f"{name}/inside", name, inside)
+    place_in(context, source, f"{name}/inside", name, inside)
     mirror(context, name, inside, edge=0)
     return name
 
 
 def _add_phase(
-    context: Context,
+    context: LoweringContext,
     node: Node,
     padded: str,
     phase: Phase,
@@ -77,7 +77,7 @@ def _add_phase(
         columns=range(phase.column, result.width, scale[1]), channels=channels,
     ))  # fmt: skip
     weights = np.repeat(phase.weights[..., None], result.channels, axis=2)
-    context.layers.append(
+    context.add(
         AluLayer(
             name=name, source=source, output=output, mode=AluMode.DWCV, weights=weights,
             window=Window(kernel_h=kernel_h, kernel_w=kernel_w),

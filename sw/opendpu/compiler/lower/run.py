@@ -3,27 +3,31 @@
 
 from collections.abc import Collection, Iterable
 
-from opendpu.compiler.lower.context import Context
+from opendpu.compiler.lower.context import LayerCost, LoweringContext
 from opendpu.compiler.lower.registry import RULES
-from opendpu.compiler.plan import Network
-from opendpu.ir import Draft
+from opendpu.compiler.network import Network
+from opendpu.ir import Graph
 from opendpu_arch.errors import GraphError
 from opendpu_arch.target import Target
 
 
-def lower(draft: Draft, nodes: Iterable[str], outputs: Collection[str], target: Target) -> Network:
+def lower(
+    graph: Graph, nodes: Iterable[str], outputs: Collection[str], target: Target, cost: LayerCost
+) -> Network:
     """Return what the DPU part with ``nodes`` computes.
 
-    ``outputs`` are the nodes whose results are needed outside.
+    ``outputs`` are the nodes whose results are needed outside; ``cost`` decides between layers
+    that compute the same.
     """
-    context = Context(draft, [draft[n] for n in nodes], set(outputs), target)
+    context = LoweringContext(graph, [graph[n] for n in nodes], set(outputs), target, cost)
     for node in context.nodes:
         for name in node.inputs.get("input", ()):
             if name not in context.inside and name not in context.inputs:
                 context.inputs[name] = None
-                context.feature(draft[name])
+                context.feature(graph[name])
         context.feature(node)
         if node.kind not in RULES:
             raise GraphError(f"op {node.name!r} ({node.kind}) cannot be lowered for the DPU")
+        context.op = node.name
         RULES[node.kind](context, node)
     return context.network()

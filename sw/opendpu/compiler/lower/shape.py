@@ -4,26 +4,27 @@ stay in place."""
 
 import dataclasses
 
-from opendpu.compiler.lower.boxes import Box, alias_of, box_of, is_free, settle
-from opendpu.compiler.lower.context import Context
+from opendpu.compiler.layers import Feature
+from opendpu.compiler.lower.boxes import Box, alias_of, box_of, is_free, place_in
+from opendpu.compiler.lower.context import LoweringContext
 from opendpu.compiler.lower.registry import lowers
-from opendpu.compiler.plan import Alias, Feature
-from opendpu.compiler.view import dense
+from opendpu.compiler.network import Alias
+from opendpu.compiler.network.strides import dense
 from opendpu.ir import Node
 
 
 @lowers("reshape-fix")
-def reshape(context: Context, node: Node) -> None:
+def reshape(context: LoweringContext, node: Node) -> None:
     """Make the result the bytes of its input, if those have no gaps."""
-    steps = dense(context.features[node.name])
+    strides = dense(context.features[node.name])
     _view(context, node, Alias(
-        holder=node.inputs["input"][0], offset=0, pixel_bytes=steps.pixel_bytes,
-        row_bytes=steps.row_bytes,
+        holder=node.inputs["input"][0], offset=0, pixel_bytes=strides.pixel_bytes,
+        row_bytes=strides.row_bytes,
     ))  # fmt: skip
 
 
 @lowers("strided_slice-fix")
-def strided_slice(context: Context, node: Node) -> None:
+def strided_slice(context: LoweringContext, node: Node) -> None:
     """Make the result some pixels and channels of its input."""
     ranges = zip(*(node.attrs[key] for key in ("begin", "end", "strides")), strict=True)
     _, rows, columns, channels = (range(*limits) for limits in ranges)
@@ -32,16 +33,16 @@ def strided_slice(context: Context, node: Node) -> None:
 
 
 @lowers("transpose")
-def transpose(context: Context, node: Node) -> None:
+def transpose(context: LoweringContext, node: Node) -> None:
     """Make the result the pixels of its input, walked by columns."""
-    steps = dense(context.features[node.inputs["input"][0]])
+    strides = dense(context.features[node.inputs["input"][0]])
     _view(context, node, Alias(
-        holder=node.inputs["input"][0], offset=0, pixel_bytes=steps.row_bytes,
-        row_bytes=steps.pixel_bytes,
+        holder=node.inputs["input"][0], offset=0, pixel_bytes=strides.row_bytes,
+        row_bytes=strides.pixel_bytes,
     ))  # fmt: skip
 
 
-def _view(context: Context, node: Node, alias: Alias) -> None:
+def _view(context: LoweringContext, node: Node, alias: Alias) -> None:
     """Make ``node`` bytes of its input, or of a copy of that; an output gets bytes of its own."""
     name = node.name
     if context.is_served(alias.holder, name):
@@ -58,22 +59,23 @@ def _view(context: Context, node: Node, alias: Alias) -> None:
 
 
 @lowers("concat-fix")
-def concat(context: Context, node: Node) -> None:
+def concat(context: LoweringContext, node: Node) -> None:
     """Make the inputs bytes of the result; copy those that have another place already.
 
     Inputs that were joined before, for another result, come as that: so nothing is copied where
-    every layer reads the results of all before it.
+    every layer reads the results of all before it. Slices that follow each other come as what they
+    were cut from.
     """
     holder = context.features[node.name]
     axis = int(node.attrs["axis"]) - len(node.shape)
     at = 0
-    for number, source in enumerate(_joined(context, node)):
+    for number, source in enumerate(_whole(context, _joined(context, node), axis)):
         box, size = _beside(holder, context.features[source], axis, at)
-        settle(context, source, f"{node.name}/{number}", node.name, box)
+        place_in(context, source, f"{node.name}/{number}", node.name, box)
         at += size
 
 
-def _joined(context: Context, node: Node) -> list[str]:
+def _joined(context: LoweringContext, node: Node) -> list[str]:
     """Return the inputs of a concatenation, with earlier ones for as many of them as possible."""
     parts, sources = [], list(node.inputs["input"])
     earlier = [
@@ -91,6 +93,27 @@ def _joined(context: Context, node: Node) -> list[str]:
                 break
         else:
             parts.append(sources.pop(0))
+    return parts
+
+
+def _whole(context: LoweringContext, sources: list[str], axis: int) -> list[str]:
+    """Return the parts of a concatenation, with all slices of a feature map in a row as that."""
+    parts: list[str] = []
+    while sources:
+        origin, count = sources[0], 1
+        alias = context.aliases.get(origin)
+        if alias is not None and is_free(context, alias.holder):
+            holder, at, taken = context.features[alias.holder], 0, 0
+            for name in sources:
+                box, size = _beside(holder, context.features[name], axis, at)
+                if context.aliases.get(name) != alias_of(holder, box):
+                    break
+                at, taken = at + size, taken + 1
+                if at == (holder.height, holder.width, holder.channels)[axis]:
+                    origin, count = alias.holder, taken
+                    break
+        parts.append(origin)
+        del sources[:count]
     return parts
 
 

@@ -4,20 +4,21 @@
 import numpy as np
 
 from opendpu.compiler.constraints import before
-from opendpu.compiler.constraints.tensors import MAX_GROUPS
 from opendpu.compiler.fixed import DEPTHWISE
-from opendpu.compiler.lower.context import Context
+from opendpu.compiler.layers import AluLayer, ConvLayer, Feature, Window
+from opendpu.compiler.limits import MAX_CHANNEL_GROUPS
+from opendpu.compiler.lower.context import LoweringContext
 from opendpu.compiler.lower.fields import layer_fields
 from opendpu.compiler.lower.registry import lowers
+from opendpu.compiler.network import Alias
 from opendpu.compiler.phases import Phase, phases, take
-from opendpu.compiler.plan import Alias, AluLayer, ConvLayer, Feature, Window
 from opendpu.ir import Node
 from opendpu_arch.isa import AluMode
 from opendpu_arch.target import Target
 
 
 @lowers("transposed-conv2d-fix", "transposed-depthwise-conv2d-fix")
-def transposed(context: Context, node: Node) -> None:
+def transposed(context: LoweringContext, node: Node) -> None:
     """Add the layers of all phases; the result is one map that they fill together."""
     top, left = before(node)
     (width, height), (step_w, step_h) = node.attrs["kernel"], node.attrs["stride"]
@@ -39,7 +40,7 @@ def _together(node: Node, across: list[Phase], whole: Feature, target: Target) -
     """
     alike = {(len(phase.taps), phase.pad, phase.count) for phase in across}
     channels = len(across) * whole.channels
-    fits = channels <= MAX_GROUPS * target.channel_parallel
+    fits = channels <= MAX_CHANNEL_GROUPS * target.channel_parallel
     if node.kind in DEPTHWISE or len(alike) > 1 or not fits:
         return [[phase] for phase in across]
     if len(across) < int(node.attrs["stride"][0]):
@@ -47,7 +48,9 @@ def _together(node: Node, across: list[Phase], whole: Feature, target: Target) -
     return [across]
 
 
-def _part(context: Context, node: Node, name: str, rows: Phase, columns: list[Phase]) -> None:
+def _part(
+    context: LoweringContext, node: Node, name: str, rows: Phase, columns: list[Phase]
+) -> None:
     """Add the feature map of some phases: pixels of the result."""
     whole, (step_w, step_h) = context.features[node.name], node.attrs["stride"]
     row_bytes = whole.width * whole.channels
@@ -64,7 +67,9 @@ def _part(context: Context, node: Node, name: str, rows: Phase, columns: list[Ph
     )  # fmt: skip
 
 
-def _layer(context: Context, node: Node, name: str, rows: Phase, columns: list[Phase]) -> None:
+def _layer(
+    context: LoweringContext, node: Node, name: str, rows: Phase, columns: list[Phase]
+) -> None:
     """Add the layer of some phases."""
     fields = layer_fields(context, node, name)
     weights = take(context.constant(node, "weights"), 1, rows.taps)
@@ -74,7 +79,7 @@ def _layer(context: Context, node: Node, name: str, rows: Phase, columns: list[P
         pad_top=rows.pad, pad_left=columns[0].pad,
     )  # fmt: skip
     if node.kind in DEPTHWISE:
-        context.layers.append(AluLayer(**fields, mode=AluMode.DWCV, weights=weights[0]))
+        context.add(AluLayer(**fields, mode=AluMode.DWCV, weights=weights[0]))
         return
     fields["bias"] = np.tile(fields["bias"], len(columns))
-    context.layers.append(ConvLayer(**fields, weights=weights))
+    context.add(ConvLayer(**fields, weights=weights))

@@ -4,7 +4,7 @@
 import numpy as np
 
 from opendpu.compiler.constraints import extent
-from opendpu.compiler.plan import Int8Array, Window
+from opendpu.compiler.layers import Int8Array, Window
 from opendpu.ir import Node
 
 
@@ -19,12 +19,12 @@ def window_of(node: Node) -> Window:
     )  # fmt: skip
 
 
-def spread(weights: Int8Array, node: Node) -> Int8Array:
+def dilate(weights: Int8Array, node: Node) -> Int8Array:
     """Return OHWI weights with the zeros that a dilation leaves between the taps."""
     gap_w, gap_h = (int(d) for d in node.attrs.get("dilation") or (1, 1))
     if gap_w == gap_h == 1:
         return weights
     outputs, _, _, inputs = weights.shape
-    spread = np.zeros((outputs, *extent(node), inputs), dtype=np.int8)
-    spread[:, ::gap_h, ::gap_w] = weights
-    return spread
+    dilated = np.zeros((outputs, *extent(node), inputs), dtype=np.int8)
+    dilated[:, ::gap_h, ::gap_w] = weights
+    return dilated

@@ -2,15 +2,19 @@
 """Applies the rules of a value's kind when a pass has made it."""
 
 import xir
-from opendpu.compiler.passes import Partitioned
-from opendpu.compiler.plan import Network, Plan, Program
+from opendpu.compiler.network import Network
+from opendpu.compiler.partition import Partitioned
+from opendpu.compiler.plan import Plan
+from opendpu.compiler.planner.proposal import Proposal, Residency, Tiled
+from opendpu.compiler.program import CommandStream, Program
 from opendpu.compiler.verify.compiled import compiled_rules
 from opendpu.compiler.verify.graph import fixed_rules, partition_rules, quantized_rules
 from opendpu.compiler.verify.network import network_rules
-from opendpu.compiler.verify.plan import plan_rules, step_rules
+from opendpu.compiler.verify.plan import command_rules, plan_rules
+from opendpu.compiler.verify.planner import proposal_rules, residency_rules, tiled_rules
 from opendpu.compiler.verify.program import verify
 from opendpu.compiler.verify.rules import Rules
-from opendpu.ir import Draft
+from opendpu.ir import Graph
 from opendpu_arch.errors import DPUError, PassError
 from opendpu_arch.target import Target
 
@@ -62,16 +66,22 @@ class Verifier:
 def _rules(name: str, value: object) -> tuple[Rules, str] | None:
     """Return the rules for a value, and the code of the guide for breaking them."""
     match value:
-        case Draft():
+        case Graph():
             return (quantized_rules if name == "fold" else fixed_rules), "XCOM_INVALID_GRAPH"
         case Partitioned():
             return partition_rules, "XCOM_UNACCEPTABLE_SUBGRAPH"
         case Network():
             return network_rules, "XCOM_VALUE_UNMATCH"
+        case Proposal():
+            return proposal_rules, "XCOM_TILING_SIZE_ERROR"
+        case Residency():
+            return residency_rules, "XCOM_TILING_SIZE_ERROR"
+        case Tiled():
+            return tiled_rules, "XCOM_TILING_SIZE_ERROR"
         case Plan():
             return plan_rules, "XCOM_DDR_ADDR_ASSIGNMENT_FAILED"
-        case tuple():
-            return step_rules, "XCOM_ACGEN_ERROR"
+        case CommandStream():
+            return command_rules, "XCOM_ACGEN_ERROR"
         case xir.Graph():
             return compiled_rules, "XCOM_INVALID_GRAPH"
         case _:

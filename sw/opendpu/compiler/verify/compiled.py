@@ -45,7 +45,7 @@ def _program(subgraph: xir.Subgraph, target: Target) -> Iterator[Finding]:
         if op.get_type() in ("const", "const-fix"):
             continue
         address, size = tensor.get_attr("ddr_addr"), sizes[f"REG_{tensor.get_attr('reg_id')}"]
-        element = tensor.data_type.bits // 8
+        element = tensor.data_type.bit_width // 8
         end = address + element
         if tensor.has_attr("stride"):
             steps = tensor.get_attr("stride")

@@ -3,7 +3,7 @@
 
 from collections import Counter
 
-from opendpu.compiler.plan import Program
+from opendpu.compiler.program import Program
 from opendpu_arch.errors import AddressError, DeadlockError, IllegalInstructionError, TokenError
 from opendpu_arch.isa import (
     Alu,

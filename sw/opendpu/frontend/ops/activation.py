@@ -4,10 +4,13 @@
 import math
 
 import numpy as np
+from onnx import TensorProto
 
 from opendpu.frontend.context import Call
-from opendpu.frontend.ops.registry import handles
+from opendpu.frontend.ops.convolution import scale
+from opendpu.frontend.ops.registry import Layout, handles
 from opendpu.frontend.refusal import Refusal
+from opendpu.frontend.single_node import tensor_dtype
 from opendpu.frontend.source import as_float
 
 _SIMPLE = {
@@ -25,6 +28,22 @@ _SIMPLE = {
 def simple(call: Call) -> None:
     """Convert functions that XIR has under another name."""
     call.elementwise(_SIMPLE[call.proto.op_type])
+
+
+@handles("Swish")
+def swish(call: Call) -> None:
+    """Convert to ``swish``; ``x * sigmoid(alpha * x)`` with another alpha to its parts."""
+    alpha = float(call.attrs.get("alpha", 1.0))
+    if alpha == 1:
+        call.elementwise("swish")
+        return
+    value = call.context.straight(call.value(0))
+    node = call.context.view(value.node, value.stored)
+    shape = call.context.graph[node].shape
+    channels = np.ones(shape[-1])
+    inner = scale(call, node, alpha * channels, 0 * channels)
+    gate = call.context.emit(f"{call.output}_gate", "sigmoid", shape, {"input": [inner]})
+    call.bind(value.on(call.context.emit(call.output, "mul", shape, {"input": [node, gate]})))
 
 
 @handles("Clip")
@@ -54,15 +73,21 @@ def clip(call: Call) -> None:
 @handles("LeakyRelu")
 def leaky_relu(call: Call) -> None:
     """Convert to ``leaky-relu``."""
-    call.elementwise("leaky-relu", {"alpha": float(call.attrs.get("alpha", 0.01))})
+    _leak(call, float(call.attrs.get("alpha", 0.01)))
 
 
-@handles("PRelu")
+def _leak(call: Call, slope: float) -> None:
+    if not math.isfinite(slope):
+        raise Refusal(f"the slope is {slope}, but must be finite")
+    call.elementwise("leaky-relu", {"alpha": slope})
+
+
+@handles("PRelu", layout=Layout.SPATIAL)
 def prelu(call: Call) -> None:
     """Convert to ``prelu`` with one slope a channel, or to ``leaky-relu`` with one for all."""
     slope = as_float(call.weights(1, "slopes"))
     if slope.size == 1:
-        call.elementwise("leaky-relu", {"alpha": float(slope.reshape(()))})
+        _leak(call, float(slope.reshape(())))
         return
     rank = len(call.value(0).shape)
     node, shape = call.feature_map()
@@ -77,13 +102,21 @@ def prelu(call: Call) -> None:
 
 @handles("HardSigmoid")
 def hard_sigmoid(call: Call) -> None:
-    """Convert the hard-sigmoid that the DPU knows: ``relu6(x + 3) / 6``."""
+    """Convert to the hard-sigmoid that the DPU knows, ``relu6(x + 3) / 6``, behind a ``scale``.
+
+    ``clip(a * x + b, 0, 1)`` is that of ``6 * a * x + 6 * b - 3``.
+    """
     alpha, beta = float(call.attrs.get("alpha", 0.2)), float(call.attrs.get("beta", 0.5))
-    if not (math.isclose(alpha, 1 / 6, rel_tol=1e-4) and math.isclose(beta, 0.5, rel_tol=1e-4)):
-        raise Refusal(
-            f"alpha and beta are {alpha:g} and {beta:g}, but only 1/6 and 1/2 are supported"
-        )
-    call.elementwise("hard-sigmoid")
+    if math.isclose(alpha, 1 / 6, rel_tol=1e-4) and math.isclose(beta, 0.5, rel_tol=1e-4):
+        call.elementwise("hard-sigmoid")
+        return
+    value = call.context.straight(call.value(0))
+    node = call.context.view(value.node, value.stored)
+    channels = np.ones(call.context.graph[node].shape[-1])
+    inner = scale(call, node, channels * 6 * alpha, channels * (6 * beta - 3))
+    shape = call.context.graph[inner].shape
+    name = call.context.emit(call.output, "hard-sigmoid", shape, {"input": [inner]})
+    call.bind(value.on(name))
 
 
 @handles("Elu")
@@ -118,7 +151,7 @@ def softmax(call: Call) -> None:
     call.bind(value.on(name))
 
 
-@handles("Identity", "Dropout")
+@handles("Identity", "Dropout", layout=Layout.NEUTRAL, keeps_grid=True)
 def identity(call: Call) -> None:
     """Bind the output to the input; inference-time dropout changes nothing."""
     if call.proto.op_type == "Dropout" and call.has(2) and bool(call.weights(2, "mode").item()):
@@ -126,12 +159,18 @@ def identity(call: Call) -> None:
     call.bind(call.value(0))
 
 
-@handles("Cast")
+@handles("Cast", any_dtype=True)
 def cast(call: Call) -> None:
-    """Accept casts to float32, which change nothing."""
-    if int(call.attrs["to"]) != 1:
-        raise Refusal("casts other than to float32 are not supported")
-    call.bind(call.value(0))
+    """Convert to ``cast``; one to the type that the tensor has changes nothing."""
+    kind = int(call.attrs["to"])
+    wanted = tensor_dtype(kind)
+    if wanted is None or wanted.kind == "b":
+        raise Refusal(f"XIR has no type {TensorProto.DataType.Name(kind)}")
+    value = call.value(0)
+    if wanted == call.context.graph[value.node].type.dtype:
+        call.bind(value)
+    else:
+        call.elementwise("cast", {}, wanted)
 
 
 @handles("Pow")

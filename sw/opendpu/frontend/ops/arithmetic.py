@@ -11,7 +11,7 @@ from opendpu.frontend.ops.convolution import scale
 from opendpu.frontend.ops.registry import handles
 from opendpu.frontend.source import as_float
 from opendpu.ir import Node
-from opendpu.reference.engines import average_factor
+from opendpu.ops.average import average_factor
 
 _KINDS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Min": "min", "Max": "max"}
 _BIASED = (
@@ -129,7 +129,9 @@ def _is_simulated(call: Call, producer: Node, factor: Array) -> bool:
         return False
     match producer.kind:
         case "avgpool2d":
-            numerator, shift = average_factor(*producer.attrs["kernel"])
+            numerator, shift = average_factor(
+                kernel_h=producer.attrs["kernel"][1], kernel_w=producer.attrs["kernel"][0]
+            )
             error = numerator * math.prod(producer.attrs["kernel"]) / (1 << shift)
         case "hard-sigmoid":
             error = 2731 / (1 << 14) * 6
@@ -140,16 +142,16 @@ def _is_simulated(call: Call, producer: Node, factor: Array) -> bool:
 
 def _add_bias(call: Call, name: str, vector: Array, constant: int) -> None:
     """Add ``vector``, which is input ``constant``, to the bias of a layer."""
-    draft = call.context.draft
-    node = draft[name]
+    graph = call.context.graph
+    node = graph[name]
     if "bias" in node.inputs:
-        old = draft[node.inputs["bias"][0]]
-        old = draft[old.inputs["input"][0]] if old.kind == "fix" else old
+        old = graph[node.inputs["bias"][0]]
+        old = graph[old.inputs["input"][0]] if old.kind == "fix" else old
         assert old.value is not None
         node.inputs["bias"] = [call.context.const(f"{call.output}_bias", old.value + vector)]
     else:
         node.inputs["bias"] = [call.parameter(constant, "bias", vector)]
-    draft.sort()
+    graph.sort()
 
 
 def _common_order(values: list[Value], rank: int) -> tuple[int, ...]:

@@ -4,11 +4,11 @@
 from typing import Any
 
 from opendpu.frontend.context import Call
-from opendpu.frontend.ops.registry import handles
+from opendpu.frontend.ops.registry import Layout, handles
 from opendpu.frontend.refusal import Refusal
 
 
-@handles("DepthToSpace")
+@handles("DepthToSpace", layout=Layout.SPATIAL)
 def depth_to_space(call: Call) -> None:
     """Convert to ``pixel-shuffle`` (mode CRD) or ``gstiling`` (DCR, rows and columns first)."""
     node, (batch, height, width, channels) = call.feature_map()
@@ -22,7 +22,7 @@ def depth_to_space(call: Call) -> None:
         _emit(call, "gstiling", node, shape, {"stride": size, "reverse": True})
 
 
-@handles("SpaceToDepth")
+@handles("SpaceToDepth", layout=Layout.SPATIAL)
 def space_to_depth(call: Call) -> None:
     """Convert to ``gstiling``."""
     node, (batch, height, width, channels) = call.feature_map()

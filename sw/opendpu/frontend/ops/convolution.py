@@ -6,13 +6,13 @@ import dataclasses
 import numpy as np
 
 from opendpu.frontend.context import Array, Call
-from opendpu.frontend.ops.registry import handles
+from opendpu.frontend.ops.registry import Layout, handles
 from opendpu.frontend.ops.window import Window, transposed_window, window_of
-from opendpu.frontend.refusal import Refusal
+from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.source import as_float
 
 
-@handles("Conv")
+@handles("Conv", layout=Layout.SPATIAL)
 def conv(call: Call) -> None:
     """Convert to ``conv2d``, with its groups, or to ``depthwise-conv2d``."""
     rank = len(call.value(0).shape)
@@ -23,7 +23,7 @@ def conv(call: Call) -> None:
     group = int(call.attrs.get("group", 1))
     channels, out_channels = shape[3], weights.shape[0]
     if weights.shape[1] * group != channels or out_channels % group:
-        raise Refusal(
+        raise FaultError(
             f"weights {list(weights.shape)} with group {group} do not fit {channels} input channels"
         )
     if group == channels == out_channels and group > 1:
@@ -34,7 +34,7 @@ def conv(call: Call) -> None:
     _emit(call, kind, node, ordered, window, size, rank, group if kind == "conv2d" else 1)
 
 
-@handles("ConvTranspose")
+@handles("ConvTranspose", layout=Layout.SPATIAL)
 def conv_transpose(call: Call) -> None:
     """Convert to ``transposed-conv2d`` or ``transposed-depthwise-conv2d``.
 
@@ -100,7 +100,7 @@ def _emit(
         if bias.shape != (channels,):
             raise Refusal(f"bias has shape {list(bias.shape)}, but must be [{channels}]")
         inputs["bias"] = [call.parameter(2, "bias", bias)]
-    batch = call.context.draft[node].shape[0]
+    batch = call.context.graph[node].shape[0]
     attrs = window.attrs() | {"dilation": [window.dilation[1], window.dilation[0]]}
     if group > 1:
         attrs["group"] = group
@@ -108,7 +108,7 @@ def _emit(
     call.set_feature_map(name, rank)
 
 
-@handles("BatchNormalization")
+@handles("BatchNormalization", layout=Layout.SPATIAL)
 def batch_normalization(call: Call) -> None:
     """Convert to ``scale`` over the channels; the quantizer folds it into a convolution."""
     if call.attrs.get("training_mode", 0) or len(call.proto.output) > 1:
@@ -119,13 +119,15 @@ def batch_normalization(call: Call) -> None:
         as_float(call.weights(i, what)).astype(np.float64)
         for i, what in enumerate(("scale", "bias", "mean", "variance"), start=1)
     )
+    for index, array in enumerate((gamma, beta, mean, variance), start=1):
+        call.finite(index, array)
     factor = gamma / np.sqrt(variance + float(call.attrs.get("epsilon", 1e-5)))
     value = call.value(0)
     if len(value.shape) == 2:
         node, rank = call.context.ordered(value, (0, 1)), 2
     else:
         node, rank = call.feature_map()[0], len(value.shape)
-    channels = call.context.draft[node].shape[-1]
+    channels = call.context.graph[node].shape[-1]
     if any(array.shape != (channels,) for array in (gamma, beta, mean, variance)):
         raise Refusal(f"parameters have shape {list(gamma.shape)}, but must be [{channels}]")
     name = scale(call, node, factor, beta - mean * factor)
@@ -142,7 +144,7 @@ def scale(call: Call, node: str, factor: Array, offset: Array) -> str:
         "scale": [call.context.const(f"{call.output}_scale", factor)],
         "bias": [call.context.const(f"{call.output}_offset", offset)],
     }
-    shape = call.context.draft[node].shape
+    shape = call.context.graph[node].shape
     return call.context.emit(call.output, "scale", shape, inputs, {"axis": -1})
 
 

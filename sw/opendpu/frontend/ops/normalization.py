@@ -2,10 +2,10 @@
 """Normalization by values of the same image."""
 
 from opendpu.frontend.context import Call
-from opendpu.frontend.ops.registry import handles
+from opendpu.frontend.ops.registry import Layout, handles
 
 
-@handles("LRN")
+@handles("LRN", layout=Layout.SPATIAL)
 def local_response(call: Call) -> None:
     """Convert to the op type ``lrn``, which XIR's library lacks; it runs on the CPU."""
     rank = len(call.value(0).shape)

@@ -3,14 +3,16 @@
 
 import dataclasses
 
+import numpy as np
+
 from opendpu.frontend.context import Call
-from opendpu.frontend.layout import Value, plain, reshaped
-from opendpu.frontend.ops.registry import handles
+from opendpu.frontend.layout import Value, reshaped
+from opendpu.frontend.ops.registry import Layout, handles
 from opendpu.frontend.ops.window import window_of, with_ceil_mode
 from opendpu.frontend.refusal import Refusal
 
 
-@handles("MaxPool")
+@handles("MaxPool", layout=Layout.SPATIAL)
 def max_pool(call: Call) -> None:
     """Convert to ``maxpool2d``."""
     if len(call.proto.output) > 1 and call.proto.output[1]:
@@ -18,7 +20,7 @@ def max_pool(call: Call) -> None:
     _pool(call, "maxpool2d")
 
 
-@handles("AveragePool")
+@handles("AveragePool", layout=Layout.SPATIAL)
 def average_pool(call: Call) -> None:
     """Convert to ``avgpool2d``."""
     _pool(call, "avgpool2d")
@@ -51,7 +53,7 @@ def _pool(call: Call, kind: str) -> None:
     call.set_feature_map(name, rank)
 
 
-@handles("GlobalAveragePool", "GlobalMaxPool")
+@handles("GlobalAveragePool", "GlobalMaxPool", layout=Layout.SPATIAL)
 def global_pool(call: Call) -> None:
     """Convert to a pool whose kernel is the whole feature map."""
     kind = "avgpool2d" if call.proto.op_type == "GlobalAveragePool" else "maxpool2d"
@@ -61,7 +63,7 @@ def global_pool(call: Call) -> None:
 
 
 def _whole(call: Call, kind: str, node: str) -> str:
-    batch, height, width, channels = call.context.draft[node].shape
+    batch, height, width, channels = call.context.graph[node].shape
     attrs = {
         "kernel": [width, height],
         "stride": [width, height],
@@ -104,9 +106,7 @@ def reduce(call: Call) -> None:
     name = call.context.emit(
         call.output, kind, shape, {"input": [node]}, {"axis": stored_axes, "keep_dims": True}
     )
-    call.bind(reshaped(dataclasses.replace(value, node=name, shape=kept), final or (1,)))
-    if not final:
-        call.bind(Value(name, (1,), plain(1)))
+    call.bind(reshaped(dataclasses.replace(value, node=name, shape=kept), final))
 
 
 @handles("ArgMax")
@@ -120,8 +120,11 @@ def argmax(call: Call) -> None:
     node = call.context.view(value.node, value.stored)
     at = value.perm.index(axis)
     shape = (*value.stored[:at], *value.stored[at + 1 :]) or (1,)
-    name = call.context.emit(call.output, "argmax", shape, {"input": [node]}, {"axis": at})
+    name = call.context.emit(
+        call.output, "argmax", shape, {"input": [node]}, {"axis": at}, np.int32
+    )
+    name = call.context.emit(call.output, "cast", shape, {"input": [name]}, {}, np.int64)
     kept = tuple(1 if a == axis else size for a, size in enumerate(value.shape))
     final = (*value.shape[:axis], *value.shape[axis + 1 :])
     result = reshaped(Value(name, kept, value.perm), kept)
-    call.bind(result if call.attrs.get("keepdims", 1) else reshaped(result, final or (1,)))
+    call.bind(result if call.attrs.get("keepdims", 1) else reshaped(result, final))

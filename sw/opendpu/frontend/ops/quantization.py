@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from opendpu.frontend.context import Array, Call
-from opendpu.frontend.ops.registry import handles
+from opendpu.frontend.ops.registry import Layout, handles
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.source import QUANTIZERS, as_float
-from opendpu.reference.floating import round_by
+from opendpu.ir import Quantization, Rounding
+from opendpu_arch import numerics
 
 BOTH = ("FixNeuron", "fix_neuron")
 QUANTIZE = tuple(name for name in QUANTIZERS if name not in BOTH)
@@ -25,33 +26,33 @@ OPERATORS = (*QUANTIZE, *DEQUANTIZE, *BOTH)
 DOMAINS = ("com.microsoft", "com.vai.quantize", "com.amd.quark", "ai.onnx.contrib", "vai")
 """Where quantizers put these operators beside ONNX's own domain."""
 
-_ROUNDING = {2: "DPU_ROUND", 3: "STD_ROUND"}
+_ROUNDING = {2: Rounding.DPU_ROUND, 3: Rounding.STD_ROUND}
 """Methods of NNDCT's operators; every other operator rounds halves to even."""
 
 
-@handles(*QUANTIZE)
+@handles(*QUANTIZE, layout=Layout.NEUTRAL)
 def quantize(call: Call) -> None:
     """Convert to ``fix``, or put a constant on its grid."""
     nndct = call.proto.domain == "vai"
     scale, zero = (3, 4) if nndct else (1, 2)
     point = _point(call, _scale(call, scale), _zero_point(call, zero))
     method = int(call.weights(5, "method").ravel()[0]) if nndct and call.has(5) else 0
-    _fix(call, point, _ROUNDING.get(method, "PY3_ROUND"))
+    _fix(call, point, _ROUNDING.get(method, Rounding.PY3_ROUND))
 
 
-@handles(*BOTH)
+@handles(*BOTH, layout=Layout.NEUTRAL)
 def fix_neuron(call: Call) -> None:
     """Convert to ``fix``; NNDCT's form has the factor 1 / scale as its third input."""
     if call.proto.op_type == "FixNeuron":
         point = _point(call, _scale(call, 1), _zero_point(call, 2))
-        _fix(call, point, "PY3_ROUND")
+        _fix(call, point, Rounding.PY3_ROUND)
         return
     method = int(call.weights(3, "method").ravel()[0]) if call.has(3) else 2
     point = _point(call, 1 / _scale(call, 2), np.zeros(1, np.int8))
-    _fix(call, point, _ROUNDING.get(method, "PY3_ROUND"))
+    _fix(call, point, _ROUNDING.get(method, Rounding.PY3_ROUND))
 
 
-@handles(*DEQUANTIZE)
+@handles(*DEQUANTIZE, layout=Layout.NEUTRAL)
 def dequantize(call: Call) -> None:
     """Bind the output to the ``fix`` before, or to a constant's real values."""
     context, name = call.context, call.name(0)
@@ -125,24 +126,26 @@ def _text(value: Any) -> Any:
 
 def _point_of(call: Call) -> int | None:
     """Return the position of a computed tensor that has been quantized."""
-    node = call.context.draft[call.value(0).node]
+    node = call.context.graph[call.value(0).node]
     while node.kind in ("reshape", "transpose"):
-        node = call.context.draft[node.inputs["input"][0]]
-    return int(node.attrs["fix_point"]) if node.kind == "fix" else None
+        node = call.context.graph[node.inputs["input"][0]]
+    return node.fix_point if node.kind == "fix" else None
 
 
-def _fix(call: Call, point: int, mode: str) -> None:
+def _fix(call: Call, point: int, rounding: Rounding) -> None:
     """Quantize input 0 to 8 bits at ``point``."""
     context, name = call.context, call.name(0)
     constant = context.constants.get(name)
     if constant is None:
-        call.elementwise("fix", fix_attrs(point))
+        value = call.value(0)
+        shape = value.stored if value.flat is None else value.shape
+        node = context.view(value.node, shape)
+        call.bind(
+            value.on(
+                context.graph.add_fix(call.output, node, Quantization.power_of_two(point)).name
+            )
+        )
         return
-    integers = np.clip(round_by(constant.astype(np.float64) * 2.0**point, mode, name), -128, 127)
-    context.constants[call.output] = as_float(integers * 2.0**-point)
+    integers = numerics.quantize(constant, point, round_mode=rounding)
+    context.constants[call.output] = as_float(numerics.dequantize(integers, point))
     context.points[call.output] = point
-
-
-def fix_attrs(point: int) -> dict[str, Any]:
-    """Return the attributes of a ``fix`` op."""
-    return {"bit_width": 8, "fix_point": point, "if_signed": True, "round_mode": "DPU_ROUND"}

@@ -4,11 +4,11 @@
 import numpy as np
 
 from opendpu.frontend.context import Array, Call
-from opendpu.frontend.ops.registry import handles
+from opendpu.frontend.ops.registry import Layout, handles
 from opendpu.frontend.refusal import Refusal
 
 
-@handles("Resize", "Upsample")
+@handles("Resize", "Upsample", layout=Layout.SPATIAL)
 def resize(call: Call) -> None:
     """Convert to ``resize`` where XIR picks the same pixels.
 
@@ -16,8 +16,7 @@ def resize(call: Call) -> None:
     """
     rank = len(call.value(0).shape)
     node, shape = call.feature_map()
-    scales = _scales(call, shape, rank)
-    size = tuple(int(np.floor(shape[1 + axis] * scales[axis])) for axis in (0, 1))
+    scales, size = _scales(call, shape, rank)
     mode = call.attrs.get("mode", "nearest")
     old = call.context.opset < 11
     where = call.attrs.get("coordinate_transformation_mode", "asymmetric" if old else "half_pixel")
@@ -32,6 +31,8 @@ def resize(call: Call) -> None:
                     f"nearest with {where!r}, {rule!r} and scale {scales[axis]:g} picks "
                     "other pixels than XIR's floor(out / scale)"
                 )
+    elif where == "pytorch_half_pixel" and 1 in size:
+        raise Refusal(f"{where!r} takes the first element for a size of 1, XIR the middle one")
     elif mode in ("linear", "bilinear") and where in (
         "half_pixel",
         "pytorch_half_pixel",
@@ -49,20 +50,41 @@ def resize(call: Call) -> None:
     call.set_feature_map(name, rank)
 
 
-def _scales(call: Call, shape: tuple[int, int, int, int], rank: int) -> tuple[float, float]:
-    """Return the factors of height and width; Refusal if batch or channels change."""
-    onnx_shape = call.value(0).shape
+def _scales(
+    call: Call, shape: tuple[int, int, int, int], rank: int
+) -> tuple[tuple[float, float], tuple[int, int]]:
+    """Return factors and new sizes of height and width; Refusal if batch or channels change."""
+    for name, plain in (("antialias", 0), ("keep_aspect_ratio_policy", "stretch")):
+        if call.attrs.get(name, plain) != plain:
+            raise Refusal(f"{name} is {call.attrs[name]!r}, but must be {plain!r}")
+    old = call.value(0).shape
     index = 1 if call.context.opset < 11 else 2
     given = call.weights(index, "scales").tolist() if call.has(index) else None
     given = call.attrs.get("scales", given)
-    if not given:
-        if not call.has(3) or "axes" in call.attrs:
-            raise Refusal("neither scales nor sizes of all axes are given")
-        sizes = call.weights(3, "sizes").tolist()
-        given = [new / old for new, old in zip(sizes, onnx_shape, strict=True)]
-    if len(given) != rank or given[0] != 1 or given[1] != 1:
-        raise Refusal(f"scales are {given}, but only height and width may change")
-    return (float(given[2]), float(given[3])) if rank == 4 else (1.0, float(given[2]))
+    axes = [axis % rank for axis in call.attrs.get("axes", range(rank))]
+    factors, sizes = [1.0] * rank, list(old)
+    if given:
+        for axis, factor in zip(axes, given, strict=True):
+            factors[axis] = float(factor)
+            sizes[axis] = int(np.floor(old[axis] * np.float32(factor)))
+    elif call.has(3):
+        for axis, size in zip(axes, call.weights(3, "sizes").tolist(), strict=True):
+            factors[axis], sizes[axis] = _factor(old[axis], int(size)), int(size)
+    else:
+        raise Refusal("neither scales nor sizes are given")
+    if factors[:2] != [1.0, 1.0]:
+        raise Refusal(f"scales are {factors}, but only height and width may change")
+    if rank == 3:
+        return (1.0, factors[2]), (1, sizes[2])
+    return (factors[2], factors[3]), (sizes[2], sizes[3])
+
+
+def _factor(old: int, new: int) -> float:
+    """Return the quotient of two sizes as float32, so that XIR's ``floor(old * factor)`` is new."""
+    factor = np.float32(new / old)
+    while int(float(factor) * old) < new:
+        factor = np.nextafter(factor, np.float32(np.inf))
+    return float(factor)
 
 
 def _picked(size: int, new_size: int, scale: float, where: str, rule: str) -> Array:

@@ -7,12 +7,12 @@ import numpy as np
 
 from opendpu.frontend.context import Call
 from opendpu.frontend.layout import Value, plain, reshaped, transposed
-from opendpu.frontend.ops.registry import handles
-from opendpu.frontend.refusal import Refusal
+from opendpu.frontend.ops.registry import Layout, handles
+from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.source import as_float
 
 
-@handles("Reshape")
+@handles("Reshape", keeps_grid=True)
 def reshape(call: Call) -> None:
     """Bind the output to a view of the input."""
     value = call.value(0)
@@ -24,14 +24,14 @@ def reshape(call: Call) -> None:
     if target.count(-1) == 1 and known and total % known == 0:
         target[target.index(-1)] = total // known
     if math.prod(target) != total or -1 in target:
-        raise Refusal(
+        raise FaultError(
             f"shape {list(value.shape)} cannot become {target}; "
             "is another batch size than 1 built into the model?"
         )
     call.bind(reshaped(value, tuple(target)))
 
 
-@handles("Flatten")
+@handles("Flatten", keeps_grid=True)
 def flatten(call: Call) -> None:
     """Bind the output to a view with two axes."""
     value = call.value(0)
@@ -41,7 +41,7 @@ def flatten(call: Call) -> None:
     call.bind(reshaped(value, shape))
 
 
-@handles("Squeeze", "Unsqueeze")
+@handles("Squeeze", "Unsqueeze", keeps_grid=True)
 def squeeze(call: Call) -> None:
     """Bind the output to a view without, or with more, axes of size 1."""
     value = call.value(0)
@@ -66,7 +66,7 @@ def squeeze(call: Call) -> None:
     call.bind(reshaped(value, shape))
 
 
-@handles("Transpose")
+@handles("Transpose", keeps_grid=True)
 def transpose(call: Call) -> None:
     """Bind the output to a view with its axes in another order."""
     value = call.context.straight(call.value(0))
@@ -74,7 +74,7 @@ def transpose(call: Call) -> None:
     call.bind(transposed(value, tuple(axes)))
 
 
-@handles("Concat")
+@handles("Concat", layout=Layout.NEUTRAL)
 def concat(call: Call) -> None:
     """Convert to ``concat`` in the order of axes of the first computed input."""
     values = [call.context.straight(call.value(i)) for i in range(len(call.proto.input))]
@@ -100,7 +100,7 @@ def concat(call: Call) -> None:
     call.bind(Value(name, tuple(shape), perm))
 
 
-@handles("Pad")
+@handles("Pad", layout=Layout.NEUTRAL)
 def pad(call: Call) -> None:
     """Convert to ``pad``; zeros before a convolution are merged into it later."""
     value = call.context.straight(call.value(0))
@@ -131,7 +131,7 @@ def pad(call: Call) -> None:
     call.bind(Value(name, onnx_shape, value.perm))
 
 
-@handles("Slice")
+@handles("Slice", layout=Layout.NEUTRAL)
 def slice_(call: Call) -> None:
     """Convert to ``strided_slice`` with positive steps."""
     value = call.context.straight(call.value(0))
@@ -152,7 +152,7 @@ def slice_(call: Call) -> None:
     call.bind(_cut(call, value, call.output, ranges))
 
 
-@handles("Split")
+@handles("Split", layout=Layout.NEUTRAL)
 def split(call: Call) -> None:
     """Convert to one ``strided_slice`` a result."""
     value = call.context.straight(call.value(0))

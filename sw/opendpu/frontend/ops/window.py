@@ -5,7 +5,7 @@ import dataclasses
 from typing import Any
 
 from opendpu.frontend.context import Call
-from opendpu.frontend.refusal import Refusal
+from opendpu.frontend.refusal import FaultError, Refusal
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,13 +22,13 @@ class Window:
         return self.dilation[axis] * (self.kernel[axis] - 1) + 1
 
     def output(self, size: tuple[int, int]) -> tuple[int, int]:
-        """Return the spatial size of the result; Refusal if it is empty."""
+        """Return the spatial size of the result; FaultError if it is empty."""
         result = [
             (size[axis] + sum(self.pads[axis]) - self.extent(axis)) // self.stride[axis] + 1
             for axis in (0, 1)
         ]
         if min(result) < 1:
-            raise Refusal(f"window {list(self.kernel)} does not fit the input {list(size)}")
+            raise FaultError(f"window {list(self.kernel)} does not fit the input {list(size)}")
         return result[0], result[1]
 
     def attrs(self) -> dict[str, Any]:

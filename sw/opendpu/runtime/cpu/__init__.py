@@ -2,10 +2,9 @@
 """Ops on the CPU: numpy functions by XIR op type, to which users can add their own."""
 
 from opendpu.runtime.cpu import elementwise, fixed, layout, spatial
+from opendpu.runtime.cpu.island import Island, evaluate
 from opendpu.runtime.cpu.registry import (
     Implementation,
-    evaluate,
-    find,
     register,
     register_class,
     registered,
@@ -14,9 +13,9 @@ from opendpu.runtime.cpu.registry import (
 
 __all__ = [
     "Implementation",
+    "Island",
     "elementwise",
     "evaluate",
-    "find",
     "fixed",
     "layout",
     "register",

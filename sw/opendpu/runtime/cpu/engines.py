@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from opendpu.reference.engines import average_factor
+from opendpu.ops.average import average_factor
 from opendpu.runtime.cpu import spatial
 from opendpu.runtime.cpu.registry import Array, register
 from opendpu_arch import numerics
@@ -35,7 +35,7 @@ def _change(op: Op) -> int:
 def average(op: Op, inputs: Sequence[Array]) -> Array:
     """Return sums of windows times a factor; padding counts as elements."""
     width, height = (int(k) for k in op.get_attr("kernel"))
-    factor, shift = average_factor(width, height)
+    factor, shift = average_factor(kernel_h=height, kernel_w=width)
     total = spatial.window_sums(op, inputs[0].astype(np.int64))
     return numerics.saturate(numerics.shift_round(total * factor, shift + _change(op)))
 

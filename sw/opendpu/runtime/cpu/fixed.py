@@ -21,40 +21,12 @@ LEAKY_SLOPE = 26 / 256
 """Slope of the engines' leaky ReLU."""
 
 
-@register("float2fix")
-def float2fix(op: Op, inputs: Sequence[Array]) -> Array:
-    """Quantize: round and saturate."""
-    return _quantize(op, inputs[0])
-
-
-@register("fix2float")
-def fix2float(op: Op, inputs: Sequence[Array]) -> Array:
-    """Dequantize."""
-    return numerics.dequantize(inputs[0].astype(np.int64), op.get_attr("fix_point"))
-
-
-@register("fix")
-def fix(op: Op, inputs: Sequence[Array]) -> Array:
-    """Quantize and dequantize at once."""
-    return numerics.dequantize(_quantize(op, inputs[0]), op.get_attr("fix_point"))
-
-
-def _quantize(op: Op, values: Array) -> Array:
-    return numerics.quantize(
-        values,
-        op.get_attr("fix_point"),
-        bit_width=op.get_attr("bit_width"),
-        signed=op.get_attr("if_signed"),
-        round_mode=op.get_attr("round_mode"),
-    )
-
-
 def _requantize(values: Array, tensor: Tensor) -> Array:
     return numerics.quantize(
         values,
         fix_point_of(tensor),
-        bit_width=tensor.data_type.bits,
-        signed=tensor.data_type.kind in (DataKind.XINT, DataKind.INT),
+        bit_width=tensor.data_type.bit_width,
+        signed=tensor.data_type.type in (DataKind.XINT, DataKind.INT),
         round_mode=tensor.get_attr("round_mode") if tensor.has_attr("round_mode") else "DPU_ROUND",
     )
 

@@ -7,36 +7,16 @@ import numpy as np
 
 from opendpu.runtime.cpu.registry import Array, register
 from opendpu_arch.errors import GraphError, UnsupportedError
-from xir import DataType, Op
+from xir import Op
 
 
-@register("const", "const-fix")
-def const(op: Op, _inputs: Sequence[Array]) -> Array:
-    """Return the data in the op."""
-    tensor = op.get_output_tensor()
-    data = op.get_attr("data")
-    if len(data) != tensor.get_data_size():
-        raise GraphError(
-            f"op {op.get_name()!r} has {len(data)} bytes of data, but its tensor needs "
-            f"{tensor.get_data_size()}; the compiler strips constants that the DPU holds"
-        )
-    dtype = tensor.data_type.numpy().newbyteorder("<")
-    return np.frombuffer(data, dtype).reshape(tensor.dims)
-
-
-@register("identity", "placeholder", "upload", "download")
+@register("placeholder", "upload", "download")
 def identity(_op: Op, inputs: Sequence[Array]) -> Array:
     """Return the input."""
     return inputs[0]
 
 
-@register("cast")
-def cast(op: Op, inputs: Sequence[Array]) -> Array:
-    """Convert to another element type."""
-    return inputs[0].astype(DataType.parse(op.get_attr("data_type")).numpy())
-
-
-@register("reshape", "reshape-fix", "flatten", "squeeze")
+@register("reshape-fix")
 def reshape(op: Op, inputs: Sequence[Array]) -> Array:
     """Give the same elements other dimensions."""
     return inputs[0].reshape(op.get_output_tensor().dims)
@@ -48,32 +28,17 @@ def shape(_op: Op, inputs: Sequence[Array]) -> Array:
     return np.array(inputs[0].shape, np.int32)
 
 
-@register("transpose")
-def transpose(op: Op, inputs: Sequence[Array]) -> Array:
-    """Reorder dimensions."""
-    return inputs[0].transpose(op.get_attr("order"))
-
-
-@register("concat")
 def concat(op: Op, inputs: Sequence[Array]) -> Array:
     """Join along an axis."""
     return np.concatenate(inputs, axis=op.get_attr("axis"))
 
 
-@register("stack")
-def stack(op: Op, inputs: Sequence[Array]) -> Array:
-    """Join along a new axis."""
-    return np.stack(inputs, axis=op.get_attr("axis"))
-
-
-@register("strided_slice")
 def strided_slice(op: Op, inputs: Sequence[Array]) -> Array:
     """Cut out a part."""
     limits = zip(*(op.get_attr(name) for name in ("begin", "end", "strides")), strict=True)
     return inputs[0][tuple(slice(*limit) for limit in limits)]
 
 
-@register("pad")
 def pad(op: Op, inputs: Sequence[Array]) -> Array:
     """Surround with a constant or with mirrored elements."""
     flat = op.get_attr("paddings")
@@ -90,19 +55,7 @@ def pad(op: Op, inputs: Sequence[Array]) -> Array:
     return np.pad(inputs[0], widths, constant_values=value)
 
 
-@register("pixel-shuffle")
-def pixel_shuffle(op: Op, inputs: Sequence[Array]) -> Array:
-    """Trade channels for height and width (``upscale``), channel outermost, or back."""
-    x, scale = inputs[0], op.get_attr("scale")
-    n, h, w, c = x.shape
-    if op.get_attr("upscale"):
-        split = x.reshape(n, h, w, c // scale**2, scale, scale)
-        return split.transpose(0, 1, 4, 2, 5, 3).reshape(n, h * scale, w * scale, c // scale**2)
-    split = x.reshape(n, h // scale, scale, w // scale, scale, c)
-    return split.transpose(0, 1, 3, 5, 2, 4).reshape(n, h // scale, w // scale, c * scale**2)
-
-
-@register("gstiling", "tile-fix")
+@register("tile-fix")
 def tile(op: Op, inputs: Sequence[Array]) -> Array:
     """Trade blocks of ``stride`` x ``stride`` pixels for channels, or back (``reverse``)."""
     x, size, dims = inputs[0], op.get_attr("stride"), op.get_output_tensor().dims
@@ -114,7 +67,7 @@ def tile(op: Op, inputs: Sequence[Array]) -> Array:
     return split.transpose(0, 1, 3, 2, 4, 5).reshape(dims)
 
 
-@register("reorg", "reorg-fix")
+@register("reorg-fix")
 def reorg(op: Op, inputs: Sequence[Array]) -> Array:
     """As ``tile``, with the rows of a block ``scale`` apart in groups of ``scale**2`` rows."""
     x, size, dims = inputs[0], op.get_attr("scale"), op.get_output_tensor().dims
@@ -144,7 +97,6 @@ def _sources(op: Op, axis: int, size: int, result: int) -> Array:
     return np.asarray(index / scale)
 
 
-@register("resize")
 def resize(op: Op, inputs: Sequence[Array]) -> Array:
     """Scale height and width, NEAREST or BILINEAR."""
     x, dims = inputs[0], op.get_output_tensor().dims

@@ -3,11 +3,12 @@
 
 import importlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
+from opendpu.ops import kinds_where, operator_of
 from opendpu_arch.errors import GraphError, UnsupportedError
 from xir import Op
 
@@ -46,45 +47,47 @@ def unregister(op_type: str) -> None:
 
 def registered() -> list[str]:
     """Return the op types that can be computed, by name."""
-    return sorted(_IMPLEMENTATIONS)
+    return sorted({*_IMPLEMENTATIONS, *kinds_where(lambda operator: operator.emit)})
 
 
-def find(op: Op) -> Implementation:
-    """Return the function that computes ``op``.
+def python_for(op: Op) -> Implementation | None:
+    """Return the Python function that computes ``op``, if there is one.
 
-    An op type that is not registered is looked for in the package ``vart_op_imp``.
-
-    Raises
-    ------
-    UnsupportedError
-        Nothing computes this op type.
+    An op type that neither is registered nor has a kernel in :mod:`opendpu.ops` is looked for in
+    the package ``vart_op_imp``.
     """
     kind = op.get_type()
-    if kind not in _IMPLEMENTATIONS:
+    if kind not in _IMPLEMENTATIONS and operator_of(kind).emit is None:
         custom = _import_custom(kind)
-        if custom is None:
-            raise UnsupportedError(
-                f"op {op.get_name()!r} has type {kind!r}, which the CPU cannot compute; register "
-                f"it with opendpu.runtime.cpu.register({kind!r}), or put a class {kind} with "
-                f"calculate(self, output, input) into {CUSTOM_PACKAGE}/{kind}.py"
-            )
-        register_class(kind, custom)
-    return _IMPLEMENTATIONS[kind]
+        if custom is not None:
+            register_class(kind, custom)
+    return _IMPLEMENTATIONS.get(kind)
 
 
-def evaluate(op: Op, inputs: Sequence[Array]) -> Array:
-    """Return the result of ``op``, in the dimensions and element type of its tensor.
+def refuse(op: Op) -> NoReturn:
+    """Raise the UnsupportedError for an op that nothing computes."""
+    kind = op.get_type()
+    raise UnsupportedError(
+        f"op {op.get_name()!r} has type {kind!r}, which the CPU cannot compute; register "
+        f"it with opendpu.runtime.cpu.register({kind!r}), or put a class {kind} with "
+        f"calculate(self, output, input) into {CUSTOM_PACKAGE}/{kind}.py"
+    )
+
+
+def call(op: Op, inputs: Sequence[Array]) -> Array:
+    """Return what the Python function of ``op`` computes, in the type of the op's tensor.
 
     Raises
     ------
     UnsupportedError
-        Nothing computes this op type.
+        There is no such function.
     GraphError
         The result has other dimensions than the tensor.
     """
     tensor = op.get_output_tensor()
+    function = python_for(op) or refuse(op)
     try:
-        result = np.asarray(find(op)(op, inputs))
+        result = np.asarray(function(op, inputs))
     except Exception as error:
         error.add_note(f"while computing op {op.get_name()!r} ({op.get_type()})")
         raise

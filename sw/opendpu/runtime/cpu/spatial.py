@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from opendpu.runtime.cpu.registry import Array, register
+from opendpu.runtime.cpu.registry import Array
 from xir import Op
 
 Pair = tuple[int, int]
@@ -90,14 +90,12 @@ def _correlate(op: Op, windows: Array, inputs: Sequence[Array]) -> Array:
     return np.asarray(result + inputs[2] if len(inputs) > 2 else result)
 
 
-@register("conv2d", "depthwise-conv2d")
 def conv2d(op: Op, inputs: Sequence[Array]) -> Array:
     """Convolve; weights are [output channels, kh, kw, input channels]."""
     geometry = Geometry.of(op, inputs[0], (inputs[1].shape[1], inputs[1].shape[2]))
     return _correlate(op, geometry.windows(geometry.pad(inputs[0])), inputs)
 
 
-@register("transposed-conv2d", "transposed-depthwise-conv2d")
 def transposed_conv2d(op: Op, inputs: Sequence[Array]) -> Array:
     """Spread the input by ``stride``, pad by ``kernel - 1 - pad``, then convolve."""
     x, stride, dilation = inputs[0], _pair(op, "stride"), _pair(op, "dilation")
@@ -127,7 +125,6 @@ def _pooling(op: Op, x: Array) -> Geometry:
     return Geometry.of(op, x, (x.shape[1], x.shape[2]) if whole else _pair(op, "kernel"))
 
 
-@register("maxpool2d")
 def maxpool2d(op: Op, inputs: Sequence[Array]) -> Array:
     """Return the largest element of each window."""
     geometry = _pooling(op, inputs[0])
@@ -138,18 +135,3 @@ def window_sums(op: Op, x: Array) -> Array:
     """Return the sum of each window; padding counts as zero."""
     geometry = _pooling(op, x)
     return np.asarray(geometry.windows(geometry.pad(x)).sum(axis=(4, 5)))
-
-
-@register("avgpool2d")
-def avgpool2d(op: Op, inputs: Sequence[Array]) -> Array:
-    """Return the mean of each window; attributes say which padding counts as elements."""
-    x = inputs[0]
-    geometry = _pooling(op, x)
-    total = geometry.windows(geometry.pad(x)).sum(axis=(4, 5))
-    padded = op.has_attr("count_include_pad") and op.get_attr("count_include_pad")
-    invalid = op.has_attr("count_include_invalid") and op.get_attr("count_include_invalid")
-    ones = np.ones((1, *x.shape[1:3], 1), x.dtype)
-    inner = np.pad(ones, [(0, 0), *geometry.pads, (0, 0)], constant_values=float(padded))
-    after = [(0, more) for more in geometry.beyond]
-    counted = np.pad(inner, [(0, 0), *after, (0, 0)], constant_values=float(invalid))
-    return np.asarray(total / geometry.windows(counted).sum(axis=(4, 5)))

@@ -358,13 +358,15 @@ def test_unlimited_segment(setup):
     s.bench.run(script)
 
 
+@pytest.mark.parametrize("bursts", [1, 8])
 @pytest.mark.parametrize("slow", [False, True])
-def test_bus_error(setup, slow):
-    """A read error stops the engine; after ``abort`` it works again."""
+def test_bus_error(setup, slow, bursts):
+    """Read errors stop the engine at the first of them; after ``abort`` it works again."""
     bad_burst = (BASE + 0x1000) & ~0xFFF
-    s = setup("B4096", seed=5, stall=0.3 if slow else 0.0, latency=12, errors=[bad_burst])
+    errors = [bad_burst + 256 * i for i in range(bursts)]
+    s = setup("B4096", seed=5, stall=0.3 if slow else 0.0, latency=12, errors=errors)
     good = [load(bank_id=i, length=40, ddr_addr=0x300 * i) for i in range(3)]
-    bad = load(bank_id=7, length=20, ddr_addr=0x1000 - 64)
+    bad = load(bank_id=7, length=40, channel=64, jump_read=64, ddr_addr=0x1000 - 64)
     after = [load(bank_id=8 + i, length=40, ddr_addr=0x300 * i) for i in range(3)]
     s.expect([*good, bad, *after])
 

@@ -380,13 +380,14 @@ def test_range_beyond_segment(setup):
     s.bench.run(script)
 
 
+@pytest.mark.parametrize("length", [20, 4])
 @pytest.mark.parametrize("stall", [0.0, 0.3])
-def test_bus_error(setup, stall):
-    """A write error stops the engine; after ``abort`` it works again."""
+def test_bus_error(setup, stall, length):
+    """A write error, also of a SAVE's last burst, stops the engine; it works after ``abort``."""
     bad_burst = (BASE + 0x1000) & ~0xFFF
     s = setup("B4096", seed=5, stall=stall, latency=12, errors=[bad_burst])
     good = [save(bank_id=i, length=40, ddr_addr=0x300 * i, hp_id=i % 2) for i in range(3)]
-    bad = save(bank_id=7, length=20, ddr_addr=0x1000 - 64, hp_id=1)
+    bad = save(bank_id=7, length=length, ddr_addr=bad_burst - BASE, hp_id=1)
     after = [save(bank_id=8 + i, length=40, ddr_addr=0x2000 + 0x300 * i) for i in range(3)]
     s.expect([*good, bad, *after])
 

@@ -1,22 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random networks, what they compute, and how to run their programs."""
 
+import dataclasses
 import random
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from opendpu.compiler.build import build
-from opendpu.compiler.plan import (
-    AluLayer,
-    ConvLayer,
-    EltwiseLayer,
-    Feature,
-    Layer,
-    Network,
-    Program,
-    Window,
-    sources_of,
-)
+from opendpu.compiler.backend import BACKEND_PASSES, BackendPass, build
+from opendpu.compiler.layers import AluLayer, ConvLayer, EltwiseLayer, Feature, Layer, Window
+from opendpu.compiler.network import Network
+from opendpu.compiler.program import Program
 from opendpu.runtime.device import Job
 from opendpu_arch import isa, numerics
 from opendpu_arch.isa import ActType, AluMode
@@ -172,13 +167,21 @@ def draw_network(seed: int, most_layers: int = 5) -> Network:
         name = pick.choice(grow)(name) or name
     if not draw.layers:
         draw.add(name)
-    used = {s for layer in draw.layers for s in sources_of(layer)}
+    used = {s for layer in draw.layers for s in layer.operands}
     made = [layer.output for layer in draw.layers]
     return Network(
         features=draw.features,
         layers=tuple(draw.layers),
         inputs=("f0",),
         outputs=tuple(n for n in made if n not in used or pick.random() < 0.1),
+    )
+
+
+def replace_pass(name: str, run: Callable[[Any, Target], Any]) -> tuple[BackendPass, ...]:
+    """Return the passes of the backend, one of them replaced."""
+    assert name in [one.name for one in BACKEND_PASSES]
+    return tuple(
+        dataclasses.replace(one, run=run) if one.name == name else one for one in BACKEND_PASSES
     )
 
 

@@ -53,7 +53,7 @@ def wide(kernel: list[int], **attrs) -> Build:
         }
         values = {"kernel": size, "stride": [1, 1], "pad": pad, "pad_mode": "FLOOR"}
         rows = 4 - size[1] + 1 + pad[2] + pad[3]
-        q.draft.add("op", "depthwise-conv2d", (1, rows, columns, 3), given, values)
+        q.graph.add("op", "depthwise-conv2d", (1, rows, columns, 3), given, values)
         return q.fix("op", 3)
 
     return build
@@ -112,13 +112,13 @@ CASES: dict[str, tuple[Build, int, str]] = {
 def test_just_within(case: str) -> None:
     build, most, _ = CASES[case]
     q = Quantized()
-    assert not compile_and_check(q.graph(build(q, most)), "B64", runs=1).report.on_cpu
+    assert not compile_and_check(q.done(build(q, most)), "B64", runs=1).report.on_cpu
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_just_beyond(case: str) -> None:
     build, most, text = CASES[case]
     q = Quantized()
-    reasons = compile_and_check(q.graph(build(q, most + 1)), "B64", runs=1).report.on_cpu
+    reasons = compile_and_check(q.done(build(q, most + 1)), "B64", runs=1).report.on_cpu
     assert text in reasons["op"]
     assert "would lift it (XCOM_" in reasons["op"]

@@ -20,7 +20,7 @@ def test_matmul(shape: tuple[int, ...], transposed: bool, target: str, act: str 
     attrs = {"transpose_a": False, "transpose_b": transposed}
     q.op("mm", "matmul", (*shape[:-1], 7), [x, weights], **attrs)
     y = q.finish("mm", 3, act)
-    assert not compile_and_check(q.graph(y), target).report.on_cpu
+    assert not compile_and_check(q.done(y), target).report.on_cpu
 
 
 def test_matmul_with_a_bias() -> None:
@@ -28,15 +28,15 @@ def test_matmul_with_a_bias() -> None:
     x = q.reshape(q.conv(q.data(4, 3, 5), "c", 20, kernel=1, point=5), "flat", 12, 20)
     given = {"input": [x, q.const("w", 20, 7, point=8)], "bias": [q.const("b", 7, point=6)]}
     attrs = {"transpose_a": False, "transpose_b": False}
-    q.draft.add("mm", "matmul", (1, 12, 7), given, attrs)
-    assert not compile_and_check(q.graph(q.fix("mm", 3))).report.on_cpu
+    q.graph.add("mm", "matmul", (1, 12, 7), given, attrs)
+    assert not compile_and_check(q.done(q.fix("mm", 3))).report.on_cpu
 
 
 def test_matmul_of_two_feature_maps() -> None:
     q = Quantized()
     x = q.reshape(q.conv(q.data(4, 4, 5), "c", 16, kernel=1, point=5), "flat", 16, 16)
     q.op("mm", "matmul", (16, 16), [x, x], transpose_a=False, transpose_b=False)
-    reasons = compile_and_check(q.graph(q.fix("mm", 1))).report.on_cpu
+    reasons = compile_and_check(q.done(q.fix("mm", 1))).report.on_cpu
     assert 'DPU only supports constant "weights", but "flat_fix" is computed' in reasons["mm"]
 
 
@@ -44,14 +44,14 @@ def test_inner_product_of_many_rows() -> None:
     q = Quantized()
     x = q.reshape(q.conv(q.data(4, 3, 5), "c", 20, kernel=1, point=5), "flat", 12, 20)
     given = {"input": [x], "weights": [q.const("w", 7, 20, point=8)]}
-    q.draft.add("ip", "inner-product", (1, 12, 7), given, {"axis": 2})
-    assert not compile_and_check(q.graph(q.fix("ip", 3))).report.on_cpu
+    q.graph.add("ip", "inner-product", (1, 12, 7), given, {"axis": 2})
+    assert not compile_and_check(q.done(q.fix("ip", 3))).report.on_cpu
 
 
 def test_inner_product_over_two_axes() -> None:
     q = Quantized()
     x = q.reshape(q.conv(q.data(4, 3, 5), "c", 20, kernel=1, point=5), "flat", 12, 20)
     given = {"input": [x], "weights": [q.const("w", 7, 240, point=8)]}
-    q.draft.add("ip", "inner-product", (1, 7), given, {"axis": 1})
-    reasons = compile_and_check(q.graph(q.fix("ip", 3))).report.on_cpu
+    q.graph.add("ip", "inner-product", (1, 7), given, {"axis": 1})
+    reasons = compile_and_check(q.done(q.fix("ip", 3))).report.on_cpu
     assert "inner-product over the last axis" in reasons["ip"]

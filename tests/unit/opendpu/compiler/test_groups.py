@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from graph_draws import Quantized, compile_and_check
 
+from opendpu.compiler.layers import Feature
 from opendpu.compiler.lower.grouped import block, pack
-from opendpu.compiler.plan import Feature
 from opendpu_arch.target import Target
 
 TARGETS = ("B64", "B512", "B4096")
@@ -18,14 +18,14 @@ def grouped(
     q: Quantized, source: str, name: str, channels: int, group: int, kernel: int = 3,
     point: int = 4, act: str | None = None, **attrs,
 ) -> str:  # fmt: skip
-    inputs = q.draft[source].shape[-1]
+    inputs = q.graph[source].shape[-1]
     shape, values = q.window(source, "conv2d", channels, kernel, 1, kernel // 2, **attrs)
     given = {
         "input": [source],
         "weights": [q.const(f"{name}_w", channels, kernel, kernel, inputs // group, point=8)],
         "bias": [q.const(f"{name}_b", channels, point=6)],
     }
-    q.draft.add(name, "conv2d", (1, *shape), given, {**values, "group": group})
+    q.graph.add(name, "conv2d", (1, *shape), given, {**values, "group": group})
     return q.finish(name, point, act)
 
 
@@ -36,7 +36,7 @@ def test_groups(target: str, inputs: int, outputs: int, group: int) -> None:
     x = q.conv(q.data(9, 8, 3), "conv", inputs, kernel=1, point=4)
     y = grouped(q, x, "group", outputs, group, act="relu")
     y = q.conv(y, "y", 5, kernel=1)
-    assert not compile_and_check(q.graph(y), target).report.on_cpu
+    assert not compile_and_check(q.done(y), target).report.on_cpu
 
 
 def test_few_layers_where_groups_are_small_and_many_where_they_are_large() -> None:
@@ -68,7 +68,7 @@ def test_slices_of_an_input_into_an_output(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("opendpu.compiler.lower.conv.pack", lambda *_: 1)
     q = Quantized()
     y = grouped(q, q.data(6, 7, 20), "group", 10, 5, dilation=[2, 2])
-    assert not compile_and_check(q.graph(y)).report.on_cpu
+    assert not compile_and_check(q.done(y)).report.on_cpu
 
 
 def test_slices_of_a_concatenation_into_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +80,7 @@ def test_slices_of_a_concatenation_into_another(monkeypatch: pytest.MonkeyPatch)
     y = grouped(q, q.fix("cat", 4), "group", 8, 4)
     q.op("more", "concat", (6, 7, 18), [y, a], axis=3)
     y = q.conv(q.fix("more", 4), "y", 4)
-    assert not compile_and_check(q.graph(y)).report.on_cpu
+    assert not compile_and_check(q.done(y)).report.on_cpu
 
 
 def test_random_groups(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +97,7 @@ def test_random_groups(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
         y = grouped(q, x, "group", outputs * group, group, kernel=int(pick.choice([1, 3])))
         target = str(pick.choice(TARGETS))
         try:
-            compiled = compile_and_check(q.graph(y), target, runs=1)
+            compiled = compile_and_check(q.done(y), target, runs=1)
         except AssertionError as error:
             error.add_note(f"seed {seed}, {group} groups, {size} a layer, target {target}")
             raise

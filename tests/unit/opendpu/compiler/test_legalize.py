@@ -6,17 +6,18 @@ import pytest
 from graph_draws import Quantized, compile_and_check
 
 from opendpu.compiler.fixed import point_of, tensor_of
-from opendpu.compiler.legalize import explicit_pad, legalize
-from opendpu.ir import Draft, Node
+from opendpu.compiler.legalize import legalize
+from opendpu.ir import Graph, Node, TensorType
+from opendpu.ops.window import explicit_pad
 
 
-def kinds(draft: Draft) -> dict[str, str]:
-    return {n.name: n.kind for n in draft if n.value is None}
+def kinds(graph: Graph) -> dict[str, str]:
+    return {n.name: n.kind for n in graph if n.value is None}
 
 
-def legal(q: Quantized, *outputs: str) -> Draft:
-    q.draft.outputs = list(outputs)
-    return legalize(q.draft)
+def legal(q: Quantized, *outputs: str) -> Graph:
+    q.graph.outputs = list(outputs)
+    return legalize(q.graph)
 
 
 def test_conv_relu_and_fix_become_one() -> None:
@@ -110,9 +111,8 @@ def test_float_ops_stay_between_conversions() -> None:
     ],
 )
 def test_pad_modes_become_explicit(mode: str, size: int, stride: int, pad: list[int]) -> None:
-    node = Node(
-        "n", "conv2d", (), attrs={"kernel": [3, 3], "stride": [stride] * 2, "pad_mode": mode}
-    )
+    attrs = {"kernel": [3, 3], "stride": [stride] * 2, "pad_mode": mode}
+    node = Node("n", "conv2d", TensorType(()), attrs=attrs)
     assert explicit_pad(node, (1, size, size, 3)) == pad
 
 
@@ -123,6 +123,6 @@ def test_outputs_that_pass_something_on() -> None:
     same = q.reshape(x, "same", 4, 3, 5, point=5)
     y = q.conv(x, "conv", 6, kernel=1)
     again = q.reshape(y, "again", 4, 3, 6, point=4)
-    compiled = compile_and_check(q.graph(x, same, y, again))
+    compiled = compile_and_check(q.done(x, same, y, again))
     names = {"x_fix", "same_fix", "conv_fix", "again_fix"}
     assert names <= {op.get_output_tensor().name for op in compiled.graph.get_ops()}

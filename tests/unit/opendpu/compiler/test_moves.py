@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from graph_draws import Quantized, compile_and_check
 
+from opendpu.compiler.kinds import cycles_alone
+from opendpu.compiler.layers import MoveLayer
 from opendpu.compiler.legalize import legalize
 from opendpu.compiler.lower import lower
 from opendpu.compiler.partition import partition
 from opendpu.compiler.pipeline import compile_with_report
-from opendpu.compiler.plan import MoveLayer
 from opendpu_arch.target import Target
 
 TARGETS = ["B512", "B4096"]
@@ -25,7 +26,7 @@ def between(kind: str, size: tuple, result: tuple, target: str = "B512", point: 
     x = q.conv(q.data(*size[:2], 5), "before", size[2], kernel=3, pad=1, point=4)
     q.op("op", kind, result, [x], **attrs)
     y = q.conv(q.fix("op", point), "after", 7, kernel=3, pad=1, point=2)
-    compiled = compile_and_check(q.graph(y), target)
+    compiled = compile_and_check(q.done(y), target)
     assert not compiled.report.on_cpu
     return compiled
 
@@ -61,7 +62,7 @@ def test_a_slice_that_is_an_output_and_one_of_an_input() -> None:
     a = q.conv(q.fix("left", 5), "a", 9, kernel=3, pad=1, point=4)
     q.op("right", "strided_slice", (3, 2, 9), [a], **cut([0, 0, 1, 0], [1, 6, 4, 9], [1, 2, 2, 1]))
     b = q.fix("right", 4)
-    assert not compile_and_check(q.graph(b, a)).report.on_cpu
+    assert not compile_and_check(q.done(b, a)).report.on_cpu
 
 
 @pytest.mark.parametrize("point", [4, 3])
@@ -112,7 +113,7 @@ def test_shuffled_channels_that_others_need_too() -> None:
     a = q.conv(q.data(4, 4, 6), "a", 12, kernel=1, point=4)
     q.op("up", "pixel-shuffle", (8, 8, 3), [a], scale=2, upscale=True)
     y = q.conv(q.fix("up", 4), "y", 5, kernel=1, point=3)
-    assert not compile_and_check(q.graph(y, a)).report.on_cpu
+    assert not compile_and_check(q.done(y, a)).report.on_cpu
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -155,7 +156,7 @@ def test_other_resizes_are_for_the_cpu(scale: list[float], attrs: dict) -> None:
     x = q.conv(q.data(4, 4, 5), "before", 6, kernel=1, point=4)
     q.op("op", "resize", (int(4 * scale[1]), int(4 * scale[0]), 6), [x], scale=scale, **attrs)
     y = q.conv(q.fix("op", 4), "after", 7, kernel=1, point=2)
-    compiled = compile_and_check(q.graph(y))
+    compiled = compile_and_check(q.done(y))
     assert list(compiled.report.on_cpu) == ["op"]
     assert '"scale"' in compiled.report.on_cpu["op"]
 
@@ -174,7 +175,7 @@ def test_channels_of_a_large_map_do_not_become_rows() -> None:
     x = q.conv(q.data(9, 9, 5), "before", 13, kernel=1, point=4)
     q.op("op", "transpose", (13, 9, 9), [x], order=[0, 3, 1, 2])
     y = q.conv(q.fix("op", 4), "after", 7, kernel=1, point=2)
-    assert "NHWC" in compile_and_check(q.graph(y)).report.on_cpu["op"]
+    assert "NHWC" in compile_and_check(q.done(y)).report.on_cpu["op"]
 
 
 @pytest.mark.parametrize("point", [4, 3])
@@ -193,7 +194,7 @@ def test_shuffled_channels(groups: int, target: str, alone: bool) -> None:
     q.op("op", "transpose", (5, 6, 12 // groups, groups), [split], order=[0, 1, 2, 4, 3])
     joined = q.reshape(q.fix("op", 4), "joined", 5, 6, 12, point=4)
     y = q.conv(joined, "after", 7, kernel=3, pad=1, point=2)
-    compiled = compile_and_check(q.graph(*([y] if alone else [y, x])), target)
+    compiled = compile_and_check(q.done(*([y] if alone else [y, x])), target)
     assert not compiled.report.on_cpu
     convolutions = [op for op in compiled.graph.get_ops() if op.get_type() == "conv2d-fix"]
     assert len(convolutions) == (2 if alone else 3)
@@ -205,7 +206,7 @@ def test_concatenation_along_columns() -> None:
     a, b = (q.conv(x, name, 6, kernel=1, point=point) for name, point in (("a", 4), ("b", 3)))
     q.op("cat", "concat", (4, 15, 6), [a, b, a], axis=2)
     y = q.conv(q.fix("cat", 4), "y", 5, kernel=3, pad=1, point=2)
-    assert not compile_and_check(q.graph(y)).report.on_cpu
+    assert not compile_and_check(q.done(y)).report.on_cpu
 
 
 @pytest.mark.parametrize(
@@ -236,14 +237,14 @@ def test_limits(kind: str, shape: tuple, attrs: dict, why: str) -> None:
     x = q.conv(q.data(4, 4, 5), "before", 6, kernel=1, point=4)
     q.op("op", kind, shape, [x], **attrs)
     y = q.conv(q.fix("op", point), "after", 7, kernel=1, point=3)
-    assert why in compile_and_check(q.graph(y)).report.on_cpu["op"]
+    assert why in compile_and_check(q.done(y)).report.on_cpu["op"]
 
 
 def test_reorg_needs_groups_of_rows() -> None:
     q = Quantized()
     x = q.conv(q.data(6, 4, 5), "before", 6, kernel=1, point=4)
     q.op("op", "reorg", (3, 2, 24), [x], scale=2, reverse=False)
-    compiled = compile_with_report(q.graph(q.fix("op", 4)), Target.from_name("B512"))
+    compiled = compile_with_report(q.done(q.fix("op", 4)), Target.from_name("B512"))
     assert '"height"(6) in multiples of 4' in compiled.report.on_cpu["op"]
 
 
@@ -267,7 +268,7 @@ def _random_moves(pick: np.random.Generator) -> None:
     name = q.conv(q.data(*size[:2], 3), "first", size[2], kernel=1, point=4)
     kept = []
     for number in range(int(pick.integers(2, 5))):
-        height, width, channels = q.draft[name].shape[1:]
+        height, width, channels = q.graph[name].shape[1:]
         op, point = f"op{number}", int(pick.choice([4, 4, 4, 3]))
         match pick.choice(["cut", "pad", "tile", "up", "turn", "cat", "flat"]):
             case "cut":
@@ -304,7 +305,7 @@ def _random_moves(pick: np.random.Generator) -> None:
         name = q.fix(op, point)
         kept += [name] if pick.random() < 0.2 else []
     y = q.conv(name, "last", 5, kernel=1, point=2)
-    compiled = compile_and_check(q.graph(y, *kept), str(pick.choice(TARGETS)))
+    compiled = compile_and_check(q.done(y, *kept), str(pick.choice(TARGETS)))
     assert not compiled.report.on_cpu
 
 
@@ -326,15 +327,15 @@ def test_dense_concatenation_copies_nothing(axis: int) -> None:
                  **cut([0, 0, 0, 0], [1, 6, 6, 8], [1] * 4))  # fmt: skip
             y = q.conv(q.fix(f"cut{number}", 4), f"new{number}", 8, kernel=1, point=4)
         made.append(y)
-    compiled = compile_and_check(q.graph(made[-1]))
+    compiled = compile_and_check(q.done(made[-1]))
     assert not compiled.report.on_cpu
     assert not moves(q)
 
 
 def moves(q: Quantized) -> list[str]:
-    draft = legalize(q.draft)
-    (part,) = (p for p in partition(draft, TARGET, {}).parts if p.device == "DPU")
-    network = lower(draft, part.nodes, set(draft.outputs), TARGET)
+    graph = legalize(q.graph)
+    (part,) = (p for p in partition(graph, TARGET, {}).parts if p.device == "DPU")
+    network = lower(graph, part.nodes, set(graph.outputs), TARGET, cycles_alone)
     return [layer.name for layer in network.layers if isinstance(layer, MoveLayer)]
 
 
@@ -360,7 +361,7 @@ def test_moves_with_nothing_to_compute_are_for_the_cpu(kind: str, result: tuple,
     q = Quantized()
     x = q.data(4, 4, 8, point=4)
     q.op("op", kind, result, [x], **attrs)
-    compiled = compile_and_check(q.graph("op" if kind == "argmax" else q.fix("op", 4)))
+    compiled = compile_and_check(q.done("op" if kind == "argmax" else q.fix("op", 4)))
     assert "no op of the DPU is next to it" in compiled.report.on_cpu["op"]
 
 
@@ -374,5 +375,27 @@ def test_a_convolution_writes_its_blocks(kind: str, channels: int, copied: bool)
     attrs = {"stride": 2, "reverse": True} if kind == "gstiling" else {"scale": 2, "upscale": True}
     q.op("op", kind, (10, 12, channels // 4), [x], **attrs)
     y = q.conv(q.fix("op", 4), "after", 5, kernel=3, pad=1, point=2)
-    assert not compile_and_check(q.graph(y)).report.on_cpu
+    assert not compile_and_check(q.done(y)).report.on_cpu
+    assert bool(moves(q)) == copied
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("order", "copied"), [((0, 1), False), ((1, 0), True), ((0,), True)])
+def test_slices_joined_again_are_what_they_were_cut_from(
+    target: str, order: tuple[int, ...], copied: bool
+) -> None:
+    """As in the C2f blocks of YOLOv8; halves in another order, or one alone, are copied."""
+    q = Quantized()
+    x = q.conv(q.data(6, 8, 5), "before", 24, kernel=1)
+    halves = []
+    for number, first in enumerate((0, 12)):
+        limits = cut([0, 0, 0, first], [1, 6, 8, first + 12], [1, 1, 1, 1])
+        q.op(f"half{number}", "strided_slice", (6, 8, 12), [x], **limits)
+        halves.append(q.fix(f"half{number}", 4))
+    more = q.conv(halves[1], "more", 12, kernel=3, pad=1)
+    parts = [halves[n] for n in order] + [more]
+    q.op("joined", "concat", (6, 8, 12 * len(parts)), parts, axis=3)
+    y = q.conv(q.fix("joined", 4), "after", 7, kernel=1)
+    compiled = compile_and_check(q.done(y), target)
+    assert not compiled.report.on_cpu
     assert bool(moves(q)) == copied

@@ -4,11 +4,11 @@
 import numpy as np
 import pytest
 from graph_draws import Quantized, compile_and_check
+from oracle import evaluate_quantized
 
-import xir
 from opendpu.compiler.options import ONLY_INPUT, Options
 from opendpu.compiler.pipeline import compile_with_report
-from opendpu.reference import evaluate_quantized
+from opendpu.ir import QuantizedGraph
 from opendpu.runtime import GraphRunner
 from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.target import Target
@@ -70,7 +70,7 @@ def two_layers(size: int = 8) -> tuple[Quantized, str]:
 def test_input_shape_changes_every_shape() -> None:
     q, y = two_layers()
     compiled = compile_with_report(
-        q.graph(y), TARGET, options=Options(input_shape={ONLY_INPUT: (1, 12, 10, 5)})
+        q.done(y), TARGET, options=Options(input_shape={ONLY_INPUT: (1, 12, 10, 5)})
     )
     (head,) = [op for op in compiled.graph.get_ops() if op.get_type() == "data-fix"]
     assert head.get_output_tensor().dims == [1, 12, 10, 5]
@@ -89,16 +89,16 @@ def test_input_shape_changes_every_shape() -> None:
 def test_input_shapes_that_do_not_fit(shapes: dict, message: str) -> None:
     q, y = two_layers()
     with pytest.raises(UnsupportedError, match=message):
-        compile_with_report(q.graph(y), TARGET, options=Options(input_shape=shapes))
+        compile_with_report(q.done(y), TARGET, options=Options(input_shape=shapes))
 
 
 @pytest.mark.parametrize("name", ["a_relu", "a_relu_fix"])
 def test_output_ops_cut_the_graph(name: str) -> None:
     q, y = two_layers()
-    graph = q.graph(y)
+    graph = q.done(y)
     compiled = compile_with_report(graph, TARGET, options=Options(output_ops=(name,)))
     assert compiled.graph.get_op("b") is None
-    whole = q.graph("a_relu_fix")
+    whole = q.done("a_relu_fix")
     given = {"x": np_input(whole)}
     with GraphRunner(compiled.graph, device="iss", target=TARGET) as runner:
         found = runner.run(given)
@@ -107,21 +107,20 @@ def test_output_ops_cut_the_graph(name: str) -> None:
     }
 
 
-def np_input(graph: xir.Graph) -> np.ndarray:
-    (head,) = [op for op in graph.get_ops() if op.get_type() == "data"]
-    dims = head.get_output_tensor().dims
-    return np.random.default_rng(4).integers(-128, 128, dims, np.int8)
+def np_input(graph: QuantizedGraph) -> np.ndarray:
+    (head,) = [node for node in graph if node.kind == "data"]
+    return np.random.default_rng(4).integers(-128, 128, head.shape, np.int8)
 
 
 def test_output_ops_that_do_not_exist() -> None:
     q, y = two_layers()
     with pytest.raises(UnsupportedError, match="'output_ops' names 'no', but the graph has no su"):
-        compile_with_report(q.graph(y), TARGET, options=Options(output_ops=("no",)))
+        compile_with_report(q.done(y), TARGET, options=Options(output_ops=("no",)))
 
 
 def test_constants_can_be_kept() -> None:
     q, y = two_layers()
-    graph = q.graph(y)
+    graph = q.done(y)
     for kept in (False, True):
         compiled = compile_with_report(
             graph, TARGET, options=Options(reserve_const_data=kept)

@@ -5,32 +5,30 @@ import random
 
 import pytest
 
-from opendpu.compiler.fixed import POINT
-from opendpu.compiler.partition import partition
-from opendpu.compiler.passes import Partitioned
-from opendpu.compiler.plan import Partition
+from opendpu.compiler.partition import Partition, Partitioned, partition
 from opendpu.compiler.verify import Verifier
-from opendpu.ir import Draft
+from opendpu.ir import FixedGraph, Graph, TensorType
 from opendpu_arch.target import Target
 
 TARGET = Target.from_name("B512")
 
 
-def graph(edges: dict[str, list[str]]) -> Draft:
+def graph(edges: dict[str, list[str]]) -> Graph:
     """Return additions by name with the names that each reads; ``x`` is the input."""
-    draft = Draft("test")
-    draft.add("x", "data-fix", (1, 4, 4, 8), attrs={POINT: 4})
+    graph = FixedGraph("test")
+    made = TensorType.int8((1, 4, 4, 8), 4)
+    graph.add("x", "data-fix", made)
     for name, sources in edges.items():
-        attrs = {POINT: 4, "type": "ADD", "nonlinear": "NONE"}
-        draft.add(name, "eltwise-fix", (1, 4, 4, 8), {"input": sources}, attrs)
+        attrs = {"type": "ADD", "nonlinear": "NONE"}
+        graph.add(name, "eltwise-fix", made, {"input": sources}, attrs)
     read = {s for sources in edges.values() for s in sources}
-    draft.outputs = [name for name in edges if name not in read]
-    return draft
+    graph.outputs = [name for name in edges if name not in read]
+    return graph
 
 
-def dpu_parts(draft: Draft, cpu: set[str]) -> Partition:
-    found = partition(draft, TARGET, dict.fromkeys(cpu, "asked for"))
-    Verifier(TARGET)("partition", Partitioned(draft, found))
+def dpu_parts(graph: Graph, cpu: set[str]) -> Partition:
+    found = partition(graph, TARGET, dict.fromkeys(cpu, "asked for"))
+    Verifier(TARGET)("partition", Partitioned(graph, found))
     return found
 
 

@@ -7,11 +7,12 @@ import random
 import numpy as np
 import pytest
 from graph_draws import Quantized
+from oracle import evaluate_quantized
 
 import xir
 from opendpu.compiler.options import Options
 from opendpu.compiler.pipeline import Compiled, compile_with_report
-from opendpu.reference import evaluate_quantized
+from opendpu.ir import QuantizedGraph
 from opendpu.runtime import GraphRunner
 from opendpu_arch.errors import PluginError
 from opendpu_arch.target import Target
@@ -39,7 +40,7 @@ def write(folder: pathlib.Path, body: str) -> str:
     return str(folder / "mine.py")
 
 
-def compiled_with(graph: xir.Graph, *plugins: str) -> Compiled:
+def compiled_with(graph: QuantizedGraph, *plugins: str) -> Compiled:
     return compile_with_report(graph, TARGET, options=Options(plugins=plugins))
 
 
@@ -48,7 +49,7 @@ def devices(compiled: Compiled) -> list[str]:
     return [str(s.get_attr("device")) for s in root.get_children()]
 
 
-def check(compiled: Compiled, graph: xir.Graph) -> None:
+def check(compiled: Compiled, graph: QuantizedGraph) -> None:
     """Assert that the graph computes what it did; the CPU stands in for the accelerator."""
     again = xir.Graph.from_bytes(compiled.graph.to_bytes())
     made = np.random.default_rng(3)
@@ -60,16 +61,16 @@ def check(compiled: Compiled, graph: xir.Graph) -> None:
         found = runner.run({n: v / np.float32(32) if n in floats else v for n, v in given.items()})
     for name, values in evaluate_quantized(graph, given).items():
         if found[name].dtype == np.float32 and values.dtype == np.int8:  # its fix was taken
-            values = values * 2.0 ** -graph.get_op(name).get_attr("fix_point")
+            values = values * 2.0 ** -graph[name].fix_point
         np.testing.assert_allclose(found[name], values, rtol=1e-6, err_msg=name)
 
 
-def network() -> xir.Graph:
+def network() -> QuantizedGraph:
     q = Quantized()
     x = q.conv(q.data(8, 8, 5), "a", 8, pad=1, act="relu")
     q.op("soft", "softmax", (8, 8, 8), [x], axis=-1)
     y = q.conv(q.fix("soft", 6), "b", 8, pad=1)
-    return q.graph(q.add([y, x], "sum"))
+    return q.done(q.add([y, x], "sum"))
 
 
 def test_the_example_in_the_docs() -> None:
@@ -129,8 +130,8 @@ def test_random_claims(seed: int, tmp_path: pathlib.Path) -> None:
             attrs = {"axis": -1} if kind == "soft" else {}
             q.op(name, "softmax" if kind == "soft" else "sigmoid", (4, 4, 8), [source], **attrs)
             made.append(q.fix(name, 6))
-    graph = q.graph(made[-1])
-    ops = [op.get_name() for op in graph.get_ops() if op.get_type() not in ("data", "const")]
+    graph = q.done(made[-1])
+    ops = [node.name for node in graph if node.kind not in ("data", "const")]
     wanted = [name for name in ops if pick.random() < 0.3] or ops[-1:]
     body = (
         f"return PluginHelper.merge_subgraph("

@@ -30,7 +30,7 @@ def test_global_windows(kind: str, size: tuple[int, int, int], kernel: Pair, tar
     """ceil(height / PP) * width words, though the rows of a stride would be more."""
     q = Quantized()
     y = pool(q, kind, size, kernel, kernel)
-    assert not compile_and_check(q.graph(y), target, runs=1).report.on_cpu
+    assert not compile_and_check(q.done(y), target, runs=1).report.on_cpu
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,11 @@ def test_maxima_in_steps(
 ) -> None:
     q = Quantized()
     y = pool(q, "maxpool2d", size, kernel, stride, pad, point=6)
-    assert not compile_and_check(q.graph(y), "B64", runs=1).report.on_cpu
+    assert not compile_and_check(q.done(y), "B64", runs=1).report.on_cpu
 
 
 def test_averages_are_not_split() -> None:
     q = Quantized()
     y = pool(q, "avgpool2d", (300, 4, 3), (300, 4), (300, 4))
-    reasons = compile_and_check(q.graph(y), "B64", runs=1).report.on_cpu
+    reasons = compile_and_check(q.done(y), "B64", runs=1).report.on_cpu
     assert 'DPU only supports "kernel_height"(300) in 1..256' in reasons["op"]

@@ -14,25 +14,25 @@ from random_graphs.shrink import listing, shrink
 
 from opendpu.compiler.fixed import COMPUTE, MOVE
 from opendpu.compiler.legalize import legalize
-from opendpu.ir import Draft
+from opendpu.ir import Graph
 from opendpu_arch.target import Target
 
 
 def check_seed(seed: int) -> None:
     grower = draw(seed)
     try:
-        check(grower.draft, grower.target, seed)
+        check(grower.graph, grower.target, seed)
     except Exception as error:
         kind = type(error)
 
-        def fails(draft: Draft) -> bool:
+        def fails(graph: Graph) -> bool:
             try:
-                check(draft, grower.target, seed)
+                check(graph, grower.target, seed)
             except Exception as other:
                 return type(other) is kind
             return False
 
-        small = grower.draft if isinstance(error, HangError) else shrink(grower.draft, fails)
+        small = grower.graph if isinstance(error, HangError) else shrink(grower.graph, fails)
         error.add_note(
             f"seed {seed}, target {grower.target.name} with {grower.target.bank_depth} words a "
             f"bank; at its smallest:\n{listing(small)}"
@@ -54,7 +54,7 @@ def test_many_random_graphs(rng: np.random.Generator, part: int) -> None:
 
 
 def test_every_kind_of_op_is_drawn() -> None:
-    drawn = {node.kind for seed in range(150) for node in legalize(draw(seed).draft)}
+    drawn = {node.kind for seed in range(150) for node in legalize(draw(seed).graph)}
     assert drawn >= {*COMPUTE, *MOVE}
 
 
@@ -62,7 +62,7 @@ def test_the_smallest_graph_with_the_same_trouble() -> None:
     q = Quantized()
     x = q.conv(q.data(8, 8, 3), "before", 6, pad=1)
     y = q.pool(x, "pool", "maxpool2d", 2, stride=2)
-    draft = q.draft_with(q.add([q.conv(y, "after", 6, pad=1), y], "sum"), q.dense(x, "other", 4))
-    small = shrink(draft, lambda d: any(n.kind == "maxpool2d" for n in d))
+    graph = q.done(q.add([q.conv(y, "after", 6, pad=1), y], "sum"), q.dense(x, "other", 4))
+    small = shrink(graph, lambda d: any(n.kind == "maxpool2d" for n in d))
     assert [n.kind for n in small] == ["data", "fix", "maxpool2d", "fix"]
     check(small, Target.from_name("B64"), 1)

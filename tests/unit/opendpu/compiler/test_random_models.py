@@ -4,13 +4,12 @@
 import numpy as np
 import onnxruntime
 import pytest
+from oracle import evaluate_float
 from random_graphs.check import check, deadline
 from random_graphs.onnx_models import draw_model
 
 from opendpu.frontend import load_onnx
-from opendpu.ir import Draft
 from opendpu.quantize import quantize
-from opendpu.reference import evaluate_float
 from opendpu_arch.target import Target
 
 TARGETS = ("B64", "B512", "B1152", "B4096")
@@ -29,7 +28,7 @@ def check_seed(seed: int) -> None:
     }
     with deadline():
         graph = load_onnx(model)
-        order = graph.get_attrs().get("onnx_order", {})
+        order = graph.attrs.get("onnx_order", {})
         given = {n: v.transpose(order.get(n, range(v.ndim))) for n, v in samples.items()}
         results = evaluate_float(graph, given)
         wanted = session.run(None, samples)
@@ -38,7 +37,7 @@ def check_seed(seed: int) -> None:
             np.testing.assert_allclose(results[info.name], value, rtol=1e-3, atol=1e-4)
         quantized = quantize(graph, given, refinement=False)
     target = Target.from_name(TARGETS[seed % len(TARGETS)])
-    check(Draft.from_xir(quantized), target, seed)
+    check(quantized, target, seed)
 
 
 def check_seeds(rng: np.random.Generator, count: int) -> None:

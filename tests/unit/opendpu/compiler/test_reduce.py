@@ -17,7 +17,7 @@ def pooled(kind: str, size: tuple, result: tuple, target: str = "B512", **attrs)
     x = q.conv(q.data(*size[:2], 3), "before", size[2], kernel=1, point=4)
     q.op("op", kind, result, [x], **attrs)
     y = q.fix("op", 3 if kind != "reduction_mean" else 5)
-    return compile_and_check(q.graph(y), target)
+    return compile_and_check(q.done(y), target)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -76,7 +76,7 @@ def test_argmax(channels: int, on_dpu: bool, target: str) -> None:
     q = Quantized()
     x = q.conv(q.data(5, 7, 4), "before", channels, kernel=1, point=2)
     q.op("op", "argmax", (5, 7), [x], axis=3)
-    graph = q.graph("op", x)
+    graph = q.done("op", x)
     compiled = compile_with_report(graph, Target.from_name(target))
     assert bool(compiled.report.on_cpu) != on_dpu
     given = np.random.default_rng(channels).integers(-128, 128, (1, 5, 7, 4), np.int8)
@@ -90,7 +90,7 @@ def test_argmax_over_rows_is_for_the_cpu() -> None:
     q = Quantized()
     x = q.conv(q.data(5, 7, 4), "before", 6, kernel=1, point=2)
     q.op("op", "argmax", (7, 6), [x], axis=1)
-    compiled = compile_with_report(q.graph("op"), Target.from_name("B512"))
+    compiled = compile_with_report(q.done("op"), Target.from_name("B512"))
     assert '"axis"(1) of argmax' in compiled.report.on_cpu["op"]
 
 
@@ -100,7 +100,7 @@ def test_zeros_before_a_convolution_are_its_padding(kind: str) -> None:
     x = q.conv(q.data(6, 7, 5), "before", 8, kernel=1, point=4)
     q.op("pad", "pad", (9, 10, 8), [x], paddings=[0, 0, 1, 2, 2, 1, 0, 0], mode="CONSTANT")
     y = q.conv(q.fix("pad", 4), "after", 6, kernel=4, point=2, kind=kind)
-    compiled = compile_and_check(q.graph(y))
+    compiled = compile_and_check(q.done(y))
     assert not compiled.report.on_cpu
     assert not any(op.get_type() == "pad-fix" for op in compiled.graph.get_ops())
 
@@ -112,7 +112,7 @@ def test_padding_of_pools(kind: str, value: float) -> None:
     q.op("pad", "pad", (8, 9, 8), [x], paddings=[0, 0, 1, 1, 1, 1, 0, 0], mode="CONSTANT",
          constant_values=[value] * 8)  # fmt: skip
     y = q.pool(q.fix("pad", 4), "pool", kind, 3, stride=2, point=4)
-    compiled = compile_and_check(q.graph(y))
+    compiled = compile_and_check(q.done(y))
     assert not any(op.get_type() == "pad-fix" for op in compiled.graph.get_ops())
 
 
@@ -121,7 +121,7 @@ def test_zeros_before_a_maximum_stay() -> None:
     x = q.conv(q.data(6, 7, 5), "before", 8, kernel=1, point=4)
     q.op("pad", "pad", (8, 9, 8), [x], paddings=[0, 0, 1, 1, 1, 1, 0, 0], mode="CONSTANT")
     y = q.pool(q.fix("pad", 4), "pool", "maxpool2d", 3, stride=2, point=4)
-    compiled = compile_and_check(q.graph(y))
+    compiled = compile_and_check(q.done(y))
     assert any(op.get_type() == "pad-fix" for op in compiled.graph.get_ops())
 
 

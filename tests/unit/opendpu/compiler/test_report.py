@@ -5,8 +5,8 @@ import json
 
 from graph_draws import Quantized
 
-from opendpu.compiler.layers import LAYER_OF, LAYERS, layer_attributes
 from opendpu.compiler.pipeline import Compiled, compile_with_report
+from opendpu.compiler.provenance import LAYER_OF, LAYERS, layer_attributes
 from opendpu_arch import isa
 from opendpu_arch.target import Target
 
@@ -19,7 +19,7 @@ def compiled() -> Compiled:
     y = q.conv(x, "dw", 0, pad=1, kind="depthwise-conv2d")
     q.op("soft", "softmax", (16, 16, 24), [y], axis=-1)
     z = q.conv(q.fix("soft", 6), "b", 24)
-    return compile_with_report(q.graph(q.add([z, q.conv(x, "c", 24)], "sum")), TARGET)
+    return compile_with_report(q.done(q.add([z, q.conv(x, "c", 24)], "sum")), TARGET)
 
 
 def test_figures() -> None:
@@ -69,9 +69,12 @@ def test_counted_cycles_take_the_place_of_expected_ones() -> None:
 
 
 def test_instructions_know_their_ops() -> None:
-    """Names may have slashes; what stands behind them is a part of a layer."""
-    found = layer_attributes(["/a/b", "/a/b/1", "c/weights", "c", ""], {"/a/b": "/a/b", "c": "c_1"})
+    """Whatever their layers are called, and names of ops may have slashes."""
+    origins = {"/a/b": "/a/b", "/a/b/1": "/a/b", "part": "c", "c": "c"}
+    found = layer_attributes(
+        ["/a/b", "/a/b/1", "part", "c", ""], origins, {"/a/b": "/a/b", "c": "c_1"}
+    )
     assert found == {LAYERS: ["/a/b", "c_1"], LAYER_OF: [0, 0, 1, 1, -1]}
-    assert layer_attributes(["x/y"], {}) == {LAYERS: ["x/y"], LAYER_OF: [0]}
+    assert layer_attributes(["x/y"], {}, {}) == {LAYERS: ["x/y"], LAYER_OF: [0]}
     dpu = [s for s in compiled().graph.get_root_subgraph().get_children() if s.has_attr(LAYERS)]
     assert next(s.get_attr(LAYERS) for s in dpu)[0] == "/a/b/conv"

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from graph_draws import Quantized, compile_and_check
 
+from opendpu.compiler.kinds import cycles_alone
 from opendpu.compiler.legalize import legalize
 from opendpu.compiler.lower import lower
 from opendpu.compiler.phases import phases
@@ -21,7 +22,7 @@ def transposed(
     kind: str = DENSE, act: str | None = None, **attrs,
 ) -> str:  # fmt: skip
     """Add one; sizes are height, width, padding left, right, top, bottom."""
-    _, height, width, inputs = q.draft[source].shape
+    _, height, width, inputs = q.graph[source].shape
     rows = (height - 1) * stride[0] + kernel[0] - pad[2] - pad[3]
     columns = (width - 1) * stride[1] + kernel[1] - pad[0] - pad[1]
     weights = (channels, *kernel, inputs) if kind == DENSE else (1, *kernel, inputs)
@@ -34,7 +35,7 @@ def transposed(
         "kernel": [kernel[1], kernel[0]], "stride": [stride[1], stride[0]], "pad": list(pad),
         "pad_mode": "FLOOR", **attrs,
     }  # fmt: skip
-    q.draft.add(name, kind, (1, rows, columns, channels), given, values)
+    q.graph.add(name, kind, (1, rows, columns, channels), given, values)
     return q.finish(name, point, act)
 
 
@@ -83,7 +84,7 @@ def test_kernels_and_strides(
     channels = 9 if kind == DENSE else 11
     x = q.conv(q.data(7, 6, 5), "conv", 11, kernel=1, point=4)
     y = transposed(q, x, "up", channels, kernel, stride, pad, kind=kind, act=act)
-    assert not compile_and_check(q.graph(y)).report.on_cpu
+    assert not compile_and_check(q.done(y)).report.on_cpu
 
 
 @pytest.mark.parametrize("mode", ["SAME", "VALID"])
@@ -91,7 +92,7 @@ def test_pad_modes(mode: str) -> None:
     q = Quantized()
     pad = (0, 1, 0, 1) if mode == "SAME" else (0, 0, 0, 0)
     y = transposed(q, q.data(5, 4, 6), "up", 7, (3, 3), (2, 2), pad, pad_mode=mode)
-    assert not compile_and_check(q.graph(y)).report.on_cpu
+    assert not compile_and_check(q.done(y)).report.on_cpu
 
 
 def test_between_layers_and_in_a_concatenation() -> None:
@@ -101,7 +102,7 @@ def test_between_layers_and_in_a_concatenation() -> None:
     up = transposed(q, small, "up", 5, (2, 2), (2, 2), point=4)
     q.op("cat", "concat", (8, 8, 17), [up, x], axis=3)
     y = q.conv(q.fix("cat", 4), "y", 6, kernel=3, pad=1)
-    assert not compile_and_check(q.graph(y)).report.on_cpu
+    assert not compile_and_check(q.done(y)).report.on_cpu
 
 
 @pytest.mark.parametrize(
@@ -112,14 +113,14 @@ def test_phases_of_columns_that_meet_the_same_inputs_are_one_layer(
 ) -> None:
     q = Quantized()
     transposed(q, q.data(6, 7, 3), "up", 5, (kernel, kernel), (stride, stride))
-    q.draft.outputs = ["up_fix"]
-    draft = legalize(q.draft)
-    network = lower(draft, ["up"], {"up"}, Target.from_name("B512"))
+    q.graph.outputs = ["up_fix"]
+    graph = legalize(q.graph)
+    network = lower(graph, ["up"], {"up"}, Target.from_name("B512"), cycles_alone)
     assert len(network.layers) == layers
 
 
 def refused(q: Quantized, y: str) -> str:
-    compiled: Compiled = compile_and_check(q.graph(y))
+    compiled: Compiled = compile_and_check(q.done(y))
     return compiled.report.on_cpu["up"]
 
 
@@ -154,7 +155,7 @@ def test_random_transposed(rng: np.random.Generator) -> None:
         y = transposed(q, x, "up", channels, kernel, stride, tuple(pad), kind=kind)
         target = str(pick.choice(TARGETS))
         try:
-            compiled = compile_and_check(q.graph(y), target, runs=1)
+            compiled = compile_and_check(q.done(y), target, runs=1)
         except AssertionError as error:
             error.add_note(f"seed {seed}, {kind} {kernel} {stride} {pad}, target {target}")
             raise

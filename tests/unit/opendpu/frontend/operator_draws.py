@@ -168,6 +168,12 @@ def _unary(rng: Rng, op: str) -> Case:
     return Case([node(op)], any_shape(rng), opset=18)
 
 
+@draws("Swish")
+def _swish(rng: Rng) -> Case:
+    alpha = float(rng.choice([1.0, 0.5, 1.702]))
+    return Case([node("Swish", alpha=alpha)], any_shape(rng), opset=24)
+
+
 @draws("Cast")
 def _cast(rng: Rng) -> Case:
     return Case([node("Cast", to=1)], any_shape(rng))
@@ -202,7 +208,8 @@ def _prelu(rng: Rng) -> Case:
 
 @draws("HardSigmoid")
 def _hard_sigmoid(rng: Rng) -> Case:
-    return Case([node("HardSigmoid", alpha=1 / 6, beta=0.5)], any_shape(rng))
+    alpha, beta = [(1 / 6, 0.5), (0.2, 0.5), tuple(rng.random(2))][int(rng.integers(0, 3))]
+    return Case([node("HardSigmoid", alpha=alpha, beta=beta)], any_shape(rng))
 
 
 @draws("Gelu")

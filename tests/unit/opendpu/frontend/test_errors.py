@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is refused, and the words it is refused with."""
 
-import re
-
 import numpy as np
 import onnx
 import pytest
 from onnx import external_data_helper, helper, numpy_helper
 
-from opendpu.frontend import load_onnx
+from opendpu.frontend import load_onnx, lowering
+from opendpu.frontend.context import Context
+from opendpu.frontend.layout import Value, plain
+from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.source import read
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
@@ -45,66 +46,157 @@ def test_truncated_model(save):
     refused(path, ModelFormatError, "is not an ONNX model")
 
 
-def test_every_unsupported_node_is_listed(save):
+def test_every_node_that_nothing_computes_is_listed(save):
     path = save(
         [
-            node("LSTM", ["x", "w", "w"], ["a"], name="memory", hidden_size=3),
-            node("Pow", ["x", "high"], ["b"], name="power"),
+            node("LSTM", ["x", "w", "w"], ["a"], name="memory", hidden_size=3, layout=1),
+            node("Fancy", ["x"], ["b"], name="power", domain="com.example"),
             node("Relu", ["a"], ["c"], name="after"),
-            node("Conv", ["x", "c"], ["d"], name="later"),
-            node("Conv", ["x", "x"], ["e"], name="dynamic"),
-            node("Add", ["b", "e"], ["y"]),
+            node("Plain", ["x"], ["y"], name="later", domain="org.other"),
         ],
-        {"x": X},
-        {"y": None, "d": None},
-        {
-            "w": np.ones((1, 12, 4), np.float32),
-            "high": np.array(1.0, "f"),
-        },
+        {"x": [1, 4, 4]},
+        {"y": None, "b": None, "c": None},
+        {"w": np.ones((1, 12, 4), np.float32)},
     )
     refused(
         path,
         UnsupportedError,
         "model.onnx: 3 nodes cannot be converted",
-        "node 'memory' (LSTM): the operator is not supported",
-        "node 'power' (Pow): only the exponent 2 is supported",
-        "node 'dynamic' (Conv): weights ('x') are computed, but must be constant",
+        "node 'memory' (LSTM): XIR has no counterpart of ONNX's operator LSTM; onnxruntime does",
+        "node 'power' (com.example.Fancy): XIR has no counterpart of ONNX's operator com.example",
+        "node 'later' (org.other.Plain): XIR has no counterpart of ONNX's operator org.other",
     )
 
 
-def test_other_domain(save):
+def test_every_fault_is_listed(save):
     path = save(
-        [node("Fancy", ["x"], ["y"], name="f", domain="com.example")], {"x": X}, {"y": None}
+        [
+            node("Conv", ["x", "w"], ["a"], name="first"),
+            node("Add", ["a", "gone"], ["b"], name="second"),
+            node("Relu", ["b"], ["a"], name="third"),
+        ],
+        {"x": X},
+        {"y": None},
     )
-    refused(path, UnsupportedError, "node 'f' (Fancy): operator domain 'com.example' is not")
+    refused(
+        path,
+        ModelFormatError,
+        "model.onnx has 4 faults",
+        "node 'first' (Conv) reads 'w', which is neither an input",
+        "node 'second' (Add) reads 'gone', which is neither an input",
+        "node 'third' (Relu) makes 'a' again",
+        "output 'y' is made by no node",
+    )
 
 
-def test_dynamic_dimension(save):
-    path = save([node("Relu", ["x"], ["y"])], {"x": ["N", 4, "height", 7]}, {"y": None})
-    refused(path, UnsupportedError, "input 'x' has dynamic dimension 2 ('height')")
+def test_free_dimensions_are_listed_with_an_example(save):
+    path = save(
+        [node("Add", ["x", "z"], ["y"])],
+        {"x": ["N", 4, "height", 7], "z": [1, 4, "height", None]},
+        {"y": None},
+    )
+    refused(
+        path,
+        UnsupportedError,
+        "inputs with free dimensions",
+        "x: [N, 4, height, 7]",
+        "z: [1, 4, height, ?]",
+        "--input-shape x=1,4,224,7 --input-shape z=1,4,224,224",
+    )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "text"),
+    [
+        ({"x": (1, 5, 9, 7)}, "gives [1, 5, 9, 7] for input 'x', but the model has [N, 4, h, 7]"),
+        ({"x": (1, 4, 9)}, "gives [1, 4, 9] for input 'x', but the model has [N, 4, h, 7]"),
+        ({"other": (1, 4)}, "has input 'other', but the inputs are: x: [N, 4, h, 7]"),
+        ({"width": 4}, "has input 'width', but the inputs are"),
+    ],
+)
+def test_sizes_that_do_not_fit(save, sizes, text):
+    path = save([node("Relu", ["x"], ["y"])], {"x": ["N", 4, "h", 7]}, {"y": None})
+    with pytest.raises(UnsupportedError) as caught:
+        load_onnx(path, sizes)
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("sizes", [{"x": (1, 4, 9, 7)}, {"": (1, 4, 9, 7)}, {"h": 9}, {"h": (9,)}])
+def test_sizes_by_input_or_name_of_a_dimension(save, sizes):
+    path = save([node("Relu", ["x"], ["y"])], {"x": ["N", 4, "h", 7]}, {"y": None})
+    assert load_onnx(path, sizes)["x"].shape == (1, 4, 9, 7)
+
+
+def test_a_name_has_one_size(save):
+    path = save(
+        [node("Add", ["x", "z"], ["y"])], {"x": ["N", 4, "h"], "z": ["N", 4, "h"]}, {"y": None}
+    )
+    assert load_onnx(path, {"x": (2, 4, 5)})["z"].shape == (2, 4, 5)
+    with pytest.raises(UnsupportedError, match="dimension 'h' would be 5 and 6 \\(input 'z'\\)"):
+        load_onnx(path, {"x": (2, 4, 5), "z": (2, 4, 6)})
+
+
+def test_attributes_that_make_no_sense(save):
+    path = save([node("MaxPool", ["x"], ["y"], ceil_mode=1)], {"x": X}, {"y": None})
+    refused(path, UnsupportedError, "node 'y' (MaxPool)", "attribute 'kernel_shape' is missing")
+
+
+def test_nothing_is_printed(save, capfd):
+    path = save([node("Fancy", ["x"], ["y"], domain="com.example")], {"x": X}, {"y": None})
+    refused(path, UnsupportedError, "onnxruntime does not compute 'y' (com.example.Fancy)")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_directory(tmp_path):
+    refused(tmp_path, ModelFormatError, "is a directory, but must be an ONNX file")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_no_numbers(save, value):
+    weights = np.ones((8, 4, 3, 3), np.float32)
+    weights[1, 2, 0, :2] = value
+    path = save([node("Conv", ["x", "w"], ["y"], name="c")], {"x": X}, {"y": None}, {"w": weights})
+    refused(
+        path, ModelFormatError,
+        "node 'c' (Conv): weights 'w' hold 2 values that are NaN or infinite",
+    )  # fmt: skip
+
+
+def test_a_tensor_of_300_gib(save):
+    shape = np.array([300, 1024, 1024, 256])
+    path = save([node("Expand", ["x", "s"], ["y"])], {"x": [1, 1, 1, 1]}, {"y": None}, {"s": shape})
+    refused(path, ModelFormatError, "tensor 'y' of shape [300, 1024, 1024, 256] takes 300 GiB")
 
 
 def test_dynamic_batch_becomes_one(save):
     path = save([node("Relu", ["x"], ["y"])], {"x": ["N", 4]}, {"y": ["N", 4]})
-    assert load_onnx(path).get_op("x").get_output_tensor().dims == [1, 4]
+    assert load_onnx(path)["x"].shape == (1, 4)
 
 
-def test_integer_input(tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (helper.make_tensor_type_proto(onnx.TensorProto.STRING, [1]), "is of STRING"),
+        (helper.make_tensor_type_proto(onnx.TensorProto.BFLOAT16, [1]), "is of BFLOAT16"),
+        (
+            helper.make_sequence_type_proto(helper.make_tensor_type_proto(1, [1])),
+            "is of sequence",
+        ),
+    ],
+)
+def test_inputs_that_are_no_numbers(kind, text):
     graph = helper.make_graph(
-        [node("Cast", ["x"], ["y"], to=1)],
-        "g",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.UINT8, [1, 4])],
-        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 4])],
-    )
-    path = tmp_path / "m.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
-    refused(path, UnsupportedError, "input 'x' has type UINT8, but must be FLOAT")
+        [node("Identity", ["x"], ["y"])], "g",
+        [helper.make_value_info("x", kind)], [helper.make_empty_tensor_value_info("y")],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    refused(model, UnsupportedError, f"input 'x' {text}, but must be a tensor of integers")
 
 
-@pytest.mark.parametrize("opset", [6, 25])
+@pytest.mark.parametrize("opset", [6, 99])
 def test_operator_set(save, opset):
     path = save([node("Relu", ["x"], ["y"])], {"x": X}, {"y": None}, opset=opset)
-    refused(path, UnsupportedError, f"ONNX operator set {opset}, but 7 to 21 are supported")
+    refused(path, UnsupportedError, f"ONNX operator set {opset}, but 7 to ")
 
 
 def test_missing_weights(save):
@@ -132,10 +224,10 @@ def test_external_weights(save, tmp_path, present):
     onnx.save(model, path)
     assert (tmp_path / "weights.bin").is_file()
     if present:
-        op = load_onnx(path).get_op("y_weights")
-        data = np.frombuffer(op.get_attr("data"), np.float32)
+        found = load_onnx(path)["y_weights"].value
+        assert found is not None
         assert (
-            data.tolist()
+            found.ravel().tolist()
             == numpy_helper.to_array(onnx.load(path).graph.initializer[0]).ravel().tolist()
         )
     else:
@@ -148,13 +240,8 @@ def test_external_weights(save, tmp_path, present):
     [
         (node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2, 2]), {}, "indices"),
         (node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], dilations=[2, 2]), {}, "dilations"),
-        (node("MaxPool", ["x"], ["y"], kernel_shape=[12, 2]), {}, "does not fit the input"),
-        (node("HardSigmoid", ["x"], ["y"]), {}, "alpha and beta are 0.2 and 0.5"),
-        (node("Reshape", ["x", "s"], ["y"]), {"s": np.array([3, 5])}, "cannot become [3, 5]"),
         (node("Pow", ["x", "e"], ["y"]), {"e": np.array(3.0, "f")}, "only the exponent 2"),
-        (node("Cast", ["x"], ["y"], to=7), {}, "casts other than to float32"),
-        (node("Conv", ["x", "w"], ["y"]), {"w": np.ones((8, 3, 3, 3), "f")}, "do not fit 4 input"),
-        (node("Conv", ["x", "w"], ["y"]), {"w": np.ones((8, 4, 3, 3, 3), "f")}, "5 dimensions"),
+        (node("Erf", ["x"], ["y"]), {}, "XIR has no counterpart of ONNX's operator Erf"),
         (
             node("Resize", ["x", "", "s"], ["y"], mode="cubic"),
             {"s": np.array([1, 1, 2, 2], "f")},
@@ -165,27 +252,48 @@ def test_external_weights(save, tmp_path, present):
             {"s": np.array([1, 2, 2, 2], "f")},
             "only height and width may change",
         ),
-        (node("Gemm", ["f", "w"], ["y"], transA=1), {"w": np.ones((4, 4), "f")}, "transA"),
+        (node("Gemm", ["f", "w"], ["y"], transA=1), {"w": np.ones((9, 3), "f")}, "transA"),
     ],
 )
-def test_reasons(save, made, weights, reason):
-    first = node("Squeeze", ["x", "a"], ["f"])
-    path = save([first, made], {"x": X}, {"y": None}, weights | {"a": np.array([0])})
-    made_type = re.escape(made.op_type)
-    with pytest.raises(UnsupportedError, match=rf"\({made_type}\)") as caught:
-        load_onnx(path)
-    assert reason in str(caught.value)
+def test_what_stays_onnx_says_why(save, agrees, made, weights, reason):
+    first = node("Reshape", ["x", "a"], ["f"])
+    path = save([first, made], {"x": X}, {"y": None}, weights | {"a": np.array([9, 28])})
+    (kept,) = (found for found in agrees(path) if found.kind == "onnx")
+    assert reason in kept.reason
+    assert (kept.origin.op_type, kept.origin.name) == (made.op_type, "y")
+
+
+@pytest.mark.parametrize(
+    ("made", "weights", "text"),
+    [
+        (node("MaxPool", ["x"], ["y"], kernel_shape=[12, 2]), {}, "does not fit the input"),
+        (node("Reshape", ["x", "s"], ["y"]), {"s": np.array([3, 5])}, "cannot become [3, 5]"),
+        (node("Conv", ["x", "w"], ["y"]), {"w": np.ones((8, 3, 3, 3), "f")}, "do not fit 4 input"),
+    ],
+)
+def test_what_has_no_meaning(save, made, weights, text):
+    path = save([made], {"x": X}, {"y": None}, weights)
+    refused(path, ModelFormatError, f"node 'y' ({made.op_type}): ", text)
 
 
 def test_types_that_contradict_each_other(save):
     path = save(
         [node("Conv", ["x", "w"], ["y"])], {"x": X}, {"y": None}, {"w": np.ones((4, 4, 1, 1), int)}
     )
-    refused(path, ModelFormatError, "the types of its nodes contradict each other", "Conv")
+    refused(path, ModelFormatError, "the types of node 'y' (Conv) contradict each other")
 
 
 def test_shapes_are_those_that_onnx_infers(save, monkeypatch):
     path = save([node("Relu", ["x"], ["y"])], {"x": X}, {"y": None})
-    assert read(path).shapes == {"y": tuple(X)}
-    monkeypatch.setattr("opendpu.frontend.source.infer_shapes", lambda *_: {"y": (1, 2)})
-    refused(path, UnsupportedError, "result should have shape [1, 2], but has [1, 4, 9, 7]")
+    source = read(path)
+    assert source.shape("y") == tuple(X)
+    monkeypatch.setattr(type(source), "shape", lambda *_: (1, 2))
+    with pytest.raises(Refusal, match=r"should have shape \[1, 2\], but has \[1, 4, 9, 7\]"):
+        lowering._handle(context_of(source), source.clusters[0][0])
+
+
+def context_of(source):
+    context = Context(source)
+    context.graph.add("x", "data", X)
+    context.values["x"] = Value("x", tuple(X), plain(4))
+    return context

@@ -5,10 +5,11 @@ import numpy as np
 import onnxruntime
 import pytest
 from operator_draws import DRAWS, floats
+from oracle import evaluate_float
 
 from opendpu.frontend import load_onnx
 from opendpu.frontend.ops import HANDLERS, quantization
-from opendpu.reference import evaluate_float
+from opendpu.ir import to_xir
 
 ROUNDS = 12
 """Draws an operator."""
@@ -25,7 +26,8 @@ def test_operator(rng, op):
         print(op, case)
         model = case.model()
         graph = load_onnx(model)
-        order = graph.get_attr("onnx_order") if graph.has_attr("onnx_order") else {}
+        to_xir(graph)  # every op is as XIR defines it
+        order = graph.attrs.get("onnx_order", {})
         x = floats(rng, *case.shape)
         wanted = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
         found = evaluate_float(graph, {"x": x.transpose(order["x"]) if "x" in order else x})

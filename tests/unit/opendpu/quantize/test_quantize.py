@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The quantizer: AMD's form, legal shifts, shared positions, small errors, clear refusals."""
+"""The quantizer: AMD's form, legal shifts, shared scales, small errors, clear refusals."""
 
 import numpy as np
 import pytest
+from oracle import evaluate_float, evaluate_quantized
 
 import xir
-from opendpu.ir import Draft
-from opendpu.quantize import METHODS, calibrate, quantize, refine
-from opendpu.quantize.calibrate import best_position, no_overflow, squared_error
+from opendpu.ir import FloatGraph, QuantizedGraph, to_xir
+from opendpu.quantize import METHODS, grid, quantize, quantize_with_report, refine
 from opendpu.quantize.equalize import equalize
 from opendpu.quantize.fold import fold
-from opendpu.reference import evaluate_float, evaluate_quantized
+from opendpu.quantize.grid import best_fix_point, no_overflow, squared_error
 from opendpu_arch.errors import TensorError, UnsupportedError
 
 WINDOW = {"kernel": [3, 3], "stride": [1, 1], "pad": [1, 1, 1, 1], "pad_mode": "FLOOR"}
@@ -18,7 +18,7 @@ POINT = {"kernel": [1, 1], "stride": [1, 1], "pad": [0, 0, 0, 0], "pad_mode": "F
 POOL = {"kernel": [2, 2], "stride": [2, 2], "pad": [0, 0, 0, 0], "pad_mode": "FLOOR"}
 
 
-class Net(Draft):
+class Net(FloatGraph):
     """A float network that is written down one op a line, 8x8 pixels."""
 
     def __init__(self, seed=0):
@@ -40,13 +40,13 @@ class Net(Draft):
             inputs["bias"] = [self.add_const(f"{name}_b", values).name]
         return self.put(name, kind, inputs, WINDOW, (*size[:3], channels))
 
-    def done(self, *outputs) -> xir.Graph:
+    def done(self, *outputs) -> FloatGraph:
         self.outputs = list(outputs)
-        return self.to_xir()
+        return self.moved(FloatGraph)
 
 
-def varied(seed=0) -> xir.Graph:
-    """A network with everything whose positions depend on each other."""
+def varied(seed=0) -> FloatGraph:
+    """A network with everything whose scales depend on each other."""
     net = Net(seed)
     net.conv("a", "x", 8)
     net.put("ar", "relu", ["a"])
@@ -73,32 +73,30 @@ def samples(count=48, seed=1, shape=(8, 8, 4)):
 
 
 def fixes(graph) -> dict[str, int]:
-    return {
-        op.get_name(): op.get_attr("fix_point") for op in graph.get_ops() if op.get_type() == "fix"
-    }
+    return {node.name: node.fix_point for node in graph if node.kind == "fix"}
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_form_of_amd(method):
     graph = quantize(varied(), samples(), method=method)
-    draft = Draft.from_xir(graph)
-    for node in draft:
+    assert isinstance(graph, QuantizedGraph)
+    for node in graph:
         assert node.name.endswith("_fix") == (node.kind == "fix")
         if node.kind == "fix":
             assert node.name == f"{node.inputs['input'][0]}_fix"
-            assert (node.attrs["bit_width"], node.attrs["if_signed"]) == (8, True)
-            assert node.attrs["round_mode"] == "DPU_ROUND"
+            assert (node.quantization.bits, node.quantization.signed) == (8, True)
+            assert node.quantization.rounding == "DPU_ROUND"
         if node.kind == "const":
-            (user,) = draft.consumers(node.name)
-            scaled = node.value * 2.0 ** user.attrs["fix_point"]
+            (user,) = graph.consumers(node.name)
+            scaled = node.value * 2.0**user.fix_point
             np.testing.assert_array_equal(scaled, np.clip(np.rint(scaled), -128, 127))
-    assert draft.outputs == ["p", "k_fix"]
+    assert graph.outputs == ["p", "k_fix"]
     fused = [
         n.name
-        for n in draft
+        for n in graph
         if n.kind not in ("fix", "const")
         and n.kind != "softmax"
-        and f"{n.name}_fix" not in draft.nodes
+        and f"{n.name}_fix" not in graph.nodes
     ]
     assert set(fused) == {"a", "b", "s", "d"}
 
@@ -106,7 +104,7 @@ def test_form_of_amd(method):
 def test_form_is_the_form_of_amds_own_file(models):
     """Attributes of ``fix`` ops and constants are the ones of a file AMD's quantizer wrote."""
     amd = xir.Graph.deserialize(models / "amd_compiled" / "VoxelNet_int.xmodel")
-    ours = quantize(varied(), samples())
+    ours = to_xir(quantize(varied(), samples()))
     for kind in ("fix", "const", "data"):
         theirs = {
             key: op.get_attr_kind(key)
@@ -125,7 +123,7 @@ def test_form_is_the_form_of_amds_own_file(models):
 
 def test_file_and_back(tmp_path):
     graph = quantize(varied(), samples())
-    graph.serialize(tmp_path / "q.xmodel")
+    to_xir(graph).serialize(tmp_path / "q.xmodel")
     again = xir.Graph.deserialize(tmp_path / "q.xmodel")
     x = samples(4, seed=3)
     for name, array in evaluate_quantized(graph, x).items():
@@ -133,11 +131,28 @@ def test_file_and_back(tmp_path):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_shared_positions(method):
+def test_shared_scales(method):
     points = fixes(quantize(varied(), samples(), method=method))
     assert points["m_fix"] == points["sr_fix"] == points["v_fix"] == points["k_fix"]
     assert points["dl_fix"] == points["f_fix"]
     assert points["b6_fix"] >= 4
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_wide_neighbour_does_not_lower_the_fix_point_of_relu6(method):
+    """The DPU's relu6 ends at 96, which is 6 at fix point 4; below that it is no relu6."""
+    net = Net()
+    net.conv("narrow", "x", 8)
+    net.put("six", "relu6", ["narrow"])
+    net.conv("wide", "x", 8, scale=16.0)
+    net.put("all", "relu", ["wide"])
+    net.put("both", "concat", ["six", "all"], {"axis": 3}, (1, 8, 8, 16))
+    net.conv("end", "both", 4)
+    x = samples()
+    largest = evaluate_float(net.done("all"), x)["all"].max()
+    assert no_overflow(float(largest)) < 3
+    points = fixes(quantize(net.done("end"), x, method=method))
+    assert points["six_fix"] == points["all_fix"] == points["both_fix"] == 4
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -164,6 +179,17 @@ def test_every_shift_is_legal(method, seed):
         assert 0 <= product - points[f"c{i}_b_fix"] + 1 <= 20
     assert abs(points[previous] - points["side_fix"]) <= 15
     evaluate_quantized(graph, samples(2, seed=9))
+
+
+@pytest.mark.parametrize("size", [1e-6, 1e5])
+def test_biases_that_are_far_too_small_or_large(size):
+    """The shift of the bias ends at 0 and at 20, whatever that costs."""
+    net = Net()
+    net.conv("a", "x", 4)
+    net["a_b"].value = np.full(4, size, np.float32)
+    points = fixes(quantize(net.done("a"), samples(8), bias_correction=False))
+    shift = points["x_fix"] + points["a_w_fix"] - points["a_b_fix"] + 1
+    assert shift == 20 if size > 1 else 0 <= shift <= 20
 
 
 @pytest.mark.parametrize(("method", "least"), [("minmse", 20), ("diffs", 20), ("nonoverflow", 15)])
@@ -252,6 +278,21 @@ def test_lonely_normalization_becomes_a_depthwise_convolution():
     np.testing.assert_allclose(evaluate_float(net, x)["n"], before, rtol=1e-6)
 
 
+def test_a_layer_whose_own_result_is_wanted_is_not_folded_into():
+    net = Net()
+    net.conv("a", "x", 4)
+    inputs = {"input": ["a"], "scale": [net.add_const("f", [2.0, 3.0, 4.0, 5.0]).name]}
+    net.put("n", "scale", inputs, {"axis": -1})
+    net.outputs = ["a", "n"]
+    x = samples(2)
+    before = evaluate_float(net, x)
+    fold(net)
+    after = evaluate_float(net, x)
+    assert set(after) == {"a", "n"}
+    for name, array in before.items():
+        np.testing.assert_allclose(after[name], array, rtol=1e-5, atol=1e-5)
+
+
 def test_weights_with_two_users_are_folded_for_one():
     net = Net()
     net.conv("a", "x", 4)
@@ -268,24 +309,24 @@ def test_weights_with_two_users_are_folded_for_one():
 
 
 @pytest.mark.parametrize("largest", [1e-6, 0.3, 0.99, 1.0, 100.0, 255.0, 1e5])
-def test_largest_position_without_overflow(largest):
+def test_largest_fix_point_without_overflow(largest):
     position = no_overflow(largest)
     assert largest * 2.0**position <= 127.5 < largest * 2.0 ** (position + 1)
 
 
-def test_position_of_zeros_is_harmless():
+def test_fix_point_of_zeros_is_harmless():
     assert no_overflow(0.0) == 7
 
 
-def test_best_position_is_the_best_of_all(rng):
+def test_best_fix_point_is_the_best_of_all(rng):
     array = rng.standard_normal(2000).astype(np.float32) * 3
-    best = best_position(array)
+    best = best_fix_point(array)
     errors = {position: squared_error(array, position) for position in range(-4, 16)}
     assert errors[best] == min(errors.values())
     assert best >= no_overflow(float(np.abs(array).max()))
 
 
-def test_inputs_of_images_get_negative_positions():
+def test_inputs_of_images_get_negative_fix_points():
     net = Net()
     net.conv("a", "x", 4)
     graph = net.done("a")
@@ -295,11 +336,57 @@ def test_inputs_of_images_get_negative_positions():
 
 def test_data_in_the_layout_of_the_onnx_model():
     graph = varied()
-    graph.set_attr("onnx_order", {"x": [0, 2, 3, 1]})
+    graph.attrs["onnx_order"] = {"x": [0, 2, 3, 1]}
     x = np.random.default_rng(0).standard_normal((16, 8, 8, 4)).astype(np.float32)
     same = quantize(graph, {"x": x})
     order = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
     assert fixes(quantize(graph, {"x": order})) == fixes(same)
+
+
+@pytest.mark.parametrize("wide_first", [False, True])
+def test_nothing_of_a_group_overflows(wide_first):
+    net = Net()
+    names = []
+    for name, scale in (("wide", 30.0), ("narrow", 1.0)):
+        net.conv(name, "x", 4, scale=scale)
+        names.append(net.put(f"{name}_r", "relu", [name]))
+    names = names if wide_first else names[::-1]
+    net.put("k", "concat", names, {"axis": 3}, (1, 8, 8, 8))
+    net.conv("end", "k", 4)
+    x = samples()
+    largest = evaluate_float(net.done("wide_r"), x)["wide_r"].max()
+    points = fixes(quantize(net.done("end"), x, method="nonoverflow", cross_layer=False))
+    assert points["wide_r_fix"] == points["narrow_r_fix"] == no_overflow(float(largest))
+
+
+def test_what_a_pool_leaves_out_does_not_overflow_either():
+    """Large negative values are in its input only, which has the position of its result."""
+    net = Net()
+    net.conv("a", "x", 4, scale=20.0)
+    net["a_b"].value = np.full(4, -30, np.float32)
+    net.put("m", "maxpool2d", ["a"], POOL, (1, 4, 4, 4))
+    x = samples()
+    found = evaluate_float(net.done("a", "m"), x)
+    lowest, largest = -found["a"].min(), np.abs(found["m"]).max()
+    assert no_overflow(float(lowest)) < no_overflow(float(largest))
+    options = {"bias_correction": False, "refinement": False}
+    points = fixes(quantize(net.done("m"), x, method="nonoverflow", **options))
+    assert points["a_fix"] == points["m_fix"] == no_overflow(float(lowest))
+
+
+def test_of_two_equally_common_positions_the_smaller_one_is_taken():
+    """It saturates less. One batch has values up to 1, the other one up to a quarter."""
+    net = Net()
+    net.conv("a", "x", 4)
+    values = np.random.default_rng(3).uniform(-1, 1, (2, 8, 8, 4)).astype(np.float32)
+    values[1] /= 4
+    own = [best_fix_point(batch) for batch in values]
+    assert own[0] < own[1]
+    for order in (1, -1):
+        x = {"x": values[::order]}
+        options = {"bias_correction": False, "refinement": False, "cross_layer": False}
+        quantized = quantize(net.done("a"), x, method="diffs", batch=1, **options)
+        assert fixes(quantized)["x_fix"] == own[0]
 
 
 def test_batches_do_not_matter_for_the_least_error():
@@ -352,36 +439,40 @@ def test_network_without_quantized_results():
     )
 
 
-def test_refinement_has_a_bound(monkeypatch):
-    """Trying positions of a large network would take minutes; it keeps those it has."""
-    calls = []
-    simulation = refine._Simulation
+def test_refinement_has_a_bound_and_says_what_it_leaves_out(monkeypatch):
+    """Trying fix points of a large network would take minutes; it tries the least certain ones."""
+    samples = {"x": np.random.default_rng(0).standard_normal((12, 8, 8, 4))}
+    assert quantize_with_report(varied(), samples).report.notes == []
+    whole, trials = refine.plan_trials, []
 
-    def counted(*given, **named):
-        calls.append(given)
-        return simulation(*given, **named)
+    def planned(*given):
+        trials.append(whole(*given))
+        return trials[-1]
 
-    monkeypatch.setattr(refine, "_Simulation", counted)
-    samples = {"x": np.random.default_rng(0).standard_normal((4, 8, 8, 4))}
-    quantize(varied(), samples)
-    assert len(calls) == 1
-    monkeypatch.setattr(refine, "MOST_WORK", 1)
-    quantize(varied(), samples)
-    assert len(calls) == 1
+    monkeypatch.setattr(refine, "plan_trials", planned)
+    monkeypatch.setattr(refine, "WORK", 2e7)
+    notes = quantize_with_report(varied(), samples).report.notes
+    (plan,) = trials
+    assert plan.samples == refine.FEWEST
+    assert 0 < len(plan.groups) < len(plan.groups) + plan.left_out
+    assert notes == [
+        f"refinement tried {len(plan.groups)} of {len(plan.groups) + plan.left_out} groups of "
+        "tensors, those whose fix points are least certain"
+    ]
 
 
 def test_large_constants_are_judged_by_a_part(monkeypatch):
     array = np.random.default_rng(0).standard_normal(5000).astype(np.float32)
-    whole = best_position(array)
-    monkeypatch.setattr(calibrate, "ENOUGH", 1000)
-    assert calibrate.thinned(array).size == 1000
-    assert best_position(array) == whole
+    whole = best_fix_point(array)
+    monkeypatch.setattr(grid, "MOST_ELEMENTS", 1000)
+    assert grid.thinned(array).size == 1000
+    assert best_fix_point(array) == whole
 
 
-def test_huge_values_take_the_smallest_position():
+def test_huge_values_take_the_smallest_fix_point():
     array = np.array([3e30, -1e30], np.float32)
     assert squared_error(array, -24) == np.inf
-    assert best_position(array) == -24
+    assert best_fix_point(array) == -24
 
 
 def test_graphs_that_would_join_samples_are_evaluated_one_by_one():

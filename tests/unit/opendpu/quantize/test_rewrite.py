@@ -3,50 +3,50 @@
 
 import numpy as np
 import pytest
+from oracle.floating import evaluate
 
-from opendpu.ir import Draft
+from opendpu.ir import FloatGraph, to_xir
 from opendpu.quantize.approximate import approximate, nearest_slope
-from opendpu.quantize.points import find_points
+from opendpu.quantize.groups import find_groups
 from opendpu.quantize.rewrite import rewrite
-from opendpu.reference.floating import evaluate
 
 SHAPE = (1, 3, 4, 5)
 
 
-def drawn(inputs: int) -> tuple[Draft, dict[str, np.ndarray]]:
-    draft = Draft("test")
+def drawn(inputs: int) -> tuple[FloatGraph, dict[str, np.ndarray]]:
+    graph = FloatGraph("test")
     random = np.random.default_rng(1)
     samples = {}
     for n in range(inputs):
-        draft.add(f"x{n}", "data", SHAPE)
+        graph.add(f"x{n}", "data", SHAPE)
         samples[f"x{n}"] = random.standard_normal(SHAPE).astype(np.float32) * 3
-    draft.outputs = ["y"]
-    return draft, samples
+    graph.outputs = ["y"]
+    return graph, samples
 
 
-def check(draft: Draft, samples: dict[str, np.ndarray], kinds: list[str]) -> None:
-    before = evaluate(draft, samples)["y"]
-    rewrite(draft)
-    np.testing.assert_allclose(evaluate(draft, samples)["y"], before, rtol=1e-5, atol=1e-6)
-    assert [n.kind for n in draft if n.kind != "data"] == kinds
-    draft.to_xir()
+def check(graph: FloatGraph, samples: dict[str, np.ndarray], kinds: list[str]) -> None:
+    before = evaluate(graph, samples)["y"]
+    rewrite(graph)
+    np.testing.assert_allclose(evaluate(graph, samples)["y"], before, rtol=1e-5, atol=1e-6)
+    assert [n.kind for n in graph if n.kind != "data"] == kinds
+    to_xir(graph)
 
 
 def test_hard_swish() -> None:
-    draft, samples = drawn(1)
-    draft.add("y", "hard-swish", SHAPE, {"input": ["x0"]})
-    check(draft, samples, ["hard-sigmoid", "mul"])
-    points = find_points(draft)
-    assert points.least == {"x0": 0, "y_gate": 7}
-    assert points.names == ["x0", "y_gate", "y"]
+    graph, samples = drawn(1)
+    graph.add("y", "hard-swish", SHAPE, {"input": ["x0"]})
+    check(graph, samples, ["hard-sigmoid", "mul"])
+    groups = find_groups(graph, set())
+    assert groups.lower_bounds == {"x0": 0, "y_gate": 7}
+    assert groups.names == ["x0", "y_gate", "y"]
 
 
 @pytest.mark.parametrize(("terms", "sums"), [(2, 1), (4, 1), (5, 2), (7, 2), (8, 3), (11, 4)])
 def test_sums(terms: int, sums: int) -> None:
-    draft, samples = drawn(terms)
-    draft.add("y", "add", SHAPE, {"input": list(samples)})
-    check(draft, samples, ["add"] * sums)
-    assert all(len(n.inputs["input"]) <= 4 for n in draft if n.kind == "add")
+    graph, samples = drawn(terms)
+    graph.add("y", "add", SHAPE, {"input": list(samples)})
+    check(graph, samples, ["add"] * sums)
+    assert all(len(n.inputs["input"]) <= 4 for n in graph if n.kind == "add")
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.2, 0.3, 1 / 3, 0.5, 1.5, -0.25, 0.0, 5.5, 126.9])
@@ -54,15 +54,15 @@ def test_slopes(alpha: float) -> None:
     near = nearest_slope(alpha)
     assert abs(near - alpha) <= abs(alpha) / 128
     assert any(float(near * 2**n).is_integer() and -128 <= near * 2**n < 128 for n in range(32))
-    draft, _ = drawn(1)
-    draft.add("y", "leaky-relu", SHAPE, {"input": ["x0"]}, {"alpha": alpha})
-    approximate(draft)
-    assert draft["y"].attrs["alpha"] == near
+    graph, _ = drawn(1)
+    graph.add("y", "leaky-relu", SHAPE, {"input": ["x0"]}, {"alpha": alpha})
+    approximate(graph)
+    assert graph["y"].attrs["alpha"] == near
 
 
-def test_slopes_of_prelu_have_a_position() -> None:
-    draft, _ = drawn(1)
-    slope = draft.add_const("slope", np.ones(5)).name
-    draft.add("y", "prelu", SHAPE, {"input": ["x0"], "weight": [slope]})
-    draft.sort()
-    assert set(find_points(draft).names) == {"x0", "y", "slope"}
+def test_slopes_of_prelu_have_a_scale() -> None:
+    graph, _ = drawn(1)
+    slope = graph.add_const("slope", np.ones(5)).name
+    graph.add("y", "prelu", SHAPE, {"input": ["x0"], "weight": [slope]})
+    graph.sort()
+    assert set(find_groups(graph, set()).names) == {"x0", "y", "slope"}

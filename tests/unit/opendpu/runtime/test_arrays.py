@@ -42,7 +42,10 @@ def good() -> np.ndarray:
         (good()[0], r"has shape \(2, 3, 4\), but must be \(1, 2, 3, 4\)"),
         (good().reshape(1, 3, 2, 4), r"has shape \(1, 3, 2, 4\)"),
         (np.zeros((1, 2, 4, 3), np.int8).swapaxes(2, 3), "must be C-contiguous; use numpy.asc"),
-        ([[1]], "'x_upload' is a list, but must be a numpy array"),
+        (
+            [[1]],
+            "'x_upload' is a list, but must be an array or have the buffer protocol, __dlpack__",
+        ),
     ],
 )
 @pytest.mark.parametrize("by_name", [False, True])

@@ -58,6 +58,19 @@ def test_unsigned():
     assert fixed.tolist() == [0, 255, 255]
 
 
+@pytest.mark.parametrize("value", [-128, -3, 0, 7, 127])
+def test_padding_has_the_value_of_its_byte(value):
+    attrs = {
+        "paddings": [0, 0, 1, 0, 0, 2, 0, 0], "mode": "CONSTANT",
+        "constant_values": value.to_bytes(1, "little", signed=True),
+    }  # fmt: skip
+    padded = run("pad-fix", attrs, [(np.full((1, 1, 1, 2), 5, np.int8), 2)])
+    assert padded.dtype == np.int8
+    assert padded[0, 1, 0].tolist() == [5, 5]
+    padded[0, 1, 0] = value
+    assert (padded == value).all()
+
+
 def test_fix2float():
     assert run("fix2float", QUANT, [(np.int8([[-128, 3]]), 2)]).tolist() == [[-32.0, 0.75]]
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from opendpu.runtime import npz
-from opendpu_arch.errors import TensorError
+from opendpu_arch.errors import OutputError, TensorError
 
 
 def test_round_trip_with_any_tensor_name(tmp_path):
@@ -54,13 +54,13 @@ def test_missing_npy_and_pickled_files(tmp_path):
 
 
 def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
-    with pytest.raises(TensorError, match=r"none/a\.npz cannot be written: No such file"):
+    with pytest.raises(OutputError, match=r"none/a\.npz cannot be written: No such file"):
         npz.write(tmp_path / "none" / "a.npz", {"a": np.ones(1)})
 
     def fail(*_args: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(pathlib.Path, "replace", fail)
-    with pytest.raises(TensorError, match="cannot be written: No space left"):
+    with pytest.raises(OutputError, match="cannot be written: No space left"):
         npz.write(tmp_path / "a.npz", {"a": np.ones(1)})
     assert not list(tmp_path.iterdir())

@@ -174,6 +174,24 @@ def test_old_jobs_are_forgotten(copy_subgraph, fake_device, image, monkeypatch):
             runner.wait(jobs[0])
 
 
+def test_jobs_that_failed_are_forgotten_too(copy_subgraph, fake_device, image, monkeypatch):
+    def fail(_job):
+        raise DPUError("no")
+
+    monkeypatch.setattr("opendpu.runtime.jobs.REMEMBERED", 2)
+    fake_device.work = fail
+    with Runner(copy_subgraph, device=fake_device) as runner:
+        jobs = [runner.execute_async([image], [np.zeros_like(image)]) for _ in range(4)]
+        for job in jobs:
+            with pytest.raises(DPUError, match=r"^no$"):
+                runner.wait(job)
+        runner.execute_async([image], [np.zeros_like(image)])
+        with pytest.raises(DPUError, match=r"^no$"):
+            runner.wait(jobs[3])
+        with pytest.raises(DPUError, match="job 1 is unknown"):
+            runner.wait(jobs[0])
+
+
 def test_closing(copy_subgraph, fake_device, image):
     runner = Runner(copy_subgraph, device=fake_device)
     runner.close()

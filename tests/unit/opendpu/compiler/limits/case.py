@@ -31,7 +31,7 @@ class Drawing(Quantized):
         bias: int | None = 6, act: str | None = None, alpha: float = 26 / 256, **attrs,
     ) -> str:  # fmt: skip
         """Add a layer called ``op``, its activation and ``fix``; padding starts at the left."""
-        _, height, width, inputs = self.draft[source].shape
+        _, height, width, inputs = self.graph[source].shape
         gaps = attrs.get("dilation", [1, 1])
         reach = [(k - 1) * gap + 1 for k, gap in zip(kernel, gaps, strict=True)]
         if "transposed" in kind:
@@ -61,7 +61,7 @@ class Drawing(Quantized):
             "kernel": list(kernel), "stride": list(stride), "pad": list(pad), "pad_mode": "FLOOR",
             **attrs,
         }  # fmt: skip
-        self.draft.add("op", kind, (1, size[1], size[0], outputs), given, values)
+        self.graph.add("op", kind, (1, size[1], size[0], outputs), given, values)
         return self.finish("op", point, act, **({"alpha": alpha} if act == "leaky-relu" else {}))
 
     def pooled(
@@ -69,7 +69,7 @@ class Drawing(Quantized):
         pad: tuple[int, int, int, int] = (0, 0, 0, 0), point: int = 5, **attrs,
     ) -> str:  # fmt: skip
         """Add a pool called ``op`` and its ``fix``."""
-        _, height, width, channels = self.draft[source].shape
+        _, height, width, channels = self.graph[source].shape
         rows = (height + pad[2] + pad[3] - kernel[1]) // stride[1] + 1
         columns = (width + pad[0] + pad[1] - kernel[0]) // stride[0] + 1
         values = {
@@ -81,7 +81,7 @@ class Drawing(Quantized):
 
     def alone(self, kind: str, source: str, point: int, shape: tuple | None = None, **attrs) -> str:
         """Add an op of one input called ``op`` and its ``fix``."""
-        self.op("op", kind, shape or self.draft[source].shape[1:], [source], **attrs)
+        self.op("op", kind, shape or self.graph[source].shape[1:], [source], **attrs)
         return self.fix("op", point)
 
 

@@ -24,11 +24,6 @@ def wide_kernel(q: Drawing) -> str:
 
 
 @limit("conv_kernel", '"kernel_height"(17) in 1..16')
-def kernel_with_gaps(q: Drawing) -> str:
-    return q.layer(DENSE, q.data(34, 4, 3), 5, (1, 2), (1, 2), dilation=[1, q.either(15)])
-
-
-@limit("conv_kernel", '"kernel_height"(17) in 1..16')
 def tall_kernel(q: Drawing) -> str:
     return q.layer(DENSE, q.data(19, 4, 3), 5, (2, q.either(16)), pad=(0, 1, 7, 0))
 
@@ -181,5 +176,5 @@ def computed_weights(q: Drawing) -> str:
         return q.layer(DENSE, x, 1, (3, 3))
     weights = q.data(3, 3, 3, name="w2", point=7)
     attrs = {"kernel": [3, 3], "stride": [1, 1], "pad": [0] * 4, "pad_mode": "FLOOR"}
-    q.draft.add("op", DENSE, (1, 2, 2, 1), {"input": [x], "weights": [weights]}, attrs)
+    q.graph.add("op", DENSE, (1, 2, 2, 1), {"input": [x], "weights": [weights]}, attrs)
     return q.fix("op", 3)

@@ -6,7 +6,7 @@ from limits.case import Drawing, limit
 
 def pooled(q: Drawing, name: str) -> str:
     """Return a pool of one pixel, so that the DPU has something to compute."""
-    return q.pool(name, "pool", "maxpool2d", 1, point=int(q.draft[name].attrs["fix_point"]))
+    return q.pool(name, "pool", "maxpool2d", 1, point=int(q.graph[name].fix_point))
 
 
 def resized(
@@ -75,7 +75,7 @@ def argmax_of_many(q: Drawing) -> str:
 
 
 def argmax(q: Drawing, x: str) -> str:
-    made = q.draft.add("op", "argmax", q.draft[pooled(q, x)].shape[:3], {"input": ["pool_fix"]},
+    made = q.graph.add("op", "argmax", q.graph[pooled(q, x)].shape[:3], {"input": ["pool_fix"]},
                        {"axis": 3})  # fmt: skip
     return made.name
 

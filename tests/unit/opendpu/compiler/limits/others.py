@@ -7,11 +7,11 @@ from limits.case import Drawing, limit
 @limit("batch", "batch to be 1, but it's 2 now", beside=("x_reshaped",))
 def two_samples(q: Drawing) -> str:
     x = q.data(4, 6, 4)
-    q.draft.add("two", "reshape", (q.either(1), 4, 3, q.either(8, 4)), {"input": [x]},
+    q.graph.add("two", "reshape", (q.either(1), 4, 3, q.either(8, 4)), {"input": [x]},
                 {"shape": [q.either(1), 4, 3, q.either(8, 4)]})  # fmt: skip
     two = q.fix("two", 5)
     attrs = {"kernel": [2, 2], "stride": [1, 1], "pad": [0] * 4, "pad_mode": "FLOOR"}
-    q.draft.add("op", "maxpool2d", (q.either(1), 3, 2, q.either(8, 4)), {"input": [two]}, attrs)
+    q.graph.add("op", "maxpool2d", (q.either(1), 3, 2, q.either(8, 4)), {"input": [two]}, attrs)
     return q.fix("op", 5)
 
 
@@ -27,7 +27,7 @@ def constant_part(q: Drawing) -> str:
 @limit("channels", '"input_channel"(2049) up to 2048', target="B512")
 def channels_of_a_sum(q: Drawing) -> str:
     x = q.data(2, 2, q.either(2048))
-    q.op("op", "add", q.draft[x].shape[1:], [x, x])
+    q.op("op", "add", q.graph[x].shape[1:], [x, x])
     return q.fix("op", 4)
 
 
@@ -132,7 +132,7 @@ def leaky_relu_of_fewer_bits(q: Drawing) -> str:
 def slopes_of_many_bits(q: Drawing) -> str:
     x = q.data(4, 4, 3, point=5)
     given = {"input": [x], "weight": [q.const("slope", 3, point=q.either(24))]}
-    q.draft.add("op", "prelu", (1, 4, 4, 3), given)
+    q.graph.add("op", "prelu", (1, 4, 4, 3), given)
     return q.fix("op", -2)
 
 

@@ -26,7 +26,7 @@ def slope_of_nine_bits(q: Drawing) -> str:
 def slope_of_each_column(q: Drawing) -> str:
     x = q.data(4, 5, 3)
     slope = q.const("slope", 5, 3) if q.beyond else q.const("slope", 3)
-    q.draft.add("op", "prelu", (1, 4, 5, 3), {"input": [x], "weight": [slope]})
+    q.graph.add("op", "prelu", (1, 4, 5, 3), {"input": [x], "weight": [slope]})
     return q.fix("op", 5)
 
 
@@ -76,7 +76,7 @@ def product_over_two_axes(q: Drawing) -> str:
     inputs = 60 if q.beyond else 5
     axis, size = (1, (1, 4)) if q.beyond else (2, (1, 12, 4))
     given = {"input": [x], "weights": [q.const("w", 4, inputs, point=8)]}
-    q.draft.add("op", "inner-product", size, given, {"axis": axis})
+    q.graph.add("op", "inner-product", size, given, {"axis": axis})
     return q.fix("op", 3)
 
 
@@ -116,7 +116,7 @@ def mean_of_channels(q: Drawing) -> str:
 def argmax_of_columns(q: Drawing) -> str:
     x = q.pool(q.data(4, 5, 3), "pool", "maxpool2d", 1)
     axis, shape = (2, (1, 4, 3)) if q.beyond else (3, (1, 4, 5))
-    return q.draft.add("op", "argmax", shape, {"input": [x]}, {"axis": axis}).name
+    return q.graph.add("op", "argmax", shape, {"input": [x]}, {"axis": axis}).name
 
 
 @limit("strided_slice", '"strides"([1, 1, -1, 1]) that are positive')

@@ -6,15 +6,15 @@ import signal
 from collections.abc import Callable, Iterator
 
 import numpy as np
+from oracle import evaluate_quantized
 
 import xir
 from opendpu.compiler.pipeline import Compiled, compile_with_report
-from opendpu.ir import Draft
-from opendpu.reference import evaluate_quantized
+from opendpu.ir import Graph, to_xir
 from opendpu.runtime import GraphRunner
 from opendpu_arch.target import Target
 
-Reference = Callable[[Draft, dict[str, np.ndarray]], dict[str, np.ndarray]]
+Reference = Callable[[Graph, dict[str, np.ndarray]], dict[str, np.ndarray]]
 
 DEADLINE = 300
 """Seconds after which a graph counts as one that never comes to an end."""
@@ -40,18 +40,18 @@ def deadline(seconds: int = DEADLINE) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def inputs_of(draft: Draft, seed: int) -> dict[str, np.ndarray]:
+def inputs_of(graph: Graph, seed: int) -> dict[str, np.ndarray]:
     """Return random int8 values for every input of a quantized graph, by op name."""
     random_bytes = np.random.default_rng(seed)
     return {
         node.name: random_bytes.integers(-128, 128, node.shape, np.int8)
-        for node in draft
+        for node in graph
         if node.kind == "data"
     }
 
 
 def check(
-    draft: Draft, target: Target, seed: int, device: str = "iss",
+    graph: Graph, target: Target, seed: int, device: str = "iss",
     reference: Reference | None = None, **options,
 ) -> Compiled:  # fmt: skip
     """Compile a graph; assert that its results on a device are those of the integer reference.
@@ -62,13 +62,12 @@ def check(
     if device == "iss":
         options = {"check": True, "schedule_seed": seed, **options}
     with deadline():
-        graph = draft.to_xir()
-        inputs = inputs_of(draft, seed)
-        wanted = (reference or evaluate_quantized)(draft, inputs)
-        compiled = compile_with_report(graph, target)
+        inputs = inputs_of(graph, seed)
+        wanted = (reference or evaluate_quantized)(graph, inputs)
+        compiled = compile_with_report(to_xir(graph), target)
         again = xir.Graph.from_bytes(compiled.graph.to_bytes())
         with GraphRunner(again, device=device, target=target, **options) as runner:
-            given = {t.name: inputs[head_of(draft, t.name)] for t in runner.get_input_tensors()}
+            given = {t.name: inputs[head_of(graph, t.name)] for t in runner.get_input_tensors()}
             found = runner.run(given)
     assert set(found) == set(wanted)
     for name, values in wanted.items():
@@ -79,9 +78,9 @@ def check(
     return compiled
 
 
-def head_of(draft: Draft, tensor: str) -> str:
+def head_of(graph: Graph, tensor: str) -> str:
     """Return the input op behind an input tensor: its own name, or that of its ``fix``."""
-    node = draft[tensor]
+    node = graph[tensor]
     while node.kind != "data":
-        node = draft[node.inputs["input"][0]]
+        node = graph[node.inputs["input"][0]]
     return node.name

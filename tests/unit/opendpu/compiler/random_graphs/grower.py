@@ -64,10 +64,10 @@ class Grower(Quantized):
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the axes of a tensor behind the batch."""
-        return self.draft[name].shape[1:]
+        return self.graph[name].shape[1:]
 
     def point_of(self, name: str) -> int:
-        return int(self.draft[name].attrs["fix_point"])
+        return int(self.graph[name].fix_point)
 
     def source(self) -> str:
         """Return a feature map to go on from, most often the newest."""
@@ -118,16 +118,16 @@ class Grower(Quantized):
 
     def finish_graph(self) -> None:
         """Make what nobody uses an output, and now and then something else."""
-        used = {s for node in self.draft for s in node.sources()}
+        used = {s for node in self.graph for s in node.sources()}
         made = [n for n in (*self.maps, *self.flat) if not n.startswith("x")]
         outputs = [n for n in made if n not in used or self.pick.random() < 0.08]
-        self.draft.outputs = [*outputs, *self.ends] or self.maps[-1:]
+        self.graph.outputs = [*outputs, *self.ends] or self.maps[-1:]
         if self.pick.random() < 0.15:
             source, name = self.pick.choice(self.maps), self.name("argmax")
             self.op(
                 name, "argmax", self.shape(source)[:2], [source], axis=self.pick.choice([3, -1])
             )
-            self.draft.outputs.append(name)
+            self.graph.outputs.append(name)
 
 
 def draw(seed: int, most_ops: int = 14) -> Grower:

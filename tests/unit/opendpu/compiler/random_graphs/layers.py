@@ -51,7 +51,7 @@ def layer(
     given = {"input": [source], "weights": [g.const(f"{name}_w", *weights, point=points[0])]}
     if pick.random() < 0.85:
         given["bias"] = [g.const(f"{name}_b", shape[-1], point=points[1])]
-    g.draft.add(name, kind, (1, *shape), given, attrs)
+    g.graph.add(name, kind, (1, *shape), given, attrs)
     return g.finish(name, out, act, **({"alpha": 26 / 256} if act == "leaky-relu" else {}))
 
 
@@ -154,7 +154,7 @@ def dense(g: Grower) -> str | None:
         "input": [source], "weights": [g.const(f"{name}_w", outputs, taps, point=points[0])],
         "bias": [g.const(f"{name}_b", outputs, point=points[1])],
     }  # fmt: skip
-    g.draft.add(name, "inner-product", (1, *shape[:-1], outputs), given, {"axis": len(shape)})
+    g.graph.add(name, "inner-product", (1, *shape[:-1], outputs), given, {"axis": len(shape)})
     return g.finish(name, out, pick.choice([None, "relu"]))
 
 
@@ -170,7 +170,7 @@ def matrix(g: Grower) -> str | None:
     weights = (outputs, shape[-1]) if back else (shape[-1], outputs)
     points = positions(g, source, shape[-1], out)
     given = {"input": [source, g.const(f"{name}_w", *weights, point=points[0])]}
-    g.draft.add(
+    g.graph.add(
         name, "matmul", (1, *shape[:-1], outputs), given,
         {"transpose_a": False, "transpose_b": back},
     )  # fmt: skip

@@ -85,7 +85,7 @@ def activation(g: Grower) -> str | None:
         if point < 0:
             return None
         out = pick.randint(5, 8)
-    g.draft.add(name, kind, (1, *shape), given, attrs)
+    g.graph.add(name, kind, (1, *shape), given, attrs)
     return g.fix(name, out)
 
 

@@ -3,66 +3,67 @@
 
 from collections.abc import Callable, Iterator
 
-from opendpu.ir import Draft
+from opendpu.ir import QuantizedGraph
 
 
-def shrink(draft: Draft, fails: Callable[[Draft], bool]) -> Draft:
-    """Return the smallest graph found for which ``fails`` holds, as it does for ``draft``."""
+def shrink(graph: QuantizedGraph, fails: Callable[[QuantizedGraph], bool]) -> QuantizedGraph:
+    """Return the smallest graph found for which ``fails`` holds, as it does for ``graph``."""
     while True:
-        for smaller in _smaller(draft):
-            if len(smaller.nodes) < len(draft.nodes) and fails(smaller):
-                draft = smaller
+        for smaller in _smaller(graph):
+            if len(smaller.nodes) < len(graph.nodes) and fails(smaller):
+                graph = smaller
                 break
         else:
-            return draft
+            return graph
 
 
-def _smaller(draft: Draft) -> Iterator[Draft]:
-    fixes = [n.name for n in draft if n.kind == "fix" and draft[n.inputs["input"][0]].value is None]
+def _smaller(graph: QuantizedGraph) -> Iterator[QuantizedGraph]:
+    fixes = [n.name for n in graph if n.kind == "fix" and graph[n.inputs["input"][0]].value is None]
     for name in fixes:  # first the shortest
-        made = draft.copy()
+        made = graph.copy()
         made.outputs = [name]
         yield _pruned(made)
     for name in reversed(fixes):
-        if draft[draft[name].inputs["input"][0]].kind != "data":
-            yield _pruned(_cut_at(draft, name))
-    if len(draft.outputs) > 1:
-        for name in draft.outputs:
-            made = draft.copy()
-            made.outputs = [n for n in draft.outputs if n != name]
+        if graph[graph[name].inputs["input"][0]].kind != "data":
+            yield _pruned(_cut_at(graph, name))
+    if len(graph.outputs) > 1:
+        for name in graph.outputs:
+            made = graph.copy()
+            made.outputs = [n for n in graph.outputs if n != name]
             yield _pruned(made)
 
 
-def _pruned(draft: Draft) -> Draft:
+def _pruned(graph: QuantizedGraph) -> QuantizedGraph:
     """Drop what is not needed, inputs too."""
-    draft.prune()
-    used = {s for node in draft for s in node.sources()}
-    draft.nodes = {n.name: n for n in draft if n.kind != "data" or n.name in used}
-    return draft
+    graph.prune()
+    used = {s for node in graph for s in node.sources()}
+    graph.nodes = {n.name: n for n in graph if n.kind != "data" or n.name in used}
+    return graph
 
 
-def _cut_at(draft: Draft, name: str) -> Draft:
+def _cut_at(graph: QuantizedGraph, name: str) -> QuantizedGraph:
     """Return the graph with an input in the place of what is before a ``fix``."""
-    made = Draft(draft.name)
-    made.outputs = [n for n in draft.outputs if n != name] or list(draft.outputs)
-    for node in draft:
+    made = QuantizedGraph(graph.name)
+    made.outputs = [n for n in graph.outputs if n != name] or list(graph.outputs)
+    for node in graph:
         inputs = node.inputs
         if node.name == name:
             made.add(f"x_{name}", "data", node.shape)
             inputs = {"input": [f"x_{name}"]}
-        made.add(node.name, node.kind, node.shape, inputs, node.attrs, node.value)
+        made.add(node.name, node.kind, node.type, inputs, node.attrs, node.value)
     return made
 
 
-def listing(draft: Draft) -> str:
+def listing(graph: QuantizedGraph) -> str:
     """Return the ops of a quantized graph as text, constants only as inputs of others."""
     lines = []
-    for node in draft:
-        before = draft[node.inputs["input"][0]] if node.kind == "fix" else node
+    for node in graph:
+        before = graph[node.inputs["input"][0]] if node.kind == "fix" else node
         if before.value is not None:
             continue
-        sources = ", ".join(f"{n} {list(draft[n].shape)}" for n in node.sources())
-        plain = ("bit_width", "if_signed", "round_mode", "pad_mode")
-        attrs = {k: v for k, v in node.attrs.items() if k not in plain}
+        sources = ", ".join(f"{n} {list(graph[n].shape)}" for n in node.sources())
+        attrs = {k: v for k, v in node.attrs.items() if k != "pad_mode"}
+        if node.kind == "fix":
+            attrs["fix_point"] = node.fix_point
         lines.append(f"{node.name} = {node.kind}({sources}) {list(node.shape)} {attrs}")
-    return "\n".join([*lines, f"outputs {draft.outputs}"])
+    return "\n".join([*lines, f"outputs {graph.outputs}"])

@@ -9,10 +9,16 @@ import numpy as np
 import pytest
 from graph_draws import Quantized
 
-from opendpu.compiler.passes import PASSES, Partitioned
+from opendpu.compiler.banks import Region
+from opendpu.compiler.network import LayerRange
+from opendpu.compiler.partition import Part, Partitioned
+from opendpu.compiler.passes import PASSES
 from opendpu.compiler.pipeline import compile_with_report
-from opendpu.compiler.plan import Chain, Part
+from opendpu.compiler.plan import CascadePlan
+from opendpu.compiler.planner.cascade.costs import Cascade
+from opendpu.compiler.planner.proposal import Restrictions
 from opendpu.compiler.verify import Verifier
+from opendpu.ir import Quantization, TensorType
 from opendpu_arch.errors import PassError
 from opendpu_arch.target import Target
 
@@ -28,7 +34,7 @@ def values() -> dict[str, Any]:
     z = q.add([y, q.conv(x, "c", 3)], "sum")
     found: dict[str, Any] = {}
     compile_with_report(
-        q.graph(z, x), TARGET, passed=lambda name, value: found.setdefault(name, value)
+        q.done(z, x), TARGET, passed=lambda name, value: found.setdefault(name, value)
     )
     return found
 
@@ -40,27 +46,27 @@ def test_every_pass_shows_its_result_and_passes() -> None:
         Verifier(TARGET)(name, value)
 
 
-def change(draft: Any, name: str, **attrs: Any) -> None:
+def change(graph: Any, name: str, **attrs: Any) -> None:
     for key, value in attrs.items():
-        setattr(draft[name], key, value)
+        setattr(graph[name], key, value)
 
 
 def without_last_part(value: Partitioned) -> Partitioned:
     parts = dataclasses.replace(value.partition, parts=value.partition.parts[:-1])
-    return Partitioned(value.draft, parts)
+    return Partitioned(value.graph, parts)
 
 
 def backwards(value: Partitioned) -> Partitioned:
     user, *others = value.partition.parts
     parts = dataclasses.replace(value.partition, parts=(user, *reversed(others)))
-    return Partitioned(value.draft, parts)
+    return Partitioned(value.graph, parts)
 
 
 def doubled(value: Partitioned) -> Partitioned:
     last = value.partition.parts[-1]
     more = Part(device="CPU", nodes=last.nodes[-1:])
     parts = dataclasses.replace(value.partition, parts=(*value.partition.parts, more))
-    return Partitioned(value.draft, parts)
+    return Partitioned(value.graph, parts)
 
 
 def with_layer(value: Any, **fields: Any) -> Any:
@@ -80,27 +86,56 @@ def elsewhere(value: Any) -> Any:
     return dataclasses.replace(value, memory=memory)
 
 
+def with_cascade(value: Any, *order: tuple[int, int, int]) -> Any:
+    """Make the first layer a cascade with this issue order."""
+    cascade = CascadePlan(layers=LayerRange(0, 0), tiles=({},), issue_order=order)
+    return dataclasses.replace(value, cascades=(cascade,))
+
+
 def rows_twice(value: Any) -> Any:
-    """Make some layers a chain in which the first makes its first row twice."""
     height = value.network.features[value.layers[0].layer.output].height
-    turns = ((0, 0, height), (0, 0, 1))
-    return dataclasses.replace(value, chains=(Chain(first=0, last=0, tiles=({},), turns=turns),))
+    return with_cascade(value, (0, 0, height), (0, 0, 1))
 
 
 def rows_missing(value: Any) -> Any:
-    return dataclasses.replace(
-        value, chains=(Chain(first=0, last=0, tiles=({},), turns=((0, 0, 1),)),)
+    return with_cascade(value, (0, 0, 1))
+
+
+def proposing(value: Any, *layers: LayerRange) -> Any:
+    return dataclasses.replace(value, cascades=tuple(Cascade(span, 1) for span in layers))
+
+
+def again(value: Any) -> Any:
+    """Propose a cascade that was ruled out."""
+    apart = Restrictions(apart=frozenset({LayerRange(0, 1)}))
+    revision = dataclasses.replace(value.revision, restrictions=apart)
+    return proposing(dataclasses.replace(value, revision=revision), LayerRange(0, 1))
+
+
+def on_chip(value: Any, **bases: int) -> Any:
+    """Keep feature maps on chip, alive at the same time, 10 words each from ``bases`` on."""
+    regions = {
+        name: Region(bank_group=0, base=base, words=10, stride=1, capacity=1, whole=True)
+        for name, base in bases.items()
+    }
+    together = dict.fromkeys(bases, LayerRange(0, 1))
+    return dataclasses.replace(value, regions=regions, live_ranges=together)
+
+
+def spilled_on_chip(value: Any) -> Any:
+    proposal = value.proposal
+    revision = dataclasses.replace(
+        proposal.revision, restrictions=Restrictions(spilled=frozenset({"a"}))
     )
-
-
-def chains_beyond(value: Any) -> Any:
-    last = len(value.layers)
-    return dataclasses.replace(value, chains=(Chain(first=0, last=last, tiles=(), turns=()),))
+    value = dataclasses.replace(value, proposal=dataclasses.replace(proposal, revision=revision))
+    return on_chip(value, a=0)
 
 
 def with_tokens(value: Any) -> Any:
-    made = dataclasses.replace(value[0].instruction, dpdon=15)
-    return (dataclasses.replace(value[0], instruction=made), *value[1:])
+    first, *others = value.commands
+    made = dataclasses.replace(first.instruction, dpdon=15)
+    first = dataclasses.replace(first, instruction=made)
+    return dataclasses.replace(value, commands=(first, *others))
 
 
 def program_without_end(value: Any) -> Any:
@@ -110,28 +145,41 @@ def program_without_end(value: Any) -> Any:
     )
 
 
+FLOAT = TensorType((1, 8, 8, 9))
+EMPTY = FLOAT.with_shape((1, 0, 8, 9))
+FAR = TensorType.int8(FLOAT.shape, 300)
+ODD = dataclasses.replace(FAR, quantization=Quantization((0.3,)))
+
 BROKEN: list[tuple[str, Callable[[Any], Any], str]] = [
     ("fold", lambda d: change(d, "a", inputs={"input": ["b"]}), r"'a'.*'inputs-first'.*'b'"),
     ("fold", lambda d: d.outputs.append("no"), "'no' breaks the rule 'outputs-exist'"),
-    ("fold", lambda d: change(d, "a_relu_fix", attrs={}), "'a_relu_fix' breaks.*fix-attributes"),
+    ("fold", lambda d: change(d, "a_relu_fix", type=FLOAT), "'a_relu_fix' breaks.*'quantization'"),
     ("fold", lambda d: change(d, "a_w", value=np.zeros(3)), "'a_w' breaks.*'constant-value'"),
-    ("fold", lambda d: change(d, "a", shape=(1, 0, 8, 9)), "'a' breaks the rule 'shape'"),
-    ("legalize", lambda d: change(d, "a", attrs={}), "'int8-or-float'"),
+    ("fold", lambda d: change(d, "a", type=EMPTY), "'a' breaks the rule 'shape'"),
+    ("legalize", lambda d: change(d, "a", type=FLOAT), "'int8-or-float'"),
     ("legalize", lambda d: change(d, "a_w", value=np.zeros(3, np.float32)), "'int8-constants'"),
-    ("legalize", lambda d: d["a"].attrs.update(__fix_point=300), "'a' breaks the rule 'fix-point'"),
+    ("legalize", lambda d: change(d, "a", type=FAR), "'a' breaks the rule 'fix-point'"),
+    ("legalize", lambda d: change(d, "a", type=ODD), "'a' breaks the rule 'fix-point'"),
     ("partition", without_last_part, "'every-op': it is in no part"),
     ("partition", backwards, "'order': part . needs"),
     ("partition", doubled, "'one-part': it is in parts"),
     ("lower", lambda n: dataclasses.replace(n, layers=n.layers[:-1]), "'outputs-are-made'"),
+    ("lower", lambda n: with_layer(n, op=""), "'a' breaks the rule 'known-op'"),
     ("lower", lambda n: with_layer(n, source="no"), "'a' breaks the rule 'known-feature': 'no'"),
     ("fuse", lambda n: dataclasses.replace(n, inputs=()), "'inputs-first'"),
     ("fuse", lambda n: with_layer(n, bias=np.zeros(77, np.int8)), "'bias-per-output': 77 biases"),
     ("tile", moved, "after pass 'tile': 'a' breaks the rule 'inside-bank'"),
-    ("tile", rows_twice, "'a' breaks the rule 'rows-in-turn'"),
-    ("tile", rows_missing, "'a' breaks the rule 'every-row': its turns make 1 rows of "),
-    ("tile", chains_beyond, "'chains-apart': of "),
+    ("tile", rows_twice, "'a' breaks the rule 'rows-in-order'"),
+    ("tile", rows_missing, "'a' breaks the rule 'every-row': its stripes make 1 rows of "),
+    ("tile", lambda t: dataclasses.replace(t, layers=t.layers[:-1]), "'every-layer': only "),
+    ("cascade", lambda p: proposing(p, LayerRange(0, 99)), "'cascades-apart': of "),
+    ("cascade", lambda p: proposing(p, LayerRange(0, 0)), "'cascades-apart': of "),
+    ("cascade", again, "'cascade 0..1' breaks the rule 'restrictions-kept'"),
+    ("residency", spilled_on_chip, "'restrictions-kept': it goes through DDR, but is on chip"),
+    ("residency", lambda r: on_chip(r, a=0, b=9), "'a' breaks the rule 'own-words'"),
+    ("residency", lambda r: on_chip(r, a=1 << 20), "'a' breaks the rule 'inside-bank'"),
     ("allocate", elsewhere, "DDR_ADDR_ASSIGNMENT_FAILED.* 'inside-segment': address 134217728"),
-    ("emit", with_tokens, "step 0 .*'no-tokens-yet'"),
+    ("emit", with_tokens, "command 0 .*'no-tokens-yet'"),
     ("schedule", program_without_end, "XCOM_ACGEN_ERROR.*the program breaks the rule DeadlockEr"),
     ("assemble", lambda g: g.set_attr("return_ops", ["no"]), "'no' breaks the rule 'outputs-exist"),
 ]

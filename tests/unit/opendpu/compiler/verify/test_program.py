@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from network_draws import draw_network
 
-from opendpu.compiler.build import build
-from opendpu.compiler.plan import Program
+from opendpu.compiler.backend import build
+from opendpu.compiler.program import Program
 from opendpu.compiler.verify import verify
 from opendpu_arch.errors import AddressError, DeadlockError, IllegalInstructionError, TokenError
 from opendpu_arch.isa import Instruction, Load

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small faults, and which tests find them: the parts of ``mutants.py``."""
+
+from mutation import arch, hw, sim, sw
+from mutation.mutant import Mutant
+
+MUTANTS: tuple[Mutant, ...] = (*arch.MUTANTS, *hw.MUTANTS, *sim.MUTANTS, *sw.MUTANTS)
+"""Every mutant, by package."""

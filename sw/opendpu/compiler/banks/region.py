@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Words of the image banks."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Region:
+    """Words of an image bank group that hold a feature map or a moving part of it.
+
+    Row ``r`` is the ``k``-th stored row, ``k = r - first_row``; ``stride`` consecutive rows share a
+    bank, ``capacity`` address groups follow each other and then start again.
+    """
+
+    bank_group: int
+    base: int
+    words: int
+    stride: int
+    capacity: int
+    first_row: int = 0
+    whole: bool = False
+    """The region holds the whole feature map until its last reader."""
+
+
+@dataclasses.dataclass(frozen=True)
+class BankAccess:
+    """Words ``low .. low + count`` (modulo the depth) of banks ``bank .. bank + banks``."""
+
+    write: bool
+    bank: int
+    banks: int
+    low: int
+    count: int

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Depthwise convolutions, poolings and activations: ALU instructions."""
+
+import dataclasses
+import functools
+
+from opendpu.compiler.banks import BankAccess
+from opendpu.compiler.banks.layout import Layout
+from opendpu.compiler.banks.reach import (
+    Footprint,
+    can_read,
+    can_write,
+    chunks,
+    columns_needed,
+    footprint,
+    rows_needed,
+)
+from opendpu.compiler.emitter.cascade_tile import CascadeTile
+from opendpu.compiler.emitter.kind import LayerEmitter
+from opendpu.compiler.emitter.layouts import tile_layout, whole_tile
+from opendpu.compiler.emitter.recorder import Operand, Recorder
+from opendpu.compiler.emitter.transfer import (
+    Source,
+    Tile,
+    load_alu_weights,
+    load_bias,
+    save_rows,
+    tiles_of,
+)
+from opendpu.compiler.layers import AluLayer
+from opendpu.compiler.plan import LayerPlan
+from opendpu_arch.isa import Alu, AluInit
+from opendpu_arch.legal import POINTWISE_MODES
+
+
+def emit_alu(recorder: Recorder, plan: LayerPlan, layer: AluLayer) -> None:
+    """Append the commands of a depthwise convolution or pooling.
+
+    Loops, outermost first: channel groups, columns, rows.
+    """
+    (source,) = recorder.operands(plan)
+    output = recorder.operand(layer.output, plan.output)
+    constants = AluConstants(recorder, layer)
+    constants.load_bias()
+    for tile in tiles_of(whole_tile(recorder, output), plan.nest):
+        constants.load(tile.group, tile.groups)
+        first, many = columns_needed(layer.window, source.feature, tile.column, tile.columns)
+        layout_in = tile_layout(
+            recorder, source, dataclasses.replace(tile, column=first, columns=many)
+        )
+        rows_in = Source(recorder, source, layout_in)
+        layout_out = tile_layout(recorder, output, tile)
+        work = AluTile(recorder, layer, rows_in, tile, output, layout_out, constants)
+        for row, rows in chunks(0, output.feature.height, plan.nest.rows, work.fits):
+            work.emit(row, rows)
+
+
+class AluConstants:
+    """Biases of a layer, and the weights of some channel groups at a time, as far as it has any."""
+
+    def __init__(self, recorder: Recorder, layer: AluLayer) -> None:
+        self.recorder, self.layer = recorder, layer
+        self.weights = 0
+        """Word of the weights."""
+        self._channels = recorder.plan.network.features[layer.output].channels
+        self._loaded: tuple[int, int] | None = None
+        self._bias: int | None = None
+
+    def load(self, group: int, groups: int) -> None:
+        """Load the weights of some channel groups, unless they are there."""
+        if self.layer.weights is None or self._loaded == (group, groups):
+            return
+        self._loaded = (group, groups)
+        taps = self.layer.window.kernel_h * self.layer.window.kernel_w
+        address = self.recorder.plan.constants[f"{self.layer.name}/weights"]
+        self.weights = load_alu_weights(self.recorder, address, taps, self._channels, group, groups)
+
+    def load_bias(self) -> None:
+        """Load the biases, unless they are there."""
+        if self.layer.bias is not None and self._bias is None:
+            address = self.recorder.plan.constants[f"{self.layer.name}/bias"]
+            self._bias = load_bias(self.recorder, address, self._channels)
+
+    def bias(self, group: int) -> int:
+        """Return the word of the biases of a channel group."""
+        return ((self._bias or 0) + group) % self.recorder.target.bank_depth
+
+
+@dataclasses.dataclass(frozen=True)
+class AluTile:
+    """Some columns and channel groups of a layer of the misc engine, made rows by rows."""
+
+    recorder: Recorder
+    layer: AluLayer
+    rows_in: Source
+    tile: Tile
+    output: Operand
+    layout_out: Layout
+    constants: AluConstants
+
+    def fits(self, row: int, rows: int) -> bool:
+        """Tell whether one instruction can make these rows."""
+        source = self.rows_in
+        return can_read(
+            source.layout, source.operand.feature, self.layer.window, row, rows
+        ) and can_write(self.layout_out, row, rows, max_jump=self.layer.REACH.row_jump)
+
+    def emit(self, row: int, rows: int) -> None:
+        """Append what makes ``rows`` rows: loads, the instruction, saves."""
+        self.rows_in.need(rows_needed(self.layer.window, row, rows))
+        self._compute(row, rows)
+        made = range(row, row + rows)
+        save_rows(self.recorder, self.output, self.layout_out, self.tile, made)
+
+    def _rows_per_bank(self, rows: int) -> int:
+        """Return the rows that share a bank in what one instruction writes."""
+        return self.layout_out.region.stride if rows > 1 else 1
+
+    def _is_row_alone(self) -> bool:
+        """Tell whether the instruction takes its row wherever it is, as those without window do."""
+        return self.layer.mode in POINTWISE_MODES and self.rows_in.layout.region.stride > 1
+
+    def _set_up(self, row: int, rows: int, read: Footprint) -> None:
+        """Append what all instructions of a tile have in common, unless it is in force."""
+        layer, window, tile = self.layer, self.layer.window, self.tile
+        layout_in, layout_out = self.rows_in.layout, self.layout_out
+        alone, stride_out = self._is_row_alone(), self._rows_per_bank(rows)
+        lanes = (tile.group + tile.groups) * self.recorder.target.channel_parallel
+        self.recorder.set_up(
+            AluInit(
+                exec_mode=layer.mode, kernel_h=window.kernel_h, kernel_w=window.kernel_w,
+                stride_h=1 if alone else layout_in.region.stride, stride_w=window.stride_w,
+                stride_offset_in=0 if alone else layout_in.place(read.row).offset,
+                stride_out=stride_out,
+                stride_offset_out=layout_out.place(row).offset if stride_out > 1 else 0,
+                channel_group=tile.groups,
+                channel_offset=max(0, lanes - self.rows_in.operand.feature.channels),
+                length=tile.columns, act_type=layer.act_type, shift_bias=layer.shift_bias,
+                shift_cut=layer.shift_cut, multi_factor=layer.multi_factor & 0xFF,
+                shift_prelu_p=layer.shift_prelu_p, shift_prelu_n=layer.shift_prelu_n,
+                jump_read=layout_in.groups, jump_read_endl=layout_in.row_words,
+                jump_read_weights=tile.groups if layer.weights is not None else 0,
+                jump_write=layout_out.groups, jump_write_endl=layout_out.row_words,
+            )
+        )  # fmt: skip
+
+    def _bases(self, read: Footprint) -> tuple[int, int, int, int]:
+        """Return the words of the four address groups of the input."""
+        layout, group = self.rows_in.layout, self.tile.group
+        if not self._is_row_alone():
+            return layout.bases(read.row, read.column, group)
+        place = layout.place(read.row)
+        at = layout.word(place.address_group, place.offset, read.column, group)
+        return (at, at, at, at)
+
+    def _compute(self, row: int, rows: int) -> None:
+        """Append one ALU: ``rows`` rows of the tile."""
+        layer, tile = self.layer, self.tile
+        layout_in, layout_out = self.rows_in.layout, self.layout_out
+        feature = self.rows_in.operand.feature
+        read = footprint(layer.window, feature, row, rows, tile.column, tile.columns)
+        bases, place_out = self._bases(read), layout_out.place(row)
+        offset = 0 if rows > 1 else place_out.offset
+        word = layout_out.word(place_out.address_group, offset, tile.column, tile.group)
+        bias = self.constants.bias(tile.group)
+        self._set_up(row, rows, read)
+        first, last = max(0, read.row), min(feature.height, read.row + read.rows) - 1
+        self.recorder.add(
+            Alu(
+                bank_id_in=layout_in.first_bank + layout_in.place(read.row).bank,
+                bank_addr_in=bases[0], bank_addr_in_1=bases[1], bank_addr_in_2=bases[2],
+                bank_addr_in_3=bases[3], pad_left=read.pad_left, pad_right=read.pad_right,
+                pad_top=read.pad_top, pad_bottom=read.pad_bottom, valid_pixel_parallel=rows,
+                bank_id_out=layout_out.first_bank + place_out.bank, bank_addr_out=word,
+                bank_addr_weights=self.constants.weights,
+                bank_addr_bias=bias if layer.bias is not None else 0,
+            ),
+            (
+                *layout_in.accesses(first, last - first + 1, write=False),
+                *self._constant_accesses(bias),
+                *layout_out.accesses(row, rows, write=True),
+            ),
+            layer.instruction_cycles(tile.columns, tile.groups, self._rows_per_bank(rows)),
+        )  # fmt: skip
+
+    def _constant_accesses(self, bias: int) -> list[BankAccess]:
+        target, window, groups = self.recorder.target, self.layer.window, self.tile.groups
+        found = []
+        if self.layer.weights is not None:
+            words = window.kernel_h * window.kernel_w * groups
+            found.append(BankAccess(False, target.dwconvw_bank, 1, self.constants.weights, words))
+        if self.layer.bias is not None:
+            found.append(BankAccess(False, target.bias_bank, 1, bias, groups))
+        return found
+
+
+class AluCascade:
+    """A layer of the misc engine with a window, in a cascade."""
+
+    def __init__(self, recorder: Recorder, plan: LayerPlan, layer: AluLayer) -> None:
+        self.recorder, self.plan, self.layer = recorder, plan, layer
+
+    @functools.cached_property
+    def constants(self) -> AluConstants:
+        """Weights and biases, on chip all at once; they are loaded at the first stripe."""
+        made = AluConstants(self.recorder, self.layer)
+        groups = whole_tile(
+            self.recorder, self.recorder.operand(self.layer.output, self.plan.output)
+        ).groups
+        made.load(0, groups)
+        made.load_bias()
+        return made
+
+    def stripes(self, tile: CascadeTile) -> AluTile:
+        """Return the layer in one tile of columns."""
+        output, layout = tile.output(self.plan)
+        part = tile.part(self.layer.output, 0, whole_tile(self.recorder, output).groups)
+        (source,) = tile.sources(self.plan)
+        return AluTile(self.recorder, self.layer, source, part, output, layout, self.constants)
+
+
+ALU = LayerEmitter(alone=emit_alu, in_cascade=AluCascade)

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CONV instructions of one tile of a convolution."""
+
+import dataclasses
+
+from opendpu.compiler.banks import BankAccess
+from opendpu.compiler.banks.layout import Layout
+from opendpu.compiler.banks.reach import footprint, rows_needed
+from opendpu.compiler.emitter.epilogue import EpilogueRows
+from opendpu.compiler.emitter.recorder import Operand, Recorder
+from opendpu.compiler.emitter.transfer import (
+    Source,
+    Tile,
+    blocks_a_load,
+    load_bias,
+    load_conv_weights,
+    save_rows,
+)
+from opendpu.compiler.layers import ArrayLayer, ConvLayer
+from opendpu.compiler.layers.cost import conv_cycles
+from opendpu_arch.isa import Conv, ConvInit
+
+
+class ConvWeights:
+    """Weights and bias of a layer in their banks; blocks are loaded when first needed."""
+
+    def __init__(self, recorder: Recorder, layer: ArrayLayer) -> None:
+        outputs, kernel_h, kernel_w, inputs = layer.weights.shape
+        self.recorder = recorder
+        self.shape = (outputs, kernel_h, kernel_w, inputs)
+        self.blocks = -(-outputs // recorder.target.output_channel_parallel)
+        self._at = recorder.plan.constants[f"{layer.name}/weights"]
+        self._bias = load_bias(recorder, recorder.plan.constants[f"{layer.name}/bias"], outputs)
+        self._words: dict[int, int] = {}
+
+    def forget(self) -> None:
+        """Expect no weights on chip, because others will take their place."""
+        self._words = {}
+
+    def need(self, block: int, last: int) -> int:
+        """Return the word of a block's weights; blocks up to ``last`` may come with it."""
+        if block not in self._words:
+            count = blocks_a_load(self.recorder, self.shape, last - block)
+            words = load_conv_weights(self.recorder, self._at, self.shape, block, count)
+            self._words.update(zip(range(block, block + count), words, strict=True))
+        return self._words[block]
+
+    def bias(self, block: int) -> int:
+        """Return the word of a block's biases."""
+        return (self._bias + block) % self.recorder.target.bank_depth
+
+
+@dataclasses.dataclass(frozen=True)
+class ConvTile:
+    """Some columns and output channel blocks of a convolution, made rows by rows."""
+
+    recorder: Recorder
+    layer: ConvLayer
+    rows_in: Source
+    weights: ConvWeights
+    tile: Tile
+    result: Operand
+    layout_out: Layout
+    epilogue: EpilogueRows | None
+
+    def emit(self, row: int, rows: int) -> None:
+        """Append what makes ``rows`` rows: loads, convolutions, the epilogue, saves."""
+        tile = self.tile
+        self.rows_in.need(rows_needed(self.layer.window, row, rows))
+        last = tile.group + tile.groups
+        for block in range(tile.group, last):
+            self._convolve(row, rows, block, self.weights.need(block, last))
+        if self.epilogue is None:
+            made = range(row, row + rows)
+            save_rows(self.recorder, self.result, self.layout_out, tile, made)
+        else:
+            self.epilogue.emit(row, rows)
+
+    def _rows_per_bank(self, rows: int) -> int:
+        """Return the rows that share a bank in what one instruction writes."""
+        return self.layout_out.region.stride if rows > 1 else 1
+
+    def _set_up(self, row: int, rows: int, offset_in: int) -> None:
+        """Append what all blocks of some rows have in common, unless it is in force."""
+        layer, window = self.layer, self.layer.window
+        layout_in, layout_out = self.rows_in.layout, self.layout_out
+        stride_out, jump = self._rows_per_bank(rows), layer.REACH.row_jump
+        self.recorder.set_up(
+            ConvInit(
+                act_type=layer.act_type, shift_cut=layer.shift_cut, shift_bias=layer.shift_bias,
+                kernel_h=window.kernel_h, kernel_w=window.kernel_w,
+                stride_h=layout_in.region.stride, stride_w=window.stride_w,
+                stride_offset_in=offset_in,
+                jump_read=layout_in.groups,
+                jump_read_endl=layout_in.row_words if layout_in.region.stride > 1 else 1,
+                stride_out=stride_out,
+                stride_offset_out=layout_out.place(row).offset if stride_out > 1 else 0,
+                jump_write=layout_out.groups,
+                jump_write_endl=layout_out.row_words if layout_out.row_words <= jump else 1,
+                valid_pixel_parallel=rows,
+            )
+        )  # fmt: skip
+
+    def _convolve(self, row: int, rows: int, block: int, weights: int) -> None:
+        """Append one CONV: ``rows`` rows of one block of output channels."""
+        target, window, tile = self.recorder.target, self.layer.window, self.tile
+        layout_in, layout_out = self.rows_in.layout, self.layout_out
+        feature = self.rows_in.operand.feature
+        read = footprint(window, feature, row, rows, tile.column, tile.columns)
+        place_in, place_out = layout_in.place(read.row), layout_out.place(row)
+        bases = layout_in.bases(read.row, read.column)
+        word = layout_out.word(
+            place_out.address_group, 0 if rows > 1 else place_out.offset, tile.column, block
+        )
+        self._set_up(row, rows, place_in.offset)
+        first, last = max(0, read.row), min(feature.height, read.row + read.rows) - 1
+        taps = window.kernel_h * window.kernel_w * layout_in.groups
+        bias = self.weights.bias(block)
+        self.recorder.add(
+            Conv(
+                bank_id_in=layout_in.first_bank + place_in.bank, bank_addr_in=bases[0],
+                bank_addr_in_1=bases[1], bank_addr_in_2=bases[2], bank_addr_in_3=bases[3],
+                channel_group=layout_in.groups,
+                channel_offset=layout_in.groups * target.channel_parallel - feature.channels,
+                pad_left=read.pad_left, pad_right=read.pad_right,
+                pad_top=read.pad_top, pad_bottom=read.pad_bottom,
+                length=tile.columns, bank_id_out=layout_out.first_bank + place_out.bank,
+                bank_addr_out=word, bank_addr_weights=weights, bank_addr_bias=bias,
+            ),
+            (
+                *layout_in.accesses(first, last - first + 1, write=False),
+                BankAccess(False, target.convw_base, target.output_channel_parallel, weights, taps),
+                BankAccess(False, target.bias_bank, 1, bias, 1),
+                *layout_out.accesses(row, rows, write=True),
+            ),
+            conv_cycles(tile.columns, taps, self._rows_per_bank(rows)),
+        )  # fmt: skip

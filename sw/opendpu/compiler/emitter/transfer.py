@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LOAD and SAVE: rows of feature maps, weights, biases."""
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+
+from opendpu.compiler.banks import BankAccess
+from opendpu.compiler.banks.layout import Layout
+from opendpu.compiler.emitter.recorder import Operand, Recorder
+from opendpu.compiler.layers.cost import transfer_cycles
+from opendpu.compiler.limits import MAX_PIXEL_JUMP, MAX_PIXELS, MAX_SAVE_BYTES, MAX_WORD_JUMP
+from opendpu.compiler.plan import WEIGHTS_REG, LoopNest, Memory
+from opendpu.compiler.program import MemoryAccess
+from opendpu_arch.errors import GraphError
+from opendpu_arch.isa import Load, Save
+
+SHORT_LOAD = 512
+"""Bytes below which the instruction costs more than its transfer."""
+
+
+class Source:
+    """An input of a layer for one tile; loads each row when it is first needed.
+
+    ``made`` says that a layer which runs at the same time makes every row in time.
+    """
+
+    def __init__(
+        self, recorder: Recorder, operand: Operand, layout: Layout, *, made: bool = False
+    ) -> None:
+        self.recorder = recorder
+        self.operand = operand
+        self.layout = layout
+        self.made = made
+        self._rows: set[int] = set()
+        if operand.region.whole:
+            self._rows = recorder.on_chip.setdefault(operand.feature.name, set())
+
+    def forget(self) -> None:
+        """Expect no row on chip, because a new pass starts; whole feature maps stay."""
+        if not self.operand.region.whole:
+            self._rows = set()
+
+    def need(self, rows: Iterable[int]) -> None:
+        """Load those of ``rows`` that are real and not yet on chip."""
+        for row in () if self.made else rows:
+            if 0 <= row < self.operand.feature.height and row not in self._rows:
+                self._rows.add(row)
+                load_row(self.recorder, self.operand, self.layout, row)
+
+
+def load_row(recorder: Recorder, operand: Operand, layout: Layout, row: int) -> None:
+    """Copy one row of the tile from DDR to its bank."""
+    memory, feature = operand.memory, operand.feature
+    if memory is None:
+        raise GraphError(f"{feature.name}: row {row} is neither on chip nor in DDR")
+    parallel = recorder.target.channel_parallel
+    place = layout.place(row)
+    first = layout.first_group * parallel
+    channel = min(feature.channels, first + layout.groups * parallel) - first
+    most, jump = _reach(memory)
+    for at in range(0, layout.columns, most):
+        length = min(most, layout.columns - at)
+        column = layout.first_column + at
+        address = memory.address + row * memory.row_bytes + column * memory.pixel_bytes + first
+        word = layout.word(place.address_group, place.offset, column, layout.first_group)
+        bank = layout.first_bank + place.bank
+        pad_start, pad_idx, pad_end = _overhang(memory, column, length, channel, parallel)
+        recorder.add(
+            Load(
+                bank_id=bank, bank_addr=word, jump_read=jump,
+                jump_write=layout.groups, channel=channel, length=length,
+                reg_id=memory.reg_id, ddr_addr=address,
+                pad_start=pad_start, pad_idx=pad_idx, pad_end=pad_end,
+            ),
+            (
+                BankAccess(True, bank, 1, word, length * layout.groups),
+                MemoryAccess(
+                    False, memory.reg_id, address,
+                    address + (length - 1) * jump + channel,
+                ),
+            ),
+            transfer_cycles(length, channel, jump, parallel),
+        )  # fmt: skip
+
+
+def _reach(memory: Memory) -> tuple[int, int]:
+    """Return the most pixels of an instruction, and its bytes between pixels."""
+    if memory.pixel_bytes > MAX_PIXEL_JUMP:
+        return 1, MAX_PIXEL_JUMP
+    return MAX_PIXELS, memory.pixel_bytes
+
+
+def _overhang(
+    memory: Memory, column: int, length: int, channel: int, parallel: int
+) -> tuple[int, int, int]:
+    """Return ``pad_start``, ``pad_idx``, ``pad_end`` of a LOAD of ``length`` pixels.
+
+    They zero what overlapping pixels read beside their row.
+    """
+    if memory.lead is None:
+        return 0, 1, 0
+    step = memory.pixel_bytes
+    start = column * step - memory.lead
+    beyond = [max(0, start + n * step + channel - memory.row_bytes) for n in range(length)]
+    if not beyond[-1]:
+        return max(0, -start), 1, 0
+    first = next(n for n, over in enumerate(beyond) if over)
+    return max(0, -start), length - first, -channel % parallel + beyond[first]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tile:
+    """Columns and channel groups of a feature map that are made together."""
+
+    column: int
+    columns: int
+    group: int
+    groups: int
+
+
+def tiles_of(whole: Tile, nest: LoopNest) -> Iterator[Tile]:
+    """Yield the tiles of a layer of the misc engine: channel groups, then columns."""
+    for group in range(0, whole.groups, nest.groups):
+        for column in range(0, whole.columns, nest.columns):
+            yield Tile(
+                column=column, columns=min(nest.columns, whole.columns - column),
+                group=group, groups=min(nest.groups, whole.groups - group),
+            )  # fmt: skip
+
+
+def save_rows(
+    recorder: Recorder, operand: Operand, layout: Layout, tile: Tile, rows: Iterable[int]
+) -> None:
+    """Copy rows of a tile from their banks to DDR, if the feature map lives there."""
+    memory, feature = operand.memory, operand.feature
+    if memory is None:
+        return
+    parallel = recorder.target.channel_parallel
+    first = tile.group * parallel
+    channels = min(feature.channels, first + tile.groups * parallel) - first
+    most = MAX_SAVE_BYTES // parallel * parallel
+    longest, jump = _reach(memory)
+    for row in rows:
+        place = layout.place(row)
+        bank = layout.first_bank + place.bank
+        for at in range(0, tile.columns, longest):
+            length = min(longest, tile.columns - at)
+            column = tile.column + at
+            for low in range(0, channels, most):
+                channel = min(most, channels - low)
+                group = tile.group + low // parallel
+                word = layout.word(place.address_group, place.offset, column, group)
+                address = (
+                    memory.address + row * memory.row_bytes + column * memory.pixel_bytes
+                    + first + low
+                )  # fmt: skip
+                recorder.add(
+                    Save(
+                        bank_id=bank, bank_addr=word, hp_id=recorder.saves % 2,
+                        jump_write=jump, jump_read=layout.groups,
+                        channel=channel, length=length, reg_id=memory.reg_id, ddr_addr=address,
+                    ),
+                    (
+                        BankAccess(
+                            False, bank, 1, word,
+                            (length - 1) * layout.groups + -(-channel // parallel),
+                        ),
+                        MemoryAccess(
+                            True, memory.reg_id, address,
+                            address + (length - 1) * jump + channel,
+                        ),
+                    ),
+                    transfer_cycles(length, channel, jump, parallel),
+                )  # fmt: skip
+                recorder.saves += 1
+
+
+def load_conv_weights(
+    recorder: Recorder, address: int, shape: tuple[int, int, int, int], block: int, blocks: int
+) -> list[int]:
+    """Load the weights of ``blocks`` blocks of output channels, a LOAD a lane; return their words.
+
+    ``shape`` is OHWI. Lanes beyond the last output channel keep what they hold.
+    """
+    target = recorder.target
+    outputs, height, width, inputs = shape
+    lanes = target.output_channel_parallel
+    groups = -(-inputs // target.input_channel_parallel)
+    taps = height * width
+    word = recorder.conv_weights.take(blocks * taps * groups)
+    first = block * lanes
+    for lane in range(min(lanes, outputs - first)):
+        at = address + (first + lane) * taps * inputs
+        # One block: a pixel a tap. Several: a pixel a block, so the taps must leave no gaps.
+        length, channel, jump, step = taps, inputs, inputs, groups
+        if blocks > 1:
+            length = min(blocks, -(-(outputs - first - lane) // lanes))
+            channel, jump, step = taps * inputs, lanes * taps * inputs, taps * groups
+        recorder.add(
+            Load(
+                bank_id=target.convw_base + lane, bank_addr=word, jump_read=jump,
+                jump_write=step, channel=channel, length=length, reg_id=WEIGHTS_REG, ddr_addr=at,
+            ),
+            (BankAccess(True, target.convw_base + lane, 1, word, blocks * taps * groups),),
+            transfer_cycles(length, channel, jump, target.channel_parallel),
+        )  # fmt: skip
+    return [(word + n * taps * groups) % target.bank_depth for n in range(blocks)]
+
+
+def blocks_a_load(recorder: Recorder, shape: tuple[int, int, int, int], most: int) -> int:
+    """Return how many blocks of output channels a LOAD a lane should bring.
+
+    More than one where a LOAD would be short, as far as its fields reach.
+    """
+    target = recorder.target
+    _, height, width, inputs = shape
+    taps = height * width
+    size = taps * inputs
+    words = taps * -(-inputs // target.input_channel_parallel)
+    gaps = taps > 1 and inputs % target.input_channel_parallel
+    far = size * target.output_channel_parallel > MAX_PIXEL_JUMP or words > MAX_WORD_JUMP
+    if gaps or far:
+        return 1
+    return max(1, min(most, SHORT_LOAD // size))
+
+
+def load_alu_weights(
+    recorder: Recorder, address: int, taps: int, channels: int, first_group: int, groups: int
+) -> int:
+    """Load ``groups`` channel groups of HWC weights into DWCONVW; return their word.
+
+    Parts of one op have the same weights, which are loaded once.
+    """
+    target = recorder.target
+    key = (address, taps, channels, first_group, groups)
+    held = recorder.alu_weights.held(key)
+    if held is not None:
+        return held
+    first = first_group * target.channel_parallel
+    channel = min(channels, first + groups * target.channel_parallel) - first
+    word = recorder.alu_weights.take(taps * groups, key)
+    recorder.add(
+        Load(
+            bank_id=target.dwconvw_bank, bank_addr=word, jump_read=channels, jump_write=groups,
+            channel=channel, length=taps, reg_id=WEIGHTS_REG, ddr_addr=address + first,
+        ),
+        (BankAccess(True, target.dwconvw_bank, 1, word, taps * groups),),
+        transfer_cycles(taps, channel, channels, target.channel_parallel),
+    )  # fmt: skip
+    return word
+
+
+def load_bias(recorder: Recorder, address: int, channels: int) -> int:
+    """Load a bias vector; return its word."""
+    target = recorder.target
+    words = -(-channels // target.channel_parallel)
+    word = recorder.biases.take(words)
+    recorder.add(
+        Load(
+            bank_id=target.bias_bank, bank_addr=word, jump_read=channels, jump_write=words,
+            channel=channels, length=1, reg_id=WEIGHTS_REG, ddr_addr=address,
+        ),
+        (BankAccess(True, target.bias_bank, 1, word, words),),
+        transfer_cycles(1, channels, channels, target.channel_parallel),
+    )  # fmt: skip
+    return word

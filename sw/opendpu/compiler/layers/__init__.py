@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers: what one DPU part computes, a file a kind, and the feature maps between them."""
+
+from opendpu.compiler.layers.alu import AluLayer
+from opendpu.compiler.layers.array import ArrayLayer
+from opendpu.compiler.layers.conv import ConvLayer, Epilogue
+from opendpu.compiler.layers.dilated import DilatedConvLayer
+from opendpu.compiler.layers.eltwise import BroadcastLayer, EltwiseLayer
+from opendpu.compiler.layers.feature import Feature, Int8Array, Window
+from opendpu.compiler.layers.layer import ComputeLayer, Features, Layer, channel_groups
+from opendpu.compiler.layers.misc import MiscLayer
+from opendpu.compiler.layers.move import MoveLayer, Reduction
+
+__all__ = [
+    "AluLayer",
+    "ArrayLayer",
+    "BroadcastLayer",
+    "ComputeLayer",
+    "ConvLayer",
+    "DilatedConvLayer",
+    "EltwiseLayer",
+    "Epilogue",
+    "Feature",
+    "Features",
+    "Int8Array",
+    "Layer",
+    "MiscLayer",
+    "MoveLayer",
+    "Reduction",
+    "Window",
+    "channel_groups",
+]

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Depthwise convolutions, poolings and activations on the misc engine."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+
+from opendpu.compiler.layers.cost import alu_cycles, transfer_cycles
+from opendpu.compiler.layers.feature import Int8Array, Window
+from opendpu.compiler.layers.layer import Features, WeightWords, channel_groups
+from opendpu.compiler.layers.misc import MiscLayer, window_rules
+from opendpu_arch.isa import ActType, AluMode
+from opendpu_arch.target import Target
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AluLayer(MiscLayer):
+    """Depthwise convolution, pooling or activation; ``weights`` HWC or none."""
+
+    source: str
+    window: Window
+    mode: AluMode
+    weights: Int8Array | None = None
+    bias: Int8Array | None = None
+    shift_cut: int = 0
+    shift_bias: int = 0
+    multi_factor: int = 0
+    shift_prelu_p: int = 0
+    shift_prelu_n: int = 0
+    act_type: ActType = ActType.NONE
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """Its input."""
+        return (self.source,)
+
+    @property
+    def label(self) -> str:
+        """What the ALU does."""
+        return self.mode.name.lower()
+
+    @property
+    def constants(self) -> Mapping[str, Int8Array]:
+        """Bias and weights, as far as there are any."""
+        both = {"bias": self.bias, "weights": self.weights}
+        return {name: values for name, values in both.items() if values is not None}
+
+    def sliding_window(self, name: str) -> Window | None:
+        """Return the window over the input."""
+        return self.window if name == self.source else None
+
+    def instruction_cycles(self, columns: int, groups: int, rows_per_bank: int = 1) -> int:
+        """Return the cycles of an ALU."""
+        return alu_cycles(columns, groups, self.window, rows_per_bank)
+
+    def weight_words(self, features: Features, target: Target) -> WeightWords:
+        """Return the words of weights and biases."""
+        groups = channel_groups(features[self.output], target)
+        taps = self.window.kernel_h * self.window.kernel_w
+        return WeightWords(alu=taps * groups if self.weights is not None else 0, bias=groups)
+
+    def weight_cycles(self, target: Target) -> int:
+        """Return the cycles to load the weights."""
+        if self.weights is None:
+            return 0
+        rows, columns, channels = self.weights.shape
+        return transfer_cycles(rows * columns, channels, channels, target.channel_parallel)
+
+    def broken_rules(self, features: Features) -> Iterator[tuple[str, str]]:
+        """Check padding."""
+        yield from window_rules(self.window)

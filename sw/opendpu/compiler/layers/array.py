@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What convolutions on the CONV engine have in common, however their input lies in the banks."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+from opendpu.compiler.layers.cost import conv_cycles, transfer_cycles
+from opendpu.compiler.layers.feature import Int8Array, Window
+from opendpu.compiler.layers.layer import (
+    ComputeLayer,
+    Features,
+    StripeCycles,
+    WeightWords,
+    channel_groups,
+)
+from opendpu.compiler.limits import CONV_REACH, Reach
+from opendpu_arch.isa import ActType, Engine
+from opendpu_arch.target import Target
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ArrayLayer(ComputeLayer):
+    """A convolution on the multiplier array.
+
+    ``weights`` OHWI, ``bias`` one int8 an output channel.
+    """
+
+    ENGINE: ClassVar[Engine | None] = Engine.CONV
+    REACH: ClassVar[Reach] = CONV_REACH
+
+    source: str
+    window: Window
+    weights: Int8Array
+    bias: Int8Array
+    shift_cut: int
+    shift_bias: int
+    act_type: ActType = ActType.NONE
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """Its input."""
+        return (self.source,)
+
+    @property
+    def constants(self) -> Mapping[str, Int8Array]:
+        """Bias and weights."""
+        return {"bias": self.bias, "weights": self.weights}
+
+    def sliding_window(self, name: str) -> Window | None:
+        """Return the kernel's window over the input."""
+        return self.window if name == self.source else None
+
+    def row_parallel(self, target: Target) -> int:
+        """Return the rows of the array."""
+        return target.pixel_parallel
+
+    def blocks(self, features: Features, target: Target) -> int:
+        """Return the blocks of output channels."""
+        return -(-features[self.output].channels // target.output_channel_parallel)
+
+    def taps(self, features: Features, target: Target) -> int:
+        """Return the weight words of a block: kernel rows, columns and input channel groups."""
+        inputs = features[self.source].channels
+        kernel = self.window.kernel_h * self.window.kernel_w
+        return kernel * -(-inputs // target.input_channel_parallel)
+
+    def groups_a_pass(self, features: Features, target: Target, columns: int) -> int:
+        """Return all blocks."""
+        return self.blocks(features, target)
+
+    def weight_words(self, features: Features, target: Target) -> WeightWords:
+        """Return the words of weights and biases."""
+        return WeightWords(
+            conv=self.taps(features, target) * self.blocks(features, target),
+            bias=channel_groups(features[self.output], target),
+        )
+
+    def weight_cycles(self, target: Target) -> int:
+        """Return the cycles to load the weights, a LOAD a lane."""
+        outputs, height, width, inputs = map(int, self.weights.shape)
+        return outputs * transfer_cycles(height * width, inputs, inputs, target.channel_parallel)
+
+    def stripe_cycles(
+        self, features: Features, target: Target, *, rows: int, columns: int, groups: int,
+        rows_per_bank: int,
+    ) -> StripeCycles:  # fmt: skip
+        """Return the cycles of all blocks."""
+        blocks = self.blocks(features, target)
+        cycles = conv_cycles(columns, self.taps(features, target), rows_per_bank)
+        return StripeCycles(engine=blocks * cycles, passes=-(-blocks // groups))
+
+    def row_cycles(self, features: Features, target: Target) -> int:
+        """Return the cycles of a whole row, for all output channels."""
+        out = features[self.output]
+        taps = max(self.weights.size // out.channels // target.channel_parallel, 1)
+        return channel_groups(out, target) * conv_cycles(out.width, taps)
+
+    def broken_rules(self, features: Features) -> Iterator[tuple[str, str]]:
+        """Check the kernel, and the number of biases."""
+        kernel = self.weights.shape[1:3]
+        if kernel != (self.window.kernel_h, self.window.kernel_w):
+            yield "kernel-of-weights", f"weights have {kernel}"
+        if self.bias.size != self.weights.shape[0]:
+            yield (
+                "bias-per-output",
+                f"{self.bias.size} biases for {self.weights.shape[0]} output channels",
+            )

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cost model: cycles that the compiler expects of an instruction.
+
+Only choices depend on it, never results. The figures are those of the RTL with two 128-bit ports to
+DDR, 64 cycles to the first beat and 8 bursts under way on each: every port moves one bank word or
+one beat a cycle.
+"""
+
+import functools
+
+from opendpu.compiler.layers.feature import Window
+
+BEAT_BYTES = 16
+PORTS = 2
+LATENCY = 64
+"""Cycles from an address to its first beat."""
+OUTSTANDING = 8
+"""Bursts under way on a port."""
+TRANSFER_OVERHEAD = 2
+COMPUTE_OVERHEAD = 4
+TAPS = 3
+"""Kernel rows that the misc engine takes in a step."""
+TILE_OVERHEAD = 16
+"""Cycles of another tile that nothing else accounts for."""
+
+
+@functools.cache
+def transfer_cycles(length: int, channel: int, jump: int, parallel: int) -> int:
+    """Return the cycles of a LOAD or SAVE of ``length`` pixels of ``channel`` bytes.
+
+    ``jump`` is the distance of pixels in DDR, ``parallel`` the bytes of a bank word. Pixels without
+    gaps make long bursts; others a burst each, which costs at least its share of the latency.
+    """
+    words = length * -(-channel // parallel)
+    bursts, size = length, channel
+    if jump <= channel:
+        bursts, size = 1, (length - 1) * jump + channel
+    beats = bursts * max(-(-size // BEAT_BYTES), LATENCY // OUTSTANDING)
+    return TRANSFER_OVERHEAD + max(words, beats) // PORTS
+
+
+def conv_cycles(columns: int, taps: int, stride_out: int = 1) -> int:
+    """Return the cycles of a CONV; ``taps`` counts kernel rows, columns and channel groups.
+
+    A bank takes one word a cycle, so results of rows that share a bank wait for each other.
+    """
+    return COMPUTE_OVERHEAD + columns * max(taps, stride_out)
+
+
+def misc_cycles(columns: int, groups: int, steps: int) -> int:
+    """Return the cycles of an ELEW of ``steps`` operands, or an ALU of so many steps a pixel."""
+    return COMPUTE_OVERHEAD + columns * groups * steps
+
+
+def alu_cycles(columns: int, groups: int, window: Window, stride_out: int = 1) -> int:
+    """Return the cycles of an ALU; see "steps" in docs/engine/misc.md.
+
+    Windows three wide slide: each input column is read once. Others take the rows of a kernel
+    column three at a time, if the kernel moves by one row.
+    """
+    height, width = window.kernel_h, window.kernel_w
+    slides = width == 3 and height <= 3 and window.stride_w == 1
+    steps = width * height
+    if slides:
+        steps = 1
+    elif window.stride_h == 1:
+        steps = width * -(-height // TAPS)
+    elif width == 3 and height <= 3:
+        steps = 4
+    extra = 2 if slides and stride_out == 1 else 0
+    return misc_cycles(columns + extra, groups, max(steps, stride_out))

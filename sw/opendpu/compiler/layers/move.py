@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Copies by LOAD and SAVE."""
+
+import dataclasses
+import enum
+from collections.abc import Iterator
+
+from opendpu.compiler.layers.layer import Features, Layer
+
+
+class Reduction(enum.Enum):
+    """What a SAVE can make of the channels of a pixel: the first largest one, or its value."""
+
+    INDEX = "index"
+    VALUE = "value"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MoveLayer(Layer):
+    """A copy by LOAD and SAVE, without arithmetic; the result is always in DDR.
+
+    Pixels are repeated below and beside each other, or become one byte each. Without ``source``
+    every byte is ``value``.
+    """
+
+    source: str | None
+    repeat_h: int = 1
+    repeat_w: int = 1
+    reduction: Reduction | None = None
+    value: int | None = None
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """What it copies, if it does."""
+        return () if self.source is None else (self.source,)
+
+    @property
+    def label(self) -> str:
+        """A move."""
+        return "move"
+
+    def broken_rules(self, features: Features) -> Iterator[tuple[str, str]]:
+        """Check that a copy has as many pixels as it should, and a filler its byte."""
+        out = features[self.output]
+        if self.source is None:
+            if self.value is None or not -128 <= self.value <= 127:
+                yield "value-of-fill", f"it writes {self.value}"
+            return
+        source = features[self.source]
+        channels = source.channels if self.reduction is None else 1
+        wanted = (source.height * self.repeat_h, source.width * self.repeat_w, channels)
+        if (out.height, out.width, out.channels) != wanted:
+            made = (out.height, out.width, out.channels)
+            yield "shape-of-move", f"it makes {wanted}, not {made}"

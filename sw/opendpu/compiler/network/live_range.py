@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Live ranges: when feature maps are needed."""
+
+from collections.abc import Iterable, Mapping
+
+from opendpu.compiler.network import LayerRange, Network
+
+
+def live_ranges(network: Network) -> dict[str, LayerRange]:
+    """Return those of all feature maps; aliases live as long as what they are bytes of."""
+    found: dict[str, LayerRange] = {}
+
+    def touch(name: str, number: int) -> None:
+        old = found.get(name, LayerRange(number, number))
+        found[name] = LayerRange(min(old.first, number), max(old.last, number))
+        if name in network.aliases:
+            touch(network.aliases[name].holder, number)
+
+    for name in network.inputs:
+        touch(name, 0)
+    for number, layer in enumerate(network.layers):
+        for name in (*layer.operands, layer.output):
+            touch(name, number)
+    for name in network.outputs:
+        touch(name, len(network.layers))
+    for name, alias in network.aliases.items():
+        if alias.holder in found:
+            found[name] = found[alias.holder]
+    return found
+
+
+def widened(alive: LayerRange, together: Iterable[LayerRange]) -> LayerRange:
+    """Return a live range with the whole of those layers at its ends that run ``together``."""
+    first, last = alive.first, alive.last
+    for run in together:
+        first = run.first if run.first <= alive.first <= run.last else first
+        last = run.last if run.first <= alive.last <= run.last else last
+    return LayerRange(first, last)
+
+
+def consumers(network: Network) -> dict[str, list[int]]:
+    """Return the numbers of the layers that read each feature map."""
+    found: dict[str, list[int]] = {name: [] for name in network.features}
+    for number, layer in enumerate(network.layers):
+        for name in dict.fromkeys(layer.operands):
+            found[name].append(number)
+    return found
+
+
+def alive(every: Mapping[str, LayerRange], number: int) -> set[str]:
+    """Return the feature maps that are alive during layer ``number``."""
+    return {name for name, span in every.items() if span.first <= number <= span.last}

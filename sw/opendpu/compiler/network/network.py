@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one DPU part computes."""
+
+import dataclasses
+from collections.abc import Mapping
+
+from opendpu.compiler.layers import Feature, Layer
+from opendpu.compiler.network.alias import Alias
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Network:
+    """What one DPU subgraph computes: layers in order, feature maps by name.
+
+    ``aliases`` says which feature maps are bytes of another one: reshapes and concatenations that
+    cost nothing.
+    """
+
+    features: Mapping[str, Feature]
+    layers: tuple[Layer, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    aliases: Mapping[str, Alias] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerRange:
+    """From one layer to another, by number, both included."""
+
+    first: int
+    last: int
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of the layers."""
+        return range(self.first, self.last + 1)
+
+    def overlaps(self, other: "LayerRange") -> bool:
+        """Tell whether both cover some layer."""
+        return self.first <= other.last and other.first <= self.last

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Consecutive layers as stages and buffers, if they can run as a cascade at all."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from opendpu.compiler.layers import ComputeLayer, channel_groups
+from opendpu.compiler.layers.cost import transfer_cycles
+from opendpu.compiler.network import LayerRange, root_of
+from opendpu.compiler.planner.cascade.columns import Columns, tile_columns
+from opendpu.compiler.planner.cascade.environment import Environment
+from opendpu.compiler.planner.cascade.stage import Buffer, Stage
+from opendpu.compiler.planner.cascade.stripes import StripeRequest, cut_stripes
+from opendpu.compiler.planner.cascade.weights import weight_cycles, weights_fit
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CascadeModel:
+    """A cascade: ``sources`` holds the buffer of every operand, by stage."""
+
+    layers: LayerRange
+    stages: tuple[Stage, ...]
+    buffers: tuple[Buffer, ...]
+    min_capacities: tuple[int, ...]
+    """Address groups that a buffer has at least."""
+    sources: tuple[tuple[int, ...], ...]
+    tiles: tuple[Mapping[str, Columns], ...]
+    weight_cycles: int
+
+
+def model_cascade(environment: Environment, layers: LayerRange, tiles: int) -> CascadeModel | None:
+    """Return ``layers``, cut into ``tiles`` tiles of columns, as a cascade.
+
+    None if these layers cannot run so: weights that do not fit all at once, readers of one feature
+    map that want different rows in a bank, results that come back through DDR.
+    """
+    members = [environment.network.layers[number] for number in layers.numbers]
+    computing = [x for x in members if isinstance(x, ComputeLayer) and x.IN_CASCADES]
+    if len(computing) < len(members):
+        return None
+    return _Builder(environment, layers, computing).model(tiles)
+
+
+class _Builder:
+    """One attempt; buffers are known by feature map and rows a bank."""
+
+    def __init__(
+        self, environment: Environment, layers: LayerRange, members: Sequence[ComputeLayer]
+    ) -> None:
+        self.environment = environment
+        self.network, self.target = environment.network, environment.target
+        self.range = layers
+        self.layers = members
+        self.made = {layer.output for layer in members}
+        self.held = {a.holder for a in self.network.aliases.values()}
+        self.strides: dict[str, int] = {}
+        self.widest: dict[str, int] = {}
+        self.buffers: dict[tuple[str, int], Buffer] = {}
+        self.sources: list[tuple[int, ...]] = []
+
+    def model(self, count: int) -> CascadeModel | None:
+        """Return the cascade, or none."""
+        if not self._possible() or not self._agree():
+            return None
+        leaving = {n for n in self.made if self._leaves(n) or n in self.environment.resident}
+        tiles = tile_columns(self.network, self.layers, leaving, count)
+        if tiles is None:
+            return None
+        self.widest = {n: max(t[n][1] for t in tiles) for n in tiles[0]}
+        stages = []
+        for number, layer in zip(self.range.numbers, self.layers, strict=True):
+            stage = self._stage(number, layer)
+            if stage is None or (stage.in_place is not None and count > 1):
+                return None
+            stages.append(stage)
+        buffers = tuple(self.buffers.values())
+        return CascadeModel(
+            layers=self.range, stages=tuple(stages), buffers=buffers,
+            min_capacities=_min_capacities(stages, buffers), sources=tuple(self.sources),
+            tiles=tuple(tiles), weight_cycles=weight_cycles(self.target, self.layers),
+        )  # fmt: skip
+
+    def _stage(self, number: int, layer: ComputeLayer) -> Stage | None:
+        """Return a layer with its buffers, or none if an instruction cannot do it."""
+        columns = self.widest[layer.output]
+        keys = []
+        for name in layer.operands:
+            stride = self._stride(number, layer, name)
+            if stride != layer.preferred_rows_per_bank(name):
+                return None
+            key = (name, stride)
+            keys.append(key)
+            if key not in self.buffers:
+                self.buffers[key] = self._buffer(number, name, stride, self.widest[name])
+        stride = self.strides[layer.output]
+        if stride > 1 and layer.ends_in_elew:
+            return None
+        out = (layer.output, stride)
+        self.buffers[out] = self._buffer(number, layer.output, stride, columns)
+        places = list(self.buffers)
+        read = tuple(places.index(key) for key in keys)
+        groups = layer.groups_a_pass(self.network.features, self.target, columns)
+        stripes = cut_stripes(
+            StripeRequest(
+                layer=layer, network=self.network, target=self.target,
+                operands=tuple(self.buffers[k] for k in keys), read=read,
+                output=self.buffers[out], columns=columns, groups=groups,
+            )
+        )  # fmt: skip
+        if stripes is None:
+            return None
+        shared = [
+            r for r, (name, _) in zip(read[1:], keys[1:], strict=True) if self._shares(layer, name)
+        ]
+        self.sources.append(read)
+        assert layer.ENGINE is not None
+        return Stage(
+            number=number, stripes=stripes, output=places.index(out), engine=layer.ENGINE,
+            in_place=shared[0] if shared else None, groups=groups,
+            tile_words=2 * columns * groups if layer.intermediate is not None else 0,
+        )  # fmt: skip
+
+    def _possible(self) -> bool:
+        """Tell whether weights fit, and nothing made here comes back through DDR."""
+        if not weights_fit(self.network, self.target, self.layers):
+            return False
+        aliases = self.network.aliases
+        roots = {root_of(aliases, name) for name in self.made}
+        for name in (n for layer in self.layers for n in layer.operands):
+            if root_of(aliases, name) in roots and name not in self.made:
+                return False
+            if name in self.made and (name in aliases or name in self.held):
+                return False
+        return True
+
+    def _agree(self) -> bool:
+        """Find the rows a bank of every result; tell whether all readers agree."""
+        for name in self.made:
+            readers = {
+                n: layer
+                for n, layer in zip(self.range.numbers, self.layers, strict=True)
+                if name in layer.operands
+            }
+            preferred = {layer.preferred_rows_per_bank(name) for layer in readers.values()}
+            if name in self.environment.resident:
+                stride = self.environment.resident[name].stride
+                if any((n, name) in self.environment.streamed for n in readers):
+                    return False
+                if preferred - {stride}:
+                    return False
+            elif len(preferred) > 1:
+                return False
+            else:
+                stride = preferred.pop() if preferred else 1
+            self.strides[name] = stride
+        return True
+
+    def _stride(self, number: int, layer: ComputeLayer, name: str) -> int:
+        """Return the rows a bank of an operand."""
+        if name in self.made:
+            return self.strides[name]
+        if self.environment.is_resident(number, name):
+            return self.environment.resident[name].stride
+        return layer.preferred_rows_per_bank(name)
+
+    def _leaves(self, name: str) -> bool:
+        """Tell whether somebody outside the cascade needs a result."""
+        outside = any(n not in self.range.numbers for n in self.environment.readers[name])
+        aliased = name in self.network.aliases or name in self.held
+        return outside or aliased or name in self.network.outputs
+
+    def _shares(self, layer: ComputeLayer, name: str) -> bool:
+        """Tell whether the result takes the words of an operand."""
+        resident = self.environment.resident
+        return (
+            name in resident
+            and layer.output in resident
+            and resident[name] == resident[layer.output]
+        )
+
+    def _buffer(self, number: int, name: str, stride: int, columns: int) -> Buffer:
+        feature, target = self.network.features[name], self.target
+        row = transfer_cycles(columns, feature.channels, feature.channels, target.channel_parallel)
+        made = name in self.made
+        resident = name in self.environment.resident and (
+            made or (number, name) not in self.environment.streamed
+        )
+        saved = made and self._leaves(name)
+        if resident:
+            streamed = any(n == name for _, n in self.environment.streamed)
+            saved = made and (name in self.network.outputs or streamed)
+        return Buffer(
+            name=name, height=feature.height, stride=stride,
+            row_words=columns * channel_groups(feature, target), resident=resident,
+            load=0 if made or resident else row, save=row if saved else 0,
+            group_rows=stride * target.pixel_parallel,
+        )  # fmt: skip
+
+
+def _min_capacities(stages: Sequence[Stage], buffers: Sequence[Buffer]) -> tuple[int, ...]:
+    """Return the address groups that the rows of one instruction are in, at the worst."""
+    found = [1] * len(buffers)
+    for stage in stages:
+        for stripe in stage.stripes:
+            for need in stripe.needs:
+                rows = buffers[need.buffer].group_rows
+                touched = (need.high - 1) // rows - need.low // rows + 1
+                found[need.buffer] = max(found[need.buffer], touched)
+            rows = buffers[stage.output].group_rows
+            if stripe.row // rows != (stripe.row + stripe.rows - 1) // rows:
+                found[stage.output] = buffers[stage.output].groups
+    return tuple(found)

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the buffers of a cascade are, how large they are, and the order of its stripes."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from opendpu.compiler.banks import Region
+from opendpu.compiler.plan import CascadePlan, LayerPlan, LoopNest
+from opendpu.compiler.planner.cascade.bank_groups import bank_group_candidates
+from opendpu.compiler.planner.cascade.buffers import buffer_words, size_buffers
+from opendpu.compiler.planner.cascade.costs import TILE_COUNTS, Cascade, cascade_cycles
+from opendpu.compiler.planner.cascade.environment import Environment
+from opendpu.compiler.planner.cascade.list_schedule import IssueOrder
+from opendpu.compiler.planner.cascade.model import CascadeModel, model_cascade
+from opendpu.compiler.planner.cascade.stage import Stage
+
+Slot = tuple[int, int]
+"""Bank group and first word of a piece."""
+Placer = Callable[[Sequence[int], Sequence[int] | None], list[Slot] | None]
+"""Finds slots for pieces of so many words, if there are some; in these bank groups, if given."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Sized:
+    """A model with the capacities of its buffers, and the order that they allow."""
+
+    model: CascadeModel
+    capacities: list[int]
+    order: IssueOrder
+
+
+def place_cascade(
+    environment: Environment, cascade: Cascade, place: Placer
+) -> tuple[CascadePlan, tuple[LayerPlan, ...]] | None:
+    """Return a cascade with its buffers placed and its order, or none if it does not fit."""
+    best: tuple[int, _Sized] | None = None
+    for tiles in (count for count in TILE_COUNTS if count >= cascade.tiles):
+        model = model_cascade(environment, cascade.layers, tiles)
+        if model is None:
+            break
+
+        def fits(wanted: Sequence[int]) -> bool:
+            return place([w for w in wanted if w], None) is not None
+
+        found = size_buffers(model, fits, thorough=True)
+        if found is None:
+            continue
+        cycles = cascade_cycles(model, found[1].cycles)
+        if best is not None and cycles >= best[0]:
+            break
+        best = (cycles, _Sized(model, *found))
+    return None if best is None else _placed(environment, best[1], place)
+
+
+def _placed(
+    environment: Environment, sized: _Sized, place: Placer
+) -> tuple[CascadePlan, tuple[LayerPlan, ...]]:
+    model = sized.model
+    left = iter(_slots(environment, sized, place))
+    regions = []
+    for buffer, capacity in zip(model.buffers, sized.capacities, strict=True):
+        if buffer.resident:
+            regions.append(environment.resident[buffer.name])
+            continue
+        bank_group, base = next(left)
+        regions.append(
+            Region(
+                bank_group=bank_group, base=base, words=buffer.words(capacity),
+                stride=buffer.stride, capacity=capacity,
+            )
+        )  # fmt: skip
+    plans = []
+    for stage, sources in zip(model.stages, model.sources, strict=True):
+        tile = None
+        if stage.tile_words:
+            bank_group, base = next(left)
+            tile = Region(
+                bank_group=bank_group, base=base, words=stage.tile_words, stride=1, capacity=2
+            )
+        plans.append(
+            LayerPlan(
+                layer=environment.network.layers[stage.number],
+                nest=_nest(environment, model, stage), sources=tuple(regions[b] for b in sources),
+                output=regions[stage.output], tile=tile,
+            )
+        )  # fmt: skip
+    issued = []
+    for at, number in sized.order.stripes:
+        stage = model.stages[at]
+        stripe = stage.stripes[number]
+        issued.append((stage.number, stripe.row, stripe.rows))
+    plan = CascadePlan(layers=model.layers, tiles=model.tiles, issue_order=tuple(issued))
+    return plan, tuple(plans)
+
+
+def _slots(environment: Environment, sized: _Sized, place: Placer) -> list[Slot]:
+    """Return a slot for every piece, in the bank groups where engines disturb each other least."""
+    wanted = buffer_words(sized.model, sized.capacities)
+    words = [w for w in wanted if w]
+    pieces = [number for number, w in enumerate(wanted) if w]
+    candidates = bank_group_candidates(
+        sized.model, environment.resident, pieces, environment.target.bank_groups
+    )
+    tried = (place(words, groups) for groups in candidates)
+    slots = next((found for found in tried if found is not None), None) or place(words, None)
+    assert slots is not None
+    return slots
+
+
+def _nest(environment: Environment, model: CascadeModel, stage: Stage) -> LoopNest:
+    out = environment.network.features[environment.network.layers[stage.number].output]
+    return LoopNest(
+        columns=max(tile[out.name][1] for tile in model.tiles),
+        rows=max(stripe.rows for stripe in stage.stripes), row_pass=out.height, groups=stage.groups,
+    )  # fmt: skip

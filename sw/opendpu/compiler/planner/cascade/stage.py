@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a cascade is made of: stages that work stripe by stripe, and buffers between them."""
+
+import dataclasses
+
+from opendpu_arch.isa import Engine
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Buffer:
+    """Rows of a feature map on chip, as many as one column tile of a cascade needs.
+
+    ``stride`` rows share a bank. Sizes in words a bank; costs in cycles a row.
+    """
+
+    name: str
+    height: int
+    stride: int
+    row_words: int
+    resident: bool = False
+    """The feature map is on chip whole; it has no words here."""
+    load: int = 0
+    """Cycles to load a row; 0 where a stage of the cascade makes it."""
+    save: int = 0
+    """Cycles to save a row; 0 where DDR does not need it."""
+    group_rows: int = 1
+    """Rows of an address group."""
+
+    @property
+    def groups(self) -> int:
+        """Address groups of all rows."""
+        return -(-self.height // self.group_rows)
+
+    def words(self, capacity: int) -> int:
+        """Words a bank that ``capacity`` address groups take."""
+        return 0 if self.resident else capacity * self.stride * self.row_words
+
+
+@dataclasses.dataclass(frozen=True)
+class Need:
+    """Rows ``low .. high`` of a buffer, by its number."""
+
+    buffer: int
+    low: int
+    high: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Stripe:
+    """Rows of a result that are made together; costs in cycles."""
+
+    row: int
+    rows: int
+    needs: tuple[Need, ...]
+    cycles: int
+    after: int = 0
+    """Cycles of the misc engine behind a convolution."""
+    passes: int = 1
+    """Tiles of channels in which the misc engine follows."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One layer of a cascade."""
+
+    number: int
+    """Of the layer in its network."""
+    engine: Engine
+    stripes: tuple[Stripe, ...]
+    output: int
+    """Number of the buffer of results."""
+    in_place: int | None = None
+    """Buffer whose words the results take."""
+    tile_words: int = 0
+    """Words for results of a convolution that wait for its epilogue."""
+    groups: int = 1
+    """Blocks of output channels, or channel groups, that are made at a time."""
+
+    def lows(self, buffer: int) -> list[int]:
+        """Return the first row of ``buffer`` that each stripe needs, none counting as all used."""
+        found: list[int] = []
+        for stripe in self.stripes:
+            rows = [need.low for need in stripe.needs if need.buffer == buffer]
+            found.append(min(rows) if rows else -1)
+        return found

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Words of the image banks that no whole feature map takes, and what fits there."""
+
+from collections.abc import Mapping, Sequence
+
+from opendpu.compiler.banks import Region
+from opendpu.compiler.network import LayerRange
+from opendpu.compiler.planner.first_fit import holes
+from opendpu_arch.target import Target
+
+FreeWords = Mapping[int, list[tuple[int, int]]]
+"""Free (start, end) ranges of words by bank group."""
+
+
+def free_words(
+    target: Target,
+    regions: Mapping[str, Region],
+    live_ranges: Mapping[str, LayerRange],
+    layers: LayerRange,
+) -> FreeWords:
+    """Return what none of ``regions`` takes while ``layers`` run."""
+    return {
+        group: holes(
+            {
+                (r.base, r.base + r.words)
+                for name, r in regions.items()
+                if live_ranges[name].overlaps(layers) and r.bank_group == group
+            },
+            target.bank_depth,
+        )
+        for group in range(target.bank_groups)
+    }
+
+
+def total_words(free: FreeWords) -> int:
+    """Return the free words of all bank groups."""
+    return sum(end - start for ranges in free.values() for start, end in ranges)
+
+
+def fit(
+    wanted: Sequence[int],
+    free: FreeWords,
+    used: Sequence[int] = (),
+    groups: Sequence[int] | None = None,
+) -> list[tuple[int, int]] | None:
+    """Return (bank group, first word) of each wanted size, in groups of their own if possible.
+
+    ``used`` are the bank groups that are busy already, once for every use; ``groups`` says which
+    group each one has to be in. None if they do not fit.
+    """
+    holes_left = {group: list(h) for group, h in free.items()}
+    load = {group: used.count(group) for group in free}
+    found: dict[int, tuple[int, int]] = {}
+    for index in sorted(range(len(wanted)), key=lambda i: -wanted[i]):
+        options = [
+            (load[group], end - start, group, at)
+            for group, ranges in holes_left.items()
+            for at, (start, end) in enumerate(ranges)
+            if end - start >= wanted[index] and (groups is None or groups[index] == group)
+        ]
+        if not options:
+            return None
+        _, _, group, at = min(options)
+        start, end = holes_left[group][at]
+        found[index] = (group, start)
+        holes_left[group][at] = (start + wanted[index], end)
+        load[group] += 1
+    return [found[i] for i in range(len(wanted))]

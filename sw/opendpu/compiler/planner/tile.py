@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pass: loop bounds of every layer and the words on chip that its moving parts use.
+
+Every tiling of a layer that fits gets a cost in cycles; the cheapest wins.
+"""
+
+from collections.abc import Mapping
+
+from opendpu.compiler.banks import Region
+from opendpu.compiler.layers import Layer
+from opendpu.compiler.network import LayerRange
+from opendpu.compiler.network.live_range import alive, consumers
+from opendpu.compiler.plan import CascadePlan, LayerPlan
+from opendpu.compiler.planner.cascade.environment import Environment
+from opendpu.compiler.planner.cascade.place import Placer, place_cascade
+from opendpu.compiler.planner.free_words import FreeWords, fit, free_words, total_words
+from opendpu.compiler.planner.proposal import Refusal, Residency, Tiled
+from opendpu.compiler.planner.tiling.problem import Stream, Tiling, TilingProblem, Tilings
+from opendpu_arch.target import Target
+
+
+def tile(
+    residency: Residency, target: Target, tilings: Mapping[type[Layer], Tilings]
+) -> Tiled | Refusal:
+    """Return every layer with its loops and regions, or the first that does not fit.
+
+    ``tilings`` has the candidates of every layer kind.
+    """
+    network = residency.network
+    plans: list[LayerPlan] = []
+    cascades: list[CascadePlan] = []
+    environment = Environment(
+        network=network, target=target, resident=residency.regions, streamed=residency.streamed,
+        readers=consumers(network),
+    )  # fmt: skip
+    starts = {cascade.layers.first: cascade for cascade in residency.proposal.cascades}
+    while len(plans) < len(network.layers):
+        number = len(plans)
+        cascade = starts.get(number)
+        layers = LayerRange(number, number) if cascade is None else cascade.layers
+        free = free_words(target, residency.regions, residency.live_ranges, layers)
+        if cascade is not None:
+            found = place_cascade(environment, cascade, _placer(free))
+            if found is None:
+                return _refusal(residency, layers, free)
+            cascades.append(found[0])
+            plans += found[1]
+            continue
+        plan = _tile_layer(_problem(residency, target, number), free, tilings)
+        if plan is None:
+            return _refusal(residency, layers, free)
+        plans.append(plan)
+    return Tiled(residency=residency, layers=tuple(plans), cascades=tuple(cascades))
+
+
+def _refusal(residency: Residency, layers: LayerRange, free: FreeWords) -> Refusal:
+    in_the_way = alive(residency.live_ranges, layers.first)
+    return Refusal(
+        residency=residency, layers=layers, free_words=total_words(free),
+        alive={name: residency.regions[name].words for name in in_the_way},
+    )  # fmt: skip
+
+
+def _placer(free: FreeWords) -> Placer:
+    return lambda wanted, groups: fit(wanted, free, groups=groups)
+
+
+def _problem(residency: Residency, target: Target, number: int) -> TilingProblem:
+    network = residency.network
+    return TilingProblem(
+        layer=network.layers[number], network=network, target=target,
+        whole={n: r for n, r in residency.regions.items() if (number, n) not in residency.streamed},
+        saved={name for _, name in residency.streamed}.union(network.outputs),
+    )  # fmt: skip
+
+
+def _tile_layer(
+    problem: TilingProblem, free: FreeWords, tilings: Mapping[type[Layer], Tilings]
+) -> LayerPlan | None:
+    """Return the cheapest tiling that fits, placed."""
+    layer = problem.layer
+    names = (*layer.operands, layer.output)
+    used = [problem.whole[n].bank_group for n in names if n in problem.whole]
+    best: tuple[Tiling, list[tuple[int, int]]] | None = None
+    for tiling in tilings[type(layer)](problem, layer):
+        if best is not None and tiling.cycles >= best[0].cycles:
+            continue
+        streams = () if tiling.passes_through else tiling.sources
+        streams = (*streams, tiling.alternate, tiling.output, tiling.tile)
+        wanted = [stream.words for stream in streams if stream is not None]
+        slots = fit(wanted, free, used)
+        if slots is not None:
+            best = (tiling, slots)
+    return None if best is None else _placed(problem, *best)
+
+
+def _placed(problem: TilingProblem, tiling: Tiling, slots: list[tuple[int, int]]) -> LayerPlan:
+    """Return a layer with its tiling, whose streams have these (bank group, first word)."""
+    layer, left = problem.layer, iter(slots)
+
+    def place(stream: Stream | None, name: str, first_row: int = 0) -> Region:
+        if stream is None:
+            return problem.whole[name]
+        bank_group, base = next(left)
+        return Region(
+            bank_group=bank_group, base=base, words=stream.words, stride=stream.stride,
+            capacity=stream.capacity, first_row=first_row,
+        )  # fmt: skip
+
+    if tiling.passes_through:
+        output = place(tiling.output, layer.output)
+        sources = tuple(problem.whole.get(name, output) for name in layer.operands)
+        return LayerPlan(layer=layer, nest=tiling.nest, sources=sources, output=output)
+    sources = tuple(
+        place(stream, name, 0 if number else -problem.window.pad_top)
+        for number, (name, stream) in enumerate(zip(layer.operands, tiling.sources, strict=True))
+    )
+    alternate = None if tiling.alternate is None else place(tiling.alternate, "")
+    if tiling.tile is None:
+        output = place(tiling.output, layer.output)
+        return LayerPlan(
+            layer=layer, nest=tiling.nest, sources=sources, output=output, alternate=alternate
+        )
+    tile = place(tiling.tile, "")
+    output = problem.whole.get(layer.output, tile)
+    return LayerPlan(layer=layer, nest=tiling.nest, sources=sources, output=output, tile=tile)

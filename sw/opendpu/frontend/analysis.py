@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Types of all values of a model, and values of all that its inputs do not change.
+
+What exporters compute from shapes (Shape, Gather, Concat, Range …) is known once the shapes of the
+inputs are, and so are conditions made of it.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import onnx
+from onnx import TypeProto, helper
+
+from opendpu.frontend.model_file import OWN_DOMAINS, inner_graphs, label_of, reads
+from opendpu.frontend.single_node import (
+    ContradictionError,
+    Dialect,
+    dtype_of,
+    evaluate,
+    output_types,
+    shape_of,
+    type_of,
+)
+from opendpu.ir import Array, TensorType
+
+QUANTIZING = (
+    "QuantizeLinear", "DequantizeLinear", "VitisQuantizeLinear", "VitisDequantizeLinear",
+    "ExtendedQuantizeLinear", "ExtendedDequantizeLinear", "VAIQuantizeLinear",
+    "VAIDeQuantizeLinear", "FixNeuron", "fix_neuron",
+)  # fmt: skip
+"""Operators whose constants the handlers put on a grid; all keep the shape."""
+
+
+class Analysis:
+    """Walks over nodes in topological order.
+
+    Parameters
+    ----------
+    dialect
+        Operator sets of the model.
+    constants
+        The initializers; what nodes make of them is added.
+    inputs
+        Types of the inputs.
+    declared
+        Types that the file gives for other values; results of operators that nobody can infer have
+        those.
+    """
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        constants: dict[str, Array],
+        inputs: Mapping[str, TensorType],
+        declared: Mapping[str, TypeProto],
+    ) -> None:
+        self.dialect = dialect
+        self.constants = constants
+        self.declared = declared
+        self.nodes: list[onnx.NodeProto] = []
+        """Nodes that compute something."""
+        self.types: dict[str, TypeProto] = {
+            name: helper.make_tensor_type_proto(
+                helper.np_dtype_to_tensor_dtype(made.dtype), made.shape
+            )
+            for name, made in inputs.items()
+        }
+        """By value, constants excluded."""
+        self.faults: list[str] = []
+        self._lost: set[str] = set()
+
+    def run(self, nodes: Iterable[onnx.NodeProto]) -> None:
+        """Take nodes in: as constants, or with the types of their outputs."""
+        for node in nodes:
+            if self._lost.isdisjoint(reads(node)):
+                self._take(node)
+            else:
+                self._lost.update(node.output)
+
+    def crosses(self, name: str) -> bool:
+        """Return whether a value is a tensor of numbers whose shape is known."""
+        if name not in self.types:
+            return name in self.constants
+        kind = self.types[name]
+        return dtype_of(kind) is not None and shape_of(kind) is not None
+
+    def alike(self, *names: str) -> bool:
+        """Return whether computed tensors are float32, all of one shape as far as is known."""
+        kinds = [self.types[name] for name in names if name in self.types]
+        return (
+            len(kinds) == len(names)
+            and all(dtype_of(kind) == np.float32 for kind in kinds)
+            and len({shape_of(kind) for kind in kinds}) == 1
+        )
+
+    def _take(self, node: onnx.NodeProto) -> None:
+        if self._is_decided(node):
+            self.run(self._branch(node))
+            return
+        quantizing = node.op_type in QUANTIZING
+        if not quantizing and (self._measured(node) or self._folded(node)):
+            return
+        self.nodes.append(node)
+        try:
+            self.types |= output_types(self.dialect, node, self.types, self.constants)
+        except ContradictionError as error:
+            self.faults.append(f"the types of node {label_of(node)} contradict each other: {error}")
+            self._lost.update(node.output)
+            return
+        if quantizing and node.output[0] not in self.types:
+            self._keep_shape(node)
+        elif node.domain not in OWN_DOMAINS:
+            self._believe(node)
+
+    def _believe(self, node: onnx.NodeProto) -> None:
+        """Take the types that the file declares where those of an operator are unknown."""
+        for name in node.output:
+            known, said = self.types.get(name), self.declared.get(name)
+            if said is not None and shape_of(said) is not None:
+                same = known is None or dtype_of(known) == dtype_of(said)
+                if same and (known is None or shape_of(known) is None):
+                    self.types[name] = said
+
+    def _keep_shape(self, node: onnx.NodeProto) -> None:
+        """Say what quantizers' own operators make, which onnx does not know."""
+        name = node.input[0]
+        known = self.types.get(name) or type_of(self.constants[name])
+        shape = shape_of(known)
+        if shape is not None:
+            self.types[node.output[0]] = helper.make_tensor_type_proto(1, shape)
+
+    def _measured(self, node: onnx.NodeProto) -> bool:
+        """Take Shape and Size of a computed tensor as constants; return whether it was one."""
+        if node.op_type not in ("Shape", "Size") or node.domain not in ("", "ai.onnx"):
+            return False
+        kind = self.types.get(node.input[0])
+        shape = shape_of(kind) if kind is not None else None
+        if shape is None:
+            return False
+        if node.op_type == "Size":
+            self.constants[node.output[0]] = np.array(np.prod(shape, dtype=np.int64))
+            return True
+        limits = {item.name: item.i for item in node.attribute}
+        part = shape[limits.get("start", 0) : limits.get("end", len(shape))]
+        self.constants[node.output[0]] = np.array(part, dtype=np.int64)
+        return True
+
+    def _folded(self, node: onnx.NodeProto) -> bool:
+        """Take the results of a node as constants if its inputs are; return whether they are."""
+        if any(name not in self.constants for name in reads(node)):
+            return False
+        try:
+            found = evaluate(self.dialect, node, self.constants)
+        except ValueError as error:
+            self.faults.append(f"constant {node.output[0]!r} cannot be read: {error}")
+            self._lost.update(node.output)
+            return True
+        if found is None:
+            return False
+        self.constants.update(found)
+        return True
+
+    def _is_decided(self, node: onnx.NodeProto) -> bool:
+        """Return whether a node is an ``If`` whose condition is known."""
+        return (
+            node.op_type == "If"
+            and node.domain in ("", "ai.onnx")
+            and len(node.input) == 1
+            and node.input[0] in self.constants
+            and self.constants[node.input[0]].size == 1
+        )
+
+    def _branch(self, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+        """Return the nodes of the branch that is taken, which make the outputs of the ``If``."""
+        wanted = "then_branch" if bool(self.constants[node.input[0]].ravel()[0]) else "else_branch"
+        (graph,) = (g for item in node.attribute if item.name == wanted for g in inner_graphs(item))
+        prefix = f"{node.name or node.output[0]}/{wanted}/"
+        own = {tensor.name for tensor in graph.initializer}
+        own |= {name for inner in graph.node for name in inner.output if name}
+        names = {name: prefix + name for name in own}
+        made = []
+        for tensor in graph.initializer:
+            copy = onnx.TensorProto()
+            copy.CopyFrom(tensor)
+            copy.name = names[tensor.name]
+            made.append(helper.make_node("Constant", [], [copy.name], value=copy))
+        made += [renamed(inner, names) for inner in graph.node]
+        for item, output in zip(graph.output, node.output, strict=False):
+            if output:
+                source = names.get(item.name, item.name)
+                made.append(helper.make_node("Identity", [source], [output]))
+        return made
+
+
+def renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
+    """Return a copy of a node, and of graphs inside it, with other names of values."""
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    copy.input[:] = [names.get(name, name) for name in node.input]
+    copy.output[:] = [names.get(name, name) for name in node.output]
+    for attribute in copy.attribute:
+        for graph in inner_graphs(attribute):
+            nodes = [renamed(inner, names) for inner in graph.node]
+            del graph.node[:]
+            graph.node.extend(nodes)
+            for item in graph.output:
+                item.name = names.get(item.name, item.name)
+    return copy

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes for the free dimensions of a model's inputs."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from opendpu.frontend.single_node import is_native
+from opendpu.ir import TensorType
+from opendpu_arch.errors import ModelFormatError, UnsupportedError
+
+Sizes = Mapping[str, Sequence[int] | int]
+"""By input, its shape; or by name of a dimension, its size. ``""`` stands for the only input."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Input:
+    """What a file says about an input; a dimension is a size, a name, or ``?``."""
+
+    name: str
+    dtype: np.dtype[np.generic]
+    dims: tuple[int | str, ...] | None
+
+    def __str__(self) -> str:
+        if self.dims is None:
+            return f"{self.name}: no shape at all"
+        return f"{self.name}: [{', '.join(map(str, self.dims))}]"
+
+
+def bind_inputs(
+    label: str, items: Sequence[onnx.ValueInfoProto], sizes: Sizes
+) -> dict[str, TensorType]:
+    """Return the type of every input, with the sizes that the user gives.
+
+    A free first dimension that nobody gives becomes 1. ``label`` is the model's name in messages.
+
+    Raises
+    ------
+    ModelFormatError
+        An input is given twice.
+    UnsupportedError
+        An input is no tensor of numbers, free dimensions are left, or a size does not fit.
+    """
+    inputs = [_declared(label, item) for item in items]
+    names = [item.name for item in inputs]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ModelFormatError(f"{label} has two inputs {twice!r}")
+    shapes, symbols = _sorted_out(label, inputs, sizes)
+    for item in inputs:
+        if item.name in shapes:
+            _take_symbols(label, item, shapes[item.name], symbols)
+    made = {item.name: _bound(item, shapes.get(item.name), symbols) for item in inputs}
+    if any(shape is None for shape in made.values()):
+        raise UnsupportedError(_question(label, inputs))
+    return {
+        item.name: TensorType(shape, item.dtype)
+        for item in inputs
+        if (shape := made[item.name]) is not None
+    }
+
+
+def _declared(label: str, item: onnx.ValueInfoProto) -> _Input:
+    kind = item.type.WhichOneof("value")
+    tensor = item.type.tensor_type
+    known = kind == "tensor_type" and tensor.elem_type in helper.get_all_tensor_dtypes()
+    dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type) if known else np.dtype(object)
+    if not is_native(dtype):
+        found = "no type" if kind is None else kind.removesuffix("_type")
+        if known:
+            found = onnx.TensorProto.DataType.Name(tensor.elem_type)
+        raise UnsupportedError(
+            f"{label}: input {item.name!r} is of {found}, but must be a tensor of integers, "
+            "floats or bools"
+        )
+    if not tensor.HasField("shape"):
+        return _Input(item.name, dtype, None)
+    dims = [
+        dim.dim_value if dim.dim_value > 0 else dim.dim_param or "?" for dim in tensor.shape.dim
+    ]
+    return _Input(item.name, dtype, tuple(dims))
+
+
+def _sorted_out(
+    label: str, inputs: Sequence[_Input], sizes: Sizes
+) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
+    """Return the shapes by input and the sizes by name of a dimension that the user gives."""
+    known = {item.name: item for item in inputs}
+    free = {dim for item in inputs for dim in item.dims or () if isinstance(dim, str)} - {"?"}
+    shapes: dict[str, tuple[int, ...]] = {}
+    symbols: dict[str, int] = {}
+    for key, given in sizes.items():
+        shape = (given,) if isinstance(given, int) else tuple(int(size) for size in given)
+        name = inputs[0].name if not key and len(inputs) == 1 else key
+        if name in known:
+            dims = known[name].dims
+            fits = dims is None or (
+                len(dims) == len(shape)
+                and all(isinstance(d, str) or d == s for d, s in zip(dims, shape, strict=True))
+            )
+            if not fits or min(shape, default=0) < 0:
+                wanted = "any shape" if dims is None else f"[{', '.join(map(str, dims))}]"
+                raise UnsupportedError(
+                    f"option 'input_shape' gives {list(shape)} for input {name!r}, "
+                    f"but the model has {wanted}",
+                    code="XCOM_SIZE_UNMATCH",
+                )
+            shapes[name] = shape
+        elif name in free and len(shape) == 1 and shape[0] > 0:
+            symbols[name] = shape[0]
+        else:
+            what = f"input {key!r}" if key else "one shape without a name"
+            raise UnsupportedError(
+                f"option 'input_shape' has {what}, but the inputs are: "
+                f"{'; '.join(map(str, inputs)) or 'none'}",
+                code="XCOM_ITEM_UNDEFINED",
+            )
+    return shapes, symbols
+
+
+def _take_symbols(
+    label: str, item: _Input, shape: tuple[int, ...], symbols: dict[str, int]
+) -> None:
+    """Let a given shape say what the names in it stand for, for other inputs."""
+    for dim, size in zip(item.dims or (), shape, strict=item.dims is not None):
+        if isinstance(dim, str) and dim != "?" and symbols.setdefault(dim, size) != size:
+            raise UnsupportedError(
+                f"{label}: dimension {dim!r} would be {symbols[dim]} and {size} "
+                f"(input {item.name!r}), but has one size",
+                code="XCOM_SIZE_UNMATCH",
+            )
+
+
+def _bound(
+    item: _Input, shape: tuple[int, ...] | None, symbols: Mapping[str, int]
+) -> tuple[int, ...] | None:
+    if shape is not None or item.dims is None:
+        return shape
+    found = [symbols.get(dim, dim) if isinstance(dim, str) else dim for dim in item.dims]
+    if found and isinstance(found[0], str):
+        found[0] = 1
+    sizes = tuple(dim for dim in found if isinstance(dim, int))
+    return sizes if len(sizes) == len(found) else None
+
+
+_USUAL = (1, 3, 224, 224)
+
+
+def _question(label: str, inputs: Sequence[_Input]) -> str:
+    """Return the message that asks for sizes, with a command line as an example."""
+    examples = []
+    for item in inputs:
+        dims = item.dims if item.dims is not None else ("?",) * len(_USUAL)
+        if any(isinstance(dim, str) for dim in dims[1:]) or item.dims is None:
+            usual = _USUAL if len(dims) == len(_USUAL) else (1, *(128,) * (len(dims) - 1))
+            sizes = [str(u if isinstance(d, str) else d) for d, u in zip(dims, usual, strict=True)]
+            examples.append(f"--input-shape {item.name}={','.join(sizes)}")
+    listed = "\n  ".join(map(str, inputs))
+    return (
+        f"{label} has inputs with free dimensions; only a first one, the batch, becomes 1 by "
+        f"itself:\n  {listed}\nGive their sizes, for example: {' '.join(examples)}"
+    )

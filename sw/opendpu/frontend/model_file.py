@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX files into memory: the protobuf, and weights where they lie."""
+
+import pathlib
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import TensorProto, external_data_helper, helper, inliner, numpy_helper
+
+from opendpu.ir import Array
+from opendpu_arch.errors import ModelFormatError
+
+OWN_DOMAINS = ("", "ai.onnx")
+"""Names of ONNX's own operator set."""
+_MAPPED = "fiub"
+"""Kinds of element types that numpy knows by itself, and files hold one after another."""
+
+
+def read_model(model: str | pathlib.Path | onnx.ModelProto) -> tuple[str, onnx.ModelProto]:
+    """Return the name of a model in messages, and the model, whose functions are inlined.
+
+    Weights in other files stay there, see :func:`constants_of`.
+
+    Raises
+    ------
+    ModelFormatError
+        The file cannot be read, or is no ONNX model.
+    """
+    if isinstance(model, onnx.ModelProto):
+        label, proto = model.graph.name or "model", model
+    else:
+        label, proto = str(model), _parse(pathlib.Path(model))
+    if not proto.graph.node and not proto.graph.output:
+        raise ModelFormatError(f"{label} is not an ONNX model: it has no nodes and no outputs")
+    if not proto.graph.output:
+        raise ModelFormatError(f"{label} has no outputs")
+    if proto.functions:
+        try:
+            proto = inliner.inline_local_functions(proto)
+        except Exception as error:  # onnx raises what its C++ part happened to raise
+            raise ModelFormatError(f"{label}: its functions cannot be inlined: {error}") from None
+    return label, proto
+
+
+def _parse(path: pathlib.Path) -> onnx.ModelProto:
+    if path.is_dir():
+        raise ModelFormatError(f"{path} is a directory, but must be an ONNX file")
+    try:
+        return onnx.load_model(str(path), load_external_data=False)
+    except FileNotFoundError:
+        raise ModelFormatError(f"{path}: no such file") from None
+    except OSError as error:
+        raise ModelFormatError(f"{path} cannot be read: {error.strerror or error}") from None
+    except (DecodeError, onnx.checker.ValidationError, UnicodeDecodeError, ValueError) as error:
+        raise ModelFormatError(f"{path} is not an ONNX model: {error}") from None
+
+
+def constants_of(
+    graph: onnx.GraphProto, folder: pathlib.Path
+) -> tuple[dict[str, Array], list[str]]:
+    """Return the initializers of a graph by name, and what is wrong with others.
+
+    Weights in files of their own are mapped into memory, not read.
+    """
+    found: dict[str, Array] = {}
+    faults: list[str] = []
+    for tensor in graph.initializer:
+        try:
+            found[tensor.name] = _values(tensor, folder)
+        except _FaultError as fault:
+            faults.append(f"weights {tensor.name!r} {fault}")
+        except Exception as error:  # onnx checks nothing before it reads
+            faults.append(f"weights {tensor.name!r} cannot be read: {error}")
+    for sparse in graph.sparse_initializer:
+        try:
+            found[sparse.values.name] = _dense(sparse)
+        except Exception as error:  # as above
+            faults.append(f"sparse weights {sparse.values.name!r} cannot be read: {error}")
+    return found, faults
+
+
+class _FaultError(Exception):
+    """What is wrong with a tensor."""
+
+
+def _values(tensor: TensorProto, folder: pathlib.Path) -> Array:
+    if any(size < 0 for size in tensor.dims):
+        raise _FaultError(f"have shape {list(tensor.dims)}")
+    if not external_data_helper.uses_external_data(tensor):
+        return np.asarray(numpy_helper.to_array(tensor))
+    place = external_data_helper.ExternalDataInfo(tensor)
+    path = folder / place.location
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise _FaultError(f"are in {place.location!r}, which is outside the model's folder")
+    if not path.is_file():
+        raise _FaultError(f"are in {place.location!r}, which is missing")
+    dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    if dtype.kind not in _MAPPED or dtype.type.__module__ != "numpy":
+        return np.asarray(numpy_helper.to_array(tensor, str(folder)))
+    shape = tuple(tensor.dims)
+    size, start = int(np.prod(shape, dtype=object)) * dtype.itemsize, int(place.offset or 0)
+    if start + size > path.stat().st_size:
+        raise _FaultError(
+            f"take {size} bytes at {start} of {place.location!r}, which has {path.stat().st_size}"
+        )
+    if size == 0:
+        return np.zeros(shape, dtype)
+    return np.memmap(path, dtype.newbyteorder("<"), "r", start, shape)
+
+
+def _dense(sparse: onnx.SparseTensorProto) -> Array:
+    """Return a sparse tensor with its zeros; positions are linear, or one a row."""
+    values = numpy_helper.to_array(sparse.values)
+    places = numpy_helper.to_array(sparse.indices)
+    result = np.zeros(tuple(sparse.dims), values.dtype)
+    if places.ndim == 1:
+        result.reshape(-1)[places] = values
+    else:
+        result[tuple(places.T)] = values
+    return result
+
+
+def captured(node: onnx.NodeProto) -> Iterator[str]:
+    """Return the tensors around a node that graphs inside it read: of If, Loop, Scan."""
+    for attribute in node.attribute:
+        for graph in inner_graphs(attribute):
+            own = {item.name for item in graph.input}
+            own |= {item.name for item in graph.initializer}
+            for inner in graph.node:
+                for name in (*inner.input, *captured(inner)):
+                    if name and name not in own:
+                        yield name
+                own.update(inner.output)
+            for item in graph.output:
+                if item.name not in own:
+                    yield item.name
+
+
+def inner_graphs(attribute: onnx.AttributeProto) -> Iterable[onnx.GraphProto]:
+    """Return the graphs that an attribute holds."""
+    if attribute.type == onnx.AttributeProto.GRAPH:
+        return [attribute.g]
+    return attribute.graphs if attribute.type == onnx.AttributeProto.GRAPHS else ()
+
+
+def reads(node: onnx.NodeProto) -> list[str]:
+    """Return the tensors that a node needs, those of graphs inside it too; each once."""
+    return list(dict.fromkeys(name for name in (*node.input, *captured(node)) if name))
+
+
+def label_of(node: onnx.NodeProto) -> str:
+    """Return what a node is called in messages: its name, or first output, and operator."""
+    return f"{node.name or next(iter(node.output), '')!r} ({operator_name(node)})"
+
+
+def operator_name(node: onnx.NodeProto) -> str:
+    """Return a node's operator, with its domain if that is not ONNX's own."""
+    return f"{node.domain}.{node.op_type}" if node.domain not in OWN_DOMAINS else node.op_type

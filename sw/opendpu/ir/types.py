@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a tensor is: shape, element type, and how its numbers are quantized."""
+
+import dataclasses
+import enum
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from opendpu_arch.errors import GraphError
+
+FLOAT32 = np.dtype(np.float32)
+INT8 = np.dtype(np.int8)
+
+
+class Rounding(enum.StrEnum):
+    """What happens to halves; the names are those of XIR's ``round_mode``."""
+
+    DPU_ROUND = "DPU_ROUND"
+    """Up: -2.5 becomes -2."""
+    STD_ROUND = "STD_ROUND"
+    """Away from zero, as ``std::round``."""
+    PY3_ROUND = "PY3_ROUND"
+    """To even, as ONNX and Python 3."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Quantization:
+    """Which integers stand for real numbers: ``real = (integer - zero_point) * scale``.
+
+    Parameters
+    ----------
+    scale
+        One for the tensor, or one for each index along ``axis``.
+    zero_point
+        As many as there are scales, or one.
+    axis
+        The axis that ``scale`` runs along; none for one scale a tensor.
+    bits, signed
+        Integers are in ``-2**(bits - 1) .. 2**(bits - 1) - 1``, or ``0 .. 2**bits - 1``.
+    rounding
+        How a real number becomes an integer; it saturates afterwards.
+    """
+
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...] = (0,)
+    axis: int | None = None
+    bits: int = 8
+    signed: bool = True
+    rounding: Rounding = Rounding.DPU_ROUND
+
+    @classmethod
+    def power_of_two(
+        cls,
+        fix_point: int,
+        *,
+        bits: int = 8,
+        signed: bool = True,
+        rounding: Rounding | str = Rounding.DPU_ROUND,
+    ) -> "Quantization":
+        """Return the quantization with ``fix_point`` fractional bits: scale ``2**-fix_point``.
+
+        Raises
+        ------
+        GraphError
+            The rounding is none that XIR has.
+        """
+        if rounding not in Rounding.__members__:
+            raise GraphError(
+                f"round_mode is {str(rounding)!r}, but must be one of {', '.join(Rounding)}"
+            )
+        return cls(
+            (math.ldexp(1.0, -fix_point),), bits=bits, signed=signed, rounding=Rounding(rounding)
+        )
+
+    @property
+    def is_power_of_two(self) -> bool:
+        """Whether one power of two is the scale and zero stands for zero, as the DPU needs."""
+        return len(self.scale) == 1 and not any(self.zero_point) and (
+            self.scale[0] > 0 and math.frexp(self.scale[0])[0] == 0.5
+        )  # fmt: skip
+
+    @property
+    def fix_point(self) -> int:
+        """Fractional bits, as XIR counts them; GraphError if the scale is no power of two."""
+        if not self.is_power_of_two:
+            raise GraphError(f"{self} has no fix_point: its scale is no single power of two")
+        return 1 - math.frexp(self.scale[0])[1]
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Smallest and largest integer."""
+        if self.signed:
+            return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+        return 0, (1 << self.bits) - 1
+
+    def at(self, fix_point: int) -> "Quantization":
+        """Return the same with another number of fractional bits."""
+        return dataclasses.replace(self, scale=(math.ldexp(1.0, -fix_point),))
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorType:
+    """Shape (feature maps NHWC), element type and quantization of a tensor.
+
+    With a ``quantization``, elements of an integer type are integers, and those of a float type
+    real numbers that integers stand for.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any] = FLOAT32
+    quantization: Quantization | None = None
+
+    @classmethod
+    def of(cls, shape: "TensorType | Iterable[int]") -> "TensorType":
+        """Return a type as it is, or that of float32 numbers in a shape."""
+        return shape if isinstance(shape, TensorType) else cls(tuple(int(n) for n in shape))
+
+    @classmethod
+    def int8(cls, shape: Iterable[int], fix_point: int) -> "TensorType":
+        """Return the type of the DPU's tensors: int8 with ``fix_point`` fractional bits."""
+        return cls(tuple(shape), INT8, Quantization.power_of_two(fix_point))
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether elements are integers that stand for real numbers."""
+        return self.quantization is not None and self.dtype.kind in "iu"
+
+    def with_shape(self, shape: Iterable[int]) -> "TensorType":
+        """Return the type in another shape."""
+        return dataclasses.replace(self, shape=tuple(shape))
+
+    def with_quantization(self, quantization: Quantization | None) -> "TensorType":
+        """Return the type with another quantization."""
+        return dataclasses.replace(self, quantization=quantization)
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """The place in the user's model that an op comes from.
+
+    Parameters
+    ----------
+    name
+        Name of the node in the model, or of its first output where it has none.
+    op_type
+        Its operator there: ``Conv`` of ONNX, ``torch.nn.Conv2d``.
+    line
+        Source line, ``file.py:12``, where the model says it.
+    """
+
+    name: str = ""
+    op_type: str = ""
+    line: str = ""
+
+    def __str__(self) -> str:
+        """Return ``Conv 'stem/conv' (net.py:12)``, as far as it is known."""
+        text = f"{self.op_type} {self.name!r}" if self.op_type else repr(self.name)
+        return f"{text} ({self.line})" if self.line else text
+
+
+UNKNOWN = Origin()
+"""The origin of what no model says."""

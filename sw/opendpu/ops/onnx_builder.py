@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs as ONNX models, so that onnxruntime computes them.
+
+Feature maps are NHWC in our graphs and NCHW in ONNX's spatial operators. A value is kept in the
+order in which its op made it, and transposed only where a reader needs the other one.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from opendpu.ir import Array, Graph, Node, TensorType
+
+OPSET = 17
+"""Operator set of models whose ops say none."""
+IR_VERSION = 10
+LARGE_BYTES = 1 << 16
+"""Constants from this size on are given to sessions as they are in memory."""
+TO_NCHW, TO_NHWC = (0, 3, 1, 2), (0, 2, 3, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """An output of a model: its name there, and whether its axes are NCHW."""
+
+    name: str
+    channels_first: bool
+
+
+class OnnxBuilder:
+    """Adds ops of a graph to an ONNX model.
+
+    Parameters
+    ----------
+    graph
+        Where the ops are.
+    opset
+        Version of the default operator set.
+    batched
+        Whether samples are stacked along the first axis of the inputs, which is 1 in the graph.
+    """
+
+    def __init__(self, graph: Graph, *, opset: int = OPSET, batched: bool = False) -> None:
+        self.graph = graph
+        self.opset = opset
+        self.batched = batched
+        self.nodes: list[onnx.NodeProto] = []
+        self.initializers: dict[str, onnx.TensorProto] = {}
+        self.large: dict[str, Array] = {}
+        """Values of constants that are not in the model itself."""
+        self.inputs: list[onnx.ValueInfoProto] = []
+        self.opsets: dict[str, int] = {"": opset}
+        self.functions: dict[tuple[str, str], onnx.FunctionProto] = {}
+        """Functions of models that are part of this one, by domain and name."""
+        self.libraries: dict[str, None] = {}
+        """Paths of libraries with operators of other domains, in the order they were found."""
+        self.calls: dict[str, list[str]] = {}
+        """Outputs of the ONNX models that are part of this one, by call."""
+        self._plain: dict[str, str] = {}
+        self._first: dict[str, str] = {}
+        self._count = 0
+
+    # Values
+
+    def add_input(self, name: str) -> None:
+        """Make the result of a node an input of the model, in its own order of axes."""
+        made = self.graph[name].type
+        shape: list[int | str] = list(made.shape)
+        if self.batched and shape and shape[0] == 1:
+            shape[0] = "N"
+        kind = helper.np_dtype_to_tensor_dtype(made.dtype)
+        self.inputs.append(helper.make_tensor_value_info(name, kind, shape))
+        self._plain[name] = name
+
+    def constant(self, name: str) -> Array | None:
+        """Return the values of a constant, of a converted one too; none for what is computed."""
+        node = self.graph[name]
+        if node.value is not None or node.kind not in ("fix", "fix2float"):
+            return node.value
+        value = self.graph[node.inputs["input"][0]].value
+        if value is None:
+            return None
+        if node.kind == "fix":
+            return on_grid(value, node)
+        return np.asarray((value * 2.0**-node.fix_point).astype(np.float32))
+
+    def plain(self, name: str) -> str:
+        """Return the ONNX name of a result in the graph's order of axes."""
+        if name not in self._plain:
+            value = self.constant(name)
+            if value is not None:
+                self._plain[name] = self.initializer(value)
+            else:
+                self._plain[name] = self.op("Transpose", [self._first[name]], perm=list(TO_NHWC))
+        return self._plain[name]
+
+    def channels_first(self, name: str) -> str:
+        """Return the ONNX name of a feature map as NCHW."""
+        if name not in self._first:
+            value = self.constant(name)
+            if value is not None:
+                self._first[name] = self.initializer(value.transpose(TO_NCHW))
+            else:
+                self._first[name] = self.op("Transpose", [self._plain[name]], perm=list(TO_NCHW))
+        return self._first[name]
+
+    def is_first(self, name: str) -> bool:
+        """Return whether a result is there as NCHW without another transpose."""
+        return name in self._first and name not in self._plain
+
+    def bind(self, node: Node, name: str, *, channels_first: bool = False) -> None:
+        """Say which ONNX value is the result of a node."""
+        (self._first if channels_first else self._plain)[node.name] = name
+
+    def output(self, name: str) -> Output:
+        """Return how a result leaves the model."""
+        if self.is_first(name):
+            return Output(self._first[name], True)
+        return Output(self.plain(name), False)
+
+    # Nodes
+
+    def unique(self, stem: str) -> str:
+        """Return a name that no other ONNX value has."""
+        self._count += 1
+        return f"{stem}:{self._count}"
+
+    def op(self, op_type: str, inputs: Sequence[str], **attrs: Any) -> str:
+        """Add an ONNX node with one output; return its name."""
+        output = self.unique(op_type)
+        self.nodes.append(helper.make_node(op_type, list(inputs), [output], **attrs))
+        return output
+
+    def initializer(self, value: Array) -> str:
+        """Add a constant; return its name. Large ones stay outside the model."""
+        name = self.unique("constant")
+        array = np.ascontiguousarray(value).reshape(value.shape)
+        if array.nbytes < LARGE_BYTES:
+            self.initializers[name] = numpy_helper.from_array(array, name)
+            return name
+        kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+        outside = onnx.TensorProto(
+            name=name, data_type=kind, dims=array.shape,
+            data_location=onnx.TensorProto.EXTERNAL,
+        )  # fmt: skip
+        outside.external_data.add(key="location", value="memory")
+        self.initializers[name] = outside
+        self.large[name] = array
+        return name
+
+    def integers(self, values: Iterable[int]) -> str:
+        """Add a vector of int64; return its name."""
+        return self.initializer(np.array(list(values), np.int64))
+
+    def reshape(self, name: str, before: TensorType, shape: Sequence[int]) -> str:
+        """Add a reshape; samples stay apart where both shapes have a first axis of 1."""
+        target = list(shape)
+        if self.batched and target and target[0] == 1 and before.shape[:1] == (1,):
+            target[0] = 0
+        return self.op("Reshape", [name, self.integers(target)])
+
+    def model(self, outputs: Iterable[str]) -> onnx.ModelProto:
+        """Return the model with these ONNX values as outputs."""
+        made = helper.make_graph(
+            self.nodes, self.graph.name or "graph", self.inputs,
+            [helper.make_empty_tensor_value_info(name) for name in outputs],
+        )  # fmt: skip
+        made.initializer.extend(self.initializers.values())
+        imports = [helper.make_opsetid(domain, version) for domain, version in self.opsets.items()]
+        return helper.make_model(
+            made, opset_imports=imports, ir_version=IR_VERSION,
+            functions=list(self.functions.values()),
+        )  # fmt: skip
+
+
+def on_grid(value: Array, fix: Node) -> Array:
+    """Return a constant as the ``fix`` behind it leaves it: rounded, saturated, real numbers."""
+    found = fix.quantization
+    low, high = found.limits
+    integers = np.floor(value.astype(np.float64) * 2.0**found.fix_point + 0.5)
+    return np.asarray((np.clip(integers, low, high) * 2.0**-found.fix_point).astype(np.float32))

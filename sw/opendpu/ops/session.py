@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs, or parts of them, computed by onnxruntime."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import onnxruntime
+
+from opendpu.ir import Array, Graph
+from opendpu.ops.foreign import opsets_of
+from opendpu.ops.onnx_builder import OPSET, OnnxBuilder, Output
+from opendpu.ops.operator import operator_of
+from opendpu_arch.errors import TensorError, UnsupportedError
+
+LEAST_OPSET = 13
+"""First operator set of which our kernels know the operators."""
+
+
+class Session:
+    """Ops of a graph as one session of onnxruntime.
+
+    Parameters
+    ----------
+    graph
+        Where the ops are.
+    nodes
+        The ops to compute, in order; all but the inputs if not given.
+    keep
+        Ops whose results to return; the graph's outputs if not given.
+    batched
+        Whether samples are stacked along the first axis of the inputs.
+    threads
+        How many threads compute an op; 0 for as many as there are cores.
+    keep_memory
+        Whether the memory of a run stays for the next: faster, but not for many sessions at once.
+
+    Raises
+    ------
+    UnsupportedError
+        An op has no kernel, or onnxruntime refuses the model.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        nodes: Iterable[str] | None = None,
+        keep: Sequence[str] | None = None,
+        batched: bool = False,
+        threads: int = 0,
+        keep_memory: bool = True,
+    ) -> None:
+        inside = _needed(graph, nodes, graph.outputs if keep is None else keep)
+        opsets = opsets_of(graph, inside)
+        if len(opsets) > 1:
+            raise UnsupportedError(
+                f"ops of graph {graph.name!r} need the ONNX operator sets "
+                f"{', '.join(map(str, sorted(opsets)))} in one session, which is one too many"
+            )
+        opset = opsets.pop() if opsets else OPSET
+        builder = OnnxBuilder(graph, opset=opset, batched=batched)
+        known = set(inside)
+        self.inputs = _outside(graph, known)
+        for name in self.inputs:
+            builder.add_input(name)
+        for name in inside:
+            operator = operator_of(graph[name])
+            if operator.emit is None:
+                raise UnsupportedError(
+                    f"op {name!r} ({graph[name].kind}) has no float kernel, so that it cannot be "
+                    "evaluated"
+                )
+            operator.emit(builder, graph[name])
+        self._name = graph.name
+        self.keep = list(graph.outputs if keep is None else keep)
+        self._outputs = {name: _output(builder, name, known) for name in self.keep}
+        names = dict.fromkeys(o.name for o in self._outputs.values())
+        self._names = list(names)
+        self._session = _open(builder, self._names, threads, keep_memory)
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the results to keep, by op, in the graph's order of axes.
+
+        Raises
+        ------
+        TensorError
+            An op cannot compute with these inputs: an index out of range, not enough memory.
+        """
+        feeds = {name: inputs[name] for name in self.inputs}
+        try:
+            values = self._session.run(self._names, feeds)
+        except Exception as error:  # onnxruntime has no common base class for its errors
+            raise TensorError(
+                f"onnxruntime cannot compute ops of graph {self._name!r} with these inputs: "
+                f"{_first_line(error)}"
+            ) from error
+        found = dict(zip(self._names, values, strict=True))
+        return {
+            name: found[o.name].transpose(0, 2, 3, 1) if o.channels_first else found[o.name]
+            for name, o in self._outputs.items()
+        }
+
+
+def _needed(graph: Graph, nodes: Iterable[str] | None, keep: Sequence[str]) -> list[str]:
+    """Return the ops to compute, constants that they read included."""
+    if nodes is None:
+        every, alive = [n for n in graph if n.kind not in ("data", "data-fix")], set(keep)
+        for node in reversed(every):
+            if node.name in alive:
+                alive.update(node.sources())
+        return [node.name for node in every if node.name in alive]
+    names = list(nodes)
+    read = dict.fromkeys(s for n in names for s in graph[n].sources())
+    return [n for n in read if graph[n].value is not None and n not in names] + names
+
+
+def _outside(graph: Graph, inside: set[str]) -> list[str]:
+    """Return what ops ``inside`` read that is none of them."""
+    read = dict.fromkeys(s for name in inside for s in graph[name].sources())
+    return [name for name in read if name not in inside]
+
+
+def _output(builder: OnnxBuilder, name: str, inside: set[str]) -> Output:
+    """Return an output; inputs and constants leave under another name than they come with."""
+    if name in inside and builder.constant(name) is None:
+        return builder.output(name)
+    return Output(builder.op("Identity", [builder.plain(name)]), False)
+
+
+def _open(
+    builder: OnnxBuilder, names: list[str], threads: int, keep_memory: bool
+) -> onnxruntime.InferenceSession:
+    """Return the session; without optimizations where these make a model of their own invalid."""
+    model = builder.model(names)
+    levels = onnxruntime.GraphOptimizationLevel
+    failure: Exception | None = None
+    for level in (levels.ORT_ENABLE_ALL, levels.ORT_DISABLE_ALL):
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.intra_op_num_threads = threads
+        options.enable_cpu_mem_arena = keep_memory
+        options.graph_optimization_level = level
+        if builder.large:
+            values = [onnxruntime.OrtValue.ortvalue_from_numpy(a) for a in builder.large.values()]
+            options.add_external_initializers(list(builder.large), values)
+        try:
+            for library in builder.libraries:
+                options.register_custom_ops_library(library)
+            return onnxruntime.InferenceSession(
+                model.SerializeToString(), options,
+                providers=["CPUExecutionProvider"], enable_fallback=0,
+            )  # fmt: skip
+        except Exception as error:  # onnxruntime has no common base class for its errors
+            failure = error
+    raise UnsupportedError(
+        f"onnxruntime refuses ops of graph {builder.graph.name!r}: {_first_line(failure)}"
+    )
+
+
+def _first_line(error: Exception | None) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sigmoid and swish become hard ones where the DPU then computes them, and the cost is told."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from oracle import evaluate_float
+
+from opendpu.quantize import quantize, quantize_with_report
+from opendpu.quantize.substitute import substitutable
+from opendpu_arch.errors import UnsupportedError
+
+sys.path.append(str(Path(__file__).parent))
+from float_nets import Net, samples
+
+CHOICES = "activation substitution 'soft' is unknown; choose one of none, hard"
+
+
+def gated():
+    """SiLU as one op and as two, a gate from a pool, and a sigmoid at the end."""
+    net = Net()
+    net.conv("a", "x", 4)
+    net.put("silu", "swish", ["a"])
+    net.conv("b", "silu", 4)
+    net.put("gate", "sigmoid", ["b"])
+    net.put("product", "mul", ["b", "gate"])
+    net.conv("c", "product", 3)
+    net.put("scores", "sigmoid", ["c"])
+    return net.done("scores")
+
+
+def test_only_what_the_dpu_then_computes():
+    assert substitutable(gated()) == ["silu", "gate"]
+    made = quantize(gated(), samples(), activation_substitution="hard")
+    kinds = {node.name: node.kind for node in made}
+    assert kinds["gate"] == "hard-sigmoid"
+    assert kinds["silu_gate"] == "hard-sigmoid"
+    assert kinds["scores"] == "sigmoid"
+    assert made.outputs == ["scores"]
+    assert {"gate_fix", "silu_fix", "silu_gate_fix", "c_fix"} <= set(made.nodes)
+
+
+def test_a_sigmoid_that_is_an_output_stays_exact_behind_moves_too():
+    net = Net()
+    net.conv("a", "x", 4)
+    net.put("s", "sigmoid", ["a"])
+    net.put("r", "reshape", ["s"], {"shape": [1, 256]}, (1, 256))
+    assert substitutable(net.done("r")) == []
+
+
+@pytest.mark.parametrize("kind", ["mish", "gelu", "tanh"])
+def test_others_stay_as_with_amds_quantizers(kind):
+    net = Net()
+    net.conv("a", "x", 4)
+    net.put("f", kind, ["a"])
+    net.conv("b", "f", 4)
+    assert substitutable(net.done("b")) == []
+
+
+def test_the_report_says_what_it_cost():
+    graph, x = gated(), samples()
+    report = quantize_with_report(graph, x, activation_substitution="hard").report
+    assert report.substituted == ["silu", "gate"]
+    hard = gated()
+    hard["silu"].kind, hard["gate"].kind = "hard-swish", "hard-sigmoid"
+    wanted, found = (evaluate_float(g, x)["scores"] for g in (graph, hard))
+    ratio = 10 * np.log10((wanted**2).sum() / ((wanted - found) ** 2).sum())
+    assert report.substitution_sqnr["scores"] == pytest.approx(ratio, abs=0.01)
+    assert f"  output scores: {ratio:.1f} dB" in report.lines()
+
+
+def test_none_proposes_it_where_it_would_help():
+    report = quantize_with_report(gated(), samples()).report
+    assert report.substituted == ()
+    assert report.notes == [
+        "sigmoid and swish split the network between DPU and CPU (2 ops); activation "
+        "substitution 'hard' would put them on the DPU"
+    ]
+    net = Net()
+    net.conv("a", "x", 4)
+    net.put("s", "sigmoid", ["a"])
+    assert quantize_with_report(net.done("s"), samples()).report.notes == []
+
+
+def test_an_unknown_word():
+    with pytest.raises(UnsupportedError, match=CHOICES):
+        quantize(gated(), samples(), activation_substitution="soft")

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs in flight: what several threads do at once, and what is dropped."""
+
+import concurrent.futures
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from opendpu.runtime import jobs
+from opendpu.runtime.jobs import JobQueue
+from opendpu_arch.errors import DPUError
+
+PATIENCE = 0.2
+"""Seconds that a thread gets to do what a lock should keep it from; only then it costs time."""
+
+
+class Interrupted(dict[int, None]):
+    """A dict that lets another thread run in the middle of an iteration."""
+
+    def __init__(self, other: threading.Thread) -> None:
+        super().__init__()
+        self.other = other
+
+    def __iter__(self) -> Iterator[int]:
+        entries = super().__iter__()
+        if not self.other.ident:
+            self.other.start()
+            self.other.join(PATIENCE)
+        yield from entries
+
+
+def test_a_result_is_taken_while_another_job_is_submitted(monkeypatch):
+    """Of old jobs the oldest is looked for, and in that moment a thread takes a result."""
+    monkeypatch.setattr(jobs, "REMEMBERED", 1)
+    queue: JobQueue[str] = JobQueue(1)
+    numbers = [queue.submit(lambda: "done") for _ in range(4)]
+    other = threading.Thread(target=queue.result, args=(numbers[3],))
+    queue._waited = Interrupted(other)
+    for number in numbers[:3]:
+        assert queue.result(number) == "done"
+    last = queue.submit(lambda: "last")  # without its lock: dictionary changed size
+    assert other.ident, "the other thread was there in the middle"
+    other.join()
+    assert queue.result(last) == "last"
+    assert queue.result(numbers[3]) == "done"
+    with pytest.raises(DPUError, match="is unknown; it was never started, or is forgotten"):
+        queue.result(numbers[0])
+    queue.close()
+
+
+def test_cancelled_jobs_never_begin():
+    queue: JobQueue[int] = JobQueue(1)
+    begun, go_on = threading.Event(), threading.Event()
+    ran: list[int] = []
+
+    def first() -> int:
+        begun.set()
+        go_on.wait()
+        ran.append(0)
+        return 0
+
+    number = queue.submit(first)
+    waiting = [queue.submit(lambda: ran.append(1) or 1) for _ in range(3)]
+    begun.wait()
+    queue.cancel()
+    with pytest.raises(DPUError, match="the runner is closed"):
+        queue.submit(lambda: 2)
+    go_on.set()
+    queue.close()
+    assert queue.result(number) == 0
+    for job in waiting:
+        with pytest.raises(concurrent.futures.CancelledError):
+            queue.result(job)
+    assert ran == [0]
