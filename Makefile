@@ -5,7 +5,7 @@ BIN   := .venv/bin
 STAMP := .venv/.opendpu-setup
 JOBS  ?= 2
 
-.PHONY: help setup demo test test-all lint docs clean
+.PHONY: help setup demo test test-all lint docs synth clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -36,6 +36,10 @@ lint: $(STAMP) ## Check style, types, imports and generated pages
 
 docs: $(STAMP) ## Write docs/reference from the contract
 	$(BIN)/python scripts/gen_docs.py
+
+TARGET ?= B512
+synth: $(STAMP) ## Synthesize TARGET (B512) with Yosys and print what it takes
+	@$(BIN)/python scripts/synth/synthesize.py $(TARGET) $(SYNTH)
 
 clean: ## Remove what was built, but not .venv
 	rm -rf build sim_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -31,10 +31,14 @@ def main(arguments=None):
     parser.add_argument(
         "--option", action="append", default=[], type=_option, metavar="NAME=VALUE",
         help="an option of the top module, may be repeated")
+    parser.add_argument(
+        "--vendor", choices=["xilinx"],
+        help="build the array from this vendor's primitives (plain multiplications)")
     given = parser.parse_args(arguments)
     try:
         target = Target.from_name(given.target)
-        paths = verilog.write(target, given.output, **dict(given.option))
+        options = dict(given.option) | ({"vendor": given.vendor} if given.vendor else {})
+        paths = verilog.write(target, given.output, **options)
     except (DPUError, OSError, TypeError) as error:
         sys.stderr.write(f"{parser.prog}: {error}\n")
         return 1

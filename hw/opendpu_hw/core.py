@@ -31,6 +31,8 @@ class Core(wiring.Component):
     ----------
     target : :class:`opendpu_arch.target.Target`
         What to build.
+    vendor : :class:`str` or None
+        See :class:`opendpu_hw.engine.conv.Conv`.
     options : keyword arguments
         Passed on to :class:`opendpu_hw.engine.misc.MiscEngine`.
 
@@ -47,8 +49,8 @@ class Core(wiring.Component):
         What happened in the cycle before.
     """
 
-    def __init__(self, target, **options):
-        self._target, self._options = target, options
+    def __init__(self, target, *, vendor=None, **options):
+        self._target, self._vendor, self._options = target, vendor, options
         super().__init__({
             "control": In(AxiLiteSignature(addr_width=ADDR_WIDTH)),
             "instr": Out(read_signature(32)),
@@ -68,7 +70,7 @@ class Core(wiring.Component):
         m.submodules.banks = banks = Banks(target)
         m.submodules.load = load = Load(target)
         m.submodules.save = save = Save(target)
-        m.submodules.conv = conv = Conv(target)
+        m.submodules.conv = conv = Conv(target, vendor=self._vendor)
         m.submodules.misc = misc = MiscEngine(target, **self._options)
         engines = {Engine.LOAD: load, Engine.SAVE: save, Engine.CONV: conv, Engine.MISC: misc}
 

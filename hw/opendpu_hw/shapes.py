@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hardware views of the contract: instruction words and their fields."""
+"""Hardware views of the contract: instructions, their fields, address registers, faults."""
 
 from types import SimpleNamespace
 
@@ -14,6 +14,12 @@ instruction_shape = data.ArrayLayout(unsigned(32), INSTRUCTION_WORDS)
 
 #: A stream of instructions.
 InstructionStream = stream.Signature(instruction_shape)
+
+#: The address registers: base address, and size in bytes or 0 for unlimited.
+segments_shape = data.ArrayLayout(data.StructLayout({"base": 40, "size": 32}), 8)
+
+#: Why an engine stopped: cause is an :class:`opendpu_arch.regs.Fault`, addr a byte address.
+fault_shape = data.StructLayout({"valid": 1, "cause": 8, "addr": 40})
 
 
 def fields_of(instruction, words):

@@ -7,84 +7,36 @@ import re
 
 import amaranth
 from amaranth._toolchain.yosys import find_yosys
-from amaranth.back import rtlil
-from amaranth.hdl import Value
-from amaranth.hdl._ir import PortDirection
-from amaranth.lib import wiring
 
 from opendpu_arch import outputs
 from opendpu_arch.regs import REGISTERS
 from opendpu_hw import cache
+from opendpu_hw.hierarchy import to_rtlil
+from opendpu_hw.verilog_text import (
+    fill_memories,
+    name_interfaces,
+    order_selections,
+    replicate,
+)
 
 TOP = "opendpu_top"
 """Name of the top module."""
 
-_BLOCK = re.compile(
-    r"^  initial begin\n((?:    \S+ ?\[\d+\] = \d+'[bhd][0-9a-fA-F]+;\n)+)  end\n", re.M)
-_WORD = re.compile(r"^    (\S+ ?)\[(\d+)\] = (\d+)'([bhd])([0-9a-fA-F]+);$", re.M)
-
-
-def ports_of(component):
-    """Return the ports of a component, nested members joined by ``_``.
-
-    Returns
-    -------
-    dict of str to (value, direction)
-        As :func:`amaranth.back.verilog.convert` takes it, in the order of the signature.
-    """
-    ports = {}
-    for path, member, value in component.signature.flatten(component):
-        direction = PortDirection.Input if member.flow == wiring.In else PortDirection.Output
-        ports["_".join(map(str, path))] = (Value.cast(value), direction)
-    return ports
-
-
-def fill_memories(text):
-    """Write the zeros of initial blocks as loops.
-
-    Yosys gives every word of a memory a line; a C++ compiler then needs minutes for what a loop
-    says in three. Words that are not zero keep their line, after the loop. A block that does
-    not set words 0, 1, 2 … of one memory is left alone.
-    """
-    count = 0
-
-    def rewrite(block):
-        nonlocal count
-        words = _WORD.findall(block[1])
-        names = {name for name, *_ in words}
-        if len(names) != 1 or [int(at) for _, at, *_ in words] != list(range(len(words))):
-            return block[0]
-        rest = [
-            f"    {name}[{at}] = {width}'{base}{digits};\n"
-            for name, at, width, base, digits in words if digits.strip("0")]
-        if 2 * len(rest) > len(words) or len(words) < 4:
-            return block[0]
-        name, _, width, *_ = words[0]
-        count += 1
-        return (
-            f"  initial begin : opendpu_fill_{count}\n"
-            "    integer i;\n"
-            f"    for (i = 0; i < {len(words)}; i = i + 1)\n"
-            f"      {name}[i] = {{{width}{{1'b0}}}};\n"
-            f"{''.join(rest)}  end\n")
-
-    return _BLOCK.sub(rewrite, text)
-
-
 #: What turns Amaranth's netlist into Verilog. Widths are trimmed to what is used and registers get
 #: their enable as ``if (en) q <= d``: both make simulation several times faster and text shorter.
+#: Of the names of one net ``-purge`` leaves one.
 _PASSES = (
     "proc -norom", "opt_expr", "opt_clean", "wreduce", "opt_expr", "opt_clean", "opt_dff -nosdff",
-    "opt_clean", "memory_collect", "delete w:$verilog_initial_trigger",
-    "write_verilog -norename -noattr")
+    "opt_clean -purge", "memory_collect", "delete w:$verilog_initial_trigger",
+    "write_verilog -noattr")
 
 
 def to_verilog(component, name=TOP):
     """Return the Verilog of a component whose members become flat ports."""
-    text = rtlil.convert(component, name=name, ports=ports_of(component), emit_src=False)
+    text = to_rtlil(component, name)
     yosys = find_yosys(lambda version: version >= (0, 40))
     script = "\n".join([f"read_rtlil <<rtlil\n{text}\nrtlil", *_PASSES, ""])
-    return fill_memories(yosys.run(["-q", "-"], script))
+    return replicate(order_selections(fill_memories(yosys.run(["-q", "-"], script))))
 
 
 def elaborate(target, **options):
@@ -103,7 +55,7 @@ def elaborate(target, **options):
 
     def make():
         from opendpu_hw.top import Top
-        return to_verilog(Top(target, **options))
+        return name_interfaces(to_verilog(Top(target, **options)), TOP)
 
     return cache.text("verilog", f"{key}.v", make)
 

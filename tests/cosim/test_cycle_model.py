@@ -127,19 +127,6 @@ def test_many_random_programs(engine, rng):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "options", [{"taps_per_cycle": 1}, {"taps_per_cycle": 2}, {"window": False}]
-)
-def test_other_misc_engines(options, rng):
-    for engine in ("dwconv", "pool", "misc", "mixed"):
-        for _ in range(20):
-            seed = int(rng.integers(1 << 30))
-            code, segments = random_program(engine, Target.from_name("B64"), seed)
-            where = f"random_program({engine!r}, B64, {seed}) with {options}"
-            compare("B64", "ideal", code, segments, where, **options)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("file", ["dpu_mnist_classifier.xmodel", "tf2_custom_op.xmodel"])
 def test_programs_of_amds_compiler(file, models):
     graph = xir.Graph.deserialize(models / "amd_compiled" / file)

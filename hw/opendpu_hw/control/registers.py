@@ -9,7 +9,7 @@ from opendpu_arch import regs
 from opendpu_arch.target import MAX_ADDRESS_REGISTERS
 from opendpu_hw.bus.axi4 import ADDRESS_WIDTH
 from opendpu_hw.bus.axi_lite import AxiLiteSignature, AxiLiteSlave
-from opendpu_hw.engine.segment import segments_shape
+from opendpu_hw.shapes import segments_shape
 
 ADDR_WIDTH = 12
 _COUNTERS = ("BUSY_LOAD", "BUSY_SAVE", "BUSY_CONV", "BUSY_MISC", "ACTIVE_CONV", "ACTIVE_MISC")

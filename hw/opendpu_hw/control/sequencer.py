@@ -9,7 +9,7 @@ from opendpu_arch.isa import Engine
 from opendpu_arch.regs import Fault
 from opendpu_hw.bus.axi4 import ADDRESS_WIDTH
 from opendpu_hw.control.decode import decode_fault_shape
-from opendpu_hw.engine.base import fault_shape
+from opendpu_hw.shapes import fault_shape
 
 
 class Sequencer(wiring.Component):

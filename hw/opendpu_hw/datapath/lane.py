@@ -1,86 +1,87 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One output channel of the convolution array: PP dot products, accumulators, requantization."""
+"""One output channel of the convolution array: sums of PP pixels, and their requantization."""
 
-from amaranth.hdl import Module, Mux, Signal, signed, unsigned
+from amaranth.hdl import Module, Signal, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from opendpu_hw.datapath.requantize import (
-    ACC_WIDTH,
-    SCALED_WIDTH,
-    SHIFT_WIDTH,
-    activate,
-    scale,
-    with_bias,
-)
+from opendpu_arch.latency import CONV_WRITE
+from opendpu_hw.datapath.accumulators import Accumulators, sum_members
+from opendpu_hw.datapath.cascades import Cascades
+from opendpu_hw.datapath.requantize import BIASED_WIDTH, SHIFT_WIDTH, Requantizer, scale_shape
 
 
 class Lane(wiring.Component):
     """PP pixels of one output channel.
 
-    A step takes the PP × ICP inputs ``x`` and the ICP weights ``w`` in the cycle ``step`` is high.
-    ``first`` starts a new sum, the sum is complete in ``acc`` the cycle after the last step; there
-    ``capture`` adds the bias; the cycle after, ``shift`` scales and rounds; the cycle after that,
-    ``finish`` applies the activation and saturates into ``y``.
-
-    Equal to :func:`opendpu_arch.numerics.conv_requantize` while the sum fits 31 bits, which every
-    kernel that fits the weight banks does.
+    Two pixels share a requantizer: the even ones' sums go through it first, the odd ones' a cycle
+    later. Equal to :func:`opendpu_arch.numerics.conv_requantize` while the sum fits 31 bits, which
+    every kernel that fits the weight banks does.
 
     Parameters
     ----------
     target : :class:`opendpu_arch.target.Target`
-        Gives PP and ICP.
+        Gives PP and ICP, and whether there is LEAKYRELU.
+    vendor : :class:`str` or None
+        ``xilinx``: with :class:`opendpu_hw.datapath.cascades.Cascades` of DSP48E2. None: with
+        :class:`opendpu_hw.datapath.accumulators.Accumulators`.
 
     Members
     -------
-    x : ``In(signed(8)).array(PP, ICP)``
-        Inputs, a row a pixel; held while no step is made. One signal an element, not a vector:
-        simulators turn that into vector instructions.
-    w : ``In(signed(8)).array(ICP)``
-        Weights.
-    step, first, capture, shift, finish : ``In(1)``
-        The stages, see above.
-    bias, shift_bias : ``In(signed(8))``, ``In(6)``
-        Valid with ``capture``.
-    shift_cut, shift_act : ``In(6)``, ``In(4)``
-        Valid with ``shift``.
-    act : ``In(4)``
-        Valid with ``finish``.
+    x, w, step, first, complete : as that has them
+    column : ``In(8)``
+        Bit ``n`` is high ``n`` cycles after a column's sums are complete.
+    bias, shift_bias, prepare : ``In(signed(8))``, ``In(6)``, ``In(1)``
+        With ``prepare``, what the columns from the next cycle on have as bias.
+    scale, act : ``In(scale_shape)``, ``In(4)``
+        Valid with bits 2 and 3, and with bits 5 and 6, of ``column``.
     y : ``Out(signed(8)).array(PP)``
-        Results, held until the next ``finish``.
+        Results, from the cycle after bit 7 until the next column's.
     """
 
-    def __init__(self, target):
-        self._pixels = target.pixel_parallel
-        self._inputs = target.input_channel_parallel
+    def __init__(self, target, *, vendor=None):
+        self._target, self._vendor = target, vendor
+        members = sum_members(target)
+        for name in ("take", "sum"):
+            del members[name]
         super().__init__({
-            "x": In(signed(8)).array(self._pixels, self._inputs),
-            "w": In(signed(8)).array(self._inputs),
-            "step": In(1), "first": In(1), "capture": In(1), "shift": In(1),
-            "finish": In(1),
-            "bias": In(signed(8)), "shift_bias": In(SHIFT_WIDTH),
-            "shift_cut": In(SHIFT_WIDTH), "shift_act": In(unsigned(4)), "act": In(unsigned(4)),
-            "y": Out(signed(8)).array(self._pixels),
+            **members, "column": In(CONV_WRITE),
+            "bias": In(signed(8)), "shift_bias": In(SHIFT_WIDTH), "prepare": In(1),
+            "scale": In(scale_shape), "act": In(unsigned(4)),
+            "y": Out(signed(8)).array(target.pixel_parallel),
         })
 
     def elaborate(self, platform):
         m = Module()
-        offset = Signal(signed(ACC_WIDTH))
-        m.d.comb += offset.eq((self.bias << self.shift_bias)[:ACC_WIDTH].as_signed())
-        for p in range(self._pixels):
-            terms = [self.x[p][i] * self.w[i] for i in range(self._inputs)]
-            while len(terms) > 1:
-                pairs = [a + b for a, b in zip(terms[::2], terms[1::2], strict=False)]
-                terms = pairs + terms[len(pairs) * 2:]
-            acc = Signal(signed(ACC_WIDTH), name=f"acc{p}", reset_less=True)
-            biased = Signal(signed(ACC_WIDTH), name=f"biased{p}", reset_less=True)
-            rounded = Signal(signed(SCALED_WIDTH), name=f"rounded{p}", reset_less=True)
-            with m.If(self.step):
-                m.d.sync += acc.eq((Mux(self.first, 0, acc) + terms[0])[:ACC_WIDTH])
-            with m.If(self.capture):
-                m.d.sync += biased.eq(with_bias(acc, offset))
-            with m.If(self.shift):
-                m.d.sync += rounded.eq(scale(biased, self.shift_cut, self.shift_act))
-            with m.If(self.finish):
-                m.d.sync += self.y[p].eq(activate(rounded, self.act))
+        pixels, inputs = self._target.pixel_parallel, self._target.input_channel_parallel
+        m.submodules.sums = sums = (
+            Cascades(self._target, vendor=self._vendor) if self._vendor
+            else Accumulators(self._target))
+        m.d.comb += [
+            *(sums.x[p][i].eq(self.x[p][i]) for p in range(pixels) for i in range(inputs)),
+            *(sums.w[i].eq(self.w[i]) for i in range(inputs)),
+            sums.step.eq(self.step), sums.first.eq(self.first), sums.complete.eq(self.complete),
+            sums.take.eq(self.column[0]),
+        ]
+        offset = Signal(signed(BIASED_WIDTH), reset_less=True)
+        with m.If(self.prepare):
+            m.d.sync += offset.eq((self.bias << self.shift_bias)[:BIASED_WIDTH].as_signed())
+        stages = Requantizer.STAGES
+        for j in range(pixels // 2):
+            m.submodules[f"requantizer{j}"] = requantizer = Requantizer(
+                leaky=self._target.conv_leaky_relu)
+            even = Signal(signed(8), name=f"even{j}", reset_less=True)
+            y_even = Signal(signed(8), name=f"y{2 * j}", reset_less=True)
+            y_odd = Signal(signed(8), name=f"y{2 * j + 1}", reset_less=True)
+            m.d.comb += [
+                requantizer.sum[0].eq(sums.sum[2 * j]), requantizer.sum[1].eq(sums.sum[2 * j + 1]),
+                requantizer.odd.eq(self.column[1]), requantizer.offset.eq(offset),
+                requantizer.stage.eq(self.column[:stages] | self.column[1:stages + 1]),
+                requantizer.scale.eq(self.scale), requantizer.act.eq(self.act),
+                self.y[2 * j].eq(y_even), self.y[2 * j + 1].eq(y_odd),
+            ]
+            with m.If(self.column[stages]):
+                m.d.sync += even.eq(requantizer.y)
+            with m.If(self.column[stages + 1]):
+                m.d.sync += [y_even.eq(even), y_odd.eq(requantizer.y)]
         return m

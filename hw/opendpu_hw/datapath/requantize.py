@@ -1,64 +1,123 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bias, activation, shift, rounding and saturation of CONV and depthwise results."""
+"""Bias, shift, rounding, activation and saturation of CONV's sums."""
 
-from amaranth.hdl import Const, Mux, Signal, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
 
 from opendpu_arch.isa import ActType
+from opendpu_hw.datapath.accumulators import SUM_WIDTH
+from opendpu_hw.datapath.shift import BYTE, SaturatingShift
 
-#: Width of a sum of products with its bias, doubled.
-ACC_WIDTH = 32
+#: Width of a sum with its bias, doubled.
+BIASED_WIDTH = SUM_WIDTH + 1
 #: Width of ``shift_cut`` and ``shift_bias``.
 SHIFT_WIDTH = 6
-#: Width of a scaled and rounded value before saturation.
-SCALED_WIDTH = ACC_WIDTH + 5
+#: LeakyReLU's factor 26/256 is 13 with this much more shift.
+LEAKY_FACTOR, LEAKY_SHIFT = 13, 7
+_WIDE = BIASED_WIDTH + LEAKY_FACTOR.bit_length()
+_MOST_BYTES = -(-_WIDE // BYTE)
+
+#: A right shift: by ``coarse`` bytes, then by ``fine`` bits.
+amount_shape = data.StructLayout({"coarse": range(_MOST_BYTES + 1), "fine": range(BYTE)})
+#: How to scale: the shifts of positive and negative values, which differ under LEAKYRELU.
+scale_shape = data.StructLayout(
+    {"positive": amount_shape, "negative": amount_shape, "leaky": 1})
 
 
-def with_bias(acc, offset):
-    """Return ``2·acc + offset`` as a 32-bit value; ``offset`` is ``bias · 2^shift_bias``."""
-    return (((acc << 1) + offset)[:ACC_WIDTH]).as_signed()
+def scale_of(shift_cut, act):
+    """Return the value of ``scale_shape`` for an instruction's ``shift_cut`` and ``act_type``."""
+    leaky = act == ActType.LEAKYRELU
+
+    def amount(bits):
+        coarse = bits[3:]
+        return Cat(Mux(coarse > _MOST_BYTES, _MOST_BYTES, coarse)[:3], bits[:3])
+
+    negative = (shift_cut + Mux(leaky, LEAKY_SHIFT, 0))[:SHIFT_WIDTH + 1]
+    return Cat(amount(shift_cut), amount(negative), leaky)
 
 
-def saturate(value, *, low=-128, high=127):
-    """Clamp a signed value to eight bits."""
-    return Mux(value > high, Const(high, signed(8)),
-               Mux(value < low, Const(low, signed(8)), value[:8].as_signed()))
+class Requantizer(wiring.Component):
+    """One value a cycle: ``y = clamp(round((2·sum + offset) / 2^(shift_cut + 1)))``.
 
-
-def scale(t, shift_cut, act):
-    """Return ``t / 2^(shift_cut + 1)`` rounded half up, before saturation: the first half.
-
-    A negative ``t`` under LEAKYRELU is multiplied by 26/256 first; there is one rounding only.
-    Meant to be registered: :func:`activate` is the second half.
+    Rounding is half up, once; under LEAKYRELU negative values are multiplied by 26/256 before it.
+    Equal to :func:`opendpu_arch.numerics.requantize` while ``2·sum + offset`` fits 32 bits.
 
     Parameters
     ----------
-    t : signed(32)
-        2·Σ + bias·2^SB.
-    shift_cut : unsigned(6)
-        Shift.
-    act : unsigned(4)
-        :class:`opendpu_arch.isa.ActType`.
+    leaky : :class:`bool`
+        Whether there is LEAKYRELU.
+
+    Members
+    -------
+    sum, odd : ``In(signed(31)).array(2)``, ``In(1)``
+        Sums, and which of them is meant.
+    offset : ``In(signed(32))``
+        bias · 2^shift_bias.
+    stage : ``In(6)``
+        A bit a stage: it works in this cycle. A value whose sum comes with bit 0 is in stage ``n``
+        ``n`` cycles later.
+    scale, act : ``In(scale_shape)``, ``In(4)``
+        Valid with stages 2 and 5.
+    y : ``Out(signed(8))``
+        Result, from the cycle after stage 5 until the next one's.
     """
-    leaky = (act == ActType.LEAKYRELU) & t[-1]
-    scaled = Mux(leaky, (t << 4) + (t << 3) + (t << 1), t)[:SCALED_WIDTH].as_signed()
-    amount = shift_cut + Mux(leaky, 8, 0)
-    shifted = scaled >> Mux(amount > SCALED_WIDTH, SCALED_WIDTH, amount[:6])
-    return ((shifted + 1) >> 1)[:SCALED_WIDTH].as_signed()
 
+    STAGES = 6
 
-def activate(rounded, act):
-    """Return the INT8 result of a rounded value: ReLU, ReLU6 (clamp to 96), saturation."""
-    positive = (act == ActType.RELU) | (act == ActType.RELU6)
-    high = Mux(act == ActType.RELU6, Const(96, signed(8)), Const(127, signed(8)))
-    low = Mux(positive, Const(0, signed(8)), Const(-128, signed(8)))
-    return Mux(rounded > high, high, Mux(rounded < low, low, rounded[:8].as_signed()))
+    def __init__(self, *, leaky=True):
+        self._leaky = leaky
+        super().__init__({
+            "sum": In(signed(SUM_WIDTH)).array(2), "odd": In(1),
+            "offset": In(signed(BIASED_WIDTH)),
+            "stage": In(self.STAGES), "scale": In(scale_shape), "act": In(unsigned(4)),
+            "y": Out(signed(8)),
+        })
 
+    def elaborate(self, platform):
+        m = Module()
 
-def requantize(m, t, shift_cut, act, *, name):
-    """Return the INT8 result of ``t`` = 2·Σ + bias·2^SB in one combinational piece.
+        def register(width, name):
+            return Signal(signed(width), name=name, reset_less=True)
 
-    See ``opendpu_arch.numerics``; ``act`` is NONE, RELU, LEAKYRELU or RELU6.
-    """
-    rounded = Signal(signed(SCALED_WIDTH), name=f"{name}_rounded")
-    m.d.comb += rounded.eq(scale(t, shift_cut, act))
-    return activate(rounded, act)
+        # -- bias ----------------------------------------------------------------------------------
+        biased = register(BIASED_WIDTH, "biased")
+        with m.If(self.stage[0]):
+            chosen = Mux(self.odd, self.sum[1], self.sum[0])
+            doubled = Cat(Const(0, 1), chosen).as_signed()
+            m.d.sync += biased.eq((self.offset + doubled)[:BIASED_WIDTH].as_signed())
+
+        # -- negative values of LEAKYRELU times 13 = 1 + 4 · 3 -------------------------------------
+        value, triple = register(BIASED_WIDTH, "value"), register(BIASED_WIDTH + 2, "triple")
+        with m.If(self.stage[1]):
+            m.d.sync += value.eq(biased)
+            if self._leaky:
+                m.d.sync += triple.eq(biased + (biased << 1))
+        wide = register(_WIDE, "wide")
+        amount = Signal(amount_shape, reset_less=True)
+        negative = value[-1]
+        with m.If(self.stage[2]):
+            m.d.sync += amount.eq(Mux(negative, self.scale.negative, self.scale.positive))
+            more = Mux(self.scale.leaky & negative, triple, 0) if self._leaky else Const(0)
+            m.d.sync += wide.eq((more << 2) + value)
+
+        # -- shift: twice the result ---------------------------------------------------------------
+        m.submodules.shift = shift = SaturatingShift(width=_WIDE)
+        m.d.comb += [
+            shift.value.eq(wide), shift.bytes.eq(amount.coarse), shift.bits.eq(amount.fine),
+            shift.stage.eq(self.stage[3:5]),
+        ]
+
+        # -- rounding and limits -------------------------------------------------------------------
+        rounded = ((shift.shifted + 1) >> 1)[:9].as_signed()
+        relu = (self.act == ActType.RELU) | (self.act == ActType.RELU6)
+        high = Mux(self.act == ActType.RELU6, 96, 127)
+        y = register(8, "result")
+        m.d.comb += self.y.eq(y)
+        with m.If(self.stage[5]):
+            with m.If(shift.negative):
+                m.d.sync += y.eq(Mux(relu, 0, Mux(shift.large, -128, rounded[:8].as_signed())))
+            with m.Else():
+                m.d.sync += y.eq(Mux(shift.large | (rounded > high), high,
+                                     rounded[:8].as_signed()))
+        return m

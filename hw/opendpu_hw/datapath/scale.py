@@ -5,13 +5,15 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from opendpu_hw.datapath.shift import SaturatingShift
+
 #: Width of sums and offsets.
 SUM_WIDTH = 36
 #: Most left shift there is; more would saturate everything but zero.
 LEFT_MAX = 8
 #: Largest ``right``; more than this would leave nothing either.
 RIGHT_MAX = 55
-_DOUBLED_WIDTH = 40
+_DOUBLED_WIDTH = SUM_WIDTH + 2
 
 
 class Scale(wiring.Component):
@@ -29,23 +31,23 @@ class Scale(wiring.Component):
     -------
     total, offset : ``In(signed(SUM_WIDTH))``
         Sum and what to add to twice it, valid with ``capture``.
-    capture, shift, finish : ``In(1)``
-        The three stages, a cycle apart.
+    capture, shift, finish : ``In(1)``, ``In(2)``, ``In(1)``
+        The four stages, a cycle apart; shifting takes two.
     right, leaky : ``In(6)``, ``In(1)``
-        8 more than the right shift, so 0..7 shift left; valid with ``shift``.
+        8 more than the right shift, so 0..7 shift left; valid with the first ``shift``.
     limit, relu : ``In(7)``, ``In(1)``
         Clamp to -128..limit, or to 0..limit; valid with ``finish``.
     y : ``Out(signed(8))``
         Result, from the cycle after ``finish``.
     """
 
-    LATENCY = 3
+    LATENCY = 4
 
     def __init__(self, *, leaky=True):
         self._leaky = leaky
         super().__init__({
             "total": In(signed(SUM_WIDTH)), "offset": In(signed(SUM_WIDTH)),
-            "capture": In(1), "shift": In(1), "finish": In(1),
+            "capture": In(1), "shift": In(2), "finish": In(1),
             "right": In(6), "leaky": In(1), "relu": In(1), "limit": In(7),
             "y": Out(signed(8)),
         })
@@ -64,19 +66,21 @@ class Scale(wiring.Component):
             amount = (self.right + Mux(slope, LEFT_MAX, 0))[:6]
         else:
             wide, scaled, amount = _DOUBLED_WIDTH + LEFT_MAX, value, self.right
-        scaled = Cat(Const(0, LEFT_MAX), scaled).as_signed()
         # Twice the result, not yet rounded.
-        shifted = Signal(signed(wide), reset_less=True)
+        m.submodules.shifter = shifter = SaturatingShift(width=wide)
         y = Signal(signed(8), reset_less=True)
-        m.d.comb += self.y.eq(y)
-        with m.If(self.shift):
-            m.d.sync += shifted.eq((scaled >> amount)[:wide])
-
+        rounded = ((shifter.shifted + 1) >> 1)[:9].as_signed()
+        m.d.comb += [
+            shifter.value.eq(Cat(Const(0, LEFT_MAX), scaled)),
+            shifter.bytes.eq(Mux(amount[3:] > shifter.most, shifter.most, amount[3:])),
+            shifter.bits.eq(amount[:3]), shifter.stage.eq(self.shift),
+            self.y.eq(y),
+        ]
         with m.If(self.finish):
-            with m.If(shifted > (self.limit << 1)):
-                m.d.sync += y.eq(self.limit)
-            with m.Elif(shifted < Mux(self.relu, 0, -256)):
-                m.d.sync += y.eq(Mux(self.relu, 0, -128))
+            with m.If(shifter.negative):
+                m.d.sync += y.eq(Mux(self.relu, 0,
+                                     Mux(shifter.large, -128, rounded[:8].as_signed())))
             with m.Else():
-                m.d.sync += y.eq((shifted[:9].as_signed() + 1)[1:9].as_signed())
+                m.d.sync += y.eq(Mux(shifter.large | (rounded > self.limit), self.limit,
+                                     rounded[:8].as_signed()))
         return m

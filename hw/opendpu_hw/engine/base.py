@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every engine looks like to the dispatcher."""
 
-from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from opendpu_hw.shapes import InstructionStream
-
-#: Why an engine stopped: cause is an :class:`opendpu_arch.regs.Fault`, addr a byte address.
-fault_shape = data.StructLayout({"valid": 1, "cause": 8, "addr": 40})
+from opendpu_hw.shapes import InstructionStream, fault_shape
 
 
 def engine_members():

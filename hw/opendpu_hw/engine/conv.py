@@ -6,6 +6,8 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import Out
 from amaranth.utils import ceil_log2
 
+from opendpu_arch import latency
+from opendpu_hw.datapath.cascades import OperandDelay
 from opendpu_hw.datapath.lane import Lane
 from opendpu_hw.engine.base import engine_members
 from opendpu_hw.engine.conv_plan import ConvPlanner, plan_shape
@@ -20,13 +22,17 @@ class Conv(wiring.Component):
     A step is one kernel tap of one group of ICP input channels, for one column of PP output rows
     and OCP output channels: PP·ICP·OCP multiply-accumulates. Steps follow each other without gaps,
     over columns and over instructions. There are two exceptions: a column is not finished earlier
-    than ``stride_out`` cycles after the one before (its rows share banks), and a CONV that may read
-    what an unfinished CONV writes waits until that is written (:attr:`LATENCY` cycles).
+    than ``stride_out`` cycles after the one before (its rows share banks), nor than two (pixels
+    share requantizers), and a CONV that may read what an unfinished CONV writes waits until that is
+    written (:func:`opendpu_arch.latency.conv` cycles).
 
     Parameters
     ----------
     target : :class:`opendpu_arch.target.Target`
         Parallelism and memories.
+    vendor : :class:`str` or None
+        ``xilinx``: the array is made of DSP48E2, two products each. None: of plain multiplications.
+        Both take the same cycles.
 
     Members
     -------
@@ -37,11 +43,8 @@ class Conv(wiring.Component):
         BIAS bank.
     """
 
-    #: Cycles from a step's address to the write of a column it finishes.
-    LATENCY = 7
-
-    def __init__(self, target):
-        self._target = target
+    def __init__(self, target, *, vendor=None):
+        self._target, self._vendor = target, vendor
         super().__init__({
             **engine_members(),
             "read": Out(ConvRead(target)),
@@ -105,7 +108,9 @@ class Conv(wiring.Component):
             step.eq(running & ~(last_tap & (gap != 0))),
         ]
         with m.If(step & last_tap):
-            m.d.sync += gap.eq(plan.stride_out)
+            # What is in it is one less than the distance.
+            least = latency.REQUANTIZER_PIXELS - 1
+            m.d.sync += gap.eq(Mux(plan.stride_out < least, least, plan.stride_out))
         with m.Elif(gap != 0):
             m.d.sync += gap.eq(gap - 1)
 
@@ -232,7 +237,8 @@ class Conv(wiring.Component):
         s3_step = Signal()
         s3_first = Signal()
         s3_last = Signal()
-        x = [[Signal(signed(8), name=f"x{p}_{i}") for i in range(inputs)] for p in range(banks)]
+        x = [[Signal(signed(8), name=f"x{p}_{i}", reset_less=True) for i in range(inputs)]
+             for p in range(banks)]
         m.d.sync += s3_step.eq(s2_step)
         rotated = [self.read.data[b] for b in range(banks)]
         for bit in range(len(s2_low)):
@@ -249,40 +255,45 @@ class Conv(wiring.Component):
                     byte = rotated[p][8 * i:8 * i + 8].as_signed()
                     m.d.sync += x[p][i].eq(Mux(s2_pad[p] | ~s2_lanes[i], 0, byte))
 
-        # -- stages 4 to 6: bias, scale, saturate -------------------------------------------------
-        s4_last = Signal()
-        s5_last = Signal()
-        s6_last = Signal()
-        m.d.sync += [s4_last.eq(s3_step & s3_last), s5_last.eq(s4_last), s6_last.eq(s5_last)]
+        # -- sums, and what becomes of them: bias, scale, saturate ---------------------------------
+        waiting = latency.conv_sum(target)
+        ended = Signal(waiting + latency.CONV_WRITE - 1)    # bit n: a column's last step came to
+        m.d.sync += ended.eq(Cat(s3_step & s3_last, ended))  # the array n + 1 cycles ago
+        column = ended[waiting - 1:]
+        step, first = s3_step, s3_first
+        if self._vendor:
+            m.submodules.delay = delay = OperandDelay(target, rows=banks)
+            m.d.comb += [delay.i[p][i].eq(x[p][i]) for p in range(banks) for i in range(inputs)]
+            x = delay.o
+            late = Signal(2 * (waiting - 1), reset_less=True)
+            m.d.sync += late.eq(Cat(s3_step, s3_first, late))
+            step, first = late[-2], late[-1]
         for lane_number in range(target.output_channel_parallel):
-            lane = Lane(target)
+            lane = Lane(target, vendor=self._vendor)
             m.submodules[f"lane{lane_number}"] = lane
             word = self.read.weights[lane_number]
             for i in range(inputs):
-                w = Signal(signed(8), name=f"w{lane_number}_{i}")
+                w = Signal(signed(8), name=f"w{lane_number}_{i}", reset_less=True)
                 with m.If(s2_step):
                     m.d.sync += w.eq(word[8 * i:8 * i + 8])
                 m.d.comb += lane.w[i].eq(w)
                 m.d.comb += [lane.x[p][i].eq(x[p][i]) for p in range(banks)]
             m.d.comb += [
-                lane.step.eq(s3_step), lane.first.eq(s3_first),
-                lane.capture.eq(s4_last), lane.shift.eq(s5_last), lane.finish.eq(s6_last),
-                lane.bias.eq(writer.bias[lane_number]),
-                lane.shift_bias.eq(writer.shift_bias),
-                lane.shift_cut.eq(writer.shift_cut), lane.shift_act.eq(writer.shift_act),
-                lane.act.eq(writer.act),
+                lane.step.eq(step), lane.first.eq(first), lane.complete.eq(ended[0]),
+                lane.column.eq(column),
+                lane.bias.eq(writer.bias[lane_number]), lane.shift_bias.eq(writer.shift_bias),
+                lane.prepare.eq(writer.prepare),
+                lane.scale.eq(writer.scale), lane.act.eq(writer.act),
             ]
             for p in range(banks):
                 m.d.comb += writer.results[p][lane_number].eq(lane.y[p])
-        m.d.comb += [writer.capture.eq(s4_last), writer.shift.eq(s5_last),
-                     writer.finish.eq(s6_last)]
+        m.d.comb += writer.column.eq(column)
 
         m.d.comb += [
             self.done.eq(order.done & ~self.abort),
             self.active.eq(step),
             self.busy.eq(order.busy),
-            self.idle.eq(~running & ~s1_step & ~s2_step & ~s3_step & ~s4_last & ~s5_last
-                         & ~s6_last),
+            self.idle.eq(~running & ~s1_step & ~s2_step & ~s3_step & ~ended.any()),
             self.fault.eq(0),
         ]
         return m

@@ -46,6 +46,16 @@ def result_shape(target):
     })
 
 
+def split_result_shape(target):
+    """Return the layouts of what is needed when sums are complete, and when they are written."""
+    members = result_shape(target).members
+    sums = ("length", "bank_addr_out", "jump_write", "act", "shift_cut", "shift_bias", "bias")
+    writes = ("stride_out", "group_out", "last_row", "jump_write_endl", "wrap_jump", "first_row",
+              "wraps")
+    return tuple(data.StructLayout({name: members[name] for name in names})
+                 for names in (sums, writes))
+
+
 class ConvPlanner(wiring.Component):
     """Take CONVINIT and CONV; offer one set-up CONV at a time, bias word included.
 

@@ -1,53 +1,55 @@
 # SPDX-License-Identifier: Apache-2.0
 """CONV write-back: from finished columns to image banks."""
 
-from amaranth.hdl import Array, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Module, Mux, ResetInserter, Signal, signed
 from amaranth.lib import data, wiring
+from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from opendpu_hw.engine.conv_plan import result_shape
+from opendpu_arch import latency
+from opendpu_hw.datapath.requantize import scale_of, scale_shape
+from opendpu_hw.engine.conv_plan import result_shape, split_result_shape
 from opendpu_hw.memory.ports import ConvWrite
 
 
 class ConvWriter(wiring.Component):
     """Keep the parameters of CONVs in flight; write each finished column, bank by bank.
 
-    ``capture`` marks the cycle in which a column's sums are complete; in the next one (``shift``)
-    and the one after (``finish``) the lanes requantize. Then the column's rows are written: rows
-    that share a bank (``stride_out``) one after the other.
+    Bit 0 of ``column`` marks the cycle in which a column's sums are complete, bit ``n`` the one
+    ``n`` cycles later; in between the lanes requantize. After the last bit the column's rows are
+    written: rows that share a bank (``stride_out``) one after the other.
 
     Members
     -------
     push, payload, ready : a CONV starts (``result_shape``)
-    capture, shift, finish : ``In(1)``
+    column : ``In(8)``
         See above.
-    bias, shift_bias : valid with ``capture``
-    shift_cut, shift_act : valid with ``shift``
-    act : valid with ``finish``
+    bias, shift_bias : valid with ``prepare``, for the columns after that cycle
+    scale, act : valid with bits 2 and 3, and with bits 5 and 6, of ``column``
     results : ``In``
-        Lane results [row][lane], valid the cycle after ``finish``, until the next.
+        Lane results [row][lane], from the cycle after the last bit of ``column``, until the next.
     write : ``Out(ConvWrite)``
     completed : ``Out(1)``
         Pulse: the last word of a CONV is being written.
     pending, several : ``Out(4)``
         A bit a bank group: some CONV in flight writes it; more than one does.
-    busy : ``Out(1)``
     """
 
-    DEPTH = 4
+    DEPTH = latency.CONV_QUEUE
+    _WRITES = 16            # more than there are CONVs between their start and their first write
 
     def __init__(self, target):
         self._target = target
         lanes, banks = target.output_channel_parallel, target.pixel_parallel
         super().__init__({
             "push": In(1), "payload": In(result_shape(target)), "ready": Out(1),
-            "clear": In(1), "capture": In(1), "shift": In(1), "finish": In(1),
+            "clear": In(1), "column": In(latency.CONV_WRITE),
             "bias": Out(data.ArrayLayout(signed(8), lanes)), "shift_bias": Out(6),
-            "shift_cut": Out(6), "shift_act": Out(4), "act": Out(4),
+            "prepare": Out(1), "scale": Out(scale_shape), "act": Out(4),
             "results": In(data.ArrayLayout(data.ArrayLayout(signed(8), lanes), banks)),
             "write": Out(ConvWrite(target)),
-            "completed": Out(1), "pending": Out(4), "several": Out(4), "busy": Out(1),
+            "completed": Out(1), "pending": Out(4), "several": Out(4),
         })
 
     def elaborate(self, platform):
@@ -55,76 +57,85 @@ class ConvWriter(wiring.Component):
         target = self._target
         banks = target.pixel_parallel
         abits = ceil_log2(target.bank_depth)
-        shape = result_shape(target)
+        sum_shape, write_shape = split_result_shape(target)
 
-        # -- parameters of CONVs whose columns have not come yet ----------------------------------
-        slots = [Signal(shape, name=f"slot{i}") for i in range(self.DEPTH)]
-        level = Signal(range(self.DEPTH + 1))
-        head = Signal(shape)                       # the CONV whose columns come now
+        # -- parameters of CONVs whose columns have not come yet, or are not written yet -----------
+        m.submodules.sums = sums = ResetInserter(self.clear)(
+            SyncFIFO(width=sum_shape.size, depth=self.DEPTH))
+        m.submodules.writes = writes = ResetInserter(self.clear)(
+            SyncFIFO(width=write_shape.size, depth=self._WRITES))
+        for queue, shape in ((sums, sum_shape), (writes, write_shape)):
+            given = Signal(shape)
+            m.d.comb += [given[name].eq(self.payload[name]) for name in shape.members]
+            m.d.comb += [queue.w_data.eq(given), queue.w_en.eq(self.push)]
+        m.d.comb += self.ready.eq(sums.w_rdy)
+
+        # -- the CONV whose columns come now -------------------------------------------------------
+        captured = self.column[0]
+        head, coming = Signal(sum_shape, reset_less=True), Signal(sum_shape)
         head_valid = Signal()
         column = Signal(10)
         column_addr = Signal(abits)
         last_column = Signal()
         load = Signal()
         m.d.comb += [
-            self.ready.eq(level != self.DEPTH),
+            coming.eq(sums.r_data), sums.r_en.eq(load),
             last_column.eq(column == head.length),
-            load.eq((level != 0) & (~head_valid | (self.capture & last_column))),
+            load.eq(sums.r_rdy & (~head_valid | (captured & last_column))),
         ]
-        write_at = Signal(range(self.DEPTH + 1))
-        m.d.comb += write_at.eq(level - load)
+        m.d.sync += self.prepare.eq(load)
         with m.If(load):
-            m.d.sync += [head.eq(slots[0]), column.eq(0), column_addr.eq(slots[0].bank_addr_out)]
-            m.d.sync += [slots[i].eq(slots[i + 1]) for i in range(self.DEPTH - 1)]
-        with m.Elif(self.capture):
-            m.d.sync += [column.eq(column + 1),
+            m.d.sync += [head.eq(coming), column.eq(0), column_addr.eq(coming.bank_addr_out),
+                         head_valid.eq(1)]
+        with m.Elif(captured):
+            m.d.sync += [column.eq(column + 1), head_valid.eq(~last_column),
                          column_addr.eq((column_addr + head.jump_write)[:abits])]
-        with m.If(load):
-            m.d.sync += head_valid.eq(1)
-        with m.Elif(self.capture & last_column):
-            m.d.sync += head_valid.eq(0)
-        for i in range(self.DEPTH):
-            with m.If(self.push & (write_at == i)):
-                m.d.sync += slots[i].eq(self.payload)
-        m.d.sync += level.eq(level - load + self.push)
+        m.d.comb += [self.bias.eq(head.bias), self.shift_bias.eq(head.shift_bias)]
 
-        # -- capture: bias; shift: scale; finish: activation --------------------------------------
-        shifting = Signal(shape)
-        finishing = Signal(shape)
-        shifting_last = Signal()
-        finishing_last = Signal()
-        shifting_addr = Signal(abits)
-        finishing_addr = Signal(abits)
-        m.d.comb += [
-            self.bias.eq(head.bias), self.shift_bias.eq(head.shift_bias),
-            self.shift_cut.eq(shifting.shift_cut), self.shift_act.eq(shifting.act),
-            self.act.eq(finishing.act),
-        ]
-        with m.If(self.capture):
-            m.d.sync += [shifting.eq(head), shifting_last.eq(last_column),
-                         shifting_addr.eq(column_addr)]
-        with m.If(self.shift):
-            m.d.sync += [finishing.eq(shifting), finishing_last.eq(shifting_last),
-                         finishing_addr.eq(shifting_addr)]
+        # -- what goes along with a column ---------------------------------------------------------
+        scale = Signal(scale_shape, reset_less=True)
+        act = [Signal(4, name=f"act{n}", reset_less=True) for n in range(1, 6)]
+        with m.If(captured):
+            m.d.sync += [scale.eq(scale_of(head.shift_cut, head.act)), act[0].eq(head.act)]
+        with m.If(self.column[1]):
+            m.d.sync += self.scale.eq(scale)
+        for n in range(1, 5):
+            with m.If(self.column[n]):
+                m.d.sync += act[n].eq(act[n - 1])
+        m.d.comb += self.act.eq(act[-1])
+        place = data.StructLayout({"addr": abits, "first": 1, "last": 1})
+        places = [Signal(place, name=f"place{n}", reset_less=True)
+                  for n in range(1, latency.CONV_WRITE)]
+        with m.If(captured):
+            m.d.sync += [places[0].addr.eq(column_addr), places[0].first.eq(column == 0),
+                         places[0].last.eq(last_column)]
+        for n in range(1, latency.CONV_WRITE - 1):
+            with m.If(self.column[n]):
+                m.d.sync += places[n].eq(places[n - 1])
 
         # -- write ---------------------------------------------------------------------------------
-        writing = Signal(shape)
+        begin, this = self.column[-1], places[-1]
+        writing, next_writing = Signal(write_shape, reset_less=True), Signal(write_shape)
         writing_last = Signal()
         writing_addr = Signal(abits)
         active = Signal()
         turn = Signal(4)
         turn_addr = Signal(abits)
         last_turn = Signal()
-        m.d.comb += last_turn.eq(turn == writing.stride_out)
+        m.d.comb += [
+            next_writing.eq(writes.r_data), writes.r_en.eq(begin & this.first),
+            last_turn.eq(turn == writing.stride_out),
+        ]
         with m.If(active):
             m.d.sync += [turn.eq(turn + 1),
                          turn_addr.eq((turn_addr + writing.jump_write_endl)[:abits])]
             with m.If(last_turn):
                 m.d.sync += active.eq(0)
-        with m.If(self.finish):
-            m.d.sync += [writing.eq(finishing), writing_last.eq(finishing_last),
-                         writing_addr.eq(finishing_addr), active.eq(1), turn.eq(0),
-                         turn_addr.eq(0)]
+        with m.If(begin):
+            m.d.sync += [writing_last.eq(this.last), writing_addr.eq(this.addr), active.eq(1),
+                         turn.eq(0), turn_addr.eq(0)]
+            with m.If(this.first):
+                m.d.sync += writing.eq(next_writing)
         m.d.comb += self.write.group.eq(writing.group_out)
         rows = Array([self.results[p].as_value() for p in range(banks)])
         for b in range(banks):
@@ -150,7 +161,6 @@ class ConvWriter(wiring.Component):
             m.d.sync += count.eq(count + up - down)
             with m.If(self.clear):
                 m.d.sync += count.eq(0)
-        m.d.comb += self.busy.eq(self.pending != Const(0, 4))
         with m.If(self.clear):
-            m.d.sync += [level.eq(0), head_valid.eq(0), active.eq(0)]
+            m.d.sync += [head_valid.eq(0), active.eq(0)]
         return m

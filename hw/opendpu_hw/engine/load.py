@@ -12,9 +12,9 @@ from opendpu_hw.bus.axi4 import read_signature
 from opendpu_hw.engine.base import engine_members
 from opendpu_hw.engine.dma_order import DmaOrder
 from opendpu_hw.engine.load_channel import OVERLAP_MAX, LoadChannel
-from opendpu_hw.engine.segment import SegmentStage, segments_shape
+from opendpu_hw.engine.segment import SegmentStage
 from opendpu_hw.memory.ports import BankWrite
-from opendpu_hw.shapes import fields_of
+from opendpu_hw.shapes import fields_of, segments_shape
 
 #: Channel augmentation works on pixels of at most this many bytes.
 MASKED_MAX = 64

@@ -6,17 +6,17 @@ from amaranth.lib import data, fifo, wiring
 from amaranth.lib.wiring import Out
 
 from opendpu_arch.numerics import HARD_SIGMOID_FACTOR
+from opendpu_hw.datapath.dwconv import Depthwise
+from opendpu_hw.datapath.eltwise import Eltwise
+from opendpu_hw.datapath.pool import LOWEST, MaxPool
 from opendpu_hw.datapath.scale import SUM_WIDTH, Scale
 from opendpu_hw.engine import misc_plan as plan
 from opendpu_hw.engine.base import engine_members
-from opendpu_hw.engine.dwconv import Depthwise
-from opendpu_hw.engine.eltwise import Eltwise
 from opendpu_hw.engine.misc_parameters import MiscParameters
 from opendpu_hw.engine.misc_plan import Op, Weights
 from opendpu_hw.engine.misc_planner import MiscPlanner
 from opendpu_hw.engine.misc_walk import MiscWalk, step_shape
 from opendpu_hw.engine.misc_writer import MiscWriter
-from opendpu_hw.engine.pool import LOWEST, MaxPool
 from opendpu_hw.memory.ports import ParameterRead, RowRead, RowWrite
 
 _RESULTS = 16
@@ -62,7 +62,7 @@ class MiscEngine(wiring.Component):
     """
 
     #: Cycles from a step's address to the write of a column it finishes.
-    LATENCY = 9
+    LATENCY = 10
 
     def __init__(self, target, *, taps_per_cycle=3, window=True):
         self._target = target
@@ -72,7 +72,7 @@ class MiscEngine(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        core = _Core(self._target, taps=self.taps, window=self.window)
+        core = _MiscCore(self._target, taps=self.taps, window=self.window)
         m.submodules.core = ResetInserter(self.abort)(core)
         for name in ("read", "write", "weights", "bias"):
             wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(core, name))
@@ -86,7 +86,7 @@ class MiscEngine(wiring.Component):
         return m
 
 
-class _Core(wiring.Component):
+class _MiscCore(wiring.Component):
     """The engine without ``abort``; reset instead."""
 
     def __init__(self, target, *, taps, window):
@@ -251,22 +251,27 @@ class _Core(wiring.Component):
             eltwise.first.eq(s4_first), eltwise.multiply.eq(s4 == Op.MULT),
         ]
 
-        # -- stages 6 to 8: offset, shift, rounding ------------------------------------------------
+        # -- stages 6 to 9: offset, shift, rounding ------------------------------------------------
         f5 = Signal(plan.finish_shape)
         f6 = Signal(plan.finish_shape, reset_less=True)
         f7 = Signal(plan.finish_shape, reset_less=True)
+        f8 = Signal(plan.finish_shape, reset_less=True)
         s6_last = Signal()
         s7_last = Signal()
         s8_last = Signal()
+        s9_last = Signal()
         m.d.comb += [
             f5.eq(finishes.r_data), finishes.r_en.eq(s5_ends.last_job),
             parameters.bias_taken.eq(s5_ends.last_group & f5.bias),
         ]
-        m.d.sync += [s6_last.eq(s5_ends.last), s7_last.eq(s6_last), s8_last.eq(s7_last)]
+        m.d.sync += [s6_last.eq(s5_ends.last), s7_last.eq(s6_last), s8_last.eq(s7_last),
+                     s9_last.eq(s8_last)]
         with m.If(s5_ends.last):
             m.d.sync += [f6.eq(f5), s6_negative.eq(s5_negative)]
         with m.If(s6_last):
             m.d.sync += f7.eq(f6)
+        with m.If(s7_last):
+            m.d.sync += f8.eq(f7)
         sigmoid_offset = Signal(signed(SUM_WIDTH))
         m.d.comb += sigmoid_offset.eq(((6 * HARD_SIGMOID_FACTOR) << f5.shift_bias)[:SUM_WIDTH])
         for c in range(lanes):
@@ -289,12 +294,12 @@ class _Core(wiring.Component):
                         m.d.comb += scale.total.eq(eltwise.total[h][c])
                 m.d.comb += [
                     scale.offset.eq(offset),
-                    scale.capture.eq(s5_ends.last), scale.shift.eq(s6_last),
-                    scale.finish.eq(s7_last),
+                    scale.capture.eq(s5_ends.last), scale.shift.eq(Cat(s6_last, s7_last)),
+                    scale.finish.eq(s8_last),
                     scale.right.eq(Mux(negative, f6.right_n, f6.right_p)),
                     scale.leaky.eq(f6.leaky),
-                    scale.relu.eq(f7.relu), scale.limit.eq(f7.limit),
+                    scale.relu.eq(f8.relu), scale.limit.eq(f8.limit),
                     writer.result[8 * (h * lanes + c):][:8].eq(scale.y),
                 ]
-        m.d.comb += writer.result_valid.eq(s8_last)
+        m.d.comb += writer.result_valid.eq(s9_last)
         return m

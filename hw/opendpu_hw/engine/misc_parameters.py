@@ -44,8 +44,6 @@ class MiscParameters(wiring.Component):
         Another channel group's biases are in the queue.
     bias_word, bias_taken : ``Out(CP * 8)``, ``In(1)``
         Biases at the head of the queue.
-    busy : ``Out(1)``
-        Something is to be fetched.
     """
 
     def __init__(self, target, *, taps):
@@ -58,7 +56,6 @@ class MiscParameters(wiring.Component):
             "fetch": In(1), "entry": In(POINTER_BITS),
             "words": Out(data.ArrayLayout(unsigned(word), taps)),
             "bias_loaded": Out(1), "bias_word": Out(word), "bias_taken": In(1),
-            "busy": Out(1),
         })
 
     def elaborate(self, platform):
@@ -73,7 +70,6 @@ class MiscParameters(wiring.Component):
         bias_end = Signal()
         m.d.comb += [
             self.job.ready.eq((~weights_left | weights_end) & (~bias_left | bias_end)),
-            self.busy.eq(weights_left | bias_left),
         ]
 
         # -- weights, in the order of the walk -----------------------------------------------------

@@ -41,8 +41,6 @@ class MiscPlanner(wiring.Component):
         The instruction offered is an INIT.
     job, fetch, write : ``Out(stream.Signature(...))``
         A job for the walk, the parameter fetch and the writer; each takes its part on its own.
-    busy : ``Out(1)``
-        An instruction is being worked on.
     """
 
     #: Cycles from taking an ALU or ELEW to offering its job.
@@ -51,7 +49,7 @@ class MiscPlanner(wiring.Component):
     def __init__(self, target, *, taps, window):
         self._target, self._taps, self._window = target, taps, window
         super().__init__({
-            "insn": In(InstructionStream), "is_init": Out(1), "busy": Out(1),
+            "insn": In(InstructionStream), "is_init": Out(1),
             "job": Out(stream.Signature(plan.job_shape(target))),
             "fetch": Out(stream.Signature(plan.fetch_shape(target))),
             "write": Out(stream.Signature(plan.write_shape(target))),
@@ -118,10 +116,9 @@ class MiscPlanner(wiring.Component):
         with m.If(offering):
             m.d.sync += offered.eq(taken)
 
-        m.d.comb += self.busy.eq(1)
         with m.FSM():
             with m.State("Accept"):
-                m.d.comb += [self.insn.ready.eq(1), self.busy.eq(0)]
+                m.d.comb += self.insn.ready.eq(1)
                 m.d.sync += [
                     index.eq(0), row.eq(0), turn.eq(0), write.turns_1.eq(0),
                     s.pad_right.eq(0), s.unpadded.eq(0), s.out_offset.eq(0),

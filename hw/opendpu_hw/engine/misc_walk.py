@@ -79,8 +79,6 @@ class MiscWalk(wiring.Component):
         A result left for the writer.
     job_written : ``In(4)``
         One bit for each bank group: a job that wrote there is complete.
-    busy : ``Out(1)``
-        A job is being walked.
     """
 
     def __init__(self, target, *, taps, results):
@@ -93,7 +91,6 @@ class MiscWalk(wiring.Component):
             "loaded": In(POINTER_BITS), "bias_loaded": In(1),
             "entry": Out(POINTER_BITS), "fetch": Out(1), "freed": Out(POINTER_BITS),
             "result_taken": In(1), "job_written": In(4),
-            "busy": Out(1),
         })
 
     def elaborate(self, platform):
@@ -171,7 +168,6 @@ class MiscWalk(wiring.Component):
             hazard.eq(new.checked & (new.reads & Cat(c != 0 for c in pending)).any()),
             take.eq(self.job.valid & self.room & ~hazard & (~running | (step & last_step))),
             self.job.ready.eq(take), self.take.eq(take),
-            self.busy.eq(running),
         ]
         m.d.sync += [
             room.eq(room - (step & last_tap) + self.result_taken),

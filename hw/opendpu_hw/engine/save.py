@@ -11,9 +11,9 @@ from opendpu_hw.bus.axi4 import ADDRESS_WIDTH, write_signature
 from opendpu_hw.engine.base import engine_members
 from opendpu_hw.engine.dma_order import DmaOrder
 from opendpu_hw.engine.save_channel import SaveChannel
-from opendpu_hw.engine.segment import SegmentStage, segments_shape
+from opendpu_hw.engine.segment import SegmentStage
 from opendpu_hw.memory.ports import BankRead
-from opendpu_hw.shapes import fields_of
+from opendpu_hw.shapes import fields_of, segments_shape
 
 
 class Save(wiring.Component):

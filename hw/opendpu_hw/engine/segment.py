@@ -2,13 +2,10 @@
 """Front of LOAD and SAVE: where in memory an instruction's bytes are, and whether they may be."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from opendpu_hw.shapes import InstructionStream, fields_of
-
-#: The address registers: base address, and size in bytes or 0 for unlimited.
-segments_shape = data.ArrayLayout(data.StructLayout({"base": 40, "size": 32}), 8)
+from opendpu_hw.shapes import InstructionStream, fields_of, segments_shape
 
 
 class SegmentStage(wiring.Component):

@@ -12,7 +12,9 @@ class Bank(wiring.Component):
     """A bank of ``depth`` words.
 
     Port A reads, port B reads or writes; both answer one cycle later and hold their data while they
-    are not enabled. A word that is written appears to reads from the next cycle on.
+    are not enabled. A word that is written appears to reads from the next cycle on; port B answers
+    a write with the word before it, as block RAM does by itself (read first): anything else takes
+    a register a bit around it.
 
     Parameters
     ----------
@@ -28,7 +30,7 @@ class Bank(wiring.Component):
     a_en, a_addr, a_data : ``In``, ``In``, ``Out``
         Port A.
     b_en, b_write, b_addr, b_wdata, b_data
-        Port B; ``b_en`` reads unless ``b_write``.
+        Port B; it works with ``b_en`` or ``b_write``, and writes with ``b_write``.
     """
 
     def __init__(self, *, depth, width, second_port=True):
@@ -53,7 +55,7 @@ class Bank(wiring.Component):
         if self._second:
             read_b = ram.read_port()
             m.d.comb += [
-                read_b.en.eq(self.b_en & ~self.b_write), read_b.addr.eq(self.b_addr),
+                read_b.en.eq(self.b_en | self.b_write), read_b.addr.eq(self.b_addr),
                 self.b_data.eq(read_b.data),
             ]
         return m

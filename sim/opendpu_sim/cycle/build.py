@@ -2,8 +2,9 @@
 """The C++ of the cycle model to a shared library; kept in the cache."""
 
 import pathlib
+from collections.abc import Mapping
 
-from opendpu_arch import isa
+from opendpu_arch import isa, latency
 from opendpu_arch.errors import ToolError
 from opendpu_hw import cache
 from opendpu_sim.rtl import tools
@@ -23,30 +24,47 @@ def library() -> pathlib.Path:
     ToolError
         There is no C++ compiler, or it failed.
     """
-    fields = isa_fields()
+    generated = {"isa_fields.h": isa_fields(), "latency.h": latency_constants()}
     try:
         path: pathlib.Path = cache.entry(
-            "cycle", f"{key(fields)}.so", lambda made: _build(fields, made)
+            "cycle", f"{key(''.join(generated.values()))}.so", lambda made: _build(generated, made)
         )
     except OSError as error:
         raise ToolError(f"the cycle model cannot be built: {error}") from error
     return path
 
 
-def key(fields: str) -> str:
-    """Return the name in the cache: a digest of sources, headers, compiler and flags."""
+def key(generated: str) -> str:
+    """Return the name in the cache: a digest of sources, headers, compiler and flags.
+
+    ``generated`` is the text of the headers that are no files.
+    """
     files = (*sorted(HERE.glob("*.h")), *sorted(HERE.glob("*.cpp")), *headers())
     parts = [(path.name, path.read_bytes()) for path in files]
     digest: str = cache.digest(
-        fields, tools.host(), repr(FLAGS), *(part for pair in parts for part in pair)
+        generated, tools.host(), repr(FLAGS), *(part for pair in parts for part in pair)
     )
     return digest
 
 
-def _build(fields: str, made: pathlib.Path) -> None:
-    (made.parent / "isa_fields.h").write_text(fields, encoding="utf-8")
+def _build(generated: Mapping[str, str], made: pathlib.Path) -> None:
+    for header, text in generated.items():
+        (made.parent / header).write_text(text, encoding="utf-8")
     command = [tools.compiler(), *FLAGS, f"-I{made.parent}", f"-I{HERE}"]
     tools.run([*command, *sorted(HERE.glob("*.cpp")), "-o", made], cwd=made.parent)
+
+
+def latency_constants() -> str:
+    """Return a C++ header with the constants of :mod:`opendpu_arch.latency`.
+
+    ``CONV_WRITE`` becomes ``kConvWrite``.
+    """
+    lines = ["#pragma once", "#include <cstdint>", "namespace opendpu::latency {"]
+    for name, value in vars(latency).items():
+        if name.isupper() and not name.startswith("_"):
+            camel = "".join(word.capitalize() for word in name.split("_"))
+            lines.append(f"constexpr uint32_t k{camel} = {value};")
+    return "\n".join([*lines, "}  // namespace opendpu::latency", ""])
 
 
 def isa_fields() -> str:

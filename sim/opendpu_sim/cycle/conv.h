@@ -3,7 +3,10 @@
 
 #pragma once
 
+#include <algorithm>
+
 #include "fifo.h"
+#include "latency.h"
 #include "program.h"
 
 namespace opendpu {
@@ -22,16 +25,22 @@ struct ConvEngine {
     uint32_t ended = 0;    // bit n: that step ended a column
     uint8_t read_group = 0;
     // writer
-    Fifo<const ConvWork*, 4> slots;
+    struct Column {  // between its sums and its write
+        const ConvWork* work;
+        bool last;
+    };
+    Fifo<const ConvWork*, latency::kConvQueue> slots;
     const ConvWork* head = nullptr;
     uint32_t head_columns = 0;
-    const ConvWork *shifting = nullptr, *finishing = nullptr, *writing = nullptr;
-    bool shifting_last = false, finishing_last = false, writing_last = false;
+    Fifo<Column, 8> columns_due;
+    const ConvWork* writing = nullptr;
+    bool writing_last = false;
     bool active = false;
     uint32_t turn = 0;
     uint32_t pending[4] = {};  // CONVs in flight that write a group
     const ConvWork* written[4] = {};  // the last one of them
     uint32_t depth = 0;
+    uint32_t summed = 0;  // place in `ended` of a column whose sums are complete
     // completion
     uint32_t waiting = 0;  // bit 0 is the oldest instruction; 1: it is no INIT
     uint32_t level = 0;
@@ -61,13 +70,14 @@ struct ConvEngine {
     bool completed() const { return active && turn == writing->stride_out && writing_last; }
     bool done() const { return level && (!(waiting & 1) || finished || completed()); }
     bool busy() const { return waiting; }
-    bool idle() const { return !work && !(stepped & 7) && !(ended & 63); }
+    bool under_way() const { return ended & ((2u << (summed + latency::kConvWrite - 1)) - 1); }
+    bool idle() const { return !work && !(stepped & 7) && !under_way(); }
     bool quiet() const { return !level && !gap && idle(); }
 
     // Cycles in which nothing happens but steps within a column, if nothing comes; 0 if something else does.
     uint64_t steady() const {
         if (quiet()) return ~uint64_t{0};
-        bool waits = active || ended & 63 || reading || (held && !offered) || (slots.any() && !head) || done();
+        bool waits = active || under_way() || reading || (held && !offered) || (slots.any() && !head) || done();
         return work && !waits ? steps : 0;
     }
     void skip(uint32_t cycles) {
@@ -79,7 +89,7 @@ struct ConvEngine {
         read_group = work->group_in;
     }
     void step(const ConvWork* next) {
-        bool is_take = take(), fire = bias_valid(), is_step = may_step(), capture = ended >> 3 & 1;
+        bool is_take = take(), fire = bias_valid(), is_step = may_step(), capture = ended >> summed & 1;
         bool is_completed = completed(), is_done = done();
 
         // completion
@@ -94,21 +104,15 @@ struct ConvEngine {
             if (turn == writing->stride_out) active = false;
             ++turn;
         }
-        if (ended >> 5 & 1) {
-            writing = finishing;
-            writing_last = finishing_last;
+        if (ended >> (summed + latency::kConvWrite - 1) & 1) {
+            writing = columns_due.front().work;
+            writing_last = columns_due.front().last;
+            columns_due.pop();
             active = true;
             turn = 0;
         }
-        if (ended >> 4 & 1) {
-            finishing = shifting;
-            finishing_last = shifting_last;
-        }
         bool last_column = head_columns == 0;
-        if (capture) {
-            shifting = head;
-            shifting_last = last_column;
-        }
+        if (capture) columns_due.push({head, last_column});
         if (slots.any() && (!head || (capture && last_column))) {
             head = slots.front();
             slots.pop();
@@ -128,7 +132,7 @@ struct ConvEngine {
         stepped = stepped << 1 | is_step;
         ended = ended << 1 | column_end;
         if (column_end) {
-            gap = work->stride_out;
+            gap = std::max<uint32_t>(work->stride_out, latency::kRequantizerPixels - 1);
         } else if (gap) {
             --gap;
         }

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opendpu_arch import isa
+from opendpu_arch import isa, latency
 from opendpu_arch.errors import IllegalInstructionError, ProgramError, ToolError
 from opendpu_arch.target import MAX_ADDRESS_REGISTERS, Target
 from opendpu_sim.cycle.build import library
@@ -33,6 +33,7 @@ class _Target(ctypes.Structure):
             "image_banks",
             "taps",
             "window",
+            "conv_sum",
         )
     ]
 
@@ -126,6 +127,7 @@ class Model:
             image_banks=target.image_banks,
             taps=taps,
             window=window,
+            conv_sum=latency.conv_sum(target),
         )
         self._words = np.frombuffer(code[: len(code) // 4 * 4], np.uint32)
         self._program = self._library.odpu_cycle_load(

@@ -12,6 +12,7 @@ Machine::Machine(const Target& target, const Settings& settings, const Program& 
     decode_.coming = program.instructions.data();
     decode_.state = Decode::kGather;
     conv_.depth = target.bank_depth;
+    conv_.summed = latency::kConvOperands - 1 + target.conv_sum;
     fetch_.running = true;
     for (const SaveWork& work : program.saves)
         if (!work.end) result.write_bytes += uint64_t{work.plan.rows + 1} * (work.plan.bytes + 1);

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "latency.h"
 #include "misc_planner.h"
 #include "misc_walk.h"
 
@@ -21,6 +22,7 @@ struct MiscEngine {
     uint32_t finishes = 0;   // jobs between walk and rounding
     bool step_valid = false;
     Ends stages[8] = {};     // by age, a ring
+    static_assert(latency::kMiscResult < 8);
     uint32_t age = 0;
     uint32_t busy_stages = 0;
 
@@ -56,9 +58,9 @@ struct MiscEngine {
         written += writer.done;
         if (next) order.push(next->init);
 
-        // results: six stages from the banks' answer to the queue
-        Ends now = stages[(age - 3) & 7];
-        bool result = stages[(age - 6) & 7].last;
+        // results: from the banks' answer to the queue
+        Ends now = stages[(age - latency::kMiscSum) & 7];
+        bool result = stages[(age - latency::kMiscResult) & 7].last;
         ++age;
         stages[age & 7] = fetched && walk.compute
             ? Ends{walk.last, walk.last_group, walk.last_job, walk.bias} : Ends{};

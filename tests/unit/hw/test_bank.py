@@ -40,7 +40,7 @@ def test_random_accesses(second_port, depth):
             if a_en:
                 expected["a_data"] = words[a_addr]
                 collisions += b_write and a_addr == b_addr
-            if b_en and not b_write and second_port:
+            if b_en and second_port:  # a write answers with the word before it
                 expected["b_data"] = words[b_addr]
             if b_write:
                 words[b_addr] = value

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
-from opendpu_arch import isa, legal
+from opendpu_arch import isa, latency, legal
 from opendpu_arch.target import Target
 from opendpu_hw.engine.conv import Conv
 
@@ -320,7 +320,7 @@ def test_a_conv_waits_only_for_words_it_may_read(addr_in, first_out, to, waits):
     _, steps = simulate(target, [init, *convs], actual)
     np.testing.assert_array_equal(actual.image, expected.image)
     gaps = [b - a for a, b in itertools.pairwise(steps) if b - a > 1]
-    assert gaps == ([Conv.LATENCY + 2] if waits else [])
+    assert gaps == ([latency.conv(target) + 2] if waits else [])
 
 
 WRITER = isa.ConvInit(shift_cut=9, jump_read=1, jump_write=1, valid_pixel_parallel=2)

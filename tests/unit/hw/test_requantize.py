@@ -5,12 +5,12 @@ import random
 
 import numpy as np
 import pytest
-from amaranth.hdl import Module, Signal, signed, unsigned
+from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator
 
 from opendpu_arch import numerics
 from opendpu_arch.isa import ActType
-from opendpu_hw.datapath.requantize import requantize
+from opendpu_hw.datapath.requantize import Requantizer, scale_of
 from opendpu_hw.datapath.scale import Scale
 from opendpu_hw.engine.misc_decode import SIGMOID_LIMITS
 
@@ -27,47 +27,76 @@ def sums(rng, bits, shift, count):
             yield max(-(1 << bits), min((1 << bits) - 1, near))
 
 
-@pytest.mark.parametrize("act", ACTS)
-def test_requantize_is_numerics(act):
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
-    rng = random.Random(seed)
+def requantized(cases, *, leaky=True):
+    """Return the results of ``Requantizer`` for (sum, offset, shift_cut, act), one a cycle."""
     m = Module()
-    t, shift, code = Signal(signed(32)), Signal(unsigned(6)), Signal(unsigned(4))
-    y = Signal(signed(8))
-    m.d.comb += y.eq(requantize(m, t, shift, code, name="y"))
+    m.submodules.dut = dut = Requantizer(leaky=leaky)
+    cut, act, valid = Signal(6), Signal(4), Signal()
+    m.d.comb += dut.scale.eq(scale_of(cut, act)), dut.stage[0].eq(valid)
+    for n in range(1, Requantizer.STAGES):
+        m.d.sync += dut.stage[n].eq(dut.stage[n - 1])
+    found = []
 
-    async def bench(ctx):
-        ctx.set(code, act)
-        for cut in range(64):
-            ctx.set(shift, cut)
-            for acc in sums(rng, 30, cut, 12):
-                ctx.set(t, 2 * acc)
-                expected = numerics.requantize(
-                    np.int64(acc), np.int8(0), shift_bias=0, shift_cut=cut, act_type=act
-                )
-                assert ctx.get(y) == expected, f"acc {acc}, shift_cut {cut}"
+    async def feed(ctx):
+        for number in range(len(cases) + Requantizer.STAGES + 1):
+            ctx.set(valid, number < len(cases))
+            if number < len(cases):
+                ctx.set(dut.odd, number % 2)
+                ctx.set(dut.sum[number % 2], cases[number][0])
+                ctx.set(dut.sum[1 - number % 2], ~cases[number][0])
+                ctx.set(dut.offset, cases[number][1])
+            if 0 <= number - 2 < len(cases):
+                ctx.set(cut, cases[number - 2][2])
+                ctx.set(act, cases[number - 2][3])
+            if 0 <= number - 5 < len(cases):
+                ctx.set(dut.act, cases[number - 5][3])
+            if 0 <= number - 6 < len(cases):
+                found.append(ctx.get(dut.y))
+            await ctx.tick()
 
     simulator = Simulator(m)
-    simulator.add_testbench(bench)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(feed)
     simulator.run()
+    return found
+
+
+@pytest.mark.parametrize("leaky", [True, False])
+def test_requantizer_is_numerics(leaky, rng):
+    draw = random.Random(int(rng.integers(1 << 32)))
+    acts = ACTS if leaky else [act for act in ACTS if act != ActType.LEAKYRELU]
+    cases, expected = [], []
+    for cut in range(64):
+        for total in sums(draw, 30, cut, 24):
+            bias, shift_bias, act = draw.randrange(-128, 128), draw.randrange(24), draw.choice(acts)
+            if not -(1 << 31) <= 2 * total + (bias << shift_bias) < 1 << 31:
+                bias = 0
+            cases.append((total, bias << shift_bias, cut, act))
+            expected.append(
+                numerics.requantize(
+                    np.int64(total),
+                    np.int8(bias),
+                    shift_bias=shift_bias,
+                    shift_cut=cut,
+                    act_type=act,
+                )
+            )
+    assert requantized(cases, leaky=leaky) == expected
 
 
 def scaled(cases, *, leaky=True):
-    """Return the results of ``Scale`` for dicts of its inputs, one every three cycles."""
+    """Return the results of ``Scale`` for dicts of its inputs, one every four cycles."""
     dut = Scale(leaky=leaky)
     found = []
 
     async def bench(ctx):
         for case in cases:
-            for stage in ("capture", "shift", "finish"):
-                ctx.set(getattr(dut, stage), 0)
             for name, value in case.items():
                 ctx.set(getattr(dut, name), value)
-            for stage in ("capture", "shift", "finish"):
-                ctx.set(getattr(dut, stage), 1)
+            for stage in (dut.capture, dut.shift[0], dut.shift[1], dut.finish):
+                ctx.set(stage, 1)
                 await ctx.tick()
-                ctx.set(getattr(dut, stage), 0)
+                ctx.set(stage, 0)
             found.append(ctx.get(dut.y))
 
     simulator = Simulator(dut)

@@ -10,7 +10,7 @@ from amaranth.lib import stream
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
-from opendpu_hw import verilog
+from opendpu_hw import hierarchy, verilog, verilog_text
 from opendpu_hw.__main__ import main
 
 
@@ -49,7 +49,7 @@ def contents(text):
 
 def test_nested_members_become_flat_ports():
     table = Table([])
-    ports = verilog.ports_of(table)
+    ports = hierarchy.ports_of(table)
     assert list(ports) == ["addr", "data", "bus_payload", "bus_valid", "bus_ready"]
     text = verilog.to_verilog(table, "lookup")
     assert "module lookup(" in text
@@ -92,12 +92,12 @@ def initial(*words):
     ],
 )
 def test_other_initial_blocks_are_left_alone(block):
-    assert verilog.fill_memories(block) == block
+    assert verilog_text.fill_memories(block) == block
 
 
 def test_every_filled_block_has_its_own_name():
     block = "".join(f"    a[{i}] = 8'h00;\n" for i in range(8))
-    text = verilog.fill_memories(f"  initial begin\n{block}  end\n" * 3)
+    text = verilog_text.fill_memories(f"  initial begin\n{block}  end\n" * 3)
     names = re.findall(r"begin : (\w+)", text)
     assert len(set(names)) == 3
 
@@ -148,3 +148,47 @@ def test_signal_named_like_a_memory_word_is_no_memory():
             return m
 
     assert "opendpu_fill" not in verilog.to_verilog(Plain(), "plain")
+
+
+def test_selections_exclude_each_other_and_keep_their_order():
+    text = "    casez (s)\n      4'b???1:\n      4'b??1?:\n      4'b1???:\n      4'b0101:\n"
+    assert verilog_text.order_selections(text) == (
+        "    casez (s)\n      4'b???1:\n      4'b??10:\n      4'b1000:\n      4'b0101:\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("{ a[9], a[9], a[9], a }", "{ {3{a[9]}}, a }"),
+        ("{ b, \\a.b , \\a.b , \\a.b , \\a.b  }", "{ b, {4{\\a.b }} }"),
+        ("{ a[1], a[1], a[10] }", "{ a[1], a[1], a[10] }"),
+        ("{ x_a, a, a, a_x }", "{ x_a, a, a, a_x }"),
+        ("f(a, a, a)", "f(a, a, a)"),
+    ],
+)
+def test_repeated_bits_get_a_count(before, after):
+    assert verilog_text.replicate(before) == after
+
+
+def test_ports_say_which_interface_they_are_of():
+    text = (
+        f"module {verilog.TOP}(aclk, s_axi_control_awaddr, m_axi_data0_rvalid, events);\n"
+        "  input aclk;\n  wire aclk;\n  input [11:0] s_axi_control_awaddr;\n"
+        "  input m_axi_data0_rvalid;\n  output [8:0] events;\nendmodule\n"
+        "module inner(aclk);\n  input aclk;\nendmodule\n"
+    )
+    marked = verilog_text.name_interfaces(text, verilog.TOP)
+    lines = marked.splitlines()
+    above = {line.split()[-1]: lines[i - 1] for i, line in enumerate(lines) if "put " in line}
+    axi = "xilinx.com:interface:aximm:1.0"
+    assert above["s_axi_control_awaddr;"].strip() == (
+        f'(* X_INTERFACE_INFO = "{axi} s_axi_control AWADDR" *)'
+    )
+    assert above["m_axi_data0_rvalid;"].strip() == (
+        f'(* X_INTERFACE_INFO = "{axi} m_axi_data0 RVALID" *)'
+    )
+    assert "ASSOCIATED_BUSIF m_axi_data0:s_axi_control, ASSOCIATED_RESET aresetn" in marked
+    assert above["events;"] == "  input m_axi_data0_rvalid;"
+    assert marked.count("X_INTERFACE_INFO") == 3  # nothing in the inner module
+    assert [line for line in lines if "X_INTERFACE" not in line] == text.splitlines()

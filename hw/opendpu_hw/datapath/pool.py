@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Maximum of the MISC engine: MAXPOOL, MAXREDUCE and POOL's maxima.
 
-Averages are sums with a factor, see :mod:`opendpu_hw.engine.dwconv`.
+Averages are sums with a factor, see :mod:`opendpu_hw.datapath.dwconv`.
 """
 
 from amaranth.hdl import Module, Mux, Signal, signed

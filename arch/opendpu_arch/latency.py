@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Depths of the machine's pipelines, on which gateware and cycle model must agree."""
+
+from opendpu_arch.target import Target
+
+CASCADE_PRODUCTS = 8
+"""Most products of two packed pixels that one cascade of DSP blocks adds without ambiguity."""
+REQUANTIZER_PIXELS = 2
+"""Pixels that take turns at a requantizer of CONV: columns end at least as many cycles apart."""
+CONV_QUEUE = 4
+"""CONVs under way whose first column is not complete, beside the one whose columns come."""
+CONV_OPERANDS = 3
+"""Cycles from a step's address to its operands in their registers."""
+CONV_WRITE = 8
+"""Cycles from a complete sum of CONV to the write of its column."""
+MISC_SUM = 3
+"""Cycles from the image banks' answer to MISC to a complete sum, maximum or product."""
+MISC_RESULT = 7
+"""Cycles from that answer to the result in its queue."""
+_BEFORE_CASCADE = 4
+"""Registers of a DSP block up to the first sum: operand, pre-adder, product, sum."""
+_AFTER_CASCADE = 2
+"""Unpacking, accumulation."""
+
+
+def cascades(target: Target) -> int:
+    """Return how many cascades the dot product of a step is split into."""
+    return -(-target.input_channel_parallel // CASCADE_PRODUCTS)
+
+
+def cascade_length(target: Target) -> int:
+    """Return the products of a cascade; one is added a cycle."""
+    return -(-target.input_channel_parallel // cascades(target))
+
+
+def conv_sum(target: Target) -> int:
+    """Return the cycles from operands in their registers to the sum with their products."""
+    return _BEFORE_CASCADE + cascade_length(target) - 1 + _AFTER_CASCADE
+
+
+def conv(target: Target) -> int:
+    """Return the cycles from the address of a column's last step to the column's write."""
+    return CONV_OPERANDS + conv_sum(target) + CONV_WRITE

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums of one output channel in plain multiplications, quick to simulate."""
+
+from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from opendpu_arch import latency
+
+#: Width of a sum of products.
+SUM_WIDTH = 31
+
+
+def sum_members(target):
+    """Return the members of what sums up one output channel, portable or made of DSP blocks."""
+    pixels, inputs = target.pixel_parallel, target.input_channel_parallel
+    return {
+        "x": In(signed(8)).array(pixels, inputs), "w": In(signed(8)).array(inputs),
+        "step": In(1), "first": In(1), "complete": In(1), "take": In(1),
+        "sum": Out(signed(SUM_WIDTH)).array(pixels),
+    }
+
+
+class Accumulators(wiring.Component):
+    """PP dot products of ICP elements a step, and their sums over steps.
+
+    A sum is complete a cycle after the operands of its last step and then waits: it comes out when
+    a cascade of DSP blocks would have it, so that all forms of the array keep the same time.
+
+    Parameters
+    ----------
+    target : :class:`opendpu_arch.target.Target`
+        Gives PP and ICP.
+
+    Members
+    -------
+    x : ``In(signed(8)).array(PP, ICP)``
+        Inputs, a row a pixel; held while no step is made. One signal an element, not a vector:
+        simulators turn that into vector instructions.
+    w : ``In(signed(8)).array(ICP)``
+        Weights.
+    step, first : ``In(1)``
+        The operands are a step's; it starts a new sum.
+    complete : ``In(1)``
+        The cycle after a column's last step.
+    take : ``In(1)``
+        :func:`opendpu_arch.latency.conv_sum` cycles after that step.
+    sum : ``Out(signed(SUM_WIDTH)).array(PP)``
+        With ``take`` the sums of the even pixels, in the cycle after that those of the odd ones.
+    """
+
+    def __init__(self, target):
+        self._target = target
+        super().__init__(sum_members(target))
+
+    def elaborate(self, platform):
+        m = Module()
+        pixels, inputs = self._target.pixel_parallel, self._target.input_channel_parallel
+        depth = 1 << ((latency.conv_sum(self._target) + 1) // 2).bit_length()
+        put, get = Signal(range(depth)), Signal(range(depth))
+        with m.If(self.complete):
+            m.d.sync += put.eq(put + 1)
+        second = Signal()
+        m.d.sync += second.eq(self.take)
+        with m.If(second):
+            m.d.sync += get.eq(get + 1)
+        for p in range(pixels):
+            terms = [self.x[p][i] * self.w[i] for i in range(inputs)]
+            while len(terms) > 1:
+                pairs = [a + b for a, b in zip(terms[::2], terms[1::2], strict=False)]
+                terms = pairs + terms[len(pairs) * 2:]
+            # 32 bits, though one is not needed: simulators then have nothing to mask.
+            acc = Signal(signed(32), name=f"acc{p}", reset_less=True)
+            with m.If(self.step):
+                m.d.sync += acc.eq(Mux(self.first, 0, acc) + terms[0])
+            m.submodules[f"waiting{p}"] = memory = Memory(
+                shape=signed(SUM_WIDTH), depth=depth, init=[])
+            write, read = memory.write_port(), memory.read_port(domain="comb")
+            m.d.comb += [write.en.eq(self.complete), write.addr.eq(put), write.data.eq(acc),
+                         read.addr.eq(get), self.sum[p].eq(read.data)]
+        return m

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is changed in the Verilog that Yosys writes, so that every tool reads it well."""
+
+import re
+
+_BLOCK = re.compile(
+    r"^  initial begin\n((?:    \S+ ?\[\d+\] = \d+'[bhd][0-9a-fA-F]+;\n)+)  end\n", re.M)
+_SELECT = re.compile(r"^( +\d+'b\?*1)(\?+):$", re.M)
+_REPEATED = re.compile(r"(?<=[{,] )((?:\\\S+ |\w+)(?:\[\d+\])?)(?:, \1){2,}(?=[, ])")
+_PORT = re.compile(r"^  (input|output) (?:\[\d+:0\] )?(\w+) ?;$", re.M)
+_WORD = re.compile(r"^    (\S+ ?)\[(\d+)\] = (\d+)'([bhd])([0-9a-fA-F]+);$", re.M)
+
+
+def fill_memories(text):
+    """Write the zeros of initial blocks as loops.
+
+    Yosys gives every word of a memory a line; a C++ compiler then needs minutes for what a loop
+    says in three. Words that are not zero keep their line, after the loop. A block that does
+    not set words 0, 1, 2 … of one memory is left alone.
+    """
+    count = 0
+
+    def rewrite(block):
+        nonlocal count
+        words = _WORD.findall(block[1])
+        names = {name for name, *_ in words}
+        if len(names) != 1 or [int(at) for _, at, *_ in words] != list(range(len(words))):
+            return block[0]
+        rest = [
+            f"    {name}[{at}] = {width}'{base}{digits};\n"
+            for name, at, width, base, digits in words if digits.strip("0")]
+        if 2 * len(rest) > len(words) or len(words) < 4:
+            return block[0]
+        name, _, width, *_ = words[0]
+        count += 1
+        return (
+            f"  initial begin : opendpu_fill_{count}\n"
+            "    integer i;\n"
+            f"    for (i = 0; i < {len(words)}; i = i + 1)\n"
+            f"      {name}[i] = {{{width}{{1'b0}}}};\n"
+            f"{''.join(rest)}  end\n")
+
+    return _BLOCK.sub(rewrite, text)
+
+
+def order_selections(text):
+    """Make the cases of one-hot selections exclude each other; the first that matches still wins.
+
+    Yosys asks for one bit a case and leaves the others open, which every linter calls an overlap.
+    """
+    return _SELECT.sub(lambda case: f"{case[1]}{'0' * len(case[2])}:", text)
+
+
+def replicate(text):
+    """Write what a concatenation has three or more times in a row, as signs are, with its count."""
+
+    def counted(run):
+        return f"{{{(len(run[0]) + 2) // (len(run[1]) + 2)}{{{run[1]}}}}}"
+
+    return _REPEATED.sub(counted, text)
+
+
+def name_interfaces(text, top):
+    """Mark clock, reset, interrupt and AXI ports of module ``top`` for Vivado's IP integrator."""
+    start = text.index(f"module {top}(")
+    end = text.index("endmodule", start)
+    names = [port for _, port in _PORT.findall(text[start:end])]
+    buses = sorted({"_".join(name.split("_")[:3]) for name in names if "_axi_" in name})
+    single = {
+        "aclk": "xilinx.com:signal:clock:1.0 aclk CLK",
+        "aresetn": "xilinx.com:signal:reset:1.0 aresetn RST",
+        "interrupt": "xilinx.com:signal:interrupt:1.0 interrupt INTERRUPT"}
+    parameter = {
+        "aclk": f"XIL_INTERFACENAME aclk, ASSOCIATED_BUSIF {':'.join(buses)}, "
+                "ASSOCIATED_RESET aresetn",
+        "aresetn": "XIL_INTERFACENAME aresetn, POLARITY ACTIVE_LOW",
+        "interrupt": "XIL_INTERFACENAME interrupt, SENSITIVITY LEVEL_HIGH"}
+
+    def marked(declaration):
+        port = declaration[2]
+        bus = next((bus for bus in buses if port.startswith(f"{bus}_")), None)
+        if bus:
+            kind = "xilinx.com:interface:aximm:1.0"
+            info = f"{kind} {bus} {port.removeprefix(f'{bus}_').upper()}"
+        elif port in single:
+            info = single[port]
+        else:
+            return declaration[0]
+        lines = f'  (* X_INTERFACE_INFO = "{info}" *)\n'
+        if port in parameter:
+            lines += f'  (* X_INTERFACE_PARAMETER = "{parameter[port]}" *)\n'
+        return lines + declaration[0]
+
+    ports = _PORT.sub(marked, text[start:end])
+    return text[:start] + ports + text[end:]

