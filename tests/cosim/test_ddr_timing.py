@@ -10,7 +10,7 @@ import pathlib
 import pytest
 
 from opendpu_sim.rtl import tools
-from opendpu_sim.rtl.build import HEADERS
+from opendpu_sim.rtl.build import headers
 
 pytestmark = pytest.mark.cosim
 SOURCE = pathlib.Path(__file__).with_name("ddr_shares.cpp")
@@ -22,7 +22,7 @@ WINDOW = 256
 def shares(tmp_path_factory):
     """A function that runs ``ddr_shares.cpp`` and returns what it prints."""
     program = tmp_path_factory.mktemp("ddr") / "shares"
-    (header,) = (h for h in HEADERS if h.name == "ddr_timing.h")
+    (header,) = (h for h in headers() if h.name == "ddr_timing.h")
     command = [tools.compiler(), "-std=c++17", "-O1", f"-I{header.parent}", SOURCE, "-o", program]
     tools.run(command, cwd=program.parent)
 

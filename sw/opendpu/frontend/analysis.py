@@ -31,6 +31,7 @@ QUANTIZING = (
 """Operators whose constants the handlers put on a grid; all keep the shape."""
 
 
+GRAPH = onnx.AttributeProto.GRAPH
 BRANCHES = ("then_branch", "else_branch")
 
 
@@ -103,6 +104,12 @@ class Analysis:
         )
 
     def _take(self, node: onnx.NodeProto) -> None:
+        branched = node.op_type == "If" and node.domain in OWN_DOMAINS
+        graphs = {item.name for item in node.attribute if item.type == GRAPH}
+        if branched and not graphs.issuperset(BRANCHES):
+            self.faults.append(f"node {label_of(node)} lacks one of {' and '.join(BRANCHES)}")
+            self._lost.update(node.output)
+            return
         if self._is_decided(node):
             taken = bool(self.constants[node.input[0]].ravel()[0])
             self.run(_branch(node, BRANCHES[0] if taken else BRANCHES[1]))
@@ -117,7 +124,7 @@ class Analysis:
             self.faults.append(f"the types of node {label_of(node)} contradict each other: {error}")
             self._lost.update(node.output)
             return
-        if node.op_type == "If" and node.domain in OWN_DOMAINS:
+        if branched:
             self._agree(node)
         if quantizing and node.output[0] not in self.types:
             self._keep_shape(node)
@@ -205,7 +212,7 @@ class Analysis:
 
 def _branch(node: onnx.NodeProto, wanted: str) -> list[onnx.NodeProto]:
     """Return the nodes of a branch of an ``If``, which make its outputs."""
-    (graph,) = (g for item in node.attribute if item.name == wanted for g in inner_graphs(item))
+    graph = next(item.g for item in node.attribute if item.name == wanted and item.type == GRAPH)
     prefix = f"{node.name or node.output[0]}/{wanted}/"
     own = {tensor.name for tensor in graph.initializer}
     own |= {name for inner in graph.node for name in inner.output if name}

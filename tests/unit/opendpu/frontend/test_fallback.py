@@ -11,7 +11,7 @@ from opendpu.frontend import fallback, load_onnx
 from opendpu.frontend.opsets import newest_opset
 from opendpu.ops.foreign import label_of
 from opendpu.ops.session import Session
-from opendpu_arch.errors import TensorError, UnsupportedError
+from opendpu_arch.errors import ModelFormatError, TensorError, UnsupportedError
 
 
 def kinds(graph) -> list[str]:
@@ -371,3 +371,13 @@ def test_inputs_that_an_operator_cannot_compute_with_end_in_one_error(rng):
     given = {"x": rng.standard_normal(4).astype(np.float32), "i": np.array([0, 9])}
     with pytest.raises(TensorError, match=r"graph 'g' with these inputs: .*idx=9"):
         Session(graph).run(given)
+
+
+@pytest.mark.parametrize("condition", [{}, {"cond": np.array(True)}])
+def test_branches_that_are_missing_are_a_fault(condition):
+    model = with_weights(parse(IF.replace("bool cond", "bool other")), **condition)
+    if not condition:
+        model.graph.input[1].name = "cond"
+    del model.graph.node[1].attribute[0]
+    with pytest.raises(ModelFormatError, match="lacks one of then_branch and else_branch"):
+        load_onnx(model)
