@@ -178,7 +178,7 @@ CYCLE = (
         "sim/opendpu_sim/cycle/conv.h",
         "cosim/test_cycle_model.py::test_convs_in_each_others_way",
         ("cycle-conv-without-gaps",
-         "gap = work->stride_out;",
+         "gap = std::max<uint32_t>(work->stride_out, latency::kRequantizerPixels - 1);",
          "gap = 0;"),
         ("cycle-conv-many-writers-no-hazard",
          "if (writers != 1) return writers > 1;",
