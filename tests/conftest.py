@@ -4,11 +4,18 @@
 import os
 import pathlib
 import random
+import signal
 
 import numpy as np
 import pytest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
+
+
+def pytest_configure() -> None:
+    """Let processes that tests start end by SIGINT where the tests run in a shell's background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

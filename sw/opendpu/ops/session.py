@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import onnxruntime
 
 from opendpu.ir import Array, Graph
+from opendpu.ops.boundary import SOURCES
 from opendpu.ops.foreign import opsets_of
 from opendpu.ops.onnx_builder import OPSET, OnnxBuilder, Output
 from opendpu.ops.operator import operator_of
@@ -59,7 +60,8 @@ class Session:
         opset = opsets.pop() if opsets else OPSET
         builder = OnnxBuilder(graph, opset=opset, batched=batched)
         known = set(inside)
-        self.inputs = _outside(graph, known)
+        self.keep = list(graph.outputs if keep is None else keep)
+        self.inputs = _outside(graph, known, self.keep)
         for name in self.inputs:
             builder.add_input(name)
         for name in inside:
@@ -71,7 +73,6 @@ class Session:
                 )
             operator.emit(builder, graph[name])
         self._name = graph.name
-        self.keep = list(graph.outputs if keep is None else keep)
         self._outputs = {name: _output(builder, name, known) for name in self.keep}
         names = dict.fromkeys(o.name for o in self._outputs.values())
         self._names = list(names)
@@ -103,7 +104,7 @@ class Session:
 def _needed(graph: Graph, nodes: Iterable[str] | None, keep: Sequence[str]) -> list[str]:
     """Return the ops to compute, constants that they read included."""
     if nodes is None:
-        every, alive = [n for n in graph if n.kind not in ("data", "data-fix")], set(keep)
+        every, alive = [n for n in graph if n.kind not in SOURCES], set(keep)
         for node in reversed(every):
             if node.name in alive:
                 alive.update(node.sources())
@@ -113,9 +114,10 @@ def _needed(graph: Graph, nodes: Iterable[str] | None, keep: Sequence[str]) -> l
     return [n for n in read if graph[n].value is not None and n not in names] + names
 
 
-def _outside(graph: Graph, inside: set[str]) -> list[str]:
-    """Return what ops ``inside`` read that is none of them."""
+def _outside(graph: Graph, inside: set[str], keep: Sequence[str]) -> list[str]:
+    """Return what ops ``inside`` read that is none of them, and inputs of the graph to keep."""
     read = dict.fromkeys(s for name in inside for s in graph[name].sources())
+    read |= dict.fromkeys(name for name in keep if graph[name].kind in SOURCES)
     return [name for name in read if name not in inside]
 
 

@@ -381,3 +381,13 @@ def test_branches_that_are_missing_are_a_fault(condition):
     del model.graph.node[1].attribute[0]
     with pytest.raises(ModelFormatError, match="lacks one of then_branch and else_branch"):
         load_onnx(model)
+
+
+def test_inputs_that_nothing_reads_can_be_kept(rng):
+    graph = load_onnx(
+        parse("g (float[1,2] x) => (int64[2] y) { y = ArgMax<axis=0,keepdims=0>(x) }")
+    )
+    given = {"x": rng.standard_normal((1, 2)).astype(np.float32)}
+    found = Session(graph, keep=["x", *graph.outputs]).run(given)
+    np.testing.assert_array_equal(found["x"], given["x"])
+    np.testing.assert_array_equal(found["y"], [0, 0])
