@@ -21,6 +21,8 @@ pytestmark = pytest.mark.system
 
 ROUNDS = 2
 """Draws an operator."""
+TIES = 0.05
+"""Share of a result that may be next to a tie."""
 ON_DPU = (
     "Add", "BatchNormalization", "Concat", "Conv", "ConvTranspose", "DepthToSpace", "Gemm",
     "GlobalAveragePool", "GlobalMaxPool", "HardSigmoid", "HardSwish", "LeakyRelu",
@@ -48,7 +50,12 @@ def run(rng: np.random.Generator, op: str, target: str) -> int:
             given = (given / 16).astype(np.float32)
         found = runner.run({tensor.name: given})
     for name, values in evaluate_quantized(quantized, {case.head: given}).items():
-        if values.dtype == np.int8:
+        if values.dtype == np.int8 and compiled.report.on_cpu:
+            # A float of the CPU next to a tie rounds either way.
+            away = np.abs(found[name].astype(int) - values)
+            assert away.max() <= 1
+            assert np.mean(away) < TIES
+        elif values.dtype == np.int8:
             np.testing.assert_array_equal(found[name], values)
         else:
             np.testing.assert_allclose(found[name], values, rtol=1e-5, atol=1e-6)
