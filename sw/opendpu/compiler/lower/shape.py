@@ -106,7 +106,8 @@ def _whole(context: LoweringContext, sources: list[str], axis: int) -> list[str]
             holder, at, taken = context.features[alias.holder], 0, 0
             for name in sources:
                 box, size = _beside(holder, context.features[name], axis, at)
-                if context.aliases.get(name) != alias_of(holder, box):
+                fills = _across(context.features[name], axis) == _across(holder, axis)
+                if not fills or context.aliases.get(name) != alias_of(holder, box):
                     break
                 at, taken = at + size, taken + 1
                 if at == (holder.height, holder.width, holder.channels)[axis]:
@@ -115,6 +116,13 @@ def _whole(context: LoweringContext, sources: list[str], axis: int) -> list[str]
         parts.append(origin)
         del sources[:count]
     return parts
+
+
+def _across(feature: Feature, axis: int) -> tuple[int, ...]:
+    """Return the sizes along the other axes."""
+    sizes = [feature.height, feature.width, feature.channels]
+    del sizes[axis]
+    return tuple(sizes)
 
 
 def _beside(holder: Feature, part: Feature, axis: int, at: int) -> tuple[Box, int]:

@@ -53,6 +53,10 @@ def test_many_random_graphs(rng: np.random.Generator, part: int) -> None:
         check_seed(int(rng.integers(1 << 30)))
 
 
+def test_a_slice_joined_with_itself_along_another_axis() -> None:
+    check_seed(327031749)
+
+
 def test_every_kind_of_op_is_drawn() -> None:
     drawn = {node.kind for seed in range(150) for node in legalize(draw(seed).graph)}
     assert drawn >= {*COMPUTE, *MOVE}
