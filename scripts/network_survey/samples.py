@@ -29,8 +29,6 @@ MEAN = np.array([0.485, 0.456, 0.406], np.float32)
 DEVIATION = np.array([0.229, 0.224, 0.225], np.float32)
 """Of ImageNet."""
 RATE = 16000
-PADDING = 256
-"""What magika takes where a file has no bytes."""
 
 
 def pictures(groups: tuple[Any, ...] = PICTURES) -> list[Image.Image]:

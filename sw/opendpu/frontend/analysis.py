@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import TypeProto, helper
 
-from opendpu.frontend.model_file import OWN_DOMAINS, inner_graphs, label_of, reads
+from opendpu.frontend.model_file import inner_graphs, label_of, reads
 from opendpu.frontend.single_node import (
     ContradictionError,
     Dialect,
@@ -22,6 +22,7 @@ from opendpu.frontend.single_node import (
     type_of,
 )
 from opendpu.ir import Array, TensorType
+from opendpu.ops.foreign import DEFAULT_DOMAINS
 
 QUANTIZING = (
     "QuantizeLinear", "DequantizeLinear", "VitisQuantizeLinear", "VitisDequantizeLinear",
@@ -104,13 +105,13 @@ class Analysis:
         )
 
     def _take(self, node: onnx.NodeProto) -> None:
-        branched = node.op_type == "If" and node.domain in OWN_DOMAINS
+        branched = node.op_type == "If" and node.domain in DEFAULT_DOMAINS
         graphs = {item.name for item in node.attribute if item.type == GRAPH}
         if branched and not graphs.issuperset(BRANCHES):
             self.faults.append(f"node {label_of(node)} lacks one of {' and '.join(BRANCHES)}")
             self._lost.update(node.output)
             return
-        if self._is_decided(node):
+        if branched and self._is_decided(node):
             taken = bool(self.constants[node.input[0]].ravel()[0])
             self.run(_branch(node, BRANCHES[0] if taken else BRANCHES[1]))
             return
@@ -128,7 +129,7 @@ class Analysis:
             self._agree(node)
         if quantizing and node.output[0] not in self.types:
             self._keep_shape(node)
-        elif node.domain not in OWN_DOMAINS:
+        elif node.domain not in DEFAULT_DOMAINS:
             self._believe(node)
 
     def _agree(self, node: onnx.NodeProto) -> None:
@@ -169,11 +170,10 @@ class Analysis:
             self.types[node.output[0]] = helper.make_tensor_type_proto(1, shape)
 
     def _measured(self, node: onnx.NodeProto) -> bool:
-        """Take Shape and Size of a computed tensor as constants; return whether it was one."""
-        if node.op_type not in ("Shape", "Size") or node.domain not in ("", "ai.onnx"):
+        """Take Shape and Size of a tensor as constants; return whether it was one."""
+        if node.op_type not in ("Shape", "Size") or node.domain not in DEFAULT_DOMAINS:
             return False
-        kind = self.types.get(node.input[0])
-        shape = shape_of(kind) if kind is not None else None
+        shape = self.shape(node.input[0])
         if shape is None:
             return False
         if node.op_type == "Size":
@@ -200,11 +200,9 @@ class Analysis:
         return True
 
     def _is_decided(self, node: onnx.NodeProto) -> bool:
-        """Return whether a node is an ``If`` whose condition is known."""
+        """Return whether the condition of an ``If`` is known."""
         return (
-            node.op_type == "If"
-            and node.domain in ("", "ai.onnx")
-            and len(node.input) == 1
+            len(node.input) == 1
             and node.input[0] in self.constants
             and self.constants[node.input[0]].size == 1
         )

@@ -10,9 +10,9 @@ from google.protobuf.message import DecodeError
 from onnx import TensorProto, external_data_helper, helper, inliner, numpy_helper
 
 from opendpu.ir import Array
+from opendpu.ops.foreign import DEFAULT_DOMAINS
 from opendpu_arch.errors import ModelFormatError
 
-OWN_DOMAINS = ("", "ai.onnx")
 """Names of ONNX's own operator set."""
 _MAPPED = "fiub"
 """Kinds of element types that numpy knows by itself, and files hold one after another."""
@@ -157,4 +157,4 @@ def label_of(node: onnx.NodeProto) -> str:
 
 def operator_name(node: onnx.NodeProto) -> str:
     """Return a node's operator, with its domain if that is not ONNX's own."""
-    return f"{node.domain}.{node.op_type}" if node.domain not in OWN_DOMAINS else node.op_type
+    return f"{node.domain}.{node.op_type}" if node.domain not in DEFAULT_DOMAINS else node.op_type

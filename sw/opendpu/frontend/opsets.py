@@ -9,11 +9,11 @@ from onnx import helper
 
 from opendpu.frontend.model_file import inner_graphs
 from opendpu.frontend.single_node import Dialect, RefusedError
+from opendpu.ops.foreign import DEFAULT_DOMAINS
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 OLDEST_OPSET = 7
 """First operator set that the handlers know; the last is the newest that onnxruntime runs."""
-_OWN = ("", "ai.onnx")
 
 
 def opsets_of(label: str, model: onnx.ModelProto) -> dict[str, int]:
@@ -30,10 +30,11 @@ def opsets_of(label: str, model: onnx.ModelProto) -> dict[str, int]:
         The version is too old or too new.
     """
     found = {
-        "" if item.domain in _OWN else item.domain: int(item.version) for item in model.opset_import
+        "" if item.domain in DEFAULT_DOMAINS else item.domain: int(item.version)
+        for item in model.opset_import
     }
     if "" not in found:
-        if any(node.domain in _OWN for node in model.graph.node) or not model.graph.node:
+        if any(node.domain in DEFAULT_DOMAINS for node in model.graph.node) or not model.graph.node:
             raise ModelFormatError(f"{label} imports no version of the ai.onnx operator set")
         found[""] = newest_opset()
     opset, newest = found[""], newest_opset()
@@ -66,7 +67,7 @@ def newest_opset() -> int:
 def _means_the_same(nodes: Iterable[onnx.NodeProto], opset: int, older: int) -> bool:
     """Return whether operators have the same definition in an older set, but for more types."""
     for node in nodes:
-        if node.domain in _OWN:
+        if node.domain in DEFAULT_DOMAINS:
             try:
                 one, other = (onnx.defs.get_schema(node.op_type, v) for v in (opset, older))
             except onnx.defs.SchemaError:

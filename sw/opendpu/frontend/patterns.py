@@ -16,6 +16,7 @@ import onnx
 from onnx import helper
 
 from opendpu.ir import Array
+from opendpu.ops.foreign import DEFAULT_DOMAINS
 
 TOLERANCE = 1e-4
 """How far constants may be from what a pattern says; exporters round them to float16 at worst."""
@@ -142,7 +143,7 @@ class _Matcher:
 
     def root(self, node: onnx.NodeProto, term: Term) -> Iterator[_Match]:
         """Yield the ways in which a node is a term."""
-        if node.op_type == term.op_type and node.domain in ("", "ai.onnx"):
+        if node.op_type == term.op_type and node.domain in DEFAULT_DOMAINS:
             yield from self._inputs(node, term, _Match())
 
     def _is(self, name: str, term: Term, match: _Match) -> Iterator[_Match]:
@@ -159,7 +160,7 @@ class _Matcher:
             if (
                 node is not None
                 and node.op_type == term.op_type
-                and node.domain in ("", "ai.onnx")
+                and node.domain in DEFAULT_DOMAINS
                 and self.uses[name] == 1
             ):
                 inside = dataclasses.replace(match, nodes=(*match.nodes, node))

@@ -4,15 +4,20 @@
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import TensorProto, TypeProto, helper, numpy_helper, shape_inference
 
 from opendpu.frontend.ceil_mode import corrected
 from opendpu.frontend.model_file import reads
 from opendpu.ir import Array
+from opendpu.ops.foreign import DEFAULT_DOMAINS
+from opendpu.ops.inference import open_session, reason_of
+
+if TYPE_CHECKING:
+    import onnxruntime
 
 LARGEST_KNOWN = 4096
 """Bytes of the largest constant whose values take part in inference; shapes are smaller."""
@@ -65,21 +70,12 @@ class Dialect:
         imports = [helper.make_opsetid(domain, version) for domain, version in versions.items()]
         return helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)
 
-    def session(self, model: onnx.ModelProto) -> onnxruntime.InferenceSession:
+    def session(self, model: onnx.ModelProto) -> "onnxruntime.InferenceSession":
         """Return a session for a small model; RefusedError if onnxruntime does not take it."""
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4
-        options.intra_op_num_threads = 1
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         try:
-            for library in self.libraries:
-                options.register_custom_ops_library(library)
-            return onnxruntime.InferenceSession(
-                model.SerializeToString(), options,
-                providers=["CPUExecutionProvider"], enable_fallback=0,
-            )  # fmt: skip
+            return open_session(model, self.libraries, threads=1, optimized=False)
         except Exception as error:  # onnxruntime has no common base class for its errors
-            raise RefusedError(_reason(error)) from None
+            raise RefusedError(reason_of(error)) from None
 
 
 def output_types(
@@ -107,7 +103,7 @@ def output_types(
         first = given.get(node.input[0]) if node.input else None
         made = {name: corrected(node, first, kind) for name, kind in made.items()}
     except Exception as error:  # onnx raises what its C++ part happened to raise
-        raise ContradictionError(_reason(error)) from None
+        raise ContradictionError(reason_of(error)) from None
     if all(name in made and shape_of(made[name]) is not None for name in wanted):
         return made
     try:
@@ -133,7 +129,7 @@ def evaluate(
     """Return what a node makes of constants; nothing if it makes no arrays of numbers or text."""
     if node.op_type in _RANDOM:
         return None
-    if node.op_type == "Constant" and node.domain in ("", "ai.onnx"):
+    if node.op_type == "Constant" and node.domain in DEFAULT_DOMAINS:
         return {node.output[0]: constant_value(node)}
     if not node.input and node.op_type != "ConstantOfShape":
         return None
@@ -232,7 +228,7 @@ _ELEMENT_TYPES = frozenset(TensorProto.DataType.keys())
 _NAMES = {"float": "FLOAT", "double": "DOUBLE"}
 
 
-def _runtime_type(item: onnxruntime.NodeArg) -> TypeProto | None:
+def _runtime_type(item: "onnxruntime.NodeArg") -> TypeProto | None:
     """Return the type of an output as onnxruntime says it: ``tensor(float)``.
 
     It says ``[]`` for scalars and for shapes that it does not know.
@@ -243,9 +239,3 @@ def _runtime_type(item: onnxruntime.NodeArg) -> TypeProto | None:
         return None
     dims = [size if isinstance(size, int) else None for size in item.shape] or None
     return helper.make_tensor_type_proto(TensorProto.DataType.Value(name), dims)
-
-
-def _reason(error: Exception) -> str:
-    """Return the first line of an error that says something."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

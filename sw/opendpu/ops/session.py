@@ -2,15 +2,18 @@
 """Graphs, or parts of them, computed by onnxruntime."""
 
 from collections.abc import Iterable, Mapping, Sequence
-
-import onnxruntime
+from typing import TYPE_CHECKING
 
 from opendpu.ir import Array, Graph
 from opendpu.ops.boundary import SOURCES
 from opendpu.ops.foreign import opsets_of
+from opendpu.ops.inference import open_session, reason_of
 from opendpu.ops.onnx_builder import OPSET, OnnxBuilder, Output
 from opendpu.ops.operator import operator_of
 from opendpu_arch.errors import TensorError, UnsupportedError
+
+if TYPE_CHECKING:
+    import onnxruntime
 
 LEAST_OPSET = 13
 """First operator set of which our kernels know the operators."""
@@ -92,7 +95,7 @@ class Session:
         except Exception as error:  # onnxruntime has no common base class for its errors
             raise TensorError(
                 f"onnxruntime cannot compute ops of graph {self._name!r} with these inputs: "
-                f"{_first_line(error)}"
+                f"{reason_of(error)}"
             ) from error
         found = dict(zip(self._names, values, strict=True))
         return {
@@ -130,33 +133,18 @@ def _output(builder: OnnxBuilder, name: str, inside: set[str]) -> Output:
 
 def _open(
     builder: OnnxBuilder, names: list[str], threads: int, keep_memory: bool
-) -> onnxruntime.InferenceSession:
+) -> "onnxruntime.InferenceSession":
     """Return the session; without optimizations where these make a model of their own invalid."""
     model = builder.model(names)
-    levels = onnxruntime.GraphOptimizationLevel
-    failure: Exception | None = None
-    for level in (levels.ORT_ENABLE_ALL, levels.ORT_DISABLE_ALL):
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4
-        options.intra_op_num_threads = threads
-        options.enable_cpu_mem_arena = keep_memory
-        options.graph_optimization_level = level
-        if builder.large:
-            values = [onnxruntime.OrtValue.ortvalue_from_numpy(a) for a in builder.large.values()]
-            options.add_external_initializers(list(builder.large), values)
+    failures = []
+    for optimized in (True, False):
         try:
-            for library in builder.libraries:
-                options.register_custom_ops_library(library)
-            return onnxruntime.InferenceSession(
-                model.SerializeToString(), options,
-                providers=["CPUExecutionProvider"], enable_fallback=0,
+            return open_session(
+                model, builder.libraries, threads=threads, optimized=optimized,
+                keep_memory=keep_memory, weights=builder.large,
             )  # fmt: skip
         except Exception as error:  # onnxruntime has no common base class for its errors
-            failure = error
+            failures.append(error)
     raise UnsupportedError(
-        f"onnxruntime refuses ops of graph {builder.graph.name!r}: {_first_line(failure)}"
+        f"onnxruntime refuses ops of graph {builder.graph.name!r}: {reason_of(failures[-1])}"
     )
-
-
-def _first_line(error: Exception | None) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

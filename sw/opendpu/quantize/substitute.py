@@ -5,9 +5,9 @@ As AMD's quantizers do it: sigmoid becomes hard-sigmoid, and swish (SiLU) hard-s
 Mish, GELU and tanh alone, and so does this.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
-from opendpu.ir import Graph
+from opendpu.ir import Graph, Node
 from opendpu.ops import operator_of
 from opendpu.quantize.scope import floating_ops
 
@@ -38,16 +38,16 @@ def substitutable(graph: Graph) -> list[str]:
         trial = graph.copy()
         _hard(trial, names)
         floating = floating_ops(trial)
-        kept = [n for n in names if n not in floating and _is_read_by_dpu(trial, n, floating)]
+        users = trial.consumer_map()
+        kept = [n for n in names if n not in floating and _is_read_by_dpu(users, n, floating)]
         if kept == names:
             break
         names = kept
     return names
 
 
-def _is_read_by_dpu(graph: Graph, name: str, floating: Collection[str]) -> bool:
+def _is_read_by_dpu(users: Mapping[str, list[Node]], name: str, floating: Collection[str]) -> bool:
     """Return whether an op of the DPU that computes reads a result, perhaps moved."""
-    users = graph.consumer_map()
     waiting = [name]
     while waiting:
         for user in users[waiting.pop()]:

@@ -5,7 +5,6 @@ import dataclasses
 import functools
 import time
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -170,30 +169,15 @@ class GraphRunner(JobRunner[GraphStatistics]):
 
     def cancel(self) -> None:
         """Drop the jobs that have not begun, end those that run where the device can."""
-        self._jobs.cancel()
+        super().cancel()
         for step in self._steps:
             if isinstance(step, Runner):
                 step.cancel()
 
     def close(self) -> None:
         """Finish every job, then free the devices."""
-        self._jobs.close()
+        super().close()
         self._close_steps()
-
-    def __enter__(self) -> "GraphRunner":
-        """Return the runner."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the runner; after Ctrl-C without finishing the jobs."""
-        if kind is not None and not issubclass(kind, Exception):
-            self.cancel()
-        self.close()
 
 
 def _run_dpu(runner: Runner, values: dict[str, Array]) -> JobStatistics:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every runner does with the jobs it has started."""
 
-from typing import Generic
+from types import TracebackType
+from typing import Generic, Self
 
 from opendpu.runtime.jobs import JobQueue, Result
 
 
 class JobRunner(Generic[Result]):
-    """Base of the runners: waits for jobs and tells what they took."""
+    """Base of the runners: waits for jobs, tells what they took, and is a context manager."""
 
     _jobs: JobQueue[Result]
 
@@ -27,6 +28,29 @@ class JobRunner(Generic[Result]):
     ) -> Result:
         """Return what a job took; waits for it. Kept for the last 1024 jobs waited for."""
         return self._jobs.result(job if isinstance(job, int) else job[0], timeout_seconds)
+
+    def cancel(self) -> None:
+        """Drop the jobs that have not begun."""
+        self._jobs.cancel()
+
+    def close(self) -> None:
+        """Finish every job."""
+        self._jobs.close()
+
+    def __enter__(self) -> Self:
+        """Return the runner."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the runner; after Ctrl-C without finishing the jobs."""
+        if kind is not None and not issubclass(kind, Exception):
+            self.cancel()
+        self.close()
 
     @property
     def last_statistics(self) -> Result | None:

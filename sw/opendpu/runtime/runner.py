@@ -4,8 +4,7 @@
 import functools
 import os
 import weakref
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -123,31 +122,16 @@ class Runner(JobRunner[JobStatistics]):
 
     def cancel(self) -> None:
         """Drop the jobs that have not begun, end the one that runs where the device can."""
-        self._jobs.cancel()
+        super().cancel()
         end = getattr(self.device, "cancel", None) if self._owned else None
         if end is not None:
             end()
 
     def close(self) -> None:
         """Finish every job, then free the device if this runner opened it."""
-        self._jobs.close()
+        super().close()
         if self._owned:
             self._finalizer()
-
-    def __enter__(self) -> Self:
-        """Return the runner."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the runner; after Ctrl-C without finishing the jobs."""
-        if kind is not None and not issubclass(kind, Exception):
-            self.cancel()
-        self.close()
 
 
 def _own_target(program: Program) -> Target:

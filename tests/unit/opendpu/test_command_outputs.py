@@ -247,6 +247,23 @@ def wait_for(note: pathlib.Path, process: subprocess.Popen[str]) -> None:
         time.sleep(0.05)
 
 
+def interrupt(folder: pathlib.Path, number: int, code: str, arguments: list[object]) -> None:
+    """Send a signal to a command once it works; check that it leaves nothing in the folder."""
+    before = sorted(folder.iterdir())
+    note = folder.parent / f"{folder.name}-begun"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, note, *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    wait_for(note, process)
+    process.send_signal(number)
+    printed, told = process.communicate(timeout=60)
+    assert process.returncode not in (0, None)
+    assert printed == ""
+    assert "Traceback" not in told
+    assert sorted(folder.iterdir()) == before
+
+
 SLOW_DEVICE = """
 import pathlib, sys, time
 from opendpu.cli import main
@@ -272,20 +289,8 @@ main()
 def test_interrupted_runs_end_and_leave_nothing(folder, image, number):
     """The job that runs is ended, those that wait are dropped, no trace of either."""
     np.savez(folder / "in.npz", x=np.stack([image] * 20))
-    before = sorted(folder.iterdir())
-    note = folder.parent / f"{folder.name}-begun"
-    process = subprocess.Popen(
-        [sys.executable, "-c", SLOW_DEVICE, note, "run", folder / "c.xmodel", "-i",
-         folder / "in.npz", "-o", folder / "out.npz"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    wait_for(note, process)
-    process.send_signal(number)
-    printed, told = process.communicate(timeout=60)
-    assert process.returncode not in (0, None)
-    assert printed == ""
-    assert "Traceback" not in told
-    assert sorted(folder.iterdir()) == before
+    arguments = ["run", folder / "c.xmodel", "-i", folder / "in.npz", "-o", folder / "out.npz"]
+    interrupt(folder, number, SLOW_DEVICE, arguments)
 
 
 SLOW_QUANTIZER = """
@@ -306,18 +311,9 @@ main()
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_compilations_leave_nothing(folder, number):
     (folder / "out.xmodel").write_bytes(b"before")
-    before = sorted(folder.iterdir())
-    note = folder.parent / f"{folder.name}-begun"
-    process = subprocess.Popen(
-        [sys.executable, "-c", SLOW_QUANTIZER, note, "compile", folder / "m.onnx", "--calib",
-         folder / "calib.npz", "--target", "B64", "-o", folder / "out.xmodel"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    wait_for(note, process)
-    process.send_signal(number)
-    printed, told = process.communicate(timeout=60)
-    assert process.returncode not in (0, None)
-    assert printed == ""
-    assert "Traceback" not in told
-    assert sorted(folder.iterdir()) == before
+    arguments = [
+        "compile", folder / "m.onnx", "--calib", folder / "calib.npz", "--target", "B64",
+        "-o", folder / "out.xmodel",
+    ]  # fmt: skip
+    interrupt(folder, number, SLOW_QUANTIZER, arguments)
     assert (folder / "out.xmodel").read_bytes() == b"before"

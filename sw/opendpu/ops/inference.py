@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions of onnxruntime, all on the CPU and silent."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import onnx
+
+from opendpu.ir import Array
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+
+def open_session(
+    model: onnx.ModelProto,
+    libraries: Iterable[str] = (),
+    *,
+    threads: int = 0,
+    optimized: bool = True,
+    keep_memory: bool = True,
+    weights: Mapping[str, Array] | None = None,
+) -> "onnxruntime.InferenceSession":
+    """Return a session for a model; what onnxruntime raises if it does not take it passes.
+
+    Parameters
+    ----------
+    model
+        The model, without ``weights``.
+    libraries
+        Shared libraries with operators of other domains.
+    threads
+        How many threads compute an op; 0 for as many as there are cores.
+    optimized
+        Whether onnxruntime may rewrite the model.
+    keep_memory
+        Whether the memory of a run stays for the next.
+    weights
+        Values of initializers that the model says are elsewhere.
+    """
+    import onnxruntime  # a program that only drives a DPU need not load it
+
+    levels = onnxruntime.GraphOptimizationLevel
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = threads
+    options.enable_cpu_mem_arena = keep_memory
+    options.graph_optimization_level = (
+        levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
+    )
+    if weights:
+        values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in weights.values()]
+        options.add_external_initializers(list(weights), values)
+    for library in libraries:
+        options.register_custom_ops_library(library)
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), options,
+        providers=["CPUExecutionProvider"], enable_fallback=0,
+    )  # fmt: skip
+
+
+def reason_of(error: Exception) -> str:
+    """Return the first line of an error of onnx or onnxruntime that says something."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
