@@ -14,12 +14,15 @@ from opendpu.quantize.finetune.blocks import Block, find_blocks
 from opendpu.quantize.finetune.examples import collect
 from opendpu.quantize.finetune.forward import ForwardPass, part_size
 from opendpu.quantize.finetune.model import BlockModel, batch_of
-from opendpu.quantize.finetune.pytorch import torch_module
+from opendpu.quantize.finetune.pytorch import threads, torch_module
 from opendpu.quantize.finetune.rows import Form, as_matrix, as_weights, form_of
 from opendpu.quantize.finetune.scales import weight_grids
 from opendpu.quantize.finetune.train import Trained, train
 from opendpu.quantize.finetune.variables import METHODS, Grid
 from opendpu.quantize.samples import Samples
+
+ONE_THREAD = 1 << 17
+"""Layers with fewer weights are trained by one thread."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,7 +124,8 @@ def _tuned(
     grid = _grid(block.weights, fix_point)
     bias_grid = _grid(block.bias or block.weights, (block.bias or block.weights).fix_point)
     variables = METHODS[config.method](matrix, grid, bias, bias_grid)
-    made = train(model, variables, examples, judged, config, rng, show=clock.tell)
+    with threads(1 if form.terms * form.groups * form.outputs < ONE_THREAD else None):
+        made = train(model, variables, examples, judged, config, rng, show=clock.tell)
     kept = made.error < before
     if kept:
         _put(quantized, block, form, made, fix_point)

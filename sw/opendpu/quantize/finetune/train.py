@@ -13,7 +13,7 @@ from opendpu.quantize.finetune.model import Batch, BlockModel, numbers
 from opendpu.quantize.finetune.pytorch import torch_module
 from opendpu.quantize.finetune.variables import Variables
 
-CHECKS = 20
+CHECKS = 16
 """How often during training the error on held-out examples is measured."""
 
 PATIENCE = 5
@@ -49,7 +49,7 @@ def train(
     config
         How long, and how fast.
     rng
-        Draws the batches.
+        Shuffles the examples for every pass over them.
     show
         Told which part is done.
     """
@@ -61,11 +61,14 @@ def train(
     best = _measured(model, variables, judged)
     unit = model.error(examples, variables.final(), variables.bias()) or 1.0
     every, waited = max(1, config.iterations // CHECKS), 0
+    place = rows
     for step in range(config.iterations):
         progress = step / config.iterations
         for group in optimizer.param_groups:
             group["lr"] = rate * 0.5 * (1 + math.cos(math.pi * progress))
-        some = examples.rows(torch.from_numpy(rng.integers(rows, size=size)))
+        if place + size > rows:
+            examples, place = examples.rows(torch.from_numpy(rng.permutation(rows))), 0
+        some, place = examples.rows(slice(place, place + size)), place + size
         made = model.result(some, variables.weights(), variables.bias(), exact=False)
         loss = (made - some.wanted).square().mean() / unit + variables.penalty(progress)
         optimizer.zero_grad()
