@@ -46,6 +46,11 @@ class Block:
         return self.tail[-1].inputs["input"][0]
 
     @property
+    def is_linear(self) -> bool:
+        """Whether the aim is the layer's own result, or its sum with others."""
+        return all(node.kind in ("fix", "add") for node in self.tail)
+
+    @property
     def fix(self) -> Node:
         """The ``fix`` of the layer's own result."""
         return next(node for node in self.tail if node.kind == "fix")

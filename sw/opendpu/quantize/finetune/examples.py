@@ -34,12 +34,15 @@ class Examples:
         ``[rows, terms, groups]``, on the grid of the input, as real numbers.
     wanted
         What the float network has there, ``[rows, channels]``.
+    linear
+        What the layer itself should give there, before its tail.
     others
         What the block's tail reads besides, as ``wanted``, by op.
     """
 
     inputs: Array
     wanted: Array
+    linear: Array
     others: Mapping[str, Array]
 
     @property
@@ -58,7 +61,7 @@ def collect(
     """
     source = block.layer.inputs["input"][0]
     quantized.compute([source, *block.others])
-    floating.compute([block.compared])
+    floating.compute([block.compared, block.layer.name])
     samples = sum(quantized.counts)
     budget = max(FEWEST_ROWS, min(ROWS, BYTES // (4 * form.terms * form.groups)))
     each = -(-budget // samples)
@@ -67,6 +70,7 @@ def collect(
     first = 0
     for number, count in enumerate(quantized.counts):
         wanted = floating.result(block.compared, number)
+        linear = floating.result(block.layer.name, number)
         given = quantized.result(source, number)
         others = {name: quantized.result(name, number) for name in block.others}
         one = (len(wanted) // count, *wanted.shape[1:])
@@ -84,7 +88,9 @@ def collect(
                 if len(rows):
                     inputs = inputs_at(block.layer, form, given, wanted.shape, kernel, rows)
                     rest = {name: at(array, rows) for name, array in others.items()}
-                    found.append(Examples(inputs, at(wanted, rows), rest))
+                    aim = at(wanted, rows)
+                    alone = aim - sum(rest.values()) if block.is_linear else at(linear, rows)
+                    found.append(Examples(inputs, aim, alone, rest))
         first += count
     train, judge = (_joined(found) for found in parts)
     return train, judge if judge.rows else train
@@ -92,9 +98,11 @@ def collect(
 
 def _joined(parts: list[Examples]) -> Examples:
     if not parts:
-        return Examples(np.zeros((0, 1, 1), np.float32), np.zeros((0, 1), np.float32), {})
+        none = np.zeros((0, 1), np.float32)
+        return Examples(none[..., None], none, none, {})
     return Examples(
         np.concatenate([part.inputs for part in parts]),
         np.concatenate([part.wanted for part in parts]),
+        np.concatenate([part.linear for part in parts]),
         {name: np.concatenate([part.others[name] for part in parts]) for name in parts[0].others},
     )

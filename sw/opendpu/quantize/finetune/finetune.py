@@ -15,6 +15,7 @@ from opendpu.quantize.finetune.examples import collect
 from opendpu.quantize.finetune.forward import ForwardPass, part_size
 from opendpu.quantize.finetune.model import BlockModel, batch_of
 from opendpu.quantize.finetune.pytorch import threads, torch_module
+from opendpu.quantize.finetune.regression import best_start
 from opendpu.quantize.finetune.rows import Form, as_matrix, as_weights, form_of
 from opendpu.quantize.finetune.scales import weight_grids
 from opendpu.quantize.finetune.train import Trained, train
@@ -123,6 +124,7 @@ def _tuned(
     fix_point = weight_grids(model, examples, block, quantized, matrix, bias)
     grid = _grid(block.weights, fix_point)
     bias_grid = _grid(block.bias or block.weights, (block.bias or block.weights).fix_point)
+    matrix, bias = best_start(model, examples, judged, form, matrix, bias, grid, bias_grid)
     variables = METHODS[config.method](matrix, grid, bias, bias_grid)
     with threads(1 if form.terms * form.groups * form.outputs < ONE_THREAD else None):
         made = train(model, variables, examples, judged, config, rng, show=clock.tell)

@@ -26,19 +26,21 @@ class Batch:
 
     inputs: "torch.Tensor"
     wanted: "torch.Tensor"
+    linear: "torch.Tensor"
     others: Mapping[str, "torch.Tensor"]
 
     def rows(self, chosen: Tensor) -> "Batch":
         """Return some of the examples."""
         others = {name: tensor[chosen] for name, tensor in self.others.items()}
-        return Batch(self.inputs[chosen], self.wanted[chosen], others)
+        return Batch(self.inputs[chosen], self.wanted[chosen], self.linear[chosen], others)
 
 
 def batch_of(examples: Examples) -> Batch:
     """Return examples as tensors."""
     torch = torch_module()
     others = {name: torch.from_numpy(array) for name, array in examples.others.items()}
-    return Batch(torch.from_numpy(examples.inputs), torch.from_numpy(examples.wanted), others)
+    arrays = (examples.inputs, examples.wanted, examples.linear)
+    return Batch(*(torch.from_numpy(array) for array in arrays), others)
 
 
 class BlockModel:

@@ -33,6 +33,11 @@ class Grid:
     high: int
 
 
+def nearest(tensor: Tensor, grid: Grid) -> Tensor:
+    """Return real numbers rounded to a grid, halves up."""
+    return (tensor / grid.step + 0.5).floor().clamp(grid.low, grid.high) * grid.step
+
+
 class Variables(abc.ABC):
     """Weights and bias that are trained, in units of their steps."""
 
