@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Mapping
 
 from opendpu.ir import Graph, Node
 from opendpu.ops import operator_of
+from opendpu.quantize.fold import fold
+from opendpu.quantize.rewrite import rewrite
 from opendpu.quantize.scope import floating_ops
 
 Substitution = Callable[[Graph, list[str]], None]
@@ -37,6 +39,8 @@ def substitutable(graph: Graph) -> list[str]:
     while names:
         trial = graph.copy()
         _hard(trial, names)
+        fold(trial)  # a normalization that is not folded yet would count as one of the CPU
+        rewrite(trial)
         floating = floating_ops(trial)
         users = trial.consumer_map()
         kept = [n for n in names if n not in floating and _is_read_by_dpu(users, n, floating)]
