@@ -10,6 +10,8 @@ from collections.abc import Collection, Mapping
 from opendpu.ir import Graph, Node
 from opendpu.ops import operator_of
 from opendpu.quantize.placement.scope import floating_ops
+from opendpu.quantize.transforms.fold import fold
+from opendpu.quantize.transforms.rewrite import rewrite
 
 HARD = {"sigmoid": "hard-sigmoid", "swish": "hard-swish"}
 """Kinds that ``hard`` replaces, and by which."""
@@ -30,6 +32,8 @@ def substitutable(graph: Graph) -> list[str]:
     while names:
         trial = graph.copy()
         _hard(trial, names)
+        fold(trial)  # a normalization that is not folded yet would count as one of the CPU
+        rewrite(trial)
         floating = floating_ops(trial)
         users = trial.consumer_map()
         kept = [n for n in names if n not in floating and _is_read_by_dpu(users, n, floating)]
