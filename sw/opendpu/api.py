@@ -19,7 +19,7 @@ from opendpu.compiler.dump import Dumper
 from opendpu.compiler.options import Options
 from opendpu.compiler.pipeline import Compiled, compile_with_report
 from opendpu.compiler.report import Report
-from opendpu.frontend import load_onnx
+from opendpu.frontend import load_model
 from opendpu.ir import QuantizedGraph
 from opendpu.profile import Profile
 from opendpu.profile import profile as run_profile
@@ -168,7 +168,7 @@ def compile_onnx(
     count: bool = False,
     show: Callable[[str], None] = _nowhere,
 ) -> Report:
-    """Quantize an ONNX model, compile it for a DPU, write the ``.xmodel`` file.
+    """Quantize a model of ONNX, or of PyTorch (``.pt2``), compile it, write the ``.xmodel`` file.
 
     ``calibration`` holds samples by input name, batch in front, as the model takes them; 100 to
     1000 are enough. A model that is quantized already needs and takes none. ``onnx_libraries`` are
@@ -192,7 +192,7 @@ def compile_onnx(
     check_substitution(activation_substitution)
     chosen = _prepared(path, target, output, options)
     show("reading")
-    graph = load_onnx(pathlib.Path(path), options.input_shape, libraries=onnx_libraries)
+    graph = load_model(pathlib.Path(path), options.input_shape, libraries=onnx_libraries)
     options = dataclasses.replace(options, input_shape={})
     show("quantizing")
     if is_quantized(graph) and calibration is None:
