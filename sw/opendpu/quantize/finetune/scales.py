@@ -7,7 +7,7 @@ from opendpu.ir import Array, QuantizedGraph
 from opendpu.quantize.finetune.blocks import Block
 from opendpu.quantize.finetune.model import Batch, BlockModel
 from opendpu.quantize.finetune.pytorch import torch_module
-from opendpu.quantize.shifts import SHIFT_BIAS, SHIFT_CUT
+from opendpu.quantize.scales.shifts import SHIFT_BIAS, SHIFT_CUT
 
 STEPS = (-1, 1)
 """What is added to the fix point in trials."""
