@@ -45,9 +45,7 @@ class Examples:
     def mapped(self, function: Callable[[Any], Any]) -> "Examples":
         """Return all arrays after a function."""
         others = {name: function(array) for name, array in self.others.items()}
-        return Examples(
-            function(self.inputs), function(self.wanted), function(self.linear), others
-        )
+        return Examples(function(self.inputs), function(self.wanted), function(self.linear), others)
 
     def rows(self, chosen: Any) -> "Examples":
         """Return some of the examples."""
@@ -89,6 +87,13 @@ def collect(
         first += count
     fitted, judged = (_joined(found) for found in parts)
     return fitted, judged if len(judged.wanted) else fitted
+
+
+def held_out(samples: int) -> list[int]:
+    """Return the numbers of the samples that nothing is fitted to; all where there are few."""
+    if samples < HELD_OUT:
+        return list(range(samples))
+    return list(range(HELD_OUT - 1, samples, HELD_OUT))
 
 
 def _held_out(count: int, sample: int, samples: int) -> Any:
