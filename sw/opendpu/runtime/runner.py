@@ -50,6 +50,7 @@ class Runner(JobRunner[JobStatistics]):
         **options: Any,
     ) -> None:
         self.program = Program.from_subgraph(subgraph)
+        self._subgraph = subgraph
         self._owned = device is None or isinstance(device, str)
         if device is None or isinstance(device, str):
             device = open_device(device, target or _own_target(self.program), memory, **options)
@@ -109,7 +110,7 @@ class Runner(JobRunner[JobStatistics]):
                 f"device {self.device.name!r} was opened to compute no results, but "
                 f"{self.program.outputs[0].name!r} is wanted; give its run() a Job for statistics"
             )
-        statistics = self.device.run(Job(self.program.code, segments))
+        statistics = self.device.run(Job(self.program.code, segments, self._subgraph))
         for array, port in zip(outputs, self.program.outputs, strict=True):
             from_tensor(port.view(segments[port.reg_id]), port.tensor, array)
         return statistics
