@@ -116,8 +116,11 @@ def hard_sigmoid(builder: OnnxBuilder, node: Node) -> None:
 
 
 def prelu(builder: OnnxBuilder, node: Node) -> None:
-    """Emit negative integers times one slope a channel."""
-    (source,), (weight,) = node.inputs["input"], node.inputs["weight"]
+    """Emit negative integers times one slope a channel.
+
+    Files, whose op library lacks the op, have its slopes as second input.
+    """
+    source, weight = [*node.inputs["input"], *node.inputs.get("weight", ())]
     slopes = builder.constant(weight)
     if slopes is None:
         raise UnsupportedError(
