@@ -353,7 +353,7 @@ def run(
         return [sum(w << 32 * n for n, w in enumerate(i.encode())) for i in program]
 
     async def bench(ctx):
-        nonlocal active
+        nonlocal active, earliest
         waiting = encoded()
         offered = False
         for cycle in range(deadline):
