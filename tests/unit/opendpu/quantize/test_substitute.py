@@ -9,7 +9,7 @@ import pytest
 from oracle import evaluate_float
 
 from opendpu.quantize import quantize, quantize_with_report
-from opendpu.quantize.substitute import substitutable
+from opendpu.quantize.transforms.substitute import substitutable
 from opendpu_arch.errors import UnsupportedError
 
 sys.path.append(str(Path(__file__).parent))
