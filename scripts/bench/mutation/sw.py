@@ -71,14 +71,14 @@ FRONTEND = (
 
 QUANTIZE = (
     *mutants(
-        "sw/opendpu/quantize/groups.py",
+        "sw/opendpu/quantize/placement/groups.py",
         "unit/opendpu/quantize/test_quantize.py",
         ("quantize-relu6-bound-three",
          "RELU6_FIX_POINT = 4",
          "RELU6_FIX_POINT = 3"),
     ),
     *mutants(
-        "sw/opendpu/quantize/calibrate.py",
+        "sw/opendpu/quantize/scales/choose.py",
         "unit/opendpu/quantize/test_quantize.py",
         ("quantize-range-of-one-point-of-a-group",
          "min(no_overflow(histograms[name].largest) for name in groups.members[group])",
@@ -86,12 +86,16 @@ QUANTIZE = (
         ("quantize-larger-of-two-equally-common",
          "key=lambda point: (-counts[point], point))",
          "key=lambda point: (-counts[point], -point))"),
+    ),
+    *mutants(
+        "sw/opendpu/quantize/calibrate.py",
+        "unit/opendpu/quantize/test_quantize.py",
         ("quantize-last-batch-only",
          "                total[name].merge(part[name])",
          "                total[name] = part[name]"),
     ),
     *mutants(
-        "sw/opendpu/quantize/fold.py",
+        "sw/opendpu/quantize/transforms/fold.py",
         "unit/opendpu/quantize/test_quantize.py",
         ("quantize-fold-into-an-output",
          "alone = len(graph.consumers(source.name)) == 1 and source.name not in graph.outputs",
@@ -101,7 +105,7 @@ QUANTIZE = (
          "bias = bias_of(graph, layer) + offset"),
     ),
     *mutants(
-        "sw/opendpu/quantize/shifts.py",
+        "sw/opendpu/quantize/scales/shifts.py",
         "unit/opendpu/quantize/test_quantize.py",
         ("quantize-bias-shift-of-21",
          "return max(accumulator + 1 - SHIFT_BIAS[-1], min(",
@@ -111,7 +115,7 @@ QUANTIZE = (
          "min(fix_points[name] for name in sources) + SHIFT_READ[-1] + 1"),
     ),
     *mutants(
-        "sw/opendpu/quantize/equalize.py",
+        "sw/opendpu/quantize/transforms/equalize.py",
         "unit/opendpu/quantize/test_quantize.py",
         ("quantize-equalize-what-others-see",
          "if len(readers) != 1 or node.name in graph.outputs:",

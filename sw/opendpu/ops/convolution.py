@@ -20,9 +20,10 @@ def _ordered(
 ) -> str:
     """Return the weights of a layer with their axes in another order, perhaps rotated by 180°."""
     (name,) = node.inputs["weights"]
-    value = builder.constant(name)
-    if value is not None:
-        return builder.initializer((value[:, ::-1, ::-1] if rotated else value).transpose(order))
+    if builder.constant(name) is not None:
+        return builder.parameter(
+            name, lambda value: (value[:, ::-1, ::-1] if rotated else value).transpose(order)
+        )
     made = builder.plain(name)
     if rotated:
         ends = builder.integers([np.iinfo(np.int64).min] * 2)
@@ -42,8 +43,7 @@ def _conv(builder: OnnxBuilder, node: Node) -> None:
     shape, group = builder.graph[weights].shape, int(node.attrs.get("group") or 1)
     if node.kind == "depthwise-conv2d":  # MHWC, where M is one but for a multiplier
         group = shape[3]
-        made = _ordered(builder, node, (3, 0, 1, 2))
-        made = builder.op("Reshape", [made, builder.integers([-1, 1, *shape[1:3]])])
+        made = _depthwise(builder, weights)
     else:
         made = _ordered(builder, node, (0, 3, 1, 2))
     window = onnx_window(
@@ -52,6 +52,15 @@ def _conv(builder: OnnxBuilder, node: Node) -> None:
     )  # fmt: skip
     name = builder.op("Conv", _biased(builder, node, made), group=group, **window)
     builder.bind(node, name, channels_first=True)
+
+
+def _depthwise(builder: OnnxBuilder, weights: str) -> str:
+    """Return the weights [multiplier, h, w, channels] as ONNX has them: a group a channel."""
+    shape = (-1, 1, *builder.graph[weights].shape[1:3])
+    if builder.constant(weights) is not None:
+        return builder.parameter(weights, lambda value: value.transpose(3, 0, 1, 2).reshape(shape))
+    made = builder.op("Transpose", [builder.plain(weights)], perm=[3, 0, 1, 2])
+    return builder.op("Reshape", [made, builder.integers(shape)])
 
 
 def _transposed(builder: OnnxBuilder, node: Node) -> None:
@@ -88,9 +97,8 @@ def _inner_product(builder: OnnxBuilder, node: Node) -> None:
     if axis != len(shape) - 1:
         flat = (*shape[:axis], math.prod(shape[axis:]))
         rows = builder.reshape(rows, builder.graph[source].type, flat)
-    value = builder.constant(weights)
-    if value is not None:
-        matrix = builder.initializer(value.reshape(value.shape[0], -1).T)
+    if builder.constant(weights) is not None:
+        matrix = builder.parameter(weights, lambda value: value.reshape(value.shape[0], -1).T)
     else:
         count = builder.graph[weights].shape[0]
         matrix = builder.op("Reshape", [builder.plain(weights), builder.integers([count, -1])])

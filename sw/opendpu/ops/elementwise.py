@@ -34,7 +34,7 @@ def operands(builder: OnnxBuilder, node: Node, names: list[str]) -> tuple[list[s
     made = []
     for name, rank, value in zip(names, ranks, values, strict=True):
         if rank == 1 and value is not None:
-            made.append(builder.initializer(value.reshape(1, -1, 1, 1)))
+            made.append(builder.parameter(name, lambda array: array.reshape(1, -1, 1, 1)))
         else:
             made.append(builder.channels_first(name))
     return made, True

@@ -6,7 +6,7 @@ order in which its op made it, and transposed only where a reader needs the othe
 """
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ OPSET = 17
 IR_VERSION = 10
 LARGE_BYTES = 1 << 16
 """Constants from this size on are given to sessions as they are in memory."""
+Arranged = Callable[[Array], Array]
+"""The same elements in another shape or order of axes."""
 TO_NCHW, TO_NHWC = (0, 3, 1, 2), (0, 2, 3, 1)
 
 
@@ -88,12 +90,17 @@ class OnnxBuilder:
             return on_grid(value, node)
         return np.asarray((value * 2.0**-node.fix_point).astype(np.float32))
 
+    def parameter(self, name: str, arranged: Arranged) -> str:
+        """Return the ONNX name of a constant with its elements in another arrangement."""
+        value = self.constant(name)
+        assert value is not None, name
+        return self.initializer(arranged(value))
+
     def plain(self, name: str) -> str:
         """Return the ONNX name of a result in the graph's order of axes."""
         if name not in self._plain:
-            value = self.constant(name)
-            if value is not None:
-                self._plain[name] = self.initializer(value)
+            if self.constant(name) is not None:
+                self._plain[name] = self.parameter(name, lambda array: array)
             else:
                 self._plain[name] = self.op("Transpose", [self._first[name]], perm=list(TO_NHWC))
         return self._plain[name]
@@ -101,9 +108,8 @@ class OnnxBuilder:
     def channels_first(self, name: str) -> str:
         """Return the ONNX name of a feature map as NCHW."""
         if name not in self._first:
-            value = self.constant(name)
-            if value is not None:
-                self._first[name] = self.initializer(value.transpose(TO_NCHW))
+            if self.constant(name) is not None:
+                self._first[name] = self.parameter(name, lambda array: array.transpose(TO_NCHW))
             else:
                 self._first[name] = self.op("Transpose", [self._plain[name]], perm=list(TO_NCHW))
         return self._first[name]

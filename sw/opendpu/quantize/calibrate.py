@@ -1,38 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fix points of activations from calibration data, in one pass over it."""
+"""One pass of the float network over the calibration data, with an observer for every tensor."""
 
-import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from opendpu.ir import Array, Graph
+from opendpu.ir import Graph
 from opendpu.quantize.executor import evaluate
-from opendpu.quantize.grid import CANDIDATES, no_overflow
-from opendpu.quantize.groups import ScaleGroups
-from opendpu.quantize.observe import Histogram, Mean
+from opendpu.quantize.observers.histogram import Histogram
+from opendpu.quantize.observers.mean import Mean
+from opendpu.quantize.observers.observed import Observed
+from opendpu.quantize.placement.groups import ScaleGroups
 from opendpu.quantize.samples import Samples
-
-METHODS = ("minmse", "diffs", "nonoverflow")
-"""Ways to choose fix points of activations."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Observed:
-    """What one pass over the calibration data found.
-
-    Parameters
-    ----------
-    histograms
-        Values of every tensor that is quantized.
-    votes
-        By group, the best fix point of each batch; of method ``diffs`` only.
-    means
-        Mean of each channel of some layers' results, over some samples.
-    """
-
-    histograms: Mapping[str, Histogram]
-    votes: Mapping[str, Counter[int]]
-    means: Mapping[str, Array]
+from opendpu.quantize.scales.choose import candidate_errors
 
 
 def observe(
@@ -78,46 +57,6 @@ def observe(
                 total[name].merge(part[name])
             part, waiting = {name: Histogram(name) for name in computed}, 0
     return Observed(total, votes, {name: mean.value for name, mean in means.items()})
-
-
-def choose_fix_points(groups: ScaleGroups, observed: Observed, method: str) -> dict[str, int]:
-    """Return the fix point of every quantized tensor.
-
-    ``nonoverflow`` lets nothing saturate; ``minmse`` takes the least squared error over all
-    data; ``diffs`` takes the least squared error of each batch and then the commonest fix point
-    (the smaller one of two equally common). Tensors of a group are judged together.
-    """
-    chosen: dict[str, int] = {}
-    for group, members in groups.members.items():
-        start = first_candidate(groups, observed.histograms, group)
-        if method == "nonoverflow":
-            found = start
-        elif method == "diffs" and observed.votes[group]:
-            counts = observed.votes[group]
-            found = min(counts, key=lambda point: (-counts[point], point))
-            found = min(max(found, start), start + CANDIDATES - 1)
-        else:
-            errors = candidate_errors(groups, observed.histograms, group)
-            found = min(errors, key=lambda point: errors[point])
-        chosen |= dict.fromkeys(members, found)
-    return chosen
-
-
-def first_candidate(groups: ScaleGroups, histograms: Mapping[str, Histogram], group: str) -> int:
-    """Return the largest fix point at which nothing of a group saturates, or its lower bound."""
-    start = min(no_overflow(histograms[name].largest) for name in groups.members[group])
-    return max(start, groups.lower_bounds.get(group, start))
-
-
-def candidate_errors(
-    groups: ScaleGroups, histograms: Mapping[str, Histogram], group: str
-) -> dict[int, float]:
-    """Return the squared error of a group by fix point."""
-    start = first_candidate(groups, histograms, group)
-    return {
-        point: sum(histograms[name].squared_error(point) for name in groups.members[group])
-        for point in range(start, start + CANDIDATES)
-    }
 
 
 def _vote(

@@ -3,24 +3,27 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from typing import Any
 
-from opendpu.ir import Array, FloatGraph, QuantizedGraph
-from opendpu.quantize.approximate import approximate
-from opendpu.quantize.calibrate import METHODS, choose_fix_points, observe
+from opendpu.ir import FloatGraph, QuantizedGraph
+from opendpu.quantize.calibrate import observe
 from opendpu.quantize.complete import is_quantized
-from opendpu.quantize.correct import add_biases, correct_biases, sample_count
-from opendpu.quantize.equalize import equalize
-from opendpu.quantize.fold import fold
-from opendpu.quantize.groups import find_groups
-from opendpu.quantize.insert import insert
-from opendpu.quantize.permute import permute
-from opendpu.quantize.refine import refine
+from opendpu.quantize.config import ROLES, SUBSTITUTIONS, QuantizeConfig, check_choice
+from opendpu.quantize.corrections.bias import add_biases, correct_biases, sample_count
+from opendpu.quantize.corrections.refine import refine
+from opendpu.quantize.placement.groups import find_groups
+from opendpu.quantize.placement.insert import insert
+from opendpu.quantize.placement.scope import floating_ops
 from opendpu.quantize.report import Report, sqnr_of
-from opendpu.quantize.rewrite import rewrite
-from opendpu.quantize.samples import Samples, calibration_samples, suspicions
-from opendpu.quantize.scope import floating_ops
-from opendpu.quantize.shifts import make_legal, weight_fix_points
-from opendpu.quantize.substitute import SUBSTITUTIONS, substitutable, substitute
+from opendpu.quantize.samples import Calibration, Samples, calibration_samples, suspicions
+from opendpu.quantize.scales.choose import choose_fix_points
+from opendpu.quantize.scales.shifts import make_legal, weight_fix_points
+from opendpu.quantize.transforms.approximate import approximate
+from opendpu.quantize.transforms.equalize import equalize
+from opendpu.quantize.transforms.fold import fold
+from opendpu.quantize.transforms.permute import permute
+from opendpu.quantize.transforms.rewrite import rewrite
+from opendpu.quantize.transforms.substitute import substitutable, substitute
 from opendpu_arch.errors import UnsupportedError
 
 
@@ -38,49 +41,51 @@ def _nowhere(text: str) -> None:
 
 def quantize(
     graph: FloatGraph,
-    calib: Mapping[str, Array],
+    calib: Calibration,
+    config: QuantizeConfig | None = None,
     *,
-    method: str = "minmse",
-    cross_layer: bool = True,
-    bias_correction: bool = True,
-    refinement: bool = True,
-    activation_substitution: str = "none",
-    batch: int = 32,
     show: Callable[[str], None] = _nowhere,
+    **options: Any,
 ) -> QuantizedGraph:
-    """Quantize a float graph to signed 8 bits with power-of-two scales.
+    """Quantize a float graph; by default to signed 8 bits with power-of-two scales.
+
+    As :func:`quantize_with_report`, whose parameters and errors these are.
+
+    Returns
+    -------
+    The graph in the form of AMD's quantizers: float tensors, a ``fix`` op called ``<op>_fix``
+    behind every quantized result, constants on their grid. What only the CPU can compute stays
+    float, see :mod:`opendpu.quantize.placement.scope`.
+    """
+    return quantize_with_report(graph, calib, config, show=show, **options).graph
+
+
+def quantize_with_report(
+    graph: FloatGraph,
+    calib: Calibration,
+    config: QuantizeConfig | None = None,
+    *,
+    show: Callable[[str], None] = _nowhere,
+    **options: Any,
+) -> Quantized:
+    """Quantize a float graph, and say what was done, what it cost and what to try.
 
     Parameters
     ----------
     graph
         Float graph, for example of :func:`opendpu.frontend.load_onnx`.
     calib
-        Calibration samples by input name, batch in front: each in the shape of the graph's
-        ``data`` op, or, for inputs named in ``onnx_order``, in the shape of the ONNX model. 100 to
-        1000 samples are enough.
-    method
-        ``minmse`` (least squared error over all data), ``diffs`` (least squared error a batch,
-        commonest fix point) or ``nonoverflow``.
-    cross_layer
-        Whether to equalize the ranges of channels between layers joined by a ReLU or the like.
-    bias_correction
-        Whether to shift biases so that quantization moves no channel's mean, measured on at most
-        ``correct.SAMPLES`` samples.
-    refinement
-        Whether to try fix points next to the chosen ones and keep what makes the results of the
-        whole network better, within a bound on the work.
-    activation_substitution
-        ``none``, or ``hard``: sigmoid and swish become hard ones where the DPU then computes them.
-    batch
-        Samples that are evaluated at a time at most, and that have one vote in ``diffs``.
+        Calibration samples: :class:`~opendpu.quantize.samples.Samples`, arrays by input name with
+        the batch in front, or an iterable of such batches. Each array is in the shape of the
+        graph's ``data`` op, or, for inputs named in ``onnx_order``, in the shape of the ONNX
+        model. 100 to 1000 samples are enough.
+    config
+        What to do; the default is what the DPU runs.
     show
         Told what is going on.
-
-    Returns
-    -------
-    The graph in the form of AMD's quantizers: float tensors, a ``fix`` op called ``<op>_fix``
-    behind every quantized result, constants on their grid. What only the CPU can compute stays
-    float, see :mod:`opendpu.quantize.scope`.
+    options
+        Fields of the configuration that differ from ``config``; ``method`` is that of inputs,
+        weights and activations.
 
     Raises
     ------
@@ -88,42 +93,26 @@ def quantize(
         Calibration data that is missing, empty, unknown, not finite, too large, or of the wrong
         shape, or that gives results that are not finite.
     UnsupportedError
-        An unknown method, an op that cannot be evaluated, or a graph that is quantized already.
+        An unknown method or option, an op that cannot be evaluated, or a graph that is quantized
+        already.
     GraphError
         Ranges so far apart that the DPU's shifts cannot bridge them.
     """
-    return quantize_with_report(
-        graph, calib, method=method, cross_layer=cross_layer, bias_correction=bias_correction,
-        refinement=refinement, activation_substitution=activation_substitution, batch=batch,
-        show=show,
-    ).graph  # fmt: skip
-
-
-def quantize_with_report(
-    graph: FloatGraph,
-    calib: Mapping[str, Array],
-    *,
-    method: str = "minmse",
-    cross_layer: bool = True,
-    bias_correction: bool = True,
-    refinement: bool = True,
-    activation_substitution: str = "none",
-    batch: int = 32,
-    show: Callable[[str], None] = _nowhere,
-) -> Quantized:
-    """Quantize as :func:`quantize` does, and say what was done, what it cost and what to try."""
-    _check_choice("calibration method", method, METHODS)
-    check_substitution(activation_substitution)
+    config = _configured(config or QuantizeConfig(), options)
+    _check_supported(config)
+    method = config.activation.method
     if is_quantized(graph):
         raise UnsupportedError(f"graph {graph.name!r} is quantized already; compile it as it is")
     samples = calibration_samples(graph, calib)
     report = Report(samples=samples.count, notes=suspicions(samples))
     graph = graph.copy()
-    _substituted(graph, samples, activation_substitution, report, batch=batch, show=show)
+    _substituted(
+        graph, samples, config.activation_substitution, report, batch=config.batch, show=show
+    )
     fold(graph)
     approximate(graph)
     rewrite(graph)
-    if cross_layer:
+    if config.cross_layer:
         equalize(graph)
     permute(graph)  # after that, so that weights of 0 and 1 stay such
     floating = floating_ops(graph)
@@ -131,38 +120,62 @@ def quantize_with_report(
     report.floating = [node.name for node in graph if node.name in floating]
     for name, reason in floating.items():
         graph[name].reason = graph[name].reason or reason
-    if bias_correction:
+    if config.bias_correction:
         add_biases(graph, groups.results)
-    layers = list(groups.results) if bias_correction else []
+    layers = list(groups.results) if config.bias_correction else []
     count = min(samples.count, sample_count(graph))
     observed = observe(
-        graph, groups, samples, layers=layers, mean_samples=count, method=method, batch=batch,
-        show=show,
+        graph, groups, samples, layers=layers, mean_samples=count, method=method,
+        batch=config.batch, show=show,
     )  # fmt: skip
     chosen = choose_fix_points(groups, observed, method)
     weights = weight_fix_points(graph, groups, method)
-    if refinement:
+    if config.refinement:
         chosen = refine(
             graph, groups, chosen, samples, weights, observed, layers=layers, show=show,
             note=report.note,
         )  # fmt: skip
     constants = make_legal(graph, groups, chosen, weights)
     result = insert(graph, chosen | constants)
-    if bias_correction:
+    if config.bias_correction:
         show("correcting biases")
         correct_biases(result, observed.means, samples, count)
     return Quantized(result, report)
 
 
+def _configured(config: QuantizeConfig, options: Mapping[str, Any]) -> QuantizeConfig:
+    """Return a configuration with other values for some fields."""
+    fields = {field.name for field in dataclasses.fields(config)}
+    unknown = sorted(set(options) - fields - {"method"})
+    if unknown:
+        raise UnsupportedError(
+            f"option {unknown[0]!r} is unknown; options are: method, {', '.join(sorted(fields))}"
+        )
+    changed = dict(options)
+    method = changed.pop("method", None)
+    if method is not None:
+        made = QuantizeConfig.with_method(method)
+        changed = {"input": made.input, "weights": made.weights, "activation": made.activation,
+                   **changed}  # fmt: skip
+    return dataclasses.replace(config, **changed)
+
+
+_TODAY = ("minmse", "diffs", "nonoverflow")
+
+
+def _check_supported(config: QuantizeConfig) -> None:
+    """Raise UnsupportedError for what the engine cannot do yet."""
+    expected = QuantizeConfig.with_method(config.activation.method)
+    for role in ROLES:
+        if getattr(config, role) != getattr(expected, role) or config.overrides:
+            raise UnsupportedError(f"the configuration of {role} is not supported yet")
+    if config.activation.method not in _TODAY or config.relu6_to_relu:
+        raise UnsupportedError(f"method {config.activation.method!r} is not supported yet")
+
+
 def check_substitution(how: str) -> None:
     """Raise UnsupportedError if there is no such ``activation_substitution``."""
-    _check_choice("activation substitution", how, tuple(SUBSTITUTIONS))
-
-
-def _check_choice(what: str, given: str, allowed: tuple[str, ...]) -> None:
-    """Raise UnsupportedError if a word is none of those allowed."""
-    if given not in allowed:
-        raise UnsupportedError(f"{what} {given!r} is unknown; choose one of {', '.join(allowed)}")
+    check_choice("activation substitution", how, SUBSTITUTIONS)
 
 
 def _substituted(
@@ -178,7 +191,7 @@ def _substituted(
     names = substitutable(graph)
     if not names:
         return
-    if SUBSTITUTIONS[how] is None:
+    if how == "none":
         report.note(
             f"sigmoid and swish split the network between DPU and CPU ({len(names)} ops); "
             "activation substitution 'hard' would put them on the DPU"

@@ -13,6 +13,92 @@ from opendpu.quantize.executor import evaluate
 from opendpu.quantize.samples import Samples
 
 
+@dataclasses.dataclass(frozen=True)
+class TensorHistogram:
+    """How often values occur, in bins of equal width, coarse enough for a picture.
+
+    Parameters
+    ----------
+    low, high
+        Lower edge of the first bin and upper edge of the last one.
+    counts
+        Values in each bin.
+    """
+
+    low: float
+    high: float
+    counts: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorReport:
+    """How a tensor was quantized, and what that alone costs.
+
+    Parameters
+    ----------
+    name
+        The op that makes it, or the constant.
+    role
+        ``input``, ``weights``, ``bias`` or ``activation``.
+    layer
+        The op that it belongs to: itself, or the one that reads a constant.
+    number_format, bits
+        Number format, and width of its integers.
+    scale
+        One scale, or one for each channel; none in floating-point formats.
+    minimum, maximum
+        Range of the real numbers.
+    saturation
+        Part of the values, 0 to 1, that lie outside of what integers can stand for.
+    sqnr
+        Signal to quantization noise of this rounding alone, dB; none where nothing changes.
+    histogram
+        Its values, where they were counted.
+    """
+
+    name: str
+    role: str
+    layer: str
+    number_format: str
+    bits: int
+    scale: tuple[float, ...]
+    minimum: float
+    maximum: float
+    saturation: float
+    sqnr: float | None
+    histogram: TensorHistogram | None = None
+
+    @property
+    def fix_point(self) -> int | None:
+        """Fractional bits, where one power of two is the scale."""
+        if len(self.scale) != 1 or math.frexp(self.scale[0])[0] != 0.5:
+            return None
+        return 1 - math.frexp(self.scale[0])[1]
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerReport:
+    """What quantization makes of the result of an op.
+
+    Parameters
+    ----------
+    name, kind
+        The op whose result it is: the activation, where one is fused.
+    origin
+        Where it comes from in the user's model.
+    weights_sqnr
+        Signal to quantization noise of the weights, dB; none without weights or noise.
+    output_sqnr
+        That of the result, with everything before it quantized too.
+    """
+
+    name: str
+    kind: str
+    origin: str
+    weights_sqnr: float | None
+    output_sqnr: float | None
+
+
 @dataclasses.dataclass
 class Report:
     """What a quantization did.
@@ -21,6 +107,16 @@ class Report:
     ----------
     samples
         How many samples it was calibrated with.
+    tensors
+        Every quantized tensor, in order of the graph.
+    layers
+        Results of the quantized network against the float one, op by op, in order.
+    outputs_sqnr
+        Signal to quantization noise of each float output of the network, dB; none where equal.
+    measured_samples
+        Samples that ``layers`` and ``outputs_sqnr`` were measured on.
+    obstacles
+        Why no DPU runs this; empty where one does.
     substituted
         Activations that were replaced, by name.
     substitution_sqnr
@@ -33,6 +129,11 @@ class Report:
     """
 
     samples: int = 0
+    tensors: Sequence[TensorReport] = ()
+    layers: Sequence[LayerReport] = ()
+    outputs_sqnr: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
+    measured_samples: int = 0
+    obstacles: Sequence[str] = ()
     substituted: Sequence[str] = ()
     substitution_sqnr: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
     floating: Sequence[str] = ()

@@ -2,12 +2,12 @@
 """Calibration data: checked, in the graph's layout and types, and handed out batch by batch."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
 from opendpu.ir import Array, Graph, Node
-from opendpu.quantize.grid import FIX_POINTS, GRID
+from opendpu.quantize.scales.grid import FIX_POINTS, GRID
 from opendpu_arch.errors import TensorError
 
 FEW = 10
@@ -64,7 +64,11 @@ class Samples:
             yield end - start, self.stacked(start, end)
 
 
-def calibration_samples(graph: Graph, calib: Mapping[str, Array]) -> Samples:
+Calibration = Samples | Mapping[str, Array] | Iterable[Mapping[str, Array]]
+"""What calibration data may come as: made for the graph already, whole, or batch by batch."""
+
+
+def calibration_samples(graph: Graph, calib: Calibration) -> Samples:
     """Return calibration data in layout and types of a graph's inputs.
 
     Raises
@@ -73,6 +77,10 @@ def calibration_samples(graph: Graph, calib: Mapping[str, Array]) -> Samples:
         Data that is missing, empty, unknown, not finite, too large for any scale, or of the
         wrong shape or type.
     """
+    if isinstance(calib, Samples):
+        return calib
+    if not isinstance(calib, Mapping):
+        calib = _joined(calib)
     heads = {node.name: node for node in graph if node.kind == "data"}
     unknown = sorted(set(calib) - set(heads))
     if unknown:
@@ -102,6 +110,15 @@ def calibration_samples(graph: Graph, calib: Mapping[str, Array]) -> Samples:
             f"{rows[name]} at a time"
         )
     return Samples(arrays, count, rows)
+
+
+def _joined(batches: Iterable[Mapping[str, Array]]) -> dict[str, Array]:
+    """Return batches as one array an input."""
+    parts: dict[str, list[Array]] = {}
+    for batch in batches:
+        for name, array in batch.items():
+            parts.setdefault(name, []).append(np.asarray(array))
+    return {name: np.concatenate(arrays) for name, arrays in parts.items()}
 
 
 def _checked(name: str, array: Array) -> Array:

@@ -83,11 +83,10 @@ def load_row(recorder: Recorder, operand: Operand, layout: Layout, row: int) -> 
         )  # fmt: skip
 
 
-def _reach(memory: Memory) -> tuple[int, int]:
-    """Return the most pixels of an instruction, and its bytes between pixels."""
-    if memory.pixel_bytes > MAX_PIXEL_JUMP:
-        return 1, MAX_PIXEL_JUMP
-    return MAX_PIXELS, memory.pixel_bytes
+def _reach(memory: Memory, step: int = 1) -> tuple[int, int]:
+    """Return the most pixels of an instruction, and its bytes between pixels ``step`` apart."""
+    jump = step * memory.pixel_bytes
+    return (1, MAX_PIXEL_JUMP) if jump > MAX_PIXEL_JUMP else (MAX_PIXELS, jump)
 
 
 def _overhang(
@@ -116,6 +115,8 @@ class Tile:
     columns: int
     group: int
     groups: int
+    step: int = 1
+    """From one of the columns to the next, in the feature map."""
 
 
 def tiles_of(whole: Tile, nest: LoopNest) -> Iterator[Tile]:
@@ -139,13 +140,14 @@ def save_rows(
     first = tile.group * parallel
     channels = min(feature.channels, first + tile.groups * parallel) - first
     most = MAX_SAVE_BYTES // parallel * parallel
-    longest, jump = _reach(memory)
+    longest, jump = _reach(memory, tile.step)
+    word_jump = tile.step * layout.groups
     for row in rows:
         place = layout.place(row)
         bank = layout.first_bank + place.bank
         for at in range(0, tile.columns, longest):
             length = min(longest, tile.columns - at)
-            column = tile.column + at
+            column = tile.column + at * tile.step
             for low in range(0, channels, most):
                 channel = min(most, channels - low)
                 group = tile.group + low // parallel
@@ -157,13 +159,13 @@ def save_rows(
                 recorder.add(
                     Save(
                         bank_id=bank, bank_addr=word, hp_id=recorder.saves % 2,
-                        jump_write=jump, jump_read=layout.groups,
+                        jump_write=jump, jump_read=word_jump,
                         channel=channel, length=length, reg_id=memory.reg_id, ddr_addr=address,
                     ),
                     (
                         BankAccess(
                             False, bank, 1, word,
-                            (length - 1) * layout.groups + -(-channel // parallel),
+                            (length - 1) * word_jump + -(-channel // parallel),
                         ),
                         MemoryAccess(
                             True, memory.reg_id, address,

@@ -7,12 +7,15 @@ from oracle import evaluate_float, evaluate_quantized
 
 import xir
 from opendpu.ir import FloatGraph, QuantizedGraph, to_xir
-from opendpu.quantize import METHODS, grid, quantize, quantize_with_report, refine
-from opendpu.quantize.equalize import equalize
-from opendpu.quantize.fold import fold
-from opendpu.quantize.grid import best_fix_point, no_overflow, squared_error
+from opendpu.quantize import quantize, quantize_with_report
+from opendpu.quantize.corrections import refine
+from opendpu.quantize.scales import grid
+from opendpu.quantize.scales.grid import best_fix_point, no_overflow, squared_error
+from opendpu.quantize.transforms.equalize import equalize
+from opendpu.quantize.transforms.fold import fold
 from opendpu_arch.errors import TensorError, UnsupportedError
 
+METHODS = ("minmse", "diffs", "nonoverflow")
 WINDOW = {"kernel": [3, 3], "stride": [1, 1], "pad": [1, 1, 1, 1], "pad_mode": "FLOOR"}
 POINT = {"kernel": [1, 1], "stride": [1, 1], "pad": [0, 0, 0, 0], "pad_mode": "FLOOR"}
 POOL = {"kernel": [2, 2], "stride": [2, 2], "pad": [0, 0, 0, 0], "pad_mode": "FLOOR"}

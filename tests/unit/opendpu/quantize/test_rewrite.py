@@ -6,9 +6,9 @@ import pytest
 from oracle.floating import evaluate
 
 from opendpu.ir import FloatGraph, to_xir
-from opendpu.quantize.approximate import approximate, nearest_slope
-from opendpu.quantize.groups import find_groups
-from opendpu.quantize.rewrite import rewrite
+from opendpu.quantize.placement.groups import find_groups
+from opendpu.quantize.transforms.approximate import approximate, nearest_slope
+from opendpu.quantize.transforms.rewrite import rewrite
 
 SHAPE = (1, 3, 4, 5)
 

@@ -4,7 +4,7 @@
 import math
 
 from opendpu.ir import Graph
-from opendpu.quantize.grid import GRID
+from opendpu.quantize.scales.grid import GRID
 
 LEAKY_SLOPE = 26 / 256
 """The slope of LeakyReLU that the DPU applies together with a convolution."""

@@ -7,8 +7,8 @@ from opendpu.ir import Graph, Node
 from opendpu.ir.types import FLOAT32
 from opendpu.ops import CONSTANTS, SOURCES, operator_of
 from opendpu.ops.cost import HANDOVER_SECONDS, cpu_seconds, elements, handover_seconds, macs
-from opendpu.quantize.groups import gives_integers
 from opendpu.quantize.layers import has_constant_weights, is_layer
+from opendpu.quantize.placement.groups import gives_integers
 
 JOINS = (
     "it joins results of different scales for an output, so that it stays in float; more layers "

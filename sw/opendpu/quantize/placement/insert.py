@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 
 from opendpu.ir import Array, Graph, QuantizedGraph
-from opendpu.quantize.grid import GRID, rounded
+from opendpu.quantize.scales.grid import GRID, rounded
 
 Rounded = dict[tuple[str, int], Array]
 """Constants on their grid, by name and fix point."""

@@ -9,10 +9,10 @@ import numpy as np
 from opendpu.ir import Array, Graph, Node
 from opendpu.ops.session import Session
 from opendpu.quantize.executor import ancestors, chunk_size, mixes_samples
-from opendpu.quantize.grid import GRID
 from opendpu.quantize.layers import is_layer, parameters_of
-from opendpu.quantize.observe import Mean
+from opendpu.quantize.observers.mean import Mean
 from opendpu.quantize.samples import Samples
+from opendpu.quantize.scales.grid import GRID
 
 SAMPLES = 128
 """Samples that means are taken over at most."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observers: what calibration remembers of a tensor, batch by batch, in room that does not grow."""
+"""A histogram of a tensor, in one pass, batch by batch, in room that does not grow."""
 
 import functools
 import math
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opendpu.ir import Array
-from opendpu.quantize.grid import FIX_POINTS, GRID, no_overflow
+from opendpu.quantize.scales.grid import FIX_POINTS, GRID, no_overflow
 from opendpu_arch.errors import TensorError
 
 FINER = 8
@@ -99,22 +99,3 @@ def _errors_of_bins(shift: int) -> Array:
     steps, ratio = np.arange(-HALF, HALF + 1, dtype=np.float64), 2.0**shift
     made = np.clip(np.floor(steps * ratio + 0.5), *GRID.limits) / ratio
     return np.asarray((steps - made) ** 2)
-
-
-class Mean:
-    """The mean of each channel."""
-
-    def __init__(self) -> None:
-        self._sum: Array | float = 0.0
-        self._count = 0
-
-    def add(self, array: Array) -> None:
-        """Count an array; channels are its last axis."""
-        axes = tuple(range(array.ndim - 1))
-        self._sum = self._sum + array.sum(axis=axes, dtype=np.float64)
-        self._count += array.size // array.shape[-1]
-
-    @property
-    def value(self) -> Array:
-        """The means, float64."""
-        return np.asarray(self._sum / max(self._count, 1))

@@ -5,14 +5,13 @@ As AMD's quantizers do it: sigmoid becomes hard-sigmoid, and swish (SiLU) hard-s
 Mish, GELU and tanh alone, and so does this.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 
 from opendpu.ir import Graph, Node
 from opendpu.ops import operator_of
-from opendpu.quantize.scope import floating_ops
-
-Substitution = Callable[[Graph, list[str]], None]
-"""Replaces some ops of a graph, in place."""
+from opendpu.quantize.placement.scope import floating_ops
+from opendpu.quantize.transforms.fold import fold
+from opendpu.quantize.transforms.rewrite import rewrite
 
 HARD = {"sigmoid": "hard-sigmoid", "swish": "hard-swish"}
 """Kinds that ``hard`` replaces, and by which."""
@@ -21,10 +20,6 @@ HARD = {"sigmoid": "hard-sigmoid", "swish": "hard-swish"}
 def _hard(graph: Graph, names: list[str]) -> None:
     for name in names:
         graph[name].kind = HARD[graph[name].kind]
-
-
-SUBSTITUTIONS: dict[str, Substitution | None] = {"none": None, "hard": _hard}
-"""Ways to replace activations, by name; a table of 256 values would be another."""
 
 
 def substitutable(graph: Graph) -> list[str]:
@@ -37,6 +32,8 @@ def substitutable(graph: Graph) -> list[str]:
     while names:
         trial = graph.copy()
         _hard(trial, names)
+        fold(trial)  # a normalization that is not folded yet would count as one of the CPU
+        rewrite(trial)
         floating = floating_ops(trial)
         users = trial.consumer_map()
         kept = [n for n in names if n not in floating and _is_read_by_dpu(users, n, floating)]
@@ -61,6 +58,5 @@ def _is_read_by_dpu(users: Mapping[str, list[Node]], name: str, floating: Collec
 
 def substitute(graph: Graph, how: str, names: list[str]) -> None:
     """Replace activations, in place."""
-    replace = SUBSTITUTIONS[how]
-    if replace is not None:
-        replace(graph, names)
+    if how == "hard":
+        _hard(graph, names)

@@ -8,8 +8,8 @@ from collections.abc import Collection
 from opendpu.ir import Graph, Node
 from opendpu.ir.types import FLOAT32
 from opendpu.ops import operator_of
-from opendpu.quantize.approximate import LEAKY_SLOPE
 from opendpu.quantize.layers import is_layer
+from opendpu.quantize.transforms.approximate import LEAKY_SLOPE
 
 RELU6_FIX_POINT = 4
 """Least fix point of a result of ReLU6: the engines stop at 96, which is 6 there."""
@@ -54,7 +54,7 @@ class ScaleGroups:
 def find_groups(graph: Graph, floating: Collection[str]) -> ScaleGroups:
     """Decide which tensors of a folded graph are quantized.
 
-    ``floating`` are the ops that stay in float (:mod:`opendpu.quantize.scope`).
+    ``floating`` are the ops that stay in float (:mod:`opendpu.quantize.placement.scope`).
     """
     users = graph.consumer_map()
     fused = {n.name for n in graph if _is_fused(graph, n, users[n.name], floating)}

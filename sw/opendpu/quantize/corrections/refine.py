@@ -8,14 +8,15 @@ import numpy as np
 
 from opendpu.ir import Array, Graph
 from opendpu.ops.cost import macs
-from opendpu.quantize.calibrate import Observed, candidate_errors
+from opendpu.quantize.corrections.simulate import Simulation
 from opendpu.quantize.executor import ancestors, evaluate, mixes_samples
-from opendpu.quantize.groups import ScaleGroups
-from opendpu.quantize.insert import Rounded, insert
-from opendpu.quantize.observe import Mean
+from opendpu.quantize.observers.mean import Mean
+from opendpu.quantize.observers.observed import Observed
+from opendpu.quantize.placement.groups import ScaleGroups
+from opendpu.quantize.placement.insert import Rounded, insert
 from opendpu.quantize.samples import Samples
-from opendpu.quantize.shifts import make_legal
-from opendpu.quantize.simulate import Simulation
+from opendpu.quantize.scales.choose import candidate_errors
+from opendpu.quantize.scales.shifts import make_legal
 from opendpu_arch.errors import GraphError
 
 SAMPLES = 32

@@ -4,9 +4,9 @@
 from collections.abc import Mapping
 
 from opendpu.ir import Graph, Node
-from opendpu.quantize.grid import best_fix_point
-from opendpu.quantize.groups import ScaleGroups
 from opendpu.quantize.layers import parameters_of, weights_of
+from opendpu.quantize.placement.groups import ScaleGroups
+from opendpu.quantize.scales.grid import best_fix_point
 from opendpu_arch import isa
 from opendpu_arch.errors import GraphError
 from opendpu_arch.legal import MAX_SHIFT_BIAS

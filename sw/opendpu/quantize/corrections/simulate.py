@@ -8,11 +8,11 @@ import numpy as np
 from opendpu.ir import Array, FloatGraph, Graph, Node
 from opendpu.ops.cost import macs
 from opendpu.ops.session import Session
-from opendpu.quantize.correct import bias_change
-from opendpu.quantize.grid import rounded
-from opendpu.quantize.insert import fix_name
+from opendpu.quantize.corrections.bias import bias_change
 from opendpu.quantize.layers import is_layer, parameters_of
-from opendpu.quantize.observe import Mean
+from opendpu.quantize.observers.mean import Mean
+from opendpu.quantize.placement.insert import fix_name
+from opendpu.quantize.scales.grid import rounded
 
 ONE_THREAD_MACS = 1 << 24
 """Layers up to this size are computed by one thread: there are many of them, one at a time."""
