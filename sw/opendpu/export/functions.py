@@ -119,7 +119,7 @@ def _zero() -> list[onnx.NodeProto]:
 
 
 def _limits() -> list[onnx.NodeProto]:
-    """Return the nodes of ``low`` = -signed * 2**(bits - 1) and ``high`` = 2**(bits - signed) - 1."""
+    """Return the nodes of ``low`` and ``high``, the limits of as many bits as attributes say."""
     nodes = [_number("one", 1.0), _number("two", 2.0)]
     for attribute in ATTRIBUTES:
         constant = helper.make_node("Constant", [], [f"{attribute}_given"])

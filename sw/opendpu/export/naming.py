@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of values and nodes in ONNX files that people know from their own model."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import onnx
 
 from opendpu.export.quantized_builder import QuantizedBuilder
-from opendpu.ir import Graph, Node
+from opendpu.ir import Node
 
 DEQUANTIZED = "dequantized"
 """What is behind the name of a ``fix`` in that of its real numbers."""
@@ -40,34 +41,40 @@ def value_names(
 
 
 def name_nodes(builder: QuantizedBuilder) -> None:
-    """Give every node a name: that of the user's node, a number behind it for what it needs."""
-    owner = _owners(builder.graph, builder.values, builder.nodes)
-    counts: dict[str, int] = {}
-    for node, op in zip(builder.nodes, owner, strict=True):
-        if node.name:
-            continue
-        made = op is not None and builder.values.get(op.name) in node.output
-        name = (op.origin.name or op.name) if op is not None else node.op_type
-        if op is not None and (op.kind == "fix" or not made):
-            name = f"{name}/{node.op_type}"
-        number = counts.get(name, 0)
-        counts[name] = number + 1
-        node.name = f"{name}_{number}" if number else name
-        if op is not None and made and op.origin.line:
-            node.metadata_props.add(key="opendpu.source_line", value=op.origin.line)
+    """Give every node a name: that of the user's node, and its operator behind it for helpers."""
+    counts: Counter[str] = Counter()
+    for op, nodes in _by_op(builder):
+        main = _main(op, nodes, builder)
+        for node in nodes:
+            if node.name:
+                continue
+            name = node.op_type if op is None else op.origin.name or op.name
+            if op is not None and node is not main:
+                name = f"{name}/{node.op_type}"
+            node.name = f"{name}_{counts[name]}" if counts[name] else name
+            counts[name] += 1
 
 
-def _owners(
-    graph: Graph, values: Mapping[str, str], nodes: Iterable[onnx.NodeProto]
-) -> list[Node | None]:
-    """Return the op that each ONNX node was made for: nodes come in the order of the ops."""
-    made = {value: graph[name] for name, value in values.items()}
-    found: list[Node | None] = []
-    waiting = 0
-    for node in nodes:
-        waiting += 1
+def _main(
+    op: Node | None, nodes: Sequence[onnx.NodeProto], builder: QuantizedBuilder
+) -> onnx.NodeProto | None:
+    """Return the node that is the user's: of the same operator, or the one that makes the value."""
+    if op is None or op.kind == "fix":
+        return None
+    same = [node for node in nodes if node.op_type == op.origin.op_type]
+    return next(iter(same), None) or next(
+        (node for node in nodes if builder.values.get(op.name) in node.output), None
+    )
+
+
+def _by_op(builder: QuantizedBuilder) -> Iterator[tuple[Node | None, list[onnx.NodeProto]]]:
+    """Yield what was made for each op: nodes come in the order of the ops."""
+    made = {value: builder.graph[name] for name, value in builder.values.items()}
+    waiting: list[onnx.NodeProto] = []
+    for node in builder.nodes:
+        waiting.append(node)
         op = next((made[name] for name in node.output if name in made), None)
         if op is not None:
-            found += [op] * waiting
-            waiting = 0
-    return found + [None] * waiting
+            yield op, waiting
+            waiting = []
+    yield None, waiting

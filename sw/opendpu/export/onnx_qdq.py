@@ -12,7 +12,7 @@ from opendpu.ir import Graph, Node, QuantizedGraph
 from opendpu.ops import SOURCES
 from opendpu.ops.foreign import opsets_of
 from opendpu.ops.onnx_builder import OPSET, TO_NHWC
-from opendpu.quantize.insert import fix_name
+from opendpu.quantize.placement.insert import fix_name
 from opendpu_arch.errors import UnsupportedError
 
 PRODUCER = "opendpu"

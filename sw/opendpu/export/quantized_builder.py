@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantized graphs as ONNX nodes: float kernels, and quantizing operators where a ``fix`` is."""
 
-import math
 
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 
 from opendpu.export.forms import Form
 from opendpu.export.functions import METHODS, functions_of, rounding_function
@@ -251,7 +250,7 @@ def quantized(value: Array, found: Quantization) -> Array:
     zero = np.array(found.zero_point)
     zero = zero.reshape(shape if zero.size > 1 else [1] * value.ndim)
     integers = np.floor(value.astype(np.float64) / scale + 0.5) + zero
-    return np.clip(integers, *found.limits).astype(storage_of(found))
+    return np.asarray(np.clip(integers, *found.limits).astype(storage_of(found)))
 
 
 def _moved_axis(found: Quantization, shape: tuple[int, ...], arranged: Arranged) -> int | None:
