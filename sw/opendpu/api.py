@@ -20,7 +20,8 @@ from opendpu.compiler.options import Options
 from opendpu.compiler.pipeline import Compiled, compile_with_report
 from opendpu.compiler.report import Report
 from opendpu.frontend import load_onnx
-from opendpu.ir import QuantizedGraph
+from opendpu.inspect import Inspection, inspect_compiled, inspect_graph
+from opendpu.ir import QuantizedGraph, from_xir
 from opendpu.profile import Profile
 from opendpu.profile import profile as run_profile
 from opendpu.quantize import (
@@ -38,6 +39,7 @@ from opendpu_arch import outputs
 from opendpu_arch.errors import (
     GraphError,
     ModelFormatError,
+    TargetError,
     TensorError,
     ToolError,
     UnsupportedError,
@@ -54,6 +56,7 @@ __all__ = [
     "create_runner",
     "dpu_subgraphs",
     "find_target",
+    "inspect",
     "load",
     "profile",
     "run_batch",
@@ -244,6 +247,59 @@ def compile_xmodel(
             code="XCOM_INVALID_GRAPH",
         )
     return _compiled(graph, chosen, output, options, count=count, show=show)
+
+
+def inspect(
+    path: str | os.PathLike[str],
+    *,
+    target: Target | str | None = None,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    activation_substitution: str = "none",
+    onnx_libraries: Sequence[str | pathlib.Path] = (),
+    show: Callable[[str], None] = _nowhere,
+) -> Inspection:
+    """Say which operator of a model goes where on a target, and why; no data is needed.
+
+    ``path`` is an ONNX file or an ``.xmodel``: float, quantized or compiled; of a compiled one the
+    target is known.
+
+    Raises
+    ------
+    ModelFormatError
+        The model cannot be read.
+    TargetError
+        A target is needed, or is not the one that the file was compiled for.
+    UnsupportedError
+        As for :func:`compile_onnx`.
+    """
+    chosen = find_target(target) if isinstance(target, str) else target
+    show("reading")
+    if pathlib.Path(path).suffix == ".xmodel":
+        loaded = load(path)
+        if dpu_subgraphs(loaded):
+            return inspect_compiled(loaded, _compiled_for(loaded, chosen, path))
+        graph = from_xir(loaded)
+    else:
+        graph = load_onnx(pathlib.Path(path), input_shapes or {}, libraries=onnx_libraries)
+    if chosen is None:
+        raise TargetError(f"{os.fspath(path)} is not compiled: say for which target (--target)")
+    show("inspecting")
+    return inspect_graph(graph, chosen, activation_substitution=activation_substitution)
+
+
+def _compiled_for(graph: Graph, wanted: Target | None, path: str | os.PathLike[str]) -> Target:
+    """Return the target of a compiled graph; TargetError if it is not the one that is wanted."""
+    fingerprint = Program.from_subgraph(dpu_subgraphs(graph)[0]).fingerprint
+    if not fingerprint:
+        if wanted is None:
+            raise TargetError(f"{os.fspath(path)} does not say its target: give it (--target)")
+        return wanted
+    found = Target.from_fingerprint(fingerprint)
+    if wanted is not None and wanted.fingerprint != fingerprint:
+        raise TargetError(
+            f"{os.fspath(path)} was compiled for {found.name}, but {wanted.name} was asked for"
+        )
+    return found
 
 
 def _prepared(

@@ -4,7 +4,7 @@
 import enum
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -43,7 +43,7 @@ class Runner:
         memory: str | None = None,
         target: Target | str | None = None,
         **options: Any,
-    ) -> "Runner":
+    ) -> Self:
         """Return a runner for a compiled subgraph.
 
         Modes ``run`` and the empty one use ``device``; ``ref`` and ``sim`` always use the

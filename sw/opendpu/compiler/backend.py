@@ -18,6 +18,7 @@ from opendpu.compiler.network.augment import augment
 from opendpu.compiler.network.fuse import fuse
 from opendpu.compiler.network.sequence import sequence
 from opendpu.compiler.plan import Plan
+from opendpu.compiler.planner.alone import fits_alone
 from opendpu.compiler.planner.choose_cascades import choose_cascades
 from opendpu.compiler.planner.memory import allocate_memory
 from opendpu.compiler.planner.proposal import Proposal, Refusal, Residency, Tiled
@@ -133,3 +134,20 @@ def build(
             provisional = {}
     assert isinstance(value, Program)
     return value
+
+
+def check_capacity(network: Network, target: Target) -> None:
+    """Find out, without planning where that is enough, whether every layer has room on chip.
+
+    Raises
+    ------
+    BankCapacityError
+        One that :func:`build` would raise.
+    """
+    value: Any = network
+    for one in BACKEND_PASSES:
+        if one.name == REVISED:
+            break
+        value = one.run(value, target)
+    if not fits_alone(value, target, TILINGS):
+        build(network, target)  # what stays on chip beside a layer may save it the room it lacks

@@ -256,3 +256,21 @@ def test_refused_compilations_leave_no_output(rng, tmp_path):
     (tmp_path / "bad.onnx").write_bytes(b"hello")
     assert "bad.onnx" in compilation(model="bad.onnx")
     assert not output.exists()
+
+
+def test_info(model):
+    lines = call("info", model).stdout.splitlines()
+    assert lines[0].startswith("copy: compiled, 5 ops (")
+    assert "input x [1, 2, 3, 4] xint8, fix_point 2" in lines
+    assert "output z [1, 2, 3, 4] float32" in lines
+    (dpu,) = [line for line in lines if line.startswith("subgraph 1")]
+    assert dpu.startswith("subgraph 1 subgraph_y: DPU, DPUCZDX8G_ISA1_B64")
+    found = json.loads(call("info", model, "--json").stdout)
+    assert [part["device"] for part in found["subgraphs"]] == ["USER", "DPU", "CPU"]
+    assert found["ops"]["upload"] == 1
+
+
+def test_info_of_what_is_no_model(tmp_path):
+    (tmp_path / "x.xmodel").write_bytes(b"no model")
+    assert "x.xmodel" in refused("info", tmp_path / "x.xmodel")
+    assert "none.xmodel" in refused("info", tmp_path / "none.xmodel")
