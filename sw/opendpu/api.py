@@ -19,7 +19,7 @@ from opendpu.compiler.dump import Dumper
 from opendpu.compiler.options import Options
 from opendpu.compiler.pipeline import Compiled, compile_with_report
 from opendpu.compiler.report import Report
-from opendpu.frontend import load_onnx
+from opendpu.frontend import load_model
 from opendpu.inspect import Inspection, inspect_compiled, inspect_graph
 from opendpu.ir import QuantizedGraph, from_xir
 from opendpu.profile import Profile
@@ -173,7 +173,7 @@ def compile_onnx(
     count: bool = False,
     show: Callable[[str], None] = _nowhere,
 ) -> Report:
-    """Quantize an ONNX model, compile it for a DPU, write the ``.xmodel`` file.
+    """Quantize a model of ONNX, or of PyTorch (``.pt2``), compile it, write the ``.xmodel`` file.
 
     ``calibration`` holds samples by input name, batch in front, as the model takes them; 100 to
     1000 are enough. A model that is quantized already needs and takes none. ``onnx_libraries`` are
@@ -197,7 +197,7 @@ def compile_onnx(
     check_substitution(activation_substitution)
     chosen = _prepared(path, target, output, options)
     show("reading")
-    graph = load_onnx(pathlib.Path(path), options.input_shape, libraries=onnx_libraries)
+    graph = load_model(pathlib.Path(path), options.input_shape, libraries=onnx_libraries)
     options = dataclasses.replace(options, input_shape={})
     show("quantizing")
     if is_quantized(graph) and calibration is None:
@@ -282,7 +282,7 @@ def inspect(
             return inspect_compiled(loaded, _compiled_for(loaded, chosen, path))
         graph = from_xir(loaded)
     else:
-        graph = load_onnx(pathlib.Path(path), input_shapes or {}, libraries=onnx_libraries)
+        graph = load_model(pathlib.Path(path), input_shapes or {}, libraries=onnx_libraries)
     if chosen is None:
         raise TargetError(f"{os.fspath(path)} is not compiled: say for which target (--target)")
     show("inspecting")
