@@ -107,3 +107,18 @@ def test_constants_that_are_nowhere():
         ),
     ):
         runner.run([np.zeros((1, 8, 8, 6), np.int8)])
+
+
+def test_constants_on_each_other():
+    """As files say whose transposed convolutions were compiled before constants stayed in ops."""
+    (subgraph,) = dpu_subgraphs(compile(LAYERS["plain"][0], TARGET))
+    for op in subgraph.get_ops():
+        if op.get_type() == "const-fix":
+            op.get_output_tensor().set_attr("ddr_addr", 0)
+    with (
+        Runner(subgraph, device=ReferenceDevice(TARGET)) as runner,
+        pytest.raises(
+            ModelFormatError, match=r"'b_fix' at 0\.\.4 and 'w_fix' at 0\.\.216 lie on each"
+        ),
+    ):
+        runner.run([np.zeros((1, 8, 8, 6), np.int8)])
