@@ -45,9 +45,7 @@ class Examples:
     def mapped(self, function: Callable[[Any], Any]) -> "Examples":
         """Return all arrays after a function."""
         others = {name: function(array) for name, array in self.others.items()}
-        return Examples(
-            function(self.inputs), function(self.wanted), function(self.linear), others
-        )
+        return Examples(function(self.inputs), function(self.wanted), function(self.linear), others)
 
     def rows(self, chosen: Any) -> "Examples":
         """Return some of the examples."""
