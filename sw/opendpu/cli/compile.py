@@ -31,7 +31,8 @@ def _list_passes(wanted: bool) -> None:
 def compile_model(
     context: typer.Context,
     file: Annotated[
-        pathlib.Path, typer.Argument(metavar="MODEL.onnx|MODEL.pt2|QUANTIZED.xmodel", show_default=False)
+        pathlib.Path,
+        typer.Argument(metavar="MODEL.onnx|MODEL.pt2|QUANTIZED.xmodel", show_default=False),
     ],
     target: Annotated[str, typer.Option(help="Name, fingerprint (0x...) or arch.json of the DPU.")],
     output: Annotated[pathlib.Path, typer.Option("--output", "-o", metavar="OUT.xmodel")],

@@ -100,7 +100,7 @@ class CascadeCosts:
             readers=self.readers,
         )  # fmt: skip
         best: tuple[int, int] | None = None
-        for tiles in TILE_COUNTS if len(inside) > 1 else (1,):
+        for tiles in TILE_COUNTS:
             model = model_cascade(environment, layers, tiles)
             if model is None:
                 break
