@@ -37,17 +37,28 @@ class QuantizedBuilder(OnnxBuilder):
     exact
         Whether numbers are rounded as each ``fix`` says; else ONNX's own operators round halves to
         even. AMD's operators always round as the ``fix`` says.
+    pairs
+        Whether constants are floats with the operators behind, or integers.
     simulate
         Whether average pools and hard-sigmoids between quantized tensors get the factor by which
         the DPU's differ, as AMD's quantizer for ONNX writes it.
     """
 
     def __init__(
-        self, graph: Graph, form: Form, *, opset: int, batched: bool, exact: bool, simulate: bool
+        self,
+        graph: Graph,
+        form: Form,
+        *,
+        opset: int,
+        batched: bool,
+        exact: bool,
+        pairs: bool,
+        simulate: bool,
     ) -> None:
         super().__init__(graph, opset=opset, batched=batched)
         self.form = form
         self.exact = exact
+        self.pairs = pairs
         self.simulate = simulate
         self.values: dict[str, str] = {}
         """By node of the graph, the ONNX value of its result."""
@@ -72,7 +83,7 @@ class QuantizedBuilder(OnnxBuilder):
         assert value is not None
         found = node.quantization
         axis = _moved_axis(found, value.shape, arranged)
-        if self.form.pairs and found.axis is None and found.bits <= 16:
+        if self.pairs and found.axis is None and found.bits <= 16:
             real = self.initializer(arranged(on_grid(value, node)))
             return self._dequantized(self._quantized(real, found), found, axis)
         integers = self.initializer(arranged(quantized(value, found)))
