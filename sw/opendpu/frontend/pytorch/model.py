@@ -5,7 +5,6 @@ import dataclasses
 import pathlib
 import warnings
 import zipfile
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -106,10 +105,8 @@ def trace(module: torch.nn.Module, example_inputs: Any) -> Traced:
 
 def arguments(example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return positional and keyword arguments of a call, as ``torch.onnx.export`` takes them."""
-    if isinstance(example_inputs, list | tuple):
-        args = tuple(example_inputs)
-    else:
-        args = (example_inputs,)
+    several = isinstance(example_inputs, list | tuple)
+    args = tuple(example_inputs) if several else (example_inputs,)
     if len(args) > 1 and isinstance(args[-1], dict) and all(isinstance(k, str) for k in args[-1]):
         return args[:-1], dict(args[-1])
     return args, {}
