@@ -6,7 +6,8 @@ has one of them, only what is between is quantized. ``float_begin`` and ``float_
 what stays float anyway.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from onnxscript import ir
@@ -43,7 +44,7 @@ def _identity(x):  # type: ignore[no-untyped-def]  # onnxscript reads annotation
     return op.Identity(x)
 
 
-def translations() -> dict[object, object]:
+def translations() -> dict[Callable[..., Any], Callable[..., Any]]:
     """Return what PyTorch's ONNX exporter makes of markers: nodes that keep their metadata."""
     space = getattr(torch.ops, NAMESPACE)
     return {getattr(space, name).default: _identity for name in MARKERS}
@@ -65,7 +66,7 @@ def take_out(model: ir.Model, targets: Mapping[str, str]) -> frozenset[str]:
     if not markers:
         return frozenset()
     stubs = not set(STUBS).isdisjoint(markers.values())
-    quantized = {value: not stubs for value in model.graph.inputs}
+    quantized = dict.fromkeys(model.graph.inputs, not stubs)
     for node in model.graph:
         before = [quantized[value] for value in node.inputs if value in quantized]
         if before:
