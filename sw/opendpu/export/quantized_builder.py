@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantized graphs as ONNX nodes: float kernels, and quantizing operators where a ``fix`` is."""
 
-
 import numpy as np
 import numpy.typing as npt
 import onnx

@@ -8,9 +8,6 @@ from opendpu.ir import Node, Rounding
 from opendpu.ops.onnx_builder import OnnxBuilder
 from opendpu.ops.operator import Operator, register
 
-_KINDS = {np.dtype(kind): helper.np_dtype_to_tensor_dtype(np.dtype(kind))
-          for kind in ("int8", "uint8", "int16", "uint16", "int32")}  # fmt: skip
-
 
 def _rounded(builder: OnnxBuilder, node: Node, value: str) -> str:
     """Return the integers, as float64, that real numbers become: scaled, rounded, saturated.
@@ -54,7 +51,7 @@ def _fix(builder: OnnxBuilder, node: Node) -> None:
 
 def _float2fix(builder: OnnxBuilder, node: Node) -> None:
     value, first = _source(builder, node)
-    made = builder.op("Cast", [_rounded(builder, node, value)], to=_KINDS[node.type.dtype])
+    made = builder.op("Cast", [_rounded(builder, node, value)], to=TensorProto.FLOAT)
     builder.bind(node, made, channels_first=first)
 
 

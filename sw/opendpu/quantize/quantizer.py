@@ -29,10 +29,15 @@ from opendpu_arch.errors import UnsupportedError
 
 @dataclasses.dataclass(frozen=True)
 class Quantized:
-    """A quantized graph, and what the quantizer did; nothing for models that came quantized."""
+    """A quantized graph, and what the quantizer did; nothing for models that came quantized.
+
+    ``reference`` is the float graph that was quantized, after all transformations: its ops have
+    the same names.
+    """
 
     graph: QuantizedGraph
     report: Report | None
+    reference: FloatGraph | None = None
 
 
 def _nowhere(text: str) -> None:
@@ -140,7 +145,7 @@ def quantize_with_report(
     if config.bias_correction:
         show("correcting biases")
         correct_biases(result, observed.means, samples, count)
-    return Quantized(result, report)
+    return Quantized(result, report, graph)
 
 
 def _configured(config: QuantizeConfig, options: Mapping[str, Any]) -> QuantizeConfig:
