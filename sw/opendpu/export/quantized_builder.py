@@ -11,7 +11,8 @@ from opendpu.export.functions import METHODS, functions_of, rounding_function
 from opendpu.ir import Array, Graph, Node, Quantization, Rounding
 from opendpu.ops import OnnxBuilder, operator_of
 from opendpu.ops.average import average_factor
-from opendpu.ops.onnx_builder import Arranged, on_grid
+from opendpu.ops.formats import fake_quantize
+from opendpu.ops.onnx_builder import Arranged
 from opendpu.ops.quantizing import ROUNDING, ROUNDING_DOMAIN
 from opendpu_arch.errors import UnsupportedError
 
@@ -73,7 +74,7 @@ class QuantizedBuilder(OnnxBuilder):
         found = node.quantization
         axis = _moved_axis(found, value.shape, arranged)
         if self.form.pairs and found.axis is None and found.bits <= 16:
-            real = self.initializer(arranged(on_grid(value, node)))
+            real = self.initializer(arranged(fake_quantize(value, found)))
             return self._dequantized(self._quantized(real, found), found, axis)
         integers = self.initializer(arranged(quantized(value, found)))
         return self._native_dequantized(integers, found, axis)
