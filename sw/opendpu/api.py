@@ -31,6 +31,7 @@ from opendpu.quantize import (
     is_quantized,
     quantize_with_report,
 )
+from opendpu.quantize_model import quantize_onnx
 from opendpu.runtime import Device, GraphRunner, Runner
 from opendpu.runtime.batch import run_batch
 from opendpu.runtime.devices import DEFAULT_MEMORY, check_device, known_devices
@@ -59,6 +60,7 @@ __all__ = [
     "inspect",
     "load",
     "profile",
+    "quantize_onnx",
     "run_batch",
     "subgraph_of_inputs",
 ]

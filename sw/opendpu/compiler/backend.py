@@ -16,6 +16,7 @@ from opendpu.compiler.kinds import EMITTERS, TILINGS
 from opendpu.compiler.network import Network
 from opendpu.compiler.network.augment import augment
 from opendpu.compiler.network.fuse import fuse
+from opendpu.compiler.network.planar import planar
 from opendpu.compiler.network.sequence import sequence
 from opendpu.compiler.plan import Plan
 from opendpu.compiler.planner.alone import fits_alone
@@ -63,6 +64,10 @@ BACKEND_PASSES = (
     BackendPass(
         "fuse", "convolutions take the element-wise operation behind them as epilogue",
         "network", "network", fuse,
+    ),
+    BackendPass(
+        "planar", "concatenated channels lie in DDR plane by plane, where that makes longer bursts",
+        "network", "network", planar,
     ),
     BackendPass(
         "cascade", "which consecutive layers run together, stripes of rows of each in turn",

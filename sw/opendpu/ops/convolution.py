@@ -9,7 +9,6 @@ from opendpu.ir import Node
 from opendpu.ops.onnx_builder import OnnxBuilder
 from opendpu.ops.operator import Operator, Parameters, register
 from opendpu.ops.window import explicit_pad, onnx_window, pair, transposed_pad
-from opendpu_arch.isa import Engine
 
 ACTIVATIONS = ("relu", "relu6", "leaky-relu")
 """What both engines with weights apply to a sum before they round it."""
@@ -124,43 +123,33 @@ def _matmul(builder: OnnxBuilder, node: Node) -> None:
     builder.bind(node, made)
 
 
-_DENSE, _DEPTHWISE = Parameters(outputs=0, inputs=-1), Parameters(outputs=-1, inputs=None)
+DENSE, DEPTHWISE = Parameters(outputs=0, inputs=-1), Parameters(outputs=-1, inputs=None)
+"""Axes of the weights of convolutions, and of those with a kernel a channel."""
 NO_DEPTH = "the DPU has no depth axis; two-dimensional convolutions would lift it"
 
 register(
     Operator(
-        kind="conv2d", emit=_conv, parameters=_DENSE, fuses=ACTIVATIONS, fixed="conv2d-fix",
+        kind="conv2d", emit=_conv, parameters=DENSE, fuses=ACTIVATIONS, fixed="conv2d-fix",
     ),
     Operator(
-        kind="depthwise-conv2d", emit=_conv, parameters=_DEPTHWISE, fuses=ACTIVATIONS,
+        kind="depthwise-conv2d", emit=_conv, parameters=DEPTHWISE, fuses=ACTIVATIONS,
         fixed="depthwise-conv2d-fix",
     ),
     Operator(
-        kind="transposed-conv2d", emit=_transposed, parameters=_DENSE, fuses=ACTIVATIONS,
+        kind="transposed-conv2d", emit=_transposed, parameters=DENSE, fuses=ACTIVATIONS,
         fixed="transposed-conv2d-fix",
     ),
     Operator(
-        kind="transposed-depthwise-conv2d", emit=_transposed, parameters=_DEPTHWISE,
+        kind="transposed-depthwise-conv2d", emit=_transposed, parameters=DEPTHWISE,
         fuses=ACTIVATIONS, fixed="transposed-depthwise-conv2d-fix",
     ),
     Operator(
-        kind="inner-product", emit=_inner_product, parameters=_DENSE, fuses=ACTIVATIONS,
+        kind="inner-product", emit=_inner_product, parameters=DENSE, fuses=ACTIVATIONS,
         fixed="conv2d-fix",
     ),
     Operator(
         kind="matmul", emit=_matmul, fuses=ACTIVATIONS, fixed="conv2d-fix", constant_operand=1,
         lift="the weights of the engines are constants; a constant right side would lift it",
-    ),
-    Operator(kind="conv2d-fix", engine=Engine.CONV, multiplies=True, parameters=_DENSE),
-    Operator(
-        kind="transposed-conv2d-fix", engine=Engine.CONV, multiplies=True, parameters=_DENSE
-    ),
-    Operator(
-        kind="depthwise-conv2d-fix", engine=Engine.MISC, multiplies=True, parameters=_DEPTHWISE
-    ),
-    Operator(
-        kind="transposed-depthwise-conv2d-fix", engine=Engine.MISC, multiplies=True,
-        parameters=_DEPTHWISE,
     ),
     *(
         Operator(kind=kind, lift=NO_DEPTH)

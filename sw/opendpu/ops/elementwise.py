@@ -9,7 +9,6 @@ import numpy as np
 from opendpu.ir import Node
 from opendpu.ops.onnx_builder import OnnxBuilder
 from opendpu.ops.operator import Emit, Operator, register
-from opendpu_arch.isa import Engine
 
 SELU_ALPHA, SELU_GAMMA = 1.6732632423543772, 1.0507009873554805
 
@@ -165,8 +164,4 @@ register(
     Operator(kind="selu", emit=simple("Selu", alpha=SELU_ALPHA, gamma=SELU_GAMMA)),
     Operator(kind="hard-tanh", emit=unary(lambda b, x, node: clip(b, x, -1, 1))),
     Operator(kind="threshold", emit=_threshold),
-    Operator(kind="eltwise-fix", engine=Engine.MISC),
-    Operator(kind="leaky-relu-fix", engine=Engine.MISC),
-    Operator(kind="prelu-fix", engine=Engine.MISC),
-    Operator(kind="hard-sigmoid-fix", engine=Engine.MISC),
 )  # fmt: skip

@@ -30,10 +30,15 @@ from opendpu_arch.errors import UnsupportedError
 
 @dataclasses.dataclass(frozen=True)
 class Quantized:
-    """A quantized graph, and what the quantizer did; nothing for models that came quantized."""
+    """A quantized graph, and what the quantizer did; nothing for models that came quantized.
+
+    ``reference`` is the float graph that was quantized, after all transformations: its ops have
+    the same names.
+    """
 
     graph: QuantizedGraph
     report: Report | None
+    reference: FloatGraph | None = None
 
 
 def _nowhere(text: str) -> None:
@@ -145,7 +150,7 @@ def quantize_with_report(
         correct_weights(result, graph, samples, batch=config.batch, seed=config.seed, show=show)
     if config.finetune is not None:
         finetune(result, graph, samples, config.finetune, seed=config.seed, show=show)
-    return Quantized(result, report)
+    return Quantized(result, report, graph)
 
 
 def _configured(config: QuantizeConfig, options: Mapping[str, Any]) -> QuantizeConfig:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from opendpu.compiler.banks import BankAccess
 from opendpu.compiler.banks.layout import Layout
 from opendpu.compiler.emitter.recorder import Operand, Recorder
+from opendpu.compiler.layers import Feature
 from opendpu.compiler.layers.cost import transfer_cycles
 from opendpu.compiler.limits import MAX_PIXEL_JUMP, MAX_PIXELS, MAX_SAVE_BYTES, MAX_WORD_JUMP
 from opendpu.compiler.plan import WEIGHTS_REG, LoopNest, Memory
@@ -54,15 +55,50 @@ def load_row(recorder: Recorder, operand: Operand, layout: Layout, row: int) -> 
     if memory is None:
         raise GraphError(f"{feature.name}: row {row} is neither on chip nor in DDR")
     parallel = recorder.target.channel_parallel
+    for plane in _planes(feature, memory, parallel):
+        first = max(layout.first_group, plane.group)
+        last = min(layout.first_group + layout.groups, plane.group + -(-plane.channels // parallel))
+        if first < last:
+            _load_pixels(recorder, plane, layout, row, range(first, last))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Plane:
+    """Channels of a feature map that lie together in DDR, from channel group ``group`` on."""
+
+    memory: Memory
+    channels: int
+    group: int = 0
+
+
+def _planes(feature: Feature, memory: Memory, parallel: int) -> Iterator[_Plane]:
+    """Yield the planes of a feature map, of which most have one."""
+    if not feature.planes:
+        yield _Plane(memory=memory, channels=feature.channels)
+        return
+    address, group = memory.address, 0
+    for size in feature.planes:
+        row_bytes = size * feature.width
+        place = dataclasses.replace(memory, address=address, row_bytes=row_bytes, pixel_bytes=size)
+        yield _Plane(memory=place, channels=size, group=group)
+        address += row_bytes * feature.height
+        group += -(-size // parallel)
+
+
+def _load_pixels(
+    recorder: Recorder, plane: _Plane, layout: Layout, row: int, groups: range
+) -> None:
+    """Copy channel groups of a plane, in one row of the tile."""
+    memory, parallel = plane.memory, recorder.target.channel_parallel
     place = layout.place(row)
-    first = layout.first_group * parallel
-    channel = min(feature.channels, first + layout.groups * parallel) - first
+    first = (groups.start - plane.group) * parallel
+    channel = min(plane.channels, first + len(groups) * parallel) - first
     most, jump = _reach(memory)
     for at in range(0, layout.columns, most):
         length = min(most, layout.columns - at)
         column = layout.first_column + at
         address = memory.address + row * memory.row_bytes + column * memory.pixel_bytes + first
-        word = layout.word(place.address_group, place.offset, column, layout.first_group)
+        word = layout.word(place.address_group, place.offset, column, groups.start)
         bank = layout.first_bank + place.bank
         pad_start, pad_idx, pad_end = _overhang(memory, column, length, channel, parallel)
         recorder.add(
@@ -73,7 +109,7 @@ def load_row(recorder: Recorder, operand: Operand, layout: Layout, row: int) -> 
                 pad_start=pad_start, pad_idx=pad_idx, pad_end=pad_end,
             ),
             (
-                BankAccess(True, bank, 1, word, length * layout.groups),
+                BankAccess(True, bank, 1, word, (length - 1) * layout.groups + len(groups)),
                 MemoryAccess(
                     False, memory.reg_id, address,
                     address + (length - 1) * jump + channel,

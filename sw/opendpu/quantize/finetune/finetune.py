@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from opendpu.ir import Array, FloatGraph, Node, QuantizedGraph
+from opendpu.ops.batching import mixes_samples
 from opendpu.ops.cost import macs
 from opendpu.quantize.config import FinetuneConfig
-from opendpu.quantize.executor import mixes_samples
 from opendpu.quantize.finetune.blocks import Block, find_blocks
 from opendpu.quantize.finetune.clock import Clock
 from opendpu.quantize.finetune.examples import collect, held_out

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from opendpu.ir import Array, Graph
+from opendpu.ops.batching import ancestors
 from opendpu.ops.session import Session
-from opendpu.quantize.executor import ancestors, chunk_size
+from opendpu.quantize.executor import chunk_size
 from opendpu.quantize.samples import Samples
 
 MEMORY_BYTES = 1 << 29
