@@ -25,6 +25,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent)]
 
 from network_survey.samples import samples  # noqa: E402
+from quantizers.prepare import prepare  # noqa: E402
 
 Array = npt.NDArray[Any]
 
@@ -129,16 +130,18 @@ def compared(floating: Array, found: Array, labels: Array | None) -> dict[str, A
 def main() -> None:
     """Measure what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    folder = HERE.parents[2] / "shared" / "models" / "mlperf_tiny"
-    parser.add_argument("--models", type=pathlib.Path, default=folder, help="MLPerf Tiny's files")
+    place = HERE.parents[2] / "shared" / "models" / "mlperf_tiny"
+    parser.add_argument("--models", type=pathlib.Path, default=place, help="MLPerf Tiny's files")
     parser.add_argument("--networks", nargs="+", choices=SUBJECTS, default=list(SUBJECTS))
     parser.add_argument("--quantizers", nargs="+", choices=CONTENDERS, default=list(CONTENDERS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0], help="draws of samples")
     given = parser.parse_args()
     rows = []
+    folder = tempfile.TemporaryDirectory()
     for network in given.networks:
         file, make = SUBJECTS[network]
-        model = given.models / file
+        model = pathlib.Path(folder.name) / file
+        prepare(given.models / file, model)
         session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
         for seed in given.seeds:
             data = make(given.models, seed)

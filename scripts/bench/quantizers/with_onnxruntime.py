@@ -6,18 +6,16 @@ import tempfile
 
 import onnxruntime
 from onnxruntime.quantization import quantize_static
-from onnxruntime.quantization.shape_inference import quant_pre_process
 from worker import Array, Reader, Run, input_name, work
 
 
 def quantize(method: str, model: pathlib.Path, samples: Array) -> Run:
-    """Quantize after the preprocessing that onnxruntime recommends."""
+    """Quantize a model that was preprocessed as onnxruntime recommends."""
     assert method == "plain", method
     name = input_name(model)
     folder = tempfile.TemporaryDirectory()
-    ready, made = (pathlib.Path(folder.name) / file for file in ("ready.onnx", "quantized.onnx"))
-    quant_pre_process(str(model), str(ready))
-    quantize_static(str(ready), str(made), Reader(name, samples))
+    made = pathlib.Path(folder.name) / "quantized.onnx"
+    quantize_static(str(model), str(made), Reader(name, samples))
     session = onnxruntime.InferenceSession(str(made), providers=["CPUExecutionProvider"])
 
     def run(sample: Array) -> Array:
