@@ -69,7 +69,8 @@ class Quantization:
         """
         if rounding not in Rounding.__members__:
             raise GraphError(
-                f"round_mode is {str(rounding)!r}, but must be one of {', '.join(Rounding)}"
+                f"round_mode is {str(rounding)!r}, but must be one of {', '.join(Rounding)}",
+                code="XCOM_UNSUPPORT_ROUND_MODE",
             )
         return cls(
             (math.ldexp(1.0, -fix_point),), bits=bits, signed=signed, rounding=Rounding(rounding)
