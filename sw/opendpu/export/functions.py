@@ -93,17 +93,36 @@ def _scaled() -> list[onnx.NodeProto]:
 
 
 def _rounded(rounding: Rounding) -> list[onnx.NodeProto]:
+    """Return the nodes from ``scaled`` to ``rounded``."""
     match rounding:
         case Rounding.DPU_ROUND:
             return _half_up("scaled", "rounded")
-        case Rounding.STD_ROUND:
+        case Rounding.HALF_DOWN:
+            below = helper.make_node("Sub", ["scaled", "half"], ["below_half"])
             return [
-                helper.make_node("Abs", ["scaled"], ["size"]),
-                *_half_up("size", "whole"),
-                helper.make_node("Sign", ["scaled"], ["sign"]),
-                helper.make_node("Mul", ["whole", "sign"], ["rounded"]),
+                _number("half", 0.5),
+                below,
+                helper.make_node("Ceil", below.output, ["rounded"]),
             ]
+        case Rounding.FLOOR | Rounding.CEIL:
+            return [helper.make_node(rounding.capitalize(), ["scaled"], ["rounded"])]
+        case Rounding.STD_ROUND:
+            return _signed(_half_up("size", "whole"))
+        case Rounding.TOWARD_ZERO:
+            return _signed([helper.make_node("Floor", ["size"], ["whole"])])
+        case Rounding.AWAY_FROM_ZERO:
+            return _signed([helper.make_node("Ceil", ["size"], ["whole"])])
     return [helper.make_node("Round", ["scaled"], ["rounded"])]
+
+
+def _signed(nodes: list[onnx.NodeProto]) -> list[onnx.NodeProto]:
+    """Return nodes that work on the magnitude, from ``size`` to ``whole``, with the sign back."""
+    return [
+        helper.make_node("Abs", ["scaled"], ["size"]),
+        *nodes,
+        helper.make_node("Sign", ["scaled"], ["sign"]),
+        helper.make_node("Mul", ["whole", "sign"], ["rounded"]),
+    ]
 
 
 def _half_up(source: str, result: str) -> list[onnx.NodeProto]:

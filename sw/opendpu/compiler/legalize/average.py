@@ -88,15 +88,13 @@ def _pooled(call: Call, rows: Span, columns: Span, numbers: Iterator[int]) -> st
             "strides": [1, 1, 1, 1],
         }
         fix = Node(f"{call.fix.name}_slice{number}", "fix", fixed)
-        source = context.add(
-            taken, fix, "strided_slice-fix", {"input": [source]}, attrs, shape=cut
-        )
+        source = context.add(taken, fix, "strided_slice-fix", {"input": [source]}, attrs, shape=cut)
     size = (batch, rows.outputs, columns.outputs, channels)
-    attrs = {
+    window: dict[str, object] = {
         "kernel": [columns.window, rows.window], "stride": [columns.stride, rows.stride],
         "pad": [0, 0, 0, 0], "pad_mode": "FLOOR", "type": "AVG",
     }  # fmt: skip
-    return _part(call, "pool-fix", [source], attrs, size, f"_part{number}")
+    return _part(call, "pool-fix", [source], window, size, f"_part{number}")
 
 
 def _joined(call: Call, parts: list[str], axis: int) -> str:

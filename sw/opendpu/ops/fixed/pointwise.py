@@ -120,7 +120,7 @@ def prelu(builder: OnnxBuilder, node: Node) -> None:
 
     Files, whose op library lacks the op, have its slopes as second input.
     """
-    source, weight = [*node.inputs["input"], *node.inputs.get("weight", ())]
+    source, weight = [*node.inputs["input"], *node.inputs.get("weight", [])]
     slopes = builder.constant(weight)
     if slopes is None:
         raise UnsupportedError(
