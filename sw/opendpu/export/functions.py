@@ -2,8 +2,8 @@
 """What quantizing operators compute, as functions of ONNX's own operators.
 
 All of it in float32, which has every integer of up to 24 bits; nothing is added before a floor, so
-that nothing but the rounding that is meant rounds. Integers saturate to ``bit_width`` bits, of which
-one is the sign if ``signed`` is 1.
+that nothing but the rounding that is meant rounds. Integers saturate to ``bit_width`` bits, one of
+which is the sign if ``signed`` is 1.
 """
 
 from collections.abc import Sequence
