@@ -2,6 +2,7 @@
 """A compiled DPU subgraph as the graph of what it computes."""
 
 import dataclasses
+import itertools
 from collections.abc import Mapping
 
 import numpy as np
@@ -32,11 +33,13 @@ def fixed_graph(subgraph: Subgraph, segments: Mapping[int, bytes]) -> FixedGraph
     Raises
     ------
     ModelFormatError
-        The values of a constant are nowhere, or a tensor has no fix point.
+        The values of a constant are nowhere, two share some of their bytes, or a tensor has no fix
+        point.
     """
     graph = FixedGraph(subgraph.get_name())
     ops = subgraph.toposort()
     inside = {op.get_name() for op in ops}
+    _check_places(ops)
     for op in ops:
         tensor = op.get_output_tensor()
         if op.get_type() in CONSTANTS:
@@ -70,6 +73,22 @@ def _type(tensor: Tensor) -> TensorType:
         signed=made.dtype.kind == "i",
     )  # fmt: skip
     return dataclasses.replace(made, quantization=found)
+
+
+def _check_places(ops: list[Op]) -> None:
+    """Refuse stripped constants that share some bytes: one of them is somewhere else."""
+    places = []
+    for op in ops:
+        tensor = op.get_output_tensor()
+        if op.get_type() in CONSTANTS and tensor.has_attr("ddr_addr") and not op.get_attr("data"):
+            first = int(tensor.get_attr("ddr_addr"))
+            places.append((first, first + tensor.get_data_size(), tensor.name))
+    for (first, end, name), (other, stop, second) in itertools.pairwise(sorted(places)):
+        if other < end and (first, end) != (other, stop):
+            raise ModelFormatError(
+                f"constants {name!r} at {first}..{end} and {second!r} at {other}..{stop} lie on "
+                "each other; compile the model again"
+            )
 
 
 def _constant(op: Op, segments: Mapping[int, bytes]) -> Array:

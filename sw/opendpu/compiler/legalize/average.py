@@ -88,9 +88,7 @@ def _pooled(call: Call, rows: Span, columns: Span, numbers: Iterator[int]) -> st
             "strides": [1, 1, 1, 1],
         }
         fix = Node(f"{call.fix.name}_slice{number}", "fix", fixed)
-        source = context.add(
-            taken, fix, "strided_slice-fix", {"input": [source]}, attrs, shape=cut
-        )
+        source = context.add(taken, fix, "strided_slice-fix", {"input": [source]}, attrs, shape=cut)
     size = (batch, rows.outputs, columns.outputs, channels)
     window: dict[str, object] = {
         "kernel": [columns.window, rows.window], "stride": [columns.stride, rows.stride],

@@ -115,7 +115,7 @@ class _Finder:
         return name in self.reference.nodes and self.reference[name].shape == fix.shape
 
     def _rounded(self, node: Node) -> list[Node]:
-        """Return the activation that is applied together with an op, and the ``fix``; or nothing."""
+        """Return the activation applied together with an op, and the ``fix``; or nothing."""
         made: list[Node] = []
         read = self.users[node.name]
         if len(read) == 1 and read[0].kind in operator_of(node).fuses:
@@ -139,7 +139,7 @@ class _Finder:
         return ([gate, *rounded, product, *end], []) if end else None
 
     def _sum(self, fix: Node, layer: Node) -> tuple[list[Node], list[str]] | None:
-        """Return a sum that alone reads a result, with terms that are computed without the layer."""
+        """Return a sum that alone reads a result, whose terms do not need the layer."""
         read = self.users[fix.name]
         if len(read) != 1 or read[0].kind != "add" or fix.name in self.graph.outputs:
             return None

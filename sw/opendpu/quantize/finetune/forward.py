@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from opendpu.ir import Array, Graph
+from opendpu.ops.batching import ancestors
 from opendpu.ops.session import Session
-from opendpu.quantize.executor import ancestors, chunk_size
+from opendpu.quantize.executor import chunk_size
 from opendpu.quantize.samples import Samples
 
 MEMORY_BYTES = 1 << 29
@@ -58,7 +59,9 @@ class ForwardPass:
         before, self._pinned = self._pinned, set(names)
         nodes = [n for n in ancestors(self.graph, names) if n not in self._done]
         inside = {n for n in nodes if not self._is_constant(n)}
-        keep = [n for n in nodes if n in inside and (n in names or self._is_read_outside(n, inside))]
+        keep = [
+            n for n in nodes if n in inside and (n in names or self._is_read_outside(n, inside))
+        ]
         if keep:
             session = Session(
                 self.graph, nodes=nodes, keep=keep, batched=self._batched, keep_memory=False

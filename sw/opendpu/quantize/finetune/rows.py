@@ -110,7 +110,8 @@ def inputs_at(layer: Node, form: Form, source: Array, shape: Array | tuple[int, 
     found = np.where(usable[..., None], found, source.dtype.type(0))
     if _is_depthwise(layer):
         return found.reshape(len(places), form.terms, form.groups)
-    split = found.reshape(len(places), height * width, form.groups, -1)
+    depth = kernel[3]
+    split = found.reshape(len(places), height * width, form.groups, depth)
     return split.transpose(0, 1, 3, 2).reshape(len(places), form.terms, form.groups)
 
 

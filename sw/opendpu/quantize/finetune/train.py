@@ -9,8 +9,11 @@ import numpy as np
 
 from opendpu.ir import Array
 from opendpu.quantize.config import FinetuneConfig
-from opendpu.quantize.finetune.model import Batch, BlockModel, numbers
-from opendpu.quantize.finetune.pytorch import torch_module
+from opendpu.quantize.finetune.blocks import Block
+from opendpu.quantize.finetune.examples import Examples
+from opendpu.quantize.finetune.model import BlockModel, error_of
+from opendpu.quantize.finetune.pytorch import threads, torch_module
+from opendpu.quantize.finetune.rows import Form
 from opendpu.quantize.finetune.variables import Variables
 
 CHECKS = 16
@@ -23,6 +26,10 @@ ROWS_A_SAMPLE = 16
 """Positions of a feature map that stand for a sample in a batch."""
 
 
+ONE_THREAD = 1 << 17
+"""Layers with fewer weights are trained by one thread."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Trained:
     """Weights and bias on their grids, as real numbers, and their error on held-out examples."""
@@ -33,14 +40,14 @@ class Trained:
 
 
 def train(
-    model: BlockModel, variables: Variables, examples: Batch, judged: Batch,
+    block: Block, form: Form, variables: Variables, examples: Examples, judged: Examples,
     config: FinetuneConfig, rng: np.random.Generator, *, show: Callable[[float], None],
 ) -> Trained:  # fmt: skip
-    """Return the best that training finds, rounding alone included.
+    """Return the best that training finds, what it starts from included.
 
     Parameters
     ----------
-    model
+    block, form
         The block.
     variables
         What is trained; changed.
@@ -53,15 +60,23 @@ def train(
     show
         Told which part is done.
     """
+    with threads(1 if form.terms * form.groups * form.outputs < ONE_THREAD else None):
+        return _train(block, form, variables, examples, judged, config, rng, show)
+
+
+def _train(
+    block: Block, form: Form, variables: Variables, examples: Examples, judged: Examples,
+    config: FinetuneConfig, rng: np.random.Generator, show: Callable[[float], None],
+) -> Trained:  # fmt: skip
     torch = torch_module()
+    exact, model = BlockModel(block, form), BlockModel(block, form, torch)
     rate = config.learning_rate or variables.learning_rate
     optimizer = torch.optim.Adam(variables.trained(), lr=rate)
-    rows = len(examples.wanted)
+    best = _measured(exact, variables, judged)
+    unit, examples = best.error or 1.0, examples.mapped(torch.from_numpy)
+    place = rows = len(examples.wanted)
     size = min(rows, config.batch * ROWS_A_SAMPLE)
-    best = _measured(model, variables, judged)
-    unit = model.error(examples, variables.final(), variables.bias()) or 1.0
     every, waited = max(1, config.iterations // CHECKS), 0
-    place = rows
     for step in range(config.iterations):
         progress = step / config.iterations
         for group in optimizer.param_groups:
@@ -76,7 +91,7 @@ def train(
         optimizer.step()
         if (step + 1) % every == 0:
             show((step + 1) / config.iterations)
-            found = _measured(model, variables, judged)
+            found = _measured(exact, variables, judged)
             waited += 1
             if found.error < best.error:
                 best, waited = found, 0
@@ -85,7 +100,8 @@ def train(
     return best
 
 
-def _measured(model: BlockModel, variables: Variables, judged: Batch) -> Trained:
-    weights, bias = variables.final(), variables.bias()
-    error = model.error(judged, weights, bias)
-    return Trained(numbers(weights), None if bias is None else numbers(bias), error)
+def _measured(exact: BlockModel, variables: Variables, judged: Examples) -> Trained:
+    bias = variables.bias()
+    weights = variables.final().numpy()
+    held = None if bias is None else bias.detach().numpy()
+    return Trained(weights, held, error_of(exact, judged, weights, held))

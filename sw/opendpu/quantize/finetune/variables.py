@@ -2,10 +2,10 @@
 """What training changes: weights, or which way they are rounded, and biases, on their grids."""
 
 import abc
-import dataclasses
 from typing import Any
 
 from opendpu.ir import Array
+from opendpu.quantize.finetune.grids import Grid
 from opendpu.quantize.finetune.pytorch import torch_module
 
 Tensor = Any
@@ -24,20 +24,6 @@ STRENGTH = 0.05
 """Its weight, against an error that is 1 at first."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Grid:
-    """The numbers that a constant can hold: integers from ``low`` to ``high`` times ``step``."""
-
-    step: float
-    low: int
-    high: int
-
-
-def nearest(tensor: Tensor, grid: Grid) -> Tensor:
-    """Return real numbers rounded to a grid, halves up."""
-    return (tensor / grid.step + 0.5).floor().clamp(grid.low, grid.high) * grid.step
-
-
 class Variables(abc.ABC):
     """Weights and bias that are trained, in units of their steps."""
 
@@ -47,8 +33,8 @@ class Variables(abc.ABC):
     def __init__(self, weights: Array, grid: Grid, bias: Array | None, bias_grid: Grid) -> None:
         self._torch = torch = torch_module()
         self.grid, self.bias_grid = grid, bias_grid
-        self._start = torch.from_numpy(weights / grid.step).float()
-        self._bias = None if bias is None else torch.from_numpy(bias / bias_grid.step).float()
+        self._start = torch.from_numpy(weights).float() / grid.step
+        self._bias = None if bias is None else torch.from_numpy(bias).float() / bias_grid.step
         if self._bias is not None:
             self._bias.requires_grad_(True)
 

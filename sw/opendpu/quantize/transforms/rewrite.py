@@ -9,9 +9,11 @@ MAX_TERMS = _ID.maximum + 1
 """Terms of an addition of the DPU: inputs that ELEWINIT can describe."""
 
 
-LARGE_AVERAGE = 1024
-"""Pixels of a map whose average is taken in two steps: such a window need not fit the banks whole,
-so that the first step can follow the rows as they are made."""
+SMALL_AVERAGE = 1024
+"""Pixels of a map whose average is taken at once. Of a larger one that is done in two steps: the
+first follows the rows as they are made, the second fits the banks of every target."""
+LEFT = 40
+"""Rows and columns of what the first step leaves, at most."""
 
 
 def rewrite(graph: Graph) -> None:
@@ -57,7 +59,7 @@ def _large_average(graph: Graph, node: Node) -> None:
     """
     (source,) = node.inputs["input"]
     batch, height, width, channels = graph[source].shape
-    if height * width <= LARGE_AVERAGE or (node.shape[1], node.shape[2]) != (1, 1):
+    if height * width <= SMALL_AVERAGE or (node.shape[1], node.shape[2]) != (1, 1):
         return
     whole = node.attrs.get("global") or list(node.attrs["kernel"]) == [width, height]
     if not whole or any(node.attrs["pad"]):
@@ -66,7 +68,9 @@ def _large_average(graph: Graph, node: Node) -> None:
         (rows, columns)
         for rows in _divisors(height)
         for columns in _divisors(width)
-        if height * width <= LARGE_AVERAGE * rows * columns
+        if height <= LEFT * rows
+        and width <= LEFT * columns
+        and height * width <= SMALL_AVERAGE * rows * columns
     ]
     rows, columns = min(windows, key=_preference)
     if (rows, columns) == (height, width):
