@@ -194,6 +194,23 @@ def quantize(
             help="Measure what leaving single layers in float would bring.",
         ),
     ] = False,
+    check: Annotated[
+        str | None,
+        typer.Option(
+            "--deploy-check",
+            metavar="TARGET",
+            rich_help_panel=OUTPUT,
+            help="Compare the network, its program for this DPU and the .onnx file on a sample.",
+        ),
+    ] = None,
+    dump: Annotated[
+        pathlib.Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            rich_help_panel=OUTPUT,
+            help="Write golden results: weights, and what every layer makes of the first sample.",
+        ),
+    ] = None,
     input_shape: Annotated[
         list[str] | None,
         typer.Option(
@@ -233,7 +250,9 @@ def quantize(
         found = api.quantize_onnx(
             file, calibration=calibration, output=output, config=config,
             preprocessing=preprocessing, limit=samples, form=form, exact=exact, report=report,
-            sensitivity=sensitivity, onnx_libraries=onnx_library or (), show=show,
+            sensitivity=sensitivity, dump=dump,
+            check=None if check is None else api.find_target(check),
+            onnx_libraries=onnx_library or (), show=show,
             input_shapes=Options().with_input_shapes(input_shape or ()).input_shape,
         )  # fmt: skip
     text = json.dumps(as_json(found)) if json_wanted else summary(found)

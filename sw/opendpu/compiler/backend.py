@@ -15,6 +15,7 @@ from opendpu.compiler.emitter.emit import emit
 from opendpu.compiler.kinds import EMITTERS, TILINGS
 from opendpu.compiler.network import Network
 from opendpu.compiler.network.augment import augment
+from opendpu.compiler.network.balance import balance
 from opendpu.compiler.network.fuse import fuse
 from opendpu.compiler.network.planar import planar
 from opendpu.compiler.network.sequence import sequence
@@ -60,6 +61,10 @@ BACKEND_PASSES = (
     BackendPass(
         "sequence", "layers in depth-first order: a short cut right before its join",
         "network", "network", sequence,
+    ),
+    BackendPass(
+        "balance", "depthwise convolutions go to the array where the misc engine has more to do",
+        "network", "network", balance,
     ),
     BackendPass(
         "fuse", "convolutions take the element-wise operation behind them as epilogue",

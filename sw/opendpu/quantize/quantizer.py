@@ -11,6 +11,7 @@ from opendpu.quantize.complete import is_quantized
 from opendpu.quantize.config import ROLES, SUBSTITUTIONS, QuantizeConfig, check_choice
 from opendpu.quantize.corrections.bias import add_biases, correct_biases, sample_count
 from opendpu.quantize.corrections.refine import refine
+from opendpu.quantize.finetune import correct_weights, finetune
 from opendpu.quantize.placement.groups import find_groups
 from opendpu.quantize.placement.insert import insert
 from opendpu.quantize.placement.scope import floating_ops
@@ -145,6 +146,10 @@ def quantize_with_report(
     if config.bias_correction:
         show("correcting biases")
         correct_biases(result, observed.means, samples, count)
+    if config.weight_correction:
+        correct_weights(result, graph, samples, batch=config.batch, seed=config.seed, show=show)
+    if config.finetune is not None:
+        finetune(result, graph, samples, config.finetune, seed=config.seed, show=show)
     return Quantized(result, report, graph)
 
 

@@ -76,12 +76,15 @@ def _constructor(name: str) -> Callable[..., Any]:
     found = [e for e in importlib.metadata.entry_points(group=GROUP) if e.name == name]
     if not found:
         known = ", ".join(known_devices()) or "none"
-        raise UnsupportedError(f"no device is called {name!r}; known: {known}")
+        raise UnsupportedError(
+            f"no device is called {name!r}; known: {known}", code="VART_OPEN_DEVICE_FAIL"
+        )
     try:
         constructor: Callable[..., Any] = found[0].load()
     except ImportError as error:
         raise UnsupportedError(
             f"device {name!r} needs {error.name or error}, which is not installed; "
-            "try: pip install opendpu[sim]"
+            "try: pip install opendpu[sim]",
+            code="VART_OPEN_DEVICE_FAIL",
         ) from error
     return constructor

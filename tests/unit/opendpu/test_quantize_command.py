@@ -141,6 +141,28 @@ def test_the_guides_configuration(folder):
     assert "has no key 'include_clee'" in refused(result)
 
 
+def test_deploy_check_and_golden_results(folder):
+    result = call(
+        "quantize", folder / "m.onnx", "--calib", folder / "calib.npz", "-o", folder / "q.onnx",
+        "--deploy-check", "B512", "--dump", folder / "dump",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[-3:] == ["ref: agrees", "iss: agrees", "file: agrees"]
+    names = {str(file.relative_to(folder / "dump")) for file in (folder / "dump").rglob("*.bin")}
+    assert names == {
+        *(f"dump_results_0/quant_{name}.bin" for name in ("x", "r", "y")),
+        *(f"dump_results_weights/quant_{name}.bin" for name in
+          ("c_kernel", "c_bias", "y_kernel", "y_bias")),
+    }  # fmt: skip
+    result = call(
+        "quantize", folder / "m.onnx", "--calib", folder / "calib.npz", "-o", folder / "q.onnx",
+        "--onnx-plain", "--deploy-check", "B512", "--json",
+    )  # fmt: skip
+    found = {one["opinion"]: one for one in json.loads(result.stdout)["deploy_check"]}
+    assert found["iss"]["agrees"]
+    assert found["file"]["agrees"] == (found["file"]["first"] is None)
+
+
 class Tags(html.parser.HTMLParser):
     """Collects the text of a page, and checks that every element ends."""
 
@@ -220,7 +242,7 @@ def test_what_is_refused_later(folder):
     )
     assert "is quantized already: it needs no calibration data" in text
     text = refused(call("quantize", output, "--sensitivity", "-o", folder / "p.onnx"))
-    assert "there is no float model to compare with" in text
+    assert "there is neither a float model nor a sample to compare with" in text
     compiled = folder / "c.xmodel"
     assert call("compile", output, "--target", "B512", "-o", compiled, "--no-count").exit_code == 0
     assert "is compiled already" in refused(call("quantize", compiled, "-o", folder / "p.onnx"))

@@ -46,7 +46,7 @@ def planar(network: Network, target: Target) -> Network:
             )
             at += size * whole.width * whole.height
         for number in readers[name]:
-            layers[number] = _spread(layers[number], planes, target)
+            layers[number] = _spread(layers[number], name, planes, target)
     return dataclasses.replace(network, features=features, layers=tuple(layers), aliases=aliases)
 
 
@@ -76,7 +76,7 @@ def _can_read(reading: Sequence[Layer], name: str, planes: Sequence[int], target
     """
     filled = not any(size % target.channel_parallel for size in planes)
     for layer in reading:
-        if isinstance(layer, ConvLayer):
+        if isinstance(layer, ConvLayer) and not layer.depthwise:
             if name in layer.operands[1:] and not filled:
                 return False
         elif not filled or not isinstance(layer, ComputeLayer) or layer.reads_from_ddr(name):
@@ -119,7 +119,7 @@ def _lost(
     load -= transfer_cycles(whole.width, whole.channels, whole.channels, parallel)
     lost = len(reading) * whole.height * max(0, load)
     for layer in reading:
-        if isinstance(layer, ConvLayer) and layer.source == whole.name:
+        if isinstance(layer, ConvLayer) and layer.source == whole.name and not layer.depthwise:
             out = network.features[layer.output]
             taps = more * layer.window.kernel_h * layer.window.kernel_w
             times = -(-out.height // target.pixel_parallel) * layer.blocks(network.features, target)
@@ -127,9 +127,9 @@ def _lost(
     return lost
 
 
-def _spread(layer: Layer, planes: Sequence[int], target: Target) -> Layer:
+def _spread(layer: Layer, name: str, planes: Sequence[int], target: Target) -> Layer:
     """Return a layer with zeros for the channels between planes."""
-    if not isinstance(layer, ConvLayer) or layer.weights.shape[3] != sum(planes):
+    if not isinstance(layer, ConvLayer) or layer.depthwise or name != layer.source:
         return layer
     return dataclasses.replace(layer, weights=_spread_weights(layer.weights, planes, target))
 

@@ -31,7 +31,7 @@ class Block:
         Ops behind it, in order, ``fix`` ops included: its activation, a hard-swish, a residual sum;
         the last one is a ``fix``.
     others
-        The ``fix`` ops that the tail reads besides, which are computed without the layer.
+        The ``fix`` ops that the tail reads besides, which are computed before the layer.
     """
 
     layer: Node
@@ -139,7 +139,10 @@ class _Finder:
         return ([gate, *rounded, product, *end], []) if end else None
 
     def _sum(self, fix: Node, layer: Node) -> tuple[list[Node], list[str]] | None:
-        """Return a sum that alone reads a result, whose terms do not need the layer."""
+        """Return a sum that alone reads a result, with terms that are computed before the layer.
+
+        The layers that these need are tuned by then.
+        """
         read = self.users[fix.name]
         if len(read) != 1 or read[0].kind != "add" or fix.name in self.graph.outputs:
             return None
@@ -148,20 +151,8 @@ class _Finder:
         end = self._rounded(read[0])
         usable = all(
             self.graph[name].kind == "fix" and self.graph[name].shape == fix.shape
-            and not self._needs(name, layer.name) for name in others
+            and self.order[name] < self.order[layer.name] for name in others
         )  # fmt: skip
         if not end or not usable or len(others) + 1 != len(terms) or read[0].shape != fix.shape:
             return None
         return [read[0], *end], others
-
-    def _needs(self, name: str, other: str) -> bool:
-        """Return whether an op needs another one."""
-        waiting, seen = [name], set()
-        while waiting:
-            for source in self.graph[waiting.pop()].sources():
-                if source == other:
-                    return True
-                if source not in seen and self.order[source] > self.order[other]:
-                    seen.add(source)
-                    waiting.append(source)
-        return False

@@ -89,6 +89,13 @@ def collect(
     return fitted, judged if len(judged.wanted) else fitted
 
 
+def held_out(samples: int) -> list[int]:
+    """Return the numbers of the samples that nothing is fitted to; all where there are few."""
+    if samples < HELD_OUT:
+        return list(range(samples))
+    return list(range(HELD_OUT - 1, samples, HELD_OUT))
+
+
 def _held_out(count: int, sample: int, samples: int) -> Any:
     """Return which of some positions of a sample are not fitted to."""
     if samples < HELD_OUT:

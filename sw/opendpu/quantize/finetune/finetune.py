@@ -12,9 +12,10 @@ from opendpu.ops.cost import macs
 from opendpu.quantize.config import FinetuneConfig
 from opendpu.quantize.finetune.blocks import Block, find_blocks
 from opendpu.quantize.finetune.clock import Clock
-from opendpu.quantize.finetune.examples import collect
+from opendpu.quantize.finetune.examples import collect, held_out
 from opendpu.quantize.finetune.forward import ForwardPass, part_size
 from opendpu.quantize.finetune.grids import best_weight_fix_point, grid_of, nearest
+from opendpu.quantize.finetune.guard import Guard
 from opendpu.quantize.finetune.model import BlockModel, error_of
 from opendpu.quantize.finetune.pytorch import torch_module
 from opendpu.quantize.finetune.regression import best_start, work_of
@@ -38,6 +39,10 @@ the largest stay as they are."""
 
 PASS_WORK = 6e10
 """Multiply-accumulates of the network on all samples of correction together, at most."""
+
+GOOD_ERROR = 10**-2.5
+"""Squared error of the network's results, by their energy, below which nothing is corrected: 25 dB
+of signal to noise, where rounding is all that is left."""
 
 SAMPLES = (16, 256)
 """Least and most samples of correction, as far as there are so many."""
@@ -117,7 +122,8 @@ def correct_weights(
     """Let the weights of a quantized graph make up for what quantization did before them, in place.
 
     As :func:`finetune`, but by regression in closed form (:mod:`.regression`) instead of training:
-    seconds, and without PyTorch. How many samples and layers take part is bounded by their work.
+    seconds, and without PyTorch. Nothing is done where the network's results are near the float
+    ones anyway. How many samples and layers take part is bounded by their work.
     """
     work = sum(macs(node, reference) for node in reference)
     least, most = SAMPLES
@@ -138,6 +144,9 @@ def _each(
     if not blocks:
         return []
     batched = not any(mixes_samples(graph, graph.outputs) for graph in (quantized, reference))
+    guard = Guard(quantized, reference, blocks, samples, held_out(count))
+    if not trains and guard.before.max(initial=0.0) < GOOD_ERROR:
+        return []
     size = part_size(reference, config.batch)
     exact = ForwardPass(quantized, samples, count, size=size, batched=batched)
     floating = ForwardPass(reference, samples, count, size=size, batched=batched)
@@ -156,6 +165,9 @@ def _each(
     finally:
         exact.close()
         floating.close()
+    if not guard.is_better():
+        guard.restore()
+        found = [dataclasses.replace(one, kept=False) for one in found]
     return found
 
 
