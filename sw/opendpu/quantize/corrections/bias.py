@@ -7,12 +7,13 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from opendpu.ir import Array, Graph, Node
+from opendpu.ops.formats import fake_quantize
 from opendpu.ops.session import Session
 from opendpu.quantize.executor import ancestors, chunk_size, mixes_samples
 from opendpu.quantize.layers import is_layer, parameters_of
 from opendpu.quantize.observers.mean import Mean
+from opendpu.quantize.progress import Progress
 from opendpu.quantize.samples import Samples
-from opendpu.quantize.scales.grid import GRID
 
 SAMPLES = 128
 """Samples that means are taken over at most."""
@@ -54,7 +55,11 @@ def _most_elements(graph: Graph) -> int:
 
 
 def correct_biases(
-    quantized: Graph, means: Mapping[str, Array], samples: Samples, count: int
+    quantized: Graph,
+    means: Mapping[str, Array],
+    samples: Samples,
+    count: int,
+    progress: Progress,
 ) -> None:
     """Shift the biases of a quantized graph, in place, layer by layer from the inputs on.
 
@@ -66,12 +71,13 @@ def correct_biases(
     layers = [name for name in means if is_layer(quantized[name])]
     batched = not mixes_samples(quantized, layers)
     state = _State(quantized, samples, count, batched=batched)
-    for name in layers:
+    for number, name in enumerate(layers):
+        progress.step("correcting biases", number, len(layers), name)
         found = state.mean_of(name)
         layer = quantized[name]
         change = bias_change(quantized, layer, means[name] - found)
-        fix = quantized[layer.inputs[parameters_of(layer).bias][0]]
-        constant = quantized[fix.inputs["input"][0]]
+        bias = quantized[layer.inputs[parameters_of(layer).bias][0]]
+        constant = quantized[bias.inputs["input"][0]] if bias.kind == "fix" else bias
         assert constant.value is not None
         constant.value = constant.value + change
 
@@ -133,22 +139,34 @@ class _State:
     def _packed(self, name: str, array: Array) -> Array:
         """Return a result in as few bytes as hold it: that of a ``fix`` is eight bits."""
         node = self.graph[name]
-        if node.kind != "fix":
+        if not _is_byte(node):
             return array
         return (array * np.float32(2.0**node.fix_point)).astype(np.int8)
 
     def _unpacked(self, name: str, array: Array) -> Array:
         node = self.graph[name]
-        if node.kind != "fix":
+        if not _is_byte(node):
             return array
         return np.multiply(array, np.float32(2.0**-node.fix_point), dtype=np.float32)
 
 
+def _is_byte(node: Node) -> bool:
+    """Return whether eight bits hold the elements of a result."""
+    if node.kind != "fix" or not node.quantization.is_power_of_two:
+        return False
+    low, high = node.quantization.limits
+    return low >= -128 and high <= 127
+
+
 def bias_change(quantized: Graph, layer: Node, wanted: Array) -> Array:
-    """Return the change nearest to ``wanted`` that the bias of a layer can make on its grid."""
-    fix = quantized[layer.inputs[parameters_of(layer).bias][0]]
-    value = quantized[fix.inputs["input"][0]].value
+    """Return the change nearest to ``wanted`` that the bias of a layer can make on its grid.
+
+    A bias that is not quantized changes by just that.
+    """
+    bias = quantized[layer.inputs[parameters_of(layer).bias][0]]
+    value = quantized[bias.inputs["input"][0]].value if bias.kind == "fix" else bias.value
     assert value is not None
-    scale = 2.0**fix.fix_point
-    integers = np.clip(np.floor((value + wanted) * scale + 0.5), *GRID.limits)
-    return np.asarray((integers / scale - value).astype(np.float32))
+    moved = (value.astype(np.float64) + wanted).astype(np.float32)
+    if bias.kind == "fix":
+        moved = fake_quantize(moved, bias.quantization)
+    return np.asarray(moved - value)

@@ -14,8 +14,11 @@ from opendpu.quantize.observers.mean import Mean
 from opendpu.quantize.observers.observed import Observed
 from opendpu.quantize.placement.groups import ScaleGroups
 from opendpu.quantize.placement.insert import Rounded, insert
+from opendpu.quantize.placement.specs import TensorSpecs
+from opendpu.quantize.progress import Progress
 from opendpu.quantize.samples import Samples
 from opendpu.quantize.scales.choose import candidate_errors
+from opendpu.quantize.scales.grid import GRID
 from opendpu.quantize.scales.shifts import make_legal
 from opendpu_arch.errors import GraphError
 
@@ -57,10 +60,11 @@ def refine(
     fix_points: Mapping[str, int],
     samples: Samples,
     weights: Mapping[str, int],
+    specs: TensorSpecs,
     observed: Observed,
     *,
     layers: list[str],
-    show: Callable[[str], None],
+    progress: Progress,
     note: Callable[[str], None],
 ) -> dict[str, int]:
     """Return better fix points of activations.
@@ -88,20 +92,20 @@ def refine(
     wanted, means = _float_results(graph, ends, layers, samples, plan.samples)
     simulation = Simulation(inputs, wanted, means, set(needed))
     known: Rounded = {}
-    constants = make_legal(graph, groups, best, weights)
-    state = simulation.run(insert(graph, best | constants, known), None)
+    constants = make_legal(graph, groups, best, weights, specs.bias)
+    state = simulation.run(insert(graph, specs.at(graph, best | constants), known), None)
     for number, group in enumerate(plan.groups):
-        show(f"refining: {number} of {len(plan.groups)} groups")
+        progress.step("refining", number, len(plan.groups), group)
         for step in STEPS:
             trial = dict(best)
             trial.update({name: best[name] + step for name in groups.members[group]})
             if trial[group] < groups.lower_bounds.get(group, trial[group]):
                 continue
             try:
-                constants = make_legal(graph, groups, trial, weights)
+                constants = make_legal(graph, groups, trial, weights, specs.bias)
             except GraphError:
                 continue
-            found = simulation.run(insert(graph, trial | constants, known), state)
+            found = simulation.run(insert(graph, specs.at(graph, trial | constants), known), state)
             if found.error < GAIN * state.error:
                 best, state = trial, found
                 break
@@ -130,7 +134,7 @@ def plan_trials(
 
 def _certainty(groups: ScaleGroups, observed: Observed, group: str) -> float:
     """Return how much worse the second candidate is than the best: near 1 where it is not."""
-    first, second = sorted(candidate_errors(groups, observed.histograms, group).values())[:2]
+    first, second = sorted(candidate_errors(groups, observed.histograms, group, GRID).values())[:2]
     return second / first if first else float("inf")
 
 

@@ -7,12 +7,12 @@ import numpy as np
 
 from opendpu.ir import Array, FloatGraph, Graph, Node
 from opendpu.ops.cost import macs
+from opendpu.ops.formats import fake_quantize
 from opendpu.ops.session import Session
 from opendpu.quantize.corrections.bias import bias_change
 from opendpu.quantize.layers import is_layer, parameters_of
 from opendpu.quantize.observers.mean import Mean
 from opendpu.quantize.placement.insert import fix_name
-from opendpu.quantize.scales.grid import rounded
 
 ONE_THREAD_MACS = 1 << 24
 """Layers up to this size are computed by one thread: there are many of them, one at a time."""
@@ -76,7 +76,7 @@ class Simulation:
             elif node.kind == "fix":
                 array = results[source]
                 constant = quantized[source].value is not None
-                results[node.name] = array if constant else rounded(array, node.fix_point)
+                results[node.name] = array if constant else fake_quantize(array, node.quantization)
             else:
                 results[node.name] = self._computed(quantized, node, results)
         for name, wanted in self.wanted.items():
