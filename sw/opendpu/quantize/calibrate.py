@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One pass of the float network over the calibration data, with an observer for every tensor."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from opendpu.ir import Array, Graph, Quantization
 from opendpu.quantize.config import TensorSpec
@@ -35,20 +35,36 @@ def observe(
     computed = [name for name in groups.names if graph[name].value is None]
     watch = _Watch(graph, groups, specs)
     means = {name: Mean() for name in layers}
-    keep = list(dict.fromkeys([*computed, *layers]))
     done = waiting = 0
-    for count, results in evaluate(graph, keep, samples, batch=batch):
+    for count, results in _evaluated(graph, computed, layers, samples, mean_samples, batch):
         watch.add({name: results[name] for name in computed})
-        wanted = min(count, mean_samples - done)
-        if wanted > 0:
-            for name, mean in means.items():
-                mean.add(results[name][:wanted] if count > 1 else results[name])
+        for name in means if done < mean_samples else ():
+            means[name].add(results[name])
         done, waiting = done + count, waiting + count
         progress.step("calibrating", done, samples.count)
         if waiting >= batch or done == samples.count:
             watch.end_batch()
             waiting = 0
     return watch.observed({name: mean.value for name, mean in means.items()})
+
+
+def _evaluated(
+    graph: Graph,
+    names: Sequence[str],
+    layers: Sequence[str],
+    samples: Samples,
+    mean_samples: int,
+    batch: int,
+) -> Iterator[tuple[int, dict[str, Array]]]:
+    """Yield results of some ops, and those of layers too as long as their means are wanted.
+
+    Without these, onnxruntime computes a layer and its activation as one.
+    """
+    start = mean_samples if layers else 0
+    both = list(dict.fromkeys([*names, *layers]))
+    if start:
+        yield from evaluate(graph, both, samples, batch=batch, stop=start)
+    yield from evaluate(graph, names, samples, batch=batch, start=start)
 
 
 class _Watch:

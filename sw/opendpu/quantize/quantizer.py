@@ -175,7 +175,8 @@ def _deployable_scales(
             progress=progress, note=report.note,
         )  # fmt: skip
     constants = make_legal(graph, groups, chosen, weights, specs.bias)
-    return specs.at(graph, chosen | constants)
+    templates = specs.templates(graph)
+    return {name: templates[name].at(point) for name, point in (chosen | constants).items()}
 
 
 def _other_scales(

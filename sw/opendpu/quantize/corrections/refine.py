@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from opendpu.ir import Array, Graph
+from opendpu.ir import Array, Graph, Quantization
 from opendpu.ops.cost import macs
 from opendpu.quantize.corrections.simulate import Simulation
 from opendpu.quantize.executor import ancestors, evaluate, mixes_samples
 from opendpu.quantize.observers.mean import Mean
 from opendpu.quantize.observers.observed import Observed
 from opendpu.quantize.placement.groups import ScaleGroups
-from opendpu.quantize.placement.insert import Rounded, insert
+from opendpu.quantize.placement.insert import Rounded, insert, refit
 from opendpu.quantize.placement.specs import TensorSpecs
 from opendpu.quantize.progress import Progress
 from opendpu.quantize.samples import Samples
@@ -28,7 +28,7 @@ SAMPLES = 32
 FEWEST = 8
 """Samples that are needed; where they are too much work, fewer groups are tried."""
 
-MEMORY_BYTES = 1 << 30
+MEMORY_BYTES = 1 << 29
 """Size that the results of all ops together may have; limits the samples."""
 
 WORK = 2e11
@@ -92,8 +92,13 @@ def refine(
     wanted, means = _float_results(graph, ends, layers, samples, plan.samples)
     simulation = Simulation(inputs, wanted, means, set(needed))
     known: Rounded = {}
-    constants = make_legal(graph, groups, best, weights, specs.bias)
-    state = simulation.run(insert(graph, specs.at(graph, best | constants), known), None)
+    templates = specs.templates(graph)
+
+    def quantizations(fix_points: dict[str, int]) -> dict[str, Quantization]:
+        constants = make_legal(graph, groups, fix_points, weights, specs.bias)
+        return {n: templates[n].at(point) for n, point in (fix_points | constants).items()}
+
+    state = simulation.run(insert(graph, quantizations(best), known), None)
     for number, group in enumerate(plan.groups):
         progress.step("refining", number, len(plan.groups), group)
         for step in STEPS:
@@ -102,10 +107,10 @@ def refine(
             if trial[group] < groups.lower_bounds.get(group, trial[group]):
                 continue
             try:
-                constants = make_legal(graph, groups, trial, weights, specs.bias)
+                tried = quantizations(trial)
             except GraphError:
                 continue
-            found = simulation.run(insert(graph, specs.at(graph, trial | constants), known), state)
+            found = simulation.run(refit(state.graph, graph, tried, known), state)
             if found.error < GAIN * state.error:
                 best, state = trial, found
                 break

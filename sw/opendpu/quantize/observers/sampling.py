@@ -5,7 +5,7 @@ import math
 
 from opendpu.ir import Array
 
-PER_SAMPLE = 1 << 16
+PER_SAMPLE = 1 << 15
 """Values of a tensor of one sample that are counted, about, where it has more than twice that."""
 
 

@@ -11,6 +11,34 @@ Rounded = dict[tuple[str, Quantization], Array]
 """Constants on their grid, by name and quantization."""
 
 
+def refit(
+    quantized: QuantizedGraph,
+    graph: Graph,
+    quantizations: Mapping[str, Quantization],
+    known: Rounded,
+) -> QuantizedGraph:
+    """Return a quantized graph with other quantizations for some of the same tensors.
+
+    Nodes that do not differ are those of ``quantized`` themselves, which stays as it is; ``graph``
+    is the float graph that it was made of.
+    """
+    result = QuantizedGraph(quantized.name)
+    result.nodes, result.outputs = dict(quantized.nodes), list(quantized.outputs)
+    result.attrs = dict(quantized.attrs)
+    for name, found in quantizations.items():
+        fix, value = result.nodes[fix_name(name)], graph[name].value
+        wanted = found if value is None else on_grid(found)
+        if fix.type.quantization == wanted:
+            continue
+        made = fix.type.with_quantization(wanted)
+        result.nodes[fix.name] = dataclasses.replace(fix, type=made)
+        if value is not None:
+            if (name, found) not in known:
+                known[name, found] = fake_quantize(value, found)
+            result.nodes[name] = dataclasses.replace(result.nodes[name], value=known[name, found])
+    return result
+
+
 def on_grid(found: Quantization) -> Quantization:
     """Return a quantization that leaves what is on its grid as it is, however it was rounded."""
     return dataclasses.replace(found, rounding=Rounding.DPU_ROUND)

@@ -21,16 +21,15 @@ class TensorSpecs:
     weights: Mapping[str, TensorSpec]
     bias: Mapping[str, TensorSpec]
 
-    def at(self, graph: Graph, fix_points: Mapping[str, int]) -> dict[str, Quantization]:
-        """Return quantizations with fix points, by op or constant."""
-        constants = {}
+    def templates(self, graph: Graph) -> dict[str, Quantization]:
+        """Return quantizations that lack their scale only, by op or constant."""
+        found = {name: template_of(spec) for name, spec in self.results.items()}
         for name, spec in self.weights.items():
             arguments = parameters_of(graph[name])
-            constants[graph[name].inputs[arguments.weights][0]] = spec
+            found[graph[name].inputs[arguments.weights][0]] = template_of(spec)
             for bias in graph[name].inputs.get(arguments.bias, ()):
-                constants[bias] = self.bias[name]
-        specs = {**self.results, **constants}
-        return {name: template_of(specs[name]).at(point) for name, point in fix_points.items()}
+                found[bias] = template_of(self.bias[name])
+        return found
 
 
 def kept_float(graph: Graph, config: QuantizeConfig) -> dict[str, str]:
