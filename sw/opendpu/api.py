@@ -31,6 +31,7 @@ from opendpu.quantize import (
     is_quantized,
     quantize_with_report,
 )
+from opendpu.quantize_model import quantize_onnx
 from opendpu.runtime import Device, GraphRunner, Runner
 from opendpu.runtime.batch import run_batch
 from opendpu.runtime.devices import DEFAULT_MEMORY, check_device, known_devices
@@ -59,6 +60,7 @@ __all__ = [
     "inspect",
     "load",
     "profile",
+    "quantize_onnx",
     "run_batch",
     "subgraph_of_inputs",
 ]
@@ -122,7 +124,8 @@ def create_runner(
     if not 0 <= subgraph < len(found):
         raise GraphError(
             f"DPU subgraph {subgraph} was asked for, but graph {graph.get_name()!r} has "
-            f"{len(found)}: {', '.join(s.get_name() for s in found) or 'none'}"
+            f"{len(found)}: {', '.join(s.get_name() for s in found) or 'none'}",
+            code="VART_OUT_OF_RANGE",
         )
     return Runner(found[subgraph], **settings)
 
@@ -282,7 +285,10 @@ def inspect(
     else:
         graph = load_model(pathlib.Path(path), input_shapes or {}, libraries=onnx_libraries)
     if chosen is None:
-        raise TargetError(f"{os.fspath(path)} is not compiled: say for which target (--target)")
+        raise TargetError(
+            f"{os.fspath(path)} is not compiled: say for which target (--target)",
+            code="XCOM_TARGET_REQUIRED",
+        )
     show("inspecting")
     return inspect_graph(graph, chosen, activation_substitution=activation_substitution)
 
@@ -292,12 +298,16 @@ def _compiled_for(graph: Graph, wanted: Target | None, path: str | os.PathLike[s
     fingerprint = Program.from_subgraph(dpu_subgraphs(graph)[0]).fingerprint
     if not fingerprint:
         if wanted is None:
-            raise TargetError(f"{os.fspath(path)} does not say its target: give it (--target)")
+            raise TargetError(
+                f"{os.fspath(path)} does not say its target: give it (--target)",
+                code="XCOM_TARGET_REQUIRED",
+            )
         return wanted
     found = Target.from_fingerprint(fingerprint)
     if wanted is not None and wanted.fingerprint != fingerprint:
         raise TargetError(
-            f"{os.fspath(path)} was compiled for {found.name}, but {wanted.name} was asked for"
+            f"{os.fspath(path)} was compiled for {found.name}, but {wanted.name} was asked for",
+            code="VART_DEVICE_MISMATCH",
         )
     return found
 

@@ -17,7 +17,7 @@ WARNINGS = (
         QUANTIZER_TORCH_EXPORT_XMODEL no .xmodel is written
         QUANTIZER_TORCH_FINETUNE_IGNORED finetuning was asked for in test mode, which has none
         QUANTIZER_TORCH_FLOAT_OP an operator is unknown and stays in float
-        QUANTIZER_TORCH_INSPECTOR_PATTERN the compiler may not fuse an operator with its neighbours
+        QUANTIZER_TORCH_INSPECTOR_PATTERN an operator is assigned to the DPU, but may not stay there
         QUANTIZER_TORCH_LEAKYRELU a leaky ReLU gets the slope that the DPU has, 26/256
         QUANTIZER_TORCH_MATPLOTLIB pictures were asked for and matplotlib is missing
         QUANTIZER_TORCH_MEMORY_SHORTAGE finetuning does not fit into memory and is left out

@@ -26,6 +26,7 @@ def to_onnx(
     form: str = "native",
     *,
     exact: bool = True,
+    pairs: bool | None = None,
     simulate: bool = True,
     dynamic_batch: bool = False,
     opset: int | None = None,
@@ -46,6 +47,9 @@ def to_onnx(
         Whether the model rounds as the DPU does. ONNX's QuantizeLinear rounds halves to even, the
         DPU up; so the native form has a function ``RoundHalfUp`` in front of each QuantizeLinear
         that may see a half. Without, there is nothing but ONNX's own operators.
+    pairs
+        Whether constants are kept as floats with the quantizing operators behind (the guide's
+        ``AddQDQPairToWeight``), or as integers; by default as the form's own tools write them.
     simulate
         Whether average pools and hard-sigmoids get the factor by which the DPU's differ.
     dynamic_batch
@@ -59,9 +63,10 @@ def to_onnx(
         An op that ONNX has no nodes for, an unknown form, quantization that the form cannot say,
         or an operator set that does not fit.
     """
+    chosen = form_of(form)
     builder = QuantizedBuilder(
-        graph, form_of(form), opset=_opset(graph, form, opset), batched=dynamic_batch, exact=exact,
-        simulate=simulate,
+        graph, chosen, opset=_opset(graph, form, opset), batched=dynamic_batch, exact=exact,
+        pairs=chosen.pairs if pairs is None else pairs, simulate=simulate,
     )  # fmt: skip
     for node in graph:
         if node.kind in SOURCES:

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantized graphs as ONNX nodes: float kernels, and quantizing operators where a ``fix`` is."""
 
+from collections import Counter
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 from onnx import numpy_helper
 
 from opendpu.export.forms import Form
 from opendpu.export.functions import METHODS, functions_of, rounding_function
-from opendpu.ir import Array, Graph, Node, Quantization, Rounding
+from opendpu.ir import Array, Graph, Node, NumberFormat, Quantization, Rounding
 from opendpu.ops import OnnxBuilder, operator_of
 from opendpu.ops.average import average_factor
-from opendpu.ops.onnx_builder import Arranged, on_grid
+from opendpu.ops.formats import BLOCK_FORMATS, emit_fake_quantize, fake_quantize
+from opendpu.ops.onnx_builder import TO_NHWC, Arranged
 from opendpu.ops.quantizing import ROUNDING, ROUNDING_DOMAIN
 from opendpu_arch.errors import UnsupportedError
 
@@ -38,22 +39,35 @@ class QuantizedBuilder(OnnxBuilder):
     exact
         Whether numbers are rounded as each ``fix`` says; else ONNX's own operators round halves to
         even. AMD's operators always round as the ``fix`` says.
+    pairs
+        Whether constants are floats with the operators behind, or integers.
     simulate
         Whether average pools and hard-sigmoids between quantized tensors get the factor by which
         the DPU's differ, as AMD's quantizer for ONNX writes it.
     """
 
     def __init__(
-        self, graph: Graph, form: Form, *, opset: int, batched: bool, exact: bool, simulate: bool
+        self,
+        graph: Graph,
+        form: Form,
+        *,
+        opset: int,
+        batched: bool,
+        exact: bool,
+        pairs: bool,
+        simulate: bool,
     ) -> None:
         super().__init__(graph, opset=opset, batched=batched)
         self.form = form
         self.exact = exact
+        self.pairs = pairs
         self.simulate = simulate
         self.values: dict[str, str] = {}
         """By node of the graph, the ONNX value of its result."""
         self._integers: dict[str, str] = {}
         self._users = graph.consumer_map()
+        self._rounding = Rounding.PY3_ROUND if form.is_native else _usual_rounding(graph)
+        """How the form's operators round."""
 
     # Constants
 
@@ -72,9 +86,11 @@ class QuantizedBuilder(OnnxBuilder):
         value = self.graph[node.inputs["input"][0]].value
         assert value is not None
         found = node.quantization
+        if found.number_format is not NumberFormat.INT:
+            return self.initializer(arranged(fake_quantize(value, found)))
         axis = _moved_axis(found, value.shape, arranged)
-        if self.form.pairs and found.axis is None and found.bits <= 16:
-            real = self.initializer(arranged(on_grid(value, node)))
+        if self.pairs and found.axis is None and found.bits <= 16:
+            real = self.initializer(arranged(fake_quantize(value, found)))
             return self._dequantized(self._quantized(real, found), found, axis)
         integers = self.initializer(arranged(quantized(value, found)))
         return self._native_dequantized(integers, found, axis)
@@ -116,43 +132,49 @@ class QuantizedBuilder(OnnxBuilder):
         (source,) = node.inputs["input"]
         if self.constant(node.name) is not None:
             return
-        first = self.is_first(source)
-        value = self.channels_first(source) if first else self.plain(source)
         found = node.quantization
-        if found.axis is not None:
+        first = self.is_first(source) and found.number_format not in BLOCK_FORMATS
+        value = self.channels_first(source) if first else self.plain(source)
+        rank = len(node.shape)
+        if found.number_format is not NumberFormat.INT:
+            made = emit_fake_quantize(self, value, found, rank, channels_first=first)
+            self.bind(node, made, channels_first=first)
+            return
+        if found.axis is not None and not self.form.is_native:
             raise UnsupportedError(
-                f"op {node.name!r}: computed tensors have one scale in ONNX files, but this one "
-                f"has {len(found.scale)}"
+                f"op {node.name!r}: a computed tensor has one scale in form {self.form.name!r}, "
+                f"but this one has {len(found.scale)}; form 'native' can say it"
             )
-        if self.form.is_native:
+        axis = None if found.axis is None else found.axis % rank
+        if axis is not None and first:
+            axis = TO_NHWC[axis]
+        if self.form.is_native or found.narrow:
             value = self._bounded(value, node)
-            value = self._half_up(value, node)
-        made = self._quantized(value, found)
+        value = self._rounded(value, node, first=first)
+        made = self._quantized(value, found, axis)
         if not self.form.both:
             self._integers[node.name] = made
-        self.bind(node, self._dequantized(made, found, None), channels_first=first)
+        self.bind(node, self._dequantized(made, found, axis), channels_first=first)
 
     def _bounded(self, value: str, node: Node) -> str:
-        """Saturate before a QuantizeLinear of more bits than the ``fix`` has."""
+        """Saturate before an operator that would let more integers through than the ``fix``."""
         found = node.quantization
-        if found.bits in STORAGE:
+        if (found.bits in STORAGE and not found.narrow) or found.axis is not None:
             return value
         zero = found.zero_point[0]
         low, high = ((limit - zero) * found.scale[0] for limit in found.limits)
         limits = [self.initializer(np.array(limit, np.float32)) for limit in (low, high)]
         return self.op("Clip", [value, *limits])
 
-    def _half_up(self, value: str, node: Node) -> str:
-        """Round before ONNX does, where that would be different."""
-        found = node.quantization
+    def _rounded(self, value: str, node: Node, *, first: bool) -> str:
+        """Round before the form's operator does, where that would be different."""
+        found, form = node.quantization, self.form
         source = self.graph[node.inputs["input"][0]]
-        if not self.exact or found.rounding is Rounding.PY3_ROUND or self._is_on_grid(source, node):
+        same = found.rounding is self._rounding or (form.is_native and not self.exact)
+        if same or self._is_on_grid(source, node):
             return value
-        if found.rounding is not Rounding.DPU_ROUND:
-            raise UnsupportedError(
-                f"op {node.name!r} rounds by {found.rounding}, which ONNX's own operators cannot; "
-                "another form can"
-            )
+        if not form.is_native or found.rounding is not Rounding.DPU_ROUND or found.axis is not None:
+            return emit_fake_quantize(self, value, found, len(node.shape), channels_first=first)
         self.opsets[ROUNDING_DOMAIN] = 1
         self.functions[ROUNDING_DOMAIN, ROUNDING] = rounding_function()
         scale = self.initializer(np.array(found.scale[0], np.float32))
@@ -165,13 +187,13 @@ class QuantizedBuilder(OnnxBuilder):
             return all(n.type.quantization == fix.quantization for n in before)
         return False
 
-    def _quantized(self, value: str, found: Quantization) -> str:
+    def _quantized(self, value: str, found: Quantization, axis: int | None = None) -> str:
         """Add the operator that quantizes, or the one that does both."""
         form = self.form
         if not form.is_native:
             self.opsets[form.domain] = 1
-            for function in functions_of(form, found.rounding):
-                self._say(function)
+            for function in functions_of(form, self._rounding):
+                self.functions[function.domain, function.name] = function
         scale, zero = self._scale(found), self._zero(found)
         if form.name == "nndct":
             limits = [self.initializer(np.array(limit, np.int32)) for limit in found.limits]
@@ -179,18 +201,12 @@ class QuantizedBuilder(OnnxBuilder):
             last = [self.initializer(method), self.initializer(np.array(1, np.int8))]
             given = [value, *limits, scale, zero, *last]
             return self.op(form.quantize, given, domain=form.domain)
-        attrs = {} if form.is_native else {"bit_width": found.bits, "signed": int(found.signed)}
+        attrs = {"bit_width": found.bits, "signed": int(found.signed)}
+        if form.is_native:
+            attrs = {} if axis is None else {"axis": axis}
         return self.op(
             form.both or form.quantize, [value, scale, zero], domain=form.domain, **attrs
         )
-
-    def _say(self, function: onnx.FunctionProto) -> None:
-        """Add a function; one name means one thing in a file."""
-        key = (function.domain, function.name)
-        if self.functions.setdefault(key, function) != function:
-            raise UnsupportedError(
-                f"graph {self.graph.name!r} rounds in two ways, but {function.name} can say one"
-            )
 
     def _dequantized(self, integers: str, found: Quantization, axis: int | None) -> str:
         """Add the other half of a pair; nothing where one operator does both."""
@@ -233,6 +249,16 @@ class QuantizedBuilder(OnnxBuilder):
             factor, shift = average_factor(kernel_h=height, kernel_w=width)
             return factor * width * height / (1 << shift)
         return 1.0
+
+
+def _usual_rounding(graph: Graph) -> Rounding:
+    """Return how most computed tensors of a graph are rounded."""
+    found = Counter(
+        node.quantization.rounding
+        for node in graph
+        if node.kind == "fix" and graph[node.sources()[0]].value is None
+    )
+    return found.most_common(1)[0][0] if found else Rounding.DPU_ROUND
 
 
 def storage_of(found: Quantization) -> npt.DTypeLike:

@@ -33,7 +33,8 @@ def with_scales(graph: FloatGraph, *, activation_substitution: str) -> Quantized
         try:
             return quantize(
                 graph, _sample(graph, low, high), cross_layer=False, bias_correction=False,
-                refinement=False, activation_substitution=activation_substitution,
+                weight_correction=False, refinement=False,
+                activation_substitution=activation_substitution,
             )  # fmt: skip
         except (TensorError, GraphError) as error:
             failed = failed or error

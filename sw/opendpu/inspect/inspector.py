@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inspects a graph that is not compiled: the compiler's partition, told in the model's terms."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from opendpu.compiler.fixed import is_fixed
 from opendpu.compiler.partition import Partitioned
 from opendpu.compiler.pipeline import partition_settled
 from opendpu.inspect.assume import with_scales
+from opendpu.inspect.near import depends_on_scales
 from opendpu.inspect.result import CPU, DPU, USER, InspectedNode, Inspection
 from opendpu.inspect.trace import CONVERSIONS, Trace, operator_name, operators
 from opendpu.inspect.verdict import Verdict, verdict
 from opendpu.ir import FloatGraph, Graph, Node, QuantizedGraph
 from opendpu.ops import CONSTANTS, SOURCES, operator_of
+from opendpu.quantize.transforms.substitute import substitutable
 from opendpu_arch.target import Target
+
+SUBSTITUTION = "activation substitution 'hard'"
 
 
 def inspect_graph(
@@ -37,7 +42,9 @@ def inspect_graph(
     )
     value = partition_settled(quantized, target)
     devices = {name: part.device for part in value.partition.parts for name in part.nodes}
-    work = _Inspector(graph, value, Trace(graph, quantized, value), devices, target)
+    swaps = substitutable(graph) if assumed else []
+    trace = Trace(graph, quantized, value)
+    work = _Inspector(graph, value, trace, devices, target, swaps, assumed=assumed)
     return Inspection(
         model=graph.name, target=target, nodes=work.nodes(), assumed_scales=assumed,
         devices=devices,
@@ -54,9 +61,13 @@ class _Inspector:
         trace: Trace,
         devices: Mapping[str, str],
         target: Target,
+        swaps: Collection[str],
+        *,
+        assumed: bool,
     ) -> None:
         self.graph, self.value, self.trace = graph, value, trace
-        self.devices, self.target = devices, target
+        self.devices, self.target, self.swaps = devices, target, swaps
+        self.assumed = assumed
         self.users = graph.consumer_map()
 
     def nodes(self) -> tuple[InspectedNode, ...]:
@@ -70,6 +81,8 @@ class _Inspector:
             host = self.trace.host(ops[0])
             made = self.trace.own(host) if host is not None else []
         hosts = dict.fromkeys(map(operator_name, made))
+        first = {op.name for op in self.trace.own(main)}
+        made.sort(key=lambda op: op.name not in first)  # the reason is that of what it computes
         on_cpu = [op for op in made if op.name in self.value.partition.reasons]
         why = verdict(on_cpu[0], self.value, self.target) if on_cpu else None
         device = self._device(ops, [self.devices[op.name] for op in made], why)
@@ -80,9 +93,25 @@ class _Inspector:
             attributes=shown(main.attrs), device=device, source=main.origin.line,
             runs_in=next(iter(hosts)) if hosts and name not in hosts else "",
             constraint=why.constraint if why else "", message=why.message if why else "",
-            lift=why.lift if why else "", code=why.code if why else "",
-            of_scales=bool(why and why.of_scales),
+            lift=self._lift(ops, why) if why else "", code=why.code if why else "",
+            of_scales=self.assumed and (why.of_scales if why else self._may_move(ops, made)),
         )  # fmt: skip
+
+    def _may_move(self, ops: Sequence[Node], made: Sequence[Node]) -> bool:
+        """Return whether other scales could send ops of the DPU to the CPU."""
+        readers = [user for op in ops for user in self.users[op.name]]
+        shared = any(operator_of(user).shares_scale(user) for user in readers)
+        return any(
+            depends_on_scales(op, self.value.graph, self.target, shared=shared)
+            for op in made
+            if self.devices[op.name] == DPU and is_fixed(op)
+        )
+
+    def _lift(self, ops: Sequence[Node], why: Verdict) -> str:
+        """Return what would lift a reason: the substitution, where the quantizer proposes it."""
+        if any(op.name in self.swaps for op in ops):
+            return SUBSTITUTION
+        return why.lift
 
     def _device(self, ops: Sequence[Node], devices: Sequence[str], why: Verdict | None) -> str:
         if all(op.kind in SOURCES for op in ops):

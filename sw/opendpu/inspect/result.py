@@ -39,7 +39,8 @@ class InspectedNode:
     code
         The guide's error code where one fits.
     of_scales
-        Whether assumed scales decided, so that other ones, from data, may put it on the DPU.
+        Whether scales were assumed and decide: others, from data, may put it on the DPU, or send
+        it from there to the CPU.
     source
         Place in a source file, ``net.py:12``, where the model says it.
     """

@@ -11,8 +11,8 @@ WIDE = 72
 """Characters of a name in the table; longer ones lose their middle."""
 NONE = "-"
 ASSUMED = (
-    "Scales are assumed: no data was given. Operators marked with * are on the CPU because of "
-    "them, and may be on the DPU with calibrated ones."
+    "Scales are assumed: no data was given. Operators marked with * may be on the other device "
+    "with calibrated ones."
 )
 
 
@@ -60,9 +60,9 @@ def summary_lines(inspection: Inspection, *, file: str = "", every: bool = False
             f"{len(inspection.on(DPU))} of {count} operators are assigned to the DPU, "
             f"{len(on_cpu)} to the CPU{more}:"
         ]
-    if inspection.assumed_scales and any(node.of_scales for node in on_cpu):
-        lines.append(ASSUMED)
     listed = inspection.nodes if every else on_cpu
+    if any(node.of_scales for node in listed):
+        lines.append(ASSUMED)
     if listed:
         lines += ["", *_table(listed, every=every)]
     return lines
@@ -93,7 +93,7 @@ def _details(nodes: Iterable[InspectedNode]) -> list[str]:
     lines: list[str] = []
     for node in nodes:
         host = f"part of {node.runs_in}" if node.runs_in else ""
-        mark = "the assumed scales decided this" if node.of_scales else ""
+        mark = "with calibrated scales, it may be on the other device" if node.of_scales else ""
         messages = [text for text in (said(node), host, mark) if text]
         lines += _aligned(
             {

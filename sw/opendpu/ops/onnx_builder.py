@@ -17,6 +17,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from opendpu.ir import Array, Graph, Node, TensorType
+from opendpu.ops.formats import fake_quantize
 
 OPSET = 17
 """Operator set of models whose ops say none."""
@@ -94,7 +95,7 @@ class OnnxBuilder:
         if value is None:
             return None
         if node.kind == "fix":
-            return on_grid(value, node)
+            return fake_quantize(value, node.quantization)
         return np.asarray((value * 2.0**-node.fix_point).astype(np.float32))
 
     def parameter(self, name: str, arranged: Arranged) -> str:
@@ -202,11 +203,3 @@ class OnnxBuilder:
             made, opset_imports=imports, ir_version=IR_VERSION,
             functions=list(self.functions.values()),
         )  # fmt: skip
-
-
-def on_grid(value: Array, fix: Node) -> Array:
-    """Return a constant as the ``fix`` behind it leaves it: rounded, saturated, real numbers."""
-    found = fix.quantization
-    low, high = found.limits
-    integers = np.floor(value.astype(np.float64) * 2.0**found.fix_point + 0.5)
-    return np.asarray((np.clip(integers, low, high) * 2.0**-found.fix_point).astype(np.float32))

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.jit._trace import TracedModule
 
 from opendpu_arch.errors import UnsupportedError
 
@@ -65,9 +66,9 @@ def _from_script(
 ) -> ExportedProgram:
     """Convert what ``torch.jit.trace`` made; control flow is what only ``torch.jit.script`` has."""
     name = getattr(module, "original_name", type(module).__name__)
-    graph = module.inlined_graph
-    flow = [kind for kind in ("prim::If", "prim::Loop") if graph.findNode(kind) is not None]
-    if flow or not isinstance(module, torch.jit.TracedModule):
+    kinds = {node.kind() for node in module.inlined_graph.nodes()}
+    flow = sorted(kinds & {"prim::If", "prim::Loop"})
+    if flow or not isinstance(module, TracedModule):
         what = f"has {' and '.join(flow)}" if flow else "comes from torch.jit.script"
         raise UnsupportedError(
             f"TorchScript module {name} {what}; only what torch.jit.trace made can be taken: give "

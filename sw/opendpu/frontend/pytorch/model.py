@@ -5,7 +5,7 @@ import dataclasses
 import pathlib
 import warnings
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -16,9 +16,10 @@ from opendpu.frontend.binding import Sizes
 from opendpu.frontend.lowering import load_onnx
 from opendpu.frontend.pytorch.batch import Call, single_sample
 from opendpu.frontend.pytorch.capture import TRACE, capture
-from opendpu.frontend.pytorch.naming import rename
+from opendpu.frontend.pytorch.markers import take_out, translations
+from opendpu.frontend.pytorch.naming import Place, rename
 from opendpu.frontend.pytorch.signature import Signature, TensorsOnly, leaves_of, signature_of
-from opendpu.ir import FloatGraph
+from opendpu.ir import FloatGraph, Origin
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 
@@ -35,11 +36,20 @@ class Traced:
         Nested arguments and results as the graph's inputs and outputs.
     batched
         Whether the graph takes one sample of what the module takes many at a time.
+    floating
+        Ops whose results are not to be quantized, as markers in the module say.
+    places
+        Where in the module ops come from.
+    program
+        What ``torch.export`` made.
     """
 
     graph: FloatGraph
     signature: Signature
     batched: bool
+    floating: frozenset[str]
+    places: Mapping[str, Place]
+    program: ExportedProgram
 
 
 def load_torch(model: torch.nn.Module | ExportedProgram, example_inputs: Any = None) -> FloatGraph:
@@ -88,7 +98,7 @@ def load_program(
     if not isinstance(program, ExportedProgram):
         label = pathlib.Path(program).stem
         program = _read(pathlib.Path(program))
-    return _converted(program, label, input_shapes)[0]
+    return _converted(program, label, input_shapes).graph
 
 
 def trace(module: torch.nn.Module, example_inputs: Any) -> Traced:
@@ -99,17 +109,15 @@ def trace(module: torch.nn.Module, example_inputs: Any) -> Traced:
     tensors_only = all(isinstance(leaf, torch.Tensor) for leaf in leaves_of(result))
     program = capture(module if tensors_only else TensorsOnly(module), *one)
     prefix = "" if tensors_only else "model"
-    graph, outputs = _converted(program, name, _shapes(program, one), prefix)
-    signature = signature_of(program, outputs, None if tensors_only else result)
-    return Traced(graph, signature, batched)
+    made = _converted(program, name, _shapes(program, one), prefix)
+    signature = signature_of(program, made.outputs, None if tensors_only else result)
+    return Traced(made.graph, signature, batched, made.floating, made.places, program)
 
 
 def arguments(example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return positional and keyword arguments of a call, as ``torch.onnx.export`` takes them."""
-    if isinstance(example_inputs, list | tuple):
-        args = tuple(example_inputs)
-    else:
-        args = (example_inputs,)
+    several = isinstance(example_inputs, list | tuple)
+    args = tuple(example_inputs) if several else (example_inputs,)
     if len(args) > 1 and isinstance(args[-1], dict) and all(isinstance(k, str) for k in args[-1]):
         return args[:-1], dict(args[-1])
     return args, {}
@@ -140,29 +148,45 @@ def _read(path: pathlib.Path) -> ExportedProgram:
         ) from None
 
 
+@dataclasses.dataclass(frozen=True)
+class _Converted:
+    """The graph of a program, the ONNX names of its outputs, and what nodes are."""
+
+    graph: FloatGraph
+    outputs: list[str]
+    floating: frozenset[str]
+    places: Mapping[str, Place]
+
+
 def _converted(
     program: ExportedProgram, name: str, shapes: Sizes | None = None, prefix: str = ""
-) -> tuple[FloatGraph, list[str]]:
-    """Return the graph of a program, and the ONNX names of its outputs."""
+) -> _Converted:
+    """Convert a program by way of ONNX."""
     model = _onnx(program, name)
-    origins = rename(model, prefix)
+    places = rename(model, prefix)
+    floating = take_out(model, {node: place.target for node, place in places.items()})
+    optimizer.fold_constants(model)
+    optimizer.remove_unused_nodes(model)
     proto = ir.to_proto(model)
     proto.graph.name = name
     graph = load_onnx(proto, shapes)
     for node in graph:
-        node.origin = origins.get(node.origin.name, node.origin)
-    return graph, [str(item.name) for item in proto.graph.output]
+        place = places.get(node.origin.name)
+        if place is not None:
+            node.origin = Origin(node.origin.name, place.kind, place.line)
+    return _Converted(graph, [str(item.name) for item in proto.graph.output], floating, places)
 
 
 def _onnx(program: ExportedProgram, name: str) -> ir.Model:
-    """Return a program as ONNX, with its constants folded but otherwise as it is written."""
+    """Return a program as ONNX, as it is written: not optimized."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            made = torch.onnx.export(program, dynamo=True, verbose=False, optimize=False)
+            made = torch.onnx.export(
+                program, dynamo=True, verbose=False, optimize=False,
+                custom_translation_table=translations(),
+            )  # fmt: skip
             assert made is not None
-            optimizer.fold_constants(made.model)
-            optimizer.remove_unused_nodes(made.model)
     except torch.onnx.OnnxExporterError as error:
         raise UnsupportedError(f"{name}: {_reason(error)}", code=TRACE) from error
     return made.model

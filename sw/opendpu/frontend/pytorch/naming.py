@@ -10,7 +10,6 @@ import torch
 from onnxscript import ir
 
 from opendpu.frontend.origins import STACK_TRACE, line_of_trace
-from opendpu.ir.types import Origin
 
 SCOPES = "pkg.torch.onnx.name_scopes"
 """Metadata of a node: paths of the modules around it, outermost first, and the name of its op."""
@@ -35,12 +34,15 @@ class Place:
         Classes of the modules around it, outermost first.
     target
         The ATen operator.
+    line
+        Source line, ``net.py:12``.
     """
 
     path: str
     op: str
     classes: tuple[str, ...]
     target: str
+    line: str
 
     @property
     def builtin(self) -> str | None:
@@ -60,26 +62,28 @@ class Place:
         return f"torch.nn.{self.builtin}" if self.builtin else f"torch.{self.function}"
 
 
-def rename(model: ir.Model, prefix: str = "") -> dict[str, Origin]:
-    """Name nodes and results after the modules that make them; return origins by node.
+def rename(model: ir.Model, prefix: str = "") -> dict[str, Place]:
+    """Name nodes and results after the modules that make them; return where nodes come from.
 
     The result of a module of ``torch.nn`` has the module's path, ``layer1.0.conv1``; others have
-    that of the module that calls them and the operator, ``layer1.0.add``. Where a module is called
-    again, a number follows. Inputs keep their names. ``prefix`` is left out of paths.
+    that of the module that calls them and the operator, ``layer1.0.add``. What an operator needs
+    on the way has the name of ONNX's operator behind that. Where a module is called again, a number
+    follows. Inputs keep their names. ``prefix`` is left out of paths.
     """
     taken = {str(value.name) for value in (*model.graph.inputs, *model.graph.initializers.values())}
     nodes = [(node, place) for node in model.graph if (place := place_of(node, prefix))]
     following = [place for _, place in nodes[1:]]
-    origins: dict[str, Origin] = {}
+    places: dict[str, Place] = {}
     for (node, place), after in itertools.zip_longest(nodes, following):
         ends = after is None or after.path != place.path
         name = place.path if place.builtin and ends else f"{place.path}.{place.function}"
+        if after is not None and (after.path, after.op) == (place.path, place.op):
+            name = f"{place.path}.{place.function}.{node.op_type}"
         for number, value in enumerate(node.outputs):
             value.name = _unique(f"{name}.{number}" if number else name, taken)
         node.name = str(node.outputs[0].name)
-        line = line_of_trace(node.metadata_props.get(STACK_TRACE, ""))
-        origins[node.name] = Origin(place.path or place.function, place.kind, line)
-    return origins
+        places[node.name] = place
+    return places
 
 
 def _unique(name: str, taken: set[str]) -> str:
@@ -110,4 +114,5 @@ def place_of(node: ir.Node, prefix: str = "") -> Place | None:
     if prefix and len(scopes) > 2 and scopes[1] == prefix:
         scopes, classes = scopes[1:], classes[1:]
         scopes = [s.removeprefix(prefix).removeprefix(".") for s in scopes[:-1]] + scopes[-1:]
-    return Place(scopes[-2], scopes[-1], tuple(classes[:-1]), classes[-1])
+    line = line_of_trace(node.metadata_props.get(STACK_TRACE, ""))
+    return Place(scopes[-2], scopes[-1], tuple(classes[:-1]), classes[-1], line)

@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from opendpu.frontend.pytorch.markers import mark
+
 
 class Block(nn.Module):
     """Two convolutions around which the input goes, one ReLU module used twice."""
@@ -153,3 +155,18 @@ def seeded(module: nn.Module, seed: int) -> nn.Module:
             else:
                 tensor.copy_(0.2 * noise + (1.0 if name.endswith("weight") else 0.0))
     return module.eval()
+
+
+class Partial(nn.Module):
+    """Three convolutions; the first and the last are between markers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 4, 3)
+        self.middle = nn.Conv2d(4, 4, 3)
+        self.last = nn.Conv2d(4, 4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(mark("quant_stub", x)).relu()
+        x = self.middle(mark("dequant_stub", x)).tanh()
+        return mark("dequant_stub", self.last(mark("quant_stub", x)))
