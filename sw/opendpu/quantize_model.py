@@ -11,14 +11,14 @@ import onnx
 from opendpu.calibration import Preprocessing, read_calibration
 from opendpu.calibration.source import check_calibration
 from opendpu.deploy_check import Checked, deploy_check
-from opendpu.evaluation import LayerSensitivity, page
+from opendpu.evaluation import LayerSensitivity, measure, page
 from opendpu.evaluation import sensitivity as measure_sensitivity
 from opendpu.export import to_onnx
 from opendpu.export.files import write_onnx
 from opendpu.export.forms import form_of
 from opendpu.export.golden import BATCH, WEIGHTS, dump_activations, dump_weights, make_folder
 from opendpu.export.reference import IntegerReference
-from opendpu.frontend import load_onnx
+from opendpu.frontend import load_model
 from opendpu.frontend.binding import Sizes
 from opendpu.ir import FloatGraph, QuantizedGraph, from_xir, to_xir
 from opendpu.quantize import Report, complete, is_quantized, quantize_with_report
@@ -80,7 +80,7 @@ def quantize_onnx(
     dump: Path | None = None,
     show: Callable[[str], None] = _nowhere,
 ) -> QuantizedModel:
-    """Quantize an ONNX model and write it, so that it compiles for any target without data.
+    """Quantize a model of ONNX or PyTorch, so that it compiles for any target without data.
 
     A model that is quantized already, ONNX or ``.xmodel``, is only written in the other form.
 
@@ -101,7 +101,7 @@ def quantize_onnx(
     limit
         How many samples of a file or folder are taken at most.
     input_shapes, onnx_libraries
-        As of :func:`opendpu.frontend.load_onnx`.
+        As of :func:`opendpu.frontend.load_model`.
     form, exact
         As of :func:`opendpu.export.to_onnx`, for ``.onnx``.
     report
@@ -195,10 +195,12 @@ def _quantized(
     show: Callable[[str], None],
 ) -> QuantizedModel:
     made = quantize_with_report(graph, samples, config, show=show)
-    found = None
-    if sensitivity and made.reference is not None:
-        found = measure_sensitivity(made.graph, made.reference, samples, show=show)
-    return QuantizedModel(made.graph, made.report, found)
+    report, found = made.report, None
+    if made.reference is not None and report is not None:
+        report = measure(report, made.graph, made.reference, samples, show=show)
+        if sensitivity:
+            found = measure_sensitivity(made.graph, made.reference, samples, show=show)
+    return QuantizedModel(made.graph, report, found)
 
 
 def read_model(
@@ -223,7 +225,7 @@ def read_model(
                 code="XCOM_INVALID_GRAPH",
             )
         return from_xir(stored)
-    graph = load_onnx(pathlib.Path(path), input_shapes, libraries=onnx_libraries)
+    graph = load_model(pathlib.Path(path), input_shapes or {}, libraries=onnx_libraries)
     return complete(graph) if is_quantized(graph) else graph
 
 

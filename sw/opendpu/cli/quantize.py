@@ -28,7 +28,7 @@ IMAGES, QUANTIZER, OUTPUT = "Images", "Quantizer", "Output"
 def quantize(
     context: typer.Context,
     file: Annotated[
-        pathlib.Path, typer.Argument(metavar="MODEL.onnx|QUANTIZED", show_default=False)
+        pathlib.Path, typer.Argument(metavar="MODEL.onnx|.pt2|QUANTIZED", show_default=False)
     ],
     output: Annotated[
         pathlib.Path, typer.Option("--output", "-o", metavar="QUANTIZED.xmodel|.onnx")
@@ -228,7 +228,7 @@ def quantize(
     ] = None,
     json_wanted: JsonFlag = False,
 ) -> None:
-    """Quantize an ONNX model; what this writes compiles for any target without data."""
+    """Quantize a model of ONNX or PyTorch, so that it compiles for any target without data."""
     config = QuantizeConfig() if config_file is None else QuantizeConfig.from_json(config_file)
     config = with_settings(config, _spec_settings(method, bits, settings or ()))
     config = dataclasses.replace(

@@ -37,7 +37,7 @@ def planar(network: Network, target: Target) -> Network:
         if _saved(network, parts, whole, target) <= _lost(reading, network, whole, planes, target):
             continue
         features[name] = dataclasses.replace(
-            whole, channels=sum(_padded(planes, target)), planes=planes
+            whole, channels=sum(_padded(planes, target)), planes=tuple(parts)
         )
         at = 0
         for part, size in zip(parts, planes, strict=True):
