@@ -9,21 +9,22 @@ WARNINGS = (
         QUANTIZER_TORCH_CUDA_UNAVAILABLE a GPU was asked for and there is none; the CPU is used
         QUANTIZER_TORCH_DATA_PARALLEL the module is taken out of its torch.nn.DataParallel
         QUANTIZER_TORCH_INSPECTOR_PATTERN an operator is assigned to the DPU, but may not stay there
+        QUANTIZER_TORCH_BITWIDTH_MISMATCH the configuration file has another bit width than the
+            call; the file holds
+        QUANTIZER_TORCH_DEPLOY_MODEL a deployable model was asked for that only training gives
+        QUANTIZER_TORCH_DEVICE_MISMATCH the inputs are on another device than the quantizer
+        QUANTIZER_TORCH_FINETUNE_IGNORED finetuning was asked for in test mode, which has none
+        QUANTIZER_TORCH_MEMORY_SHORTAGE finetuning does not fit into memory and is left out
+        QUANTIZER_TORCH_XMODEL_DEVICE no .xmodel is written, because the target is no DPU
         """,
         table="22", severity=Severity.WARN,
     ),
     *codes(
         """
         QUANTIZER_TORCH_BATCHNORM_AFFINE a batch normalization without weights gets ones and zeros
-        QUANTIZER_TORCH_BITWIDTH_MISMATCH the configuration file has another bit width than the
-            call; the file holds
-        QUANTIZER_TORCH_DEPLOY_MODEL a deployable model was asked for that only training gives
-        QUANTIZER_TORCH_DEVICE_MISMATCH the inputs are on another device than the quantizer
         QUANTIZER_TORCH_EXPORT_XMODEL no .xmodel is written
-        QUANTIZER_TORCH_FINETUNE_IGNORED finetuning was asked for in test mode, which has none
         QUANTIZER_TORCH_FLOAT_OP an operator is unknown and stays in float
         QUANTIZER_TORCH_LEAKYRELU a leaky ReLU gets the slope that the DPU has, 26/256
-        QUANTIZER_TORCH_MEMORY_SHORTAGE finetuning does not fit into memory and is left out
         QUANTIZER_TORCH_REPLACE_RELU6 a ReLU6 became a ReLU
         QUANTIZER_TORCH_REPLACE_SIGMOID a sigmoid became a hard sigmoid
         QUANTIZER_TORCH_REPLACE_SILU a SiLU became a hard swish
@@ -32,7 +33,6 @@ WARNINGS = (
         QUANTIZER_TORCH_TENSOR_NOT_QUANTIZED tensors have no scale
         QUANTIZER_TORCH_TENSOR_TYPE_NOT_QUANTIZABLE a tensor is of no float type and stays as it is
         QUANTIZER_TORCH_TENSOR_VALUE_INVALID a tensor has infinities or NaNs and stays as it is
-        QUANTIZER_TORCH_XMODEL_DEVICE no .xmodel is written, because the target is no DPU
         QUANTIZER_TORCH_REUSED_MODULE a module is called several times; training may lose accuracy
         QUANTIZER_TORCH_DEPRECATED_ARGUMENT the argument `device` has no effect; the model's counts
         QUANTIZER_TORCH_SCALE_VALUE exported scales were not trained
@@ -81,11 +81,6 @@ ERRORS = (
         QUANTIZER_TORCH_INSPECTOR_INPUT_FORMAT the Inspector is asked for a target that does not
             exist
         QUANTIZER_TORCH_TRACED_NOT_SUPPORTED the module comes from torch.jit.script
-        """,
-        table="23",
-    ),
-    *codes(
-        """
         QUANTIZER_TORCH_BIAS_CORRECTION the file of corrected biases is of another model
         QUANTIZER_TORCH_CALIB_RESULT_MISMATCH the calibration file names other nodes than the
             model has
@@ -101,6 +96,11 @@ ERRORS = (
             than 1
         QUANTIZER_TORCH_UNSUPPORTED_OPS an operator cannot be quantized
         QUANTIZER_TORCH_NO_SCRIPT_MODEL there is no TorchScript module to write
+        """,
+        table="23",
+    ),
+    *codes(
+        """
         QUANTIZER_TORCH_REUSED_MODULE a module to be trained is called several times
         QUANTIZER_TORCH_DATA_PARALLEL_NOT_ALLOWED the module to be trained is a
             torch.nn.DataParallel
