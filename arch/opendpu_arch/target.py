@@ -201,11 +201,12 @@ class Target:
         """
         kind, isa_version = fingerprint >> 56, fingerprint >> 48 & 0xFF
         if (kind, isa_version) != (TYPE_CODE, ISA_VERSION):
-            other = "TYPE" if kind != TYPE_CODE else "ISA_VERSION"
             raise TargetError(
                 f"fingerprint {fingerprint:#x} is DPU type {kind}, ISA {isa_version}, "
                 f"but must be type {TYPE_CODE} ({TYPE}), ISA {ISA_VERSION}",
-                code=f"TARGET_FACTORY_INVALID_{other}",
+                code="TARGET_FACTORY_INVALID_TYPE"
+                if kind != TYPE_CODE
+                else "TARGET_FACTORY_INVALID_ISA_VERSION",
             )
         f = fingerprint & 0xFFFF_FFFF_FFFF
         target = cls(

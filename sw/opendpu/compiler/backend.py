@@ -18,6 +18,7 @@ from opendpu.compiler.network.augment import augment
 from opendpu.compiler.network.balance import balance
 from opendpu.compiler.network.fuse import fuse
 from opendpu.compiler.network.planar import planar
+from opendpu.compiler.network.repeat import repeat
 from opendpu.compiler.network.sequence import sequence
 from opendpu.compiler.plan import Plan
 from opendpu.compiler.planner.alone import fits_alone
@@ -73,6 +74,10 @@ BACKEND_PASSES = (
     BackendPass(
         "planar", "concatenated channels lie in DDR plane by plane, where that makes longer bursts",
         "network", "network", planar,
+    ),
+    BackendPass(
+        "repeat", "pixels that a resize repeats are repeated by LOAD, for whoever reads them",
+        "network", "network", repeat,
     ),
     BackendPass(
         "cascade", "which consecutive layers run together, stripes of rows of each in turn",

@@ -51,17 +51,17 @@ class Samples:
         }
 
     def feeds(
-        self, size: int, *, batched: bool, stop: int
+        self, size: int, *, batched: bool, stop: int, start: int = 0
     ) -> Iterator[tuple[int, dict[str, Array]]]:
-        """Yield the first ``stop`` samples: how many, and arrays by input."""
+        """Yield the samples from ``start`` to ``stop``: how many, and arrays by input."""
         stop = min(stop, self.count)
         if not batched:
-            for index in range(stop):
+            for index in range(start, stop):
                 yield 1, self.single(index)
             return
-        for start in range(0, stop, size):
-            end = min(start + size, stop)
-            yield end - start, self.stacked(start, end)
+        for first in range(start, stop, size):
+            end = min(first + size, stop)
+            yield end - first, self.stacked(first, end)
 
 
 Calibration = Samples | Mapping[str, Array] | Iterable[Mapping[str, Array]]

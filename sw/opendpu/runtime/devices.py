@@ -15,6 +15,8 @@ DEVICE_VARIABLE = "OPENDPU_DEVICE"
 MEMORY_VARIABLE = "OPENDPU_MEMORY"
 DEFAULT_DEVICE = "iss"
 DEFAULT_MEMORY = "kv260"
+DEFAULT_TARGET = "B4096"
+"""DPU where nothing says which."""
 
 
 def known_devices() -> list[str]:
@@ -24,7 +26,7 @@ def known_devices() -> list[str]:
 
 def open_device(
     name: str | None = None,
-    target: Target | str = "B4096",
+    target: Target | str = DEFAULT_TARGET,
     memory: str | None = None,
     **options: Any,
 ) -> Device:

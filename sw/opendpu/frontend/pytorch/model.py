@@ -19,7 +19,7 @@ from opendpu.frontend.pytorch.capture import TRACE, capture
 from opendpu.frontend.pytorch.markers import take_out, translations
 from opendpu.frontend.pytorch.naming import Place, rename
 from opendpu.frontend.pytorch.signature import Signature, TensorsOnly, leaves_of, signature_of
-from opendpu.ir import FloatGraph
+from opendpu.ir import FloatGraph, Origin
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 
@@ -171,8 +171,9 @@ def _converted(
     proto.graph.name = name
     graph = load_onnx(proto, shapes)
     for node in graph:
-        if node.origin.name in places:
-            node.origin = places[node.origin.name].origin
+        place = places.get(node.origin.name)
+        if place is not None:
+            node.origin = Origin(node.origin.name, place.kind, place.line)
     return _Converted(graph, [str(item.name) for item in proto.graph.output], floating, places)
 
 

@@ -4,6 +4,7 @@
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (opendpu[torch])")
+pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[torch])")
 
 import torch_nets as nets  # noqa: E402
 
