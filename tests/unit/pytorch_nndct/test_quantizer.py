@@ -135,11 +135,11 @@ def test_deploy_check_is_what_the_dpu_computes(seed):
     found = quantizer.quant_model(image)
     dump_xmodel(deploy_check=True)
     folder = RESULT / "deploy_check_data_int"
-    values = np.fromfile(folder / "fc_fix.bin", np.int8)
+    values = np.fromfile(folder / "quant_fc.bin", np.int8)
     point = json.loads((RESULT / "quant_info.json").read_text())["output"]
     point = point["ResNet::ResNet/Linear[fc]/linear"][0][1]
     np.testing.assert_array_equal(values * 2.0**-point, found.numpy().ravel())
-    lines = (folder / "fc_fix.txt").read_text().split()
+    lines = (folder / "quant_fc.txt").read_text().split()
     assert [int(line) for line in lines] == values.tolist()
 
 
