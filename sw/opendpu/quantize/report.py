@@ -5,13 +5,6 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
-from opendpu.ir import Array, Graph
-from opendpu.ir.types import FLOAT32
-from opendpu.quantize.executor import evaluate
-from opendpu.quantize.samples import Samples
-
 
 @dataclasses.dataclass(frozen=True)
 class TensorHistogram:
@@ -153,25 +146,3 @@ class Report:
                 text = "unchanged" if ratio is None else f"{ratio:.1f} dB"
                 found.append(f"  output {name}: {text}")
         return found + [f"note: {text}" for text in self.notes]
-
-
-def sqnr_of(graph: Graph, other: Graph, samples: Samples, *, batch: int) -> dict[str, float | None]:
-    """Return the signal of each float output of a graph to what another gives instead, in dB."""
-    names = [name for name in graph.outputs if graph[name].type.dtype == FLOAT32]
-    signal, noise = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
-    runs = [evaluate(g, names, samples, batch=batch) for g in (graph, other)]
-    for (_, wanted), (_, found) in zip(*runs, strict=True):
-        for name in names:
-            signal[name] += _energy(wanted[name])
-            noise[name] += _energy(found[name] - wanted[name])
-    return {name: _ratio(signal[name], noise[name]) for name in names}
-
-
-def _energy(array: Array) -> float:
-    return float(np.square(array, dtype=np.float64).sum())
-
-
-def _ratio(signal: float, noise: float) -> float | None:
-    if not noise:
-        return None
-    return 10 * math.log10(signal / noise) if signal else -math.inf
