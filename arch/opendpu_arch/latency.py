@@ -13,6 +13,12 @@ CONV_OPERANDS = 3
 """Cycles from a step's address to its operands in their registers."""
 CONV_WRITE = 8
 """Cycles from a complete sum of CONV to the write of its column."""
+CONV_DONE = 4
+"""Cycles from CONV's ``done`` to its last write: no other engine reads a bank sooner after it."""
+CONV_READABLE = 2
+"""Cycles before its last write in which a CONV no longer holds back CONVs that read its results."""
+ENGINE_READ = CONV_DONE
+"""Least cycles from the cycle in which MISC or SAVE takes an instruction to a read of a bank."""
 MISC_SUM = 3
 """Cycles from the image banks' answer to MISC to a complete sum, maximum or product."""
 MISC_RESULT = 7

@@ -49,7 +49,8 @@ def result_shape(target):
 def split_result_shape(target):
     """Return the layouts of what is needed when sums are complete, and when they are written."""
     members = result_shape(target).members
-    sums = ("length", "bank_addr_out", "jump_write", "act", "shift_cut", "shift_bias", "bias")
+    sums = ("length", "bank_addr_out", "jump_write", "act", "shift_cut", "shift_bias", "bias",
+            "group_out", "stride_out")
     writes = ("stride_out", "group_out", "last_row", "jump_write_endl", "wrap_jump", "first_row",
               "wraps")
     return tuple(data.StructLayout({name: members[name] for name in names})

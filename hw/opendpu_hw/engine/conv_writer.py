@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CONV write-back: from finished columns to image banks."""
 
-from amaranth.hdl import Array, Module, Mux, ResetInserter, Signal, signed
+from amaranth.hdl import Array, Cat, Const, Module, Mux, ResetInserter, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
@@ -31,9 +31,11 @@ class ConvWriter(wiring.Component):
         Lane results [row][lane], from the cycle after the last bit of ``column``, until the next.
     write : ``Out(ConvWrite)``
     completed : ``Out(1)``
-        Pulse: the last word of a CONV is being written.
+        Pulse: the last word of a CONV is written :data:`opendpu_arch.latency.CONV_DONE` cycles
+        later.
     pending, several : ``Out(4)``
-        A bit a bank group: some CONV in flight writes it; more than one does.
+        A bit a bank group: some CONV in flight writes it; more than one does. A CONV counts until
+        :data:`opendpu_arch.latency.CONV_READABLE` cycles before its last write.
     """
 
     DEPTH = latency.CONV_QUEUE
@@ -103,12 +105,11 @@ class ConvWriter(wiring.Component):
             with m.If(self.column[n]):
                 m.d.sync += act[n].eq(act[n - 1])
         m.d.comb += self.act.eq(act[-1])
-        place = data.StructLayout({"addr": abits, "first": 1, "last": 1})
+        place = data.StructLayout({"addr": abits, "first": 1})
         places = [Signal(place, name=f"place{n}", reset_less=True)
                   for n in range(1, latency.CONV_WRITE)]
         with m.If(captured):
-            m.d.sync += [places[0].addr.eq(column_addr), places[0].first.eq(column == 0),
-                         places[0].last.eq(last_column)]
+            m.d.sync += [places[0].addr.eq(column_addr), places[0].first.eq(column == 0)]
         for n in range(1, latency.CONV_WRITE - 1):
             with m.If(self.column[n]):
                 m.d.sync += places[n].eq(places[n - 1])
@@ -116,7 +117,6 @@ class ConvWriter(wiring.Component):
         # -- write ---------------------------------------------------------------------------------
         begin, this = self.column[-1], places[-1]
         writing, next_writing = Signal(write_shape, reset_less=True), Signal(write_shape)
-        writing_last = Signal()
         writing_addr = Signal(abits)
         active = Signal()
         turn = Signal(4)
@@ -132,7 +132,7 @@ class ConvWriter(wiring.Component):
             with m.If(last_turn):
                 m.d.sync += active.eq(0)
         with m.If(begin):
-            m.d.sync += [writing_last.eq(this.last), writing_addr.eq(this.addr), active.eq(1),
+            m.d.sync += [writing_addr.eq(this.addr), active.eq(1),
                          turn.eq(0), turn_addr.eq(0)]
             with m.If(this.first):
                 m.d.sync += writing.eq(next_writing)
@@ -149,18 +149,32 @@ class ConvWriter(wiring.Component):
                 self.write.addr[b].eq((writing_addr + turn_addr + wrapped)[:abits]),
                 self.write.data[b].eq(rows[row[:ceil_log2(banks)]]),
             ]
-        m.d.comb += self.completed.eq(active & last_turn & writing_last)
-
-        # -- what is in flight --------------------------------------------------------------------
-        counts = [Signal(4, name=f"pending{g}") for g in range(4)]
-        for g, count in enumerate(counts):
-            up, down = Signal(name=f"up{g}"), Signal(name=f"down{g}")
-            m.d.comb += [up.eq(self.push & (self.payload.group_out == g)),
-                         down.eq(self.completed & (writing.group_out == g)),
-                         self.pending[g].eq(count != 0), self.several[g].eq(count > 1)]
-            m.d.sync += count.eq(count + up - down)
-            with m.If(self.clear):
-                m.d.sync += count.eq(0)
+        self._in_flight(m, captured & last_column, head)
         with m.If(self.clear):
             m.d.sync += [head_valid.eq(0), active.eq(0)]
         return m
+
+    def _in_flight(self, m, summed, head):
+        """Count CONVs a bank group; ``summed``: the last column of the one in ``head`` is complete.
+
+        Nothing delays its writes, so their end is known: the announcements, which are heeded some
+        cycles later at the earliest, come before it.
+        """
+        readable = latency.CONV_WRITE - 1 - latency.CONV_READABLE
+        completed = []
+        for g in range(self._target.bank_groups):
+            count = Signal(4, name=f"count{g}")
+            up, down = Signal(name=f"up{g}"), Signal(name=f"down{g}")
+            closing = Signal(16 + readable, name=f"closing{g}")     # bit n: in n cycles
+            here = summed & (head.group_out == g)
+            m.d.comb += [up.eq(self.push & (self.payload.group_out == g)), down.eq(closing[0]),
+                         self.pending[g].eq(count != 0), self.several[g].eq(count > 1)]
+            m.d.sync += [
+                count.eq(count + up - down),
+                closing.eq(closing[1:] | Cat(
+                    Const(0, readable), (here & (head.stride_out == n) for n in range(16)))),
+            ]
+            completed.append(closing[latency.CONV_DONE - latency.CONV_READABLE])
+            with m.If(self.clear):
+                m.d.sync += [count.eq(0), closing.eq(0)]
+        m.d.comb += self.completed.eq(Cat(completed).any())

@@ -114,7 +114,7 @@ class _MiscCore(wiring.Component):
             planner.insn.valid.eq(self.insn.valid & order.w_rdy),
             self.insn.ready.eq(planner.insn.ready & order.w_rdy),
             order.w_en.eq(self.insn.valid & self.insn.ready), order.w_data.eq(planner.is_init),
-            self.done.eq(order.r_rdy & (order.r_data | (written != 0))),
+            self.done.eq(order.r_rdy & (order.r_data | (written != 0) | writer.done)),
             order.r_en.eq(self.done),
             self.busy.eq(order.r_rdy),
             self.active.eq(walk.step_valid),

@@ -5,7 +5,7 @@ Every function adds assignments for one cycle to ``m``; ``s`` is the planner's s
 fields of the instruction, ``i`` those of its INIT.
 """
 
-from amaranth.hdl import Mux
+from amaranth.hdl import Cat, Const, Mux
 from amaranth.lib import data
 
 from opendpu_arch.isa import ActType, AluMode, ElewType, PoolType
@@ -43,6 +43,17 @@ def _written(shift, guard):
 
 def _group(target, bank_id):
     return bank_id[plan.bank_bits(target):][:2]
+
+
+def _in_group(target, bank_id, banks):
+    """Return a mask of all image banks: ``banks``, a bit a bank, of the group of ``bank_id``."""
+    group = bank_id[plan.bank_bits(target):]
+    return Cat(Mux(group == g, banks, 0)[:target.pixel_parallel]
+               for g in range(target.bank_groups))
+
+
+def _every_bank(target):
+    return Const(-1, target.pixel_parallel)
 
 
 def _activation(m, s, act):
@@ -135,8 +146,8 @@ def _window(m, target, s, f, i, *, length_1, groups_1, rows_1, stride_h_1, jump_
         s.pad_right.eq(f.pad_right),
         s.walk.bottom_limit.eq((rows_1 * (stride_h_1 + 1) + f.pad_bottom)[:13]),
         s.walk.rows_1.eq(pass_rows_1(target, rows_1)),
-        s.walk.reads.eq(1 << _group(target, f.bank_id_in)),
-        s.walk.writes.eq(_group(target, f.bank_id_out)),
+        s.walk.reads.eq(_in_group(target, f.bank_id_in, _every_bank(target))),
+        s.walk.writes.eq(_in_group(target, f.bank_id_out, _every_bank(target))),
         s.fetch.length_1.eq(length_1), s.fetch.groups_1.eq(groups_1),
         s.write.length_1.eq(length_1), s.write.groups_1.eq(groups_1),
         s.write.jump.eq((i.jump_write + 1)[:a]),
@@ -261,15 +272,20 @@ def pool(m, target, s, f, i):
 
 
 def elew(m, target, s, f, entries):
-    """Set up ELEW with its ELEWINITs."""
+    """Set up ELEW with its ELEWINITs; ``s.places`` has the banks of each input's rows."""
     a, bb = plan.address_bits(target), plan.bank_bits(target)
     multiply = f.elew_type == ElewType.MULT
     op = Mux(multiply, Op.MULT.value, Op.ADD.value)
     reads = 0
+    rows = f.valid_pixel_parallel
     for n, (entry, to) in enumerate(zip(entries, s.walk.inputs, strict=True)):
         base = entry.bank_addr_in[:a]
         group = _group(target, entry.bank_id_in)
-        reads |= Mux(f.num >= n, 1 << group, 0)
+        banks = Cat(
+            Cat((s.places[n][q] == b) & (rows >= q)
+                for q in range(target.alu_pixel_parallel)).any()
+            for b in range(target.pixel_parallel))
+        reads |= Mux(f.num >= n, _in_group(target, entry.bank_id_in, banks), 0)
         m.d.sync += [
             to.group.eq(group), to.low.eq(entry.bank_id_in[:bb]), to.here.eq(base),
             to.next.eq((base + entry.jump_read_endl + 1)[:a]), to.jump.eq(entry.jump_read[:a]),
@@ -279,7 +295,9 @@ def elew(m, target, s, f, entries):
         s.walk.op.eq(op), s.walk.eltwise.eq(1), s.walk.paired.eq(0), s.walk.sliding.eq(0),
         s.walk.inputs_1.eq(f.num),
         s.walk.length_1.eq(f.length), s.walk.groups_1.eq(f.channel_group),
-        s.walk.reads.eq(reads), s.walk.writes.eq(_group(target, f.bank_id_out)),
+        s.walk.reads.eq(reads),
+        s.walk.writes.eq(_in_group(target, f.bank_id_out, Cat(
+            (b - f.bank_id_out[:bb])[:bb] <= rows for b in range(target.pixel_parallel)))),
         s.finish.op.eq(op), s.finish.relu.eq(f.act_type),
         s.finish.right_p.eq(Mux(multiply, _written(f.shift_write, 4), _written(f.shift_write, 2))),
         s.write.length_1.eq(f.length), s.write.groups_1.eq(f.channel_group),

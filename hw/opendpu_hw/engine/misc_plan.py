@@ -77,7 +77,7 @@ def walk_shape(target):
         "low": bank_bits(target), "wrap": 2, "bases": data.ArrayLayout(unsigned(a), 4),
         "group": 2, "invalid": 5,
         "pad_left": 4, "pad_top": 4, "right_limit": 20, "bottom_limit": 13, "row_base": 13,
-        "reads": 4, "writes": 2, "checked": 1,
+        "reads": target.image_banks, "writes": target.image_banks, "checked": 1,
     })
 
 

@@ -79,6 +79,14 @@ class MiscPlanner(wiring.Component):
                 "pad_right": 8, "unpadded": 1, "tap_jump": a,
                 "kept": misc_decode.kept_shape(target),
             }.items()})
+        # Banks of the rows of ELEW's inputs: there before ELEW itself is.
+        s.places = [[Signal(bb, name=f"place{n}_{q}", reset_less=True) for q in range(rows)]
+                    for n in range(plan.INPUTS)]
+        for places, words in zip(s.places, entries, strict=True):
+            entry = fields_of(isa.ElewInit, words)
+            step = Mux(entry.share_pp, 0, entry.jump_bank + 1)
+            m.d.sync += [place.eq((entry.bank_id_in + q * step)[:bb])
+                         for q, place in enumerate(places)]
         walk, fetch, write = s.walk, s.fetch, s.write
         m.d.comb += [
             self.job.payload.walk.eq(walk), self.job.payload.finish.eq(s.finish),

@@ -10,6 +10,10 @@ from opendpu_hw.engine.misc_parameters import POINTER_BITS
 from opendpu_hw.engine.misc_plan import Op, Weights
 from opendpu_hw.memory.ports import RowRead
 
+#: Fewer jobs than this many bits count are taken, but not written: the writer holds four, one is
+#: being written, one is offered.
+_JOB_BITS = 3
+
 
 def step_shape(target, taps):
     """Return the layout of what is known of a step when its data are there.
@@ -50,7 +54,8 @@ class MiscWalk(wiring.Component):
     the third one on each step completes an output column.
 
     A step waits for its weights, for the bias of its channel group and, if it ends a sum, for room
-    for the result. A job that reads a bank group with unwritten results of an earlier one waits.
+    for the result. A job that reads banks with unwritten results of an earlier one waits; kernels
+    read and write all banks of a group, as far as this is concerned.
 
     Parameters
     ----------
@@ -77,8 +82,8 @@ class MiscWalk(wiring.Component):
         The entry to read from the ring, when, and what is free after that.
     result_taken : ``In(1)``
         A result left for the writer.
-    job_written : ``In(4)``
-        One bit for each bank group: a job that wrote there is complete.
+    job_written : ``In(1)``
+        The oldest job is written.
     """
 
     def __init__(self, target, *, taps, results):
@@ -90,7 +95,7 @@ class MiscWalk(wiring.Component):
             "take": Out(1), "room": In(1),
             "loaded": In(POINTER_BITS), "bias_loaded": In(1),
             "entry": Out(POINTER_BITS), "fetch": Out(1), "freed": Out(POINTER_BITS),
-            "result_taken": In(1), "job_written": In(4),
+            "result_taken": In(1), "job_written": In(1),
         })
 
     def elaborate(self, platform):
@@ -149,7 +154,8 @@ class MiscWalk(wiring.Component):
         base = Signal(POINTER_BITS)
         room = Signal(range(self._results + 1), init=self._results)
         biases = Signal(4)
-        pending = [Signal(4, name=f"pending{g}") for g in range(4)]
+        busy = Signal(target.image_banks)       # banks with unwritten results
+        taken, written = Signal(_JOB_BITS), Signal(_JOB_BITS)       # jobs, modulo
         stage_free = Signal()
         step = Signal()
         take = Signal()
@@ -165,7 +171,7 @@ class MiscWalk(wiring.Component):
                     & (~uses_ring | (weights_there > index))
                     & (~p.bias | ~first_of_group | (biases != 0))
                     & (~last_tap | (room != 0))),
-            hazard.eq(new.checked & (new.reads & Cat(c != 0 for c in pending)).any()),
+            hazard.eq(new.checked & (new.reads & busy).any()),
             take.eq(self.job.valid & self.room & ~hazard & (~running | (step & last_step))),
             self.job.ready.eq(take), self.take.eq(take),
         ]
@@ -173,8 +179,13 @@ class MiscWalk(wiring.Component):
             room.eq(room - (step & last_tap) + self.result_taken),
             biases.eq(biases + self.bias_loaded - (step & p.bias & first_of_group)),
         ]
-        for g, count in enumerate(pending):
-            m.d.sync += count.eq(count + (take & (new.writes == g)) - self.job_written[g])
+        m.d.sync += [taken.eq(taken + take), written.eq(written + self.job_written)]
+        for b in range(target.image_banks):
+            writer = Signal(_JOB_BITS, name=f"writer{b}", reset_less=True)      # the last one
+            with m.If(take & new.writes[b]):
+                m.d.sync += [busy[b].eq(1), writer.eq(taken)]
+            with m.Elif(self.job_written & (writer == written)):
+                m.d.sync += busy[b].eq(0)
 
         # -- the walk ------------------------------------------------------------------------------
         base_next = Signal(POINTER_BITS)

@@ -34,8 +34,8 @@ class MiscWriter(wiring.Component):
         A result has left the queue.
     write : ``Out(RowWrite)``
         Image banks.
-    job_written : ``Out(4)``
-        One bit for each bank group: a job that wrote there is complete.
+    job_written : ``Out(1)``
+        A job is written.
     done : ``Out(1)``
         That was an instruction's last job.
     """
@@ -46,7 +46,7 @@ class MiscWriter(wiring.Component):
         super().__init__({
             "job": In(stream.Signature(plan.write_shape(target))),
             "result_valid": In(1), "result": In(width), "result_taken": Out(1),
-            "write": Out(RowWrite(target)), "job_written": Out(4), "done": Out(1),
+            "write": Out(RowWrite(target)), "job_written": Out(1), "done": Out(1),
         })
 
     def elaborate(self, platform):
@@ -123,7 +123,7 @@ class MiscWriter(wiring.Component):
                          w_last.eq(last), w_final.eq(last & p.final)]
         with m.If(self.write.valid & self.write.ready):
             m.d.sync += [
-                self.job_written.eq(Mux(w_last, 1 << self.write.group, 0)),
+                self.job_written.eq(w_last),
                 self.done.eq(w_final),
             ]
         with m.Else():

@@ -39,6 +39,8 @@ struct ConvEngine {
     uint32_t turn = 0;
     uint32_t pending[4] = {};  // CONVs in flight that write a group
     const ConvWork* written[4] = {};  // the last one of them
+    uint32_t completing = 0, closing = 0;  // bit n: in n cycles
+    Fifo<uint8_t, 16> closing_groups;
     uint32_t depth = 0;
     uint32_t summed = 0;  // place in `ended` of a column whose sums are complete
     // completion
@@ -67,17 +69,19 @@ struct ConvEngine {
     bool ready() const { return (!held || bias_valid()) && level != 16; }
     bool reads() const { return stepped & 1; }
     uint32_t write_mask() const { return active ? writing->masks[turn] : 0; }
-    bool completed() const { return active && turn == writing->stride_out && writing_last; }
+    // The last word of a CONV is written in latency::kConvDone cycles, or in kConvReadable.
+    bool completed() const { return completing & 1; }
+    bool readable() const { return closing & 1; }
     bool done() const { return level && (!(waiting & 1) || finished || completed()); }
     bool busy() const { return waiting; }
     bool under_way() const { return ended & ((2u << (summed + latency::kConvWrite - 1)) - 1); }
     bool idle() const { return !work && !(stepped & 7) && !under_way(); }
-    bool quiet() const { return !level && !gap && idle(); }
+    bool quiet() const { return !level && !gap && !active && !closing && idle(); }
 
     // Cycles in which nothing happens but steps within a column, if nothing comes; 0 if something else does.
     uint64_t steady() const {
         if (quiet()) return ~uint64_t{0};
-        bool waits = active || under_way() || reading || (held && !offered) || (slots.any() && !head) || done();
+        bool waits = active || completing || closing || under_way() || reading || (held && !offered) || (slots.any() && !head) || done();
         return work && !waits ? steps : 0;
     }
     void skip(uint32_t cycles) {
@@ -90,7 +94,7 @@ struct ConvEngine {
     }
     void step(const ConvWork* next) {
         bool is_take = take(), fire = bias_valid(), is_step = may_step(), capture = ended >> summed & 1;
-        bool is_completed = completed(), is_done = done();
+        bool is_completed = completed(), is_done = done(), is_readable = readable();
 
         // completion
         finished += is_completed - (is_done && (waiting & 1));
@@ -99,7 +103,9 @@ struct ConvEngine {
         if (next) waiting |= uint32_t{!next->init} << level++;
 
         // writer
-        if (is_completed) --pending[writing->group_out];
+        if (is_readable) --pending[closing_groups.front()], closing_groups.pop();
+        completing >>= 1;
+        closing >>= 1;
         if (active) {
             if (turn == writing->stride_out) active = false;
             ++turn;
@@ -113,6 +119,12 @@ struct ConvEngine {
         }
         bool last_column = head_columns == 0;
         if (capture) columns_due.push({head, last_column});
+        if (capture && last_column) {
+            uint32_t until = latency::kConvWrite - 1 + head->stride_out;
+            completing |= 1u << (until - latency::kConvDone);
+            closing |= 1u << (until - latency::kConvReadable);
+            closing_groups.push(head->group_out);
+        }
         if (slots.any() && (!head || (capture && last_column))) {
             head = slots.front();
             slots.pop();

@@ -27,7 +27,7 @@ struct MiscEngine {
     uint32_t busy_stages = 0;
 
     bool ready() const { return planner.state == MiscPlanner::kAccept && order.room(); }
-    bool done() const { return order.any() && (order.front() || written); }
+    bool done() const { return order.any() && (order.front() || written || writer.done); }
     bool reads() const { return walk.valid; }
     bool writes() const { return writer.valid; }
     bool bias_valid() const { return parameters.bias_valid(); }
@@ -66,7 +66,7 @@ struct MiscEngine {
             ? Ends{walk.last, walk.last_group, walk.last_job, walk.bias} : Ends{};
         busy_stages = busy_stages << 1 & 0xFF;
         if (fetched) busy_stages |= 1;
-        uint8_t job_written = writer.job_written;
+        bool job_written = writer.job_written;
         finishes -= now.last_job;
 
         uint8_t freed = walk.freed, loaded_group = parameters.bias_got;
@@ -74,7 +74,7 @@ struct MiscEngine {
                         takes & MiscPlanner::kFetch ? current : nullptr);
         walk.biases += loaded_group;
         walk.room += writer.step(write_ready, result, takes & MiscPlanner::kWrite ? current : nullptr);
-        for (uint32_t g = 0; g < 4; ++g) walk.pending[g] -= job_written >> g & 1;
+        if (job_written) walk.written();
 
         // walk
         if (fetched) walk.freed = walk.read_base;

@@ -152,8 +152,8 @@ MiscPass MiscProgram::elew(const Target& target, const uint32_t* w, Rows& rows) 
         const uint32_t* entry = entries_[n];
         uint32_t low = ElewInit::bank_id_in(entry), step = ElewInit::share_pp(entry) ? 0 : ElewInit::jump_bank(entry) + 1;
         p.input_groups[n] = group_of(target, low);
-        p.reads |= 1u << p.input_groups[n];
         for (uint32_t q = 0; q <= rows_1; ++q) p.input_masks[n] |= 1u << ((low + q * step) & (banks - 1));
+        p.reads |= p.input_masks[n] << p.input_groups[n] * banks;
     }
     rows = {rows_1, 1, 0, Elew::bank_id_out(w), 0};
     return p;
@@ -164,9 +164,14 @@ std::vector<MiscPass> MiscProgram::split(const Target& target, MiscPass pass, Ro
     uint32_t banks = target.pixel_parallel, most = target.alu_pixel_parallel;
     std::vector<MiscPass> result;
     pass.group_out = group_of(target, rows.bank_out);
-    if (!pass.eltwise) {
+    if (pass.eltwise) {
+        for (uint32_t q = 0; q <= rows.rows_1; ++q)
+            pass.writes |= 1u << (pass.group_out * banks + ((rows.bank_out + q) & (banks - 1)));
+    } else {
+        uint32_t all = (1u << banks) - 1;
         pass.group_in = group_of(target, rows.bank_in);
-        pass.reads = 1u << pass.group_in;
+        pass.reads = all << pass.group_in * banks;
+        pass.writes = all << pass.group_out * banks;
     }
     uint32_t low = rows.bank_in & (banks - 1), bank = rows.bank_out & (banks - 1), phase = rows.out_phase;
     for (uint32_t left = rows.rows_1 + 1; left;) {

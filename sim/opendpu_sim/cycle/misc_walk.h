@@ -12,7 +12,9 @@ struct MiscWalk {
     const MiscPass* pass = nullptr;
     uint32_t group = 0, column = 0, kernel_w = 0, phase = 0, kernel_h = 0, low = 0, phase_low = 0, in_bank = 0;
     uint8_t index = 0, base = 0, freed = 0;
-    uint32_t room = 16, biases = 0, pending[4] = {};
+    uint32_t room = 16, biases = 0;
+    Fifo<uint32_t, 8> unwritten;  // banks that jobs taken write
+    uint32_t busy = 0;            // all of them
     // stage 1: the read that is offered
     bool valid = false, compute = false, last = false, last_group = false, last_job = false, bias = false;
     uint8_t read_group = 0, read_base = 0;
@@ -33,11 +35,14 @@ struct MiscWalk {
         return column == pass->length_1 && group == pass->groups_1 && last_tap(taps);
     }
     bool hazard(const MiscPass& next) const {
-        for (uint32_t g = 0; g < 4; ++g)
-            if (next.checked && next.reads >> g & 1 && pending[g]) return true;
-        return false;
+        return next.checked && next.reads & busy;
     }
 
+    void written() {
+        unwritten.pop();
+        busy = 0;
+        for (uint32_t n = 0; n < unwritten.level; ++n) busy |= unwritten.ring[(unwritten.head + n) & 7];
+    }
     // The walk by one step, and the read it asks for.
     void advance(uint32_t taps, uint32_t banks) {
         const MiscPass& p = *pass;
@@ -104,7 +109,8 @@ struct MiscWalk {
         group = column = kernel_w = phase = kernel_h = 0;
         in_bank = next.in_bank;
         low = phase_low = next.low;
-        ++pending[next.group_out];
+        unwritten.push(next.writes);
+        busy |= next.writes;
     }
 };
 
@@ -116,7 +122,7 @@ struct MiscWriter {
     uint8_t write_group = 0;
     uint32_t mask = 0;
     // what has just been written
-    uint8_t job_written = 0;
+    bool job_written = false;
     bool done = false;
 
     bool quiet() const { return !valid && !results && !jobs.any() && !job_written && !done; }
@@ -124,7 +130,7 @@ struct MiscWriter {
     bool step(bool write_ready, bool result, const MiscPass* next) {
         bool free = !valid || write_ready, go = jobs.any() && results && free, taken = false;
         bool wrote = valid && write_ready;
-        job_written = wrote && last ? 1u << write_group : 0;
+        job_written = wrote && last;
         done = wrote && final;
         if (free) valid = go;
         if (go) {

@@ -4,7 +4,7 @@
 from typing import Any
 
 import xir
-from opendpu.compiler.plan import WORKSPACE_REG, Memory
+from opendpu.compiler.plan import WORKSPACE_REG, Memory, Plan
 from opendpu.ir import Quantization
 from opendpu.ir.xir_bridge import quantization_attributes
 
@@ -21,6 +21,18 @@ def locate(op: xir.Op, reg_id: int, address: int, location: int) -> None:
     tensor.set_attr("reg_id", reg_id)
     tensor.set_attr("ddr_addr", address)
     tensor.set_attr("location", location)
+
+
+def place_in_ddr(plan: Plan, name: str) -> Memory | None:
+    """Return where a feature map is in DDR as one tensor, if it is there at all.
+
+    One in planes is not, nor one whose pixels are repeated when they are loaded.
+    """
+    memory = plan.memory.get(name)
+    if memory is None or memory.repeat_h * memory.repeat_w > 1:
+        return None
+    feature = plan.network.features.get(name)
+    return None if feature is not None and feature.planes else memory
 
 
 def place(op: xir.Op, memory: Memory | None) -> None:

@@ -9,9 +9,6 @@ from opendpu.ops.formats import BLOCK_FORMATS, emit_fake_quantize, emit_integers
 from opendpu.ops.onnx_builder import OnnxBuilder
 from opendpu.ops.operator import Operator, register
 
-_KINDS = {np.dtype(kind): helper.np_dtype_to_tensor_dtype(np.dtype(kind))
-          for kind in ("int8", "uint8", "int16", "uint16", "int32")}  # fmt: skip
-
 
 def _source(builder: OnnxBuilder, node: Node) -> tuple[str, bool]:
     """Return an op's only input, in the order of axes that it has, and whether that is NCHW."""
@@ -34,9 +31,8 @@ def _fix(builder: OnnxBuilder, node: Node) -> None:
 
 def _float2fix(builder: OnnxBuilder, node: Node) -> None:
     value, first = _source(builder, node)
-    made = builder.op(
-        "Cast", [emit_integers(builder, value, node.quantization)], to=_KINDS[node.type.dtype]
-    )
+    integers = emit_integers(builder, value, node.quantization)
+    made = builder.op("Cast", [integers], to=TensorProto.FLOAT)
     builder.bind(node, made, channels_first=first)
 
 

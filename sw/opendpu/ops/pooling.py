@@ -9,7 +9,6 @@ from opendpu.ir import Array, Node
 from opendpu.ops.onnx_builder import OnnxBuilder
 from opendpu.ops.operator import Emit, Operator, Result, register
 from opendpu.ops.window import onnx_window, whole_window
-from opendpu_arch.isa import Engine
 
 
 def _max_pool(builder: OnnxBuilder, node: Node) -> None:
@@ -87,7 +86,8 @@ def reduction(op_type: str) -> Emit:
     return emit
 
 
-def _argmax(builder: OnnxBuilder, node: Node) -> None:
+def argmax(builder: OnnxBuilder, node: Node) -> None:
+    """Emit the index of the first largest element along an axis."""
     value = builder.plain(node.inputs["input"][0])
     index = builder.op("ArgMax", [value], axis=int(node.attrs["axis"]), keepdims=0)
     builder.bind(node, builder.op("Cast", [index], to=6))  # int32
@@ -108,8 +108,5 @@ register(
     Operator(kind="reduction_mean", emit=reduction("ReduceMean"), fixed="pool-fix"),
     Operator(kind="reduction_sum", emit=reduction("ReduceSum")),
     Operator(kind="reduction_product", emit=reduction("ReduceProd")),
-    Operator(kind="argmax", emit=_argmax, fixed="argmax-fix"),
-    Operator(kind="pool-fix", engine=Engine.MISC),
-    Operator(kind="reduction_max-fix", result=Result.SELECTED),
-    Operator(kind="argmax-fix", element_bytes=4),
+    Operator(kind="argmax", emit=argmax, fixed="argmax-fix"),
 )  # fmt: skip

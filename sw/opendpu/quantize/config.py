@@ -250,6 +250,9 @@ class QuantizeConfig:
         Whether ranges of channels are equalized between layers.
     bias_correction
         Whether biases are shifted so that quantization moves no channel's mean.
+    weight_correction
+        Whether weights are refitted to what the quantized layers before them give, where the
+        network's results are far from the float ones (:mod:`opendpu.quantize.finetune`).
     refinement
         Whether scales next to the chosen ones are tried by what they do to the network's results.
     activation_substitution
@@ -274,6 +277,7 @@ class QuantizeConfig:
     overrides: tuple[Override, ...] = ()
     cross_layer: bool = True
     bias_correction: bool = True
+    weight_correction: bool = True
     refinement: bool = True
     activation_substitution: str = "none"
     relu6_to_relu: bool = False

@@ -8,8 +8,9 @@ import numpy as np
 
 from opendpu.ir import Array, Graph, NumberFormat, Quantization, QuantizedGraph
 from opendpu.ir.types import FLOAT32
+from opendpu.ops.batching import mixes_samples
 from opendpu.ops.formats import fake_quantize
-from opendpu.quantize.executor import chunk_size, evaluate, mixes_samples
+from opendpu.quantize.executor import chunk_size, evaluate
 from opendpu.quantize.layers import parameters_of
 from opendpu.quantize.observers.histogram import Histogram
 from opendpu.quantize.observers.observed import Observed

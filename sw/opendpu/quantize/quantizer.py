@@ -12,6 +12,7 @@ from opendpu.quantize.complete import is_quantized
 from opendpu.quantize.config import DPU_BITS, SUBSTITUTIONS, QuantizeConfig, check_choice
 from opendpu.quantize.corrections.bias import add_biases, correct_biases, sample_count
 from opendpu.quantize.corrections.refine import refine
+from opendpu.quantize.finetune import correct_weights, finetune
 from opendpu.quantize.layers import bias_of, parameters_of
 from opendpu.quantize.measure import measure, sqnr
 from opendpu.quantize.observers.observed import Observed
@@ -36,10 +37,15 @@ from opendpu_arch.errors import UnsupportedError
 
 @dataclasses.dataclass(frozen=True)
 class Quantized:
-    """A quantized graph, and what the quantizer did; nothing for models that came quantized."""
+    """A quantized graph, and what the quantizer did; nothing for models that came quantized.
+
+    ``reference`` is the float graph that was quantized, after all transformations: its ops have
+    the same names.
+    """
 
     graph: QuantizedGraph
     report: Report | None
+    reference: FloatGraph | None = None
 
 
 def _nowhere(text: str) -> None:
@@ -132,9 +138,32 @@ def quantize_with_report(
     )
     if config.bias_correction:
         correct_biases(result, observed.means, samples, count, progress)
+    _trained(result, graph, samples, config, report, show)
     progress.say("measuring what quantization costs")
     measure(report, reference, graph, result, groups, observed, samples, batch=config.batch)
-    return Quantized(result, report)
+    return Quantized(result, report, graph)
+
+
+def _trained(
+    result: QuantizedGraph,
+    graph: FloatGraph,
+    samples: Samples,
+    config: QuantizeConfig,
+    report: Report,
+    show: Callable[[str], None],
+) -> None:
+    """Correct and finetune the weights of a quantized graph, in place, where that is possible."""
+    if report.obstacles:
+        if config.weight_correction or config.finetune is not None:
+            report.note(
+                "weights are neither corrected nor finetuned: that works on fix points, and this "
+                f"configuration is not deployable ({report.obstacles[0]})"
+            )
+        return
+    if config.weight_correction:
+        correct_weights(result, graph, samples, batch=config.batch, seed=config.seed, show=show)
+    if config.finetune is not None:
+        finetune(result, graph, samples, config.finetune, seed=config.seed, show=show)
 
 
 def _transform(

@@ -4,6 +4,7 @@
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,6 +137,13 @@ class Report:
         """Add a sentence."""
         self.notes.append(text)
 
+    def as_json(self) -> dict[str, Any]:
+        """Return what JSON can hold: without histograms, and null for what is not finite."""
+        found: dict[str, Any] = _finite(dataclasses.asdict(self))
+        for tensor in found["tensors"]:
+            del tensor["histogram"]
+        return found
+
     def lines(self) -> list[str]:
         """Return the report as lines of text, without what is as usual."""
         found = []
@@ -146,3 +154,12 @@ class Report:
                 text = "unchanged" if ratio is None else f"{ratio:.1f} dB"
                 found.append(f"  output {name}: {text}")
         return found + [f"note: {text}" for text in self.notes]
+
+
+def _finite(value: Any) -> Any:
+    """Return a tree of values with none instead of infinities and NaN."""
+    if isinstance(value, Mapping):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

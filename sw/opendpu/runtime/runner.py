@@ -52,6 +52,7 @@ class Runner(JobRunner[JobStatistics]):
         **options: Any,
     ) -> None:
         self.program = Program.from_subgraph(subgraph)
+        self._subgraph = subgraph
         self._owned = device is None or isinstance(device, str)
         if device is None or isinstance(device, str):
             device = open_device(device, target or _own_target(self.program), memory, **options)
@@ -113,7 +114,7 @@ class Runner(JobRunner[JobStatistics]):
                 f"{self.program.outputs[0].name!r} is wanted; give its run() a Job for statistics"
             )
         begin, start = time.time(), time.perf_counter()
-        statistics = self.device.run(Job(self.program.code, segments))
+        statistics = self.device.run(Job(self.program.code, segments, self._subgraph))
         if tracing.is_enabled():
             seconds = time.perf_counter() - start
             tracing.record(self._shape, self.device.target.name, begin, seconds, statistics)
@@ -151,7 +152,10 @@ def _shape_of(program: Program, subgraph: Subgraph) -> tracing.SubgraphShape:
 
 def _own_target(program: Program) -> Target:
     if not program.fingerprint:
-        raise TargetError(f"subgraph {program.name!r} has no dpu_fingerprint; say which target")
+        raise TargetError(
+            f"subgraph {program.name!r} has no dpu_fingerprint; say which target",
+            code="VART_GRAPH_FINGERPRINT_ERROR",
+        )
     return Target.from_fingerprint(program.fingerprint)
 
 

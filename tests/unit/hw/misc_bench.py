@@ -7,9 +7,11 @@ import numpy as np
 from amaranth.hdl import Value
 from amaranth.sim import Simulator
 
-from opendpu_arch import isa, legal, numerics
+from opendpu_arch import isa, latency, legal, numerics
 from opendpu_arch.isa import AluMode, ElewType, PoolType
 from opendpu_hw.engine.misc import MiscEngine
+
+INITS = (isa.AluInit, isa.PoolInit, isa.DwInit, isa.ElewInit)
 
 
 class Memories:
@@ -341,6 +343,7 @@ def run(
     address = (target.bank_depth - 1).bit_length()
     image = memories.image.view(np.uint8)
     done, active = [], 0
+    earliest = 0  # cycle in which what is idle may read
     initial = image.copy()
 
     def split(value, bits):
@@ -350,7 +353,7 @@ def run(
         return [sum(w << 32 * n for n, w in enumerate(i.encode())) for i in program]
 
     async def bench(ctx):
-        nonlocal active
+        nonlocal active, earliest
         waiting = encoded()
         offered = False
         for cycle in range(deadline):
@@ -413,8 +416,13 @@ def run(
                 bias_at,
             ) = sampled[2:]
             active += step
+            assert not reads or cycle >= earliest, "reads sooner than CONV's results are written"
             if took:
                 waiting.pop(0)
+                here = len(program) - len(waiting) - 1  # `waiting` has just lost it
+                computing = [type(i) not in INITS for i in program[len(done) : here]]
+                if not any(computing) and type(program[here]) not in INITS:
+                    earliest = cycle + latency.ENGINE_READ
                 offered = False
                 ctx.set(dut.insn.valid, 0)
             if finished:

@@ -188,7 +188,7 @@ def test_random_instructions(name, seed):
 def simulate(target, program, actual, *, pause=lambda: 0):
     """Run a program on the engine and ``actual``; return the cycles of ``done`` and of steps."""
     dut = Conv(target)
-    done, steps = [], []
+    done, steps, written = [], [], []
 
     async def feed(ctx):
         for instruction in program:
@@ -235,8 +235,10 @@ def simulate(target, program, actual, *, pause=lambda: 0):
                 actual.image[out_group, b, word] = np.frombuffer(
                     value.to_bytes(cp, "little"), np.int8
                 )
-            if len(done) == len(program):
+            written.extend([cycle] * bool(mask))
+            if len(done) == len(program) and cycle - done[-1] >= latency.CONV_DONE:
                 assert not ctx.get(dut.busy)
+                assert written[-1] <= done[-1] + latency.CONV_DONE
                 for _ in range(20):
                     await ctx.tick()
                     assert not ctx.get(dut.write.mask) and not ctx.get(dut.done)
@@ -320,7 +322,8 @@ def test_a_conv_waits_only_for_words_it_may_read(addr_in, first_out, to, waits):
     _, steps = simulate(target, [init, *convs], actual)
     np.testing.assert_array_equal(actual.image, expected.image)
     gaps = [b - a for a, b in itertools.pairwise(steps) if b - a > 1]
-    assert gaps == ([latency.conv(target) + 2] if waits else [])
+    waiting = latency.conv(target) + 2 - latency.CONV_READABLE
+    assert gaps == ([waiting] if waits else [])
 
 
 WRITER = isa.ConvInit(shift_cut=9, jump_read=1, jump_write=1, valid_pixel_parallel=2)

@@ -7,10 +7,11 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from opendpu.ir import Array, Graph, Node
+from opendpu.ops.batching import ancestors, mixes_samples
 from opendpu.ops.cost import macs
 from opendpu.ops.formats import fake_quantize
 from opendpu.ops.session import Session
-from opendpu.quantize.executor import ancestors, chunk_size, mixes_samples
+from opendpu.quantize.executor import chunk_size
 from opendpu.quantize.layers import is_layer, parameters_of
 from opendpu.quantize.observers.mean import Mean
 from opendpu.quantize.placement.insert import with_plain_constants

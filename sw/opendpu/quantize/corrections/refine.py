@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from opendpu.ir import Array, Graph, Quantization
+from opendpu.ops.batching import ancestors, mixes_samples
 from opendpu.ops.cost import macs
 from opendpu.quantize.corrections.simulate import Simulation
-from opendpu.quantize.executor import ancestors, evaluate, mixes_samples
+from opendpu.quantize.executor import evaluate
 from opendpu.quantize.observers.mean import Mean
 from opendpu.quantize.observers.observed import Observed
 from opendpu.quantize.placement.groups import ScaleGroups

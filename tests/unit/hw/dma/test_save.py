@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from opendpu_arch import isa
+from opendpu_arch import isa, latency
 from opendpu_arch.regs import Fault
 from opendpu_arch.target import Target
 from opendpu_hw.engine.save import Save
@@ -41,7 +41,7 @@ class BankPort:
 
     def __init__(self, port, banks, rng, stall):
         self.port, self.banks, self.rng, self.stall = port, banks, rng, stall
-        self.words = 0
+        self.words, self.reads = 0, []
 
     def signals(self):
         return {n: getattr(self.port, n) for n in ("valid", "ready", "bank_id", "addr")}
@@ -49,6 +49,7 @@ class BankPort:
     def step(self, s, cycle, drive):
         if s["valid"] and s["ready"]:
             self.words += 1
+            self.reads.append(cycle)
             word = self.banks[s["bank_id"], s["addr"]]
             drive(self.port.data, int.from_bytes(word.tobytes(), "little"))
         else:
@@ -261,6 +262,20 @@ def test_maps_stream_over_both_ports(setup, name):
         s.check_memory()
 
     s.bench.run(script)
+
+
+def test_reads_no_sooner_than_convs_results_are_written(setup):
+    s = setup("B512", seed=1, stall=0.0, latency=1)
+    program = [save()]
+    s.expect(program)
+
+    async def script(bench):
+        await bench.feed(program, deadline=200)
+
+    taken = 1  # an idle engine takes what it is offered
+    s.bench.run(script)
+    assert s.ports[0].reads[0] >= taken + latency.ENGINE_READ
+    s.check_memory()
 
 
 def test_small_saves_overlap(setup):
