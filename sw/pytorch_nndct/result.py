@@ -23,10 +23,10 @@ from typing import Any
 
 import torch
 
+from opendpu.export.golden import make_folder
 from opendpu.ir import Graph, Node, QuantizedGraph
 from opendpu_arch import outputs
 from pytorch_nndct import messages
-from pytorch_nndct.folders import made
 from pytorch_nndct.storage import constants, restored, stored
 
 INFO = "quant_info.json"
@@ -78,7 +78,7 @@ def write(folder: pathlib.Path, module: str, result: Result, names: Mapping[str,
     OutputError
         A file cannot be written.
     """
-    made(folder)
+    make_folder(folder)
     values = constants(result.graph)
     biases = {node.name for node in result.graph if node.value is not None
               and _reader(result.graph, node)[1] == "bias"}  # fmt: skip
@@ -127,7 +127,7 @@ def read(folder: pathlib.Path, module: str, graph: Graph) -> Result:
 
 def write_parameters(folder: pathlib.Path, result: Result) -> None:
     """Write a finetuned network."""
-    made(folder)
+    make_folder(folder)
     _save(folder / PARAMETERS, {
         "graph": stored(result.graph), "constants": constants(result.graph),
         "structure": result.structure, "weights": result.weights,

@@ -129,7 +129,10 @@ def test_knobs(folder):
 def test_the_guides_configuration(folder):
     given = {
         "include_cle": False, "include_bias_corr": False, "target_device": "CPU",
-        "overall_quantize_config": {"round_mode": "half_up", "scale_type": "float"},
+        "overall_quantize_config": {
+            "round_mode": "half_up", "scale_type": "float", "method": "maxmin",
+            "calib_statistic_method": "max",
+        },
     }  # fmt: skip
     (folder / "c.json").write_text(json.dumps(given))
     arguments = ("quantize", folder / "m.onnx", "--calib", folder / "calib.npz")

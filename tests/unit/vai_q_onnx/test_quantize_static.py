@@ -2,6 +2,8 @@
 """``vai_q_onnx``: the guide's example as it is printed, and what every argument does."""
 
 import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import onnx
@@ -136,6 +138,35 @@ def test_what_the_arguments_say_of_every_tensor():
     assert found.weights.method == "nonoverflow"
 
 
+def test_arguments_that_came_after_the_guide(float_model, tmp_path):
+    found = options.with_later({"Percentile": 99}, {"include_cle": False, "enable_ipu_cnn": True})
+    assert found == {"Percentile": 99, "IncludeCLE": False}
+    assert options.with_later(None, {"include_fast_ft": True}) == {
+        "FastFinetune": {"OptimAlgorithm": "adaround"}
+    }
+    with pytest.warns(UserWarning, match="argument 'convert_nchw_to_nhwc' has no effect"):
+        vai_q_onnx.quantize_static(
+            float_model, tmp_path / "q.onnx", Reader(), enable_dpu=True, convert_nchw_to_nhwc=True,
+            convert_fp16_to_fp32=False,
+        )  # fmt: skip
+
+
+def test_from_amds_operators_to_those_of_onnx(float_model, tmp_path):
+    first, second = tmp_path / "q.onnx", tmp_path / "qdq.onnx"
+    vai_q_onnx.quantize_static(float_model, first, Reader())
+    script = [sys.executable, "-m", "vai_q_onnx.tools.convert_customqdq_to_qdq"]
+    arguments = ["--input_model", first, "--output_model", second]
+    subprocess.run([*script, *arguments], check=True)
+    model = onnx.load(second)
+    assert {node.domain for node in model.graph.node} == {""}
+    back = [complete(load_onnx(path)) for path in (first, second)]
+    points = [[n.fix_point for n in graph if n.kind == "fix"] for graph in back]
+    assert points[0] == points[1]
+    arguments = ["--input_model", float_model, "--output_model", second]
+    failed = subprocess.run([*script, *arguments], capture_output=True, text=True)
+    assert (failed.returncode, failed.stderr) == (1, "error: model 'average' is not quantized\n")
+
+
 def test_finetuning_as_quark_says_it():
     given = {
         "OptimAlgorithm": "AdaQuant", "NumIterations": 50, "LearningRate": 0.1, "BatchSize": 4,
@@ -167,6 +198,7 @@ def test_options_without_effect_are_warned_of(given, text):
     ("arguments", "wanted"),
     [
         ({}, []),
+        ({"op_types_to_quantize": [], "nodes_to_quantize": [], "nodes_to_exclude": []}, []),
         ({"input_nodes": ["r"]}, ["c"]),
         ({"output_nodes": ["p"]}, ["y"]),
         ({"input_nodes": ["r"], "output_nodes": ["r"]}, ["c", "p", "y"]),

@@ -12,7 +12,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from opendpu.compiler.layers import ComputeLayer, ConvLayer, Feature, Int8Array, Layer
+from opendpu.compiler.layers import (
+    ComputeLayer,
+    ConvLayer,
+    Feature,
+    Int8Array,
+    Layer,
+    MoveLayer,
+)
 from opendpu.compiler.layers.cost import conv_cycles, transfer_cycles
 from opendpu.compiler.network import Alias, Network
 from opendpu.compiler.network.live_range import consumers
@@ -101,9 +108,13 @@ def _saved(network: Network, parts: Mapping[str, Alias], whole: Feature, target:
         if isinstance(layer, ComputeLayer):
             rows = -(-whole.height // layer.row_parallel(target))
             hidden = rows * layer.row_cycles(network.features, target)
-        for sign, jump in ((1, whole.channels), (-1, size)):
-            save = whole.height * transfer_cycles(whole.width, size, jump, parallel)
-            saved += sign * max(0, save - hidden)
+        apart, dense = (
+            whole.height * transfer_cycles(whole.width, size, jump, parallel)
+            for jump in (whole.channels, size)
+        )
+        if isinstance(layer, MoveLayer) and layer.only_repeats:
+            dense = 0  # the pass ``repeat`` leaves it to LOAD
+        saved += max(0, apart - hidden) - max(0, dense - hidden)
     return saved
 
 

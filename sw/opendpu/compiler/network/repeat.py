@@ -30,8 +30,7 @@ def _becomes_alias(
 ) -> bool:
     """Make the result of a copy its source with repeated pixels; tell whether that is possible."""
     name, source = layer.output, layer.source
-    plain = layer.reduction is None and (layer.repeat_h, layer.repeat_w) != (1, 1)
-    if source is None or not plain or name in network.outputs:
+    if source is None or not layer.only_repeats or name in network.outputs:
         return False
     if any(alias.holder == name for alias in aliases.values()):
         return False
