@@ -96,7 +96,7 @@ def create_runner(
 ) -> GraphRunner | Runner:
     """Return a runner for a whole graph, or for the DPU subgraph with index ``subgraph``.
 
-    ``device`` (``iss``, ``rtl``, ``cycle``) and ``memory`` (``kv260``, ``ideal``,
+    ``device`` (``ref``, ``iss``, ``rtl``, ``cycle``) and ``memory`` (``kv260``, ``ideal``,
     ``stall:<seed>``) default to the environment's ``OPENDPU_DEVICE`` and ``OPENDPU_MEMORY``;
     ``target`` to the DPU the model was compiled for. ``workers`` bounds the jobs that run at a
     time.
@@ -124,7 +124,8 @@ def create_runner(
     if not 0 <= subgraph < len(found):
         raise GraphError(
             f"DPU subgraph {subgraph} was asked for, but graph {graph.get_name()!r} has "
-            f"{len(found)}: {', '.join(s.get_name() for s in found) or 'none'}"
+            f"{len(found)}: {', '.join(s.get_name() for s in found) or 'none'}",
+            code="VART_OUT_OF_RANGE",
         )
     return Runner(found[subgraph], **settings)
 
@@ -215,7 +216,7 @@ def compile_onnx(
     if found.report is None:
         return report
     return dataclasses.replace(
-        report, quantization=dataclasses.asdict(found.report), remarks=tuple(found.report.lines())
+        report, quantization=found.report.as_json(), remarks=tuple(found.report.lines())
     )
 
 
@@ -284,7 +285,10 @@ def inspect(
     else:
         graph = load_model(pathlib.Path(path), input_shapes or {}, libraries=onnx_libraries)
     if chosen is None:
-        raise TargetError(f"{os.fspath(path)} is not compiled: say for which target (--target)")
+        raise TargetError(
+            f"{os.fspath(path)} is not compiled: say for which target (--target)",
+            code="XCOM_TARGET_REQUIRED",
+        )
     show("inspecting")
     return inspect_graph(graph, chosen, activation_substitution=activation_substitution)
 
@@ -294,12 +298,16 @@ def _compiled_for(graph: Graph, wanted: Target | None, path: str | os.PathLike[s
     fingerprint = Program.from_subgraph(dpu_subgraphs(graph)[0]).fingerprint
     if not fingerprint:
         if wanted is None:
-            raise TargetError(f"{os.fspath(path)} does not say its target: give it (--target)")
+            raise TargetError(
+                f"{os.fspath(path)} does not say its target: give it (--target)",
+                code="XCOM_TARGET_REQUIRED",
+            )
         return wanted
     found = Target.from_fingerprint(fingerprint)
     if wanted is not None and wanted.fingerprint != fingerprint:
         raise TargetError(
-            f"{os.fspath(path)} was compiled for {found.name}, but {wanted.name} was asked for"
+            f"{os.fspath(path)} was compiled for {found.name}, but {wanted.name} was asked for",
+            code="VART_DEVICE_MISMATCH",
         )
     return found
 

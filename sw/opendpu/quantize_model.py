@@ -6,14 +6,19 @@ import os
 import pathlib
 from collections.abc import Callable, Sequence
 
+import onnx
+
 from opendpu.calibration import Preprocessing, read_calibration
 from opendpu.calibration.source import check_calibration
-from opendpu.evaluation import LayerSensitivity, page
+from opendpu.deploy_check import Checked, deploy_check
+from opendpu.evaluation import LayerSensitivity, measure, page
 from opendpu.evaluation import sensitivity as measure_sensitivity
 from opendpu.export import to_onnx
 from opendpu.export.files import write_onnx
 from opendpu.export.forms import form_of
-from opendpu.frontend import load_onnx
+from opendpu.export.golden import BATCH, WEIGHTS, dump_activations, dump_weights, make_folder
+from opendpu.export.reference import IntegerReference
+from opendpu.frontend import load_model
 from opendpu.frontend.binding import Sizes
 from opendpu.ir import FloatGraph, QuantizedGraph, from_xir, to_xir
 from opendpu.quantize import Report, complete, is_quantized, quantize_with_report
@@ -22,6 +27,7 @@ from opendpu.quantize.samples import Calibration, Samples, calibration_samples
 from opendpu.runtime.program import dpu_subgraphs
 from opendpu_arch import outputs
 from opendpu_arch.errors import GraphError, OutputError, TensorError, UnsupportedError
+from opendpu_arch.target import Target
 from xir import Graph
 
 SUFFIXES = (".xmodel", ".onnx")
@@ -42,11 +48,14 @@ class QuantizedModel:
         What the quantizer did; none for a model that came quantized.
     sensitivities
         The layers, those first that deserve more bits; none where nobody asked.
+    checks
+        What devices and the file make of a sample; none where nobody asked.
     """
 
     graph: QuantizedGraph
     report: Report | None
     sensitivities: Sequence[LayerSensitivity] | None = None
+    checks: Sequence[Checked] | None = None
 
 
 def _nowhere(text: str) -> None:
@@ -67,9 +76,11 @@ def quantize_onnx(
     exact: bool = True,
     report: Path | None = None,
     sensitivity: bool = False,
+    check: Target | None = None,
+    dump: Path | None = None,
     show: Callable[[str], None] = _nowhere,
 ) -> QuantizedModel:
-    """Quantize an ONNX model and write it, so that it compiles for any target without data.
+    """Quantize a model of ONNX or PyTorch, so that it compiles for any target without data.
 
     A model that is quantized already, ONNX or ``.xmodel``, is only written in the other form.
 
@@ -90,19 +101,24 @@ def quantize_onnx(
     limit
         How many samples of a file or folder are taken at most.
     input_shapes, onnx_libraries
-        As of :func:`opendpu.frontend.load_onnx`.
+        As of :func:`opendpu.frontend.load_model`.
     form, exact
         As of :func:`opendpu.export.to_onnx`, for ``.onnx``.
     report
         Where an HTML page goes that says what it cost, and where.
     sensitivity
         Whether to measure which layers deserve more bits.
+    check
+        A DPU for which the quantized network, its program and its file are compared on the first
+        sample.
+    dump
+        A folder for golden results (:mod:`opendpu.export.golden`) of the first sample.
     show
         Told what is going on.
 
     Returns
     -------
-    The quantized graph, the report, and the sensitivities.
+    The quantized graph, the report, and what else was asked for.
 
     Raises
     ------
@@ -118,6 +134,8 @@ def quantize_onnx(
     config = config or QuantizeConfig()
     check_output(output, config, inputs=[path], form=form)
     outputs.check_all((output, report), inputs=[path])
+    if dump is not None:
+        outputs.check_folder(dump)
     if isinstance(calibration, str | os.PathLike):
         check_calibration(calibration, preprocessing)
     show("reading")
@@ -127,12 +145,13 @@ def quantize_onnx(
             raise UnsupportedError(
                 f"{os.fspath(path)} is quantized already: it needs no calibration data (--calib)"
             )
-        if report is not None or sensitivity:
+        if report is not None or sensitivity or check is not None or dump is not None:
             raise UnsupportedError(
-                f"{os.fspath(path)} is quantized already: there is no float model to compare with "
-                "(--report, --sensitivity)"
+                f"{os.fspath(path)} is quantized already: there is neither a float model nor a "
+                "sample to compare with (--report, --sensitivity, --deploy-check, --dump)"
             )
         found = QuantizedModel(graph, None)
+        samples = None
     else:
         if calibration is None:
             raise TensorError(
@@ -147,7 +166,24 @@ def quantize_onnx(
     write_quantized(found.graph, output, form=form, exact=exact)
     if report is not None and found.report is not None:
         outputs.write(report, page(graph.name, found.report, found.sensitivities))
-    return found
+    if dump is not None and samples is not None:
+        _dump(found.graph, samples, dump)
+    if check is None or samples is None:
+        return found
+    exported = onnx.load(output) if pathlib.Path(output).suffix == ".onnx" else None
+    checks = deploy_check(
+        found.graph, samples.single(0), target=check, exported=exported, show=show
+    )  # fmt: skip
+    return dataclasses.replace(found, checks=checks)
+
+
+def _dump(graph: QuantizedGraph, samples: Samples, path: Path) -> None:
+    folder = make_folder(path)
+    dump_weights(
+        graph, make_folder(folder / WEIGHTS), names={"weights": "_kernel", "bias": "_bias"}
+    )
+    place = make_folder(folder / BATCH.format(0))
+    dump_activations(IntegerReference(graph), samples.single(0), place)
 
 
 def _quantized(
@@ -159,10 +195,12 @@ def _quantized(
     show: Callable[[str], None],
 ) -> QuantizedModel:
     made = quantize_with_report(graph, samples, config, show=show)
-    found = None
-    if sensitivity and made.reference is not None:
-        found = measure_sensitivity(made.graph, made.reference, samples, show=show)
-    return QuantizedModel(made.graph, made.report, found)
+    report, found = made.report, None
+    if made.reference is not None and report is not None:
+        report = measure(report, made.graph, made.reference, samples, show=show)
+        if sensitivity:
+            found = measure_sensitivity(made.graph, made.reference, samples, show=show)
+    return QuantizedModel(made.graph, report, found)
 
 
 def read_model(
@@ -187,7 +225,7 @@ def read_model(
                 code="XCOM_INVALID_GRAPH",
             )
         return from_xir(stored)
-    graph = load_onnx(pathlib.Path(path), input_shapes, libraries=onnx_libraries)
+    graph = load_model(pathlib.Path(path), input_shapes or {}, libraries=onnx_libraries)
     return complete(graph) if is_quantized(graph) else graph
 
 

@@ -57,7 +57,10 @@ class Runner:
         """
         if mode not in _DEVICES:
             known = ", ".join(repr(name) for name in _DEVICES)
-            raise UnsupportedError(f"runner mode is {mode!r}, but must be one of {known}")
+            raise UnsupportedError(
+                f"runner mode is {mode!r}, but must be one of {known}",
+                code="VART_FUNC_NOT_SUPPORT",
+            )
         if subgraph.has_attr("device") and str(subgraph.get_attr("device")).upper() == "CPU":
             return cls(CpuRunner(subgraph))
         chosen = _DEVICES[mode] or device

@@ -10,11 +10,11 @@ import typer
 
 from opendpu import api
 from opendpu.cli.app import errors_in_one_line
-from opendpu.runtime.devices import DEFAULT_DEVICE, DEVICE_VARIABLE
+from opendpu.runtime.devices import DEFAULT_DEVICE, DEFAULT_TARGET, DEVICE_VARIABLE
 from opendpu_arch.errors import UnsupportedError
 from xdputil.app import app, print_json
 
-TARGET_VARIABLE, DEFAULT_TARGET = "XLNX_TARGET_NAME", "B4096"
+TARGET_VARIABLE = "XLNX_TARGET_NAME"
 """Which DPU is simulated where no model decides."""
 
 

@@ -65,6 +65,8 @@ class Folder:
     ) -> "Folder":
         """Return the images of a folder, or ``limit`` of them at equal distances, for a graph.
 
+        ``path`` may be a single image.
+
         Raises
         ------
         TensorError
@@ -78,7 +80,11 @@ class Folder:
         folder, done = pathlib.Path(path), preprocessing or Preprocessing()
         node = _only_input(graph)
         first, shape = _image_shape(graph, node, done.layout)
-        files = sorted(f for f in folder.rglob("*") if f.suffix.lower() in SUFFIXES and f.is_file())
+        if folder.is_file():
+            files = [folder]
+        else:
+            found = (f for f in folder.rglob("*") if f.suffix.lower() in SUFFIXES)
+            files = sorted(f for f in found if f.is_file())
         if not files:
             raise TensorError(f"{folder} holds no images ({', '.join(sorted(SUFFIXES))})")
         if limit is not None and limit < len(files):
@@ -113,6 +119,10 @@ class Folder:
         """Yield the images."""
         for file in self.files:
             yield {self.input: self.sample(file)}
+
+    def first(self) -> dict[str, Array]:
+        """Return the first image."""
+        return {self.input: self.sample(self.files[0])}
 
     def sample(self, file: pathlib.Path) -> Array:
         """Return an image as float32 [1, ...]; TensorError for a file that is none."""

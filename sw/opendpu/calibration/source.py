@@ -3,15 +3,17 @@
 
 import os
 import pathlib
+import zipfile
 from collections.abc import Iterable, Mapping
 
-from opendpu.calibration.images import Folder
+from opendpu.calibration.images import SUFFIXES, Folder
 from opendpu.calibration.preprocessing import Preprocessing
 from opendpu.ir import Array, Graph
+from opendpu.quantize.spool import Stored, npz_arrays
 from opendpu.runtime import feeds
 from opendpu_arch.errors import TensorError, UnsupportedError
 
-Data = Mapping[str, Array] | Iterable[Mapping[str, Array]]
+Data = Mapping[str, Stored] | Iterable[Mapping[str, Array]]
 
 
 def check_calibration(
@@ -29,7 +31,7 @@ def check_calibration(
     place = pathlib.Path(path)
     if not place.exists():
         raise TensorError(f"{place}: there is no such calibration data")
-    if not place.is_dir() and preprocessing not in (None, Preprocessing()):
+    if not _has_images(place) and preprocessing not in (None, Preprocessing()):
         raise UnsupportedError(
             f"--mean, --scale, --resize, --crop, --layout and --channels are for a folder of "
             f"images, but {place} is a file"
@@ -43,7 +45,7 @@ def read_calibration(
     *,
     limit: int | None = None,
 ) -> Data:
-    """Return the samples of an ``.npz`` or ``.npy`` file, or of a folder of images.
+    """Return the samples of an ``.npz`` or ``.npy`` file, of a folder of images, or of one image.
 
     ``limit`` is how many are taken at most. An ``.npy`` file is the only input.
 
@@ -55,9 +57,9 @@ def read_calibration(
         Preprocessing that does not fit.
     """
     check_calibration(path, preprocessing)
-    if pathlib.Path(path).is_dir():
+    if _has_images(pathlib.Path(path)):
         return Folder.of(path, graph, preprocessing, limit=limit)
-    arrays = feeds.read(path)
+    arrays = _arrays(path)
     if feeds.ONLY_INPUT in arrays:
         names = [node.name for node in graph if node.kind == "data"]
         if len(names) != 1:
@@ -67,3 +69,16 @@ def read_calibration(
             )
         arrays = {names[0]: arrays[feeds.ONLY_INPUT]}
     return {name: array if limit is None else array[:limit] for name, array in arrays.items()}
+
+
+def _arrays(path: str | os.PathLike[str]) -> Mapping[str, Stored]:
+    """Return the arrays of a file; those of an ``.npz`` file stay there until they are used."""
+    try:
+        return npz_arrays(path)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+        return feeds.read(path)  # an .npy file, or one with a message of its own
+
+
+def _has_images(path: pathlib.Path) -> bool:
+    """Return whether a path is a folder or an image."""
+    return path.is_dir() or path.suffix.lower() in SUFFIXES

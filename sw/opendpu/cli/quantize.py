@@ -28,7 +28,7 @@ IMAGES, QUANTIZER, OUTPUT = "Images", "Quantizer", "Output"
 def quantize(
     context: typer.Context,
     file: Annotated[
-        pathlib.Path, typer.Argument(metavar="MODEL.onnx|QUANTIZED", show_default=False)
+        pathlib.Path, typer.Argument(metavar="MODEL.onnx|.pt2|QUANTIZED", show_default=False)
     ],
     output: Annotated[
         pathlib.Path, typer.Option("--output", "-o", metavar="QUANTIZED.xmodel|.onnx")
@@ -194,6 +194,23 @@ def quantize(
             help="Measure what leaving single layers in float would bring.",
         ),
     ] = False,
+    check: Annotated[
+        str | None,
+        typer.Option(
+            "--deploy-check",
+            metavar="TARGET",
+            rich_help_panel=OUTPUT,
+            help="Compare the network, its program for this DPU and the .onnx file on a sample.",
+        ),
+    ] = None,
+    dump: Annotated[
+        pathlib.Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            rich_help_panel=OUTPUT,
+            help="Write golden results: weights, and what every layer makes of the first sample.",
+        ),
+    ] = None,
     input_shape: Annotated[
         list[str] | None,
         typer.Option(
@@ -211,7 +228,7 @@ def quantize(
     ] = None,
     json_wanted: JsonFlag = False,
 ) -> None:
-    """Quantize an ONNX model; what this writes compiles for any target without data."""
+    """Quantize a model of ONNX or PyTorch, so that it compiles for any target without data."""
     config = QuantizeConfig() if config_file is None else QuantizeConfig.from_json(config_file)
     config = with_settings(config, _spec_settings(method, bits, settings or ()))
     config = dataclasses.replace(
@@ -233,7 +250,9 @@ def quantize(
         found = api.quantize_onnx(
             file, calibration=calibration, output=output, config=config,
             preprocessing=preprocessing, limit=samples, form=form, exact=exact, report=report,
-            sensitivity=sensitivity, onnx_libraries=onnx_library or (), show=show,
+            sensitivity=sensitivity, dump=dump,
+            check=None if check is None else api.find_target(check),
+            onnx_libraries=onnx_library or (), show=show,
             input_shapes=Options().with_input_shapes(input_shape or ()).input_shape,
         )  # fmt: skip
     text = json.dumps(as_json(found)) if json_wanted else summary(found)

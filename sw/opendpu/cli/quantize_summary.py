@@ -31,6 +31,7 @@ def summary(found: QuantizedModel) -> str:
         lines += [
             f"  {one.gain:+6.2f} dB  {one.name} ({one.kind})" for one in found.sensitivities[:MOST]
         ]
+    lines += [str(one) for one in found.checks or ()]
     return "\n".join(lines)
 
 
@@ -39,6 +40,10 @@ def as_json(found: QuantizedModel) -> dict[str, Any]:
     made: dict[str, Any] = {"report": _report(found.report)}
     if found.sensitivities is not None:
         made["sensitivity"] = [dataclasses.asdict(one) for one in found.sensitivities]
+    if found.checks is not None:
+        made["deploy_check"] = [
+            {**dataclasses.asdict(one), "agrees": one.agrees} for one in found.checks
+        ]
     finite = _finite(made)
     assert isinstance(finite, dict)
     return finite

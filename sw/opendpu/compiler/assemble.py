@@ -138,7 +138,7 @@ class _Assembly:
         for name in plan.network.inputs:
             node, source = self.source[name], self.ops[name]
             upload = self._border(node, source, "upload")
-            place(upload, plan.memory.get(name))
+            place(upload, plan, name)
             own[name] = upload
             leaves.append((upload.get_name(), [upload]))
         for name in names:
@@ -152,7 +152,7 @@ class _Assembly:
                         ops.append(constant)
                 inputs[arg] = [own[s] for s in sources]
             op = self._create(node, inputs, "DPU", outside=name in plan.network.outputs)
-            place(op, plan.memory.get(name))
+            place(op, plan, name)
             if node.kind in COMPUTE:
                 amounts = workload(node, self.source, target)
                 work = [a + b for a, b in zip(work, amounts, strict=True)]

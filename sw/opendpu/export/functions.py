@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What quantizing operators compute, as functions of ONNX's own operators.
 
-Real numbers are divided by the scale in float64, so that nothing but the rounding that is meant
-rounds; integers saturate to ``bit_width`` bits, of which one is the sign if ``signed`` is 1.
+All of it in float32, which has every integer of up to 24 bits; nothing is added before a floor, so
+that nothing but the rounding that is meant rounds. Integers saturate to ``bit_width`` bits, one of
+which is the sign if ``signed`` is 1.
 """
 
 from collections.abc import Sequence
@@ -40,7 +41,7 @@ def functions_of(form: Form, rounding: Rounding) -> list[onnx.FunctionProto]:
     last = [helper.make_node("CastLike", ["integer", "zero_point"], ["y"])]
     attributes = () if nndct else ATTRIBUTES
     stored = _quantized(rounding, bounded=nndct) + last
-    back = [helper.make_node("Cast", ["x"], ["integer"], to=TensorProto.DOUBLE)]
+    back = [helper.make_node("Cast", ["x"], ["integer"], to=TensorProto.FLOAT)]
     pair = ("scale", "zero_point", "axis") if nndct else given
     return [
         _function(form.domain, form.quantize, ("x", *given), stored, attributes),
@@ -52,7 +53,7 @@ def rounding_function() -> onnx.FunctionProto:
     """Return the function that rounds to the grid of a scale, halves up, and saturates nothing."""
     body = [
         *_scaled(),
-        *_half_up("scaled", "rounded"),
+        *_rounded(Rounding.DPU_ROUND),
         helper.make_node("Mul", ["rounded", "wide"], ["product"]),
         helper.make_node("CastLike", ["product", "x"], ["y"]),
     ]
@@ -71,7 +72,7 @@ def _function(
 
 
 def _quantized(rounding: Rounding, *, bounded: bool) -> list[onnx.NodeProto]:
-    """Return the nodes from ``x`` to ``integer``, in float64; ``bounded`` where inputs limit it."""
+    """Return the nodes from ``x`` to ``integer``; ``bounded`` where inputs limit it."""
     limits = _given_limits() if bounded else _limits()
     return [
         *_scaled(),
@@ -86,8 +87,8 @@ def _quantized(rounding: Rounding, *, bounded: bool) -> list[onnx.NodeProto]:
 
 def _scaled() -> list[onnx.NodeProto]:
     return [
-        helper.make_node("Cast", ["x"], ["real"], to=TensorProto.DOUBLE),
-        helper.make_node("Cast", ["scale"], ["wide"], to=TensorProto.DOUBLE),
+        helper.make_node("Cast", ["x"], ["real"], to=TensorProto.FLOAT),
+        helper.make_node("Cast", ["scale"], ["wide"], to=TensorProto.FLOAT),
         helper.make_node("Div", ["real", "wide"], ["scaled"]),
     ]
 
@@ -96,18 +97,13 @@ def _rounded(rounding: Rounding) -> list[onnx.NodeProto]:
     """Return the nodes from ``scaled`` to ``rounded``."""
     match rounding:
         case Rounding.DPU_ROUND:
-            return _half_up("scaled", "rounded")
+            return _halves("scaled", "Floor", "Ceil", "rounded")
         case Rounding.HALF_DOWN:
-            below = helper.make_node("Sub", ["scaled", "half"], ["below_half"])
-            return [
-                _number("half", 0.5),
-                below,
-                helper.make_node("Ceil", below.output, ["rounded"]),
-            ]
+            return _halves("scaled", "Ceil", "Floor", "rounded")
         case Rounding.FLOOR | Rounding.CEIL:
             return [helper.make_node(rounding.capitalize(), ["scaled"], ["rounded"])]
         case Rounding.STD_ROUND:
-            return _signed(_half_up("size", "whole"))
+            return _signed(_halves("size", "Floor", "Ceil", "whole"))
         case Rounding.TOWARD_ZERO:
             return _signed([helper.make_node("Floor", ["size"], ["whole"])])
         case Rounding.AWAY_FROM_ZERO:
@@ -125,16 +121,20 @@ def _signed(nodes: list[onnx.NodeProto]) -> list[onnx.NodeProto]:
     ]
 
 
-def _half_up(source: str, result: str) -> list[onnx.NodeProto]:
+def _halves(source: str, first: str, second: str, result: str) -> list[onnx.NodeProto]:
+    """Return the nodes that round twice the number one way, and half of that the other way."""
     return [
+        _number("double", 2.0),
         _number("half", 0.5),
-        helper.make_node("Add", [source, "half"], ["above"]),
-        helper.make_node("Floor", ["above"], [result]),
+        helper.make_node("Mul", [source, "double"], ["doubled"]),
+        helper.make_node(first, ["doubled"], ["once"]),
+        helper.make_node("Mul", ["once", "half"], ["halved"]),
+        helper.make_node(second, ["halved"], [result]),
     ]
 
 
 def _zero() -> list[onnx.NodeProto]:
-    return [helper.make_node("Cast", ["zero_point"], ["zero"], to=TensorProto.DOUBLE)]
+    return [helper.make_node("Cast", ["zero_point"], ["zero"], to=TensorProto.FLOAT)]
 
 
 def _limits() -> list[onnx.NodeProto]:
@@ -145,7 +145,7 @@ def _limits() -> list[onnx.NodeProto]:
         constant.attribute.add(
             name="value_int", ref_attr_name=attribute, type=onnx.AttributeProto.INT
         )
-        cast = helper.make_node("Cast", constant.output, [attribute], to=TensorProto.DOUBLE)
+        cast = helper.make_node("Cast", constant.output, [attribute], to=TensorProto.FLOAT)
         nodes += [constant, cast]
     return [
         *nodes,
@@ -161,15 +161,15 @@ def _limits() -> list[onnx.NodeProto]:
 
 def _given_limits() -> list[onnx.NodeProto]:
     return [
-        helper.make_node("Cast", ["valmin"], ["low"], to=TensorProto.DOUBLE),
-        helper.make_node("Cast", ["valmax"], ["high"], to=TensorProto.DOUBLE),
+        helper.make_node("Cast", ["valmin"], ["low"], to=TensorProto.FLOAT),
+        helper.make_node("Cast", ["valmax"], ["high"], to=TensorProto.FLOAT),
     ]
 
 
 def _real(source: str, result: str) -> list[onnx.NodeProto]:
     return [
-        helper.make_node("Cast", ["scale"], ["factor"], to=TensorProto.DOUBLE),
-        helper.make_node("Cast", ["zero_point"], ["origin"], to=TensorProto.DOUBLE),
+        helper.make_node("Cast", ["scale"], ["factor"], to=TensorProto.FLOAT),
+        helper.make_node("Cast", ["zero_point"], ["origin"], to=TensorProto.FLOAT),
         helper.make_node("Sub", [source, "origin"], ["difference"]),
         helper.make_node("Mul", ["difference", "factor"], ["result"]),
         helper.make_node("Cast", ["result"], [result], to=TensorProto.FLOAT),
@@ -177,5 +177,5 @@ def _real(source: str, result: str) -> list[onnx.NodeProto]:
 
 
 def _number(name: str, value: float) -> onnx.NodeProto:
-    tensor = helper.make_tensor(name, TensorProto.DOUBLE, [], [value])
+    tensor = helper.make_tensor(name, TensorProto.FLOAT, [], [value])
     return helper.make_node("Constant", [], [name], value=tensor)

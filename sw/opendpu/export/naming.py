@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of values and nodes in ONNX files that people know from their own model."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import onnx
 
@@ -42,7 +41,8 @@ def value_names(
 
 def name_nodes(builder: QuantizedBuilder) -> None:
     """Give every node a name: that of the user's node, and its operator behind it for helpers."""
-    counts: Counter[str] = Counter()
+    known = {node.origin.name or node.name for node in builder.graph}
+    taken = {node.name for node in builder.nodes if node.name}
     for op, nodes in _by_op(builder):
         main = _main(op, nodes, builder)
         for node in nodes:
@@ -51,8 +51,17 @@ def name_nodes(builder: QuantizedBuilder) -> None:
             name = node.op_type if op is None else op.origin.name or op.name
             if op is not None and node is not main:
                 name = f"{name}/{node.op_type}"
-            node.name = f"{name}_{counts[name]}" if counts[name] else name
-            counts[name] += 1
+            node.name = _free(name, taken, known)
+            taken.add(node.name)
+
+
+def _free(name: str, taken: Collection[str], known: Collection[str]) -> str:
+    """Return a name, with a number behind it if another node has it, or will have it."""
+    unique, number = name, 0
+    while unique in taken or (number and unique in known):
+        number += 1
+        unique = f"{name}_{number}"
+    return unique
 
 
 def _main(

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantized graphs as ONNX nodes: float kernels, and quantizing operators where a ``fix`` is."""
 
+from collections import Counter
+
 import numpy as np
 import numpy.typing as npt
-import onnx
 from onnx import numpy_helper
 
 from opendpu.export.forms import Form
@@ -65,6 +66,8 @@ class QuantizedBuilder(OnnxBuilder):
         """By node of the graph, the ONNX value of its result."""
         self._integers: dict[str, str] = {}
         self._users = graph.consumer_map()
+        self._rounding = Rounding.PY3_ROUND if form.is_native else _usual_rounding(graph)
+        """How the form's operators round."""
 
     # Constants
 
@@ -145,16 +148,16 @@ class QuantizedBuilder(OnnxBuilder):
         axis = None if found.axis is None else found.axis % rank
         if axis is not None and first:
             axis = TO_NHWC[axis]
-        if self.form.is_native:
+        if self.form.is_native or found.narrow:
             value = self._bounded(value, node)
-            value = self._rounded(value, node, first=first)
+        value = self._rounded(value, node, first=first)
         made = self._quantized(value, found, axis)
         if not self.form.both:
             self._integers[node.name] = made
         self.bind(node, self._dequantized(made, found, axis), channels_first=first)
 
     def _bounded(self, value: str, node: Node) -> str:
-        """Saturate before a QuantizeLinear of more bits than the ``fix`` has."""
+        """Saturate before an operator that would let more integers through than the ``fix``."""
         found = node.quantization
         if (found.bits in STORAGE and not found.narrow) or found.axis is not None:
             return value
@@ -164,12 +167,13 @@ class QuantizedBuilder(OnnxBuilder):
         return self.op("Clip", [value, *limits])
 
     def _rounded(self, value: str, node: Node, *, first: bool) -> str:
-        """Round before ONNX does, where that would be different."""
-        found = node.quantization
+        """Round before the form's operator does, where that would be different."""
+        found, form = node.quantization, self.form
         source = self.graph[node.inputs["input"][0]]
-        if not self.exact or found.rounding is Rounding.PY3_ROUND or self._is_on_grid(source, node):
+        same = found.rounding is self._rounding or (form.is_native and not self.exact)
+        if same or self._is_on_grid(source, node):
             return value
-        if found.rounding is not Rounding.DPU_ROUND or found.axis is not None:
+        if not form.is_native or found.rounding is not Rounding.DPU_ROUND or found.axis is not None:
             return emit_fake_quantize(self, value, found, len(node.shape), channels_first=first)
         self.opsets[ROUNDING_DOMAIN] = 1
         self.functions[ROUNDING_DOMAIN, ROUNDING] = rounding_function()
@@ -188,8 +192,8 @@ class QuantizedBuilder(OnnxBuilder):
         form = self.form
         if not form.is_native:
             self.opsets[form.domain] = 1
-            for function in functions_of(form, found.rounding):
-                self._say(function)
+            for function in functions_of(form, self._rounding):
+                self.functions[function.domain, function.name] = function
         scale, zero = self._scale(found), self._zero(found)
         if form.name == "nndct":
             limits = [self.initializer(np.array(limit, np.int32)) for limit in found.limits]
@@ -203,14 +207,6 @@ class QuantizedBuilder(OnnxBuilder):
         return self.op(
             form.both or form.quantize, [value, scale, zero], domain=form.domain, **attrs
         )
-
-    def _say(self, function: onnx.FunctionProto) -> None:
-        """Add a function; one name means one thing in a file."""
-        key = (function.domain, function.name)
-        if self.functions.setdefault(key, function) != function:
-            raise UnsupportedError(
-                f"graph {self.graph.name!r} rounds in two ways, but {function.name} can say one"
-            )
 
     def _dequantized(self, integers: str, found: Quantization, axis: int | None) -> str:
         """Add the other half of a pair; nothing where one operator does both."""
@@ -253,6 +249,16 @@ class QuantizedBuilder(OnnxBuilder):
             factor, shift = average_factor(kernel_h=height, kernel_w=width)
             return factor * width * height / (1 << shift)
         return 1.0
+
+
+def _usual_rounding(graph: Graph) -> Rounding:
+    """Return how most computed tensors of a graph are rounded."""
+    found = Counter(
+        node.quantization.rounding
+        for node in graph
+        if node.kind == "fix" and graph[node.sources()[0]].value is None
+    )
+    return found.most_common(1)[0][0] if found else Rounding.DPU_ROUND
 
 
 def storage_of(found: Quantization) -> npt.DTypeLike:

@@ -53,7 +53,7 @@ def _parse(path: pathlib.Path) -> onnx.ModelProto:
     try:
         return onnx.load_model(str(path), load_external_data=False)
     except FileNotFoundError:
-        raise ModelFormatError(f"{path}: no such file") from None
+        raise ModelFormatError(f"{path}: no such file", code="XCOM_FILE_NOT_EXISTS") from None
     except OSError as error:
         raise ModelFormatError(f"{path} cannot be read: {error.strerror or error}") from None
     except (DecodeError, onnx.checker.ValidationError, UnicodeDecodeError, ValueError) as error:

@@ -108,7 +108,8 @@ class Quantization:
         """
         if rounding not in XIR_ROUNDINGS:
             raise GraphError(
-                f"round_mode is {str(rounding)!r}, but must be one of {', '.join(XIR_ROUNDINGS)}"
+                f"round_mode is {str(rounding)!r}, but must be one of {', '.join(XIR_ROUNDINGS)}",
+                code="XCOM_UNSUPPORT_ROUND_MODE",
             )
         return cls(
             (math.ldexp(1.0, -fix_point),), bits=bits, signed=signed, rounding=Rounding(rounding)

@@ -148,7 +148,7 @@ def _quantization(op: xir.Op, attrs: dict[str, Any]) -> Quantization:
             signed=bool(attrs.pop("if_signed")), rounding=attrs.pop("round_mode"),
         )  # fmt: skip
     except GraphError as error:
-        raise GraphError(f"op {op.get_name()!r} (fix): {error}") from None
+        raise error.within(f"op {op.get_name()!r} (fix)") from None
 
 
 def _constant(op: xir.Op) -> Array:

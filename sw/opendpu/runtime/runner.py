@@ -152,7 +152,10 @@ def _shape_of(program: Program, subgraph: Subgraph) -> tracing.SubgraphShape:
 
 def _own_target(program: Program) -> Target:
     if not program.fingerprint:
-        raise TargetError(f"subgraph {program.name!r} has no dpu_fingerprint; say which target")
+        raise TargetError(
+            f"subgraph {program.name!r} has no dpu_fingerprint; say which target",
+            code="VART_GRAPH_FINGERPRINT_ERROR",
+        )
     return Target.from_fingerprint(program.fingerprint)
 
 

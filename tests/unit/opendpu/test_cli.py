@@ -95,7 +95,9 @@ def test_the_names_of_the_inputs_choose_a_subgraph(model, tmp_path, image):
     with np.load(tmp_path / "o.npz") as outputs:
         assert outputs.files == ["y"]
     message = refused(*arguments, "--subgraph", "1")
-    assert message == "DPU subgraph 1 was asked for, but graph 'copy' has 1: subgraph_y"
+    assert message == (
+        "[VART_OUT_OF_RANGE] DPU subgraph 1 was asked for, but graph 'copy' has 1: subgraph_y"
+    )
 
 
 def test_refused_runs_leave_no_output(model, given, tmp_path, image):
@@ -104,7 +106,8 @@ def test_refused_runs_leave_no_output(model, given, tmp_path, image):
     assert refused("run", tmp_path / "no.xmodel", *run[2:]).endswith(
         "no.xmodel: cannot be read: No such file or directory"
     )
-    assert refused(*run, "--device", "foo").startswith("no device is called 'foo'; known: ")
+    text = "[VART_OPEN_DEVICE_FAIL] no device is called 'foo'; known: "
+    assert refused(*run, "--device", "foo").startswith(text)
     assert "CHECK fingerprint fail! model_fingerprint 0x10100005601010b is un-matched with" in (
         refused(*run, "--target", "B512")
     )

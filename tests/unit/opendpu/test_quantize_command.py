@@ -129,7 +129,10 @@ def test_knobs(folder):
 def test_the_guides_configuration(folder):
     given = {
         "include_cle": False, "include_bias_corr": False, "target_device": "CPU",
-        "overall_quantize_config": {"round_mode": "half_up", "scale_type": "float"},
+        "overall_quantize_config": {
+            "round_mode": "half_up", "scale_type": "float", "method": "maxmin",
+            "calib_statistic_method": "max",
+        },
     }  # fmt: skip
     (folder / "c.json").write_text(json.dumps(given))
     arguments = ("quantize", folder / "m.onnx", "--calib", folder / "calib.npz")
@@ -139,6 +142,55 @@ def test_the_guides_configuration(folder):
     (folder / "c.json").write_text('{"include_clee": true}')
     result = call(*arguments, "--config", folder / "c.json", "-o", folder / "q.xmodel")
     assert "has no key 'include_clee'" in refused(result)
+
+
+def test_deploy_check_and_golden_results(folder):
+    result = call(
+        "quantize", folder / "m.onnx", "--calib", folder / "calib.npz", "-o", folder / "q.onnx",
+        "--deploy-check", "B512", "--dump", folder / "dump",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[-3:] == ["ref: agrees", "iss: agrees", "file: agrees"]
+    names = {str(file.relative_to(folder / "dump")) for file in (folder / "dump").rglob("*.bin")}
+    assert names == {
+        *(f"dump_results_0/quant_{name}.bin" for name in ("x", "r", "y")),
+        *(f"dump_results_weights/quant_{name}.bin" for name in
+          ("c_kernel", "c_bias", "y_kernel", "y_bias")),
+    }  # fmt: skip
+    result = call(
+        "quantize", folder / "m.onnx", "--calib", folder / "calib.npz", "-o", folder / "q.onnx",
+        "--onnx-plain", "--deploy-check", "B512", "--json",
+    )  # fmt: skip
+    found = {one["opinion"]: one for one in json.loads(result.stdout)["deploy_check"]}
+    assert found["iss"]["agrees"]
+    assert found["file"]["agrees"] == (found["file"]["first"] is None)
+
+
+def test_settings_of_roles_and_layers(folder):
+    common = ("quantize", folder / "m.onnx", "--calib", folder / "calib.npz", "--no-refinement")
+    result = call(
+        *common, "-o", folder / "q.onnx", "--method", "max", "--set", "scale=float", "--set",
+        "weights.granularity=per_channel", "--layer", "@Relu:activation.bits=16",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "deployable: no, because input has a scale of type float" in result.stdout
+    model = onnx.load(folder / "q.onnx")
+    scales = [t for t in model.graph.initializer if t.dims == [4]]
+    assert len({tuple(onnx.numpy_helper.to_array(t)) for t in scales}) >= 1
+    stored = {t.data_type for t in model.graph.initializer if len(t.dims) == 0}
+    assert onnx.TensorProto.INT16 in stored
+    result = call(*common, "-o", folder / "q.xmodel", "--set", "weights.bits=4")
+    assert result.exit_code == 0, result.output
+    graph = read_model(folder / "q.xmodel")
+    weights = [
+        graph[graph[layer].inputs["weights"][0]].sources()[0]
+        for layer in graph.nodes
+        if graph[layer].kind == "conv2d"
+    ]
+    assert all(len(np.unique(graph[name].value)) <= 16 for name in weights)
+    made = folder / "c.xmodel"
+    result = call("compile", folder / "q.xmodel", "--target", "B512", "-o", made, "--no-count")
+    assert result.exit_code == 0, result.output
 
 
 class Tags(html.parser.HTMLParser):
@@ -188,7 +240,7 @@ def test_what_is_refused_before_long_work(folder, monkeypatch):
     def fail(*args: object, **kwargs: object) -> None:
         raise AssertionError("the model was read")
 
-    monkeypatch.setattr("opendpu.quantize_model.load_onnx", fail)
+    monkeypatch.setattr("opendpu.quantize_model.load_model", fail)
     model, calib = folder / "m.onnx", ("--calib", folder / "calib.npz")
     text = refused(call("quantize", model, *calib, "-o", folder / "q.txt"))
     assert "q.txt ends in '.txt', but a quantized model is .xmodel or .onnx" in text
@@ -220,7 +272,7 @@ def test_what_is_refused_later(folder):
     )
     assert "is quantized already: it needs no calibration data" in text
     text = refused(call("quantize", output, "--sensitivity", "-o", folder / "p.onnx"))
-    assert "there is no float model to compare with" in text
+    assert "there is neither a float model nor a sample to compare with" in text
     compiled = folder / "c.xmodel"
     assert call("compile", output, "--target", "B512", "-o", compiled, "--no-count").exit_code == 0
     assert "is compiled already" in refused(call("quantize", compiled, "-o", folder / "p.onnx"))

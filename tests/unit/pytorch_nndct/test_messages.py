@@ -4,6 +4,10 @@
 import pytest
 
 from opendpu_arch.errors import DPUError
+
+pytest.importorskip("torch", reason="PyTorch is not installed (opendpu[torch])")
+pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[torch])")
+
 from pytorch_nndct import messages
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from opendpu.compiler.banks import BankAccess
 from opendpu.compiler.banks.layout import Layout
 from opendpu.compiler.emitter.recorder import Operand, Recorder
-from opendpu.compiler.layers import Feature
 from opendpu.compiler.layers.cost import transfer_cycles
 from opendpu.compiler.limits import MAX_PIXEL_JUMP, MAX_PIXELS, MAX_SAVE_BYTES, MAX_WORD_JUMP
 from opendpu.compiler.plan import WEIGHTS_REG, LoopNest, Memory
@@ -55,7 +54,7 @@ def load_row(recorder: Recorder, operand: Operand, layout: Layout, row: int) -> 
     if memory is None:
         raise GraphError(f"{feature.name}: row {row} is neither on chip nor in DDR")
     parallel = recorder.target.channel_parallel
-    for plane in _planes(feature, memory, parallel):
+    for plane in _planes(recorder, operand, memory):
         first = max(layout.first_group, plane.group)
         last = min(layout.first_group + layout.groups, plane.group + -(-plane.channels // parallel))
         if first < last:
@@ -71,52 +70,56 @@ class _Plane:
     group: int = 0
 
 
-def _planes(feature: Feature, memory: Memory, parallel: int) -> Iterator[_Plane]:
+def _planes(recorder: Recorder, operand: Operand, memory: Memory) -> Iterator[_Plane]:
     """Yield the planes of a feature map, of which most have one."""
-    if not feature.planes:
-        yield _Plane(memory=memory, channels=feature.channels)
-        return
-    address, group = memory.address, 0
-    for size in feature.planes:
-        row_bytes = size * feature.width
-        place = dataclasses.replace(memory, address=address, row_bytes=row_bytes, pixel_bytes=size)
-        yield _Plane(memory=place, channels=size, group=group)
-        address += row_bytes * feature.height
-        group += -(-size // parallel)
+    group, plan = 0, recorder.plan
+    for name in operand.feature.planes:
+        channels = plan.network.features[name].channels
+        yield _Plane(memory=plan.memory[name], channels=channels, group=group)
+        group += -(-channels // recorder.target.channel_parallel)
+    if not operand.feature.planes:
+        yield _Plane(memory=memory, channels=operand.feature.channels)
 
 
 def _load_pixels(
     recorder: Recorder, plane: _Plane, layout: Layout, row: int, groups: range
 ) -> None:
-    """Copy channel groups of a plane, in one row of the tile."""
+    """Copy channel groups of a plane, in one row of the tile.
+
+    Pixels that stand beside themselves are loaded as often, each time in jumps.
+    """
     memory, parallel = plane.memory, recorder.target.channel_parallel
-    place = layout.place(row)
+    place, step = layout.place(row), memory.repeat_w
     first = (groups.start - plane.group) * parallel
     channel = min(plane.channels, first + len(groups) * parallel) - first
     most, jump = _reach(memory)
-    for at in range(0, layout.columns, most):
-        length = min(most, layout.columns - at)
-        column = layout.first_column + at
-        address = memory.address + row * memory.row_bytes + column * memory.pixel_bytes + first
-        word = layout.word(place.address_group, place.offset, column, groups.start)
-        bank = layout.first_bank + place.bank
-        pad_start, pad_idx, pad_end = _overhang(memory, column, length, channel, parallel)
-        recorder.add(
-            Load(
-                bank_id=bank, bank_addr=word, jump_read=jump,
-                jump_write=layout.groups, channel=channel, length=length,
-                reg_id=memory.reg_id, ddr_addr=address,
-                pad_start=pad_start, pad_idx=pad_idx, pad_end=pad_end,
-            ),
-            (
-                BankAccess(True, bank, 1, word, (length - 1) * layout.groups + len(groups)),
-                MemoryAccess(
-                    False, memory.reg_id, address,
-                    address + (length - 1) * jump + channel,
+    bank = layout.first_bank + place.bank
+    start = memory.address + row // memory.repeat_h * memory.row_bytes + first
+    end = layout.first_column + layout.columns
+    for side in range(layout.first_column, min(end, layout.first_column + step)):
+        for column in range(side, end, most * step):
+            length = min(most, -(-(end - column) // step))
+            address = start + column // step * memory.pixel_bytes
+            word = layout.word(place.address_group, place.offset, column, groups.start)
+            pad_start, pad_idx, pad_end = _overhang(memory, column, length, channel, parallel)
+            words = (length - 1) * step * layout.groups + len(groups)
+            recorder.add(
+                Load(
+                    bank_id=bank, bank_addr=word, jump_read=jump,
+                    jump_write=step * layout.groups if length > 1 else layout.groups,
+                    channel=channel, length=length,
+                    reg_id=memory.reg_id, ddr_addr=address,
+                    pad_start=pad_start, pad_idx=pad_idx, pad_end=pad_end,
                 ),
-            ),
-            transfer_cycles(length, channel, jump, parallel),
-        )  # fmt: skip
+                (
+                    BankAccess(True, bank, 1, word, words),
+                    MemoryAccess(
+                        False, memory.reg_id, address,
+                        address + (length - 1) * jump + channel,
+                    ),
+                ),
+                transfer_cycles(length, channel, jump, parallel),
+            )  # fmt: skip
 
 
 def _reach(memory: Memory, step: int = 1) -> tuple[int, int]:

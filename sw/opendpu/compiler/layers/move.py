@@ -38,6 +38,12 @@ class MoveLayer(Layer):
         return () if self.source is None else (self.source,)
 
     @property
+    def only_repeats(self) -> bool:
+        """Whether all that it does is to repeat pixels."""
+        again = (self.repeat_h, self.repeat_w) != (1, 1)
+        return self.source is not None and self.reduction is None and again
+
+    @property
     def label(self) -> str:
         """A move."""
         return "move"

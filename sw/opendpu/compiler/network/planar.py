@@ -12,7 +12,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from opendpu.compiler.layers import ComputeLayer, ConvLayer, Feature, Int8Array, Layer
+from opendpu.compiler.layers import (
+    ComputeLayer,
+    ConvLayer,
+    Feature,
+    Int8Array,
+    Layer,
+    MoveLayer,
+)
 from opendpu.compiler.layers.cost import conv_cycles, transfer_cycles
 from opendpu.compiler.network import Alias, Network
 from opendpu.compiler.network.live_range import consumers
@@ -37,7 +44,7 @@ def planar(network: Network, target: Target) -> Network:
         if _saved(network, parts, whole, target) <= _lost(reading, network, whole, planes, target):
             continue
         features[name] = dataclasses.replace(
-            whole, channels=sum(_padded(planes, target)), planes=planes
+            whole, channels=sum(_padded(planes, target)), planes=tuple(parts)
         )
         at = 0
         for part, size in zip(parts, planes, strict=True):
@@ -46,7 +53,7 @@ def planar(network: Network, target: Target) -> Network:
             )
             at += size * whole.width * whole.height
         for number in readers[name]:
-            layers[number] = _spread(layers[number], planes, target)
+            layers[number] = _spread(layers[number], name, planes, target)
     return dataclasses.replace(network, features=features, layers=tuple(layers), aliases=aliases)
 
 
@@ -76,7 +83,7 @@ def _can_read(reading: Sequence[Layer], name: str, planes: Sequence[int], target
     """
     filled = not any(size % target.channel_parallel for size in planes)
     for layer in reading:
-        if isinstance(layer, ConvLayer):
+        if isinstance(layer, ConvLayer) and not layer.depthwise:
             if name in layer.operands[1:] and not filled:
                 return False
         elif not filled or not isinstance(layer, ComputeLayer) or layer.reads_from_ddr(name):
@@ -101,9 +108,13 @@ def _saved(network: Network, parts: Mapping[str, Alias], whole: Feature, target:
         if isinstance(layer, ComputeLayer):
             rows = -(-whole.height // layer.row_parallel(target))
             hidden = rows * layer.row_cycles(network.features, target)
-        for sign, jump in ((1, whole.channels), (-1, size)):
-            save = whole.height * transfer_cycles(whole.width, size, jump, parallel)
-            saved += sign * max(0, save - hidden)
+        apart, dense = (
+            whole.height * transfer_cycles(whole.width, size, jump, parallel)
+            for jump in (whole.channels, size)
+        )
+        if isinstance(layer, MoveLayer) and layer.only_repeats:
+            dense = 0  # the pass ``repeat`` leaves it to LOAD
+        saved += max(0, apart - hidden) - max(0, dense - hidden)
     return saved
 
 
@@ -119,7 +130,7 @@ def _lost(
     load -= transfer_cycles(whole.width, whole.channels, whole.channels, parallel)
     lost = len(reading) * whole.height * max(0, load)
     for layer in reading:
-        if isinstance(layer, ConvLayer) and layer.source == whole.name:
+        if isinstance(layer, ConvLayer) and layer.source == whole.name and not layer.depthwise:
             out = network.features[layer.output]
             taps = more * layer.window.kernel_h * layer.window.kernel_w
             times = -(-out.height // target.pixel_parallel) * layer.blocks(network.features, target)
@@ -127,9 +138,9 @@ def _lost(
     return lost
 
 
-def _spread(layer: Layer, planes: Sequence[int], target: Target) -> Layer:
+def _spread(layer: Layer, name: str, planes: Sequence[int], target: Target) -> Layer:
     """Return a layer with zeros for the channels between planes."""
-    if not isinstance(layer, ConvLayer) or layer.weights.shape[3] != sum(planes):
+    if not isinstance(layer, ConvLayer) or layer.depthwise or name != layer.source:
         return layer
     return dataclasses.replace(layer, weights=_spread_weights(layer.weights, planes, target))
 

@@ -10,7 +10,6 @@ import torch
 from onnxscript import ir
 
 from opendpu.frontend.origins import STACK_TRACE, line_of_trace
-from opendpu.ir.types import Origin
 
 SCOPES = "pkg.torch.onnx.name_scopes"
 """Metadata of a node: paths of the modules around it, outermost first, and the name of its op."""
@@ -61,11 +60,6 @@ class Place:
     def kind(self) -> str:
         """What users know it as: ``torch.nn.Conv2d``, ``torch.add``."""
         return f"torch.nn.{self.builtin}" if self.builtin else f"torch.{self.function}"
-
-    @property
-    def origin(self) -> Origin:
-        """What reports say of it."""
-        return Origin(self.path or self.function, self.kind, self.line)
 
 
 def rename(model: ir.Model, prefix: str = "") -> dict[str, Place]:

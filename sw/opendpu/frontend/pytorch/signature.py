@@ -75,6 +75,11 @@ class Signature:
         ]
         return pytree.tree_unflatten(leaves, self.out_spec)
 
+    def is_flat(self, count: int) -> bool:
+        """Return whether the module is called with ``count`` positional tensors and no more."""
+        flat = pytree.tree_flatten(((None,) * count, {}), is_leaf=lambda x: x is None)[1]
+        return bool(self.in_spec == flat)
+
     def _arguments(self) -> str:
         names = [name for name in self.inputs if name is not None]
         return f"{len(names)} tensor{'s' * (len(names) != 1)} ({', '.join(names)})"

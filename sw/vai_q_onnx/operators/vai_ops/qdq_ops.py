@@ -18,7 +18,7 @@ def vai_quantize(x: Array, scale: Array, zero_point: Array, bit_width: int = 8) 
     """Return the integers of real numbers, in the type of ``zero_point``: halves go up."""
     low = -(1 << (bit_width - 1)) if np.asarray(zero_point).dtype.kind == "i" else 0
     high = low + (1 << bit_width) - 1
-    scaled = np.asarray(x, np.float64) / np.asarray(scale, np.float64)
+    scaled = np.divide(x, scale, dtype=np.float32)
     integers = numerics.round_float(scaled) + np.asarray(zero_point, np.float64)
     return np.asarray(np.clip(integers, low, high).astype(np.asarray(zero_point).dtype))
 

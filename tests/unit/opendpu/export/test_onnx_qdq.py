@@ -88,6 +88,20 @@ def test_the_model_is_valid_and_has_the_names_and_layout_of_the_users():
     assert {node.op_type: node.name for node in model.graph.node}["AveragePool"] == "p"
 
 
+def test_names_of_nodes_differ_even_where_the_users_end_in_numbers():
+    proto = network("residual")
+    for node, name in zip(proto.graph.node, ("n", "n_1", "n_2", "n_1_1", "n_3"), strict=True):
+        node.name = name
+    graph = quantize(load_onnx(proto), {"image": images(16)}, refinement=False)
+    for node in graph:  # as where one of the user's nodes became several
+        if node.origin.name == "n_2":
+            node.origin = graph["c"].origin
+    names = [node.name for node in to_onnx(graph).graph.node]
+    assert len(set(names)) == len(names)
+    assert {"n", "n_1", "n_1_1", "n_3"} <= set(names)
+    onnxruntime.InferenceSession(to_onnx(graph).SerializeToString())
+
+
 def test_weights_are_stored_in_as_many_bits_as_they_have():
     model = to_onnx(quantized("average"))
     stored = {tuple(t.dims): t.data_type for t in model.graph.initializer if len(t.dims) == 4}

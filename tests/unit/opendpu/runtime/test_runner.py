@@ -204,7 +204,7 @@ def test_fingerprints_must_agree(copy_subgraph, fake_device, image, monkeypatch)
     fake_device.target = Target.from_name("B4096")
     with pytest.raises(FingerprintError) as raised:
         Runner(copy_subgraph, device=fake_device)
-    assert str(raised.value) == (
+    assert raised.value.message == (
         "CHECK fingerprint fail! model_fingerprint 0x10100005601010b is un-matched with actual "
         "dpu_fingerprint 0x101000056010407. Please re-compile xmodel with dpu_fingerprint "
         "0x101000056010407 and try again."

@@ -139,12 +139,13 @@ class _Builder:
         """Tell whether weights fit, and nothing made here comes back through DDR."""
         if not weights_fit(self.network, self.target, self.layers):
             return False
-        aliases = self.network.aliases
+        aliases, in_pieces = self.network.aliases, self.network.in_pieces
         roots = {root_of(aliases, name) for name in self.made}
         for name in (n for layer in self.layers for n in layer.operands):
-            if root_of(aliases, name) in roots and name not in self.made:
+            read = (name, *self.network.read_with(name))
+            if name not in self.made and any(root_of(aliases, n) in roots for n in read):
                 return False
-            if name in self.made and (name in aliases or name in self.held):
+            if name in self.made and (name in aliases or name in in_pieces):
                 return False
         return True
 

@@ -40,13 +40,15 @@ def networks(graph: QuantizedGraph) -> tuple[Network, Network]:
 
 
 def planes(network: Network) -> list[tuple[int, ...]]:
-    return [f.planes for f in network.features.values() if f.planes]
+    """Return the channels of the planes of every feature map that has some."""
+    every = network.features
+    return [tuple(every[part].channels for part in f.planes) for f in every.values() if f.planes]
 
 
 def test_each_input_is_dense_and_starts_a_word() -> None:
     before, after = networks(joined(24, 16, 24))
     (whole,) = (f for f in after.features.values() if f.planes)
-    assert (whole.planes, whole.channels) == ((24, 16, 24), 32 + 16 + 32)
+    assert (planes(after), whole.channels) == ([(24, 16, 24)], 32 + 16 + 32)
     pixels = 24 * 20
     places = {(a.offset, a.pixel_bytes, a.row_bytes) for a in after.aliases.values()}
     assert places == {(0, 24, 480), (24 * pixels, 16, 320), (40 * pixels, 24, 480)}
@@ -80,6 +82,12 @@ def test_whole_words_for_any_reader() -> None:
 )  # fmt: skip
 def test_results(graph: QuantizedGraph, target: str) -> None:
     compile_and_check(graph, target, runs=1)
+
+
+def test_planes_are_nowhere_as_one_tensor() -> None:
+    compiled = compile_and_check(joined(24, 24), "B4096", runs=1)
+    (op,) = (op for op in compiled.graph.get_ops() if op.get_type() == "concat-fix")
+    assert op.get_output_tensor().get_attr("location") == 0
 
 
 def test_bursts_are_long() -> None:

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (opendpu[torch])")
+pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[torch])")
 
 import torch_nets as nets  # noqa: E402
 

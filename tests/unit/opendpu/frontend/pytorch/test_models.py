@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (opendpu[torch])")
+pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[torch])")
 
 import torch_nets as nets  # noqa: E402
 
@@ -81,7 +82,7 @@ def test_origins_are_class_and_line(seed):
     source = Path(nets.__file__).read_text().splitlines()
     conv, add = graph["layer1.1.downsample.0"].origin, graph["layer1.0.add"].origin
     assert (conv.op_type, conv.name) == ("torch.nn.Conv2d", "layer1.1.downsample.0")
-    assert (add.op_type, add.name) == ("torch.add", "layer1.0")
+    assert (add.op_type, add.name) == ("torch.add", "layer1.0.add")
     for origin, code in ((conv, "self.downsample(x)"), (add, "out += identity")):
         file, line = origin.line.split(":")
         assert file == "torch_nets.py"
