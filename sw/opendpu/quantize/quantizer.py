@@ -161,9 +161,14 @@ def _trained(
             )
         return
     if config.weight_correction:
-        correct_weights(result, graph, samples, batch=config.batch, seed=config.seed, show=show)
+        correct_weights(
+            result, graph, samples, batch=config.batch, seed=config.seed, show=show,
+            note=report.note,
+        )  # fmt: skip
     if config.finetune is not None:
-        finetune(result, graph, samples, config.finetune, seed=config.seed, show=show)
+        finetune(
+            result, graph, samples, config.finetune, seed=config.seed, show=show, note=report.note
+        )
 
 
 def _transform(
