@@ -9,6 +9,7 @@ an environment of its own, which is made with ``pip`` the first time.
 import argparse
 import dataclasses
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -104,7 +105,11 @@ def measured(contender: str, model: pathlib.Path, data: Data, floating: Array) -
         np.save(folder / "test.npy", data.test)
         files = [str(folder / f"{part}.npy") for part in ("calibration", "test", "found")]
         command = [python, str(HERE / "quantizers" / script), method, str(model), *files]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+        paths = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
+        done = subprocess.run(
+            command, capture_output=True, text=True, cwd=folder,
+            env={**os.environ, "PYTHONPATH": paths},
+        )  # fmt: skip
         if done.returncode:
             return {"error": done.stderr.strip().splitlines()[-1]}
         figures: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])

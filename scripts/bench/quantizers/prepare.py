@@ -3,6 +3,7 @@
 
 import pathlib
 
+import numpy as np
 import onnx
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
@@ -22,7 +23,9 @@ def prepare(source: pathlib.Path, target: pathlib.Path) -> None:
         if node.op_type == "DequantizeLinear" and all(name in constants for name in node.input):
             given = {name: numpy_helper.to_array(constants[name]) for name in node.input}
             (value,) = ReferenceEvaluator(node).run(None, given)
-            model.graph.initializer.append(numpy_helper.from_array(value, node.output[0]))
+            model.graph.initializer.append(
+                numpy_helper.from_array(np.asarray(value), node.output[0])
+            )
             model.graph.node.remove(node)
     used = {name for node in model.graph.node for name in node.input}
     for constant in [c for c in model.graph.initializer if c.name not in used]:

@@ -4,9 +4,11 @@
 import pathlib
 import tempfile
 
+import numpy as np
 import onnxruntime
 from onnxruntime.quantization import quantize_static
-from worker import Array, Reader, Run, input_name, work
+
+from quantizers.worker import Array, Reader, Run, input_name, work
 
 
 def quantize(method: str, model: pathlib.Path, samples: Array) -> Run:
@@ -21,7 +23,7 @@ def quantize(method: str, model: pathlib.Path, samples: Array) -> Run:
     def run(sample: Array) -> Array:
         assert folder is not None
         (found,) = session.run(None, {name: sample})
-        return found  # type: ignore[no-any-return]
+        return np.asarray(found)
 
     return run
 

@@ -4,13 +4,13 @@
 import pathlib
 
 import numpy as np
-from worker import Array, Run, work
 
 from opendpu.frontend import load_onnx
 from opendpu.ops.session import Session
 from opendpu.quantize import quantize_with_report
 from opendpu.quantize.config import FinetuneConfig, QuantizeConfig
 from opendpu.quantize.samples import calibration_samples
+from quantizers.worker import Array, Run, work
 
 
 def quantize(method: str, model: pathlib.Path, samples: Array) -> Run:

@@ -6,7 +6,9 @@ import pathlib
 import tempfile
 from typing import Any
 
-from worker import Array, Reader, Run, input_name, work
+import numpy as np
+
+from quantizers.worker import Array, Reader, Run, input_name, work
 
 PRESETS = {"plain": "XINT8", "adaround": "XINT8_ADAROUND", "adaquant": "XINT8_ADAQUANT"}
 
@@ -31,7 +33,7 @@ def quantize(method: str, model: pathlib.Path, samples: Array) -> Run:
     def run(sample: Array) -> Array:
         assert folder is not None
         (found,) = session.run(None, {name: sample})
-        return found  # type: ignore[no-any-return]
+        return np.asarray(found)
 
     return run
 

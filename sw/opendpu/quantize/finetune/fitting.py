@@ -27,15 +27,14 @@ from opendpu.quantize.samples import Samples
 ROWS = 1 << 14
 """Positions of a block's result, of all samples together, that training looks at."""
 
-CORRECTION_ROWS = 1 << 13
-"""The same for correction alone."""
+CORRECTION_ROWS = 1 << 12
+"""The same for correction alone, at least."""
 
 FEWEST_ROWS = 4
 """Positions that are needed for each term of a sum."""
 
 CORRECTION_WORK = 3e10
-"""Multiply-accumulates that the equations of a layer may take; larger layers see fewer rows, and
-the largest stay as they are."""
+"""Multiply-accumulates that the equations of a layer may take; larger layers stay as they are."""
 
 PASS_WORK = 6e10
 """Multiply-accumulates of the network on all samples of correction together, at most."""
@@ -190,12 +189,8 @@ def _each(
 
 def _correction_rows(form: Form) -> int:
     """Return how many rows correction looks at; 0 where the equations take too long."""
-    rows = CORRECTION_ROWS
-    while rows >= FEWEST_ROWS * form.terms:
-        if work_of(form, rows) <= CORRECTION_WORK:
-            return rows
-        rows //= 2
-    return 0
+    rows = max(CORRECTION_ROWS, FEWEST_ROWS * form.terms)
+    return rows if work_of(form, rows) <= CORRECTION_WORK else 0
 
 
 class _Fit:

@@ -33,8 +33,8 @@ class Variables(abc.ABC):
     def __init__(self, weights: Array, grid: Grid, bias: Array | None, bias_grid: Grid) -> None:
         self._torch = torch = torch_module()
         self.grid, self.bias_grid = grid, bias_grid
-        self._start = torch.from_numpy(weights).float() / grid.step
-        self._bias = None if bias is None else torch.from_numpy(bias).float() / bias_grid.step
+        self._start = torch.tensor(weights, dtype=torch.float32) / grid.step
+        self._bias = None if bias is None else torch.tensor(bias, dtype=torch.float32) / bias_grid.step
         if self._bias is not None:
             self._bias.requires_grad_(True)
 

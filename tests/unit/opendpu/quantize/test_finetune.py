@@ -179,7 +179,7 @@ def test_correction_brings_results_of_coarse_weights_nearer(network, part):
 
 
 def test_correction_says_which_layers_are_too_large(monkeypatch):
-    monkeypatch.setattr("opendpu.quantize.finetune.fitting.CORRECTION_WORK", 2e5)
+    monkeypatch.setattr("opendpu.quantize.finetune.fitting.CORRECTION_WORK", 5e5)
     graph, reference, given = made(residual(), bits=4)
     notes = []
     assert correct_weights(graph, reference, given, note=notes.append)
