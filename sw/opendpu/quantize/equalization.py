@@ -53,7 +53,7 @@ def equalize_channels(
         equalize(simple, chosen=is_pair)
         equalize(both, largest)
         better = _quality(both, samples, config) > _quality(simple, samples, config) + GAIN_DB
-        done = equalize(graph, largest) if better else equalize(graph, chosen=is_pair)
+        done = equalize(graph, largest, chosen=(lambda one: True) if better else is_pair)
         report.note(
             f"equalization of {len(wide)} sets of channels across sums, concatenations, several "
             f"readers or ReLU6 was {'kept' if better else 'not kept'}: tried on "
