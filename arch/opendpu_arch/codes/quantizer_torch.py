@@ -9,30 +9,25 @@ WARNINGS = (
         QUANTIZER_TORCH_CUDA_UNAVAILABLE a GPU was asked for and there is none; the CPU is used
         QUANTIZER_TORCH_DATA_PARALLEL the module is taken out of its torch.nn.DataParallel
         QUANTIZER_TORCH_INSPECTOR_PATTERN an operator is assigned to the DPU, but may not stay there
+        QUANTIZER_TORCH_BITWIDTH_MISMATCH the configuration file has another bit width than the
+            call; the file holds
+        QUANTIZER_TORCH_DEPLOY_MODEL a deployable model was asked for that only training gives
+        QUANTIZER_TORCH_DEVICE_MISMATCH the inputs are on another device than the quantizer
+        QUANTIZER_TORCH_FINETUNE_IGNORED finetuning was asked for in test mode, which has none
+        QUANTIZER_TORCH_MEMORY_SHORTAGE finetuning does not fit into memory and is left out
+        QUANTIZER_TORCH_XMODEL_DEVICE no .xmodel is written, because the target is no DPU
+        QUANTIZER_TORCH_BATCHNORM_AFFINE a batch normalization without weights gets ones and zeros
+        QUANTIZER_TORCH_FLOAT_OP an operator is unknown and stays in float
+        QUANTIZER_TORCH_LEAKYRELU a leaky ReLU gets the slope that the DPU has, 26/256
+        QUANTIZER_TORCH_TENSOR_TYPE_NOT_QUANTIZABLE a tensor is of no float type and stays as it is
         """,
         table="22", severity=Severity.WARN,
     ),
     *codes(
         """
-        QUANTIZER_TORCH_BATCHNORM_AFFINE a batch normalization without weights gets ones and zeros
-        QUANTIZER_TORCH_BITWIDTH_MISMATCH the configuration file has another bit width than the
-            call; the file holds
-        QUANTIZER_TORCH_DEPLOY_MODEL a deployable model was asked for that only training gives
-        QUANTIZER_TORCH_DEVICE_MISMATCH the inputs are on another device than the quantizer
-        QUANTIZER_TORCH_EXPORT_XMODEL no .xmodel is written
-        QUANTIZER_TORCH_FINETUNE_IGNORED finetuning was asked for in test mode, which has none
-        QUANTIZER_TORCH_FLOAT_OP an operator is unknown and stays in float
-        QUANTIZER_TORCH_LEAKYRELU a leaky ReLU gets the slope that the DPU has, 26/256
-        QUANTIZER_TORCH_MEMORY_SHORTAGE finetuning does not fit into memory and is left out
         QUANTIZER_TORCH_REPLACE_RELU6 a ReLU6 became a ReLU
         QUANTIZER_TORCH_REPLACE_SIGMOID a sigmoid became a hard sigmoid
         QUANTIZER_TORCH_REPLACE_SILU a SiLU became a hard swish
-        QUANTIZER_TORCH_SHIFT_CHECK scales are so far apart that a shift of the DPU cannot
-            bridge them
-        QUANTIZER_TORCH_TENSOR_NOT_QUANTIZED tensors have no scale
-        QUANTIZER_TORCH_TENSOR_TYPE_NOT_QUANTIZABLE a tensor is of no float type and stays as it is
-        QUANTIZER_TORCH_TENSOR_VALUE_INVALID a tensor has infinities or NaNs and stays as it is
-        QUANTIZER_TORCH_XMODEL_DEVICE no .xmodel is written, because the target is no DPU
         QUANTIZER_TORCH_REUSED_MODULE a module is called several times; training may lose accuracy
         QUANTIZER_TORCH_DEPRECATED_ARGUMENT the argument `device` has no effect; the model's counts
         QUANTIZER_TORCH_SCALE_VALUE exported scales were not trained
@@ -68,6 +63,35 @@ WARNINGS = (
         table="22", severity=Severity.WARN,
         never="the extra opendpu[torch] asks for a PyTorch that can do everything",
     ),
+    *codes(
+        """
+        QUANTIZER_TORCH_SHIFT_CHECK scales are so far apart that a shift of the DPU cannot
+            bridge them
+        """,
+        table="22", severity=Severity.WARN,
+        never="the quantizer makes scales fit the shifts; where it cannot, that is an error",
+    ),
+    *codes(
+        """
+        QUANTIZER_TORCH_TENSOR_VALUE_INVALID a tensor has infinities or NaNs and stays as it is
+        """,
+        table="22", severity=Severity.WARN,
+        never="values that are not finite are an error, which names the tensor",
+    ),
+    *codes(
+        """
+        QUANTIZER_TORCH_TENSOR_NOT_QUANTIZED tensors have no scale
+        """,
+        table="22", severity=Severity.WARN,
+        never="what stays in float is in the report, with the reason",
+    ),
+    *codes(
+        """
+        QUANTIZER_TORCH_EXPORT_XMODEL no .xmodel is written
+        """,
+        table="22", severity=Severity.WARN,
+        never="an export that fails is an error of the same name",
+    ),
 )  # fmt: skip
 """The run goes on."""
 
@@ -81,11 +105,6 @@ ERRORS = (
         QUANTIZER_TORCH_INSPECTOR_INPUT_FORMAT the Inspector is asked for a target that does not
             exist
         QUANTIZER_TORCH_TRACED_NOT_SUPPORTED the module comes from torch.jit.script
-        """,
-        table="23",
-    ),
-    *codes(
-        """
         QUANTIZER_TORCH_BIAS_CORRECTION the file of corrected biases is of another model
         QUANTIZER_TORCH_CALIB_RESULT_MISMATCH the calibration file names other nodes than the
             model has
@@ -101,6 +120,11 @@ ERRORS = (
             than 1
         QUANTIZER_TORCH_UNSUPPORTED_OPS an operator cannot be quantized
         QUANTIZER_TORCH_NO_SCRIPT_MODEL there is no TorchScript module to write
+        """,
+        table="23",
+    ),
+    *codes(
+        """
         QUANTIZER_TORCH_REUSED_MODULE a module to be trained is called several times
         QUANTIZER_TORCH_DATA_PARALLEL_NOT_ALLOWED the module to be trained is a
             torch.nn.DataParallel
@@ -109,7 +133,6 @@ ERRORS = (
         QUANTIZER_TORCH_QAT_PROCESS_ERROR a deployable model is asked for before a trainable one
         QUANTIZER_TORCH_QAT_DEPLOYABLE_MODEL_ERROR batch normalizations of the trained module
             were fused by the user
-        QUANTIZER_TORCH_XMODEL_DEVICE an .xmodel is exported from a module on a GPU
         """,
         table="23", never=NOT_YET,
     ),
@@ -130,6 +153,13 @@ ERRORS = (
         QUANTIZER_TORCH_TORCH_VERSION this PyTorch lacks what a function needs
         """,
         table="23", never="the extra opendpu[torch] asks for a PyTorch that can do everything",
+    ),
+    *codes(
+        """
+        QUANTIZER_TORCH_XMODEL_DEVICE an .xmodel is exported from a module on a GPU
+        """,
+        table="23",
+        never="what is exported is not computed on a GPU",
     ),
 )  # fmt: skip
 """The run ends."""

@@ -65,9 +65,7 @@ class IntegerNetwork:
         self._heads = {n.tensor_name: n for n in fixed if n.kind in SOURCES}
         kept = list(self._nodes.values())
         self._batched = not mixes_samples(fixed, kept)
-        self._session = Session(
-            fixed, keep=kept, batched=self._batched, threads=threads, spinning=False
-        )
+        self._session = Session(fixed, keep=kept, batched=self._batched, threads=threads)
 
     def fix_point(self, tensor: str) -> int | None:
         """Return the fractional bits of a tensor; none of one that is no integers."""

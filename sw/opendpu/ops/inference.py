@@ -23,7 +23,6 @@ def open_session(
     threads: int = 0,
     optimized: bool = True,
     keep_memory: bool = True,
-    spinning: bool = True,
     weights: Mapping[str, Array] | None = None,
 ) -> "onnxruntime.InferenceSession":
     """Return a session for a model; what onnxruntime raises if it does not take it passes.
@@ -40,8 +39,6 @@ def open_session(
         Whether onnxruntime may rewrite the model.
     keep_memory
         Whether the memory of a run stays for the next.
-    spinning
-        Whether threads wait for work with the processor's time; faster where nobody else needs it.
     weights
         Values of initializers that the model says are elsewhere.
     """
@@ -54,8 +51,6 @@ def open_session(
     # Threads that wait for work sleep: spinning takes cores from numpy, and from other processes.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.enable_cpu_mem_arena = keep_memory
-    if not spinning:
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.graph_optimization_level = (
         levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
     )

@@ -36,9 +36,6 @@ class Session:
         How many threads compute an op; 0 for as many as there are cores.
     keep_memory
         Whether the memory of a run stays for the next: faster, but not for many sessions at once.
-    spinning
-        Whether threads wait for work with the processor's time: faster on an idle machine, much
-        slower on a busy one.
 
     Raises
     ------
@@ -55,7 +52,6 @@ class Session:
         batched: bool = False,
         threads: int = 0,
         keep_memory: bool = True,
-        spinning: bool = True,
     ) -> None:
         inside = _needed(graph, nodes, graph.outputs if keep is None else keep)
         opsets = opsets_of(graph, inside)
@@ -83,7 +79,7 @@ class Session:
         self._outputs = {name: _output(builder, name, known) for name in self.keep}
         names = dict.fromkeys(o.name for o in self._outputs.values())
         self._names = list(names)
-        self._session = _open(builder, self._names, threads, keep_memory, spinning)
+        self._session = _open(builder, self._names, threads, keep_memory)
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return the results to keep, by op, in the graph's order of axes.
@@ -136,7 +132,7 @@ def _output(builder: OnnxBuilder, name: str, inside: set[str]) -> Output:
 
 
 def _open(
-    builder: OnnxBuilder, names: list[str], threads: int, keep_memory: bool, spinning: bool
+    builder: OnnxBuilder, names: list[str], threads: int, keep_memory: bool
 ) -> "onnxruntime.InferenceSession":
     """Return the session; without optimizations where these make a model of their own invalid."""
     model = builder.model(names)
@@ -145,7 +141,7 @@ def _open(
         try:
             return open_session(
                 model, builder.libraries, threads=threads, optimized=optimized,
-                keep_memory=keep_memory, spinning=spinning, weights=builder.large,
+                keep_memory=keep_memory, weights=builder.large,
             )  # fmt: skip
         except Exception as error:  # onnxruntime has no common base class for its errors
             failures.append(error)

@@ -128,10 +128,6 @@ class TensorSpec:
             raise UnsupportedError(
                 "statistic of batches 'modal' needs scale power_of_two: floats hardly ever agree"
             )
-        if self.number_format == "int" and not self.symmetric and self.method == "entropy":
-            raise UnsupportedError(
-                "calibration method 'entropy' looks at magnitudes and needs symmetric tensors"
-            )
         if not 0 < self.percentile <= 100:
             raise UnsupportedError(
                 f"percentile is {self.percentile:g}, but must be above 0 and at most 100"

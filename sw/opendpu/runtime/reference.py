@@ -28,7 +28,7 @@ class _Kernel:
         program = Program.from_subgraph(subgraph)
         graph = fixed_graph(subgraph, program.constants)
         graph.outputs = [port.name for port in program.outputs]
-        return cls(program, Session(graph, threads=threads, spinning=False))
+        return cls(program, Session(graph, threads=threads))
 
 
 class ReferenceDevice:

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (opendpu[t
 pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[torch])")
 
 import onnxruntime  # noqa: E402
-from small_nets import Joining, ResNet, TwoHeads, compiled, loaded, seeded  # noqa: E402
+from small_nets import Joining, ResNet, TwoHeads, compiled, loaded, ratio, seeded  # noqa: E402
 
 from opendpu import api  # noqa: E402
 from pytorch_nndct.apis import dump_xmodel, load_vai_ops, torch_quantizer  # noqa: E402
@@ -33,11 +33,6 @@ def calibrated(module, *batches, **options):
                 assert torch.equal(torch.as_tensor(one), torch.as_tensor(other))
     quantizer.export_quant_config()
     return torch_quantizer("test", module, first, device="cpu", **options)
-
-
-def ratio(found, wanted):
-    """Return signal to noise, dB."""
-    return float(10 * torch.log10(wanted.square().sum() / (found - wanted).square().sum()))
 
 
 def test_every_export_computes_what_test_mode_does(seed):

@@ -10,7 +10,8 @@ lies outside. ``T`` is the largest magnitude that is represented, of symmetric s
   ``sum (x - quantized(x))**2``.
 - ``entropy``: the ``T`` whose quantized distribution differs least from that of ``|x|``, by
   Kullback and Leibler's divergence (Migacz, "8-bit Inference with TensorRT", GTC 2017). Fewer
-  values than bins are no distribution; they keep their range.
+  values than bins are no distribution; they keep their range. What is not symmetric saturates at
+  ``-T`` and ``T``, where its range goes so far.
 """
 
 import dataclasses
@@ -174,7 +175,10 @@ def _least_divergence(
     most = template.limits[1]
     ends = (most + 0.5) / (most + 1) if spec.scale == "power_of_two" else 1.0
     factor = np.minimum(np.array(part) * ends, 1.0)
-    return low * factor, high * factor
+    if spec.symmetric:
+        return low * factor, high * factor
+    reached = largest * factor
+    return np.maximum(low, -reached), np.minimum(high, reached)
 
 
 def divergence(counts: Array, size: int, levels: int) -> float:
