@@ -13,7 +13,7 @@ from opendpu.compiler.partition.value import Part, Partition
 from opendpu.compiler.plan import INPUT_REG, OUTPUT_REG, WEIGHTS_REG, WORKSPACE_REG, Plan
 from opendpu.compiler.program import Program
 from opendpu.compiler.provenance import layer_attributes
-from opendpu.compiler.tensor_attrs import locate, place, place_in_ddr, quantization, set_attrs
+from opendpu.compiler.tensor_attrs import locate, place, quantization, set_attrs
 from opendpu.compiler.workload import workload
 from opendpu.ir import FixedGraph, Graph, Node
 from opendpu.ir.xir_bridge import constant_attributes, data_type_of, fix_attributes, set_origin
@@ -138,7 +138,7 @@ class _Assembly:
         for name in plan.network.inputs:
             node, source = self.source[name], self.ops[name]
             upload = self._border(node, source, "upload")
-            place(upload, place_in_ddr(plan, name))
+            place(upload, plan, name)
             own[name] = upload
             leaves.append((upload.get_name(), [upload]))
         for name in names:
@@ -152,7 +152,7 @@ class _Assembly:
                         ops.append(constant)
                 inputs[arg] = [own[s] for s in sources]
             op = self._create(node, inputs, "DPU", outside=name in plan.network.outputs)
-            place(op, place_in_ddr(plan, name))
+            place(op, plan, name)
             if node.kind in COMPUTE:
                 amounts = workload(node, self.source, target)
                 work = [a + b for a, b in zip(work, amounts, strict=True)]

@@ -19,6 +19,7 @@ from opendpu.compiler.network.balance import balance
 from opendpu.compiler.network.fuse import fuse
 from opendpu.compiler.network.planar import planar
 from opendpu.compiler.network.repeat import repeat
+from opendpu.compiler.network.rows import fill_rows
 from opendpu.compiler.network.sequence import sequence
 from opendpu.compiler.plan import Plan
 from opendpu.compiler.planner.alone import fits_alone
@@ -62,6 +63,10 @@ BACKEND_PASSES = (
     BackendPass(
         "sequence", "layers in depth-first order: a short cut right before its join",
         "network", "network", sequence,
+    ),
+    BackendPass(
+        "rows", "low maps get as many rows as the array has, where pixels do not meet each other",
+        "network", "network", fill_rows,
     ),
     BackendPass(
         "balance", "depthwise convolutions go to the array where the misc engine has more to do",

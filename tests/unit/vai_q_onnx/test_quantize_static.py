@@ -106,6 +106,42 @@ def test_methods_weights_without_pairs_and_data_at_random(float_model, tmp_path,
     assert onnxruntime.InferenceSession(output).run(None, {"image": images(1)})
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"calibrate_method": CalibrationMethod.MinMax},
+        {"calibrate_method": CalibrationMethod.Percentile, "per_channel": True},
+        {"calibrate_method": CalibrationMethod.Entropy, "extra_options": {"IncludeCLE": False}},
+        {"activation_type": VitisQuantType.QInt16, "weight_type": QuantType.QInt16},
+        {"calibrate_method": CalibrationMethod.MinMax, "activation_type": QuantType.QUInt8},
+        {"reduce_range": True},
+        {"activation_type": VitisQuantType.QBFloat16, "weight_type": VitisQuantType.QBFloat16},
+    ],
+)
+def test_what_no_dpu_runs_is_near_the_float_network_too(float_model, tmp_path, arguments):
+    output = tmp_path / "q.onnx"
+    report = vai_q_onnx.quantize_static(
+        float_model, output, Reader(), quant_format=VitisQuantFormat.QDQ, **arguments
+    )
+    assert bool(report.obstacles) == (set(arguments) != {"reduce_range"})
+    given = {"image": images(1, 8)}
+    (found,) = onnxruntime.InferenceSession(output).run(None, given)
+    (wanted,) = onnxruntime.InferenceSession(float_model).run(None, given)
+    noise = np.square(found - wanted).sum() / np.square(wanted).sum()
+    assert 0 < noise < 10 ** (-15 / 10)
+
+
+def test_excluded_nodes_compute_in_float(float_model, tmp_path):
+    output = tmp_path / "q.onnx"
+    vai_q_onnx.quantize_static(float_model, output, Reader(), nodes_to_exclude=["y"])
+    graph = load_onnx(output)
+    fixed = {node.sources()[0] for node in graph if node.kind == "fix"}
+    assert {"image", "r", "p"} <= fixed
+    (last,) = (node for node in graph if node.kind == "conv2d" and node.name.startswith("y"))
+    assert all(graph[name].kind != "fix" for name in last.inputs["weights"])
+    assert last.name in graph.outputs
+
+
 def test_what_the_arguments_say_of_every_tensor():
     chosen = options.checked(None, power_of_two=True)
     found = configuration(
