@@ -216,7 +216,7 @@ def compile_onnx(
     if found.report is None:
         return report
     return dataclasses.replace(
-        report, quantization=dataclasses.asdict(found.report), remarks=tuple(found.report.lines())
+        report, quantization=found.report.as_json(), remarks=tuple(found.report.lines())
     )
 
 

@@ -19,6 +19,7 @@ from opendpu.inspect.text import said, summary_lines
 from opendpu_arch.errors import TargetError
 from pytorch_nndct import messages
 from pytorch_nndct.guard import as_the_guide_says
+from pytorch_nndct.remarks import remark
 from pytorch_nndct.settings import chosen_device, on_device, unwrapped
 
 OUTPUT_DIR = "quantize_result"
@@ -83,6 +84,8 @@ class Inspector:
                 messages.note("=>Start to inspect model...")
             float_module = unwrapped(module).to(chosen)
             graph = load_torch(float_module, on_device(input_args, chosen))
+            if verbose_level:
+                remark(float_module, graph)
             found = inspect_graph(graph, self._target)
         files = write_files(found, output_dir, image_format)
         if verbose_level:

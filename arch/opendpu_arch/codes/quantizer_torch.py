@@ -16,23 +16,18 @@ WARNINGS = (
         QUANTIZER_TORCH_FINETUNE_IGNORED finetuning was asked for in test mode, which has none
         QUANTIZER_TORCH_MEMORY_SHORTAGE finetuning does not fit into memory and is left out
         QUANTIZER_TORCH_XMODEL_DEVICE no .xmodel is written, because the target is no DPU
+        QUANTIZER_TORCH_BATCHNORM_AFFINE a batch normalization without weights gets ones and zeros
+        QUANTIZER_TORCH_FLOAT_OP an operator is unknown and stays in float
+        QUANTIZER_TORCH_LEAKYRELU a leaky ReLU gets the slope that the DPU has, 26/256
+        QUANTIZER_TORCH_TENSOR_TYPE_NOT_QUANTIZABLE a tensor is of no float type and stays as it is
         """,
         table="22", severity=Severity.WARN,
     ),
     *codes(
         """
-        QUANTIZER_TORCH_BATCHNORM_AFFINE a batch normalization without weights gets ones and zeros
-        QUANTIZER_TORCH_EXPORT_XMODEL no .xmodel is written
-        QUANTIZER_TORCH_FLOAT_OP an operator is unknown and stays in float
-        QUANTIZER_TORCH_LEAKYRELU a leaky ReLU gets the slope that the DPU has, 26/256
         QUANTIZER_TORCH_REPLACE_RELU6 a ReLU6 became a ReLU
         QUANTIZER_TORCH_REPLACE_SIGMOID a sigmoid became a hard sigmoid
         QUANTIZER_TORCH_REPLACE_SILU a SiLU became a hard swish
-        QUANTIZER_TORCH_SHIFT_CHECK scales are so far apart that a shift of the DPU cannot
-            bridge them
-        QUANTIZER_TORCH_TENSOR_NOT_QUANTIZED tensors have no scale
-        QUANTIZER_TORCH_TENSOR_TYPE_NOT_QUANTIZABLE a tensor is of no float type and stays as it is
-        QUANTIZER_TORCH_TENSOR_VALUE_INVALID a tensor has infinities or NaNs and stays as it is
         QUANTIZER_TORCH_REUSED_MODULE a module is called several times; training may lose accuracy
         QUANTIZER_TORCH_DEPRECATED_ARGUMENT the argument `device` has no effect; the model's counts
         QUANTIZER_TORCH_SCALE_VALUE exported scales were not trained
@@ -67,6 +62,35 @@ WARNINGS = (
         """,
         table="22", severity=Severity.WARN,
         never="the extra opendpu[torch] asks for a PyTorch that can do everything",
+    ),
+    *codes(
+        """
+        QUANTIZER_TORCH_SHIFT_CHECK scales are so far apart that a shift of the DPU cannot
+            bridge them
+        """,
+        table="22", severity=Severity.WARN,
+        never="the quantizer makes scales fit the shifts; where it cannot, that is an error",
+    ),
+    *codes(
+        """
+        QUANTIZER_TORCH_TENSOR_VALUE_INVALID a tensor has infinities or NaNs and stays as it is
+        """,
+        table="22", severity=Severity.WARN,
+        never="values that are not finite are an error, which names the tensor",
+    ),
+    *codes(
+        """
+        QUANTIZER_TORCH_TENSOR_NOT_QUANTIZED tensors have no scale
+        """,
+        table="22", severity=Severity.WARN,
+        never="what stays in float is in the report, with the reason",
+    ),
+    *codes(
+        """
+        QUANTIZER_TORCH_EXPORT_XMODEL no .xmodel is written
+        """,
+        table="22", severity=Severity.WARN,
+        never="an export that fails is an error of the same name",
     ),
 )  # fmt: skip
 """The run goes on."""
@@ -109,7 +133,6 @@ ERRORS = (
         QUANTIZER_TORCH_QAT_PROCESS_ERROR a deployable model is asked for before a trainable one
         QUANTIZER_TORCH_QAT_DEPLOYABLE_MODEL_ERROR batch normalizations of the trained module
             were fused by the user
-        QUANTIZER_TORCH_XMODEL_DEVICE an .xmodel is exported from a module on a GPU
         """,
         table="23", never=NOT_YET,
     ),
@@ -130,6 +153,13 @@ ERRORS = (
         QUANTIZER_TORCH_TORCH_VERSION this PyTorch lacks what a function needs
         """,
         table="23", never="the extra opendpu[torch] asks for a PyTorch that can do everything",
+    ),
+    *codes(
+        """
+        QUANTIZER_TORCH_XMODEL_DEVICE an .xmodel is exported from a module on a GPU
+        """,
+        table="23",
+        never="what is exported is not computed on a GPU",
     ),
 )  # fmt: skip
 """The run ends."""

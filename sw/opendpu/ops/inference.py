@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     import onnxruntime
 
 
+PACKED_BYTES = 1 << 27
+"""Weights of one initializer up to this size are stored a second time, as kernels like them."""
+
+
 def open_session(
     model: onnx.ModelProto,
     libraries: Iterable[str] = (),
@@ -51,6 +55,8 @@ def open_session(
         levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
     )
     if weights:
+        if max(array.nbytes for array in weights.values()) > PACKED_BYTES:
+            options.add_session_config_entry("session.disable_prepacking", "1")
         values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in weights.values()]
         options.add_external_initializers(list(weights), values)
     for library in libraries:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from opendpu.ir import FloatGraph, Graph, Quantization, QuantizedGraph
+from opendpu.ir.types import FLOAT32
 from opendpu.quantize.calibrate import observe
 from opendpu.quantize.complete import is_quantized
 from opendpu.quantize.config import DPU_BITS, SUBSTITUTIONS, QuantizeConfig, check_choice
@@ -13,13 +14,14 @@ from opendpu.quantize.corrections.bias import add_biases, correct_biases, sample
 from opendpu.quantize.corrections.refine import refine
 from opendpu.quantize.finetune import correct_weights, finetune
 from opendpu.quantize.layers import bias_of, parameters_of
+from opendpu.quantize.measure import measure, sqnr
 from opendpu.quantize.observers.observed import Observed
 from opendpu.quantize.placement.groups import ScaleGroups, find_groups
 from opendpu.quantize.placement.insert import insert
 from opendpu.quantize.placement.scope import floating_ops
 from opendpu.quantize.placement.specs import TensorSpecs, kept_float, specify
 from opendpu.quantize.progress import Progress
-from opendpu.quantize.report import Report, sqnr_of
+from opendpu.quantize.report import Report
 from opendpu.quantize.samples import Calibration, Samples, calibration_samples, suspicions
 from opendpu.quantize.scales.choose import choose_scales
 from opendpu.quantize.scales.constants import bias_scale, weight_scales
@@ -115,7 +117,7 @@ def quantize_with_report(
     progress = Progress(show)
     samples = calibration_samples(graph, calib)
     report = Report(samples=samples.count, notes=suspicions(samples), obstacles=config.deployable())
-    graph = graph.copy()
+    reference, graph = graph, graph.copy()
     _transform(graph, samples, config, report, progress)
     floating = floating_ops(graph, kept_float(graph, config))
     groups, specs = specify(graph, find_groups(graph, floating), floating, config)
@@ -137,6 +139,8 @@ def quantize_with_report(
     if config.bias_correction:
         correct_biases(result, observed.means, samples, count, progress)
     _trained(result, graph, samples, config, report, show)
+    progress.say("measuring what quantization costs")
+    measure(report, reference, graph, result, groups, observed, samples, batch=config.batch)
     return Quantized(result, report, graph)
 
 
@@ -281,4 +285,7 @@ def _substituted(
     substitute(graph, how, names)
     report.substituted = names
     progress.say("measuring what substituted activations cost")
-    report.substitution_sqnr = sqnr_of(before, graph, samples, batch=config.batch)
+    pairs = [(name, name) for name in graph.outputs if graph[name].type.dtype == FLOAT32]
+    report.substitution_sqnr = sqnr(
+        before, graph, pairs, samples, batch=config.batch, stop=samples.count
+    )

@@ -25,6 +25,7 @@ from pytorch_nndct.guard import as_the_guide_says
 from pytorch_nndct.layer_names import layer_names, resolved
 from pytorch_nndct.program import IntegerNetwork
 from pytorch_nndct.quant_model import CalibrationModel, IntegerModel, QuantModel
+from pytorch_nndct.remarks import remark
 from pytorch_nndct.settings import (
     chosen_device,
     config_of,
@@ -127,6 +128,7 @@ class torch_quantizer:
         messages.note(f"tracing {self._name}")
         with as_the_guide_says(), progress(f"tracing {self._name}"):
             self._traced = trace(float_module, on_device(input_args, self._device))
+        remark(float_module, self._traced.graph)
         places = {n: p for n, p in self._traced.places.items() if n in self._traced.graph.nodes}
         self._names = layer_names(self._name, places)
         config = with_float_parts(config, self._traced.floating)

@@ -14,6 +14,7 @@ from opendpu.ops.session import Session
 from opendpu.quantize.executor import chunk_size
 from opendpu.quantize.layers import is_layer, parameters_of
 from opendpu.quantize.observers.mean import Mean
+from opendpu.quantize.placement.insert import with_plain_constants
 from opendpu.quantize.progress import Progress
 from opendpu.quantize.samples import Samples
 
@@ -97,7 +98,7 @@ def correct_biases(
         constant = quantized[bias.inputs["input"][0]] if bias.kind == "fix" else bias
         assert constant.value is not None
         constant.value = constant.value + change
-        state.move(name, change)
+        state.move(name, change, bias.name, constant.value)
 
 
 @dataclasses.dataclass
@@ -112,7 +113,7 @@ class _State:
     """A quantized graph, computed on samples as far as its biases are corrected."""
 
     def __init__(self, graph: Graph, samples: Samples, count: int, *, batched: bool) -> None:
-        self.graph = graph
+        self.graph = with_plain_constants(graph)
         self.batched = batched
         computed = [node.name for node in graph if node.value is None]
         largest = max(computed, key=lambda name: int(np.prod(graph[name].shape)), default=None)
@@ -142,17 +143,15 @@ class _State:
                 del part.results[name]
         return mean.value
 
-    def move(self, layer: str, change: Array) -> None:
-        """Add what a bias changed by to the results that a layer has given."""
+    def move(self, layer: str, change: Array, bias: str, value: Array) -> None:
+        """Give a layer another bias, and the results that it has given what that changes."""
+        self.graph[bias].value = value
         for part in self.parts:
             if layer in part.results:
                 part.results[layer] += change.astype(np.float32)
 
     def _is_constant(self, name: str) -> bool:
-        node = self.graph[name]
-        return node.value is not None or (
-            node.kind == "fix" and self.graph[node.inputs["input"][0]].value is not None
-        )
+        return self.graph[name].value is not None
 
     def _is_read_outside(self, name: str, inside: set[str]) -> bool:
         return any(reader.name not in inside for reader in self._readers[name])

@@ -39,6 +39,23 @@ def refit(
     return result
 
 
+def with_plain_constants(quantized: Graph) -> Graph:
+    """Return a graph that computes the same, with constants in place of the ``fix`` behind them.
+
+    They are on its grid already; sessions need not round them once more into another copy.
+    """
+    result = quantized.copy()
+    for node in quantized:
+        if node.kind != "fix":
+            continue
+        source = quantized[node.inputs["input"][0]]
+        if source.value is not None:
+            result.nodes[node.name] = dataclasses.replace(
+                source, name=node.name, inputs={}, attrs=dict(source.attrs)
+            )
+    return result
+
+
 def on_grid(found: Quantization) -> Quantization:
     """Return a quantization that leaves what is on its grid as it is, however it was rounded."""
     return dataclasses.replace(found, rounding=Rounding.DPU_ROUND)
