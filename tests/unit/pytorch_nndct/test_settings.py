@@ -138,3 +138,38 @@ def test_one_layer_by_its_name(seed):
     found = steps()["param"]
     assert found["conv1.weight"][0][0] == 4
     assert found["layer1.0.conv1.weight"][0][0] == 8
+
+
+class Activations(nn.Module):
+    """What the DPU has in another form only, before what it computes."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU6())
+        self.second = nn.Sequential(nn.Conv2d(4, 4, 1), nn.SiLU())
+        self.third = nn.Sequential(nn.Conv2d(4, 4, 1), nn.Sigmoid())
+        self.last = nn.Conv2d(4, 2, 1)
+
+    def forward(self, x):
+        return self.last(self.third(self.second(self.first(x))))
+
+
+def warned(text, code):
+    return [line for line in text.splitlines() if f"[VAIQ_WARN][{code}]: " in line]
+
+
+def test_activations_that_are_replaced(seed, capsys):
+    config = {"convert_relu6_to_relu": True, "convert_silu_to_hswish": True}
+    Path("config.json").write_text(json.dumps(config))
+    module, data = seeded(Activations(), seed).eval(), torch.randn(8, 3, 8, 8)
+    calibrated(module, data, quant_config_file="config.json")
+    text = capsys.readouterr().out
+    assert warned(text, "QUANTIZER_TORCH_REPLACE_RELU6") == [
+        "[VAIQ_WARN][QUANTIZER_TORCH_REPLACE_RELU6]: ReLU6 became ReLU: first.1"
+    ]
+    assert warned(text, "QUANTIZER_TORCH_REPLACE_SILU") == [
+        "[VAIQ_WARN][QUANTIZER_TORCH_REPLACE_SILU]: SiLU became Hardswish: second.1"
+    ]
+    assert warned(text, "QUANTIZER_TORCH_REPLACE_SIGMOID") == [
+        "[VAIQ_WARN][QUANTIZER_TORCH_REPLACE_SIGMOID]: Sigmoid became Hardsigmoid: third.1"
+    ]
