@@ -12,7 +12,10 @@ pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[t
 from small_nets import ResNet, compiled, ratio, seeded  # noqa: E402
 from torch import nn  # noqa: E402
 
+from opendpu_arch.errors import UnsupportedError  # noqa: E402
+from pytorch_nndct import bfp  # noqa: E402
 from pytorch_nndct.apis import torch_quantizer  # noqa: E402
+from pytorch_nndct.bfp import DTYPES  # noqa: E402
 from pytorch_nndct.nn import DeQuantStub, QuantStub  # noqa: E402
 from pytorch_nndct.utils import register_custom_op  # noqa: E402
 
@@ -173,3 +176,15 @@ def test_activations_that_are_replaced(seed, capsys):
     assert warned(text, "QUANTIZER_TORCH_REPLACE_SIGMOID") == [
         "[VAIQ_WARN][QUANTIZER_TORCH_REPLACE_SIGMOID]: Sigmoid became Hardsigmoid: third.1"
     ]
+
+
+def test_block_floating_point(seed):
+    module, data = seeded(ResNet(), seed).eval(), torch.randn(8, 3, 16, 16)
+    with torch.no_grad():
+        wanted = module(data)
+        ratios = {d: ratio(bfp.quantize_model(module, data, dtype=d)(data), wanted) for d in DTYPES}
+    assert 5 < ratios["mx6"] < ratios["mx9"] - 6
+    with pytest.raises(UnsupportedError, match="dtype is 'mx4', but must be one of mx6, mx9"):
+        bfp.quantize_model(module, data, dtype="mx4")
+    with pytest.raises(UnsupportedError, match="config_file is given, but there are no settings"):
+        bfp.quantize_model(module, data, config_file="bfp.json")
