@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The error family: every exception that OpenDPU raises on purpose."""
 
+from typing import Self
+
 
 class DPUError(Exception):
     """Root of the family; :attr:`code` is the guide's error code where it has one."""
@@ -10,7 +12,12 @@ class DPUError(Exception):
     def __init__(self, message: str, *, code: str | None = None) -> None:
         if code is not None:
             self.code = code
+        self.message = message
         super().__init__(f"[{self.code}] {message}" if self.code else message)
+
+    def within(self, where: str) -> Self:
+        """Return the error with the place that it comes from in front, and its code."""
+        return type(self)(f"{where}: {self.message}", code=self.code)
 
 
 class EncodingError(DPUError):
@@ -27,6 +34,8 @@ class TargetError(DPUError):
 
 class FingerprintError(TargetError):
     """A program was compiled for another DPU than the one that should run it."""
+
+    code = "VART_DEVICE_MISMATCH"
 
 
 class IllegalInstructionError(DPUError):
@@ -59,6 +68,8 @@ class BusError(DPUError):
 
 class DPUTimeoutError(DPUError):
     """A job did not finish in the time or cycles it was given."""
+
+    code = "VART_DPU_TIMEOUT_ERROR"
 
 
 class ModelFormatError(DPUError):

@@ -74,25 +74,37 @@ class Target:
         """Check that the options describe a machine that can be built."""
         if not 0 <= self.arch < len(ARCHITECTURES):
             raise TargetError(
-                f"ARCH index is {self.arch}, but must be in 0..{len(ARCHITECTURES) - 1}"
+                f"ARCH index is {self.arch}, but must be in 0..{len(ARCHITECTURES) - 1}",
+                code="TARGET_FACTORY_INVALID_ARCH",
             )
         if not 1 <= self.alu_pixel_parallel <= self.pixel_parallel:
             raise TargetError(
                 f"ALU pixel parallel is {self.alu_pixel_parallel}, "
-                f"but must be in 1..{self.pixel_parallel}"
+                f"but must be in 1..{self.pixel_parallel}",
+                code="TARGET_FACTORY_INVALID_FEATURE_CODE",
             )
         if not 1 <= self.bank_groups <= 3:
-            raise TargetError(f"image bank groups are {self.bank_groups}, but must be in 1..3")
+            raise TargetError(
+                f"image bank groups are {self.bank_groups}, but must be in 1..3",
+                code="TARGET_FACTORY_INVALID_FEATURE_CODE",
+            )
         for name in ("log2_conv_write_parallel", "log2_alu_write_parallel"):
             if not 0 <= getattr(self, name) <= 3:
-                raise TargetError(f"{name} is {getattr(self, name)}, but must be in 0..3")
+                raise TargetError(
+                    f"{name} is {getattr(self, name)}, but must be in 0..3",
+                    code="TARGET_FACTORY_INVALID_FEATURE_CODE",
+                )
         if self.reserved_features & ~_UNCLAIMED:
             raise TargetError(
                 f"reserved_features is {self.reserved_features:#x}, "
-                f"but must keep to the bits {_UNCLAIMED:#x}"
+                f"but must keep to the bits {_UNCLAIMED:#x}",
+                code="TARGET_FACTORY_INVALID_FEATURE_CODE",
             )
         if self.bank_depth < 1 or self.bank_depth & (self.bank_depth - 1):
-            raise TargetError(f"bank depth is {self.bank_depth}, but must be a power of two")
+            raise TargetError(
+                f"bank depth is {self.bank_depth}, but must be a power of two",
+                code="TARGET_FACTORY_INVALID_FEATURE_CODE",
+            )
 
     @property
     def pixel_parallel(self) -> int:
@@ -191,7 +203,10 @@ class Target:
         if (kind, isa_version) != (TYPE_CODE, ISA_VERSION):
             raise TargetError(
                 f"fingerprint {fingerprint:#x} is DPU type {kind}, ISA {isa_version}, "
-                f"but must be type {TYPE_CODE} ({TYPE}), ISA {ISA_VERSION}"
+                f"but must be type {TYPE_CODE} ({TYPE}), ISA {ISA_VERSION}",
+                code="TARGET_FACTORY_INVALID_TYPE"
+                if kind != TYPE_CODE
+                else "TARGET_FACTORY_INVALID_ISA_VERSION",
             )
         f = fingerprint & 0xFFFF_FFFF_FFFF
         target = cls(
@@ -224,7 +239,10 @@ class Target:
             try:
                 return cls.from_fingerprint(int(name, 16))
             except ValueError:
-                raise TargetError(f"fingerprint {name!r} is not a hexadecimal number") from None
+                raise TargetError(
+                    f"fingerprint {name!r} is not a hexadecimal number",
+                    code="TARGET_FACTORY_PARSE_TARGET_FAIL",
+                ) from None
         full = name.upper()
         if not full.startswith(TYPE):
             full = f"{TYPE}_ISA{ISA_VERSION}_{full}"
@@ -239,7 +257,10 @@ class Target:
                 if found.name == full:
                     return found
         if fingerprint is None:
-            raise TargetError(f"no target is called {name!r}; known: {', '.join(registered())}")
+            raise TargetError(
+                f"no target is called {name!r}; known: {', '.join(registered())}",
+                code="TARGET_FACTORY_UNREGISTERED_TARGET",
+            )
         return cls.from_fingerprint(fingerprint)
 
     @classmethod
@@ -256,7 +277,10 @@ class Target:
             try:
                 content = json.loads(pathlib.Path(source).read_text(encoding="utf-8"))
             except (OSError, ValueError) as error:
-                raise TargetError(f"arch.json {str(source)!r} cannot be read: {error}") from error
+                raise TargetError(
+                    f"arch.json {str(source)!r} cannot be read: {error}",
+                    code="TARGET_FACTORY_PARSE_TARGET_FAIL",
+                ) from error
         entries = {
             k: content[k]
             for k in ("target", "fingerprint")
@@ -265,7 +289,8 @@ class Target:
         if not entries:
             raise TargetError(
                 f'arch.json {str(source)!r} has neither a string "target" '
-                'nor a string "fingerprint"'
+                'nor a string "fingerprint"',
+                code="TARGET_FACTORY_PARSE_TARGET_FAIL",
             )
         found = {
             k: cls.from_name(v if k == "target" else "0x" + v.lower().removeprefix("0x"))
@@ -275,7 +300,8 @@ class Target:
         if any(first != other for other in others):
             raise TargetError(
                 f"arch.json {str(source)!r}: target {first.name} has fingerprint "
-                f"{first.fingerprint:#x}, not {entries['fingerprint']}"
+                f"{first.fingerprint:#x}, not {entries['fingerprint']}",
+                code="TARGET_FACTORY_INVALID_FEATURE_CODE",
             )
         return first
 

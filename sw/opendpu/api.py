@@ -19,8 +19,9 @@ from opendpu.compiler.dump import Dumper
 from opendpu.compiler.options import Options
 from opendpu.compiler.pipeline import Compiled, compile_with_report
 from opendpu.compiler.report import Report
-from opendpu.frontend import load_onnx
-from opendpu.ir import QuantizedGraph
+from opendpu.frontend import load_model
+from opendpu.inspect import Inspection, inspect_compiled, inspect_graph
+from opendpu.ir import QuantizedGraph, from_xir
 from opendpu.profile import Profile
 from opendpu.profile import profile as run_profile
 from opendpu.quantize import (
@@ -30,6 +31,7 @@ from opendpu.quantize import (
     is_quantized,
     quantize_with_report,
 )
+from opendpu.quantize_model import quantize_onnx
 from opendpu.runtime import Device, GraphRunner, Runner
 from opendpu.runtime.batch import run_batch
 from opendpu.runtime.devices import DEFAULT_MEMORY, check_device, known_devices
@@ -38,6 +40,7 @@ from opendpu_arch import outputs
 from opendpu_arch.errors import (
     GraphError,
     ModelFormatError,
+    TargetError,
     TensorError,
     ToolError,
     UnsupportedError,
@@ -54,8 +57,10 @@ __all__ = [
     "create_runner",
     "dpu_subgraphs",
     "find_target",
+    "inspect",
     "load",
     "profile",
+    "quantize_onnx",
     "run_batch",
     "subgraph_of_inputs",
 ]
@@ -91,7 +96,7 @@ def create_runner(
 ) -> GraphRunner | Runner:
     """Return a runner for a whole graph, or for the DPU subgraph with index ``subgraph``.
 
-    ``device`` (``iss``, ``rtl``, ``cycle``) and ``memory`` (``kv260``, ``ideal``,
+    ``device`` (``ref``, ``iss``, ``rtl``, ``cycle``) and ``memory`` (``kv260``, ``ideal``,
     ``stall:<seed>``) default to the environment's ``OPENDPU_DEVICE`` and ``OPENDPU_MEMORY``;
     ``target`` to the DPU the model was compiled for. ``workers`` bounds the jobs that run at a
     time.
@@ -119,7 +124,8 @@ def create_runner(
     if not 0 <= subgraph < len(found):
         raise GraphError(
             f"DPU subgraph {subgraph} was asked for, but graph {graph.get_name()!r} has "
-            f"{len(found)}: {', '.join(s.get_name() for s in found) or 'none'}"
+            f"{len(found)}: {', '.join(s.get_name() for s in found) or 'none'}",
+            code="VART_OUT_OF_RANGE",
         )
     return Runner(found[subgraph], **settings)
 
@@ -168,7 +174,7 @@ def compile_onnx(
     count: bool = False,
     show: Callable[[str], None] = _nowhere,
 ) -> Report:
-    """Quantize an ONNX model, compile it for a DPU, write the ``.xmodel`` file.
+    """Quantize a model of ONNX, or of PyTorch (``.pt2``), compile it, write the ``.xmodel`` file.
 
     ``calibration`` holds samples by input name, batch in front, as the model takes them; 100 to
     1000 are enough. A model that is quantized already needs and takes none. ``onnx_libraries`` are
@@ -192,7 +198,7 @@ def compile_onnx(
     check_substitution(activation_substitution)
     chosen = _prepared(path, target, output, options)
     show("reading")
-    graph = load_onnx(pathlib.Path(path), options.input_shape, libraries=onnx_libraries)
+    graph = load_model(pathlib.Path(path), options.input_shape, libraries=onnx_libraries)
     options = dataclasses.replace(options, input_shape={})
     show("quantizing")
     if is_quantized(graph) and calibration is None:
@@ -210,7 +216,7 @@ def compile_onnx(
     if found.report is None:
         return report
     return dataclasses.replace(
-        report, quantization=dataclasses.asdict(found.report), remarks=tuple(found.report.lines())
+        report, quantization=found.report.as_json(), remarks=tuple(found.report.lines())
     )
 
 
@@ -244,6 +250,66 @@ def compile_xmodel(
             code="XCOM_INVALID_GRAPH",
         )
     return _compiled(graph, chosen, output, options, count=count, show=show)
+
+
+def inspect(
+    path: str | os.PathLike[str],
+    *,
+    target: Target | str | None = None,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    activation_substitution: str = "none",
+    onnx_libraries: Sequence[str | pathlib.Path] = (),
+    show: Callable[[str], None] = _nowhere,
+) -> Inspection:
+    """Say which operator of a model goes where on a target, and why; no data is needed.
+
+    ``path`` is an ONNX file or an ``.xmodel``: float, quantized or compiled; of a compiled one the
+    target is known.
+
+    Raises
+    ------
+    ModelFormatError
+        The model cannot be read.
+    TargetError
+        A target is needed, or is not the one that the file was compiled for.
+    UnsupportedError
+        As for :func:`compile_onnx`.
+    """
+    chosen = find_target(target) if isinstance(target, str) else target
+    show("reading")
+    if pathlib.Path(path).suffix == ".xmodel":
+        loaded = load(path)
+        if dpu_subgraphs(loaded):
+            return inspect_compiled(loaded, _compiled_for(loaded, chosen, path))
+        graph = from_xir(loaded)
+    else:
+        graph = load_model(pathlib.Path(path), input_shapes or {}, libraries=onnx_libraries)
+    if chosen is None:
+        raise TargetError(
+            f"{os.fspath(path)} is not compiled: say for which target (--target)",
+            code="XCOM_TARGET_REQUIRED",
+        )
+    show("inspecting")
+    return inspect_graph(graph, chosen, activation_substitution=activation_substitution)
+
+
+def _compiled_for(graph: Graph, wanted: Target | None, path: str | os.PathLike[str]) -> Target:
+    """Return the target of a compiled graph; TargetError if it is not the one that is wanted."""
+    fingerprint = Program.from_subgraph(dpu_subgraphs(graph)[0]).fingerprint
+    if not fingerprint:
+        if wanted is None:
+            raise TargetError(
+                f"{os.fspath(path)} does not say its target: give it (--target)",
+                code="XCOM_TARGET_REQUIRED",
+            )
+        return wanted
+    found = Target.from_fingerprint(fingerprint)
+    if wanted is not None and wanted.fingerprint != fingerprint:
+        raise TargetError(
+            f"{os.fspath(path)} was compiled for {found.name}, but {wanted.name} was asked for",
+            code="VART_DEVICE_MISMATCH",
+        )
+    return found
 
 
 def _prepared(

@@ -4,7 +4,7 @@
 import enum
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from opendpu_arch.target import Target
 from vart.tensor_buffer import TensorBuffer
 from xir import Subgraph, Tensor
 
-_DEVICES = {"": None, "run": None, "ref": "iss", "sim": "iss"}
+_DEVICES = {"": None, "run": None, "ref": "ref", "sim": "iss"}
 """Device of each mode; nothing leaves the choice to the caller and the environment."""
 
 
@@ -43,12 +43,12 @@ class Runner:
         memory: str | None = None,
         target: Target | str | None = None,
         **options: Any,
-    ) -> "Runner":
+    ) -> Self:
         """Return a runner for a compiled subgraph.
 
-        Modes ``run`` and the empty one use ``device``; ``ref`` and ``sim`` always use the
-        functional simulator. A CPU subgraph runs on the CPU in every mode. Keywords are those of
-        :class:`opendpu.runtime.Runner`.
+        Modes ``run`` and the empty one use ``device``; ``ref`` computes the ops of the subgraph,
+        ``sim`` uses the functional simulator. A CPU subgraph runs on the CPU in every mode.
+        Keywords are those of :class:`opendpu.runtime.Runner`.
 
         Raises
         ------
@@ -57,7 +57,10 @@ class Runner:
         """
         if mode not in _DEVICES:
             known = ", ".join(repr(name) for name in _DEVICES)
-            raise UnsupportedError(f"runner mode is {mode!r}, but must be one of {known}")
+            raise UnsupportedError(
+                f"runner mode is {mode!r}, but must be one of {known}",
+                code="VART_FUNC_NOT_SUPPORT",
+            )
         if subgraph.has_attr("device") and str(subgraph.get_attr("device")).upper() == "CPU":
             return cls(CpuRunner(subgraph))
         chosen = _DEVICES[mode] or device

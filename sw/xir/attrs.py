@@ -70,7 +70,7 @@ def infer_kind(value: Any) -> str:
             return f"map_{_common([infer_kind(v) for v in value.values()] or ['string'])}"
         case list() | tuple():
             return f"{_common([infer_kind(v) for v in value] or ['int32'])}_vec"
-    raise GraphError(f"a {type(value).__name__} is no attribute value")
+    raise GraphError(f"a {type(value).__name__} is no attribute value", code="XIR_UNSUPPORTED_TYPE")
 
 
 def _common(kinds: list[str]) -> str:
@@ -160,7 +160,10 @@ class Attrs:
         """Return the value of ``name``; a list or dict is a copy. GraphError if it is missing."""
         if name not in self._attrs:
             known = ", ".join(sorted(self._attrs)) or "none"
-            raise GraphError(f"{self._owner()} has no attribute {name!r}; it has: {known}")
+            raise GraphError(
+                f"{self._owner()} has no attribute {name!r}; it has: {known}",
+                code="XIR_UNDEFINED_ATTR",
+            )
         value = self._attrs[name][1]
         return copy.deepcopy(value) if isinstance(value, list | dict) else value
 
@@ -183,7 +186,7 @@ class Attrs:
             wanted = kind or self._kind_hint(name) or infer_kind(value)
             self._attrs[name] = (wanted, convert(value, wanted))
         except GraphError as error:
-            raise GraphError(f"{self._owner()}: attribute {name!r}: {error}") from None
+            raise error.within(f"{self._owner()}: attribute {name!r}") from None
         return self
 
     def remove_attr(self, name: str) -> None:

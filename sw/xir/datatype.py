@@ -111,5 +111,8 @@ def _parse(text: str) -> tuple[DataKind, int]:
     match = _PATTERN.fullmatch(text)
     if match is None or match[1].upper() not in DataKind.__members__ or int(match[2]) == 0:
         names = ", ".join(kind.name for kind in DataKind)
-        raise GraphError(f"data type is {text!r}, but must be one of {names} followed by its bits")
+        raise GraphError(
+            f"data type is {text!r}, but must be one of {names} followed by its bits",
+            code="XIR_INVALID_DATA_TYPE",
+        )
     return DataKind[match[1].upper()], int(match[2])

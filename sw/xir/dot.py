@@ -46,6 +46,22 @@ def render(root: Cluster) -> str:
     return "\n".join([*lines, "}", ""])
 
 
+def render_subgraphs(root: Cluster) -> str:
+    """Return the subgraphs below ``root`` and the tensors that go from one to another, as DOT."""
+    owner = {op: number for number, child in enumerate(root.children) for op in _ops(child)}
+    lines = [f"digraph {_quote(root.name)} {{", "  node [shape=box, style=rounded];"]
+    for number, child in enumerate(root.children):
+        color = _COLORS.get(child.device.upper(), "black")
+        label = f"{child.name}\n{child.device or 'no device'}, {sum(1 for _ in _ops(child))} ops"
+        lines.append(f"  {number} [label={_quote(label)}, color={color}];")
+    for op, number in owner.items():
+        readers = {owner[user] for user in op.get_fanout_ops() if user in owner} - {number}
+        tensor = op.get_output_tensor()
+        label = f"{tensor.name}\n{tensor.dtype} {tensor.dims}"
+        lines += [f"  {number} -> {reader} [label={_quote(label)}];" for reader in sorted(readers)]
+    return "\n".join([*lines, "}", ""])
+
+
 def _ops(cluster: Cluster) -> Iterator[Op]:
     yield from cluster.ops
     for child in cluster.children:
@@ -77,8 +93,8 @@ def save(root: Cluster, path: str | os.PathLike[str]) -> None:
     outputs.write(path, render(root))
 
 
-def draw(root: Cluster, path: str | os.PathLike[str], file_format: str) -> None:
-    """Draw the picture with Graphviz: its program ``dot``, in any format that it knows.
+def draw(text: str, path: str | os.PathLike[str], file_format: str) -> None:
+    """Draw DOT text with Graphviz: its program ``dot``, in any format that it knows.
 
     Without the program, SVG and PNG come from the packages of the extra ``png``, which hold a
     Graphviz for graphs that are not too large.
@@ -93,9 +109,9 @@ def draw(root: Cluster, path: str | os.PathLike[str], file_format: str) -> None:
     outputs.check(path)
     program = shutil.which("dot")
     if program is not None:
-        picture = _by_program(program, render(root), file_format)
+        picture = _by_program(program, text, file_format)
     elif file_format in ("svg", "png"):
-        picture = _by_packages(render(root), file_format)
+        picture = _by_packages(text, file_format)
     else:
         raise ToolError(f"for {file_format} the program 'dot' is needed; {_INSTALL}")
     outputs.write(path, picture)

@@ -50,4 +50,4 @@ class Graph(OpGraph):
 
     def save_as_image(self, fname: str | os.PathLike[str], format: str = "png") -> None:
         """Draw the graph with Graphviz, see :func:`xir.dot.draw`; ToolError if it is missing."""
-        dot.draw(self._root.picture(), fname, format)
+        dot.draw(dot.render(self._root.picture()), fname, format)

@@ -179,7 +179,8 @@ class Op(Attrs):
         if name not in self._inputs:
             raise GraphError(
                 f"{self._owner()} has no argument {name!r}; "
-                f"it has: {', '.join(self._inputs) or 'none'}"
+                f"it has: {', '.join(self._inputs) or 'none'}",
+                code="XIR_UNDEFINED_INPUT_ARG",
             )
         return list(self._inputs[name])
 
@@ -188,7 +189,8 @@ class Op(Attrs):
         ops = self.get_input_ops_list(name)
         if not 0 <= idx < len(ops):
             raise GraphError(
-                f"{self._owner()} has {len(ops)} inputs {name!r}, but number {idx} was asked for"
+                f"{self._owner()} has {len(ops)} inputs {name!r}, but number {idx} was asked for",
+                code="XIR_OUT_OF_RANGE",
             )
         return ops[idx]
 
@@ -255,7 +257,8 @@ class Op(Attrs):
         try:
             dims, data_type = shapes.infer(self)
         except GraphError as error:
-            raise GraphError(f"{self._owner()}: {error}") from None
+            code = error.code or "XIR_SHAPE_UNMATCH"
+            raise GraphError(f"{self._owner()}: {error.message}", code=code) from None
         self._tensor.reset(dims, data_type)
 
 

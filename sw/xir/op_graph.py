@@ -65,7 +65,10 @@ class OpGraph(GraphBase):
         definition = self.get_definition(kind)
         label = f"op {name!r} ({kind})"
         if not name or name in self._ops:
-            raise GraphError(f"{label}: the name is empty or already in {self._owner()}")
+            raise GraphError(
+                f"{label}: the name is empty or already in {self._owner()}",
+                code="XIR_MULTI_DEFINED_OP",
+            )
         inputs = {arg: list(ops) for arg, ops in (input_ops or {}).items()}
         self._check_inputs(label, definition, inputs)
         op = Op(self, name, definition, inputs)
@@ -97,7 +100,8 @@ class OpGraph(GraphBase):
         if self._ops.get(op.get_name()) is not op or users:
             raise GraphError(
                 f"{op._owner()} cannot be removed: "
-                f"{f'used by {users}' if users else f'not in {self._owner()}'}"
+                f"{f'used by {users}' if users else f'not in {self._owner()}'}",
+                code="XIR_REMOVE_OP_FAIL",
             )
         for arg in op.get_input_ops():
             op.set_input_ops(arg, [])
@@ -183,18 +187,26 @@ class OpGraph(GraphBase):
         known = ", ".join(arg.name for arg in definition.args) or "none"
         for arg in inputs:
             if definition.arg(arg) is None:
-                raise GraphError(f"{label} has no argument {arg!r}; it has: {known}")
+                raise GraphError(
+                    f"{label} has no argument {arg!r}; it has: {known}", code="XIR_UNREGISTERED_ARG"
+                )
         for arg_def in definition.args:
             ops = inputs.get(arg_def.name, ())
             if not ops and arg_def.occurrence.required:
-                raise GraphError(f"{label}: argument {arg_def.name!r} is missing")
+                raise GraphError(
+                    f"{label}: argument {arg_def.name!r} is missing", code="XIR_INVALID_ARG_OCCUR"
+                )
             if len(ops) > 1 and not arg_def.occurrence.repeated:
                 raise GraphError(
-                    f"{label}: argument {arg_def.name!r} has {len(ops)} ops, but takes one"
+                    f"{label}: argument {arg_def.name!r} has {len(ops)} ops, but takes one",
+                    code="XIR_INVALID_ARG_OCCUR",
                 )
         for op in (op for ops in inputs.values() for op in ops):
             if not isinstance(op, Op) or self._ops.get(op.get_name()) is not op:
-                raise GraphError(f"{label}: input {op!r} is not an op of {self._owner()}")
+                raise GraphError(
+                    f"{label}: input {op!r} is not an op of {self._owner()}",
+                    code="XIR_ADD_OP_FAIL",
+                )
 
 
 def _complete(op: Op) -> None:
@@ -202,7 +214,10 @@ def _complete(op: Op) -> None:
     for attr in op.get_definition().attrs:
         if not op.has_attr(attr.name):
             if attr.occurrence.required:
-                raise GraphError(f"{op._owner()}: attribute {attr.name!r} is missing")
+                raise GraphError(
+                    f"{op._owner()}: attribute {attr.name!r} is missing",
+                    code="XIR_INVALID_ATTR_OCCUR",
+                )
             op.set_attr(attr.name, attr.default)
         value = op.get_attr(attr.name)
         if attr.kind.endswith("_vec") and attr.length and len(value) != attr.length:

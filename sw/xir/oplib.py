@@ -139,7 +139,10 @@ def register(definition: OpDef) -> OpDef:
     """
     label = f"op type {definition.name!r}"
     if not definition.name or definition_of(definition.name) not in (None, definition):
-        raise GraphError(f"{label}: the name is empty or defined otherwise already")
+        raise GraphError(
+            f"{label}: the name is empty or defined otherwise already",
+            code="XIR_MULTI_REGISTERED_OP",
+        )
     own = definition.attrs[: len(_CUSTOM_ATTRS)]
     if definition.args != _CUSTOM_ARGS or own != _CUSTOM_ATTRS:
         raise GraphError(
@@ -148,12 +151,15 @@ def register(definition: OpDef) -> OpDef:
         )
     names = [attr.name for attr in definition.attrs]
     if twice := sorted({name for name in names if not name or names.count(name) > 1}):
-        raise GraphError(f"{label}: attribute {twice[0]!r} is empty or defined twice")
+        raise GraphError(
+            f"{label}: attribute {twice[0]!r} is empty or defined twice",
+            code="XIR_MULTI_REGISTERED_ATTR",
+        )
     for attr in definition.attrs:
         try:
             convert(attr.default, attr.kind)
         except GraphError as error:
-            raise GraphError(f"{label}: attribute {attr.name!r}: {error}") from None
+            raise error.within(f"{label}: attribute {attr.name!r}") from None
     return _registered.setdefault(definition.name, definition)
 
 

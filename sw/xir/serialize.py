@@ -25,7 +25,7 @@ def read(graph: OpGraph, path: str | os.PathLike[str]) -> None:
     try:
         _fill(graph, message)
     except ModelFormatError as error:
-        raise ModelFormatError(f"{os.fspath(path)}: {error}") from None
+        raise error.within(os.fspath(path)) from None
 
 
 def read_message(path: str | os.PathLike[str]) -> Any:
@@ -34,9 +34,13 @@ def read_message(path: str | os.PathLike[str]) -> Any:
         return _parse(pathlib.Path(path).read_bytes())
     except OSError as error:
         reason = error.strerror or str(error)
-        raise ModelFormatError(f"{os.fspath(path)}: cannot be read: {reason}") from error
+        missing = isinstance(error, FileNotFoundError)
+        raise ModelFormatError(
+            f"{os.fspath(path)}: cannot be read: {reason}",
+            code="XIR_FILE_NOT_EXIST" if missing else "XIR_READ_PB_FAILURE",
+        ) from error
     except ModelFormatError as error:
-        raise ModelFormatError(f"{os.fspath(path)}: {error}") from None
+        raise error.within(os.fspath(path)) from None
 
 
 def write(graph: OpGraph, path: str | os.PathLike[str]) -> None:
@@ -57,17 +61,19 @@ def dumps(graph: OpGraph) -> bytes:
 
 def _parse(data: bytes) -> Any:
     if not data:
-        raise ModelFormatError("the file is empty")
+        raise ModelFormatError("the file is empty", code="XIR_READ_PB_FAILURE")
     try:
         message = proto.Graph.FromString(data)
     except DecodeError:
         raise ModelFormatError(
-            f"not an .xmodel, or truncated or corrupt: its {len(data)} bytes are no protobuf graph"
+            f"not an .xmodel, or truncated or corrupt: its {len(data)} bytes are no protobuf graph",
+            code="XIR_READ_PB_FAILURE",
         ) from None
     if not message.op_node or not message.HasField("subg_root"):
         raise ModelFormatError(
             f"not an .xmodel, or truncated: a graph with {len(message.op_node)} ops and "
-            f"{'a' if message.HasField('subg_root') else 'no'} root subgraph"
+            f"{'a' if message.HasField('subg_root') else 'no'} root subgraph",
+            code="XIR_READ_PB_FAILURE",
         )
     return message
 
@@ -77,7 +83,7 @@ def _fill(graph: OpGraph, message: Any) -> None:
     try:
         _read_graph(graph, message)
     except GraphError as error:
-        raise ModelFormatError(f"corrupt: {error}") from None
+        raise ModelFormatError(f"corrupt: {error}", code="XIR_READ_PB_FAILURE") from None
 
 
 def _read_graph(graph: OpGraph, message: Any) -> None:

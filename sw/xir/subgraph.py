@@ -171,7 +171,10 @@ class Subgraph(Attrs):
     def create_child_subgraph(self) -> list["Subgraph"]:
         """Split a leaf into one child an op, called ``subgraph_<op>``."""
         if not self.is_leaf:
-            raise GraphError(f"{self._owner()} already has children")
+            raise GraphError(
+                f"{self._owner()} already has children",
+                code="XIR_SUBGRAPH_CREATE_CHILDREN_FOR_NONLEAF",
+            )
         ops, self._ops = list(self._ops), {}
         for op in ops:
             self.add_child(f"subgraph_{op.get_name()}")._ops[op] = None
@@ -194,7 +197,10 @@ class Subgraph(Attrs):
             This is not a leaf, or the groups do not cover its ops exactly once.
         """
         if not self.is_leaf:
-            raise GraphError(f"{self._owner()} already has children")
+            raise GraphError(
+                f"{self._owner()} already has children",
+                code="XIR_SUBGRAPH_CREATE_CHILDREN_FOR_NONLEAF",
+            )
         named = [(name, list(ops)) for name, ops in groups]
         listed = [op for _, ops in named for op in ops]
         wrong = set(listed) ^ set(self._ops) or {op for op in listed if listed.count(op) > 1}
@@ -215,7 +221,10 @@ class Subgraph(Attrs):
         chosen = list(dict.fromkeys(child_subgraph_list))
         foreign = [child.get_name() for child in chosen if child not in self._children]
         if foreign or not chosen:
-            raise GraphError(f"{self._owner()}: no children to merge: {', '.join(foreign)}")
+            raise GraphError(
+                f"{self._owner()}: no children to merge: {', '.join(foreign)}",
+                code="XIR_SUBGRAPH_INVALID_MERGE_REQUEST_NONCHILD",
+            )
         ops = [op for child in self._children if child in chosen for op in child.get_ops()]
         first = min((op.get_name() for op in ops), default="")
         merged = Subgraph(self._graph, f"subgraph_{first}", self)

@@ -7,6 +7,7 @@ a value ``v / 2**n`` is carried as the integer ``v`` and the shift ``n``.
 """
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -181,15 +182,48 @@ def max_pool(node: Node, x: Array, point: int, out: int) -> Array:
     return move(windows.pool_max(x, _window(node, x), -128), point, out)
 
 
-def averages(node: Node) -> bool:
-    """Return whether the DPU can average this way: it always counts the padding.
+MOST_PARTS = 25
+"""Parts of an average, each with windows of one size, that the DPU computes."""
 
-    A mean over rows or columns is an average pool.
+
+def averages(node: Node, x: Array) -> bool:
+    """Return whether the DPU can average this way.
+
+    A mean over rows or columns is an average pool. Windows that do not count the padding have
+    different sizes, each of which is a pool of its own.
     """
     if node.kind == "reduction_mean":
         return len(node.attrs["axis"]) > 0 and set(node.attrs["axis"]) <= {1, 2}
+    if not _excludes(node):
+        return True
+    widths, heights = _sizes(node, x)
+    return _parts(node, widths, 0) * _parts(node, heights, 1) <= MOST_PARTS
+
+
+def _excludes(node: Node) -> bool:
     padded = any(node.attrs.get("pad", [0])) or node.attrs.get("pad_mode") in ("SAME", "CEIL")
-    return not padded or bool(node.attrs.get("count_include_pad", True))
+    return padded and not node.attrs.get("count_include_pad", True)
+
+
+def _sizes(node: Node, x: Array) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Return where each window starts and how far it goes, without padding: columns, rows."""
+    place = np.zeros((1, *x.shape[1:3], 2), np.int64)
+    place[0, ..., 0], place[0, ..., 1] = np.indices(x.shape[1:3]) + 1
+    first = windows.pool_max(-place, node.attrs, -(1 << 40))[0]
+    last = windows.pool_max(place, node.attrs, 0)[0]
+    starts, sizes = -first, last + first + 1
+    rows = list(zip(starts[:, 0, 0].tolist(), sizes[:, 0, 0].tolist(), strict=True))
+    columns = list(zip(starts[0, :, 1].tolist(), sizes[0, :, 1].tolist(), strict=True))
+    return columns, rows
+
+
+def _parts(node: Node, found: list[tuple[int, int]], axis: int) -> int:
+    """Return how many runs of windows have one size and start a stride apart."""
+    stride = int(node.attrs["stride"][axis])
+    return 1 + sum(
+        after[1] != before[1] or after[0] != before[0] + stride
+        for before, after in itertools.pairwise(found)
+    )
 
 
 def average_factor(width: int, height: int) -> tuple[int, int]:
@@ -215,8 +249,17 @@ def average_factor(width: int, height: int) -> tuple[int, int]:
 def average_pool(node: Node, x: Array, point: int, out: int) -> Array:
     """Return the average of each window, by factor and shift."""
     attrs = _mean_window(node, x) if node.kind == "reduction_mean" else _window(node, x)
-    factor, shift = average_factor(*attrs["kernel"])
     total = windows.pool_sum(x, attrs)
+    if node.kind != "reduction_mean" and _excludes(node):
+        average = np.empty_like(total)
+        columns, rows = _sizes(node, x)
+        for row, (_, height) in enumerate(rows):
+            for column, (_, width) in enumerate(columns):
+                factor, shift = average_factor(width, height)
+                part = total[:, row, column] * factor
+                average[:, row, column] = round_shift(part, shift + point - out)
+        return average
+    factor, shift = average_factor(*attrs["kernel"])
     average = round_shift(total * factor, shift + point - out)
     if node.kind == "reduction_mean" and not node.attrs["keep_dims"]:
         return np.squeeze(average, tuple(node.attrs["axis"]))

@@ -115,6 +115,7 @@ def round_by(scaled: Array, rounding: Rounding) -> Array:
             return np.copysign(np.floor(np.abs(scaled) + 0.5), scaled)
         case Rounding.PY3_ROUND:
             return np.rint(scaled)
+    raise UnsupportedError(f"rounding {rounding.name} is none of the DPU's or of its tools")
 
 
 def _fix(node: Node, inputs: Inputs) -> Array:

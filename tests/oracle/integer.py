@@ -212,7 +212,9 @@ class _Run:
                 )
             case "maxpool2d" | "reduction_max":
                 return engines.max_pool(node, x.data, x.point, point)
-            case "avgpool2d" | "reduction_mean" if x.data.ndim == 4 and engines.averages(node):
+            case "avgpool2d" | "reduction_mean" if x.data.ndim == 4 and engines.averages(
+                node, x.data
+            ):
                 return engines.average_pool(node, x.data, x.point, point)
             case "relu" | "leaky-relu" if engines.has_activation(
                 node.kind, point, node.attrs.get("alpha")

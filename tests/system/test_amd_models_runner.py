@@ -27,12 +27,13 @@ def dpu_subgraphs(graph: xir.Graph) -> list[xir.Subgraph]:
     ]
 
 
+@pytest.mark.parametrize("mode", ["run", "ref", "sim"])
 @pytest.mark.parametrize(("name", "index"), FILES)
-def test_golden_results(models, name, index):
+def test_golden_results(models, name, index, mode):
     folder = models / "amd_compiled"
     subgraph = dpu_subgraphs(xir.Graph.deserialize(folder / f"{name}.xmodel"))[index]
     golden = np.load(folder / f"{name}.golden.npz")
-    runner = vart.Runner.create_runner(subgraph, "run")
+    runner = vart.Runner.create_runner(subgraph, mode)
     seeds = sorted({key.split("/")[1] for key in golden.files if key.startswith(f"s{index}/")})
     assert len(seeds) == 3
     jobs = []

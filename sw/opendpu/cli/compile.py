@@ -31,7 +31,8 @@ def _list_passes(wanted: bool) -> None:
 def compile_model(
     context: typer.Context,
     file: Annotated[
-        pathlib.Path, typer.Argument(metavar="MODEL.onnx|QUANTIZED.xmodel", show_default=False)
+        pathlib.Path,
+        typer.Argument(metavar="MODEL.onnx|MODEL.pt2|QUANTIZED.xmodel", show_default=False),
     ],
     target: Annotated[str, typer.Option(help="Name, fingerprint (0x...) or arch.json of the DPU.")],
     output: Annotated[pathlib.Path, typer.Option("--output", "-o", metavar="OUT.xmodel")],
@@ -94,7 +95,7 @@ def compile_model(
     ] = True,
     as_json: JsonFlag = False,
 ) -> None:
-    """Quantize an ONNX model, or take a quantized one or .xmodel, and compile it for a DPU."""
+    """Quantize a model of ONNX or PyTorch, or take a quantized one, and compile it for a DPU."""
     asked = Options.parse(options or ()).with_input_shapes(input_shape or ())
     if dump_after is not None:
         asked = dataclasses.replace(asked, dump=asked.dump | chosen(dump_after.split(",")))

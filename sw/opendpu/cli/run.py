@@ -10,9 +10,16 @@ from typing import Annotated, Any
 import typer
 
 from opendpu import api
+from opendpu.calibration.preprocessing import Channels, Preprocessing
+from opendpu.cli import run_image
 from opendpu.cli.app import File, app, errors_in_one_line
+from opendpu.compiler.options import Options
 from opendpu.runtime import feeds, npz
 from opendpu_arch import outputs
+from opendpu_arch.errors import UnsupportedError
+
+IMAGES = "Photographs"
+"""Panel of the help."""
 
 
 @app.command()
@@ -21,7 +28,7 @@ def run(
     context: typer.Context,
     file: File,
     input_file: Annotated[
-        pathlib.Path,
+        pathlib.Path | None,
         typer.Option(
             "--input",
             "-i",
@@ -29,13 +36,13 @@ def run(
             help="Inputs by tensor name, or the only input; a leading extra axis is a batch of "
             "jobs. Floats are quantized.",
         ),
-    ],
+    ] = None,
     output_file: Annotated[
-        pathlib.Path,
+        pathlib.Path | None,
         typer.Option("--output", "-o", metavar="OUT.npz", help="Where outputs go, by tensor name."),
-    ],
+    ] = None,
     device: Annotated[
-        str | None, typer.Option(help="iss, rtl, cycle; else $OPENDPU_DEVICE, else iss.")
+        str | None, typer.Option(help="ref, iss, rtl, cycle; else $OPENDPU_DEVICE, else iss.")
     ] = None,
     memory: Annotated[
         str | None,
@@ -63,9 +70,77 @@ def run(
     floats: Annotated[
         bool, typer.Option("--float", help="Give fixed-point outputs as float32.")
     ] = False,
+    image: Annotated[
+        pathlib.Path | None,
+        typer.Option(
+            rich_help_panel=IMAGES,
+            help="Run on a photograph and print the answer; the model may be ONNX then, and is "
+            "quantized and compiled first.",
+        ),
+    ] = None,
+    mean: Annotated[
+        str | None,
+        typer.Option(metavar="M[,M,M]", rich_help_panel=IMAGES, help="Taken off pixels (0..255)."),
+    ] = None,
+    scale: Annotated[
+        str | None,
+        typer.Option(metavar="S[,S,S]", rich_help_panel=IMAGES, help="Pixels are multiplied by."),
+    ] = None,
+    resize: Annotated[
+        str | None,
+        typer.Option(metavar="N|HxW", rich_help_panel=IMAGES, help="Shorter side, or both."),
+    ] = None,
+    crop: Annotated[
+        str | None,
+        typer.Option(metavar="N|HxW", rich_help_panel=IMAGES, help="Part in the middle to take."),
+    ] = None,
+    channels: Annotated[
+        Channels, typer.Option(rich_help_panel=IMAGES, help="Of the network's input.")
+    ] = Channels.AUTO,
+    labels: Annotated[
+        pathlib.Path | None,
+        typer.Option(
+            metavar="FILE.txt", rich_help_panel=IMAGES, help="Names of classes, a line each."
+        ),
+    ] = None,
+    top: Annotated[
+        int, typer.Option(min=1, rich_help_panel=IMAGES, help="Classes that are printed.")
+    ] = 5,
+    calibration: Annotated[
+        pathlib.Path | None,
+        typer.Option(
+            "--calib",
+            metavar="DATA.npz|FOLDER",
+            rich_help_panel=IMAGES,
+            help="Samples for a float model; without them the image itself.",
+        ),
+    ] = None,
+    input_shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=1,3,224,224",
+            rich_help_panel=IMAGES,
+            help="Shape that an ONNX model leaves open.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print statistics as JSON.")] = False,
 ) -> None:
-    """Run a compiled model."""
+    """Run a model: a compiled one on arrays, or any on a photograph (--image)."""
+    if image is not None:
+        if input_file is not None or subgraph is not None:
+            raise UnsupportedError("--image is given, so --input and --subgraph cannot be")
+        run_image.run_image(
+            file, image, output_file, run_image.read_labels(labels), as_json=as_json, top=top,
+            preprocessing=Preprocessing.parse(
+                mean=mean, scale=scale, resize=resize, crop=crop, channels=channels
+            ),
+            calibration=calibration, device=device, memory=memory,
+            target=api.find_target(target) if target else None,
+            input_shapes=Options().with_input_shapes(input_shape or ()).input_shape,
+        )  # fmt: skip
+        return
+    if input_file is None or output_file is None:
+        raise typer.BadParameter("give --input and --output, or --image")
     outputs.check(output_file, inputs=(file, input_file))
     api.check_device(device)
     given = feeds.read(input_file)

@@ -5,10 +5,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 import xir
 from opendpu.compiler.fixed import COMPUTE, CONSTANT, USER, is_fixed, tensor_of
 from opendpu.compiler.partition.value import Part, Partition
-from opendpu.compiler.plan import INPUT_REG, OUTPUT_REG, WEIGHTS_REG, WORKSPACE_REG
+from opendpu.compiler.plan import INPUT_REG, OUTPUT_REG, WEIGHTS_REG, WORKSPACE_REG, Plan
 from opendpu.compiler.program import Program
 from opendpu.compiler.provenance import layer_attributes
 from opendpu.compiler.tensor_attrs import locate, place, quantization, set_attrs
@@ -43,7 +45,8 @@ def assemble(
 ) -> xir.Graph:
     """Return the compiled graph; ``programs`` are those of the DPU parts, by part number.
 
-    Constants of DPU parts are ``stripped``, as AMD's compiler does: the segment has their values.
+    Constants of DPU parts are ``stripped``, as AMD's compiler does, where the segment has their
+    values.
     """
     work = _Assembly(source, stripped=stripped)
     for number, part in enumerate(partition.parts):
@@ -135,7 +138,7 @@ class _Assembly:
         for name in plan.network.inputs:
             node, source = self.source[name], self.ops[name]
             upload = self._border(node, source, "upload")
-            place(upload, plan.memory.get(name))
+            place(upload, plan, name)
             own[name] = upload
             leaves.append((upload.get_name(), [upload]))
         for name in names:
@@ -144,16 +147,12 @@ class _Assembly:
             for arg, sources in node.inputs.items():
                 for used in sources:
                     if self.source[used].kind in CONSTANT and used not in own:
-                        constant = self._create(
-                            self.source[used], {}, "DPU", stripped=self.stripped
-                        )
-                        at = plan.constants.get(f"{name}/{arg}", 0)
-                        locate(constant, WEIGHTS_REG, at, 1)
+                        constant = self._constant(self.source[used], plan, f"{name}/{arg}")
                         own[used] = constant
                         ops.append(constant)
                 inputs[arg] = [own[s] for s in sources]
             op = self._create(node, inputs, "DPU", outside=name in plan.network.outputs)
-            place(op, plan.memory.get(name))
+            place(op, plan, name)
             if node.kind in COMPUTE:
                 amounts = workload(node, self.source, target)
                 work = [a + b for a, b in zip(work, amounts, strict=True)]
@@ -172,6 +171,20 @@ class _Assembly:
         layers = layer_attributes(program.schedule.layers, origins, called)
         attrs |= {**layers, "workload": work[0], "workload_on_arch": work[1]}
         self._group(leaves, attrs)
+
+    def _constant(self, node: Node, plan: Plan, part: str) -> xir.Op:
+        """Add a constant of a DPU part; it is stripped where the segment has it as it is.
+
+        Lowering may have made something else of it, such as the taps of every phase of a
+        transposed convolution.
+        """
+        assert node.value is not None
+        at, data = plan.constants.get(part), np.ascontiguousarray(node.value).tobytes()
+        if at is None or plan.blob[at : at + len(data)] != data:
+            return self._create(node, {}, "DPU")
+        constant = self._create(node, {}, "DPU", stripped=self.stripped)
+        locate(constant, WEIGHTS_REG, at, 1)
+        return constant
 
     def finish(self) -> xir.Graph:
         """Return the graph with its tree of subgraphs."""

@@ -15,9 +15,14 @@ from opendpu.compiler.emitter.emit import emit
 from opendpu.compiler.kinds import EMITTERS, TILINGS
 from opendpu.compiler.network import Network
 from opendpu.compiler.network.augment import augment
+from opendpu.compiler.network.balance import balance
 from opendpu.compiler.network.fuse import fuse
+from opendpu.compiler.network.planar import planar
+from opendpu.compiler.network.repeat import repeat
+from opendpu.compiler.network.rows import fill_rows
 from opendpu.compiler.network.sequence import sequence
 from opendpu.compiler.plan import Plan
+from opendpu.compiler.planner.alone import fits_alone
 from opendpu.compiler.planner.choose_cascades import choose_cascades
 from opendpu.compiler.planner.memory import allocate_memory
 from opendpu.compiler.planner.proposal import Proposal, Refusal, Residency, Tiled
@@ -60,8 +65,24 @@ BACKEND_PASSES = (
         "network", "network", sequence,
     ),
     BackendPass(
+        "rows", "low maps get as many rows as the array has, where pixels do not meet each other",
+        "network", "network", fill_rows,
+    ),
+    BackendPass(
+        "balance", "depthwise convolutions go to the array where the misc engine has more to do",
+        "network", "network", balance,
+    ),
+    BackendPass(
         "fuse", "convolutions take the element-wise operation behind them as epilogue",
         "network", "network", fuse,
+    ),
+    BackendPass(
+        "planar", "concatenated channels lie in DDR plane by plane, where that makes longer bursts",
+        "network", "network", planar,
+    ),
+    BackendPass(
+        "repeat", "pixels that a resize repeats are repeated by LOAD, for whoever reads them",
+        "network", "network", repeat,
     ),
     BackendPass(
         "cascade", "which consecutive layers run together, stripes of rows of each in turn",
@@ -133,3 +154,20 @@ def build(
             provisional = {}
     assert isinstance(value, Program)
     return value
+
+
+def check_capacity(network: Network, target: Target) -> None:
+    """Find out, without planning where that is enough, whether every layer has room on chip.
+
+    Raises
+    ------
+    BankCapacityError
+        One that :func:`build` would raise.
+    """
+    value: Any = network
+    for one in BACKEND_PASSES:
+        if one.name == REVISED:
+            break
+        value = one.run(value, target)
+    if not fits_alone(value, target, TILINGS):
+        build(network, target)  # what stays on chip beside a layer may save it the room it lacks

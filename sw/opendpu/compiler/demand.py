@@ -69,7 +69,7 @@ def with_outputs(graph: QuantizedGraph, names: Sequence[str]) -> QuantizedGraph:
             raise UnsupportedError(
                 f"option 'output_ops' names {name!r}, but the graph has no such op; "
                 f"its outputs are: {', '.join(graph.outputs)}",
-                code="XCOM_ITEM_UNDEFINED",
+                code="XCOM_USER_INVALID_OUTPUT_OPS",
             )
         behind = users[name]
         quantized = len(behind) == 1 and behind[0].kind == "fix"

@@ -95,7 +95,7 @@ def _pairs(text: str) -> Mapping[str, Any]:
 
 def _refuse(key: str, value: Any, allowed: str) -> UnsupportedError:
     return UnsupportedError(
-        f"option {key!r} is {value!r}, but must be {allowed}", code="XCOM_STR_PARSE_FAILED"
+        f"option {key!r} is {value!r}, but must be {allowed}", code="XCOM_USER_INVALID_CMD_PARAM"
     )
 
 

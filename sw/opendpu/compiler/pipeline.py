@@ -6,13 +6,14 @@ What each makes is checked by :mod:`opendpu.compiler.verify` before the next one
 
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import xir
-from opendpu.compiler.backend import build
+from opendpu.compiler.backend import build, check_capacity
 from opendpu.compiler.boundary import Passed, unwatched
 from opendpu.compiler.demand import with_input_shapes, with_outputs
+from opendpu.compiler.network import Network
 from opendpu.compiler.options import Options
 from opendpu.compiler.partition import Part, Partitioned, PartitionedPart
 from opendpu.compiler.passes import (
@@ -76,6 +77,32 @@ def compile_with_report(
     quantized, claims = _prepared(quantized, options)
     job = Compilation(target, claims, stripped=not options.reserve_const_data)
     run = _Run(job, _both(Verifier(target), passed) if verified else passed)
+    partitioned = _settled(run, quantized, run.make_program)
+    programs = {n: run.programs[part.nodes] for n, part in _dpu_parts(partitioned)}
+    made: xir.Graph = run.one(ASSEMBLE, Programs(partitioned, programs))
+    report = report_of(made, partitioned, programs, target)
+    return Compiled(made, dataclasses.replace(report, pass_seconds=run.seconds))
+
+
+def partition_settled(
+    quantized: QuantizedGraph | xir.Graph, target: Target, *, options: Options | None = None
+) -> Partitioned:
+    """Return which op a compilation puts where, and why: its own passes, without making programs.
+
+    Raises
+    ------
+    UnsupportedError
+        A ``fix`` op is not of 8 signed bits, or an option does not fit the graph.
+    """
+    quantized, claims = _prepared(quantized, options or Options())
+    run = _Run(Compilation(target, claims), Verifier(target))
+    return _settled(run, quantized, lambda part, network: check_capacity(network, target))
+
+
+def _settled(
+    run: "_Run", quantized: QuantizedGraph, make: Callable[[Part, Network], None]
+) -> Partitioned:
+    """Return the partition after which ``make``, called for every DPU part, refuses no layer."""
     value: Any = quantized
     *before, partition = GRAPH_PASSES
     for one in before:
@@ -83,15 +110,11 @@ def compile_with_report(
     graph = value
     while True:
         partitioned: Partitioned = run.one(partition, graph)
-        refused = run.parts(partitioned)
+        refused = run.parts(partitioned, make)
         if not refused:
-            break
+            return partitioned
         for name, reason in refused.items():  # every round leaves the DPU fewer ops
             graph[name].reason = reason
-    programs = {n: run.programs[part.nodes] for n, part in _dpu_parts(partitioned)}
-    made: xir.Graph = run.one(ASSEMBLE, Programs(partitioned, programs))
-    report = report_of(made, partitioned, programs, target)
-    return Compiled(made, dataclasses.replace(report, pass_seconds=run.seconds))
 
 
 def _prepared(
@@ -123,7 +146,9 @@ class _Run:
         self.passed = passed
         self.seconds: dict[str, float] = {}
         self.programs: dict[tuple[str, ...], Program] = {}
-        """By the ops of their part; those of parts that a new partition leaves alone stay."""
+        """By the ops of their part."""
+        self.done: set[tuple[str, ...]] = set()
+        """Parts that fit, by their ops; a new partition may leave them alone."""
 
     def one(self, one: Pass, value: Any) -> Any:
         """Return what a pass makes of a value."""
@@ -133,15 +158,22 @@ class _Run:
         self.passed(one.name, made)
         return made
 
-    def parts(self, partitioned: Partitioned) -> Mapping[str, str]:
-        """Make the programs of all DPU parts; return the ops that do not fit, with reasons."""
+    def make_program(self, part: Part, network: Network) -> None:
+        """Make and keep the program of a DPU part."""
+        self.programs[part.nodes] = build(network, self.job.target, self.passed, self._took)
+
+    def parts(
+        self, partitioned: Partitioned, make: Callable[[Part, Network], None]
+    ) -> Mapping[str, str]:
+        """Call ``make`` for all DPU parts; return the ops that do not fit, with reasons."""
         refused = {}
         for _, part in _dpu_parts(partitioned):
-            if part.nodes in self.programs:
+            if part.nodes in self.done:
                 continue
             network = self.one(LOWER, PartitionedPart(partitioned.graph, part))
             try:
-                self.programs[part.nodes] = build(network, self.job.target, self.passed, self._took)
+                make(part, network)
+                self.done.add(part.nodes)
             except BankCapacityError as error:
                 refused[error.layer.op] = (
                     f"{error}; {MORE_ROOM} would lift it (XCOM_TILING_SIZE_ERROR)"

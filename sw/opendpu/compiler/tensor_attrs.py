@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attributes of compiled ops and tensors: places in DDR, quantization."""
 
+import dataclasses
 from typing import Any
 
 import xir
-from opendpu.compiler.plan import WORKSPACE_REG, Memory
+from opendpu.compiler.plan import WORKSPACE_REG, Memory, Plan
 from opendpu.ir import Quantization
 from opendpu.ir.xir_bridge import quantization_attributes
 
@@ -23,12 +24,13 @@ def locate(op: xir.Op, reg_id: int, address: int, location: int) -> None:
     tensor.set_attr("location", location)
 
 
-def place(op: xir.Op, memory: Memory | None) -> None:
-    """Write where a tensor is in DDR, with its steps in elements, or that it stays on chip."""
+def place(op: xir.Op, plan: Plan, name: str) -> None:
+    """Write where a tensor is in DDR, with its steps in elements, or that it is not there."""
+    dims = op.get_output_tensor().dims
+    memory = _in_ddr(plan, name, width=(1, 1, *dims[1:])[-2])
     if memory is None:
         locate(op, WORKSPACE_REG, 0, 0)
         return
-    dims = op.get_output_tensor().dims
     locate(op, memory.reg_id, memory.address, 1)
     size = op.get_output_tensor().data_type.bit_width // 8
     steps = [memory.row_bytes // size, memory.pixel_bytes // size, 1]
@@ -36,6 +38,21 @@ def place(op: xir.Op, memory: Memory | None) -> None:
     while len(stride) < len(dims):
         stride.insert(0, dims[-len(stride)] * stride[0])
     op.get_output_tensor().set_attr("stride", stride)
+
+
+def _in_ddr(plan: Plan, name: str, width: int) -> Memory | None:
+    """Return where a feature map is in DDR as one tensor ``width`` wide, if it is there at all.
+
+    One in planes is not, nor one whose pixels are repeated when they are loaded.
+    """
+    memory, feature = plan.memory.get(name), plan.network.features.get(name)
+    if memory is None or feature is None or feature.planes:
+        return None
+    if memory.repeat_h * memory.repeat_w > 1:
+        return None
+    if feature.width == width or memory.row_bytes != feature.width * memory.pixel_bytes:
+        return memory
+    return dataclasses.replace(memory, row_bytes=width * memory.pixel_bytes)
 
 
 def quantization(tensor: xir.Tensor, found: Quantization) -> None:

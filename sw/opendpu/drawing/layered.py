@@ -16,11 +16,13 @@ SWEEPS = 6
 
 @dataclasses.dataclass(frozen=True)
 class Vertex:
-    """A box with lines of text."""
+    """A box with lines of text, in ``ink``; ``title``, else the name, shows up under the mouse."""
 
     name: str
     lines: tuple[str, ...]
     fill: str = "#eeeeee"
+    ink: str = "#000000"
+    title: str = ""
 
 
 @dataclasses.dataclass
@@ -146,11 +148,11 @@ def _render(rows: list[list[_Cell]]) -> Canvas:
             if cell.vertex is None:
                 continue
             left = cell.x - cell.width / 2
-            title = cell.vertex.name
+            title = cell.vertex.title or cell.vertex.name
             canvas.add(Box(left, top, cell.width, cell.height, cell.vertex.fill, "#333333", title))
             for number, line in enumerate(cell.vertex.lines):
                 y = top + LINE_HEIGHT * (number + 1)
-                canvas.add(Text(cell.x, y, line, FONT, "middle"))
+                canvas.add(Text(cell.x, y, line, FONT, "middle", cell.vertex.ink))
     return canvas
 
 

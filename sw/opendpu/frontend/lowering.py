@@ -12,7 +12,7 @@ from opendpu.frontend.context import Call, Context
 from opendpu.frontend.fallback import keep_onnx
 from opendpu.frontend.layout import CHANNELS_LAST, Value, plain
 from opendpu.frontend.model_file import label_of, operator_name, reads
-from opendpu.frontend.ops import HANDLERS, quantization
+from opendpu.frontend.ops import HANDLERS
 from opendpu.frontend.ops.registry import ANY_DTYPE, KEEPS_GRID, Layout, layout_of
 from opendpu.frontend.origins import origin_of
 from opendpu.frontend.outputs import bind_outputs
@@ -21,6 +21,8 @@ from opendpu.frontend.single_node import evaluate
 from opendpu.frontend.source import Source, read
 from opendpu.ir import FloatGraph
 from opendpu.ir.types import FLOAT32
+from opendpu.ops.foreign import DEFAULT_DOMAINS
+from opendpu.ops.quantizing import OPERATORS, is_quantizing
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 _MALFORMED = (
@@ -155,9 +157,10 @@ def _convert(context: Context, cluster: Sequence[onnx.NodeProto]) -> None:
 
 def _handle(context: Context, proto: onnx.NodeProto) -> None:
     """Convert a node; Refusal if it has to stay ONNX."""
-    quantizing = proto.op_type in quantization.OPERATORS
-    domains = ("", "ai.onnx", *(quantization.DOMAINS if quantizing else ()))
-    handler = HANDLERS.get(proto.op_type) if proto.domain in domains else None
+    own = is_quantizing(proto.domain, proto.op_type)
+    known = own or proto.domain in DEFAULT_DOMAINS
+    quantizing = own or proto.op_type in OPERATORS
+    handler = HANDLERS.get(proto.op_type) if known else None
     if not quantizing and _fold(context, proto):
         return
     if handler is None:
@@ -177,7 +180,7 @@ def _handle(context: Context, proto: onnx.NodeProto) -> None:
 
 def _check_types(context: Context, proto: onnx.NodeProto) -> None:
     """Refuse tensors of other types than float32, and integers that are real numbers here."""
-    grid = proto.op_type in (*quantization.OPERATORS, *KEEPS_GRID)
+    grid = proto.op_type in (*OPERATORS, *KEEPS_GRID)
     for name in proto.input:
         if name not in context.values:
             continue

@@ -11,6 +11,7 @@ from onnx import TensorProto, external_data_helper, helper, inliner, numpy_helpe
 
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS
+from opendpu.ops.quantizing import is_quantizing
 from opendpu_arch.errors import ModelFormatError
 
 """Names of ONNX's own operator set."""
@@ -21,6 +22,7 @@ _MAPPED = "fiub"
 def read_model(model: str | pathlib.Path | onnx.ModelProto) -> tuple[str, onnx.ModelProto]:
     """Return the name of a model in messages, and the model, whose functions are inlined.
 
+    Quantizers stay what they are, though a model may say as functions how it computes them.
     Weights in other files stay there, see :func:`constants_of`.
 
     Raises
@@ -37,8 +39,9 @@ def read_model(model: str | pathlib.Path | onnx.ModelProto) -> tuple[str, onnx.M
     if not proto.graph.output:
         raise ModelFormatError(f"{label} has no outputs")
     if proto.functions:
+        kept = [(f.domain, f.name) for f in proto.functions if is_quantizing(f.domain, f.name)]
         try:
-            proto = inliner.inline_local_functions(proto)
+            proto = inliner.inline_selected_functions(proto, kept, exclude=True)
         except Exception as error:  # onnx raises what its C++ part happened to raise
             raise ModelFormatError(f"{label}: its functions cannot be inlined: {error}") from None
     return label, proto
@@ -50,7 +53,7 @@ def _parse(path: pathlib.Path) -> onnx.ModelProto:
     try:
         return onnx.load_model(str(path), load_external_data=False)
     except FileNotFoundError:
-        raise ModelFormatError(f"{path}: no such file") from None
+        raise ModelFormatError(f"{path}: no such file", code="XCOM_FILE_NOT_EXISTS") from None
     except OSError as error:
         raise ModelFormatError(f"{path} cannot be read: {error.strerror or error}") from None
     except (DecodeError, onnx.checker.ValidationError, UnicodeDecodeError, ValueError) as error:

@@ -10,6 +10,8 @@ from opendpu.ir.types import Origin
 STACK_TRACE = "pkg.torch.onnx.stack_trace"
 """Metadata of a node: a Python traceback, the innermost call last."""
 _FRAME = re.compile(r'File "(?P<file>[^"\n]+)", line (?P<line>\d+)')
+_PYTORCH = re.compile(r"-packages[/\\]torch[/\\]")
+"""In the path of a file of PyTorch, as it is installed."""
 _SCRIPT_FRAME = re.compile(r"^\s*(?P<file>\S+\.py)\((?P<line>\d+)\)", re.MULTILINE)
 """As TorchScript's exporter writes it into ``doc_string``: the innermost call first."""
 
@@ -20,12 +22,17 @@ def origin_of(node: onnx.NodeProto) -> Origin:
     return Origin(name=name, op_type=node.op_type, line=_line(node))
 
 
+def line_of_trace(text: str) -> str:
+    """Return ``file.py:12`` of the innermost call in a traceback that is not PyTorch's own."""
+    frames = list(_FRAME.finditer(text))
+    users = [frame for frame in frames if not _PYTORCH.search(frame["file"])]
+    return _shown((users or frames)[-1]) if frames else ""
+
+
 def _line(node: onnx.NodeProto) -> str:
     for item in node.metadata_props:
         if item.key == STACK_TRACE:
-            frames = list(_FRAME.finditer(item.value))
-            if frames:
-                return _shown(frames[-1])
+            return line_of_trace(item.value)
     text = node.doc_string
     if isinstance(text, bytes):  # what protobuf makes of text that is no UTF-8
         return ""

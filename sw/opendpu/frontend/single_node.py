@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LARGEST_KNOWN = 4096
 """Bytes of the largest constant whose values take part in inference; shapes are smaller."""
-LARGEST_FOLDED = 1 << 28
+LARGEST_FOLDED = 1 << 29
 """Bytes of the largest tensor that is computed while a model is read."""
 IR_VERSION = 10
 _RANDOM = (

@@ -20,13 +20,8 @@ from opendpu.frontend.opsets import opsets_of
 from opendpu.frontend.patterns import recognized
 from opendpu.frontend.single_node import Dialect, dtype_of, shape_of
 from opendpu.ir import Array, TensorType
+from opendpu.ops.quantizing import QUANTIZERS
 from opendpu_arch.errors import ModelFormatError
-
-QUANTIZERS = (
-    "QuantizeLinear", "VitisQuantizeLinear", "ExtendedQuantizeLinear", "VAIQuantizeLinear",
-    "FixNeuron", "fix_neuron",
-)  # fmt: skip
-"""Operators that quantize a tensor."""
 
 LARGEST_TENSOR = 1 << 36
 """Bytes of the largest tensor between ops."""

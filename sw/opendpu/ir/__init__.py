@@ -2,7 +2,7 @@
 """The typed graphs that front ends, quantizer and compiler work on."""
 
 from opendpu.ir.graph import Array, FixedGraph, FloatGraph, Graph, Node, QuantizedGraph
-from opendpu.ir.types import UNKNOWN, Origin, Quantization, Rounding, TensorType
+from opendpu.ir.types import UNKNOWN, NumberFormat, Origin, Quantization, Rounding, TensorType
 from opendpu.ir.xir_bridge import from_xir, to_xir
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "FloatGraph",
     "Graph",
     "Node",
+    "NumberFormat",
     "Origin",
     "Quantization",
     "QuantizedGraph",

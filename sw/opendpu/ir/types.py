@@ -16,24 +16,57 @@ INT8 = np.dtype(np.int8)
 
 
 class Rounding(enum.StrEnum):
-    """What happens to halves; the names are those of XIR's ``round_mode``."""
+    """How a number between two integers becomes one; the first three names are XIR's."""
 
     DPU_ROUND = "DPU_ROUND"
-    """Up: -2.5 becomes -2."""
+    """To the nearest, halves up: -2.5 becomes -2."""
     STD_ROUND = "STD_ROUND"
-    """Away from zero, as ``std::round``."""
+    """To the nearest, halves away from zero, as ``std::round``."""
     PY3_ROUND = "PY3_ROUND"
-    """To even, as ONNX and Python 3."""
+    """To the nearest, halves to even, as ONNX and Python 3."""
+    HALF_DOWN = "HALF_DOWN"
+    """To the nearest, halves down: 2.5 becomes 2."""
+    FLOOR = "FLOOR"
+    """Down."""
+    CEIL = "CEIL"
+    """Up."""
+    TOWARD_ZERO = "TOWARD_ZERO"
+    """Fractions are cut off."""
+    AWAY_FROM_ZERO = "AWAY_FROM_ZERO"
+    """To the integer that is farther from zero."""
+
+
+XIR_ROUNDINGS = (Rounding.DPU_ROUND, Rounding.STD_ROUND, Rounding.PY3_ROUND)
+"""Those that XIR's ``round_mode`` has."""
+
+
+class NumberFormat(enum.StrEnum):
+    """What stands for real numbers."""
+
+    INT = "int"
+    """Integers with a scale."""
+    FLOAT16 = "float16"
+    """IEEE 754 binary16."""
+    BFLOAT16 = "bfloat16"
+    """The upper half of binary32."""
+    BFP16 = "bfp16"
+    """Block floating point: 8 numbers share an exponent of 8 bits, each has 7 bits and a sign."""
+    MX6 = "mx6"
+    """As ``mx9``, with 4 bits and a sign."""
+    MX9 = "mx9"
+    """Shared microexponents: 16 numbers share an exponent of 8 bits, 2 of them a bit that may
+    lower it by one, each has 7 bits and a sign (Rouhani et al., arXiv 2302.08007)."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Quantization:
-    """Which integers stand for real numbers: ``real = (integer - zero_point) * scale``.
+    """What stands for real numbers: integers, ``real = (integer - zero_point) * scale``, or others.
 
     Parameters
     ----------
     scale
-        One for the tensor, or one for each index along ``axis``.
+        One for the tensor, or one for each index along ``axis``; a single 1 where the format is
+        not ``int``.
     zero_point
         As many as there are scales, or one.
     axis
@@ -42,6 +75,10 @@ class Quantization:
         Integers are in ``-2**(bits - 1) .. 2**(bits - 1) - 1``, or ``0 .. 2**bits - 1``.
     rounding
         How a real number becomes an integer; it saturates afterwards.
+    narrow
+        Whether the smallest signed integer is left out.
+    number_format
+        ``int``, or a format without scale, whose bits and rounding it says itself.
     """
 
     scale: tuple[float, ...]
@@ -50,6 +87,8 @@ class Quantization:
     bits: int = 8
     signed: bool = True
     rounding: Rounding = Rounding.DPU_ROUND
+    narrow: bool = False
+    number_format: NumberFormat = NumberFormat.INT
 
     @classmethod
     def power_of_two(
@@ -67,9 +106,10 @@ class Quantization:
         GraphError
             The rounding is none that XIR has.
         """
-        if rounding not in Rounding.__members__:
+        if rounding not in XIR_ROUNDINGS:
             raise GraphError(
-                f"round_mode is {str(rounding)!r}, but must be one of {', '.join(Rounding)}"
+                f"round_mode is {str(rounding)!r}, but must be one of {', '.join(XIR_ROUNDINGS)}",
+                code="XCOM_UNSUPPORT_ROUND_MODE",
             )
         return cls(
             (math.ldexp(1.0, -fix_point),), bits=bits, signed=signed, rounding=Rounding(rounding)
@@ -78,9 +118,9 @@ class Quantization:
     @property
     def is_power_of_two(self) -> bool:
         """Whether one power of two is the scale and zero stands for zero, as the DPU needs."""
-        return len(self.scale) == 1 and not any(self.zero_point) and (
-            self.scale[0] > 0 and math.frexp(self.scale[0])[0] == 0.5
-        )  # fmt: skip
+        return self.number_format == NumberFormat.INT and (
+            len(self.scale) == 1 and not any(self.zero_point) and self.axis is None
+        ) and self.scale[0] > 0 and math.frexp(self.scale[0])[0] == 0.5  # fmt: skip
 
     @property
     def fix_point(self) -> int:
@@ -93,7 +133,7 @@ class Quantization:
     def limits(self) -> tuple[int, int]:
         """Smallest and largest integer."""
         if self.signed:
-            return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+            return self.narrow - (1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
         return 0, (1 << self.bits) - 1
 
     def at(self, fix_point: int) -> "Quantization":

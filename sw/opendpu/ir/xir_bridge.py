@@ -131,6 +131,11 @@ def set_origin(op: xir.Op, origin: Origin) -> None:
         op.set_attr(ORIGIN, [origin.name, origin.op_type, origin.line])
 
 
+def origin_of_op(op: xir.Op) -> Origin:
+    """Return where an op comes from, as far as its graph says so."""
+    return _origin_of(op.get_attr(ORIGIN)) if op.has_attr(ORIGIN) else UNKNOWN
+
+
 def _origin_of(value: Any) -> Origin:
     return Origin(*map(str, value)) if isinstance(value, list) and len(value) == 3 else UNKNOWN
 
@@ -143,7 +148,7 @@ def _quantization(op: xir.Op, attrs: dict[str, Any]) -> Quantization:
             signed=bool(attrs.pop("if_signed")), rounding=attrs.pop("round_mode"),
         )  # fmt: skip
     except GraphError as error:
-        raise GraphError(f"op {op.get_name()!r} (fix): {error}") from None
+        raise error.within(f"op {op.get_name()!r} (fix)") from None
 
 
 def _constant(op: xir.Op) -> Array:

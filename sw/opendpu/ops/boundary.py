@@ -4,39 +4,14 @@
 import numpy as np
 from onnx import TensorProto, helper
 
-from opendpu.ir import Node, Rounding
+from opendpu.ir import Node
+from opendpu.ops.formats import BLOCK_FORMATS, emit_fake_quantize, emit_integers
 from opendpu.ops.onnx_builder import OnnxBuilder
 from opendpu.ops.operator import Operator, register
 
-_KINDS = {np.dtype(kind): helper.np_dtype_to_tensor_dtype(np.dtype(kind))
-          for kind in ("int8", "uint8", "int16", "uint16", "int32")}  # fmt: skip
-
-
-def _rounded(builder: OnnxBuilder, node: Node, value: str) -> str:
-    """Return the integers, as float64, that real numbers become: scaled, rounded, saturated.
-
-    In float64 nothing but the rounding that is meant rounds.
-    """
-
-    def wide(number: float) -> str:
-        return builder.initializer(np.array(number, np.float64))
-
-    found = node.quantization
-    low, high = found.limits
-    value = builder.op("Cast", [value], to=TensorProto.DOUBLE)
-    value = builder.op("Mul", [value, wide(2.0**found.fix_point)])
-    match found.rounding:
-        case Rounding.DPU_ROUND:
-            value = builder.op("Floor", [builder.op("Add", [value, wide(0.5)])])
-        case Rounding.STD_ROUND:
-            size = builder.op("Add", [builder.op("Abs", [value]), wide(0.5)])
-            value = builder.op("Mul", [builder.op("Floor", [size]), builder.op("Sign", [value])])
-        case Rounding.PY3_ROUND:
-            value = builder.op("Round", [value])
-    return builder.op("Clip", [value, wide(low), wide(high)])
-
 
 def _source(builder: OnnxBuilder, node: Node) -> tuple[str, bool]:
+    """Return an op's only input, in the order of axes that it has, and whether that is NCHW."""
     (name,) = node.inputs["input"]
     first = builder.is_first(name)
     return (builder.channels_first(name) if first else builder.plain(name)), first
@@ -46,15 +21,18 @@ def _fix(builder: OnnxBuilder, node: Node) -> None:
     if builder.constant(node.name) is not None:
         return
     value, first = _source(builder, node)
-    scale = builder.initializer(np.array(2.0**-node.fix_point, np.float64))
-    made = builder.op("Mul", [_rounded(builder, node, value), scale])
-    made = builder.op("Cast", [made], to=TensorProto.FLOAT)
+    if first and node.quantization.number_format in BLOCK_FORMATS:
+        value, first = builder.plain(node.inputs["input"][0]), False
+    made = emit_fake_quantize(
+        builder, value, node.quantization, len(node.shape), channels_first=first
+    )
     builder.bind(node, made, channels_first=first)
 
 
 def _float2fix(builder: OnnxBuilder, node: Node) -> None:
     value, first = _source(builder, node)
-    made = builder.op("Cast", [_rounded(builder, node, value)], to=_KINDS[node.type.dtype])
+    integers = emit_integers(builder, value, node.quantization)
+    made = builder.op("Cast", [integers], to=TensorProto.FLOAT)
     builder.bind(node, made, channels_first=first)
 
 

@@ -9,7 +9,6 @@ from opendpu.ir import Node
 from opendpu.ops.onnx_builder import OnnxBuilder
 from opendpu.ops.operator import Operator, Parameters, register
 from opendpu.ops.window import explicit_pad, onnx_window, pair, transposed_pad
-from opendpu_arch.isa import Engine
 
 ACTIVATIONS = ("relu", "relu6", "leaky-relu")
 """What both engines with weights apply to a sum before they round it."""
@@ -20,9 +19,10 @@ def _ordered(
 ) -> str:
     """Return the weights of a layer with their axes in another order, perhaps rotated by 180°."""
     (name,) = node.inputs["weights"]
-    value = builder.constant(name)
-    if value is not None:
-        return builder.initializer((value[:, ::-1, ::-1] if rotated else value).transpose(order))
+    if builder.constant(name) is not None:
+        return builder.parameter(
+            name, lambda value: (value[:, ::-1, ::-1] if rotated else value).transpose(order)
+        )
     made = builder.plain(name)
     if rotated:
         ends = builder.integers([np.iinfo(np.int64).min] * 2)
@@ -42,8 +42,7 @@ def _conv(builder: OnnxBuilder, node: Node) -> None:
     shape, group = builder.graph[weights].shape, int(node.attrs.get("group") or 1)
     if node.kind == "depthwise-conv2d":  # MHWC, where M is one but for a multiplier
         group = shape[3]
-        made = _ordered(builder, node, (3, 0, 1, 2))
-        made = builder.op("Reshape", [made, builder.integers([-1, 1, *shape[1:3]])])
+        made = _depthwise(builder, weights)
     else:
         made = _ordered(builder, node, (0, 3, 1, 2))
     window = onnx_window(
@@ -52,6 +51,15 @@ def _conv(builder: OnnxBuilder, node: Node) -> None:
     )  # fmt: skip
     name = builder.op("Conv", _biased(builder, node, made), group=group, **window)
     builder.bind(node, name, channels_first=True)
+
+
+def _depthwise(builder: OnnxBuilder, weights: str) -> str:
+    """Return the weights [multiplier, h, w, channels] as ONNX has them: a group a channel."""
+    shape = (-1, 1, *builder.graph[weights].shape[1:3])
+    if builder.constant(weights) is not None:
+        return builder.parameter(weights, lambda value: value.transpose(3, 0, 1, 2).reshape(shape))
+    made = builder.op("Transpose", [builder.plain(weights)], perm=[3, 0, 1, 2])
+    return builder.op("Reshape", [made, builder.integers(shape)])
 
 
 def _transposed(builder: OnnxBuilder, node: Node) -> None:
@@ -88,9 +96,8 @@ def _inner_product(builder: OnnxBuilder, node: Node) -> None:
     if axis != len(shape) - 1:
         flat = (*shape[:axis], math.prod(shape[axis:]))
         rows = builder.reshape(rows, builder.graph[source].type, flat)
-    value = builder.constant(weights)
-    if value is not None:
-        matrix = builder.initializer(value.reshape(value.shape[0], -1).T)
+    if builder.constant(weights) is not None:
+        matrix = builder.parameter(weights, lambda value: value.reshape(value.shape[0], -1).T)
     else:
         count = builder.graph[weights].shape[0]
         matrix = builder.op("Reshape", [builder.plain(weights), builder.integers([count, -1])])
@@ -116,43 +123,33 @@ def _matmul(builder: OnnxBuilder, node: Node) -> None:
     builder.bind(node, made)
 
 
-_DENSE, _DEPTHWISE = Parameters(outputs=0, inputs=-1), Parameters(outputs=-1, inputs=None)
+DENSE, DEPTHWISE = Parameters(outputs=0, inputs=-1), Parameters(outputs=-1, inputs=None)
+"""Axes of the weights of convolutions, and of those with a kernel a channel."""
 NO_DEPTH = "the DPU has no depth axis; two-dimensional convolutions would lift it"
 
 register(
     Operator(
-        kind="conv2d", emit=_conv, parameters=_DENSE, fuses=ACTIVATIONS, fixed="conv2d-fix",
+        kind="conv2d", emit=_conv, parameters=DENSE, fuses=ACTIVATIONS, fixed="conv2d-fix",
     ),
     Operator(
-        kind="depthwise-conv2d", emit=_conv, parameters=_DEPTHWISE, fuses=ACTIVATIONS,
+        kind="depthwise-conv2d", emit=_conv, parameters=DEPTHWISE, fuses=ACTIVATIONS,
         fixed="depthwise-conv2d-fix",
     ),
     Operator(
-        kind="transposed-conv2d", emit=_transposed, parameters=_DENSE, fuses=ACTIVATIONS,
+        kind="transposed-conv2d", emit=_transposed, parameters=DENSE, fuses=ACTIVATIONS,
         fixed="transposed-conv2d-fix",
     ),
     Operator(
-        kind="transposed-depthwise-conv2d", emit=_transposed, parameters=_DEPTHWISE,
+        kind="transposed-depthwise-conv2d", emit=_transposed, parameters=DEPTHWISE,
         fuses=ACTIVATIONS, fixed="transposed-depthwise-conv2d-fix",
     ),
     Operator(
-        kind="inner-product", emit=_inner_product, parameters=_DENSE, fuses=ACTIVATIONS,
+        kind="inner-product", emit=_inner_product, parameters=DENSE, fuses=ACTIVATIONS,
         fixed="conv2d-fix",
     ),
     Operator(
         kind="matmul", emit=_matmul, fuses=ACTIVATIONS, fixed="conv2d-fix", constant_operand=1,
         lift="the weights of the engines are constants; a constant right side would lift it",
-    ),
-    Operator(kind="conv2d-fix", engine=Engine.CONV, multiplies=True, parameters=_DENSE),
-    Operator(
-        kind="transposed-conv2d-fix", engine=Engine.CONV, multiplies=True, parameters=_DENSE
-    ),
-    Operator(
-        kind="depthwise-conv2d-fix", engine=Engine.MISC, multiplies=True, parameters=_DEPTHWISE
-    ),
-    Operator(
-        kind="transposed-depthwise-conv2d-fix", engine=Engine.MISC, multiplies=True,
-        parameters=_DEPTHWISE,
     ),
     *(
         Operator(kind=kind, lift=NO_DEPTH)

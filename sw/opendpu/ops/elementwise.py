@@ -9,7 +9,6 @@ import numpy as np
 from opendpu.ir import Node
 from opendpu.ops.onnx_builder import OnnxBuilder
 from opendpu.ops.operator import Emit, Operator, register
-from opendpu_arch.isa import Engine
 
 SELU_ALPHA, SELU_GAMMA = 1.6732632423543772, 1.0507009873554805
 
@@ -34,7 +33,7 @@ def operands(builder: OnnxBuilder, node: Node, names: list[str]) -> tuple[list[s
     made = []
     for name, rank, value in zip(names, ranks, values, strict=True):
         if rank == 1 and value is not None:
-            made.append(builder.initializer(value.reshape(1, -1, 1, 1)))
+            made.append(builder.parameter(name, lambda array: array.reshape(1, -1, 1, 1)))
         else:
             made.append(builder.channels_first(name))
     return made, True
@@ -165,8 +164,4 @@ register(
     Operator(kind="selu", emit=simple("Selu", alpha=SELU_ALPHA, gamma=SELU_GAMMA)),
     Operator(kind="hard-tanh", emit=unary(lambda b, x, node: clip(b, x, -1, 1))),
     Operator(kind="threshold", emit=_threshold),
-    Operator(kind="eltwise-fix", engine=Engine.MISC),
-    Operator(kind="leaky-relu-fix", engine=Engine.MISC),
-    Operator(kind="prelu-fix", engine=Engine.MISC),
-    Operator(kind="hard-sigmoid-fix", engine=Engine.MISC),
 )  # fmt: skip

@@ -13,13 +13,15 @@ from opendpu.ops.operator import Operator, Result, register
 from opendpu_arch.errors import UnsupportedError
 
 
-def _reshape(builder: OnnxBuilder, node: Node) -> None:
+def reshape(builder: OnnxBuilder, node: Node) -> None:
+    """Emit the same elements in another shape."""
     (source,) = node.inputs["input"]
     value = builder.plain(source)
     builder.bind(node, builder.reshape(value, builder.graph[source].type, node.shape))
 
 
-def _transpose(builder: OnnxBuilder, node: Node) -> None:
+def transpose(builder: OnnxBuilder, node: Node) -> None:
+    """Emit the axes in another order."""
     value = builder.plain(node.inputs["input"][0])
     order = [int(a) for a in node.attrs["order"]]
     builder.bind(node, builder.op("Transpose", [value], perm=order))
@@ -30,13 +32,13 @@ def _concat(builder: OnnxBuilder, node: Node) -> None:
     axis = int(node.attrs["axis"]) % len(node.shape)
     given, first = operands(builder, node, names)
     if builder.batched:
-        given = [_as_many(builder, node, n, v) for n, v in zip(names, given, strict=True)]
+        given = [as_many(builder, node, n, v) for n, v in zip(names, given, strict=True)]
     if first:
         axis = (0, 2, 3, 1)[axis]
     builder.bind(node, builder.op("Concat", given, axis=axis), channels_first=first)
 
 
-def _as_many(builder: OnnxBuilder, node: Node, name: str, value: str) -> str:
+def as_many(builder: OnnxBuilder, node: Node, name: str, value: str) -> str:
     """Return a constant once for every sample of the other inputs."""
     if builder.constant(name) is None:
         return value
@@ -53,7 +55,8 @@ def _stack(builder: OnnxBuilder, node: Node) -> None:
     builder.bind(node, builder.op("Concat", given, axis=axis))
 
 
-def _slice(builder: OnnxBuilder, node: Node) -> None:
+def strided_slice(builder: OnnxBuilder, node: Node) -> None:
+    """Emit a part of every axis."""
     (source,) = node.inputs["input"]
     axes = [a for a in range(len(node.shape)) if a or not builder.batched]
     limits = [[int(node.attrs[key][a]) for a in axes] for key in ("begin", "end", "strides")]
@@ -62,7 +65,13 @@ def _slice(builder: OnnxBuilder, node: Node) -> None:
     builder.bind(node, builder.op("Slice", given))
 
 
-def _pad(builder: OnnxBuilder, node: Node) -> None:
+def pad(builder: OnnxBuilder, node: Node) -> None:
+    """Emit constants, or mirrored elements, around a tensor."""
+    padded(builder, node, float((node.attrs.get("constant_values") or [0.0])[0]))
+
+
+def padded(builder: OnnxBuilder, node: Node, fill: float) -> None:
+    """Emit ``fill``, or mirrored elements, around a tensor."""
     amounts, mode = [int(n) for n in node.attrs["paddings"]], str(node.attrs["mode"]).upper()
     value = builder.plain(node.inputs["input"][0])
     if mode not in ("CONSTANT", "REFLECT", "SYMMETRIC"):
@@ -74,7 +83,6 @@ def _pad(builder: OnnxBuilder, node: Node) -> None:
         return
     given = [value, builder.integers([*amounts[::2], *amounts[1::2]])]
     if mode == "CONSTANT":
-        fill = (node.attrs.get("constant_values") or [0.0])[0]
         given.append(builder.initializer(np.array(fill, np.float32)))
     made = builder.op("Pad", given, mode="constant" if mode == "CONSTANT" else "reflect")
     builder.bind(node, made)
@@ -101,7 +109,7 @@ def rearranged(
     builder.bind(node, builder.reshape(value, source.type, node.shape))
 
 
-def _tile(builder: OnnxBuilder, node: Node) -> None:
+def tile(builder: OnnxBuilder, node: Node) -> None:
     """Trade blocks of pixels for channels: row in the block, column, channel; or back."""
     size = int(node.attrs["stride"])
     batch, height, width, channels = builder.graph[node.inputs["input"][0]].shape
@@ -112,8 +120,8 @@ def _tile(builder: OnnxBuilder, node: Node) -> None:
     rearranged(builder, node, split, (0, 1, 3, 2, 4, 5))
 
 
-def _reorg(builder: OnnxBuilder, node: Node) -> None:
-    """As ``_tile``; the rows of a block are ``scale`` apart, in groups of ``scale**2`` rows."""
+def reorg(builder: OnnxBuilder, node: Node) -> None:
+    """As ``tile``; the rows of a block are ``scale`` apart, in groups of ``scale**2`` rows."""
     size = int(node.attrs["scale"])
     batch, height, width, channels = builder.graph[node.inputs["input"][0]].shape
     if node.attrs["reverse"]:
@@ -136,7 +144,7 @@ def _pixel_shuffle(builder: OnnxBuilder, node: Node) -> None:
         rearranged(builder, node, split, (0, 1, 3, 5, 2, 4))
 
 
-def _resize(builder: OnnxBuilder, node: Node) -> None:
+def resize(builder: OnnxBuilder, node: Node) -> None:
     """Emit Resize; where scale times size is no whole number, by the size of the result."""
     (source,), mode = node.inputs["input"], str(node.attrs["mode"]).upper()
     if mode not in ("NEAREST", "BILINEAR") or len(node.shape) != 4:
@@ -169,35 +177,27 @@ def _resize(builder: OnnxBuilder, node: Node) -> None:
     builder.bind(node, made, channels_first=True)
 
 
-def _resized(node: Node) -> Result:
+def resized(node: Node) -> Result:
+    """Return where the elements of a resized map come from."""
     nearest = str(node.attrs.get("mode", "")).upper() == "NEAREST"
     return Result.MOVED if nearest else Result.COMPUTED
 
 
-def _fixed_only(kind: str, result: Result = Result.MOVED) -> Operator:
-    return Operator(kind=kind, result=result)
-
-
 register(
     *(
-        Operator(kind=kind, emit=_reshape, result=Result.MOVED, fixed="reshape-fix")
+        Operator(kind=kind, emit=reshape, result=Result.MOVED, fixed="reshape-fix")
         for kind in ("reshape", "flatten", "squeeze")
     ),
     Operator(kind="identity", emit=simple("Identity"), result=Result.MOVED),
-    Operator(kind="transpose", emit=_transpose, result=Result.MOVED, fixed="transpose"),
+    Operator(kind="transpose", emit=transpose, result=Result.MOVED, fixed="transpose"),
     Operator(kind="concat", emit=_concat, result=Result.MOVED, fixed="concat-fix"),
     Operator(kind="stack", emit=_stack, result=Result.MOVED),
-    Operator(kind="strided_slice", emit=_slice, result=Result.MOVED, fixed="strided_slice-fix"),
-    Operator(kind="pad", emit=_pad, result=Result.PADDED, fixed="pad-fix"),
-    Operator(kind="gstiling", emit=_tile, result=Result.MOVED, fixed="tile-fix"),
-    Operator(kind="reorg", emit=_reorg, result=Result.MOVED, fixed="reorg-fix"),
+    Operator(
+        kind="strided_slice", emit=strided_slice, result=Result.MOVED, fixed="strided_slice-fix"
+    ),
+    Operator(kind="pad", emit=pad, result=Result.PADDED, fixed="pad-fix"),
+    Operator(kind="gstiling", emit=tile, result=Result.MOVED, fixed="tile-fix"),
+    Operator(kind="reorg", emit=reorg, result=Result.MOVED, fixed="reorg-fix"),
     Operator(kind="pixel-shuffle", emit=_pixel_shuffle, result=Result.MOVED, fixed="tile-fix"),
-    Operator(kind="resize", emit=_resize, result=_resized, fixed="upsample-fix"),
-    _fixed_only("reshape-fix"),
-    _fixed_only("concat-fix"),
-    _fixed_only("strided_slice-fix"),
-    _fixed_only("pad-fix", Result.PADDED),
-    _fixed_only("tile-fix"),
-    _fixed_only("reorg-fix"),
-    Operator(kind="upsample-fix", result=_resized),
+    Operator(kind="resize", emit=resize, result=resized, fixed="upsample-fix"),
 )

@@ -3,10 +3,13 @@
 
 Feature maps are NHWC in our graphs and NCHW in ONNX's spatial operators. A value is kept in the
 order in which its op made it, and transposed only where a reader needs the other one.
+
+Integers that stand for real numbers are carried as float32, in which every kernel of
+:mod:`opendpu.ops.fixed` is exact; a model takes and gives them in their own type.
 """
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,13 +17,17 @@ import onnx
 from onnx import helper, numpy_helper
 
 from opendpu.ir import Array, Graph, Node, TensorType
+from opendpu.ops.formats import fake_quantize
 
 OPSET = 17
 """Operator set of models whose ops say none."""
 IR_VERSION = 10
 LARGE_BYTES = 1 << 16
 """Constants from this size on are given to sessions as they are in memory."""
+Arranged = Callable[[Array], Array]
+"""The same elements in another shape or order of axes."""
 TO_NCHW, TO_NHWC = (0, 3, 1, 2), (0, 2, 3, 1)
+FLOAT = onnx.TensorProto.FLOAT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +67,7 @@ class OnnxBuilder:
         """Paths of libraries with operators of other domains, in the order they were found."""
         self.calls: dict[str, list[str]] = {}
         """Outputs of the ONNX models that are part of this one, by call."""
+        self._limits: dict[str, tuple[int, int]] = {}
         self._plain: dict[str, str] = {}
         self._first: dict[str, str] = {}
         self._count = 0
@@ -74,26 +82,33 @@ class OnnxBuilder:
             shape[0] = "N"
         kind = helper.np_dtype_to_tensor_dtype(made.dtype)
         self.inputs.append(helper.make_tensor_value_info(name, kind, shape))
-        self._plain[name] = name
+        self._plain[name] = self.op("Cast", [name], to=FLOAT) if made.is_fixed else name
 
     def constant(self, name: str) -> Array | None:
         """Return the values of a constant, of a converted one too; none for what is computed."""
         node = self.graph[name]
-        if node.value is not None or node.kind not in ("fix", "fix2float"):
-            return node.value
+        if node.value is not None:
+            return node.value.astype(np.float32) if node.type.is_fixed else node.value
+        if node.kind not in ("fix", "fix2float"):
+            return None
         value = self.graph[node.inputs["input"][0]].value
         if value is None:
             return None
         if node.kind == "fix":
-            return on_grid(value, node)
+            return fake_quantize(value, node.quantization)
         return np.asarray((value * 2.0**-node.fix_point).astype(np.float32))
+
+    def parameter(self, name: str, arranged: Arranged) -> str:
+        """Return the ONNX name of a constant with its elements in another arrangement."""
+        value = self.constant(name)
+        assert value is not None, name
+        return self.initializer(arranged(value))
 
     def plain(self, name: str) -> str:
         """Return the ONNX name of a result in the graph's order of axes."""
         if name not in self._plain:
-            value = self.constant(name)
-            if value is not None:
-                self._plain[name] = self.initializer(value)
+            if self.constant(name) is not None:
+                self._plain[name] = self.parameter(name, lambda array: array)
             else:
                 self._plain[name] = self.op("Transpose", [self._first[name]], perm=list(TO_NHWC))
         return self._plain[name]
@@ -101,9 +116,8 @@ class OnnxBuilder:
     def channels_first(self, name: str) -> str:
         """Return the ONNX name of a feature map as NCHW."""
         if name not in self._first:
-            value = self.constant(name)
-            if value is not None:
-                self._first[name] = self.initializer(value.transpose(TO_NCHW))
+            if self.constant(name) is not None:
+                self._first[name] = self.parameter(name, lambda array: array.transpose(TO_NCHW))
             else:
                 self._first[name] = self.op("Transpose", [self._plain[name]], perm=list(TO_NCHW))
         return self._first[name]
@@ -118,9 +132,23 @@ class OnnxBuilder:
 
     def output(self, name: str) -> Output:
         """Return how a result leaves the model."""
-        if self.is_first(name):
-            return Output(self._first[name], True)
-        return Output(self.plain(name), False)
+        first = self.is_first(name)
+        value = self._first[name] if first else self.plain(name)
+        made = self.graph[name].type
+        if made.is_fixed:
+            value = self.op("Cast", [value], to=helper.np_dtype_to_tensor_dtype(made.dtype))
+        return Output(value, first)
+
+    # Integers
+
+    def limits(self, name: str) -> tuple[int, int]:
+        """Return what the integers of a result are not below and not above."""
+        return self._limits.get(name) or self.graph[name].quantization.limits
+
+    def narrow(self, name: str, low: int, high: int) -> None:
+        """Say that the integers of a result are in a smaller range than their type."""
+        least, most = self.graph[name].quantization.limits
+        self._limits[name] = (max(low, least), min(high, most))
 
     # Nodes
 
@@ -175,11 +203,3 @@ class OnnxBuilder:
             made, opset_imports=imports, ir_version=IR_VERSION,
             functions=list(self.functions.values()),
         )  # fmt: skip
-
-
-def on_grid(value: Array, fix: Node) -> Array:
-    """Return a constant as the ``fix`` behind it leaves it: rounded, saturated, real numbers."""
-    found = fix.quantization
-    low, high = found.limits
-    integers = np.floor(value.astype(np.float64) * 2.0**found.fix_point + 0.5)
-    return np.asarray((np.clip(integers, low, high) * 2.0**-found.fix_point).astype(np.float32))

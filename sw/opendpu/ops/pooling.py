@@ -5,11 +5,10 @@ import math
 
 import numpy as np
 
-from opendpu.ir import Array, Node
+from opendpu.ir import Array, Graph, Node
 from opendpu.ops.onnx_builder import OnnxBuilder
 from opendpu.ops.operator import Emit, Operator, Result, register
 from opendpu.ops.window import onnx_window, whole_window
-from opendpu_arch.isa import Engine
 
 
 def _max_pool(builder: OnnxBuilder, node: Node) -> None:
@@ -70,6 +69,15 @@ def counted_elements(node: Node, shape: tuple[int, ...], *, include: bool | None
     return np.asarray(vertical[:, None] * horizontal[None, :])
 
 
+def reduced_window(node: Node, graph: Graph) -> tuple[int, int]:
+    """Return height and width of what a mean over rows or columns is of, of others 1."""
+    (source,) = node.inputs["input"]
+    shape, axes = graph[source].shape, {int(axis) % 4 for axis in node.attrs["axis"]}
+    if not axes <= {1, 2}:
+        return 1, 1
+    return shape[1] if 1 in axes else 1, shape[2] if 2 in axes else 1
+
+
 def reduction(op_type: str) -> Emit:
     """Return the kernel of a reduction along axes."""
 
@@ -87,7 +95,8 @@ def reduction(op_type: str) -> Emit:
     return emit
 
 
-def _argmax(builder: OnnxBuilder, node: Node) -> None:
+def argmax(builder: OnnxBuilder, node: Node) -> None:
+    """Emit the index of the first largest element along an axis."""
     value = builder.plain(node.inputs["input"][0])
     index = builder.op("ArgMax", [value], axis=int(node.attrs["axis"]), keepdims=0)
     builder.bind(node, builder.op("Cast", [index], to=6))  # int32
@@ -108,8 +117,5 @@ register(
     Operator(kind="reduction_mean", emit=reduction("ReduceMean"), fixed="pool-fix"),
     Operator(kind="reduction_sum", emit=reduction("ReduceSum")),
     Operator(kind="reduction_product", emit=reduction("ReduceProd")),
-    Operator(kind="argmax", emit=_argmax, fixed="argmax-fix"),
-    Operator(kind="pool-fix", engine=Engine.MISC),
-    Operator(kind="reduction_max-fix", result=Result.SELECTED),
-    Operator(kind="argmax-fix", element_bytes=4),
+    Operator(kind="argmax", emit=argmax, fixed="argmax-fix"),
 )  # fmt: skip

@@ -75,3 +75,16 @@ def onnx_window(kernel: Pair, stride: Pair, pad: list[int], dilation: Pair) -> d
         "kernel_shape": [kernel[1], kernel[0]], "strides": [stride[1], stride[0]],
         "pads": [top, left, bottom, right], "dilations": [dilation[1], dilation[0]],
     }  # fmt: skip
+
+
+def reaching_pad(node: Node, kernel: Pair, shape: tuple[int, ...]) -> list[int]:
+    """Return the padding with which a window makes as many rows and columns as the result has.
+
+    Files give the size of a result beside attributes that may say less: rounding up, say.
+    """
+    pad = explicit_pad(node, shape)
+    stride, gaps = pair(node, "stride"), pair(node, "dilation")
+    for axis, size, made in ((0, shape[2], node.shape[2]), (1, shape[1], node.shape[1])):
+        covered = (made - 1) * stride[axis] + (kernel[axis] - 1) * gaps[axis] + 1
+        pad[2 * axis + 1] = max(0, covered - size - pad[2 * axis])
+    return pad

@@ -3,10 +3,10 @@
 
 from opendpu.ir import Graph, Node, QuantizedGraph
 from opendpu.ops import operator_of
-from opendpu.quantize.approximate import approximate
-from opendpu.quantize.grid import GRID, best_fix_point, rounded
 from opendpu.quantize.layers import is_layer, parameters_of
-from opendpu.quantize.shifts import SHIFT_BIAS
+from opendpu.quantize.scales.grid import GRID, best_fix_point, rounded
+from opendpu.quantize.scales.shifts import SHIFT_BIAS
+from opendpu.quantize.transforms.approximate import approximate
 
 ANY = range(GRID.limits[0], GRID.limits[1] + 1)
 """Fix points that a signed byte of an instruction's or file's field can say."""

@@ -2,34 +2,47 @@
 """The quantizer: substitute, fold, calibrate, choose fix points, insert ``fix`` ops, correct."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
+from typing import Any
 
-from opendpu.ir import Array, FloatGraph, QuantizedGraph
-from opendpu.quantize.approximate import approximate
-from opendpu.quantize.calibrate import METHODS, choose_fix_points, observe
+from opendpu.ir import FloatGraph, Graph, QuantizedGraph
+from opendpu.ir.types import FLOAT32
+from opendpu.quantize.assign import deployable_scales, free_scales
+from opendpu.quantize.calibrate import observe
 from opendpu.quantize.complete import is_quantized
-from opendpu.quantize.correct import add_biases, correct_biases, sample_count
-from opendpu.quantize.equalize import equalize
-from opendpu.quantize.fold import fold
-from opendpu.quantize.groups import find_groups
-from opendpu.quantize.insert import insert
-from opendpu.quantize.permute import permute
-from opendpu.quantize.refine import refine
-from opendpu.quantize.report import Report, sqnr_of
-from opendpu.quantize.rewrite import rewrite
-from opendpu.quantize.samples import Samples, calibration_samples, suspicions
-from opendpu.quantize.scope import floating_ops
-from opendpu.quantize.shifts import make_legal, weight_fix_points
-from opendpu.quantize.substitute import SUBSTITUTIONS, substitutable, substitute
+from opendpu.quantize.config import DPU_BITS, SUBSTITUTIONS, QuantizeConfig, check_choice
+from opendpu.quantize.corrections.bias import add_biases, correct_biases, sample_count
+from opendpu.quantize.corrections.refine import refine
+from opendpu.quantize.equalization import equalize_channels
+from opendpu.quantize.finetune import correct_weights, finetune
+from opendpu.quantize.measure import measure, sqnr
+from opendpu.quantize.placement.groups import find_groups
+from opendpu.quantize.placement.insert import insert
+from opendpu.quantize.placement.scope import floating_ops
+from opendpu.quantize.placement.specs import kept_float, specify
+from opendpu.quantize.progress import Progress
+from opendpu.quantize.report import Report
+from opendpu.quantize.samples import Calibration, Samples, calibration_samples, suspicions
+from opendpu.quantize.transforms.approximate import approximate
+from opendpu.quantize.transforms.fold import fold
+from opendpu.quantize.transforms.permute import permute
+from opendpu.quantize.transforms.rewrite import rewrite
+from opendpu.quantize.transforms.substitute import relu6_to_relu, substitutable, substitute
 from opendpu_arch.errors import UnsupportedError
 
 
 @dataclasses.dataclass(frozen=True)
 class Quantized:
-    """A quantized graph, and what the quantizer did; nothing for models that came quantized."""
+    """A quantized graph, and what the quantizer did; nothing for models that came quantized.
+
+    ``reference`` is the float graph that was quantized, after all transformations: its ops have
+    the same names.
+    """
 
     graph: QuantizedGraph
     report: Report | None
+    reference: FloatGraph | None = None
 
 
 def _nowhere(text: str) -> None:
@@ -38,49 +51,51 @@ def _nowhere(text: str) -> None:
 
 def quantize(
     graph: FloatGraph,
-    calib: Mapping[str, Array],
+    calib: Calibration,
+    config: QuantizeConfig | None = None,
     *,
-    method: str = "minmse",
-    cross_layer: bool = True,
-    bias_correction: bool = True,
-    refinement: bool = True,
-    activation_substitution: str = "none",
-    batch: int = 32,
     show: Callable[[str], None] = _nowhere,
+    **options: Any,
 ) -> QuantizedGraph:
-    """Quantize a float graph to signed 8 bits with power-of-two scales.
+    """Quantize a float graph; by default to signed 8 bits with power-of-two scales.
+
+    As :func:`quantize_with_report`, whose parameters and errors these are.
+
+    Returns
+    -------
+    The graph in the form of AMD's quantizers: float tensors, a ``fix`` op called ``<op>_fix``
+    behind every quantized result, constants on their grid. What only the CPU can compute stays
+    float, see :mod:`opendpu.quantize.placement.scope`.
+    """
+    return quantize_with_report(graph, calib, config, show=show, **options).graph
+
+
+def quantize_with_report(
+    graph: FloatGraph,
+    calib: Calibration,
+    config: QuantizeConfig | None = None,
+    *,
+    show: Callable[[str], None] = _nowhere,
+    **options: Any,
+) -> Quantized:
+    """Quantize a float graph, and say what was done, what it cost and what to try.
 
     Parameters
     ----------
     graph
         Float graph, for example of :func:`opendpu.frontend.load_onnx`.
     calib
-        Calibration samples by input name, batch in front: each in the shape of the graph's
-        ``data`` op, or, for inputs named in ``onnx_order``, in the shape of the ONNX model. 100 to
-        1000 samples are enough.
-    method
-        ``minmse`` (least squared error over all data), ``diffs`` (least squared error a batch,
-        commonest fix point) or ``nonoverflow``.
-    cross_layer
-        Whether to equalize the ranges of channels between layers joined by a ReLU or the like.
-    bias_correction
-        Whether to shift biases so that quantization moves no channel's mean, measured on at most
-        ``correct.SAMPLES`` samples.
-    refinement
-        Whether to try fix points next to the chosen ones and keep what makes the results of the
-        whole network better, within a bound on the work.
-    activation_substitution
-        ``none``, or ``hard``: sigmoid and swish become hard ones where the DPU then computes them.
-    batch
-        Samples that are evaluated at a time at most, and that have one vote in ``diffs``.
+        Calibration samples: :class:`~opendpu.quantize.samples.Samples`, arrays by input name with
+        the batch in front, or an iterable of such batches. Each array is in the shape of the
+        graph's ``data`` op, or, for inputs named in ``onnx_order``, in the shape of the ONNX
+        model. 100 to 1000 samples are enough.
+    config
+        What to do; the default is what the DPU runs.
     show
         Told what is going on.
-
-    Returns
-    -------
-    The graph in the form of AMD's quantizers: float tensors, a ``fix`` op called ``<op>_fix``
-    behind every quantized result, constants on their grid. What only the CPU can compute stays
-    float, see :mod:`opendpu.quantize.scope`.
+    options
+        Fields of the configuration that differ from ``config``; ``method`` is that of inputs,
+        weights and activations.
 
     Raises
     ------
@@ -88,97 +103,134 @@ def quantize(
         Calibration data that is missing, empty, unknown, not finite, too large, or of the wrong
         shape, or that gives results that are not finite.
     UnsupportedError
-        An unknown method, an op that cannot be evaluated, or a graph that is quantized already.
+        An unknown method or option, an op that cannot be evaluated, or a graph that is quantized
+        already.
     GraphError
         Ranges so far apart that the DPU's shifts cannot bridge them.
     """
-    return quantize_with_report(
-        graph, calib, method=method, cross_layer=cross_layer, bias_correction=bias_correction,
-        refinement=refinement, activation_substitution=activation_substitution, batch=batch,
-        show=show,
-    ).graph  # fmt: skip
-
-
-def quantize_with_report(
-    graph: FloatGraph,
-    calib: Mapping[str, Array],
-    *,
-    method: str = "minmse",
-    cross_layer: bool = True,
-    bias_correction: bool = True,
-    refinement: bool = True,
-    activation_substitution: str = "none",
-    batch: int = 32,
-    show: Callable[[str], None] = _nowhere,
-) -> Quantized:
-    """Quantize as :func:`quantize` does, and say what was done, what it cost and what to try."""
-    _check_choice("calibration method", method, METHODS)
-    check_substitution(activation_substitution)
+    config = _configured(config or QuantizeConfig(), options)
     if is_quantized(graph):
         raise UnsupportedError(f"graph {graph.name!r} is quantized already; compile it as it is")
+    progress = Progress(show)
     samples = calibration_samples(graph, calib)
-    report = Report(samples=samples.count, notes=suspicions(samples))
-    graph = graph.copy()
-    _substituted(graph, samples, activation_substitution, report, batch=batch, show=show)
-    fold(graph)
-    approximate(graph)
-    rewrite(graph)
-    if cross_layer:
-        equalize(graph)
-    permute(graph)  # after that, so that weights of 0 and 1 stay such
-    floating = floating_ops(graph)
-    groups = find_groups(graph, floating)
+    report = Report(samples=samples.count, notes=suspicions(samples), obstacles=config.deployable())
+    reference, graph = graph, graph.copy()
+    _transform(graph, samples, config, report, progress)
+    floating = floating_ops(graph, kept_float(graph, config))
+    groups, specs = specify(graph, find_groups(graph, floating), floating, config)
     report.floating = [node.name for node in graph if node.name in floating]
     for name, reason in floating.items():
         graph[name].reason = graph[name].reason or reason
-    if bias_correction:
+    if config.bias_correction:
         add_biases(graph, groups.results)
-    layers = list(groups.results) if bias_correction else []
+    layers = list(groups.results) if config.bias_correction else []
     count = min(samples.count, sample_count(graph))
     observed = observe(
-        graph, groups, samples, layers=layers, mean_samples=count, method=method, batch=batch,
-        show=show,
+        graph, groups, specs.results, samples, layers=layers, mean_samples=count,
+        batch=config.batch, progress=progress,
     )  # fmt: skip
-    chosen = choose_fix_points(groups, observed, method)
-    weights = weight_fix_points(graph, groups, method)
-    if refinement:
-        chosen = refine(
-            graph, groups, chosen, samples, weights, observed, layers=layers, show=show,
+    if report.obstacles:
+        if config.refinement:
+            report.note(
+                "refinement was skipped: it tries fix points that the DPU can run, and this "
+                f"configuration is not deployable ({report.obstacles[0]})"
+            )
+        scales = free_scales(graph, groups, specs, observed)
+    else:
+        _note_narrow(config, report)
+        refined = functools.partial(
+            refine, graph, groups, samples, specs, observed, layers=layers, progress=progress,
             note=report.note,
         )  # fmt: skip
-    constants = make_legal(graph, groups, chosen, weights)
-    result = insert(graph, chosen | constants)
-    if bias_correction:
-        show("correcting biases")
-        correct_biases(result, observed.means, samples, count)
-    return Quantized(result, report)
+        scales = deployable_scales(
+            graph, groups, specs, observed, refined if config.refinement else None
+        )
+    result = insert(graph, scales)
+    if config.bias_correction:
+        correct_biases(result, observed.means, samples, count, progress)
+    _trained(result, graph, samples, config, report, show)
+    progress.say("measuring what quantization costs")
+    measure(report, reference, graph, result, groups, observed, samples, batch=config.batch)
+    return Quantized(result, report, graph)
+
+
+def _trained(
+    result: QuantizedGraph,
+    graph: FloatGraph,
+    samples: Samples,
+    config: QuantizeConfig,
+    report: Report,
+    show: Callable[[str], None],
+) -> None:
+    """Correct and finetune the weights of a quantized graph, in place, where that is possible."""
+    if report.obstacles:
+        if config.weight_correction or config.finetune is not None:
+            report.note(
+                "weights are neither corrected nor finetuned: that works on fix points, and this "
+                f"configuration is not deployable ({report.obstacles[0]})"
+            )
+        return
+    if config.weight_correction:
+        correct_weights(result, graph, samples, batch=config.batch, seed=config.seed, show=show)
+    if config.finetune is not None:
+        finetune(result, graph, samples, config.finetune, seed=config.seed, show=show)
+
+
+def _note_narrow(config: QuantizeConfig, report: Report) -> None:
+    """Say what constants of fewer bits are on the DPU."""
+    for role, bits in sorted({(r, s.bits) for r, s in config.specs() if s.bits < DPU_BITS}):
+        report.note(
+            f"{role} of {bits} bits: the DPU stores int8 values on a coarser grid, as large and as "
+            "fast as 8 bits"
+        )
+
+
+def _transform(
+    graph: Graph, samples: Samples, config: QuantizeConfig, report: Report, progress: Progress
+) -> None:
+    """Change a float graph, in place, to one that quantizes better; say what was done."""
+    if config.relu6_to_relu:
+        report.note(f"{relu6_to_relu(graph)} ReLU6 became ReLU")
+    _substituted(graph, samples, config, report, progress)
+    fold(graph)
+    approximate(graph)
+    rewrite(graph)
+    if config.cross_layer:
+        equalize_channels(graph, samples, config, report, progress)
+    permute(graph)  # after that, so that weights of 0 and 1 stay such
+
+
+def _configured(config: QuantizeConfig, options: Mapping[str, Any]) -> QuantizeConfig:
+    """Return a configuration with other values for some fields."""
+    fields = {field.name for field in dataclasses.fields(config)}
+    unknown = sorted(set(options) - fields - {"method"})
+    if unknown:
+        raise UnsupportedError(
+            f"option {unknown[0]!r} is unknown; options are: method, {', '.join(sorted(fields))}"
+        )
+    changed = dict(options)
+    method = changed.pop("method", None)
+    if method is not None:
+        made = QuantizeConfig.with_method(method)
+        changed = {"input": made.input, "weights": made.weights, "activation": made.activation,
+                   **changed}  # fmt: skip
+    return dataclasses.replace(config, **changed)
 
 
 def check_substitution(how: str) -> None:
     """Raise UnsupportedError if there is no such ``activation_substitution``."""
-    _check_choice("activation substitution", how, tuple(SUBSTITUTIONS))
-
-
-def _check_choice(what: str, given: str, allowed: tuple[str, ...]) -> None:
-    """Raise UnsupportedError if a word is none of those allowed."""
-    if given not in allowed:
-        raise UnsupportedError(f"{what} {given!r} is unknown; choose one of {', '.join(allowed)}")
+    check_choice("activation substitution", how, SUBSTITUTIONS)
 
 
 def _substituted(
-    graph: FloatGraph,
-    samples: Samples,
-    how: str,
-    report: Report,
-    *,
-    batch: int,
-    show: Callable[[str], None],
+    graph: Graph, samples: Samples, config: QuantizeConfig, report: Report, progress: Progress
 ) -> None:
     """Replace activations, in place, and report what it cost; or propose it."""
     names = substitutable(graph)
     if not names:
         return
-    if SUBSTITUTIONS[how] is None:
+    how = config.activation_substitution
+    if how == "none":
         report.note(
             f"sigmoid and swish split the network between DPU and CPU ({len(names)} ops); "
             "activation substitution 'hard' would put them on the DPU"
@@ -187,5 +239,8 @@ def _substituted(
     before = graph.copy()
     substitute(graph, how, names)
     report.substituted = names
-    show("measuring what substituted activations cost")
-    report.substitution_sqnr = sqnr_of(before, graph, samples, batch=batch)
+    progress.say("measuring what substituted activations cost")
+    pairs = [(name, name) for name in graph.outputs if graph[name].type.dtype == FLOAT32]
+    report.substitution_sqnr = sqnr(
+        before, graph, pairs, samples, batch=config.batch, stop=samples.count
+    )

@@ -4,13 +4,93 @@
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-import numpy as np
 
-from opendpu.ir import Array, Graph
-from opendpu.ir.types import FLOAT32
-from opendpu.quantize.executor import evaluate
-from opendpu.quantize.samples import Samples
+@dataclasses.dataclass(frozen=True)
+class TensorHistogram:
+    """How often values occur, in bins of equal width, coarse enough for a picture.
+
+    Parameters
+    ----------
+    low, high
+        Lower edge of the first bin and upper edge of the last one.
+    counts
+        Values in each bin.
+    """
+
+    low: float
+    high: float
+    counts: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorReport:
+    """How a tensor was quantized, and what that alone costs.
+
+    Parameters
+    ----------
+    name
+        The op that makes it, or the constant.
+    role
+        ``input``, ``weights``, ``bias`` or ``activation``.
+    layer
+        The op that it belongs to: itself, or the one that reads a constant.
+    number_format, bits
+        Number format, and width of its integers.
+    scale
+        One scale, or one for each channel; none in floating-point formats.
+    minimum, maximum
+        Range of the real numbers.
+    saturation
+        Part of the values, 0 to 1, that lie outside of what integers can stand for.
+    sqnr
+        Signal to quantization noise of this rounding alone, dB; none where nothing changes.
+    histogram
+        Its values, where they were counted.
+    """
+
+    name: str
+    role: str
+    layer: str
+    number_format: str
+    bits: int
+    scale: tuple[float, ...]
+    minimum: float
+    maximum: float
+    saturation: float
+    sqnr: float | None
+    histogram: TensorHistogram | None = None
+
+    @property
+    def fix_point(self) -> int | None:
+        """Fractional bits, where one power of two is the scale."""
+        if len(self.scale) != 1 or math.frexp(self.scale[0])[0] != 0.5:
+            return None
+        return 1 - math.frexp(self.scale[0])[1]
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerReport:
+    """What quantization makes of the result of an op.
+
+    Parameters
+    ----------
+    name, kind
+        The op whose result it is: the activation, where one is fused.
+    origin
+        Where it comes from in the user's model.
+    weights_sqnr
+        Signal to quantization noise of the weights, dB; none without weights or noise.
+    output_sqnr
+        That of the result, with everything before it quantized too.
+    """
+
+    name: str
+    kind: str
+    origin: str
+    weights_sqnr: float | None
+    output_sqnr: float | None
 
 
 @dataclasses.dataclass
@@ -21,6 +101,18 @@ class Report:
     ----------
     samples
         How many samples it was calibrated with.
+    tensors
+        Every quantized tensor, in order of the graph.
+    layers
+        Results of the quantized network against the float one, op by op, in order.
+    outputs_sqnr
+        Signal to quantization noise of each float output of the network, dB; none where equal.
+    measured_samples
+        Samples that ``layers`` and ``outputs_sqnr`` were measured on.
+    obstacles
+        Why no DPU runs this; empty where one does.
+    equalized, not_equalized
+        Layers whose channels were equalized with others', and of the others the reason why not.
     substituted
         Activations that were replaced, by name.
     substitution_sqnr
@@ -33,6 +125,13 @@ class Report:
     """
 
     samples: int = 0
+    tensors: Sequence[TensorReport] = ()
+    layers: Sequence[LayerReport] = ()
+    outputs_sqnr: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
+    measured_samples: int = 0
+    obstacles: Sequence[str] = ()
+    equalized: Sequence[str] = ()
+    not_equalized: Mapping[str, str] = dataclasses.field(default_factory=dict)
     substituted: Sequence[str] = ()
     substitution_sqnr: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
     floating: Sequence[str] = ()
@@ -42,9 +141,21 @@ class Report:
         """Add a sentence."""
         self.notes.append(text)
 
+    def as_json(self) -> dict[str, Any]:
+        """Return what JSON can hold: without histograms, and null for what is not finite."""
+        found: dict[str, Any] = _finite(dataclasses.asdict(self))
+        for tensor in found["tensors"]:
+            del tensor["histogram"]
+        return found
+
     def lines(self) -> list[str]:
         """Return the report as lines of text, without what is as usual."""
         found = []
+        if self.obstacles:
+            found.append(f"deployable: no, because {'; '.join(self.obstacles)}")
+        if self.equalized:
+            total = len(self.equalized) + len(self.not_equalized)
+            found.append(f"channels equalized in {len(self.equalized)} of {total} layers")
         if self.substituted:
             count = len(self.substituted)
             found.append(f"activations replaced by hard ones: {count}; signal to noise of that:")
@@ -54,23 +165,10 @@ class Report:
         return found + [f"note: {text}" for text in self.notes]
 
 
-def sqnr_of(graph: Graph, other: Graph, samples: Samples, *, batch: int) -> dict[str, float | None]:
-    """Return the signal of each float output of a graph to what another gives instead, in dB."""
-    names = [name for name in graph.outputs if graph[name].type.dtype == FLOAT32]
-    signal, noise = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
-    runs = [evaluate(g, names, samples, batch=batch) for g in (graph, other)]
-    for (_, wanted), (_, found) in zip(*runs, strict=True):
-        for name in names:
-            signal[name] += _energy(wanted[name])
-            noise[name] += _energy(found[name] - wanted[name])
-    return {name: _ratio(signal[name], noise[name]) for name in names}
-
-
-def _energy(array: Array) -> float:
-    return float(np.square(array, dtype=np.float64).sum())
-
-
-def _ratio(signal: float, noise: float) -> float | None:
-    if not noise:
-        return None
-    return 10 * math.log10(signal / noise) if signal else -math.inf
+def _finite(value: Any) -> Any:
+    """Return a tree of values with none instead of infinities and NaN."""
+    if isinstance(value, Mapping):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

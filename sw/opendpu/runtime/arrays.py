@@ -46,10 +46,15 @@ def match_arrays(arrays: Arrays, slots: Sequence[Slot], role: str) -> list[Array
         ordered = _by_name(arrays, slots, role, names)
     elif isinstance(arrays, np.ndarray) or not isinstance(arrays, Sequence):
         raise TensorError(
-            f"{role}s are a {type(arrays).__name__}, but must be a list of arrays or a dict by name"
+            f"{role}s are a {type(arrays).__name__}, but must be a list of arrays or a dict by "
+            "name",
+            code="VART_TENSOR_INFO_ERROR",
         )
     elif len(arrays) != len(slots):
-        raise TensorError(f"{len(arrays)} {role}s given, but must be {len(slots)}: {names}")
+        raise TensorError(
+            f"{len(arrays)} {role}s given, but must be {len(slots)}: {names}",
+            code="VART_TENSOR_INFO_ERROR",
+        )
     else:
         ordered = list(arrays)
     return [_checked(array, slot.tensor, role) for array, slot in zip(ordered, slots, strict=True)]
@@ -62,11 +67,16 @@ def _by_name(
     for slot in slots:
         given = [name for name in (slot.tensor.name, *slot.aliases) if name in arrays]
         if not given:
-            raise TensorError(f"{role} {slot.tensor.name!r} is missing; needed: {names}")
+            raise TensorError(
+                f"{role} {slot.tensor.name!r} is missing; needed: {names}",
+                code="VART_TENSOR_INFO_ERROR",
+            )
         ordered.append(arrays[given[0]])
         used.add(given[0])
     if extra := sorted(set(arrays) - used):
-        raise TensorError(f"unknown {role} {extra[0]!r}; needed: {names}")
+        raise TensorError(
+            f"unknown {role} {extra[0]!r}; needed: {names}", code="VART_TENSOR_INFO_ERROR"
+        )
     return ordered
 
 
@@ -77,17 +87,24 @@ def _checked(value: Any, tensor: Tensor, role: str) -> Array:
     allowed = dict.fromkeys((own, np.dtype(np.float32)))
     if array.dtype not in allowed:
         raise TensorError(
-            f"{label} has dtype {array.dtype}, but must be {' or '.join(map(str, allowed))}"
+            f"{label} has dtype {array.dtype}, but must be {' or '.join(map(str, allowed))}",
+            code="VART_TENSOR_INFO_ERROR",
         )
     if array.shape != tuple(tensor.dims):
-        raise TensorError(f"{label} has shape {array.shape}, but must be {tuple(tensor.dims)}")
+        raise TensorError(
+            f"{label} has shape {array.shape}, but must be {tuple(tensor.dims)}",
+            code="VART_TENSOR_BUFFER_DIMS_ERROR",
+        )
     if not array.flags.c_contiguous:
         raise TensorError(
             f"{label} has strides {array.strides}, but must be C-contiguous; "
-            "use numpy.ascontiguousarray"
+            "use numpy.ascontiguousarray",
+            code="VART_TENSOR_BUFFER_INVALID",
         )
     if role == "output" and not array.flags.writeable:
-        raise TensorError(f"{label} is read-only, but must be writeable")
+        raise TensorError(
+            f"{label} is read-only, but must be writeable", code="VART_TENSOR_BUFFER_INVALID"
+        )
     if array.dtype != own and not tensor.has_attr("fix_point"):
         raise TensorError(f"{label} has no fix_point, so float32 cannot be converted to {own}")
     return array

@@ -31,7 +31,10 @@ def view(value: Any, raw: np.dtype[Any], label: str) -> npt.NDArray[Any]:
     if memory.format != "B" or memory.ndim != 1:
         return np.asarray(memory)
     if memory.nbytes % raw.itemsize:
-        raise TensorError(f"{label} has {memory.nbytes} bytes, but must be whole {raw} elements")
+        raise TensorError(
+            f"{label} has {memory.nbytes} bytes, but must be whole {raw} elements",
+            code="VART_TENSOR_BUFFER_CHECK_ERROR",
+        )
     return np.frombuffer(memory, raw)
 
 
@@ -42,8 +45,12 @@ def _exchanged(value: Any, label: str) -> npt.NDArray[Any]:
         if hasattr(value, "__array_interface__"):
             return np.asarray(value)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise TensorError(f"{label} is a {type(value).__name__} without memory: {error}") from None
+        raise TensorError(
+            f"{label} is a {type(value).__name__} without memory: {error}",
+            code="VART_TENSOR_BUFFER_INVALID",
+        ) from None
     raise TensorError(
         f"{label} is a {type(value).__name__}, but must be an array or have the buffer protocol, "
-        "__dlpack__ or __array_interface__"
+        "__dlpack__ or __array_interface__",
+        code="VART_TENSOR_BUFFER_INVALID",
     )

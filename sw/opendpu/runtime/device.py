@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opendpu_arch.target import Target
+from xir import Subgraph
 
 Segment = npt.NDArray[np.uint8]
 """Memory behind one address register: one-dimensional, contiguous bytes."""
@@ -18,12 +19,16 @@ Segment = npt.NDArray[np.uint8]
 class Job:
     """One run of a program.
 
+    ``subgraph`` is what ``code`` was compiled to, with the ops that it stands for, where the
+    caller has it; devices that execute machine code do not look at it.
+
     ``segments`` maps ``reg_id`` to its memory. LOAD reads and SAVE writes these arrays in place;
     two jobs that run at the same time must not share a segment that either writes.
     """
 
     code: bytes
     segments: Mapping[int, Segment]
+    subgraph: Subgraph | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -70,7 +75,7 @@ class JobStatistics:
 
 @runtime_checkable
 class Device(Protocol):
-    """A DPU: the functional simulator, the RTL in a simulator, later a board.
+    """A DPU: the functional simulator, the RTL in a simulator, later a board; or what it computes.
 
     ``run`` may be called from several threads; a device that can run one job at a time locks. A
     device that leaves segments as they are, because it only predicts, has ``computes = False``;

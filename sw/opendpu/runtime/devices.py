@@ -15,6 +15,8 @@ DEVICE_VARIABLE = "OPENDPU_DEVICE"
 MEMORY_VARIABLE = "OPENDPU_MEMORY"
 DEFAULT_DEVICE = "iss"
 DEFAULT_MEMORY = "kv260"
+DEFAULT_TARGET = "B4096"
+"""DPU where nothing says which."""
 
 
 def known_devices() -> list[str]:
@@ -24,7 +26,7 @@ def known_devices() -> list[str]:
 
 def open_device(
     name: str | None = None,
-    target: Target | str = "B4096",
+    target: Target | str = DEFAULT_TARGET,
     memory: str | None = None,
     **options: Any,
 ) -> Device:
@@ -76,12 +78,15 @@ def _constructor(name: str) -> Callable[..., Any]:
     found = [e for e in importlib.metadata.entry_points(group=GROUP) if e.name == name]
     if not found:
         known = ", ".join(known_devices()) or "none"
-        raise UnsupportedError(f"no device is called {name!r}; known: {known}")
+        raise UnsupportedError(
+            f"no device is called {name!r}; known: {known}", code="VART_OPEN_DEVICE_FAIL"
+        )
     try:
         constructor: Callable[..., Any] = found[0].load()
     except ImportError as error:
         raise UnsupportedError(
             f"device {name!r} needs {error.name or error}, which is not installed; "
-            "try: pip install opendpu[sim]"
+            "try: pip install opendpu[sim]",
+            code="VART_OPEN_DEVICE_FAIL",
         ) from error
     return constructor

@@ -185,7 +185,10 @@ def _run_dpu(runner: Runner, values: dict[str, Array]) -> JobStatistics:
     for port in runner.program.inputs:
         known = [name for name in (*port.aliases, port.name) if name in values]
         if not known:
-            raise GraphError(f"nothing computes input {port.name!r} of {runner.program.name!r}")
+            raise GraphError(
+                f"nothing computes input {port.name!r} of {runner.program.name!r}",
+                code="VAILIB_GRAPH_RUNNER_NOT_FIND",
+            )
         inputs.append(values[known[0]])
     outputs = {port.name: np.empty(port.tensor.dims, port.dtype) for port in runner.program.outputs}
     job = runner.execute_async(inputs, outputs)
@@ -218,6 +221,9 @@ def _sinks(graph: Graph) -> list[Op]:
     for name in graph.get_attr("return_ops"):
         op = graph.get_op(name)
         if op is None:
-            raise GraphError(f"graph {graph.get_name()!r} has no op {name!r}, a return op")
+            raise GraphError(
+                f"graph {graph.get_name()!r} has no op {name!r}, a return op",
+                code="VAILIB_GRAPH_RUNNER_NOT_FIND",
+            )
         found.append(op)
     return found

@@ -85,7 +85,9 @@ class Program:
             raise UnsupportedError(f"{label} is for device {device!r}, but must be for 'DPU'")
         code = _attr(subgraph, "mc_code", bytes)
         if not code:
-            raise ModelFormatError(f"{label}: attribute 'mc_code' is empty")
+            raise ModelFormatError(
+                f"{label}: attribute 'mc_code' is empty", code="VART_XMODEL_ERROR"
+            )
         constants, sizes = _segments(subgraph)
         inputs, outputs = _inputs(subgraph), _outputs(subgraph)
         whole = {**sizes, **{reg: len(value) for reg, value in constants.items()}}
@@ -116,12 +118,16 @@ def dpu_subgraphs(graph: Graph) -> list[Subgraph]:
 def _attr(subgraph: Subgraph, key: str, expected: type) -> Any:
     label = f"subgraph {subgraph.get_name()!r}"
     if not subgraph.has_attr(key):
-        raise ModelFormatError(f"{label}: attribute {key!r} is missing; is the model compiled?")
+        raise ModelFormatError(
+            f"{label}: attribute {key!r} is missing; is the model compiled?",
+            code="VART_XMODEL_ERROR",
+        )
     value = subgraph.get_attr(key)
     if not isinstance(value, expected):
         raise ModelFormatError(
             f"{label}: attribute {key!r} is a {type(value).__name__}, "
-            f"but must be {expected.__name__}"
+            f"but must be {expected.__name__}",
+            code="VART_XMODEL_ERROR",
         )
     return value
 
@@ -130,7 +136,8 @@ def _register(label: str, name: str) -> int:
     number = name.removeprefix("REG_")
     if not (name.startswith("REG_") and number.isdecimal() and int(number) < MAX_ADDRESS_REGISTERS):
         raise ModelFormatError(
-            f"{label}: register is {name!r}, but must be REG_0..REG_{MAX_ADDRESS_REGISTERS - 1}"
+            f"{label}: register is {name!r}, but must be REG_0..REG_{MAX_ADDRESS_REGISTERS - 1}",
+            code="VART_XMODEL_ERROR",
         )
     return int(number)
 

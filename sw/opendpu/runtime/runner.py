@@ -3,11 +3,13 @@
 
 import functools
 import os
+import time
 import weakref
 from typing import Any
 
 import numpy as np
 
+from opendpu.runtime import tracing
 from opendpu.runtime.arrays import Array, Arrays, from_tensor, match_arrays, to_tensor
 from opendpu.runtime.device import Device, Job, JobStatistics, Segment
 from opendpu.runtime.devices import open_device
@@ -50,6 +52,7 @@ class Runner(JobRunner[JobStatistics]):
         **options: Any,
     ) -> None:
         self.program = Program.from_subgraph(subgraph)
+        self._subgraph = subgraph
         self._owned = device is None or isinstance(device, str)
         if device is None or isinstance(device, str):
             device = open_device(device, target or _own_target(self.program), memory, **options)
@@ -64,6 +67,7 @@ class Runner(JobRunner[JobStatistics]):
             register: np.frombuffer(value, np.uint8)
             for register, value in self.program.constants.items()
         }
+        self._shape = _shape_of(self.program, subgraph)
         self._jobs = JobQueue(workers)
         if self._owned:  # a forgotten runner frees its device when the last job is done
             self._finalizer = weakref.finalize(self, device.close)
@@ -109,7 +113,11 @@ class Runner(JobRunner[JobStatistics]):
                 f"device {self.device.name!r} was opened to compute no results, but "
                 f"{self.program.outputs[0].name!r} is wanted; give its run() a Job for statistics"
             )
-        statistics = self.device.run(Job(self.program.code, segments))
+        begin, start = time.time(), time.perf_counter()
+        statistics = self.device.run(Job(self.program.code, segments, self._subgraph))
+        if tracing.is_enabled():
+            seconds = time.perf_counter() - start
+            tracing.record(self._shape, self.device.target.name, begin, seconds, statistics)
         for array, port in zip(outputs, self.program.outputs, strict=True):
             from_tensor(port.view(segments[port.reg_id]), port.tensor, array)
         return statistics
@@ -134,9 +142,20 @@ class Runner(JobRunner[JobStatistics]):
             self._finalizer()
 
 
+def _shape_of(program: Program, subgraph: Subgraph) -> tracing.SubgraphShape:
+    """Return what records of jobs say of a subgraph."""
+    workload = subgraph.get_attr("workload") if subgraph.has_attr("workload") else 0
+    sizes = [sum(p.tensor.get_data_size() for p in s) for s in (program.inputs, program.outputs)]
+    weights = sum(len(value) for value in program.constants.values())
+    return tracing.SubgraphShape(program.name, int(workload), weights, *sizes)
+
+
 def _own_target(program: Program) -> Target:
     if not program.fingerprint:
-        raise TargetError(f"subgraph {program.name!r} has no dpu_fingerprint; say which target")
+        raise TargetError(
+            f"subgraph {program.name!r} has no dpu_fingerprint; say which target",
+            code="VART_GRAPH_FINGERPRINT_ERROR",
+        )
     return Target.from_fingerprint(program.fingerprint)
 
 

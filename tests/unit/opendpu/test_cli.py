@@ -95,7 +95,9 @@ def test_the_names_of_the_inputs_choose_a_subgraph(model, tmp_path, image):
     with np.load(tmp_path / "o.npz") as outputs:
         assert outputs.files == ["y"]
     message = refused(*arguments, "--subgraph", "1")
-    assert message == "DPU subgraph 1 was asked for, but graph 'copy' has 1: subgraph_y"
+    assert message == (
+        "[VART_OUT_OF_RANGE] DPU subgraph 1 was asked for, but graph 'copy' has 1: subgraph_y"
+    )
 
 
 def test_refused_runs_leave_no_output(model, given, tmp_path, image):
@@ -104,7 +106,8 @@ def test_refused_runs_leave_no_output(model, given, tmp_path, image):
     assert refused("run", tmp_path / "no.xmodel", *run[2:]).endswith(
         "no.xmodel: cannot be read: No such file or directory"
     )
-    assert refused(*run, "--device", "foo").startswith("no device is called 'foo'; known: ")
+    text = "[VART_OPEN_DEVICE_FAIL] no device is called 'foo'; known: "
+    assert refused(*run, "--device", "foo").startswith(text)
     assert "CHECK fingerprint fail! model_fingerprint 0x10100005601010b is un-matched with" in (
         refused(*run, "--target", "B512")
     )
@@ -256,3 +259,21 @@ def test_refused_compilations_leave_no_output(rng, tmp_path):
     (tmp_path / "bad.onnx").write_bytes(b"hello")
     assert "bad.onnx" in compilation(model="bad.onnx")
     assert not output.exists()
+
+
+def test_info(model):
+    lines = call("info", model).stdout.splitlines()
+    assert lines[0].startswith("copy: compiled, 5 ops (")
+    assert "input x [1, 2, 3, 4] xint8, fix_point 2" in lines
+    assert "output z [1, 2, 3, 4] float32" in lines
+    (dpu,) = [line for line in lines if line.startswith("subgraph 1")]
+    assert dpu.startswith("subgraph 1 subgraph_y: DPU, DPUCZDX8G_ISA1_B64")
+    found = json.loads(call("info", model, "--json").stdout)
+    assert [part["device"] for part in found["subgraphs"]] == ["USER", "DPU", "CPU"]
+    assert found["ops"]["upload"] == 1
+
+
+def test_info_of_what_is_no_model(tmp_path):
+    (tmp_path / "x.xmodel").write_bytes(b"no model")
+    assert "x.xmodel" in refused("info", tmp_path / "x.xmodel")
+    assert "none.xmodel" in refused("info", tmp_path / "none.xmodel")

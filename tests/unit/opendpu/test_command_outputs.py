@@ -70,7 +70,7 @@ def run(folder: pathlib.Path, output: object, *more: object) -> Result:
 
 
 def test_compile_refuses_outputs_before_it_quantizes(folder, monkeypatch):
-    monkeypatch.setattr(api, "load_onnx", lambda *_: pytest.fail("the model was read"))
+    monkeypatch.setattr(api, "load_model", lambda *_: pytest.fail("the model was read"))
     before = sorted(folder.rglob("*"))
     bytes_before = [path.read_bytes() for path in before if path.is_file()]
     assert refused(compile_float(folder, folder / "dir")).endswith(
@@ -207,7 +207,7 @@ def test_too_little_memory_is_one_line(folder, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise MemoryError("Unable to allocate 298. GiB for an array")
 
-    monkeypatch.setattr(api, "load_onnx", fail)
+    monkeypatch.setattr(api, "load_model", fail)
     told = refused(compile_float(folder, folder / "o.xmodel"))
     assert told == "not enough memory: Unable to allocate 298. GiB for an array"
 

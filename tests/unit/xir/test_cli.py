@@ -222,10 +222,12 @@ def test_wrong_missing_and_damaged_files(arguments, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     command, *more = arguments
     assert call(command).exit_code == 2
-    assert refused(call(command, "none.xmodel", *more)).startswith("none.xmodel: cannot be read:")
+    missing = "[XIR_FILE_NOT_EXIST] none.xmodel: cannot be read:"
+    assert refused(call(command, "none.xmodel", *more)).startswith(missing)
     damaged = tmp_path / "damaged.xmodel"
     damaged.write_bytes(graph().to_bytes()[:100])
-    assert refused(call(command, "damaged.xmodel", *more)).startswith("damaged.xmodel: not an .xm")
+    corrupt = "[XIR_READ_PB_FAILURE] damaged.xmodel: not an .xm"
+    assert refused(call(command, "damaged.xmodel", *more)).startswith(corrupt)
     assert [path.name for path in tmp_path.iterdir()] == ["damaged.xmodel"]
 
 

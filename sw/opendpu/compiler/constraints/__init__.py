@@ -16,7 +16,7 @@ from opendpu.compiler.constraints import pointwise
 from opendpu.compiler.constraints import move
 
 # isort: on
-from opendpu.compiler.constraints.reasons import reason
+from opendpu.compiler.constraints.reasons import first_broken, reason
 from opendpu.compiler.constraints.registry import CONSTRAINTS, Constraint, constraint, extent
 from opendpu.compiler.constraints.transposed import before
 
@@ -27,6 +27,7 @@ __all__ = [
     "constraint",
     "eltwise",
     "extent",
+    "first_broken",
     "layers",
     "move",
     "pointwise",

@@ -24,7 +24,7 @@ def elew_inputs(node: Node, graph: Graph, target: Target) -> str | None:
 
 @constraint(
     f"Fix points of an addition are at most {MAX_SHIFT_READ} apart.", "eltwise-fix",
-    lift="other fix points", code=QUANTIZATION,
+    lift="other fix points", code=QUANTIZATION, scales=True,
 )  # fmt: skip
 def elew_shifts(node: Node, graph: Graph, target: Target) -> str | None:
     """``shift_read`` has four bits."""
@@ -42,7 +42,7 @@ def elew_shifts(node: Node, graph: Graph, target: Target) -> str | None:
 
 @constraint(
     f"Products shift by at most {MAX_SHIFT_WRITE} bits: input fix points together, less that of "
-    "the result.", "eltwise-fix", lift="other fix points", code=QUANTIZATION,
+    "the result.", "eltwise-fix", lift="other fix points", code=QUANTIZATION, scales=True,
 )  # fmt: skip
 def product_shift(node: Node, graph: Graph, target: Target) -> str | None:
     """``shift_write`` has a direction and four bits."""

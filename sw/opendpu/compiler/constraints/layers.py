@@ -157,7 +157,7 @@ def nonlinear(node: Node, graph: Graph, target: Target) -> str | None:
 
 @constraint(
     f"Shifts fit their fields: cut 0..{MAX_SHIFT_CUT}, bias 0..{MAX_SHIFT_BIAS}.", *LAYERS,
-    lift="another fix point", code="XCOM_UNSUPPORT_QUANTIZATION",
+    lift="another fix point", code="XCOM_UNSUPPORT_QUANTIZATION", scales=True,
 )  # fmt: skip
 def layer_shifts(node: Node, graph: Graph, target: Target) -> str | None:
     """``shift_cut`` = w + i - o, ``shift_bias`` = w + i - b + 1."""

@@ -60,7 +60,7 @@ def resize_scale(node: Node, graph: Graph, target: Target) -> str | None:
 
 @constraint(
     f"Bilinear resize shifts by 0..{MAX_SHIFT_CUT} bits, those of its weights counted.",
-    "upsample-fix", lift="another fix point", code="XCOM_UNSUPPORT_QUANTIZATION",
+    "upsample-fix", lift="another fix point", code="XCOM_UNSUPPORT_QUANTIZATION", scales=True,
 )  # fmt: skip
 def resize_shift(node: Node, graph: Graph, target: Target) -> str | None:
     """Each phase is a depthwise convolution."""

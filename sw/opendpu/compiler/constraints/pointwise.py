@@ -22,6 +22,7 @@ SIGMOID_BITS = 14
 @constraint(
     f"Leaky-ReLU and PReLU on their own shift by at most {MAX_SHIFT_PRELU} bits.",
     "leaky-relu-fix", "prelu-fix", lift="another fix point", code="XCOM_ACGEN_PRELU_ERROR",
+    scales=True,
 )  # fmt: skip
 def prelu_shifts(node: Node, graph: Graph, target: Target) -> str | None:
     """The fields have a direction and five bits."""
@@ -36,7 +37,7 @@ def prelu_shifts(node: Node, graph: Graph, target: Target) -> str | None:
 
 @constraint(
     f"The input of hard-sigmoid has 0..{MAX_SIGMOID_POINT} fractional bits.", "hard-sigmoid-fix",
-    lift="another fix point", code="XCOM_UNSUPPORT_QUANTIZATION",
+    lift="another fix point", code="XCOM_UNSUPPORT_QUANTIZATION", scales=True,
 )  # fmt: skip
 def sigmoid_shifts(node: Node, graph: Graph, target: Target) -> str | None:
     """``shift_bias`` = i, ``shift_cut`` = 14 + i - o."""
@@ -52,7 +53,7 @@ def sigmoid_shifts(node: Node, graph: Graph, target: Target) -> str | None:
 @constraint(
     f"The result of hard-sigmoid has at least {BOUND_AT_RESULT} fractional bits, or its input "
     f"{BOUND_AT_INPUT}.", "hard-sigmoid-fix", lift=f"a result of {BOUND_AT_RESULT} fractional bits",
-    code="XCOM_UNSUPPORT_QUANTIZATION",
+    code="XCOM_UNSUPPORT_QUANTIZATION", scales=True,
 )  # fmt: skip
 def sigmoid_bound(node: Node, graph: Graph, target: Target) -> str | None:
     """The engine does not stop at one, int8 has to."""

@@ -43,7 +43,7 @@ def pool_fits(node: Node, graph: Graph, target: Target) -> str | None:
 @constraint(
     f"Pooling shifts its result left by at most {MAX_LEFT} or right by at most {MAX_RIGHT} bits, "
     "those of an average's factor counted.", "pool-fix", lift="another fix point",
-    code="XCOM_UNSUPPORT_QUANTIZATION",
+    code="XCOM_UNSUPPORT_QUANTIZATION", scales=True,
 )  # fmt: skip
 def pool_shifts(node: Node, graph: Graph, target: Target) -> str | None:
     """``shift_cut`` from 8 on shifts right, below left."""

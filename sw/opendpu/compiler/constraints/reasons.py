@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Why a node runs on the CPU: the first constraint it breaks, or what legalization found."""
 
-from opendpu.compiler.constraints.registry import CONSTRAINTS
+from opendpu.compiler.constraints.registry import CONSTRAINTS, Constraint
 from opendpu.compiler.fixed import COMPUTE, MOVE, is_fixed
 from opendpu.compiler.legalize import RULES
 from opendpu.ir import Graph, Node
@@ -25,9 +25,13 @@ def reason(node: Node, graph: Graph, target: Target) -> str | None:
         what = label_of(node) if node.kind == KIND else node.kind
         lift = operator_of(node).lift
         return f"the DPU has no {what}{f': {lift}' if lift else ''} ({NO_SUCH})"
+    constraint = first_broken(node, graph, target)
+    return None if constraint is None else constraint.broken(node, graph, target)
+
+
+def first_broken(node: Node, graph: Graph, target: Target) -> Constraint | None:
+    """Return the first constraint that an op of the DPU breaks, or nothing."""
     for constraint in CONSTRAINTS:
-        if node.kind in constraint.kinds:
-            found = constraint.broken(node, graph, target)
-            if found:
-                return found
+        if node.kind in constraint.kinds and constraint.check(node, graph, target) is not None:
+            return constraint
     return None

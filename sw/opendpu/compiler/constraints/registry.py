@@ -23,6 +23,8 @@ class Constraint:
     code: str | None
     """The guide's error code where one fits."""
     check: Check
+    scales: bool = False
+    """Whether it is about the fix points that calibration chooses, not about the network."""
 
     def broken(self, node: Node, graph: Graph, target: Target) -> str | None:
         """Return why the node must run on the CPU, what would lift it, and the code, or nothing."""
@@ -38,12 +40,12 @@ CONSTRAINTS: list[Constraint] = []
 
 
 def constraint(
-    text: str, *kinds: str, lift: str, code: str | None = None
+    text: str, *kinds: str, lift: str, code: str | None = None, scales: bool = False
 ) -> Callable[[Check], Check]:
     """Register a predicate under the name of its function."""
 
     def register(check: Check) -> Check:
-        CONSTRAINTS.append(Constraint(check.__name__, text, kinds, lift, code, check))
+        CONSTRAINTS.append(Constraint(check.__name__, text, kinds, lift, code, check, scales))
         return check
 
     return register

@@ -108,20 +108,23 @@ class ConvTile:
         feature = self.rows_in.operand.feature
         read = footprint(window, feature, row, rows, tile.column, tile.columns)
         place_in, place_out = layout_in.place(read.row), layout_out.place(row)
-        bases = layout_in.bases(read.row, read.column)
+        groups, group = layout_in.groups, 0
+        if self.layer.depthwise:
+            groups, group = 1, block
+        channels = (group + groups) * target.channel_parallel
+        bases = layout_in.bases(read.row, read.column, group)
         word = layout_out.word(
             place_out.address_group, 0 if rows > 1 else place_out.offset, tile.column, block
         )
         self._set_up(row, rows, place_in.offset)
         first, last = max(0, read.row), min(feature.height, read.row + read.rows) - 1
-        taps = window.kernel_h * window.kernel_w * layout_in.groups
+        taps = window.kernel_h * window.kernel_w * groups
         bias = self.weights.bias(block)
         self.recorder.add(
             Conv(
                 bank_id_in=layout_in.first_bank + place_in.bank, bank_addr_in=bases[0],
                 bank_addr_in_1=bases[1], bank_addr_in_2=bases[2], bank_addr_in_3=bases[3],
-                channel_group=layout_in.groups,
-                channel_offset=layout_in.groups * target.channel_parallel - feature.channels,
+                channel_group=groups, channel_offset=max(0, channels - feature.channels),
                 pad_left=read.pad_left, pad_right=read.pad_right,
                 pad_top=read.pad_top, pad_bottom=read.pad_bottom,
                 length=tile.columns, bank_id_out=layout_out.first_bank + place_out.bank,

@@ -184,11 +184,15 @@ class _Results:
         made = range(self.rows.row, self.rows.row + self.rows.rows)
         if memory is None:
             return
-        if self.in_order:
+        if not self.phase_major or self.tile.columns == self.output.feature.width:
             tile = self._tile(self.tile.column, self.tile.columns)
             save_rows(self.recorder, self.output, self.layout, tile, made)
             return
         for run in self.tile.runs:
+            if self.in_order:
+                tile = dataclasses.replace(self._tile(run.first, run.count), step=run.step)
+                save_rows(self.recorder, self.output, self.layout, tile, made)
+                continue
             pixel = run.step * memory.pixel_bytes
             column = self.column_of(run)
             apart = dataclasses.replace(

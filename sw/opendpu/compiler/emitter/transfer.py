@@ -54,40 +54,78 @@ def load_row(recorder: Recorder, operand: Operand, layout: Layout, row: int) -> 
     if memory is None:
         raise GraphError(f"{feature.name}: row {row} is neither on chip nor in DDR")
     parallel = recorder.target.channel_parallel
-    place = layout.place(row)
-    first = layout.first_group * parallel
-    channel = min(feature.channels, first + layout.groups * parallel) - first
+    for plane in _planes(recorder, operand, memory):
+        first = max(layout.first_group, plane.group)
+        last = min(layout.first_group + layout.groups, plane.group + -(-plane.channels // parallel))
+        if first < last:
+            _load_pixels(recorder, plane, layout, row, range(first, last))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Plane:
+    """Channels of a feature map that lie together in DDR, from channel group ``group`` on."""
+
+    memory: Memory
+    channels: int
+    group: int = 0
+
+
+def _planes(recorder: Recorder, operand: Operand, memory: Memory) -> Iterator[_Plane]:
+    """Yield the planes of a feature map, of which most have one."""
+    group, plan = 0, recorder.plan
+    for name in operand.feature.planes:
+        channels = plan.network.features[name].channels
+        yield _Plane(memory=plan.memory[name], channels=channels, group=group)
+        group += -(-channels // recorder.target.channel_parallel)
+    if not operand.feature.planes:
+        yield _Plane(memory=memory, channels=operand.feature.channels)
+
+
+def _load_pixels(
+    recorder: Recorder, plane: _Plane, layout: Layout, row: int, groups: range
+) -> None:
+    """Copy channel groups of a plane, in one row of the tile.
+
+    Pixels that stand beside themselves are loaded as often, each time in jumps.
+    """
+    memory, parallel = plane.memory, recorder.target.channel_parallel
+    place, step = layout.place(row), memory.repeat_w
+    first = (groups.start - plane.group) * parallel
+    channel = min(plane.channels, first + len(groups) * parallel) - first
     most, jump = _reach(memory)
-    for at in range(0, layout.columns, most):
-        length = min(most, layout.columns - at)
-        column = layout.first_column + at
-        address = memory.address + row * memory.row_bytes + column * memory.pixel_bytes + first
-        word = layout.word(place.address_group, place.offset, column, layout.first_group)
-        bank = layout.first_bank + place.bank
-        pad_start, pad_idx, pad_end = _overhang(memory, column, length, channel, parallel)
-        recorder.add(
-            Load(
-                bank_id=bank, bank_addr=word, jump_read=jump,
-                jump_write=layout.groups, channel=channel, length=length,
-                reg_id=memory.reg_id, ddr_addr=address,
-                pad_start=pad_start, pad_idx=pad_idx, pad_end=pad_end,
-            ),
-            (
-                BankAccess(True, bank, 1, word, length * layout.groups),
-                MemoryAccess(
-                    False, memory.reg_id, address,
-                    address + (length - 1) * jump + channel,
+    bank = layout.first_bank + place.bank
+    start = memory.address + row // memory.repeat_h * memory.row_bytes + first
+    end = layout.first_column + layout.columns
+    for side in range(layout.first_column, min(end, layout.first_column + step)):
+        for column in range(side, end, most * step):
+            length = min(most, -(-(end - column) // step))
+            address = start + column // step * memory.pixel_bytes
+            word = layout.word(place.address_group, place.offset, column, groups.start)
+            pad_start, pad_idx, pad_end = _overhang(memory, column, length, channel, parallel)
+            words = (length - 1) * step * layout.groups + len(groups)
+            recorder.add(
+                Load(
+                    bank_id=bank, bank_addr=word, jump_read=jump,
+                    jump_write=step * layout.groups if length > 1 else layout.groups,
+                    channel=channel, length=length,
+                    reg_id=memory.reg_id, ddr_addr=address,
+                    pad_start=pad_start, pad_idx=pad_idx, pad_end=pad_end,
                 ),
-            ),
-            transfer_cycles(length, channel, jump, parallel),
-        )  # fmt: skip
+                (
+                    BankAccess(True, bank, 1, word, words),
+                    MemoryAccess(
+                        False, memory.reg_id, address,
+                        address + (length - 1) * jump + channel,
+                    ),
+                ),
+                transfer_cycles(length, channel, jump, parallel),
+            )  # fmt: skip
 
 
-def _reach(memory: Memory) -> tuple[int, int]:
-    """Return the most pixels of an instruction, and its bytes between pixels."""
-    if memory.pixel_bytes > MAX_PIXEL_JUMP:
-        return 1, MAX_PIXEL_JUMP
-    return MAX_PIXELS, memory.pixel_bytes
+def _reach(memory: Memory, step: int = 1) -> tuple[int, int]:
+    """Return the most pixels of an instruction, and its bytes between pixels ``step`` apart."""
+    jump = step * memory.pixel_bytes
+    return (1, MAX_PIXEL_JUMP) if jump > MAX_PIXEL_JUMP else (MAX_PIXELS, jump)
 
 
 def _overhang(
@@ -116,6 +154,8 @@ class Tile:
     columns: int
     group: int
     groups: int
+    step: int = 1
+    """From one of the columns to the next, in the feature map."""
 
 
 def tiles_of(whole: Tile, nest: LoopNest) -> Iterator[Tile]:
@@ -139,13 +179,14 @@ def save_rows(
     first = tile.group * parallel
     channels = min(feature.channels, first + tile.groups * parallel) - first
     most = MAX_SAVE_BYTES // parallel * parallel
-    longest, jump = _reach(memory)
+    longest, jump = _reach(memory, tile.step)
+    word_jump = tile.step * layout.groups
     for row in rows:
         place = layout.place(row)
         bank = layout.first_bank + place.bank
         for at in range(0, tile.columns, longest):
             length = min(longest, tile.columns - at)
-            column = tile.column + at
+            column = tile.column + at * tile.step
             for low in range(0, channels, most):
                 channel = min(most, channels - low)
                 group = tile.group + low // parallel
@@ -157,13 +198,13 @@ def save_rows(
                 recorder.add(
                     Save(
                         bank_id=bank, bank_addr=word, hp_id=recorder.saves % 2,
-                        jump_write=jump, jump_read=layout.groups,
+                        jump_write=jump, jump_read=word_jump,
                         channel=channel, length=length, reg_id=memory.reg_id, ddr_addr=address,
                     ),
                     (
                         BankAccess(
                             False, bank, 1, word,
-                            (length - 1) * layout.groups + -(-channel // parallel),
+                            (length - 1) * word_jump + -(-channel // parallel),
                         ),
                         MemoryAccess(
                             True, memory.reg_id, address,

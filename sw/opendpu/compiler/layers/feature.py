@@ -17,6 +17,9 @@ class Feature:
     height: int
     width: int
     channels: int
+    planes: tuple[str, ...] = ()
+    """The feature maps that are its channels side by side, where these do not lie together in DDR.
+    In the banks each starts a word; ``channels`` counts whole words."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

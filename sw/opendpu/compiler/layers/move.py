@@ -5,7 +5,10 @@ import dataclasses
 import enum
 from collections.abc import Iterator
 
+from opendpu.compiler.layers.cost import transfer_cycles
+from opendpu.compiler.layers.feature import Feature
 from opendpu.compiler.layers.layer import Features, Layer
+from opendpu_arch.target import Target
 
 
 class Reduction(enum.Enum):
@@ -35,9 +38,26 @@ class MoveLayer(Layer):
         return () if self.source is None else (self.source,)
 
     @property
+    def only_repeats(self) -> bool:
+        """Whether all that it does is to repeat pixels."""
+        again = (self.repeat_h, self.repeat_w) != (1, 1)
+        return self.source is not None and self.reduction is None and again
+
+    @property
     def label(self) -> str:
         """A move."""
         return "move"
+
+    def apart_cycles(self, source: Feature, target: Target) -> int:
+        """Return the cycles lost where pixels are saved from the banks, not side by side.
+
+        A pixel that is repeated in its row is then as many bursts.
+        """
+        parallel, channels = target.channel_parallel, source.channels
+        across = self.repeat_w
+        apart = across * transfer_cycles(source.width, channels, across * channels, parallel)
+        dense = transfer_cycles(across * source.width, channels, channels, parallel)
+        return self.repeat_h * source.height * (apart - dense) if across > 1 else 0
 
     def broken_rules(self, features: Features) -> Iterator[tuple[str, str]]:
         """Check that a copy has as many pixels as it should, and a filler its byte."""

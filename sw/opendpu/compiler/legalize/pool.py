@@ -5,7 +5,7 @@ import dataclasses
 from typing import Any
 
 from opendpu.compiler.fixed import point_of
-from opendpu.compiler.legalize.refusal import Refusal
+from opendpu.compiler.legalize.average import excluding_padding
 from opendpu.compiler.legalize.registry import Call, legalizes
 from opendpu.compiler.legalize.window import unpadded
 from opendpu.ir import Node, TensorType
@@ -21,7 +21,7 @@ LOWEST = -128
 
 @legalizes("maxpool2d", "avgpool2d")
 def pool(call: Call) -> str:
-    """Make ``pool-fix``; the engine's average counts the padding."""
+    """Make ``pool-fix``; the engine's average counts the padding, so others are made in parts."""
     node, shape = call.node, call.shape()
     kernel, stride = list(node.attrs["kernel"]), list(node.attrs["stride"])
     pad = explicit_pad(node, shape)
@@ -30,11 +30,7 @@ def pool(call: Call) -> str:
         pad = [0, 0, 0, 0]
     average = node.kind == "avgpool2d"
     if average and any(pad) and not node.attrs.get("count_include_pad", True):
-        raise Refusal(
-            "DPU only supports averages that count the padding, but here count_include_pad is "
-            "false; pooling without padding would lift it",
-            "XCOM_UNIMPLEMENT",
-        )
+        return excluding_padding(call, kernel, stride, pad)
     if not average or node.attrs.get("count_include_pad", True):
         fill = 0 if average else LOWEST
         source, pad = unpadded(call.context, call.sources[0], pad, kernel, fill)

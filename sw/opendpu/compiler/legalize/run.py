@@ -15,12 +15,14 @@ from opendpu.compiler.legalize.activation import ACTIVATIONS, nonlinear
 from opendpu.compiler.legalize.context import Context
 from opendpu.compiler.legalize.refusal import Refusal
 from opendpu.compiler.legalize.registry import FINAL_RULES, RULES, Call
-from opendpu.ir import FixedGraph, Graph, Node, QuantizedGraph, TensorType
+from opendpu.ir import FixedGraph, Graph, Node, NumberFormat, QuantizedGraph, TensorType
 from opendpu.ops import operator_of
 from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.numerics import quantize
 
 Array = npt.NDArray[Any]
+BITS = 8
+"""Width of the DPU's integers."""
 PART = 1 << 22
 """Elements of a constant that are quantized at a time."""
 
@@ -31,7 +33,7 @@ def legalize(quantized: QuantizedGraph) -> FixedGraph:
     Raises
     ------
     UnsupportedError
-        A ``fix`` op is not of 8 signed bits with DPU rounding.
+        A ``fix`` op is not of 8 signed bits with a power of two as scale, fewer for constants.
     """
     context = Context(quantized, _make_fixed, _make_final)
     result = context.result
@@ -67,8 +69,8 @@ def _separate_names(graph: Graph) -> None:
 
 
 def _make_fixed(context: Context, fix: Node) -> str:
-    _check_fix(fix)
     source = context.graph[fix.inputs["input"][0]]
+    _check_fix(fix, constant=source.value is not None)
     point = fix.fix_point
     if source.value is not None:
         values = _integers(source.value, point, fix.quantization.rounding)
@@ -141,10 +143,28 @@ def _group(context: Context, source: Node) -> tuple[Node, Node | None]:
     return source, None
 
 
-def _check_fix(node: Node) -> None:
-    width, signed = node.quantization.bits, node.quantization.signed
-    if width != 8 or not signed:
+def _check_fix(node: Node, *, constant: bool) -> None:
+    """Raise UnsupportedError for a ``fix`` that the DPU's integers cannot be.
+
+    Constants may have fewer bits: they are 8-bit values on a coarser grid.
+    """
+    found = node.quantization
+    if found.number_format != NumberFormat.INT:
         raise UnsupportedError(
-            f"fix op {node.name!r} has {width} {'signed' if signed else 'unsigned'} bits, "
-            "but must have 8 signed bits"
+            f"fix op {node.name!r} makes {found.number_format}, but the DPU computes with integers "
+            "of 8 signed bits; this graph is for evaluation and export"
+        )
+    if not (found.bits == BITS or (constant and found.bits < BITS)) or not found.signed:
+        raise UnsupportedError(
+            f"fix op {node.name!r} has {found.bits} {'signed' if found.signed else 'unsigned'} "
+            "bits, but must have 8 signed bits"
+        )
+    if not found.is_power_of_two:
+        what = f"scales per channel (axis {found.axis})" if len(found.scale) > 1 else (
+            f"zero point {found.zero_point[0]}" if any(found.zero_point)
+            else f"scale {found.scale[0]:g}"
+        )  # fmt: skip
+        raise UnsupportedError(
+            f"fix op {node.name!r} has {what}, but the DPU needs one power of two as scale; "
+            "this graph is for evaluation and export"
         )

@@ -19,7 +19,9 @@ from opendpu_arch.target import Target
 def pool(context: LoweringContext, node: Node) -> None:
     """Add a layer that takes the maximum or the average of every window; two for large maxima."""
     source = node.inputs["input"][0]
-    window = window_of(node)
+    window, made = window_of(node), context.features[node.name]
+    if made.height == 1:  # rows may then lie in any banks, several of which are read at a time
+        window = dataclasses.replace(window, stride_h=1)
     right = point_of(context.graph[source]) - point_of(node)
     mode, factor = AluMode.MAXPOOL, 0
     if node.attrs["type"] == "AVG":
@@ -37,7 +39,7 @@ def pool(context: LoweringContext, node: Node) -> None:
             ),
         ]  # fmt: skip
         name = f"{node.name}/columns"
-        wide, made = context.features[source], context.features[node.name]
+        wide = context.features[source]
         context.features[name] = dataclasses.replace(wide, name=name, width=made.width)
         context.add(AluLayer(name=name, source=source, output=name, window=windows[0], mode=mode))
         source = name

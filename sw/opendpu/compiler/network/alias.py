@@ -20,6 +20,15 @@ class Alias:
     row_bytes: int
     overlapping: bool = False
     """Pixels overlap, and some hang over the ends of their rows."""
+    repeat_h: int = 1
+    repeat_w: int = 1
+    """How often every pixel of the holder stands below and beside itself: for reading only, LOAD
+    repeats it."""
+
+    @property
+    def repeats(self) -> bool:
+        """Whether pixels are repeated."""
+        return self.repeat_h > 1 or self.repeat_w > 1
 
 
 def root_of(aliases: Mapping[str, Alias], name: str) -> str:

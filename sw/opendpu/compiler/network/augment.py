@@ -25,7 +25,9 @@ def augment(network: Network, target: Target) -> Network:
     layers = list(network.layers)
     held = {alias.holder for alias in aliases.values()}
     for number, layer in enumerate(network.layers):
-        if not isinstance(layer, ConvLayer) or layer.source not in network.inputs:
+        if not isinstance(layer, ConvLayer) or layer.depthwise:
+            continue
+        if layer.source not in network.inputs:
             continue
         if len(readers[layer.source]) > 1 or layer.source in held:
             continue

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from opendpu.compiler.network import LayerRange, Network
+from opendpu.compiler.network import LayerRange, Network, root_of
 
 
 def live_ranges(network: Network) -> dict[str, LayerRange]:
@@ -15,6 +15,9 @@ def live_ranges(network: Network) -> dict[str, LayerRange]:
         found[name] = LayerRange(min(old.first, number), max(old.last, number))
         if name in network.aliases:
             touch(network.aliases[name].holder, number)
+        for plane in network.features[name].planes:
+            if root_of(network.aliases, plane) != name:
+                touch(plane, number)
 
     for name in network.inputs:
         touch(name, 0)

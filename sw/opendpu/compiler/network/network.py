@@ -22,6 +22,15 @@ class Network:
     outputs: tuple[str, ...]
     aliases: Mapping[str, Alias] = dataclasses.field(default_factory=dict)
 
+    @property
+    def in_pieces(self) -> set[str]:
+        """The feature maps that may be written as others, which are bytes of them."""
+        return {alias.holder for alias in self.aliases.values() if not alias.repeats}
+
+    def read_with(self, name: str) -> tuple[str, ...]:
+        """Return the feature maps whose bytes are read with ``name``: itself, or its planes."""
+        return self.features[name].planes or (name,)
+
 
 @dataclasses.dataclass(frozen=True)
 class LayerRange:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pass: where feature maps are in DDR, and the weight segment."""
 
+import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
@@ -103,6 +104,12 @@ def _place_alias(network: Network, name: str, placed: dict[str, Memory]) -> Memo
     if name not in placed:
         alias = network.aliases[name]
         holder = _place_alias(network, alias.holder, placed)
+        if alias.repeats:
+            placed[name] = dataclasses.replace(
+                holder, repeat_h=alias.repeat_h * holder.repeat_h,
+                repeat_w=alias.repeat_w * holder.repeat_w,
+            )  # fmt: skip
+            return placed[name]
         feature, whole = network.features[name], network.features[alias.holder]
         strides = strides_through(
             alias, feature, whole,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from opendpu.compiler.banks import Region
 from opendpu.compiler.banks.layout import Layout, address_groups
-from opendpu.compiler.layers import ComputeLayer, Feature, Layer, channel_groups
+from opendpu.compiler.layers import ComputeLayer, Feature, Layer, MoveLayer, channel_groups
 from opendpu.compiler.layers.cost import LATENCY, transfer_cycles
 from opendpu.compiler.limits import ADDRESS_GROUPS, CONV_REACH, MAX_STRIDE_OUT
 from opendpu.compiler.network import Network
@@ -68,6 +68,8 @@ def _misfit(
     network: Network, target: Target, layer: Layer, feature: Feature, rows_per_bank: int
 ) -> float:
     """Return the cycles lost when ``layer`` reads it so, infinitely many if it cannot."""
+    if isinstance(layer, MoveLayer):
+        return layer.apart_cycles(feature, target)
     if not isinstance(layer, ComputeLayer):
         return 0
     if layer.reads_from_ddr(feature.name) or not _readable(feature, layer, rows_per_bank, target):

@@ -51,8 +51,7 @@ def revise(refusal: Refusal, target: Target) -> Revision:
         layer = before.network.layers[refusal.layers.first]
         raise BankCapacityError(
             f"layer {layer.name} does not fit the image banks: {target.bank_groups} groups "
-            f"of {target.bank_depth} words, of which {refusal.free_words} are free; a smaller "
-            "window or fewer columns would lift it (XCOM_TILING_SIZE_ERROR)",
+            f"of {target.bank_depth} words, of which {refusal.free_words} are free",
             layer,
         )
     spill = max(refusal.alive, key=lambda name: (refusal.alive[name], name))

@@ -56,6 +56,11 @@ def _aliases(network: Network) -> Iterator[Finding]:
             continue
         feature, holder = network.features[name], network.features[alias.holder]
         size = holder.height * holder.width * holder.channels
+        if alias.repeats:
+            whole = (holder.height * alias.repeat_h, holder.width * alias.repeat_w)
+            if (feature.height, feature.width, feature.channels) != (*whole, holder.channels):
+                yield Finding(name, "repeats-holder", f"it is {feature}, its holder {holder}")
+            continue
         end = (
             alias.offset + (feature.height - 1) * alias.row_bytes
             + (feature.width - 1) * alias.pixel_bytes + feature.channels

@@ -13,18 +13,10 @@ import numpy as np
 from opendpu.frontend.context import Array, Call
 from opendpu.frontend.ops.registry import Layout, handles
 from opendpu.frontend.refusal import Refusal
-from opendpu.frontend.source import QUANTIZERS, as_float
+from opendpu.frontend.source import as_float
 from opendpu.ir import Quantization, Rounding
+from opendpu.ops.quantizing import BOTH, DEQUANTIZE, QUANTIZE, ROUNDINGS
 from opendpu_arch import numerics
-
-BOTH = ("FixNeuron", "fix_neuron")
-QUANTIZE = tuple(name for name in QUANTIZERS if name not in BOTH)
-DEQUANTIZE = (
-    "DequantizeLinear", "VitisDequantizeLinear", "ExtendedDequantizeLinear", "VAIDeQuantizeLinear",
-)  # fmt: skip
-OPERATORS = (*QUANTIZE, *DEQUANTIZE, *BOTH)
-DOMAINS = ("com.microsoft", "com.vai.quantize", "com.amd.quark", "ai.onnx.contrib", "vai")
-"""Where quantizers put these operators beside ONNX's own domain."""
 
 _ROUNDING = {2: Rounding.DPU_ROUND, 3: Rounding.STD_ROUND}
 """Methods of NNDCT's operators; every other operator rounds halves to even."""
@@ -70,6 +62,18 @@ def dequantize(call: Call) -> None:
         )
     if stored is not None:
         context.constants[call.output], context.points[call.output] = stored, point
+    else:
+        call.bind(call.value(0))
+
+
+@handles(*ROUNDINGS, layout=Layout.NEUTRAL)
+def rounding(call: Call) -> None:
+    """Bind the output to the input: the DPU rounds so by itself."""
+    name = call.name(0)
+    if name in call.context.constants:
+        call.context.constants[call.output] = call.context.constants[name]
+        if name in call.context.points:
+            call.context.points[call.output] = call.context.points[name]
     else:
         call.bind(call.value(0))
 

@@ -70,7 +70,8 @@ def refuse(op: Op) -> NoReturn:
     raise UnsupportedError(
         f"op {op.get_name()!r} has type {kind!r}, which the CPU cannot compute; register "
         f"it with opendpu.runtime.cpu.register({kind!r}), or put a class {kind} with "
-        f"calculate(self, output, input) into {CUSTOM_PACKAGE}/{kind}.py"
+        f"calculate(self, output, input) into {CUSTOM_PACKAGE}/{kind}.py",
+        code="VAILIB_CPU_RUNNER_CPU_OP_NOT_FIND",
     )
 
 

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dilated convolutions, within an instruction's kernel and beyond it."""
 
+import dataclasses
 import tracemalloc
 
 import numpy as np
 import pytest
 from graph_draws import Quantized, compile_and_check
+from random_graphs.check import check
 
 from opendpu.compiler.dilation import Axis, parts_of
 from opendpu.compiler.kinds import cycles_alone
@@ -111,6 +113,15 @@ def test_stride_and_groups_beyond_a_kernel(attrs: dict) -> None:
     q = Quantized()
     y = dilated(q, q.data(33, 33, 4), (3, 3), (12, 12), (12,) * 4, **attrs)
     assert not compile_and_check(q.done(y), runs=1).report.on_cpu
+
+
+def test_columns_phase_by_phase_into_a_map_that_stays_on_chip_and_is_an_output() -> None:
+    """What has been made of a row are columns that are apart in the banks and in DDR."""
+    q = Quantized()
+    y = dilated(q, q.data(45, 36, 19), (4, 4), (2, 3), (5, 5, 3, 3), channels=1, stride=(2, 2))
+    index = q.op("index", "argmax", (23, 19), [q.add([y, y], "sum")], axis=3)
+    target = dataclasses.replace(Target.from_name("B256"), bank_depth=256)
+    check(q.done(y, index), target, seed=1)
 
 
 def test_work_is_that_of_taps_on_the_map() -> None:

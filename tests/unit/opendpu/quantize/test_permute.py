@@ -7,7 +7,7 @@ from oracle import evaluate_float, evaluate_quantized
 
 from opendpu.ir import FloatGraph, to_xir
 from opendpu.quantize import quantize
-from opendpu.quantize.permute import permute
+from opendpu.quantize.transforms.permute import permute
 
 POINT = {"kernel": [1, 1], "stride": [1, 1], "pad": [0, 0, 0, 0], "pad_mode": "FLOOR"}
 

@@ -6,9 +6,9 @@ import pytest
 from oracle.floating import evaluate
 
 from opendpu.ir import FloatGraph, to_xir
-from opendpu.quantize.approximate import approximate, nearest_slope
-from opendpu.quantize.groups import find_groups
-from opendpu.quantize.rewrite import rewrite
+from opendpu.quantize.placement.groups import find_groups
+from opendpu.quantize.transforms.approximate import approximate, nearest_slope
+from opendpu.quantize.transforms.rewrite import rewrite
 
 SHAPE = (1, 3, 4, 5)
 
@@ -47,6 +47,35 @@ def test_sums(terms: int, sums: int) -> None:
     graph.add("y", "add", SHAPE, {"input": list(samples)})
     check(graph, samples, ["add"] * sums)
     assert all(len(n.inputs["input"]) <= 4 for n in graph if n.kind == "add")
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "windows"),
+    [
+        (160, 160, [(4, 8), (40, 20)]),
+        (36, 40, [(1, 2), (36, 20)]),
+        (45, 35, [(3, 1), (15, 35)]),
+        (8, 200, [(1, 8), (8, 25)]),
+        (32, 32, [(32, 32)]),
+        (37, 82, [(1, 41), (37, 2)]),
+        (31, 33, [(31, 33)]),
+    ],
+)
+def test_averages(height: int, width: int, windows: list[tuple[int, int]]) -> None:
+    """In two steps where a map is large, unless its sizes have no such divisors."""
+    graph = FloatGraph("test")
+    graph.add("x0", "data", (1, height, width, 5))
+    size = [width, height]
+    attrs = {"kernel": size, "stride": size, "pad": [0] * 4, "pad_mode": "FLOOR", "global": True}
+    graph.add("y", "avgpool2d", (1, 1, 1, 5), {"input": ["x0"]}, attrs)
+    graph.outputs = ["y"]
+    x = np.random.default_rng(2).standard_normal((1, height, width, 5)).astype(np.float32)
+    wanted = x.mean(axis=(1, 2), keepdims=True)
+    check(graph, {"x0": x}, ["avgpool2d"] * len(windows))
+    np.testing.assert_allclose(evaluate(graph, {"x0": x})["y"], wanted, atol=1e-5)
+    pools = [n for n in graph if n.kind == "avgpool2d"]
+    assert [tuple(n.attrs["kernel"][::-1]) for n in pools] == windows
+    assert pools[-1].name == "y"
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.2, 0.3, 1 / 3, 0.5, 1.5, -0.25, 0.0, 5.5, 126.9])

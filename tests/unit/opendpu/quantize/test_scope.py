@@ -11,7 +11,7 @@ from opendpu.api import compile_graph
 from opendpu.ir import TensorType
 from opendpu.ops.session import Session
 from opendpu.quantize import quantize
-from opendpu.quantize.scope import COSTS, JOINS, MOVES, floating_ops
+from opendpu.quantize.placement.scope import COSTS, JOINS, MOVES, floating_ops
 
 sys.path.append(str(Path(__file__).parent))
 from float_nets import Net, samples

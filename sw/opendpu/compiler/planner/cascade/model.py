@@ -28,17 +28,28 @@ class CascadeModel:
     weight_cycles: int
 
 
-def model_cascade(environment: Environment, layers: LayerRange, tiles: int) -> CascadeModel | None:
-    """Return ``layers``, cut into ``tiles`` tiles of columns, as a cascade.
+def can_cascade(environment: Environment, layers: LayerRange) -> bool:
+    """Tell whether ``layers`` can run as a cascade, if some tiles of columns are narrow enough.
 
-    None if these layers cannot run so: weights that do not fit all at once, readers of one feature
-    map that want different rows in a bank, results that come back through DDR.
+    They cannot where weights do not fit all at once, readers of one feature map want different rows
+    in a bank, or results come back through DDR.
     """
+    builder = _builder(environment, layers)
+    return builder is not None and builder.is_possible()
+
+
+def model_cascade(environment: Environment, layers: LayerRange, tiles: int) -> CascadeModel | None:
+    """Return ``layers``, cut into ``tiles`` tiles of columns, as a cascade; none if they cannot."""
+    builder = _builder(environment, layers)
+    return None if builder is None else builder.model(tiles)
+
+
+def _builder(environment: Environment, layers: LayerRange) -> "_Builder | None":
     members = [environment.network.layers[number] for number in layers.numbers]
     computing = [x for x in members if isinstance(x, ComputeLayer) and x.IN_CASCADES]
     if len(computing) < len(members):
         return None
-    return _Builder(environment, layers, computing).model(tiles)
+    return _Builder(environment, layers, computing)
 
 
 class _Builder:
@@ -58,9 +69,13 @@ class _Builder:
         self.buffers: dict[tuple[str, int], Buffer] = {}
         self.sources: list[tuple[int, ...]] = []
 
+    def is_possible(self) -> bool:
+        """Tell whether anything but the width of the tiles is in the way."""
+        return self._possible() and self._agree()
+
     def model(self, count: int) -> CascadeModel | None:
         """Return the cascade, or none."""
-        if not self._possible() or not self._agree():
+        if not self.is_possible():
             return None
         leaving = {n for n in self.made if self._leaves(n) or n in self.environment.resident}
         tiles = tile_columns(self.network, self.layers, leaving, count)
@@ -124,12 +139,13 @@ class _Builder:
         """Tell whether weights fit, and nothing made here comes back through DDR."""
         if not weights_fit(self.network, self.target, self.layers):
             return False
-        aliases = self.network.aliases
+        aliases, in_pieces = self.network.aliases, self.network.in_pieces
         roots = {root_of(aliases, name) for name in self.made}
         for name in (n for layer in self.layers for n in layer.operands):
-            if root_of(aliases, name) in roots and name not in self.made:
+            read = (name, *self.network.read_with(name))
+            if name not in self.made and any(root_of(aliases, n) in roots for n in read):
                 return False
-            if name in self.made and (name in aliases or name in self.held):
+            if name in self.made and (name in aliases or name in in_pieces):
                 return False
         return True
 

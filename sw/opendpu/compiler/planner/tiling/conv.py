@@ -36,7 +36,7 @@ def conv_tilings(problem: TilingProblem, layer: ConvLayer) -> Iterator[Tiling]:
     source = problem.network.features[layer.source]
     groups_in = channel_groups(source, target)
     kernel = layer.window.kernel_h * layer.window.kernel_w
-    taps = kernel * groups_in
+    taps = kernel * layer.groups_read(problem.network.features, target)
     if taps > target.bank_depth:
         return
     lanes = min(target.output_channel_parallel, out.channels)
@@ -45,7 +45,7 @@ def conv_tilings(problem: TilingProblem, layer: ConvLayer) -> Iterator[Tiling]:
         blocks=layer.blocks(problem.network.features, target),
         blocks_on_chip=target.bank_depth // taps,
         weight_cycles=lanes * transfer_cycles(
-            kernel, source.channels, source.channels, target.channel_parallel
+            kernel, layer.weights.shape[3], layer.weights.shape[3], target.channel_parallel
         ),
     )  # fmt: skip
     shapes: Iterable[InputShape]

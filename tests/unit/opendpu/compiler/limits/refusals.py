@@ -37,9 +37,10 @@ def hard_swish_in_one(q: Drawing) -> str:
 
 
 @limit("avgpool2d", "DPU only supports averages that count the padding")
-def average_without_the_padding(q: Drawing) -> str:
-    return q.pooled("avgpool2d", q.data(4, 4, 3), (2, 2), pad=(1, 1, 1, 1),
-                    count_include_pad=not q.beyond)  # fmt: skip
+def average_without_much_padding(q: Drawing) -> str:
+    size, before = (7, 3) if q.beyond else (5, 2)
+    return q.pooled("avgpool2d", q.data(12, 12, 3), (size, size), pad=(before,) * 4,
+                    count_include_pad=False)  # fmt: skip
 
 
 @limit("add of a constant", '"c" has shape [1, 4, 5, 3]')

@@ -12,6 +12,7 @@ import xir
 from opendpu.compiler.pipeline import Compiled, compile_with_report
 from opendpu.ir import Graph, to_xir
 from opendpu.runtime import GraphRunner
+from opendpu.runtime.reference import ReferenceDevice
 from opendpu_arch.target import Target
 
 Reference = Callable[[Graph, dict[str, np.ndarray]], dict[str, np.ndarray]]
@@ -57,7 +58,8 @@ def check(
     """Compile a graph; assert that its results on a device are those of the integer reference.
 
     On the functional simulator, instructions run in a random order among those that their tokens
-    allow, and reads of bytes that nobody wrote are errors.
+    allow, and reads of bytes that nobody wrote are errors. The device ``ref`` has to compute the
+    same from the ops.
     """
     if device == "iss":
         options = {"check": True, "schedule_seed": seed, **options}
@@ -69,7 +71,11 @@ def check(
         with GraphRunner(again, device=device, target=target, **options) as runner:
             given = {t.name: inputs[head_of(graph, t.name)] for t in runner.get_input_tensors()}
             found = runner.run(given)
+        with GraphRunner(again, device=ReferenceDevice(target), target=target) as runner:
+            computed = runner.run(given)
     assert set(found) == set(wanted)
+    for name, values in found.items():
+        np.testing.assert_array_equal(computed[name], values, err_msg=f"device ref: {name}")
     for name, values in wanted.items():
         if values.dtype == np.int8:
             np.testing.assert_array_equal(found[name], values, err_msg=name)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One sample of the inputs that a module takes many of at a time; the DPU takes one."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from opendpu.frontend.pytorch.capture import TRACE, evaluating, failure
+from opendpu.frontend.pytorch.signature import leaves_of, mapped
+from opendpu_arch.errors import UnsupportedError
+
+TOLERANCE = 1e-3
+"""Of the largest magnitude of a result: kernels add in another order for other sizes."""
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+def single_sample(
+    module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[Call, Any, bool]:
+    """Return a call with one sample, its result, and whether the module takes several at a time.
+
+    That is tried: the first result for several samples has to be the result for the first. A
+    module for which it is not, because it mixes samples or has a fixed batch, keeps the call that
+    is given.
+
+    Raises
+    ------
+    UnsupportedError
+        The module cannot be called as given.
+    """
+    given: Call = (tuple(args), dict(kwargs))
+    try:
+        whole = _run(module, given)
+    except Exception as error:  # whatever the user's code raises
+        raise UnsupportedError(failure(module, error), code=TRACE) from error
+    tensors = [leaf for leaf in leaves_of(given) if isinstance(leaf, torch.Tensor)]
+    sizes = {tensor.shape[0] if tensor.ndim else 0 for tensor in tensors}
+    if len(sizes) != 1 or 0 in sizes:
+        return given, whole, False
+    (size,) = sizes
+    try:
+        if size > 1:
+            one = _changed(given, lambda tensor: tensor[:1])
+            result = _run(module, one)
+            return (one, result, True) if _first(whole, result, size) else (given, whole, False)
+        two = _changed(given, lambda tensor: torch.cat([tensor, tensor.flip(-1)]))
+        return given, whole, _first(_run(module, two), whole, 2)
+    except Exception:  # a module for this one batch
+        return given, whole, False
+
+
+def _run(module: torch.nn.Module, call: Call) -> Any:
+    """Return what a module in evaluation mode makes of inputs, which stay as they are."""
+    args, kwargs = _changed(call, torch.clone)
+    with evaluating(module):
+        return module(*args, **kwargs)
+
+
+def _changed(call: Call, change: Any) -> Call:
+    """Return a call with other tensors."""
+    args, kwargs = mapped(
+        call, lambda leaf: change(leaf) if isinstance(leaf, torch.Tensor) else leaf
+    )
+    return args, kwargs
+
+
+def _first(whole: Any, one: Any, size: int) -> bool:
+    """Return whether each result for ``size`` samples begins with the result for the first one."""
+    pairs = list(zip(leaves_of(whole), leaves_of(one), strict=True))
+    if not any(isinstance(many, torch.Tensor) for many, _ in pairs):
+        return False
+    return all(_alike(many, single, size) for many, single in pairs)
+
+
+def _alike(many: Any, single: Any, size: int) -> bool:
+    if not isinstance(many, torch.Tensor):
+        return bool(many == single)
+    if not many.ndim or many.shape[0] != size or many.numel() != size * single.numel():
+        return False
+    if not many.is_floating_point():
+        return True
+    first, other = many[:1].flatten().double(), single.flatten().double()
+    bound = TOLERANCE * max(float(other.abs().max()) if other.numel() else 0.0, 1e-30)
+    return bool(((first - other).abs() <= bound).all())

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules as exported programs: ``torch.export``, and what it says when it fails."""
+
+import contextlib
+import io
+import linecache
+import logging
+import pathlib
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.jit._trace import TracedModule
+
+from opendpu_arch.errors import UnsupportedError
+
+TRACE = "QUANTIZER_TORCH_PYTORCH_TRACE"
+"""The guide's code for a module whose graph cannot be had."""
+SCRIPTED = "QUANTIZER_TORCH_TRACED_NOT_SUPPORTED"
+"""The guide's code for what ``torch.jit.script`` made."""
+
+_LIBRARY = pathlib.Path(torch.__file__).parent
+_TOOL = pathlib.Path(__file__).parent
+
+
+@contextlib.contextmanager
+def evaluating(module: torch.nn.Module) -> Iterator[None]:
+    """Put a module and all in it into evaluation mode, without gradients; undo it afterwards."""
+    training = [part for part in module.modules() if part.training]
+    for part in training:
+        part.training = False
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for part in training:
+            part.training = True
+
+
+def capture(
+    module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> ExportedProgram:
+    """Trace a module in evaluation mode with ``torch.export``.
+
+    Raises
+    ------
+    UnsupportedError
+        It cannot be traced, for example because its control flow depends on the values of tensors:
+        with the line of its source; or ``torch.jit.script`` made it.
+    """
+    if isinstance(module, torch.jit.ScriptModule):
+        return _from_script(module, args, kwargs)
+    try:
+        with evaluating(module), _quiet():
+            return torch.export.export(module, tuple(args), dict(kwargs))
+    except Exception as error:  # whatever the user's code and the tracer raise
+        raise UnsupportedError(failure(module, error), code=TRACE) from error
+
+
+def _from_script(
+    module: torch.jit.ScriptModule, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> ExportedProgram:
+    """Convert what ``torch.jit.trace`` made; control flow is what only ``torch.jit.script`` has."""
+    name = getattr(module, "original_name", type(module).__name__)
+    kinds = {node.kind() for node in module.inlined_graph.nodes()}
+    flow = sorted(kinds & {"prim::If", "prim::Loop"})
+    if flow or not isinstance(module, TracedModule):
+        what = f"has {' and '.join(flow)}" if flow else "comes from torch.jit.script"
+        raise UnsupportedError(
+            f"TorchScript module {name} {what}; only what torch.jit.trace made can be taken: give "
+            "the original torch.nn.Module",
+            code=SCRIPTED,
+        )
+    from torch._export.converter import TS2EPConverter
+
+    try:
+        with evaluating(module), _quiet():
+            return TS2EPConverter(module, tuple(args), dict(kwargs)).convert()
+    except Exception as error:  # as above
+        raise UnsupportedError(failure(module, error), code=TRACE) from error
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the tracer's own output away: what matters of it is in what it raises."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def failure(module: torch.nn.Module, error: Exception) -> str:
+    """Return one message: the module, the line of its source, what is wrong, what would help."""
+    name = getattr(module, "original_name", type(module).__name__)
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    text = f"{name} cannot be traced by torch.export"
+    line = _users_line(error)
+    text += f": {line}: {reason}" if line else f": {reason}"
+    if isinstance(error, GuardOnDataDependentSymNode):
+        text += (
+            "; what the module does must not depend on the values of tensors: use torch.where or "
+            "torch.cond there, or do it outside of forward"
+        )
+    return text
+
+
+def _users_line(error: BaseException) -> str:
+    """Return ``file:line, code`` of the innermost call that is neither PyTorch's nor ours."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = pathlib.Path(frame.filename)
+        if path.exists() and not any(path.is_relative_to(own) for own in (_LIBRARY, _TOOL)):
+            code = (frame.line or linecache.getline(frame.filename, frame.lineno or 0)).strip()
+            place = f"{path.name}:{frame.lineno}"
+            return f"{place}, {code!r}" if code else place
+    return ""

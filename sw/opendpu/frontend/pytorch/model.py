@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From PyTorch to a float graph: ``torch.export``, PyTorch's ONNX exporter, our ONNX front end."""
+
+import dataclasses
+import pathlib
+import warnings
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from onnxscript import ir, optimizer
+from torch.export import ExportedProgram
+
+from opendpu.frontend.binding import Sizes
+from opendpu.frontend.lowering import load_onnx
+from opendpu.frontend.pytorch.batch import Call, single_sample
+from opendpu.frontend.pytorch.capture import TRACE, capture
+from opendpu.frontend.pytorch.markers import Floating, take_out, translations
+from opendpu.frontend.pytorch.naming import Place, rename
+from opendpu.frontend.pytorch.signature import Signature, TensorsOnly, leaves_of, signature_of
+from opendpu.ir import FloatGraph, Origin
+from opendpu_arch.errors import ModelFormatError, UnsupportedError
+
+
+@dataclasses.dataclass(frozen=True)
+class Traced:
+    """A module as a float graph, and how the module is called.
+
+    Parameters
+    ----------
+    graph
+        Its inputs have the names of the module's arguments; ops those of the modules that make
+        them, ``layer1.0.conv1``.
+    signature
+        Nested arguments and results as the graph's inputs and outputs.
+    batched
+        Whether the graph takes one sample of what the module takes many at a time.
+    floating
+        What is not to be quantized, as markers in the module say.
+    places
+        Where in the module ops come from.
+    program
+        What ``torch.export`` made.
+    """
+
+    graph: FloatGraph
+    signature: Signature
+    batched: bool
+    floating: Floating
+    places: Mapping[str, Place]
+    program: ExportedProgram
+
+
+def load_torch(model: torch.nn.Module | ExportedProgram, example_inputs: Any = None) -> FloatGraph:
+    """Convert a PyTorch module or an exported program to a float graph.
+
+    Ops have the names of the modules that make them (``layer1.0.conv1``), their
+    :class:`~opendpu.ir.types.Origin` says class and source line. Layouts are those of
+    :func:`opendpu.frontend.load_onnx`.
+
+    Parameters
+    ----------
+    model
+        A module, what ``torch.jit.trace`` made, or an exported program.
+    example_inputs
+        What a module is called with: a tensor, or a tuple of arguments, whose last one may be a
+        dictionary of keyword arguments. If it holds several samples, and the module treats each by
+        itself, the graph takes one. An exported program needs none.
+
+    Raises
+    ------
+    UnsupportedError
+        The module cannot be traced, or holds what can be neither converted nor computed by
+        onnxruntime: with the line of its source.
+    """
+    if isinstance(model, ExportedProgram):
+        return load_program(model)
+    return trace(model, example_inputs).graph
+
+
+def load_program(
+    program: ExportedProgram | str | pathlib.Path, input_shapes: Sizes | None = None
+) -> FloatGraph:
+    """Convert an exported program, in memory or a ``.pt2`` file, to a float graph.
+
+    Dimensions that it leaves open get their sizes from ``input_shapes``, as in
+    :func:`opendpu.frontend.load_onnx`; a batch that is open becomes 1.
+
+    Raises
+    ------
+    ModelFormatError
+        The file cannot be read, or holds no exported program.
+    UnsupportedError
+        It holds what can be neither converted nor computed by onnxruntime.
+    """
+    label = "model"
+    if not isinstance(program, ExportedProgram):
+        label = pathlib.Path(program).stem
+        program = _read(pathlib.Path(program))
+    return _converted(program, label, input_shapes).graph
+
+
+def trace(module: torch.nn.Module, example_inputs: Any) -> Traced:
+    """Convert a module to a float graph and say how it is called; see :func:`load_torch`."""
+    args, kwargs = arguments(example_inputs)
+    name = getattr(module, "original_name", type(module).__name__)
+    one, result, batched = single_sample(module, args, kwargs)
+    tensors_only = all(isinstance(leaf, torch.Tensor) for leaf in leaves_of(result))
+    program = capture(module if tensors_only else TensorsOnly(module), *one)
+    prefix = "" if tensors_only else "model"
+    made = _converted(program, name, _shapes(program, one), prefix)
+    signature = signature_of(program, made.outputs, None if tensors_only else result)
+    return Traced(made.graph, signature, batched, made.floating, made.places, program)
+
+
+def arguments(example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return positional and keyword arguments of a call, as ``torch.onnx.export`` takes them."""
+    several = isinstance(example_inputs, list | tuple)
+    args = tuple(example_inputs) if several else (example_inputs,)
+    if len(args) > 1 and isinstance(args[-1], dict) and all(isinstance(k, str) for k in args[-1]):
+        return args[:-1], dict(args[-1])
+    return args, {}
+
+
+def _shapes(program: ExportedProgram, call: Call) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each input of a program that was made of a call."""
+    names = program.graph_signature.user_inputs
+    leaves = leaves_of(call)
+    return {
+        str(name): tuple(leaf.shape)
+        for name, leaf in zip(names, leaves, strict=True)
+        if isinstance(leaf, torch.Tensor)
+    }
+
+
+def _read(path: pathlib.Path) -> ExportedProgram:
+    if not path.is_file():
+        raise ModelFormatError(f"{path}: no such file")
+    if not zipfile.is_zipfile(path):
+        raise ModelFormatError(f"{path} is no exported program (torch.export.save): no archive")
+    try:
+        return torch.export.load(path)
+    except Exception as error:  # PyTorch raises what its parts happen to raise
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ModelFormatError(
+            f"{path} is no exported program (torch.export.save): {reason}"
+        ) from None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Converted:
+    """The graph of a program, the ONNX names of its outputs, and what nodes are."""
+
+    graph: FloatGraph
+    outputs: list[str]
+    floating: Floating
+    places: Mapping[str, Place]
+
+
+def _converted(
+    program: ExportedProgram, name: str, shapes: Sizes | None = None, prefix: str = ""
+) -> _Converted:
+    """Convert a program by way of ONNX."""
+    model = _onnx(program, name)
+    places = rename(model, prefix)
+    floating = take_out(model, {node: place.target for node, place in places.items()})
+    optimizer.fold_constants(model)
+    optimizer.remove_unused_nodes(model)
+    proto = ir.to_proto(model)
+    proto.graph.name = name
+    graph = load_onnx(proto, shapes)
+    for node in graph:
+        place = places.get(node.origin.name)
+        if place is not None:
+            node.origin = Origin(node.origin.name, place.kind, place.line)
+    return _Converted(graph, [str(item.name) for item in proto.graph.output], floating, places)
+
+
+def _onnx(program: ExportedProgram, name: str) -> ir.Model:
+    """Return a program as ONNX, as it is written: not optimized."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made = torch.onnx.export(
+                program, dynamo=True, verbose=False, optimize=False,
+                custom_translation_table=translations(),
+            )  # fmt: skip
+            assert made is not None
+    except torch.onnx.OnnxExporterError as error:
+        raise UnsupportedError(f"{name}: {_reason(error)}", code=TRACE) from error
+    return made.model
+
+
+def _reason(error: BaseException) -> str:
+    """Return the first cause of a failed conversion, on one line."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a module is called: nested arguments and results as flat lists of named tensors."""
+
+import dataclasses
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
+from torch.utils import _pytree as pytree
+
+from opendpu_arch.errors import TensorError
+
+
+@dataclasses.dataclass(frozen=True)
+class Signature:
+    """Arguments and results of a traced module.
+
+    Parameters
+    ----------
+    inputs
+        Names of the arguments' leaves, in order; nothing for those that are no tensors, whose
+        values the trace holds.
+    in_spec, out_spec
+        How arguments ``(args, kwargs)`` and results are nested.
+    outputs
+        For each leaf of the result, the index of the graph's output that it is; nothing for those
+        that are no tensors.
+    constants
+        Leaves of the result that are no tensors, by position.
+    """
+
+    inputs: tuple[str | None, ...]
+    in_spec: pytree.TreeSpec
+    outputs: tuple[int | None, ...]
+    out_spec: pytree.TreeSpec
+    constants: Mapping[int, Any]
+
+    def tensors(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        """Return the tensors of a call by name.
+
+        Raises
+        ------
+        TensorError
+            The call is nested in another way than the one that was traced, or has something else
+            where that had a tensor.
+        """
+        leaves, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
+        if spec != self.in_spec:
+            raise TensorError(
+                f"the module was traced with {self._arguments()}, but is called with "
+                f"{len(args)} positional and {len(kwargs)} keyword arguments, "
+                f"{len(leaves)} values in all",
+                code="QUANTIZER_TORCH_SHAPE_MISMATCH",
+            )
+        found = {}
+        for name, leaf in zip(self.inputs, leaves, strict=True):
+            if name is None:
+                continue
+            if not isinstance(leaf, torch.Tensor):
+                raise TensorError(
+                    f"argument {name!r} is {type(leaf).__name__}, but was a tensor in the trace",
+                    code="QUANTIZER_TORCH_SHAPE_MISMATCH",
+                )
+            found[name] = leaf
+        return found
+
+    def nested(self, tensors: Sequence[torch.Tensor]) -> Any:
+        """Return the graph's outputs nested as the module's result."""
+        leaves = [
+            self.constants.get(position) if index is None else tensors[index]
+            for position, index in enumerate(self.outputs)
+        ]
+        return pytree.tree_unflatten(leaves, self.out_spec)
+
+    def is_flat(self, count: int) -> bool:
+        """Return whether the module is called with ``count`` positional tensors and no more."""
+        flat = pytree.tree_flatten(((None,) * count, {}), is_leaf=lambda x: x is None)[1]
+        return bool(self.in_spec == flat)
+
+    def _arguments(self) -> str:
+        names = [name for name in self.inputs if name is not None]
+        return f"{len(names)} tensor{'s' * (len(names) != 1)} ({', '.join(names)})"
+
+
+def leaves_of(value: Any) -> list[Any]:
+    """Return what is nested in tuples, lists and dictionaries."""
+    return list(pytree.tree_leaves(value))
+
+
+def mapped(value: Any, change: Any) -> Any:
+    """Return something nested with every leaf changed by ``change(leaf)``."""
+    return pytree.tree_map(change, value)
+
+
+class TensorsOnly(torch.nn.Module):
+    """A module whose result is a tuple of the tensors in another module's result.
+
+    It is called as that one, so that arguments keep their names in a trace.
+    """
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+        @functools.wraps(model.forward)
+        def forward(*args: Any, **kwargs: Any) -> tuple[torch.Tensor, ...]:
+            result = model(*args, **kwargs)
+            return tuple(leaf for leaf in leaves_of(result) if isinstance(leaf, torch.Tensor))
+
+        self.forward = forward
+
+
+def signature_of(program: ExportedProgram, outputs: Sequence[str], result: Any = None) -> Signature:
+    """Return how a program is called.
+
+    Parameters
+    ----------
+    outputs
+        Names of the outputs of the program's ONNX model; each is one output of the graph.
+    result
+        What the original module returned, where the program is of its :class:`TensorsOnly`.
+    """
+    order = {name: index for index, name in enumerate(dict.fromkeys(outputs))}
+    places = iter(order[name] for name in outputs)
+    users = [s for s in program.graph_signature.output_specs if s.kind is OutputKind.USER_OUTPUT]
+    leaves: Iterable[Any] = [
+        s.arg.value if isinstance(s.arg, ConstantArgument) else torch.Tensor for s in users
+    ]
+    spec = program.call_spec.out_spec
+    if result is not None:
+        leaves, spec = pytree.tree_flatten(result)
+    leaves = [torch.Tensor if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+    assert spec is not None and program.call_spec.in_spec is not None
+    return Signature(
+        inputs=tuple(
+            None if isinstance(s.arg, ConstantArgument) else s.arg.name
+            for s in program.graph_signature.input_specs
+            if s.kind is InputKind.USER_INPUT
+        ),
+        in_spec=program.call_spec.in_spec,
+        outputs=tuple(next(places) if leaf is torch.Tensor else None for leaf in leaves),
+        out_spec=spec,
+        constants={i: leaf for i, leaf in enumerate(leaves) if leaf is not torch.Tensor},
+    )

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which graphs can have several samples along the first axis at once."""
+
+from collections.abc import Iterable
+
+from opendpu.ir import Graph
+from opendpu.ops.boundary import CONSTANTS, SOURCES
+from opendpu.ops.foreign import KIND
+
+
+def ancestors(graph: Graph, names: Iterable[str]) -> list[str]:
+    """Return some ops and all that they need, in order."""
+    alive = set(names)
+    for node in reversed(graph.nodes.values()):
+        if node.name in alive:
+            alive.update(node.sources())
+    return [name for name in graph.nodes if name in alive]
+
+
+def mixes_samples(graph: Graph, names: Iterable[str]) -> bool:
+    """Return whether an op that some ops need would join samples that are stacked."""
+    for name in ancestors(graph, names):
+        node = graph[name]
+        if node.kind in CONSTANTS or (node.kind == "fix" and _is_constant(graph, name)):
+            continue
+        if node.shape[:1] != (1,) or node.kind == KIND:
+            return True
+        if node.kind in SOURCES:
+            continue
+        axis = node.attrs.get("axis", ())
+        axes = axis if isinstance(axis, list | tuple) else [axis]
+        joined = not {0, -len(graph[node.sources()[0]].shape)}.isdisjoint(axes)
+        if node.kind == "matmul":
+            joined = len(node.shape) < 3
+        if node.kind == "transpose":
+            joined = node.attrs["order"][0] != 0
+        if joined:
+            return True
+    return False
+
+
+def _is_constant(graph: Graph, name: str) -> bool:
+    return graph[graph[name].inputs["input"][0]].value is not None

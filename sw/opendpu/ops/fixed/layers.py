@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of layers with weights in integers: sums of products that are exact, rounded once.
+
+``y = floor(act(sum / 2**cut + bias) + 1/2)``, where ``cut`` is the fractional bits that a product
+has more than the result. The bias and the half are joined before, in units of the last bit of a
+product, where bits below it decide nothing; only the slope of LEAKYRELU needs them.
+"""
+
+import numpy as np
+
+from opendpu.ir import Node
+from opendpu.ops.convolution import DENSE, DEPTHWISE
+from opendpu.ops.fixed.exact import Exact, bind, nonlinear
+from opendpu.ops.fixed.weights import Weights, Wide
+from opendpu.ops.onnx_builder import OnnxBuilder
+from opendpu.ops.operator import Operator, register
+from opendpu.ops.window import onnx_window, pair, reaching_pad, transposed_pad
+from opendpu_arch.isa import Engine
+
+LEAKY_FACTOR, LEAKY_BITS = 13, 7
+"""The slope of LEAKYRELU, 26/256, as an odd factor and a right shift."""
+
+
+def layer(builder: OnnxBuilder, node: Node) -> None:
+    """Emit a convolution of any kind on integers."""
+    sources = (node.inputs[arg][0] for arg in ("input", "weights"))
+    point = node.fix_point
+    cut = sum(builder.graph[name].fix_point for name in sources) - point
+    weights = Weights.of(builder, node, 2.0 ** max(-cut, 0))
+    cut = max(cut, 0)
+    bias = _bias_of(builder, node)
+    if nonlinear(node) == "LEAKYRELU":
+        total = _sum(builder, node, weights, cut)
+        value = total.widened().plus_constant(
+            _a_channel(np.ldexp(bias, point)), max(_bias_bits(builder, node) - point, 0)
+        )
+        bind(builder, node, _leaky(value), "LEAKYRELU", channels_first=True)
+        return
+    half = 2.0 ** (cut - 1)
+    offset = np.floor(np.ldexp(bias, point + cut) + half)
+    total = _sum(builder, node, weights, cut, offset)
+    bind(builder, node, total, "RELU", "RELU6", channels_first=True, half_added=True)
+
+
+def _bias_of(builder: OnnxBuilder, node: Node) -> Wide:
+    """Return the bias of every output channel as a real number."""
+    for name in node.inputs.get("bias", ()):
+        values = builder.constant(name)
+        assert values is not None, name
+        return np.ldexp(values.astype(np.float64).ravel(), -builder.graph[name].fix_point)
+    return np.zeros(node.shape[-1])
+
+
+def _bias_bits(builder: OnnxBuilder, node: Node) -> int:
+    return max((builder.graph[name].fix_point for name in node.inputs.get("bias", ())), default=0)
+
+
+def _a_channel(values: Wide) -> Wide:
+    return values.reshape(1, -1, 1, 1)
+
+
+def _sum(
+    builder: OnnxBuilder, node: Node, weights: Weights, cut: int, offset: Wide | None = None
+) -> Exact:
+    """Return the sums of products and the offset, in last bits of a product, over ``2**cut``."""
+    limits, scale = builder.limits(node.inputs["input"][0]), 2.0**-cut
+    added = 0.0 if offset is None else offset
+    sums = weights.sums(limits)
+    if sums.exact(added):
+        name = _emitted(builder, weights, (0, weights.channels), scale, offset)
+        reach = ((sums.low + added).min() * scale, (sums.high + added).max() * scale)
+        return Exact(builder, name, reach, cut)
+    made: Exact | None = None
+    for part in weights.parts(limits):
+        name = _emitted(builder, weights, part, scale)
+        few = weights.sums(limits, *part)
+        reach = (few.low.min() * scale, few.high.max() * scale)
+        one = Exact(builder, name, reach, cut).widened()
+        made = one if made is None else made.plus(one)
+    assert made is not None
+    return made if offset is None else made.plus_constant(_a_channel(offset * scale), cut)
+
+
+def _slice(builder: OnnxBuilder, weights: Weights, start: int, stop: int) -> str:
+    """Return some input channels of every group, NCHW."""
+    (source,) = weights.node.inputs["input"]
+    value = builder.channels_first(source)
+    if (start, stop) == (0, weights.channels):
+        return value
+    first, last = builder.integers([start]), builder.integers([stop])
+    if weights.group == 1:
+        return builder.op("Slice", [value, first, last, builder.integers([1])])
+    _, height, width, _ = builder.graph[source].shape
+    split = [0, weights.group, weights.channels, height, width]
+    value = builder.op("Reshape", [value, builder.integers(split)])
+    value = builder.op("Slice", [value, first, last, builder.integers([2])])
+    joined = [0, weights.group * (stop - start), height, width]
+    return builder.op("Reshape", [value, builder.integers(joined)])
+
+
+def _emitted(
+    builder: OnnxBuilder, weights: Weights, part: tuple[int, int], scale: float,
+    offset: Wide | None = None,
+) -> str:  # fmt: skip
+    """Add the operator for some input channels, times ``scale``; ``offset`` is one a channel."""
+    node = weights.node
+    kernel = (weights.values.shape[2], weights.values.shape[1])
+    if weights.transposed:
+        pad = transposed_pad(node)
+    else:
+        pad = reaching_pad(node, kernel, builder.graph[node.inputs["input"][0]].shape)
+    window = onnx_window(kernel, pair(node, "stride"), pad, pair(node, "dilation"))
+    given = [_slice(builder, weights, *part), builder.initializer(weights.tensor(scale, *part))]
+    if offset is not None:
+        given.append(builder.initializer((offset * scale).astype(np.float32)))
+    kind = "ConvTranspose" if weights.transposed else "Conv"
+    return builder.op(kind, given, group=weights.group, **window)
+
+
+def _leaky(value: Exact) -> Exact:
+    """Return negative numbers times the slope, exactly."""
+    slope = LEAKY_FACTOR / 2.0**LEAKY_BITS
+    steep = value.builder.op("Mul", [value.name, value.number(slope)])
+    name = value.builder.op("Max", [value.name, steep])
+    low, high = (max(limit, limit * slope) for limit in value.reach)
+    return Exact(value.builder, name, (low, high), value.bits + LEAKY_BITS, wide=value.wide)
+
+
+register(
+    Operator(
+        kind="conv2d-fix", emit=layer, engine=Engine.CONV, multiplies=True, parameters=DENSE
+    ),
+    Operator(
+        kind="transposed-conv2d-fix", emit=layer, engine=Engine.CONV, multiplies=True,
+        parameters=DENSE,
+    ),
+    Operator(
+        kind="depthwise-conv2d-fix", emit=layer, engine=Engine.MISC, multiplies=True,
+        parameters=DEPTHWISE,
+    ),
+    Operator(
+        kind="transposed-depthwise-conv2d-fix", emit=layer, engine=Engine.MISC, multiplies=True,
+        parameters=DEPTHWISE,
+    ),
+)  # fmt: skip

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Integers with a scale: ``integer = saturate(round(real / scale) + zero_point)``.
+
+As ONNX's ``QuantizeLinear`` and ``DequantizeLinear`` define it, for any width. Up to 24 bits,
+float32 holds every integer; biases of up to 32 bits are computed in float64 by numpy only.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from opendpu.ir import Array, Quantization, Rounding
+from opendpu.ops.formats.rounding import emit_rounded, rounded
+
+if TYPE_CHECKING:
+    from opendpu.ops.onnx_builder import OnnxBuilder
+
+EXACT_BITS = 24
+"""Widths whose integers float32 has all."""
+
+
+def fake_quantize(values: Array, quantization: Quantization) -> Array:
+    """Return float32 numbers as integers stand for them."""
+    kind = np.float32 if quantization.bits <= EXACT_BITS else np.float64
+    shifted = quantization.is_power_of_two and kind == np.float32
+    if shifted and quantization.rounding == Rounding.DPU_ROUND:
+        return _of_dpu(values, quantization)
+    scale = _along(quantization.scale, quantization, values.ndim, kind)
+    low, high = quantization.limits
+    if quantization.is_power_of_two:
+        made = np.multiply(values, 1 / scale, dtype=kind)
+    else:
+        made = np.divide(values, scale, dtype=kind)
+    made = rounded(made, quantization.rounding)
+    if any(quantization.zero_point):
+        zero = _along(quantization.zero_point, quantization, values.ndim, kind)
+        made += zero
+        np.clip(made, low, high, out=made)
+        made -= zero
+    else:
+        np.clip(made, low, high, out=made)
+    made *= scale
+    return made.astype(np.float32, copy=False)
+
+
+def _of_dpu(values: Array, quantization: Quantization) -> Array:
+    """Do that for powers of two and halves up, in place and without a step too many."""
+    low, high = quantization.limits
+    made = np.multiply(values, np.float32(2 / quantization.scale[0]), dtype=np.float32)
+    np.floor(made, out=made)
+    made *= np.float32(0.5)
+    np.ceil(made, out=made)
+    np.maximum(made, np.float32(low), out=made)
+    np.minimum(made, np.float32(high), out=made)
+    made *= np.float32(quantization.scale[0])
+    return made
+
+
+def emit_integers(builder: "OnnxBuilder", value: str, quantization: Quantization) -> str:
+    """Add nodes that make integers, as float32, of real numbers; one scale for the tensor."""
+    return emit_scaled(builder, value, quantization, 0, channels_first=False)
+
+
+def emit_scaled(
+    builder: "OnnxBuilder",
+    value: str,
+    quantization: Quantization,
+    rank: int,
+    *,
+    channels_first: bool,
+) -> str:
+    """Add nodes that make integers, as float32, of real numbers; return the name of the result."""
+
+    def constant(numbers: Sequence[float]) -> str:
+        made = _along(numbers, quantization, rank, np.float32, channels_first=channels_first)
+        return builder.initializer(made)
+
+    if quantization.is_power_of_two:
+        value = builder.op("Mul", [value, constant([1 / quantization.scale[0]])])
+    else:
+        value = builder.op("Div", [value, constant(quantization.scale)])
+    value = emit_rounded(builder, value, quantization.rounding)
+    if any(quantization.zero_point):
+        value = builder.op("Add", [value, constant(quantization.zero_point)])
+    low, high = (builder.initializer(np.array(n, np.float32)) for n in quantization.limits)
+    return builder.op("Clip", [value, low, high])
+
+
+def emit_real(
+    builder: "OnnxBuilder",
+    value: str,
+    quantization: Quantization,
+    rank: int,
+    *,
+    channels_first: bool,
+) -> str:
+    """Add nodes that make real numbers of integers, as float32; return the name of the result."""
+
+    def constant(numbers: Sequence[float]) -> str:
+        made = _along(numbers, quantization, rank, np.float32, channels_first=channels_first)
+        return builder.initializer(made)
+
+    if any(quantization.zero_point):
+        value = builder.op("Sub", [value, constant(quantization.zero_point)])
+    return builder.op("Mul", [value, constant(quantization.scale)])
+
+
+def _along(
+    numbers: Sequence[float],
+    quantization: Quantization,
+    rank: int,
+    kind: npt.DTypeLike,
+    *,
+    channels_first: bool = False,
+) -> Array:
+    """Return scales or zero points in a shape that broadcasts to the tensor's."""
+    array = np.array(numbers, kind)
+    if quantization.axis is None or array.size == 1:
+        return array.reshape(())
+    axis = quantization.axis % rank
+    if channels_first:
+        axis = (0, 2, 3, 1)[axis]
+    return array.reshape([-1 if index == axis else 1 for index in range(rank)])

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantized graphs that differ in few fix points, evaluated only as far as they differ."""
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from opendpu.ir import Array, FloatGraph, Graph, Node, QuantizedGraph
+from opendpu.ops.cost import macs
+from opendpu.ops.formats import fake_quantize
+from opendpu.ops.session import Session
+from opendpu.quantize.corrections.bias import bias_change
+from opendpu.quantize.layers import is_layer, parameters_of
+from opendpu.quantize.observers.mean import Mean
+from opendpu.quantize.placement.insert import fix_name
+
+ONE_THREAD_MACS = 1 << 24
+"""Layers up to this size are computed by one thread: there are many of them, one at a time."""
+
+
+class State:
+    """A quantized graph, the results of its ops, and the error of the network's results."""
+
+    def __init__(self, graph: QuantizedGraph) -> None:
+        self.graph = graph
+        self.results: dict[str, Array] = {}
+        self.error = 0.0
+
+
+class Simulation:
+    """Evaluates quantized graphs on the same samples.
+
+    Parameters
+    ----------
+    inputs
+        Samples, stacked, by input.
+    wanted
+        What the float network gives, by op whose quantized result is judged.
+    means
+        Channels' means of layers in the float network, where biases are to be corrected.
+    needed
+        Ops, but for ``fix``, that the judged results need.
+    """
+
+    def __init__(
+        self,
+        inputs: Mapping[str, Array],
+        wanted: Mapping[str, Array],
+        means: Mapping[str, Array],
+        needed: Collection[str],
+    ) -> None:
+        self.inputs = inputs
+        self.wanted = wanted
+        self.means = means
+        self.needed = needed
+        self._energy = {
+            name: float(np.square(array, dtype=np.float64).sum()) or 1.0
+            for name, array in wanted.items()
+        }
+        self._kernels: dict[tuple[object, ...], Session] = {}
+
+    def run(self, quantized: QuantizedGraph, base: State | None) -> State:
+        """Return the results of a graph, with those of ``base`` where nothing differs."""
+        state = State(quantized)
+        results = state.results
+        for node in quantized:
+            source = node.inputs["input"][0] if node.kind == "fix" else node.name
+            if source not in self.needed:
+                continue
+            if base is not None and _same(node, base, results):
+                results[node.name] = base.results[node.name]
+            elif node.value is not None:
+                results[node.name] = node.value
+            elif node.kind == "data":
+                results[node.name] = self.inputs[node.name]
+            elif node.kind == "fix":
+                array = results[source]
+                constant = quantized[source].value is not None
+                results[node.name] = array if constant else fake_quantize(array, node.quantization)
+            else:
+                results[node.name] = self._computed(quantized, node, results)
+        for name, wanted in self.wanted.items():
+            difference = results[fix_name(name)] - wanted
+            state.error += float(np.square(difference).sum(dtype=np.float64)) / self._energy[name]
+        return state
+
+    def _computed(self, graph: Graph, node: Node, results: Mapping[str, Array]) -> Array:
+        """Return the result of one op, with its bias corrected."""
+        bias = graph[node.inputs[b][0]] if is_layer(node) and (
+            b := parameters_of(node).bias) in node.inputs and node.inputs[b] else None  # fmt: skip
+        session = self._kernel(graph, node, results)
+        array = session.run({n: results[n] for n in session.inputs})[node.name]
+        if bias is None:
+            return array
+        array = array + results[bias.name]
+        if node.name in self.means:
+            mean = Mean()
+            mean.add(array)
+            array += bias_change(graph, node, self.means[node.name] - mean.value)
+        return array
+
+    def _kernel(self, graph: Graph, node: Node, results: Mapping[str, Array]) -> Session:
+        """Return the session of one op without its bias; it is made once for the same constants."""
+        skipped = parameters_of(node).bias if is_layer(node) else None
+        inputs = {arg: list(names) for arg, names in node.inputs.items() if arg != skipped}
+        values = {n: results[n] for names in inputs.values() for n in names
+                  if _is_constant(graph, graph[n])}  # fmt: skip
+        key = (node.name, *(id(value) for value in values.values()))
+        if key not in self._kernels:
+            alone = FloatGraph(node.name)
+            for name in dict.fromkeys(n for names in inputs.values() for n in names):
+                made = graph[name].type.with_quantization(None)
+                if name in values:
+                    alone.add(name, "const", made, value=values[name])
+                else:
+                    alone.add(name, "data", made)
+            alone.add(node.name, node.kind, node.type, inputs, node.attrs)
+            alone.outputs = [node.name]
+            threads = 0 if macs(node, graph) > ONE_THREAD_MACS else 1
+            self._kernels[key] = Session(alone, batched=True, threads=threads, keep_memory=False)
+        return self._kernels[key]
+
+
+def _is_constant(graph: Graph, node: Node) -> bool:
+    if node.kind == "fix":
+        node = graph[node.inputs["input"][0]]
+    return node.value is not None
+
+
+def _same(node: Node, base: State, results: Mapping[str, Array]) -> bool:
+    """Return whether an op and all its inputs are what they were."""
+    if any(results[name] is not base.results[name] for name in node.sources()):
+        return False
+    old = base.graph[node.name]
+    if node is old:
+        return True
+    if node.value is not None:
+        return node.value is old.value
+    return node.type == old.type and node.attrs == old.attrs

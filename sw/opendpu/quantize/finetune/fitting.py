@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constants of a quantized graph fitted block after block, from the inputs on."""
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from opendpu.ir import Array, FloatGraph, Node, QuantizedGraph
+from opendpu.ops.batching import mixes_samples
+from opendpu.ops.cost import macs
+from opendpu.quantize.config import FinetuneConfig
+from opendpu.quantize.finetune.blocks import Block, find_blocks
+from opendpu.quantize.finetune.clock import Clock
+from opendpu.quantize.finetune.examples import collect, held_out
+from opendpu.quantize.finetune.forward import ForwardPass, part_size
+from opendpu.quantize.finetune.grids import best_weight_fix_point, grid_of, nearest
+from opendpu.quantize.finetune.guard import Guard
+from opendpu.quantize.finetune.model import BlockModel, error_of
+from opendpu.quantize.finetune.pytorch import torch_module
+from opendpu.quantize.finetune.regression import best_start, work_of
+from opendpu.quantize.finetune.rows import Form, as_matrix, as_weights, form_of
+from opendpu.quantize.finetune.train import Trained, train
+from opendpu.quantize.finetune.variables import METHODS
+from opendpu.quantize.samples import Samples
+
+ROWS = 1 << 14
+"""Positions of a block's result, of all samples together, that training looks at."""
+
+CORRECTION_ROWS = 1 << 13
+"""The same for correction alone."""
+
+FEWEST_ROWS = 4
+"""Positions that are needed for each term of a sum."""
+
+CORRECTION_WORK = 3e10
+"""Multiply-accumulates that the equations of a layer may take; larger layers see fewer rows, and
+the largest stay as they are."""
+
+PASS_WORK = 6e10
+"""Multiply-accumulates of the network on all samples of correction together, at most."""
+
+GOOD_ERROR = 10**-2.5
+"""Squared error of the network's results, by their energy, below which nothing is corrected: 25 dB
+of signal to noise, where rounding is all that is left."""
+
+SAMPLES = (16, 256)
+"""Least and most samples of correction, as far as there are so many."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Tuned:
+    """What became of a block.
+
+    Parameters
+    ----------
+    layer
+        Name of its layer.
+    before, after
+        Mean squared error of its result on held-out examples.
+    kept
+        Whether the new constants stay; otherwise they are what they were.
+    """
+
+    layer: str
+    before: float
+    after: float
+    kept: bool
+
+
+def finetune(
+    quantized: QuantizedGraph,
+    reference: FloatGraph,
+    samples: Samples,
+    config: FinetuneConfig,
+    *,
+    seed: int = 0,
+    show: Callable[[str], None] = lambda text: None,
+) -> list[Tuned]:
+    """Train the constants of a quantized graph, in place.
+
+    Each block's result is brought near the float network's, given what the quantized blocks before
+    it compute. Weights and biases end on grids that the DPU's shifts can hold, so that the compiled
+    program computes what was measured. A block that gets no better on samples that were held out
+    keeps its constants. The same seed gives the same result on the same machine. When interrupted,
+    the graph is whole: the blocks before are tuned, the others untouched.
+
+    Parameters
+    ----------
+    quantized
+        What to train.
+    reference
+        The float graph that it was made from, after all transformations: ops have the same names.
+    samples
+        Calibration samples; no labels.
+    config
+        Method, steps and samples.
+    seed
+        Of what is random: positions that are looked at, and batches.
+    show
+        Told what is going on: layer, percentage, time left.
+
+    Raises
+    ------
+    UnsupportedError
+        PyTorch is not installed.
+    """
+    torch_module()
+    count = min(samples.count, config.samples or samples.count)
+    return _each(quantized, reference, samples, count, config, seed, "finetuning", show)
+
+
+def correct_weights(
+    quantized: QuantizedGraph,
+    reference: FloatGraph,
+    samples: Samples,
+    *,
+    batch: int = 32,
+    seed: int = 0,
+    show: Callable[[str], None] = lambda text: None,
+) -> list[Tuned]:
+    """Let the weights of a quantized graph make up for what quantization did before them, in place.
+
+    As :func:`finetune`, but by regression in closed form (:mod:`.regression`) instead of training:
+    seconds, and without PyTorch. Nothing is done where the network's results are near the float
+    ones anyway. How many samples and layers take part is bounded by their work.
+    """
+    work = sum(macs(node, reference) for node in reference)
+    least, most = SAMPLES
+    count = min(samples.count, max(least, min(most, int(PASS_WORK / max(work, 1)))))
+    config = FinetuneConfig(batch=batch)
+    return _each(quantized, reference, samples, count, config, seed, "correcting weights", show)
+
+
+def _each(
+    quantized: QuantizedGraph, reference: FloatGraph, samples: Samples, count: int,
+    config: FinetuneConfig, seed: int, what: str, show: Callable[[str], None],
+) -> list[Tuned]:  # fmt: skip
+    """Fit every block; train it too if that is ``what`` is done."""
+    blocks, _ = find_blocks(quantized, reference)
+    trains = what == "finetuning"
+    if not trains:
+        blocks = [b for b in blocks if _correction_rows(form_of(quantized, b.layer))]
+    if not blocks:
+        return []
+    batched = not any(mixes_samples(graph, graph.outputs) for graph in (quantized, reference))
+    guard = Guard(quantized, reference, blocks, samples, held_out(count))
+    if not trains and guard.before.max(initial=0.0) < GOOD_ERROR:
+        return []
+    size = part_size(reference, config.batch)
+    exact = ForwardPass(quantized, samples, count, size=size, batched=batched)
+    floating = ForwardPass(reference, samples, count, size=size, batched=batched)
+    clock = Clock(what, [(b.layer.name, float(np.prod(quantized[b.weights.name].shape)))
+                         for b in blocks], show)  # fmt: skip
+    found = []
+    try:
+        for number, block in enumerate(blocks):
+            clock.begin(number)
+            rng = np.random.default_rng([seed, number])
+            fit = _Fit(quantized, reference, block)
+            rows = ROWS if trains else _correction_rows(fit.form)
+            found.append(
+                fit.run(exact, floating, rows, config if trains else None, rng, clock.tell)
+            )
+    finally:
+        exact.close()
+        floating.close()
+    if not guard.is_better():
+        guard.restore()
+        found = [dataclasses.replace(one, kept=False) for one in found]
+    return found
+
+
+def _correction_rows(form: Form) -> int:
+    """Return how many rows correction looks at; 0 where the equations take too long."""
+    rows = CORRECTION_ROWS
+    while rows >= FEWEST_ROWS * form.terms:
+        if work_of(form, rows) <= CORRECTION_WORK:
+            return rows
+        rows //= 2
+    return 0
+
+
+class _Fit:
+    """One block of a quantized graph."""
+
+    def __init__(self, quantized: QuantizedGraph, reference: FloatGraph, block: Block) -> None:
+        self.graph = quantized
+        self.block = block
+        self.form = form_of(quantized, block.layer)
+        original = reference[reference[block.layer.name].inputs["weights"][0]].value
+        assert original is not None
+        self.original = as_matrix(self.form, block.layer, original)
+
+    def run(
+        self, exact: ForwardPass, floating: ForwardPass, rows: int, config: FinetuneConfig | None,
+        rng: np.random.Generator, show: Callable[[float], None],
+    ) -> Tuned:  # fmt: skip
+        """Fit the block and put the result into the graph if it is better; train with a config."""
+        block, form = self.block, self.form
+        examples, judged = collect(block, form, exact, floating, rows, rng)
+        model = BlockModel(block, form)
+        weights, bias = self._present()
+        before = error_of(model, judged, weights, bias)
+        point = best_weight_fix_point(model, examples, block, self.graph, self.original, bias)
+        grid, bias_grid = grid_of(block.weights, point), grid_of(block.bias or block.weights)
+        start, start_bias, error = best_start(
+            model, examples, judged, form, self.original, bias, grid, bias_grid
+        )
+        held = None if start_bias is None else nearest(start_bias, bias_grid)
+        made = Trained(nearest(start, grid), held, error)
+        if config is not None:
+            variables = METHODS[config.method](start, grid, start_bias, bias_grid)
+            trained = train(block, form, variables, examples, judged, config, rng, show=show)
+            made = min(made, trained, key=lambda one: one.error)
+        kept = made.error < before
+        if kept:
+            self._put(made, point)
+        return Tuned(block.layer.name, before, made.error, kept)
+
+    def _constant(self, fix: Node) -> Node:
+        return self.graph[fix.inputs["input"][0]]
+
+    def _present(self) -> tuple[Array, Array | None]:
+        """Return the constants as they are."""
+        weights = self._constant(self.block.weights).value
+        assert weights is not None
+        bias = None if self.block.bias is None else self._constant(self.block.bias).value
+        return as_matrix(self.form, self.block.layer, weights), bias
+
+    def _put(self, made: Trained, fix_point: int) -> None:
+        """Give the layer other constants."""
+        block = self.block
+        weights = self._constant(block.weights)
+        assert weights.value is not None
+        value = as_weights(self.form, block.layer, made.weights, weights.value.shape)
+        fix = block.weights
+        fix.type = fix.type.with_quantization(fix.quantization.at(fix_point))
+        weights.value = value.astype(np.float32)
+        if block.bias is not None and made.bias is not None:
+            self._constant(block.bias).value = made.bias.astype(np.float32)

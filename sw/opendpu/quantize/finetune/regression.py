@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The weights that suit quantized inputs best, before rounding: ridge regression, in closed form.
+
+What quantization changed in a layer's inputs - noise, but also values that saturate, and gains and
+means that moved - changes the best weights. ``W`` and ``b`` minimize
+``|X W + b - T|^2 + r |W - W0|^2`` with the quantized inputs ``X``, the float network's results
+``T`` and its weights ``W0``.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from opendpu.ir import Array
+from opendpu.quantize.finetune.examples import Examples
+from opendpu.quantize.finetune.grids import Grid, nearest
+from opendpu.quantize.finetune.model import BlockModel, error_of
+from opendpu.quantize.finetune.rows import Form
+
+RIDGES = (0.003, 0.03, 0.3)
+"""How strongly weights are held to those of the float network: ``r`` in units of the inputs' mean
+energy. Few examples need more."""
+
+
+def work_of(form: Form, rows: int) -> float:
+    """Return the multiply-accumulates of setting up the equations and solving them."""
+    return form.groups * form.terms**2 * (rows + len(RIDGES) * form.terms / 3)
+
+
+def best_start(
+    model: BlockModel, examples: Examples, judged: Examples, form: Form, weights: Array,
+    bias: Array | None, grid: Grid, bias_grid: Grid,
+) -> tuple[Array, Array | None, float]:  # fmt: skip
+    """Return weights ``[terms, groups, outputs]`` and bias, not rounded, and their error rounded.
+
+    Those that make the least error on held-out examples when they are rounded to nearest: of the
+    float network, or a solution of the equations.
+
+    Parameters
+    ----------
+    model, form
+        The block.
+    examples, judged
+        Examples for the equations, and held-out ones.
+    weights, bias
+        Those of the float network; no bias where the layer has none.
+    grid, bias_grid
+        What they are rounded to.
+    """
+
+    def error(some: Array, other: Array | None) -> float:
+        held = None if other is None else nearest(other, bias_grid)
+        return error_of(model, judged, nearest(some, grid), held)
+
+    best = (weights, bias, error(weights, bias))
+    for found in _solutions(examples, form, weights, biased=bias is not None):
+        made = error(*found)
+        if made < best[2]:
+            best = (*found, made)
+    return best
+
+
+def _solutions(
+    examples: Examples, form: Form, weights: Array, *, biased: bool
+) -> Iterator[tuple[Array, Array | None]]:
+    """Yield weights and bias, one for each ridge."""
+    inputs = np.moveaxis(examples.inputs, 2, 0)
+    wanted = np.moveaxis(examples.linear.reshape(-1, form.groups, form.outputs), 1, 0)
+    start = weights.transpose(1, 0, 2)
+    rows = inputs.shape[1]
+    x_mean, t_mean = np.float32(0), np.float32(0)
+    if biased:
+        x_mean, t_mean = inputs.mean(1, keepdims=True), wanted.mean(1, keepdims=True)
+        inputs, wanted = inputs - x_mean, wanted - t_mean
+    turned = inputs.swapaxes(1, 2)
+    energy = (turned @ inputs).astype(np.float64) / rows
+    rest = (turned @ (wanted - inputs @ start)).astype(np.float64) / rows
+    unit = np.trace(energy, axis1=1, axis2=2)[:, None, None] / form.terms
+    unit = np.maximum(unit, np.finfo(np.float32).tiny)
+    for ridge in RIDGES:
+        found = start + np.linalg.solve(energy + ridge * unit * np.eye(form.terms), rest)
+        bias = (t_mean - x_mean @ found)[:, 0].reshape(-1).astype(np.float32) if biased else None
+        yield np.ascontiguousarray(found.transpose(1, 0, 2), np.float32), bias

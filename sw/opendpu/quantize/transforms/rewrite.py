@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops that the DPU has only in parts, as those parts, so that each gets a scale of its own."""
+
+from opendpu.ir import Graph, Node
+from opendpu_arch.isa import ElewInit
+
+(_ID,) = (field for field in ElewInit.bit_fields() if field.name == "id")
+MAX_TERMS = _ID.maximum + 1
+"""Terms of an addition of the DPU: inputs that ELEWINIT can describe."""
+
+
+SMALL_AVERAGE = 1024
+"""Pixels of a map whose average is taken at once. Of a larger one that is done in two steps: the
+first follows the rows as they are made, the second fits the banks of every target."""
+LEFT = 40
+"""Rows and columns of what the first step leaves, at most."""
+
+
+def rewrite(graph: Graph) -> None:
+    """Split hard-swish, long sums and large averages, in place; the last part has the op's name."""
+    for node in graph:
+        if node.kind == "hard-swish":
+            _hard_swish(graph, node)
+        elif node.kind == "add":
+            _long_sum(graph, node)
+        elif node.kind == "avgpool2d":
+            _large_average(graph, node)
+    graph.sort()
+
+
+def _hard_swish(graph: Graph, node: Node) -> None:
+    """Make ``x * hard-sigmoid(x)``."""
+    name = graph.unique(f"{node.name}_gate")
+    gate = graph.add(
+        name, "hard-sigmoid", node.type, {"input": node.inputs["input"]}, origin=node.origin
+    )
+    node.kind = "mul"
+    node.inputs = {"input": [*node.inputs["input"], gate.name]}
+
+
+def _long_sum(graph: Graph, node: Node) -> None:
+    """Add at most four terms at a time; the shapes of all have to be that of the result."""
+    terms = list(node.inputs["input"])
+    if any(graph[term].shape != node.shape for term in terms):
+        return
+    while len(terms) > MAX_TERMS:
+        some, terms = terms[:MAX_TERMS], terms[MAX_TERMS:]
+        name = graph.unique(f"{node.name}_part")
+        part = graph.add(name, "add", node.type, {"input": some}, origin=node.origin)
+        terms.append(part.name)
+    node.inputs["input"] = terms
+
+
+def _large_average(graph: Graph, node: Node) -> None:
+    """Average windows that fill a large map, then those averages.
+
+    The windows are the smallest ones that leave few averages, of those with an exact factor (powers
+    of two) if there are any.
+    """
+    (source,) = node.inputs["input"]
+    batch, height, width, channels = graph[source].shape
+    if height * width <= SMALL_AVERAGE or (node.shape[1], node.shape[2]) != (1, 1):
+        return
+    whole = node.attrs.get("global") or list(node.attrs["kernel"]) == [width, height]
+    if not whole or any(node.attrs["pad"]):
+        return
+    windows = [
+        (rows, columns)
+        for rows in _divisors(height)
+        for columns in _divisors(width)
+        if height <= LEFT * rows
+        and width <= LEFT * columns
+        and height * width <= SMALL_AVERAGE * rows * columns
+    ]
+    rows, columns = min(windows, key=_preference)
+    if (rows, columns) == (height, width):
+        return
+    window = [columns, rows]
+    part = graph.add(
+        graph.unique(f"{node.name}_part"), "avgpool2d",
+        (batch, height // rows, width // columns, channels), {"input": [source]},
+        {**node.attrs, "kernel": window, "stride": window, "global": False}, origin=node.origin,
+    )  # fmt: skip
+    left = [width // columns, height // rows]
+    node.inputs = {"input": [part.name]}
+    node.attrs = {**node.attrs, "kernel": left, "stride": left}
+
+
+def _divisors(size: int) -> list[int]:
+    return [n for n in range(1, size + 1) if size % n == 0]
+
+
+def _preference(window: tuple[int, int]) -> tuple[bool, int, int, int]:
+    """Return what a window of the first step is compared by; the least is best."""
+    rows, columns = window
+    pixels = rows * columns
+    return pixels & (pixels - 1) != 0, pixels, abs(rows - columns), rows

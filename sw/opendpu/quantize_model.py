@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a model's file to a quantized model's file, the way of ``opendpu quantize``."""
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Callable, Sequence
+
+import onnx
+
+from opendpu.calibration import Preprocessing, read_calibration
+from opendpu.calibration.source import check_calibration
+from opendpu.deploy_check import Checked, deploy_check
+from opendpu.evaluation import LayerSensitivity, measure, page
+from opendpu.evaluation import sensitivity as measure_sensitivity
+from opendpu.export import to_onnx
+from opendpu.export.files import write_onnx
+from opendpu.export.forms import form_of
+from opendpu.export.golden import BATCH, WEIGHTS, dump_activations, dump_weights, make_folder
+from opendpu.export.reference import IntegerReference
+from opendpu.frontend import load_model
+from opendpu.frontend.binding import Sizes
+from opendpu.ir import FloatGraph, QuantizedGraph, from_xir, to_xir
+from opendpu.quantize import Report, complete, is_quantized, quantize_with_report
+from opendpu.quantize.config import QuantizeConfig
+from opendpu.quantize.samples import Calibration, Samples, calibration_samples
+from opendpu.runtime.program import dpu_subgraphs
+from opendpu_arch import outputs
+from opendpu_arch.errors import GraphError, OutputError, TensorError, UnsupportedError
+from opendpu_arch.target import Target
+from xir import Graph
+
+SUFFIXES = (".xmodel", ".onnx")
+"""What a quantized model may be written as."""
+
+Path = str | os.PathLike[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class QuantizedModel:
+    """A quantized model that was written.
+
+    Parameters
+    ----------
+    graph
+        What is in the file.
+    report
+        What the quantizer did; none for a model that came quantized.
+    sensitivities
+        The layers, those first that deserve more bits; none where nobody asked.
+    checks
+        What devices and the file make of a sample; none where nobody asked.
+    """
+
+    graph: QuantizedGraph
+    report: Report | None
+    sensitivities: Sequence[LayerSensitivity] | None = None
+    checks: Sequence[Checked] | None = None
+
+
+def _nowhere(text: str) -> None:
+    """Show nothing of what is going on."""
+
+
+def quantize_onnx(
+    path: Path,
+    *,
+    calibration: Path | Calibration | None = None,
+    output: Path,
+    config: QuantizeConfig | None = None,
+    preprocessing: Preprocessing | None = None,
+    limit: int | None = None,
+    input_shapes: Sizes | None = None,
+    onnx_libraries: Sequence[str | pathlib.Path] = (),
+    form: str = "native",
+    exact: bool = True,
+    report: Path | None = None,
+    sensitivity: bool = False,
+    check: Target | None = None,
+    dump: Path | None = None,
+    show: Callable[[str], None] = _nowhere,
+) -> QuantizedModel:
+    """Quantize a model of ONNX or PyTorch, so that it compiles for any target without data.
+
+    A model that is quantized already, ONNX or ``.xmodel``, is only written in the other form.
+
+    Parameters
+    ----------
+    path
+        The model.
+    calibration
+        Samples: an ``.npz`` or ``.npy`` file, a folder of images, arrays by input name with the
+        batch in front, or an iterable of such batches.
+    output
+        ``.xmodel``, or ``.onnx`` with quantizing operators. It appears when it is complete, or not
+        at all.
+    config
+        What the quantizer does.
+    preprocessing
+        What is done to the images of a folder.
+    limit
+        How many samples of a file or folder are taken at most.
+    input_shapes, onnx_libraries
+        As of :func:`opendpu.frontend.load_model`.
+    form, exact
+        As of :func:`opendpu.export.to_onnx`, for ``.onnx``.
+    report
+        Where an HTML page goes that says what it cost, and where.
+    sensitivity
+        Whether to measure which layers deserve more bits.
+    check
+        A DPU for which the quantized network, its program and its file are compared on the first
+        sample.
+    dump
+        A folder for golden results (:mod:`opendpu.export.golden`) of the first sample.
+    show
+        Told what is going on.
+
+    Returns
+    -------
+    The quantized graph, the report, and what else was asked for.
+
+    Raises
+    ------
+    ModelFormatError, GraphError
+        The model cannot be read, or is compiled already.
+    TensorError
+        Calibration data that is missing or does not fit.
+    UnsupportedError
+        A configuration that the output cannot hold; known before quantizing.
+    OutputError
+        The output cannot be written; known before quantizing.
+    """
+    config = config or QuantizeConfig()
+    check_output(output, config, inputs=[path], form=form)
+    outputs.check_all((output, report), inputs=[path])
+    if dump is not None:
+        outputs.check_folder(dump)
+    if isinstance(calibration, str | os.PathLike):
+        check_calibration(calibration, preprocessing)
+    show("reading")
+    graph = read_model(path, input_shapes, onnx_libraries)
+    if isinstance(graph, QuantizedGraph):
+        if calibration is not None:
+            raise UnsupportedError(
+                f"{os.fspath(path)} is quantized already: it needs no calibration data (--calib)"
+            )
+        if report is not None or sensitivity or check is not None or dump is not None:
+            raise UnsupportedError(
+                f"{os.fspath(path)} is quantized already: there is neither a float model nor a "
+                "sample to compare with (--report, --sensitivity, --deploy-check, --dump)"
+            )
+        found = QuantizedModel(graph, None)
+        samples = None
+    else:
+        if calibration is None:
+            raise TensorError(
+                f"{os.fspath(path)} is a float model: give samples to calibrate it with (--calib)"
+            )
+        data = calibration
+        if isinstance(data, str | os.PathLike):
+            data = read_calibration(data, graph, preprocessing, limit=limit)
+        samples = calibration_samples(graph, data)
+        found = _quantized(graph, samples, config, sensitivity=sensitivity, show=show)
+    show("writing")
+    write_quantized(found.graph, output, form=form, exact=exact)
+    if report is not None and found.report is not None:
+        outputs.write(report, page(graph.name, found.report, found.sensitivities))
+    if dump is not None and samples is not None:
+        _dump(found.graph, samples, dump)
+    if check is None or samples is None:
+        return found
+    exported = onnx.load(output) if pathlib.Path(output).suffix == ".onnx" else None
+    checks = deploy_check(
+        found.graph, samples.single(0), target=check, exported=exported, show=show
+    )  # fmt: skip
+    return dataclasses.replace(found, checks=checks)
+
+
+def _dump(graph: QuantizedGraph, samples: Samples, path: Path) -> None:
+    folder = make_folder(path)
+    dump_weights(
+        graph, make_folder(folder / WEIGHTS), names={"weights": "_kernel", "bias": "_bias"}
+    )
+    place = make_folder(folder / BATCH.format(0))
+    dump_activations(IntegerReference(graph), samples.single(0), place)
+
+
+def _quantized(
+    graph: FloatGraph,
+    samples: Samples,
+    config: QuantizeConfig,
+    *,
+    sensitivity: bool,
+    show: Callable[[str], None],
+) -> QuantizedModel:
+    made = quantize_with_report(graph, samples, config, show=show)
+    report, found = made.report, None
+    if made.reference is not None and report is not None:
+        report = measure(report, made.graph, made.reference, samples, show=show)
+        if sensitivity:
+            found = measure_sensitivity(made.graph, made.reference, samples, show=show)
+    return QuantizedModel(made.graph, report, found)
+
+
+def read_model(
+    path: Path,
+    input_shapes: Sizes | None = None,
+    onnx_libraries: Sequence[str | pathlib.Path] = (),
+) -> FloatGraph | QuantizedGraph:
+    """Return the graph in a file, ONNX or ``.xmodel``; a quantized one where it is quantized.
+
+    Raises
+    ------
+    ModelFormatError
+        The file cannot be read.
+    GraphError
+        An ``.xmodel`` that is compiled already.
+    """
+    if pathlib.Path(path).suffix == ".xmodel":
+        stored = Graph.deserialize(path)
+        if dpu_subgraphs(stored):
+            raise GraphError(
+                f"{os.fspath(path)} is compiled already; a quantized model has no DPU subgraphs",
+                code="XCOM_INVALID_GRAPH",
+            )
+        return from_xir(stored)
+    graph = load_model(pathlib.Path(path), input_shapes or {}, libraries=onnx_libraries)
+    return complete(graph) if is_quantized(graph) else graph
+
+
+def check_output(
+    path: Path, config: QuantizeConfig, *, inputs: Sequence[Path] = (), form: str = "native"
+) -> None:
+    """Check, before long work, that a quantized model can be written.
+
+    Raises
+    ------
+    OutputError
+        The file cannot be written, or its name does not say what it is to be.
+    UnsupportedError
+        XIR cannot hold what the configuration makes, or there is no such form.
+    """
+    suffix = pathlib.Path(path).suffix
+    if suffix not in SUFFIXES:
+        raise OutputError(
+            f"{os.fspath(path)} ends in {suffix!r}, but a quantized model is "
+            f"{' or '.join(SUFFIXES)}"
+        )
+    form_of(form)
+    outputs.check(path, inputs=inputs)
+    reasons = config.deployable()
+    if suffix == ".xmodel" and reasons:
+        raise UnsupportedError(
+            f"{os.fspath(path)} is for a DPU, which cannot run this: {'; '.join(reasons)}; write "
+            ".onnx to evaluate it"
+        )
+
+
+def write_quantized(
+    graph: QuantizedGraph, path: Path, *, form: str = "native", exact: bool = True
+) -> None:
+    """Write a quantized graph as ``.xmodel`` or ``.onnx``, complete or not at all."""
+    if pathlib.Path(path).suffix == ".xmodel":
+        to_xir(graph).serialize(path)
+    else:
+        write_onnx(to_onnx(graph, form, exact=exact), path)

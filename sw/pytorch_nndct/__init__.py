@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AMD's Vitis AI quantizer for PyTorch, its interface over OpenDPU's engine.
+
+Importing it registers the operators of exported TorchScript models.
+"""
+
+from opendpu_arch.errors import ToolError
+
+try:
+    import onnxscript  # noqa: F401
+    import torch  # noqa: F401
+except ModuleNotFoundError as error:
+    raise ToolError(
+        f"pytorch_nndct needs {error.name}, which is not installed: pip install 'opendpu[torch]'"
+    ) from error
+
+from pytorch_nndct import apis, nn, utils
+from pytorch_nndct.export import torch_script
+from pytorch_nndct.qat import QatProcessor
+
+__version__ = "3.5.0"
+"""The version of AMD's package whose interface this is."""
+
+__all__ = ["QatProcessor", "apis", "nn", "torch_script", "utils"]

@@ -1,0 +1,401 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``torch_quantizer``: post-training quantization around the user's own loop."""
+
+import dataclasses
+import os
+import pathlib
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from opendpu import api
+from opendpu.cli.progress import progress
+from opendpu.frontend.pytorch import trace
+from opendpu.ir import QuantizedGraph
+from opendpu.quantize import FinetuneConfig, quantize_with_report
+from opendpu_arch import outputs
+from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.target import Target
+from pytorch_nndct import messages, result
+from pytorch_nndct.calibration import LIMIT, Reservoir
+from pytorch_nndct.export import onnx_file, torch_script, xmodel
+from pytorch_nndct.guard import as_the_guide_says
+from pytorch_nndct.layer_names import layer_names, resolved
+from pytorch_nndct.program import IntegerNetwork
+from pytorch_nndct.qat import QatProcessor
+from pytorch_nndct.quant_model import CalibrationModel, IntegerModel, QuantModel
+from pytorch_nndct.remarks import remark
+from pytorch_nndct.settings import (
+    DEFAULT_BITS,
+    chosen_device,
+    config_of,
+    load_state,
+    on_device,
+    unwrapped,
+    with_float_parts,
+)
+from pytorch_nndct.source_code import source_code
+
+OUTPUT_DIR = "quantize_result"
+MODES = ("calib", "test")
+FINETUNING = FinetuneConfig()
+"""How :meth:`torch_quantizer.fast_finetune` does it."""
+
+_latest: list["weakref.ref[torch_quantizer]"] = []
+"""The quantizer that :func:`dump_xmodel` means."""
+
+
+class torch_quantizer:
+    """Quantizes a module in two runs of the same script: ``calib``, then ``test``.
+
+    Parameters
+    ----------
+    quant_mode
+        ``calib``: :attr:`quant_model` computes in float, and :meth:`export_quant_config` finds the
+        scales for what it was called with. ``test``: it computes what the compiled program does.
+    module
+        Float module; quantized as it is in evaluation mode.
+    input_args
+        What it is called with: a tensor, or a tuple of arguments. Values may be random.
+    state_dict_file
+        File with the module's parameters, if it has not got them yet.
+    output_dir
+        Where results are written and looked for.
+    bitwidth
+        Of all tensors; 8 if neither this nor the configuration says so.
+    device
+        Where the float module is computed; the quantized one is computed on the CPU.
+    quant_config_file
+        Quantization strategy as JSON, see the guide.
+    target
+        The DPU whose limits hold, a name or fingerprint.
+    qat_proc
+        For training, see :class:`~pytorch_nndct.QatProcessor`.
+    mix_bit, lstm, app_deploy, custom_quant_ops
+        Accepted where they have AMD's default: what else they stand for is not for this DPU.
+
+    Raises
+    ------
+    VAIQError
+        An error of the guide's Table 23.
+    TargetError
+        There is no such target.
+    """
+
+    def __init__(
+        self,
+        quant_mode: str,
+        module: torch.nn.Module,
+        input_args: Any = None,
+        state_dict_file: str | os.PathLike[str] | None = None,
+        output_dir: str | os.PathLike[str] = OUTPUT_DIR,
+        bitwidth: int | None = None,
+        device: torch.device | str = torch.device("cuda"),  # noqa: B008 - as the guide has it
+        quant_config_file: str | os.PathLike[str] | None = None,
+        target: str | None = None,
+        *,
+        mix_bit: bool = False,
+        lstm: bool = False,
+        app_deploy: str = "CV",
+        qat_proc: bool = False,
+        custom_quant_ops: Sequence[str] | None = None,
+    ) -> None:
+        _check_unused(mix_bit=mix_bit, lstm=lstm, app_deploy=app_deploy,
+                      custom_quant_ops=custom_quant_ops)  # fmt: skip
+        self._processor: QatProcessor | None = None
+        if qat_proc:
+            self._processor = QatProcessor(module, input_args, bitwidth or DEFAULT_BITS)
+            return
+        if quant_mode not in MODES:
+            raise UnsupportedError(
+                f"quant_mode is {quant_mode!r}, but must be one of {', '.join(MODES)}"
+            )
+        if input_args is None:
+            raise messages.error(
+                "QUANTIZER_TORCH_PYTORCH_TRACE",
+                "input_args is missing: the module is traced with it",
+            )
+        self._mode = quant_mode
+        self._folder = pathlib.Path(output_dir)
+        self._device = chosen_device(device)
+        chosen = api.find_target(target) if target else None
+        config = config_of(quant_config_file, bitwidth, chosen)
+        float_module = unwrapped(module)
+        if state_dict_file is not None:
+            load_state(float_module, state_dict_file)
+        float_module.to(self._device)
+        self._name = type(float_module).__name__
+        messages.note(f"tracing {self._name}")
+        with as_the_guide_says(), progress(f"tracing {self._name}"):
+            self._traced = trace(float_module, on_device(input_args, self._device))
+        remark(float_module, self._traced.graph)
+        places = {n: p for n, p in self._traced.places.items() if n in self._traced.graph.nodes}
+        self._names = layer_names(self._name, places)
+        config = with_float_parts(config, self._traced.floating)
+        self._config = resolved(config, self._names)
+        self._result: result.Result | None = None
+        self._network: IntegerNetwork | None = None
+        self._tuned: QuantizedGraph | None = None
+        self._model: QuantModel
+        if quant_mode == "calib":
+            self._model = CalibrationModel(float_module, self._traced, LIMIT, config.seed)
+        else:
+            self._result = result.read(self._folder, self._name, self._traced.graph)
+            self._model = IntegerModel(float_module, self._traced, self._integer_network)
+        _latest[:] = [weakref.ref(self)]
+
+    @property
+    def quant_model(self) -> torch.nn.Module:
+        """The module to call instead of the float one."""
+        if self._processor is not None:
+            return self._processor.trainable_model()
+        return self._model
+
+    @property
+    def deploy_model(self) -> torch.nn.Module | None:
+        """What training gave; nothing, and a warning, without training."""
+        if self._processor is None:
+            messages.warn(
+                "QUANTIZER_TORCH_DEPLOY_MODEL",
+                "only quantization aware training (QatProcessor) gives a deployable model",
+            )
+            return None
+        return self._processor.deployed
+
+    def fast_finetune(self, run_fn: Callable[..., Any], run_args: Sequence[Any]) -> None:
+        """Finetune weights, biases and scales on what ``run_fn(*run_args)`` calls the model with.
+
+        Only in mode ``calib``; the results are written into ``param.pth``. Calibration afterwards
+        leaves them as they are.
+        """
+        if self._mode == "test":
+            messages.warn(
+                "QUANTIZER_TORCH_FINETUNE_IGNORED",
+                "fast_finetune is for quant_mode 'calib'; call load_ft_param in mode 'test'",
+            )
+            return
+        seen = self._calibration()
+        before = seen.restart()
+        run_fn(*run_args)
+        samples = seen.restart()
+        seen.reservoir = before
+        if not samples.kept:
+            raise _never_called("fast_finetune")
+        messages.note(f"finetuning {self._name} with {samples.kept} of {samples.seen} samples")
+        try:
+            graph = self._quantized(samples, FINETUNING)
+        except MemoryError:
+            messages.warn(
+                "QUANTIZER_TORCH_MEMORY_SHORTAGE",
+                "there is not enough memory to finetune, which is left out; give fewer samples",
+            )
+            return
+        finally:
+            samples.close()
+        self._tuned = graph
+        result.write_parameters(self._folder, self._as_result(graph))
+
+    def load_ft_param(self) -> None:
+        """Take the finetuned parameters that mode ``calib`` has written.
+
+        Raises
+        ------
+        VAIQError
+            There are none, or of another module.
+        """
+        self._tuned = result.read_parameters(self._folder, self._traced.graph)
+        self._network = None
+
+    def export_quant_config(self) -> None:
+        """Find the scales for what the model was called with, and write ``quant_info.json``.
+
+        Raises
+        ------
+        VAIQError
+            The model was never called.
+        """
+        if self._mode == "test":
+            raise UnsupportedError("export_quant_config is for quant_mode 'calib'")
+        seen = self._calibration().reservoir
+        if not seen.kept and self._tuned is None:
+            raise _never_called("export_quant_config")
+        graph = self._tuned
+        if graph is None:
+            graph = self._quantized(seen)
+        found = self._as_result(graph)
+        result.write(self._folder, self._name, found, self._names)
+        if self._tuned is None:
+            result.remove(self._folder, [result.PARAMETERS])
+        path = self._folder / f"{self._name}.py"
+        outputs.write(path, source_code(self._name, self._traced.program))
+        messages.note(f"scales are in {self._folder / result.INFO}, names of layers in {path}")
+
+    def export_xmodel(
+        self,
+        output_dir: str | os.PathLike[str] = OUTPUT_DIR,
+        deploy_check: bool = False,
+        dynamic_batch: bool = False,
+    ) -> None:
+        """Write ``<Module>_int.xmodel``, which compiles for any target.
+
+        Parameters
+        ----------
+        output_dir
+            Where.
+        deploy_check
+            Whether to write the tensors of the last call's first sample, into
+            ``deploy_check_data_int/``.
+        dynamic_batch
+            Accepted: the file is for one sample, and the runner takes any number of them.
+        """
+        if self._processor is not None:
+            self._processor.export_xmodel(output_dir)
+            return
+        xmodel.write(self._exporting(), pathlib.Path(output_dir), self._name, self._last(),
+                     deploy_check=deploy_check)  # fmt: skip
+
+    def export_onnx_model(
+        self,
+        output_dir: str | os.PathLike[str] = OUTPUT_DIR,
+        verbose: bool = False,
+        dynamic_batch: bool = False,
+        opset_version: int | None = None,
+        native_onnx: bool = True,
+        dump_layers: bool = False,
+        check_model: bool = False,
+        opt_graph: bool = False,
+    ) -> None:
+        """Write ``<Module>_int.onnx`` with quantizing operators: ONNX's own, or AMD's ``vai``.
+
+        Parameters
+        ----------
+        output_dir
+            Where.
+        verbose
+            Whether to print the graph.
+        dynamic_batch
+            Whether inputs may hold any number of samples.
+        opset_version
+            Version of ONNX's operators; the one that is needed if not given.
+        native_onnx
+            Whether operators are ONNX's own; these round as the DPU by a function in the file.
+        dump_layers
+            Whether to write each layer's result for the last call's first sample, into
+            ``onnx_layers/``.
+        check_model
+            Whether to compare the file, run by onnxruntime, with the ``.xmodel`` on that sample.
+        opt_graph
+            Whether to let onnxruntime simplify the graph.
+        """
+        onnx_file.write(
+            self._exporting(), pathlib.Path(output_dir), self._name, self._last(),
+            onnx_file.Choice(
+                native=native_onnx, dynamic_batch=dynamic_batch, opset=opset_version,
+                verbose=verbose, dump_layers=dump_layers, check=check_model, optimized=opt_graph,
+            ),
+        )  # fmt: skip
+
+    def export_torch_script(
+        self, output_dir: str | os.PathLike[str] = OUTPUT_DIR, verbose: bool = False
+    ) -> Any:
+        """Write ``<Module>_int.pt`` and return the TorchScript module; it needs this package."""
+        return torch_script.write(
+            self._exporting(), pathlib.Path(output_dir), self._name, self._last(), self._traced,
+            verbose=verbose,
+        )  # fmt: skip
+
+    def export_traced_torch_script(
+        self, output_dir: str | os.PathLike[str] = OUTPUT_DIR, verbose: bool = False
+    ) -> Any:
+        """Do what :meth:`export_torch_script` does, under its former name."""
+        return self.export_torch_script(output_dir, verbose)
+
+    def _calibration(self) -> CalibrationModel:
+        assert isinstance(self._model, CalibrationModel)
+        return self._model
+
+    def _quantized(
+        self, seen: Reservoir, finetuning: FinetuneConfig | None = None
+    ) -> QuantizedGraph:
+        """Return the network quantized, and finetuned if that is asked for."""
+        config = dataclasses.replace(self._config, finetune=finetuning)
+        with as_the_guide_says(), progress(f"calibrating {self._name}") as show:
+            found = quantize_with_report(self._traced.graph, seen.samples(), config, show=show)
+        for line in found.report.lines() if found.report is not None else ():
+            messages.note(line)
+        return found.graph
+
+    def _as_result(self, graph: QuantizedGraph) -> result.Result:
+        float_graph = self._traced.graph
+        return result.Result(
+            graph, result.structure_of(float_graph), result.weights_of(float_graph),
+            finetuned=self._tuned is not None, bias_corrected=self._config.bias_correction,
+        )  # fmt: skip
+
+    def _integer_network(self) -> IntegerNetwork:
+        """Return the network of test mode."""
+        if self._network is None:
+            assert self._result is not None
+            if self._result.finetuned and self._tuned is None:
+                raise messages.error(
+                    "QUANTIZER_TORCH_FAST_FINETUNE",
+                    f"{self._folder / result.INFO} is of a finetuned network: call load_ft_param "
+                    "before",
+                )
+            graph = self._tuned or self._result.graph
+            target: Target | None = self._config.target
+            self._network = IntegerNetwork(graph, target)
+        return self._network
+
+    def _exporting(self) -> IntegerNetwork:
+        """Return the network to export."""
+        if self._mode != "test":
+            raise UnsupportedError("models are exported in quant_mode 'test', after calibration")
+        if not self._model.calls:
+            raise messages.error(
+                "QUANTIZER_TORCH_NO_FORWARD",
+                "quant_model must be called at least once before a model is exported",
+            )
+        return self._integer_network()
+
+    def _last(self) -> Any:
+        assert isinstance(self._model, IntegerModel)
+        return self._model.last
+
+
+def dump_xmodel(
+    output_dir: str | os.PathLike[str] = OUTPUT_DIR,
+    deploy_check: bool = False,
+    app_deploy: str = "CV",
+) -> None:
+    """Write the ``.xmodel`` of the quantizer made last; :meth:`torch_quantizer.export_xmodel`.
+
+    Raises
+    ------
+    UnsupportedError
+        There is none.
+    """
+    _check_unused(app_deploy=app_deploy)
+    quantizer = _latest[0]() if _latest else None
+    if quantizer is None:
+        raise UnsupportedError("dump_xmodel: there is no torch_quantizer; make one in mode 'test'")
+    quantizer.export_xmodel(output_dir, deploy_check)
+
+
+def _check_unused(**given: Any) -> None:
+    """Refuse arguments that would do something here that they do not."""
+    usual = {"mix_bit": False, "lstm": False, "app_deploy": "CV", "custom_quant_ops": None}
+    for name, value in given.items():
+        if value != usual[name]:
+            raise UnsupportedError(
+                f"{name} is {value!r}, but must be {usual[name]!r}: the rest is not for this DPU"
+            )
+
+
+def _never_called(what: str) -> messages.VAIQError:
+    return messages.error(
+        "QUANTIZER_TORCH_NO_CALIBRATION",
+        f"quant_model was never called before {what}; call it with calibration data",
+    )

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The modules of :mod:`pytorch_nndct.nn`."""

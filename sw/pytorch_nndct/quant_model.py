@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The modules that a quantizer gives to the user's own loop."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from opendpu.frontend.pytorch import Traced
+from opendpu.frontend.pytorch.capture import evaluating
+from opendpu.ir import Array
+from opendpu_arch.errors import TensorError
+from pytorch_nndct import messages
+from pytorch_nndct.calibration import Reservoir
+from pytorch_nndct.guard import as_the_guide_says
+from pytorch_nndct.program import IntegerNetwork
+
+SHAPE = "QUANTIZER_TORCH_SHAPE_MISMATCH"
+
+
+class QuantModel(torch.nn.Module):
+    """What both have in common: they are called as the float module, and have its attributes.
+
+    Parameters
+    ----------
+    module
+        The float module; always computed as in evaluation mode, which is what is quantized.
+    traced
+        Its graph and how it is called.
+    """
+
+    def __init__(self, module: torch.nn.Module, traced: Traced) -> None:
+        super().__init__()
+        self.module = module
+        self.traced = traced
+        self.calls = 0
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the float module, where there is none of this one."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name == "module":  # while this one is made
+                raise
+            return getattr(self.module, name)
+
+    def given(self, args: Any, kwargs: Any) -> tuple[dict[str, Array], int | None]:
+        """Return the tensors of a call by name, and how many samples they are.
+
+        Raises
+        ------
+        VAIQError
+            A tensor has another shape than that of the trace; the number of samples may differ.
+        """
+        with as_the_guide_says():
+            tensors = self.traced.signature.tensors(args, kwargs)
+        arrays = {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
+        counts = {len(array) if array.ndim else 0 for array in arrays.values()}
+        if self.traced.batched and len(counts) > 1:
+            raise messages.error(SHAPE, f"the inputs hold {sorted(counts)} samples")
+        for name, array in arrays.items():
+            self._check(name, array)
+        self.calls += 1
+        return arrays, counts.pop() if self.traced.batched else None
+
+    def _check(self, name: str, array: Array) -> None:
+        node = self.traced.graph[name]
+        axes = self.traced.graph.attrs.get("onnx_order", {}).get(name, range(len(node.shape)))
+        own = tuple(node.shape[list(axes).index(axis)] for axis in range(len(node.shape)))
+        if self.traced.batched:
+            fits, wanted = array.shape[1:] == own[1:], ["N", *own[1:]]
+        else:
+            fits, wanted = array.shape in (own, ()), list(own)
+        if not fits:
+            shown = ", ".join(map(str, wanted))
+            raise messages.error(
+                SHAPE, f"input {name!r} has shape {list(array.shape)}, but must be [{shown}]"
+            )
+
+
+class CalibrationModel(QuantModel):
+    """Computes what the float module computes, and remembers what it is called with."""
+
+    def __init__(self, module: torch.nn.Module, traced: Traced, limit: int, seed: int) -> None:
+        super().__init__(module, traced)
+        self._limit, self._seed = limit, seed
+        self.reservoir = self._empty()
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the float result."""
+        arrays, _ = self.given(args, kwargs)
+        order = self.traced.graph.attrs.get("onnx_order", {})
+        batch = {}
+        for name, array in arrays.items():
+            own = array.transpose(order[name]) if name in order else array
+            batch[name] = own.reshape(-1, *self._shape(name))
+        self.reservoir.add(batch)
+        with evaluating(self.module):
+            return self.module(*args, **kwargs)
+
+    def restart(self) -> Reservoir:
+        """Begin anew; return what was seen so far."""
+        found, self.reservoir = self.reservoir, self._empty()
+        return found
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        shape = self.traced.graph[name].shape
+        return shape[1:] if shape[0] == 1 else shape
+
+    def _empty(self) -> Reservoir:
+        heads = [node for node in self.traced.graph if node.kind == "data"]
+        shapes = {node.name: (self._shape(node.name), node.type.dtype) for node in heads}
+        return Reservoir(shapes, limit=self._limit, seed=self._seed)
+
+
+class IntegerModel(QuantModel):
+    """Computes what the compiled program computes, to the bit; results are real numbers.
+
+    Parameters
+    ----------
+    module, traced
+        As of :class:`QuantModel`.
+    network
+        Gives the quantized network when it is first needed.
+    """
+
+    def __init__(
+        self, module: torch.nn.Module, traced: Traced, network: Callable[[], IntegerNetwork]
+    ) -> None:
+        super().__init__(module, traced)
+        self._network = network
+        self.last: dict[str, Array] = {}
+        """Inputs of the last call, its first sample."""
+
+    @property
+    def network(self) -> IntegerNetwork:
+        """The quantized network."""
+        return self._network()
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the results, nested as those of the float module, where the inputs are."""
+        arrays, count = self.given(args, kwargs)
+        self.last = {
+            name: np.array(array[:1] if count is not None else array)
+            for name, array in arrays.items()
+        }
+        try:
+            found = self._network().run(arrays, count)
+        except TensorError as error:
+            raise messages.error(SHAPE, str(error)) from error
+        device = next(
+            (leaf.device for leaf in (*args, *kwargs.values()) if isinstance(leaf, torch.Tensor)),
+            torch.device("cpu"),
+        )
+        tensors = [torch.from_numpy(np.ascontiguousarray(array)).to(device) for array in found]
+        return self.traced.signature.nested(tensors)

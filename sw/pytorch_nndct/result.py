@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What calibration leaves on disk, and test mode reads.
+
+``quant_info.json``
+    Bit width and fractional bits of every tensor, for people and for tools that read AMD's.
+``bias_corr.pth``
+    Biases, as they were corrected.
+``<Module>.pth``
+    The quantized network, its other constants included.
+``param.pth``
+    The finetuned network; only where finetuning was asked for.
+``<Module>.py``
+    The converted module as a program, with the names of layers.
+"""
+
+import dataclasses
+import hashlib
+import io
+import json
+import pathlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+
+from opendpu.export.golden import make_folder
+from opendpu.ir import Graph, Node, QuantizedGraph
+from opendpu_arch import outputs
+from pytorch_nndct import messages
+from pytorch_nndct.storage import constants, restored, stored
+
+INFO = "quant_info.json"
+BIASES = "bias_corr.pth"
+PARAMETERS = "param.pth"
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """A calibrated network.
+
+    Parameters
+    ----------
+    graph
+        The quantized graph.
+    structure, weights
+        Digests of the float graph that it was made from.
+    finetuned, bias_corrected
+        What was done to it.
+    """
+
+    graph: QuantizedGraph
+    structure: str
+    weights: str
+    finetuned: bool
+    bias_corrected: bool
+
+
+def structure_of(graph: Graph) -> str:
+    """Return a digest of the ops of a graph: names, kinds, shapes."""
+    lines = [f"{n.name} {n.kind} {n.shape}" for n in graph if n.value is None]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def weights_of(graph: Graph) -> str:
+    """Return a digest of the constants of a graph."""
+    found = hashlib.sha256()
+    for node in graph:
+        if node.value is not None:
+            found.update(node.value.tobytes())
+    return found.hexdigest()
+
+
+def write(folder: pathlib.Path, module: str, result: Result, names: Mapping[str, str]) -> None:
+    """Write what calibration found: all files, or an error that says which one failed.
+
+    Raises
+    ------
+    OutputError
+        A file cannot be written.
+    """
+    make_folder(folder)
+    values = constants(result.graph)
+    biases = {node.name for node in result.graph if node.value is not None
+              and _reader(result.graph, node)[1] == "bias"}  # fmt: skip
+    _save(folder / BIASES, {name: values[name] for name in biases})
+    others = {name: value for name, value in values.items() if name not in biases}
+    _save(folder / f"{module}.pth", {
+        "graph": stored(result.graph), "constants": others, "structure": result.structure,
+        "weights": result.weights,
+    })  # fmt: skip
+    info = {
+        **steps(result.graph, names), "fast_finetuned": result.finetuned,
+        "bias_corrected": result.bias_corrected,
+    }  # fmt: skip
+    outputs.write(folder / INFO, json.dumps(info, indent=2) + "\n")
+
+
+def read(folder: pathlib.Path, module: str, graph: Graph, *, trained: bool = False) -> Result:
+    """Return what :func:`write` wrote, for a module whose float graph is ``graph``.
+
+    With ``trained``, its weights may be others, as before training.
+
+    Raises
+    ------
+    VAIQError
+        There is nothing, it is of another module, or of one with other weights.
+    """
+    info = _info(folder)
+    saved = _load(folder / f"{module}.pth", "QUANTIZER_TORCH_NO_CALIB_RESULT")
+    if saved["structure"] != structure_of(graph):
+        raise messages.error(
+            "QUANTIZER_TORCH_CALIB_RESULT_MISMATCH",
+            f"{folder / INFO} was written for a module {module} with other layers or sizes; "
+            "calibrate again with this one",
+        )
+    biases = _load(folder / BIASES, "QUANTIZER_TORCH_BIAS_CORRECTION")
+    missing = [n["name"] for n in saved["graph"]["nodes"] if n["constant"]
+               and n["name"] not in saved["constants"] and n["name"] not in biases]  # fmt: skip
+    if missing or not (trained or saved["weights"] == weights_of(graph)):
+        what = f"has no bias {missing[0]!r}" if missing else "is of other weights than this module"
+        raise messages.error(
+            "QUANTIZER_TORCH_BIAS_CORRECTION", f"{folder / BIASES} {what}; calibrate again"
+        )
+    return Result(
+        restored(saved["graph"], {**saved["constants"], **biases}), saved["structure"],
+        saved["weights"], bool(info["fast_finetuned"]), bool(info["bias_corrected"]),
+    )  # fmt: skip
+
+
+def write_parameters(folder: pathlib.Path, result: Result) -> None:
+    """Write a finetuned network."""
+    make_folder(folder)
+    _save(folder / PARAMETERS, {
+        "graph": stored(result.graph), "constants": constants(result.graph),
+        "structure": result.structure, "weights": result.weights,
+    })  # fmt: skip
+
+
+def read_parameters(folder: pathlib.Path, graph: Graph) -> QuantizedGraph:
+    """Return a finetuned network.
+
+    Raises
+    ------
+    VAIQError
+        There is none for a module with this float graph.
+    """
+    path = folder / PARAMETERS
+    found = _load(path, "QUANTIZER_TORCH_FAST_FINETUNE")
+    if (found["structure"], found["weights"]) != (structure_of(graph), weights_of(graph)):
+        raise messages.error(
+            "QUANTIZER_TORCH_FAST_FINETUNE",
+            f"{path} was finetuned from another module, or from other weights; call fast_finetune "
+            "again in calibration mode",
+        )
+    return restored(found["graph"], found["constants"])
+
+
+def steps(graph: QuantizedGraph, names: Mapping[str, str]) -> dict[str, dict[str, list[Any]]]:
+    """Return ``[[bits, fractional bits]]`` of tensors by name: parameters, outputs, inputs.
+
+    Instead of fractional bits, a tensor has its scale where that is no single power of two, and its
+    number format where it has none.
+    """
+    found: dict[str, dict[str, list[Any]]] = {"param": {}, "output": {}, "input": {}}
+    for node in graph:
+        if node.kind != "fix":
+            continue
+        source, kept = graph[node.inputs["input"][0]], node.quantization
+        step: Any = list(kept.scale)
+        if getattr(kept, "number_format", "int") != "int":
+            step = str(kept.number_format)
+        elif kept.is_power_of_two:
+            step = kept.fix_point
+        role = "output"
+        name = names.get(source.name, source.name)
+        if source.value is not None:
+            role, (layer, arg) = "param", _reader(graph, source)
+            name = f"{layer}.{'weight' if arg == 'weights' else arg}" if arg else source.name
+        elif source.kind == "data":
+            role = "input"
+        found[role][name] = [[kept.bits, step]]
+    return found
+
+
+def _reader(graph: QuantizedGraph, constant: Node) -> tuple[str, str]:
+    """Return the op that reads a constant and as which argument; empty where none does."""
+    waiting = [constant.name]
+    while waiting:
+        name = waiting.pop()
+        for user in graph.consumers(name):
+            if user.kind == "fix":
+                waiting.append(user.name)
+                continue
+            arg = next(arg for arg, sources in user.inputs.items() if name in sources)
+            return user.name, arg
+    return "", ""
+
+
+def _info(folder: pathlib.Path) -> dict[str, Any]:
+    path = folder / INFO
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if {"fast_finetuned", "bias_corrected"} <= set(found):
+            return dict(found)
+        reason = "it has not what calibration writes"
+    except FileNotFoundError:
+        reason = "it is missing"
+    except (OSError, ValueError) as error:
+        reason = str(error)
+    raise messages.error(
+        "QUANTIZER_TORCH_NO_CALIB_RESULT",
+        f"{path} cannot be used: {reason}; run in quant_mode 'calib' and call export_quant_config "
+        "first",
+    )
+
+
+def _save(path: pathlib.Path, value: Any) -> None:
+    content = io.BytesIO()
+    torch.save(value, content)
+    outputs.write(path, content.getvalue())
+
+
+def _load(path: pathlib.Path, code: str) -> dict[str, Any]:
+    try:
+        return dict(torch.load(path, map_location="cpu", weights_only=True))
+    except FileNotFoundError:
+        reason = "no such file"
+    except Exception as error:  # what PyTorch happens to raise for a broken file
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    raise messages.error(code, f"{path} cannot be used: {reason}")
+
+
+def remove(folder: pathlib.Path, names: Iterable[str]) -> None:
+    """Remove files of an earlier run, so that nothing of it is taken for this one's."""
+    for name in names:
+        (folder / name).unlink(missing_ok=True)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the arguments of ``torch_quantizer`` to what the engine takes."""
+
+import dataclasses
+import glob
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+
+from opendpu.frontend.pytorch.markers import Floating
+from opendpu.quantize import Override, QuantizeConfig, TensorSpec
+from opendpu.quantize.config import BITS
+from opendpu_arch.target import Target
+from pytorch_nndct import messages
+from pytorch_nndct.guard import as_the_guide_says
+
+DEFAULT_BITS = 8
+FLOAT = TensorSpec(number_format="float32")
+
+
+def config_of(
+    file: str | os.PathLike[str] | None, bitwidth: int | None, target: Target | None
+) -> QuantizeConfig:
+    """Return what a configuration file says, or the guide's default: method ``diffs``.
+
+    Raises
+    ------
+    VAIQError
+        The bit width is none, or something is wrong in the file.
+    """
+    if bitwidth is not None and (type(bitwidth) is not int or bitwidth not in BITS):
+        raise messages.error(
+            "QUANTIZER_TORCH_ILLEGAL_BITWIDTH",
+            f"bitwidth is {bitwidth!r}, but must be an integer in {BITS[0]}..{BITS[-1]}",
+        )
+    if file is None:
+        config = QuantizeConfig.with_method("diffs")
+        if bitwidth is not None and bitwidth != DEFAULT_BITS:
+            config = dataclasses.replace(
+                config,
+                **{role: dataclasses.replace(getattr(config, role), bits=bitwidth)
+                   for role in ("input", "weights", "bias", "activation")},
+            )  # fmt: skip
+        return dataclasses.replace(config, target=target)
+    with as_the_guide_says():
+        config = QuantizeConfig.from_json(file)
+    widths = sorted({spec.bits for _, spec in config.specs() if spec.number_format == "int"})
+    if bitwidth is not None and widths not in ([], [bitwidth]):
+        messages.warn(
+            "QUANTIZER_TORCH_BITWIDTH_MISMATCH",
+            f"{os.fspath(file)} has {' and '.join(map(str, widths))} bits, the argument bitwidth "
+            f"{bitwidth}; the file counts",
+        )
+    return dataclasses.replace(config, target=target)
+
+
+def with_float_parts(config: QuantizeConfig, floating: Floating) -> QuantizeConfig:
+    """Return a configuration that leaves parameters of some ops, and some results, in float."""
+    rules = list(config.overrides)
+    if floating.ops:
+        rules.append(Override(names=_patterns(floating.ops), weights=FLOAT, bias=FLOAT))
+    if floating.results:
+        rules.append(Override(names=_patterns(floating.results), input=FLOAT, activation=FLOAT))
+    return dataclasses.replace(config, overrides=tuple(rules))
+
+
+def _patterns(names: Iterable[str]) -> tuple[str, ...]:
+    """Return patterns that only these names match."""
+    return tuple(glob.escape(name) for name in sorted(names))
+
+
+def unwrapped(module: Any) -> torch.nn.Module:
+    """Return the module that is to be quantized.
+
+    Raises
+    ------
+    VAIQError
+        It is no ``torch.nn.Module``.
+    """
+    if isinstance(module, torch.nn.DataParallel):
+        messages.warn(
+            "QUANTIZER_TORCH_DATA_PARALLEL",
+            f"the wrapper torch.nn.DataParallel of {type(module.module).__name__} is left out",
+        )
+        return unwrapped(module.module)
+    if not isinstance(module, torch.nn.Module):
+        raise messages.error(
+            "QUANTIZER_TORCH_PYTORCH_TRACE",
+            f"module is {type(module).__name__}, but must be a torch.nn.Module",
+        )
+    return module
+
+
+def chosen_device(device: Any) -> torch.device:
+    """Return the device that a user asks for, or the CPU where it is missing."""
+    wanted = torch.device(device)
+    if wanted.type == "cuda" and not torch.cuda.is_available():
+        messages.warn(
+            "QUANTIZER_TORCH_CUDA_UNAVAILABLE", "CUDA (HIP) is not available; the CPU is used"
+        )
+        return torch.device("cpu")
+    return wanted
+
+
+def on_device(value: Any, device: torch.device) -> Any:
+    """Return arguments on a device, with a warning where they are on another."""
+    tensors = [leaf for leaf in torch.utils._pytree.tree_leaves(value)
+               if isinstance(leaf, torch.Tensor)]  # fmt: skip
+    others = sorted({str(t.device) for t in tensors if t.device.type != device.type})
+    if others:
+        messages.warn(
+            "QUANTIZER_TORCH_DEVICE_MISMATCH",
+            f"input_args are on {' and '.join(others)}, the quantizer is on {device}; they are "
+            "moved there",
+        )
+    return torch.utils._pytree.tree_map(
+        lambda leaf: leaf.to(device) if isinstance(leaf, torch.Tensor) else leaf, value
+    )
+
+
+def load_state(module: torch.nn.Module, file: str | os.PathLike[str]) -> None:
+    """Load the parameters of a module from a file of ``torch.save``."""
+    found: Mapping[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+    module.load_state_dict(found.get("state_dict", found))

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The guide's quantizer for ONNX models, ``vai_q_onnx`` (UG1414, chapter 3), over ours.
+
+Scripts for AMD's module run unchanged. Enumerations and the reader of calibration data that it
+shares with ``onnxruntime.quantization`` are those of that module.
+"""
+
+from onnxruntime.quantization import (
+    CalibrationDataReader,
+    CalibrationMethod,
+    QuantFormat,
+    QuantType,
+)
+
+from vai_q_onnx.calibration import RandomDataReader
+from vai_q_onnx.dump import dump_model
+from vai_q_onnx.enums import PowerOfTwoMethod, VitisQuantFormat, VitisQuantType
+from vai_q_onnx.operators.library import get_library_path
+from vai_q_onnx.quantize import quantize_static
+
+_lib_path = get_library_path
+
+__all__ = [
+    "CalibrationDataReader",
+    "CalibrationMethod",
+    "PowerOfTwoMethod",
+    "QuantFormat",
+    "QuantType",
+    "RandomDataReader",
+    "VitisQuantFormat",
+    "VitisQuantType",
+    "dump_model",
+    "get_library_path",
+    "quantize_static",
+]

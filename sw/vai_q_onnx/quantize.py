@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``vai_q_onnx.quantize_static``."""
+
+import dataclasses
+import enum
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx
+from onnxruntime.quantization import QuantType
+
+from opendpu.export import to_onnx
+from opendpu.export.files import write_onnx
+from opendpu.frontend import load_onnx
+from opendpu.frontend.model_file import read_model
+from opendpu.quantize import Report, quantize_with_report
+from opendpu.quantize.config import QuantizeConfig, TensorSpec
+from opendpu_arch import outputs
+from opendpu_arch.errors import UnsupportedError
+from vai_q_onnx import options as extra
+from vai_q_onnx.calibration import RandomDataReader, Reader, batches_of
+from vai_q_onnx.enums import (
+    FLOATS,
+    INTEGERS,
+    METHODS,
+    PowerOfTwoMethod,
+    VitisQuantFormat,
+    form_of,
+)
+from vai_q_onnx.selection import as_overrides, float_nodes
+
+Path = str | os.PathLike[str]
+
+
+def quantize_static(
+    model_input: Path | onnx.ModelProto,
+    model_output: Path,
+    calibration_data_reader: Reader | None,
+    quant_format: enum.Enum = VitisQuantFormat.FixNeuron,
+    calibrate_method: enum.Enum = PowerOfTwoMethod.MinMSE,
+    input_nodes: Sequence[str] = (),
+    output_nodes: Sequence[str] = (),
+    op_types_to_quantize: Sequence[str] | None = None,
+    per_channel: bool = False,
+    reduce_range: bool = False,
+    activation_type: enum.Enum = QuantType.QInt8,
+    weight_type: enum.Enum = QuantType.QInt8,
+    nodes_to_quantize: Sequence[str] | None = None,
+    nodes_to_exclude: Sequence[str] | None = None,
+    optimize_model: bool = True,
+    use_external_data_format: bool = False,
+    extra_options: Mapping[str, Any] | None = None,
+    **later: Any,
+) -> Report:
+    """Quantize an ONNX model with calibration data, and write it.
+
+    Parameters
+    ----------
+    model_input
+        The float model.
+    model_output
+        Where the quantized model goes.
+    calibration_data_reader
+        Its ``get_next`` gives batches by input; none stands for random data, for a quick test.
+    quant_format
+        Operators that quantize: ``QuantFormat.QDQ``, ``VitisQuantFormat.QDQ`` or ``.FixNeuron``.
+        ``QuantFormat.QDQ`` is nothing but ONNX's own operators, which round halves to even where
+        the DPU rounds them up; the others say that in the model.
+    calibrate_method
+        ``PowerOfTwoMethod`` for DPUs, or ``CalibrationMethod`` of onnxruntime: any scale.
+    input_nodes, output_nodes
+        Where quantization starts and ends; by default everywhere.
+    op_types_to_quantize, nodes_to_quantize, nodes_to_exclude
+        What is quantized; by default everything that can be.
+    per_channel, reduce_range
+        Weights with a scale for each channel, or of 7 bits; no DPU runs these.
+    activation_type, weight_type
+        ``QuantType`` or ``VitisQuantType``.
+    optimize_model
+        Taken and ignored: batch normalization and the like are folded always.
+    use_external_data_format
+        Whether large constants go to a file beside the model.
+    extra_options
+        See :mod:`vai_q_onnx.options`.
+    later
+        Arguments that AMD's function got after the guide: ``include_cle``, ``enable_dpu`` and
+        ``enable_ipu_cnn`` (which is how it always is), others without effect.
+
+    Returns
+    -------
+    What was done, where AMD's function gives nothing.
+
+    Raises
+    ------
+    DPUError
+        As of :func:`opendpu.frontend.load_onnx` and :func:`opendpu.quantize.quantize_with_report`,
+        for options that contradict each other, and for an output that cannot be written; the last
+        two are known before long work.
+    """
+    form = form_of(quant_format)
+    power_of_two = isinstance(calibrate_method, PowerOfTwoMethod)
+    chosen = extra.checked(extra.with_later(extra_options, later), power_of_two=power_of_two)
+    given = () if isinstance(model_input, onnx.ModelProto) else (model_input,)
+    outputs.check(model_output, inputs=given)
+    source = model_input if isinstance(model_input, onnx.ModelProto) else os.fspath(model_input)
+    _, model = read_model(source)
+    floating = float_nodes(
+        model, input_nodes=input_nodes, output_nodes=output_nodes,
+        op_types_to_quantize=op_types_to_quantize, nodes_to_quantize=nodes_to_quantize,
+        nodes_to_exclude=nodes_to_exclude,
+    )  # fmt: skip
+    config = configuration(
+        calibrate_method, activation_type, weight_type, per_channel=per_channel,
+        reduce_range=reduce_range, options=chosen,
+    )  # fmt: skip
+    config = dataclasses.replace(config, overrides=as_overrides(floating))
+    graph = load_onnx(source)
+    reader = calibration_data_reader
+    if reader is None:
+        reader = RandomDataReader(graph, seed=int(chosen.get("RandomDataReaderSeed", 0)))
+    found = quantize_with_report(graph, batches_of(reader), config)
+    made = to_onnx(
+        found.graph, form, exact=form != "native", pairs=bool(chosen["AddQDQPairToWeight"]),
+        simulate=bool(chosen.get("SimulateDPU", True)),
+    )  # fmt: skip
+    write_onnx(made, model_output, external_data=use_external_data_format)
+    assert found.report is not None
+    return found.report
+
+
+def configuration(
+    calibrate_method: enum.Enum,
+    activation_type: enum.Enum,
+    weight_type: enum.Enum,
+    *,
+    per_channel: bool,
+    reduce_range: bool,
+    options: Mapping[str, Any],
+) -> QuantizeConfig:
+    """Return what the arguments say in our terms.
+
+    Raises
+    ------
+    UnsupportedError
+        A method or type that there is not, or ``reduce_range`` of weights without 8 bits.
+    """
+    if calibrate_method not in METHODS:
+        raise UnsupportedError(
+            f"calibrate_method is {calibrate_method!r}, but must be one of "
+            f"{', '.join(map(str, METHODS))}"
+        )
+    scale, method = METHODS[calibrate_method]
+    activation = _spec("activation_type", activation_type)
+    weights = _spec("weight_type", weight_type)
+    if reduce_range and weights.bits != 8:
+        raise UnsupportedError(f"reduce_range makes 7 bits of 8, but weight_type is {weight_type}")
+    granularity = "per_channel" if per_channel else "per_tensor"
+    activation = dataclasses.replace(
+        activation, symmetric=bool(options["ActivationSymmetric"]), scale=scale, method=method,
+        percentile=float(options.get("Percentile", TensorSpec.percentile)),
+    )  # fmt: skip
+    weights = dataclasses.replace(
+        weights, symmetric=bool(options["WeightSymmetric"]), scale=scale, granularity=granularity,
+        method=method if scale == "power_of_two" else "max", bits=weights.bits - reduce_range,
+    )  # fmt: skip
+    bias = TensorSpec(method="nonoverflow")
+    if scale == "float":
+        bias = dataclasses.replace(bias, bits=32, scale=scale, granularity=granularity)
+    hard = any(options.get(key) for key in ("ConvertSigmoidToHardSigmoid", "ReplaceSigmoid"))
+    return QuantizeConfig(
+        input=activation, activation=activation, weights=weights, bias=bias,
+        cross_layer=bool(options.get("IncludeCLE", True)),
+        bias_correction=bool(options.get("BiasCorrection", True)),
+        activation_substitution="hard" if hard else "none", finetune=extra.finetuning(options),
+    )  # fmt: skip
+
+
+def _spec(what: str, given: enum.Enum) -> TensorSpec:
+    if given in FLOATS:
+        return TensorSpec(number_format=FLOATS[given])
+    if given not in INTEGERS or INTEGERS[given][0] > 16:
+        allowed = [kind for kind in (*INTEGERS, *FLOATS) if INTEGERS.get(kind, (0,))[0] <= 16]
+        raise UnsupportedError(
+            f"{what} is {given!r}, but must be one of {', '.join(map(str, allowed))}"
+        )
+    bits, signed = INTEGERS[given]
+    return TensorSpec(bits=bits, signed=signed)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``xdputil benchmark``: how many jobs a second a subgraph runs."""
+
+import os
+import threading
+import time
+from typing import Annotated
+
+import numpy as np
+import typer
+
+import vart
+from opendpu.cli.app import errors_in_one_line
+from opendpu.cli.progress import progress
+from opendpu_arch.errors import UnsupportedError
+from xdputil.app import Xmodel, app, subgraph_at
+from xir import Graph, Subgraph
+
+SLEEP_VARIABLE, DEFAULT_MILLISECONDS = "SLEEP_MS", 60_000
+"""How long jobs are run."""
+SEED = 1
+
+
+@app.command("benchmark")
+@errors_in_one_line
+def benchmark(
+    context: typer.Context,
+    xmodel: Xmodel,
+    threads: Annotated[int, typer.Argument(metavar="THREADS", min=1, show_default=False)],
+    index: Annotated[int, typer.Option("-i", "--index", help="Subgraph, counted from 0.")] = 1,
+) -> None:
+    """Run a subgraph on random inputs in some threads, for $SLEEP_MS milliseconds (60000)."""
+    seconds = _milliseconds() / 1000
+    subgraph = subgraph_at(Graph.deserialize(xmodel), index)
+    counts = [0] * threads
+    failures: list[BaseException] = []
+    stop = threading.Event()
+
+    def work(number: int) -> None:
+        try:
+            counts[number] = _jobs(subgraph, SEED + number, stop)
+        except BaseException as error:
+            failures.append(error)
+            stop.set()
+
+    workers = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(threads)]
+    with progress(f"running {subgraph.get_name()} for {seconds:g} s"):
+        start = time.perf_counter()
+        for worker in workers:
+            worker.start()
+        stop.wait(seconds)
+        stop.set()
+        for worker in workers:
+            worker.join()
+        taken = time.perf_counter() - start
+    if failures:
+        raise failures[0]
+    frames = sum(counts)
+    typer.echo(f"FPS= {frames / taken:.4f} number_of_frames= {frames} time= {taken:.6f} seconds.")
+
+
+def _milliseconds() -> int:
+    text = os.environ.get(SLEEP_VARIABLE, str(DEFAULT_MILLISECONDS))
+    if not text.isdecimal() or not int(text):
+        raise UnsupportedError(f"{SLEEP_VARIABLE} is {text!r}, but must be milliseconds, 1 or more")
+    return int(text)
+
+
+def _jobs(subgraph: Subgraph, seed: int, stop: threading.Event) -> int:
+    """Run jobs until it is enough, one at least; return how many."""
+    runner = vart.RunnerExt.create_runner(subgraph, "run")
+    random = np.random.default_rng(seed)
+    inputs, results = runner.get_inputs(), runner.get_outputs()
+    for buffer in inputs:
+        buffer[...] = random.integers(-128, 128, buffer.shape)
+    count = 0
+    while not count or not stop.is_set():
+        runner.wait(runner.execute_async(inputs, results))
+        count += 1
+    return count

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``xdputil query``, ``status`` and ``mem``: the DPUs of this computer, which are simulated."""
+
+import importlib.metadata
+import os
+import pathlib
+from typing import Annotated, NoReturn
+
+import typer
+
+from opendpu import api
+from opendpu.cli.app import errors_in_one_line
+from opendpu.runtime.devices import DEFAULT_DEVICE, DEFAULT_TARGET, DEVICE_VARIABLE
+from opendpu_arch.errors import UnsupportedError
+from xdputil.app import app, print_json
+
+TARGET_VARIABLE = "XLNX_TARGET_NAME"
+"""Which DPU is simulated where no model decides."""
+
+
+@app.command("query")
+@errors_in_one_line
+def query(
+    context: typer.Context,
+    target: Annotated[
+        str | None,
+        typer.Option(help="DPU: name, fingerprint or arch.json; else $XLNX_TARGET_NAME or B4096."),
+    ] = None,
+) -> None:
+    """Describe the DPU that models would run on, as JSON."""
+    chosen = api.find_target(target or os.environ.get(TARGET_VARIABLE) or DEFAULT_TARGET)
+    device = os.environ.get(DEVICE_VARIABLE) or DEFAULT_DEVICE
+    version = importlib.metadata.version("opendpu")
+    print_json(
+        {
+            "DPU IP Spec": {
+                "DPU Core Count": 1,
+                "IP version": f"v{version}",
+                "regmap": "1to1 version",
+            },
+            "VAI Version": {"opendpu": f"opendpu {version}"},
+            "kernels": [
+                {
+                    "DPU Arch": chosen.name,
+                    "IP Type": "DPU",
+                    "cu_idx": 0,
+                    "cu_name": device,
+                    "device_id": 0,
+                    "fingerprint": f"{chosen.fingerprint:#x}",
+                    "is_vivado_flow": False,
+                    "name": "DPU Core 0",
+                }
+            ],
+        }
+    )
+
+
+@app.command("status")
+@errors_in_one_line
+def status(context: typer.Context) -> None:
+    """Show the registers of a DPU; refused here, where each runner has a simulated DPU."""
+    _no_board("status", "registers")
+
+
+@app.command("mem")
+@errors_in_one_line
+def mem(
+    context: typer.Context,
+    read: Annotated[bool, typer.Option("-r", help="Read memory into a file.")] = False,
+    write: Annotated[bool, typer.Option("-w", help="Write a file into memory.")] = False,
+    address: Annotated[str, typer.Argument(show_default=False)] = "",
+    size: Annotated[str, typer.Argument(show_default=False)] = "",
+    file: Annotated[pathlib.Path | None, typer.Argument(show_default=False)] = None,
+) -> None:
+    """Read or write physical memory; refused here, where segments are arrays of a runner."""
+    _no_board("mem", "physical memory")
+
+
+def _no_board(command: str, thing: str) -> NoReturn:
+    raise UnsupportedError(
+        f"xdputil {command} needs a board, but DPUs here are simulated and have no {thing} "
+        "outside the program that runs them; use opendpu run --json or opendpu profile"
+    )

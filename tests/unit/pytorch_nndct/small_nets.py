@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small networks, and what a compiled program makes of images."""
+
+import warnings
+
+import numpy as np
+import torch
+from torch import nn
+
+from opendpu import api
+from opendpu_arch.target import Target
+
+TARGET = "DPUCZDX8G_ISA1_B512"
+
+
+class BasicBlock(nn.Module):
+    """Two convolutions around which the input goes."""
+
+    def __init__(self, inplanes: int, planes: int, stride: int = 1) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inplanes, planes, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(planes)
+        self.relu = nn.ReLU(inplace=True)
+        self.conv2 = nn.Conv2d(planes, planes, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(planes)
+        self.downsample = None
+        if stride != 1 or inplanes != planes:
+            self.downsample = nn.Sequential(
+                nn.Conv2d(inplanes, planes, 1, stride, bias=False), nn.BatchNorm2d(planes)
+            )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        identity = x if self.downsample is None else self.downsample(x)
+        out = self.relu(self.bn1(self.conv1(x)))
+        out = self.bn2(self.conv2(out))
+        out += identity
+        return self.relu(out)
+
+
+class ResNet(nn.Module):
+    """A residual network for images of 16x16."""
+
+    def __init__(self, num_classes: int = 10) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 8, 3, 1, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(8)
+        self.relu = nn.ReLU(inplace=True)
+        self.maxpool = nn.MaxPool2d(3, 2, 1)
+        self.layer1 = nn.Sequential(BasicBlock(8, 8), BasicBlock(8, 16, 2))
+        self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
+        self.fc = nn.Linear(16, num_classes)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.layer1(self.maxpool(self.relu(self.bn1(self.conv1(x)))))
+        return self.fc(torch.flatten(self.avgpool(x), 1))
+
+
+class TwoHeads(nn.Module):
+    """Two inputs, nested results, one of them no tensor; a softmax that the CPU computes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = nn.Conv2d(3, 4, 3, padding=1)
+        self.right = nn.Conv2d(3, 4, 1)
+        self.head = nn.Linear(4, 5)
+        self.scale = 2
+
+    def forward(self, image: torch.Tensor, other: torch.Tensor) -> dict[str, object]:
+        x = torch.relu(self.left(image) + self.right(other))
+        return {"map": x, "classes": [torch.softmax(self.head(x.mean((2, 3))), -1)], "scale": 2}
+
+
+class Joining(nn.Module):
+    """Mixes the samples of a batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(6, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.fc(x)
+        return x - x.mean(0, keepdim=True)
+
+
+def seeded(module: nn.Module, seed: int) -> nn.Module:
+    """Return a module with random weights and statistics, far from what they begin with."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+            if not tensor.is_floating_point():
+                continue
+            noise = torch.randn(tensor.shape, generator=generator)
+            if name.endswith("running_var"):
+                tensor.copy_(0.5 + noise.abs())
+            elif tensor.ndim > 1:
+                tensor.copy_(noise / float(tensor[0].numel()) ** 0.5)
+            else:
+                tensor.copy_(0.2 * noise + (1.0 if name.endswith("weight") else 0.0))
+    return module
+
+
+def loaded(path: str) -> torch.jit.ScriptModule:
+    """Return a TorchScript module out of a file; PyTorch 2 calls that deprecated."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return torch.jit.load(path)
+
+
+def compiled(path: object, images: torch.Tensor) -> torch.Tensor:
+    """Compile a quantized ``.xmodel`` of one image; return what the functional simulator gives."""
+    api.compile_xmodel(str(path), target=Target.from_name(TARGET), output="compiled.xmodel")
+    feeds = images.permute(0, 2, 3, 1).contiguous().numpy()
+    found = []
+    with api.create_runner("compiled.xmodel", device="iss") as runner:
+        (given,), (tensor,) = runner.get_input_tensors(), runner.get_output_tensors()
+        for image in feeds:
+            found.append(runner.run({given.name: np.ascontiguousarray(image[None])})[tensor.name])
+    result = torch.from_numpy(np.concatenate(found))
+    if result.dtype == torch.int8:
+        result = result * 2.0 ** -tensor.get_attr("fix_point")
+    return (result.permute(0, 3, 1, 2) if result.ndim == 4 else result).float()
+
+
+def ratio(found: torch.Tensor, wanted: torch.Tensor) -> float:
+    """Return signal to noise, dB."""
+    return float(10 * torch.log10(wanted.square().sum() / (found - wanted).square().sum()))

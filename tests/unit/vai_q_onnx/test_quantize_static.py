@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``vai_q_onnx``: the guide's example as it is printed, and what every argument does."""
+
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from export_nets import images, network, on_simulator
+from onnxruntime.quantization import CalibrationMethod, QuantFormat, QuantType
+
+import vai_q_onnx
+from opendpu.frontend import load_onnx
+from opendpu.quantize import complete, quantize
+from opendpu.quantize.config import FinetuneConfig, QuantizeConfig, TensorSpec
+from opendpu_arch.errors import OutputError, UnsupportedError
+from vai_q_onnx import PowerOfTwoMethod, VitisQuantFormat, VitisQuantType, options
+from vai_q_onnx.quantize import configuration
+from vai_q_onnx.selection import as_overrides, float_nodes
+
+
+class Reader(vai_q_onnx.CalibrationDataReader):
+    """As scripts write it: batches of four images."""
+
+    def __init__(self) -> None:
+        self.batches = iter([{"image": images(4, seed)} for seed in range(4)])
+
+    def get_next(self):
+        return next(self.batches, None)
+
+
+DATA = np.concatenate([images(4, seed) for seed in range(4)])
+
+
+@pytest.fixture
+def float_model(tmp_path: pathlib.Path) -> pathlib.Path:
+    onnx.save(network("average"), tmp_path / "model.onnx")
+    return tmp_path / "model.onnx"
+
+
+def test_the_guides_example(float_model, tmp_path):
+    model_input, model_output = str(float_model), str(tmp_path / "q.onnx")
+    calibration_data_reader = Reader()
+    # As printed in the guide, names and commas too.
+    vai_q_onnx.quantize_static(
+        model_input,
+        model_output,
+        calibration_data_reader,
+        quant_format=vai_q_onnx.VitisQuantFormat.FixNeuron,
+        calibrate_method=vai_q_onnx.PowerOfTwoMethod.MinMSE,
+        input_nodes=[],
+        output_nodes=[],
+        extra_options=None,
+    )
+    pytest.importorskip("onnxruntime_extensions")
+    from vai_q_onnx.operators.vai_ops.qdq_ops import _lib_path, vai_dquantize
+
+    so = onnxruntime.SessionOptions()
+    so.register_custom_ops_library(_lib_path())
+    sess = onnxruntime.InferenceSession(model_output, so)
+    input_name = sess.get_inputs()[0].name
+    given = images(3, 9)
+    results = [sess.run(None, {input_name: image[None]})[0] for image in given]
+    quantized = quantize(load_onnx(float_model), {"image": DATA})
+    np.testing.assert_array_equal(np.concatenate(results), on_simulator(quantized, given))
+    assert vai_dquantize(np.int8(-3), np.float32(0.25), np.int8(1)) == -1
+
+
+@pytest.mark.parametrize(
+    ("quant_format", "kinds"),
+    [
+        (QuantFormat.QDQ, {"QuantizeLinear", "DequantizeLinear"}),
+        (VitisQuantFormat.QDQ, {"VAIQuantizeLinear", "VAIDeQuantizeLinear"}),
+        (VitisQuantFormat.FixNeuron, {"FixNeuron"}),
+    ],
+)
+def test_formats(float_model, tmp_path, quant_format, kinds):
+    output = tmp_path / "q.onnx"
+    vai_q_onnx.quantize_static(float_model, output, Reader(), quant_format=quant_format)
+    model = onnx.load(output)
+    found = {node.op_type for node in model.graph.node}
+    assert {kind for kind in found if "Linear" in kind or "Neuron" in kind} == kinds
+    stored = [t for t in model.graph.initializer if t.dims == [8, 4, 3, 3]]
+    assert [t.data_type for t in stored] == [onnx.TensorProto.FLOAT]  # AddQDQPairToWeight
+    back = complete(load_onnx(output))
+    wanted = quantize(load_onnx(float_model), {"image": DATA})
+    points = [[n.fix_point for n in graph if n.kind == "fix"] for graph in (back, wanted)]
+    assert points[0] == points[1]
+
+
+def test_methods_weights_without_pairs_and_data_at_random(float_model, tmp_path, monkeypatch):
+    monkeypatch.setattr("opendpu.export.files.EXTERNAL_BYTES", 8 * 4 * 9)
+    output = tmp_path / "q.onnx"
+    report = vai_q_onnx.quantize_static(
+        float_model, output, None, VitisQuantFormat.QDQ, PowerOfTwoMethod.NonOverflow,
+        extra_options={"AddQDQPairToWeight": False, "IncludeCLE": False, "BiasCorrection": False},
+        use_external_data_format=True,
+    )  # fmt: skip
+    assert report.samples == 16
+    stored = [t for t in onnx.load(output).graph.initializer if t.dims == [8, 4, 3, 3]]
+    assert [t.data_type for t in stored] == [onnx.TensorProto.INT8]
+    assert (tmp_path / "q.onnx.data").stat().st_size >= 8 * 4 * 9
+    assert onnxruntime.InferenceSession(output).run(None, {"image": images(1)})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"calibrate_method": CalibrationMethod.MinMax},
+        {"calibrate_method": CalibrationMethod.Percentile, "per_channel": True},
+        {"calibrate_method": CalibrationMethod.Entropy, "extra_options": {"IncludeCLE": False}},
+        {"activation_type": VitisQuantType.QInt16, "weight_type": QuantType.QInt16},
+        {"calibrate_method": CalibrationMethod.MinMax, "activation_type": QuantType.QUInt8},
+        {"reduce_range": True},
+        {"activation_type": VitisQuantType.QBFloat16, "weight_type": VitisQuantType.QBFloat16},
+    ],
+)
+def test_what_no_dpu_runs_is_near_the_float_network_too(float_model, tmp_path, arguments):
+    output = tmp_path / "q.onnx"
+    report = vai_q_onnx.quantize_static(
+        float_model, output, Reader(), quant_format=VitisQuantFormat.QDQ, **arguments
+    )
+    assert bool(report.obstacles) == (set(arguments) != {"reduce_range"})
+    given = {"image": images(1, 8)}
+    (found,) = onnxruntime.InferenceSession(output).run(None, given)
+    (wanted,) = onnxruntime.InferenceSession(float_model).run(None, given)
+    noise = np.square(found - wanted).sum() / np.square(wanted).sum()
+    assert 0 < noise < 10 ** (-15 / 10)
+
+
+def test_excluded_nodes_compute_in_float(float_model, tmp_path):
+    output = tmp_path / "q.onnx"
+    vai_q_onnx.quantize_static(float_model, output, Reader(), nodes_to_exclude=["y"])
+    graph = load_onnx(output)
+    fixed = {node.sources()[0] for node in graph if node.kind == "fix"}
+    assert {"image", "r", "p"} <= fixed
+    (last,) = (node for node in graph if node.kind == "conv2d" and node.name.startswith("y"))
+    assert all(graph[name].kind != "fix" for name in last.inputs["weights"])
+    assert last.name in graph.outputs
+
+
+def test_what_the_arguments_say_of_every_tensor():
+    chosen = options.checked(None, power_of_two=True)
+    found = configuration(
+        PowerOfTwoMethod.MinMSE, QuantType.QInt8, QuantType.QInt8, per_channel=False,
+        reduce_range=False, options=chosen,
+    )  # fmt: skip
+    assert found == QuantizeConfig()
+    chosen = options.checked(
+        {"ConvertSigmoidToHardSigmoid": True, "IncludeCLE": False}, power_of_two=False
+    )
+    found = configuration(
+        CalibrationMethod.Entropy, QuantType.QUInt8, VitisQuantType.QInt16, per_channel=True,
+        reduce_range=False, options=chosen,
+    )  # fmt: skip
+    assert found.activation == TensorSpec(
+        signed=False, symmetric=False, scale="float", method="entropy"
+    )
+    assert found.weights == TensorSpec(
+        bits=16, scale="float", method="max", granularity="per_channel"
+    )
+    assert found.bias == TensorSpec(
+        bits=32, scale="float", granularity="per_channel", method="nonoverflow"
+    )
+    assert (found.activation_substitution, found.cross_layer) == ("hard", False)
+    found = configuration(
+        PowerOfTwoMethod.NonOverflow, VitisQuantType.QBFloat16, QuantType.QInt8, per_channel=False,
+        reduce_range=True, options=options.checked(None, power_of_two=True),
+    )  # fmt: skip
+    assert (found.activation.number_format, found.weights.bits) == ("bfloat16", 7)
+    assert found.weights.method == "nonoverflow"
+
+
+def test_arguments_that_came_after_the_guide(float_model, tmp_path):
+    found = options.with_later({"Percentile": 99}, {"include_cle": False, "enable_ipu_cnn": True})
+    assert found == {"Percentile": 99, "IncludeCLE": False}
+    assert options.with_later(None, {"include_fast_ft": True}) == {
+        "FastFinetune": {"OptimAlgorithm": "adaround"}
+    }
+    with pytest.warns(UserWarning, match="argument 'convert_nchw_to_nhwc' has no effect"):
+        vai_q_onnx.quantize_static(
+            float_model, tmp_path / "q.onnx", Reader(), enable_dpu=True, convert_nchw_to_nhwc=True,
+            convert_fp16_to_fp32=False,
+        )  # fmt: skip
+
+
+def test_from_amds_operators_to_those_of_onnx(float_model, tmp_path):
+    first, second = tmp_path / "q.onnx", tmp_path / "qdq.onnx"
+    vai_q_onnx.quantize_static(float_model, first, Reader())
+    script = [sys.executable, "-m", "vai_q_onnx.tools.convert_customqdq_to_qdq"]
+    arguments = ["--input_model", first, "--output_model", second]
+    subprocess.run([*script, *arguments], check=True)
+    model = onnx.load(second)
+    assert {node.domain for node in model.graph.node} == {""}
+    back = [complete(load_onnx(path)) for path in (first, second)]
+    points = [[n.fix_point for n in graph if n.kind == "fix"] for graph in back]
+    assert points[0] == points[1]
+    arguments = ["--input_model", float_model, "--output_model", second]
+    failed = subprocess.run([*script, *arguments], capture_output=True, text=True)
+    assert (failed.returncode, failed.stderr) == (1, "error: model 'average' is not quantized\n")
+
+
+def test_finetuning_as_quark_says_it():
+    given = {
+        "OptimAlgorithm": "AdaQuant", "NumIterations": 50, "LearningRate": 0.1, "BatchSize": 4,
+        "DataSize": 20, "EarlyStop": False, "OptimDevice": "cpu",
+    }  # fmt: skip
+    assert options.finetuning({"FastFinetune": given}) == FinetuneConfig(
+        method="adaquant", iterations=50, learning_rate=0.1, batch=4, samples=20, early_stop=False
+    )
+    assert options.finetuning({}) is None
+    with pytest.raises(UnsupportedError, match="FastFinetune is 'yes', but must be a dict"):
+        options.finetuning({"FastFinetune": "yes"})
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"ActivationSymmetric": False}, "'ActivationSymmetric' is False, but must be True"),
+        ({"MatMulConstBOnly": True}, "'MatMulConstBOnly' has no effect"),
+        ({"UseQDQVitisCustomOps": True}, "'UseQDQVitisCustomOps' has no effect"),
+    ],
+)
+def test_options_without_effect_are_warned_of(given, text):
+    with pytest.warns(UserWarning, match=text):
+        found = options.checked(given, power_of_two=True)
+    assert found["ActivationSymmetric"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        ({}, []),
+        ({"op_types_to_quantize": [], "nodes_to_quantize": [], "nodes_to_exclude": []}, []),
+        ({"input_nodes": ["r"]}, ["c"]),
+        ({"output_nodes": ["p"]}, ["y"]),
+        ({"input_nodes": ["r"], "output_nodes": ["r"]}, ["c", "p", "y"]),
+        ({"op_types_to_quantize": ["Conv", "Relu"]}, ["p"]),
+        ({"nodes_to_quantize": ["c"]}, ["r", "p", "y"]),
+        ({"nodes_to_exclude": ["y"]}, ["y"]),
+    ],
+)
+def test_which_nodes_stay_in_float(arguments, wanted):
+    model = network("average")
+    assert float_nodes(model, **arguments) == wanted
+    (rule,) = as_overrides(wanted) or (None,)
+    assert (rule is None) == (not wanted)
+    if rule is not None:
+        assert rule.matches((), wanted[:1])
+        assert rule.weights == TensorSpec(number_format="float32")
+
+
+def test_what_is_refused(float_model, tmp_path):
+    output = tmp_path / "q.onnx"
+    with pytest.raises(UnsupportedError, match="QOperator is not written"):
+        vai_q_onnx.quantize_static(float_model, output, None, QuantFormat.QOperator)
+    with pytest.raises(UnsupportedError, match=r"calibrate_method is .*Distribution"):
+        vai_q_onnx.quantize_static(
+            float_model, output, None, calibrate_method=CalibrationMethod.Distribution
+        )
+    with pytest.raises(UnsupportedError, match=r"weight_type is .*QInt32.* must be one of"):
+        vai_q_onnx.quantize_static(float_model, output, None, weight_type=VitisQuantType.QInt32)
+    with pytest.raises(UnsupportedError, match="nodes_to_exclude names 'z', but the model has no"):
+        vai_q_onnx.quantize_static(float_model, output, None, nodes_to_exclude=["z"])
+    with pytest.raises(UnsupportedError, match="reduce_range makes 7 bits of 8"):
+        vai_q_onnx.quantize_static(
+            float_model, output, None, weight_type=QuantType.QInt16, reduce_range=True
+        )
+    with pytest.raises(OutputError, match="it is the input"):
+        vai_q_onnx.quantize_static(float_model, float_model, None)
+    assert not output.exists()

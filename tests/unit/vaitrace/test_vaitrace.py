@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``vaitrace``: programs are run, their DPU jobs and functions reported."""
+
+import csv
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from opendpu_arch.target import Target
+
+PROGRAM = """
+import sys
+import numpy as np
+import vart, xir, worker
+
+def jobs(path, count):
+    parts = xir.Graph.deserialize(path).get_root_subgraph().toposort_child_subgraph()
+    dpu = [part for part in parts if part.get_attr("device") == "DPU"]
+    runner = vart.RunnerExt.create_runner(dpu[0], "run")
+    for _ in range(count):
+        inputs, outputs = runner.get_inputs(), runner.get_outputs()
+        runner.wait(runner.execute_async(inputs, outputs))
+        worker.after(outputs)
+
+jobs(sys.argv[1], int(sys.argv[2]))
+sys.exit(int(sys.argv[3]))
+"""
+WORKER = """
+def after(outputs):
+    return sum(int(output.sum()) for output in outputs)
+"""
+
+
+@pytest.fixture
+def folder(copy_graph, tmp_path) -> pathlib.Path:
+    """Return a folder with a model and a program that runs it."""
+    (copy_graph.get_root_subgraph().get_children()[1]).set_attr("workload", 1_000_000)
+    copy_graph.serialize(tmp_path / "copy.xmodel")
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "worker.py").write_text(WORKER)
+    return tmp_path
+
+
+def trace(
+    folder: pathlib.Path, *arguments: str, jobs: int = 3, code: int = 0, module: str = "vaitrace",
+    device: str = "iss",
+) -> subprocess.CompletedProcess[str]:  # fmt: skip
+    environment = dict(os.environ) | {"OPENDPU_DEVICE": device}
+    line = [
+        sys.executable, "-m", module, *arguments, "program.py", "copy.xmodel", str(jobs), str(code)
+    ]  # fmt: skip
+    return subprocess.run(
+        line, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_table_of_subgraphs(folder):
+    result = trace(folder, "-p", "--txt", code=3)
+    assert result.returncode == 3, result.stderr
+    lines = result.stdout.splitlines()
+    titles = [title.strip() for title in lines[2].split("|")]
+    assert titles == ["DPU Id", "Bat", "DPU SubGraph", "WL", "SW_RT", "HW_RT", "Effic", "LdWB",
+                      "LdFM", "StFM", "AvgBw"]  # fmt: skip
+    values = [value.strip() for value in lines[4].split("|")]
+    assert values[:4] == [Target.from_name("B64").name, "1", "subgraph_y", "0.001"]
+    assert float(values[4]) > 0 and float(values[5]) == 0
+    assert result.stderr == ""
+
+
+def test_json_in_a_file(folder):
+    assert trace(folder, "-p", "--json_summary", "-o", "out.json", jobs=5).stdout == ""
+    (jobs,) = json.loads((folder / "out.json").read_text())["dpu"]["profiling"].values()
+    (line,) = jobs
+    assert line["subg_name"] == "subgraph_y"
+    assert line["runs"] == 5
+    assert line["min_time"] <= line["avg_time"] <= line["max_time"]
+    assert line["read_feature_map_size"] == 24 / (1 << 20)
+
+
+def test_files_for_vitis_analyzer(folder):
+    result = trace(folder, module="vaitrace_py")
+    assert result.returncode == 0, result.stderr
+    rows = list(csv.reader((folder / "vart_trace.csv").read_text().splitlines()))
+    assert rows[:3] == [["HEADER"], ["VTF File Version", "1.0"], ["VTF File Type", "0"]]
+    events = rows[rows.index(["EVENTS"]) + 1 :]
+    assert len(events) == 6
+    for start, end in zip(events[::2], events[1::2], strict=True):
+        assert end[1] == start[0] and float(end[2]) >= float(start[2])
+    rows = list(csv.reader((folder / "profile_summary.csv").read_text().splitlines()))
+    assert rows[0] == ["DPU Summary"]
+    assert rows[2][:2] == ["subgraph_y", "3"]
+    rows = list(csv.reader((folder / "vitis_ai_profile.csv").read_text().splitlines()))
+    assert sum(int(row[1]) for row in rows[2:]) == 3
+
+
+def test_functions_from_the_configuration_and_perfetto(folder):
+    (folder / "cfg.json").write_text(
+        json.dumps(
+            {
+                "trace": {"enable_trace_list": ["vart", "custom"]},
+                "trace_custom": ["jobs", "worker.after"],
+            }
+        )
+    )
+    result = trace(folder, "-p", "--txt", "-c", "cfg.json", "--perfetto", "out.json")
+    assert result.returncode == 0, result.stderr
+    table = result.stdout[result.stdout.index("CPU Functions:") :]
+    counts = {row.split("|")[0].strip(): row.split("|")[1].strip() for row in table.splitlines()
+              if "|" in row}  # fmt: skip
+    assert counts == {"Function": "Num", "__main__.jobs": "1", "worker.after": "3"}
+    events = json.loads((folder / "out.json").read_text())["traceEvents"]
+    assert [event["name"] for event in events].count("subgraph_y") == 3
+    assert [event["name"] for event in events].count("worker.after") == 3
+
+
+def test_only_the_first_seconds_are_traced(folder):
+    result = trace(folder, "-p", "--json_summary", "-t", "0.001")
+    assert result.returncode == 0
+    assert json.loads(result.stdout)["dpu"]["profiling"] == {}
+
+
+def test_bypass_and_verbose(folder):
+    result = trace(folder, "-p", "-b", "-v", "--txt", code=5)
+    assert result.returncode == 5
+    assert result.stdout == ""
+    assert result.stderr.startswith("vaitrace: running ")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is no JSON"),
+        ("[]", "must be an object"),
+        ('{"trace": {"enable_trace_list": ["gpu"]}}', "has 'gpu', but must be of"),
+        ('{"trace_custom": "f"}', "must be a list of names"),
+        ('{"options": {"timeout": 0}}', "must be seconds"),
+        ('{"options": {"output": 1}}', "must be a file name"),
+    ],
+)
+def test_a_wrong_configuration(folder, text, message):
+    (folder / "cfg.json").write_text(text)
+    result = trace(folder, "-p", "-c", "cfg.json")
+    assert result.returncode == 1
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("vaitrace: error: ") and message in line
+
+
+def test_wrong_calls(folder):
+    assert "cannot work together" in trace(folder, "-p", "--va", "--txt").stderr
+    assert "cannot be read" in trace(folder, "-p", "-c", "none.json").stderr
+    line = [sys.executable, "-m", "vaitrace", "./no-such-program"]
+    result = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert "./no-such-program is not found" in result.stderr
