@@ -133,6 +133,11 @@ def quantize_onnx(
     """
     config = config or QuantizeConfig()
     check_output(output, config, inputs=[path], form=form)
+    if check is not None and config.deployable():
+        raise UnsupportedError(
+            f"no DPU runs this, so that none can be checked (--deploy-check): "
+            f"{'; '.join(config.deployable())}"
+        )
     outputs.check_all((output, report), inputs=[path])
     if dump is not None:
         outputs.check_folder(dump)
