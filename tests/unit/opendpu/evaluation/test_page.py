@@ -5,6 +5,9 @@ import dataclasses
 import re
 import xml.etree.ElementTree
 
+import pytest
+
+from opendpu.drawing.canvas import Box
 from opendpu.evaluation import LayerSensitivity, advice, page
 from opendpu.evaluation.advice import short, steepest
 from opendpu.evaluation.charts import HEIGHT, WIDTH, histogram
@@ -102,3 +105,16 @@ def test_a_histogram_shows_bins_and_the_range_of_the_integers():
     assert len(boxes) == 5
     assert max(box.height for box in boxes) <= HEIGHT
     assert histogram(dataclasses.replace(TENSOR, histogram=None)) is None
+
+
+def test_many_bins_are_joined_to_bars_of_the_same_range():
+    counts = tuple(range(1, 251))
+    fine = dataclasses.replace(TENSOR, histogram=TensorHistogram(-10.0, 15.0, counts))
+    canvas = histogram(fine)
+    assert canvas is not None
+    bars = [shape for shape in canvas.shapes if isinstance(shape, Box)]
+    assert len(bars) == 63  # of four bins each, and the last of two
+    scale = WIDTH / (31.75 + 32)
+    assert bars[0].x == pytest.approx((-10 + 32) * scale)
+    assert bars[0].width == pytest.approx(4 * 0.1 * scale)
+    assert bars[-1].x + bars[-1].width == pytest.approx((15 + 32) * scale)
