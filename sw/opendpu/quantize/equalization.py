@@ -29,10 +29,10 @@ from opendpu.quantize.transforms.equalize import bounded_ops, equalize, is_pair
 from opendpu.quantize.transforms.permute import permute
 from opendpu_arch.errors import GraphError
 
-TRIAL_SAMPLES = 8
+TRIAL_SAMPLES = 4
 """Samples of the trials."""
 
-RANGE_SAMPLES = 32
+RANGE_SAMPLES = 16
 """Samples that tell which channels reach the end of a ReLU6."""
 
 GAIN_DB = 0.3

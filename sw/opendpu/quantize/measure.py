@@ -19,7 +19,7 @@ from opendpu.quantize.placement.insert import fix_name, with_plain_constants
 from opendpu.quantize.report import LayerReport, Report, TensorHistogram, TensorReport
 from opendpu.quantize.samples import Samples
 
-SAMPLES = 16
+SAMPLES = 8
 """Samples that layers and outputs are measured on, at most."""
 
 BINS = 256
@@ -34,7 +34,7 @@ NAMED = 3
 MUCH_SATURATION = 0.01
 """Part of a tensor's values whose saturation is worth a warning."""
 
-PART = 1 << 20
+PART = 1 << 16
 """Values whose squares are added at a time."""
 
 FAR_OUT = 64.0
@@ -236,11 +236,9 @@ def _near(graph: Graph, name: str, known: Mapping[str, object]) -> list[str]:
 
 
 def _energy(array: Array) -> float:
+    """Return the sum of squares: pairwise in float32 part by part, then in float64."""
     flat = np.ravel(array, order="K")
-    return sum(
-        float(np.dot(part, part))
-        for part in (flat[i : i + PART].astype(np.float64) for i in range(0, flat.size, PART))
-    )
+    return sum(float(np.square(flat[i : i + PART]).sum()) for i in range(0, flat.size, PART))
 
 
 def _ratio(signal: float, noise: float) -> float | None:
