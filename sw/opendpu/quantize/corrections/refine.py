@@ -58,11 +58,11 @@ class Plan:
 def refine(
     graph: Graph,
     groups: ScaleGroups,
-    fix_points: Mapping[str, int],
     samples: Samples,
-    weights: Mapping[str, int],
     specs: TensorSpecs,
     observed: Observed,
+    fix_points: Mapping[str, int],
+    weights: Mapping[str, int],
     *,
     layers: list[str],
     progress: Progress,
