@@ -133,7 +133,7 @@ class torch_quantizer:
         remark(float_module, self._traced.graph)
         places = {n: p for n, p in self._traced.places.items() if n in self._traced.graph.nodes}
         self._names = layer_names(self._name, places)
-        config = with_float_parts(config, self._traced.floating)
+        config = with_float_parts(config, self._traced)
         self._config = resolved(config, self._names)
         self._result: result.Result | None = None
         self._network: IntegerNetwork | None = None

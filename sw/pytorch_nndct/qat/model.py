@@ -37,10 +37,12 @@ class TrainableModel(torch.nn.Module):
     plan
         Where it is rounded.
     bits
-        Width of weights and results.
+        Width of results.
+    weight_bits
+        Width of weights.
     """
 
-    def __init__(self, module: torch.nn.Module, plan: Plan, bits: int) -> None:
+    def __init__(self, module: torch.nn.Module, plan: Plan, bits: int, weight_bits: int) -> None:
         super().__init__()
         self.model = copy.deepcopy(module)
         groups = sorted(set(plan.results.values()))
@@ -56,7 +58,7 @@ class TrainableModel(torch.nn.Module):
             layer = self.model.get_submodule(path)
             if isinstance(layer, Layer):
                 behind = self.model.get_submodule(norm) if norm is not None else None
-                self._layers[path] = QuantizedLayer(layer, behind, bits)
+                self._layers[path] = QuantizedLayer(layer, behind, weight_bits)
                 _set(self.model, path, self._layers[path])
                 if norm is not None and behind is not None:
                     self._norms[norm] = behind

@@ -41,6 +41,8 @@ class QatProcessor:
         Accepted as False: bit widths are the same everywhere.
     device
         Has no effect, the module's own counts.
+    quant_config_file
+        The guide's JSON; what counts is ``bit_width`` of weights and of activations.
 
     Raises
     ------
@@ -55,6 +57,8 @@ class QatProcessor:
         bitwidth: int = 8,
         mix_bit: bool = False,
         device: Any = None,
+        *,
+        quant_config_file: str | os.PathLike[str] | None = None,
     ) -> None:
         if isinstance(model, torch.nn.DataParallel):
             raise messages.error(
@@ -71,10 +75,10 @@ class QatProcessor:
             )
         self._model = model
         self._inputs = inputs
-        self._bits = bitwidth
         self._name = type(model).__name__
+        config = config_of(quant_config_file, None if quant_config_file else bitwidth, None)
         self._config = dataclasses.replace(
-            config_of(None, bitwidth, None), cross_layer=False, bias_correction=False,
+            config, cross_layer=False, bias_correction=False,
             refinement=False, weight_correction=False,
         )  # fmt: skip
         self._reused = False
@@ -106,7 +110,9 @@ class QatProcessor:
         """
         self._reused = allow_reused_module
         plan, traced = self._planned(self._model)
-        found = TrainableModel(self._model, plan, self._bits)
+        found = TrainableModel(
+            self._model, plan, self._config.activation.bits, self._config.weights.bits
+        )
         if os.fspath(calib_dir):
             folder = pathlib.Path(calib_dir)
             found.begin(plan, result.read(folder, self._name, traced.graph).graph)
@@ -218,7 +224,7 @@ class QatProcessor:
 
     def _planned(self, module: torch.nn.Module) -> tuple[Plan, Traced]:
         traced = self._traced(module)
-        config: QuantizeConfig = with_float_parts(self._config, traced.floating)
+        config: QuantizeConfig = with_float_parts(self._config, traced)
         samples: dict[str, Array] = {}
         generator = torch.Generator().manual_seed(config.seed)
         for node in traced.graph:

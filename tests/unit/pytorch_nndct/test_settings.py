@@ -9,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (opendpu[torch])")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[torch])")
 
+from qat_nets import ResNet as QatNet  # noqa: E402
 from small_nets import ResNet, compiled, ratio, seeded  # noqa: E402
 from torch import nn  # noqa: E402
 
@@ -62,6 +63,13 @@ def test_parts_between_stubs_are_quantized(seed):
         assert ratio(result, module(data)) > 25
     quantizer.export_xmodel()
     assert torch.equal(compiled(RESULT / "WholeModule_int.xmodel", data[:2]), result[:2])
+
+
+def test_stubs_around_everything_leave_nothing_out(seed, capsys):
+    module, data = seeded(QatNet(), seed).eval(), torch.randn(8, 3, 16, 16)
+    calibrated(module, data)
+    assert "not deployable" not in capsys.readouterr().out
+    assert len(steps()["param"]) == 14  # weights and biases of all layers
 
 
 @register_custom_op(op_type="MyOp", attrs_list=["scale_1", "scale_2"])
