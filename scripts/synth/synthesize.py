@@ -2,7 +2,7 @@
 """Synthesize the DPU for UltraScale+ with Yosys and say what it takes, module by module.
 
     python scripts/synth/synthesize.py B512
-    python scripts/synth/synthesize.py B512 --limits scripts/synth/limits.json
+    python scripts/synth/synthesize.py B64 --limits scripts/synth/limits.json
 
 write ``build/synth/B512.json`` and print a table next to AMD's figures. Hierarchy is kept, so a
 module is synthesized once however often it is there. With ``--limits`` it fails where a target
