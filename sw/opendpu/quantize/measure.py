@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from opendpu.ir import Array, Graph, NumberFormat, Quantization, QuantizedGraph
+from opendpu.ir import Array, Graph, Node, NumberFormat, Quantization, QuantizedGraph
 from opendpu.ir.types import FLOAT32
 from opendpu.ops.batching import mixes_samples
 from opendpu.ops.formats import fake_quantize
@@ -64,13 +64,10 @@ def measure(
     weights = {tensor.layer: tensor.sqnr for tensor in report.tensors if tensor.role == "weights"}
     layer_of = {result: layer for layer, result in groups.results.items()}
     report.layers = [
-        LayerReport(
-            name, graph[name].kind, str(graph[name].origin) if graph[name].origin.name else "",
-            weights.get(layer_of.get(name, name)), found[name],
-        )
+        _layer(graph[layer_of.get(name, name)], name, weights, found[name])
         for name in names
         if graph[name].kind != "data"
-    ]  # fmt: skip
+    ]
     pairs = [
         (name, other)
         for name, other in zip(reference.outputs, quantized.outputs, strict=True)
@@ -78,6 +75,13 @@ def measure(
     ]
     report.outputs_sqnr = sqnr(reference, plain, pairs, samples, batch=batch)
     _remark(report, graph, groups, observed)
+
+
+def _layer(
+    node: Node, name: str, weights: Mapping[str, float | None], ratio: float | None
+) -> LayerReport:
+    origin = str(node.origin) if node.origin.name else ""
+    return LayerReport(name, node.kind, origin, weights.get(node.name), ratio)
 
 
 def sqnr(

@@ -171,9 +171,14 @@ def _trained(
             )
         return
     if config.weight_correction:
-        correct_weights(result, graph, samples, batch=config.batch, seed=config.seed, show=show)
+        correct_weights(
+            result, graph, samples, batch=config.batch, seed=config.seed, show=show,
+            note=report.note,
+        )  # fmt: skip
     if config.finetune is not None:
-        finetune(result, graph, samples, config.finetune, seed=config.seed, show=show)
+        finetune(
+            result, graph, samples, config.finetune, seed=config.seed, show=show, note=report.note
+        )
 
 
 def _note_narrow(config: QuantizeConfig, report: Report) -> None:

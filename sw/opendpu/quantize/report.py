@@ -76,10 +76,10 @@ class LayerReport:
 
     Parameters
     ----------
-    name, kind
+    name
         The op whose result it is: the activation, where one is fused.
-    origin
-        Where it comes from in the user's model.
+    kind, origin
+        Kind of the layer or other op that computes, and where it comes from in the user's model.
     weights_sqnr
         Signal to quantization noise of the weights, dB; none without weights or noise.
     output_sqnr

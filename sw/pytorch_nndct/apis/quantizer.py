@@ -26,7 +26,7 @@ from pytorch_nndct.layer_names import layer_names, resolved
 from pytorch_nndct.program import IntegerNetwork
 from pytorch_nndct.qat import QatProcessor
 from pytorch_nndct.quant_model import CalibrationModel, IntegerModel, QuantModel
-from pytorch_nndct.remarks import remark
+from pytorch_nndct.remarks import remark, replaced
 from pytorch_nndct.settings import (
     DEFAULT_BITS,
     chosen_device,
@@ -323,8 +323,10 @@ class torch_quantizer:
         config = dataclasses.replace(self._config, finetune=finetuning)
         with as_the_guide_says(), progress(f"calibrating {self._name}") as show:
             found = quantize_with_report(self._traced.graph, seen.samples(), config, show=show)
-        for line in found.report.lines() if found.report is not None else ():
-            messages.note(line)
+        if found.report is not None:
+            replaced(self._traced.graph, config, found.report.substituted)
+            for line in found.report.lines():
+                messages.note(line)
         return found.graph
 
     def _as_result(self, graph: QuantizedGraph) -> result.Result:

@@ -197,6 +197,12 @@ class Body(nn.Module):
 X = torch.zeros(1, 3, 6, 6)
 
 
+def test_the_name_that_the_guide_prints():
+    import pytorch_qat
+
+    assert pytorch_qat.QatProcessor is QatProcessor
+
+
 def test_what_cannot_be_trained(capsys):
     fine = Body(lambda self, x, y: self.add(x, y))
     QatProcessor(fine, X).trainable_model()

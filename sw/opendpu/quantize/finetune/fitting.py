@@ -68,6 +68,10 @@ class Tuned:
     kept: bool
 
 
+def _nowhere(text: str) -> None:
+    """Show nothing of what is going on."""
+
+
 def finetune(
     quantized: QuantizedGraph,
     reference: FloatGraph,
@@ -75,7 +79,8 @@ def finetune(
     config: FinetuneConfig,
     *,
     seed: int = 0,
-    show: Callable[[str], None] = lambda text: None,
+    show: Callable[[str], None] = _nowhere,
+    note: Callable[[str], None] = _nowhere,
 ) -> list[Tuned]:
     """Train the constants of a quantized graph, in place.
 
@@ -99,6 +104,8 @@ def finetune(
         Of what is random: positions that are looked at, and batches.
     show
         Told what is going on: layer, percentage, time left.
+    note
+        Told what was left out.
 
     Raises
     ------
@@ -107,7 +114,7 @@ def finetune(
     """
     torch_module()
     count = min(samples.count, config.samples or samples.count)
-    return _each(quantized, reference, samples, count, config, seed, "finetuning", show)
+    return _each(quantized, reference, samples, count, config, seed, "finetuning", show, note)
 
 
 def correct_weights(
@@ -117,7 +124,8 @@ def correct_weights(
     *,
     batch: int = 32,
     seed: int = 0,
-    show: Callable[[str], None] = lambda text: None,
+    show: Callable[[str], None] = _nowhere,
+    note: Callable[[str], None] = _nowhere,
 ) -> list[Tuned]:
     """Let the weights of a quantized graph make up for what quantization did before them, in place.
 
@@ -129,24 +137,32 @@ def correct_weights(
     least, most = SAMPLES
     count = min(samples.count, max(least, min(most, int(PASS_WORK / max(work, 1)))))
     config = FinetuneConfig(batch=batch)
-    return _each(quantized, reference, samples, count, config, seed, "correcting weights", show)
+    return _each(
+        quantized, reference, samples, count, config, seed, "correcting weights", show, note
+    )
 
 
 def _each(
     quantized: QuantizedGraph, reference: FloatGraph, samples: Samples, count: int,
     config: FinetuneConfig, seed: int, what: str, show: Callable[[str], None],
+    note: Callable[[str], None],
 ) -> list[Tuned]:  # fmt: skip
     """Fit every block; train it too if that is ``what`` is done."""
-    blocks, _ = find_blocks(quantized, reference)
+    blocks, left = find_blocks(quantized, reference)
     trains = what == "finetuning"
     if not trains:
-        blocks = [b for b in blocks if _correction_rows(form_of(quantized, b.layer))]
+        large = [b for b in blocks if not _correction_rows(form_of(quantized, b.layer))]
+        left |= {b.layer.name: "its equations would take too long" for b in large}
+        blocks = [b for b in blocks if b not in large]
     if not blocks:
         return []
     batched = not any(mixes_samples(graph, graph.outputs) for graph in (quantized, reference))
     guard = Guard(quantized, reference, blocks, samples, held_out(count))
     if not trains and guard.before.max(initial=0.0) < GOOD_ERROR:
         return []
+    if left:
+        name, reason = next(iter(left.items()))
+        note(f"{what} left out {len(left)} layers, for example {name!r}: {reason}")
     size = part_size(reference, config.batch)
     exact = ForwardPass(quantized, samples, count, size=size, batched=batched)
     floating = ForwardPass(reference, samples, count, size=size, batched=batched)
@@ -167,6 +183,7 @@ def _each(
         floating.close()
     if not guard.is_better():
         guard.restore()
+        note(f"{what} brought the network's results no nearer, so that constants stay as they were")
         found = [dataclasses.replace(one, kept=False) for one in found]
     return found
 

@@ -178,6 +178,17 @@ def test_correction_brings_results_of_coarse_weights_nearer(network, part):
     assert noise(graph, reference, samples(64, seed=2)) <= part * before
 
 
+def test_correction_says_which_layers_are_too_large(monkeypatch):
+    monkeypatch.setattr("opendpu.quantize.finetune.fitting.CORRECTION_WORK", 2e5)
+    graph, reference, given = made(residual(), bits=4)
+    notes = []
+    assert correct_weights(graph, reference, given, note=notes.append)
+    text = (
+        "correcting weights left out 2 layers, for example 'c1': its equations would take too long"
+    )
+    assert notes[0] == text
+
+
 def test_correction_leaves_what_is_good():
     net = Net()
     net.conv("c1", "x", 4, 1)
@@ -218,8 +229,11 @@ def test_a_network_that_gets_worse_is_put_back(monkeypatch):
     graph, reference, given = made(residual(), bits=4)
     before = {node.name: (node.value, node.type) for node in graph}
     monkeypatch.setattr("opendpu.quantize.finetune.guard.Guard.is_better", lambda self: False)
-    found = correct_weights(graph, reference, given)
+    notes = []
+    found = correct_weights(graph, reference, given, note=notes.append)
     assert found
+    text = "brought the network's results no nearer, so that constants stay as they were"
+    assert notes == [f"correcting weights {text}"]
     assert not any(one.kept for one in found)
     assert all((graph[name].value, graph[name].type) == old for name, old in before.items())
 
