@@ -2,9 +2,8 @@
 """How exact exported ONNX files are, and what they cost: prints JSON, a network a line.
 
 Each network is quantized with random inputs, exported in several forms, and run in onnxruntime;
-the numbers of every quantized tensor are compared with the DPU's (device ``ref`` is where they come
-from: its outputs are compared too). What is read back is compiled, to see that it is the same
-program.
+the numbers of every quantized tensor are compared with the DPU's (``opendpu.integer``). What is
+read back is compiled, to see that it is the same program.
 
     python scripts/bench/bench_export.py MODEL.onnx ... [--input-shape NAME=1,3,224,224]
 """

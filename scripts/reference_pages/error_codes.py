@@ -5,7 +5,7 @@ import ast
 import pathlib
 from collections.abc import Iterable, Sequence
 
-from opendpu_arch.codes import CODES, FAMILIES, NOT_YET, Code, Severity
+from opendpu_arch.codes import CODES, FAMILIES, Code, Severity
 from reference_pages.markdown import NOTE, table
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
@@ -17,7 +17,6 @@ TABLE = "opendpu_arch.codes"
 def page() -> str:
     """Return docs/reference/error_codes.md."""
     given = sum(code.applies for code in CODES)
-    soon = sum(code.never == NOT_YET for code in CODES)
     lines = [
         "# Error codes",
         "",
@@ -25,8 +24,8 @@ def page() -> str:
         "",
         "Every code of the guide (UG1414 v3.5): Appendix A (Table 54), the messages of the PyTorch",
         "quantizer (Tables 22 and 23) and those of TensorFlow's (13 and 18).",
-        f"OpenDPU gives {given} of them, {soon} more belong to parts that are not there yet; why",
-        f"the other {len(CODES) - given - soon} never are, is said at the end of each part.",
+        f"OpenDPU gives {given} of them; why the other {len(CODES) - given} never are, is said at",
+        "the end of each part.",
         "",
         "Errors are exceptions of `opendpu_arch.errors`; the code is their attribute `code`, and",
         "stands in front of their text: `[XIR_FILE_NOT_EXIST] net.xmodel: cannot be read`. Reasons",
@@ -58,7 +57,7 @@ def _never(codes: Sequence[Code]) -> list[str]:
     lines: list[str] = []
     for reason in dict.fromkeys(code.never for code in codes if code.never):
         same = [code for code in codes if code.never == reason]
-        lines += [f"{'Not yet' if reason == NOT_YET else 'Never'}: {reason}.", ""]
+        lines += [f"Never: {reason}.", ""]
         lines += [f"- `{code.id}`{_other(code)}: {code.meaning}" for code in same]
         lines.append("")
     return lines

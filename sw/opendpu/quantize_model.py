@@ -11,7 +11,7 @@ import onnx
 from opendpu.calibration import Preprocessing, read_calibration
 from opendpu.calibration.source import check_calibration
 from opendpu.deploy_check import Checked, deploy_check
-from opendpu.evaluation import LayerSensitivity, measure, page
+from opendpu.evaluation import LayerSensitivity, page
 from opendpu.evaluation import sensitivity as measure_sensitivity
 from opendpu.export import to_onnx
 from opendpu.export.files import write_onnx
@@ -133,6 +133,11 @@ def quantize_onnx(
     """
     config = config or QuantizeConfig()
     check_output(output, config, inputs=[path], form=form)
+    if check is not None and config.deployable():
+        raise UnsupportedError(
+            f"no DPU runs this, so that none can be checked (--deploy-check): "
+            f"{'; '.join(config.deployable())}"
+        )
     outputs.check_all((output, report), inputs=[path])
     if dump is not None:
         outputs.check_folder(dump)
@@ -195,12 +200,10 @@ def _quantized(
     show: Callable[[str], None],
 ) -> QuantizedModel:
     made = quantize_with_report(graph, samples, config, show=show)
-    report, found = made.report, None
-    if made.reference is not None and report is not None:
-        report = measure(report, made.graph, made.reference, samples, show=show)
-        if sensitivity:
-            found = measure_sensitivity(made.graph, made.reference, samples, show=show)
-    return QuantizedModel(made.graph, report, found)
+    found = None
+    if sensitivity and made.reference is not None:
+        found = measure_sensitivity(made.graph, made.reference, samples, show=show)
+    return QuantizedModel(made.graph, made.report, found)
 
 
 def read_model(

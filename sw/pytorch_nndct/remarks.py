@@ -1,12 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Warnings about a traced module: what is read otherwise than it is written, or stays in float."""
 
+from collections.abc import Iterable, Sequence
+
 import torch
 
 from opendpu.ir import FloatGraph, Node
 from opendpu.ops.foreign import KIND
+from opendpu.quantize import QuantizeConfig
 from opendpu.quantize.transforms.approximate import LEAKY_SLOPE, TOLERANCE, nearest_slope
 from pytorch_nndct import messages
+
+_HARD = (
+    ("QUANTIZER_TORCH_REPLACE_SIGMOID", "sigmoid", "Sigmoid", "Hardsigmoid"),
+    ("QUANTIZER_TORCH_REPLACE_SILU", "swish", "SiLU", "Hardswish"),
+)
+"""Codes, and what is replaced by what."""
 
 
 def remark(module: torch.nn.Module, graph: FloatGraph) -> None:
@@ -32,6 +41,24 @@ def remark(module: torch.nn.Module, graph: FloatGraph) -> None:
         messages.warn(
             "QUANTIZER_TORCH_FLOAT_OP", f"these operators stay in float: {', '.join(foreign)}"
         )
+
+
+def replaced(graph: FloatGraph, config: QuantizeConfig, substituted: Iterable[str]) -> None:
+    """Print a warning for activations that the quantizer replaced.
+
+    ``substituted`` are the ops whose activation became a hard one.
+    """
+    if config.relu6_to_relu:
+        names = [node.name for node in graph if node.kind == "relu6"]
+        _replacement("QUANTIZER_TORCH_REPLACE_RELU6", names, "ReLU6", "ReLU")
+    kinds = {name: graph[name].kind for name in substituted if name in graph.nodes}
+    for code, kind, old, new in _HARD:
+        _replacement(code, [n for n, found in kinds.items() if found == kind], old, new)
+
+
+def _replacement(code: str, names: Sequence[str], old: str, new: str) -> None:
+    if names:
+        messages.warn(code, f"{old} became {new}: {', '.join(names)}")
 
 
 def _slope(node: Node) -> None:

@@ -95,8 +95,10 @@ def write(folder: pathlib.Path, module: str, result: Result, names: Mapping[str,
     outputs.write(folder / INFO, json.dumps(info, indent=2) + "\n")
 
 
-def read(folder: pathlib.Path, module: str, graph: Graph) -> Result:
+def read(folder: pathlib.Path, module: str, graph: Graph, *, trained: bool = False) -> Result:
     """Return what :func:`write` wrote, for a module whose float graph is ``graph``.
+
+    With ``trained``, its weights may be others, as before training.
 
     Raises
     ------
@@ -114,7 +116,7 @@ def read(folder: pathlib.Path, module: str, graph: Graph) -> Result:
     biases = _load(folder / BIASES, "QUANTIZER_TORCH_BIAS_CORRECTION")
     missing = [n["name"] for n in saved["graph"]["nodes"] if n["constant"]
                and n["name"] not in saved["constants"] and n["name"] not in biases]  # fmt: skip
-    if missing or saved["weights"] != weights_of(graph):
+    if missing or not (trained or saved["weights"] == weights_of(graph)):
         what = f"has no bias {missing[0]!r}" if missing else "is of other weights than this module"
         raise messages.error(
             "QUANTIZER_TORCH_BIAS_CORRECTION", f"{folder / BIASES} {what}; calibrate again"

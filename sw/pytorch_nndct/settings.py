@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
-from opendpu.frontend.pytorch.markers import Floating
+from opendpu.frontend.pytorch import Traced
 from opendpu.quantize import Override, QuantizeConfig, TensorSpec
 from opendpu.quantize.config import BITS
+from opendpu.quantize.layers import is_layer
 from opendpu_arch.target import Target
 from pytorch_nndct import messages
 from pytorch_nndct.guard import as_the_guide_says
@@ -56,11 +57,12 @@ def config_of(
     return dataclasses.replace(config, target=target)
 
 
-def with_float_parts(config: QuantizeConfig, floating: Floating) -> QuantizeConfig:
-    """Return a configuration that leaves parameters of some ops, and some results, in float."""
-    rules = list(config.overrides)
-    if floating.ops:
-        rules.append(Override(names=_patterns(floating.ops), weights=FLOAT, bias=FLOAT))
+def with_float_parts(config: QuantizeConfig, traced: Traced) -> QuantizeConfig:
+    """Return a configuration that leaves in float what markers in a module say."""
+    rules, floating = list(config.overrides), traced.floating
+    layers = [node.name for node in traced.graph if node.name in floating.ops and is_layer(node)]
+    if layers:
+        rules.append(Override(names=_patterns(layers), weights=FLOAT, bias=FLOAT))
     if floating.results:
         rules.append(Override(names=_patterns(floating.results), input=FLOAT, activation=FLOAT))
     return dataclasses.replace(config, overrides=tuple(rules))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The guide's error codes and messages: what each means, and which OpenDPU gives."""
 
-from opendpu_arch.codes.code import NOT_YET, Code, Severity
+from opendpu_arch.codes.code import Code, Severity
 from opendpu_arch.codes.compiler import COMPILER
 from opendpu_arch.codes.compiler_hardware import HARDWARE
 from opendpu_arch.codes.compiler_internal import INTERNAL
@@ -12,7 +12,7 @@ from opendpu_arch.codes.runtime import RUNTIME
 from opendpu_arch.codes.targets import TARGET
 from opendpu_arch.codes.xir import XIR
 
-__all__ = ["CODES", "FAMILIES", "NOT_YET", "Code", "Severity", "find"]
+__all__ = ["CODES", "FAMILIES", "Code", "Severity", "find"]
 
 FAMILIES: dict[str, tuple[Code, ...]] = {
     "Quantizer for PyTorch": QUANTIZER_TORCH,

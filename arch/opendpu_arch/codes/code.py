@@ -16,10 +16,6 @@ class Severity(enum.StrEnum):
     """It ends."""
 
 
-NOT_YET = "belongs to a part of pytorch_nndct that is not there yet"
-"""Reason of codes that apply, but that nothing gives so far; once something does, they move up."""
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Code:
     """One code of the guide (UG1414 v3.5).

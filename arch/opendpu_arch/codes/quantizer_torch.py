@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages of the PyTorch quantizer: the guide's Tables 22 (warnings) and 23 (errors)."""
 
-from opendpu_arch.codes.code import NOT_YET, Severity, codes
+from opendpu_arch.codes.code import Severity, codes
 
 WARNINGS = (
     *codes(
@@ -32,7 +32,7 @@ WARNINGS = (
         QUANTIZER_TORCH_DEPRECATED_ARGUMENT the argument `device` has no effect; the model's counts
         QUANTIZER_TORCH_SCALE_VALUE exported scales were not trained
         """,
-        table="22", severity=Severity.WARN, never=NOT_YET,
+        table="22", severity=Severity.WARN,
     ),
     *codes(
         """
@@ -134,7 +134,7 @@ ERRORS = (
         QUANTIZER_TORCH_QAT_DEPLOYABLE_MODEL_ERROR batch normalizations of the trained module
             were fused by the user
         """,
-        table="23", never=NOT_YET,
+        table="23",
     ),
     *codes(
         """

@@ -115,11 +115,32 @@ QUANTIZE = (
          "min(fix_points[name] for name in sources) + SHIFT_READ[-1] + 1"),
     ),
     *mutants(
-        "sw/opendpu/quantize/transforms/equalize.py",
-        "unit/opendpu/quantize/test_quantize.py",
+        "sw/opendpu/quantize/transforms/channel_sets.py",
+        "unit/opendpu/quantize/transforms/test_equalize.py",
         ("quantize-equalize-what-others-see",
-         "if len(readers) != 1 or node.name in graph.outputs:",
-         "if not readers or node.name in graph.outputs:"),
+         "        for name in graph.outputs:",
+         "        for name in ():"),
+    ),
+    *mutants(
+        "sw/opendpu/quantize/transforms/equalize.py",
+        "unit/opendpu/quantize/transforms/test_equalize.py",
+        ("quantize-equalize-beyond-relu6",
+         "np.where(values >= LIMIT, 1.0, ROOM * LIMIT / values)",
+         "np.where(values >= LIMIT, np.inf, ROOM * LIMIT / values)"),
+    ),
+    *mutants(
+        "sw/opendpu/quantize/observers/sampling.py",
+        "unit/opendpu/quantize/observers/test_observers.py",
+        ("quantize-strides-that-miss-channels",
+         "while math.gcd(step, size) > 1:",
+         "while step < 1:"),
+    ),
+    *mutants(
+        "sw/opendpu/quantize/scales/search.py",
+        "unit/opendpu/quantize/scales/test_search.py",
+        ("quantize-entropy-drops-what-lies-beyond",
+         "    reference[-1] += counts[size:].sum()",
+         "    reference[-1] += 0"),
     ),
 )  # fmt: skip
 

@@ -5,7 +5,7 @@ import dataclasses
 import math
 from typing import Any
 
-from opendpu.evaluation import advice
+from opendpu.evaluation.advice import advice, short
 from opendpu.quantize import Report
 from opendpu.quantize_model import QuantizedModel
 
@@ -29,7 +29,8 @@ def summary(found: QuantizedModel) -> str:
     if found.sensitivities:
         lines.append("outputs gain, if a layer stays in float:")
         lines += [
-            f"  {one.gain:+6.2f} dB  {one.name} ({one.kind})" for one in found.sensitivities[:MOST]
+            f"  {one.gain:+6.2f} dB  {short(one.name)} ({one.kind})"
+            for one in found.sensitivities[:MOST]
         ]
     lines += [str(one) for one in found.checks or ()]
     return "\n".join(lines)

@@ -2,8 +2,7 @@
 """What quantization costs, and where: for people who want to do something about it."""
 
 from opendpu.evaluation.advice import advice
-from opendpu.evaluation.measure import measure
 from opendpu.evaluation.page import page
 from opendpu.evaluation.sensitivity import LayerSensitivity, sensitivity
 
-__all__ = ["LayerSensitivity", "advice", "measure", "page", "sensitivity"]
+__all__ = ["LayerSensitivity", "advice", "page", "sensitivity"]

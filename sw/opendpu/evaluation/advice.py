@@ -15,50 +15,27 @@ SATURATED = 0.01
 COARSE_WEIGHTS = 20.0
 """Signal to noise of weights, dB, below which their channels differ too much for one scale."""
 
+ENOUGH = 100
+"""Samples that tell the ranges of tensors."""
+
+LONGEST = 60
+"""Characters of a name that are shown."""
+
 MOST = 3
 """Layers that are named at a time."""
 
 
 def advice(report: Report) -> list[str]:
-    """Return what to try, the most promising first: a sentence each."""
+    """Return what to try, the most promising first: a sentence each; ``report.notes`` say why."""
     found = []
-    poor = {name: r for name, r in report.outputs_sqnr.items() if r is not None and r < POOR}
-    for name, ratio in poor.items():
-        found.append(f"output {name} has {ratio:.1f} dB only: below {POOR:g} dB answers change")
+    poor = any(ratio is not None and ratio < POOR for ratio in report.outputs_sqnr.values())
     if poor:
-        found += _of_layers(report)
-    found += _of_tensors(report)
-    for name, cost in report.substitution_sqnr.items():
-        if cost is not None and cost < POOR:
-            found.append(
-                f"hard activations alone leave {cost:.1f} dB of output {name}: train with them, "
-                "or leave them out (--activation-substitution none)"
-            )
-    if poor and report.samples < 100:
-        found.append(f"calibrate with more than {report.samples} samples; 100 to 1000 are usual")
-    return found
-
-
-def _of_layers(report: Report) -> list[str]:
-    falls = steepest(report.layers)[:MOST]
-    if not falls:
-        return []
-    named = ", ".join(f"{layer.name} (-{fall:.1f} dB)" for layer, fall in falls)
-    return [
-        f"most is lost at {named}: finetune (--finetune adaquant), or see with --sensitivity "
-        "which layers deserve more bits"
-    ]
-
-
-def _of_tensors(report: Report) -> list[str]:
-    found = []
-    saturated = [t for t in report.tensors if t.saturation > SATURATED and t.role != "weights"]
-    if saturated:
-        worst = sorted(saturated, key=lambda t: -t.saturation)[:MOST]
-        named = ", ".join(f"{t.name} ({100 * t.saturation:.1f} %)" for t in worst)
         found.append(
-            f"{len(saturated)} tensors saturate, most {named}: compare with --method nonoverflow"
+            "finetune (--finetune adaquant), or find out with --sensitivity which layers deserve "
+            "more bits"
         )
+    if any(t.saturation > SATURATED and t.role != "weights" for t in report.tensors):
+        found.append("compare with --method nonoverflow, where no activation saturates")
     coarse = [
         t
         for t in report.tensors
@@ -66,9 +43,23 @@ def _of_tensors(report: Report) -> list[str]:
     ]
     if coarse:
         worst = sorted(coarse, key=lambda t: t.sqnr or 0.0)[:MOST]
-        named = ", ".join(f"{t.layer} ({t.sqnr:.1f} dB)" for t in worst)
-        found.append(f"weights of {named} are coarse: finetune (--finetune adaquant)")
+        named = ", ".join(f"{short(t.layer)} ({t.sqnr:.1f} dB)" for t in worst)
+        found.append(f"finetune (--finetune adaquant): weights are coarse, most those of {named}")
+    for name, cost in report.substitution_sqnr.items():
+        if cost is not None and cost < POOR:
+            found.append(
+                f"hard activations alone leave {cost:.1f} dB of output {name}: train with them, "
+                "or leave them out (--activation-substitution none)"
+            )
+    if poor and report.samples < ENOUGH:
+        found.append(f"calibrate with more than {report.samples} samples; 100 to 1000 are usual")
     return found
+
+
+def short(name: str) -> str:
+    """Return a name that fits on a line: exporters join the names of what they fold."""
+    half = LONGEST // 2
+    return name if len(name) <= LONGEST else f"{name[:half]}...{name[-half:]}"
 
 
 def steepest(layers: Sequence[LayerReport]) -> list[tuple[LayerReport, float]]:

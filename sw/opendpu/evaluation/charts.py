@@ -17,6 +17,9 @@ CHART_WIDTH, CHART_HEIGHT = 900, 260
 """Of the chart of layers."""
 BAR_WIDTH, BAR_HEIGHT = 160, 12
 
+BARS = 80
+"""Bars of a histogram at most: finer ones are not seen, but make pages large."""
+
 GOOD = 40.0
 """Signal to noise, dB, that fills a bar."""
 
@@ -43,18 +46,20 @@ def histogram(tensor: TensorReport) -> Canvas | None:
         low, high = min(low, limits[0]), max(high, limits[1])
     span = (high - low) or 1.0
     canvas = Canvas(WIDTH, HEIGHT)
-    step = (counted.high - counted.low) / len(counted.counts)
-    most = math.log1p(max(counted.counts))
+    counts = _joined(counted.counts)
+    step = (counted.high - counted.low) / len(counted.counts) * -(-len(counted.counts) // BARS)
+    most = math.log1p(max(counts))
     base = HEIGHT - 14
 
     def across(value: float) -> float:
         return (value - low) / span * WIDTH
 
-    for number, count in enumerate(counted.counts):
+    for number, count in enumerate(counts):
         if not count:
             continue
         tall = (base - 4) * math.log1p(count) / most
-        left, right = (across(counted.low + step * (number + n)) for n in (0, 1))
+        ends = (min(counted.low + step * (number + n), counted.high) for n in (0, 1))
+        left, right = (across(end) for end in ends)
         canvas.add(Box(left, base - tall, max(right - left, 0.5), tall, BLUE))
     canvas.add(Line(((0, base), (WIDTH, base)), GREY))
     if limits is not None:
@@ -64,6 +69,12 @@ def histogram(tensor: TensorReport) -> Canvas | None:
         Text(0, HEIGHT - 2, f"{low:.3g}", 9), Text(WIDTH, HEIGHT - 2, f"{high:.3g}", 9, "end")
     )
     return canvas
+
+
+def _joined(counts: Sequence[int]) -> list[int]:
+    """Return at most ``BARS`` counts, of so many neighbouring bins each."""
+    many = -(-len(counts) // BARS)
+    return [sum(counts[start : start + many]) for start in range(0, len(counts), many)]
 
 
 def bar(ratio: float | None) -> Canvas:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which layers deserve more bits: each of them alone quantized, and each of them alone in float.
 
-A layer is its weights, its bias, and the tensor that its result is rounded to.
+A layer is its weights, its bias, and the tensor that its result is rounded to. Constants are the
+float network's, rounded and no more: corrections of one layer make up for the errors of others, and
+would hide what it costs itself.
 """
 
 import dataclasses
@@ -33,8 +35,8 @@ class LayerSensitivity:
         Signal to noise of the outputs, dB, when only this layer is quantized: that of the worst
         output. Infinite where nothing changes.
     gain
-        By how many dB the outputs of the quantized network get better when this layer stays in
-        float.
+        By how many dB the outputs of the network, quantized without corrections, get better when
+        this layer stays in float.
     """
 
     name: str
@@ -123,9 +125,9 @@ class _Work:
 def with_some_fixes(
     quantized: QuantizedGraph, reference: FloatGraph, kept: Collection[str]
 ) -> tuple[QuantizedGraph, Mapping[str, str]]:
-    """Return the network with only some of its ``fix`` ops, and the result of each float op.
+    """Return the network with only some of its ``fix`` ops, and where the result of each op is.
 
-    Constants without theirs have the values of the float network.
+    Constants have the values of the float network.
     """
     made = QuantizedGraph(quantized.name)
     made.attrs = dict(quantized.attrs)
@@ -139,11 +141,11 @@ def with_some_fixes(
                 made.add_fix(node.name, moved[source], node.quantization)
                 moved[node.name] = moved[source] = node.name
                 continue
-            if quantized[source].value is not None and source in reference.nodes:
-                plain = made[moved[source]]
-                plain.value = reference[source].value
             continue
-        made.add(node.name, node.kind, node.type, inputs, node.attrs, node.value)
+        value = node.value
+        if value is not None and node.name in reference.nodes:
+            value = reference[node.name].value
+        made.add(node.name, node.kind, node.type, inputs, node.attrs, value)
         moved[node.name] = node.name
     made.outputs = [moved[name] for name in quantized.outputs]
     return made, moved

@@ -45,7 +45,7 @@ def bias_of(graph: Graph, layer: Node) -> Array:
 
 def set_parameters(graph: Graph, layer: Node, weights: Array, bias: Array) -> None:
     """Give a layer other weights and another bias; the old constants stay for other users."""
-    arguments = parameters_of(layer)
+    arguments, added = parameters_of(layer), False
     for arg, array in ((arguments.weights, weights), (arguments.bias, bias)):
         old = layer.inputs.get(arg, [])
         if old and len(graph.consumers(old[0])) == 1:
@@ -54,7 +54,9 @@ def set_parameters(graph: Graph, layer: Node, weights: Array, bias: Array) -> No
             constant.type = constant.type.with_shape(array.shape)
         else:
             layer.inputs[arg] = [graph.add_const(f"{layer.name}_{arg}", array).name]
-    graph.sort()
+            added = True
+    if added:
+        graph.sort()
 
 
 def by_output(layer: Node, weights: Array) -> Array:

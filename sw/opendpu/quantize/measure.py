@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from opendpu.ir import Array, Graph, NumberFormat, Quantization, QuantizedGraph
+from opendpu.ir import Array, Graph, Node, NumberFormat, Quantization, QuantizedGraph
 from opendpu.ir.types import FLOAT32
 from opendpu.ops.batching import mixes_samples
 from opendpu.ops.formats import fake_quantize
@@ -19,7 +19,7 @@ from opendpu.quantize.placement.insert import fix_name, with_plain_constants
 from opendpu.quantize.report import LayerReport, Report, TensorHistogram, TensorReport
 from opendpu.quantize.samples import Samples
 
-SAMPLES = 16
+SAMPLES = 8
 """Samples that layers and outputs are measured on, at most."""
 
 BINS = 256
@@ -34,7 +34,7 @@ NAMED = 3
 MUCH_SATURATION = 0.01
 """Part of a tensor's values whose saturation is worth a warning."""
 
-PART = 1 << 20
+PART = 1 << 16
 """Values whose squares are added at a time."""
 
 FAR_OUT = 64.0
@@ -64,13 +64,10 @@ def measure(
     weights = {tensor.layer: tensor.sqnr for tensor in report.tensors if tensor.role == "weights"}
     layer_of = {result: layer for layer, result in groups.results.items()}
     report.layers = [
-        LayerReport(
-            name, graph[name].kind, str(graph[name].origin) if graph[name].origin.name else "",
-            weights.get(layer_of.get(name, name)), found[name],
-        )
+        _layer(graph[layer_of.get(name, name)], name, weights, found[name])
         for name in names
         if graph[name].kind != "data"
-    ]  # fmt: skip
+    ]
     pairs = [
         (name, other)
         for name, other in zip(reference.outputs, quantized.outputs, strict=True)
@@ -78,6 +75,13 @@ def measure(
     ]
     report.outputs_sqnr = sqnr(reference, plain, pairs, samples, batch=batch)
     _remark(report, graph, groups, observed)
+
+
+def _layer(
+    node: Node, name: str, weights: Mapping[str, float | None], ratio: float | None
+) -> LayerReport:
+    origin = str(node.origin) if node.origin.name else ""
+    return LayerReport(name, node.kind, origin, weights.get(node.name), ratio)
 
 
 def sqnr(
@@ -232,11 +236,9 @@ def _near(graph: Graph, name: str, known: Mapping[str, object]) -> list[str]:
 
 
 def _energy(array: Array) -> float:
+    """Return the sum of squares: pairwise in float32 part by part, then in float64."""
     flat = np.ravel(array, order="K")
-    return sum(
-        float(np.dot(part, part))
-        for part in (flat[i : i + PART].astype(np.float64) for i in range(0, flat.size, PART))
-    )
+    return sum(float(np.square(flat[i : i + PART]).sum()) for i in range(0, flat.size, PART))
 
 
 def _ratio(signal: float, noise: float) -> float | None:

@@ -2,32 +2,29 @@
 """The quantizer: substitute, fold, calibrate, choose fix points, insert ``fix`` ops, correct."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from opendpu.ir import FloatGraph, Graph, Quantization, QuantizedGraph
+from opendpu.ir import FloatGraph, Graph, QuantizedGraph
 from opendpu.ir.types import FLOAT32
+from opendpu.quantize.assign import deployable_scales, free_scales
 from opendpu.quantize.calibrate import observe
 from opendpu.quantize.complete import is_quantized
 from opendpu.quantize.config import DPU_BITS, SUBSTITUTIONS, QuantizeConfig, check_choice
 from opendpu.quantize.corrections.bias import add_biases, correct_biases, sample_count
 from opendpu.quantize.corrections.refine import refine
+from opendpu.quantize.equalization import equalize_channels
 from opendpu.quantize.finetune import correct_weights, finetune
-from opendpu.quantize.layers import bias_of, parameters_of
 from opendpu.quantize.measure import measure, sqnr
-from opendpu.quantize.observers.observed import Observed
-from opendpu.quantize.placement.groups import ScaleGroups, find_groups
+from opendpu.quantize.placement.groups import find_groups
 from opendpu.quantize.placement.insert import insert
 from opendpu.quantize.placement.scope import floating_ops
-from opendpu.quantize.placement.specs import TensorSpecs, kept_float, specify
+from opendpu.quantize.placement.specs import kept_float, specify
 from opendpu.quantize.progress import Progress
 from opendpu.quantize.report import Report
 from opendpu.quantize.samples import Calibration, Samples, calibration_samples, suspicions
-from opendpu.quantize.scales.choose import choose_scales
-from opendpu.quantize.scales.constants import bias_scale, weight_scales
-from opendpu.quantize.scales.shifts import make_legal
 from opendpu.quantize.transforms.approximate import approximate
-from opendpu.quantize.transforms.equalize import equalize
 from opendpu.quantize.transforms.fold import fold
 from opendpu.quantize.transforms.permute import permute
 from opendpu.quantize.transforms.rewrite import rewrite
@@ -132,10 +129,23 @@ def quantize_with_report(
         graph, groups, specs.results, samples, layers=layers, mean_samples=count,
         batch=config.batch, progress=progress,
     )  # fmt: skip
-    scale = _deployable_scales if not report.obstacles else _other_scales
-    result = insert(
-        graph, scale(graph, groups, specs, observed, samples, layers, config, report, progress)
-    )
+    if report.obstacles:
+        if config.refinement:
+            report.note(
+                "refinement was skipped: it tries fix points that the DPU can run, and this "
+                f"configuration is not deployable ({report.obstacles[0]})"
+            )
+        scales = free_scales(graph, groups, specs, observed)
+    else:
+        _note_narrow(config, report)
+        refined = functools.partial(
+            refine, graph, groups, samples, specs, observed, layers=layers, progress=progress,
+            note=report.note,
+        )  # fmt: skip
+        scales = deployable_scales(
+            graph, groups, specs, observed, refined if config.refinement else None
+        )
+    result = insert(graph, scales)
     if config.bias_correction:
         correct_biases(result, observed.means, samples, count, progress)
     _trained(result, graph, samples, config, report, show)
@@ -171,6 +181,15 @@ def _trained(
         )
 
 
+def _note_narrow(config: QuantizeConfig, report: Report) -> None:
+    """Say what constants of fewer bits are on the DPU."""
+    for role, bits in sorted({(r, s.bits) for r, s in config.specs() if s.bits < DPU_BITS}):
+        report.note(
+            f"{role} of {bits} bits: the DPU stores int8 values on a coarser grid, as large and as "
+            "fast as 8 bits"
+        )
+
+
 def _transform(
     graph: Graph, samples: Samples, config: QuantizeConfig, report: Report, progress: Progress
 ) -> None:
@@ -182,72 +201,8 @@ def _transform(
     approximate(graph)
     rewrite(graph)
     if config.cross_layer:
-        equalize(graph)
+        equalize_channels(graph, samples, config, report, progress)
     permute(graph)  # after that, so that weights of 0 and 1 stay such
-
-
-def _deployable_scales(
-    graph: Graph,
-    groups: ScaleGroups,
-    specs: TensorSpecs,
-    observed: Observed,
-    samples: Samples,
-    layers: list[str],
-    config: QuantizeConfig,
-    report: Report,
-    progress: Progress,
-) -> dict[str, Quantization]:
-    """Return quantizations that a DPU can run: fix points that its shifts can hold."""
-    for role, bits in sorted({(r, s.bits) for r, s in config.specs() if s.bits < DPU_BITS}):
-        report.note(
-            f"{role} of {bits} bits: the DPU stores int8 values on a coarser grid, as large and as "
-            "fast as 8 bits"
-        )
-    scales = choose_scales(groups, observed, specs.results)
-    chosen = {name: found.fix_point for name, found in scales.items()}
-    found = weight_scales(graph, specs.weights)
-    weights = {name: quantization.fix_point for name, quantization in found.items()}
-    if config.refinement:
-        chosen = refine(
-            graph, groups, chosen, samples, weights, specs, observed, layers=layers,
-            progress=progress, note=report.note,
-        )  # fmt: skip
-    constants = make_legal(graph, groups, chosen, weights, specs.bias)
-    templates = specs.templates(graph)
-    return {name: templates[name].at(point) for name, point in (chosen | constants).items()}
-
-
-def _other_scales(
-    graph: Graph,
-    groups: ScaleGroups,
-    specs: TensorSpecs,
-    observed: Observed,
-    samples: Samples,
-    layers: list[str],
-    config: QuantizeConfig,
-    report: Report,
-    progress: Progress,
-) -> dict[str, Quantization]:
-    """Return quantizations of any kind, for evaluation and export."""
-    if config.refinement:
-        report.note(
-            "refinement was skipped: it tries fix points that the DPU can run, and this "
-            f"configuration is not deployable ({report.obstacles[0]})"
-        )
-    chosen = choose_scales(groups, observed, specs.results)
-    weights = weight_scales(graph, specs.weights)
-    constants = {}
-    for name in groups.results:
-        layer, arguments = graph[name], parameters_of(graph[name])
-        if name in weights:
-            constants[layer.inputs[arguments.weights][0]] = weights[name]
-        for bias in layer.inputs.get(arguments.bias, ()):
-            if specs.bias[name].is_quantized:
-                constants[bias] = bias_scale(
-                    bias_of(graph, layer), specs.bias[name], weights.get(name),
-                    chosen.get(layer.inputs["input"][0]),
-                )  # fmt: skip
-    return chosen | constants
 
 
 def _configured(config: QuantizeConfig, options: Mapping[str, Any]) -> QuantizeConfig:

@@ -76,10 +76,10 @@ class LayerReport:
 
     Parameters
     ----------
-    name, kind
+    name
         The op whose result it is: the activation, where one is fused.
-    origin
-        Where it comes from in the user's model.
+    kind, origin
+        Kind of the layer or other op that computes, and where it comes from in the user's model.
     weights_sqnr
         Signal to quantization noise of the weights, dB; none without weights or noise.
     output_sqnr
@@ -111,6 +111,8 @@ class Report:
         Samples that ``layers`` and ``outputs_sqnr`` were measured on.
     obstacles
         Why no DPU runs this; empty where one does.
+    equalized, not_equalized
+        Layers whose channels were equalized with others', and of the others the reason why not.
     substituted
         Activations that were replaced, by name.
     substitution_sqnr
@@ -128,6 +130,8 @@ class Report:
     outputs_sqnr: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
     measured_samples: int = 0
     obstacles: Sequence[str] = ()
+    equalized: Sequence[str] = ()
+    not_equalized: Mapping[str, str] = dataclasses.field(default_factory=dict)
     substituted: Sequence[str] = ()
     substitution_sqnr: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
     floating: Sequence[str] = ()
@@ -147,6 +151,11 @@ class Report:
     def lines(self) -> list[str]:
         """Return the report as lines of text, without what is as usual."""
         found = []
+        if self.obstacles:
+            found.append(f"deployable: no, because {'; '.join(self.obstacles)}")
+        if self.equalized:
+            total = len(self.equalized) + len(self.not_equalized)
+            found.append(f"channels equalized in {len(self.equalized)} of {total} layers")
         if self.substituted:
             count = len(self.substituted)
             found.append(f"activations replaced by hard ones: {count}; signal to noise of that:")

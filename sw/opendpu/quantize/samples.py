@@ -59,6 +59,10 @@ class Samples:
     dtypes: Mapping[str, np.dtype[Any]]
     ranges: Mapping[str, tuple[float, float]]
 
+    def first(self, count: int) -> "Samples":
+        """Return the first samples only."""
+        return dataclasses.replace(self, count=min(count, self.count))
+
     def stacked(self, start: int, stop: int) -> dict[str, Array]:
         """Return several samples for one evaluation, along the first axis."""
         return {name: self._part(name, start, stop) for name in self.arrays}

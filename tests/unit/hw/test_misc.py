@@ -9,7 +9,7 @@ import pytest
 from misc_bench import Memories, Reference, check, run
 from misc_draws import anything, crowded, pointwise_alu
 
-from opendpu_arch import isa
+from opendpu_arch import isa, latency
 from opendpu_arch.isa import AluMode
 from opendpu_arch.target import Target
 from opendpu_hw.engine.misc_plan import effective_taps
@@ -159,6 +159,21 @@ def test_a_reader_waits_for_results_that_cannot_be_written_yet(reader):
         there = dataclasses.replace(first, bank_id_in=target.pixel_parallel, bank_addr_in=1000)
         read = [there, *(dataclasses.replace(i, bank_id_out=0) for i in others)]
     check_program(target, [*write, *read], closed=range(200))
+
+
+@pytest.mark.parametrize(("bank", "waits"), [(0, True), (1, False)])
+def test_an_elew_waits_only_for_banks_that_it_reads(bank, waits):
+    """The first one writes a bank of group 1; the second reads one of that group."""
+    target = Target.from_name("B128")
+    pp, length = target.pixel_parallel, 12
+    first, write = elew(target, inputs=1, length=length, groups=1)
+    write = dataclasses.replace(write, valid_pixel_parallel=1)
+    second = dataclasses.replace(first, bank_id_in=pp + bank, bank_addr_in=1000)
+    program = [first, write, second, dataclasses.replace(write, bank_id_out=0)]
+    check_program(target, program)
+    done, _ = run(target, program, Memories(target, random.Random(1)))
+    gap = done[3] - done[1] - length
+    assert gap > latency.MISC_RESULT if waits else gap == 0
 
 
 def test_weights_wait_while_nothing_can_be_written():

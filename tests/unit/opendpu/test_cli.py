@@ -111,7 +111,9 @@ def test_refused_runs_leave_no_output(model, given, tmp_path, image):
     assert "CHECK fingerprint fail! model_fingerprint 0x10100005601010b is un-matched with" in (
         refused(*run, "--target", "B512")
     )
-    assert refused(*run, "--target", "B5").startswith("no target is called 'B5'; known: DPUCZ")
+    assert refused(*run, "--target", "B5").startswith(
+        "[TARGET_FACTORY_UNREGISTERED_TARGET] no target is called 'B5'; known: DPUCZ"
+    )
     (tmp_path / "cut.xmodel").write_bytes(model.read_bytes()[:700])
     assert "cut.xmodel: not an .xmodel, or truncated" in refused(
         "run", tmp_path / "cut.xmodel", *run[2:]

@@ -259,6 +259,9 @@ def test_what_is_refused_before_long_work(folder, monkeypatch):
     assert "is written to the same file" in text
     text = refused(call("quantize", model, *calib, "--bits", "9", "-o", folder / "q.xmodel"))
     assert "input has 9 bits, but the DPU has 8" in text
+    arguments = ("--bits", "9", "--deploy-check", "B512", "-o", folder / "q.onnx")
+    text = refused(call("quantize", model, *calib, *arguments))
+    assert "no DPU runs this, so that none can be checked (--deploy-check): input has 9" in text
 
 
 def test_what_is_refused_later(folder):

@@ -9,10 +9,14 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (opendpu[torch])")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[torch])")
 
+from qat_nets import ResNet as QatNet  # noqa: E402
 from small_nets import ResNet, compiled, ratio, seeded  # noqa: E402
 from torch import nn  # noqa: E402
 
+from opendpu_arch.errors import UnsupportedError  # noqa: E402
+from pytorch_nndct import bfp  # noqa: E402
 from pytorch_nndct.apis import torch_quantizer  # noqa: E402
+from pytorch_nndct.bfp import DTYPES  # noqa: E402
 from pytorch_nndct.nn import DeQuantStub, QuantStub  # noqa: E402
 from pytorch_nndct.utils import register_custom_op  # noqa: E402
 
@@ -59,6 +63,13 @@ def test_parts_between_stubs_are_quantized(seed):
         assert ratio(result, module(data)) > 25
     quantizer.export_xmodel()
     assert torch.equal(compiled(RESULT / "WholeModule_int.xmodel", data[:2]), result[:2])
+
+
+def test_stubs_around_everything_leave_nothing_out(seed, capsys):
+    module, data = seeded(QatNet(), seed).eval(), torch.randn(8, 3, 16, 16)
+    calibrated(module, data)
+    assert "not deployable" not in capsys.readouterr().out
+    assert len(steps()["param"]) == 14  # weights and biases of all layers
 
 
 @register_custom_op(op_type="MyOp", attrs_list=["scale_1", "scale_2"])
@@ -138,3 +149,50 @@ def test_one_layer_by_its_name(seed):
     found = steps()["param"]
     assert found["conv1.weight"][0][0] == 4
     assert found["layer1.0.conv1.weight"][0][0] == 8
+
+
+class Activations(nn.Module):
+    """What the DPU has in another form only, before what it computes."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU6())
+        self.second = nn.Sequential(nn.Conv2d(4, 4, 1), nn.SiLU())
+        self.third = nn.Sequential(nn.Conv2d(4, 4, 1), nn.Sigmoid())
+        self.last = nn.Conv2d(4, 2, 1)
+
+    def forward(self, x):
+        return self.last(self.third(self.second(self.first(x))))
+
+
+def warned(text, code):
+    return [line for line in text.splitlines() if f"[VAIQ_WARN][{code}]: " in line]
+
+
+def test_activations_that_are_replaced(seed, capsys):
+    config = {"convert_relu6_to_relu": True, "convert_silu_to_hswish": True}
+    Path("config.json").write_text(json.dumps(config))
+    module, data = seeded(Activations(), seed).eval(), torch.randn(8, 3, 8, 8)
+    calibrated(module, data, quant_config_file="config.json")
+    text = capsys.readouterr().out
+    assert warned(text, "QUANTIZER_TORCH_REPLACE_RELU6") == [
+        "[VAIQ_WARN][QUANTIZER_TORCH_REPLACE_RELU6]: ReLU6 became ReLU: first.1"
+    ]
+    assert warned(text, "QUANTIZER_TORCH_REPLACE_SILU") == [
+        "[VAIQ_WARN][QUANTIZER_TORCH_REPLACE_SILU]: SiLU became Hardswish: second.1"
+    ]
+    assert warned(text, "QUANTIZER_TORCH_REPLACE_SIGMOID") == [
+        "[VAIQ_WARN][QUANTIZER_TORCH_REPLACE_SIGMOID]: Sigmoid became Hardsigmoid: third.1"
+    ]
+
+
+def test_block_floating_point(seed):
+    module, data = seeded(ResNet(), seed).eval(), torch.randn(8, 3, 16, 16)
+    with torch.no_grad():
+        wanted = module(data)
+        ratios = {d: ratio(bfp.quantize_model(module, data, dtype=d)(data), wanted) for d in DTYPES}
+    assert 5 < ratios["mx6"] < ratios["mx9"] - 6
+    with pytest.raises(UnsupportedError, match="dtype is 'mx4', but must be one of mx6, mx9"):
+        bfp.quantize_model(module, data, dtype="mx4")
+    with pytest.raises(UnsupportedError, match="config_file is given, but there are no settings"):
+        bfp.quantize_model(module, data, config_file="bfp.json")

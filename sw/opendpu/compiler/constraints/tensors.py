@@ -3,11 +3,9 @@
 
 from opendpu.compiler.constraints.registry import constraint, inputs_of
 from opendpu.compiler.fixed import COMPUTE, LAYERS, MOVE, is_fixed
+from opendpu.compiler.limits import MAX_CHANNEL_GROUPS
 from opendpu.ir import Graph, Node
 from opendpu_arch.target import Target
-
-MAX_GROUPS = 256
-"""Channel groups of an instruction."""
 
 
 @constraint(
@@ -52,13 +50,17 @@ def constant_weights(node: Node, graph: Graph, target: Target) -> str | None:
 
 
 @constraint(
-    f"Channels are at most {MAX_GROUPS} times the channel parallel.", *COMPUTE,
+    f"Channels are at most {MAX_CHANNEL_GROUPS} times the channel parallel; those that a "
+    "convolution without groups makes may be any number.", *COMPUTE,
     lift="a split along the channels", code="XCOM_OP_CONV_PARAM_ERROR",
 )  # fmt: skip
 def channels(node: Node, graph: Graph, target: Target) -> str | None:
     """``channel_group`` has eight bits."""
-    limit = MAX_GROUPS * target.channel_parallel
-    for name, tensor in (*(("input", s) for s in inputs_of(node, graph)), ("output", node)):
+    limit = MAX_CHANNEL_GROUPS * target.channel_parallel
+    tensors = [*(("input", source) for source in inputs_of(node, graph)), ("output", node)]
+    if node.kind == "conv2d-fix" and int(node.attrs.get("group") or 1) == 1:
+        tensors.pop()
+    for name, tensor in tensors:
         if tensor.shape[-1] > limit:
             return f'DPU only supports "{name}_channel"({tensor.shape[-1]}) up to {limit}'
     return None

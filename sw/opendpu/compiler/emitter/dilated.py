@@ -144,18 +144,18 @@ class _Results:
             )
         )  # fmt: skip
         first_bank, word = at
-        skipped = self.rows.first_tap * window.kernel_w * source.groups
-        steps = self.rows.taps * window.kernel_w * source.groups
+        groups, group = (1, block) if self.layer.depthwise else (source.groups, 0)
+        channels = (group + groups) * target.channel_parallel
+        skipped = self.rows.first_tap * window.kernel_w * groups
+        steps = self.rows.taps * window.kernel_w * groups
         first_word = (weights + skipped) % target.bank_depth
-        read = (word + run.slot * source.groups) % target.bank_depth
+        read = (word + run.slot * source.groups + group) % target.bank_depth
         offset = 0 if self.rows.rows > 1 else place.offset
         self.recorder.add(
             Conv(
                 bank_id_in=first_bank, bank_addr_in=read, bank_addr_in_1=read,
-                bank_addr_in_2=read, bank_addr_in_3=read, channel_group=source.groups,
-                channel_offset=(
-                    source.groups * target.channel_parallel - source.operand.feature.channels
-                ),
+                bank_addr_in_2=read, bank_addr_in_3=read, channel_group=groups,
+                channel_offset=max(0, channels - source.operand.feature.channels),
                 pad_left=run.pad_left, pad_right=run.pad_right,
                 pad_top=0, pad_bottom=self.rows.taps - 1,
                 length=run.count, bank_id_out=layout.first_bank + place.bank,

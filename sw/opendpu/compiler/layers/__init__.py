@@ -2,7 +2,7 @@
 """Layers: what one DPU part computes, a file a kind, and the feature maps between them."""
 
 from opendpu.compiler.layers.alu import AluLayer
-from opendpu.compiler.layers.array import ArrayLayer
+from opendpu.compiler.layers.array import ArrayLayer, diagonal_weights
 from opendpu.compiler.layers.conv import ConvLayer, Epilogue
 from opendpu.compiler.layers.dilated import DilatedConvLayer
 from opendpu.compiler.layers.eltwise import BroadcastLayer, EltwiseLayer
@@ -29,4 +29,5 @@ __all__ = [
     "Reduction",
     "Window",
     "channel_groups",
+    "diagonal_weights",
 ]

@@ -5,6 +5,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
+import numpy as np
+
 from opendpu.compiler.layers.cost import conv_cycles, transfer_cycles
 from opendpu.compiler.layers.feature import Int8Array, Window
 from opendpu.compiler.layers.layer import (
@@ -36,6 +38,13 @@ class ArrayLayer(ComputeLayer):
     shift_cut: int
     shift_bias: int
     act_type: ActType = ActType.NONE
+    depthwise: bool = False
+    """Each block of output channels meets the channel group of the same number alone: ``weights``
+    have the inputs of one channel group."""
+
+    def groups_read(self, features: Features, target: Target) -> int:
+        """Return the input channel groups of an output channel."""
+        return 1 if self.depthwise else channel_groups(features[self.source], target)
 
     @property
     def operands(self) -> tuple[str, ...]:
@@ -61,9 +70,8 @@ class ArrayLayer(ComputeLayer):
 
     def taps(self, features: Features, target: Target) -> int:
         """Return the weight words of a block: kernel rows, columns and input channel groups."""
-        inputs = features[self.source].channels
         kernel = self.window.kernel_h * self.window.kernel_w
-        return kernel * -(-inputs // target.input_channel_parallel)
+        return kernel * self.groups_read(features, target)
 
     def groups_a_pass(self, features: Features, target: Target, columns: int) -> int:
         """Return all blocks."""
@@ -106,3 +114,12 @@ class ArrayLayer(ComputeLayer):
                 "bias-per-output",
                 f"{self.bias.size} biases for {self.weights.shape[0]} output channels",
             )
+
+
+def diagonal_weights(weights: Int8Array, parallel: int) -> Int8Array:
+    """Return HWC weights of a depthwise convolution as OHWI ones of one channel group."""
+    height, width, channels = weights.shape
+    made = np.zeros((channels, height, width, parallel), dtype=np.int8)
+    every = np.arange(channels)
+    made[every, :, :, every % parallel] = np.moveaxis(weights, 2, 0)
+    return made

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from opendpu.compiler.layers.array import ArrayLayer
 from opendpu.compiler.layers.cost import misc_cycles
 from opendpu.compiler.layers.eltwise import EltwiseLayer
-from opendpu.compiler.layers.layer import Features, StripeCycles, channel_groups
+from opendpu.compiler.layers.layer import Features, StripeCycles
 from opendpu.compiler.layers.misc import window_rules
 from opendpu_arch.target import Target
 
@@ -37,18 +37,6 @@ class ConvLayer(ArrayLayer):
     """
 
     epilogue: Epilogue | None = None
-    depthwise: bool = False
-    """Each block of output channels meets the channel group of the same number alone: ``weights``
-    have the inputs of one channel group."""
-
-    def groups_read(self, features: Features, target: Target) -> int:
-        """Return the input channel groups of an output channel."""
-        return 1 if self.depthwise else channel_groups(features[self.source], target)
-
-    def taps(self, features: Features, target: Target) -> int:
-        """Return the weight words of a block."""
-        kernel = self.window.kernel_h * self.window.kernel_w
-        return kernel if self.depthwise else super().taps(features, target)
 
     @property
     def operands(self) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ class DilatedConvLayer(ArrayLayer):
     @property
     def label(self) -> str:
         """A dilated convolution."""
-        return "dilated conv"
+        return "dilated depthwise conv" if self.depthwise else "dilated conv"
 
     def reads_from_ddr(self, name: str) -> bool:
         """Tell that the input never comes from the banks."""

@@ -2,7 +2,7 @@
 """Layers that compute the same convolution, of which the one with the least cost is taken.
 
 A dilated kernel has three candidates: zeros between the taps, a layer for each part of the pixels,
-gathered rows; a depthwise one the first two.
+gathered rows. Those of a depthwise one are on the misc engine, but for the last, on the array.
 """
 
 import dataclasses
@@ -25,6 +25,7 @@ from opendpu.compiler.layers import (
     Int8Array,
     Layer,
     Window,
+    diagonal_weights,
 )
 from opendpu.compiler.limits import MAX_ALU_KERNEL, MAX_CONV_KERNEL, MAX_PAD_BEFORE
 from opendpu.compiler.lower.context import LoweringContext
@@ -35,6 +36,9 @@ from opendpu_arch.isa import AluMode
 
 Fields = Mapping[str, Any]
 Axes = tuple[Axis, Axis]
+LANES_PRICE = 1.25
+"""Price of the array for a depthwise kernel, whose lanes are mostly empty: what each part costs is
+reckoned alone, though parts overlap."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +77,10 @@ def add_depthwise(context: LoweringContext, node: Node, fields: Fields, weights:
         candidates += _whole(context, _with_zeros(node, fields, weights))
     for axes in part_candidates(node, context.graph[fields["source"]], context.target):
         candidates += _parts(context, fields, weights, axes, depthwise=True)
+    diagonal = diagonal_weights(weights[0], context.target.channel_parallel)
+    gathered = _gathered(context, node, {**fields, "depthwise": True}, diagonal)
+    for one in [] if gathered is None else _whole(context, gathered):
+        candidates.append(dataclasses.replace(one, cycles=round(one.cycles * LANES_PRICE)))
     _add_cheapest(context, node, candidates, fields, weights)
 
 

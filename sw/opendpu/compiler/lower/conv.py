@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions: layers of the CONV engine, depthwise ones of the misc engine."""
 
+from opendpu.compiler.layers import Int8Array
+from opendpu.compiler.limits import MAX_CHANNEL_GROUPS
 from opendpu.compiler.lower.candidates import add_conv, add_depthwise
 from opendpu.compiler.lower.context import LoweringContext
 from opendpu.compiler.lower.fields import layer_fields
@@ -16,7 +18,7 @@ def conv(context: LoweringContext, node: Node) -> None:
     source = context.graph[node.inputs["input"][0]]
     weights = context.constant(node, "weights")
     if group == 1:
-        add_conv(context, node, layer_fields(context, node, node.name), weights)
+        _add_slices(context, node, weights)
         return
     whole, output = context.features[source.name], context.features[node.name]
     size = pack(whole, output, weights, group, context.target)
@@ -31,6 +33,22 @@ def conv(context: LoweringContext, node: Node) -> None:
             fields |= {"name": name, "source": f"{name}/input", "output": name}
             fields["bias"] = fields["bias"][low:high]
         add_conv(context, node, fields, block(weights, group, first, size))
+
+
+def _add_slices(context: LoweringContext, node: Node, weights: Int8Array) -> None:
+    """Add a layer, or several that make as many output channels as a pixel can have on chip."""
+    fields, target = layer_fields(context, node, node.name), context.target
+    outputs, parallel = len(weights), target.channel_parallel
+    layers = -(-outputs // (MAX_CHANNEL_GROUPS * parallel))
+    if layers == 1:
+        add_conv(context, node, fields, weights)
+        return
+    size = -(-outputs // (layers * parallel)) * parallel
+    for first in range(0, outputs, size):
+        name, many = f"{node.name}/{first}", min(size, outputs - first)
+        channels_of(context, node.name, name, first, many)
+        part = {"name": name, "output": name, "bias": fields["bias"][first : first + many]}
+        add_conv(context, node, {**fields, **part}, weights[first : first + many])
 
 
 @lowers("depthwise-conv2d-fix")

@@ -8,9 +8,7 @@ most lanes are wasted, but it makes twice as many rows at a time. Both engines g
 
 import dataclasses
 
-import numpy as np
-
-from opendpu.compiler.layers import AluLayer, ComputeLayer, ConvLayer, Int8Array, Layer
+from opendpu.compiler.layers import AluLayer, ComputeLayer, ConvLayer, Layer, diagonal_weights
 from opendpu.compiler.layers.cost import conv_cycles
 from opendpu.compiler.limits import MAX_CONV_KERNEL, MAX_CONV_STRIDE
 from opendpu.compiler.network import Network
@@ -30,12 +28,19 @@ def balance(network: Network, target: Target) -> Network:
     """
     layers = list(network.layers)
     work = [_work(layer, network, target) for layer in layers]
-    moved = {n: made for n, layer in enumerate(layers) if (made := on_array(layer, target))}
+    moved = {
+        n: made
+        for n, layer in enumerate(layers)
+        if not network.aliases.keys() >= {*layer.operands, layer.output}  # from DDR to DDR: alone
+        and (made := on_array(layer, target))
+    }
     cost = {n: _cycles(made, network, target) for n, made in moved.items()}
     for number in sorted(moved, key=lambda n: cost[n] / max(1, work[n][1])):
         near = work[max(0, number - NEAR) : number + NEAR + 1]
         array, misc = (sum(both[engine] for both in near) for engine in (0, 1))
         own = work[number][1]
+        if not array and misc == own:
+            continue  # nothing runs beside it
         after = max(array + cost[number], misc - own)
         if after < max(array, misc) * (1 - MARGIN):
             layers[number], work[number] = moved[number], (cost[number], 0)
@@ -73,16 +78,7 @@ def on_array(layer: Layer, target: Target) -> ConvLayer | None:
     assert layer.weights is not None and layer.bias is not None
     return ConvLayer(
         name=layer.name, output=layer.output, op=layer.op, source=layer.source, window=window,
-        weights=_diagonal(layer.weights, target.channel_parallel), bias=layer.bias,
+        weights=diagonal_weights(layer.weights, target.channel_parallel), bias=layer.bias,
         shift_cut=layer.shift_cut, shift_bias=layer.shift_bias, act_type=layer.act_type,
         depthwise=True,
     )  # fmt: skip
-
-
-def _diagonal(weights: Int8Array, parallel: int) -> Int8Array:
-    """Return HWC weights as OHWI ones of one channel group."""
-    height, width, channels = weights.shape
-    made = np.zeros((channels, height, width, parallel), dtype=np.int8)
-    every = np.arange(channels)
-    made[every, :, :, every % parallel] = np.moveaxis(weights, 2, 0)
-    return made

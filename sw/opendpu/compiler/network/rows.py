@@ -102,7 +102,7 @@ def _parts(network: Network) -> Iterator[_Part]:
             for name in (*_whole_operands(network.layers[number]), network.layers[number].output)
         )
         part = _Part(tuple(numbers), tuple(names), frozenset(borders & names.keys()))
-        if all(_is_dense(network, name) for name in part.borders):
+        if all(_is_even(network, name) for name in part.borders):
             yield part
 
 
@@ -119,23 +119,21 @@ def _borders(network: Network, inside: Sequence[int]) -> set[str]:
     return found
 
 
-def _is_dense(network: Network, name: str) -> bool:
-    """Tell whether the pixels of a feature map lie one after the other in DDR."""
+def _is_even(network: Network, name: str) -> bool:
+    """Tell whether the pixels of a feature map are at one distance in DDR, across rows too."""
     alias, feature = network.aliases.get(name), network.features[name]
     if alias is None:
         return True
-    steps = (feature.channels, feature.width * feature.channels)
-    dense = (alias.pixel_bytes, alias.row_bytes) == steps and not alias.overlapping
-    return dense and alias.holder not in network.aliases
+    even = feature.height == 1 or alias.row_bytes == feature.width * alias.pixel_bytes
+    return even and not alias.overlapping and alias.holder not in network.aliases
 
 
 def _same_bytes(network: Network, name: str, feature: Feature) -> Alias:
     """Return ``feature``, which has another number of rows, as the bytes of ``name``."""
     alias = network.aliases.get(name)
-    return Alias(
-        holder=name if alias is None else alias.holder, offset=alias.offset if alias else 0,
-        pixel_bytes=feature.channels, row_bytes=feature.width * feature.channels,
-    )  # fmt: skip
+    if alias is None:
+        alias = Alias(holder=name, offset=0, pixel_bytes=feature.channels, row_bytes=0)
+    return dataclasses.replace(alias, row_bytes=feature.width * alias.pixel_bytes)
 
 
 def _best_shape(network: Network, part: _Part, target: Target) -> tuple[int, int] | None:

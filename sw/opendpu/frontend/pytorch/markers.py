@@ -62,10 +62,13 @@ class Floating:
     results
         Ops whose results are not quantized, inputs among them; a result may be quantized for what
         follows.
+    begins
+        By ``quant_stub``, the op whose result it marks.
     """
 
     ops: frozenset[str] = frozenset()
     results: frozenset[str] = frozenset()
+    begins: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def take_out(model: ir.Model, targets: Mapping[str, str]) -> Floating:
@@ -92,15 +95,18 @@ def take_out(model: ir.Model, targets: Mapping[str, str]) -> Floating:
             quantized |= dict.fromkeys(node.outputs, state)
     ops = frozenset(str(value.name) for value, state in quantized.items()
                     if not state and value.producer() not in markers)  # fmt: skip
+    begins = {}
     for node, marker in markers.items():
         (source,) = node.inputs
         assert source is not None
+        if marker == "quant_stub":
+            begins[str(node.name)] = str(source.name)
         quantized[source] = quantized.get(source, True) or QUANTIZING[marker]
         ir.convenience.replace_all_uses_with(node.outputs, [source], replace_graph_outputs=True)
         del quantized[node.outputs[0]]
         model.graph.remove(node, safe=True)
     results = frozenset(str(value.name) for value, state in quantized.items() if not state)
-    return Floating(ops, results)
+    return Floating(ops, results, begins)
 
 
 def _marker(target: str) -> str:

@@ -32,8 +32,8 @@ FEWEST = 8
 MEMORY_BYTES = 1 << 29
 """Size that the results of all ops together may have; limits the samples."""
 
-WORK = 2e11
-"""What trying may take, in multiply-accumulates or what takes as long: some ten seconds."""
+WORK = 1.2e11
+"""What trying may take, in multiply-accumulates or what takes as long: a few seconds."""
 
 ELEMENT_WORK = 200
 """Multiply-accumulates that take as long as an element that is added, rounded and moved."""
@@ -58,11 +58,11 @@ class Plan:
 def refine(
     graph: Graph,
     groups: ScaleGroups,
-    fix_points: Mapping[str, int],
     samples: Samples,
-    weights: Mapping[str, int],
     specs: TensorSpecs,
     observed: Observed,
+    fix_points: Mapping[str, int],
+    weights: Mapping[str, int],
     *,
     layers: list[str],
     progress: Progress,

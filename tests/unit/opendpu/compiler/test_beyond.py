@@ -63,10 +63,6 @@ def channels(q: Quantized, value: int) -> str:
     return q.conv(q.data(2, 2, value), "op", 4, kernel=1)
 
 
-def outputs(q: Quantized, value: int) -> str:
-    return q.conv(q.data(2, 2, 4), "op", value, kernel=1)
-
-
 def words(q: Quantized, value: int) -> str:
     return q.conv(q.data(16, 17, value), "op", 2, kernel=16, point=2)
 
@@ -94,7 +90,6 @@ CASES: dict[str, tuple[Build, int, str]] = {
         wide([20, 2], pad=[-1, 0, 0, 0]), 15, '"pad_left"(16) in 0..15',
     ),
     "channels": (channels, 1024, '"input_channel"(1025) up to 1024'),
-    "output channels": (outputs, 1024, '"output_channel"(1025) up to 1024'),
     "weights": (words, 32, "16x16 with 9 channel groups needs 2304"),
     "pool stride": (
         pool("maxpool2d", "stride", kernel=2), 256, '"stride_width"(257) in 1..256',

@@ -11,8 +11,9 @@ from random_graphs.check import check
 
 from opendpu.compiler.dilation import Axis, parts_of
 from opendpu.compiler.kinds import cycles_alone
+from opendpu.compiler.layers import DilatedConvLayer
 from opendpu.compiler.legalize import legalize
-from opendpu.compiler.lower import lower
+from opendpu.compiler.lower import candidates, lower
 from opendpu.compiler.pipeline import compile_with_report
 from opendpu_arch import isa
 from opendpu_arch.target import Target
@@ -244,3 +245,35 @@ def test_random_dilations(rng: np.random.Generator) -> None:
             raise
         if compiled.report.on_cpu and not deep:
             assert _meets_nothing(q, "op", kernel, gap, stride, pad), (seed, compiled.report.on_cpu)
+
+
+def test_far_taps_of_depthwise_kernels_are_gathered_for_the_array() -> None:
+    """By parts of the pixels, 144 of them, it takes twice as long and more."""
+    q = Quantized()
+    dilated(q, q.data(20, 20, 960), (3, 3), (12, 12), (12,) * 4, kind="depthwise-conv2d")
+    q.graph.outputs = ["op_fix"]
+    network = lower(legalize(q.graph), ["op"], {"op"}, Target.from_name("B4096"), cycles_alone)
+    (layer,) = network.layers
+    assert isinstance(layer, DilatedConvLayer) and layer.depthwise
+
+
+@pytest.mark.parametrize("target", ["B64", "B512", "B4096"])
+@pytest.mark.parametrize(
+    ("gap", "kernel", "channels", "attrs"),
+    [
+        ((6, 6), (3, 3), 24, {}), ((5, 3), (3, 5), 7, {}), ((2, 4), (5, 3), 40, {"stride": (2, 2)}),
+        ((9, 2), (2, 2), 16, {"act": "relu"}),
+    ],
+)  # fmt: skip
+def test_depthwise_kernels_on_the_array(
+    gap: Pair, kernel: Pair, channels: int, attrs: dict, target: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(candidates, "LANES_PRICE", 0.0)
+    q = Quantized()
+    pad = tuple(n * (k // 2) for n, k in zip(gap, kernel, strict=True))
+    y = dilated(
+        q, q.data(19, 17, channels), kernel, gap, (pad[1], pad[1], pad[0], pad[0]),
+        kind="depthwise-conv2d", **attrs,
+    )  # fmt: skip
+    assert not compile_and_check(q.done(y), target, runs=1).report.on_cpu

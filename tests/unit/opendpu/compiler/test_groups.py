@@ -102,3 +102,13 @@ def test_random_groups(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
             error.add_note(f"seed {seed}, {group} groups, {size} a layer, target {target}")
             raise
         assert not compiled.report.on_cpu, seed
+
+
+@pytest.mark.parametrize(("target", "outputs"), [("B64", 1030), ("B64", 2049), ("B4096", 6625)])
+def test_more_outputs_than_a_pixel_has_on_chip(target: str, outputs: int) -> None:
+    """Characters of PP-OCRv4's recognition; several layers make a slice each."""
+    q = Quantized()
+    compiled = compile_and_check(
+        q.done(q.conv(q.data(1, 3, 24), "many", outputs, kernel=1)), target
+    )
+    assert not compiled.report.on_cpu

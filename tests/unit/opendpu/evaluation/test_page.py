@@ -5,8 +5,11 @@ import dataclasses
 import re
 import xml.etree.ElementTree
 
+import pytest
+
+from opendpu.drawing.canvas import Box
 from opendpu.evaluation import LayerSensitivity, advice, page
-from opendpu.evaluation.advice import steepest
+from opendpu.evaluation.advice import short, steepest
 from opendpu.evaluation.charts import HEIGHT, WIDTH, histogram
 from opendpu.quantize.report import LayerReport, Report, TensorHistogram, TensorReport
 
@@ -66,14 +69,22 @@ def test_an_empty_report_is_a_page_too():
 
 
 def test_advice_names_what_is_wrong():
-    found = "\n".join(advice(REPORT))
-    assert "output boxes & scores has 11.0 dB only" in found
-    assert "most is lost at late (-22.0 dB)" in found
-    assert "1 tensors saturate" not in found
-    assert "3 tensors saturate, most conv <1> (3.0 %)" in found
-    assert "weights of late (12.0 dB) are coarse" in found
-    assert "calibrate with more than 20 samples" in found
+    found = advice(REPORT)
+    assert found[0].startswith("finetune (--finetune adaquant), or find out with --sensitivity")
+    assert "compare with --method nonoverflow, where no activation saturates" in found
+    assert "weights are coarse, most those of late (12.0 dB)" in found[2]
+    assert found[3] == "calibrate with more than 20 samples; 100 to 1000 are usual"
     assert advice(Report(samples=20)) == []
+    cost = Report(substitution_sqnr={"y": 9.5, "z": 40.0})
+    assert advice(cost) == [
+        "hard activations alone leave 9.5 dB of output y: train with them, or leave them out "
+        "(--activation-substitution none)"
+    ]
+
+
+def test_long_names_are_cut_in_the_middle():
+    assert short("a" * 60) == "a" * 60
+    assert short("a" * 40 + "b" * 40) == "a" * 30 + "..." + "b" * 30
 
 
 def test_steepest_is_a_fall_between_neighbours():
@@ -94,3 +105,16 @@ def test_a_histogram_shows_bins_and_the_range_of_the_integers():
     assert len(boxes) == 5
     assert max(box.height for box in boxes) <= HEIGHT
     assert histogram(dataclasses.replace(TENSOR, histogram=None)) is None
+
+
+def test_many_bins_are_joined_to_bars_of_the_same_range():
+    counts = tuple(range(1, 251))
+    fine = dataclasses.replace(TENSOR, histogram=TensorHistogram(-10.0, 15.0, counts))
+    canvas = histogram(fine)
+    assert canvas is not None
+    bars = [shape for shape in canvas.shapes if isinstance(shape, Box)]
+    assert len(bars) == 63  # of four bins each, and the last of two
+    scale = WIDTH / (31.75 + 32)
+    assert bars[0].x == pytest.approx((-10 + 32) * scale)
+    assert bars[0].width == pytest.approx(4 * 0.1 * scale)
+    assert bars[-1].x + bars[-1].width == pytest.approx((15 + 32) * scale)

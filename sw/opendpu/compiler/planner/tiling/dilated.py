@@ -29,6 +29,8 @@ class _Work:
     source: Feature
     rows: tuple[RowBlock, ...]
     groups_in: int
+    groups_read: int
+    """Channel groups of the input that an output channel meets."""
     blocks: int
     """Blocks of output channels."""
 
@@ -40,12 +42,12 @@ class _Work:
     @property
     def weight_words(self) -> int:
         """Weight words of a block."""
-        return self.layer.window.kernel_h * self.layer.window.kernel_w * self.groups_in
+        return self.layer.window.kernel_h * self.layer.window.kernel_w * self.groups_read
 
     @property
     def weight_cycles(self) -> int:
         """Cycles to load the weights of all blocks."""
-        channels, parallel = self.source.channels, self.problem.target.channel_parallel
+        channels, parallel = self.layer.weights.shape[3], self.problem.target.channel_parallel
         kernel = self.layer.window.kernel_h * self.layer.window.kernel_w
         return self.problem.out.channels * transfer_cycles(kernel, channels, channels, parallel)
 
@@ -73,6 +75,7 @@ def dilated_tilings(problem: TilingProblem, layer: DilatedConvLayer) -> Iterator
             layer, source.height, out.height, target.pixel_parallel, _fits(problem)
         ),
         groups_in=-(-source.channels // target.channel_parallel),
+        groups_read=layer.groups_read(problem.network.features, target),
         blocks=-(-out.channels // target.output_channel_parallel),
     )  # fmt: skip
     if work.weight_words > target.bank_depth:
@@ -137,7 +140,7 @@ def _tiling(
         for piece in tile.pieces
     )
     gathered += missing * sum(tile.slots for tile in tiles) * work.groups_in // PORTS
-    steps = work.layer.window.kernel_w * work.groups_in
+    steps = work.layer.window.kernel_w * work.groups_read
     compute = sum(
         conv_cycles(run.count, block.taps * steps)
         for tile in tiles

@@ -14,8 +14,8 @@ def inputs_of_a_convolution(q: Drawing) -> str:
 
 
 @limit("channels", '"output_channel"(1025) up to 1024')
-def outputs_of_a_convolution(q: Drawing) -> str:
-    return q.layer(DENSE, q.data(3, 2, 3), q.either(1024), (1, 1))
+def outputs_of_a_transposed_convolution(q: Drawing) -> str:
+    return q.layer(UP, q.data(3, 2, 3), q.either(1024), (1, 1))
 
 
 @limit("conv_kernel", '"kernel_width"(17) in 1..16')

@@ -10,7 +10,7 @@ from network_draws import Draw, check, draw_network, replace_pass
 
 from opendpu.compiler import backend
 from opendpu.compiler.layers import AluLayer, ConvLayer, Layer, Window
-from opendpu.compiler.network import Network
+from opendpu.compiler.network import Alias, Network
 from opendpu.compiler.network.balance import balance, on_array
 from opendpu_arch.isa import AluMode
 from opendpu_arch.target import Target
@@ -75,6 +75,18 @@ def test_what_the_array_does_in_half_the_steps_goes_first() -> None:
 
 def test_an_array_with_enough_to_do_gets_no_more() -> None:
     assert moved(chain(256, [0, 3, 0, 1, 0, 3])) == []
+
+
+def test_a_layer_alone_stays() -> None:
+    assert moved(chain(64, [1])) == []
+
+
+def test_parts_that_go_from_ddr_to_ddr_stay() -> None:
+    network = chain(64, [3, 1, 3, 1, 3])
+    alias = Alias(holder="f0", offset=0, pixel_bytes=64, row_bytes=64 * 32)
+    aliases = dict.fromkeys(("f1", "f2"), alias)
+    apart = dataclasses.replace(network, aliases=aliases)
+    assert moved(apart) == [3]
 
 
 @pytest.mark.parametrize("channels", [5, 16, 40])
