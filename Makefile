@@ -5,7 +5,7 @@ BIN   := .venv/bin
 STAMP := .venv/.opendpu-setup
 JOBS  ?= 2
 
-.PHONY: help setup demo test test-all lint docs synth clean
+.PHONY: help setup demo test test-all lint docs synth synth-check clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -40,6 +40,9 @@ docs: $(STAMP) ## Write docs/reference from the contract
 TARGET ?= B512
 synth: $(STAMP) ## Synthesize TARGET (B512) with Yosys and print what it takes
 	@$(BIN)/python scripts/synth/synthesize.py $(TARGET) $(SYNTH)
+
+synth-check: $(STAMP) ## Synthesize B64 and fail where it takes more than agreed
+	@$(BIN)/python scripts/synth/synthesize.py B64 --limits scripts/synth/limits.json
 
 clean: ## Remove what was built, but not .venv
 	rm -rf build sim_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -6,7 +6,15 @@ import pathlib
 import sys
 from collections.abc import Callable
 
-from reference_pages import isa, legality, onnx_operators, operators, registers, targets
+from reference_pages import (
+    error_codes,
+    isa,
+    legality,
+    onnx_operators,
+    operators,
+    registers,
+    targets,
+)
 
 from opendpu_arch import outputs
 
@@ -18,6 +26,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "legality.md": legality.page,
     "targets.md": targets.page,
     "registers.md": registers.page,
+    "error_codes.md": error_codes.page,
     "supported_operators.md": operators.page,
     "onnx_operators.md": onnx_operators.page,
 }

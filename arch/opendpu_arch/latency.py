@@ -19,9 +19,9 @@ CONV_READABLE = 2
 """Cycles before its last write in which a CONV no longer holds back CONVs that read its results."""
 ENGINE_READ = CONV_DONE
 """Least cycles from the cycle in which MISC or SAVE takes an instruction to a read of a bank."""
-MISC_SUM = 3
+MISC_SUM = 4
 """Cycles from the image banks' answer to MISC to a complete sum, maximum or product."""
-MISC_RESULT = 7
+MISC_RESULT = 8
 """Cycles from that answer to the result in its queue."""
 _BEFORE_CASCADE = 4
 """Registers of a DSP block up to the first sum: operand, pre-adder, product, sum."""

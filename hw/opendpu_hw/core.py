@@ -71,7 +71,8 @@ class Core(wiring.Component):
         m.submodules.load = load = Load(target)
         m.submodules.save = save = Save(target)
         m.submodules.conv = conv = Conv(target, vendor=self._vendor)
-        m.submodules.misc = misc = MiscEngine(target, **self._options)
+        m.submodules.misc = misc = MiscEngine(
+            target, vendor=self._vendor, **self._options)
         engines = {Engine.LOAD: load, Engine.SAVE: save, Engine.CONV: conv, Engine.MISC: misc}
 
         # -- control: registers, sequencer, fetch, decode, dispatch -------------------------------

@@ -9,7 +9,6 @@ machine that others use they say more than wall time. Images are low-frequency n
 """
 
 import argparse
-import dataclasses
 import json
 import pathlib
 import resource
@@ -83,7 +82,7 @@ def float_pass(path: pathlib.Path, data: dict[str, FLOATS]) -> dict[str, float]:
 def measure(name: str, count: int, off: list[str]) -> dict[str, Any]:
     """Return the figures of one network."""
     from opendpu.frontend import load_onnx
-    from opendpu.quantize import QuantizeConfig, quantize_with_report
+    from opendpu.quantize import quantize_with_report
 
     with tempfile.TemporaryDirectory() as folder:
         path = load(name, pathlib.Path(folder))
@@ -98,8 +97,8 @@ def measure(name: str, count: int, off: list[str]) -> dict[str, Any]:
         sizes = {f"{n}:{axis}": s for n, v in shapes.items() for axis, s in enumerate(v)}
         graph = load_onnx(path, _open_sizes(path, shapes)) if sizes else load_onnx(path)
         clock = Clock()
-        config = dataclasses.replace(QuantizeConfig(), **dict.fromkeys(off, False))
-        found = quantize_with_report(graph, data, config)
+        without: dict[str, Any] = dict.fromkeys(off, False)
+        found = quantize_with_report(graph, data, **without)
         figures |= clock.read("quantize")
     figures["times_a_float_pass"] = round(
         figures["quantize_cpu_seconds"] / figures["float_pass_cpu_seconds"], 2

@@ -2,9 +2,11 @@
 """Synthesize the DPU for UltraScale+ with Yosys and say what it takes, module by module.
 
     python scripts/synth/synthesize.py B512
+    python scripts/synth/synthesize.py B64 --limits scripts/synth/limits.json
 
-writes ``build/synth/B512.json`` and prints a table next to AMD's figures. Hierarchy is kept, so a
-module is synthesized once however often it is there. See docs/fpga.md for what the figures mean.
+write ``build/synth/B512.json`` and print a table next to AMD's figures. Hierarchy is kept, so a
+module is synthesized once however often it is there. With ``--limits`` it fails where a target
+takes more than the file says. See docs/fpga.md for what the figures mean.
 """
 
 import argparse
@@ -137,6 +139,24 @@ def table(result: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def above(result: Mapping[str, Any], limits: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Return, a line each, the figures that are above the limits of their target.
+
+    Raises
+    ------
+    ToolError
+        There are no limits for this target.
+    """
+    name = result["target"].split("_")[-1]
+    if name not in limits:
+        raise ToolError(f"{name} has no limits; there are some for {', '.join(sorted(limits))}")
+    return [
+        f"{name} takes {result[figure]:g} {figure}, but {most:g} at most were agreed"
+        for figure, most in limits[name].items()
+        if result[figure] > most
+    ]
+
+
 def _option(text: str) -> tuple[str, Any]:
     name, _, value = text.partition("=")
     try:
@@ -155,6 +175,10 @@ def main() -> int:
         help="whose primitives the array is made of (xilinx); none: plain multiplications",
     )  # fmt: skip
     parser.add_argument("--option", action="append", default=[], type=_option, metavar="NAME=VALUE")
+    parser.add_argument(
+        "--limits", type=pathlib.Path, metavar="FILE",
+        help="a JSON file: the most of each figure that a target may take",
+    )  # fmt: skip
     given = parser.parse_args()
     console = rich.console.Console(stderr=True)
     try:
@@ -170,7 +194,15 @@ def main() -> int:
     outputs.write(path, json.dumps(result, indent=1) + "\n")
     print(table(result))
     print(f"{result['tool']}, {result['seconds']} s; written to {path}")
-    return 0
+    if not given.limits:
+        return 0
+    try:
+        faults = above(result, json.loads(given.limits.read_text(encoding="utf-8")))
+    except DPUError as error:
+        faults = [str(error)]
+    for fault in faults:
+        print(f"synth: {fault}", file=sys.stderr)
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ def create_runner(
 ) -> GraphRunner | Runner:
     """Return a runner for a whole graph, or for the DPU subgraph with index ``subgraph``.
 
-    ``device`` (``iss``, ``rtl``, ``cycle``) and ``memory`` (``kv260``, ``ideal``,
+    ``device`` (``ref``, ``iss``, ``rtl``, ``cycle``) and ``memory`` (``kv260``, ``ideal``,
     ``stall:<seed>``) default to the environment's ``OPENDPU_DEVICE`` and ``OPENDPU_MEMORY``;
     ``target`` to the DPU the model was compiled for. ``workers`` bounds the jobs that run at a
     time.
@@ -216,7 +216,7 @@ def compile_onnx(
     if found.report is None:
         return report
     return dataclasses.replace(
-        report, quantization=dataclasses.asdict(found.report), remarks=tuple(found.report.lines())
+        report, quantization=found.report.as_json(), remarks=tuple(found.report.lines())
     )
 
 

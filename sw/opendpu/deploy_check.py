@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deploy check: the integers of a quantized network, its program and its file on one sample.
 
-The reference is the quantized graph in onnxruntime with the DPU's arithmetic
-(:mod:`opendpu.export.reference`); devices run what the compiler makes of the graph, and onnxruntime
-runs the exported file.
+The reference is the quantized graph in the DPU's arithmetic (:mod:`opendpu.integer`); devices run
+what the compiler makes of the graph, and onnxruntime runs the exported file.
 """
 
 import dataclasses

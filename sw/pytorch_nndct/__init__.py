@@ -14,10 +14,11 @@ except ModuleNotFoundError as error:
         f"pytorch_nndct needs {error.name}, which is not installed: pip install 'opendpu[torch]'"
     ) from error
 
-from pytorch_nndct import apis, nn, utils
+from pytorch_nndct import apis, bfp, nn, utils
 from pytorch_nndct.export import torch_script
+from pytorch_nndct.qat import QatProcessor
 
 __version__ = "3.5.0"
 """The version of AMD's package whose interface this is."""
 
-__all__ = ["apis", "nn", "torch_script", "utils"]
+__all__ = ["QatProcessor", "apis", "bfp", "nn", "torch_script", "utils"]

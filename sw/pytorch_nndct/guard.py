@@ -20,5 +20,4 @@ def as_the_guide_says() -> Iterator[None]:
     except DPUError as error:
         if error.code is None or not error.code.startswith(_OURS):
             raise
-        text = str(error).removeprefix(f"[{error.code}] ")
-        raise messages.error(error.code, text) from error
+        raise messages.error(error.code, error.message) from error

@@ -5,7 +5,6 @@
 >>> inspector.inspect(model, (torch.randn(1, 3, 224, 224),), device=torch.device("cpu"))
 """
 
-import copy
 import os
 import pathlib
 from typing import Any
@@ -14,11 +13,14 @@ import torch
 
 from opendpu import api
 from opendpu.frontend.pytorch import load_torch
-from opendpu.inspect import FORMATS, Inspection, inspect_graph, write_files
+from opendpu.inspect import Inspection, check_format, inspect_graph, write_files
 from opendpu.inspect.result import CPU, DPU
 from opendpu.inspect.text import said, summary_lines
-from opendpu_arch.errors import DPUError, TargetError
+from opendpu_arch.errors import TargetError
 from pytorch_nndct import messages
+from pytorch_nndct.guard import as_the_guide_says
+from pytorch_nndct.remarks import remark
+from pytorch_nndct.settings import chosen_device, on_device, unwrapped
 
 OUTPUT_DIR = "quantize_result"
 
@@ -58,11 +60,11 @@ class Inspector:
         Parameters
         ----------
         module
-            The float module; it is not changed.
+            The float module.
         input_args
             What it is called with: a tensor or a tuple of arguments. Their values do not matter.
         device
-            Where the module is; without a GPU, the CPU is taken.
+            Where the module is traced; without a GPU, that is the CPU.
         output_dir
             Where files are written.
         verbose_level
@@ -75,40 +77,20 @@ class Inspector:
         VAIQError
             The format is unknown, or the module cannot be traced.
         """
-        if image_format is not None and image_format not in FORMATS:
-            raise messages.error(
-                "QUANTIZER_TORCH_INSPECTOR_OUTPUT_FORMAT",
-                f"image_format is {image_format!r}, but must be one of {', '.join(FORMATS)}",
-            )
-        if verbose_level:
-            messages.note("=>Start to inspect model...")
-        found = inspect_graph(_traced(module, input_args, device), self._target)
+        with as_the_guide_says():
+            check_format(image_format)
+            chosen = chosen_device(device)
+            if verbose_level:
+                messages.note("=>Start to inspect model...")
+            float_module = unwrapped(module).to(chosen)
+            graph = load_torch(float_module, on_device(input_args, chosen))
+            if verbose_level:
+                remark(float_module, graph)
+            found = inspect_graph(graph, self._target)
         files = write_files(found, output_dir, image_format)
         if verbose_level:
             _tell(found, files, every=verbose_level > 1)
         return found
-
-
-def _traced(module: torch.nn.Module, input_args: Any, device: torch.device | str) -> Any:
-    """Return the float graph of a module, traced on the CPU."""
-    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
-        messages.warn(
-            "QUANTIZER_TORCH_CUDA_UNAVAILABLE", "there is no GPU; the module is traced on the CPU"
-        )
-    if isinstance(module, torch.nn.DataParallel):
-        messages.warn(
-            "QUANTIZER_TORCH_DATA_PARALLEL", "the module is taken out of torch.nn.DataParallel"
-        )
-        module = module.module
-    if any(tensor.device.type != "cpu" for tensor in module.state_dict().values()):
-        module = copy.deepcopy(module).cpu()
-    given = torch.utils._pytree.tree_map_only(torch.Tensor, torch.Tensor.cpu, input_args)
-    try:
-        return load_torch(module, given)
-    except DPUError as error:
-        if error.code is None or not error.code.startswith("QUANTIZER_TORCH_"):
-            raise
-        raise messages.error(error.code, error.message) from error
 
 
 def _tell(found: Inspection, files: list[pathlib.Path], *, every: bool) -> None:

@@ -81,19 +81,10 @@ class IntegerNetwork:
             show(f"{min(start + size, count)} of {count} samples")
         return [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
 
-    def integers(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the integers of the DPU's tensors for one sample, by tensor; channels last.
-
-        Operators that the DPU computes at once have one tensor; parameters are tensors too.
-        """
-        fixed = [node for node in self._graph if node.type.is_fixed]
-        keep = [node.name for node in fixed if node.value is None]
-        given = {node.name: self._given(node.name, inputs[node.name]) for node in self._heads}
-        found = Session(self._graph, keep=keep).run(given)
-        return {
-            node.tensor_name: found[node.name] if node.value is None else node.value
-            for node in fixed
-        }
+    def arranged(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Return inputs in the graph's layout and types."""
+        heads = [node for node in self.quantized if node.kind == "data"]
+        return {node.name: self._arranged(node, inputs[node.name]) for node in heads}
 
     def _given(self, name: str, array: Array) -> Array:
         """Return an input in the graph's layout; what the DPU reads as its integers."""

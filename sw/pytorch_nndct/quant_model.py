@@ -106,7 +106,7 @@ class CalibrationModel(QuantModel):
 
     def _shape(self, name: str) -> tuple[int, ...]:
         shape = self.traced.graph[name].shape
-        return shape[1:] if self.traced.batched else shape
+        return shape[1:] if shape[0] == 1 else shape
 
     def _empty(self) -> Reservoir:
         heads = [node for node in self.traced.graph if node.kind == "data"]
@@ -132,6 +132,11 @@ class IntegerModel(QuantModel):
         self._network = network
         self.last: dict[str, Array] = {}
         """Inputs of the last call, its first sample."""
+
+    @property
+    def network(self) -> IntegerNetwork:
+        """The quantized network."""
+        return self._network()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Return the results, nested as those of the float module, where the inputs are."""

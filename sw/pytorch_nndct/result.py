@@ -23,10 +23,10 @@ from typing import Any
 
 import torch
 
+from opendpu.export.golden import make_folder
 from opendpu.ir import Graph, Node, QuantizedGraph
 from opendpu_arch import outputs
 from pytorch_nndct import messages
-from pytorch_nndct.folders import made
 from pytorch_nndct.storage import constants, restored, stored
 
 INFO = "quant_info.json"
@@ -78,7 +78,7 @@ def write(folder: pathlib.Path, module: str, result: Result, names: Mapping[str,
     OutputError
         A file cannot be written.
     """
-    made(folder)
+    make_folder(folder)
     values = constants(result.graph)
     biases = {node.name for node in result.graph if node.value is not None
               and _reader(result.graph, node)[1] == "bias"}  # fmt: skip
@@ -95,8 +95,10 @@ def write(folder: pathlib.Path, module: str, result: Result, names: Mapping[str,
     outputs.write(folder / INFO, json.dumps(info, indent=2) + "\n")
 
 
-def read(folder: pathlib.Path, module: str, graph: Graph) -> Result:
+def read(folder: pathlib.Path, module: str, graph: Graph, *, trained: bool = False) -> Result:
     """Return what :func:`write` wrote, for a module whose float graph is ``graph``.
+
+    With ``trained``, its weights may be others, as before training.
 
     Raises
     ------
@@ -114,7 +116,7 @@ def read(folder: pathlib.Path, module: str, graph: Graph) -> Result:
     biases = _load(folder / BIASES, "QUANTIZER_TORCH_BIAS_CORRECTION")
     missing = [n["name"] for n in saved["graph"]["nodes"] if n["constant"]
                and n["name"] not in saved["constants"] and n["name"] not in biases]  # fmt: skip
-    if missing or saved["weights"] != weights_of(graph):
+    if missing or not (trained or saved["weights"] == weights_of(graph)):
         what = f"has no bias {missing[0]!r}" if missing else "is of other weights than this module"
         raise messages.error(
             "QUANTIZER_TORCH_BIAS_CORRECTION", f"{folder / BIASES} {what}; calibrate again"
@@ -127,7 +129,7 @@ def read(folder: pathlib.Path, module: str, graph: Graph) -> Result:
 
 def write_parameters(folder: pathlib.Path, result: Result) -> None:
     """Write a finetuned network."""
-    made(folder)
+    make_folder(folder)
     _save(folder / PARAMETERS, {
         "graph": stored(result.graph), "constants": constants(result.graph),
         "structure": result.structure, "weights": result.weights,

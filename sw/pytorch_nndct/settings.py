@@ -2,12 +2,14 @@
 """From the arguments of ``torch_quantizer`` to what the engine takes."""
 
 import dataclasses
+import glob
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 
+from opendpu.frontend.pytorch.markers import Floating
 from opendpu.quantize import Override, QuantizeConfig, TensorSpec
 from opendpu.quantize.config import BITS
 from opendpu_arch.target import Target
@@ -54,18 +56,19 @@ def config_of(
     return dataclasses.replace(config, target=target)
 
 
-def with_float_parts(config: QuantizeConfig, floating: frozenset[str]) -> QuantizeConfig:
-    """Return a configuration that leaves some ops in float, their parameters too."""
-    if not floating:
-        return config
-    names = tuple(glob_escaped(name) for name in sorted(floating))
-    rule = Override(names=names, input=FLOAT, weights=FLOAT, bias=FLOAT, activation=FLOAT)
-    return dataclasses.replace(config, overrides=(*config.overrides, rule))
+def with_float_parts(config: QuantizeConfig, floating: Floating) -> QuantizeConfig:
+    """Return a configuration that leaves parameters of some ops, and some results, in float."""
+    rules = list(config.overrides)
+    if floating.ops:
+        rules.append(Override(names=_patterns(floating.ops), weights=FLOAT, bias=FLOAT))
+    if floating.results:
+        rules.append(Override(names=_patterns(floating.results), input=FLOAT, activation=FLOAT))
+    return dataclasses.replace(config, overrides=tuple(rules))
 
 
-def glob_escaped(name: str) -> str:
-    """Return a pattern that only a name itself matches."""
-    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
+def _patterns(names: Iterable[str]) -> tuple[str, ...]:
+    """Return patterns that only these names match."""
+    return tuple(glob.escape(name) for name in sorted(names))
 
 
 def unwrapped(module: Any) -> torch.nn.Module:

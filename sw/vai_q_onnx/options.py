@@ -28,6 +28,33 @@ FINETUNE = {
 """Quark's settings of finetuning that we have."""
 
 
+LATER = {
+    "enable_dpu": None, "enable_ipu_cnn": None, "include_cle": "IncludeCLE",
+    "include_fast_ft": "FastFinetune",
+}  # fmt: skip
+"""Arguments that AMD's function got after the guide, by the option that says the same; none for
+what is always so."""
+
+
+def with_later(given: Mapping[str, Any] | None, later: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options with later arguments among them.
+
+    ``include_fast_ft`` finetunes as Quark does without further settings. Of other arguments, those
+    that ask for something are warned of.
+    """
+    found = dict(given or {})
+    for name, value in later.items():
+        if name not in LATER:
+            if value:
+                warnings.warn(f"argument {name!r} has no effect here", stacklevel=3)
+        elif (option := LATER[name]) is not None and name == "include_fast_ft":
+            if value:
+                found.setdefault(option, {"OptimAlgorithm": "adaround"})
+        elif option is not None:
+            found.setdefault(option, value)
+    return found
+
+
 def checked(given: Mapping[str, Any] | None, *, power_of_two: bool) -> dict[str, Any]:
     """Return the options with defaults; warn of those without effect.
 

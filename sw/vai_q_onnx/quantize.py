@@ -51,6 +51,7 @@ def quantize_static(
     optimize_model: bool = True,
     use_external_data_format: bool = False,
     extra_options: Mapping[str, Any] | None = None,
+    **later: Any,
 ) -> Report:
     """Quantize an ONNX model with calibration data, and write it.
 
@@ -82,6 +83,9 @@ def quantize_static(
         Whether large constants go to a file beside the model.
     extra_options
         See :mod:`vai_q_onnx.options`.
+    later
+        Arguments that AMD's function got after the guide: ``include_cle``, ``enable_dpu`` and
+        ``enable_ipu_cnn`` (which is how it always is), others without effect.
 
     Returns
     -------
@@ -96,7 +100,7 @@ def quantize_static(
     """
     form = form_of(quant_format)
     power_of_two = isinstance(calibrate_method, PowerOfTwoMethod)
-    chosen = extra.checked(extra_options, power_of_two=power_of_two)
+    chosen = extra.checked(extra.with_later(extra_options, later), power_of_two=power_of_two)
     given = () if isinstance(model_input, onnx.ModelProto) else (model_input,)
     outputs.check(model_output, inputs=given)
     source = model_input if isinstance(model_input, onnx.ModelProto) else os.fspath(model_input)

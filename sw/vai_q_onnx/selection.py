@@ -33,9 +33,9 @@ def float_nodes(
         Nodes where quantization starts and ends, themselves included: what only leads to the first
         and what follows the last stays float.
     op_types_to_quantize
-        Operators that are quantized; none for all.
+        Operators that are quantized; none or an empty list for all.
     nodes_to_quantize, nodes_to_exclude
-        Nodes that are the only ones, or excepted; none for all, and none.
+        Nodes that are the only ones, or excepted; an empty list is as none.
 
     Raises
     ------
@@ -61,8 +61,8 @@ def float_nodes(
     if output_nodes:
         outside |= _behind(nodes, set(output_nodes))
     for node, name in zip(nodes, names, strict=True):
-        other = op_types_to_quantize is not None and node.op_type not in op_types_to_quantize
-        left_out = nodes_to_quantize is not None and name not in nodes_to_quantize
+        other = bool(op_types_to_quantize) and node.op_type not in (op_types_to_quantize or ())
+        left_out = bool(nodes_to_quantize) and name not in (nodes_to_quantize or ())
         if other or left_out or name in (nodes_to_exclude or ()):
             outside.add(name)
     return [name for name in names if name in outside]

@@ -49,10 +49,13 @@ def compare(name, engine, seed):
     np.testing.assert_array_equal(timed.timeline.end, wanted.timeline.end, err_msg=where)
 
 
-@pytest.mark.parametrize("engine", ["conv", "mixed"])
-def test_dsp48e2(engine, rng):
+@pytest.mark.parametrize(
+    ("name", "engine"), [("B64", "conv"), ("B64", "mixed"), ("B128", "dwconv"), ("B128", "misc")]
+)
+def test_dsp48e2(name, engine, rng):
+    """B128 has three taps and the window."""
     for _ in range(6):
-        compare("B64", engine, int(rng.integers(1 << 30)))
+        compare(name, engine, int(rng.integers(1 << 30)))
 
 
 @pytest.mark.slow
@@ -60,10 +63,12 @@ def test_dsp48e2(engine, rng):
 def test_dsp48e2_of_other_targets(name, rng):
     for _ in range(10):
         compare(name, "conv", int(rng.integers(1 << 30)))
+        compare(name, "dwconv", int(rng.integers(1 << 30)))
 
 
 def test_array_of_the_vendor_has_its_blocks():
     """Two products a block."""
     text = verilog.elaborate(Target.from_name("B64"), vendor="xilinx")
-    assert text.count("  DSP48E2 #(") == 3  # first, middle and last of a cascade
+    # first, middle and last of a cascade; of B64's depthwise sums the first and the last
+    assert text.count("  DSP48E2 #(") == 5
     assert "DSP48E2" not in verilog.elaborate(Target.from_name("B64"))

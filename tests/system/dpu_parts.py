@@ -14,6 +14,7 @@ from opendpu.compiler.pipeline import Compiled
 from opendpu.ir import Quantization, QuantizedGraph
 from opendpu.runtime import Runner
 from opendpu.runtime.program import Port, dpu_subgraphs
+from opendpu.runtime.reference import ReferenceDevice
 
 FIX = re.compile(r"_fix(_\d+)?$")
 """What the name of an op's ``fix`` ends with."""
@@ -26,17 +27,26 @@ def check_parts(quantized: QuantizedGraph, compiled: Compiled, seed: int) -> int
     """Assert that every DPU part gives what the reference does, bit for bit; return their number.
 
     Parts run on the functional simulator, instructions in a random order among those that their
-    tokens allow, and reads of bytes that nobody wrote are errors.
+    tokens allow, and reads of bytes that nobody wrote are errors. The device ``ref`` computes them
+    from their ops.
     """
     quantized = quantized.copy()
     parts = dpu_subgraphs(compiled.graph)
     for subgraph in parts:
         with Runner(subgraph, device="iss", check=True, schedule_seed=seed) as runner:
-            _check_part(quantized, runner, np.random.default_rng(seed))
+            given, found = _check_part(quantized, runner, np.random.default_rng(seed))
+            target = runner.device.target
+        with Runner(subgraph, device=ReferenceDevice(target)) as runner:
+            computed = runner.run(given)
+        for array, (name, same) in zip(found, computed.items(), strict=True):
+            np.testing.assert_array_equal(same, array, err_msg=f"device ref: {name}")
     return len(parts)
 
 
-def _check_part(quantized: QuantizedGraph, runner: Runner, rng: np.random.Generator) -> None:
+def _check_part(
+    quantized: QuantizedGraph, runner: Runner, rng: np.random.Generator
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Compare a part with the reference; return its inputs and outputs in the order of ports."""
     program = runner.program
     heads, given = _random_inputs(quantized, program.inputs, rng)
     found = [np.empty(port.tensor.dims, np.int8) for port in program.outputs]
@@ -50,6 +60,7 @@ def _check_part(quantized: QuantizedGraph, runner: Runner, rng: np.random.Genera
             expected = expected * 2.0 ** port.tensor.get_attr("fix_point")
         assert np.unique(array).size > 1, f"{program.name}: {name} is the same everywhere"
         np.testing.assert_array_equal(array, expected, err_msg=f"{program.name}: {name}")
+    return given, found
 
 
 def _random_inputs(

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two products with one multiplier, added to a cascade: what a DSP48E2 does in four cycles."""
 
-from amaranth.hdl import ClockSignal, Const, Instance, Module, Signal, signed
+from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from opendpu_hw.datapath.dsp48e2 import SUM_WIDTH as CASCADE_WIDTH
+from opendpu_hw.datapath.dsp48e2 import dsp48e2
+
 #: Bits of the low product's field; the high one lies above.
 FIELD = 18
-#: Width of a DSP block's sum.
-CASCADE_WIDTH = 48
 
 
 class PackedMultiplyAdd(wiring.Component):
@@ -45,7 +46,9 @@ class PackedMultiplyAdd(wiring.Component):
             a, b, d = (Signal(signed(width), name=name)
                        for name, width in (("a", 30), ("b", 18), ("d", 27)))
             m.d.comb += [a.eq(self.high << FIELD), b.eq(self.weight), d.eq(self.low)]
-            m.submodules.dsp = self._dsp48e2(a, b, d)
+            m.submodules.dsp = dsp48e2(
+                self.total, a=a, b=b, d=d, pcin=None if self._first else self.cascade,
+                operands=True, last=self._last)
             return m
 
         def register(width, name, value):
@@ -60,29 +63,3 @@ class PackedMultiplyAdd(wiring.Component):
         total = product if self._first else product + self.cascade
         m.d.comb += self.total.eq(register(CASCADE_WIDTH, "p", total))
         return m
-
-    def _dsp48e2(self, a, b, d):
-        """Return the primitive: pre-adder (A + D), two registers of B, product, sum."""
-        one, zero = Const(1, 1), Const(0, 1)
-        enables = ("CEA1", "CEA2", "CEAD", "CEALUMODE", "CEB1", "CEB2", "CEC", "CECARRYIN",
-                   "CECTRL", "CED", "CEINMODE", "CEM", "CEP")
-        resets = ("RSTA", "RSTALLCARRYIN", "RSTALUMODE", "RSTB", "RSTC", "RSTCTRL", "RSTD",
-                  "RSTINMODE", "RSTM", "RSTP")
-        multiplier, before = 0b0101, 0b001 << 4         # X and Y the product, Z the cascade
-        ports = {
-            "A": a, "B": b, "D": d,
-            "OPMODE": Const(multiplier | (0 if self._first else before), 9),
-            "ALUMODE": Const(0, 4), "INMODE": Const(0b00100, 5), "CARRYINSEL": Const(0, 3),
-            "CARRYIN": zero, "C": Const(0, CASCADE_WIDTH),
-            "PCIN": Const(0, CASCADE_WIDTH) if self._first else self.cascade,
-            "CLK": ClockSignal(), **dict.fromkeys(enables, one), **dict.fromkeys(resets, zero),
-        }
-        output = "P" if self._last else "PCOUT"
-        return Instance(
-            "DSP48E2",
-            p_AMULTSEL="AD", p_BMULTSEL="B", p_PREADDINSEL="A", p_USE_MULT="MULTIPLY",
-            p_A_INPUT="DIRECT", p_B_INPUT="DIRECT",
-            p_AREG=1, p_ACASCREG=1, p_BREG=2, p_BCASCREG=2, p_DREG=1, p_ADREG=1, p_MREG=1, p_PREG=1,
-            p_CREG=1, p_INMODEREG=1, p_OPMODEREG=1, p_ALUMODEREG=1, p_CARRYINREG=1,
-            p_CARRYINSELREG=1, p_USE_SIMD="ONE48",
-            **{f"i_{name}": value for name, value in ports.items()}, **{f"o_{output}": self.total})

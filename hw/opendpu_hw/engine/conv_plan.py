@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from opendpu_arch import isa
+from opendpu_hw.datapath.narrow_product import narrow_product
 from opendpu_hw.memory.ports import ParameterRead
 from opendpu_hw.shapes import InstructionStream, fields_of
 
@@ -157,19 +158,20 @@ class ConvPlanner(wiring.Component):
             m.d.sync += [
                 plan.jump_read.eq((init.jump_read + 1)[:abits]),
                 plan.jump_read_endl.eq((init.jump_read_endl + 1)[:abits]),
-                plan.column_jump.eq(((init.jump_read + 1) * stride_w)[:abits]),
+                plan.column_jump.eq(narrow_product(init.jump_read + 1, stride_w)[:abits]),
                 plan.row_offset.eq(
-                    ((init.jump_read_endl + 1) * init.stride_offset_in)[:abits]),
+                    narrow_product(init.jump_read_endl + 1, init.stride_offset_in)[:abits]),
                 plan.bank_in.eq(conv.bank_id_in[:bank_bits]),
                 plan.group_in.eq(conv.bank_id_in[bank_bits:]),
                 plan.group_out.eq(conv.bank_id_out[bank_bits:]),
                 plan.bank_addr_out.eq(conv.bank_addr_out[:abits]),
                 plan.pad_left.eq(conv.pad_left), plan.pad_top.eq(conv.pad_top),
-                plan.right_rest.eq(conv.length * stride_w + conv.pad_right),
-                plan.bottom_limit.eq(init.valid_pixel_parallel * stride_h + conv.pad_bottom),
+                plan.right_rest.eq(narrow_product(conv.length, stride_w) + conv.pad_right),
+                plan.bottom_limit.eq(
+                    narrow_product(init.valid_pixel_parallel, stride_h) + conv.pad_bottom),
                 plan.channel_offset.eq(conv.channel_offset),
             ]
-            m.d.sync += [plan.rows[p].eq(p * stride_h) for p in range(banks)]
+            m.d.sync += [plan.rows[p].eq(narrow_product(stride_h, p)) for p in range(banks)]
             m.d.sync += [
                 result.length.eq(conv.length), result.stride_out.eq(init.stride_out),
                 result.group_out.eq(conv.bank_id_out[bank_bits:]),
@@ -177,7 +179,8 @@ class ConvPlanner(wiring.Component):
                 result.bank_addr_out.eq(conv.bank_addr_out[:abits]),
                 result.jump_write.eq((init.jump_write + 1)[:abits]),
                 result.jump_write_endl.eq((init.jump_write_endl + 1)[:abits]),
-                result.wrap_jump.eq(((init.jump_write_endl + 1) * stride_out)[:abits]),
+                result.wrap_jump.eq(
+                    narrow_product(init.jump_write_endl + 1, stride_out)[:abits]),
                 result.act.eq(init.act_type), result.shift_cut.eq(init.shift_cut),
                 result.shift_bias.eq(init.shift_bias),
             ]
@@ -189,7 +192,8 @@ class ConvPlanner(wiring.Component):
                     q.eq(q0 + step),
                 ]
                 m.d.sync += [
-                    result.first_row[b].eq((q * stride_out - init.stride_offset_out)[:10]),
+                    result.first_row[b].eq(
+                        (narrow_product(stride_out, q) - init.stride_offset_out)[:10]),
                     result.wraps[b].eq((out_low + q) >> bank_bits),
                 ]
         return m
@@ -208,6 +212,7 @@ class ConvPlanner(wiring.Component):
         def limited(span):
             return Mux(span >= depth, depth - 1, span)
 
+        stride_w, stride_out = init.stride_w + 1, init.stride_out + 1
         last_in = Signal(7)
         last_out = Signal(6)
         m.d.comb += [
@@ -226,11 +231,12 @@ class ConvPlanner(wiring.Component):
                     last_in[bank_bits:] >= base for base in range(4))),
                 wraps.eq(last_out >> bank_bits),
                 kept["length"].eq(conv.length), kept["group"].eq(conv.channel_group),
-                kept["column"].eq((init.jump_read + 1) * (init.stride_w + 1)),
-                kept["taps"].eq((init.jump_read + 1) * init.kernel_w),
-                kept["rows"].eq((init.jump_read_endl + 1) * init.stride_h),
-                kept["wrap"].eq((init.jump_write_endl + 1) * (init.stride_out + 1)),
-                kept["rows_out"].eq((init.jump_write_endl + 1) * init.stride_out),
+                kept["column"].eq(narrow_product(init.jump_read + 1, stride_w)),
+                kept["taps"].eq(narrow_product(init.jump_read + 1, init.kernel_w)),
+                kept["rows"].eq(narrow_product(init.jump_read_endl + 1, init.stride_h)),
+                kept["wrap"].eq(narrow_product(init.jump_write_endl + 1, stride_out)),
+                kept["rows_out"].eq(
+                    narrow_product(init.jump_write_endl + 1, init.stride_out)),
                 kept["jump_write"].eq(init.jump_write + 1),
             ]
         with m.If(waiting):
@@ -239,6 +245,6 @@ class ConvPlanner(wiring.Component):
                     kept["length"] * kept["column"] + kept["taps"] + kept["rows"]
                     + kept["group"])),
                 self.plan.write_span.eq(limited(
-                    kept["length"] * kept["jump_write"] + wraps * kept["wrap"]
+                    kept["length"] * kept["jump_write"] + narrow_product(kept["wrap"], wraps)
                     + kept["rows_out"])),
             ]

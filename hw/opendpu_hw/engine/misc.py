@@ -5,6 +5,7 @@ from amaranth.hdl import Array, Cat, Module, Mux, ResetInserter, Signal, signed
 from amaranth.lib import data, fifo, wiring
 from amaranth.lib.wiring import Out
 
+from opendpu_arch import latency
 from opendpu_arch.numerics import HARD_SIGMOID_FACTOR
 from opendpu_hw.datapath.dwconv import Depthwise
 from opendpu_hw.datapath.eltwise import Eltwise
@@ -49,7 +50,7 @@ class MiscEngine(wiring.Component):
     taps_per_cycle : :class:`int`
         Taps of a kernel column in a step: multipliers of a lane.
     window : :class:`bool`
-        Three times as many multipliers: 3 wide kernels of up to 3 rows with stride 1 take all their
+        Three times as many products: 3 wide kernels of up to 3 rows with stride 1 take all their
         taps in a step. Without effect where less than three taps of a kernel column fit a step.
 
     Members
@@ -62,17 +63,18 @@ class MiscEngine(wiring.Component):
     """
 
     #: Cycles from a step's address to the write of a column it finishes.
-    LATENCY = 10
+    LATENCY = latency.MISC_RESULT + 3
 
-    def __init__(self, target, *, taps_per_cycle=3, window=True):
-        self._target = target
+    def __init__(self, target, *, taps_per_cycle=3, window=True, vendor=None):
+        self._target, self._vendor = target, vendor
         self.taps = plan.effective_taps(target, taps_per_cycle)
         self.window = window and self.taps >= 3
         super().__init__(_members(target))
 
     def elaborate(self, platform):
         m = Module()
-        core = _MiscCore(self._target, taps=self.taps, window=self.window)
+        core = _MiscCore(
+            self._target, taps=self.taps, window=self.window, vendor=self._vendor)
         m.submodules.core = ResetInserter(self.abort)(core)
         for name in ("read", "write", "weights", "bias"):
             wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(core, name))
@@ -89,8 +91,9 @@ class MiscEngine(wiring.Component):
 class _MiscCore(wiring.Component):
     """The engine without ``abort``; reset instead."""
 
-    def __init__(self, target, *, taps, window):
+    def __init__(self, target, *, taps, window, vendor):
         self._target, self._taps, self._window = target, taps, window
+        self._vendor = vendor
         super().__init__(_members(target))
 
     def elaborate(self, platform):
@@ -197,9 +200,9 @@ class _MiscCore(wiring.Component):
                                    parameters.words[t][8 * c:8 * c + 8])
                         m.d.sync += column[t][c].eq(Mux(s2.taps[t], byte, 0))
 
-        # -- stages 4 and 5: sums, maxima, products ------------------------------------------------
+        # -- stages 4 to 6: sums, maxima, products -------------------------------------------------
         m.submodules.depthwise = depthwise = Depthwise(
-            target, taps=taps, window=window)
+            target, taps=taps, window=window, vendor=self._vendor)
         m.submodules.pool = pool = MaxPool(target, taps=taps, window=window)
         m.submodules.eltwise = eltwise = Eltwise(target)
         s3_eltwise = (s3.op == Op.ADD) | (s3.op == Op.MULT)
@@ -229,77 +232,93 @@ class _MiscCore(wiring.Component):
         ends = data.StructLayout({"last": 1, "last_group": 1, "last_job": 1})
         s4_ends = Signal(ends)
         s5_ends = Signal(ends)
+        s6_ends = Signal(ends)
+        s5_valid = Signal()
+        s5_first = Signal()
+        s5_sliding = Signal()
+        s5 = Signal.like(s3.op)
         s4_negative = Signal(rows * lanes, reset_less=True)
-        s5_negative, s6_negative = Signal.like(s4_negative), Signal.like(s4_negative)
+        s5_negative, s6_negative, s7_negative = (Signal.like(s4_negative) for _ in range(3))
         m.d.sync += [
             s4_valid.eq(s3_valid), s4.eq(s3.op), s4_first.eq(s3.first),
             *([s4_sliding.eq(s3.sliding)] if window else []),
             s4_ends.last.eq(s3_valid & s3.last),
             s4_ends.last_group.eq(s3_valid & s3.last_group),
             s4_ends.last_job.eq(s3_valid & s3.last_job),
-            s5_ends.eq(s4_ends),
+            s5_ends.eq(s4_ends), s6_ends.eq(s5_ends),
+            s5_valid.eq(s4_valid), s5.eq(s4), s5_first.eq(s4_first),
+            *([s5_sliding.eq(s4_sliding)] if window else []),
         ]
         with m.If(s3_valid & s3.prelu):
             m.d.sync += s4_negative.eq(Cat(x[h][c][7] for h in range(rows) for c in range(lanes)))
-        m.d.sync += s5_negative.eq(s4_negative)
+        m.d.sync += [s5_negative.eq(s4_negative), s6_negative.eq(s5_negative)]
         m.d.comb += [
-            depthwise.add.eq(s4_valid & (s4 == Op.MAC)), depthwise.first.eq(s4_first),
+            depthwise.add.eq(s4_valid & (s4 == Op.MAC)),
+            depthwise.join.eq(s5_valid & (s5 == Op.MAC)), depthwise.first.eq(s5_first),
+            depthwise.clear.eq(s5_ends.last),
             *([depthwise.sliding.eq(s3.sliding), depthwise.slide.eq(s4_sliding),
-               pool.slide.eq(s4_sliding)] if window else []),
+               depthwise.slid.eq(s5_sliding), pool.slide.eq(s4_sliding)] if window else []),
             pool.add.eq(s4_valid & (s4 == Op.MAX)), pool.first.eq(s4_first),
             eltwise.add.eq(s4_valid & ((s4 == Op.ADD) | (s4 == Op.MULT))),
             eltwise.first.eq(s4_first), eltwise.multiply.eq(s4 == Op.MULT),
         ]
 
-        # -- stages 6 to 9: offset, shift, rounding ------------------------------------------------
-        f5 = Signal(plan.finish_shape)
-        f6 = Signal(plan.finish_shape, reset_less=True)
+        # Maxima, sums and products of ELEW wait a cycle for those of MAC; all but one are zero.
+        maxima = [[Signal(signed(8), name=f"maximum{h}_{c}", reset_less=True)
+                   for c in range(lanes)] for h in range(rows)]
+        pointwise = [[Signal.like(eltwise.total[h][c], name=f"pointwise{h}_{c}", reset_less=True)
+                      for c in range(lanes)] for h in range(rows)]
+        with m.If(s5_ends.last):
+            for h, c in ((h, c) for h in range(rows) for c in range(lanes)):
+                m.d.sync += [
+                    maxima[h][c].eq(Mux(s5 == Op.MAX, pool.total[h][c], 0)),
+                    pointwise[h][c].eq(
+                        Mux((s5 == Op.ADD) | (s5 == Op.MULT), eltwise.total[h][c], 0)),
+                ]
+
+        # -- stages 7 to 10: offset, shift, rounding -----------------------------------------------
+        f6 = Signal(plan.finish_shape)
         f7 = Signal(plan.finish_shape, reset_less=True)
         f8 = Signal(plan.finish_shape, reset_less=True)
-        s6_last = Signal()
+        f9 = Signal(plan.finish_shape, reset_less=True)
         s7_last = Signal()
         s8_last = Signal()
         s9_last = Signal()
+        s10_last = Signal()
         m.d.comb += [
-            f5.eq(finishes.r_data), finishes.r_en.eq(s5_ends.last_job),
-            parameters.bias_taken.eq(s5_ends.last_group & f5.bias),
+            f6.eq(finishes.r_data), finishes.r_en.eq(s6_ends.last_job),
+            parameters.bias_taken.eq(s6_ends.last_group & f6.bias),
         ]
-        m.d.sync += [s6_last.eq(s5_ends.last), s7_last.eq(s6_last), s8_last.eq(s7_last),
-                     s9_last.eq(s8_last)]
-        with m.If(s5_ends.last):
-            m.d.sync += [f6.eq(f5), s6_negative.eq(s5_negative)]
-        with m.If(s6_last):
-            m.d.sync += f7.eq(f6)
+        m.d.sync += [s7_last.eq(s6_ends.last), s8_last.eq(s7_last), s9_last.eq(s8_last),
+                     s10_last.eq(s9_last)]
+        with m.If(s6_ends.last):
+            m.d.sync += [f7.eq(f6), s7_negative.eq(s6_negative)]
         with m.If(s7_last):
             m.d.sync += f8.eq(f7)
+        with m.If(s8_last):
+            m.d.sync += f9.eq(f8)
         sigmoid_offset = Signal(signed(SUM_WIDTH))
-        m.d.comb += sigmoid_offset.eq(((6 * HARD_SIGMOID_FACTOR) << f5.shift_bias)[:SUM_WIDTH])
+        m.d.comb += sigmoid_offset.eq(((6 * HARD_SIGMOID_FACTOR) << f6.shift_bias)[:SUM_WIDTH])
         for c in range(lanes):
             offset = Signal(signed(SUM_WIDTH), name=f"offset{c}")
             bias = parameters.bias_word[8 * c:8 * c + 8].as_signed()
-            with m.If(f5.sigmoid):
+            with m.If(f6.sigmoid):
                 m.d.comb += offset.eq(sigmoid_offset)
-            with m.Elif(f5.bias):
-                m.d.comb += offset.eq((bias << f5.shift_bias)[:SUM_WIDTH].as_signed())
+            with m.Elif(f6.bias):
+                m.d.comb += offset.eq((bias << f6.shift_bias)[:SUM_WIDTH].as_signed())
             for h in range(rows):
                 m.submodules[f"scale{h}_{c}"] = scale = Scale(
                     leaky=target.alu_leaky_relu)
-                negative = f6.prelu & s6_negative[h * lanes + c]
-                with m.Switch(f5.op):
-                    with m.Case(Op.MAC):
-                        m.d.comb += scale.total.eq(depthwise.total[h][c])
-                    with m.Case(Op.MAX):
-                        m.d.comb += scale.total.eq(pool.total[h][c])
-                    with m.Default():
-                        m.d.comb += scale.total.eq(eltwise.total[h][c])
+                negative = f7.prelu & s7_negative[h * lanes + c]
                 m.d.comb += [
+                    scale.total.eq(depthwise.total[h][c] | maxima[h][c] | pointwise[h][c]),
                     scale.offset.eq(offset),
-                    scale.capture.eq(s5_ends.last), scale.shift.eq(Cat(s6_last, s7_last)),
-                    scale.finish.eq(s8_last),
-                    scale.right.eq(Mux(negative, f6.right_n, f6.right_p)),
-                    scale.leaky.eq(f6.leaky),
-                    scale.relu.eq(f8.relu), scale.limit.eq(f8.limit),
+                    scale.capture.eq(s6_ends.last), scale.shift.eq(Cat(s7_last, s8_last)),
+                    scale.finish.eq(s9_last),
+                    scale.right.eq(Mux(negative, f7.right_n, f7.right_p)),
+                    scale.leaky.eq(f7.leaky),
+                    scale.relu.eq(f9.relu), scale.limit.eq(f9.limit),
                     writer.result[8 * (h * lanes + c):][:8].eq(scale.y),
                 ]
-        m.d.comb += writer.result_valid.eq(s9_last)
+        m.d.comb += writer.result_valid.eq(s10_last)
         return m

@@ -200,7 +200,7 @@ def alu(m, target, s, f, i):
     factor = s.walk.factor.eq(i.multi_factor.as_signed())
     prelu = [s.walk.prelu.eq(1), s.finish.prelu.eq(1),
              s.finish.right_p.eq(_prelu(i.shift_prelu_p))]
-    maximum = [*no_weights, s.walk.op.eq(Op.MAX), s.finish.op.eq(Op.MAX),
+    maximum = [*no_weights, s.walk.op.eq(Op.MAX),
                s.finish.right_p.eq(_pool(i.shift_cut))]
     with m.Switch(i.exec_mode):
         with m.Case(AluMode.PRELU):
@@ -266,7 +266,7 @@ def pool(m, target, s, f, i):
             with m.If(i.kernel_w == kernel_w - 1):
                 m.d.sync += [s.walk.factor.eq(factor), s.finish.right_p.eq((shift + right)[:6])]
     with m.Else():
-        m.d.sync += [s.walk.op.eq(Op.MAX), s.finish.op.eq(Op.MAX), s.finish.right_p.eq(shift)]
+        m.d.sync += [s.walk.op.eq(Op.MAX), s.finish.right_p.eq(shift)]
     with m.If(reduce):
         _unpad(m, s)
 
@@ -298,7 +298,7 @@ def elew(m, target, s, f, entries):
         s.walk.reads.eq(reads),
         s.walk.writes.eq(_in_group(target, f.bank_id_out, Cat(
             (b - f.bank_id_out[:bb])[:bb] <= rows for b in range(target.pixel_parallel)))),
-        s.finish.op.eq(op), s.finish.relu.eq(f.act_type),
+        s.finish.relu.eq(f.act_type),
         s.finish.right_p.eq(Mux(multiply, _written(f.shift_write, 4), _written(f.shift_write, 2))),
         s.write.length_1.eq(f.length), s.write.groups_1.eq(f.channel_group),
         s.write.jump.eq((f.jump_write + 1)[:a]), s.write.group.eq(_group(target, f.bank_id_out)),

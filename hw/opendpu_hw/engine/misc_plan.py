@@ -85,7 +85,7 @@ def walk_shape(target):
 #: others, both 8 more than meant, so that 0..7 shift left. ``bias``: add DWCV's; ``sigmoid``: add
 #: 3 · 2731 · 2^shift_bias. Results are clamped to 0 (``relu``) or -128 and to ``limit``.
 finish_shape = data.StructLayout({
-    "op": Op, "prelu": 1, "bias": 1, "sigmoid": 1, "shift_bias": 5,
+    "prelu": 1, "bias": 1, "sigmoid": 1, "shift_bias": 5,
     "right_p": 6, "right_n": 6, "relu": 1, "limit": 7, "leaky": 1,
 })
 

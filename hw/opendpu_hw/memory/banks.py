@@ -105,32 +105,41 @@ class Banks(wiring.Component):
                 save_clash[1].append(s_read[1] & (taken | s_read[0]))
 
                 s_any = s_read[0] | s_read[1]
-                s_addr = Mux(s_read[0], saves[0].addr, saves[1].addr)
                 s_on_b = conv_reads | m_read
+                # Which of four sources a port has, in two bits: a LUT a bit of address or data.
+                computed = request(c_write | m_write, "computed")
+                writer = Cat(Mux(computed, ~c_write, ~l_write[0]), ~computed)
+                a_reader = Cat(Mux(s_on_b, ~conv_reads, ~s_read[0]), ~s_on_b)
+                b_reader = Cat(Mux(m_on_b, 0, ~s_read[0]), ~m_on_b)
+
+                def choose(which, name, width, *values):
+                    chosen, select = Signal(width, name=name), Signal(2, name=f"{name}_of")
+                    m.d.comb += [select.eq(which), chosen.eq(Mux(
+                        select[1], Mux(select[0], values[3], values[2]),
+                        Mux(select[0], values[1], values[0])))]
+                    return chosen
+
+                a, word = len(bank.a_addr), len(bank.b_wdata)
+                written = choose(
+                    writer, f"written_{number}", a, conv_write.addr[b], misc_write.addr[b],
+                    loads[0].addr, loads[1].addr)
+                read_on_b = choose(
+                    b_reader, f"read_on_b_{number}", a, misc_read.addr[b], misc_read.addr[b],
+                    saves[0].addr, saves[1].addr)
                 m.d.comb += [
                     bank.a_en.eq(conv_reads | m_read | s_any),
-                    bank.a_addr.eq(Mux(conv_reads, conv_read.addr[b],
-                                       Mux(m_read, misc_read.addr[b], s_addr))),
+                    bank.a_addr.eq(choose(
+                        a_reader, f"read_on_a_{number}", a, conv_read.addr[b], misc_read.addr[b],
+                        saves[0].addr, saves[1].addr)),
                     bank.b_write.eq(c_write | (m_write & misc_write.ready)
                                     | (l_write[0] & loads[0].ready)
                                     | (l_write[1] & loads[1].ready)),
                     bank.b_en.eq(m_on_b | (s_any & s_on_b)),
-                    bank.b_wdata.eq(Mux(c_write, conv_write.data[b],
-                                        Mux(m_write, misc_write.data[b],
-                                            Mux(l_write[0], loads[0].data, loads[1].data)))),
+                    bank.b_wdata.eq(choose(
+                        writer, f"word_{number}", word, conv_write.data[b], misc_write.data[b],
+                        loads[0].data, loads[1].data)),
+                    bank.b_addr.eq(Mux(write, written, read_on_b)),
                 ]
-                with m.If(c_write):
-                    m.d.comb += bank.b_addr.eq(conv_write.addr[b])
-                with m.Elif(m_write):
-                    m.d.comb += bank.b_addr.eq(misc_write.addr[b])
-                with m.Elif(l_write[0]):
-                    m.d.comb += bank.b_addr.eq(loads[0].addr)
-                with m.Elif(l_write[1]):
-                    m.d.comb += bank.b_addr.eq(loads[1].addr)
-                with m.Elif(m_on_b):
-                    m.d.comb += bank.b_addr.eq(misc_read.addr[b])
-                with m.Else():
-                    m.d.comb += bank.b_addr.eq(s_addr)
 
         m.d.comb += [
             misc_write.ready.eq(~Cat(write_clash).any()),

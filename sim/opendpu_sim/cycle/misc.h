@@ -21,8 +21,8 @@ struct MiscEngine {
     uint32_t written = 0;
     uint32_t finishes = 0;   // jobs between walk and rounding
     bool step_valid = false;
-    Ends stages[8] = {};     // by age, a ring
-    static_assert(latency::kMiscResult < 8);
+    Ends stages[16] = {};    // by age, a ring
+    static_assert(latency::kMiscResult < 16);
     uint32_t age = 0;
     uint32_t busy_stages = 0;
 
@@ -59,12 +59,12 @@ struct MiscEngine {
         if (next) order.push(next->init);
 
         // results: from the banks' answer to the queue
-        Ends now = stages[(age - latency::kMiscSum) & 7];
-        bool result = stages[(age - latency::kMiscResult) & 7].last;
+        Ends now = stages[(age - latency::kMiscSum) & 15];
+        bool result = stages[(age - latency::kMiscResult) & 15].last;
         ++age;
-        stages[age & 7] = fetched && walk.compute
+        stages[age & 15] = fetched && walk.compute
             ? Ends{walk.last, walk.last_group, walk.last_job, walk.bias} : Ends{};
-        busy_stages = busy_stages << 1 & 0xFF;
+        busy_stages = busy_stages << 1 & ((2u << latency::kMiscResult) - 1);
         if (fetched) busy_stages |= 1;
         bool job_written = writer.job_written;
         finishes -= now.last_job;

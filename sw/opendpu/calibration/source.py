@@ -3,15 +3,17 @@
 
 import os
 import pathlib
+import zipfile
 from collections.abc import Iterable, Mapping
 
 from opendpu.calibration.images import SUFFIXES, Folder
 from opendpu.calibration.preprocessing import Preprocessing
 from opendpu.ir import Array, Graph
+from opendpu.quantize.spool import Stored, npz_arrays
 from opendpu.runtime import feeds
 from opendpu_arch.errors import TensorError, UnsupportedError
 
-Data = Mapping[str, Array] | Iterable[Mapping[str, Array]]
+Data = Mapping[str, Stored] | Iterable[Mapping[str, Array]]
 
 
 def check_calibration(
@@ -57,7 +59,7 @@ def read_calibration(
     check_calibration(path, preprocessing)
     if _has_images(pathlib.Path(path)):
         return Folder.of(path, graph, preprocessing, limit=limit)
-    arrays = feeds.read(path)
+    arrays = _arrays(path)
     if feeds.ONLY_INPUT in arrays:
         names = [node.name for node in graph if node.kind == "data"]
         if len(names) != 1:
@@ -67,6 +69,14 @@ def read_calibration(
             )
         arrays = {names[0]: arrays[feeds.ONLY_INPUT]}
     return {name: array if limit is None else array[:limit] for name, array in arrays.items()}
+
+
+def _arrays(path: str | os.PathLike[str]) -> Mapping[str, Stored]:
+    """Return the arrays of a file; those of an ``.npz`` file stay there until they are used."""
+    try:
+        return npz_arrays(path)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+        return feeds.read(path)  # an .npy file, or one with a message of its own
 
 
 def _has_images(path: pathlib.Path) -> bool:

@@ -228,7 +228,7 @@ def quantize(
     ] = None,
     json_wanted: JsonFlag = False,
 ) -> None:
-    """Quantize a model of ONNX or PyTorch; what this writes compiles for any target without data."""
+    """Quantize a model of ONNX or PyTorch, so that it compiles for any target without data."""
     config = QuantizeConfig() if config_file is None else QuantizeConfig.from_json(config_file)
     config = with_settings(config, _spec_settings(method, bits, settings or ()))
     config = dataclasses.replace(

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 from opendpu.export.forms import Form
 from opendpu.ir import Rounding
-from opendpu.ops.quantizing import ROUNDING, ROUNDING_DOMAIN
+from opendpu.ops.quantizing import DOWN, HALF_UP, ROUNDING_DOMAIN
 
 OPSET = 17
 """Operator set of the bodies."""
@@ -49,15 +49,19 @@ def functions_of(form: Form, rounding: Rounding) -> list[onnx.FunctionProto]:
     ]
 
 
-def rounding_function() -> onnx.FunctionProto:
-    """Return the function that rounds to the grid of a scale, halves up, and saturates nothing."""
+ROUNDING_FUNCTIONS = {HALF_UP: Rounding.DPU_ROUND, DOWN: Rounding.FLOOR}
+"""How our own functions round."""
+
+
+def rounding_function(name: str) -> onnx.FunctionProto:
+    """Return the function that rounds to the grid of a scale, and saturates nothing."""
     body = [
         *_scaled(),
-        *_rounded(Rounding.DPU_ROUND),
+        *_rounded(ROUNDING_FUNCTIONS[name]),
         helper.make_node("Mul", ["rounded", "wide"], ["product"]),
         helper.make_node("CastLike", ["product", "x"], ["y"]),
     ]
-    return _function(ROUNDING_DOMAIN, ROUNDING, ("x", "scale"), body, ())
+    return _function(ROUNDING_DOMAIN, name, ("x", "scale"), body, ())
 
 
 def _function(

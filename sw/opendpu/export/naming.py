@@ -34,7 +34,7 @@ def value_names(
 
     for node in builder.graph:
         value, integers = builder.values.get(node.name), builder.integers_of(node.name)
-        give(integers, node.name)
+        give(None if integers is None else integers.name, node.name)
         give(value, node.name if integers is None else f"{node.name}_{DEQUANTIZED}")
     return found
 

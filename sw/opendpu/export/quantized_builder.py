@@ -13,12 +13,16 @@ from opendpu.ir import Array, Graph, Node, NumberFormat, Quantization, Rounding
 from opendpu.ops import OnnxBuilder, operator_of
 from opendpu.ops.average import average_factor
 from opendpu.ops.formats import BLOCK_FORMATS, emit_fake_quantize, fake_quantize
-from opendpu.ops.onnx_builder import TO_NHWC, Arranged
-from opendpu.ops.quantizing import ROUNDING, ROUNDING_DOMAIN
+from opendpu.ops.onnx_builder import TO_NHWC, Arranged, Output
+from opendpu.ops.pooling import reduced_window
+from opendpu.ops.quantizing import DOWN, HALF_UP, ROUNDING_DOMAIN
 from opendpu_arch.errors import UnsupportedError
 
 HARD_SIGMOID_FACTOR = 2731 / (1 << 14) * 6
 """What the DPU's one sixth is, over one sixth."""
+
+GUARD_BITS = 2
+"""Bits that terms of a sum have beyond the coarsest of them."""
 
 STORAGE = {8: (np.int8, np.uint8), 16: (np.int16, np.uint16), 32: (np.int32, np.uint32)}
 """Element types that hold as many bits, signed and unsigned."""
@@ -64,8 +68,10 @@ class QuantizedBuilder(OnnxBuilder):
         self.simulate = simulate
         self.values: dict[str, str] = {}
         """By node of the graph, the ONNX value of its result."""
-        self._integers: dict[str, str] = {}
+        self._integers: dict[str, Output] = {}
         self._users = graph.consumer_map()
+        self._guards: dict[str, float] = {}
+        """Of the sum that is added now, by term."""
         self._rounding = Rounding.PY3_ROUND if form.is_native else _usual_rounding(graph)
         """How the form's operators round."""
 
@@ -95,6 +101,14 @@ class QuantizedBuilder(OnnxBuilder):
         integers = self.initializer(arranged(quantized(value, found)))
         return self._native_dequantized(integers, found, axis)
 
+    def plain(self, name: str) -> str:
+        """Return the ONNX name of a result in the graph's order of axes."""
+        return self._guarded(name, super().plain(name))
+
+    def channels_first(self, name: str) -> str:
+        """Return the ONNX name of a feature map as NCHW."""
+        return self._guarded(name, super().channels_first(name))
+
     # Ops
 
     def add(self, node: Node) -> None:
@@ -107,7 +121,9 @@ class QuantizedBuilder(OnnxBuilder):
             raise UnsupportedError(
                 f"op {node.name!r} ({node.kind}) has no float kernel, so that ONNX cannot say it"
             )
+        self._guards = self._guarded_terms(node)
         operator.emit(self, node)
+        self._guards = {}
         factor = self._simulated(node)
         if factor != 1:
             value = self.values[node.name]
@@ -124,8 +140,8 @@ class QuantizedBuilder(OnnxBuilder):
         self._plain.pop(node.name, None)
         super().bind(node, name, channels_first=channels_first)
 
-    def integers_of(self, name: str) -> str | None:
-        """Return the ONNX value of the integers behind a ``fix``, where the form has them."""
+    def integers_of(self, name: str) -> Output | None:
+        """Return the integers of a ``fix`` and their order of axes, where the form has any."""
         return self._integers.get(name)
 
     def _fix(self, node: Node) -> None:
@@ -153,8 +169,35 @@ class QuantizedBuilder(OnnxBuilder):
         value = self._rounded(value, node, first=first)
         made = self._quantized(value, found, axis)
         if not self.form.both:
-            self._integers[node.name] = made
+            self._integers[node.name] = Output(made, first)
         self.bind(node, self._dequantized(made, found, axis), channels_first=first)
+
+    def _guarded_terms(self, node: Node) -> dict[str, float]:
+        """Return the grid that the DPU rounds terms of a sum down to, of those that are finer.
+
+        It has two bits more than the coarsest term.
+        """
+        terms = [self.graph[name] for name in node.inputs.get("input", ())]
+        exact = self.exact or not self.form.is_native
+        if not exact or node.kind != "add" or not self._is_quantized(node):
+            return {}
+        if not all(t.quantization.is_power_of_two for t in terms):
+            return {}
+        finest = min(term.fix_point for term in terms) + GUARD_BITS
+        return {t.name: 2.0**-finest for t in terms if t.fix_point > finest}
+
+    def _guarded(self, name: str, value: str) -> str:
+        scale = self._guards.get(name)
+        return value if scale is None else self._round(DOWN, value, scale)
+
+    def _is_quantized(self, node: Node) -> bool:
+        """Return whether an op is between quantized tensors, so that the DPU may have it."""
+        terms = (self.graph[name] for name in node.inputs.get("input", ()))
+        users = list(self._users[node.name])
+        for user in list(users):
+            if user.kind in operator_of(node).fuses:
+                users += self._users[user.name]
+        return all(t.kind == "fix" for t in terms) and any(user.kind == "fix" for user in users)
 
     def _bounded(self, value: str, node: Node) -> str:
         """Saturate before an operator that would let more integers through than the ``fix``."""
@@ -175,10 +218,14 @@ class QuantizedBuilder(OnnxBuilder):
             return value
         if not form.is_native or found.rounding is not Rounding.DPU_ROUND or found.axis is not None:
             return emit_fake_quantize(self, value, found, len(node.shape), channels_first=first)
+        return self._round(HALF_UP, value, found.scale[0])
+
+    def _round(self, name: str, value: str, scale: float) -> str:
+        """Add one of our functions that round."""
         self.opsets[ROUNDING_DOMAIN] = 1
-        self.functions[ROUNDING_DOMAIN, ROUNDING] = rounding_function()
-        scale = self.initializer(np.array(found.scale[0], np.float32))
-        return self.op(ROUNDING, [value, scale], domain=ROUNDING_DOMAIN)
+        self.functions[ROUNDING_DOMAIN, name] = rounding_function(name)
+        given = self.initializer(np.array(scale, np.float32))
+        return self.op(name, [value, given], domain=ROUNDING_DOMAIN)
 
     def _is_on_grid(self, source: Node, fix: Node) -> bool:
         """Return whether an op only hands on elements that are on the grid of the ``fix``."""
@@ -237,15 +284,16 @@ class QuantizedBuilder(OnnxBuilder):
 
     def _simulated(self, node: Node) -> float:
         """Return the factor that makes a float result the DPU's."""
-        quantized = any(user.kind == "fix" for user in self._users[node.name])
-        if not self.simulate or not quantized or node.value is not None:
-            return 1.0
-        if any(self.graph[name].kind != "fix" for name in node.inputs.get("input", ())):
+        if not self.simulate or node.value is not None or not self._is_quantized(node):
             return 1.0
         if node.kind == "hard-sigmoid":
             return HARD_SIGMOID_FACTOR
         if node.kind == "avgpool2d":
             width, height = (int(n) for n in node.attrs["kernel"])
+            factor, shift = average_factor(kernel_h=height, kernel_w=width)
+            return factor * width * height / (1 << shift)
+        if node.kind == "reduction_mean" and len(self.graph[node.sources()[0]].shape) == 4:
+            height, width = reduced_window(node, self.graph)
             factor, shift = average_factor(kernel_h=height, kernel_w=width)
             return factor * width * height / (1 << shift)
         return 1.0

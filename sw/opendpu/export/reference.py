@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The integers of every tensor of a quantized graph, as the DPU has them, by onnxruntime."""
+"""The integers of every tensor of a quantized graph, as the DPU has them."""
 
 from collections.abc import Mapping
 
@@ -8,11 +8,13 @@ from onnx import helper
 
 from opendpu.export.forms import form_of
 from opendpu.export.quantized_builder import QuantizedBuilder
-from opendpu.ir import Array, Graph, Node, QuantizedGraph
+from opendpu.integer import IntegerNetwork
+from opendpu.ir import Array, Graph, Node, Quantization, QuantizedGraph
 from opendpu.ops import SOURCES
 from opendpu.ops.foreign import opsets_of
 from opendpu.ops.inference import open_session
 from opendpu.ops.onnx_builder import OPSET, TO_NHWC
+from opendpu.quantize.config import DPU_BITS
 
 
 def computed_fixes(graph: Graph) -> list[str]:
@@ -26,7 +28,10 @@ def constant_fixes(graph: Graph) -> list[str]:
 
 
 class IntegerReference:
-    """A quantized graph in onnxruntime, with the exact integers of its tensors.
+    """The integers of every tensor of a quantized graph.
+
+    What the DPU runs comes from :class:`opendpu.integer.IntegerNetwork`, and is to the bit what it
+    computes; the rest, and networks that no DPU runs, from the operators of the exported file.
 
     Parameters
     ----------
@@ -55,6 +60,7 @@ class IntegerReference:
         names = list(dict.fromkeys(self._values.values()))
         self._session = open_session(self._builder.model(names), self._builder.libraries)
         self._names = names
+        self._network = _network(graph, self.integers)
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return integers by ``fix`` and real numbers by float op, in the graph's order of axes.
@@ -63,15 +69,35 @@ class IntegerReference:
         """
         given = {item.name: inputs[item.name] for item in self._builder.inputs}
         found = dict(zip(self._names, self._session.run(self._names, given), strict=True))
-        return {name: found[value] for name, value in self._values.items()}
+        results = {name: found[value] for name, value in self._values.items()}
+        if self._network is None:
+            return results
+        heads = {n.tensor_name for n in self._network.graph if n.kind in SOURCES}
+        exact = self._network.run({name: inputs[name] for name in heads})
+        return results | exact
 
     def _integers(self, name: str) -> str:
         """Return the ONNX value of the integers of a tensor in the graph's order of axes."""
-        value = self._builder.integers_of(name)
-        assert value is not None, name
-        if self._builder.is_first(name):
-            return self._builder.op("Transpose", [value], perm=list(TO_NHWC))
-        return value
+        found = self._builder.integers_of(name)
+        assert found is not None, name
+        if found.channels_first:
+            return self._builder.op("Transpose", [found.name], perm=list(TO_NHWC))
+        return found.name
+
+
+def _network(graph: QuantizedGraph, fixes: list[str]) -> IntegerNetwork | None:
+    """Return what computes as many of some tensors as the DPU has; none if it runs nothing."""
+    if not all(_is_of_dpu(graph[name].quantization) for name in (*fixes, *constant_fixes(graph))):
+        return None
+    every = IntegerNetwork(graph)
+    shapes = {name: every.graph[node].shape for name, node in every.tensors.items()}
+    kept = [name for name in fixes if shapes.get(name) == graph[name].shape]
+    return IntegerNetwork(graph, keep=kept) if kept else None
+
+
+def _is_of_dpu(found: Quantization) -> bool:
+    """Return whether the DPU has tensors like this; narrower ones are int8 on a coarser grid."""
+    return found.is_power_of_two and found.signed and found.bits <= DPU_BITS
 
 
 def _stays_float(graph: Graph, node: Node) -> bool:

@@ -23,7 +23,7 @@ from opendpu.frontend.single_node import (
 )
 from opendpu.ir import Array, TensorType
 from opendpu.ops.foreign import DEFAULT_DOMAINS
-from opendpu.ops.quantizing import OPERATORS, ROUNDING
+from opendpu.ops.quantizing import OPERATORS, ROUNDINGS
 
 GRAPH = onnx.AttributeProto.GRAPH
 BRANCHES = ("then_branch", "else_branch")
@@ -108,7 +108,7 @@ class Analysis:
             taken = bool(self.constants[node.input[0]].ravel()[0])
             self.run(_branch(node, BRANCHES[0] if taken else BRANCHES[1]))
             return
-        quantizing = node.op_type in (*OPERATORS, ROUNDING)
+        quantizing = node.op_type in (*OPERATORS, *ROUNDINGS)
         if not quantizing and (self._measured(node) or self._folded(node)):
             return
         self.nodes.append(node)

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     import onnxruntime
 
 
+PACKED_BYTES = 1 << 27
+"""Weights of one initializer up to this size are stored a second time, as kernels like them."""
+
+
 def open_session(
     model: onnx.ModelProto,
     libraries: Iterable[str] = (),
@@ -44,11 +48,15 @@ def open_session(
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = threads
+    # Threads that wait for work sleep: spinning takes cores from numpy, and from other processes.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.enable_cpu_mem_arena = keep_memory
     options.graph_optimization_level = (
         levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
     )
     if weights:
+        if max(array.nbytes for array in weights.values()) > PACKED_BYTES:
+            options.add_session_config_entry("session.disable_prepacking", "1")
         values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in weights.values()]
         options.add_external_initializers(list(weights), values)
     for library in libraries:

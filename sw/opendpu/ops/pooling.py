@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from opendpu.ir import Array, Node
+from opendpu.ir import Array, Graph, Node
 from opendpu.ops.onnx_builder import OnnxBuilder
 from opendpu.ops.operator import Emit, Operator, Result, register
 from opendpu.ops.window import onnx_window, whole_window
@@ -67,6 +67,15 @@ def counted_elements(node: Node, shape: tuple[int, ...], *, include: bool | None
     vertical = np.array([down[r : r + height].sum() for r in rows])
     horizontal = np.array([across[c : c + width].sum() for c in columns])
     return np.asarray(vertical[:, None] * horizontal[None, :])
+
+
+def reduced_window(node: Node, graph: Graph) -> tuple[int, int]:
+    """Return height and width of what a mean over rows or columns is of, of others 1."""
+    (source,) = node.inputs["input"]
+    shape, axes = graph[source].shape, {int(axis) % 4 for axis in node.attrs["axis"]}
+    if not axes <= {1, 2}:
+        return 1, 1
+    return shape[1] if 1 in axes else 1, shape[2] if 2 in axes else 1
 
 
 def reduction(op_type: str) -> Emit:

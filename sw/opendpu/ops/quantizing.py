@@ -20,12 +20,15 @@ OPERATORS = (*QUANTIZE, *DEQUANTIZE, *BOTH)
 DOMAINS = ("com.microsoft", "com.vai.quantize", "com.amd.quark", "ai.onnx.contrib", "vai")
 """Where quantizers put these operators beside ONNX's own domain."""
 
-ROUNDING_DOMAIN, ROUNDING = "opendpu", "RoundHalfUp"
-"""Our function in front of a QuantizeLinear: real numbers rounded to its grid, halves up."""
+ROUNDING_DOMAIN = "opendpu"
+HALF_UP, DOWN = "RoundHalfUp", "RoundDown"
+ROUNDINGS = (HALF_UP, DOWN)
+"""Our functions that round real numbers to the grid of a scale as the DPU does: in front of a
+QuantizeLinear halves up, in front of a sum the finer of its terms down."""
 
 
 def is_quantizing(domain: str, op_type: str) -> bool:
     """Return whether an operator of a domain other than ONNX's own quantizes, or rounds for it."""
     if domain == ROUNDING_DOMAIN:
-        return op_type == ROUNDING
+        return op_type in ROUNDINGS
     return domain in DOMAINS and op_type in OPERATORS

@@ -1,67 +1,118 @@
 # SPDX-License-Identifier: Apache-2.0
 """One pass of the float network over the calibration data, with an observer for every tensor."""
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from opendpu.ir import Graph
+from opendpu.ir import Array, Graph, Quantization
+from opendpu.quantize.config import TensorSpec
 from opendpu.quantize.executor import evaluate
+from opendpu.quantize.observers.channels import ChannelHistograms
 from opendpu.quantize.observers.histogram import Histogram
 from opendpu.quantize.observers.mean import Mean
 from opendpu.quantize.observers.observed import Observed
 from opendpu.quantize.placement.groups import ScaleGroups
+from opendpu.quantize.progress import Progress
 from opendpu.quantize.samples import Samples
-from opendpu.quantize.scales.choose import candidate_errors
+from opendpu.quantize.scales.choose import scale_of, statistic_of
 
 
 def observe(
     graph: Graph,
     groups: ScaleGroups,
+    specs: Mapping[str, TensorSpec],
     samples: Samples,
     *,
     layers: Sequence[str],
     mean_samples: int,
-    method: str,
     batch: int,
-    show: Callable[[str], None],
+    progress: Progress,
 ) -> Observed:
     """Compute the float network on all samples and remember what calibration needs.
 
     ``layers`` are those whose channels' means over the first ``mean_samples`` are wanted; batches
-    of ``batch`` samples vote where ``method`` is ``diffs``.
+    of ``batch`` samples have a scale each where a specification has a statistic of them.
     """
-    constants = [name for name in groups.names if graph[name].value is not None]
     computed = [name for name in groups.names if graph[name].value is None]
-    total = {name: Histogram(name) for name in groups.names}
+    watch = _Watch(graph, groups, specs)
     means = {name: Mean() for name in layers}
-    votes: dict[str, Counter[int]] = {group: Counter() for group in groups.members}
-    for name in constants:
-        value = graph[name].value
-        assert value is not None
-        total[name].add(value)
-    keep = list(dict.fromkeys([*computed, *layers]))
     done = waiting = 0
-    part = {name: Histogram(name) for name in computed} if method == "diffs" else total
-    for count, results in evaluate(graph, keep, samples, batch=batch):
-        for name in computed:
-            part[name].add(results[name])
-        wanted = min(count, mean_samples - done)
-        if wanted > 0:
-            for name, mean in means.items():
-                mean.add(results[name][:wanted] if count > 1 else results[name])
+    for count, results in _evaluated(graph, computed, layers, samples, mean_samples, batch):
+        watch.add({name: results[name] for name in computed})
+        for name in means if done < mean_samples else ():
+            means[name].add(results[name])
         done, waiting = done + count, waiting + count
-        show(f"calibrating: {done} of {samples.count} samples")
-        if method == "diffs" and (waiting >= batch or done == samples.count):
-            _vote(groups, {**total, **part}, votes)
-            for name in computed:
-                total[name].merge(part[name])
-            part, waiting = {name: Histogram(name) for name in computed}, 0
-    return Observed(total, votes, {name: mean.value for name, mean in means.items()})
+        progress.step("calibrating", done, samples.count)
+        if waiting >= batch or done == samples.count:
+            watch.end_batch()
+            waiting = 0
+    return watch.observed({name: mean.value for name, mean in means.items()})
 
 
-def _vote(
-    groups: ScaleGroups, histograms: Mapping[str, Histogram], votes: Mapping[str, Counter[int]]
-) -> None:
-    for group in groups.members:
-        errors = candidate_errors(groups, histograms, group)
-        votes[group][min(errors, key=lambda point: errors[point])] += 1
+def _evaluated(
+    graph: Graph,
+    names: Sequence[str],
+    layers: Sequence[str],
+    samples: Samples,
+    mean_samples: int,
+    batch: int,
+) -> Iterator[tuple[int, dict[str, Array]]]:
+    """Yield results of some ops, and those of layers too as long as their means are wanted.
+
+    Without these, onnxruntime computes a layer and its activation as one.
+    """
+    start = mean_samples if layers else 0
+    both = list(dict.fromkeys([*names, *layers]))
+    if start:
+        yield from evaluate(graph, both, samples, batch=batch, stop=start)
+    yield from evaluate(graph, names, samples, batch=batch, start=start)
+
+
+class _Watch:
+    """The observers of all tensors: of all data, and of the batch that is not over yet."""
+
+    def __init__(self, graph: Graph, groups: ScaleGroups, specs: Mapping[str, TensorSpec]) -> None:
+        self._groups, self._specs = groups, specs
+        self._total = {name: Histogram(name) for name in groups.names}
+        self._channels = {
+            name: ChannelHistograms(graph[name].shape[-1])
+            for name in groups.names
+            if specs[name].granularity == "per_channel" and specs[name].number_format == "int"
+        }
+        self._voting = [
+            group for group, members in groups.members.items()
+            if statistic_of(specs[group]) != "all" and group not in self._channels
+            and specs[group].number_format == "int"
+            and any(graph[name].value is None for name in members)
+        ]  # fmt: skip
+        self._batches: dict[str, list[Quantization]] = {group: [] for group in self._voting}
+        self._apart = {name for group in self._voting for name in groups.members[group]
+                       if graph[name].value is None}  # fmt: skip
+        self._part = {name: Histogram(name) for name in self._apart}
+        for name in groups.names:
+            value = graph[name].value
+            if value is not None:
+                self._add(name, value)
+
+    def add(self, results: Mapping[str, Array]) -> None:
+        """Look at some samples."""
+        for name, array in results.items():
+            self._add(name, array)
+
+    def end_batch(self) -> None:
+        """Let a batch vote."""
+        histograms = {**self._total, **self._part}
+        for group in self._voting:
+            found = scale_of(self._groups, histograms, group, self._specs[group])
+            self._batches[group].append(found)
+        for name in self._apart:
+            self._total[name].merge(self._part[name])
+        self._part = {name: Histogram(name) for name in self._apart}
+
+    def observed(self, means: Mapping[str, Array]) -> Observed:
+        """Return what was seen."""
+        return Observed(self._total, self._channels, self._batches, means)
+
+    def _add(self, name: str, array: Array) -> None:
+        (self._part if name in self._apart else self._total)[name].add(array)
+        if name in self._channels:
+            self._channels[name].add(array)

@@ -16,7 +16,7 @@ from opendpu_arch.target import Target
 METHODS = ("minmse", "diffs", "nonoverflow", "max", "percentile", "mse", "entropy")
 """Ways to choose the scale of a tensor, see :class:`TensorSpec`."""
 
-STATISTICS = ("all", "modal", "max", "mean", "median")
+STATISTICS = ("all", "modal", "max", "mean", "median", "moving_average")
 """What becomes of the scales of several batches, see :class:`TensorSpec`."""
 
 SCALES = ("power_of_two", "float")
@@ -47,7 +47,7 @@ BIAS_BITS = range(2, 33)
 """Widths of the integers of biases."""
 
 DPU_BITS = 8
-"""The width of every tensor of the DPU; narrower ones are int8 values on a coarser grid."""
+"""The width of every tensor of the DPU; narrower constants are int8 values on a coarser grid."""
 
 
 def check_choice(what: str, given: str, allowed: Iterable[str]) -> None:
@@ -75,10 +75,11 @@ class TensorSpec:
         How the scale is chosen. ``nonoverflow``, ``max``: nothing saturates; ``minmse``, ``mse``,
         ``diffs``: least squared error; ``percentile``: the part ``percentile`` of the magnitudes
         does not saturate; ``entropy``: the distribution changes least (Kullback-Leibler).
-        ``diffs`` is ``mse`` by ``modal`` vote of the batches.
+        ``diffs`` is ``mse`` by ``modal`` vote of the batches where scales are powers of two.
     statistic
         Over which data the method is applied: ``all`` at once, or batch by batch, and the
-        ``modal`` (commonest), ``max``, ``mean`` or ``median`` scale of these is taken.
+        ``modal`` (commonest), ``max``, ``mean`` or ``median`` scale of these is taken, or their
+        ``moving_average``. Constants and scales per channel always take ``all``.
     percentile
         Percentage of magnitudes that method ``percentile`` represents.
     rounding
@@ -123,6 +124,10 @@ class TensorSpec:
                 f"bits is {self.bits}, but must be in {BITS[0]}..{BITS[-1]}, "
                 f"of biases up to {BIAS_BITS[-1]}"
             )
+        if self.number_format == "int" and self.scale == "float" and self.statistic == "modal":
+            raise UnsupportedError(
+                "statistic of batches 'modal' needs scale power_of_two: floats hardly ever agree"
+            )
         if not 0 < self.percentile <= 100:
             raise UnsupportedError(
                 f"percentile is {self.percentile:g}, but must be above 0 and at most 100"
@@ -134,11 +139,13 @@ class TensorSpec:
         return self.number_format != "float32"
 
     def obstacles(self, role: str) -> list[str]:
-        """Return why no DPU can run tensors like this, a phrase each; none where it can."""
+        """Return why no DPU can run quantized tensors like this, a phrase each."""
+        if not self.is_quantized:
+            return []
         if self.number_format != "int":
             return [f"{role} is {self.number_format}, but the DPU computes with integers"]
         found = []
-        if self.bits > DPU_BITS:
+        if self.bits > DPU_BITS or (self.bits < DPU_BITS and role in ("input", "activation")):
             found.append(f"{role} has {self.bits} bits, but the DPU has {DPU_BITS}")
         if self.scale != "power_of_two":
             found.append(f"{role} has a scale of type {self.scale}, but the DPU shifts")
@@ -148,6 +155,8 @@ class TensorSpec:
             found.append(f"{role} has a scale per channel, but the DPU shifts all channels alike")
         if not self.signed:
             found.append(f"{role} is unsigned, but the DPU's integers are signed")
+        if role == "activation" and self.narrow_range:
+            found.append(f"{role} has a narrow range, but the DPU's integers reach -128")
         if role == "activation" and self.rounding != "half_up":
             found.append(f"{role} is rounded {self.rounding}, but the DPU rounds half_up")
         return found
@@ -321,6 +330,13 @@ class QuantizeConfig:
     def deployable(self) -> list[str]:
         """Return why no DPU runs what this makes, a phrase each; nothing if one does."""
         found = [text for role, spec in self.specs() for text in spec.obstacles(role)]
+        for rule in (self, *self.overrides):
+            given = {role: getattr(rule, role) for role in ROLES}
+            float_roles = [role for role, spec in given.items() if spec and not spec.is_quantized]
+            apart = rule is not self and {"weights", "activation"} <= set(float_roles)
+            if float_roles and not apart:  # else whole layers are left to the CPU
+                found += [f"{role} is float32, but the DPU computes with integers"
+                          for role in float_roles]  # fmt: skip
         return list(dict.fromkeys(found))
 
 

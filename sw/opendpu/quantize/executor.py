@@ -15,7 +15,13 @@ CHUNK_BYTES = 1 << 27
 
 
 def evaluate(
-    graph: Graph, keep: Sequence[str], samples: Samples, *, batch: int, stop: int | None = None
+    graph: Graph,
+    keep: Sequence[str],
+    samples: Samples,
+    *,
+    batch: int,
+    start: int = 0,
+    stop: int | None = None,
 ) -> Iterator[tuple[int, dict[str, Array]]]:
     """Yield, for parts of the samples in order, how many they are and results by op.
 
@@ -27,16 +33,16 @@ def evaluate(
         Ops whose results are wanted.
     batch
         Samples of a part at most.
-    stop
-        How many samples to compute; all if not given.
+    start, stop
+        Which samples to compute; all if not given.
     """
-    if not keep:
+    last = samples.count if stop is None else stop
+    if not keep or start >= last:
         return
     batched = not mixes_samples(graph, keep)
     session = Session(graph, keep=keep, batched=batched)
     size = min(batch, chunk_size(graph, keep))
-    last = samples.count if stop is None else stop
-    for count, feed in samples.feeds(size, batched=batched, stop=last):
+    for count, feed in samples.feeds(size, batched=batched, start=start, stop=last):
         yield count, session.run(feed)
 
 

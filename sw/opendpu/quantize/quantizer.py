@@ -2,29 +2,33 @@
 """The quantizer: substitute, fold, calibrate, choose fix points, insert ``fix`` ops, correct."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from opendpu.ir import FloatGraph, QuantizedGraph
+from opendpu.ir import FloatGraph, Graph, QuantizedGraph
+from opendpu.ir.types import FLOAT32
+from opendpu.quantize.assign import deployable_scales, free_scales
 from opendpu.quantize.calibrate import observe
 from opendpu.quantize.complete import is_quantized
-from opendpu.quantize.config import ROLES, SUBSTITUTIONS, QuantizeConfig, check_choice
+from opendpu.quantize.config import DPU_BITS, SUBSTITUTIONS, QuantizeConfig, check_choice
 from opendpu.quantize.corrections.bias import add_biases, correct_biases, sample_count
 from opendpu.quantize.corrections.refine import refine
+from opendpu.quantize.equalization import equalize_channels
 from opendpu.quantize.finetune import correct_weights, finetune
+from opendpu.quantize.measure import measure, sqnr
 from opendpu.quantize.placement.groups import find_groups
 from opendpu.quantize.placement.insert import insert
 from opendpu.quantize.placement.scope import floating_ops
-from opendpu.quantize.report import Report, sqnr_of
+from opendpu.quantize.placement.specs import kept_float, specify
+from opendpu.quantize.progress import Progress
+from opendpu.quantize.report import Report
 from opendpu.quantize.samples import Calibration, Samples, calibration_samples, suspicions
-from opendpu.quantize.scales.choose import choose_fix_points
-from opendpu.quantize.scales.shifts import make_legal, weight_fix_points
 from opendpu.quantize.transforms.approximate import approximate
-from opendpu.quantize.transforms.equalize import equalize
 from opendpu.quantize.transforms.fold import fold
 from opendpu.quantize.transforms.permute import permute
 from opendpu.quantize.transforms.rewrite import rewrite
-from opendpu.quantize.transforms.substitute import substitutable, substitute
+from opendpu.quantize.transforms.substitute import relu6_to_relu, substitutable, substitute
 from opendpu_arch.errors import UnsupportedError
 
 
@@ -105,24 +109,15 @@ def quantize_with_report(
         Ranges so far apart that the DPU's shifts cannot bridge them.
     """
     config = _configured(config or QuantizeConfig(), options)
-    _check_supported(config)
-    method = config.activation.method
     if is_quantized(graph):
         raise UnsupportedError(f"graph {graph.name!r} is quantized already; compile it as it is")
+    progress = Progress(show)
     samples = calibration_samples(graph, calib)
-    report = Report(samples=samples.count, notes=suspicions(samples))
-    graph = graph.copy()
-    _substituted(
-        graph, samples, config.activation_substitution, report, batch=config.batch, show=show
-    )
-    fold(graph)
-    approximate(graph)
-    rewrite(graph)
-    if config.cross_layer:
-        equalize(graph)
-    permute(graph)  # after that, so that weights of 0 and 1 stay such
-    floating = floating_ops(graph)
-    groups = find_groups(graph, floating)
+    report = Report(samples=samples.count, notes=suspicions(samples), obstacles=config.deployable())
+    reference, graph = graph, graph.copy()
+    _transform(graph, samples, config, report, progress)
+    floating = floating_ops(graph, kept_float(graph, config))
+    groups, specs = specify(graph, find_groups(graph, floating), floating, config)
     report.floating = [node.name for node in graph if node.name in floating]
     for name, reason in floating.items():
         graph[name].reason = graph[name].reason or reason
@@ -131,26 +126,78 @@ def quantize_with_report(
     layers = list(groups.results) if config.bias_correction else []
     count = min(samples.count, sample_count(graph))
     observed = observe(
-        graph, groups, samples, layers=layers, mean_samples=count, method=method,
-        batch=config.batch, show=show,
+        graph, groups, specs.results, samples, layers=layers, mean_samples=count,
+        batch=config.batch, progress=progress,
     )  # fmt: skip
-    chosen = choose_fix_points(groups, observed, method)
-    weights = weight_fix_points(graph, groups, method)
-    if config.refinement:
-        chosen = refine(
-            graph, groups, chosen, samples, weights, observed, layers=layers, show=show,
+    if report.obstacles:
+        if config.refinement:
+            report.note(
+                "refinement was skipped: it tries fix points that the DPU can run, and this "
+                f"configuration is not deployable ({report.obstacles[0]})"
+            )
+        scales = free_scales(graph, groups, specs, observed)
+    else:
+        _note_narrow(config, report)
+        refined = functools.partial(
+            refine, graph, groups, samples, specs, observed, layers=layers, progress=progress,
             note=report.note,
         )  # fmt: skip
-    constants = make_legal(graph, groups, chosen, weights)
-    result = insert(graph, chosen | constants)
+        scales = deployable_scales(
+            graph, groups, specs, observed, refined if config.refinement else None
+        )
+    result = insert(graph, scales)
     if config.bias_correction:
-        show("correcting biases")
-        correct_biases(result, observed.means, samples, count)
+        correct_biases(result, observed.means, samples, count, progress)
+    _trained(result, graph, samples, config, report, show)
+    progress.say("measuring what quantization costs")
+    measure(report, reference, graph, result, groups, observed, samples, batch=config.batch)
+    return Quantized(result, report, graph)
+
+
+def _trained(
+    result: QuantizedGraph,
+    graph: FloatGraph,
+    samples: Samples,
+    config: QuantizeConfig,
+    report: Report,
+    show: Callable[[str], None],
+) -> None:
+    """Correct and finetune the weights of a quantized graph, in place, where that is possible."""
+    if report.obstacles:
+        if config.weight_correction or config.finetune is not None:
+            report.note(
+                "weights are neither corrected nor finetuned: that works on fix points, and this "
+                f"configuration is not deployable ({report.obstacles[0]})"
+            )
+        return
     if config.weight_correction:
         correct_weights(result, graph, samples, batch=config.batch, seed=config.seed, show=show)
     if config.finetune is not None:
         finetune(result, graph, samples, config.finetune, seed=config.seed, show=show)
-    return Quantized(result, report, graph)
+
+
+def _note_narrow(config: QuantizeConfig, report: Report) -> None:
+    """Say what constants of fewer bits are on the DPU."""
+    for role, bits in sorted({(r, s.bits) for r, s in config.specs() if s.bits < DPU_BITS}):
+        report.note(
+            f"{role} of {bits} bits: the DPU stores int8 values on a coarser grid, as large and as "
+            "fast as 8 bits"
+        )
+
+
+def _transform(
+    graph: Graph, samples: Samples, config: QuantizeConfig, report: Report, progress: Progress
+) -> None:
+    """Change a float graph, in place, to one that quantizes better; say what was done."""
+    if config.relu6_to_relu:
+        report.note(f"{relu6_to_relu(graph)} ReLU6 became ReLU")
+    _substituted(graph, samples, config, report, progress)
+    fold(graph)
+    approximate(graph)
+    rewrite(graph)
+    if config.cross_layer:
+        equalize_channels(graph, samples, config, report, progress)
+    permute(graph)  # after that, so that weights of 0 and 1 stay such
 
 
 def _configured(config: QuantizeConfig, options: Mapping[str, Any]) -> QuantizeConfig:
@@ -170,37 +217,19 @@ def _configured(config: QuantizeConfig, options: Mapping[str, Any]) -> QuantizeC
     return dataclasses.replace(config, **changed)
 
 
-_TODAY = ("minmse", "diffs", "nonoverflow")
-
-
-def _check_supported(config: QuantizeConfig) -> None:
-    """Raise UnsupportedError for what the engine cannot do yet."""
-    expected = QuantizeConfig.with_method(config.activation.method)
-    for role in ROLES:
-        if getattr(config, role) != getattr(expected, role) or config.overrides:
-            raise UnsupportedError(f"the configuration of {role} is not supported yet")
-    if config.activation.method not in _TODAY or config.relu6_to_relu:
-        raise UnsupportedError(f"method {config.activation.method!r} is not supported yet")
-
-
 def check_substitution(how: str) -> None:
     """Raise UnsupportedError if there is no such ``activation_substitution``."""
     check_choice("activation substitution", how, SUBSTITUTIONS)
 
 
 def _substituted(
-    graph: FloatGraph,
-    samples: Samples,
-    how: str,
-    report: Report,
-    *,
-    batch: int,
-    show: Callable[[str], None],
+    graph: Graph, samples: Samples, config: QuantizeConfig, report: Report, progress: Progress
 ) -> None:
     """Replace activations, in place, and report what it cost; or propose it."""
     names = substitutable(graph)
     if not names:
         return
+    how = config.activation_substitution
     if how == "none":
         report.note(
             f"sigmoid and swish split the network between DPU and CPU ({len(names)} ops); "
@@ -210,5 +239,8 @@ def _substituted(
     before = graph.copy()
     substitute(graph, how, names)
     report.substituted = names
-    show("measuring what substituted activations cost")
-    report.substitution_sqnr = sqnr_of(before, graph, samples, batch=batch)
+    progress.say("measuring what substituted activations cost")
+    pairs = [(name, name) for name in graph.outputs if graph[name].type.dtype == FLOAT32]
+    report.substitution_sqnr = sqnr(
+        before, graph, pairs, samples, batch=config.batch, stop=samples.count
+    )

@@ -4,13 +4,7 @@
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-
-import numpy as np
-
-from opendpu.ir import Array, Graph
-from opendpu.ir.types import FLOAT32
-from opendpu.quantize.executor import evaluate
-from opendpu.quantize.samples import Samples
+from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,10 +76,10 @@ class LayerReport:
 
     Parameters
     ----------
-    name, kind
+    name
         The op whose result it is: the activation, where one is fused.
-    origin
-        Where it comes from in the user's model.
+    kind, origin
+        Kind of the layer or other op that computes, and where it comes from in the user's model.
     weights_sqnr
         Signal to quantization noise of the weights, dB; none without weights or noise.
     output_sqnr
@@ -117,6 +111,8 @@ class Report:
         Samples that ``layers`` and ``outputs_sqnr`` were measured on.
     obstacles
         Why no DPU runs this; empty where one does.
+    equalized, not_equalized
+        Layers whose channels were equalized with others', and of the others the reason why not.
     substituted
         Activations that were replaced, by name.
     substitution_sqnr
@@ -134,6 +130,8 @@ class Report:
     outputs_sqnr: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
     measured_samples: int = 0
     obstacles: Sequence[str] = ()
+    equalized: Sequence[str] = ()
+    not_equalized: Mapping[str, str] = dataclasses.field(default_factory=dict)
     substituted: Sequence[str] = ()
     substitution_sqnr: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
     floating: Sequence[str] = ()
@@ -143,9 +141,21 @@ class Report:
         """Add a sentence."""
         self.notes.append(text)
 
+    def as_json(self) -> dict[str, Any]:
+        """Return what JSON can hold: without histograms, and null for what is not finite."""
+        found: dict[str, Any] = _finite(dataclasses.asdict(self))
+        for tensor in found["tensors"]:
+            del tensor["histogram"]
+        return found
+
     def lines(self) -> list[str]:
         """Return the report as lines of text, without what is as usual."""
         found = []
+        if self.obstacles:
+            found.append(f"deployable: no, because {'; '.join(self.obstacles)}")
+        if self.equalized:
+            total = len(self.equalized) + len(self.not_equalized)
+            found.append(f"channels equalized in {len(self.equalized)} of {total} layers")
         if self.substituted:
             count = len(self.substituted)
             found.append(f"activations replaced by hard ones: {count}; signal to noise of that:")
@@ -155,23 +165,10 @@ class Report:
         return found + [f"note: {text}" for text in self.notes]
 
 
-def sqnr_of(graph: Graph, other: Graph, samples: Samples, *, batch: int) -> dict[str, float | None]:
-    """Return the signal of each float output of a graph to what another gives instead, in dB."""
-    names = [name for name in graph.outputs if graph[name].type.dtype == FLOAT32]
-    signal, noise = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
-    runs = [evaluate(g, names, samples, batch=batch) for g in (graph, other)]
-    for (_, wanted), (_, found) in zip(*runs, strict=True):
-        for name in names:
-            signal[name] += _energy(wanted[name])
-            noise[name] += _energy(found[name] - wanted[name])
-    return {name: _ratio(signal[name], noise[name]) for name in names}
-
-
-def _energy(array: Array) -> float:
-    return float(np.square(array, dtype=np.float64).sum())
-
-
-def _ratio(signal: float, noise: float) -> float | None:
-    if not noise:
-        return None
-    return 10 * math.log10(signal / noise) if signal else -math.inf
+def _finite(value: Any) -> Any:
+    """Return a tree of values with none instead of infinities and NaN."""
+    if isinstance(value, Mapping):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

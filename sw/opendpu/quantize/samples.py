@@ -2,12 +2,15 @@
 """Calibration data: checked, in the graph's layout and types, and handed out batch by batch."""
 
 import dataclasses
+import math
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
 from opendpu.ir import Array, Graph, Node
 from opendpu.quantize.scales.grid import FIX_POINTS, GRID
+from opendpu.quantize.spool import FileArray, Stored, spooled
 from opendpu_arch.errors import TensorError
 
 FEW = 10
@@ -20,9 +23,17 @@ HUGE = GRID.limits[1] * 2.0 ** -FIX_POINTS[0]
 """The largest magnitude that has a fix point."""
 
 
+PART_BYTES = 1 << 24
+"""Size of the parts in which data is checked."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Samples:
     """Samples by input name; the first axis of each array counts them.
+
+    Parts of the arrays are brought into the graph's order of axes and types when they are handed
+    out, so that arrays that stay in files (:class:`~opendpu.quantize.spool.FileArray`, memory maps)
+    take no memory.
 
     Parameters
     ----------
@@ -33,43 +44,66 @@ class Samples:
     rows
         By input, how many entries of the first axis one evaluation of the graph takes; 0 for an
         input whose whole shape is in each entry.
+    orders
+        By input, the axis of the array that each axis of the graph's input is; none for the same.
+    dtypes
+        Element types of the graph's inputs.
+    ranges
+        Smallest and largest value of each array.
     """
 
-    arrays: Mapping[str, Array]
+    arrays: Mapping[str, Stored]
     count: int
     rows: Mapping[str, int]
+    orders: Mapping[str, tuple[int, ...] | None]
+    dtypes: Mapping[str, np.dtype[Any]]
+    ranges: Mapping[str, tuple[float, float]]
+
+    def first(self, count: int) -> "Samples":
+        """Return the first samples only."""
+        return dataclasses.replace(self, count=min(count, self.count))
 
     def stacked(self, start: int, stop: int) -> dict[str, Array]:
         """Return several samples for one evaluation, along the first axis."""
-        return {name: array[start:stop] for name, array in self.arrays.items()}
+        return {name: self._part(name, start, stop) for name in self.arrays}
 
     def single(self, index: int) -> dict[str, Array]:
         """Return one sample in the shapes of the graph."""
         return {
-            name: array[index] if not (n := self.rows[name]) else array[index * n : (index + 1) * n]
-            for name, array in self.arrays.items()
+            name: self._part(name, index * n, (index + 1) * n)
+            if (n := self.rows[name])
+            else self._part(name, index, index + 1)[0]
+            for name in self.arrays
         }
 
     def feeds(
-        self, size: int, *, batched: bool, stop: int
+        self, size: int, *, batched: bool, stop: int, start: int = 0
     ) -> Iterator[tuple[int, dict[str, Array]]]:
-        """Yield the first ``stop`` samples: how many, and arrays by input."""
+        """Yield the samples from ``start`` to ``stop``: how many, and arrays by input."""
         stop = min(stop, self.count)
         if not batched:
-            for index in range(stop):
+            for index in range(start, stop):
                 yield 1, self.single(index)
             return
-        for start in range(0, stop, size):
-            end = min(start + size, stop)
-            yield end - start, self.stacked(start, end)
+        for first in range(start, stop, size):
+            end = min(first + size, stop)
+            yield end - first, self.stacked(first, end)
+
+    def _part(self, name: str, start: int, stop: int) -> Array:
+        array, order = np.asarray(self.arrays[name][start:stop]), self.orders[name]
+        if order is not None:
+            array = array.transpose(order)
+        return array.astype(self.dtypes[name], copy=False)
 
 
-Calibration = Samples | Mapping[str, Array] | Iterable[Mapping[str, Array]]
+Calibration = Samples | Mapping[str, Stored] | Iterable[Mapping[str, Array]]
 """What calibration data may come as: made for the graph already, whole, or batch by batch."""
 
 
 def calibration_samples(graph: Graph, calib: Calibration) -> Samples:
     """Return calibration data in layout and types of a graph's inputs.
+
+    Batches of an iterable wait in a file, which goes with the samples.
 
     Raises
     ------
@@ -79,25 +113,29 @@ def calibration_samples(graph: Graph, calib: Calibration) -> Samples:
     """
     if isinstance(calib, Samples):
         return calib
-    if not isinstance(calib, Mapping):
-        calib = _joined(calib)
+    given = calib if isinstance(calib, Mapping) else spooled(calib)
     heads = {node.name: node for node in graph if node.kind == "data"}
-    unknown = sorted(set(calib) - set(heads))
+    unknown = sorted(set(given) - set(heads))
     if unknown:
         raise TensorError(
             f"{unknown[0]!r} is no input of graph {graph.name!r}; its inputs are: "
             f"{', '.join(heads)}"
         )
-    order = graph.attrs.get("onnx_order", {})
-    arrays, rows, counts = {}, {}, {}
+    onnx_orders = graph.attrs.get("onnx_order", {})
+    arrays: dict[str, Stored] = {}
+    rows, counts, ranges = {}, {}, {}
+    orders: dict[str, tuple[int, ...] | None] = {}
     for name, node in heads.items():
-        if name not in calib:
+        if name not in given:
             raise TensorError(f"input {name!r} of graph {graph.name!r} is missing")
-        array = _checked(name, np.asarray(calib[name]))
-        axes = order.get(name)
-        if axes is not None and len(axes) == array.ndim and array.shape[1:] != node.shape[1:]:
-            array = array.transpose(axes)
-        arrays[name], rows[name] = _fitted(node, array), _rows(node, array)
+        array = given[name]
+        array = array if isinstance(array, FileArray) else np.asarray(array)
+        arrays[name], ranges[name] = array, _checked(name, array)
+        axes = onnx_orders.get(name)
+        moved = axes is not None and len(axes) == array.ndim and array.shape[1:] != node.shape[1:]
+        orders[name] = tuple(axes) if moved else None
+        shape = tuple(array.shape[axis] for axis in axes) if moved else array.shape
+        rows[name] = _rows(node, shape)
         counts[name] = len(array) // (rows[name] or 1)
     if len(set(counts.values())) > 1:
         sizes = ", ".join(f"{name}: {len(arrays[name])}" for name in arrays)
@@ -109,52 +147,48 @@ def calibration_samples(graph: Graph, calib: Calibration) -> Samples:
             f"calibration data of {name!r} holds {len(arrays[name])} samples, but the model takes "
             f"{rows[name]} at a time"
         )
-    return Samples(arrays, count, rows)
+    dtypes = {name: node.type.dtype for name, node in heads.items()}
+    return Samples(arrays, count, rows, orders, dtypes, ranges)
 
 
-def _joined(batches: Iterable[Mapping[str, Array]]) -> dict[str, Array]:
-    """Return batches as one array an input."""
-    parts: dict[str, list[Array]] = {}
-    for batch in batches:
-        for name, array in batch.items():
-            parts.setdefault(name, []).append(np.asarray(array))
-    return {name: np.concatenate(arrays) for name, arrays in parts.items()}
-
-
-def _checked(name: str, array: Array) -> Array:
-    """Return data that can be samples; TensorError for what cannot."""
+def _checked(name: str, array: Stored) -> tuple[float, float]:
+    """Return the range of data that can be samples; TensorError for what cannot."""
     if array.dtype.kind not in "fiub":
         raise TensorError(
             f"calibration data of {name!r} has type {array.dtype}, but must be numbers"
         )
     if array.ndim < 1 or not array.shape[0]:
         raise TensorError(f"calibration data of {name!r} holds no samples")
-    if array.dtype.kind == "f":
-        if not np.isfinite(array).all():
+    low, high = math.inf, -math.inf
+    step = max(1, PART_BYTES // max(1, array.dtype.itemsize * math.prod(array.shape[1:])))
+    for start in range(0, array.shape[0], step):
+        part = np.asarray(array[start : start + step])
+        if not part.size:
+            continue
+        least, most = float(part.min()), float(part.max())
+        if not math.isfinite(least) or not math.isfinite(most):
             raise TensorError(f"calibration data of {name!r} is not finite everywhere")
-        largest = float(np.abs(array).max(initial=0))
-        if largest > HUGE:
-            raise TensorError(
-                f"calibration data of {name!r} holds {largest:g}, but 8 bits need magnitudes up "
-                f"to {HUGE:g}"
-            )
-    return array
+        low, high = min(low, least), max(high, most)
+    largest = max(-low, high, 0.0)
+    if array.dtype.kind == "f" and largest > HUGE:
+        raise TensorError(
+            f"calibration data of {name!r} holds {largest:g}, but 8 bits need magnitudes up "
+            f"to {HUGE:g}"
+        )
+    return low, high
 
 
-def _rows(node: Node, array: Array) -> int:
-    return 0 if array.shape[1:] == node.shape and array.ndim > len(node.shape) else node.shape[0]
-
-
-def _fitted(node: Node, array: Array) -> Array:
-    """Return an array in the element type of its input; TensorError if its shape does not fit."""
-    whole = array.ndim == len(node.shape) + 1 and array.shape[1:] == node.shape
-    if not whole and (array.ndim != len(node.shape) or array.shape[1:] != node.shape[1:]):
+def _rows(node: Node, shape: tuple[int, ...]) -> int:
+    """Return the entries of one evaluation; TensorError if a shape does not fit."""
+    if len(shape) == len(node.shape) + 1 and shape[1:] == node.shape:
+        return 0
+    if len(shape) != len(node.shape) or shape[1:] != node.shape[1:]:
         want = ["N", *node.shape[1:]]
         raise TensorError(
-            f"input {node.name!r} has shape {list(array.shape)}, but must be "
+            f"input {node.name!r} has shape {list(shape)}, but must be "
             f"[{', '.join(map(str, want))}]"
         )
-    return array.astype(node.type.dtype, copy=False)
+    return node.shape[0]
 
 
 def suspicions(samples: Samples) -> list[str]:
@@ -163,14 +197,13 @@ def suspicions(samples: Samples) -> list[str]:
     if samples.count < FEW:
         count = f"{samples.count} sample{'s' * (samples.count != 1)}"
         found.append(f"calibrated with {count} only; 100 to 1000 tell the ranges of tensors")
-    for name, array in samples.arrays.items():
-        if array.dtype.kind != "f":
+    for name, (low, high) in samples.ranges.items():
+        if samples.dtypes[name].kind != "f":
             continue
-        low, high = float(array.min(initial=0)), float(array.max(initial=0))
         if low == high == 0:
             found.append(f"calibration data of {name!r} is zero everywhere")
-        elif (array == array.ravel()[0]).all():
-            found.append(f"calibration data of {name!r} is {low or high:g} everywhere")
+        elif low == high:
+            found.append(f"calibration data of {name!r} is {low:g} everywhere")
         elif low >= 0 and WIDE <= high <= 255:
             found.append(
                 f"calibration data of {name!r} is in {low:g}..{high:g}: is that what the float "

@@ -24,8 +24,11 @@ from pytorch_nndct.export import onnx_file, torch_script, xmodel
 from pytorch_nndct.guard import as_the_guide_says
 from pytorch_nndct.layer_names import layer_names, resolved
 from pytorch_nndct.program import IntegerNetwork
+from pytorch_nndct.qat import QatProcessor
 from pytorch_nndct.quant_model import CalibrationModel, IntegerModel, QuantModel
+from pytorch_nndct.remarks import remark, replaced
 from pytorch_nndct.settings import (
+    DEFAULT_BITS,
     chosen_device,
     config_of,
     load_state,
@@ -101,9 +104,9 @@ class torch_quantizer:
     ) -> None:
         _check_unused(mix_bit=mix_bit, lstm=lstm, app_deploy=app_deploy,
                       custom_quant_ops=custom_quant_ops)  # fmt: skip
-        self._processor: Any = None
+        self._processor: QatProcessor | None = None
         if qat_proc:
-            self._train(module, input_args, bitwidth, output_dir)
+            self._processor = QatProcessor(module, input_args, bitwidth or DEFAULT_BITS)
             return
         if quant_mode not in MODES:
             raise UnsupportedError(
@@ -127,6 +130,7 @@ class torch_quantizer:
         messages.note(f"tracing {self._name}")
         with as_the_guide_says(), progress(f"tracing {self._name}"):
             self._traced = trace(float_module, on_device(input_args, self._device))
+        remark(float_module, self._traced.graph)
         places = {n: p for n, p in self._traced.places.items() if n in self._traced.graph.nodes}
         self._names = layer_names(self._name, places)
         config = with_float_parts(config, self._traced.floating)
@@ -145,7 +149,9 @@ class torch_quantizer:
     @property
     def quant_model(self) -> torch.nn.Module:
         """The module to call instead of the float one."""
-        return self._processor.trainable_model() if self._processor else self._model
+        if self._processor is not None:
+            return self._processor.trainable_model()
+        return self._model
 
     @property
     def deploy_model(self) -> torch.nn.Module | None:
@@ -306,9 +312,6 @@ class torch_quantizer:
         """Do what :meth:`export_torch_script` does, under its former name."""
         return self.export_torch_script(output_dir, verbose)
 
-    def _train(self, module: Any, inputs: Any, bitwidth: int | None, folder: Any) -> None:
-        raise UnsupportedError("qat_proc: use pytorch_nndct.QatProcessor")
-
     def _calibration(self) -> CalibrationModel:
         assert isinstance(self._model, CalibrationModel)
         return self._model
@@ -320,8 +323,10 @@ class torch_quantizer:
         config = dataclasses.replace(self._config, finetune=finetuning)
         with as_the_guide_says(), progress(f"calibrating {self._name}") as show:
             found = quantize_with_report(self._traced.graph, seen.samples(), config, show=show)
-        for line in found.report.lines() if found.report is not None else ():
-            messages.note(line)
+        if found.report is not None:
+            replaced(self._traced.graph, config, found.report.substituted)
+            for line in found.report.lines():
+                messages.note(line)
         return found.graph
 
     def _as_result(self, graph: QuantizedGraph) -> result.Result:

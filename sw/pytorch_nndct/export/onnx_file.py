@@ -12,11 +12,11 @@ import onnxruntime
 
 from opendpu.export import to_onnx
 from opendpu.export.files import write_onnx
+from opendpu.export.golden import file_name, make_folder
 from opendpu.ir import Array
 from opendpu_arch import outputs
 from opendpu_arch.errors import DPUError
 from pytorch_nndct import messages
-from pytorch_nndct.folders import file_name, made
 from pytorch_nndct.program import IntegerNetwork
 
 LAYERS_FOLDER = "onnx_layers"
@@ -58,7 +58,7 @@ def write(
         raise messages.error(CODE, str(error)) from error
     if choice.verbose:
         sys.stdout.write(f"{onnx.printer.to_text(model)}\n")
-    path = made(folder) / f"{name}_int.onnx"
+    path = make_folder(folder) / f"{name}_int.onnx"
     if choice.optimized:
         _write_optimized(model, path)
     else:
@@ -109,7 +109,7 @@ def _dump(model: onnx.ModelProto, folder: pathlib.Path, last: Mapping[str, Array
     del copy.graph.output[:]
     copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
     for value, array in zip(names, _run(copy, names, last), strict=True):
-        path = made(folder) / f"{file_name(value)}.npy"
+        path = make_folder(folder) / f"{file_name(value)}.npy"
         with outputs.writing(path) as file:
             np.save(file, array)
     messages.note(f"results of the ONNX model's nodes are in {folder}")

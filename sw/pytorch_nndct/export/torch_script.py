@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from opendpu.export.golden import make_folder
 from opendpu.frontend.pytorch import Traced
 from opendpu.ir import Array
 from opendpu_arch import outputs
 from opendpu_arch.target import Target
 from pytorch_nndct import messages
-from pytorch_nndct.folders import made
 from pytorch_nndct.program import IntegerNetwork
 from pytorch_nndct.storage import constants, restored, stored
 
@@ -109,7 +109,7 @@ def write(
         )
     if verbose:
         sys.stdout.write(f"{module.graph}\n")
-    path = made(folder) / f"{name}_int.pt"
+    path = make_folder(folder) / f"{name}_int.pt"
     written = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -4,14 +4,17 @@
 import pathlib
 from collections.abc import Mapping
 
-import numpy as np
-
+from opendpu.cli.progress import progress
+from opendpu.deploy_check import DEVICES
+from opendpu.deploy_check import deploy_check as run_deploy_check
+from opendpu.export.golden import dump_activations, dump_weights, make_folder
+from opendpu.export.reference import IntegerReference
 from opendpu.ir import Array, to_xir
-from opendpu_arch import outputs
+from opendpu.runtime.devices import known_devices
 from opendpu_arch.errors import DPUError
+from opendpu_arch.target import Target
 from pytorch_nndct import messages
-from pytorch_nndct.folders import file_name, made
-from pytorch_nndct.program import IntegerNetwork
+from pytorch_nndct.program import DEFAULT_TARGET, IntegerNetwork
 
 CHECK_FOLDER = "deploy_check_data_int"
 
@@ -48,19 +51,29 @@ def write(
         written = to_xir(graph)
     except DPUError as error:
         raise messages.error("QUANTIZER_TORCH_EXPORT_XMODEL", str(error)) from error
-    path = made(folder) / f"{name}_int.xmodel"
+    path = make_folder(folder) / f"{name}_int.xmodel"
     written.serialize(path)
     messages.note(f"the model to compile is {path}")
     if deploy_check:
-        _dump(network, folder / CHECK_FOLDER, last)
+        _check(network, folder / CHECK_FOLDER, name, network.arranged(last))
 
 
-def _dump(network: IntegerNetwork, folder: pathlib.Path, last: Mapping[str, Array]) -> None:
-    """Write inputs, outputs and parameters as integers: raw bytes, and one number a line."""
+def _check(
+    network: IntegerNetwork, folder: pathlib.Path, name: str, inputs: Mapping[str, Array]
+) -> None:
+    """Write the tensors of one sample, and compare reference, program and simulator on it."""
     graph = network.quantized
-    for name, values in network.integers(last).items():
-        stem = made(folder) / file_name(name)
-        outputs.write(stem.with_name(f"{stem.name}.bin"), np.ascontiguousarray(values).tobytes())
-        text = "\n".join(map(str, values.ravel().tolist()))
-        outputs.write(stem.with_name(f"{stem.name}.txt"), f"{text}\n")
-    messages.note(f"tensors of {graph.name} are in {folder}")
+    make_folder(folder)
+    dump_weights(graph, folder, names={"weights": "_weights", "bias": "_bias"})
+    dump_activations(IntegerReference(graph), inputs, folder, dump_float=True)
+    messages.note(f"tensors of {name} for one sample are in {folder}")
+    target = network.target or Target.from_name(DEFAULT_TARGET)
+    devices = [device for device in DEVICES if device in known_devices()]
+    with progress(f"checking {name}") as show:
+        found = run_deploy_check(graph, inputs, target=target, devices=devices, show=show)
+    differing = [one for one in found if not one.agrees]
+    if differing:
+        raise messages.error(
+            "QUANTIZER_TORCH_EXPORT_XMODEL", f"{name} differs: {'; '.join(map(str, differing))}"
+        )
+    messages.note(f"they are the same on {' and '.join(one.opinion for one in found)}")

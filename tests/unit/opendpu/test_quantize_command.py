@@ -129,7 +129,10 @@ def test_knobs(folder):
 def test_the_guides_configuration(folder):
     given = {
         "include_cle": False, "include_bias_corr": False, "target_device": "CPU",
-        "overall_quantize_config": {"round_mode": "half_up", "scale_type": "float"},
+        "overall_quantize_config": {
+            "round_mode": "half_up", "scale_type": "float", "method": "maxmin",
+            "calib_statistic_method": "max",
+        },
     }  # fmt: skip
     (folder / "c.json").write_text(json.dumps(given))
     arguments = ("quantize", folder / "m.onnx", "--calib", folder / "calib.npz")
@@ -161,6 +164,33 @@ def test_deploy_check_and_golden_results(folder):
     found = {one["opinion"]: one for one in json.loads(result.stdout)["deploy_check"]}
     assert found["iss"]["agrees"]
     assert found["file"]["agrees"] == (found["file"]["first"] is None)
+
+
+def test_settings_of_roles_and_layers(folder):
+    common = ("quantize", folder / "m.onnx", "--calib", folder / "calib.npz", "--no-refinement")
+    result = call(
+        *common, "-o", folder / "q.onnx", "--method", "max", "--set", "scale=float", "--set",
+        "weights.granularity=per_channel", "--layer", "@Relu:activation.bits=16",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "deployable: no, because input has a scale of type float" in result.stdout
+    model = onnx.load(folder / "q.onnx")
+    scales = [t for t in model.graph.initializer if t.dims == [4]]
+    assert len({tuple(onnx.numpy_helper.to_array(t)) for t in scales}) >= 1
+    stored = {t.data_type for t in model.graph.initializer if len(t.dims) == 0}
+    assert onnx.TensorProto.INT16 in stored
+    result = call(*common, "-o", folder / "q.xmodel", "--set", "weights.bits=4")
+    assert result.exit_code == 0, result.output
+    graph = read_model(folder / "q.xmodel")
+    weights = [
+        graph[graph[layer].inputs["weights"][0]].sources()[0]
+        for layer in graph.nodes
+        if graph[layer].kind == "conv2d"
+    ]
+    assert all(len(np.unique(graph[name].value)) <= 16 for name in weights)
+    made = folder / "c.xmodel"
+    result = call("compile", folder / "q.xmodel", "--target", "B512", "-o", made, "--no-count")
+    assert result.exit_code == 0, result.output
 
 
 class Tags(html.parser.HTMLParser):

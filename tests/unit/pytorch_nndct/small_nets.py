@@ -118,4 +118,9 @@ def compiled(path: object, images: torch.Tensor) -> torch.Tensor:
     result = torch.from_numpy(np.concatenate(found))
     if result.dtype == torch.int8:
         result = result * 2.0 ** -tensor.get_attr("fix_point")
-    return result.float()
+    return (result.permute(0, 3, 1, 2) if result.ndim == 4 else result).float()
+
+
+def ratio(found: torch.Tensor, wanted: torch.Tensor) -> float:
+    """Return signal to noise, dB."""
+    return float(10 * torch.log10(wanted.square().sum() / (found - wanted).square().sum()))

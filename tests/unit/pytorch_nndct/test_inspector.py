@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pytorch_nndct.inspector import Inspector  # noqa: E402 - needs torch
+from pytorch_nndct.apis import Inspector  # noqa: E402 - needs torch
 from pytorch_nndct.messages import VAIQError  # noqa: E402
 
 CPU = torch.device("cpu")
@@ -79,7 +79,7 @@ def test_without_a_gpu_the_cpu_is_taken(
         wrapped, torch.randn(1, 3, 8, 8), output_dir=tmp_path
     )
     out = capsys.readouterr().out
-    assert "[VAIQ_WARN][QUANTIZER_TORCH_CUDA_UNAVAILABLE]: there is no GPU" in out
+    assert "[VAIQ_WARN][QUANTIZER_TORCH_CUDA_UNAVAILABLE]: CUDA (HIP) is not" in out
     assert "[VAIQ_WARN][QUANTIZER_TORCH_DATA_PARALLEL]: " in out
     assert len(found.on("DPU")) == 1
 
@@ -91,7 +91,7 @@ def test_targets_that_are_no_dpuczdx8g(name: str) -> None:
 
 
 def test_an_unknown_format_writes_nothing(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(VAIQError, match=r"OUTPUT_FORMAT\]: image_format is 'pdf', but must be one"):
+    with pytest.raises(VAIQError, match=r"OUTPUT_FORMAT\]: image format 'pdf' is unknown"):
         inspected(tmp_path, image_format="pdf")
     assert not list(tmp_path.iterdir())
 

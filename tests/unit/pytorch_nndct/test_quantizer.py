@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (opendpu[t
 pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[torch])")
 
 import onnxruntime  # noqa: E402
-from small_nets import Joining, ResNet, TwoHeads, compiled, loaded, seeded  # noqa: E402
+from small_nets import Joining, ResNet, TwoHeads, compiled, loaded, ratio, seeded  # noqa: E402
 
 from opendpu import api  # noqa: E402
 from pytorch_nndct.apis import dump_xmodel, load_vai_ops, torch_quantizer  # noqa: E402
@@ -33,11 +33,6 @@ def calibrated(module, *batches, **options):
                 assert torch.equal(torch.as_tensor(one), torch.as_tensor(other))
     quantizer.export_quant_config()
     return torch_quantizer("test", module, first, device="cpu", **options)
-
-
-def ratio(found, wanted):
-    """Return signal to noise, dB."""
-    return float(10 * torch.log10(wanted.square().sum() / (found - wanted).square().sum()))
 
 
 def test_every_export_computes_what_test_mode_does(seed):
@@ -135,11 +130,11 @@ def test_deploy_check_is_what_the_dpu_computes(seed):
     found = quantizer.quant_model(image)
     dump_xmodel(deploy_check=True)
     folder = RESULT / "deploy_check_data_int"
-    values = np.fromfile(folder / "fc_fix.bin", np.int8)
+    values = np.fromfile(folder / "quant_fc.bin", np.int8)
     point = json.loads((RESULT / "quant_info.json").read_text())["output"]
     point = point["ResNet::ResNet/Linear[fc]/linear"][0][1]
     np.testing.assert_array_equal(values * 2.0**-point, found.numpy().ravel())
-    lines = (folder / "fc_fix.txt").read_text().split()
+    lines = (folder / "quant_fc.txt").read_text().split()
     assert [int(line) for line in lines] == values.tolist()
 
 

@@ -10,7 +10,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[3] / "scripts" / "s
 
 from cells import Resources, count, total
 from published import published
-from synthesize import cells_of, find_yosys, table
+from synthesize import above, cells_of, find_yosys, table
 
 from opendpu_arch.errors import ToolError
 
@@ -88,3 +88,13 @@ def test_without_yosys_the_error_says_how_to_get_it(monkeypatch, tmp_path):
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     with pytest.raises(ToolError, match="apt install yosys"):
         find_yosys()
+
+
+def test_what_is_above_its_limit_is_named():
+    result = {"target": "DPUCZDX8G_ISA1_B64", "lut": 101, "dsp": 7}
+    assert above(result, {"B64": {"lut": 101, "dsp": 7}}) == []
+    assert above(result, {"B64": {"lut": 100, "dsp": 8}}) == [
+        "B64 takes 101 lut, but 100 at most were agreed"
+    ]
+    with pytest.raises(ToolError, match="B64 has no limits; there are some for B512"):
+        above(result, {"B512": {}})

@@ -2,6 +2,8 @@
 """``vai_q_onnx``: the guide's example as it is printed, and what every argument does."""
 
 import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import onnx
@@ -104,6 +106,42 @@ def test_methods_weights_without_pairs_and_data_at_random(float_model, tmp_path,
     assert onnxruntime.InferenceSession(output).run(None, {"image": images(1)})
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"calibrate_method": CalibrationMethod.MinMax},
+        {"calibrate_method": CalibrationMethod.Percentile, "per_channel": True},
+        {"calibrate_method": CalibrationMethod.Entropy, "extra_options": {"IncludeCLE": False}},
+        {"activation_type": VitisQuantType.QInt16, "weight_type": QuantType.QInt16},
+        {"calibrate_method": CalibrationMethod.MinMax, "activation_type": QuantType.QUInt8},
+        {"reduce_range": True},
+        {"activation_type": VitisQuantType.QBFloat16, "weight_type": VitisQuantType.QBFloat16},
+    ],
+)
+def test_what_no_dpu_runs_is_near_the_float_network_too(float_model, tmp_path, arguments):
+    output = tmp_path / "q.onnx"
+    report = vai_q_onnx.quantize_static(
+        float_model, output, Reader(), quant_format=VitisQuantFormat.QDQ, **arguments
+    )
+    assert bool(report.obstacles) == (set(arguments) != {"reduce_range"})
+    given = {"image": images(1, 8)}
+    (found,) = onnxruntime.InferenceSession(output).run(None, given)
+    (wanted,) = onnxruntime.InferenceSession(float_model).run(None, given)
+    noise = np.square(found - wanted).sum() / np.square(wanted).sum()
+    assert 0 < noise < 10 ** (-15 / 10)
+
+
+def test_excluded_nodes_compute_in_float(float_model, tmp_path):
+    output = tmp_path / "q.onnx"
+    vai_q_onnx.quantize_static(float_model, output, Reader(), nodes_to_exclude=["y"])
+    graph = load_onnx(output)
+    fixed = {node.sources()[0] for node in graph if node.kind == "fix"}
+    assert {"image", "r", "p"} <= fixed
+    (last,) = (node for node in graph if node.kind == "conv2d" and node.name.startswith("y"))
+    assert all(graph[name].kind != "fix" for name in last.inputs["weights"])
+    assert last.name in graph.outputs
+
+
 def test_what_the_arguments_say_of_every_tensor():
     chosen = options.checked(None, power_of_two=True)
     found = configuration(
@@ -134,6 +172,35 @@ def test_what_the_arguments_say_of_every_tensor():
     )  # fmt: skip
     assert (found.activation.number_format, found.weights.bits) == ("bfloat16", 7)
     assert found.weights.method == "nonoverflow"
+
+
+def test_arguments_that_came_after_the_guide(float_model, tmp_path):
+    found = options.with_later({"Percentile": 99}, {"include_cle": False, "enable_ipu_cnn": True})
+    assert found == {"Percentile": 99, "IncludeCLE": False}
+    assert options.with_later(None, {"include_fast_ft": True}) == {
+        "FastFinetune": {"OptimAlgorithm": "adaround"}
+    }
+    with pytest.warns(UserWarning, match="argument 'convert_nchw_to_nhwc' has no effect"):
+        vai_q_onnx.quantize_static(
+            float_model, tmp_path / "q.onnx", Reader(), enable_dpu=True, convert_nchw_to_nhwc=True,
+            convert_fp16_to_fp32=False,
+        )  # fmt: skip
+
+
+def test_from_amds_operators_to_those_of_onnx(float_model, tmp_path):
+    first, second = tmp_path / "q.onnx", tmp_path / "qdq.onnx"
+    vai_q_onnx.quantize_static(float_model, first, Reader())
+    script = [sys.executable, "-m", "vai_q_onnx.tools.convert_customqdq_to_qdq"]
+    arguments = ["--input_model", first, "--output_model", second]
+    subprocess.run([*script, *arguments], check=True)
+    model = onnx.load(second)
+    assert {node.domain for node in model.graph.node} == {""}
+    back = [complete(load_onnx(path)) for path in (first, second)]
+    points = [[n.fix_point for n in graph if n.kind == "fix"] for graph in back]
+    assert points[0] == points[1]
+    arguments = ["--input_model", float_model, "--output_model", second]
+    failed = subprocess.run([*script, *arguments], capture_output=True, text=True)
+    assert (failed.returncode, failed.stderr) == (1, "error: model 'average' is not quantized\n")
 
 
 def test_finetuning_as_quark_says_it():
@@ -167,6 +234,7 @@ def test_options_without_effect_are_warned_of(given, text):
     ("arguments", "wanted"),
     [
         ({}, []),
+        ({"op_types_to_quantize": [], "nodes_to_quantize": [], "nodes_to_exclude": []}, []),
         ({"input_nodes": ["r"]}, ["c"]),
         ({"output_nodes": ["p"]}, ["y"]),
         ({"input_nodes": ["r"], "output_nodes": ["r"]}, ["c", "p", "y"]),

@@ -12,6 +12,7 @@ from opendpu.frontend.ops.registry import handles
 from opendpu.frontend.source import as_float
 from opendpu.ir import Node
 from opendpu.ops.average import average_factor
+from opendpu.ops.pooling import reduced_window
 
 _KINDS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Min": "min", "Max": "max"}
 _BIASED = (
@@ -133,6 +134,10 @@ def _is_simulated(call: Call, producer: Node, factor: Array) -> bool:
                 kernel_h=producer.attrs["kernel"][1], kernel_w=producer.attrs["kernel"][0]
             )
             error = numerator * math.prod(producer.attrs["kernel"]) / (1 << shift)
+        case "reduction_mean" if call.context.graph[producer.sources()[0]].shape[3:]:
+            rows, columns = reduced_window(producer, call.context.graph)
+            numerator, shift = average_factor(kernel_h=rows, kernel_w=columns)
+            error = numerator * rows * columns / (1 << shift)
         case "hard-sigmoid":
             error = 2731 / (1 << 14) * 6
         case _:

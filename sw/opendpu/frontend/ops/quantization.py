@@ -15,7 +15,7 @@ from opendpu.frontend.ops.registry import Layout, handles
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.source import as_float
 from opendpu.ir import Quantization, Rounding
-from opendpu.ops.quantizing import BOTH, DEQUANTIZE, QUANTIZE, ROUNDING
+from opendpu.ops.quantizing import BOTH, DEQUANTIZE, QUANTIZE, ROUNDINGS
 from opendpu_arch import numerics
 
 _ROUNDING = {2: Rounding.DPU_ROUND, 3: Rounding.STD_ROUND}
@@ -66,12 +66,14 @@ def dequantize(call: Call) -> None:
         call.bind(call.value(0))
 
 
-@handles(ROUNDING, layout=Layout.NEUTRAL)
+@handles(*ROUNDINGS, layout=Layout.NEUTRAL)
 def rounding(call: Call) -> None:
-    """Bind the output to the input: the ``fix`` behind rounds halves up by itself."""
+    """Bind the output to the input: the DPU rounds so by itself."""
     name = call.name(0)
     if name in call.context.constants:
         call.context.constants[call.output] = call.context.constants[name]
+        if name in call.context.points:
+            call.context.points[call.output] = call.context.points[name]
     else:
         call.bind(call.value(0))
 

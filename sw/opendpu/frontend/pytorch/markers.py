@@ -6,6 +6,7 @@ has one of them, only what is between is quantized. ``float_begin`` and ``float_
 what stays float anyway.
 """
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -50,8 +51,28 @@ def translations() -> dict[Callable[..., Any], Callable[..., Any]]:
     return {getattr(space, name).default: _identity for name in MARKERS}
 
 
-def take_out(model: ir.Model, targets: Mapping[str, str]) -> frozenset[str]:
-    """Remove the markers from a model; return the results that are not quantized, by name.
+@dataclasses.dataclass(frozen=True)
+class Floating:
+    """What markers leave in float.
+
+    Parameters
+    ----------
+    ops
+        Ops that compute in float, so that their parameters are not quantized.
+    results
+        Ops whose results are not quantized, inputs among them; a result may be quantized for what
+        follows.
+    begins
+        By ``quant_stub``, the op whose result it marks.
+    """
+
+    ops: frozenset[str] = frozenset()
+    results: frozenset[str] = frozenset()
+    begins: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+def take_out(model: ir.Model, targets: Mapping[str, str]) -> Floating:
+    """Remove the markers from a model; return what they leave in float.
 
     A result is quantized if a tensor that it is made of is; the inputs of a model with stubs are
     not. What a marker makes quantized is so where it is made already.
@@ -64,7 +85,7 @@ def take_out(model: ir.Model, targets: Mapping[str, str]) -> frozenset[str]:
     markers = {node: found for node in model.graph
                if (found := _marker(targets.get(str(node.name), "")))}  # fmt: skip
     if not markers:
-        return frozenset()
+        return Floating()
     stubs = not set(STUBS).isdisjoint(markers.values())
     quantized = dict.fromkeys(model.graph.inputs, not stubs)
     for node in model.graph:
@@ -72,14 +93,20 @@ def take_out(model: ir.Model, targets: Mapping[str, str]) -> frozenset[str]:
         if before:
             state = QUANTIZING[markers[node]] if node in markers else any(before)
             quantized |= dict.fromkeys(node.outputs, state)
+    ops = frozenset(str(value.name) for value, state in quantized.items()
+                    if not state and value.producer() not in markers)  # fmt: skip
+    begins = {}
     for node, marker in markers.items():
         (source,) = node.inputs
         assert source is not None
+        if marker == "quant_stub":
+            begins[str(node.name)] = str(source.name)
         quantized[source] = quantized.get(source, True) or QUANTIZING[marker]
         ir.convenience.replace_all_uses_with(node.outputs, [source], replace_graph_outputs=True)
         del quantized[node.outputs[0]]
         model.graph.remove(node, safe=True)
-    return frozenset(str(value.name) for value, state in quantized.items() if not state)
+    results = frozenset(str(value.name) for value, state in quantized.items() if not state)
+    return Floating(ops, results, begins)
 
 
 def _marker(target: str) -> str:

@@ -16,7 +16,7 @@ from opendpu.frontend.binding import Sizes
 from opendpu.frontend.lowering import load_onnx
 from opendpu.frontend.pytorch.batch import Call, single_sample
 from opendpu.frontend.pytorch.capture import TRACE, capture
-from opendpu.frontend.pytorch.markers import take_out, translations
+from opendpu.frontend.pytorch.markers import Floating, take_out, translations
 from opendpu.frontend.pytorch.naming import Place, rename
 from opendpu.frontend.pytorch.signature import Signature, TensorsOnly, leaves_of, signature_of
 from opendpu.ir import FloatGraph, Origin
@@ -37,7 +37,7 @@ class Traced:
     batched
         Whether the graph takes one sample of what the module takes many at a time.
     floating
-        Ops whose results are not to be quantized, as markers in the module say.
+        What is not to be quantized, as markers in the module say.
     places
         Where in the module ops come from.
     program
@@ -47,7 +47,7 @@ class Traced:
     graph: FloatGraph
     signature: Signature
     batched: bool
-    floating: frozenset[str]
+    floating: Floating
     places: Mapping[str, Place]
     program: ExportedProgram
 
@@ -154,7 +154,7 @@ class _Converted:
 
     graph: FloatGraph
     outputs: list[str]
-    floating: frozenset[str]
+    floating: Floating
     places: Mapping[str, Place]
 
 

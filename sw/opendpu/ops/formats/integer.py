@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from opendpu.ir import Array, Quantization
+from opendpu.ir import Array, Quantization, Rounding
 from opendpu.ops.formats.rounding import emit_rounded, rounded
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ EXACT_BITS = 24
 def fake_quantize(values: Array, quantization: Quantization) -> Array:
     """Return float32 numbers as integers stand for them."""
     kind = np.float32 if quantization.bits <= EXACT_BITS else np.float64
+    shifted = quantization.is_power_of_two and kind == np.float32
+    if shifted and quantization.rounding == Rounding.DPU_ROUND:
+        return _of_dpu(values, quantization)
     scale = _along(quantization.scale, quantization, values.ndim, kind)
     low, high = quantization.limits
     if quantization.is_power_of_two:
@@ -40,6 +43,19 @@ def fake_quantize(values: Array, quantization: Quantization) -> Array:
         np.clip(made, low, high, out=made)
     made *= scale
     return made.astype(np.float32, copy=False)
+
+
+def _of_dpu(values: Array, quantization: Quantization) -> Array:
+    """Do that for powers of two and halves up, in place and without a step too many."""
+    low, high = quantization.limits
+    made = np.multiply(values, np.float32(2 / quantization.scale[0]), dtype=np.float32)
+    np.floor(made, out=made)
+    made *= np.float32(0.5)
+    np.ceil(made, out=made)
+    np.maximum(made, np.float32(low), out=made)
+    np.minimum(made, np.float32(high), out=made)
+    made *= np.float32(quantization.scale[0])
+    return made
 
 
 def emit_integers(builder: "OnnxBuilder", value: str, quantization: Quantization) -> str:

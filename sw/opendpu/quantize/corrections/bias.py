@@ -8,18 +8,30 @@ import numpy as np
 
 from opendpu.ir import Array, Graph, Node
 from opendpu.ops.batching import ancestors, mixes_samples
+from opendpu.ops.cost import macs
+from opendpu.ops.formats import fake_quantize
 from opendpu.ops.session import Session
 from opendpu.quantize.executor import chunk_size
 from opendpu.quantize.layers import is_layer, parameters_of
 from opendpu.quantize.observers.mean import Mean
+from opendpu.quantize.placement.insert import with_plain_constants
+from opendpu.quantize.progress import Progress
 from opendpu.quantize.samples import Samples
-from opendpu.quantize.scales.grid import GRID
 
 SAMPLES = 128
 """Samples that means are taken over at most."""
 
-STORED_BYTES = 1 << 27
-"""Size of what is kept of them between layers; limits the samples."""
+FEWEST = 32
+"""Samples that are looked at, where they have room, however much work that is."""
+
+WORK = 6e10
+"""What correction may take for more than these, in multiply-accumulates."""
+
+ELEMENT_WORK = 200
+"""Multiply-accumulates that take as long as an element that is rounded and moved."""
+
+STORED_BYTES = 1 << 29
+"""Size of what is kept of them between layers, as float32; limits the samples."""
 
 
 def add_biases(graph: Graph, layers: Collection[str]) -> None:
@@ -34,8 +46,14 @@ def add_biases(graph: Graph, layers: Collection[str]) -> None:
 
 
 def sample_count(graph: Graph) -> int:
-    """Return how many samples correction looks at: as many as have room while it runs."""
-    return max(1, min(SAMPLES, STORED_BYTES // max(1, _most_elements(graph))))
+    """Return how many samples correction looks at: as many as have room and are not too much work.
+
+    ``FEWEST`` are enough for means of channels, as every pixel counts; small networks get more.
+    """
+    room = STORED_BYTES // max(1, 4 * _most_elements(graph))
+    computed = [node for node in graph if node.value is None]
+    work = sum(macs(n, graph) + ELEMENT_WORK * int(np.prod(n.shape)) for n in computed)
+    return max(1, min(room, max(FEWEST, int(WORK / max(work, 1))), SAMPLES))
 
 
 def _most_elements(graph: Graph) -> int:
@@ -55,26 +73,32 @@ def _most_elements(graph: Graph) -> int:
 
 
 def correct_biases(
-    quantized: Graph, means: Mapping[str, Array], samples: Samples, count: int
+    quantized: Graph,
+    means: Mapping[str, Array],
+    samples: Samples,
+    count: int,
+    progress: Progress,
 ) -> None:
     """Shift the biases of a quantized graph, in place, layer by layer from the inputs on.
 
     Quantized weights and activations move the mean of a channel; the difference to ``means``,
     those of the float graph over the first ``count`` samples, goes into the bias, on the bias's
-    grid. A layer sees what the corrected layers before it give: each is computed twice, for its
-    mean and for the layers behind it.
+    grid. A layer sees what the corrected layers before it give; what it computed for its own mean
+    moves along with the bias.
     """
     layers = [name for name in means if is_layer(quantized[name])]
     batched = not mixes_samples(quantized, layers)
     state = _State(quantized, samples, count, batched=batched)
-    for name in layers:
+    for number, name in enumerate(layers):
+        progress.step("correcting biases", number, len(layers), name)
         found = state.mean_of(name)
         layer = quantized[name]
         change = bias_change(quantized, layer, means[name] - found)
-        fix = quantized[layer.inputs[parameters_of(layer).bias][0]]
-        constant = quantized[fix.inputs["input"][0]]
+        bias = quantized[layer.inputs[parameters_of(layer).bias][0]]
+        constant = quantized[bias.inputs["input"][0]] if bias.kind == "fix" else bias
         assert constant.value is not None
         constant.value = constant.value + change
+        state.move(name, change, bias.name, constant.value)
 
 
 @dataclasses.dataclass
@@ -89,7 +113,7 @@ class _State:
     """A quantized graph, computed on samples as far as its biases are corrected."""
 
     def __init__(self, graph: Graph, samples: Samples, count: int, *, batched: bool) -> None:
-        self.graph = graph
+        self.graph = with_plain_constants(graph)
         self.batched = batched
         computed = [node.name for node in graph if node.value is None]
         largest = max(computed, key=lambda name: int(np.prod(graph[name].shape)), default=None)
@@ -103,27 +127,31 @@ class _State:
 
     def mean_of(self, layer: str) -> Array:
         """Return the mean of each channel of a layer's result, computing what it needs."""
-        nodes = [n for n in ancestors(self.graph, [layer]) if n not in self._done and n != layer]
+        nodes = [n for n in ancestors(self.graph, [layer]) if n not in self._done]
         inside = {n for n in nodes if not self._is_constant(n)}
-        keep = [n for n in nodes if n in inside and self._is_read_outside(n, inside)]
-        session = Session(self.graph, nodes=[*nodes, layer], keep=[*keep, layer],
-                          batched=self.batched, keep_memory=False)  # fmt: skip
+        keep = [n for n in nodes if n in inside and n != layer and self._is_read_outside(n, inside)]
+        session = Session(self.graph, nodes=nodes, keep=[*keep, layer], batched=self.batched,
+                          keep_memory=False)  # fmt: skip
         self._done |= inside
         mean = Mean()
         for part in self.parts:
             given = {n: self._unpacked(n, part.results[n]) for n in session.inputs}
             results = session.run(given)
             mean.add(results[layer])
-            part.results |= {n: self._packed(n, results[n]) for n in keep}
+            part.results |= {n: self._packed(n, results[n]) for n in [*keep, layer]}
             for name in [n for n in part.results if not self._is_waited_for(n)]:
                 del part.results[name]
         return mean.value
 
+    def move(self, layer: str, change: Array, bias: str, value: Array) -> None:
+        """Give a layer another bias, and the results that it has given what that changes."""
+        self.graph[bias].value = value
+        for part in self.parts:
+            if layer in part.results:
+                part.results[layer] += change.astype(np.float32)
+
     def _is_constant(self, name: str) -> bool:
-        node = self.graph[name]
-        return node.value is not None or (
-            node.kind == "fix" and self.graph[node.inputs["input"][0]].value is not None
-        )
+        return self.graph[name].value is not None
 
     def _is_read_outside(self, name: str, inside: set[str]) -> bool:
         return any(reader.name not in inside for reader in self._readers[name])
@@ -134,22 +162,34 @@ class _State:
     def _packed(self, name: str, array: Array) -> Array:
         """Return a result in as few bytes as hold it: that of a ``fix`` is eight bits."""
         node = self.graph[name]
-        if node.kind != "fix":
+        if not _is_byte(node):
             return array
         return (array * np.float32(2.0**node.fix_point)).astype(np.int8)
 
     def _unpacked(self, name: str, array: Array) -> Array:
         node = self.graph[name]
-        if node.kind != "fix":
+        if not _is_byte(node):
             return array
         return np.multiply(array, np.float32(2.0**-node.fix_point), dtype=np.float32)
 
 
+def _is_byte(node: Node) -> bool:
+    """Return whether eight bits hold the elements of a result."""
+    if node.kind != "fix" or not node.quantization.is_power_of_two:
+        return False
+    low, high = node.quantization.limits
+    return low >= -128 and high <= 127
+
+
 def bias_change(quantized: Graph, layer: Node, wanted: Array) -> Array:
-    """Return the change nearest to ``wanted`` that the bias of a layer can make on its grid."""
-    fix = quantized[layer.inputs[parameters_of(layer).bias][0]]
-    value = quantized[fix.inputs["input"][0]].value
+    """Return the change nearest to ``wanted`` that the bias of a layer can make on its grid.
+
+    A bias that is not quantized changes by just that.
+    """
+    bias = quantized[layer.inputs[parameters_of(layer).bias][0]]
+    value = quantized[bias.inputs["input"][0]].value if bias.kind == "fix" else bias.value
     assert value is not None
-    scale = 2.0**fix.fix_point
-    integers = np.clip(np.floor((value + wanted) * scale + 0.5), *GRID.limits)
-    return np.asarray((integers / scale - value).astype(np.float32))
+    moved = (value.astype(np.float64) + wanted).astype(np.float32)
+    if bias.kind == "fix":
+        moved = fake_quantize(moved, bias.quantization)
+    return np.asarray(moved - value)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from opendpu.ir import Array, Graph
+from opendpu.ir import Array, Graph, Quantization
 from opendpu.ops.batching import ancestors, mixes_samples
 from opendpu.ops.cost import macs
 from opendpu.quantize.corrections.simulate import Simulation
@@ -14,9 +14,12 @@ from opendpu.quantize.executor import evaluate
 from opendpu.quantize.observers.mean import Mean
 from opendpu.quantize.observers.observed import Observed
 from opendpu.quantize.placement.groups import ScaleGroups
-from opendpu.quantize.placement.insert import Rounded, insert
+from opendpu.quantize.placement.insert import Rounded, insert, refit
+from opendpu.quantize.placement.specs import TensorSpecs
+from opendpu.quantize.progress import Progress
 from opendpu.quantize.samples import Samples
 from opendpu.quantize.scales.choose import candidate_errors
+from opendpu.quantize.scales.grid import GRID
 from opendpu.quantize.scales.shifts import make_legal
 from opendpu_arch.errors import GraphError
 
@@ -26,7 +29,7 @@ SAMPLES = 32
 FEWEST = 8
 """Samples that are needed; where they are too much work, fewer groups are tried."""
 
-MEMORY_BYTES = 1 << 30
+MEMORY_BYTES = 1 << 29
 """Size that the results of all ops together may have; limits the samples."""
 
 WORK = 2e11
@@ -55,13 +58,14 @@ class Plan:
 def refine(
     graph: Graph,
     groups: ScaleGroups,
-    fix_points: Mapping[str, int],
     samples: Samples,
-    weights: Mapping[str, int],
+    specs: TensorSpecs,
     observed: Observed,
+    fix_points: Mapping[str, int],
+    weights: Mapping[str, int],
     *,
     layers: list[str],
-    show: Callable[[str], None],
+    progress: Progress,
     note: Callable[[str], None],
 ) -> dict[str, int]:
     """Return better fix points of activations.
@@ -89,20 +93,25 @@ def refine(
     wanted, means = _float_results(graph, ends, layers, samples, plan.samples)
     simulation = Simulation(inputs, wanted, means, set(needed))
     known: Rounded = {}
-    constants = make_legal(graph, groups, best, weights)
-    state = simulation.run(insert(graph, best | constants, known), None)
+    templates = specs.templates(graph)
+
+    def quantizations(fix_points: dict[str, int]) -> dict[str, Quantization]:
+        constants = make_legal(graph, groups, fix_points, weights, specs.bias)
+        return {n: templates[n].at(point) for n, point in (fix_points | constants).items()}
+
+    state = simulation.run(insert(graph, quantizations(best), known), None)
     for number, group in enumerate(plan.groups):
-        show(f"refining: {number} of {len(plan.groups)} groups")
+        progress.step("refining", number, len(plan.groups), group)
         for step in STEPS:
             trial = dict(best)
             trial.update({name: best[name] + step for name in groups.members[group]})
             if trial[group] < groups.lower_bounds.get(group, trial[group]):
                 continue
             try:
-                constants = make_legal(graph, groups, trial, weights)
+                tried = quantizations(trial)
             except GraphError:
                 continue
-            found = simulation.run(insert(graph, trial | constants, known), state)
+            found = simulation.run(refit(state.graph, graph, tried, known), state)
             if found.error < GAIN * state.error:
                 best, state = trial, found
                 break
@@ -131,7 +140,7 @@ def plan_trials(
 
 def _certainty(groups: ScaleGroups, observed: Observed, group: str) -> float:
     """Return how much worse the second candidate is than the best: near 1 where it is not."""
-    first, second = sorted(candidate_errors(groups, observed.histograms, group).values())[:2]
+    first, second = sorted(candidate_errors(groups, observed.histograms, group, GRID).values())[:2]
     return second / first if first else float("inf")
 
 

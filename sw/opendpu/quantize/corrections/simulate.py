@@ -5,14 +5,14 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from opendpu.ir import Array, FloatGraph, Graph, Node
+from opendpu.ir import Array, FloatGraph, Graph, Node, QuantizedGraph
 from opendpu.ops.cost import macs
+from opendpu.ops.formats import fake_quantize
 from opendpu.ops.session import Session
 from opendpu.quantize.corrections.bias import bias_change
 from opendpu.quantize.layers import is_layer, parameters_of
 from opendpu.quantize.observers.mean import Mean
 from opendpu.quantize.placement.insert import fix_name
-from opendpu.quantize.scales.grid import rounded
 
 ONE_THREAD_MACS = 1 << 24
 """Layers up to this size are computed by one thread: there are many of them, one at a time."""
@@ -21,7 +21,7 @@ ONE_THREAD_MACS = 1 << 24
 class State:
     """A quantized graph, the results of its ops, and the error of the network's results."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: QuantizedGraph) -> None:
         self.graph = graph
         self.results: dict[str, Array] = {}
         self.error = 0.0
@@ -59,7 +59,7 @@ class Simulation:
         }
         self._kernels: dict[tuple[object, ...], Session] = {}
 
-    def run(self, quantized: Graph, base: State | None) -> State:
+    def run(self, quantized: QuantizedGraph, base: State | None) -> State:
         """Return the results of a graph, with those of ``base`` where nothing differs."""
         state = State(quantized)
         results = state.results
@@ -76,7 +76,7 @@ class Simulation:
             elif node.kind == "fix":
                 array = results[source]
                 constant = quantized[source].value is not None
-                results[node.name] = array if constant else rounded(array, node.fix_point)
+                results[node.name] = array if constant else fake_quantize(array, node.quantization)
             else:
                 results[node.name] = self._computed(quantized, node, results)
         for name, wanted in self.wanted.items():
@@ -129,9 +129,11 @@ def _is_constant(graph: Graph, node: Node) -> bool:
 
 def _same(node: Node, base: State, results: Mapping[str, Array]) -> bool:
     """Return whether an op and all its inputs are what they were."""
-    old = base.graph[node.name]
     if any(results[name] is not base.results[name] for name in node.sources()):
         return False
+    old = base.graph[node.name]
+    if node is old:
+        return True
     if node.value is not None:
         return node.value is old.value
     return node.type == old.type and node.attrs == old.attrs

@@ -5,6 +5,9 @@ import numpy as np
 
 from opendpu.ir import Array
 
+ROWS = 1024
+"""Values of a channel that are added in float32, before float64 goes on."""
+
 
 class Mean:
     """The mean of each channel."""
@@ -15,9 +18,21 @@ class Mean:
 
     def add(self, array: Array) -> None:
         """Count an array; channels are its last axis."""
-        axes = tuple(range(array.ndim - 1))
-        self._sum = self._sum + array.sum(axis=axes, dtype=np.float64)
-        self._count += array.size // array.shape[-1]
+        channels = array.shape[-1]
+        if array.ndim == 4 and array.transpose(0, 3, 1, 2).flags.c_contiguous:
+            planes = array.transpose(0, 3, 1, 2).reshape(array.shape[0], channels, -1)
+            self._sum = self._sum + planes.sum(axis=2).sum(axis=0, dtype=np.float64)
+        else:
+            rows = array.reshape(-1, channels)
+            whole = len(rows) // ROWS * ROWS
+            parts = rows[:whole].reshape(-1, ROWS, channels).sum(axis=1)
+            rest = rows[whole:].sum(axis=0, dtype=np.float64)
+            self._sum = self._sum + parts.sum(axis=0, dtype=np.float64) + rest
+        self._count += array.size // channels
+
+    def merge(self, other: "Mean") -> None:
+        """Count what another observer has seen too."""
+        self._sum, self._count = self._sum + other._sum, self._count + other._count
 
     @property
     def value(self) -> Array:

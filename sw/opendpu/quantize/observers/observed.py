@@ -2,10 +2,10 @@
 """What one pass over the calibration data leaves."""
 
 import dataclasses
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from opendpu.ir import Array
+from opendpu.ir import Array, Quantization
+from opendpu.quantize.observers.channels import ChannelHistograms
 from opendpu.quantize.observers.histogram import Histogram
 
 
@@ -17,12 +17,16 @@ class Observed:
     ----------
     histograms
         Values of every tensor that is quantized.
-    votes
-        By group, the best fix point of each batch; of method ``diffs`` only.
+    channels
+        Those of each channel, of tensors with a scale per channel.
+    batches
+        By group, the scale that each batch on its own would have; of statistics other than
+        ``all`` only.
     means
         Mean of each channel of some layers' results, over some samples.
     """
 
     histograms: Mapping[str, Histogram]
-    votes: Mapping[str, Counter[int]]
+    channels: Mapping[str, ChannelHistograms]
+    batches: Mapping[str, Sequence[Quantization]]
     means: Mapping[str, Array]

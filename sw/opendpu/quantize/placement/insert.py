@@ -1,13 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a float graph and its fix points to the quantized graph, as AMD's quantizers write it."""
 
+import dataclasses
 from collections.abc import Mapping
 
-from opendpu.ir import Array, Graph, QuantizedGraph
-from opendpu.quantize.scales.grid import GRID, rounded
+from opendpu.ir import Array, Graph, Quantization, QuantizedGraph, Rounding
+from opendpu.ops.formats import fake_quantize
 
-Rounded = dict[tuple[str, int], Array]
-"""Constants on their grid, by name and fix point."""
+Rounded = dict[tuple[str, Quantization], Array]
+"""Constants on their grid, by name and quantization."""
+
+
+def refit(
+    quantized: QuantizedGraph,
+    graph: Graph,
+    quantizations: Mapping[str, Quantization],
+    known: Rounded,
+) -> QuantizedGraph:
+    """Return a quantized graph with other quantizations for some of the same tensors.
+
+    Nodes that do not differ are those of ``quantized`` themselves, which stays as it is; ``graph``
+    is the float graph that it was made of.
+    """
+    result = QuantizedGraph(quantized.name)
+    result.nodes, result.outputs = dict(quantized.nodes), list(quantized.outputs)
+    result.attrs = dict(quantized.attrs)
+    for name, found in quantizations.items():
+        fix, value = result.nodes[fix_name(name)], graph[name].value
+        wanted = found if value is None else on_grid(found)
+        if fix.type.quantization == wanted:
+            continue
+        made = fix.type.with_quantization(wanted)
+        result.nodes[fix.name] = dataclasses.replace(fix, type=made)
+        if value is not None:
+            if (name, found) not in known:
+                known[name, found] = fake_quantize(value, found)
+            result.nodes[name] = dataclasses.replace(result.nodes[name], value=known[name, found])
+    return result
+
+
+def with_plain_constants(quantized: Graph) -> Graph:
+    """Return a graph that computes the same, with constants in place of the ``fix`` behind them.
+
+    They are on its grid already; sessions need not round them once more into another copy.
+    """
+    result = quantized.copy()
+    for node in quantized:
+        if node.kind != "fix":
+            continue
+        source = quantized[node.inputs["input"][0]]
+        if source.value is not None:
+            result.nodes[node.name] = dataclasses.replace(
+                source, name=node.name, inputs={}, attrs=dict(source.attrs)
+            )
+    return result
+
+
+def on_grid(found: Quantization) -> Quantization:
+    """Return a quantization that leaves what is on its grid as it is, however it was rounded."""
+    return dataclasses.replace(found, rounding=Rounding.DPU_ROUND)
 
 
 def fix_name(name: str) -> str:
@@ -16,12 +67,12 @@ def fix_name(name: str) -> str:
 
 
 def insert(
-    graph: Graph, fix_points: Mapping[str, int], known: Rounded | None = None
+    graph: Graph, quantizations: Mapping[str, Quantization], known: Rounded | None = None
 ) -> QuantizedGraph:
-    """Return a graph with a ``fix`` behind every node that has a fix point.
+    """Return a graph with a ``fix`` behind every node that has a quantization.
 
-    The op has 8 signed bits and ``DPU_ROUND``; constants in front of one hold values that are
-    already on its grid. ``known`` keeps those of earlier calls.
+    Constants in front of one hold values that are already on its grid, so that its own rounding,
+    to the nearest, leaves them as they are. ``known`` keeps those of earlier calls.
     """
     known = {} if known is None else known
     result = QuantizedGraph(graph.name)
@@ -29,19 +80,20 @@ def insert(
     behind: dict[str, str] = {}
     for node in graph:
         inputs = {arg: [behind[n] for n in names] for arg, names in node.inputs.items()}
-        value, point = node.value, fix_points.get(node.name)
-        if value is not None and point is not None:
-            if (node.name, point) not in known:
-                known[node.name, point] = rounded(value, point)
-            value = known[node.name, point]
+        value, found = node.value, quantizations.get(node.name)
+        if value is not None and found is not None:
+            if (node.name, found) not in known:
+                known[node.name, found] = fake_quantize(value, found)
+            value = known[node.name, found]
+            found = on_grid(found)
         made = result.add(
             node.name, node.kind, node.type, inputs, node.attrs, value,
             origin=node.origin, tensor=node.tensor,
         )  # fmt: skip
         made.reason, made.claim = node.reason, node.claim
         behind[node.name] = node.name
-        if point is not None:
-            fix = result.add_fix(fix_name(node.name), node.name, GRID.at(point))
+        if found is not None:
+            fix = result.add_fix(fix_name(node.name), node.name, found)
             behind[node.name] = fix.name
     result.outputs = [behind[name] for name in graph.outputs]
     return result

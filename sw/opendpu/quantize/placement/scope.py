@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What stays float: what the DPU has not, what only moves such data, and what is not worth it."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from opendpu.ir import Graph, Node
 from opendpu.ir.types import FLOAT32
@@ -24,7 +24,7 @@ COSTS = (
 )
 
 
-def floating_ops(graph: Graph) -> dict[str, str]:
+def floating_ops(graph: Graph, kept: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the ops of a float graph that are computed in float when it is quantized.
 
     Each has a reason, but for what the DPU cannot compute, where the compiler has its own.
@@ -36,11 +36,13 @@ def floating_ops(graph: Graph) -> dict[str, str]:
     - Groups of ops between float ones that cost more to hand over than to compute, see
       :func:`_costs_more`.
     - Inputs that only float ops read.
+    - Those that are ``kept`` in float anyway, with their reasons.
     """
     users = graph.consumer_map()
     found = {
         node.name: "" for node in graph if node.kind not in CONSTANTS and _only_cpu(graph, node)
     }
+    found = {**(kept or {}), **found}
     tails = _tails(graph, users)
     found |= {
         node.name: JOINS

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The grid of the DPU's tensors: eight bits and a power of two."""
+"""Power-of-two scales: the DPU's integers, and the fix points that values can have."""
 
 import math
 
 import numpy as np
 
 from opendpu.ir import Array, Quantization
+from opendpu.ops.formats import fake_quantize
 
 GRID = Quantization.power_of_two(0)
 """Bits and rounding of every tensor that is quantized; ``GRID.at(fix_point)`` has its scale."""
@@ -23,39 +24,34 @@ OF_ZEROS = 7
 """Fix point of a tensor that is zero everywhere: from -1 to almost 1."""
 
 
-def rounded(array: Array, fix_point: int) -> Array:
+def rounded(array: Array, fix_point: int, template: Quantization = GRID) -> Array:
     """Return float32 numbers as they are after ``fix``: rounded, saturated, real numbers."""
-    low, high = GRID.limits
-    made = np.multiply(array, np.float32(2.0**fix_point), dtype=np.float32)
-    made += np.float32(0.5)
-    np.floor(made, out=made)
-    np.clip(made, low, high, out=made)
-    made *= np.float32(2.0**-fix_point)
-    return made
+    return fake_quantize(array, template.at(fix_point))
 
 
-def no_overflow(largest: float) -> int:
+def no_overflow(largest: float, template: Quantization = GRID) -> int:
     """Return the largest fix point at which a magnitude of ``largest`` does not saturate."""
     if largest <= 0:
         return OF_ZEROS
-    found = math.floor(math.log2((GRID.limits[1] + 0.5) / largest))
+    found = math.floor(math.log2((template.limits[1] + 0.5) / largest))
     return min(max(found, FIX_POINTS[0]), FIX_POINTS[-1])
 
 
-def squared_error(array: Array, fix_point: int) -> float:
+def squared_error(array: Array, fix_point: int, template: Quantization = GRID) -> float:
     """Return the sum of squared differences that rounding makes, inf if it is huge."""
-    difference = (array - rounded(array, fix_point)).ravel()
+    difference = (array - rounded(array, fix_point, template)).ravel()
     with np.errstate(over="ignore"):
         return float(np.dot(difference, difference))
 
 
-def best_fix_point(array: Array, *, method: str = "minmse") -> int:
+def best_fix_point(array: Array, *, method: str = "minmse", template: Quantization = GRID) -> int:
     """Return the fix point of a constant: with the least squared error, or ``nonoverflow``."""
-    start = no_overflow(float(np.abs(array).max(initial=0.0)))
-    if method == "nonoverflow":
+    start = no_overflow(float(np.abs(array).max(initial=0.0)), template)
+    if method in ("nonoverflow", "max"):
         return start
     some = thinned(array)
-    return min(range(start, start + CANDIDATES), key=lambda point: squared_error(some, point))
+    candidates = range(start, start + CANDIDATES)
+    return min(candidates, key=lambda point: squared_error(some, point, template))
 
 
 def thinned(array: Array) -> Array:

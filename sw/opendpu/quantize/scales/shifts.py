@@ -4,9 +4,11 @@
 from collections.abc import Mapping
 
 from opendpu.ir import Graph, Node
-from opendpu.quantize.layers import parameters_of, weights_of
+from opendpu.quantize.config import TensorSpec
+from opendpu.quantize.layers import parameters_of
 from opendpu.quantize.placement.groups import ScaleGroups
 from opendpu.quantize.scales.grid import best_fix_point
+from opendpu.quantize.scales.template import template_of
 from opendpu_arch import isa
 from opendpu_arch.errors import GraphError
 from opendpu_arch.legal import MAX_SHIFT_BIAS
@@ -31,21 +33,18 @@ SHIFT_READ = _values(isa.ElewInit, "shift_read")
 """Values of ``shift_read`` = input - smallest input, of an elementwise addition."""
 
 
-def weight_fix_points(graph: Graph, groups: ScaleGroups, method: str) -> dict[str, int]:
-    """Return the fix point of the weights of every layer, by layer."""
-    how = "nonoverflow" if method == "nonoverflow" else "minmse"
-    return {
-        name: best_fix_point(weights_of(graph, graph[name]), method=how) for name in groups.results
-    }
-
-
 def make_legal(
-    graph: Graph, groups: ScaleGroups, fix_points: dict[str, int], weights: Mapping[str, int]
+    graph: Graph,
+    groups: ScaleGroups,
+    fix_points: dict[str, int],
+    weights: Mapping[str, int],
+    biases: Mapping[str, TensorSpec],
 ) -> dict[str, int]:
     """Return fix points of weights and biases by constant, after making all of them legal.
 
     ``fix_points`` of activations are lowered in place where a layer's result cannot be that fine:
-    the accumulator has no more fractional bits than input and weights together.
+    the accumulator has no more fractional bits than input and weights together. ``biases`` are
+    the specifications of biases, by layer.
 
     Raises
     ------
@@ -69,13 +68,14 @@ def make_legal(
         arguments = parameters_of(layer)
         result[layer.inputs[arguments.weights][0]] = weights[name]
         for bias in layer.inputs.get(arguments.bias, ()):
-            result[bias] = _of_bias(graph[bias], accumulator, cut)
+            result[bias] = _of_bias(graph[bias], accumulator, cut, biases[name])
     return result
 
 
-def _of_bias(bias: Node, accumulator: int, cut: int) -> int:
+def _of_bias(bias: Node, accumulator: int, cut: int, spec: TensorSpec) -> int:
     assert bias.value is not None
-    finest = min(best_fix_point(bias.value, method="nonoverflow"), accumulator - cut + FINEST_BIAS)
+    best = best_fix_point(bias.value, method=spec.method, template=template_of(spec))
+    finest = min(best, accumulator - cut + FINEST_BIAS)
     most = accumulator + 1 - SHIFT_BIAS[0]
     return max(accumulator + 1 - SHIFT_BIAS[-1], min(finest, most))
 

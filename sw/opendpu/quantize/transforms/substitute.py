@@ -60,3 +60,11 @@ def substitute(graph: Graph, how: str, names: list[str]) -> None:
     """Replace activations, in place."""
     if how == "hard":
         _hard(graph, names)
+
+
+def relu6_to_relu(graph: Graph) -> int:
+    """Let every ReLU6 be a ReLU, in place; return how many there were."""
+    found = [node for node in graph if node.kind == "relu6"]
+    for node in found:
+        node.kind = "relu"
+    return len(found)

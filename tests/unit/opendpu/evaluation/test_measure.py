@@ -43,7 +43,9 @@ def found():
     fix.type = fix.type.with_quantization(Quantization.power_of_two(6))
     assert made.reference is not None
     assert made.report is not None
-    report = dataclasses.replace(made.report, tensors=(), layers=(), outputs_sqnr={})
+    report = dataclasses.replace(
+        made.report, tensors=(), layers=(), outputs_sqnr={}, measured_samples=0
+    )
     points = {node.name: node.fix_point for node in made.graph if node.kind == "fix"}
     samples = calibration_samples(graph, {"x": DATA})
     return measure(report, made.graph, made.reference, samples, count=8), points

@@ -10,14 +10,14 @@ from oracle import evaluate_float
 from opendpu.frontend import load_onnx
 from opendpu.frontend.ops import HANDLERS
 from opendpu.ir import to_xir
-from opendpu.ops.quantizing import OPERATORS, ROUNDING
+from opendpu.ops.quantizing import OPERATORS, ROUNDINGS
 
 ROUNDS = 12
 """Draws an operator."""
 
 
 def test_every_operator_is_drawn():
-    assert set(DRAWS) == set(HANDLERS) - {*OPERATORS, ROUNDING}
+    assert set(DRAWS) == set(HANDLERS) - {*OPERATORS, *ROUNDINGS}
 
 
 @pytest.mark.parametrize("op", sorted(DRAWS))

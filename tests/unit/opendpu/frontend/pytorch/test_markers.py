@@ -16,7 +16,8 @@ def test_what_is_between_is_quantized():
     found = trace(nets.seeded(nets.Partial(), 3), torch.randn(2, 3, 12, 12))
     kinds = [node.kind for node in found.graph if node.kind not in ("const", "data")]
     assert kinds == ["conv2d", "relu", "conv2d", "tanh", "conv2d"]
-    assert found.floating == {"middle"}  # tanh's result is what a quant_stub quantizes
+    assert found.floating.ops == {"x", "middle", "tanh"}
+    assert found.floating.results == {"middle"}  # the others are quantized for what follows
 
 
 def test_without_stubs_all_but_marked_parts_are_quantized():
@@ -26,7 +27,8 @@ def test_without_stubs_all_but_marked_parts_are_quantized():
             return y + x
 
     found = trace(Net(), torch.randn(2, 5))
-    assert found.floating == {"sin"}
+    assert found.floating.ops == {"sin", "mul"}
+    assert found.floating.results == {"sin"}
     assert [n.name for n in found.graph if n.kind not in ("const", "data")][-1] == "add"
 
 

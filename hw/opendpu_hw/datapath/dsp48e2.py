@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""UltraScale+'s DSP block as far as the DPU uses it: Z + (A + D) · B or Z + A · B."""
+
+from amaranth.hdl import ClockSignal, Const, Instance
+
+#: Width of the block's sum.
+SUM_WIDTH = 48
+_PRODUCT = 0b0101                       # X and Y are the product
+_Z = {None: 0b000, "pcin": 0b001, "c": 0b011}
+_ENABLES = ("CEA1", "CEA2", "CEAD", "CEALUMODE", "CEB1", "CEB2", "CEC", "CECARRYIN", "CECTRL",
+            "CED", "CEINMODE", "CEM", "CEP")
+_RESETS = ("RSTA", "RSTALLCARRYIN", "RSTALUMODE", "RSTB", "RSTC", "RSTCTRL", "RSTD", "RSTINMODE",
+           "RSTM", "RSTP")
+
+
+def dsp48e2(total, *, a, b, d=None, pcin=None, c=None, operands, sum_register=True, last,
+            enable=None):
+    """Return the primitive.
+
+    Parameters
+    ----------
+    total : :class:`Signal` of 48 bits
+        Gets P where this is the ``last`` block of a cascade, PCOUT otherwise.
+    a, b, d : values
+        Up to 27 bits, 18 bits, 27 bits; without ``d`` there is no pre-adder.
+    pcin, c : values of 48 bits
+        What is added; at most one of them.
+    operands : :class:`bool`
+        Whether operands and the pre-adder's sum have registers: A and D one, B two.
+    sum_register : :class:`bool`
+        Whether P has one. The product always does.
+    enable : pair of values
+        When product and sum are taken; always, by default.
+    """
+    one, zero = Const(1, 1), Const(0, 1)
+    z = "pcin" if pcin is not None else "c" if c is not None else None
+    of_product, of_sum = enable or (one, one)
+    register = 1 if operands else 0
+    ports = {
+        "A": a, "B": b, "D": Const(0, 27) if d is None else d,
+        "C": Const(0, SUM_WIDTH) if c is None else c,
+        "PCIN": Const(0, SUM_WIDTH) if pcin is None else pcin,
+        "OPMODE": Const(_PRODUCT | _Z[z] << 4, 9), "ALUMODE": Const(0, 4),
+        "INMODE": Const(0 if d is None else 0b00100, 5), "CARRYINSEL": Const(0, 3),
+        "CARRYIN": zero, "CLK": ClockSignal(), **dict.fromkeys(_ENABLES, one),
+        **dict.fromkeys(_RESETS, zero), "CEM": of_product, "CEP": of_sum,
+    }
+    parameters = {
+        "AMULTSEL": "A" if d is None else "AD", "BMULTSEL": "B", "PREADDINSEL": "A",
+        "USE_MULT": "MULTIPLY", "A_INPUT": "DIRECT", "B_INPUT": "DIRECT", "USE_SIMD": "ONE48",
+        "AREG": register, "ACASCREG": register, "DREG": register, "ADREG": register,
+        "BREG": 2 * register, "BCASCREG": 2 * register, "MREG": 1, "PREG": int(sum_register),
+        "CREG": 0 if c is not None else 1, "INMODEREG": 1, "OPMODEREG": 1, "ALUMODEREG": 1,
+        "CARRYINREG": 1, "CARRYINSELREG": 1,
+    }
+    return Instance(
+        "DSP48E2", **{f"p_{name}": value for name, value in parameters.items()},
+        **{f"i_{name}": value for name, value in ports.items()},
+        **{"o_P" if last else "o_PCOUT": total})

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our quantizer beside AMD Quark's XINT8 and onnxruntime's quantize_static, as JSON.
+
+All get the same model and the same calibration samples, one after the other, each in a process of
+its own; the float network's results on other samples are what they are compared with. Quark runs in
+an environment of its own, which is made with ``pip`` the first time.
+"""
+
+import argparse
+import dataclasses
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import venv
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+import platformdirs
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent)]
+
+from network_survey.samples import samples  # noqa: E402
+from quantizers.prepare import prepare  # noqa: E402
+
+Array = npt.NDArray[Any]
+
+QUARK = ("amd-quark==0.13", "onnxruntime<=1.28", "torch>=2.9,<3")
+"""What its environment holds."""
+CONTENDERS = {
+    "quark": ("with_quark.py", "plain"),
+    "quark adaround": ("with_quark.py", "adaround"),
+    "quark adaquant": ("with_quark.py", "adaquant"),
+    "onnxruntime": ("with_onnxruntime.py", "plain"),
+    "opendpu": ("with_opendpu.py", "plain"),
+    "opendpu adaround": ("with_opendpu.py", "adaround"),
+    "opendpu adaquant": ("with_opendpu.py", "adaquant"),
+}
+"""Programs and methods, by name."""
+CALIBRATION, TEST = 100, 500
+"""Samples."""
+LEAST = 1e-6
+"""Least probability: below that, differences do not count."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Data:
+    """Samples in the model's layout, and labels of the test samples where there are some."""
+
+    calibration: Array
+    test: Array
+    labels: Array | None = None
+
+
+def keywords(models: pathlib.Path, seed: int) -> Data:
+    """Return clips: 100 to calibrate with, all others to test with."""
+    data = np.load(models / "kws01.npz")
+    clips = ((data["x"].astype(np.float32) - data["zero_point"]) * data["scale"]).astype(np.float32)
+    order = np.random.default_rng(seed).permutation(len(clips))
+    test = order[CALIBRATION:]
+    return Data(clips[order[:CALIBRATION]], clips[test], data["y"][test])
+
+
+def pictures(size: int, largest: float, seed: int) -> Data:
+    """Return crops of photographs, channels last."""
+    found = [
+        samples("photographs, 0 to 1", (1, 3, size, size), np.dtype(np.float32), count, number)
+        for count, number in ((CALIBRATION, seed), (TEST, seed + 1000))
+    ]
+    ready = [np.ascontiguousarray(part.transpose(0, 2, 3, 1)) * largest for part in found]
+    return Data(ready[0].astype(np.float32), ready[1].astype(np.float32))
+
+
+SUBJECTS = {
+    "kws": ("kws_dscnn.onnx", keywords),
+    "ic": ("ic_resnet8.onnx", lambda models, seed: pictures(32, 255, seed)),
+    "vww": ("vww_mobilenetv1_025.onnx", lambda models, seed: pictures(96, 1, seed)),
+}
+"""Models of MLPerf Tiny, and their data."""
+
+
+def quark_python() -> str:
+    """Return the interpreter of Quark's environment, which is made if there is none."""
+    folder = platformdirs.user_cache_path("opendpu") / "bench_quark"
+    python = folder / "bin" / "python"
+    if not (folder / "ready").exists():
+        venv.create(folder, with_pip=True, clear=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *QUARK], check=True)
+        (folder / "ready").touch()
+    return str(python)
+
+
+def measured(contender: str, model: pathlib.Path, data: Data, floating: Array) -> dict[str, Any]:
+    """Let one quantizer work, and compare its network with the float one."""
+    script, method = CONTENDERS[contender]
+    python = quark_python() if "quark" in script else sys.executable
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        np.save(folder / "calibration.npy", data.calibration)
+        np.save(folder / "test.npy", data.test)
+        files = [str(folder / f"{part}.npy") for part in ("calibration", "test", "found")]
+        command = [python, str(HERE / "quantizers" / script), method, str(model), *files]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+        if done.returncode:
+            return {"error": done.stderr.strip().splitlines()[-1]}
+        figures: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+        found = np.load(files[-1])
+    return figures | compared(floating, found, data.labels)
+
+
+def compared(floating: Array, found: Array, labels: Array | None) -> dict[str, Any]:
+    """Return how well probabilities agree with those of the float network."""
+    wanted, made = (np.log(np.maximum(a.astype(np.float64), LEAST)) for a in (floating, found))
+    noise = np.square(made - wanted).sum()
+    figures = {
+        "agreement": round(float((floating.argmax(-1) == found.argmax(-1)).mean()), 4),
+        "sqnr_of_logarithms": round(float(10 * np.log10(np.square(wanted).sum() / noise)), 2),
+        "largest_difference": round(float(np.abs(floating - found).max()), 3),
+    }
+    if labels is not None:
+        figures["accuracy"] = round(float((found.argmax(-1) == labels).mean()), 4)
+        figures["accuracy_of_float"] = round(float((floating.argmax(-1) == labels).mean()), 4)
+    return figures
+
+
+def main() -> None:
+    """Measure what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    place = HERE.parents[2] / "shared" / "models" / "mlperf_tiny"
+    parser.add_argument("--models", type=pathlib.Path, default=place, help="MLPerf Tiny's files")
+    parser.add_argument("--networks", nargs="+", choices=SUBJECTS, default=list(SUBJECTS))
+    parser.add_argument("--quantizers", nargs="+", choices=CONTENDERS, default=list(CONTENDERS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0], help="draws of samples")
+    given = parser.parse_args()
+    rows = []
+    folder = tempfile.TemporaryDirectory()
+    for network in given.networks:
+        file, make = SUBJECTS[network]
+        model = pathlib.Path(folder.name) / file
+        prepare(given.models / file, model)
+        session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
+        for seed in given.seeds:
+            data = make(given.models, seed)
+            (floating,) = session.run(None, {session.get_inputs()[0].name: data.test})
+            for contender in given.quantizers:
+                figures = measured(contender, model, data, floating)
+                rows.append({"network": network, "seed": seed, "quantizer": contender, **figures})
+                print(json.dumps(rows[-1]), file=sys.stderr)
+    print(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()

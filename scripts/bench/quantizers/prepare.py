@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One float model for all quantizers: shapes inferred, constants folded, weights as float32."""
+
+import pathlib
+
+import onnx
+from onnx import numpy_helper
+from onnx.reference import ReferenceEvaluator
+from onnxruntime.quantization.shape_inference import quant_pre_process
+
+
+def prepare(source: pathlib.Path, target: pathlib.Path) -> None:
+    """Write a model as onnxruntime recommends it to be before quantization.
+
+    Weights that are stored as integers (MLPerf Tiny's keyword spotting) become constants: AMD
+    Quark's equalization fails on them.
+    """
+    quant_pre_process(str(source), str(target))
+    model = onnx.load(str(target))
+    constants = {c.name: c for c in model.graph.initializer}
+    for node in list(model.graph.node):
+        if node.op_type == "DequantizeLinear" and all(name in constants for name in node.input):
+            given = {name: numpy_helper.to_array(constants[name]) for name in node.input}
+            (value,) = ReferenceEvaluator(node).run(None, given)
+            model.graph.initializer.append(numpy_helper.from_array(value, node.output[0]))
+            model.graph.node.remove(node)
+    used = {name for node in model.graph.node for name in node.input}
+    for constant in [c for c in model.graph.initializer if c.name not in used]:
+        model.graph.initializer.remove(constant)
+    onnx.save(model, str(target))

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our quantizer with its defaults, or with finetuning."""
+
+import pathlib
+
+import numpy as np
+from worker import Array, Run, work
+
+from opendpu.frontend import load_onnx
+from opendpu.ops.session import Session
+from opendpu.quantize import quantize_with_report
+from opendpu.quantize.config import FinetuneConfig, QuantizeConfig
+from opendpu.quantize.samples import calibration_samples
+
+
+def quantize(method: str, model: pathlib.Path, samples: Array) -> Run:
+    """Quantize; any other method than ``plain`` is one of finetuning."""
+    graph = load_onnx(model)
+    (name,) = (node.name for node in graph if node.kind == "data")
+    tuning = None if method == "plain" else FinetuneConfig(method=method)
+    made = quantize_with_report(graph, {name: samples}, QuantizeConfig(finetune=tuning)).graph
+    session = Session(made)
+    order = graph.attrs.get("onnx_order", {})
+
+    def run(sample: Array) -> Array:
+        given = calibration_samples(graph, {name: sample}).single(0)
+        (found,) = session.run(given).values()
+        axes = order.get(graph.outputs[0])
+        return found if axes is None else np.asarray(found.transpose(np.argsort(axes)))
+
+    return run
+
+
+if __name__ == "__main__":
+    work(quantize)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantizations of all tensors and constants together: those that a DPU can run, and others."""
+
+from collections.abc import Callable
+
+from opendpu.ir import Graph, Quantization
+from opendpu.quantize.layers import bias_of, parameters_of
+from opendpu.quantize.observers.observed import Observed
+from opendpu.quantize.placement.groups import ScaleGroups
+from opendpu.quantize.placement.specs import TensorSpecs
+from opendpu.quantize.scales.choose import choose_scales
+from opendpu.quantize.scales.constants import bias_scale, weight_scales
+from opendpu.quantize.scales.shifts import make_legal
+
+Refine = Callable[[dict[str, int], dict[str, int]], dict[str, int]]
+"""Returns better fix points of results, of these and of those of weights by layer."""
+
+
+def deployable_scales(
+    graph: Graph,
+    groups: ScaleGroups,
+    specs: TensorSpecs,
+    observed: Observed,
+    refined: Refine | None = None,
+) -> dict[str, Quantization]:
+    """Return quantizations by op or constant, with fix points that the DPU's shifts can hold.
+
+    Raises
+    ------
+    GraphError
+        Ranges so far apart that no shift bridges them.
+    """
+    scales = choose_scales(groups, observed, specs.results)
+    chosen = {name: found.fix_point for name, found in scales.items()}
+    found = weight_scales(graph, specs.weights)
+    weights = {name: quantization.fix_point for name, quantization in found.items()}
+    if refined is not None:
+        chosen = refined(chosen, weights)
+    constants = make_legal(graph, groups, chosen, weights, specs.bias)
+    templates = specs.templates(graph)
+    return {name: templates[name].at(point) for name, point in (chosen | constants).items()}
+
+
+def free_scales(
+    graph: Graph, groups: ScaleGroups, specs: TensorSpecs, observed: Observed
+) -> dict[str, Quantization]:
+    """Return quantizations of any kind by op or constant, for evaluation and export."""
+    chosen = choose_scales(groups, observed, specs.results)
+    weights = weight_scales(graph, specs.weights)
+    constants = {}
+    for name in groups.results:
+        layer, arguments = graph[name], parameters_of(graph[name])
+        if name in weights:
+            constants[layer.inputs[arguments.weights][0]] = weights[name]
+        for bias in layer.inputs.get(arguments.bias, ()):
+            if specs.bias[name].is_quantized:
+                constants[bias] = bias_scale(
+                    bias_of(graph, layer), specs.bias[name], weights.get(name),
+                    chosen.get(layer.inputs["input"][0]),
+                )  # fmt: skip
+    return chosen | constants

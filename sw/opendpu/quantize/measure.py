@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What quantization made of a network, for its report: tensor by tensor, layer by layer."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from opendpu.ir import Array, Graph, Node, NumberFormat, Quantization, QuantizedGraph
+from opendpu.ir.types import FLOAT32
+from opendpu.ops.batching import mixes_samples
+from opendpu.ops.formats import fake_quantize
+from opendpu.quantize.executor import chunk_size, evaluate
+from opendpu.quantize.layers import parameters_of
+from opendpu.quantize.observers.histogram import Histogram
+from opendpu.quantize.observers.observed import Observed
+from opendpu.quantize.placement.groups import ScaleGroups
+from opendpu.quantize.placement.insert import fix_name, with_plain_constants
+from opendpu.quantize.report import LayerReport, Report, TensorHistogram, TensorReport
+from opendpu.quantize.samples import Samples
+
+SAMPLES = 16
+"""Samples that layers and outputs are measured on, at most."""
+
+BINS = 256
+"""Bins of a histogram in the report, about."""
+
+LOW_SQNR = 15.0
+"""Outputs with less, in dB, are worth a warning."""
+
+NAMED = 3
+"""Layers that a warning names."""
+
+MUCH_SATURATION = 0.01
+"""Part of a tensor's values whose saturation is worth a warning."""
+
+PART = 1 << 20
+"""Values whose squares are added at a time."""
+
+FAR_OUT = 64.0
+"""Values of an input that are so many times as large as 99.9 % of them look like mistakes."""
+
+
+def measure(
+    report: Report,
+    reference: Graph,
+    graph: Graph,
+    quantized: QuantizedGraph,
+    groups: ScaleGroups,
+    observed: Observed,
+    samples: Samples,
+    *,
+    batch: int,
+) -> None:
+    """Write into a report how every tensor was quantized and what it costs.
+
+    ``reference`` is the network as it came, ``graph`` the float one that ``quantized`` was made of.
+    """
+    report.tensors = [*_results(quantized, groups, observed), *_constants(graph, quantized, groups)]
+    report.measured_samples = min(samples.count, SAMPLES)
+    names = [name for name in groups.names if graph[name].value is None]
+    plain = with_plain_constants(quantized)
+    found = sqnr(graph, plain, [(name, fix_name(name)) for name in names], samples, batch=batch)
+    weights = {tensor.layer: tensor.sqnr for tensor in report.tensors if tensor.role == "weights"}
+    layer_of = {result: layer for layer, result in groups.results.items()}
+    report.layers = [
+        _layer(graph[layer_of.get(name, name)], name, weights, found[name])
+        for name in names
+        if graph[name].kind != "data"
+    ]
+    pairs = [
+        (name, other)
+        for name, other in zip(reference.outputs, quantized.outputs, strict=True)
+        if reference[name].type.dtype == FLOAT32
+    ]
+    report.outputs_sqnr = sqnr(reference, plain, pairs, samples, batch=batch)
+    _remark(report, graph, groups, observed)
+
+
+def _layer(
+    node: Node, name: str, weights: Mapping[str, float | None], ratio: float | None
+) -> LayerReport:
+    origin = str(node.origin) if node.origin.name else ""
+    return LayerReport(name, node.kind, origin, weights.get(node.name), ratio)
+
+
+def sqnr(
+    graph: Graph,
+    other: Graph,
+    pairs: Sequence[tuple[str, str]],
+    samples: Samples,
+    *,
+    batch: int,
+    stop: int = SAMPLES,
+) -> dict[str, float | None]:
+    """Return the signal of some ops of a graph to what ops of another give instead, in dB.
+
+    None stands for no noise.
+    """
+    names, others = ([pair[side] for pair in pairs] for side in (0, 1))
+    signal, noise = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
+    mixed = mixes_samples(graph, names) or mixes_samples(other, others)
+    size = 1 if mixed else min(batch, chunk_size(graph, names))
+    runs = [
+        evaluate(g, list(dict.fromkeys(some)), samples, batch=size, stop=stop)
+        for g, some in ((graph, names), (other, others))
+    ]
+    for (_, wanted), (_, found) in zip(*runs, strict=True):
+        for name, second in pairs:
+            signal[name] += _energy(wanted[name])
+            noise[name] += _energy(found[second] - wanted[name])
+    return {name: _ratio(signal[name], noise[name]) for name in names}
+
+
+def _results(
+    quantized: QuantizedGraph, groups: ScaleGroups, observed: Observed
+) -> list[TensorReport]:
+    """Return reports of inputs, results and operands, from the histograms of calibration."""
+    found = []
+    for name in groups.names:
+        seen, made = observed.histograms[name], quantized[fix_name(name)].quantization
+        per_channel = len(made.scale) > 1
+        noise = 0.0 if per_channel else seen.squared_error(made)
+        found.append(TensorReport(
+            name=name, role="input" if quantized[name].kind == "data" else "activation", layer=name,
+            number_format=str(made.number_format), bits=made.bits, scale=_scale(made),
+            minimum=seen.low, maximum=seen.high,
+            saturation=0.0 if per_channel or not _scale(made) else seen.saturation(made),
+            sqnr=_ratio(seen.squares(), noise), histogram=_histogram(seen),
+        ))  # fmt: skip
+    return found
+
+
+def _constants(graph: Graph, quantized: QuantizedGraph, groups: ScaleGroups) -> list[TensorReport]:
+    """Return reports of weights and biases, from their values."""
+    found = []
+    for layer in groups.results:
+        arguments = parameters_of(graph[layer])
+        for role, argument in (("weights", arguments.weights), ("bias", arguments.bias)):
+            for name in graph[layer].inputs.get(argument, ()):
+                value = graph[name].value
+                if value is not None and fix_name(name) in quantized.nodes:
+                    made = quantized[fix_name(name)].quantization
+                    found.append(_constant(name, role, layer, value, made))
+    return found
+
+
+def _constant(name: str, role: str, layer: str, value: Array, made: Quantization) -> TensorReport:
+    seen = Histogram(name)
+    seen.add(value.reshape(1, -1))
+    return TensorReport(
+        name=name, role=role, layer=layer, number_format=str(made.number_format), bits=made.bits,
+        scale=_scale(made), minimum=seen.low, maximum=seen.high,
+        saturation=seen.saturation(made) if len(_scale(made)) == 1 else 0.0,
+        sqnr=_ratio(_energy(value), _energy(fake_quantize(value, made) - value)),
+        histogram=_histogram(seen),
+    )  # fmt: skip
+
+
+def _scale(made: Quantization) -> tuple[float, ...]:
+    return made.scale if made.number_format == NumberFormat.INT else ()
+
+
+def _histogram(seen: Histogram) -> TensorHistogram | None:
+    """Return a histogram of the values in about ``BINS`` bins over their range."""
+    middles, counts = seen.values()
+    if not counts.size:
+        return None
+    low, high = float(middles[0]), float(middles[-1])
+    width = max((high - low) / BINS, 2.0**-seen.point)
+    number = math.floor((high - low) / width) + 1
+    places = np.minimum(((middles - low) / width).astype(np.int64), number - 1)
+    joined = np.bincount(places, weights=counts, minlength=number).astype(np.int64)
+    return TensorHistogram(low, low + width * number, tuple(joined.tolist()))
+
+
+def _remark(report: Report, graph: Graph, groups: ScaleGroups, observed: Observed) -> None:
+    """Note what looks wrong: outputs with much noise, values that saturate, values far out."""
+    for name, ratio in report.outputs_sqnr.items():
+        if ratio is not None and ratio < LOW_SQNR:
+            report.note(
+                f"output {name!r} has {ratio:.1f} dB of signal to quantization noise; most is lost "
+                f"in {', '.join(map(repr, _most_harmful(report, graph)))}: finetuning, or more "
+                "calibration samples, may help"
+            )
+    saturated = {t.name: t.saturation for t in report.tensors if t.saturation > MUCH_SATURATION}
+    if saturated:
+        worst = max(saturated, key=lambda name: saturated[name])
+        report.note(
+            f"{len(saturated)} tensors saturate for more than {MUCH_SATURATION:.0%} of their "
+            f"values, most of all {worst!r} ({saturated[worst]:.1%})"
+        )
+    for name in groups.names:
+        if graph[name].kind == "data":
+            _remark_far_out(report, name, observed.histograms[name])
+
+
+def _remark_far_out(report: Report, name: str, seen: Histogram) -> None:
+    middles, counts = seen.values()
+    order = np.argsort(np.abs(middles), kind="stable")
+    passed = np.cumsum(counts[order])
+    if not passed.size:
+        return
+    usual = abs(float(middles[order[np.searchsorted(passed, 0.999 * passed[-1])]]))
+    if usual > 0 and seen.largest > FAR_OUT * usual:
+        report.note(
+            f"calibration data of {name!r} reaches {seen.largest:g}, but 99.9 % of it stays within "
+            f"{usual:g}: is a sample broken?"
+        )
+
+
+def _most_harmful(report: Report, graph: Graph) -> list[str]:
+    """Return the results that lose most decibels against the worst of what they are made of."""
+    known = {layer.name: layer.output_sqnr for layer in report.layers}
+    lost = {}
+    for layer in report.layers:
+        if layer.output_sqnr is None:
+            continue
+        before = [known[n] for n in _near(graph, layer.name, known) if known[n] is not None]
+        lost[layer.name] = min((b for b in before if b is not None), default=60.0) - (
+            layer.output_sqnr
+        )
+    return sorted(lost, key=lambda name: -lost[name])[:NAMED]
+
+
+def _near(graph: Graph, name: str, known: Mapping[str, object]) -> list[str]:
+    """Return the quantized results that an op depends on directly."""
+    found, waiting = [], graph[name].sources()
+    while waiting:
+        source = waiting.pop()
+        if source in known:
+            found.append(source)
+        else:
+            waiting += graph[source].sources()
+    return found
+
+
+def _energy(array: Array) -> float:
+    flat = np.ravel(array, order="K")
+    return sum(
+        float(np.dot(part, part))
+        for part in (flat[i : i + PART].astype(np.float64) for i in range(0, flat.size, PART))
+    )
+
+
+def _ratio(signal: float, noise: float) -> float | None:
+    if not noise:
+        return None
+    return 10 * math.log10(signal / noise) if signal else -math.inf

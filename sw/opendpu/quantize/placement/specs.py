@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which specification of the configuration holds for each tensor of a graph."""
+
+import dataclasses
+from collections.abc import Collection, Mapping
+
+from opendpu.ir import Graph, Node, Quantization
+from opendpu.quantize.config import QuantizeConfig, TensorSpec
+from opendpu.quantize.layers import is_layer, parameters_of
+from opendpu.quantize.placement.groups import ScaleGroups
+from opendpu.quantize.scales.template import template_of
+
+KEPT = "the configuration keeps it in float; quantizing it would lift it"
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorSpecs:
+    """Specifications of tensors: of results and operands by op, of weights and biases by layer."""
+
+    results: Mapping[str, TensorSpec]
+    weights: Mapping[str, TensorSpec]
+    bias: Mapping[str, TensorSpec]
+
+    def templates(self, graph: Graph) -> dict[str, Quantization]:
+        """Return quantizations that lack their scale only, by op or constant."""
+        found = {name: template_of(spec) for name, spec in self.results.items()}
+        for name, spec in self.weights.items():
+            arguments = parameters_of(graph[name])
+            found[graph[name].inputs[arguments.weights][0]] = template_of(spec)
+            for bias in graph[name].inputs.get(arguments.bias, ()):
+                found[bias] = template_of(self.bias[name])
+        return found
+
+
+def kept_float(graph: Graph, config: QuantizeConfig) -> dict[str, str]:
+    """Return the ops that rules of the configuration keep in float, with the reason."""
+    found = {}
+    for node in graph:
+        if node.value is not None or node.kind == "data" or not config.overrides:
+            continue
+        roles = ("activation", "weights") if is_layer(node) else ("activation",)
+        specs = [_spec(config, role, [node]) for role in roles]
+        general = [getattr(config, role) for role in roles]
+        if specs != general and not any(spec.is_quantized for spec in specs):
+            found[node.name] = KEPT
+    return found
+
+
+def specify(
+    graph: Graph, groups: ScaleGroups, floating: Collection[str], config: QuantizeConfig
+) -> tuple[ScaleGroups, TensorSpecs]:
+    """Return the tensors that are quantized, and how.
+
+    Tensors of a group that have different specifications, or scales per channel, become groups of
+    their own; those that the configuration leaves in float are left out.
+    """
+    layer_of = {result: layer for layer, result in groups.results.items()}
+    results = {}
+    for name in groups.names:
+        nodes = [graph[name]]
+        if layer_of.get(name, name) != name:
+            nodes.append(graph[layer_of[name]])
+        role = "input" if graph[name].kind == "data" else "activation"
+        spec = _spec(config, role, nodes)
+        if role == "activation" and name in floating:  # what the next op reads, not what is kept
+            spec = config.activation
+        if spec.is_quantized:
+            results[name] = spec
+    names = [name for name in groups.names if name in results]
+    first: dict[tuple[str, TensorSpec], str] = {}
+    group = {}
+    for name in names:
+        alone = results[name].granularity == "per_channel"
+        key = (name if alone else groups.group[name], results[name])
+        group[name] = first.setdefault(key, name)
+    bounds = {
+        group[name]: groups.lower_bounds[groups.group[name]]
+        for name in names
+        if groups.group[name] in groups.lower_bounds and not results[name].obstacles("activation")
+    }
+    weights = {layer: _spec(config, "weights", [graph[layer]]) for layer in groups.results}
+    bias = {layer: _spec(config, "bias", [graph[layer]]) for layer in groups.results}
+    changed = dataclasses.replace(groups, names=names, group=group, lower_bounds=bounds)
+    return changed, TensorSpecs(results, weights, bias)
+
+
+def _spec(config: QuantizeConfig, role: str, nodes: list[Node]) -> TensorSpec:
+    """Return what holds for a tensor of some ops: a result and the layer before it."""
+    kinds = [word for node in nodes for word in (node.kind, node.origin.op_type) if word]
+    names = [word for node in nodes for word in (node.name, node.origin.name) if word]
+    return config.spec_of(role, kinds, names)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers with a folded batch normalization and rounded weights, to be trained."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from pytorch_nndct.qat.threshold import TrainedThreshold
+
+Layer = (nn.Conv1d, nn.Conv2d, nn.Linear, nn.ConvTranspose1d, nn.ConvTranspose2d)
+"""Modules of PyTorch whose weights are trained."""
+_TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d)
+
+
+class QuantizedLayer(nn.Module):
+    """A layer, and the batch normalization behind it, computed as the DPU computes them.
+
+    Weights are those that deployment has: multiplied with ``gamma / sqrt(variance + eps)``, with
+    the running statistics, then rounded. In training mode the statistics follow the data, until
+    :meth:`freeze_bn`; that takes a second, float pass of the layer, without gradients.
+
+    Parameters
+    ----------
+    layer
+        The float layer; its parameters are trained.
+    norm
+        The batch normalization behind it.
+    bits
+        Width of the weights.
+    """
+
+    layer: Any
+    norm: Any
+
+    def __init__(self, layer: nn.Module, norm: nn.Module | None, bits: int) -> None:
+        super().__init__()
+        self.layer = layer
+        self.norm = norm
+        self.weight_quantizer = TrainedThreshold(bits)
+        self.frozen = norm is None
+
+    def freeze_bn(self) -> None:
+        """Keep the running statistics as they are from now on."""
+        self.frozen = True
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the result of the layer, before its rounding."""
+        if self.training and not self.frozen:
+            self._observe(x)
+        weight, bias = self.folded()
+        return self._computed(x, self.weight_quantizer(weight), bias)
+
+    def folded(self) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Return weights and bias that do what layer and normalization do."""
+        weight, bias = self.layer.weight, self.layer.bias
+        norm = self.norm
+        if norm is None:
+            return weight, bias
+        inverse = torch.rsqrt(norm.running_var + norm.eps)
+        factor = inverse if norm.weight is None else norm.weight * inverse
+        shift = (0 if bias is None else bias) - norm.running_mean
+        offset = shift * factor + (0 if norm.bias is None else norm.bias)
+        return weight * self._spread(factor), offset
+
+    def _spread(self, factor: torch.Tensor) -> torch.Tensor:
+        """Return a factor for each output channel in the shape of the weights."""
+        weight = self.layer.weight
+        rest = (1,) * (weight.ndim - 2)
+        if not isinstance(self.layer, _TRANSPOSED):
+            return factor.view(-1, 1, *rest)
+        groups = self.layer.groups
+        each = factor.view(groups, 1, -1).expand(groups, weight.shape[0] // groups, -1)
+        return each.reshape(weight.shape[0], weight.shape[1], *rest)
+
+    def _computed(
+        self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
+    ) -> torch.Tensor:
+        layer = self.layer
+        if isinstance(layer, nn.Linear):
+            return nn.functional.linear(x, weight, bias)
+        if isinstance(layer, _TRANSPOSED):
+            function = getattr(torch, f"conv_transpose{weight.ndim - 2}d")
+            return function(x, weight, bias, layer.stride, layer.padding, layer.output_padding,
+                            layer.groups, layer.dilation)  # fmt: skip
+        return layer._conv_forward(x, weight, bias)
+
+    @torch.no_grad()
+    def _observe(self, x: torch.Tensor) -> None:
+        """Let the running statistics follow a batch."""
+        assert self.norm is not None
+        training = self.norm.training
+        self.norm.train(True)
+        self.norm(self._computed(x, self.layer.weight, self.layer.bias))
+        self.norm.train(training)

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The module that is trained."""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from opendpu.ir import QuantizedGraph
+from opendpu.quantize.placement.insert import fix_name
+from pytorch_nndct.qat.layers import Layer, QuantizedLayer
+from pytorch_nndct.qat.plan import Plan
+from pytorch_nndct.qat.threshold import TrainedThreshold
+
+
+class RoundedResult(torch.nn.Module):
+    """A module whose result is rounded."""
+
+    def __init__(self, inner: torch.nn.Module, quantizer: TrainedThreshold) -> None:
+        super().__init__()
+        self.inner = inner
+        self.quantizer = quantizer
+
+    def forward(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """Return the result on its grid."""
+        return self.quantizer(self.inner(*args, **kwargs))
+
+
+class TrainableModel(torch.nn.Module):
+    """A float module with rounding where its program rounds; trained as any other module.
+
+    Parameters
+    ----------
+    module
+        The float module, of which this one has a copy.
+    plan
+        Where it is rounded.
+    bits
+        Width of weights and results.
+    """
+
+    def __init__(self, module: torch.nn.Module, plan: Plan, bits: int) -> None:
+        super().__init__()
+        self.model = copy.deepcopy(module)
+        groups = sorted(set(plan.results.values()))
+        self._numbers = {group: str(number) for number, group in enumerate(groups)}
+        self.quantizers = torch.nn.ModuleDict(
+            {number: TrainedThreshold(bits) for number in self._numbers.values()}
+        )
+        self._layers: dict[str, QuantizedLayer] = {}
+        self._norms: dict[str, torch.nn.Module] = {}
+        self.fused = False
+        self.trained = False
+        for path, norm in plan.norms.items():
+            layer = self.model.get_submodule(path)
+            if isinstance(layer, Layer):
+                behind = self.model.get_submodule(norm) if norm is not None else None
+                self._layers[path] = QuantizedLayer(layer, behind, bits)
+                _set(self.model, path, self._layers[path])
+                if norm is not None and behind is not None:
+                    self._norms[norm] = behind
+                    _set(self.model, norm, torch.nn.Identity())
+        for path, group in plan.results.items():
+            quantizer = self._threshold(self._numbers[group])
+            inner = self.model.get_submodule(path)
+            _set(self.model, path, RoundedResult(inner, quantizer))
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the module's result."""
+        if self.training and torch.is_grad_enabled():
+            self.trained = True
+        return self.model(*args, **kwargs)
+
+    def quantizer_parameters(self) -> Iterator[torch.nn.Parameter]:
+        """Yield the thresholds, each of shape [1]."""
+        for part in self.modules():
+            if isinstance(part, TrainedThreshold):
+                yield part.log2_threshold
+
+    def non_quantizer_parameters(self) -> Iterator[torch.nn.Parameter]:
+        """Yield all other parameters."""
+        own = {id(parameter) for parameter in self.quantizer_parameters()}
+        yield from (p for p in self.parameters() if id(p) not in own)
+
+    def begin(self, plan: Plan, quantized: QuantizedGraph) -> None:
+        """Begin with the scales of a quantized graph of the same module."""
+        for name, group in plan.groups.group.items():
+            fix = quantized.nodes.get(fix_name(name))
+            group = plan.same.get(group, group)
+            if fix is not None and group in self._numbers:
+                self._threshold(self._numbers[group]).set_fix_point(fix.fix_point)
+        for path, layer in self._layers.items():
+            weights = quantized[plan.nodes[path]].inputs["weights"][0]
+            layer.weight_quantizer.set_fix_point(quantized[weights].fix_point)
+
+    def freeze_bn(self) -> None:
+        """Keep the statistics of batch normalizations as they are from now on."""
+        for layer in self._layers.values():
+            layer.freeze_bn()
+
+    def fuse_conv_bn(self) -> None:
+        """Put batch normalizations into the weights for good; nothing can be deployed then."""
+        with torch.no_grad():
+            for layer in self._layers.values():
+                weight, bias = layer.folded()
+                layer.layer.weight.copy_(weight)
+                layer.layer.bias = None if bias is None else torch.nn.Parameter(bias.clone())
+                layer.norm, layer.frozen = None, True
+        self.fused = True
+
+    def float_module(self, original: torch.nn.Module) -> torch.nn.Module:
+        """Return a float module of the original's kind with what was trained."""
+        result = copy.deepcopy(original)
+        own = dict(self.model.named_modules())
+        own |= {path: part.inner for path, part in own.items() if isinstance(part, RoundedResult)}
+        own |= {p: part.layer for p, part in own.items() if isinstance(part, QuantizedLayer)}
+        own |= self._norms
+        with torch.no_grad():
+            for path, part in result.named_modules():
+                for name, value in part.named_parameters(recurse=False):
+                    value.copy_(getattr(own[path], name))
+                for name, value in part.named_buffers(recurse=False):
+                    value.copy_(getattr(own[path], name))
+        return result
+
+    def result_points(self) -> dict[str, int]:
+        """Return the fractional bits of results, by group."""
+        return {g: self._threshold(number).fix_point for g, number in self._numbers.items()}
+
+    def weight_points(self) -> dict[str, int]:
+        """Return the fractional bits of weights, by path of the layer."""
+        return {path: layer.weight_quantizer.fix_point for path, layer in self._layers.items()}
+
+    def _threshold(self, number: str) -> TrainedThreshold:
+        found = self.quantizers[number]
+        assert isinstance(found, TrainedThreshold)
+        return found
+
+
+def _set(root: torch.nn.Module, path: str, module: torch.nn.Module) -> None:
+    """Put a module at a path."""
+    parent, _, name = path.rpartition(".")
+    setattr(root.get_submodule(parent), name, module)

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where in a module something is rounded: as the engine decides for its graph."""
+
+import dataclasses
+from collections.abc import Mapping
+
+from opendpu.frontend.pytorch import Traced
+from opendpu.frontend.pytorch.naming import Place
+from opendpu.ir import Array, FloatGraph, QuantizedGraph
+from opendpu.quantize import QuantizeConfig, quantize_with_report
+from opendpu.quantize.layers import is_layer
+from opendpu.quantize.placement.groups import ScaleGroups, find_groups
+from opendpu.quantize.placement.insert import insert
+from opendpu.quantize.placement.scope import floating_ops
+from opendpu.quantize.placement.specs import TensorSpecs, kept_float, specify
+from opendpu.quantize.scales.shifts import make_legal
+from pytorch_nndct import messages
+
+FUNCTIONAL = "pytorch_nndct.nn.modules.functional."
+"""Where our modules for operators are."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What is rounded in a module.
+
+    Parameters
+    ----------
+    norms
+        By path of a layer's module, that of the batch normalization behind it, or nothing.
+    nodes
+        Names of layers in the graph, by path of the module.
+    results
+        Group by path of the module whose result is rounded, QuantStubs among them.
+    same
+        Groups that have the scale of another one, because a module is called several times.
+    reference, groups, specs
+        The engine's: transformed float graph, tensors of one scale, how each is quantized.
+    """
+
+    norms: Mapping[str, str | None]
+    nodes: Mapping[str, str]
+    results: Mapping[str, str]
+    same: Mapping[str, str]
+    reference: FloatGraph
+    groups: ScaleGroups
+    specs: TensorSpecs
+
+    def quantized(self, results: Mapping[str, int], weights: Mapping[str, int]) -> QuantizedGraph:
+        """Return the graph with these fractional bits: of groups, and of layers by path.
+
+        Where the DPU's shifts cannot hold them, they are lowered.
+        """
+        chosen = {
+            name: results[self.same.get(group, group)] for name, group in self.groups.group.items()
+        }
+        by_layer = {self.nodes[path]: point for path, point in weights.items()}
+        rounded = {name: r for name, r in self.groups.results.items() if name in by_layer}
+        groups = dataclasses.replace(self.groups, results=rounded)
+        constants = make_legal(self.reference, groups, chosen, by_layer, self.specs.bias)
+        templates = self.specs.templates(self.reference)
+        points = {**chosen, **constants}
+        return insert(self.reference, {n: templates[n].at(point) for n, point in points.items()})
+
+
+def plan_of(
+    traced: Traced, samples: Mapping[str, Array], config: QuantizeConfig, *, reused: bool
+) -> Plan:
+    """Return where a traced module is rounded.
+
+    Parameters
+    ----------
+    samples
+        A few, of any values.
+    config
+        Without corrections, which training does instead.
+    reused
+        Whether a module may be called several times; its result then has one scale.
+
+    Raises
+    ------
+    VAIQError
+        There is no QuantStub, an operation to be rounded is no module, or one is called twice.
+    """
+    if not traced.floating.begins:
+        raise messages.error(
+            "QUANTIZER_TORCH_INPUT_NOT_QUANTIZED",
+            "the module calls no QuantStub: say with QuantStub and DeQuantStub what is quantized",
+        )
+    reference = quantize_with_report(traced.graph, samples, config).reference
+    assert reference is not None
+    floating = floating_ops(reference, kept_float(reference, config))
+    groups, specs = specify(reference, find_groups(reference, floating), floating, config)
+    layers = [n.name for n in reference if is_layer(n) and n.name in specs.weights]
+    calls = [(stub, source) for stub, source in traced.floating.begins.items()]
+    calls += [(n, n) for n in groups.names if _is_module(traced.places.get(n))]
+    _check_calls(traced, [*(call for call, _ in calls), *layers], reused=reused)
+    results: dict[str, str] = {}
+    same: dict[str, str] = {}
+    for call, source in calls:
+        group = groups.group.get(source)
+        if group is not None:
+            first = results.setdefault(traced.places[call].path, group)
+            if first != group:
+                same[group] = first
+    _check_placed(traced, groups, set(results.values()) | set(same))
+    paths = {traced.places[name].path: name for name in layers}
+    norms = {path: _norm_behind(traced, name) for path, name in paths.items()}
+    return Plan(norms, paths, results, same, reference, groups, specs)
+
+
+def _is_module(place: Place | None) -> bool:
+    """Return whether an op is all that a module computes, so that its result can be rounded."""
+    if place is None:
+        return False
+    return bool(place.builtin) or any(c.startswith(FUNCTIONAL) for c in place.classes[-1:])
+
+
+def _norm_behind(traced: Traced, layer: str) -> str | None:
+    """Return the path of the batch normalization that alone reads a layer's result."""
+    users = traced.graph.consumers(layer)
+    place = traced.places.get(users[0].name) if len(users) == 1 else None
+    found = place is not None and (place.builtin or "").startswith("BatchNorm")
+    return place.path if found and place is not None else None
+
+
+def _check_calls(traced: Traced, names: list[str], *, reused: bool) -> None:
+    """Complain of modules that are called several times: an error, or a warning."""
+    lines: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        place = traced.places[name]
+        lines.setdefault(place.path, []).append(place.line)
+    for path, places in lines.items():
+        if len(places) == 1:
+            continue
+        text = f"module {path!r} is called {len(places)} times ({', '.join(places)})"
+        if not reused:
+            raise messages.error(
+                "QUANTIZER_TORCH_REUSED_MODULE",
+                f"{text}; make one for each call, or share the scale with allow_reused_module=True",
+            )
+        messages.warn("QUANTIZER_TORCH_REUSED_MODULE", f"{text}; all calls have one scale")
+
+
+def _check_placed(traced: Traced, groups: ScaleGroups, placed: set[str]) -> None:
+    """Complain of results that no module rounds."""
+    for group, members in groups.members.items():
+        if group in placed:
+            continue
+        place = next((traced.places[n] for n in members if n in traced.places), None)
+        what = f"{place.kind} ({place.line})" if place else f"{members[0]!r}"
+        raise messages.error(
+            "QUANTIZER_TORCH_NOT_A_MODULE",
+            f"{what} is to be quantized, but is no torch.nn.Module: use one, for + and - those of "
+            "pytorch_nndct.nn.modules.functional",
+        )

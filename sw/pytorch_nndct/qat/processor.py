@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``QatProcessor``: a module to be trained, and what is deployed of it."""
+
+import dataclasses
+import os
+import pathlib
+from typing import Any
+
+import torch
+
+from opendpu.frontend.pytorch import Traced, trace
+from opendpu.ir import Array, QuantizedGraph
+from opendpu.quantize import QuantizeConfig
+from opendpu_arch.errors import UnsupportedError
+from pytorch_nndct import messages, result
+from pytorch_nndct.export import onnx_file, torch_script, xmodel
+from pytorch_nndct.guard import as_the_guide_says
+from pytorch_nndct.layer_names import layer_names
+from pytorch_nndct.program import IntegerNetwork
+from pytorch_nndct.qat.model import TrainableModel
+from pytorch_nndct.qat.plan import Plan, plan_of
+from pytorch_nndct.quant_model import IntegerModel
+from pytorch_nndct.settings import config_of, on_device, with_float_parts
+
+OUTPUT_DIR = "qat_result"
+
+
+class QatProcessor:
+    """Makes a float module trainable with rounding, and deployable afterwards.
+
+    Parameters
+    ----------
+    model
+        Float module, trained: between QuantStub and DeQuantStub all operations are modules, and
+        none is called twice.
+    inputs
+        What it is called with: a tensor, or a tuple of arguments. Values may be random.
+    bitwidth
+        Of weights and results.
+    mix_bit
+        Accepted as False: bit widths are the same everywhere.
+    device
+        Has no effect, the module's own counts.
+
+    Raises
+    ------
+    VAIQError
+        An error of the guide's Table 23.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        inputs: Any,
+        bitwidth: int = 8,
+        mix_bit: bool = False,
+        device: Any = None,
+    ) -> None:
+        if isinstance(model, torch.nn.DataParallel):
+            raise messages.error(
+                "QUANTIZER_TORCH_DATA_PARALLEL_NOT_ALLOWED",
+                "the module is in torch.nn.DataParallel; give model.module, and put what "
+                "trainable_model returns into DataParallel",
+            )
+        if mix_bit:
+            raise UnsupportedError("mix_bit is True, but must be False")
+        if device is not None:
+            messages.warn(
+                "QUANTIZER_TORCH_DEPRECATED_ARGUMENT",
+                "the argument device has no effect: the module's device counts",
+            )
+        self._model = model
+        self._inputs = inputs
+        self._bits = bitwidth
+        self._name = type(model).__name__
+        self._config = dataclasses.replace(
+            config_of(None, bitwidth, None), cross_layer=False, bias_correction=False,
+            refinement=False, weight_correction=False,
+        )  # fmt: skip
+        self._reused = False
+        self._trainable: TrainableModel | None = None
+        self._deployed: IntegerModel | None = None
+
+    @property
+    def deployed(self) -> torch.nn.Module | None:
+        """What :meth:`to_deployable` or :meth:`deployable_model` returned last."""
+        return self._deployed
+
+    def trainable_model(
+        self, calib_dir: str | os.PathLike[str] = "", allow_reused_module: bool = False
+    ) -> TrainableModel:
+        """Return the module to train.
+
+        Parameters
+        ----------
+        calib_dir
+            A folder where ``torch_quantizer`` has left scales of this module, to begin with; by
+            default they begin with what the first batch needs.
+        allow_reused_module
+            Whether a module may be called several times; its results then have one scale.
+
+        Raises
+        ------
+        VAIQError
+            There is no QuantStub, an operation to be rounded is no module, or one is called twice.
+        """
+        self._reused = allow_reused_module
+        plan, traced = self._planned(self._model)
+        found = TrainableModel(self._model, plan, self._bits)
+        if os.fspath(calib_dir):
+            folder = pathlib.Path(calib_dir)
+            found.begin(plan, result.read(folder, self._name, traced.graph).graph)
+        self._trainable = found
+        return found
+
+    def to_deployable(
+        self,
+        trained_model: torch.nn.Module | None = None,
+        output_dir: str | os.PathLike[str] = OUTPUT_DIR,
+    ) -> torch.nn.Module:
+        """Return what the compiled program computes, to the bit; write it to ``output_dir``.
+
+        Raises
+        ------
+        VAIQError
+            :meth:`trainable_model` was not called, or batch normalizations are in the weights.
+        """
+        if self._trainable is None:
+            raise messages.error(
+                "QUANTIZER_TORCH_QAT_PROCESS_ERROR",
+                "call trainable_model, and train what it returns, before to_deployable",
+            )
+        trained: Any = trained_model if trained_model is not None else self._trainable
+        if isinstance(trained, torch.nn.DataParallel):
+            trained = trained.module
+        if not isinstance(trained, TrainableModel):
+            raise messages.error(
+                "QUANTIZER_TORCH_QAT_DEPLOYABLE_MODEL_ERROR",
+                f"the trained model is {type(trained).__name__}, but must be what trainable_model "
+                "returned",
+            )
+        if trained.fused:
+            raise messages.error(
+                "QUANTIZER_TORCH_QAT_DEPLOYABLE_MODEL_ERROR",
+                "batch normalizations are in the weights already: do not call fuse_conv_bn before "
+                "to_deployable",
+            )
+        if not trained.trained:
+            messages.warn(
+                "QUANTIZER_TORCH_SCALE_VALUE", "the scales that are exported were not trained"
+            )
+        module = trained.float_module(self._model).cpu()
+        plan, traced = self._planned(module)
+        graph = plan.quantized(trained.result_points(), trained.weight_points())
+        folder = pathlib.Path(output_dir)
+        places = {n: p for n, p in traced.places.items() if n in traced.graph.nodes}
+        result.write(folder, self._name, result.Result(
+            graph, result.structure_of(traced.graph), result.weights_of(traced.graph),
+            finetuned=False, bias_corrected=False,
+        ), layer_names(self._name, places))  # fmt: skip
+        messages.note(f"the deployable model is in {folder}")
+        return self._deploying(module, traced, graph)
+
+    convert_to_deployable = to_deployable
+
+    def deployable_model(
+        self, src_dir: str | os.PathLike[str] = OUTPUT_DIR, used_for_xmodel: bool = False
+    ) -> torch.nn.Module:
+        """Return what :meth:`to_deployable` has written, in this process or another.
+
+        Parameters
+        ----------
+        src_dir
+            Its folder.
+        used_for_xmodel
+            Accepted: the model is computed on the CPU anyway.
+
+        Raises
+        ------
+        VAIQError
+            There is nothing, or of another module.
+        """
+        traced = self._traced(self._model)
+        found = result.read(pathlib.Path(src_dir), self._name, traced.graph, trained=True)
+        return self._deploying(self._model, traced, found.graph)
+
+    def export_xmodel(
+        self, output_dir: str | os.PathLike[str] = OUTPUT_DIR, deploy_check: bool = False
+    ) -> None:
+        """Write ``<Module>_int.xmodel``; the deployable model must have been called."""
+        model, network = self._exporting()
+        xmodel.write(
+            network, pathlib.Path(output_dir), self._name, model.last, deploy_check=deploy_check
+        )
+
+    def export_onnx_model(
+        self, output_dir: str | os.PathLike[str] = OUTPUT_DIR, *, native_onnx: bool = True
+    ) -> None:
+        """Write ``<Module>_int.onnx``; the deployable model must have been called."""
+        model, network = self._exporting()
+        choice = onnx_file.Choice(native=native_onnx)
+        onnx_file.write(network, pathlib.Path(output_dir), self._name, model.last, choice)
+
+    def export_torch_script(
+        self, output_dir: str | os.PathLike[str] = OUTPUT_DIR, verbose: bool = False
+    ) -> torch.jit.ScriptModule:
+        """Write ``<Module>_int.pt``; the deployable model must have been called."""
+        model, network = self._exporting()
+        return torch_script.write(
+            network, pathlib.Path(output_dir), self._name, model.last, model.traced,
+            verbose=verbose,
+        )  # fmt: skip
+
+    def _traced(self, module: torch.nn.Module) -> Traced:
+        device = next((p.device for p in module.parameters()), torch.device("cpu"))
+        with as_the_guide_says():
+            return trace(module, on_device(self._inputs, device))
+
+    def _planned(self, module: torch.nn.Module) -> tuple[Plan, Traced]:
+        traced = self._traced(module)
+        config: QuantizeConfig = with_float_parts(self._config, traced.floating)
+        samples: dict[str, Array] = {}
+        generator = torch.Generator().manual_seed(config.seed)
+        for node in traced.graph:
+            if node.kind == "data":
+                made = torch.randn((2 * node.shape[0], *node.shape[1:]), generator=generator)
+                samples[node.name] = made.numpy().astype(node.type.dtype)
+        return plan_of(traced, samples, config, reused=self._reused), traced
+
+    def _deploying(
+        self, module: torch.nn.Module, traced: Traced, graph: QuantizedGraph
+    ) -> IntegerModel:
+        network = IntegerNetwork(graph)
+        self._deployed = IntegerModel(module, traced, lambda: network)
+        return self._deployed
+
+    def _exporting(self) -> tuple[IntegerModel, IntegerNetwork]:
+        if self._deployed is None:
+            raise messages.error(
+                "QUANTIZER_TORCH_QAT_PROCESS_ERROR",
+                "call to_deployable or deployable_model before a model is exported",
+            )
+        if not self._deployed.calls:
+            raise messages.error(
+                "QUANTIZER_TORCH_NO_FORWARD",
+                "the deployable model must be called at least once before it is exported",
+            )
+        return self._deployed, self._deployed.network

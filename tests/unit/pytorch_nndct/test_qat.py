@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantization aware training: gradients, folding, what is deployed, and what is refused."""
+
+import copy
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (opendpu[torch])")
+pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[torch])")
+
+from qat_nets import ResNet  # noqa: E402
+from small_nets import compiled, loaded, ratio, seeded  # noqa: E402
+from torch import nn  # noqa: E402
+
+from pytorch_nndct import QatProcessor  # noqa: E402
+from pytorch_nndct.apis import torch_quantizer  # noqa: E402
+from pytorch_nndct.messages import VAIQError  # noqa: E402
+from pytorch_nndct.nn import DeQuantStub, QuantStub, functional  # noqa: E402
+from pytorch_nndct.qat.layers import QuantizedLayer  # noqa: E402
+from pytorch_nndct.qat.threshold import TrainedThreshold  # noqa: E402
+
+
+def error(code, text):
+    return pytest.raises(VAIQError, match=rf"^\[VAIQ_ERROR\]\[QUANTIZER_TORCH_{code}\]: .*{text}")
+
+
+def test_thresholds_round_as_the_dpu_and_have_the_papers_gradients():
+    quantizer = TrainedThreshold(8)
+    quantizer.set_fix_point(6)  # scale 1/64, range -2 .. 1.984375
+    assert quantizer.fix_point == 6
+    x = torch.tensor([0.0, 1 / 128, -1 / 128, 0.3, 5.0, -5.0], requires_grad=True)
+    found = quantizer(x)
+    steps = torch.tensor([0, 1, 0, 19, 127, -128])  # halves up
+    assert torch.equal(found * 64, steps.float())
+    found.sum().backward()
+    assert torch.equal(x.grad, torch.tensor([1.0, 1, 1, 1, 0, 0]))
+    inside = (steps[:4] - x.detach()[:4] * 64).sum()
+    wanted = torch.log(torch.tensor(2.0)) / 64 * (inside + 127 - 128)
+    torch.testing.assert_close(quantizer.log2_threshold.grad, wanted.reshape(1))
+
+
+def test_thresholds_begin_where_the_error_is_least():
+    generator = torch.Generator().manual_seed(1)
+    values = torch.randn(20000, generator=generator)
+    quantizer = TrainedThreshold(8)
+    quantizer(values)
+    errors = {}
+    for point in range(10):
+        grid = torch.clamp(torch.floor(values * 2.0**point + 0.5), -128, 127) / 2.0**point
+        errors[point] = float((grid - values).square().sum())
+    assert quantizer.fix_point == min(errors, key=errors.get)
+    before = quantizer.log2_threshold.clone()
+    quantizer(values * 100)
+    assert torch.equal(quantizer.log2_threshold, before)
+
+
+LAYERS = [
+    (nn.Conv2d(4, 6, 3, 2, 1, groups=2), nn.BatchNorm2d(6), (4, 9, 9)),
+    (nn.Conv1d(4, 6, 3, padding="same", bias=False), nn.BatchNorm1d(6, affine=False), (4, 9)),
+    (nn.ConvTranspose2d(4, 6, 3, 2, 1, output_padding=1, groups=2), nn.BatchNorm2d(6), (4, 5, 5)),
+    (nn.Linear(4, 6), nn.BatchNorm1d(6), (4,)),
+    (nn.Linear(4, 6), None, (4,)),
+]
+
+
+@pytest.mark.parametrize(("layer", "norm", "shape"), LAYERS)
+def test_folding(layer, norm, shape, seed):
+    parts = seeded(nn.Sequential(*(part for part in (layer, norm) if part is not None)), seed)
+    parts = copy.deepcopy(parts).eval()
+    x = torch.randn(5, *shape)
+    found = QuantizedLayer(parts[0], parts[1] if norm is not None else None, 16).eval()
+    with torch.no_grad():
+        torch.testing.assert_close(found(x), parts(x), rtol=1e-2, atol=1e-2)
+
+
+def test_statistics_follow_the_data_until_they_are_frozen(seed):
+    model = QatProcessor(seeded(ResNet(), seed), torch.randn(4, 3, 16, 16)).trainable_model()
+    norm = model.model.conv1.norm
+    seen = [norm.running_mean.clone()]
+    for frozen in (False, True):
+        if frozen:
+            model.freeze_bn()
+        model.train()(torch.randn(8, 3, 16, 16) + 3)
+        seen.append(norm.running_mean.clone())
+    model.eval()(torch.randn(8, 3, 16, 16))
+    assert not torch.equal(seen[0], seen[1])
+    assert torch.equal(seen[1], seen[2])
+    assert torch.equal(norm.running_mean, seen[2])
+
+
+def test_before_training_it_computes_about_what_the_float_module_does(seed):
+    module = seeded(ResNet(), seed).eval()
+    model = QatProcessor(module, (torch.randn(4, 3, 16, 16),)).trainable_model().eval()
+    x = torch.randn(16, 3, 16, 16)
+    with torch.no_grad():
+        assert ratio(model(x), module(x)) > 15
+        assert torch.equal(model.float_module(module)(x), module(x))
+    thresholds = list(model.quantizer_parameters())
+    others = list(model.non_quantizer_parameters())
+    assert all(threshold.shape == (1,) for threshold in thresholds)
+    assert len(thresholds) + len(others) == len(list(model.parameters()))
+    assert len(others) == len(list(module.parameters()))
+
+
+def trained(module, steps, seed):
+    """Train towards another network; return processor, model, and losses."""
+    teacher = seeded(ResNet(), seed + 1).eval()
+    processor = QatProcessor(module, torch.randn(4, 3, 16, 16))
+    model = processor.trainable_model()
+    groups = [
+        {"params": model.quantizer_parameters(), "lr": 1e-2},
+        {"params": model.non_quantizer_parameters(), "lr": 1e-3},
+    ]
+    optimizer = torch.optim.Adam(groups)
+    losses = []
+    model.train()
+    for _ in range(steps):
+        x = torch.randn(32, 3, 16, 16)
+        with torch.no_grad():
+            wanted = teacher(x)
+        loss = (model(x) - wanted).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    return processor, model.eval(), losses
+
+
+def test_training_and_what_is_deployed(seed):
+    module = seeded(ResNet(), seed)
+    processor, model, losses = trained(module, 25, seed)
+    assert sum(losses[-5:]) < 0.7 * sum(losses[:5])
+    torch.save(model.state_dict(), "best.pth")
+    again = processor.trainable_model()
+    again.load_state_dict(torch.load("best.pth"))
+    x = torch.randn(8, 3, 16, 16)
+    with torch.no_grad():
+        assert torch.equal(again.eval()(x), model(x))
+    again.trained = True
+    deployed = processor.to_deployable(again, "qat_result")
+    found = deployed(x)
+    with torch.no_grad():
+        assert ratio(found, model(x)) > 15
+    processor.export_xmodel("qat_result", deploy_check=True)
+    assert torch.equal(compiled("qat_result/ResNet_int.xmodel", x), found)
+    processor.export_torch_script("qat_result")
+    assert torch.equal(loaded("qat_result/ResNet_int.pt")(x), found)
+    other = QatProcessor(seeded(ResNet(), seed), torch.randn(1, 3, 16, 16))
+    second = other.deployable_model("qat_result", used_for_xmodel=True)
+    assert torch.equal(second(x), found)
+    other.export_xmodel("second")
+    assert Path("second/ResNet_int.xmodel").exists()
+
+
+def test_scales_of_a_calibration_to_begin_with(seed):
+    module = seeded(ResNet(), seed).eval()
+    data = torch.randn(16, 3, 16, 16)
+    calibration = torch_quantizer("calib", module, (data,), device="cpu")
+    calibration.quant_model(data)
+    calibration.export_quant_config()
+    model = QatProcessor(module, data).trainable_model("quantize_result")
+    assert all(bool(part.ready) for part in model.modules() if isinstance(part, TrainedThreshold))
+    with torch.no_grad():
+        assert ratio(model.eval()(data), module(data)) > 15
+
+
+def test_the_interface_of_torch_quantizer(seed, capsys):
+    module, x = seeded(ResNet(), seed), torch.randn(2, 3, 16, 16)
+    quantizer = torch_quantizer("calib", module, x, device="cpu", qat_proc=True)
+    model = quantizer.quant_model
+    assert model(x).shape == (2, 4)
+    quantizer._processor.to_deployable(model.eval(), "out")
+    assert "[QUANTIZER_TORCH_SCALE_VALUE]: " not in capsys.readouterr().out
+    quantizer.deploy_model(x)
+    quantizer.export_xmodel("out")
+    assert Path("out/ResNet_int.xmodel").exists()
+
+
+class Body(nn.Module):
+    """A convolution, and something to be refused behind it."""
+
+    def __init__(self, behind, stub=True):
+        super().__init__()
+        self.quant = QuantStub() if stub else nn.Identity()
+        self.conv = nn.Conv2d(3, 3, 3, padding=1)
+        self.relu = nn.ReLU()
+        self.add = functional.Add()
+        self.dequant = DeQuantStub()
+        self.behind = behind
+
+    def forward(self, x):
+        x = self.quant(x)
+        return self.dequant(self.behind(self, x, self.relu(self.conv(x))))
+
+
+X = torch.zeros(1, 3, 6, 6)
+
+
+def test_the_name_that_the_guide_prints():
+    import pytorch_qat
+
+    assert pytorch_qat.QatProcessor is QatProcessor
+
+
+def test_what_cannot_be_trained(capsys):
+    fine = Body(lambda self, x, y: self.add(x, y))
+    QatProcessor(fine, X).trainable_model()
+    with error("INPUT_NOT_QUANTIZED", "the module calls no QuantStub"):
+        QatProcessor(Body(lambda self, x, y: y, stub=False), X).trainable_model()
+    with error(
+        "NOT_A_MODULE", r"torch.add \(test_qat.py:\d+\) is to be quantized, but is no torch"
+    ):
+        QatProcessor(Body(lambda self, x, y: x + y), X).trainable_model()
+    twice = Body(lambda self, x, y: self.relu(self.conv(y)))
+    with error("REUSED_MODULE", r"module 'relu' is called 2 times \(test_qat.py:\d+, test_qat.py:"):
+        QatProcessor(twice, X).trainable_model()
+    model = QatProcessor(twice, X).trainable_model(allow_reused_module=True)
+    assert "[VAIQ_WARN][QUANTIZER_TORCH_REUSED_MODULE]: module 'conv'" in capsys.readouterr().out
+    assert model(X).shape == X.shape
+    with error("DATA_PARALLEL_NOT_ALLOWED", "the module is in torch.nn.DataParallel"):
+        QatProcessor(nn.DataParallel(fine), X)
+    QatProcessor(fine, X, device=torch.device("cpu"))
+    assert "[QUANTIZER_TORCH_DEPRECATED_ARGUMENT]: " in capsys.readouterr().out
+
+
+def test_what_cannot_be_deployed(capsys):
+    module = Body(lambda self, x, y: self.add(x, y))
+    processor = QatProcessor(module, X)
+    with error("QAT_PROCESS_ERROR", "call trainable_model, and train"):
+        processor.to_deployable(module)
+    with error("QAT_PROCESS_ERROR", "call to_deployable or deployable_model"):
+        processor.export_xmodel()
+    with error("NO_CALIB_RESULT", "quant_info.json cannot be used: it is missing"):
+        processor.deployable_model("nowhere")
+    model = processor.trainable_model()
+    with error("QAT_DEPLOYABLE_MODEL_ERROR", "the trained model is Body"):
+        processor.to_deployable(module)
+    model.eval()(X)
+    processor.to_deployable(model)
+    assert "[QUANTIZER_TORCH_SCALE_VALUE]: " in capsys.readouterr().out
+    with error("NO_FORWARD", "must be called at least once"):
+        processor.export_xmodel()
+    model.fuse_conv_bn()
+    with error("QAT_DEPLOYABLE_MODEL_ERROR", "do not call fuse_conv_bn"):
+        processor.to_deployable(model)
