@@ -63,8 +63,14 @@ class _Part:
     borders: frozenset[str]
 
 
-def _is_pointwise(layer: Layer) -> bool:
-    """Tell whether a layer computes every pixel from those at the same place."""
+def _is_pointwise(layer: Layer, features: Features) -> bool:
+    """Tell whether a layer computes every pixel from those at the same place, and leaves out none.
+
+    A phase of a transposed convolution may have fewer pixels than its input.
+    """
+    names = (*_whole_operands(layer), layer.output)
+    if len({(features[name].height, features[name].width) for name in names}) > 1:
+        return False
     if isinstance(layer, EltwiseLayer):
         return True
     if not isinstance(layer, ConvLayer | AluLayer):
@@ -86,7 +92,8 @@ def _parts(network: Network) -> Iterator[_Part]:
             name = leader[name]
         return name
 
-    inside = [number for number, layer in enumerate(network.layers) if _is_pointwise(layer)]
+    every = network.features
+    inside = [n for n, layer in enumerate(network.layers) if _is_pointwise(layer, every)]
     for number in inside:
         layer = network.layers[number]
         for name in _whole_operands(layer):

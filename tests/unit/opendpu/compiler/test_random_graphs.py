@@ -61,6 +61,11 @@ def test_a_dilated_convolution_with_strides_padding_and_a_sum_behind_it() -> Non
     check_seed(706475333)
 
 
+@pytest.mark.parametrize("seed", [199373252, 487405590])
+def test_phases_with_fewer_pixels_than_their_input(seed: int) -> None:
+    check_seed(seed)
+
+
 def test_every_kind_of_op_is_drawn() -> None:
     drawn = {node.kind for seed in range(150) for node in legalize(draw(seed).graph)}
     assert drawn >= {*COMPUTE, *MOVE}
