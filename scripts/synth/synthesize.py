@@ -139,6 +139,12 @@ def table(result: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def is_of(version: str, wanted: str) -> bool:
+    """Return whether what Yosys says of itself is a version, or a patch of it."""
+    said = re.match(r"Yosys (\d+\.\d+)", version)
+    return said is not None and said[1] == wanted
+
+
 def above(result: Mapping[str, Any], limits: Mapping[str, Mapping[str, float]]) -> list[str]:
     """Return, a line each, the figures that are above the limits of their target.
 
@@ -182,6 +188,13 @@ def main() -> int:
     given = parser.parse_args()
     console = rich.console.Console(stderr=True)
     try:
+        limits = json.loads(given.limits.read_text(encoding="utf-8")) if given.limits else None
+        if limits is not None and not is_of(version := find_yosys()[1], limits["yosys"]):
+            print(
+                f"synth: not compared, because the limits are those of Yosys {limits['yosys']} and "
+                f"this is {version}"
+            )
+            return 0
         target = Target.from_name(given.target)
         with console.status(f"synthesizing {target.name}"):
             vendor = {"vendor": given.vendor} if given.vendor != "none" else {}
@@ -194,10 +207,10 @@ def main() -> int:
     outputs.write(path, json.dumps(result, indent=1) + "\n")
     print(table(result))
     print(f"{result['tool']}, {result['seconds']} s; written to {path}")
-    if not given.limits:
+    if limits is None:
         return 0
     try:
-        faults = above(result, json.loads(given.limits.read_text(encoding="utf-8")))
+        faults = above(result, limits["targets"])
     except DPUError as error:
         faults = [str(error)]
     for fault in faults:

@@ -10,7 +10,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[3] / "scripts" / "s
 
 from cells import Resources, count, total
 from published import published
-from synthesize import above, cells_of, find_yosys, table
+from synthesize import above, cells_of, find_yosys, is_of, table
 
 from opendpu_arch.errors import ToolError
 
@@ -88,6 +88,13 @@ def test_without_yosys_the_error_says_how_to_get_it(monkeypatch, tmp_path):
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     with pytest.raises(ToolError, match="apt install yosys"):
         find_yosys()
+
+
+def test_limits_are_those_of_one_version():
+    assert is_of("Yosys 0.23 (git sha1 7ce5011c24b)", "0.23")
+    assert is_of("Yosys 0.23+12 (git sha1 7ce5011c24b)", "0.23")
+    assert not is_of("Yosys 0.230 (git sha1 7ce5011c24b)", "0.23")
+    assert not is_of("something else", "0.23")
 
 
 def test_what_is_above_its_limit_is_named():
