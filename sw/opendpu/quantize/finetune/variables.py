@@ -34,7 +34,9 @@ class Variables(abc.ABC):
         self._torch = torch = torch_module()
         self.grid, self.bias_grid = grid, bias_grid
         self._start = torch.tensor(weights, dtype=torch.float32) / grid.step
-        self._bias = None if bias is None else torch.tensor(bias, dtype=torch.float32) / bias_grid.step
+        self._bias = (
+            None if bias is None else torch.tensor(bias, dtype=torch.float32) / bias_grid.step
+        )
         if self._bias is not None:
             self._bias.requires_grad_(True)
 
