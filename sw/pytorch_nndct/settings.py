@@ -60,11 +60,16 @@ def config_of(
 def with_float_parts(config: QuantizeConfig, traced: Traced) -> QuantizeConfig:
     """Return a configuration that leaves in float what markers in a module say."""
     rules, floating = list(config.overrides), traced.floating
-    layers = [node.name for node in traced.graph if node.name in floating.ops and is_layer(node)]
-    if layers:
-        rules.append(Override(names=_patterns(layers), weights=FLOAT, bias=FLOAT))
+    layers = {node.name for node in traced.graph if node.name in floating.ops and is_layer(node)}
+    if alone := layers - set(floating.results):  # what they give is quantized
+        rules.append(Override(names=_patterns(alone), weights=FLOAT, bias=FLOAT))
     if floating.results:
-        rules.append(Override(names=_patterns(floating.results), input=FLOAT, activation=FLOAT))
+        rules.append(
+            Override(
+                names=_patterns(floating.results),
+                input=FLOAT, weights=FLOAT, bias=FLOAT, activation=FLOAT,
+            )
+        )  # fmt: skip
     return dataclasses.replace(config, overrides=tuple(rules))
 
 
