@@ -131,11 +131,14 @@ class OnnxBuilder:
         (self._first if channels_first else self._plain)[node.name] = name
 
     def output(self, name: str) -> Output:
-        """Return how a result leaves the model."""
+        """Return how a result leaves the model: integers in their own type.
+
+        Also those of a node without quantization: what it moves may be carried as float32.
+        """
         first = self.is_first(name)
         value = self._first[name] if first else self.plain(name)
         made = self.graph[name].type
-        if made.is_fixed:
+        if made.dtype.kind in "iu":
             value = self.op("Cast", [value], to=helper.np_dtype_to_tensor_dtype(made.dtype))
         return Output(value, first)
 

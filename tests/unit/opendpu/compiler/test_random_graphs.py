@@ -66,6 +66,11 @@ def test_phases_with_fewer_pixels_than_their_input(seed: int) -> None:
     check_seed(seed)
 
 
+@pytest.mark.parametrize("seed", [158255530, 754690234])
+def test_a_transpose_on_the_cpu_behind_an_op_that_the_dpu_has_not(seed: int) -> None:
+    check_seed(seed)
+
+
 def test_every_kind_of_op_is_drawn() -> None:
     drawn = {node.kind for seed in range(150) for node in legalize(draw(seed).graph)}
     assert drawn >= {*COMPUTE, *MOVE}

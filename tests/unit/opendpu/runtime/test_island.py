@@ -114,6 +114,22 @@ def test_names_inside_control_flow_do_not_meet_others(rng):
     np.testing.assert_array_equal(island.run({"x": np.zeros(3, np.float32)})["b"], np.zeros(3))
 
 
+@pytest.mark.parametrize("fix_point", [None, 2])
+def test_integers_that_are_moved_behind_a_conversion_stay_integers(rng, fix_point):
+    """The session carries them as float32; without a ``fix_point`` of their tensor too."""
+    graph = xir.Graph("g")
+    x = data(graph, "x", [1, 2, 3, 4])
+    bits = {"bit_width": 8, "if_signed": True, "round_mode": "DPU_ROUND"}
+    fixed = graph.create_op("f", "float2fix", {"fix_point": 2, **bits}, {"input": [x]})
+    moved = graph.create_op("y", "transpose", {"order": [0, 2, 1, 3]}, {"input": [fixed]})
+    if fix_point is not None:
+        moved.get_output_tensor().set_attr("fix_point", fix_point)
+    value = rng.integers(-128, 128, (1, 2, 3, 4), np.int8)
+    found = Island([fixed, moved], ["y"]).run({"x": value.astype(np.float32) / 4})["y"]
+    assert found.dtype == np.int8
+    np.testing.assert_array_equal(found, value.transpose(0, 2, 1, 3))
+
+
 def test_bool_is_uint8_in_files():
     graph = xir.Graph("g")
     x = data(graph, "x", [3], "UINT8")
