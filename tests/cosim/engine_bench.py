@@ -13,6 +13,7 @@ from cocotbext.axi import (
 )
 from cocotbext.axi.sparse_memory import SparseMemory
 
+from opendpu_arch import latency
 from opendpu_arch.isa import Engine
 from opendpu_arch.target import Target
 from opendpu_sim.progen import random_program
@@ -77,7 +78,10 @@ async def random_instructions(dut):
     await start(dut.clk, dut.rst, active=1, deadline=200_000)
     source = InstructionSource(dut, wanted.instructions, rng)
     await source.finished()
-    # Everything is visible at the last `done`, and nothing comes after it.
+    # Everything is visible at the last `done`, or to whoever reads CONV_DONE cycles later, as the
+    # other engines do at the earliest; and nothing comes after it.
+    if engine == Engine.CONV:
+        await ClockCycles(dut.clk, latency.CONV_DONE)
     at_done, writes = banks.words.copy(), banks.writes
     wanted.check(at_done, target.bank_depth)
     for reg, base in bases.items():

