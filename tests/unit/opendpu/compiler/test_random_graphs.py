@@ -71,6 +71,11 @@ def test_a_transpose_on_the_cpu_behind_an_op_that_the_dpu_has_not(seed: int) -> 
     check_seed(seed)
 
 
+def test_stripes_that_wait_for_an_epilogue_stay_in_one_place_of_their_tile() -> None:
+    """A depthwise 7x7 on the array, whose window lets it begin with one row, times its input."""
+    check_seed(900301879)
+
+
 def test_every_kind_of_op_is_drawn() -> None:
     drawn = {node.kind for seed in range(150) for node in legalize(draw(seed).graph)}
     assert drawn >= {*COMPUTE, *MOVE}

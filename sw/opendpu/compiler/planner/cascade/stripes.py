@@ -58,7 +58,11 @@ def cut_stripes(request: StripeRequest) -> tuple[Stripe, ...] | None:
         )
         layout_out = _layout(request, tile)
 
+    bank_rows = request.target.pixel_parallel
+
     def fits(row: int, rows: int) -> bool:
+        if layer.intermediate is not None and row // bank_rows != (row + rows - 1) // bank_rows:
+            return False  # every stripe has one place of the tile that waits for its epilogue
         return can_read(layout_in, source, window, row, rows) and can_write(
             layout_out, row, rows, max_jump=layer.REACH.row_jump
         )
