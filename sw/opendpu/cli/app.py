@@ -18,6 +18,21 @@ Parameters = ParamSpec("Parameters")
 
 File = Annotated[pathlib.Path, typer.Argument(metavar="FILE", show_default=False)]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+InputShapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=1,3,224,224",
+        help="Shape of an input, or size of a named dimension (height=224), that the model "
+        "leaves open. May be given several times.",
+    ),
+]
+OnnxLibraries = Annotated[
+    list[pathlib.Path] | None,
+    typer.Option(
+        metavar="LIBRARY.so",
+        help="Operators of other domains, for onnxruntime. May be given several times.",
+    ),
+]
 
 app = typer.Typer(
     name="opendpu",

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from opendpu import api
-from opendpu.cli.app import JsonFlag, app, errors_in_one_line
+from opendpu.cli.app import InputShapes, JsonFlag, OnnxLibraries, app, errors_in_one_line
 from opendpu.cli.progress import progress
 from opendpu.compiler.options import Options
 from opendpu.compiler.passes import PASSES, chosen
@@ -62,21 +62,8 @@ def compile_model(
             "hd_opt, reserve_const_data, dump, dump_dir. May be given several times.",
         ),
     ] = None,
-    input_shape: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=1,3,224,224",
-            help="Shape of an input, or size of a named dimension (height=224), that the model "
-            "leaves open. May be given several times.",
-        ),
-    ] = None,
-    onnx_library: Annotated[
-        list[pathlib.Path] | None,
-        typer.Option(
-            metavar="LIBRARY.so",
-            help="Operators of other domains, for onnxruntime. May be given several times.",
-        ),
-    ] = None,
+    input_shape: InputShapes = None,
+    onnx_library: OnnxLibraries = None,
     dump_after: Annotated[
         str | None,
         typer.Option(metavar="PASS[,PASS]|all", help="Write what these passes make."),

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from opendpu import api
-from opendpu.cli.app import JsonFlag, app, errors_in_one_line
+from opendpu.cli.app import InputShapes, JsonFlag, OnnxLibraries, app, errors_in_one_line
 from opendpu.cli.progress import progress
 from opendpu.compiler.options import Options
 from opendpu.inspect import FORMATS, check_format, write_files
@@ -31,24 +31,11 @@ def inspect_model(
             help="Name, fingerprint (0x...) or arch.json of the DPU; compiled files know theirs."
         ),
     ] = None,
-    input_shape: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=1,3,224,224",
-            help="Shape of an input, or size of a named dimension (height=224), that the model "
-            "leaves open. May be given several times.",
-        ),
-    ] = None,
+    input_shape: InputShapes = None,
     activation_substitution: Annotated[
         str, typer.Option(metavar="none|hard", help="As when compiling.")
     ] = "none",
-    onnx_library: Annotated[
-        list[pathlib.Path] | None,
-        typer.Option(
-            metavar="LIBRARY.so",
-            help="Operators of other domains, for onnxruntime. May be given several times.",
-        ),
-    ] = None,
+    onnx_library: OnnxLibraries = None,
     output: Annotated[
         pathlib.Path | None,
         typer.Option(

@@ -10,7 +10,7 @@ import typer
 
 from opendpu import api
 from opendpu.calibration.preprocessing import Channels, Layout, Preprocessing
-from opendpu.cli.app import JsonFlag, app, errors_in_one_line
+from opendpu.cli.app import InputShapes, JsonFlag, OnnxLibraries, app, errors_in_one_line
 from opendpu.cli.progress import progress
 from opendpu.cli.quantize_summary import as_json, summary
 from opendpu.compiler.options import Options
@@ -211,21 +211,8 @@ def quantize(
             help="Write golden results: weights, and what every layer makes of the first sample.",
         ),
     ] = None,
-    input_shape: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=1,3,224,224",
-            help="Shape of an input, or size of a named dimension (height=224), that the model "
-            "leaves open. May be given several times.",
-        ),
-    ] = None,
-    onnx_library: Annotated[
-        list[pathlib.Path] | None,
-        typer.Option(
-            metavar="LIBRARY.so",
-            help="Operators of other domains, for onnxruntime. May be given several times.",
-        ),
-    ] = None,
+    input_shape: InputShapes = None,
+    onnx_library: OnnxLibraries = None,
     json_wanted: JsonFlag = False,
 ) -> None:
     """Quantize a model of ONNX or PyTorch, so that it compiles for any target without data."""
