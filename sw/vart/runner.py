@@ -9,12 +9,12 @@ from typing import Any, Self
 import numpy as np
 
 import opendpu.runtime
-from opendpu.runtime import CpuRunner, Device, JobStatistics
+from opendpu.runtime import CpuRunner, Device, GraphRunner, GraphStatistics, JobStatistics
 from opendpu.runtime.arrays import Array, Arrays
 from opendpu.runtime.buffers import view
+from opendpu.runtime.tensor_buffer import TensorBuffer
 from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.target import Target
-from vart.tensor_buffer import TensorBuffer
 from xir import Subgraph, Tensor
 
 _DEVICES = {"": None, "run": None, "ref": "ref", "sim": "iss"}
@@ -30,7 +30,7 @@ class Runner:
         NHWC = 0
         NCHW = 1
 
-    def __init__(self, runner: opendpu.runtime.Runner | CpuRunner) -> None:
+    def __init__(self, runner: opendpu.runtime.Runner | CpuRunner | GraphRunner) -> None:
         self._runner = runner
 
     @classmethod
@@ -107,12 +107,12 @@ class Runner:
         """
         return self._runner.wait(job, timeout / 1000 if timeout > 0 else None)
 
-    def statistics(self, job: int | tuple[int, int]) -> JobStatistics:
+    def statistics(self, job: int | tuple[int, int]) -> JobStatistics | GraphStatistics:
         """Return what a job took."""
         return self._runner.statistics(job)
 
     @property
-    def last_statistics(self) -> JobStatistics | None:
+    def last_statistics(self) -> JobStatistics | GraphStatistics | None:
         """What the job that finished last took; nothing before the first."""
         return self._runner.last_statistics
 
