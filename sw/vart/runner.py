@@ -32,6 +32,8 @@ class Runner:
 
     def __init__(self, runner: opendpu.runtime.Runner | CpuRunner | GraphRunner) -> None:
         self._runner = runner
+        self._inputs = runner.get_input_tensors()
+        self._outputs = runner.get_output_tensors()
 
     @classmethod
     def create_runner(
@@ -93,8 +95,8 @@ class Runner:
         there are no smaller ones.
         """
         return self._runner.execute_async(
-            _shaped(inputs, self.get_input_tensors(), "input"),
-            _shaped(outputs, self.get_output_tensors(), "output"),
+            _shaped(inputs, self._inputs, "input"),
+            _shaped(outputs, self._outputs, "output"),
         )
 
     def wait(self, job: int | tuple[int, int], timeout: int = -1) -> int:
@@ -121,6 +123,10 @@ def _shaped(buffers: Arrays, tensors: Sequence[Tensor], role: str) -> Arrays:
     """Return buffers as arrays with the dimensions of their tensors, where they can have them."""
     if isinstance(buffers, Mapping | np.ndarray) or len(buffers) != len(tensors):
         return buffers  # the runtime's own checks take it from here
+    if all(type(buffer) is np.ndarray and buffer.ndim > 1 for buffer in buffers) and all(
+        buffer.shape == tuple(tensor.dims) for buffer, tensor in zip(buffers, tensors, strict=True)
+    ):
+        return buffers
     return [
         _with_dims(view(buffer, tensor.data_type.numpy(), f"{role} {tensor.name!r}"), tensor.dims)
         for buffer, tensor in zip(buffers, tensors, strict=True)
