@@ -222,7 +222,9 @@ def test_control_flow_runs(tmp_path: pathlib.Path, options: dict[str, str]) -> N
 def test_bad_options_are_named(quantized_model: pathlib.Path) -> None:
     with pytest.raises(TargetError, match="B9999"):
         RegisteredSession(str(quantized_model), providers=[(PROVIDER, {"target": "B9999"})])
-    with pytest.raises(UnsupportedError, match="has no option 'colour'; there are config_file, cachedir"):
+    with pytest.raises(
+        UnsupportedError, match="has no option 'colour'; there are config_file, cachedir"
+    ):
         RegisteredSession(str(quantized_model), providers=[(PROVIDER, {"colour": "red"})])
 
 
