@@ -304,7 +304,7 @@ def _compiled_for(graph: Graph, wanted: Target | None, path: str | os.PathLike[s
             )
         return wanted
     found = Target.from_fingerprint(fingerprint)
-    if wanted is not None and wanted.fingerprint != fingerprint:
+    if wanted is not None and not wanted.runs(found):
         raise TargetError(
             f"{os.fspath(path)} was compiled for {found.name}, but {wanted.name} was asked for",
             code="VART_DEVICE_MISMATCH",
