@@ -8,9 +8,8 @@ import re
 import amaranth
 from amaranth._toolchain.yosys import find_yosys
 
-from opendpu_arch import outputs
+from opendpu_arch import cache, outputs
 from opendpu_arch.regs import registers_of
-from opendpu_hw import cache
 from opendpu_hw.hierarchy import to_rtlil
 from opendpu_hw.verilog_text import (
     fill_memories,

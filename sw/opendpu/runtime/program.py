@@ -2,6 +2,7 @@
 """A DPU subgraph as a program: code, memory segments, and where the tensors lie in them."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from opendpu.runtime.device import Segment
-from opendpu_arch.errors import AddressError, ModelFormatError, UnsupportedError
+from opendpu_arch import isa
+from opendpu_arch.errors import AddressError, DecodeError, ModelFormatError, UnsupportedError
 from opendpu_arch.target import MAX_ADDRESS_REGISTERS
 from xir import Graph, Op, Subgraph, Tensor
 
@@ -37,10 +39,23 @@ class Port:
         """Name of the tensor."""
         return self.tensor.name
 
-    @property
+    @functools.cached_property
     def dtype(self) -> np.dtype[Any]:
-        """Type of an element in the segment."""
+        """Type of an element, in the segment and in the tensor."""
         return self.tensor.data_type.numpy()
+
+    @functools.cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Dimensions of the tensor."""
+        return tuple(self.tensor.dims)
+
+    @functools.cached_property
+    def is_dense(self) -> bool:
+        """Whether the elements lie one after the other, as in an array."""
+        sizes = [math.prod(self.dims[axis + 1 :]) for axis in range(len(self.dims))]
+        wanted = [size * self.dtype.itemsize for size in sizes]
+        pairs = zip(self.dims, self.strides, wanted, strict=True)
+        return all(dim == 1 or stride == want for dim, stride, want in pairs)
 
     @property
     def extent(self) -> int:
@@ -65,6 +80,15 @@ class Program:
     """Bytes of every segment that is not constant."""
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
+
+    @functools.cached_property
+    def written(self) -> frozenset[int]:
+        """Registers that the code writes; all of them where it is no program."""
+        try:
+            instructions = isa.decode(self.code)
+        except DecodeError:
+            return frozenset(range(MAX_ADDRESS_REGISTERS))
+        return frozenset(i.reg_id for i in instructions if isinstance(i, isa.Save))
 
     @classmethod
     def from_subgraph(cls, subgraph: Subgraph) -> "Program":

@@ -5,17 +5,19 @@ import functools
 import os
 import time
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from opendpu.runtime import tracing
-from opendpu.runtime.arrays import Array, Arrays, from_tensor, match_arrays, to_tensor
+from opendpu.runtime.arrays import Array, Arrays, from_tensor, match_arrays
 from opendpu.runtime.device import Device, Job, JobStatistics, Segment
 from opendpu.runtime.devices import open_device
 from opendpu.runtime.job_runner import JobRunner
 from opendpu.runtime.jobs import JobQueue
 from opendpu.runtime.program import Program
+from opendpu.runtime.segments import SegmentLayout
 from opendpu_arch.errors import FingerprintError, TargetError, UnsupportedError
 from opendpu_arch.extensions import Extension, feature_bits, in_feature_code
 from opendpu_arch.target import Target
@@ -64,10 +66,7 @@ class Runner(JobRunner[JobStatistics]):
             if self._owned:
                 device.close()
             raise
-        self._constants = {
-            register: np.frombuffer(value, np.uint8)
-            for register, value in self.program.constants.items()
-        }
+        self._layout = SegmentLayout(self.program)
         self._shape = _shape_of(self.program, subgraph)
         self._jobs = JobQueue(workers)
         if self._owned:  # a forgotten runner frees its device when the last job is done
@@ -100,27 +99,44 @@ class Runner(JobRunner[JobStatistics]):
         """
         given = match_arrays(inputs, self.program.inputs, "input")
         wanted = match_arrays(outputs, self.program.outputs, "output")
-        segments: dict[int, Segment] = dict(self._constants)
-        for register, size in self.program.sizes.items():
-            segments[register] = np.zeros(size, np.uint8)
-        for array, port in zip(given, self.program.inputs, strict=True):
-            values = to_tensor(array, port.tensor)
-            port.view(segments[port.reg_id])[...] = values.reshape(port.dims)
+        segments = self._layout.filled(given)
         return self._jobs.submit(functools.partial(self._run, segments, wanted)), 0
 
     def _run(self, segments: dict[int, Segment], outputs: list[Array]) -> JobStatistics:
-        if outputs and not getattr(self.device, "computes", True):
+        complete = self._layout.complete(segments)
+        statistics = self._execute(complete, wanted=bool(outputs))
+        for array, port in zip(outputs, self.program.outputs, strict=True):
+            from_tensor(port.view(complete[port.reg_id]), port.tensor, array)
+        return statistics
+
+    def compute(self, inputs: Sequence[Array]) -> tuple[dict[str, Array], JobStatistics]:
+        """Run one job in this thread; return its outputs by name, and what it took.
+
+        ``inputs`` are arrays in the types and dimensions of the tensors, and must stay as they
+        are. They are the job's memory where they can be, and the outputs are that memory, too: a
+        subgraph that follows takes them without a copy.
+        """
+        complete = self._layout.complete(self._layout.lent(inputs))
+        statistics = self._execute(complete, wanted=True)
+        outputs = {
+            port.name: port.view(complete[port.reg_id]).reshape(port.shape)
+            for port in self.program.outputs
+        }
+        return outputs, statistics
+
+    def _execute(self, segments: dict[int, Segment], *, wanted: bool) -> JobStatistics:
+        if wanted and self.program.outputs and not getattr(self.device, "computes", True):
             raise UnsupportedError(
                 f"device {self.device.name!r} was opened to compute no results, but "
                 f"{self.program.outputs[0].name!r} is wanted; give its run() a Job for statistics"
             )
         begin, start = time.time(), time.perf_counter()
-        statistics = self.device.run(Job(self.program.code, segments, self._subgraph))
+        layout = self._layout
+        job = Job(self.program.code, segments, self._subgraph, layout.given, layout.wanted)
+        statistics = self.device.run(job)
         if tracing.is_enabled():
             seconds = time.perf_counter() - start
             tracing.record(self._shape, self.device.target.name, begin, seconds, statistics)
-        for array, port in zip(outputs, self.program.outputs, strict=True):
-            from_tensor(port.view(segments[port.reg_id]), port.tensor, array)
         return statistics
 
     def run(self, inputs: Arrays) -> dict[str, Array]:

@@ -36,7 +36,7 @@ FEWEST_ROWS = 4
 CORRECTION_WORK = 3e10
 """Multiply-accumulates that the equations of a layer may take; larger layers stay as they are."""
 
-PASS_WORK = 6e10
+PASS_WORK = 4e10
 """Multiply-accumulates of the network on all samples of correction together, at most."""
 
 GOOD_ERROR = 10**-2.5
