@@ -210,7 +210,7 @@ def compile_onnx(
     else:
         found = quantize_with_report(
             graph, calibration, method=method, activation_substitution=activation_substitution,
-            show=show,
+            target=chosen, show=show,
         )  # fmt: skip
     report = _compiled(found.graph, chosen, output, options, count=count, show=show)
     if found.report is None:

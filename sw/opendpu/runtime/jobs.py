@@ -193,9 +193,7 @@ def _work(tasks: "queue.SimpleQueue[_Job[Any] | None]") -> None:
         del job
 
 
-def _stop(
-    tasks: "queue.SimpleQueue[_Job[Any] | None]", threads: list[threading.Thread]
-) -> None:
+def _stop(tasks: "queue.SimpleQueue[_Job[Any] | None]", threads: list[threading.Thread]) -> None:
     """Let the threads end behind the last job."""
     for _ in threads:
         tasks.put(None)
