@@ -173,7 +173,7 @@ class ConvWriter(wiring.Component):
             previous = table
         looked_up = self.column[-1] & (previous != 0)
         m.d.comb += self.table.eq(previous)
-        m.d.sync += self.late.eq(looked_up & ~self.clear)
+        m.d.sync += self.late.eq(looked_up)
         begin = Signal()
         m.d.comb += begin.eq(self.late | (self.column[-1] & ~looked_up))
         return begin
