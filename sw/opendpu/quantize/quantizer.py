@@ -20,7 +20,7 @@ from opendpu.quantize.measure import measure, sqnr
 from opendpu.quantize.placement.insert import insert
 from opendpu.quantize.placement.place import place
 from opendpu.quantize.placement.tables import has_tables
-from opendpu.quantize.progress import Progress
+from opendpu.quantize.progress import Progress, silent
 from opendpu.quantize.report import Report
 from opendpu.quantize.samples import Calibration, Samples, calibration_samples, suspicions
 from opendpu.quantize.transforms.approximate import approximate
@@ -44,16 +44,12 @@ class Quantized:
     reference: FloatGraph | None = None
 
 
-def _nowhere(text: str) -> None:
-    """Show nothing of what is going on."""
-
-
 def quantize(
     graph: FloatGraph,
     calib: Calibration,
     config: QuantizeConfig | None = None,
     *,
-    show: Callable[[str], None] = _nowhere,
+    show: Callable[[str], None] = silent,
     **options: Any,
 ) -> QuantizedGraph:
     """Quantize a float graph; by default to signed 8 bits with power-of-two scales.
@@ -74,7 +70,7 @@ def quantize_with_report(
     calib: Calibration,
     config: QuantizeConfig | None = None,
     *,
-    show: Callable[[str], None] = _nowhere,
+    show: Callable[[str], None] = silent,
     **options: Any,
 ) -> Quantized:
     """Quantize a float graph, and say what was done, what it cost and what to try.
