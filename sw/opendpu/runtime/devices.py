@@ -19,6 +19,8 @@ CORES_VARIABLE = "XLNX_DPU_DEVICE_CORES"
 PROCESSES_VARIABLE = "OPENDPU_PROCESSES"
 DEFAULT_DEVICE = "iss"
 DEFAULT_MEMORY = "kv260"
+EXTRAS = {"litex": "boards"}
+"""Extra of the package that a device needs, where it is not ``sim``."""
 DEFAULT_TARGET = "B4096"
 """DPU where nothing says which."""
 
@@ -135,7 +137,7 @@ def _constructor(name: str) -> Callable[..., Any]:
     except ImportError as error:
         raise UnsupportedError(
             f"device {name!r} needs {error.name or error}, which is not installed; "
-            "try: pip install opendpu[sim]",
+            f"try: pip install opendpu[{EXTRAS.get(name, 'sim')}]",
             code="VART_OPEN_DEVICE_FAIL",
         ) from error
     return constructor

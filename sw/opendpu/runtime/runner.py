@@ -20,6 +20,7 @@ from opendpu.runtime.jobs import JobQueue
 from opendpu.runtime.program import Program
 from opendpu.runtime.segments import SegmentLayout
 from opendpu_arch.errors import FingerprintError, TargetError, UnsupportedError
+from opendpu_arch.extensions import Extension, feature_bits, in_feature_code
 from opendpu_arch.target import Target
 from xir import Subgraph, Tensor
 
@@ -197,7 +198,17 @@ def _check_fingerprint(program: Program, target: Target) -> None:
     if not program.fingerprint or os.environ.get(FINGERPRINT_VARIABLE) == "0":
         return
     actual = target.fingerprint
-    if program.fingerprint != actual:
+    needed = program.fingerprint & feature_bits(Extension)
+    same = program.fingerprint ^ needed == target.plain.fingerprint
+    lacking = in_feature_code(needed) - target.extensions
+    if same and lacking:
+        names = ", ".join(f"'{e.label}'" for e in sorted(lacking))
+        raise FingerprintError(
+            f"subgraph {program.name!r} needs the extension {names}, "
+            f"which the DPU {target.name} lacks: compile it for {target.name}, "
+            f"or run it on {Target.from_fingerprint(program.fingerprint).name}"
+        )
+    if not same:
         raise FingerprintError(
             f"CHECK fingerprint fail! model_fingerprint {program.fingerprint:#x} is un-matched "
             f"with actual dpu_fingerprint {actual:#x}. Please re-compile xmodel with "

@@ -6,11 +6,11 @@ import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed (opendpu[dev])")
 
-from tflite_files import Network, agree, options, schema  # noqa: E402
+from tflite_files import Network, agree, options, schema
 
-from opendpu.frontend.tflite import load_tflite  # noqa: E402
-from opendpu.frontend.tflite.registry import HANDLERS  # noqa: E402
-from opendpu.ir import to_xir  # noqa: E402
+from opendpu.frontend.tflite import load_tflite
+from opendpu.frontend.tflite.registry import HANDLERS
+from opendpu.ir import to_xir
 
 X = (1, 7, 6, 4)
 SAME, VALID = schema.Padding.SAME, schema.Padding.VALID
