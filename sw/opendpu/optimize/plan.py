@@ -36,6 +36,8 @@ class Plan:
     objective: str = "macs"
     ratio: float | None = None
     score: float | None = None
+    source: str = ""
+    """What the widths were chosen from, as a digest; nothing for a plan that was given."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the specification, complete or not at all."""
