@@ -2,8 +2,8 @@
 """ONNX nodes in memory for front ends of other formats, with the type of every value on the way.
 
 An operator of another framework becomes a few nodes of ONNX's operator set, which is what
-:func:`opendpu.frontend.load_onnx` takes and what operators without an XIR op stay. Nothing is written
-to a file, constants stay where they are, and transposes between orders of axes cost nothing, see
+:func:`opendpu.frontend.load_onnx` takes and what operators without an XIR op stay. Nothing is
+written to a file, and transposes between orders of axes cost nothing, see
 :mod:`opendpu.frontend.layout`.
 """
 

@@ -114,7 +114,9 @@ def l2_normalize(b: Builder, x: str, epsilon: float, *, name: str) -> str:
     return b.node("Div", [x, b.node("Sqrt", [floor])], name)
 
 
-def one_hot(b: Builder, indices: str, depth: int, on: str, off: str, axis: int, *, name: str) -> str:
+def one_hot(
+    b: Builder, indices: str, depth: int, on: str, off: str, axis: int, *, name: str
+) -> str:
     """Return vectors with one element ``on``."""
     values = b.node("Concat", [reshaped(b, off, (1,)), reshaped(b, on, (1,))], axis=0)
     indices = b.node("Cast", [indices], to=TensorProto.INT64)  # what onnxruntime has it for
