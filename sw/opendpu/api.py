@@ -40,7 +40,6 @@ from opendpu.runtime.program import Program, dpu_subgraphs
 from opendpu_arch import outputs
 from opendpu_arch.errors import (
     GraphError,
-    ModelFormatError,
     TargetError,
     TensorError,
     ToolError,
@@ -198,9 +197,9 @@ def compile_onnx(
     ``calibration`` holds samples by input name, batch in front, as the model takes them; 100 to
     1000 are enough. A model that is quantized already needs and takes none, unless its scales are
     not the DPU's and ``requantize`` allows others, see :mod:`opendpu.requantization`.
-    ``onnx_libraries`` are shared libraries with operators of other domains, for onnxruntime; dimensions that the model
-    leaves open come from ``options.input_shape``. ``show`` is told what is going on. The file
-    appears when it is complete, or not at all.
+    ``onnx_libraries`` are shared libraries with operators of other domains, for onnxruntime;
+    dimensions that the model leaves open come from ``options.input_shape``. ``show`` is told what
+    is going on. The file appears when it is complete, or not at all.
 
     Raises
     ------
@@ -351,8 +350,7 @@ def _prepared(
     options: Options,
 ) -> Target:
     """Find out, before long work, what would make it be in vain; return the target."""
-    if pathlib.Path(path).is_dir():
-        raise ModelFormatError(f"{os.fspath(path)} is a directory, but must be a model file")
+    format_of(os.fspath(path))
     outputs.check(output, inputs=[path])
     if options.dump:
         outputs.check_folder(options.dump_dir)

@@ -14,12 +14,22 @@ class Format(enum.StrEnum):
     ONNX = "ONNX"
     PYTORCH = "PyTorch"
     TFLITE = "TFLite"
+    FROZEN_GRAPH = "frozen graph"
+    SAVED_MODEL = "SavedModel"
+    KERAS = "Keras"
     XMODEL = "XIR"
 
 
+SAVED_MODEL_FILE = "saved_model.pb"
+FIRST_FIELD = b"\x0a"
+"""How a protobuf begins whose first field has number 1 and a length: a GraphDef with a node, which
+begins with its name so too, or XIR's graph with its name."""
 _SUFFIXES = {
     ".pt2": Format.PYTORCH,
     ".tflite": Format.TFLITE,
+    ".pb": Format.FROZEN_GRAPH,
+    ".h5": Format.KERAS,
+    ".keras": Format.KERAS,
     ".xmodel": Format.XMODEL,
 }
 """Of files that say nothing themselves; all others are taken for ONNX."""
@@ -31,24 +41,33 @@ def format_of(path: str | pathlib.Path) -> Format:
     Raises
     ------
     ModelFormatError
-        It is a directory.
+        It is a directory that is no SavedModel.
     """
     path = pathlib.Path(path)
     if path.is_dir():
+        if (path / SAVED_MODEL_FILE).is_file():
+            return Format.SAVED_MODEL
         raise ModelFormatError(f"{path} is a directory, but must be a model file")
     head = _head(path)
     if head[4:8] == b"TFL3":
         return Format.TFLITE
-    if zipfile.is_zipfile(path):
-        return Format.PYTORCH
-    if _begins_with_name(head):
-        return Format.XMODEL
+    if head.startswith(b"\x89HDF"):
+        return Format.KERAS
+    if head.startswith(b"PK"):
+        return Format.KERAS if _holds(path, "config.json") else Format.PYTORCH
+    if head[:1] == FIRST_FIELD and len(head) > 4:
+        inner = head[2:] if head[1] < 0x80 else head[3:]
+        return Format.FROZEN_GRAPH if inner[:1] == FIRST_FIELD else Format.XMODEL
     return _SUFFIXES.get(path.suffix, Format.ONNX)
 
 
-def _begins_with_name(head: bytes) -> bool:
-    """Return whether the first field of a protobuf is a text in field 1, as XIR's graphs have."""
-    return len(head) > 2 and head[0] == 0x0A and 0 < head[1] < 0x80 and chr(head[2]).isprintable()
+def _holds(path: pathlib.Path, name: str) -> bool:
+    """Return whether an archive has a file of a name in its top folder."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return name in archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return False
 
 
 def _head(path: pathlib.Path) -> bytes:

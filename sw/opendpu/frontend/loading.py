@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Model files of every kind as float graphs."""
 
+import contextlib
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from opendpu.frontend.binding import Sizes
 from opendpu.frontend.formats import Format, format_of
 from opendpu.frontend.lowering import load_onnx
+from opendpu.frontend.tensorflow import load_frozen
 from opendpu.frontend.tflite import Requantize, load_tflite
 from opendpu.ir import FloatGraph
 from opendpu_arch.errors import ToolError
@@ -19,7 +21,7 @@ def load_model(
     libraries: Sequence[str | pathlib.Path] = (),
     requantize: Requantize = Requantize.NO,
 ) -> FloatGraph:
-    """Convert a model file to a float graph: ONNX, TFLite, or a program of PyTorch (``.pt2``).
+    """Convert a model file to a float graph: ONNX, PyTorch, TFLite, TensorFlow or Keras.
 
     What a file is, its content says. Other parameters and errors are those of
     :func:`opendpu.frontend.load_onnx`.
@@ -32,22 +34,33 @@ def load_model(
     Raises
     ------
     ToolError
-        It is a program of PyTorch, which is not installed.
+        It is of PyTorch, Keras or TensorFlow 2, which is not installed.
     """
     path = pathlib.Path(path)
     match format_of(path):
         case Format.TFLITE:
             return load_tflite(path, input_shapes, requantize=requantize)
+        case Format.FROZEN_GRAPH:
+            return load_frozen(path, input_shapes)
         case Format.PYTORCH:
-            return _load_pytorch(path, input_shapes)
+            with _needs("torch", f"{path} is a program of PyTorch"):
+                from opendpu.frontend.pytorch import load_program
+            return load_program(path, input_shapes)
+        case Format.KERAS:
+            with _needs("tensorflow", f"{path} is a model of Keras"):
+                from opendpu.frontend.tensorflow.keras_model import load_keras
+            return load_keras(path, input_shapes)
+        case Format.SAVED_MODEL:
+            with _needs("tensorflow", f"{path} is a SavedModel of TensorFlow"):
+                from opendpu.frontend.tensorflow.saved_model import load_saved_model
+            return load_saved_model(path, input_shapes)
     return load_onnx(path, input_shapes, libraries=libraries)
 
 
-def _load_pytorch(path: pathlib.Path, input_shapes: Sizes | None) -> FloatGraph:
+@contextlib.contextmanager
+def _needs(extra: str, what: str) -> Iterator[None]:
+    """Say which extra is missing where a framework cannot be imported."""
     try:
-        from opendpu.frontend.pytorch import load_program
+        yield
     except ModuleNotFoundError as error:
-        raise ToolError(
-            f"{path} is a program of PyTorch, and needs {error.name}: pip install 'opendpu[torch]'"
-        ) from None
-    return load_program(path, input_shapes)
+        raise ToolError(f"{what}, and needs {error.name}: pip install 'opendpu[{extra}]'") from None

@@ -9,6 +9,7 @@ from onnx import helper
 
 from opendpu.frontend.binding import Sizes, bind_inputs
 from opendpu.frontend.building import Builder, Missing
+from opendpu.frontend.channels_last.fixing import fixed
 from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.tflite import ops, quantization
 from opendpu.frontend.tflite.file import OTHER, File, Operator, Tensor, read
@@ -134,7 +135,7 @@ class _Import:
         """Say where a computed tensor is, rounded if it is quantized."""
         tensor = self.file.tensors[index]
         if self.rounds and tensor.is_quantized and self.b.dtype(value) == np.float32:
-            value = quantization.fixed(self.b, value, quantization.fix_point(tensor))
+            value = fixed(self.b, value, quantization.fix_point(tensor))
         self.values[index] = value
 
     def _convert(self, operator: Operator) -> None:

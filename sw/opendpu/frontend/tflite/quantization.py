@@ -7,15 +7,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from opendpu.frontend.building import Builder
+from opendpu.frontend.channels_last.fixing import LARGEST
 from opendpu.frontend.tflite.file import Tensor
 from opendpu_arch.errors import UnsupportedError
-
-LARGEST = 127
-"""Largest integer of 8 bits, which the largest number in a range is not to exceed."""
-DOMAIN, OPERATOR = "vai", "fix_neuron"
-HALF_UP = 2
-"""``fix_neuron``'s method that rounds as the DPU does: halves up."""
 
 
 class Requantize(enum.StrEnum):
@@ -70,14 +64,6 @@ def fix_point(tensor: Tensor) -> int:
     scale, zero = max(tensor.scale), (tensor.zero_point or (0,))[0]
     most = max(abs(int(limits.min) - zero), abs(int(limits.max) - zero)) * scale
     return math.floor(math.log2((LARGEST + 0.5) / most))
-
-
-def fixed(b: Builder, value: str, point: int) -> str:
-    """Append the rounding of a value to 8 bits with ``point`` fractional bits."""
-    factor = b.constant(np.array([math.ldexp(1.0, point)], np.float32), f"{value}/factor")
-    limit = b.constant(np.array([LARGEST], np.float32), f"{value}/limit")
-    method = b.constant(np.array([HALF_UP], np.int64), f"{value}/method")
-    return b.node(OPERATOR, [value, limit, factor, method], f"{value}/fix", domain=DOMAIN)
 
 
 def range_of(tensor: Tensor) -> tuple[float, float]:
