@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Iterator, Sequence
 
 from opendpu.frontend.binding import Sizes
+from opendpu.frontend.caffe import load_caffe
 from opendpu.frontend.formats import Format, format_of
 from opendpu.frontend.lowering import load_onnx
 from opendpu.frontend.tensorflow import load_frozen
@@ -21,10 +22,11 @@ def load_model(
     libraries: Sequence[str | pathlib.Path] = (),
     requantize: Requantize = Requantize.NO,
 ) -> FloatGraph:
-    """Convert a model file to a float graph: ONNX, PyTorch, TFLite, TensorFlow or Keras.
+    """Convert a model file to a float graph: ONNX, PyTorch, TFLite, TensorFlow, Keras, Caffe.
 
     What a file is, its content says. Other parameters and errors are those of
-    :func:`opendpu.frontend.load_onnx`.
+    :func:`opendpu.frontend.load_onnx`; of TorchScript, ``input_shapes`` must say the shapes of all
+    inputs.
 
     Parameters
     ----------
@@ -40,12 +42,18 @@ def load_model(
     match format_of(path):
         case Format.TFLITE:
             return load_tflite(path, input_shapes, requantize=requantize)
+        case Format.CAFFE:
+            return load_caffe(path, input_shapes)
         case Format.FROZEN_GRAPH:
             return load_frozen(path, input_shapes)
         case Format.PYTORCH:
             with _needs("torch", f"{path} is a program of PyTorch"):
                 from opendpu.frontend.pytorch import load_program
             return load_program(path, input_shapes)
+        case Format.TORCHSCRIPT:
+            with _needs("torch", f"{path} is a program of PyTorch"):
+                from opendpu.frontend.pytorch import load_script
+            return load_script(path, input_shapes)
         case Format.KERAS:
             with _needs("tensorflow", f"{path} is a model of Keras"):
                 from opendpu.frontend.tensorflow.keras_model import load_keras
