@@ -15,7 +15,7 @@ from torch import nn
 from pytorch_nndct.nn import DeQuantStub, QuantStub, functional
 
 BATCH = 64
-MODELS = pathlib.Path(os.environ.get("MODELS", "../shared/models"))
+MODELS = pathlib.Path(os.environ.get("MODELS", "../shared/models")).resolve()
 CHANNELS = 64
 """Of the keyword network's layers."""
 
@@ -31,6 +31,8 @@ class Task:
     test_labels: torch.Tensor
     weight_rate: float
     """Learning rate of weights that suits the network."""
+    labels_weight: float = 1.0
+    """Of the labels in the loss, next to what the float network says."""
     shift: int = 0
     """Rows by which a sample may be moved, up or down, and stay what it is."""
 
@@ -128,7 +130,7 @@ def keywords(seed: int) -> Task:
     first, second = order[: len(order) // 2], order[len(order) // 2 :]
     if seed % 2:
         first, second = second, first
-    return Task(model, inputs[first], labels[first], inputs[second], labels[second], 1e-3, 2)
+    return Task(model, inputs[first], labels[first], inputs[second], labels[second], 1e-3, 0.3, 2)
 
 
 def _load_keywords(model: KeywordNet, path: pathlib.Path) -> None:
