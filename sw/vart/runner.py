@@ -3,6 +3,7 @@
 
 import enum
 import math
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -16,6 +17,8 @@ from opendpu.runtime.tensor_buffer import TensorBuffer
 from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.target import Target
 from xir import Subgraph, Tensor
+
+TIMEOUT_VARIABLE = "XLNX_DPU_TIMEOUT"
 
 _DEVICES = {"": None, "run": None, "ref": "ref", "sim": "iss"}
 """Device of each mode; nothing leaves the choice to the caller and the environment."""
@@ -102,21 +105,36 @@ class Runner:
     def wait(self, job: int | tuple[int, int], timeout: int = -1) -> int:
         """Wait for a job, at most ``timeout`` milliseconds if that is positive; return 0.
 
+        Without a ``timeout`` the environment's ``XLNX_DPU_TIMEOUT`` counts, if it is set.
+
         Raises
         ------
         DPUError
             The job failed, or is not known.
         """
-        return self._runner.wait(job, timeout / 1000 if timeout > 0 else None)
+        limit = timeout if timeout > 0 else _environments_timeout()
+        return self._runner.wait(job, limit / 1000 if limit > 0 else None)
 
     def statistics(self, job: int | tuple[int, int]) -> JobStatistics | GraphStatistics:
         """Return what a job took."""
         return self._runner.statistics(job)
 
+    def close(self) -> None:
+        """Finish every job, then free the device if it is this runner's own."""
+        self._runner.close()
+
     @property
     def last_statistics(self) -> JobStatistics | GraphStatistics | None:
         """What the job that finished last took; nothing before the first."""
         return self._runner.last_statistics
+
+
+def _environments_timeout() -> int:
+    """Return the milliseconds that the environment gives a job; 0 without limit."""
+    text = os.environ.get(TIMEOUT_VARIABLE, "0")
+    if not text.isdecimal():
+        raise UnsupportedError(f"{TIMEOUT_VARIABLE} is {text!r}, but must be milliseconds")
+    return int(text)
 
 
 def _shaped(buffers: Arrays, tensors: Sequence[Tensor], role: str) -> Arrays:

@@ -141,7 +141,8 @@ def _shifts(walker: Walker, i: isa.Alu | isa.DptWise, groups: int) -> Index | No
     if not i.channel_shift:
         return None
     bank = walker.target.shift_bank
-    return walker.runs(range(bank, bank + 1), i.bank_addr_bias, 1, 1, groups)[0, 0]
+    found: Index = walker.runs(range(bank, bank + 1), i.bank_addr_bias, 1, 1, groups)[0, 0]
+    return found
 
 
 def _weights(

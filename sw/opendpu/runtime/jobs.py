@@ -170,9 +170,9 @@ class _Job(Generic[Result]):
         """Let everybody who waits go on."""
         self.value, self.error = value, error
         owner, self._owner, self._run = self._owner, None, None
-        self._done.release()
         if owner is not None:
             owner._finished()
+        self._done.release()
 
     def wait(self, timeout_seconds: float | None) -> bool:
         """Wait until the job has finished; tell whether it has."""
@@ -193,9 +193,7 @@ def _work(tasks: "queue.SimpleQueue[_Job[Any] | None]") -> None:
         del job
 
 
-def _stop(
-    tasks: "queue.SimpleQueue[_Job[Any] | None]", threads: list[threading.Thread]
-) -> None:
+def _stop(tasks: "queue.SimpleQueue[_Job[Any] | None]", threads: list[threading.Thread]) -> None:
     """Let the threads end behind the last job."""
     for _ in threads:
         tasks.put(None)

@@ -90,6 +90,14 @@ class Program:
             return frozenset(range(MAX_ADDRESS_REGISTERS))
         return frozenset(i.reg_id for i in instructions if isinstance(i, isa.Save))
 
+    def place_of(self, tensor: Tensor) -> Port | None:
+        """Return where a tensor of the subgraph lies; nothing if that is in no segment."""
+        if not (tensor.has_attr("reg_id") and tensor.has_attr("ddr_addr")):
+            return None
+        port = _port(self.name, tensor, tensor, ())
+        size = self.sizes.get(port.reg_id, 0)
+        return port if port.address >= 0 and port.extent <= size else None
+
     @classmethod
     def from_subgraph(cls, subgraph: Subgraph) -> "Program":
         """Read the attributes of a compiled DPU subgraph.
@@ -199,9 +207,9 @@ def _inputs(subgraph: Subgraph) -> tuple[Port, ...]:
         uploads = [op for op in users if op.get_type() == "upload"]
         for op in uploads:
             own = op.get_output_tensor()
-            ports[own.name] = _port(subgraph, own, own, (tensor.name,))
+            ports[own.name] = _port(subgraph.get_name(), own, own, (tensor.name,))
         if len(uploads) < len(users):
-            ports[tensor.name] = _port(subgraph, tensor, tensor, ())
+            ports[tensor.name] = _port(subgraph.get_name(), tensor, tensor, ())
     return tuple(ports[name] for name in sorted(ports))
 
 
@@ -217,7 +225,7 @@ def _outputs(subgraph: Subgraph) -> tuple[Port, ...]:
                 break
             place = producer.get_input_tensors()[0]
             aliases.append(place.name)
-        ports[tensor.name] = _port(subgraph, tensor, place, tuple(aliases))
+        ports[tensor.name] = _port(subgraph.get_name(), tensor, place, tuple(aliases))
     return tuple(ports[name] for name in sorted(ports))
 
 
@@ -225,8 +233,8 @@ def _is_constant(op: Op) -> bool:
     return op.get_type() in ("const", "const-fix")
 
 
-def _port(subgraph: Subgraph, tensor: Tensor, place: Tensor, aliases: tuple[str, ...]) -> Port:
-    label = f"subgraph {subgraph.get_name()!r}: tensor {tensor.name!r}"
+def _port(subgraph: str, tensor: Tensor, place: Tensor, aliases: tuple[str, ...]) -> Port:
+    label = f"subgraph {subgraph!r}: tensor {tensor.name!r}"
     missing = [key for key in ("reg_id", "ddr_addr") if not place.has_attr(key)]
     if missing:
         raise ModelFormatError(f"{label} has no attribute {missing[0]!r}")

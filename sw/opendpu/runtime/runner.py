@@ -12,6 +12,7 @@ import numpy as np
 
 from opendpu.runtime import tracing
 from opendpu.runtime.arrays import Array, Arrays, from_tensor, match_arrays
+from opendpu.runtime.crosscheck import crosscheck_for
 from opendpu.runtime.device import Device, Job, JobStatistics, Segment
 from opendpu.runtime.devices import open_device
 from opendpu.runtime.job_runner import JobRunner
@@ -24,6 +25,7 @@ from opendpu_arch.target import Target
 from xir import Subgraph, Tensor
 
 FINGERPRINT_VARIABLE = "XLNX_ENABLE_FINGERPRINT_CHECK"
+WORKERS_VARIABLE = "XLNX_NUM_OF_DPU_RUNNERS"
 
 
 class Runner(JobRunner[JobStatistics]):
@@ -32,7 +34,8 @@ class Runner(JobRunner[JobStatistics]):
     ``device`` is a device or the name of one; by default the environment chooses it, see
     :func:`~opendpu.runtime.devices.open_device`. A device opened here has the ``target`` given,
     or else the one the subgraph was compiled for, gets ``options``, and is closed with the
-    runner. ``workers`` bounds how many jobs run at a time.
+    runner. ``workers`` bounds how many jobs run at a time: as
+    many as ``XLNX_NUM_OF_DPU_RUNNERS`` in the environment says, or else as there are cores.
 
     Raises
     ------
@@ -68,7 +71,8 @@ class Runner(JobRunner[JobStatistics]):
             raise
         self._layout = SegmentLayout(self.program)
         self._shape = _shape_of(self.program, subgraph)
-        self._jobs = JobQueue(workers)
+        self._crosscheck = crosscheck_for(subgraph, self.program)
+        self._jobs = JobQueue(workers or _workers_of_environment())
         if self._owned:  # a forgotten runner frees its device when the last job is done
             self._finalizer = weakref.finalize(self, device.close)
 
@@ -131,9 +135,14 @@ class Runner(JobRunner[JobStatistics]):
                 f"{self.program.outputs[0].name!r} is wanted; give its run() a Job for statistics"
             )
         begin, start = time.time(), time.perf_counter()
-        layout = self._layout
-        job = Job(self.program.code, segments, self._subgraph, layout.given, layout.wanted)
-        statistics = self.device.run(job)
+        layout, check = self._layout, self._crosscheck
+        if check is None:
+            job = Job(self.program.code, segments, self._subgraph, layout.given, layout.wanted)
+            statistics = self.device.run(job)
+        else:
+            check.before(segments)
+            statistics = self.device.run(Job(self.program.code, segments, self._subgraph))
+            check.after(segments, statistics)
         if tracing.is_enabled():
             seconds = time.perf_counter() - start
             tracing.record(self._shape, self.device.target.name, begin, seconds, statistics)
@@ -157,6 +166,15 @@ class Runner(JobRunner[JobStatistics]):
         super().close()
         if self._owned:
             self._finalizer()
+
+
+def _workers_of_environment() -> int | None:
+    text = os.environ.get(WORKERS_VARIABLE)
+    if not text:
+        return None
+    if not text.isdecimal() or not int(text):
+        raise UnsupportedError(f"{WORKERS_VARIABLE} is {text!r}, but must be a positive number")
+    return int(text)
 
 
 def _shape_of(program: Program, subgraph: Subgraph) -> tracing.SubgraphShape:

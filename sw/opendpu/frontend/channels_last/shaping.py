@@ -98,7 +98,9 @@ def unstack(b: Builder, x: str, axis: int, *, names: Sequence[str]) -> list[str]
     return [b.node("Squeeze", [part, at], n) for part, n in zip(parts, names, strict=True)]
 
 
-def split(b: Builder, x: str, sizes: Sequence[int], axis: int, *, names: Sequence[str]) -> list[str]:
+def split(
+    b: Builder, x: str, sizes: Sequence[int], axis: int, *, names: Sequence[str]
+) -> list[str]:
     """Return the parts of a value along an axis; one size may be -1."""
     shape = known_shape(b, x)
     axis %= len(shape)

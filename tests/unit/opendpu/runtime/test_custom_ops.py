@@ -72,9 +72,7 @@ def test_what_a_module_lacks_is_said(package):
 
 
 def test_an_op_that_nobody_computes(package):
-    with pytest.raises(
-        UnsupportedError, match=r"class Absent .* into vart_op_imp/Absent\.py"
-    ):
+    with pytest.raises(UnsupportedError, match=r"class Absent .* into vart_op_imp/Absent\.py"):
         GraphRunner(graph_with("Absent"))
 
 

@@ -4,8 +4,8 @@
 import onnx
 import tflite
 
-from opendpu.frontend.channels_last.axes import known_shape, ordered
 from opendpu.frontend.channels_last.arithmetic import matrix
+from opendpu.frontend.channels_last.axes import known_shape, ordered
 from opendpu.frontend.tflite.registry import Call, handles
 
 _FUSING = {

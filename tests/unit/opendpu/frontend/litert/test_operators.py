@@ -6,11 +6,11 @@ import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed (opendpu[dev])")
 
-from tflite_files import Network, agree, options, schema  # noqa: E402
+from tflite_files import Network, agree, options, schema
 
-from opendpu.frontend.tflite import load_tflite  # noqa: E402
-from opendpu.frontend.tflite.registry import HANDLERS  # noqa: E402
-from opendpu.ir import to_xir  # noqa: E402
+from opendpu.frontend.tflite import load_tflite
+from opendpu.frontend.tflite.registry import HANDLERS
+from opendpu.ir import to_xir
 
 X = (1, 7, 6, 4)
 SAME, VALID = schema.Padding.SAME, schema.Padding.VALID
@@ -139,7 +139,8 @@ CASES = {
     "tile": ("TILE", [(1, 3), ints(2, 2)], options("Tile")),
     "broadcast to": ("BROADCAST_TO", [(1, 3), ints(2, 3)], options("BroadcastTo")),
     "gather": ("GATHER", [X, ints(3, 1)], options("Gather", axis=2)),
-    "gather nd": ("GATHER_ND", [X, np.array([[0, 3, 1], [0, 0, 5]], np.int32)], options("GatherNd")),
+    "gather nd": ("GATHER_ND", [X, np.array([[0, 3, 1], [0, 0, 5]], np.int32)],
+                  options("GatherNd")),
     "depth to space": ("DEPTH_TO_SPACE", [(1, 3, 4, 12)], options("DepthToSpace", blockSize=2)),
     "space to depth": ("SPACE_TO_DEPTH", [(1, 4, 6, 3)], options("SpaceToDepth", blockSize=2)),
     "space to batch": ("SPACE_TO_BATCH_ND",
