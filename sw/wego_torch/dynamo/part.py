@@ -69,6 +69,8 @@ class DpuPart(torch.nn.Module):
         self._seen.clear()
         parts = [part for part in artefact.report["subgraphs"] if part["device"] == "DPU"]
         messages.LOG.info("%d operators on the DPU", sum(len(part["ops"]) for part in parts))
+        for name, why in artefact.report["on_cpu"].items():
+            messages.LOG.info("on the CPU: %s: %s", name, why)
 
 
 def float_part(module: torch.fx.GraphModule, name: str) -> torch.fx.GraphModule:

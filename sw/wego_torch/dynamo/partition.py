@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which operators of an exported program go to the DPU: parts of them as submodules."""
 
+import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import torch
@@ -32,16 +33,13 @@ class _Named(OperatorSupportBase):
 
 
 def unknown_operators(program: ExportedProgram) -> dict[str, str]:
-    """Return the operators that have no ONNX counterpart, by node."""
+    """Return the operators that have no ONNX counterpart, by node, of a decomposed program."""
     registry = _registration.ONNXRegistry.from_torchlib()
-    known = torch.export.default_decompositions()
     found = {}
     for node in program.graph.nodes:
-        operator = node.target if node.op == "call_function" else None
-        if not isinstance(operator, torch._ops.OpOverload) or operator in known:
-            continue
-        if not registry.is_registered(operator):
-            found[node.name] = str(operator)
+        called = node.target if node.op == "call_function" else None
+        if isinstance(called, torch._ops.OpOverload) and not registry.is_registered(called):
+            found[node.name] = str(called)
     return found
 
 
@@ -87,7 +85,32 @@ def split(
         part for part in partitioner.propose_partitions()
         if any(wanted(node.name) for node in part.nodes)
     ]  # fmt: skip
-    return partitioner.fuse_partitions(parts, prefix=PART)
+    made = partitioner.fuse_partitions(parts, prefix=PART)
+    for node in list(made.graph.nodes):
+        if node.op == "call_module" and str(node.target).startswith(PART):
+            _bind_constants(made, node)
+    made.recompile()
+    return made
+
+
+def _bind_constants(module: torch.fx.GraphModule, call: torch.fx.Node) -> None:
+    """Give a submodule the parameters that PyTorch's partitioner has made arguments of it."""
+    part = module.get_submodule(str(call.target))
+    assert isinstance(part, torch.fx.GraphModule)
+    heads = [node for node in part.graph.nodes if node.op == "placeholder"]
+    kept = []
+    for head, argument in zip(heads, call.args, strict=True):
+        if not isinstance(argument, torch.fx.Node) or argument.op != "get_attr":
+            kept.append(argument)
+            continue
+        value = operator.attrgetter(str(argument.target))(module)
+        name = f"constant_{head.name}"
+        part.register_buffer(name, value.detach())
+        with part.graph.inserting_before(head):
+            head.replace_all_uses_with(part.graph.get_attr(name))
+        part.graph.erase_node(head)
+    call.args = tuple(kept)
+    part.recompile()
 
 
 def _calls(graph: torch.fx.Graph) -> Sequence[torch.fx.Node]:

@@ -134,24 +134,32 @@ def _with_parts(program: ExportedProgram, options: Options, show: Show) -> torch
     """Return a program as a module whose supported parts are :class:`DpuPart`."""
     show("torch.compile: looking for parts for the DPU")
     target = chosen_target(options.target)
-    module: torch.fx.GraphModule = program.module(check_guards=False)
-    unknown = unknown_operators(program)
-    if unknown:
-        messages.say_once(
-            f"in PyTorch: {', '.join(sorted(set(unknown.values())))} (no counterpart in ONNX)"
-        )
-        made = split(module, unknown, lambda name: True)
-        for name, inputs in _inputs_of_parts(made, program.example_inputs[0]):
-            inner = _with_parts(capture(float_part(made, name), inputs, {}), options, show)
-            setattr(made, name, inner)
-        return made
-    reasons = on_cpu(program, target)
+    try:
+        reasons = on_cpu(program, target)
+    except UnsupportedError:
+        return _around_unknown(program.run_decompositions(), options, show)
     for why in dict.fromkeys(reasons.values()):
         messages.LOG.info("in PyTorch: %s", why)
+    module: torch.fx.GraphModule = program.module(check_guards=False)
     made = split(module, reasons, lambda name: name not in reasons)
     for node in made.graph.nodes:
         if node.op == "call_module" and str(node.target).startswith(PART):
             setattr(made, str(node.target), DpuPart(float_part(made, str(node.target))))
+    return made
+
+
+def _around_unknown(program: ExportedProgram, options: Options, show: Show) -> torch.fx.GraphModule:
+    """Return a program with parts around the operators that cannot be converted."""
+    unknown = unknown_operators(program)
+    if not unknown:
+        raise UnsupportedError("it cannot be converted to ONNX, though every operator can")
+    messages.say_once(
+        f"in PyTorch: {', '.join(sorted(set(unknown.values())))} (no counterpart in ONNX)"
+    )
+    made = split(program.module(check_guards=False), unknown, lambda name: True)
+    for name, inputs in _inputs_of_parts(made, program.example_inputs[0]):
+        inner = _with_parts(capture(float_part(made, name), inputs, {}), options, show)
+        setattr(made, name, inner)
     return made
 
 

@@ -85,9 +85,7 @@ def test_a_saved_module_is_loaded_and_runs(resnet):
     images = torch.randn(2, 3, 16, 16)
     again = loaded("resnet.wg")
     assert torch.equal(again.eval()(images), made(images))
-    with pytest.raises(
-        wego_torch.WegoError, match=r"WEGO_TORCH_INVALID_MODEL\] .* is compiled"
-    ):
+    with pytest.raises(wego_torch.WegoError, match=r"WEGO_TORCH_INVALID_MODEL\] .* is compiled"):
         wego_torch.compile(again)
 
 
