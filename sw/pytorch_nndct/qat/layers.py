@@ -47,7 +47,7 @@ class QuantizedLayer(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the result of the layer, before its rounding."""
         if self.training and not self.frozen:
-            self._observe(x)
+            return self._following(x)
         weight, bias = self.folded()
         return self._computed(x, self.weight_quantizer(weight), bias)
 
@@ -85,11 +85,28 @@ class QuantizedLayer(nn.Module):
                             layer.groups, layer.dilation)  # fmt: skip
         return layer._conv_forward(x, weight, bias)
 
-    @torch.no_grad()
-    def _observe(self, x: torch.Tensor) -> None:
-        """Let the running statistics follow a batch."""
-        assert self.norm is not None
-        training = self.norm.training
-        self.norm.train(True)
-        self.norm(self._computed(x, self.layer.weight, self.layer.bias))
-        self.norm.train(training)
+    def _following(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the result with the statistics of a batch; let the running ones follow.
+
+        Weights are rounded with the running statistics, as they are deployed; the result is scaled
+        to those of the batch behind that (Krishnamoorthi, arXiv 1806.08342, 3.2.2), so that
+        training has the gradients and the stability of a batch normalization.
+        """
+        norm = self.norm
+        made = self._computed(x, self.layer.weight, self.layer.bias)
+        training = norm.training
+        norm.train(True)
+        with torch.no_grad():
+            norm(made)
+        norm.train(training)
+        axes = [axis for axis in range(made.ndim) if axis != 1]
+        variance, mean = torch.var_mean(made, axes, correction=0)
+        weight, _ = self.folded()
+        rounded = self._computed(x, self.weight_quantizer(weight), None)
+        inverse = torch.rsqrt(variance + norm.eps)
+        ratio = torch.sqrt(norm.running_var + norm.eps) * inverse
+        gain = inverse if norm.weight is None else norm.weight * inverse
+        bias = 0 if self.layer.bias is None else self.layer.bias
+        shift = (bias - mean) * gain + (0 if norm.bias is None else norm.bias)
+        spread = (-1, *(1,) * (made.ndim - 2))
+        return rounded * ratio.view(spread) + shift.view(spread)

@@ -74,6 +74,25 @@ def test_folding(layer, norm, shape, seed):
         torch.testing.assert_close(found(x), parts(x), rtol=1e-2, atol=1e-2)
 
 
+@pytest.mark.parametrize(("layer", "norm", "shape"), [row for row in LAYERS if row[1] is not None])
+def test_training_has_the_results_and_gradients_of_a_batch_normalization(layer, norm, shape, seed):
+    parts = copy.deepcopy(seeded(nn.Sequential(layer, norm), seed)).train()
+    wanted = copy.deepcopy(parts)
+    x = 3 * torch.randn(8, *shape) + 1
+    found = QuantizedLayer(parts[0], parts[1], 16).train()
+    aim = torch.randn_like(wanted(x))
+    wanted[1].load_state_dict(parts[1].state_dict())
+    for module in (found, wanted):
+        (module(x) * aim).sum().backward()
+    with torch.no_grad():
+        torch.testing.assert_close(parts[1].running_var, wanted[1].running_var)
+        torch.testing.assert_close(found(x), wanted(x), rtol=1e-2, atol=1e-2)
+    largest = wanted[0].weight.grad.abs().max()
+    torch.testing.assert_close(
+        parts[0].weight.grad, wanted[0].weight.grad, rtol=0, atol=float(largest) / 50
+    )
+
+
 def test_statistics_follow_the_data_until_they_are_frozen(seed):
     model = QatProcessor(seeded(ResNet(), seed), torch.randn(4, 3, 16, 16)).trainable_model()
     norm = model.model.conv1.norm

@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Mapping
 from typing import Any
 
+import onnx
 import torch
 from onnxscript import ir, optimizer
 from torch.export import ExportedProgram
@@ -100,6 +101,26 @@ def load_program(
         label = pathlib.Path(program).stem
         program = _read(pathlib.Path(program))
     return _converted(program, label, input_shapes).graph
+
+
+def as_onnx(module: torch.nn.Module, example_inputs: Any) -> onnx.ModelProto:
+    """Return a module as ONNX, nothing folded: every parameter is an initializer of its name.
+
+    Nodes have the names of the modules that make them, as the ops of :func:`load_torch`.
+
+    Raises
+    ------
+    UnsupportedError
+        As for :func:`load_torch`.
+    """
+    args, kwargs = arguments(example_inputs)
+    one, _, _ = single_sample(module, args, kwargs)
+    name = type(module).__name__
+    model = _onnx(capture(module, *one), name)
+    rename(model, "")
+    proto: onnx.ModelProto = ir.to_proto(model)
+    proto.graph.name = name
+    return proto
 
 
 def trace(module: torch.nn.Module, example_inputs: Any) -> Traced:
