@@ -198,7 +198,8 @@ def compile_onnx(
     at most, images after ``preprocessing``; 100 to 1000 are enough. A model that is quantized
     already needs and takes none, unless its scales are not the DPU's and ``requantize`` allows
     others, see :mod:`opendpu.requantization`. ``onnx_libraries`` are shared libraries with
-    operators of other domains, for onnxruntime; dimensions that the model leaves open come from ``options.input_shape``. ``show`` is told what is going on. The file
+    operators of other domains, for onnxruntime; dimensions that the model leaves open come from
+    ``options.input_shape``. ``show`` is told what is going on. The file
     appears when it is complete, or not at all.
 
     Raises
