@@ -199,8 +199,8 @@ def compile_onnx(
     already needs and takes none, unless its scales are not the DPU's and ``requantize`` allows
     others, see :mod:`opendpu.requantization`. ``onnx_libraries`` are shared libraries with
     operators of other domains, for onnxruntime; dimensions that the model leaves open come from
-    ``options.input_shape``. ``show`` is told what is going on. The file
-    appears when it is complete, or not at all.
+    ``options.input_shape``. ``show`` is told what is going on. The file appears when it is
+    complete, or not at all.
 
     Raises
     ------
