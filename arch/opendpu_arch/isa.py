@@ -86,6 +86,11 @@ class PoolType(enum.IntEnum):
     MAX_REDUCE = 2
 
 
+_TABLE = "0: none; n: results go through the table in slot n - 1."
+
+_CHANNEL_SHIFT = "1: each output channel adds its shifts in SHIFT; of ALU, DWCV only."
+
+
 class Instruction(Record):
     """Base of the instructions."""
 
@@ -228,6 +233,8 @@ class Alu(Instruction):
     bank_addr_in_2: int = bits(3, 13, 0, doc="The same after the second wrap.")
     bank_addr_bias: int = bits(4, 27, 14, doc="Bias word.")
     bank_addr_in_3: int = bits(4, 13, 0, doc="The same after the third wrap.")
+    table: int = bits(4, 31, 28, extension="table", doc=_TABLE)
+    channel_shift: int = bits(1, 31, 31, extension="channel", doc=_CHANNEL_SHIFT)
 
 
 class Save(Instruction):
@@ -323,6 +330,8 @@ class Conv(Instruction):
     )
     bank_addr_in_3: int = bits(4, 23, 12, doc="The same after the third wrap.")
     bank_addr_in_2: int = bits(4, 11, 0, doc="The same after the second wrap.")
+    table: int = bits(1, 23, 20, extension="table", doc=_TABLE)
+    channel_shift: int = bits(4, 31, 31, extension="channel", doc=_CHANNEL_SHIFT)
 
 
 class ConvInit(Instruction):
@@ -395,6 +404,8 @@ class DptWise(Instruction):
     )
     bank_addr_in_3: int = bits(4, 23, 12, doc="The same after the third wrap.")
     bank_addr_in_2: int = bits(4, 11, 0, doc="The same after the second wrap.")
+    table: int = bits(1, 15, 12, extension="table", doc=_TABLE)
+    channel_shift: int = bits(4, 31, 31, extension="channel", doc=_CHANNEL_SHIFT)
 
 
 class DwInit(Instruction):
@@ -472,6 +483,7 @@ class Pool(Instruction):
     )
     bank_addr_in_3: int = bits(4, 23, 12, doc="The same after the third wrap.")
     bank_addr_in_2: int = bits(4, 11, 0, doc="The same after the second wrap.")
+    table: int = bits(2, 31, 28, extension="table", doc=_TABLE)
 
 
 class ElewInit(Instruction):
@@ -521,6 +533,7 @@ class Elew(Instruction):
     jump_write: int = bits(
         2, 11, 0, minus_one=True, doc="Words between two pixels of a row, output side."
     )
+    table: int = bits(2, 31, 28, extension="table", doc=_TABLE)
 
 
 INSTRUCTIONS: dict[Opcode, type[Instruction]] = {

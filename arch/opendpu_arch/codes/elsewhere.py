@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Codes of parts that OpenDPU does not have: the optimizer, TensorFlow's quantizers, WeGO."""
+"""Codes of parts that OpenDPU does not have: optimizer, TensorFlow's quantizers; and of WeGO."""
 
 from opendpu_arch.codes.code import codes
 
@@ -81,17 +81,21 @@ TENSORFLOW = (
     ),
 )  # fmt: skip
 
-WEGO = tuple(
-    codes(
+WEGO = (
+    *codes(
         """
-        WEGO_TORCH_UNKNOWN_ERROR an error without a name
-        WEGO_TORCH_INTERNAL_ERROR a fault of WeGO itself
         WEGO_TORCH_INVALID_ARGUMENT an argument is wrong
         WEGO_TORCH_INVALID_MODEL a model is wrong
-        WEGO_TORCH_OUT_OF_RANGE an index is out of range
         WEGO_TORCH_UNIMPLEMENTED something is missing
         WEGO_TORCH_RUNTIME_ERROR a run failed
         """,
-        never="OpenDPU has no WeGO, which is for DPUs of Alveo boards",
-    )
+    ),
+    *codes(
+        """
+        WEGO_TORCH_UNKNOWN_ERROR an error without a name
+        WEGO_TORCH_INTERNAL_ERROR a fault of WeGO itself
+        WEGO_TORCH_OUT_OF_RANGE an index is out of range
+        """,
+        never="OpenDPU's errors have names and say where they come from",
+    ),
 )

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """CONV write-back: from finished columns to image banks."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, ResetInserter, Signal, signed
+from amaranth.hdl import Array, Cat, Const, Module, Mux, ResetInserter, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from opendpu_arch import latency
-from opendpu_hw.datapath.requantize import scale_of, scale_shape
+from opendpu_arch.extensions import Extension
+from opendpu_hw.datapath.requantize import CUT_SHAPE, scale_of, scale_shape
 from opendpu_hw.engine.conv_plan import result_shape, split_result_shape
 from opendpu_hw.memory.ports import ConvWrite
+from opendpu_hw.memory.table_ram import SELECT_BITS
 
 
 class ConvWriter(wiring.Component):
@@ -36,6 +38,12 @@ class ConvWriter(wiring.Component):
     pending, several : ``Out(4)``
         A bit a bank group: some CONV in flight writes it; more than one does. A CONV counts until
         :data:`opendpu_arch.latency.CONV_READABLE` cycles before its last write.
+    table, late : ``Out(4)``, ``Out(1)``
+        With the extension ``table``: what the column goes through, valid with bits 6 and 7 of
+        ``column``, and a pulse a cycle after bit 7 if it does; it is written that cycle later then.
+    shifts, cut : ``Out(ArrayLayout(8, OCP))``, ``Out(CUT_SHAPE)``
+        With the extension ``channel``: the lanes' shifts, valid with ``prepare``; what they add to,
+        valid with bit 1 of ``column``. Lanes make ``scale`` themselves then.
     """
 
     DEPTH = latency.CONV_QUEUE
@@ -43,6 +51,8 @@ class ConvWriter(wiring.Component):
 
     def __init__(self, target):
         self._target = target
+        self._tables = Extension.TABLE in target.extensions
+        self._channels = Extension.CHANNEL in target.extensions
         lanes, banks = target.output_channel_parallel, target.pixel_parallel
         super().__init__({
             "push": In(1), "payload": In(result_shape(target)), "ready": Out(1),
@@ -52,6 +62,9 @@ class ConvWriter(wiring.Component):
             "results": In(data.ArrayLayout(data.ArrayLayout(signed(8), lanes), banks)),
             "write": Out(ConvWrite(target)),
             "completed": Out(1), "pending": Out(4), "several": Out(4),
+            **({"table": Out(SELECT_BITS), "late": Out(1)} if self._tables else {}),
+            **({"shifts": Out(data.ArrayLayout(unsigned(8), lanes)), "cut": Out(CUT_SHAPE)}
+               if self._channels else {}),
         })
 
     def elaborate(self, platform):
@@ -101,6 +114,10 @@ class ConvWriter(wiring.Component):
             m.d.sync += [scale.eq(scale_of(head.shift_cut, head.act)), act[0].eq(head.act)]
         with m.If(self.column[1]):
             m.d.sync += self.scale.eq(scale)
+        if self._channels:
+            m.d.comb += self.shifts.eq(head.shifts)
+            with m.If(captured):
+                m.d.sync += [self.cut.shift_cut.eq(head.shift_cut), self.cut.act.eq(head.act)]
         for n in range(1, 5):
             with m.If(self.column[n]):
                 m.d.sync += act[n].eq(act[n - 1])
@@ -116,6 +133,8 @@ class ConvWriter(wiring.Component):
 
         # -- write ---------------------------------------------------------------------------------
         begin, this = self.column[-1], places[-1]
+        if self._tables:
+            begin = self._through_table(m, head)
         writing, next_writing = Signal(write_shape, reset_less=True), Signal(write_shape)
         writing_addr = Signal(abits)
         active = Signal()
@@ -154,6 +173,21 @@ class ConvWriter(wiring.Component):
             m.d.sync += [head_valid.eq(0), active.eq(0)]
         return m
 
+    def _through_table(self, m, head):
+        """Take the table along with a column; return when to write it."""
+        previous = head.table
+        for n in range(latency.CONV_WRITE - 2):
+            table = Signal(SELECT_BITS, name=f"table{n + 1}", reset_less=True)
+            with m.If(self.column[n]):
+                m.d.sync += table.eq(previous)
+            previous = table
+        looked_up = self.column[-1] & (previous != 0)
+        m.d.comb += self.table.eq(previous)
+        m.d.sync += self.late.eq(looked_up)
+        begin = Signal()
+        m.d.comb += begin.eq(self.late | (self.column[-1] & ~looked_up))
+        return begin
+
     def _in_flight(self, m, summed, head):
         """Count CONVs a bank group; ``summed``: the last column of the one in ``head`` is complete.
 
@@ -161,18 +195,21 @@ class ConvWriter(wiring.Component):
         cycles later at the earliest, come before it.
         """
         readable = latency.CONV_WRITE - 1 - latency.CONV_READABLE
+        last_write, longest = head.stride_out, 16
+        if self._tables:
+            last_write, longest = head.stride_out + (head.table != 0), 17
         completed = []
         for g in range(self._target.bank_groups):
             count = Signal(4, name=f"count{g}")
             up, down = Signal(name=f"up{g}"), Signal(name=f"down{g}")
-            closing = Signal(16 + readable, name=f"closing{g}")     # bit n: in n cycles
+            closing = Signal(longest + readable, name=f"closing{g}")     # bit n: in n cycles
             here = summed & (head.group_out == g)
             m.d.comb += [up.eq(self.push & (self.payload.group_out == g)), down.eq(closing[0]),
                          self.pending[g].eq(count != 0), self.several[g].eq(count > 1)]
             m.d.sync += [
                 count.eq(count + up - down),
                 closing.eq(closing[1:] | Cat(
-                    Const(0, readable), (here & (head.stride_out == n) for n in range(16)))),
+                    Const(0, readable), (here & (last_write == n) for n in range(longest)))),
             ]
             completed.append(closing[latency.CONV_DONE - latency.CONV_READABLE])
             with m.If(self.clear):

@@ -8,6 +8,7 @@ fields of the instruction, ``i`` those of its INIT.
 from amaranth.hdl import Cat, Const, Mux
 from amaranth.lib import data
 
+from opendpu_arch.extensions import Extension
 from opendpu_arch.isa import ActType, AluMode, ElewType, PoolType
 from opendpu_arch.numerics import HARD_SIGMOID_FACTOR, POOL_AVERAGE, RELU6_MAX
 from opendpu_hw.datapath.scale import RIGHT_MAX
@@ -64,6 +65,12 @@ def _activation(m, s, act):
     ]
 
 
+def _table(m, target, s, f):
+    """Set what the results go through."""
+    if Extension.TABLE in target.extensions:
+        m.d.sync += [s.finish.table.eq(f.table), s.walk.tabled.eq(f.table != 0)]
+
+
 def kept_shape(target):
     """Return the layout of the products of an ALUINIT."""
     a = plan.address_bits(target)
@@ -84,7 +91,7 @@ def defaults(m, target, s):
         s.walk.op.eq(Op.MAC), s.walk.weights.eq(Weights.FACTOR), s.walk.factor.eq(1),
         s.walk.prelu.eq(0), s.walk.bias.eq(0), s.walk.eltwise.eq(0), s.walk.inputs_1.eq(0),
         s.walk.invalid.eq(0), s.walk.row_base.eq(0), s.walk.wrap.eq(0), s.walk.checked.eq(1),
-        s.finish.eq(plan.finish_shape.const({"limit": 127})),
+        s.finish.eq(plan.finish_shape(target).const({"limit": 127})),
         s.fetch.weights.eq(0), s.fetch.bias.eq(0), s.fetch.group_step.eq(1),
     ]
 
@@ -172,6 +179,8 @@ def _depthwise(m, target, s, f, *, shift_cut, shift_bias, jump):
         s.walk.weights.eq(Weights.BYTES), s.walk.bias.eq(1),
         s.finish.bias.eq(1), s.finish.shift_bias.eq(shift_bias[:5]),
         s.finish.right_p.eq(_plain(shift_cut)),
+        *([s.finish.channel_shift.eq(f.channel_shift)]
+          if Extension.CHANNEL in target.extensions else []),
         s.fetch.weights.eq(1), s.fetch.bias.eq(1),
         s.fetch.addr.eq(f.bank_addr_weights[:a]), s.fetch.bias_addr.eq(f.bank_addr_bias[:a]),
         s.fetch.tap_w.eq(jump), s.tap_jump.eq(jump),
@@ -196,6 +205,8 @@ def alu(m, target, s, f, i):
                jump=i.jump_read_weights)
     m.d.sync += [s.walk.invalid.eq(i.channel_offset), s.finish.right_n.eq(_prelu(i.shift_prelu_n))]
     no_bias = [s.walk.bias.eq(0), s.finish.bias.eq(0), s.fetch.bias.eq(0)]
+    if Extension.CHANNEL in target.extensions:
+        no_bias.append(s.finish.channel_shift.eq(0))
     no_weights = [s.walk.weights.eq(Weights.FACTOR), s.fetch.weights.eq(0), *no_bias]
     factor = s.walk.factor.eq(i.multi_factor.as_signed())
     prelu = [s.walk.prelu.eq(1), s.finish.prelu.eq(1),
@@ -232,6 +243,7 @@ def alu(m, target, s, f, i):
             _activation(m, s, i.act_type)
         with m.Default():
             _activation(m, s, i.act_type)
+    _table(m, target, s, f)
 
 
 def dptwise(m, target, s, f, i):
@@ -245,6 +257,7 @@ def dptwise(m, target, s, f, i):
                jump=f.channel_group + 1)
     m.d.sync += s.walk.invalid.eq(f.channel_offset)
     _activation(m, s, f.act_type)
+    _table(m, target, s, f)
 
 
 def pool(m, target, s, f, i):
@@ -269,6 +282,7 @@ def pool(m, target, s, f, i):
         m.d.sync += [s.walk.op.eq(Op.MAX), s.finish.right_p.eq(shift)]
     with m.If(reduce):
         _unpad(m, s)
+    _table(m, target, s, f)
 
 
 def elew(m, target, s, f, entries):
@@ -307,3 +321,4 @@ def elew(m, target, s, f, entries):
         s.out_wrap.eq((f.jump_write_endl + 1)[:a]),
         s.out_bank.eq(f.bank_id_out[:bb]), s.out_base.eq(f.bank_addr_out[:a]),
     ]
+    _table(m, target, s, f)

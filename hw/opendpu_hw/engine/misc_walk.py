@@ -5,6 +5,7 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from opendpu_arch.extensions import Extension
 from opendpu_hw.engine import misc_plan as plan
 from opendpu_hw.engine.misc_parameters import POINTER_BITS
 from opendpu_hw.engine.misc_plan import Op, Weights
@@ -55,7 +56,8 @@ class MiscWalk(wiring.Component):
 
     A step waits for its weights, for the bias of its channel group and, if it ends a sum, for room
     for the result. A job that reads banks with unwritten results of an earlier one waits; kernels
-    read and write all banks of a group, as far as this is concerned.
+    read and write all banks of a group, as far as this is concerned. A job without a table waits
+    until all steps of one with a table have been made, because its results take a cycle less.
 
     Parameters
     ----------
@@ -160,6 +162,10 @@ class MiscWalk(wiring.Component):
         step = Signal()
         take = Signal()
         hazard = Signal()
+        begin = ~running | (step & last_step)
+        s1_valid = Signal()
+        if Extension.TABLE in target.extensions:
+            begin = Mux(p.tabled & ~new.tabled, ~running & ~s1_valid, begin)
         first_of_group = Signal()
         weights_there = Signal(POINTER_BITS)
         uses_ring = Signal()
@@ -172,7 +178,7 @@ class MiscWalk(wiring.Component):
                     & (~p.bias | ~first_of_group | (biases != 0))
                     & (~last_tap | (room != 0))),
             hazard.eq(new.checked & (new.reads & busy).any()),
-            take.eq(self.job.valid & self.room & ~hazard & (~running | (step & last_step))),
+            take.eq(self.job.valid & self.room & ~hazard & begin),
             self.job.ready.eq(take), self.take.eq(take),
         ]
         m.d.sync += [
@@ -270,7 +276,6 @@ class MiscWalk(wiring.Component):
                 at_bank.eq(low), bank_step.eq(1),
                 offset.eq((row_offset + column_offset[0] + tap_offset + group)[:a]),
             ]
-        s1_valid = Signal()
         s1 = Signal(step_shape(target, taps), reset_less=True)
         s1_here = Signal(a)
         s1_after = Signal(a)

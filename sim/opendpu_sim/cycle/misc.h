@@ -11,7 +11,7 @@ namespace opendpu {
 
 struct MiscEngine {
     struct Ends {
-        bool last, last_group, last_job, bias;
+        bool last, last_group, last_job, bias, tabled;
     };
     MiscPlanner planner;
     MiscParameters parameters;
@@ -22,7 +22,7 @@ struct MiscEngine {
     uint32_t finishes = 0;   // jobs between walk and rounding
     bool step_valid = false;
     Ends stages[16] = {};    // by age, a ring
-    static_assert(latency::kMiscResult < 16);
+    static_assert(latency::kMiscResult + 1 < 16);
     uint32_t age = 0;
     uint32_t busy_stages = 0;
 
@@ -44,7 +44,7 @@ struct MiscEngine {
         bool is_step = walk.may_step(taps, read_ready, parameters.loaded);
         uint8_t offers = planner.offers(), takes = 0;
         const MiscPass* current = offers ? planner.current() : nullptr;
-        if (offers & MiscPlanner::kWalk && finishes != 8 && (!walk.pass || (is_step && walk.last_step(taps)))
+        if (offers & MiscPlanner::kWalk && finishes != 8 && walk.over(*current, taps, is_step)
             && !walk.hazard(*current))
             takes |= MiscPlanner::kWalk;
         if (offers & MiscPlanner::kFetch && parameters.ready(walk.freed, bias_ready)) takes |= MiscPlanner::kFetch;
@@ -60,11 +60,12 @@ struct MiscEngine {
 
         // results: from the banks' answer to the queue
         Ends now = stages[(age - latency::kMiscSum) & 15];
-        bool result = stages[(age - latency::kMiscResult) & 15].last;
+        const Ends &due = stages[(age - latency::kMiscResult) & 15], &late = stages[(age - latency::kMiscResult - 1) & 15];
+        bool result = (due.last && !due.tabled) || (late.last && late.tabled);
         ++age;
         stages[age & 15] = fetched && walk.compute
-            ? Ends{walk.last, walk.last_group, walk.last_job, walk.bias} : Ends{};
-        busy_stages = busy_stages << 1 & ((2u << latency::kMiscResult) - 1);
+            ? Ends{walk.last, walk.last_group, walk.last_job, walk.bias, walk.read_tabled} : Ends{};
+        busy_stages = busy_stages << 1 & ((4u << latency::kMiscResult) - 1);
         if (fetched) busy_stages |= 1;
         bool job_written = writer.job_written;
         finishes -= now.last_job;

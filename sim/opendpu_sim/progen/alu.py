@@ -11,11 +11,13 @@ from opendpu_sim.progen.geometry import (
     activation,
     addresses,
     channel_offset,
+    channel_shift,
     geometry,
     pads_of,
     repeat,
     shift,
     small,
+    table,
 )
 
 
@@ -82,6 +84,8 @@ def alu(b: Builder, modes: tuple[AluMode, ...]) -> None:
                     b.weights, b.weight_words, min(span, b.weight_words), bits=14
                 ),
                 bank_addr_bias=b.address(b.weights, b.weight_words, g.groups, bits=14),
+                table=table(b),
+                channel_shift=channel_shift(b),
             )
 
         if b.add(init):

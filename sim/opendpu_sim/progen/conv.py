@@ -10,11 +10,13 @@ from opendpu_sim.progen.geometry import (
     activation,
     addresses,
     channel_offset,
+    channel_shift,
     geometry,
     pads_of,
     repeat,
     shift,
     small,
+    table,
 )
 
 
@@ -57,6 +59,8 @@ def conv(b: Builder) -> None:
                 length=g.length,
                 bank_addr_weights=b.address(b.weights, b.weight_words, count),
                 bank_addr_bias=b.address(b.weights, b.weight_words, 1),
+                table=table(b),
+                channel_shift=channel_shift(b),
             )
 
         if b.add(init):
@@ -103,6 +107,8 @@ def dptwise(b: Builder) -> None:
                 length=g.length,
                 bank_addr_weights=b.address(b.weights, b.weight_words, taps * g.groups),
                 bank_addr_bias=b.address(b.weights, b.weight_words, g.groups),
+                table=table(b),
+                channel_shift=channel_shift(b),
             )
 
         if b.add(init):

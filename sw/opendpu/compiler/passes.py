@@ -18,6 +18,7 @@ from opendpu.compiler.plugins import Claim, bring_back
 from opendpu.compiler.program import Program
 from opendpu.ir import FixedGraph, QuantizedGraph
 from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.extensions import Extension
 from opendpu_arch.target import Target
 
 
@@ -30,6 +31,8 @@ class Compilation:
     """What plug-ins have taken."""
     stripped: bool = True
     """Constants of DPU parts are in their segment alone, as AMD's compiler does."""
+    least_ops: int = 0
+    """Parts with so many operators or fewer stay on the CPU."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +60,7 @@ def _fold(graph: QuantizedGraph, job: Compilation) -> QuantizedGraph:
 
 
 def _legalize(graph: QuantizedGraph, job: Compilation) -> FixedGraph:
-    made = legalize(graph)
+    made = legalize(graph, tables=Extension.TABLE in job.target.extensions)
     bring_back(made)
     return made
 
@@ -65,7 +68,9 @@ def _legalize(graph: QuantizedGraph, job: Compilation) -> FixedGraph:
 def _partition(graph: FixedGraph, job: Compilation) -> Partitioned:
     refused = {node.name: node.reason for node in graph if node.reason}
     taken = {node.name: node.claim for node in graph if node.claim is not None}
-    return Partitioned(graph, partition_by_cost(graph, job.target, refused, taken, job.claims))
+    return Partitioned(
+        graph, partition_by_cost(graph, job.target, refused, taken, job.claims, job.least_ops)
+    )
 
 
 def _lower(value: PartitionedPart, job: Compilation) -> Network:

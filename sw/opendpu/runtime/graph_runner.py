@@ -149,7 +149,7 @@ class GraphRunner(JobRunner[GraphStatistics]):
                 values.update(step.island.run(values))
                 seconds = time.perf_counter() - start
                 islands[step.name] = JobStatistics(device="cpu", wall_seconds=seconds)
-        for array, slot in zip(wanted, self._outputs, strict=True):
+        for array, slot in zip(wanted, self._outputs if wanted else (), strict=True):
             from_tensor(values[slot.tensor.name], slot.tensor, array)
         return GraphStatistics(statistics, islands)
 
@@ -161,6 +161,16 @@ class GraphRunner(JobRunner[GraphStatistics]):
         }
         self.wait(self.execute_async(inputs, outputs))
         return outputs
+
+    def tensors(self, inputs: Arrays) -> dict[str, Array]:
+        """Return the inputs and what every subgraph gives, by tensor name, of one job."""
+        given = match_arrays(inputs, self._inputs, "input")
+        values = {
+            slot.tensor.name: quantized(array, slot.tensor)
+            for array, slot in zip(given, self._inputs, strict=True)
+        }
+        self._jobs.result(self._jobs.submit(functools.partial(self._run, values, [])))
+        return values
 
     def _close_steps(self) -> None:
         for step in self._steps:
@@ -189,10 +199,8 @@ def _run_dpu(runner: Runner, values: dict[str, Array]) -> JobStatistics:
                 f"nothing computes input {port.name!r} of {runner.program.name!r}",
                 code="VAILIB_GRAPH_RUNNER_NOT_FIND",
             )
-        inputs.append(values[known[0]])
-    outputs = {port.name: np.empty(port.tensor.dims, port.dtype) for port in runner.program.outputs}
-    job = runner.execute_async(inputs, outputs)
-    statistics = runner.statistics(job)
+        inputs.append(values[known[0]].reshape(port.shape))
+    outputs, statistics = runner.compute(inputs)
     values.update(outputs)
     return statistics
 

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which Python function computes which op type on the CPU."""
 
-import importlib
+import pathlib
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from opendpu.ops import kinds_where, operator_of
+from opendpu.runtime.cpu import custom, native
 from opendpu_arch.errors import GraphError, UnsupportedError
 from xir import Op
 
@@ -16,8 +17,7 @@ Array = npt.NDArray[Any]
 Implementation = Callable[[Op, Sequence[Array]], Array]
 """From an op and its input arrays, in the order of its arguments, to its result."""
 
-CUSTOM_PACKAGE = "vart_op_imp"
-"""Where VART looks for custom ops: a module and a class, both named like the op type."""
+Class = TypeVar("Class", bound=type)
 
 _IMPLEMENTATIONS: dict[str, Implementation] = {}
 
@@ -32,12 +32,41 @@ def register(*op_types: str) -> Callable[[Implementation], Implementation]:
     return decorate
 
 
-def register_class(op_type: str, implementation: type) -> None:
-    """Make a class in VART's form compute ``op_type``.
+@overload
+def register_class(op_type: str, implementation: type) -> None: ...
 
-    The class is called with the op; its ``calculate(output, inputs)`` fills ``output``.
+
+@overload
+def register_class(op_type: str) -> Callable[[Class], Class]: ...
+
+
+def register_class(
+    op_type: str, implementation: type | None = None
+) -> Callable[[Class], Class] | None:
+    """Make a class in VART's form compute ``op_type``; without the class, return a decorator.
+
+    What such a class has is said in :class:`opendpu.runtime.cpu.custom.CustomOp`.
     """
-    register(op_type)(_adapt(implementation))
+    if implementation is not None:
+        register(op_type)(custom.CustomOp(implementation))
+        return None
+
+    def decorate(decorated: Class) -> Class:
+        register(op_type)(custom.CustomOp(decorated))
+        return decorated
+
+    return decorate
+
+
+def register_library(op_type: str, library: str | pathlib.Path) -> None:
+    """Make a shared library of C++ compute ``op_type``, see ``docs/cpp.md``.
+
+    Raises
+    ------
+    ToolError
+        The library cannot be loaded, or is no custom op.
+    """
+    register(op_type)(native.NativeOp(library))
 
 
 def unregister(op_type: str) -> None:
@@ -54,13 +83,16 @@ def python_for(op: Op) -> Implementation | None:
     """Return the Python function that computes ``op``, if there is one.
 
     An op type that neither is registered nor has a kernel in :mod:`opendpu.ops` is looked for in
-    the package ``vart_op_imp``.
+    the package ``vart_op_imp``, then as the library ``libvart_op_imp_<type>.so``.
     """
     kind = op.get_type()
     if kind not in _IMPLEMENTATIONS and operator_of(kind).emit is None:
-        custom = _import_custom(kind)
-        if custom is not None:
-            register_class(kind, custom)
+        found = custom.find(kind)
+        library = None if found is not None else native.find(kind)
+        if found is not None:
+            register_class(kind, found)
+        elif library is not None:
+            register(kind)(library)
     return _IMPLEMENTATIONS.get(kind)
 
 
@@ -70,7 +102,8 @@ def refuse(op: Op) -> NoReturn:
     raise UnsupportedError(
         f"op {op.get_name()!r} has type {kind!r}, which the CPU cannot compute; register "
         f"it with opendpu.runtime.cpu.register({kind!r}), or put a class {kind} with "
-        f"calculate(self, output, input) into {CUSTOM_PACKAGE}/{kind}.py",
+        f"calculate(self, output, input) into {custom.PACKAGE}/{kind}.py, or a library "
+        f"libvart_op_imp_{kind}.so where the loader finds it",
         code="VAILIB_CPU_RUNNER_CPU_OP_NOT_FIND",
     )
 
@@ -98,26 +131,3 @@ def call(op: Op, inputs: Sequence[Array]) -> Array:
             f"but its tensor has {tensor.dims}"
         )
     return np.ascontiguousarray(result, tensor.data_type.numpy()).reshape(result.shape)
-
-
-def _import_custom(kind: str) -> type | None:
-    if not kind.isidentifier():
-        return None
-    module = f"{CUSTOM_PACKAGE}.{kind}"
-    try:
-        found = getattr(importlib.import_module(module), kind, None)
-    except ModuleNotFoundError as error:
-        if error.name not in (CUSTOM_PACKAGE, module):
-            raise
-        return None
-    return found if isinstance(found, type) else None
-
-
-def _adapt(implementation: type) -> Implementation:
-    def compute(op: Op, inputs: Sequence[Array]) -> Array:
-        tensor = op.get_output_tensor()
-        output = np.zeros(tensor.dims, tensor.data_type.numpy())
-        implementation(op).calculate(output, list(inputs))
-        return output
-
-    return compute

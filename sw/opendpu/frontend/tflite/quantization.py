@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the scales of a quantized file mean for the DPU, which has powers of two."""
+
+import enum
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from opendpu.frontend.channels_last.fixing import LARGEST
+from opendpu.frontend.tflite.file import Tensor
+from opendpu_arch.errors import UnsupportedError
+
+
+class Requantize(enum.StrEnum):
+    """What becomes of a file whose scales the DPU does not compute with."""
+
+    NO = "no"
+    """An error that says so."""
+    DATA = "data"
+    """The float network of its weights, to be quantized with samples."""
+    RANGES = "ranges"
+    """A quantized network: every range in the file gets the power of two that holds it."""
+
+
+def is_power_of_two(tensor: Tensor) -> bool:
+    """Return whether one power of two is the scale, and zero stands for zero."""
+    return (
+        len(tensor.scale) == 1 and not any(tensor.zero_point) and tensor.dtype == np.int8
+        and tensor.scale[0] > 0 and math.frexp(tensor.scale[0])[0] == 0.5
+    )  # fmt: skip
+
+
+def check(label: str, tensors: Iterable[Tensor]) -> None:
+    """Check that the DPU can compute with the scales of some quantized tensors as they are.
+
+    Raises
+    ------
+    UnsupportedError
+        It cannot, with the first tensor for which it cannot.
+    """
+    every = list(tensors)
+    others = [tensor for tensor in every if not is_power_of_two(tensor)]
+    if not others:
+        return
+    first = others[0]
+    scale = f"scale {first.scale[0]:.6g}"
+    if len(first.scale) > 1:
+        scale = f"{len(first.scale)} scales"
+    zero = f", zero point {first.zero_point[0]}" if any(first.zero_point) else ""
+    raise UnsupportedError(
+        f"{label} is quantized with scales that the DPU does not compute with: {len(others)} of "
+        f"{len(every)} tensors, the first {first.name!r} ({first.dtype}, {scale}{zero}), but the "
+        "DPU needs int8, one scale that is a power of two, and zero point 0; --requantize changes "
+        "the scales and says what that costs, a float model loses less"
+    )
+
+
+def fix_point(tensor: Tensor) -> int:
+    """Return the fractional bits at which 8 bits hold every number that a tensor can."""
+    if is_power_of_two(tensor):
+        return 1 - math.frexp(tensor.scale[0])[1]
+    limits = np.iinfo(tensor.dtype)
+    scale, zero = max(tensor.scale), (tensor.zero_point or (0,))[0]
+    most = max(abs(int(limits.min) - zero), abs(int(limits.max) - zero)) * scale
+    return math.floor(math.log2((LARGEST + 0.5) / most))
+
+
+def range_of(tensor: Tensor) -> tuple[float, float]:
+    """Return the smallest and largest number that a quantized tensor can hold."""
+    limits = np.iinfo(tensor.dtype)
+    scale, zero = max(tensor.scale), (tensor.zero_point or (0,))[0]
+    return (int(limits.min) - zero) * scale, (int(limits.max) - zero) * scale
