@@ -51,7 +51,7 @@ def short(folder: pathlib.Path) -> set[str]:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 texts = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
                 whole = [text for text in texts if isinstance(text, str)]
-                found |= {f"{prefix}{text}" for prefix in (TORCH, OPTIMIZER) for text in whole}
+                found |= {f"{prefix}{text}" for prefix in (TORCH, "OPTIMIZER_") for text in whole}
     return found
 
 
