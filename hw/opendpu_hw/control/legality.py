@@ -2,22 +2,24 @@
 """The rules of ``opendpu_arch.legal`` in gates."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from opendpu_arch import isa, legal
 from opendpu_arch.isa import ActType, AluMode, ElewType, PoolType
+from opendpu_hw.datapath.narrow_product import narrow_product
 from opendpu_hw.shapes import fields_of, instruction_shape
 
-#: Cycles from ``words`` to a stable ``legal``.
-LATENCY = 1
+#: Input rows that an instruction reaches, at most ``banks`` of ``stride`` rows; zeros: any.
+_ROWS = data.StructLayout({"last": 10, "stride": 9, "banks": 6})
+
 
 
 class Legality(wiring.Component):
     """Judge an instruction against its target, and remember what INITs are in force.
 
-    ``words`` must be held; ``legal`` is right :data:`LATENCY` cycles later. ``accept`` says that
+    ``words`` must be held; ``legal`` is right :data:`opendpu_arch.latency.JUDGEMENT` cycles later. ``accept`` says that
     the instruction is issued, which updates the INITs.
 
     Members
@@ -41,7 +43,8 @@ class Legality(wiring.Component):
         pp = target.pixel_parallel
         words = self.words
         broken = Signal()
-        m.d.sync += self.legal.eq(~broken)
+        rows = Signal(_ROWS)
+        self._judge(m, broken, rows)
 
         def refuse(*conditions):
             for condition in conditions:
@@ -58,11 +61,12 @@ class Legality(wiring.Component):
         def in_bank(bank):
             return bank[:ceil_log2(pp)]
 
-        def too_many_groups(rows_raw, bank, stride_offset_in, kernel_h_raw, stride_h_raw):
+        def limit_rows(rows_raw, bank, stride_offset_in, kernel_h_raw, stride_h_raw):
             # stride_offset_in + kernel_h <= (4·PP + 1 - vpp - bank_id_in mod PP) · stride_h
-            banks = Signal(7)
-            m.d.comb += banks.eq(legal.ADDRESS_GROUPS * pp - rows_raw - in_bank(bank))
-            return stride_offset_in + kernel_h_raw + 1 > banks * (stride_h_raw + 1)
+            m.d.comb += [
+                rows.last.eq(stride_offset_in + kernel_h_raw + 1), rows.stride.eq(stride_h_raw + 1),
+                rows.banks.eq(legal.ADDRESS_GROUPS * pp - rows_raw - in_bank(bank)),
+            ]
 
         def remember(instruction, names):
             f = fields_of(instruction, words)
@@ -108,9 +112,9 @@ class Legality(wiring.Component):
                        f.stride_offset_out > f.stride_out)
             with m.Case(isa.Opcode.CONV):
                 f = fields_of(isa.Conv, words)
-                refuse(~conv_seen, image(f.bank_id_in), image(f.bank_id_out), too_many_groups(
-                    conv_init["valid_pixel_parallel"], f.bank_id_in,
-                    *(conv_init[n] for n in walk)))
+                refuse(~conv_seen, image(f.bank_id_in), image(f.bank_id_out))
+                limit_rows(conv_init["valid_pixel_parallel"], f.bank_id_in,
+                           *(conv_init[n] for n in walk))
             with m.Case(isa.Opcode.DWINIT):
                 f = fields_of(isa.DwInit, words)
                 refuse(f.valid_pixel_parallel >= pp, f.shift_bias > legal.MAX_SHIFT_BIAS,
@@ -118,9 +122,9 @@ class Legality(wiring.Component):
             with m.Case(isa.Opcode.DPTWISE):
                 f = fields_of(isa.DptWise, words)
                 refuse(~dw_seen, image(f.bank_id_in), image(f.bank_id_out),
-                       act_refused(f.act_type, target.alu_leaky_relu), too_many_groups(
-                           dw_init["valid_pixel_parallel"], f.bank_id_in,
-                           *(dw_init[n] for n in walk)))
+                       act_refused(f.act_type, target.alu_leaky_relu))
+                limit_rows(dw_init["valid_pixel_parallel"], f.bank_id_in,
+                           *(dw_init[n] for n in walk))
             with m.Case(isa.Opcode.POOLINIT):
                 f = fields_of(isa.PoolInit, words)
 
@@ -142,9 +146,9 @@ class Legality(wiring.Component):
                     stride.eq(Mux(reduce, f.downsample_kernel_h, pool_init["stride_h"])),
                 ]
                 refuse(~pool_seen, image(f.bank_id_in), image(f.bank_id_out),
-                       reduce & (pool_init["stride_offset_in"] > f.downsample_kernel_h),
-                       too_many_groups(pool_init["valid_pixel_parallel"], f.bank_id_in,
-                                       pool_init["stride_offset_in"], kernel, stride))
+                       reduce & (pool_init["stride_offset_in"] > f.downsample_kernel_h))
+                limit_rows(pool_init["valid_pixel_parallel"], f.bank_id_in,
+                           pool_init["stride_offset_in"], kernel, stride)
             with m.Case(isa.Opcode.ALUINIT):
                 f = fields_of(isa.AluInit, words)
                 depthwise = Signal()
@@ -161,9 +165,8 @@ class Legality(wiring.Component):
             with m.Case(isa.Opcode.ALU):
                 f = fields_of(isa.Alu, words)
                 refuse(~alu_seen, image(f.bank_id_in), image(f.bank_id_out), f.kernel_d != 0,
-                       f.valid_pixel_parallel >= target.alu_pixel_parallel,
-                       too_many_groups(f.valid_pixel_parallel, f.bank_id_in,
-                                       *(alu_init[n] for n in walk)))
+                       f.valid_pixel_parallel >= target.alu_pixel_parallel)
+                limit_rows(f.valid_pixel_parallel, f.bank_id_in, *(alu_init[n] for n in walk))
             with m.Case(isa.Opcode.ELEWINIT):
                 f = fields_of(isa.ElewInit, words)
                 refuse(image(f.bank_id_in), f.id != pending)
@@ -185,3 +188,16 @@ class Legality(wiring.Component):
         with m.If(self.clear):
             m.d.sync += pending.eq(0)
         return m
+
+    def _judge(self, m, broken, rows):
+        """Make ``legal``: a cycle for the rules, one for a product, whose comparison is no register."""
+        first, second = Signal(), Signal()
+        checked = Signal(_ROWS, reset_less=True)
+        last = Signal.like(rows.last, reset_less=True)
+        most = Signal(len(rows.stride) + len(rows.banks), reset_less=True)
+        m.d.sync += [
+            first.eq(broken), checked.eq(rows),
+            second.eq(first), last.eq(checked.last),
+            most.eq(narrow_product(checked.stride, checked.banks)),
+        ]
+        m.d.comb += self.legal.eq(~second & (last <= most))

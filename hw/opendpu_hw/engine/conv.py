@@ -102,9 +102,11 @@ class Conv(wiring.Component):
             first_tap.eq((tap_h == 0) & (tap_w == 0) & (group == 0)),
         ]
         last_step = Signal()
+        last_column = Signal()              # columns end more than a cycle apart
         step = Signal()
+        m.d.sync += last_column.eq(column == plan.length)
         m.d.comb += [
-            last_step.eq(last_tap & (column == plan.length)),
+            last_step.eq(last_tap & last_column),
             step.eq(running & ~(last_tap & (gap != 0))),
         ]
         with m.If(step & last_tap):
@@ -169,7 +171,8 @@ class Conv(wiring.Component):
         with m.If(take):
             new = planner.plan
             m.d.sync += [
-                plan.eq(new), running.eq(1), column.eq(0), tap_h.eq(0), tap_w.eq(0), group.eq(0),
+                plan.eq(new), running.eq(1), column.eq(0), last_column.eq(new.length == 0),
+                tap_h.eq(0), tap_w.eq(0), group.eq(0),
                 low.eq(new.bank_in), wraps.eq(0), beyond.eq(0), in_bank.eq(new.stride_offset_in),
                 row_offset.eq(new.row_offset), column_offset.eq(0), tap_offset.eq(0),
                 weight_offset.eq(0), pad_left_now.eq(new.pad_left), right_rest.eq(new.right_rest),
@@ -310,13 +313,15 @@ class Conv(wiring.Component):
         with m.If(take):
             m.d.sync += [written[new.group_out].base.eq(new.bank_addr_out),
                          written[new.group_out].span.eq(new.write_span)]
+        # Nothing is taken while the planner works on `new`: it is compared in its last two cycles.
         base, span = Signal(abits), Signal(abits)
-        m.d.comb += [base.eq(written[new.group_in].base), span.eq(written[new.group_in].span)]
+        m.d.comb += base.eq(written[new.group_in].base)
+        m.d.sync += span.eq(written[new.group_in].span)
         bases = (new.bank_addr_in, new.bank_addr_in_1, new.bank_addr_in_2, new.bank_addr_in_3)
         touched = Signal(4)
         for i, start in enumerate(bases):
             after, before = Signal(abits, name=f"after{i}"), Signal(abits, name=f"before{i}")
-            m.d.comb += [
+            m.d.sync += [
                 after.eq(start - base), before.eq(base - start),
                 touched[i].eq(new.bases_used[i] & ((after <= span) | (before <= new.read_span))),
             ]

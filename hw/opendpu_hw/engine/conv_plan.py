@@ -6,7 +6,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from opendpu_arch import isa
+from opendpu_arch import isa, latency
 from opendpu_hw.datapath.narrow_product import narrow_product
 from opendpu_hw.memory.ports import ParameterRead
 from opendpu_hw.shapes import InstructionStream, fields_of
@@ -61,7 +61,8 @@ def split_result_shape(target):
 class ConvPlanner(wiring.Component):
     """Take CONVINIT and CONV; offer one set-up CONV at a time, bias word included.
 
-    Set-up takes three cycles and overlaps the instruction before.
+    Set-up overlaps the instruction before: it begins when that has been taken, and a CONV is offered
+    :data:`opendpu_arch.latency.CONV_PLAN` cycles later.
 
     Members
     -------
@@ -119,22 +120,25 @@ class ConvPlanner(wiring.Component):
 
         # -- derive -------------------------------------------------------------------------------
         offered = Signal()
-        waiting = Signal()
+        planning = Signal(latency.CONV_PLAN - 1)    # bit n: it began n + 1 cycles ago
+        waiting = planning[0]
         m.d.comb += [
-            self.bias.valid.eq(have_conv & ~waiting & (~offered | self.ready)),
+            self.bias.valid.eq(have_conv & ~planning.any() & ~offered),
             self.bias.addr.eq(conv.bank_addr_bias[:abits]),
             fire.eq(self.bias.valid & self.bias.ready),
             self.valid.eq(offered),
         ]
         with m.If(self.ready):
             m.d.sync += offered.eq(0)
-        m.d.sync += waiting.eq(fire)
+        m.d.sync += planning.eq(Cat(fire, planning))
         with m.If(waiting):
-            m.d.sync += [offered.eq(1), self.result.bias.as_value().eq(self.bias.data)]
+            m.d.sync += self.result.bias.as_value().eq(self.bias.data)
+        with m.If(planning[-1]):
+            m.d.sync += offered.eq(1)
         with m.If(self.clear):
-            m.d.sync += [offered.eq(0), waiting.eq(0), have_conv.eq(0)]
+            m.d.sync += [offered.eq(0), planning.eq(0), have_conv.eq(0)]
 
-        self._spans(m, init, conv, fire, waiting)
+        self._spans(m, init, conv, fire)
 
         plan, result = self.plan, self.result
         stride_h = init.stride_h + 1
@@ -198,8 +202,8 @@ class ConvPlanner(wiring.Component):
                 ]
         return m
 
-    def _spans(self, m, init, conv, fire, waiting):
-        """Bound the words that are read and written; products in the cycle after ``fire``."""
+    def _spans(self, m, init, conv, fire):
+        """Bound the words that are read and written: three cycles from ``fire`` on."""
         depth, bank_bits = self._target.bank_depth, ceil_log2(self._target.pixel_parallel)
 
         def divided(dividend, divisor_raw):
@@ -239,12 +243,13 @@ class ConvPlanner(wiring.Component):
                     narrow_product(init.jump_write_endl + 1, init.stride_out)),
                 kept["jump_write"].eq(init.jump_write + 1),
             ]
-        with m.If(waiting):
-            m.d.sync += [
-                self.plan.read_span.eq(limited(
-                    kept["length"] * kept["column"] + kept["taps"] + kept["rows"]
-                    + kept["group"])),
-                self.plan.write_span.eq(limited(
-                    kept["length"] * kept["jump_write"] + narrow_product(kept["wrap"], wraps)
-                    + kept["rows_out"])),
-            ]
+        columns, rest = Signal(25), Signal(16)
+        columns_out, rest_out = Signal(21), Signal(19)
+        m.d.sync += [
+            columns.eq(kept["length"] * kept["column"]),
+            rest.eq(kept["taps"] + kept["rows"] + kept["group"]),
+            columns_out.eq(kept["length"] * kept["jump_write"]),
+            rest_out.eq(narrow_product(kept["wrap"], wraps) + kept["rows_out"]),
+            self.plan.read_span.eq(limited(columns + rest)),
+            self.plan.write_span.eq(limited(columns_out + rest_out)),
+        ]

@@ -167,14 +167,16 @@ class ConvWriter(wiring.Component):
             up, down = Signal(name=f"up{g}"), Signal(name=f"down{g}")
             closing = Signal(16 + readable, name=f"closing{g}")     # bit n: in n cycles
             here = summed & (head.group_out == g)
+            after = Signal(4, name=f"after{g}")
             m.d.comb += [up.eq(self.push & (self.payload.group_out == g)), down.eq(closing[0]),
-                         self.pending[g].eq(count != 0), self.several[g].eq(count > 1)]
+                         after.eq(count + up - down)]
             m.d.sync += [
-                count.eq(count + up - down),
+                count.eq(after), self.pending[g].eq(after != 0), self.several[g].eq(after > 1),
                 closing.eq(closing[1:] | Cat(
                     Const(0, readable), (here & (head.stride_out == n) for n in range(16)))),
             ]
             completed.append(closing[latency.CONV_DONE - latency.CONV_READABLE])
             with m.If(self.clear):
-                m.d.sync += [count.eq(0), closing.eq(0)]
+                m.d.sync += [count.eq(0), closing.eq(0), self.pending[g].eq(0),
+                             self.several[g].eq(0)]
         m.d.comb += self.completed.eq(Cat(completed).any())

@@ -149,7 +149,7 @@ bool Machine::judge() {
         return true;
     }
     const Instruction* held = decode_.held;
-    bool blocked = held && decode_.judged && !dispatch_.queues[held->engine].waiting.room();
+    bool blocked = held && decode_.judged() && !dispatch_.queues[held->engine].waiting.room();
     if ((decode_.ended || blocked) && dispatch_.stuck()) {
         if (patience_++ == kPatience) {
             result.fault = kDeadlock;
@@ -175,7 +175,7 @@ void Machine::step_dispatch(bool load_go, bool save_go) {
         }
     }
     const Instruction* held = decode_.held;
-    bool accept = held && decode_.judged && dispatch_.queues[held->engine].waiting.room();
+    bool accept = held && decode_.judged() && dispatch_.queues[held->engine].waiting.room();
     bool stop = decode_.ended || ending_;
     bool read = decode_.takes_word(accept), word = read && fetch_.ready && !stop;
     if (events || accept) move_queues(accept ? held : nullptr);
