@@ -13,7 +13,9 @@ REQUANTIZER_PIXELS = 2
 """Pixels that take turns at a requantizer of CONV: columns end at least as many cycles apart."""
 CONV_QUEUE = 4
 """CONVs under way whose first column is not complete, beside the one whose columns come."""
-CONV_OPERANDS = 3
+BANK_READ = 2
+"""Cycles from a read of an image bank to its word: block RAM answers late, and has a register."""
+CONV_OPERANDS = 2 + BANK_READ
 """Cycles from a step's address to its operands in their registers."""
 CONV_WRITE = 8
 """Cycles from a complete sum of CONV to the write of its column."""

@@ -224,17 +224,24 @@ class Conv(wiring.Component):
         ]
         for b in range(banks):
             m.d.comb += self.read.addr[b].eq(Mux(b < s1_low, s1_next, s1_here))
-        s2_step = Signal()
-        s2_first = Signal()
-        s2_last = Signal()
-        s2_low = Signal(range(banks))
-        s2_pad = Signal(banks)
-        s2_lanes = Signal(inputs)
-        m.d.sync += s2_step.eq(s1_step)
-        with m.If(s1_step):
-            m.d.sync += [s2_first.eq(s1_first), s2_last.eq(s1_last), s2_low.eq(s1_low),
-                         s2_pad.eq(s1_pad)]
-            m.d.sync += s2_lanes.eq(Cat(i + s1_invalid < inputs for i in range(inputs)))
+        known = data.StructLayout({
+            "first": 1, "last": 1, "low": range(banks), "pad": banks, "lanes": inputs})
+        s1 = Signal(known)
+        m.d.comb += [
+            s1.first.eq(s1_first), s1.last.eq(s1_last), s1.low.eq(s1_low), s1.pad.eq(s1_pad),
+            s1.lanes.eq(Cat(i + s1_invalid < inputs for i in range(inputs))),
+        ]
+        reading = [s1_step]                 # n: the banks have been read n cycles ago
+        s2 = s1
+        for n in range(latency.BANK_READ):
+            later_step = Signal(name=f"s2_step_{n}")
+            later = Signal(known, name=f"s2_{n}", reset_less=True)
+            m.d.sync += later_step.eq(reading[-1])
+            with m.If(reading[-1]):
+                m.d.sync += later.eq(s2)
+            reading.append(later_step)
+            s2 = later
+        s2_step = reading[-1]
 
         # -- stage 3: operands, row p from bank low + p -------------------------------------------
         s3_step = Signal()
@@ -244,19 +251,19 @@ class Conv(wiring.Component):
              for p in range(banks)]
         m.d.sync += s3_step.eq(s2_step)
         rotated = [self.read.data[b] for b in range(banks)]
-        for bit in range(len(s2_low)):
+        for bit in range(len(s2.low)):
             previous, rotated = rotated, []
             for p in range(banks):
                 word = Signal(8 * inputs, name=f"rotated{bit}_{p}")
                 m.d.comb += word.eq(
-                    Mux(s2_low[bit], previous[(p + (1 << bit)) % banks], previous[p]))
+                    Mux(s2.low[bit], previous[(p + (1 << bit)) % banks], previous[p]))
                 rotated.append(word)
         with m.If(s2_step):
-            m.d.sync += [s3_first.eq(s2_first), s3_last.eq(s2_last)]
+            m.d.sync += [s3_first.eq(s2.first), s3_last.eq(s2.last)]
             for p in range(banks):
                 for i in range(inputs):
                     byte = rotated[p][8 * i:8 * i + 8].as_signed()
-                    m.d.sync += x[p][i].eq(Mux(s2_pad[p] | ~s2_lanes[i], 0, byte))
+                    m.d.sync += x[p][i].eq(Mux(s2.pad[p] | ~s2.lanes[i], 0, byte))
 
         # -- sums, and what becomes of them: bias, scale, saturate ---------------------------------
         waiting = latency.conv_sum(target)
@@ -296,7 +303,7 @@ class Conv(wiring.Component):
             self.done.eq(order.done & ~self.abort),
             self.active.eq(step),
             self.busy.eq(order.busy),
-            self.idle.eq(~running & ~s1_step & ~s2_step & ~s3_step & ~ended.any()),
+            self.idle.eq(~running & ~Cat(reading).any() & ~s3_step & ~ended.any()),
             self.fault.eq(0),
         ]
         return m

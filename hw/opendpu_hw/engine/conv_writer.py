@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from opendpu_arch import latency
+from opendpu_hw.datapath.narrow_product import narrow_product
 from opendpu_hw.datapath.requantize import scale_of, scale_shape
 from opendpu_hw.engine.conv_plan import result_shape, split_result_shape
 from opendpu_hw.memory.ports import ConvWrite
@@ -107,15 +108,15 @@ class ConvWriter(wiring.Component):
         m.d.comb += self.act.eq(act[-1])
         place = data.StructLayout({"addr": abits, "first": 1})
         places = [Signal(place, name=f"place{n}", reset_less=True)
-                  for n in range(1, latency.CONV_WRITE)]
+                  for n in range(1, latency.CONV_WRITE - 1)]
         with m.If(captured):
             m.d.sync += [places[0].addr.eq(column_addr), places[0].first.eq(column == 0)]
-        for n in range(1, latency.CONV_WRITE - 1):
+        for n in range(1, latency.CONV_WRITE - 2):
             with m.If(self.column[n]):
                 m.d.sync += places[n].eq(places[n - 1])
 
-        # -- write ---------------------------------------------------------------------------------
-        begin, this = self.column[-1], places[-1]
+        # -- write: where, a cycle before the results are there ------------------------------------
+        begin, this = self.column[-2], places[-1]
         writing, next_writing = Signal(write_shape, reset_less=True), Signal(write_shape)
         writing_addr = Signal(abits)
         active = Signal()
@@ -136,22 +137,25 @@ class ConvWriter(wiring.Component):
                          turn.eq(0), turn_addr.eq(0)]
             with m.If(this.first):
                 m.d.sync += writing.eq(next_writing)
-        m.d.comb += self.write.group.eq(writing.group_out)
+        m.d.sync += self.write.group.eq(writing.group_out)
         rows = Array([self.results[p].as_value() for p in range(banks)])
         for b in range(banks):
             row = Signal(signed(10), name=f"row{b}")
             wrapped = Signal(abits, name=f"wrapped{b}")
+            source = Signal(range(banks), name=f"source{b}", reset_less=True)
             m.d.comb += [
                 row.eq((writing.first_row[b] + turn)[:10].as_signed()),
-                wrapped.eq(sum(Mux(writing.wraps[b][i], writing.wrap_jump << i, 0)
-                               for i in range(3))[:abits]),
+                wrapped.eq(narrow_product(writing.wrap_jump, writing.wraps[b])[:abits]),
+                self.write.data[b].eq(rows[source]),
+            ]
+            m.d.sync += [
+                source.eq(row[:ceil_log2(banks)]),
                 self.write.mask[b].eq(active & (row >= 0) & (row <= writing.last_row)),
                 self.write.addr[b].eq((writing_addr + turn_addr + wrapped)[:abits]),
-                self.write.data[b].eq(rows[row[:ceil_log2(banks)]]),
             ]
         self._in_flight(m, captured & last_column, head)
         with m.If(self.clear):
-            m.d.sync += [head_valid.eq(0), active.eq(0)]
+            m.d.sync += [head_valid.eq(0), active.eq(0), self.write.mask.eq(0)]
         return m
 
     def _in_flight(self, m, summed, head):

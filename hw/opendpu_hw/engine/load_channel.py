@@ -10,7 +10,7 @@ from amaranth.utils import ceil_log2
 
 from opendpu_hw.bus.axi4 import constant_fields, read_signature
 from opendpu_hw.bus.burst import BEAT_SHIFT, BurstGenerator, BurstIssuer, plan_fields
-from opendpu_hw.bus.fields import FieldQueue, FieldStream
+from opendpu_hw.bus.fields import FieldQueue, FieldSkid, FieldStream
 from opendpu_hw.datapath.bytes import MASK_BYTES, masks, pieces, shift_down
 from opendpu_hw.memory.ports import BankWrite
 
@@ -154,7 +154,6 @@ class LoadChannel(wiring.Component):
         pixel_end = Signal()
         job_end = Signal()
         two_beats = Signal()
-        last_byte = Signal(4)               # of the word
         available = Signal(_POSITION)
         ready = Signal()
         bad = Signal()
@@ -162,19 +161,24 @@ class LoadChannel(wiring.Component):
         advance = Signal()
         beat = here[BEAT_SHIFT:]
         beat_1 = Signal(_POSITION)
-        reach = Signal(5)
+        m.submodules.out = out = FieldSkid({
+            "data": len(self.write.data), "bank_id": 6, "addr": len(self.write.addr), "ending": 1})
+
+        def next_word(rest, place):
+            """Whether the next word is its pixel's last, and in two beats: known a cycle before."""
+            ends, reach = Signal(), Signal(5)
+            m.d.comb += [ends.eq(rest < lanes),
+                         reach.eq(place[:BEAT_SHIFT] + Mux(ends, rest[:4], lanes - 1))]
+            return [pixel_end.eq(ends), two_beats.eq(reach[BEAT_SHIFT])]
+
         m.d.comb += [
-            pixel_end.eq(rest < lanes),
             job_end.eq(pixel_end & (rows == 0)),
-            last_byte.eq(Mux(pixel_end, rest[:4], lanes - 1)),
-            reach.eq(here[:BEAT_SHIFT] + last_byte),
-            two_beats.eq(reach[BEAT_SHIFT]),
             beat_1.eq(beat + 1),
             available.eq(put - beat),
             ready.eq(job.constant | (~available[-1] & (available > two_beats))),
             bad.eq(error & ~job.constant
                    & ((error_beat == beat) | (two_beats & (error_beat == beat_1)))),
-            advance.eq(~self.write.valid | self.write.ready),
+            advance.eq(out.i.ready),
             step.eq(running & ready & ~bad & advance & ~stop),
             word_end.eq(step & ~pixel_end),
             keep.eq(Mux(job.overlap, pixel[BEAT_SHIFT:], beat)),
@@ -208,15 +212,19 @@ class LoadChannel(wiring.Component):
             next_tail.eq(Mux(in_tail, Mux(tail > jump, (tail - jump)[:7], 0), tail)),
         ]
 
+        rest_after, here_after = Signal.like(rest), Signal.like(here)
+        m.d.comb += [rest_after.eq(rest - lanes), here_after.eq(here + lanes)]
         with m.If(word_end):
             m.d.sync += [
-                here.eq(Mux(job.constant, here, here + lanes)),
-                addr.eq(addr + 1), rest.eq(rest - lanes),
+                *next_word(rest_after, here_after),
+                here.eq(Mux(job.constant, here, here_after)),
+                addr.eq(addr + 1), rest.eq(rest_after),
                 skip.eq(Mux(skip > lanes, skip - lanes, 0)),
                 limit.eq(Mux(limit > lanes, limit - lanes, 0)),
             ]
         with m.Elif(step & ~job_end):
             m.d.sync += [
+                *next_word(job.bytes, next_pixel),
                 here.eq(next_pixel), pixel.eq(next_pixel),
                 addr.eq(next_addr), pixel_addr.eq(next_addr),
                 rest.eq(job.bytes), rows.eq(rows - 1),
@@ -232,6 +240,7 @@ class LoadChannel(wiring.Component):
         ]
         with m.If(queued.ready & queued.valid):
             m.d.sync += [
+                *next_word(queued.bytes, queued.offset),
                 running.eq(1), here.eq(start), pixel.eq(start),
                 *(getattr(job, n).eq(getattr(queued, n)) for n in lasting),
                 addr.eq(queued.bank_addr), pixel_addr.eq(queued.bank_addr),
@@ -256,21 +265,17 @@ class LoadChannel(wiring.Component):
                 job.constant, job.value.replicate(MASK_BYTES), Cat(word[2 * i:2 * i + 2]))
             m.d.comb += half.eq(value & keep_masks[i] & ~skip_masks[i])
             result.append(half)
-        ending = Signal()
-        with m.If(step):
-            m.d.sync += [
-                self.write.data.eq(Cat(result)),
-                self.write.valid.eq(1), self.write.bank_id.eq(job.bank_id),
-                self.write.addr.eq(addr), ending.eq(job_end),
-            ]
-        with m.Elif(self.write.ready):
-            m.d.sync += self.write.valid.eq(0)
-        m.d.comb += self.finished.eq(self.write.valid & self.write.ready & ending)
+        m.d.comb += [
+            out.i.valid.eq(step), out.i.data.eq(Cat(result)), out.i.bank_id.eq(job.bank_id),
+            out.i.addr.eq(addr), out.i.ending.eq(job_end), out.clear.eq(stop),
+            self.write.valid.eq(out.o.valid), out.o.ready.eq(self.write.ready),
+            *(getattr(self.write, n).eq(getattr(out.o, n)) for n in ("data", "bank_id", "addr")),
+            self.finished.eq(self.write.valid & self.write.ready & out.o.ending),
+        ]
 
         with m.If(stop):
             m.d.sync += [
-                running.eq(0), self.write.valid.eq(0), put.eq(0), here.eq(0), job.overlap.eq(0),
-                error.eq(0),
+                running.eq(0), put.eq(0), here.eq(0), job.overlap.eq(0), error.eq(0),
             ]
         with m.If(self.stop):
             m.d.sync += self.failed.eq(0)

@@ -63,7 +63,7 @@ class MiscEngine(wiring.Component):
     """
 
     #: Cycles from a step's address to the write of a column it finishes.
-    LATENCY = latency.MISC_RESULT + 3
+    LATENCY = latency.BANK_READ + latency.MISC_RESULT + 2
 
     def __init__(self, target, *, taps_per_cycle=3, window=True, vendor=None):
         self._target, self._vendor = target, vendor

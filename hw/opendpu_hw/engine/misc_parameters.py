@@ -43,7 +43,7 @@ class MiscParameters(wiring.Component):
     bias_loaded : ``Out(1)``
         Another channel group's biases are in the queue.
     bias_word, bias_taken : ``Out(CP * 8)``, ``In(1)``
-        Biases at the head of the queue.
+        Biases at the head of the queue, a register.
     """
 
     def __init__(self, target, *, taps):
@@ -66,10 +66,8 @@ class MiscParameters(wiring.Component):
         p = Signal(plan.fetch_shape(target), reset_less=True)
         weights_left = Signal()
         bias_left = Signal()
-        weights_end = Signal()
-        bias_end = Signal()
         m.d.comb += [
-            self.job.ready.eq((~weights_left | weights_end) & (~bias_left | bias_end)),
+            self.job.ready.eq(~weights_left & ~bias_left),
         ]
 
         # -- weights, in the order of the walk -----------------------------------------------------
@@ -129,7 +127,6 @@ class MiscParameters(wiring.Component):
                         m.d.comb += onward.eq(at_group + p.group_step)
                         m.d.sync += [column.eq(0), group.eq(group + 1), at_group.eq(onward)]
                         with m.If(group == p.groups_1):
-                            m.d.comb += weights_end.eq(1)
                             m.d.sync += weights_left.eq(0)
         with m.If(got & got_done):
             m.d.sync += self.loaded.eq(self.loaded + 1)
@@ -145,22 +142,29 @@ class MiscParameters(wiring.Component):
             ]
 
         # -- biases --------------------------------------------------------------------------------
-        m.submodules.biases = biases = fifo.SyncFIFO(width=word, depth=_BIASES)
+        # Behind the queue a register, which a word may reach at once: additions follow.
+        m.submodules.biases = biases = fifo.SyncFIFO(width=word, depth=_BIASES - 1)
+        head_valid = Signal()
+        refill = Signal()
         bias_group = Signal(8)
         bias_at = Signal(a)
         bias_got = Signal()
         m.d.comb += [
-            self.bias.valid.eq(bias_left & (biases.level + bias_got < _BIASES)),
-            self.bias.addr.eq(bias_at),
-            biases.w_en.eq(bias_got), biases.w_data.eq(self.bias.data),
-            self.bias_loaded.eq(bias_got),
-            self.bias_word.eq(biases.r_data), biases.r_en.eq(self.bias_taken),
+            self.bias.valid.eq(bias_left & (biases.level + head_valid + bias_got < _BIASES)),
+            self.bias.addr.eq(bias_at), self.bias_loaded.eq(bias_got),
+            refill.eq(~head_valid | self.bias_taken),
+            biases.w_en.eq(bias_got & ~(refill & ~biases.r_rdy)),
+            biases.w_data.eq(self.bias.data), biases.r_en.eq(refill),
         ]
+        with m.If(refill):
+            m.d.sync += [
+                self.bias_word.eq(Mux(biases.r_rdy, biases.r_data, self.bias.data)),
+                head_valid.eq(biases.r_rdy | bias_got),
+            ]
         m.d.sync += bias_got.eq(self.bias.valid & self.bias.ready)
         with m.If(self.bias.valid & self.bias.ready):
             m.d.sync += [bias_at.eq(bias_at + 1), bias_group.eq(bias_group + 1)]
             with m.If(bias_group == p.groups_1):
-                m.d.comb += bias_end.eq(1)
                 m.d.sync += bias_left.eq(0)
 
         new = self.job.payload

@@ -25,7 +25,7 @@ class BankWrite(Signature):
 
 
 class BankRead(Signature):
-    """One word a transfer from an image bank (SAVE); ``data`` one cycle after the transfer."""
+    """One word a transfer from an image bank (SAVE); ``data`` ``latency.BANK_READ`` cycles later."""
 
     def __init__(self, target):
         super().__init__({
@@ -34,7 +34,7 @@ class BankRead(Signature):
 
 
 class RowRead(Signature):
-    """One word from each masked bank of a group (MISC); ``data`` one cycle after the transfer.
+    """One word from each masked bank of a group (MISC); ``data`` ``latency.BANK_READ`` cycles later.
 
     ``addr`` and ``data`` are indexed by bank in the group, not by row.
     """
@@ -59,7 +59,7 @@ class RowWrite(Signature):
 
 
 class ConvRead(Signature):
-    """Image and weight words for CONV, never refused; data one cycle after ``en``.
+    """Image and weight words for CONV, never refused; data ``latency.BANK_READ`` cycles after ``en``.
 
     ``addr`` and ``data`` are indexed by bank in the group; every CONVW bank reads ``weight_addr``.
     """

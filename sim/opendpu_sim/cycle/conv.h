@@ -12,6 +12,8 @@
 namespace opendpu {
 
 struct ConvEngine {
+    static constexpr uint32_t kMoving = (1u << latency::kConvOperands) - 1;  // steps without operands yet
+
     // planner
     const ConvWork* held = nullptr;     // accepted, bias not read yet
     const ConvWork* planned = nullptr;  // its bias has been read
@@ -76,7 +78,7 @@ struct ConvEngine {
     bool done() const { return level && (!(waiting & 1) || finished || completed()); }
     bool busy() const { return waiting; }
     bool under_way() const { return ended & ((2u << (summed + latency::kConvWrite - 1)) - 1); }
-    bool idle() const { return !work && !(stepped & 7) && !under_way(); }
+    bool idle() const { return !work && !(stepped & kMoving) && !under_way(); }
     bool quiet() const { return !level && !gap && !active && !closing && idle(); }
 
     // Cycles in which nothing happens but steps within a column, if nothing comes; 0 if something else does.

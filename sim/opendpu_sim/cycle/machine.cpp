@@ -46,22 +46,22 @@ void Machine::start() {
 
 BankGrants Machine::grant() const {
     const LoadChannel* load = load_.channels;
-    if (!conv_.active && !misc_.reads() && !misc_.writes() && !save_.channels[0].running && !save_.channels[1].running) {
+    if (!conv_.active && !misc_.reads() && !misc_.writes() && !save_.channels[0].ask.valid && !save_.channels[1].ask.valid) {
         BankGrants grants;
-        grants.load[1] = !(load[0].write_valid && load[1].write_valid && load[0].write_bank == load[1].write_bank);
+        grants.load[1] = !(load[0].write.valid && load[1].write.valid && load[0].write.bank == load[1].write.bank);
         return grants;
     }
     BankRequests r;
     uint32_t banks = target_.pixel_parallel, all = (1u << banks) - 1;
     if (conv_.reads()) r.conv_group = all << conv_.read_group * banks;
     if (conv_.active) r.conv_write = conv_.write_mask() << conv_.writing->group_out * banks;
-    if (misc_.reads()) r.misc_read = misc_.walk.read_mask << misc_.walk.read_group * banks;
+    if (misc_.reads()) r.misc_read = misc_.walk.read.mask << misc_.walk.read.group * banks;
     if (misc_.writes()) r.misc_write = misc_.writer.mask << misc_.writer.write_group * banks;
     for (uint32_t i = 0; i < 2; ++i) {
-        r.load_valid[i] = load_.channels[i].write_valid;
-        r.load_bank[i] = load_.channels[i].write_bank;
+        r.load_valid[i] = load_.channels[i].write.valid;
+        r.load_bank[i] = load_.channels[i].write.bank;
         r.save_valid[i] = save_.channels[i].read_valid();
-        if (r.save_valid[i]) r.save_bank[i] = save_.channels[i].job->bank;
+        if (r.save_valid[i]) r.save_bank[i] = save_.channels[i].ask.bank;
     }
     return arbitrate(r, target_.image_banks);
 }

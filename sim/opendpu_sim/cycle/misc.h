@@ -22,32 +22,34 @@ struct MiscEngine {
     uint32_t finishes = 0;   // jobs between walk and rounding
     bool step_valid = false;
     Ends stages[16] = {};    // by age, a ring
-    static_assert(latency::kMiscResult < 16);
+    static constexpr uint32_t kAnswer = latency::kBankRead - 1;  // after the cycle that follows the read
+    static_assert(kAnswer + latency::kMiscResult < 16);
     uint32_t age = 0;
     uint32_t busy_stages = 0;
 
     bool ready() const { return planner.state == MiscPlanner::kAccept && order.room(); }
     bool done() const { return order.any() && (order.front() || written || writer.done); }
-    bool reads() const { return walk.valid; }
+    bool reads() const { return walk.read.valid; }
     bool writes() const { return writer.valid; }
     bool bias_valid() const { return parameters.bias_valid(); }
     bool busy() const { return order.any(); }
     bool quiet() const {
-        return !order.any() && planner.state == MiscPlanner::kAccept && !walk.valid && !step_valid && !busy_stages
+        return !order.any() && planner.state == MiscPlanner::kAccept && !walk.read.valid && !step_valid && !busy_stages
                && writer.quiet() && parameters.quiet() && !finishes;
     }
 
     void step(uint32_t taps, uint32_t banks, bool read_ready, bool write_ready, bool bias_ready, const MiscWork* next) {
         // what is decided from the registers
         bool is_done = done();
-        bool fetched = walk.valid && read_ready;
-        bool is_step = walk.may_step(taps, read_ready, parameters.loaded);
+        bool fetched = walk.read.valid && read_ready;
+        bool is_step = walk.may_step(taps);
+        walk.loaded = parameters.loaded;
         uint8_t offers = planner.offers(), takes = 0;
         const MiscPass* current = offers ? planner.current() : nullptr;
         if (offers & MiscPlanner::kWalk && finishes != 8 && (!walk.pass || (is_step && walk.last_step(taps)))
             && !walk.hazard(*current))
             takes |= MiscPlanner::kWalk;
-        if (offers & MiscPlanner::kFetch && parameters.ready(walk.freed, bias_ready)) takes |= MiscPlanner::kFetch;
+        if (offers & MiscPlanner::kFetch && parameters.ready()) takes |= MiscPlanner::kFetch;
         if (offers & MiscPlanner::kWrite && writer.jobs.room()) takes |= MiscPlanner::kWrite;
 
         // instructions
@@ -59,12 +61,12 @@ struct MiscEngine {
         if (next) order.push(next->init);
 
         // results: from the banks' answer to the queue
-        Ends now = stages[(age - latency::kMiscSum) & 15];
-        bool result = stages[(age - latency::kMiscResult) & 15].last;
+        Ends now = stages[(age - kAnswer - latency::kMiscSum) & 15];
+        bool result = stages[(age - kAnswer - latency::kMiscResult) & 15].last;
         ++age;
-        stages[age & 15] = fetched && walk.compute
-            ? Ends{walk.last, walk.last_group, walk.last_job, walk.bias} : Ends{};
-        busy_stages = busy_stages << 1 & ((2u << latency::kMiscResult) - 1);
+        stages[age & 15] = fetched && walk.read.compute
+            ? Ends{walk.read.last, walk.read.last_group, walk.read.last_job, walk.read.bias} : Ends{};
+        busy_stages = busy_stages << 1 & ((2u << (kAnswer + latency::kMiscResult)) - 1);
         if (fetched) busy_stages |= 1;
         bool job_written = writer.job_written;
         finishes -= now.last_job;
@@ -77,12 +79,18 @@ struct MiscEngine {
         if (job_written) walk.written();
 
         // walk
-        if (fetched) walk.freed = walk.read_base;
+        if (fetched) walk.freed = walk.read.base;
         step_valid = fetched;
-        if (!walk.valid || read_ready) walk.valid = is_step;
+        MiscWalk::Read made;
         if (is_step) {
-            walk.advance(taps, banks);
-            walk.room -= walk.last;
+            made = walk.advance(taps, banks);
+            walk.room -= made.last;
+        }
+        if (!walk.read.valid || read_ready) {
+            walk.read = walk.waits.valid ? walk.waits : made;
+            walk.waits.valid = false;
+        } else if (is_step) {
+            walk.waits = made;
         }
         if (takes & MiscPlanner::kWalk) {
             walk.start(*current);

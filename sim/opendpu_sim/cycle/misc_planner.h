@@ -68,14 +68,7 @@ struct MiscParameters {
     bool quiet() const { return !weights_left && !bias_left && !got && !bias_got; }
     bool bias_valid() const { return bias_left && biases + bias_got < kBiases; }
     bool weights_valid(uint8_t freed) const { return weights_left && static_cast<uint8_t>(writing - freed) < kEntries; }
-    bool last_word() const {
-        return kernel_h + pass->fetch_stride_h > pass->kernel_h_1 && phase == pass->fetch_phases_1
-               && kernel_w == pass->kernel_w_1 && (pass->cached || column == pass->length_1) && group == pass->groups_1;
-    }
-    bool ready(uint8_t freed, bool bias_ready) const {
-        return (!weights_left || (weights_valid(freed) && last_word()))
-               && (!bias_left || (bias_valid() && bias_ready && bias_group == pass->groups_1));
-    }
+    bool ready() const { return !weights_left && !bias_left; }
     void step(uint32_t taps, uint8_t freed, bool bias_ready, bool bias_taken, const MiscPass* next) {
         bool weight = weights_valid(freed), bias = bias_valid() && bias_ready;
         loaded += got;
