@@ -10,9 +10,15 @@ _BY_NAME = {cls.mnemonic(): cls for cls in isa.INSTRUCTIONS.values()}
 
 
 def format_instruction(instruction: isa.Instruction) -> str:
-    """Return one line of text; fields in the order of the ISA page."""
+    """Return one line of text; fields in the order of the ISA page.
+
+    Fields of extensions are left out where they are zero.
+    """
     parts = [instruction.mnemonic()]
-    parts += [f"{f.name}={getattr(instruction, f.name)}" for f in instruction.bit_fields()]
+    for f in instruction.bit_fields():
+        value = getattr(instruction, f.name)
+        if value or not f.extension:
+            parts.append(f"{f.name}={value}")
     if any(instruction.reserved):
         parts.append("reserved=" + ":".join(f"{w:#x}" for w in instruction.reserved))
     return " ".join(parts)

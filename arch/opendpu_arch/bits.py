@@ -22,6 +22,8 @@ class BitField:
     low: int
     minus_one: bool
     doc: str
+    extension: str = ""
+    """The extension of ISA1 that the field belongs to; empty: the field is ISA1's."""
 
     @functools.cached_property
     def width(self) -> int:
@@ -44,11 +46,23 @@ class BitField:
         return ((1 << self.width) - 1) << self.low
 
 
-def bits(word: int, high: int, low: int, *, doc: str, minus_one: bool = False) -> Any:
-    """Declare bits ``high..low`` of ``word``; ``minus_one`` fields store their value less one."""
+def bits(
+    word: int, high: int, low: int, *, doc: str, minus_one: bool = False, extension: str = ""
+) -> Any:
+    """Declare bits ``high..low`` of ``word``; ``minus_one`` fields store their value less one.
+
+    Fields of an ``extension`` lie where ISA1 has no field, and AMD's compiler writes zero there.
+    """
     return dataclasses.field(
         default=1 if minus_one else 0,
-        metadata={"word": word, "high": high, "low": low, "minus_one": minus_one, "doc": doc},
+        metadata={
+            "word": word,
+            "high": high,
+            "low": low,
+            "minus_one": minus_one,
+            "doc": doc,
+            "extension": extension,
+        },
     )
 
 

@@ -86,6 +86,9 @@ class PoolType(enum.IntEnum):
     MAX_REDUCE = 2
 
 
+_TABLE = "0: none; n: results go through the table in slot n - 1."
+
+
 class Instruction(Record):
     """Base of the instructions."""
 
@@ -228,6 +231,7 @@ class Alu(Instruction):
     bank_addr_in_2: int = bits(3, 13, 0, doc="The same after the second wrap.")
     bank_addr_bias: int = bits(4, 27, 14, doc="Bias word.")
     bank_addr_in_3: int = bits(4, 13, 0, doc="The same after the third wrap.")
+    table: int = bits(4, 31, 28, extension="table", doc=_TABLE)
 
 
 class Save(Instruction):
@@ -323,6 +327,7 @@ class Conv(Instruction):
     )
     bank_addr_in_3: int = bits(4, 23, 12, doc="The same after the third wrap.")
     bank_addr_in_2: int = bits(4, 11, 0, doc="The same after the second wrap.")
+    table: int = bits(1, 23, 20, extension="table", doc=_TABLE)
 
 
 class ConvInit(Instruction):
@@ -395,6 +400,7 @@ class DptWise(Instruction):
     )
     bank_addr_in_3: int = bits(4, 23, 12, doc="The same after the third wrap.")
     bank_addr_in_2: int = bits(4, 11, 0, doc="The same after the second wrap.")
+    table: int = bits(1, 15, 12, extension="table", doc=_TABLE)
 
 
 class DwInit(Instruction):
@@ -472,6 +478,7 @@ class Pool(Instruction):
     )
     bank_addr_in_3: int = bits(4, 23, 12, doc="The same after the third wrap.")
     bank_addr_in_2: int = bits(4, 11, 0, doc="The same after the second wrap.")
+    table: int = bits(2, 31, 28, extension="table", doc=_TABLE)
 
 
 class ElewInit(Instruction):
@@ -521,6 +528,7 @@ class Elew(Instruction):
     jump_write: int = bits(
         2, 11, 0, minus_one=True, doc="Words between two pixels of a row, output side."
     )
+    table: int = bits(2, 31, 28, extension="table", doc=_TABLE)
 
 
 INSTRUCTIONS: dict[Opcode, type[Instruction]] = {

@@ -3,7 +3,8 @@
 
 The functional simulator and the gateware refuse exactly these, so every rule is cheap in hardware:
 comparisons of fields, and one product of small numbers. Everything that they let through has a
-defined result.
+defined result. There is one exception: a plain target's gateware ignores the fields of extensions,
+which ISA1 leaves free; only the functional simulator refuses them there.
 
 A rule over an INIT's own fields is checked at the INIT; what needs both is checked at the
 instruction that uses it. ``docs/reference`` lists :data:`RULES`.
@@ -13,7 +14,8 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from opendpu_arch import isa
+from opendpu_arch import isa, table
+from opendpu_arch.extensions import Extension
 from opendpu_arch.isa import ActType, AluMode, ElewType, PoolType
 from opendpu_arch.target import Target
 
@@ -80,8 +82,11 @@ def _init_missing(i: isa.Instruction, target: Target, init: Any) -> Iterator[str
 
 @_rule("LOAD writes any bank of the target.", isa.Load)
 def _load_bank(i: isa.Load, target: Target, init: Any) -> Iterator[str]:
-    """Bank ids count up to BIAS (AMD's simulator checks the same)."""
-    yield from _range("bank_id", i.bank_id, 0, target.bank_count - 1, "banks")
+    """Bank ids count up to BIAS (AMD's simulator checks the same), or to TABLE."""
+    what = "banks"
+    if i.bank_id == target.table_bank:
+        what += f"; {target.table_bank} is TABLE, which needs the extension 'table'"
+    yield from _range("bank_id", i.bank_id, 0, target.bank_count - 1, what)
 
 
 @_rule("SAVE reads an image bank.", isa.Save)
@@ -329,6 +334,22 @@ def _jump_bank(i: isa.Elew, target: Target, init: Any) -> Iterator[str]:
             target.pixel_parallel,
             "pixel parallel",
         )
+
+
+@_rule(
+    "table is 0, or with the extension `table` at most the number of slots.",
+    isa.Conv,
+    isa.Alu,
+    isa.Pool,
+    isa.DptWise,
+    isa.Elew,
+)
+def _table(i: Any, target: Target, init: Any) -> Iterator[str]:
+    """There are no more slots than that in the table memory."""
+    if Extension.TABLE in target.extensions:
+        yield from _range("table", i.table, 0, table.SLOTS, "slots, from 1 on")
+    elif i.table:
+        yield f"table is {i.table}, but must be 0 ({target.name} lacks the extension 'table')"
 
 
 _BY_TYPE: dict[type[isa.Instruction], tuple[Rule, ...]] = {

@@ -209,6 +209,14 @@ def eltwise_mult(
     return saturate(np.maximum(y, 0) if relu else y)
 
 
+def look_up(y: Int8Array, table: Int8Array) -> Int8Array:
+    """Apply the extension ``table``: every result becomes the entry that its byte counts to.
+
+    ``table`` has shape (256,): what 0..127 become, then what -128..-1 become.
+    """
+    return table[np.asarray(y, np.int8).view(np.uint8)]
+
+
 def subtract_mean(
     x: npt.NDArray[np.uint8], mean: npt.NDArray[np.uint8], *, mode_avg: int
 ) -> npt.NDArray[np.uint8]:

@@ -3,6 +3,9 @@
 
 import dataclasses
 import enum
+from collections.abc import Collection
+
+from opendpu_arch.extensions import Extension
 
 
 class Fault(enum.IntEnum):
@@ -108,12 +111,19 @@ def _registers() -> tuple[Register, ...]:
         Register("ACTIVE_CONV", 0x250, "ro", "Cycles in which the array made a step."),
         Register("ACTIVE_MISC", 0x254, "ro", "Cycles in which a misc engine made a step."),
         Register("TOKENS", 0x258, "ro", "1 while any token counter is not zero."),
+        Register("EXTENSIONS", 0x25C, "ro", "What there is beyond ISA1, see below."),
     ]
     return tuple(found)
 
 
 REGISTERS: tuple[Register, ...] = _registers()
 """Every register, by offset."""
+
+
+def registers_of(extensions: Collection[Extension]) -> tuple[Register, ...]:
+    """Return the registers of a target with these extensions: without any, EXTENSIONS is none."""
+    return tuple(r for r in REGISTERS if extensions or r.name != "EXTENSIONS")
+
 
 OFFSET: dict[str, int] = {r.name: r.offset for r in REGISTERS}
 """Byte offset by name."""

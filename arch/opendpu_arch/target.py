@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from opendpu_arch.errors import TargetError
+from opendpu_arch.extensions import Extension, extension, feature_bits, in_feature_code
 
 TYPE = "DPUCZDX8G"
 TYPE_CODE = 1
@@ -32,7 +33,7 @@ ARCHITECTURES: tuple[tuple[int, int], ...] = (
 )
 """(pixel parallel, channel parallel) by the ARCH index of the feature code."""
 
-_UNCLAIMED = 0xFFF0_80FF_F0F0
+_UNCLAIMED = 0xFFF0_80FF_F0F0 & ~feature_bits(Extension)
 """Bits of the feature code that no option claims."""
 
 
@@ -66,6 +67,8 @@ class Target:
     """The same for the misc engines."""
     reserved_features: int = 0x1_0000
     """Bits of the feature code that no option claims; bit 16 is set in every known image."""
+    extensions: frozenset[Extension] = frozenset()
+    """What it has beyond ISA1."""
 
     bank_depth: int = 2048
     """Words in a bank."""
@@ -159,7 +162,21 @@ class Target:
     @property
     def bank_count(self) -> int:
         """Number of banks."""
+        return self.bias_bank + 1 + (Extension.TABLE in self.extensions)
+
+    @property
+    def table_bank(self) -> int:
+        """Id of the bank with tables, where there is one."""
         return self.bias_bank + 1
+
+    @property
+    def plain(self) -> Self:
+        """The same without extensions."""
+        return dataclasses.replace(self, extensions=frozenset())
+
+    def runs(self, other: "Target") -> bool:
+        """Whether programs for ``other`` run here: they may need fewer extensions."""
+        return self.plain == other.plain and self.extensions >= other.extensions
 
     @property
     def feature_code(self) -> int:
@@ -176,6 +193,7 @@ class Target:
             | self.log2_conv_write_parallel << 32
             | self.log2_alu_write_parallel << 34
             | self.reserved_features
+            | feature_bits(self.extensions)
         )
 
     @property
@@ -184,11 +202,20 @@ class Target:
         return TYPE_CODE << 56 | ISA_VERSION << 48 | self.feature_code
 
     @property
+    def _short(self) -> str:
+        return f"{TYPE}_ISA{ISA_VERSION}_B{self.peak}"
+
+    @property
     def name(self) -> str:
-        """The registered name, or the name AMD's tools give to unregistered fingerprints."""
-        short = f"{TYPE}_ISA{ISA_VERSION}_B{self.peak}"
-        standard = _standard(self.arch)
-        return short if self.fingerprint == standard else f"{short}_{self.fingerprint:016X}"
+        """The registered name, or the name AMD's tools give to unregistered fingerprints.
+
+        A ``+`` and a name for each extension come after it.
+        """
+        name = self._short
+        fingerprint = self.fingerprint & ~feature_bits(self.extensions)
+        if fingerprint != _standard(self.arch):
+            name += f"_{fingerprint:016X}"
+        return "+".join((name, *(e.label for e in sorted(self.extensions))))
 
     @classmethod
     def from_fingerprint(cls, fingerprint: int) -> Self:
@@ -221,6 +248,7 @@ class Target:
             log2_conv_write_parallel=f >> 32 & 3,
             log2_alu_write_parallel=f >> 34 & 3,
             reserved_features=0,
+            extensions=in_feature_code(f),
         )
         return dataclasses.replace(target, reserved_features=f & ~target.feature_code)
 
@@ -228,13 +256,20 @@ class Target:
     def from_name(cls, name: str) -> Self:
         """Return the target called ``name``: ``B4096``, a full name or a ``0x`` fingerprint.
 
-        Case does not matter.
+        Names of extensions may follow, as in ``B4096+table``. Case does not matter.
 
         Raises
         ------
         TargetError
             Nothing is called so.
         """
+        name, *labels = name.split("+")
+        target = cls._without_labels(name)
+        wanted = target.extensions | {extension(label) for label in labels}
+        return dataclasses.replace(target, extensions=frozenset(wanted))
+
+    @classmethod
+    def _without_labels(cls, name: str) -> Self:
         if name.lower().startswith("0x"):
             try:
                 return cls.from_fingerprint(int(name, 16))
@@ -254,7 +289,7 @@ class Target:
             except (ValueError, TargetError):
                 pass
             else:
-                if found.name == full:
+                if found.fingerprint != _standard(found.arch) and full == found._short + "_" + tail:
                     return found
         if fingerprint is None:
             raise TargetError(

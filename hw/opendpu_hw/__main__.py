@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m opendpu_hw``: write the Verilog of a target."""
+"""``python -m opendpu_hw``: write the Verilog of a target, and what a board's tools need."""
 
 import argparse
 import ast
@@ -8,6 +8,8 @@ import sys
 from opendpu_arch.errors import DPUError
 from opendpu_arch.target import Target
 from opendpu_hw import verilog
+from opendpu_hw.boards import files
+from opendpu_hw.boards.catalog import BOARDS, find_board
 
 
 def _option(text):
@@ -32,13 +34,29 @@ def main(arguments=None):
         "--option", action="append", default=[], type=_option, metavar="NAME=VALUE",
         help="an option of the top module, may be repeated")
     parser.add_argument(
-        "--vendor", choices=["xilinx"],
-        help="build the array from this vendor's primitives (plain multiplications)")
+        "--vendor", choices=["xilinx", "none"],
+        help="build the array from this vendor's primitives (xilinx for boards with its devices, "
+             "else none: plain multiplications)")
+    parser.add_argument(
+        "--board", metavar="|".join(BOARDS),
+        help="write a project for this board too: IP, scripts, constraints, device tree")
+    parser.add_argument(
+        "--clock-mhz", type=float, metavar="MHZ",
+        help="the DPU's clock on the board (the board's own default)")
     given = parser.parse_args(arguments)
     try:
         target = Target.from_name(given.target)
-        options = dict(given.option) | ({"vendor": given.vendor} if given.vendor else {})
-        paths = verilog.write(target, given.output, **options)
+        options = dict(given.option)
+        if given.vendor:
+            options["vendor"] = None if given.vendor == "none" else given.vendor
+        if given.board:
+            board = find_board(given.board)
+            paths = files.write(
+                board, target, given.output, clock_mhz=given.clock_mhz, **options)
+        elif given.clock_mhz is not None:
+            parser.error("--clock-mhz is of a board, but there is no --board")
+        else:
+            paths = verilog.write(target, given.output, **options)
     except (DPUError, OSError, TypeError) as error:
         sys.stderr.write(f"{parser.prog}: {error}\n")
         return 1

@@ -5,6 +5,7 @@ from amaranth.hdl import Cat, Module
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from opendpu_arch.extensions import Extension
 from opendpu_arch.isa import Engine
 from opendpu_hw.bus.axi4 import read_signature, write_signature
 from opendpu_hw.bus.axi_lite import AxiLiteSignature
@@ -136,4 +137,7 @@ class Core(wiring.Component):
         connect(m, misc.write, banks.misc_write)
         connect(m, misc.weights, banks.misc_weights)
         connect(m, misc.bias, banks.misc_bias)
+        if Extension.TABLE in target.extensions:
+            connect(m, banks.tables, conv.tables)
+            connect(m, banks.tables, misc.tables)
         return m

@@ -8,9 +8,8 @@ import re
 import amaranth
 from amaranth._toolchain.yosys import find_yosys
 
-from opendpu_arch import outputs
-from opendpu_arch.regs import REGISTERS
-from opendpu_hw import cache
+from opendpu_arch import cache, outputs
+from opendpu_arch.regs import registers_of
 from opendpu_hw.hierarchy import to_rtlil
 from opendpu_hw.verilog_text import (
     fill_memories,
@@ -77,7 +76,7 @@ def description(target, text):
             for direction, msb, name in ports],
         "registers": [
             {"name": r.name, "offset": r.offset, "access": r.access, "doc": r.doc}
-            for r in REGISTERS]}
+            for r in registers_of(target.extensions)]}
 
 
 def write(target, where, **options):

@@ -12,9 +12,9 @@ import time
 import numpy as np
 
 from opendpu.runtime.device import Job
-from opendpu_arch import isa
+from opendpu_arch import cache, isa
 from opendpu_arch.target import Target
-from opendpu_hw import cache, verilog
+from opendpu_hw import verilog
 from opendpu_sim.device import IssDevice
 from opendpu_sim.rtl.build import build
 from opendpu_sim.rtl.device import RtlDevice

@@ -17,7 +17,7 @@ def field_rows(fields: Iterable[BitField]) -> list[tuple[object, ...]]:
             f"w{f.word}[{f.high}:{f.low}]" if f.high != f.low else f"w{f.word}[{f.low}]",
             f"`{f.name}`",
             f"{f.minimum}..{f.maximum}" + (" (less one)" if f.minus_one else ""),
-            f.doc,
+            f.doc + (f" *Extension `{f.extension}`.*" if f.extension else ""),
         )
         for f in ordered
     ]
@@ -41,6 +41,9 @@ def page() -> str:
         'instruction\'s word 1. Fields marked "less one" store their value less one; the text form',
         "and every API give the value itself. Bits that no table claims are ignored by the machine",
         "and kept by the decoder, so that what was decoded encodes to the same bytes.",
+        "",
+        "Fields of an [extension](../extensions.md) are bits that ISA1 leaves free and AMD's",
+        "compiler writes as zero. The text form leaves them out where they are zero.",
         "",
         "What a target refuses to execute is in [legality.md](legality.md); what the engines",
         "compute is in [../numerics.md](../numerics.md).",

@@ -15,7 +15,9 @@ def page() -> str:
         "An instruction that breaks one of these rules stops the DPU with `ILLEGAL_FIELD` in",
         "[STATUS](registers.md), in the functional simulator as in the gateware. Everything that",
         "they let through has a defined result. The functional simulator names the rule's field,",
-        "its value and what was allowed.",
+        "its value and what was allowed. Fields of an [extension](../extensions.md) that a target",
+        "lacks are refused by the functional simulator only: the gateware of a plain target",
+        "ignores them, as AMD's does.",
         "",
         *table(
             ["rule", "applies to", "what is required", "why"],

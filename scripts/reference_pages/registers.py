@@ -2,6 +2,7 @@
 """docs/reference/registers.md: what the host sees."""
 
 from opendpu_arch import regs
+from opendpu_arch.extensions import Extension
 from reference_pages.markdown import NOTE, table
 
 
@@ -19,6 +20,14 @@ def page() -> str:
         *table(
             ["offset", "name", "access", "meaning"],
             [(f"{r.offset:#05x}", f"`{r.name}`", r.access, r.doc) for r in regs.REGISTERS],
+        ),
+        "## Extensions",
+        "",
+        "Bits of `EXTENSIONS`, which plain targets do not have; there it reads zero.",
+        "",
+        *table(
+            ["bit", "extension", "meaning"],
+            [(int(e), f"`{e.label}`", e.meaning) for e in Extension],
         ),
         "## Fault codes",
         "",

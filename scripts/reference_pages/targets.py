@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+from opendpu_arch.extensions import Extension
 from opendpu_arch.target import ARCHITECTURES, Target, registered
 from reference_pages.markdown import NOTE, table
 
@@ -71,6 +72,9 @@ def page() -> str:
         "(`DPUCZDX8G_ISA1_B4096_0101000016010407`). An `arch.json` holds one of",
         '`{"target": "DPUCZDX8G_ISA1_B4096"}` and `{"fingerprint": "0x101000056010407"}`.',
         "",
+        "Names of [extensions](../extensions.md) come last: `B4096+table`. Their bits may also be",
+        "in the fingerprint.",
+        "",
         "PP is the number of output rows, CP the number of input channels and of output channels",
         "that the array works on at once; operations a cycle are two a multiply-accumulate.",
         "",
@@ -128,6 +132,14 @@ def page() -> str:
         ),
         "Bits that no option claims are kept; bit 16 is set in every image we know of.",
         "",
+        "### Extensions",
+        "",
+        "A target with `table` has one more bank after BIAS, TABLE.",
+        "",
+        *table(
+            ["bit", "extension", "meaning"],
+            [(e.feature_bit, f"`{e.label}`", e.meaning) for e in Extension],
+        ),
         "### arch",
         "",
         *table(

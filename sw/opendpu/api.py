@@ -12,9 +12,8 @@ import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from opendpu.calibration import Preprocessing, read_calibration
+from opendpu.calibration.source import check_calibration
 from opendpu.compiler.dump import Dumper
 from opendpu.compiler.options import Options
 from opendpu.compiler.pipeline import Compiled, compile_with_report
@@ -31,6 +30,8 @@ from opendpu.quantize import (
     is_quantized,
     quantize_with_report,
 )
+from opendpu.quantize.progress import silent
+from opendpu.quantize.samples import Calibration
 from opendpu.quantize_model import quantize_onnx
 from opendpu.runtime import Device, GraphRunner, Runner
 from opendpu.runtime.batch import run_batch
@@ -67,10 +68,6 @@ __all__ = [
 
 CYCLE_DEVICE = "cycle"
 """Device that counts cycles fast."""
-
-
-def _nowhere(text: str) -> None:
-    """Show nothing of what is going on."""
 
 
 def load(path: str | os.PathLike[str]) -> Graph:
@@ -164,20 +161,24 @@ def find_target(text: str) -> Target:
 def compile_onnx(
     path: str | os.PathLike[str],
     *,
-    calibration: Mapping[str, npt.NDArray[np.generic]] | None = None,
+    calibration: str | os.PathLike[str] | Calibration | None = None,
     target: Target | str,
     output: str | os.PathLike[str],
+    preprocessing: Preprocessing | None = None,
+    limit: int | None = None,
     method: str = "minmse",
     activation_substitution: str = "none",
     options: Options | None = None,
     onnx_libraries: Sequence[str | pathlib.Path] = (),
     count: bool = False,
-    show: Callable[[str], None] = _nowhere,
+    show: Callable[[str], None] = silent,
 ) -> Report:
     """Quantize a model of ONNX, or of PyTorch (``.pt2``), compile it, write the ``.xmodel`` file.
 
-    ``calibration`` holds samples by input name, batch in front, as the model takes them; 100 to
-    1000 are enough. A model that is quantized already needs and takes none. ``onnx_libraries`` are
+    ``calibration`` holds samples by input name, batch in front, as the model takes them, or is a
+    file or folder as of :func:`opendpu.quantize_model.quantize_onnx`, of which ``limit`` are taken
+    at most, images after ``preprocessing``; 100 to 1000 are enough. A model that is quantized
+    already needs and takes none. ``onnx_libraries`` are
     shared libraries with operators of other domains, for onnxruntime; dimensions that the model
     leaves open come from ``options.input_shape``. ``show`` is told what is going on. The file
     appears when it is complete, or not at all.
@@ -197,6 +198,8 @@ def compile_onnx(
     options = options or Options()
     check_substitution(activation_substitution)
     chosen = _prepared(path, target, output, options)
+    if isinstance(calibration, str | os.PathLike):
+        check_calibration(calibration, preprocessing)
     show("reading")
     graph = load_model(pathlib.Path(path), options.input_shape, libraries=onnx_libraries)
     options = dataclasses.replace(options, input_shape={})
@@ -208,9 +211,11 @@ def compile_onnx(
             f"{os.fspath(path)} is a float model: give samples to calibrate it with (--calib)"
         )
     else:
+        if isinstance(calibration, str | os.PathLike):
+            calibration = read_calibration(calibration, graph, preprocessing, limit=limit)
         found = quantize_with_report(
             graph, calibration, method=method, activation_substitution=activation_substitution,
-            show=show,
+            target=chosen, show=show,
         )  # fmt: skip
     report = _compiled(found.graph, chosen, output, options, count=count, show=show)
     if found.report is None:
@@ -227,7 +232,7 @@ def compile_xmodel(
     output: str | os.PathLike[str],
     options: Options | None = None,
     count: bool = False,
-    show: Callable[[str], None] = _nowhere,
+    show: Callable[[str], None] = silent,
 ) -> Report:
     """Compile a quantized ``.xmodel``, ours or AMD's quantizers', and write the compiled one.
 
@@ -259,7 +264,7 @@ def inspect(
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     activation_substitution: str = "none",
     onnx_libraries: Sequence[str | pathlib.Path] = (),
-    show: Callable[[str], None] = _nowhere,
+    show: Callable[[str], None] = silent,
 ) -> Inspection:
     """Say which operator of a model goes where on a target, and why; no data is needed.
 
@@ -304,7 +309,7 @@ def _compiled_for(graph: Graph, wanted: Target | None, path: str | os.PathLike[s
             )
         return wanted
     found = Target.from_fingerprint(fingerprint)
-    if wanted is not None and wanted.fingerprint != fingerprint:
+    if wanted is not None and not wanted.runs(found):
         raise TargetError(
             f"{os.fspath(path)} was compiled for {found.name}, but {wanted.name} was asked for",
             code="VART_DEVICE_MISMATCH",
@@ -348,7 +353,7 @@ def compile_graph(
     target: Target | str,
     options: Options | None = None,
     count: bool = False,
-    show: Callable[[str], None] = _nowhere,
+    show: Callable[[str], None] = silent,
 ) -> Compiled:
     """Compile a quantized graph, from :func:`opendpu.quantize.quantize` or AMD's quantizers.
 
@@ -393,7 +398,7 @@ def profile(
     device: str | None = None,
     memory: str | None = None,
     clock_mhz: float = 300,
-    show: Callable[[str], None] = _nowhere,
+    show: Callable[[str], None] = silent,
 ) -> Profile:
     """Run every DPU subgraph of a compiled model once; say where its cycles went, by layer.
 

@@ -18,6 +18,7 @@ from opendpu.frontend import load_model
 from opendpu.frontend.binding import Sizes
 from opendpu.ir import Array, FloatGraph, QuantizedGraph, TensorType
 from opendpu.quantize import complete, is_quantized, quantize_with_report
+from opendpu.quantize.progress import silent
 from opendpu.runtime import GraphRunner
 from opendpu.runtime.devices import DEFAULT_TARGET
 from opendpu.runtime.program import dpu_subgraphs
@@ -62,10 +63,6 @@ class Answer:
     notes: Sequence[str]
 
 
-def _nowhere(text: str) -> None:
-    """Show nothing of what is going on."""
-
-
 def infer_image(
     path: Path,
     image: Path,
@@ -78,7 +75,7 @@ def infer_image(
     device: str | None = None,
     memory: str | None = None,
     input_shapes: Sizes | None = None,
-    show: Callable[[str], None] = _nowhere,
+    show: Callable[[str], None] = silent,
 ) -> Answer:
     """Run a model on one image.
 

@@ -23,6 +23,7 @@ from opendpu.frontend.binding import Sizes
 from opendpu.ir import FloatGraph, QuantizedGraph, from_xir, to_xir
 from opendpu.quantize import Report, complete, is_quantized, quantize_with_report
 from opendpu.quantize.config import QuantizeConfig
+from opendpu.quantize.progress import silent
 from opendpu.quantize.samples import Calibration, Samples, calibration_samples
 from opendpu.runtime.program import dpu_subgraphs
 from opendpu_arch import outputs
@@ -58,10 +59,6 @@ class QuantizedModel:
     checks: Sequence[Checked] | None = None
 
 
-def _nowhere(text: str) -> None:
-    """Show nothing of what is going on."""
-
-
 def quantize_onnx(
     path: Path,
     *,
@@ -78,7 +75,7 @@ def quantize_onnx(
     sensitivity: bool = False,
     check: Target | None = None,
     dump: Path | None = None,
-    show: Callable[[str], None] = _nowhere,
+    show: Callable[[str], None] = silent,
 ) -> QuantizedModel:
     """Quantize a model of ONNX or PyTorch, so that it compiles for any target without data.
 

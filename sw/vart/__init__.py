@@ -6,7 +6,7 @@ device and memory model from keyword arguments or the environment (``OPENDPU_DEV
 ``OPENDPU_MEMORY``).
 """
 
+from opendpu.runtime.tensor_buffer import TensorBuffer
 from vart.runner import Runner, RunnerExt
-from vart.tensor_buffer import TensorBuffer
 
 __all__ = ["Runner", "RunnerExt", "TensorBuffer"]

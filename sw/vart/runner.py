@@ -3,19 +3,22 @@
 
 import enum
 import math
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 
 import opendpu.runtime
-from opendpu.runtime import CpuRunner, Device, JobStatistics
+from opendpu.runtime import CpuRunner, Device, GraphRunner, GraphStatistics, JobStatistics
 from opendpu.runtime.arrays import Array, Arrays
 from opendpu.runtime.buffers import view
+from opendpu.runtime.tensor_buffer import TensorBuffer
 from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.target import Target
-from vart.tensor_buffer import TensorBuffer
 from xir import Subgraph, Tensor
+
+TIMEOUT_VARIABLE = "XLNX_DPU_TIMEOUT"
 
 _DEVICES = {"": None, "run": None, "ref": "ref", "sim": "iss"}
 """Device of each mode; nothing leaves the choice to the caller and the environment."""
@@ -30,8 +33,10 @@ class Runner:
         NHWC = 0
         NCHW = 1
 
-    def __init__(self, runner: opendpu.runtime.Runner | CpuRunner) -> None:
+    def __init__(self, runner: opendpu.runtime.Runner | CpuRunner | GraphRunner) -> None:
         self._runner = runner
+        self._inputs = runner.get_input_tensors()
+        self._outputs = runner.get_output_tensors()
 
     @classmethod
     def create_runner(
@@ -93,34 +98,49 @@ class Runner:
         there are no smaller ones.
         """
         return self._runner.execute_async(
-            _shaped(inputs, self.get_input_tensors(), "input"),
-            _shaped(outputs, self.get_output_tensors(), "output"),
+            _shaped(inputs, self._inputs, "input"),
+            _shaped(outputs, self._outputs, "output"),
         )
 
     def wait(self, job: int | tuple[int, int], timeout: int = -1) -> int:
         """Wait for a job, at most ``timeout`` milliseconds if that is positive; return 0.
+
+        Without a ``timeout`` the environment's ``XLNX_DPU_TIMEOUT`` counts, if it is set.
 
         Raises
         ------
         DPUError
             The job failed, or is not known.
         """
-        return self._runner.wait(job, timeout / 1000 if timeout > 0 else None)
+        limit = timeout if timeout > 0 else _environments_timeout()
+        return self._runner.wait(job, limit / 1000 if limit > 0 else None)
 
-    def statistics(self, job: int | tuple[int, int]) -> JobStatistics:
+    def statistics(self, job: int | tuple[int, int]) -> JobStatistics | GraphStatistics:
         """Return what a job took."""
         return self._runner.statistics(job)
 
     @property
-    def last_statistics(self) -> JobStatistics | None:
+    def last_statistics(self) -> JobStatistics | GraphStatistics | None:
         """What the job that finished last took; nothing before the first."""
         return self._runner.last_statistics
+
+
+def _environments_timeout() -> int:
+    """Return the milliseconds that the environment gives a job; 0 without limit."""
+    text = os.environ.get(TIMEOUT_VARIABLE, "0")
+    if not text.isdecimal():
+        raise UnsupportedError(f"{TIMEOUT_VARIABLE} is {text!r}, but must be milliseconds")
+    return int(text)
 
 
 def _shaped(buffers: Arrays, tensors: Sequence[Tensor], role: str) -> Arrays:
     """Return buffers as arrays with the dimensions of their tensors, where they can have them."""
     if isinstance(buffers, Mapping | np.ndarray) or len(buffers) != len(tensors):
         return buffers  # the runtime's own checks take it from here
+    if all(type(buffer) is np.ndarray and buffer.ndim > 1 for buffer in buffers) and all(
+        buffer.shape == tuple(tensor.dims) for buffer, tensor in zip(buffers, tensors, strict=True)
+    ):
+        return buffers
     return [
         _with_dims(view(buffer, tensor.data_type.numpy(), f"{role} {tensor.name!r}"), tensor.dims)
         for buffer, tensor in zip(buffers, tensors, strict=True)

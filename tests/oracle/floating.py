@@ -389,6 +389,7 @@ KERNELS: dict[str, Kernel] = {
     "hard-swish": _unary(lambda x: x * np.clip(x + 3, 0, 6) / 6),
     "sigmoid": _unary(lambda x: 1 / (1 + np.exp(-x.astype(np.float64)))),
     "tanh": _unary(np.tanh),
+    "hard-tanh": _unary(lambda x: np.clip(x, -1, 1)),
     "exp": _unary(np.exp),
     "neg": lambda node, inputs: -inputs["input"][0],
 }

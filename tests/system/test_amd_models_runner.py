@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import vart
+import vitis_ai_library
 import xir
 from opendpu import api
 from opendpu.runtime import GraphRunner, cpu
@@ -153,6 +154,25 @@ def test_a_model_with_a_custom_op(models, rng):
     expected = second.run([fixed])["quant_dense_sigmoid_sigmoid_fix"] / np.float32(128)
     assert name == "quant_dense_sigmoid_sigmoid_fix_"
     np.testing.assert_array_equal(scores, expected)
+
+
+def test_the_graph_runner_example_flow(models, rng):
+    """What AMD's Python example of a custom op does, with buffers in and out."""
+    graph = xir.Graph.deserialize(str(models / "amd_compiled/tf2_custom_op.xmodel"))
+    image = rng.integers(0, 128, (28, 28, 1)).astype(np.int8)
+    cpu.register_class("Mylayer", Mylayer)
+    try:
+        with GraphRunner(graph) as whole:
+            ((_, expected),) = whole.run([image[np.newaxis]]).items()
+        runner = vitis_ai_library.GraphRunner.create_graph_runner(graph)
+        inputs, outputs = runner.get_inputs(), runner.get_outputs()
+        for i in range(inputs[0].get_tensor().dims[0]):
+            np.asarray(inputs[0])[i][:] = image
+        runner.wait(runner.execute_async(inputs, outputs))
+    finally:
+        cpu.unregister("Mylayer")
+    assert outputs[0].get_tensor().get_element_num() == 10
+    np.testing.assert_array_equal(np.array(outputs[0]), expected)
 
 
 @pytest.mark.parametrize(("name", "index"), FILES)

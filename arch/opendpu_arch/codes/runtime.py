@@ -17,6 +17,9 @@ VART = (
         VART_GRAPH_FINGERPRINT_ERROR a subgraph does not say for which DPU it is
         VART_TENSOR_BUFFER_CHECK_ERROR a buffer has not the bytes of whole elements
         VART_TENSOR_BUFFER_DIMS_ERROR an array has another shape than its tensor
+        VART_SIZE_MISMATCH a golden file has not the bytes of its tensor
+        VART_DPU_EXEC_ERROR the process that ran a job has ended
+        VART_CONTROLLER_DUMP_FOLDER_CREATE_ERROR a folder of dumps cannot be made
         """
     ),
     *codes(
@@ -50,23 +53,20 @@ VART = (
         """
         VART_GRAPH_ERROR a graph is wrong
         VART_SYSTEM_ERROR a file or folder cannot be used
-        VART_SIZE_MISMATCH sizes of arrays differ
         VART_NULL_PTR a pointer is missing
         VART_VERSION_MISMATCH versions differ
         VART_VERSION_MISMATCH_ERROR a subgraph's version is not the bitstream's
         VART_TENSOR_BUFFER_CREATE_ERROR a buffer cannot be made
-        VART_DPU_EXEC_ERROR the DPU stopped with an error
         """,
         never="a more telling exception is raised: GraphError, OutputError, TensorError with "
         "another code, or the fault that stopped the program (AddressError, DeadlockError …)",
     ),
     *codes(
         """
-        VART_CONTROLLER_DUMP_FOLDER_CREATE_ERROR the folder of dumps cannot be made
-        VART_CONTROLLER_DUMP_SUBFOLDER_CREATE_ERROR a folder inside it cannot be made
+        VART_CONTROLLER_DUMP_SUBFOLDER_CREATE_ERROR a folder inside that of dumps cannot be made
         VART_CONTROLLER_DUMP_ERROR a dump cannot be written
         """,
-        never="the runner writes no dumps",
+        never="a dump is an output like any other: OutputError",
     ),
 )  # fmt: skip
 

@@ -6,7 +6,8 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from opendpu_arch import isa, legal
+from opendpu_arch import isa, legal, table
+from opendpu_arch.extensions import Extension
 from opendpu_arch.isa import ActType, AluMode, ElewType, PoolType
 from opendpu_hw.datapath.narrow_product import narrow_product
 from opendpu_hw.shapes import fields_of, instruction_shape
@@ -187,6 +188,10 @@ class Legality(wiring.Component):
                     m.d.sync += pending.eq(0)
         with m.If(self.clear):
             m.d.sync += pending.eq(0)
+        if Extension.TABLE in target.extensions:
+            for instruction in (isa.Conv, isa.Alu, isa.Pool, isa.DptWise, isa.Elew):
+                refuse((opcode == instruction.OPCODE)
+                       & (fields_of(instruction, words).table > table.SLOTS))
         return m
 
     def _judge(self, m, broken, rows):

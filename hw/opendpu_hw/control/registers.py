@@ -143,7 +143,9 @@ class Registers(wiring.Component):
             "FINGERPRINT_L": target.fingerprint & 0xFFFFFFFF,
             "FINGERPRINT_H": target.fingerprint >> 32,
         }
-        missing = {r.name for r in regs.REGISTERS} ^ set(readable)
+        if target.extensions:
+            readable["EXTENSIONS"] = sum(1 << e for e in target.extensions)
+        missing = {r.name for r in regs.registers_of(target.extensions)} ^ set(readable)
         if missing:
             raise RuntimeError(f"registers without hardware, or the reverse: {sorted(missing)}")
         value = Signal(unsigned(32))

@@ -5,10 +5,12 @@ from amaranth.hdl import Module, Signal, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from opendpu_arch.extensions import Extension
 from opendpu_arch.latency import CONV_WRITE
 from opendpu_hw.datapath.accumulators import Accumulators, sum_members
 from opendpu_hw.datapath.cascades import Cascades
 from opendpu_hw.datapath.requantize import BIASED_WIDTH, SHIFT_WIDTH, Requantizer, scale_shape
+from opendpu_hw.memory.table_ram import SELECT_BITS, TableRam, TableWrite
 
 
 class Lane(wiring.Component):
@@ -37,10 +39,14 @@ class Lane(wiring.Component):
         Valid with bits 2 and 3, and with bits 5 and 6, of ``column``.
     y : ``Out(signed(8)).array(PP)``
         Results, from the cycle after bit 7 until the next column's.
+    tables, table, late : ``In(TableWrite)``, ``In(4)``, ``In(1)``
+        With the extension ``table``: the table, valid with bits 6 and 7 of ``column``, and a pulse
+        a cycle after bit 7 if there is one; results come that cycle later then.
     """
 
     def __init__(self, target, *, vendor=None):
         self._target, self._vendor = target, vendor
+        self._tables = Extension.TABLE in target.extensions
         members = sum_members(target)
         for name in ("take", "sum"):
             del members[name]
@@ -49,6 +55,8 @@ class Lane(wiring.Component):
             "bias": In(signed(8)), "shift_bias": In(SHIFT_WIDTH), "prepare": In(1),
             "scale": In(scale_shape), "act": In(unsigned(4)),
             "y": Out(signed(8)).array(target.pixel_parallel),
+            **({"tables": In(TableWrite()), "table": In(SELECT_BITS), "late": In(1)}
+               if self._tables else {}),
         })
 
     def elaborate(self, platform):
@@ -82,6 +90,22 @@ class Lane(wiring.Component):
             ]
             with m.If(self.column[stages]):
                 m.d.sync += even.eq(requantizer.y)
+            if not self._tables:
+                with m.If(self.column[stages + 1]):
+                    m.d.sync += [y_even.eq(even), y_odd.eq(requantizer.y)]
+                continue
+            m.submodules[f"table{j}"] = ram = TableRam()
+            wiring.connect(m, wiring.flipped(self.tables), ram.write)
+            tabled = self.table != 0
+            m.d.comb += [
+                ram.en.eq(tabled & (self.column[stages] | self.column[stages + 1])),
+                ram.table.eq(self.table), ram.index.eq(requantizer.y),
+            ]
             with m.If(self.column[stages + 1]):
-                m.d.sync += [y_even.eq(even), y_odd.eq(requantizer.y)]
+                with m.If(tabled):
+                    m.d.sync += even.eq(ram.entry)
+                with m.Else():
+                    m.d.sync += [y_even.eq(even), y_odd.eq(requantizer.y)]
+            with m.If(self.late):
+                m.d.sync += [y_even.eq(even), y_odd.eq(ram.entry)]
         return m

@@ -3,10 +3,11 @@
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
-from amaranth.lib.wiring import Out
+from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from opendpu_arch import latency
+from opendpu_arch.extensions import Extension
 from opendpu_hw.datapath.cascades import OperandDelay
 from opendpu_hw.datapath.lane import Lane
 from opendpu_hw.engine.base import engine_members
@@ -14,6 +15,7 @@ from opendpu_hw.engine.conv_plan import ConvPlanner, plan_shape
 from opendpu_hw.engine.conv_writer import ConvWriter
 from opendpu_hw.engine.order import DoneOrder
 from opendpu_hw.memory.ports import ConvRead, ConvWrite, ParameterRead
+from opendpu_hw.memory.table_ram import TableWrite
 
 
 class Conv(wiring.Component):
@@ -22,9 +24,10 @@ class Conv(wiring.Component):
     A step is one kernel tap of one group of ICP input channels, for one column of PP output rows
     and OCP output channels: PP·ICP·OCP multiply-accumulates. Steps follow each other without gaps,
     over columns and over instructions. There are two exceptions: a column is not finished earlier
-    than ``stride_out`` cycles after the one before (its rows share banks), nor than two (pixels
-    share requantizers), and a CONV that may read what an unfinished CONV writes waits until that is
-    written (:func:`opendpu_arch.latency.conv` cycles).
+    than ``stride_out`` cycles after the one before (its rows share banks; one more with a table),
+    nor than two (pixels share requantizers), and a CONV that may read what an unfinished CONV
+    writes waits until that is written (:func:`opendpu_arch.latency.conv` cycles, and one with a
+    table).
 
     Parameters
     ----------
@@ -41,15 +44,19 @@ class Conv(wiring.Component):
         Image, weights.
     bias : ``Out(ParameterRead)``
         BIAS bank.
+    tables : ``In(TableWrite)``
+        With the extension ``table``.
     """
 
     def __init__(self, target, *, vendor=None):
         self._target, self._vendor = target, vendor
+        self._tables = Extension.TABLE in target.extensions
         super().__init__({
             **engine_members(),
             "read": Out(ConvRead(target)),
             "write": Out(ConvWrite(target)),
             "bias": Out(ParameterRead(target)),
+            **({"tables": In(TableWrite())} if self._tables else {}),
         })
 
     def elaborate(self, platform):
@@ -112,7 +119,8 @@ class Conv(wiring.Component):
         with m.If(step & last_tap):
             # What is in it is one less than the distance.
             least = latency.REQUANTIZER_PIXELS - 1
-            m.d.sync += gap.eq(Mux(plan.stride_out < least, least, plan.stride_out))
+            turns = plan.stride_out + plan.tabled if self._tables else plan.stride_out
+            m.d.sync += gap.eq(Mux(turns < least, least, turns))
         with m.Elif(gap != 0):
             m.d.sync += gap.eq(gap - 1)
 
@@ -297,7 +305,12 @@ class Conv(wiring.Component):
             ]
             for p in range(banks):
                 m.d.comb += writer.results[p][lane_number].eq(lane.y[p])
+            if self._tables:
+                wiring.connect(m, wiring.flipped(self.tables), lane.tables)
+                m.d.comb += [lane.table.eq(writer.table), lane.late.eq(writer.late)]
         m.d.comb += writer.column.eq(column)
+        if self._tables:
+            ended = Cat(ended, writer.late)
 
         m.d.comb += [
             self.done.eq(order.done & ~self.abort),

@@ -7,8 +7,10 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from opendpu_arch import isa, latency
+from opendpu_arch.extensions import Extension
 from opendpu_hw.datapath.narrow_product import narrow_product
 from opendpu_hw.memory.ports import ParameterRead
+from opendpu_hw.memory.table_ram import SELECT_BITS
 from opendpu_hw.shapes import InstructionStream, fields_of
 
 
@@ -30,6 +32,7 @@ def plan_shape(target):
         "pad_left": 4, "pad_top": 4, "right_rest": 16, "bottom_limit": 9,
         "rows": data.ArrayLayout(unsigned(9), target.pixel_parallel), "channel_offset": 5,
         "bank_addr_out": abits, "bases_used": 4, "read_span": abits, "write_span": abits,
+        **({"tabled": 1} if Extension.TABLE in target.extensions else {}),
     })
 
 
@@ -44,6 +47,7 @@ def result_shape(target):
         "wraps": data.ArrayLayout(unsigned(3), banks),
         "act": 4, "shift_cut": 6, "shift_bias": 6,
         "bias": data.ArrayLayout(signed(8), target.output_channel_parallel),
+        **({"table": SELECT_BITS} if Extension.TABLE in target.extensions else {}),
     })
 
 
@@ -51,7 +55,7 @@ def split_result_shape(target):
     """Return the layouts of what is needed when sums are complete, and when they are written."""
     members = result_shape(target).members
     sums = ("length", "bank_addr_out", "jump_write", "act", "shift_cut", "shift_bias", "bias",
-            "group_out", "stride_out")
+            "group_out", "stride_out", *(["table"] if "table" in members else []))
     writes = ("stride_out", "group_out", "last_row", "jump_write_endl", "wrap_jump", "first_row",
               "wraps")
     return tuple(data.StructLayout({name: members[name] for name in names})
@@ -175,6 +179,8 @@ class ConvPlanner(wiring.Component):
                     narrow_product(init.valid_pixel_parallel, stride_h) + conv.pad_bottom),
                 plan.channel_offset.eq(conv.channel_offset),
             ]
+            if Extension.TABLE in target.extensions:
+                m.d.sync += [plan.tabled.eq(conv.table != 0), result.table.eq(conv.table)]
             m.d.sync += [plan.rows[p].eq(narrow_product(stride_h, p)) for p in range(banks)]
             m.d.sync += [
                 result.length.eq(conv.length), result.stride_out.eq(init.stride_out),

@@ -8,10 +8,12 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from opendpu_arch import latency
+from opendpu_arch.extensions import Extension
 from opendpu_hw.datapath.narrow_product import narrow_product
 from opendpu_hw.datapath.requantize import scale_of, scale_shape
 from opendpu_hw.engine.conv_plan import result_shape, split_result_shape
 from opendpu_hw.memory.ports import ConvWrite
+from opendpu_hw.memory.table_ram import SELECT_BITS
 
 
 class ConvWriter(wiring.Component):
@@ -37,6 +39,9 @@ class ConvWriter(wiring.Component):
     pending, several : ``Out(4)``
         A bit a bank group: some CONV in flight writes it; more than one does. A CONV counts until
         :data:`opendpu_arch.latency.CONV_READABLE` cycles before its last write.
+    table, late : ``Out(4)``, ``Out(1)``
+        With the extension ``table``: what the column goes through, valid with bits 6 and 7 of
+        ``column``, and a pulse a cycle after bit 7 if it does; it is written that cycle later then.
     """
 
     DEPTH = latency.CONV_QUEUE
@@ -44,6 +49,7 @@ class ConvWriter(wiring.Component):
 
     def __init__(self, target):
         self._target = target
+        self._tables = Extension.TABLE in target.extensions
         lanes, banks = target.output_channel_parallel, target.pixel_parallel
         super().__init__({
             "push": In(1), "payload": In(result_shape(target)), "ready": Out(1),
@@ -53,6 +59,7 @@ class ConvWriter(wiring.Component):
             "results": In(data.ArrayLayout(data.ArrayLayout(signed(8), lanes), banks)),
             "write": Out(ConvWrite(target)),
             "completed": Out(1), "pending": Out(4), "several": Out(4),
+            **({"table": Out(SELECT_BITS), "late": Out(1)} if self._tables else {}),
         })
 
     def elaborate(self, platform):
@@ -117,6 +124,8 @@ class ConvWriter(wiring.Component):
 
         # -- write: where, a cycle before the results are there ------------------------------------
         begin, this = self.column[-2], places[-1]
+        if self._tables:
+            begin = self._through_table(m, head)
         writing, next_writing = Signal(write_shape, reset_less=True), Signal(write_shape)
         writing_addr = Signal(abits)
         active = Signal()
@@ -158,6 +167,21 @@ class ConvWriter(wiring.Component):
             m.d.sync += [head_valid.eq(0), active.eq(0), self.write.mask.eq(0)]
         return m
 
+    def _through_table(self, m, head):
+        """Take the table along with a column; return when to write it."""
+        previous = head.table
+        for n in range(latency.CONV_WRITE - 2):
+            table = Signal(SELECT_BITS, name=f"table{n + 1}", reset_less=True)
+            with m.If(self.column[n]):
+                m.d.sync += table.eq(previous)
+            previous = table
+        looked_up = self.column[-1] & (previous != 0)
+        m.d.comb += self.table.eq(previous)
+        m.d.sync += self.late.eq(looked_up)
+        begin = Signal()
+        m.d.comb += begin.eq(looked_up | (self.column[-2] & (previous == 0)))
+        return begin
+
     def _in_flight(self, m, summed, head):
         """Count CONVs a bank group; ``summed``: the last column of the one in ``head`` is complete.
 
@@ -165,11 +189,14 @@ class ConvWriter(wiring.Component):
         cycles later at the earliest, come before it.
         """
         readable = latency.CONV_WRITE - 1 - latency.CONV_READABLE
+        last_write, longest = head.stride_out, 16
+        if self._tables:
+            last_write, longest = head.stride_out + (head.table != 0), 17
         completed = []
         for g in range(self._target.bank_groups):
             count = Signal(4, name=f"count{g}")
             up, down = Signal(name=f"up{g}"), Signal(name=f"down{g}")
-            closing = Signal(16 + readable, name=f"closing{g}")     # bit n: in n cycles
+            closing = Signal(longest + readable, name=f"closing{g}")     # bit n: in n cycles
             here = summed & (head.group_out == g)
             after = Signal(4, name=f"after{g}")
             m.d.comb += [up.eq(self.push & (self.payload.group_out == g)), down.eq(closing[0]),
@@ -177,7 +204,7 @@ class ConvWriter(wiring.Component):
             m.d.sync += [
                 count.eq(after), self.pending[g].eq(after != 0), self.several[g].eq(after > 1),
                 closing.eq(closing[1:] | Cat(
-                    Const(0, readable), (here & (head.stride_out == n) for n in range(16)))),
+                    Const(0, readable), (here & (last_write == n) for n in range(longest)))),
             ]
             completed.append(closing[latency.CONV_DONE - latency.CONV_READABLE])
             with m.If(self.clear):

@@ -3,9 +3,10 @@
 
 from amaranth.hdl import Array, Cat, Module, Mux, ResetInserter, Signal, signed
 from amaranth.lib import data, fifo, wiring
-from amaranth.lib.wiring import Out
+from amaranth.lib.wiring import In, Out
 
 from opendpu_arch import latency
+from opendpu_arch.extensions import Extension
 from opendpu_arch.numerics import HARD_SIGMOID_FACTOR
 from opendpu_hw.datapath.dwconv import Depthwise
 from opendpu_hw.datapath.eltwise import Eltwise
@@ -19,6 +20,7 @@ from opendpu_hw.engine.misc_planner import MiscPlanner
 from opendpu_hw.engine.misc_walk import MiscWalk, step_shape
 from opendpu_hw.engine.misc_writer import MiscWriter
 from opendpu_hw.memory.ports import ParameterRead, RowRead, RowWrite
+from opendpu_hw.memory.table_ram import TableRam, TableWrite
 
 _RESULTS = 16
 _JOBS = 8
@@ -30,6 +32,7 @@ def _members(target):
         **engine_members(),
         "read": Out(RowRead(target)), "write": Out(RowWrite(target)),
         "weights": Out(ParameterRead(target)), "bias": Out(ParameterRead(target)),
+        **({"tables": In(TableWrite())} if Extension.TABLE in target.extensions else {}),
     }
 
 
@@ -60,9 +63,11 @@ class MiscEngine(wiring.Component):
         Image banks.
     weights, bias : ``Out(ParameterRead)``
         DWCONVW and BIAS.
+    tables : ``In(TableWrite)``
+        With the extension ``table``.
     """
 
-    #: Cycles from a step's address to the write of a column it finishes.
+    #: Cycles from a step's address to the write of a column it finishes, without a table.
     LATENCY = latency.BANK_READ + latency.MISC_RESULT + 2
 
     def __init__(self, target, *, taps_per_cycle=3, window=True, vendor=None):
@@ -78,6 +83,8 @@ class MiscEngine(wiring.Component):
         m.submodules.core = ResetInserter(self.abort)(core)
         for name in ("read", "write", "weights", "bias"):
             wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(core, name))
+        if Extension.TABLE in self._target.extensions:
+            wiring.connect(m, wiring.flipped(self.tables), core.tables)
         m.d.comb += [
             core.insn.payload.eq(self.insn.payload),
             core.insn.valid.eq(self.insn.valid & ~self.abort),
@@ -101,6 +108,7 @@ class _MiscCore(wiring.Component):
         target, taps, window = self._target, self._taps, self._window
         rows, lanes = target.alu_pixel_parallel, target.channel_parallel
         positions = rows + taps - 1
+        finish_shape = plan.finish_shape(target)
 
         m.submodules.planner = planner = MiscPlanner(target, taps=taps, window=window)
         m.submodules.walk = walk = MiscWalk(target, taps=taps, results=_RESULTS)
@@ -108,7 +116,7 @@ class _MiscCore(wiring.Component):
         m.submodules.writer = writer = MiscWriter(target, results=_RESULTS)
         m.submodules.order = order = fifo.SyncFIFO(width=1, depth=_ORDER)
         m.submodules.finishes = finishes = fifo.SyncFIFO(
-            width=plan.finish_shape.size, depth=_JOBS)
+            width=finish_shape.size, depth=_JOBS)
 
         # -- instructions and their end, in order --------------------------------------------------
         written = Signal(range(_ORDER + 1))
@@ -277,10 +285,10 @@ class _MiscCore(wiring.Component):
                 ]
 
         # -- stages 7 to 10: offset, shift, rounding -----------------------------------------------
-        f6 = Signal(plan.finish_shape)
-        f7 = Signal(plan.finish_shape, reset_less=True)
-        f8 = Signal(plan.finish_shape, reset_less=True)
-        f9 = Signal(plan.finish_shape, reset_less=True)
+        f6 = Signal(finish_shape)
+        f7 = Signal(finish_shape, reset_less=True)
+        f8 = Signal(finish_shape, reset_less=True)
+        f9 = Signal(finish_shape, reset_less=True)
         s7_last = Signal()
         s8_last = Signal()
         s9_last = Signal()
@@ -297,6 +305,7 @@ class _MiscCore(wiring.Component):
             m.d.sync += f8.eq(f7)
         with m.If(s8_last):
             m.d.sync += f9.eq(f8)
+        results = [[None] * lanes for _ in range(rows)]
         sigmoid_offset = Signal(signed(SUM_WIDTH))
         m.d.comb += sigmoid_offset.eq(((6 * HARD_SIGMOID_FACTOR) << f6.shift_bias)[:SUM_WIDTH])
         for c in range(lanes):
@@ -318,7 +327,33 @@ class _MiscCore(wiring.Component):
                     scale.right.eq(Mux(negative, f7.right_n, f7.right_p)),
                     scale.leaky.eq(f7.leaky),
                     scale.relu.eq(f9.relu), scale.limit.eq(f9.limit),
-                    writer.result[8 * (h * lanes + c):][:8].eq(scale.y),
                 ]
-        m.d.comb += writer.result_valid.eq(s10_last)
+                results[h][c] = scale.y
+        result_valid = s10_last
+        if Extension.TABLE in target.extensions:
+            result_valid = self._through_tables(m, results, s10_last, s9_last, f9.table)
+        for h, c in ((h, c) for h in range(rows) for c in range(lanes)):
+            m.d.comb += writer.result[8 * (h * lanes + c):][:8].eq(results[h][c])
+        m.d.comb += writer.result_valid.eq(result_valid)
         return m
+
+    def _through_tables(self, m, results, valid, before, table):
+        """Replace results by what they become; return when they are valid.
+
+        ``table`` is theirs a cycle earlier, with ``before``. Those with a table come a cycle later;
+        none without one comes then, because the walk waits.
+        """
+        here, looked_up = Signal.like(table, reset_less=True), Signal()
+        with m.If(before):
+            m.d.sync += here.eq(table)
+        tabled = here != 0
+        m.d.sync += looked_up.eq(valid & tabled)
+        for h, row in enumerate(results):
+            for c, y in enumerate(row):
+                m.submodules[f"table{h}_{c}"] = ram = TableRam()
+                wiring.connect(m, wiring.flipped(self.tables), ram.write)
+                m.d.comb += [
+                    ram.en.eq(valid & tabled), ram.table.eq(here), ram.index.eq(y),
+                ]
+                row[c] = Mux(looked_up, ram.entry, y)
+        return looked_up | (valid & ~tabled)

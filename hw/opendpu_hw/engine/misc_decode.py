@@ -8,6 +8,7 @@ fields of the instruction, ``i`` those of its INIT.
 from amaranth.hdl import Cat, Const, Mux
 from amaranth.lib import data
 
+from opendpu_arch.extensions import Extension
 from opendpu_arch.isa import ActType, AluMode, ElewType, PoolType
 from opendpu_arch.numerics import HARD_SIGMOID_FACTOR, POOL_AVERAGE, RELU6_MAX
 from opendpu_hw.datapath.narrow_product import narrow_product
@@ -65,6 +66,12 @@ def _activation(m, s, act):
     ]
 
 
+def _table(m, target, s, f):
+    """Set what the results go through."""
+    if Extension.TABLE in target.extensions:
+        m.d.sync += [s.finish.table.eq(f.table), s.walk.tabled.eq(f.table != 0)]
+
+
 def kept_shape(target):
     """Return the layout of the products of an ALUINIT."""
     a = plan.address_bits(target)
@@ -85,7 +92,7 @@ def defaults(m, target, s):
         s.walk.op.eq(Op.MAC), s.walk.weights.eq(Weights.FACTOR), s.walk.factor.eq(1),
         s.walk.prelu.eq(0), s.walk.bias.eq(0), s.walk.eltwise.eq(0), s.walk.inputs_1.eq(0),
         s.walk.invalid.eq(0), s.walk.row_base.eq(0), s.walk.wrap.eq(0), s.walk.checked.eq(1),
-        s.finish.eq(plan.finish_shape.const({"limit": 127})),
+        s.finish.eq(plan.finish_shape(target).const({"limit": 127})),
         s.fetch.weights.eq(0), s.fetch.bias.eq(0), s.fetch.group_step.eq(1),
     ]
 
@@ -239,6 +246,7 @@ def alu(m, target, s, f, i):
             _activation(m, s, i.act_type)
         with m.Default():
             _activation(m, s, i.act_type)
+    _table(m, target, s, f)
 
 
 def dptwise(m, target, s, f, i):
@@ -252,6 +260,7 @@ def dptwise(m, target, s, f, i):
                jump=f.channel_group + 1)
     m.d.sync += s.walk.invalid.eq(f.channel_offset)
     _activation(m, s, f.act_type)
+    _table(m, target, s, f)
 
 
 def pool(m, target, s, f, i):
@@ -276,6 +285,7 @@ def pool(m, target, s, f, i):
         m.d.sync += [s.walk.op.eq(Op.MAX), s.finish.right_p.eq(shift)]
     with m.If(reduce):
         _unpad(m, s)
+    _table(m, target, s, f)
 
 
 def elew(m, target, s, f, entries):
@@ -314,3 +324,4 @@ def elew(m, target, s, f, entries):
         s.out_wrap.eq((f.jump_write_endl + 1)[:a]),
         s.out_bank.eq(f.bank_id_out[:bb]), s.out_base.eq(f.bank_addr_out[:a]),
     ]
+    _table(m, target, s, f)

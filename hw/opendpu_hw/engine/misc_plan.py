@@ -5,6 +5,9 @@ from amaranth.hdl import signed, unsigned
 from amaranth.lib import data, enum
 from amaranth.utils import ceil_log2
 
+from opendpu_arch.extensions import Extension
+from opendpu_hw.memory.table_ram import SELECT_BITS
+
 #: Inputs an ELEW can have.
 INPUTS = 4
 
@@ -78,21 +81,27 @@ def walk_shape(target):
         "group": 2, "invalid": 5,
         "pad_left": 4, "pad_top": 4, "right_limit": 20, "bottom_limit": 13, "row_base": 13,
         "reads": target.image_banks, "writes": target.image_banks, "checked": 1,
+        **({"tabled": 1} if Extension.TABLE in target.extensions else {}),
     })
 
 
-#: What the last stages need: ``right_p`` shifts results whose operand is positive, ``right_n`` the
-#: others, both 8 more than meant, so that 0..7 shift left. ``bias``: add DWCV's; ``sigmoid``: add
-#: 3 · 2731 · 2^shift_bias. Results are clamped to 0 (``relu``) or -128 and to ``limit``.
-finish_shape = data.StructLayout({
-    "prelu": 1, "bias": 1, "sigmoid": 1, "shift_bias": 5,
-    "right_p": 6, "right_n": 6, "relu": 1, "limit": 7, "leaky": 1,
-})
+def finish_shape(target):
+    """Return the layout of what the last stages need.
+
+    ``right_p`` shifts results whose operand is positive, ``right_n`` the others, both 8 more than
+    meant, so that 0..7 shift left. ``bias``: add DWCV's; ``sigmoid``: add 3 · 2731 · 2^shift_bias.
+    Results are clamped to 0 (``relu``) or -128 and to ``limit``. ``table`` is the instruction's.
+    """
+    return data.StructLayout({
+        "prelu": 1, "bias": 1, "sigmoid": 1, "shift_bias": 5,
+        "right_p": 6, "right_n": 6, "relu": 1, "limit": 7, "leaky": 1,
+        **({"table": SELECT_BITS} if Extension.TABLE in target.extensions else {}),
+    })
 
 
 def job_shape(target):
     """Return the layout of a job as the walk gets it."""
-    return data.StructLayout({"walk": walk_shape(target), "finish": finish_shape})
+    return data.StructLayout({"walk": walk_shape(target), "finish": finish_shape(target)})
 
 
 def fetch_shape(target):

@@ -71,7 +71,7 @@ class MiscPlanner(wiring.Component):
         s = SimpleNamespace(
             taps=self._taps, window=self._window,
             **{name: Signal(shape, name=name, reset_less=True) for name, shape in {
-                "walk": plan.walk_shape(target), "finish": plan.finish_shape,
+                "walk": plan.walk_shape(target), "finish": plan.finish_shape(target),
                 "fetch": plan.fetch_shape(target), "write": plan.write_shape(target),
                 "remaining": 4,             # rows not yet offered
                 "stride_out": 9, "out_phase": 8, "out_jump": a, "out_wrap": a,

@@ -6,6 +6,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from opendpu_arch import latency
+from opendpu_arch.extensions import Extension
 from opendpu_hw.bus.fields import FieldSkid
 from opendpu_hw.engine import misc_plan as plan
 from opendpu_hw.engine.misc_parameters import POINTER_BITS
@@ -57,7 +58,8 @@ class MiscWalk(wiring.Component):
 
     A step waits for its weights, for the bias of its channel group and, if it ends a sum, for room
     for the result. A job that reads banks with unwritten results of an earlier one waits; kernels
-    read and write all banks of a group, as far as this is concerned.
+    read and write all banks of a group, as far as this is concerned. A job without a table waits
+    until all steps of one with a table have been made, because its results take a cycle less.
 
     Parameters
     ----------
@@ -162,6 +164,14 @@ class MiscWalk(wiring.Component):
         step = Signal()
         take = Signal()
         hazard = Signal()
+        begin = ~running | (step & last_step)
+        shape = step_shape(target, taps)
+        # The banks' answer comes late in a cycle: it does not reach the walk in the same one.
+        m.submodules.stage = stage = FieldSkid({
+            "step": shape.size, "here": a, "after": a, "low": bb, "group": 2, "used": positions,
+            "entry": POINTER_BITS, "base": POINTER_BITS})
+        if Extension.TABLE in target.extensions:
+            begin = Mux(p.tabled & ~new.tabled, ~running & ~stage.o.valid, begin)
         first_of_group = Signal()
         weights_there = Signal()
         uses_ring = Signal()
@@ -173,7 +183,7 @@ class MiscWalk(wiring.Component):
                     & (~p.bias | ~first_of_group | (biases != 0))
                     & (~last_tap | (room != 0))),
             hazard.eq(new.checked & (new.reads & busy).any()),
-            take.eq(self.job.valid & self.room & ~hazard & (~running | (step & last_step))),
+            take.eq(self.job.valid & self.room & ~hazard & begin),
             self.job.ready.eq(take), self.take.eq(take),
         ]
         m.d.sync += [
@@ -276,11 +286,6 @@ class MiscWalk(wiring.Component):
                 at_bank.eq(low), bank_step.eq(1),
                 offset.eq((row_offset + column_offset[0] + tap_offset + group)[:a]),
             ]
-        shape = step_shape(target, taps)
-        # The banks' answer comes late in a cycle: it does not reach the walk in the same one.
-        m.submodules.stage = stage = FieldSkid({
-            "step": shape.size, "here": a, "after": a, "low": bb, "group": 2, "used": positions,
-            "entry": POINTER_BITS, "base": POINTER_BITS})
         made, s1 = Signal(shape), Signal(shape)
         column_now = Signal(21)
         outside = Signal()

@@ -3,10 +3,11 @@
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In
+from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from opendpu_arch import latency
+from opendpu_arch.extensions import Extension
 from opendpu_hw.memory.bank import Bank
 from opendpu_hw.memory.ports import (
     BankRead,
@@ -17,6 +18,7 @@ from opendpu_hw.memory.ports import (
     RowRead,
     RowWrite,
 )
+from opendpu_hw.memory.table_ram import TableWrite
 
 
 class Banks(wiring.Component):
@@ -35,6 +37,8 @@ class Banks(wiring.Component):
     conv_read, conv_write, conv_bias, misc_read, misc_write, misc_weights, misc_bias,
     load0, load1, save0, save1
         The engines' ports, see :mod:`opendpu_hw.memory.ports`.
+    tables : ``Out(TableWrite)``
+        With the extension ``table``: what LOAD writes to TABLE, a cycle later.
     """
 
     def __init__(self, target):
@@ -46,12 +50,15 @@ class Banks(wiring.Component):
             "misc_weights": In(ParameterRead(target)), "misc_bias": In(ParameterRead(target)),
             "load0": In(BankWrite(target)), "load1": In(BankWrite(target)),
             "save0": In(BankRead(target)), "save1": In(BankRead(target)),
+            **({"tables": Out(TableWrite())} if Extension.TABLE in target.extensions else {}),
         })
 
     def elaborate(self, platform):
         m = Module()
         self._image_banks(m)
         self._parameter_banks(m)
+        if Extension.TABLE in self._target.extensions:
+            self._tables(m)
         return m
 
     def _image_banks(self, m):
@@ -230,3 +237,13 @@ class Banks(wiring.Component):
             bank.a_addr.eq(Mux(conv.valid, conv.addr, misc.addr)),
             conv.data.eq(bank.a_data), misc.data.eq(bank.a_data),
         ]
+
+    def _tables(self, m):
+        tables = self.tables
+        here = [load.valid & (load.bank_id == self._target.table_bank)
+                for load in (self.load0, self.load1)]
+        m.d.sync += tables.valid.eq(here[0] | here[1])
+        for name in ("addr", "data"):
+            to = getattr(tables, name)
+            m.d.sync += to.eq(Mux(here[0], getattr(self.load0, name)[:len(to)],
+                                  getattr(self.load1, name)[:len(to)]))

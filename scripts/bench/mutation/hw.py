@@ -312,8 +312,8 @@ MEMORY = mutants(
 )  # fmt: skip
 
 CACHE = mutants(
-    "hw/opendpu_hw/cache.py",
-    "unit/hw/test_cache.py",
+    "arch/opendpu_arch/cache.py",
+    "unit/arch/test_cache.py",
     ("cache-digest-without-borders",
      "        h.update(len(raw).to_bytes(8, \"little\"))\n",
      ""),

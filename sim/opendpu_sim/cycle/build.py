@@ -4,9 +4,8 @@
 import pathlib
 from collections.abc import Mapping
 
-from opendpu_arch import isa, latency
+from opendpu_arch import cache, isa, latency
 from opendpu_arch.errors import ToolError
-from opendpu_hw import cache
 from opendpu_sim.rtl import tools
 from opendpu_sim.rtl.build import headers
 

@@ -38,6 +38,7 @@ struct ConvEngine {
     Fifo<Column, 8> columns_due;
     const ConvWork* writing = nullptr;
     bool writing_last = false;
+    bool late = false;  // a column is in its table
     bool active = false;
     uint32_t turn = 0;
     uint32_t pending[4] = {};  // CONVs in flight that write a group
@@ -77,7 +78,7 @@ struct ConvEngine {
     bool readable() const { return closing & 1; }
     bool done() const { return level && (!(waiting & 1) || finished || completed()); }
     bool busy() const { return waiting; }
-    bool under_way() const { return ended & ((2u << (summed + latency::kConvWrite - 1)) - 1); }
+    bool under_way() const { return ended & ((2u << (summed + latency::kConvWrite - 1)) - 1) || late; }
     bool idle() const { return !work && !(stepped & kMoving) && !under_way(); }
     bool quiet() const { return !level && !gap && !active && !closing && idle(); }
 
@@ -113,7 +114,9 @@ struct ConvEngine {
             if (turn == writing->stride_out) active = false;
             ++turn;
         }
-        if (ended >> (summed + latency::kConvWrite - 1) & 1) {
+        bool due = ended >> (summed + latency::kConvWrite - 1) & 1, begin = late;
+        late = due && columns_due.front().work->tabled;
+        if (begin || (due && !late)) {
             writing = columns_due.front().work;
             writing_last = columns_due.front().last;
             columns_due.pop();
@@ -123,7 +126,7 @@ struct ConvEngine {
         bool last_column = head_columns == 0;
         if (capture) columns_due.push({head, last_column});
         if (capture && last_column) {
-            uint32_t until = latency::kConvWrite - 1 + head->stride_out;
+            uint32_t until = latency::kConvWrite - 1 + head->stride_out + head->tabled;
             completing |= 1u << (until - latency::kConvDone);
             closing |= 1u << (until - latency::kConvReadable);
             closing_groups.push(head->group_out);
@@ -147,7 +150,7 @@ struct ConvEngine {
         stepped = stepped << 1 | is_step;
         ended = ended << 1 | column_end;
         if (column_end) {
-            gap = std::max<uint32_t>(work->stride_out, latency::kRequantizerPixels - 1);
+            gap = std::max<uint32_t>(work->stride_out + work->tabled, latency::kRequantizerPixels - 1);
         } else if (gap) {
             --gap;
         }

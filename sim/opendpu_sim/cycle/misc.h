@@ -11,7 +11,7 @@ namespace opendpu {
 
 struct MiscEngine {
     struct Ends {
-        bool last, last_group, last_job, bias;
+        bool last, last_group, last_job, bias, tabled;
     };
     MiscPlanner planner;
     MiscParameters parameters;
@@ -23,7 +23,7 @@ struct MiscEngine {
     bool step_valid = false;
     Ends stages[16] = {};    // by age, a ring
     static constexpr uint32_t kAnswer = latency::kBankRead - 1;  // after the cycle that follows the read
-    static_assert(kAnswer + latency::kMiscResult < 16);
+    static_assert(kAnswer + latency::kMiscResult + 1 < 16);
     uint32_t age = 0;
     uint32_t busy_stages = 0;
 
@@ -46,7 +46,7 @@ struct MiscEngine {
         walk.loaded = parameters.loaded;
         uint8_t offers = planner.offers(), takes = 0;
         const MiscPass* current = offers ? planner.current() : nullptr;
-        if (offers & MiscPlanner::kWalk && finishes != 8 && (!walk.pass || (is_step && walk.last_step(taps)))
+        if (offers & MiscPlanner::kWalk && finishes != 8 && walk.over(*current, taps, is_step)
             && !walk.hazard(*current))
             takes |= MiscPlanner::kWalk;
         if (offers & MiscPlanner::kFetch && parameters.ready()) takes |= MiscPlanner::kFetch;
@@ -61,12 +61,15 @@ struct MiscEngine {
         if (next) order.push(next->init);
 
         // results: from the banks' answer to the queue
-        Ends now = stages[(age - kAnswer - latency::kMiscSum) & 15];
-        bool result = stages[(age - kAnswer - latency::kMiscResult) & 15].last;
+        constexpr uint32_t kSum = kAnswer + latency::kMiscSum, kResult = kAnswer + latency::kMiscResult;
+        Ends now = stages[(age - kSum) & 15];
+        const Ends &due = stages[(age - kResult) & 15], &late = stages[(age - kResult - 1) & 15];
+        bool result = (due.last && !due.tabled) || (late.last && late.tabled);
         ++age;
-        stages[age & 15] = fetched && walk.read.compute
-            ? Ends{walk.read.last, walk.read.last_group, walk.read.last_job, walk.read.bias} : Ends{};
-        busy_stages = busy_stages << 1 & ((2u << (kAnswer + latency::kMiscResult)) - 1);
+        const MiscWalk::Read& read = walk.read;
+        stages[age & 15] = fetched && read.compute
+            ? Ends{read.last, read.last_group, read.last_job, read.bias, read.tabled} : Ends{};
+        busy_stages = busy_stages << 1 & ((4u << kResult) - 1);
         if (fetched) busy_stages |= 1;
         bool job_written = writer.job_written;
         finishes -= now.last_job;

@@ -40,21 +40,25 @@ bool MiscProgram::add(const Target& target, uint8_t opcode, const uint32_t* w) {
         case isa::Alu::kOpcode:
             if (!alu_init_) return false;
             pass = alu(target, w, rows);
+            pass.tabled = isa::Alu::table(w);
             break;
         case isa::Pool::kOpcode:
             if (!pool_init_) return false;
             pass = pool(target, w, rows);
+            pass.tabled = isa::Pool::table(w);
             work.multiplies = true;
             break;
         case isa::DptWise::kOpcode:
             if (!dw_init_) return false;
             pass = dptwise(target, w, rows);
+            pass.tabled = isa::DptWise::table(w);
             work.multiplies = true;
             break;
         default:
             for (uint32_t n = 0; n <= isa::Elew::num(w); ++n)
                 if (!entries_[n]) return false;
             pass = elew(target, w, rows);
+            pass.tabled = isa::Elew::table(w);
     }
     if (!work.init) {
         passes_.push_back(split(target, pass, rows));

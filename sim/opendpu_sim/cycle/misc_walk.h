@@ -15,10 +15,11 @@ struct MiscWalk {
     uint32_t room = 16, biases = 0;
     Fifo<uint32_t, 8> unwritten;  // banks that jobs taken write
     uint32_t busy = 0;            // all of them
+    bool tabled = false;          // the last job taken has a table
     uint8_t loaded = 0;           // as it was a cycle ago
     // stage 1: the read that is offered, and one that waits behind it
     struct Read {
-        bool valid = false, compute = false, last = false, last_group = false, last_job = false, bias = false;
+        bool valid = false, compute = false, last = false, last_group = false, last_job = false, bias = false, tabled = false;
         uint8_t group = 0, base = 0;
         uint32_t mask = 0;
     };
@@ -37,6 +38,11 @@ struct MiscWalk {
     }
     bool last_step(uint32_t taps) const {
         return column == pass->length_1 && group == pass->groups_1 && last_tap(taps);
+    }
+    // Whether the next job may begin, as far as this one goes; results without a table take a cycle less.
+    bool over(const MiscPass& next, uint32_t taps, bool is_step) const {
+        if (tabled && !next.tabled) return !pass && !read.valid;
+        return !pass || (is_step && last_step(taps));
     }
     bool hazard(const MiscPass& next) const {
         return next.checked && next.reads & busy;
@@ -59,6 +65,7 @@ struct MiscWalk {
         made.last_group = is_last_tap && last_column;
         made.last_job = made.last_group && is_last_group;
         made.bias = p.bias;
+        made.tabled = p.tabled;
         if (p.bias && kernel_h == 0 && kernel_w == 0 && column == 0) --biases;
         if (p.eltwise) {
             made.group = p.input_groups[kernel_w];
@@ -113,6 +120,7 @@ struct MiscWalk {
     }
     void start(const MiscPass& next) {
         pass = &next;
+        tabled = next.tabled;
         group = column = kernel_w = phase = kernel_h = 0;
         in_bank = next.in_bank;
         low = phase_low = next.low;

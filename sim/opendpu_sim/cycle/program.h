@@ -59,6 +59,7 @@ struct ConvWork {
     uint32_t steps;    // of a column
     uint32_t columns;
     uint8_t stride_out;  // raw
+    uint8_t tabled;      // its columns are written a cycle later
     uint8_t group_in;
     uint8_t group_out;
     uint8_t bases_used;
@@ -183,6 +184,7 @@ inline void Program::conv(const Target& target, const uint32_t* init, const uint
     work.steps = (ConvInit::kernel_h(init) + 1) * (ConvInit::kernel_w(init) + 1) * (Conv::channel_group(w) + 1);
     work.columns = Conv::length(w) + 1;
     work.stride_out = ConvInit::stride_out(init);
+    work.tabled = Conv::table(w) != 0;
     work.group_in = Conv::bank_id_in(w) / banks & 3;
     work.group_out = Conv::bank_id_out(w) / banks & 3;
     uint32_t stride = work.stride_out + 1u, offset = ConvInit::stride_offset_out(init);

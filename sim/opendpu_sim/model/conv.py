@@ -99,14 +99,14 @@ class ConvStep:
             shift_cut=self.shift_cut,
             act_type=self.act_type,
         )
-        memory.write(walk.destination, result)
+        walk.results.write(memory, result)
 
     def trace(self, memory: Memory) -> None:
         """An output depends on its window, and on the weights and the bias of its lane."""
         walk = self.walk
         pixel = walk.reduce(walk.read_taint(memory).max(axis=(2, 3)), np.maximum)
         lane = np.maximum(self._weight_taint(memory), self._taint(memory, "bank_addr_bias")[0])
-        memory.set_taint(walk.destination, np.maximum(pixel[:, :, None], lane))
+        walk.results.set_taint(memory, np.maximum(pixel[:, :, None], lane))
 
     def _taint(self, memory: Memory, field: str) -> Taint:
         index = self.bias if field == "bank_addr_bias" else self.weights

@@ -76,7 +76,7 @@ class DepthwiseStep:
                 shift_cut=self.shift_cut,
                 act_type=self.act_type,
             )
-        memory.write(walk.destination, result)
+        walk.results.write(memory, result)
 
     def trace(self, memory: Memory) -> None:
         """An output depends on its lane's window, weights and bias."""
@@ -98,7 +98,7 @@ class DepthwiseStep:
         if self.bias is not None:
             bias = memory.taint_of(self.bias, self.number, self.mnemonic, "bank_addr_bias")
             taint = np.maximum(taint, bias)
-        memory.set_taint(walk.destination, taint)
+        walk.results.set_taint(memory, taint)
 
 
 def plan_alu(number: int, i: isa.Alu, init: isa.AluInit, walker: Walker) -> DepthwiseStep:

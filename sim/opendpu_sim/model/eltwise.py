@@ -14,6 +14,7 @@ import numpy as np
 from opendpu_arch import isa, numerics
 from opendpu_arch.isa import ElewType
 from opendpu_sim.model.memory import Index, Memory
+from opendpu_sim.model.results import Results, results
 from opendpu_sim.model.walk import Walker
 
 
@@ -26,7 +27,7 @@ class ElewStep:
     spans: tuple[tuple[str, int, int], ...]
     sources: tuple[Index, ...]
     """Word indexes, shape (rows, columns, groups) each."""
-    destination: Index
+    results: Results
     shift_read: tuple[int, ...]
     shift_write: int
     multiply: bool
@@ -42,15 +43,15 @@ class ElewStep:
             shift_write=self.shift_write,
             relu=self.relu,
         )
-        memory.write(self.destination, result)
+        self.results.write(memory, result)
 
     def trace(self, memory: Memory) -> None:
         """An output depends on its element of every input."""
-        taint = np.zeros((*self.destination.shape, memory.words.shape[1]), np.int32)
+        taint = np.zeros((*self.results.destination.shape, memory.words.shape[1]), np.int32)
         for number, source in enumerate(self.sources):
             field = f"bank_addr_in of input {number}"
             np.maximum(taint, memory.taint_of(source, self.number, self.mnemonic, field), out=taint)
-        memory.set_taint(self.destination, taint)
+        self.results.set_taint(memory, taint)
 
 
 def plan(number: int, i: isa.Elew, inputs: Sequence[isa.ElewInit], walker: Walker) -> ElewStep:
@@ -84,7 +85,12 @@ def plan(number: int, i: isa.Elew, inputs: Sequence[isa.ElewInit], walker: Walke
             ("bank_addr_out", i.bank_addr_out, (i.length - 1) * i.jump_write + i.channel_group),
         ),
         sources=tuple(sources),
-        destination=index(i.bank_id_out, b, i.bank_addr_out, i.jump_write_endl, i.jump_write),
+        results=results(
+            number,
+            i,
+            index(i.bank_id_out, b, i.bank_addr_out, i.jump_write_endl, i.jump_write),
+            walker.target,
+        ),
         shift_read=tuple(entry.shift_read for entry in inputs),
         shift_write=i.shift_write,
         multiply=i.elew_type == ElewType.MULT,

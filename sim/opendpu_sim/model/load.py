@@ -2,7 +2,8 @@
 """LOAD: pixels from DDR, or a constant, to a bank.
 
 Pixel l is ``channel`` bytes from ``ddr_addr + l * jump_read``, written to successive words from
-``bank_addr + l * jump_write``, modulo the depth; the rest of the last word becomes zero.
+``bank_addr + l * jump_write``, modulo the depth; the rest of the last word becomes zero. TABLE has
+fewer words, and only the first bytes of each.
 
 Channel augmentation: where ``jump_read <= channel <= 64``, the first
 ``pad_start - l * jump_read`` bytes of pixel l are zero, and so are, in the last ``pad_idx`` pixels,
@@ -15,7 +16,7 @@ import dataclasses
 import numpy as np
 import numpy.typing as npt
 
-from opendpu_arch import isa, numerics
+from opendpu_arch import isa, numerics, table
 from opendpu_sim.ddr import Access, pixels
 from opendpu_sim.model.memory import Index, Memory
 from opendpu_sim.model.walk import Walker
@@ -92,10 +93,18 @@ def plan(number: int, i: isa.Load, walker: Walker) -> LoadStep:
     constant = i.broadcast == isa.LOAD_CONSTANT
     keep = _keep(i, words * lanes)
     start = i.bank_addr % depth
+    destination = walker.runs(
+        range(i.bank_id, i.bank_id + 1), i.bank_addr, i.jump_write, i.length, words
+    )[0]
+    is_table = i.bank_id == target.table_bank
+    if is_table:
+        first = i.bank_id * depth
+        destination = first + (destination - first) % table.WORDS
     flat = None
     if (
         not constant
         and not i.mode_avg
+        and not is_table
         and keep is None
         and i.channel == words * lanes
         and (i.length == 1 or (i.jump_read == i.channel and i.jump_write == words))
@@ -110,9 +119,7 @@ def plan(number: int, i: isa.Load, walker: Walker) -> LoadStep:
         access=None
         if constant
         else Access(number, "LOAD", i.reg_id, i.ddr_addr, i.length, i.channel, i.jump_read),
-        destination=walker.runs(
-            range(i.bank_id, i.bank_id + 1), i.bank_addr, i.jump_write, i.length, words
-        )[0],
+        destination=destination,
         flat=flat,
         shape=(i.length, i.channel),
         constant=i.const_value,

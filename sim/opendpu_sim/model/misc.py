@@ -58,7 +58,7 @@ class ActivationStep:
             )
         else:
             y = numerics.hard_sigmoid(x, shift_bias=init.shift_bias, shift_cut=init.shift_cut)
-        memory.write(self.walk.destination, y)
+        self.walk.results.write(memory, y)
 
     def trace(self, memory: Memory) -> None:
         """An output depends on its input and, with PRELU, on its lane's factor."""
@@ -74,7 +74,7 @@ class ActivationStep:
                     self.factors, self.number, self.mnemonic, "bank_addr_weights", unused
                 ),
             )
-        memory.set_taint(self.walk.destination, taint)
+        self.walk.results.set_taint(memory, taint)
 
 
 def plan(number: int, i: isa.Alu, init: isa.AluInit, walker: Walker) -> ActivationStep:

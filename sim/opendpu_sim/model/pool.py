@@ -48,12 +48,12 @@ class PoolStep:
             combined = walk.reduce(walk.read(memory).astype(np.int32), np.add)
         else:
             combined = walk.reduce(walk.read(memory, -128), np.maximum)
-        memory.write(walk.destination, self.finish(combined))
+        walk.results.write(memory, self.finish(combined))
 
     def trace(self, memory: Memory) -> None:
         """An output depends on its lane's window."""
         walk = self.walk
-        memory.set_taint(walk.destination, walk.reduce(walk.read_taint(memory), np.maximum))
+        walk.results.set_taint(memory, walk.reduce(walk.read_taint(memory), np.maximum))
 
 
 def plan_alu(number: int, i: isa.Alu, init: isa.AluInit, walker: Walker) -> PoolStep:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from opendpu_arch import isa
 from opendpu_arch.target import Target
 from opendpu_sim.model.memory import Index, Memory, Taint, Words
+from opendpu_sim.model.results import Results, results
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,8 +67,8 @@ class Walk:
     """None: nothing is padding."""
     source: Index
     """Word index of the input window, shape (input rows, input columns, groups)."""
-    destination: Index
-    """Word index of the output, shape (rows, length, output groups)."""
+    results: Results
+    """Where the output goes, shape (rows, length, output groups)."""
     spans: tuple[tuple[str, int, int], ...]
     """(field, first word, words) of what is walked in one bank."""
 
@@ -122,7 +123,12 @@ class Walker:
         self._indexes: dict[tuple[object, ...], Index] = {}
 
     def walk(
-        self, number: int, i: isa.Instruction, init: isa.Instruction, *, output_groups: int = 0
+        self,
+        number: int,
+        i: isa.Conv | isa.Alu | isa.Pool | isa.DptWise,
+        init: isa.Instruction,
+        *,
+        output_groups: int = 0,
     ) -> Walk:
         """Return the walk of CONV, ALU, POOL or DPTWISE under its INIT.
 
@@ -169,7 +175,7 @@ class Walker:
             stride_w=stride_w,
             pads=pads if padded else None,
             source=self._source(f, in_rows, in_columns, stride_h),
-            destination=self._destination(f, output_groups),
+            results=results(number, i, self._destination(f, output_groups), self.target),
             spans=(
                 (
                     "bank_addr_in",

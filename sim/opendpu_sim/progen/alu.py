@@ -16,6 +16,7 @@ from opendpu_sim.progen.geometry import (
     repeat,
     shift,
     small,
+    table,
 )
 
 
@@ -82,6 +83,7 @@ def alu(b: Builder, modes: tuple[AluMode, ...]) -> None:
                     b.weights, b.weight_words, min(span, b.weight_words), bits=14
                 ),
                 bank_addr_bias=b.address(b.weights, b.weight_words, g.groups, bits=14),
+                table=table(b),
             )
 
         if b.add(init):

@@ -10,7 +10,8 @@ import random
 import numpy as np
 import numpy.typing as npt
 
-from opendpu_arch import isa, legal
+from opendpu_arch import isa, legal, table
+from opendpu_arch.extensions import Extension
 from opendpu_arch.target import Target
 from opendpu_sim.model.machine import plan_step
 from opendpu_sim.model.memory import Index
@@ -36,6 +37,8 @@ class Builder:
         self.weight_words = rng.choice((20, 64, 100))
         self.image = self._window(self.image_words)
         self.weights = self._window(self.weight_words)
+        self.tables: list[int] = []
+        """Tables that are loaded, as instructions name them."""
         self._defined: npt.NDArray[np.bool_] = np.zeros(target.bank_count * self.depth, np.bool_)
         self._program: list[tuple[isa.Instruction, Touched]] = []
         self._inits: dict[type[isa.Instruction], isa.Instruction] = {}
@@ -158,8 +161,38 @@ class Builder:
     def fill_weights(self, *, conv: bool = True) -> None:
         """Fill the window of the weight and bias banks; only the depthwise ones if not ``conv``."""
         first = self.target.convw_base if conv else self.target.dwconvw_bank
-        for bank in range(first, self.target.bank_count):
+        for bank in range(first, self.target.bias_bank + 1):
             self.fill(bank, self.weights, self.weight_words)
+
+    def fill_tables(self) -> None:
+        """Fill some slots of TABLE, where the target has it."""
+        if Extension.TABLE not in self.target.extensions:
+            return
+        slots = range(1, table.SLOTS + 1)
+        self.tables = sorted(self.rng.sample(slots, self.rng.randrange(1, 5)))
+        for slot in self.tables:
+            self.fill_table(slot, 0, table.SLOT_WORDS)
+
+    def fill_table(self, slot: int, first: int, words: int) -> None:
+        """LOAD random bytes to successive words of a slot: pixels of a word, or longer ones."""
+        per_pixel = self.rng.choice([n for n in (1, 1, 2, 4) if words % n == 0])
+        size = self.rng.choice((table.WORD_BYTES, self.lanes))
+        size = (per_pixel - 1) * self.lanes + size
+        address = ((slot - 1) * table.SLOT_WORDS + first) % table.WORDS
+        assert self.add(
+            isa.Load(
+                bank_id=self.target.table_bank,
+                bank_addr=address + table.WORDS * self.rng.randrange(8),
+                channel=size,
+                jump_read=size,
+                jump_write=per_pixel,
+                length=words // per_pixel,
+                broadcast=self.rng.choice((0, 0, 0, 7)),
+                const_value=self.rng.randrange(256),
+                reg_id=DATA,
+                ddr_addr=self.data(words // per_pixel * size),
+            )
+        )
 
     def save_images(self) -> None:
         """Write the window of all image banks to DDR."""

@@ -15,6 +15,7 @@ from opendpu_sim.progen.geometry import (
     repeat,
     shift,
     small,
+    table,
 )
 
 
@@ -57,6 +58,7 @@ def conv(b: Builder) -> None:
                 length=g.length,
                 bank_addr_weights=b.address(b.weights, b.weight_words, count),
                 bank_addr_bias=b.address(b.weights, b.weight_words, 1),
+                table=table(b),
             )
 
         if b.add(init):
@@ -103,6 +105,7 @@ def dptwise(b: Builder) -> None:
                 length=g.length,
                 bank_addr_weights=b.address(b.weights, b.weight_words, taps * g.groups),
                 bank_addr_bias=b.address(b.weights, b.weight_words, g.groups),
+                table=table(b),
             )
 
         if b.add(init):

@@ -5,7 +5,7 @@ import dataclasses
 
 from opendpu_arch import isa
 from opendpu_sim.progen.builder import Builder
-from opendpu_sim.progen.geometry import TRIES
+from opendpu_sim.progen.geometry import TRIES, table
 
 
 def eltwise(b: Builder) -> None:
@@ -57,6 +57,7 @@ def eltwise(b: Builder) -> None:
             channel_group=groups,
             shift_write=write,
             jump_write=jump_write,
+            table=table(b),
         )
         if rng.random() < 0.1:  # in place
             first = inputs[0]

@@ -70,13 +70,18 @@ def random_program(
         builder.fill_weights()
     elif engine in ("dwconv", "misc"):
         builder.fill_weights(conv=False)
+    if engine not in ("load", "save"):
+        builder.fill_tables()
     for _ in range(rng.randrange(1, 16 if engine == "mixed" else 8)):
         if engine == "load":
             transfer.load(builder)
         elif engine == "save":
             transfer.save(builder)
         elif engine == "mixed":
-            rng.choice((transfer.load, transfer.save, transfer.reload, *_COMPUTE.values()))(builder)
+            kinds = [transfer.load, transfer.save, transfer.reload, *_COMPUTE.values()]
+            if builder.tables:
+                kinds.append(transfer.reload_tables)
+            rng.choice(kinds)(builder)
         else:
             _COMPUTE[engine](builder)
     builder.save_images()

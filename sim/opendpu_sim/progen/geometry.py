@@ -121,6 +121,11 @@ def activation(b: Builder, leaky: bool) -> int:
     return b.rng.choice([*allowed, ActType.LEAKYRELU] if leaky else allowed)
 
 
+def table(b: Builder) -> int:
+    """Return a table of those that are loaded, or none."""
+    return b.rng.choice((0, 0, *b.tables)) if b.tables else 0
+
+
 def channel_offset(b: Builder) -> int:
     """Return a channel offset: none or some."""
     return b.rng.choice((0, b.rng.randrange(b.lanes)))

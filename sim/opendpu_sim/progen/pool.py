@@ -6,7 +6,16 @@ import dataclasses
 from opendpu_arch import isa
 from opendpu_arch.isa import PoolType
 from opendpu_sim.progen.builder import Builder
-from opendpu_sim.progen.geometry import TRIES, Geometry, addresses, geometry, pads_of, repeat, small
+from opendpu_sim.progen.geometry import (
+    TRIES,
+    Geometry,
+    addresses,
+    geometry,
+    pads_of,
+    repeat,
+    small,
+    table,
+)
 
 
 def pool(b: Builder) -> None:
@@ -56,6 +65,7 @@ def pool(b: Builder) -> None:
                 jump_write_endl=g.jump_write_endl,
                 downsample_kernel_h=kernel[0],
                 downsample_kernel_w=kernel[1],
+                table=table(b),
             )
 
         if b.add(init):

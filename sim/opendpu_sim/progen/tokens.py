@@ -57,13 +57,16 @@ def touched(step: Step) -> Touched:
         case SaveStep():
             parts, writes = (step.source if step.constant is None else None,), NOTHING
         case ElewStep():
-            parts, writes = step.sources, step.destination
+            parts, writes = (*step.sources, step.results.table), step.results.destination
         case ConvStep() | DepthwiseStep():
-            parts, writes = (step.walk.source, step.weights, step.bias), step.walk.destination
+            parts = (step.walk.source, step.weights, step.bias, step.walk.results.table)
+            writes = step.walk.results.destination
         case ActivationStep():
-            parts, writes = (step.walk.source, step.factors), step.walk.destination
+            parts = (step.walk.source, step.factors, step.walk.results.table)
+            writes = step.walk.results.destination
         case PoolStep():
-            parts, writes = (step.walk.source,), step.walk.destination
+            parts = (step.walk.source, step.walk.results.table)
+            writes = step.walk.results.destination
         case _:
             raise AssertionError(f"{type(step).__name__} is not known here")
     flat = tuple(part.reshape(-1) for part in parts if part is not None)

@@ -2,6 +2,7 @@
 """Random LOADs and SAVEs: unaligned, partial, overlapping, augmented, constant, with gaps."""
 
 from opendpu_arch import isa
+from opendpu_arch.table import SLOT_WORDS
 from opendpu_sim.progen.builder import DATA, RESULT, Builder
 
 TRIES = 200
@@ -84,11 +85,20 @@ def load(b: Builder) -> None:
 def reload(b: Builder) -> None:
     """Append LOADs of other weights and biases over some of those that are there."""
     target = b.target
-    for bank in range(target.convw_base, target.bank_count):
+    for bank in range(target.convw_base, target.bias_bank + 1):
         if b.rng.random() < 0.4:
             words = b.rng.randrange(1, b.weight_words + 1)
             first = b.address(b.weights, b.weight_words, words) % b.depth
             b.fill(bank, first, words)
+
+
+def reload_tables(b: Builder) -> None:
+    """Append LOADs of other entries over some of the tables that are there, whole or in part."""
+    for slot in b.tables:
+        if b.rng.random() < 0.5:
+            words = b.rng.choice((SLOT_WORDS, b.rng.randrange(1, SLOT_WORDS + 1)))
+            first = b.rng.randrange(SLOT_WORDS - words + 1)
+            b.fill_table(slot, first, words)
 
 
 def save(b: Builder) -> None:

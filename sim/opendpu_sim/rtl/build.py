@@ -11,9 +11,10 @@ from collections.abc import Iterator
 
 import rich.console
 
+from opendpu_arch import cache
 from opendpu_arch.errors import ToolError
 from opendpu_arch.target import Target
-from opendpu_hw import cache, verilog
+from opendpu_hw import verilog
 from opendpu_sim.rtl import cxx, tools
 
 HERE = pathlib.Path(__file__).parent

@@ -6,8 +6,8 @@ import os
 import pathlib
 from collections.abc import Sequence
 
+from opendpu_arch import cache
 from opendpu_arch.errors import ToolError
-from opendpu_hw import cache
 from opendpu_sim.rtl import tools
 
 FAST_FLAGS = ("-O3", "-march=native")

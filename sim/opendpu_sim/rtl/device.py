@@ -9,17 +9,14 @@ import threading
 import time
 
 import numpy as np
-import numpy.typing as npt
 
 from opendpu.runtime.device import Job, JobStatistics, Timeline
+from opendpu.runtime.driver import Driver, Placement, check_job
 from opendpu_arch import outputs
-from opendpu_arch.errors import DPUError, DPUTimeoutError, ProgramError, TensorError
-from opendpu_arch.isa import Engine
-from opendpu_arch.regs import OFFSET
+from opendpu_arch.errors import DPUError, DPUTimeoutError
 from opendpu_arch.target import MAX_ADDRESS_REGISTERS, Target
 from opendpu_sim.rtl import tools
 from opendpu_sim.rtl.build import library
-from opendpu_sim.rtl.faults import fault_error
 from opendpu_sim.rtl.memory import memory_model
 from opendpu_sim.rtl.recorder import Recorder
 from opendpu_sim.rtl.verilated import PORTS, Verilated
@@ -121,7 +118,9 @@ class RtlDevice:
             0 if self._model.seed is None else spread.randrange(2**20)
             for _ in range(MAX_ADDRESS_REGISTERS)
         ]
-        self._bases = [((i + 1) << 36) + _PAGE * n for i, n in enumerate(offsets)]
+        bases = [((i + 1) << 36) + _PAGE * n for i, n in enumerate(offsets)]
+        self._place = Placement(_CODE_BASE, bases)
+        self._driver = Driver(self._dpu, target)
         if waveform is not None:
             self._dpu.trace(pathlib.Path(waveform))
 
@@ -156,7 +155,9 @@ class RtlDevice:
                 self._map(job)
                 recorder = Recorder(job.code) if self._trace else None
                 stamps = dpu.record(recorder.counts if recorder else None)
-                self._program(job)
+                self._driver.prepare(job, self._place)
+                dpu.begin()
+                self._driver.start()
                 self._wait()
                 timeline = recorder.timeline(stamps) if recorder else None
                 statistics = self._finish(job, start, timeline)
@@ -167,35 +168,15 @@ class RtlDevice:
 
     def _map(self, job: Job) -> None:
         dpu = self._dpu
-        if not job.code or len(job.code) % 4:
-            raise ProgramError(
-                f"machine code is {len(job.code)} bytes, but must be a positive multiple of 4"
-            )
+        check_job(job)
         dpu.map(_CODE_BASE, np.frombuffer(job.code, np.uint8))
         for reg_id, memory in job.segments.items():
-            if not 0 <= reg_id < MAX_ADDRESS_REGISTERS:
-                raise ProgramError(
-                    f"reg_id is {reg_id}, but must be in 0..{MAX_ADDRESS_REGISTERS - 1}"
-                )
-            _check_segment(reg_id, memory)
-            dpu.map(self._bases[reg_id], memory)
+            dpu.map(self._place.bases[reg_id], memory)
         dpu.forget_faults()
         for fault in self.bus_faults:
-            base = _CODE_BASE if fault.segment == CODE_SEGMENT else self._bases[fault.segment]
+            base = _CODE_BASE if fault.segment == CODE_SEGMENT else self._place.bases[fault.segment]
             low = base + fault.offset
             dpu.inject(PORTS.index(fault.port), fault.write, low, low + fault.size, fault.response)
-
-    def _program(self, job: Job) -> None:
-        dpu = self._dpu
-        self._write64("INSTR_ADDR", _CODE_BASE)
-        for i, base in enumerate(self._bases):
-            self._write64(f"ADDR_{i}", base)
-            size = job.segments[i].size if i in job.segments else 0
-            dpu.write(OFFSET[f"SEGMENT_SIZE_{i}"], size)
-        dpu.write(OFFSET["GIE"], 1)
-        dpu.write(OFFSET["IER"], 1)
-        dpu.begin()
-        dpu.write(OFFSET["AP_CTRL"], 1)
 
     def _wait(self) -> None:
         left = self._timeout
@@ -206,65 +187,32 @@ class RtlDevice:
             done, ran = self._dpu.run(min(left, _CHUNK))
             left -= ran
         if not done:
-            running = ", ".join(
-                e.name
-                for e in Engine
-                if self._read(f"{e.name}_START") != self._read(f"{e.name}_END")
-            )
+            running = ", ".join(self._driver.unfinished())
             raise DPUTimeoutError(
                 f"no interrupt after {self._timeout} cycles (timeout_cycles); "
                 f"engines with unfinished instructions: {running or 'none'}"
             )
 
     def _finish(self, job: Job, start: float, timeline: Timeline | None) -> JobStatistics:
-        dpu, read = self._dpu, self._read
-        counters = dpu.counters()
-        error: DPUError | None = None
-        if read("STATUS"):
-            error = fault_error(
-                job,
-                self.target,
-                status=read("STATUS"),
-                number=read("FAULT_INSTRUCTION"),
-                address=self._read64("FAULT_ADDR"),
-                started={e: read(f"{e.name}_START") for e in Engine},
-                bases=self._bases,
-                code_base=_CODE_BASE,
-            )
+        traffic = self._dpu.counters()
+        error = self._driver.failure(job, self._place)
+        counted = self._driver.counts()
         statistics = JobStatistics(
             device=self.name,
             memory=self._model.name,
-            instructions=sum(read(f"{e.name}_END") for e in Engine),
-            cycles=self._read64("CYCLE"),
-            busy_cycles={
-                "load": read("BUSY_LOAD"),
-                "save": read("BUSY_SAVE"),
-                "conv": read("BUSY_CONV"),
-                "misc": read("BUSY_MISC"),
-                "array": read("ACTIVE_CONV"),
-                "misc_array": read("ACTIVE_MISC"),
-            },
-            bytes_read=4 * counters.read_beats[0] + 16 * sum(counters.read_beats[1:]),
-            bytes_written=sum(counters.write_bytes),
+            instructions=counted.instructions,
+            cycles=counted.cycles,
+            busy_cycles=counted.busy_cycles,
+            bytes_read=4 * traffic.read_beats[0] + 16 * sum(traffic.read_beats[1:]),
+            bytes_written=sum(traffic.write_bytes),
             wall_seconds=time.perf_counter() - start,
             timeline=timeline,
         )
-        dpu.write(OFFSET["ISR"], 1)
-        read("AP_CTRL")  # reading clears done
+        self._driver.acknowledge()
         if error is not None:
             self._dirty = False
             raise error
         return statistics
-
-    def _read(self, name: str) -> int:
-        return self._dpu.read(OFFSET[name])
-
-    def _read64(self, name: str) -> int:
-        return self._read(f"{name}_L") | self._read(f"{name}_H") << 32
-
-    def _write64(self, name: str, value: int) -> None:
-        self._dpu.write(OFFSET[f"{name}_L"], value & 0xFFFF_FFFF)
-        self._dpu.write(OFFSET[f"{name}_H"], value >> 32)
 
 
 def _timeout_from_environment() -> int:
@@ -276,11 +224,3 @@ def _timeout_from_environment() -> int:
             f"{TIMEOUT_ENVIRONMENT} is {text!r}, but must be a positive number of cycles"
         )
     return int(text)
-
-
-def _check_segment(reg_id: int, memory: npt.NDArray[np.uint8]) -> None:
-    if memory.dtype != np.uint8 or memory.ndim != 1 or not memory.flags.c_contiguous:
-        raise TensorError(
-            f"segment {reg_id} is {memory.dtype} with shape {memory.shape}, strides "
-            f"{memory.strides}; must be one-dimensional contiguous uint8"
-        )

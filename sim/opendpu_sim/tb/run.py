@@ -15,8 +15,8 @@ import cocotb_tools.config
 import cocotb_tools.runner
 from cocotb_tools.check_results import get_results
 
+from opendpu_arch import cache
 from opendpu_arch.errors import ToolError
-from opendpu_hw import cache
 from opendpu_hw.verilog import to_verilog
 from opendpu_sim.rtl import cxx, tools
 

@@ -9,11 +9,20 @@ from typing import Annotated
 import typer
 
 from opendpu import api
+from opendpu.calibration.preprocessing import Channels, Layout, Preprocessing
 from opendpu.cli.app import InputShapes, JsonFlag, OnnxLibraries, app, errors_in_one_line
+from opendpu.cli.image_options import (
+    Crop,
+    ImageChannels,
+    ImageLayout,
+    Mean,
+    Resize,
+    SampleLimit,
+    Scale,
+)
 from opendpu.cli.progress import progress
 from opendpu.compiler.options import Options
 from opendpu.compiler.passes import PASSES, chosen
-from opendpu.runtime import npz
 from opendpu_arch import outputs
 from opendpu_arch.errors import UnsupportedError
 
@@ -32,7 +41,7 @@ def compile_model(
     context: typer.Context,
     file: Annotated[
         pathlib.Path,
-        typer.Argument(metavar="MODEL.onnx|MODEL.pt2|QUANTIZED.xmodel", show_default=False),
+        typer.Argument(metavar="MODEL.onnx|.pt2|.pt|QUANTIZED.xmodel", show_default=False),
     ],
     target: Annotated[str, typer.Option(help="Name, fingerprint (0x...) or arch.json of the DPU.")],
     output: Annotated[pathlib.Path, typer.Option("--output", "-o", metavar="OUT.xmodel")],
@@ -40,10 +49,18 @@ def compile_model(
         pathlib.Path | None,
         typer.Option(
             "--calib",
-            metavar="DATA.npz",
-            help="Samples by input name, along axis 0; only for float models.",
+            metavar="DATA.npz|DATA.npy|FOLDER",
+            help="Samples by input name, along axis 0, or a folder of images; only for float "
+            "models.",
         ),
     ] = None,
+    samples: SampleLimit = None,
+    mean: Mean = None,
+    scale: Scale = None,
+    resize: Resize = None,
+    crop: Crop = None,
+    layout: ImageLayout = Layout.AUTO,
+    channels: ImageChannels = Channels.AUTO,
     activation_substitution: Annotated[
         str,
         typer.Option(
@@ -88,6 +105,9 @@ def compile_model(
         asked = dataclasses.replace(asked, dump=asked.dump | chosen(dump_after.split(",")))
     if dump_dir is not None:
         asked = dataclasses.replace(asked, dump_dir=str(dump_dir))
+    preprocessing = Preprocessing.parse(
+        mean=mean, scale=scale, resize=resize, crop=crop, layout=layout, channels=channels
+    )
     chosen_target = api.find_target(target)
     outputs.check(output, inputs=(file,) if calibration is None else (file, calibration))
     with progress(f"compiling {file.name}") as show:
@@ -98,11 +118,10 @@ def compile_model(
                 file, target=chosen_target, output=output, options=asked, count=count, show=show
             )
         else:
-            samples = None if calibration is None else npz.read(calibration)
             report = api.compile_onnx(
-                file, calibration=samples, target=chosen_target, output=output, options=asked,
-                onnx_libraries=onnx_library or (), count=count, show=show,
-                activation_substitution=activation_substitution,
+                file, calibration=calibration, target=chosen_target, output=output, options=asked,
+                preprocessing=preprocessing, limit=samples, onnx_libraries=onnx_library or (),
+                count=count, show=show, activation_substitution=activation_substitution,
             )  # fmt: skip
     text = json.dumps(report.as_dict()) if as_json else str(report)
     typer.echo(text, err=outputs.is_standard_output(output))

@@ -11,6 +11,15 @@ import typer
 from opendpu import api
 from opendpu.calibration.preprocessing import Channels, Layout, Preprocessing
 from opendpu.cli.app import InputShapes, JsonFlag, OnnxLibraries, app, errors_in_one_line
+from opendpu.cli.image_options import (
+    Crop,
+    ImageChannels,
+    ImageLayout,
+    Mean,
+    Resize,
+    SampleLimit,
+    Scale,
+)
 from opendpu.cli.progress import progress
 from opendpu.cli.quantize_summary import as_json, summary
 from opendpu.compiler.options import Options
@@ -19,7 +28,7 @@ from opendpu.quantize.config import METHODS, FinetuneConfig, QuantizeConfig
 from opendpu.quantize.settings import override, with_settings
 from opendpu_arch import outputs
 
-IMAGES, QUANTIZER, OUTPUT = "Images", "Quantizer", "Output"
+QUANTIZER, OUTPUT = "Quantizer", "Output"
 """Panels of the help."""
 
 
@@ -28,7 +37,7 @@ IMAGES, QUANTIZER, OUTPUT = "Images", "Quantizer", "Output"
 def quantize(
     context: typer.Context,
     file: Annotated[
-        pathlib.Path, typer.Argument(metavar="MODEL.onnx|.pt2|QUANTIZED", show_default=False)
+        pathlib.Path, typer.Argument(metavar="MODEL.onnx|.pt2|.pt|QUANTIZED", show_default=False)
     ],
     output: Annotated[
         pathlib.Path, typer.Option("--output", "-o", metavar="QUANTIZED.xmodel|.onnx")
@@ -41,42 +50,13 @@ def quantize(
             help="Samples by input name, along axis 0, or a folder of images.",
         ),
     ] = None,
-    samples: Annotated[
-        int | None,
-        typer.Option(min=1, help="How many samples are taken at most; of a folder spread evenly."),
-    ] = None,
-    mean: Annotated[
-        str | None,
-        typer.Option(
-            metavar="M[,M,M]",
-            rich_help_panel=IMAGES,
-            help="Taken off pixels (0..255), for all channels or each in the network's order.",
-        ),
-    ] = None,
-    scale: Annotated[
-        str | None,
-        typer.Option(
-            metavar="S[,S,S]", rich_help_panel=IMAGES, help="What pixels are multiplied by then."
-        ),
-    ] = None,
-    resize: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N|HxW",
-            rich_help_panel=IMAGES,
-            help="Shorter side, or height and width; by default what the network takes.",
-        ),
-    ] = None,
-    crop: Annotated[
-        str | None,
-        typer.Option(metavar="N|HxW", rich_help_panel=IMAGES, help="Part in the middle to take."),
-    ] = None,
-    layout: Annotated[
-        Layout, typer.Option(rich_help_panel=IMAGES, help="Axes of the network's input.")
-    ] = Layout.AUTO,
-    channels: Annotated[
-        Channels, typer.Option(rich_help_panel=IMAGES, help="Channels of the network's input.")
-    ] = Channels.AUTO,
+    samples: SampleLimit = None,
+    mean: Mean = None,
+    scale: Scale = None,
+    resize: Resize = None,
+    crop: Crop = None,
+    layout: ImageLayout = Layout.AUTO,
+    channels: ImageChannels = Channels.AUTO,
     config_file: Annotated[
         pathlib.Path | None,
         typer.Option(

@@ -13,13 +13,11 @@ from opendpu import api
 from opendpu.calibration.preprocessing import Channels, Preprocessing
 from opendpu.cli import run_image
 from opendpu.cli.app import File, app, errors_in_one_line
+from opendpu.cli.image_options import IMAGES, Crop, ImageChannels, Mean, Resize, Scale
 from opendpu.compiler.options import Options
 from opendpu.runtime import feeds, npz
 from opendpu_arch import outputs
 from opendpu_arch.errors import UnsupportedError
-
-IMAGES = "Photographs"
-"""Panel of the help."""
 
 
 @app.command()
@@ -78,25 +76,11 @@ def run(
             "quantized and compiled first.",
         ),
     ] = None,
-    mean: Annotated[
-        str | None,
-        typer.Option(metavar="M[,M,M]", rich_help_panel=IMAGES, help="Taken off pixels (0..255)."),
-    ] = None,
-    scale: Annotated[
-        str | None,
-        typer.Option(metavar="S[,S,S]", rich_help_panel=IMAGES, help="Pixels are multiplied by."),
-    ] = None,
-    resize: Annotated[
-        str | None,
-        typer.Option(metavar="N|HxW", rich_help_panel=IMAGES, help="Shorter side, or both."),
-    ] = None,
-    crop: Annotated[
-        str | None,
-        typer.Option(metavar="N|HxW", rich_help_panel=IMAGES, help="Part in the middle to take."),
-    ] = None,
-    channels: Annotated[
-        Channels, typer.Option(rich_help_panel=IMAGES, help="Of the network's input.")
-    ] = Channels.AUTO,
+    mean: Mean = None,
+    scale: Scale = None,
+    resize: Resize = None,
+    crop: Crop = None,
+    channels: ImageChannels = Channels.AUTO,
     labels: Annotated[
         pathlib.Path | None,
         typer.Option(

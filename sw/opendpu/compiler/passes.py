@@ -18,6 +18,7 @@ from opendpu.compiler.plugins import Claim, bring_back
 from opendpu.compiler.program import Program
 from opendpu.ir import FixedGraph, QuantizedGraph
 from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.extensions import Extension
 from opendpu_arch.target import Target
 
 
@@ -57,7 +58,7 @@ def _fold(graph: QuantizedGraph, job: Compilation) -> QuantizedGraph:
 
 
 def _legalize(graph: QuantizedGraph, job: Compilation) -> FixedGraph:
-    made = legalize(graph)
+    made = legalize(graph, tables=Extension.TABLE in job.target.extensions)
     bring_back(made)
     return made
 

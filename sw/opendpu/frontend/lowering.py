@@ -36,6 +36,8 @@ def load_onnx(
     input_shapes: Sizes | None = None,
     *,
     libraries: Sequence[str | pathlib.Path] = (),
+    label: str = "",
+    channels_last: bool = False,
 ) -> FloatGraph:
     """Convert an ONNX model, a file or in memory, to a float graph.
 
@@ -57,6 +59,10 @@ def load_onnx(
         stands for the only input. A batch that is open becomes 1 by itself.
     libraries
         Shared libraries with operators of other domains, for onnxruntime.
+    label
+        What the model is called in messages, where it is not the file's name.
+    channels_last
+        Inputs and outputs are NHWC in the model already, and keep the order of their axes.
 
     Raises
     ------
@@ -68,26 +74,26 @@ def load_onnx(
         size, or nodes that onnxruntime does not compute either: all of them, with the reason.
     """
     try:
-        return lower(read(model, input_shapes, libraries))
+        return lower(read(model, input_shapes, libraries, label), channels_last=channels_last)
     except UnicodeDecodeError as error:
-        label = model.graph.name if isinstance(model, onnx.ModelProto) else model
-        raise ModelFormatError(f"{label}: a name in it is no UTF-8 text: {error}") from None
+        name = model.graph.name if isinstance(model, onnx.ModelProto) else model
+        raise ModelFormatError(f"{label or name}: a name in it is no UTF-8 text: {error}") from None
 
 
-def lower(source: Source) -> FloatGraph:
-    """Return the tidy graph of a checked ONNX model."""
+def lower(source: Source, *, channels_last: bool = False) -> FloatGraph:
+    """Return the tidy graph of a checked ONNX model; parameters as of :func:`load_onnx`."""
     context = Context(source)
     order: dict[str, list[int]] = {}
     for name, made in source.inputs.items():
         perm = plain(len(made.shape))
-        if len(perm) in CHANNELS_LAST and _is_feature_map(source, name):
+        if not channels_last and len(perm) in CHANNELS_LAST and _is_feature_map(source, name):
             perm = CHANNELS_LAST[len(perm)]
             order[name] = list(perm)
         stored = tuple(made.shape[axis] for axis in perm) or (1,)
         context.graph.add(name, "data", made.with_shape(stored))
         context.values[name] = Value(name, made.shape, perm)
     _convert_nodes(context)
-    bind_outputs(context, order)
+    bind_outputs(context, order, channels_last=channels_last)
     if order:
         context.graph.attrs["onnx_order"] = order
     tidy.tidy(context.graph)

@@ -9,8 +9,12 @@ from opendpu.ops.foreign import DYNAMIC_AXES
 from opendpu_arch.errors import UnsupportedError
 
 
-def bind_outputs(context: Context, order: dict[str, list[int]]) -> None:
+def bind_outputs(
+    context: Context, order: dict[str, list[int]], *, channels_last: bool = False
+) -> None:
     """Make a node for every output; note in ``order`` which have their axes in another order.
+
+    With ``channels_last`` none has.
 
     Raises
     ------
@@ -21,7 +25,7 @@ def bind_outputs(context: Context, order: dict[str, list[int]]) -> None:
     taken: set[str] = set()
     for name in dict.fromkeys(source.outputs):
         value = context.straight(_value(context, name))
-        perm = CHANNELS_LAST.get(len(value.shape))
+        perm = None if channels_last else CHANNELS_LAST.get(len(value.shape))
         if graph[value.node].attrs.get(DYNAMIC_AXES):
             perm, node = None, value.node
         elif perm is not None and value.perm == perm:

@@ -66,8 +66,11 @@ def read(
     model: str | pathlib.Path | onnx.ModelProto,
     input_shapes: Sizes | None = None,
     libraries: Sequence[str | pathlib.Path] = (),
+    label: str = "",
 ) -> Source:
     """Read an ONNX file, or take a model in memory, and find the types of all values.
+
+    ``label`` is what it is called in messages, where that is not the file's name.
 
     Raises
     ------
@@ -77,7 +80,8 @@ def read(
     UnsupportedError
         The operator set, inputs that are no tensors, or free dimensions without a size.
     """
-    label, proto = read_model(model)
+    own, proto = read_model(model)
+    label = label or own
     graph = proto.graph
     folder = pathlib.Path() if isinstance(model, onnx.ModelProto) else pathlib.Path(model).parent
     constants, faults = constants_of(graph, folder)

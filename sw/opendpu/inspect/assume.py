@@ -10,13 +10,16 @@ import numpy as np
 from opendpu.ir import Array, FloatGraph, Node, QuantizedGraph
 from opendpu.quantize import complete, is_quantized, quantize
 from opendpu_arch.errors import DPUError, GraphError, TensorError
+from opendpu_arch.target import Target
 
 SEED = 0
 RANGES = ((-1.0, 1.0), (0.0, 1.0), (1.0, 1.0))
 """Ranges of made-up inputs, tried in turn: a logarithm has no value for some of them."""
 
 
-def with_scales(graph: FloatGraph, *, activation_substitution: str) -> QuantizedGraph:
+def with_scales(
+    graph: FloatGraph, *, activation_substitution: str, target: Target | None = None
+) -> QuantizedGraph:
     """Return a graph quantized by assumption; one that is quantized keeps its scales.
 
     Raises
@@ -34,7 +37,7 @@ def with_scales(graph: FloatGraph, *, activation_substitution: str) -> Quantized
             return quantize(
                 graph, _sample(graph, low, high), cross_layer=False, bias_correction=False,
                 weight_correction=False, refinement=False,
-                activation_substitution=activation_substitution,
+                activation_substitution=activation_substitution, target=target,
             )  # fmt: skip
         except (TensorError, GraphError) as error:
             failed = failed or error

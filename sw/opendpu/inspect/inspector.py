@@ -36,7 +36,7 @@ def inspect_graph(
     """
     assumed = isinstance(graph, FloatGraph) and not any(node.kind == "fix" for node in graph)
     quantized = (
-        with_scales(graph, activation_substitution=activation_substitution)
+        with_scales(graph, activation_substitution=activation_substitution, target=target)
         if isinstance(graph, FloatGraph)
         else graph
     )

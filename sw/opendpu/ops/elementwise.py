@@ -131,37 +131,43 @@ def _threshold(builder: OnnxBuilder, node: Node) -> None:
 
 ADD_OR_MULTIPLY = "the misc engine adds and multiplies; add or mul with a constant would lift it"
 
+
+def _elementwise(**fields: Any) -> Operator:
+    """Return an operator whose elements each depend on one of each operand."""
+    return Operator(elementwise=True, **fields)
+
+
 register(
-    Operator(kind="add", emit=folded("Add"), fuses=("relu",), fixed="eltwise-fix"),
-    Operator(kind="mul", emit=folded("Mul"), fuses=("relu",), fixed="eltwise-fix"),
-    Operator(kind="sub", emit=folded("Sub"), lift=ADD_OR_MULTIPLY),
-    Operator(kind="div", emit=folded("Div"), lift=ADD_OR_MULTIPLY),
-    Operator(kind="min", emit=folded("Min"), lift=ADD_OR_MULTIPLY),
-    Operator(kind="max", emit=folded("Max"), lift=ADD_OR_MULTIPLY),
-    Operator(
+    _elementwise(kind="add", emit=folded("Add"), fuses=("relu",), fixed="eltwise-fix"),
+    _elementwise(kind="mul", emit=folded("Mul"), fuses=("relu",), fixed="eltwise-fix"),
+    _elementwise(kind="sub", emit=folded("Sub"), lift=ADD_OR_MULTIPLY),
+    _elementwise(kind="div", emit=folded("Div"), lift=ADD_OR_MULTIPLY),
+    _elementwise(kind="min", emit=folded("Min"), lift=ADD_OR_MULTIPLY),
+    _elementwise(kind="max", emit=folded("Max"), lift=ADD_OR_MULTIPLY),
+    _elementwise(
         kind="relu", emit=simple("Relu"), channelwise=True, homogeneous=True, fixed="eltwise-fix"
     ),
-    Operator(
+    _elementwise(
         kind="relu6", emit=unary(lambda b, x, node: clip(b, x, 0, 6)), channelwise=True,
         fixed="depthwise-conv2d-fix",
     ),
-    Operator(
+    _elementwise(
         kind="leaky-relu", emit=unary(_leaky), channelwise=True, homogeneous=True,
         fixed="leaky-relu-fix",
     ),
-    Operator(kind="prelu", emit=_prelu, homogeneous=True, fixed="prelu-fix"),
-    Operator(kind="hard-sigmoid", emit=unary(_hard_sigmoid), fixed="hard-sigmoid-fix"),
-    Operator(kind="hard-swish", emit=unary(_hard_swish), fixed="hard-sigmoid-fix"),
-    Operator(kind="swish", emit=unary(_swish)),
-    Operator(kind="sigmoid", emit=simple("Sigmoid")),
-    Operator(kind="tanh", emit=simple("Tanh")),
-    Operator(kind="exp", emit=simple("Exp")),
-    Operator(kind="neg", emit=simple("Neg")),
-    Operator(kind="mish", emit=unary(_mish)),
-    Operator(kind="gelu", emit=unary(_gelu)),
-    Operator(kind="elu", emit=unary(_elu)),
-    Operator(kind="celu", emit=unary(_celu)),
-    Operator(kind="selu", emit=simple("Selu", alpha=SELU_ALPHA, gamma=SELU_GAMMA)),
-    Operator(kind="hard-tanh", emit=unary(lambda b, x, node: clip(b, x, -1, 1))),
-    Operator(kind="threshold", emit=_threshold),
+    _elementwise(kind="prelu", emit=_prelu, homogeneous=True, fixed="prelu-fix"),
+    _elementwise(kind="hard-sigmoid", emit=unary(_hard_sigmoid), fixed="hard-sigmoid-fix"),
+    _elementwise(kind="hard-swish", emit=unary(_hard_swish), fixed="hard-sigmoid-fix"),
+    _elementwise(kind="swish", emit=unary(_swish)),
+    _elementwise(kind="sigmoid", emit=simple("Sigmoid")),
+    _elementwise(kind="tanh", emit=simple("Tanh")),
+    _elementwise(kind="exp", emit=simple("Exp")),
+    _elementwise(kind="neg", emit=simple("Neg")),
+    _elementwise(kind="mish", emit=unary(_mish)),
+    _elementwise(kind="gelu", emit=unary(_gelu)),
+    _elementwise(kind="elu", emit=unary(_elu)),
+    _elementwise(kind="celu", emit=unary(_celu)),
+    _elementwise(kind="selu", emit=simple("Selu", alpha=SELU_ALPHA, gamma=SELU_GAMMA)),
+    _elementwise(kind="hard-tanh", emit=unary(lambda b, x, node: clip(b, x, -1, 1))),
+    _elementwise(kind="threshold", emit=_threshold),
 )  # fmt: skip

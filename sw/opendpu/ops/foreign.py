@@ -9,6 +9,7 @@ known at run time: in the graph it is 1; ``[-1]`` where not even the rank is kno
 """
 
 import functools
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -149,4 +150,25 @@ def opsets_of(graph: Graph, names: Iterable[str]) -> set[int]:
     return {version for version in found if version is not None}
 
 
-register(Operator(kind=KIND, emit=_emit))
+ELEMENTWISE = frozenset({
+    "Abs", "Acos", "Acosh", "Add", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Celu", "Clip", "Cos",
+    "Cosh", "Div", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "Identity",
+    "LeakyRelu", "Log", "Max", "Min", "Mish", "Mul", "Neg", "Pow", "Reciprocal", "Relu", "Round",
+    "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub",
+    "Swish", "Tan", "Tanh", "ThresholdedRelu",
+})  # fmt: skip
+"""ONNX operators whose results depend, element by element, on operands of the same shape."""
+
+
+def _is_elementwise(node: Node) -> bool:
+    """Return whether a call is made of such operators, with constants of one element."""
+    model = parsed(node.attrs["model"])
+    return (
+        node.attrs.get(DYNAMIC_AXES) is None
+        and len(model.graph.output) == 1
+        and all(n.op_type in ELEMENTWISE and n.domain in DEFAULT_DOMAINS for n in model.graph.node)
+        and all(math.prod(tensor.dims) == 1 for tensor in model.graph.initializer)
+    )
+
+
+register(Operator(kind=KIND, emit=_emit, elementwise=_is_elementwise))

@@ -58,6 +58,9 @@ class Operator:
         Activations that the engine applies to the result before it is rounded.
     channelwise
         Each channel of the result depends on that channel of the input, in all channels alike.
+    elementwise
+        Each element of the result depends on that element of the operands alone; a function where
+        attributes decide.
     homogeneous
         ``f(s * x) = s * f(x)`` for every ``s > 0``, channel by channel.
     fixed
@@ -80,6 +83,7 @@ class Operator:
     parameters: Parameters | None = None
     fuses: tuple[str, ...] = ()
     channelwise: bool = False
+    elementwise: bool | Callable[[Node], bool] = False
     homogeneous: bool = False
     fixed: str = ""
     engine: Engine | None = None
@@ -101,6 +105,11 @@ class Operator:
     def result_of(self, node: Node) -> Result:
         """Return where the elements of a node's result come from."""
         return self.result if isinstance(self.result, Result) else self.result(node)
+
+    def is_elementwise(self, node: Node) -> bool:
+        """Return whether each element of a node's result depends on one of each operand alone."""
+        found = self.elementwise
+        return found if isinstance(found, bool) else found(node)
 
     def moves(self, node: Node) -> bool:
         """Return whether a node only moves data, but for constants around it."""

@@ -17,10 +17,8 @@ from opendpu.quantize.corrections.bias import add_biases, correct_biases
 from opendpu.quantize.executor import evaluate
 from opendpu.quantize.measure import sqnr
 from opendpu.quantize.observers.ranges import MinMax
-from opendpu.quantize.placement.groups import find_groups
 from opendpu.quantize.placement.insert import insert, with_plain_constants
-from opendpu.quantize.placement.scope import floating_ops
-from opendpu.quantize.placement.specs import kept_float, specify
+from opendpu.quantize.placement.place import place
 from opendpu.quantize.progress import Progress
 from opendpu.quantize.report import Report
 from opendpu.quantize.samples import Samples
@@ -78,8 +76,8 @@ def _quality(graph: Graph, samples: Samples, config: QuantizeConfig) -> float:
     """Return the signal to noise of the outputs of a network that is quantized in haste, in dB."""
     samples, graph = samples.first(TRIAL_SAMPLES), graph.copy()
     permute(graph)
-    floating = floating_ops(graph, kept_float(graph, config))
-    groups, specs = specify(graph, find_groups(graph, floating), floating, config)
+    placement = place(graph, config)
+    groups, specs = placement.groups, placement.specs
     if config.bias_correction:
         add_biases(graph, groups.results)
     silent = Progress(lambda text: None)

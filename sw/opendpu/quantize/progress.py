@@ -5,6 +5,10 @@ import time
 from collections.abc import Callable
 
 
+def silent(text: str) -> None:
+    """Show nothing of what is going on: what ``show`` is by default."""
+
+
 class Progress:
     """Tells ``show`` what is going on, in one line at a time.
 

@@ -17,11 +17,10 @@ from opendpu.quantize.corrections.refine import refine
 from opendpu.quantize.equalization import equalize_channels
 from opendpu.quantize.finetune import correct_weights, finetune
 from opendpu.quantize.measure import measure, sqnr
-from opendpu.quantize.placement.groups import find_groups
 from opendpu.quantize.placement.insert import insert
-from opendpu.quantize.placement.scope import floating_ops
-from opendpu.quantize.placement.specs import kept_float, specify
-from opendpu.quantize.progress import Progress
+from opendpu.quantize.placement.place import place
+from opendpu.quantize.placement.tables import has_tables
+from opendpu.quantize.progress import Progress, silent
 from opendpu.quantize.report import Report
 from opendpu.quantize.samples import Calibration, Samples, calibration_samples, suspicions
 from opendpu.quantize.transforms.approximate import approximate
@@ -45,16 +44,12 @@ class Quantized:
     reference: FloatGraph | None = None
 
 
-def _nowhere(text: str) -> None:
-    """Show nothing of what is going on."""
-
-
 def quantize(
     graph: FloatGraph,
     calib: Calibration,
     config: QuantizeConfig | None = None,
     *,
-    show: Callable[[str], None] = _nowhere,
+    show: Callable[[str], None] = silent,
     **options: Any,
 ) -> QuantizedGraph:
     """Quantize a float graph; by default to signed 8 bits with power-of-two scales.
@@ -75,7 +70,7 @@ def quantize_with_report(
     calib: Calibration,
     config: QuantizeConfig | None = None,
     *,
-    show: Callable[[str], None] = _nowhere,
+    show: Callable[[str], None] = silent,
     **options: Any,
 ) -> Quantized:
     """Quantize a float graph, and say what was done, what it cost and what to try.
@@ -116,10 +111,10 @@ def quantize_with_report(
     report = Report(samples=samples.count, notes=suspicions(samples), obstacles=config.deployable())
     reference, graph = graph, graph.copy()
     _transform(graph, samples, config, report, progress)
-    floating = floating_ops(graph, kept_float(graph, config))
-    groups, specs = specify(graph, find_groups(graph, floating), floating, config)
-    report.floating = [node.name for node in graph if node.name in floating]
-    for name, reason in floating.items():
+    placement = place(graph, config)
+    groups, specs = placement.groups, placement.specs
+    report.floating = [node.name for node in graph if node.name in placement.floating]
+    for name, reason in placement.floating.items():
         graph[name].reason = graph[name].reason or reason
     if config.bias_correction:
         add_biases(graph, groups.results)
@@ -231,7 +226,7 @@ def _substituted(
     graph: Graph, samples: Samples, config: QuantizeConfig, report: Report, progress: Progress
 ) -> None:
     """Replace activations, in place, and report what it cost; or propose it."""
-    names = substitutable(graph)
+    names = [] if has_tables(config.target) else substitutable(graph)
     if not names:
         return
     how = config.activation_substitution

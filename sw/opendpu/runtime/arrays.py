@@ -30,6 +30,16 @@ class Slot(Protocol):
         """Other names it answers to."""
         ...
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of its elements."""
+        ...
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its dimensions."""
+        ...
+
 
 def match_arrays(arrays: Arrays, slots: Sequence[Slot], role: str) -> list[Array]:
     """Return the arrays in the order of ``slots``, each checked; ``role`` is input or output.
@@ -41,9 +51,8 @@ def match_arrays(arrays: Arrays, slots: Sequence[Slot], role: str) -> list[Array
     TensorError
         An array is missing or too many, or has a wrong dtype, shape or memory layout.
     """
-    names = ", ".join(slot.tensor.name for slot in slots)
     if isinstance(arrays, Mapping):
-        ordered = _by_name(arrays, slots, role, names)
+        ordered = _by_name(arrays, slots, role)
     elif isinstance(arrays, np.ndarray) or not isinstance(arrays, Sequence):
         raise TensorError(
             f"{role}s are a {type(arrays).__name__}, but must be a list of arrays or a dict by "
@@ -52,37 +61,50 @@ def match_arrays(arrays: Arrays, slots: Sequence[Slot], role: str) -> list[Array
         )
     elif len(arrays) != len(slots):
         raise TensorError(
-            f"{len(arrays)} {role}s given, but must be {len(slots)}: {names}",
+            f"{len(arrays)} {role}s given, but must be {len(slots)}: {_names(slots)}",
             code="VART_TENSOR_INFO_ERROR",
         )
     else:
         ordered = list(arrays)
-    return [_checked(array, slot.tensor, role) for array, slot in zip(ordered, slots, strict=True)]
+    return [
+        array if is_plain(array, slot, role) else _checked(array, slot, role)
+        for array, slot in zip(ordered, slots, strict=True)
+    ]
 
 
-def _by_name(
-    arrays: Mapping[str, Array], slots: Sequence[Slot], role: str, names: str
-) -> list[Array]:
+def is_plain(array: Any, slot: Slot, role: str) -> bool:
+    """Tell whether ``array`` can be taken for a tensor as it is, without a look at its details."""
+    if type(array) is not np.ndarray or array.dtype != slot.dtype or array.shape != slot.shape:
+        return False
+    flags = array.flags
+    return flags.c_contiguous and (role == "input" or flags.writeable)
+
+
+def _names(slots: Sequence[Slot]) -> str:
+    return ", ".join(slot.tensor.name for slot in slots)
+
+
+def _by_name(arrays: Mapping[str, Array], slots: Sequence[Slot], role: str) -> list[Array]:
     ordered, used = [], set()
     for slot in slots:
         given = [name for name in (slot.tensor.name, *slot.aliases) if name in arrays]
         if not given:
             raise TensorError(
-                f"{role} {slot.tensor.name!r} is missing; needed: {names}",
+                f"{role} {slot.tensor.name!r} is missing; needed: {_names(slots)}",
                 code="VART_TENSOR_INFO_ERROR",
             )
         ordered.append(arrays[given[0]])
         used.add(given[0])
     if extra := sorted(set(arrays) - used):
         raise TensorError(
-            f"unknown {role} {extra[0]!r}; needed: {names}", code="VART_TENSOR_INFO_ERROR"
+            f"unknown {role} {extra[0]!r}; needed: {_names(slots)}", code="VART_TENSOR_INFO_ERROR"
         )
     return ordered
 
 
-def _checked(value: Any, tensor: Tensor, role: str) -> Array:
+def _checked(value: Any, slot: Slot, role: str) -> Array:
+    tensor, own = slot.tensor, slot.dtype
     label = f"{role} {tensor.name!r}"
-    own = tensor.data_type.numpy()
     array = buffers.view(value, own, label)
     allowed = dict.fromkeys((own, np.dtype(np.float32)))
     if array.dtype not in allowed:
@@ -90,9 +112,9 @@ def _checked(value: Any, tensor: Tensor, role: str) -> Array:
             f"{label} has dtype {array.dtype}, but must be {' or '.join(map(str, allowed))}",
             code="VART_TENSOR_INFO_ERROR",
         )
-    if array.shape != tuple(tensor.dims):
+    if array.shape != slot.shape:
         raise TensorError(
-            f"{label} has shape {array.shape}, but must be {tuple(tensor.dims)}",
+            f"{label} has shape {array.shape}, but must be {slot.shape}",
             code="VART_TENSOR_BUFFER_DIMS_ERROR",
         )
     if not array.flags.c_contiguous:

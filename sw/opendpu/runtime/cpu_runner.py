@@ -26,6 +26,16 @@ class Plain:
     tensor: Tensor
     aliases: tuple[str, ...] = ()
 
+    @functools.cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of an element."""
+        return self.tensor.data_type.numpy()
+
+    @functools.cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Dimensions."""
+        return tuple(self.tensor.dims)
+
 
 class CpuRunner(JobRunner[JobStatistics]):
     """Executes a CPU subgraph; the interface is that of :class:`~opendpu.runtime.Runner`.

@@ -24,11 +24,17 @@ class Job:
 
     ``segments`` maps ``reg_id`` to its memory. LOAD reads and SAVE writes these arrays in place;
     two jobs that run at the same time must not share a segment that either writes.
+
+    ``given`` and ``wanted`` are the registers whose segments hold something before the job, the
+    others are zero, and those whose content matters after it; nothing means all. A device that has
+    memory of its own need not move the rest.
     """
 
     code: bytes
     segments: Mapping[int, Segment]
     subgraph: Subgraph | None = None
+    given: frozenset[int] | None = None
+    wanted: frozenset[int] | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

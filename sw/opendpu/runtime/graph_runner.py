@@ -189,10 +189,8 @@ def _run_dpu(runner: Runner, values: dict[str, Array]) -> JobStatistics:
                 f"nothing computes input {port.name!r} of {runner.program.name!r}",
                 code="VAILIB_GRAPH_RUNNER_NOT_FIND",
             )
-        inputs.append(values[known[0]])
-    outputs = {port.name: np.empty(port.tensor.dims, port.dtype) for port in runner.program.outputs}
-    job = runner.execute_async(inputs, outputs)
-    statistics = runner.statistics(job)
+        inputs.append(values[known[0]].reshape(port.shape))
+    outputs, statistics = runner.compute(inputs)
     values.update(outputs)
     return statistics
 

@@ -2,6 +2,7 @@
 """A DPU subgraph as a program: code, memory segments, and where the tensors lie in them."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from opendpu.runtime.device import Segment
-from opendpu_arch.errors import AddressError, ModelFormatError, UnsupportedError
+from opendpu_arch import isa
+from opendpu_arch.errors import AddressError, DecodeError, ModelFormatError, UnsupportedError
 from opendpu_arch.target import MAX_ADDRESS_REGISTERS
 from xir import Graph, Op, Subgraph, Tensor
 
@@ -37,10 +39,23 @@ class Port:
         """Name of the tensor."""
         return self.tensor.name
 
-    @property
+    @functools.cached_property
     def dtype(self) -> np.dtype[Any]:
-        """Type of an element in the segment."""
+        """Type of an element, in the segment and in the tensor."""
         return self.tensor.data_type.numpy()
+
+    @functools.cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Dimensions of the tensor."""
+        return tuple(self.tensor.dims)
+
+    @functools.cached_property
+    def is_dense(self) -> bool:
+        """Whether the elements lie one after the other, as in an array."""
+        sizes = [math.prod(self.dims[axis + 1 :]) for axis in range(len(self.dims))]
+        wanted = [size * self.dtype.itemsize for size in sizes]
+        pairs = zip(self.dims, self.strides, wanted, strict=True)
+        return all(dim == 1 or stride == want for dim, stride, want in pairs)
 
     @property
     def extent(self) -> int:
@@ -65,6 +80,23 @@ class Program:
     """Bytes of every segment that is not constant."""
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
+
+    @functools.cached_property
+    def written(self) -> frozenset[int]:
+        """Registers that the code writes; all of them where it is no program."""
+        try:
+            instructions = isa.decode(self.code)
+        except DecodeError:
+            return frozenset(range(MAX_ADDRESS_REGISTERS))
+        return frozenset(i.reg_id for i in instructions if isinstance(i, isa.Save))
+
+    def place_of(self, tensor: Tensor) -> Port | None:
+        """Return where a tensor of the subgraph lies; nothing if that is in no segment."""
+        if not (tensor.has_attr("reg_id") and tensor.has_attr("ddr_addr")):
+            return None
+        port = _port(self.name, tensor, tensor, ())
+        size = self.sizes.get(port.reg_id, 0)
+        return port if port.address >= 0 and port.extent <= size else None
 
     @classmethod
     def from_subgraph(cls, subgraph: Subgraph) -> "Program":
@@ -175,9 +207,9 @@ def _inputs(subgraph: Subgraph) -> tuple[Port, ...]:
         uploads = [op for op in users if op.get_type() == "upload"]
         for op in uploads:
             own = op.get_output_tensor()
-            ports[own.name] = _port(subgraph, own, own, (tensor.name,))
+            ports[own.name] = _port(subgraph.get_name(), own, own, (tensor.name,))
         if len(uploads) < len(users):
-            ports[tensor.name] = _port(subgraph, tensor, tensor, ())
+            ports[tensor.name] = _port(subgraph.get_name(), tensor, tensor, ())
     return tuple(ports[name] for name in sorted(ports))
 
 
@@ -193,7 +225,7 @@ def _outputs(subgraph: Subgraph) -> tuple[Port, ...]:
                 break
             place = producer.get_input_tensors()[0]
             aliases.append(place.name)
-        ports[tensor.name] = _port(subgraph, tensor, place, tuple(aliases))
+        ports[tensor.name] = _port(subgraph.get_name(), tensor, place, tuple(aliases))
     return tuple(ports[name] for name in sorted(ports))
 
 
@@ -201,8 +233,8 @@ def _is_constant(op: Op) -> bool:
     return op.get_type() in ("const", "const-fix")
 
 
-def _port(subgraph: Subgraph, tensor: Tensor, place: Tensor, aliases: tuple[str, ...]) -> Port:
-    label = f"subgraph {subgraph.get_name()!r}: tensor {tensor.name!r}"
+def _port(subgraph: str, tensor: Tensor, place: Tensor, aliases: tuple[str, ...]) -> Port:
+    label = f"subgraph {subgraph!r}: tensor {tensor.name!r}"
     missing = [key for key in ("reg_id", "ddr_addr") if not place.has_attr(key)]
     if missing:
         raise ModelFormatError(f"{label} has no attribute {missing[0]!r}")

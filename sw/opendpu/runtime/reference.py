@@ -48,6 +48,7 @@ class ReferenceDevice:
     """
 
     name = "ref"
+    takes_subgraphs = True
 
     def __init__(self, target: Target, *, memory: str = "kv260", threads: int = 0) -> None:
         self.target = target

@@ -5,22 +5,27 @@ import functools
 import os
 import time
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from opendpu.runtime import tracing
-from opendpu.runtime.arrays import Array, Arrays, from_tensor, match_arrays, to_tensor
+from opendpu.runtime.arrays import Array, Arrays, from_tensor, match_arrays
+from opendpu.runtime.crosscheck import crosscheck_for
 from opendpu.runtime.device import Device, Job, JobStatistics, Segment
 from opendpu.runtime.devices import open_device
 from opendpu.runtime.job_runner import JobRunner
 from opendpu.runtime.jobs import JobQueue
 from opendpu.runtime.program import Program
+from opendpu.runtime.segments import SegmentLayout
 from opendpu_arch.errors import FingerprintError, TargetError, UnsupportedError
+from opendpu_arch.extensions import Extension, feature_bits, in_feature_code
 from opendpu_arch.target import Target
 from xir import Subgraph, Tensor
 
 FINGERPRINT_VARIABLE = "XLNX_ENABLE_FINGERPRINT_CHECK"
+WORKERS_VARIABLE = "XLNX_NUM_OF_DPU_RUNNERS"
 
 
 class Runner(JobRunner[JobStatistics]):
@@ -29,7 +34,8 @@ class Runner(JobRunner[JobStatistics]):
     ``device`` is a device or the name of one; by default the environment chooses it, see
     :func:`~opendpu.runtime.devices.open_device`. A device opened here has the ``target`` given,
     or else the one the subgraph was compiled for, gets ``options``, and is closed with the
-    runner. ``workers`` bounds how many jobs run at a time.
+    runner. ``workers`` bounds how many jobs run at a time: as
+    many as ``XLNX_NUM_OF_DPU_RUNNERS`` in the environment says, or else as there are cores.
 
     Raises
     ------
@@ -63,12 +69,10 @@ class Runner(JobRunner[JobStatistics]):
             if self._owned:
                 device.close()
             raise
-        self._constants = {
-            register: np.frombuffer(value, np.uint8)
-            for register, value in self.program.constants.items()
-        }
+        self._layout = SegmentLayout(self.program)
         self._shape = _shape_of(self.program, subgraph)
-        self._jobs = JobQueue(workers)
+        self._crosscheck = crosscheck_for(subgraph, self.program)
+        self._jobs = JobQueue(workers or _workers_of_environment())
         if self._owned:  # a forgotten runner frees its device when the last job is done
             self._finalizer = weakref.finalize(self, device.close)
 
@@ -99,27 +103,49 @@ class Runner(JobRunner[JobStatistics]):
         """
         given = match_arrays(inputs, self.program.inputs, "input")
         wanted = match_arrays(outputs, self.program.outputs, "output")
-        segments: dict[int, Segment] = dict(self._constants)
-        for register, size in self.program.sizes.items():
-            segments[register] = np.zeros(size, np.uint8)
-        for array, port in zip(given, self.program.inputs, strict=True):
-            values = to_tensor(array, port.tensor)
-            port.view(segments[port.reg_id])[...] = values.reshape(port.dims)
+        segments = self._layout.filled(given)
         return self._jobs.submit(functools.partial(self._run, segments, wanted)), 0
 
     def _run(self, segments: dict[int, Segment], outputs: list[Array]) -> JobStatistics:
-        if outputs and not getattr(self.device, "computes", True):
+        complete = self._layout.complete(segments)
+        statistics = self._execute(complete, wanted=bool(outputs))
+        for array, port in zip(outputs, self.program.outputs, strict=True):
+            from_tensor(port.view(complete[port.reg_id]), port.tensor, array)
+        return statistics
+
+    def compute(self, inputs: Sequence[Array]) -> tuple[dict[str, Array], JobStatistics]:
+        """Run one job in this thread; return its outputs by name, and what it took.
+
+        ``inputs`` are arrays in the types and dimensions of the tensors, and must stay as they
+        are. They are the job's memory where they can be, and the outputs are that memory, too: a
+        subgraph that follows takes them without a copy.
+        """
+        complete = self._layout.complete(self._layout.lent(inputs))
+        statistics = self._execute(complete, wanted=True)
+        outputs = {
+            port.name: port.view(complete[port.reg_id]).reshape(port.shape)
+            for port in self.program.outputs
+        }
+        return outputs, statistics
+
+    def _execute(self, segments: dict[int, Segment], *, wanted: bool) -> JobStatistics:
+        if wanted and self.program.outputs and not getattr(self.device, "computes", True):
             raise UnsupportedError(
                 f"device {self.device.name!r} was opened to compute no results, but "
                 f"{self.program.outputs[0].name!r} is wanted; give its run() a Job for statistics"
             )
         begin, start = time.time(), time.perf_counter()
-        statistics = self.device.run(Job(self.program.code, segments, self._subgraph))
+        layout, check = self._layout, self._crosscheck
+        if check is None:
+            job = Job(self.program.code, segments, self._subgraph, layout.given, layout.wanted)
+            statistics = self.device.run(job)
+        else:
+            check.before(segments)
+            statistics = self.device.run(Job(self.program.code, segments, self._subgraph))
+            check.after(segments, statistics)
         if tracing.is_enabled():
             seconds = time.perf_counter() - start
             tracing.record(self._shape, self.device.target.name, begin, seconds, statistics)
-        for array, port in zip(outputs, self.program.outputs, strict=True):
-            from_tensor(port.view(segments[port.reg_id]), port.tensor, array)
         return statistics
 
     def run(self, inputs: Arrays) -> dict[str, Array]:
@@ -140,6 +166,15 @@ class Runner(JobRunner[JobStatistics]):
         super().close()
         if self._owned:
             self._finalizer()
+
+
+def _workers_of_environment() -> int | None:
+    text = os.environ.get(WORKERS_VARIABLE)
+    if not text:
+        return None
+    if not text.isdecimal() or not int(text):
+        raise UnsupportedError(f"{WORKERS_VARIABLE} is {text!r}, but must be a positive number")
+    return int(text)
 
 
 def _shape_of(program: Program, subgraph: Subgraph) -> tracing.SubgraphShape:
@@ -163,7 +198,17 @@ def _check_fingerprint(program: Program, target: Target) -> None:
     if not program.fingerprint or os.environ.get(FINGERPRINT_VARIABLE) == "0":
         return
     actual = target.fingerprint
-    if program.fingerprint != actual:
+    needed = program.fingerprint & feature_bits(Extension)
+    same = program.fingerprint ^ needed == target.plain.fingerprint
+    lacking = in_feature_code(needed) - target.extensions
+    if same and lacking:
+        names = ", ".join(f"'{e.label}'" for e in sorted(lacking))
+        raise FingerprintError(
+            f"subgraph {program.name!r} needs the extension {names}, "
+            f"which the DPU {target.name} lacks: compile it for {target.name}, "
+            f"or run it on {Target.from_fingerprint(program.fingerprint).name}"
+        )
+    if not same:
         raise FingerprintError(
             f"CHECK fingerprint fail! model_fingerprint {program.fingerprint:#x} is un-matched "
             f"with actual dpu_fingerprint {actual:#x}. Please re-compile xmodel with "

@@ -9,10 +9,10 @@ from opendpu.frontend.pytorch.naming import Place
 from opendpu.ir import Array, FloatGraph, QuantizedGraph
 from opendpu.quantize import QuantizeConfig, quantize_with_report
 from opendpu.quantize.layers import is_layer
-from opendpu.quantize.placement.groups import ScaleGroups, find_groups
+from opendpu.quantize.placement.groups import ScaleGroups
 from opendpu.quantize.placement.insert import insert
-from opendpu.quantize.placement.scope import floating_ops
-from opendpu.quantize.placement.specs import TensorSpecs, kept_float, specify
+from opendpu.quantize.placement.place import place
+from opendpu.quantize.placement.specs import TensorSpecs
 from opendpu.quantize.scales.shifts import make_legal
 from pytorch_nndct import messages
 
@@ -89,8 +89,8 @@ def plan_of(
         )
     reference = quantize_with_report(traced.graph, samples, config).reference
     assert reference is not None
-    floating = floating_ops(reference, kept_float(reference, config))
-    groups, specs = specify(reference, find_groups(reference, floating), floating, config)
+    placement = place(reference, config)
+    groups, specs = placement.groups, placement.specs
     layers = [n.name for n in reference if is_layer(n) and n.name in specs.weights]
     calls = [(stub, source) for stub, source in traced.floating.begins.items()]
     calls += [(n, n) for n in groups.names if _is_module(traced.places.get(n))]

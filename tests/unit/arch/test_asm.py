@@ -31,6 +31,13 @@ def test_a_line_names_every_field() -> None:
     )
 
 
+def test_fields_of_extensions_are_shown_only_where_they_are_set() -> None:
+    assert asm.format_instruction(isa.Elew()).endswith(" shift_write=0 jump_write=1")
+    text = asm.format_instruction(isa.Elew(table=3))
+    assert text.endswith(" shift_write=0 jump_write=1 table=3")
+    assert asm.parse(text) == [isa.Elew(table=3)]
+
+
 def test_reserved_bits_are_shown_only_where_there_are_any() -> None:
     assert asm.format_instruction(isa.End()) == "END dpdon=0 dpdby=0"
     assert (

@@ -14,6 +14,7 @@ from opendpu_arch.target import Target
 B512 = Target.from_name("B512")
 PLAIN = dataclasses.replace(B512, conv_leaky_relu=False, save_argmax=False)
 LEAKY = dataclasses.replace(B512, alu_leaky_relu=True, load_mean=True)
+TABLE = Target.from_name("B512+table")
 TWO = [isa.ElewInit(id=0), isa.ElewInit(id=1)]
 
 # rule: (accepted, refused, what it says); each case is (instruction, target, init)
@@ -25,8 +26,8 @@ CASES = {
     ),
     "load_bank": (
         (isa.Load(bank_id=17), B512, None),
-        (isa.Load(bank_id=18), B512, None),
-        "bank_id is 18, but must be in 0..17 (banks)",
+        (isa.Load(bank_id=19), B512, None),
+        "bank_id is 19, but must be in 0..17 (banks)",
     ),
     "save_bank": (
         (isa.Save(bank_id=7), B512, None),
@@ -149,6 +150,11 @@ CASES = {
         (isa.Elew(valid_pixel_parallel=2), B512, [isa.ElewInit(jump_bank=3)]),
         "jump_bank * valid_pixel_parallel of input 0 is 6, but must be in 1..4 (pixel parallel)",
     ),
+    "table": (
+        (isa.Elew(num=2, table=8), TABLE, TWO),
+        (isa.Elew(num=2, table=9), TABLE, TWO),
+        "table is 9, but must be in 0..8 (slots, from 1 on)",
+    ),
 }
 
 
@@ -169,6 +175,27 @@ def test_rule_is_documented(name: str) -> None:
     assert rule.text.endswith(".")
     assert rule.broken.__doc__
     assert rule.applies_to
+
+
+@pytest.mark.parametrize("cls", [isa.Conv, isa.Alu, isa.Pool, isa.DptWise])
+def test_a_plain_target_names_the_extension_that_it_lacks(cls: type[isa.Instruction]) -> None:
+    init = {isa.Conv: isa.ConvInit, isa.Alu: isa.AluInit, isa.Pool: isa.PoolInit}
+    given = init.get(cls, isa.DwInit)()
+    assert legal.violations(cls(table=1), TABLE, init=given) == []
+    assert legal.violations(cls(table=1), B512, init=given) == [
+        f"table is 1, but must be 0 ({B512.name} lacks the extension 'table')"
+    ]
+
+
+def test_the_bank_of_tables_is_there_with_the_extension_only() -> None:
+    assert legal.violations(isa.Load(bank_id=18), TABLE) == []
+    assert legal.violations(isa.Load(bank_id=19), TABLE) == [
+        "bank_id is 19, but must be in 0..18 (banks)"
+    ]
+    assert legal.violations(isa.Load(bank_id=18), B512) == [
+        "bank_id is 18, but must be in 0..17 (banks; 18 is TABLE, which needs the extension "
+        "'table')"
+    ]
 
 
 def test_several_reasons_are_all_given() -> None:

@@ -230,3 +230,11 @@ def test_quantize_and_dequantize() -> None:
 def test_quantize_inverts_dequantize(q: int, fix_point: int, mode: str) -> None:
     x = numerics.dequantize(np.array([q], np.int8), fix_point)
     assert numerics.quantize(x, fix_point, round_mode=mode).tolist() == [q]
+
+
+def test_a_table_is_ordered_by_bytes() -> None:
+    table = np.arange(256).astype(np.uint8).view(np.int8)  # every byte stays
+    y = np.array([[0, 1, 127], [-128, -127, -1]], np.int8)
+    np.testing.assert_array_equal(numerics.look_up(y, table), y)
+    negated = np.clip(-table.astype(np.int16), -128, 127).astype(np.int8)
+    assert numerics.look_up(y, negated).tolist() == [[0, -1, -127], [127, 127, 1]]

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opendpu_arch import table
 from opendpu_arch.errors import TargetError
+from opendpu_arch.extensions import Extension
 from opendpu_arch.target import ARCHITECTURES, Target, registered
 
 PUBLISHED = {
@@ -95,7 +97,8 @@ def targets(draw: st.DrawFn) -> Target:
         save_argmax=draw(st.booleans()),
         log2_conv_write_parallel=draw(st.integers(0, 3)),
         log2_alu_write_parallel=draw(st.integers(0, 3)),
-        reserved_features=draw(st.integers(0, (1 << 48) - 1)) & 0xFFF0_80FF_F0F0,
+        reserved_features=draw(st.integers(0, (1 << 48) - 1)) & 0xEFF0_80FF_F0F0,
+        extensions=draw(st.frozensets(st.sampled_from(Extension))),
     )
 
 
@@ -107,7 +110,7 @@ def test_a_fingerprint_says_everything(target: Target) -> None:
     assert Target.from_name(f"0x{target.fingerprint:X}") == target
 
 
-OPTIONS: dict[str, tuple[int, ...]] = {
+OPTIONS: dict[str, tuple[object, ...]] = {
     "alu_pixel_parallel": (1, 2, 4, 8),
     "bank_groups": (1, 2, 3),
     "channel_augmentation": (False, True),
@@ -117,6 +120,7 @@ OPTIONS: dict[str, tuple[int, ...]] = {
     "save_argmax": (False, True),
     "log2_conv_write_parallel": (0, 1, 2, 3),
     "log2_alu_write_parallel": (0, 1, 2, 3),
+    "extensions": (frozenset(), frozenset({Extension.TABLE})),
 }
 
 
@@ -187,7 +191,7 @@ def test_fingerprints_of_other_machines_are_refused(fingerprint: int, message: s
         ({"log2_alu_write_parallel": -1}, "log2_alu_write_parallel is -1, but must be in 0..3"),
         (
             {"reserved_features": 0x107},
-            "reserved_features is 0x107, but must keep to the bits 0xfff080fff0f0",
+            "reserved_features is 0x107, but must keep to the bits 0xeff080fff0f0",
         ),
         ({"bank_depth": 1000}, "bank depth is 1000, but must be a power of two"),
     ],
@@ -215,6 +219,49 @@ def test_unknown_names_list_the_known_ones(name: str) -> None:
     message = caught.value.message
     assert message.startswith(f"no target is called {name!r}; known: DPUCZDX8G_ISA1_B64, ")
     assert message.endswith("DPUCZDX8G_ISA1_B4096")
+
+
+def test_extensions_are_in_name_fingerprint_and_arch_json() -> None:
+    plain, target = Target.from_name("B4096"), Target.from_name("b4096+Table")
+    assert target.name == "DPUCZDX8G_ISA1_B4096+table"
+    assert target.extensions == {Extension.TABLE}
+    assert target.fingerprint == plain.fingerprint | 1 << 44 == 0x0101_1000_5601_0407
+    assert Target.from_name(target.name) == target
+    assert Target.from_name("0x101000056010407+table") == target
+    assert Target.from_name("DPUCZDX8G_ISA1_B4096_0101100056010407") == target
+    assert Target.from_arch_json({"target": target.name}) == target
+    assert Target.from_arch_json({"fingerprint": "0x101100056010407"}) == target
+    both = {"target": "DPUCZDX8G_ISA1_B4096+table", "fingerprint": "0x101000056010407"}
+    with pytest.raises(TargetError, match="not 0x101000056010407"):
+        Target.from_arch_json(both)
+
+
+def test_a_target_without_a_registered_name_has_extensions_behind_it() -> None:
+    target = Target.from_fingerprint(0x0101_1000_1601_0407)
+    assert target.name == "DPUCZDX8G_ISA1_B4096_0101000016010407+table"
+    assert Target.from_name(target.name) == target
+
+
+def test_a_target_runs_what_needs_fewer_extensions() -> None:
+    plain, target = Target.from_name("B4096"), Target.from_name("B4096+table")
+    assert target.plain == plain
+    assert target.runs(plain)
+    assert target.runs(target)
+    assert not plain.runs(target)
+    assert not target.runs(Target.from_name("B512"))
+
+
+def test_the_tables_have_a_bank_of_their_own() -> None:
+    plain, target = Target.from_name("B512"), Target.from_name("B512+table")
+    assert (plain.bank_count, target.bank_count) == (18, 19)
+    assert target.table_bank == 18
+    assert table.SLOTS * table.ENTRIES == table.WORDS * table.WORD_BYTES
+
+
+def test_an_extension_that_does_not_exist_is_refused() -> None:
+    text = r"no extension is called 'channel'; known: table$"
+    with pytest.raises(TargetError, match=text):
+        Target.from_name("B4096+channel")
 
 
 def test_a_fingerprint_that_is_no_number_is_named() -> None:

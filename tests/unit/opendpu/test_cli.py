@@ -256,7 +256,7 @@ def test_refused_compilations_leave_no_output(rng, tmp_path):
 
     assert "no target is called 'B9'" in compilation(target="B9")
     assert "arch.json" in compilation(target=tmp_path / "arch.json")
-    assert "no.npz cannot be read as .npz: No such file" in compilation(calib="no.npz")
+    assert "no.npz: there is no such calibration data" in compilation(calib="no.npz")
     assert "no.onnx" in compilation(model="no.onnx")
     (tmp_path / "bad.onnx").write_bytes(b"hello")
     assert "bad.onnx" in compilation(model="bad.onnx")

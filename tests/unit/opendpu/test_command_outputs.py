@@ -21,8 +21,8 @@ import xir
 from opendpu import api
 from opendpu.cli import app
 from opendpu.cli.vai_c import app as vai_c
+from opendpu_arch import cache
 from opendpu_arch.errors import ToolError
-from opendpu_hw import cache
 
 
 def call(*arguments: object) -> Result:

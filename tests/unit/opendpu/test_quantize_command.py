@@ -112,6 +112,24 @@ def test_images_with_a_line_of_preprocessing(folder):
     assert fix_points(read_model(output)) == fix_points(wanted)
 
 
+def test_compiling_takes_the_same_images(folder):
+    images = ("--calib", folder / "images", "--mean", "127.5", "--scale", "0.0078125", "--samples",
+              "10")  # fmt: skip
+    output, made, other = (folder / name for name in ("q.xmodel", "m.xmodel", "o.xmodel"))
+    assert call("quantize", folder / "m.onnx", *images, "-o", output).exit_code == 0
+    to = ("--target", "B512", "--no-count")
+    assert call("compile", output, *to, "-o", made).exit_code == 0
+    result = call("compile", folder / "m.onnx", *images, *to, "-o", other)
+    assert result.exit_code == 0, result.output
+    first, second = ([part.get_attr("mc_code") for part in api.dpu_subgraphs(api.load(path))]
+                     for path in (made, other))  # fmt: skip
+    assert first == second
+    other.unlink()
+    wrong = ("compile", folder / "m.onnx", "--calib", folder / "calib.npz", "--mean", "1", *to)
+    assert "are for a folder of images" in refused(call(*wrong, "-o", other))
+    assert not other.exists()
+
+
 def test_knobs(folder):
     output = folder / "q.xmodel"
     result = call(

@@ -9,8 +9,7 @@ import shutil
 import numpy as np
 import pytest
 
-from opendpu_arch import isa
-from opendpu_hw import cache
+from opendpu_arch import cache, isa
 from opendpu_sim.cycle import build
 from opendpu_sim.cycle.build import isa_fields
 from opendpu_sim.rtl import build as rtl_build

@@ -14,9 +14,9 @@ import pytest
 import rich.console
 
 from opendpu.runtime.devices import check_device
+from opendpu_arch import cache
 from opendpu_arch.errors import ToolError
 from opendpu_arch.target import Target
-from opendpu_hw import cache
 from opendpu_sim.rtl import build, tools
 
 TEXT = "module opendpu_top(input aclk);\nendmodule\n"

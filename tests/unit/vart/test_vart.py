@@ -235,6 +235,29 @@ def test_a_timeout_is_in_milliseconds():
     assert runner.wait(job) == 0
 
 
+def test_the_environment_limits_waiting(monkeypatch):
+    import threading
+
+    monkeypatch.setenv("XLNX_NUM_OF_DPU_RUNNERS", "1")
+    monkeypatch.setenv("XLNX_DPU_TIMEOUT", "10")
+    gate = threading.Event()
+    device = Recorder(lambda _job: gate.wait(20))
+    runner = vart.Runner.create_runner(copying_subgraph(), "run", device=device)
+    job = runner.execute_async([VALUES], [VALUES.copy()])
+    runner.execute_async([VALUES], [VALUES.copy()])
+    with pytest.raises(DPUTimeoutError, match=r"has not finished after 0\.01 seconds"):
+        runner.wait(job)
+    assert len(runner._runner._jobs._threads) == 1
+    gate.set()
+    assert runner.wait(job, 20_000) == 0
+    monkeypatch.setenv("XLNX_DPU_TIMEOUT", "soon")
+    with pytest.raises(UnsupportedError, match="XLNX_DPU_TIMEOUT is 'soon', but must be millisec"):
+        runner.wait(job)
+    monkeypatch.setenv("XLNX_NUM_OF_DPU_RUNNERS", "0")
+    with pytest.raises(UnsupportedError, match="XLNX_NUM_OF_DPU_RUNNERS is '0', but must be a pos"):
+        vart.Runner.create_runner(copying_subgraph(), "run", device=device)
+
+
 def test_float_arrays_follow_the_conversion_rule():
     runner = vart.Runner.create_runner(copying_subgraph(), "run", device="iss")
     output = np.empty((1, 1, 1, 4), np.float32)

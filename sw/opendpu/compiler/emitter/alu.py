@@ -19,6 +19,7 @@ from opendpu.compiler.emitter.cascade_tile import CascadeTile
 from opendpu.compiler.emitter.kind import LayerEmitter
 from opendpu.compiler.emitter.layouts import tile_layout, whole_tile
 from opendpu.compiler.emitter.recorder import Operand, Recorder
+from opendpu.compiler.emitter.tables import table_of
 from opendpu.compiler.emitter.transfer import (
     Source,
     Tile,
@@ -164,6 +165,7 @@ class AluTile:
         word = layout_out.word(place_out.address_group, offset, tile.column, tile.group)
         bias = self.constants.bias(tile.group)
         self._set_up(row, rows, read)
+        table, entries = table_of(self.recorder, layer)
         first, last = max(0, read.row), min(feature.height, read.row + read.rows) - 1
         self.recorder.add(
             Alu(
@@ -173,9 +175,10 @@ class AluTile:
                 pad_top=read.pad_top, pad_bottom=read.pad_bottom, valid_pixel_parallel=rows,
                 bank_id_out=layout_out.first_bank + place_out.bank, bank_addr_out=word,
                 bank_addr_weights=self.constants.weights,
-                bank_addr_bias=bias if layer.bias is not None else 0,
+                bank_addr_bias=bias if layer.bias is not None else 0, table=table,
             ),
             (
+                *entries,
                 *layout_in.accesses(first, last - first + 1, write=False),
                 *self._constant_accesses(bias),
                 *layout_out.accesses(row, rows, write=True),

@@ -8,6 +8,7 @@ from opendpu.compiler.banks.layout import Layout
 from opendpu.compiler.banks.reach import footprint, rows_needed
 from opendpu.compiler.emitter.epilogue import EpilogueRows
 from opendpu.compiler.emitter.recorder import Operand, Recorder
+from opendpu.compiler.emitter.tables import table_of
 from opendpu.compiler.emitter.transfer import (
     Source,
     Tile,
@@ -120,6 +121,7 @@ class ConvTile:
         first, last = max(0, read.row), min(feature.height, read.row + read.rows) - 1
         taps = window.kernel_h * window.kernel_w * groups
         bias = self.weights.bias(block)
+        table, entries = table_of(self.recorder, self.layer)
         self.recorder.add(
             Conv(
                 bank_id_in=layout_in.first_bank + place_in.bank, bank_addr_in=bases[0],
@@ -128,9 +130,10 @@ class ConvTile:
                 pad_left=read.pad_left, pad_right=read.pad_right,
                 pad_top=read.pad_top, pad_bottom=read.pad_bottom,
                 length=tile.columns, bank_id_out=layout_out.first_bank + place_out.bank,
-                bank_addr_out=word, bank_addr_weights=weights, bank_addr_bias=bias,
+                bank_addr_out=word, bank_addr_weights=weights, bank_addr_bias=bias, table=table,
             ),
             (
+                *entries,
                 *layout_in.accesses(first, last - first + 1, write=False),
                 BankAccess(False, target.convw_base, target.output_channel_parallel, weights, taps),
                 BankAccess(False, target.bias_bank, 1, bias, 1),

@@ -12,6 +12,7 @@ from opendpu.compiler.emitter.gathered import GatheredRows
 from opendpu.compiler.emitter.kind import LayerEmitter
 from opendpu.compiler.emitter.layouts import tile_layout, whole_tile
 from opendpu.compiler.emitter.recorder import Operand, Recorder
+from opendpu.compiler.emitter.tables import table_of
 from opendpu.compiler.emitter.transfer import Tile, save_rows
 from opendpu.compiler.layers import DilatedConvLayer
 from opendpu.compiler.layers.cost import conv_cycles
@@ -151,6 +152,7 @@ class _Results:
         first_word = (weights + skipped) % target.bank_depth
         read = (word + run.slot * source.groups + group) % target.bank_depth
         offset = 0 if self.rows.rows > 1 else place.offset
+        table, entries = table_of(self.recorder, self.layer)
         self.recorder.add(
             Conv(
                 bank_id_in=first_bank, bank_addr_in=read, bank_addr_in_1=read,
@@ -162,9 +164,10 @@ class _Results:
                 bank_addr_out=layout.word(
                     place.address_group, offset, self.column_of(run), block
                 ),
-                bank_addr_weights=first_word, bank_addr_bias=bias,
+                bank_addr_weights=first_word, bank_addr_bias=bias, table=table,
             ),
             (
+                *entries,
                 BankAccess(
                     False, first_bank, self.rows.rows, word,
                     self.rows.taps * source.row_words,

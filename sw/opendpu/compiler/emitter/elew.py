@@ -11,6 +11,7 @@ from opendpu.compiler.emitter.cascade_tile import CascadeTile
 from opendpu.compiler.emitter.kind import LayerEmitter
 from opendpu.compiler.emitter.layouts import is_run, tile_layout, whole_tile
 from opendpu.compiler.emitter.recorder import Operand, Recorder
+from opendpu.compiler.emitter.tables import table_of
 from opendpu.compiler.emitter.transfer import Source, Tile, save_rows, tiles_of
 from opendpu.compiler.layers import EltwiseLayer
 from opendpu.compiler.plan import LayerPlan
@@ -91,7 +92,8 @@ def emit_elew(
     rows: int,
 ) -> None:
     """Append the ELEWINITs and the ELEW of ``rows`` rows of a tile."""
-    reads: list[BankAccess] = []
+    table, entries = table_of(recorder, layer)
+    reads: list[BankAccess] = list(entries)
     for number, layout in enumerate(layouts):
         repeated = layer.repeats(layer.sources[number])
         first, count, column = (0, 1, 0) if repeated else (row, rows, tile.column)
@@ -115,7 +117,7 @@ def emit_elew(
             bank_addr_out=layout_out.word(
                 place.address_group, place.offset, tile.column, tile.group
             ),
-            jump_write=layout_out.groups, jump_write_endl=layout_out.row_words,
+            jump_write=layout_out.groups, jump_write_endl=layout_out.row_words, table=table,
         ),
         (*reads, *layout_out.accesses(row, rows, write=True)),
         layer.instruction_cycles(tile.columns, tile.groups),

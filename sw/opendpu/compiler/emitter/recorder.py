@@ -8,6 +8,7 @@ from opendpu.compiler.banks import BankAccess, Region
 from opendpu.compiler.layers import Feature
 from opendpu.compiler.plan import LayerPlan, Memory, Plan
 from opendpu.compiler.program import Command, MemoryAccess
+from opendpu_arch import table
 from opendpu_arch.errors import GraphError
 from opendpu_arch.isa import AluInit, ConvInit, Instruction
 from opendpu_arch.target import Target
@@ -42,6 +43,26 @@ class CircularBuffer:
         return None if at is None or self._taken - at > self.depth else at % self.depth
 
 
+class Slots:
+    """Places for things of one size; what was used longest ago makes room."""
+
+    def __init__(self, number: int) -> None:
+        self._free = list(range(number))
+        self._slots: dict[Hashable, int] = {}
+
+    def take(self, key: Hashable) -> tuple[int, bool]:
+        """Return the slot of ``key``, and whether it is there already."""
+        held = key in self._slots
+        if held:
+            slot = self._slots.pop(key)
+        elif self._free:
+            slot = self._free.pop(0)
+        else:
+            slot = self._slots.pop(next(iter(self._slots)))
+        self._slots[key] = slot  # dictionaries keep the order
+        return slot, held
+
+
 @dataclasses.dataclass(frozen=True)
 class Operand:
     """A feature map of a layer: its shape, its words on chip and its bytes in DDR, if any."""
@@ -62,6 +83,7 @@ class Recorder:
         self.conv_weights = CircularBuffer("CONVW", target.bank_depth)
         self.alu_weights = CircularBuffer("DWCONVW", target.bank_depth)
         self.biases = CircularBuffer("BIAS", target.bank_depth)
+        self.tables = Slots(table.SLOTS)
         self.on_chip: dict[str, set[int]] = {}
         """Rows of whole feature maps that are in their region."""
         self.saves = 0

@@ -40,9 +40,9 @@ class AluLayer(MiscLayer):
 
     @property
     def constants(self) -> Mapping[str, Int8Array]:
-        """Bias and weights, as far as there are any."""
-        both = {"bias": self.bias, "weights": self.weights}
-        return {name: values for name, values in both.items() if values is not None}
+        """Bias, weights and table, as far as there are any."""
+        every = {"bias": self.bias, "weights": self.weights, "table": self.table}
+        return {name: values for name, values in every.items() if values is not None}
 
     def sliding_window(self, name: str) -> Window | None:
         """Return the window over the input."""

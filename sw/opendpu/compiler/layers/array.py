@@ -53,8 +53,8 @@ class ArrayLayer(ComputeLayer):
 
     @property
     def constants(self) -> Mapping[str, Int8Array]:
-        """Bias and weights."""
-        return {"bias": self.bias, "weights": self.weights}
+        """Bias, weights and the table."""
+        return {"bias": self.bias, "weights": self.weights, **self.tables}
 
     def sliding_window(self, name: str) -> Window | None:
         """Return the kernel's window over the input."""

@@ -50,6 +50,11 @@ class ConvLayer(ArrayLayer):
         return name if self.epilogue is None else f"{name}, {self.epilogue.layer.kind.name}"
 
     @property
+    def inner(self) -> tuple[EltwiseLayer, ...]:
+        """The layer of the epilogue."""
+        return () if self.epilogue is None else (self.epilogue.layer,)
+
+    @property
     def intermediate(self) -> str | None:
         """The result of the convolution, where an epilogue takes it up."""
         return None if self.epilogue is None else self.epilogue.tile

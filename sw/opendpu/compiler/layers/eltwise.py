@@ -2,9 +2,10 @@
 """Element-wise operations on the misc engine."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from opendpu.compiler.layers.cost import misc_cycles
+from opendpu.compiler.layers.feature import Int8Array
 from opendpu.compiler.layers.layer import Features, WeightWords
 from opendpu.compiler.layers.misc import MiscLayer
 from opendpu_arch.isa import ElewType
@@ -35,6 +36,11 @@ class EltwiseLayer(MiscLayer):
     def ends_in_elew(self) -> bool:
         """Always so."""
         return True
+
+    @property
+    def constants(self) -> Mapping[str, Int8Array]:
+        """The table, if there is one."""
+        return self.tables
 
     def instruction_cycles(self, columns: int, groups: int, rows_per_bank: int = 1) -> int:
         """Return the cycles of an ELEW."""

@@ -78,6 +78,11 @@ class Layer(abc.ABC):
         return ()
 
     @property
+    def inner(self) -> "tuple[Layer, ...]":
+        """Layers that run as parts of this one, with constants of their own."""
+        return ()
+
+    @property
     def constants(self) -> Mapping[str, Int8Array]:
         """Weights and biases by what they are called in the weight segment, in its order."""
         return {}
@@ -109,6 +114,14 @@ class ComputeLayer(Layer):
     """A layer with arithmetic: its instructions make some rows of the result at a time."""
 
     IN_CASCADES: ClassVar[bool] = True
+
+    table: Int8Array | None = None
+    """What the result's bytes go through, 256 entries; needs the extension ``table``."""
+
+    @property
+    def tables(self) -> Mapping[str, Int8Array]:
+        """The table as a constant, where there is one."""
+        return {} if self.table is None else {"table": self.table}
 
     @abc.abstractmethod
     def row_parallel(self, target: Target) -> int:

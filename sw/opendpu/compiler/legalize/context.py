@@ -22,6 +22,8 @@ class Context:
         Adds the int8 result of a ``fix`` op to :attr:`result`; returns the node.
     make_final
         Adds what an engine computes that no ``fix`` follows, if it does; returns the node.
+    tables
+        Whether the target has the extension ``table``.
     """
 
     def __init__(
@@ -29,8 +31,11 @@ class Context:
         graph: Graph,
         make_fixed: Callable[["Context", Node], str],
         make_final: Callable[["Context", Node], str | None],
+        *,
+        tables: bool = False,
     ) -> None:
         self.graph = graph
+        self.tables = tables
         self.users = graph.consumer_map()
         self.result = FixedGraph(graph.name)
         self._make_fixed = make_fixed

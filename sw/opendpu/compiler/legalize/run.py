@@ -15,6 +15,7 @@ from opendpu.compiler.legalize.activation import ACTIVATIONS, nonlinear
 from opendpu.compiler.legalize.context import Context
 from opendpu.compiler.legalize.refusal import Refusal
 from opendpu.compiler.legalize.registry import FINAL_RULES, RULES, Call
+from opendpu.compiler.legalize.table import by_table
 from opendpu.ir import FixedGraph, Graph, Node, NumberFormat, QuantizedGraph, TensorType
 from opendpu.ops import operator_of
 from opendpu_arch.errors import UnsupportedError
@@ -27,15 +28,18 @@ PART = 1 << 22
 """Elements of a constant that are quantized at a time."""
 
 
-def legalize(quantized: QuantizedGraph) -> FixedGraph:
+def legalize(quantized: QuantizedGraph, *, tables: bool = False) -> FixedGraph:
     """Return the fixed-point form of a quantized graph; outputs keep their order.
+
+    With ``tables``, functions of one value that no engine has become ``table-fix``, an op of the
+    extension ``table``.
 
     Raises
     ------
     UnsupportedError
         A ``fix`` op is not of 8 signed bits with a power of two as scale, fewer for constants.
     """
-    context = Context(quantized, _make_fixed, _make_final)
+    context = Context(quantized, _make_fixed, _make_final, tables=tables)
     result = context.result
     result.attrs = dict(quantized.attrs)
     for name in quantized.outputs:
@@ -80,6 +84,8 @@ def _make_fixed(context: Context, fix: Node) -> str:
     if source.kind == "fix":
         return context.copy(context.fixed(source.name), source, fix)
     made = _on_engine(context, source, fix)
+    if made is None and context.tables:
+        made = by_table(context, source, fix)
     if made is not None:
         return made
     name = context.result.unique(f"{fix.name}_float2fix")

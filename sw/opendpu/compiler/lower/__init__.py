@@ -11,6 +11,7 @@ from opendpu.compiler.lower import (
     reduce,
     resize,
     shape,
+    table,
     transposed,
 )
 from opendpu.compiler.lower.run import lower
@@ -26,5 +27,6 @@ __all__ = [
     "reduce",
     "resize",
     "shape",
+    "table",
     "transposed",
 ]

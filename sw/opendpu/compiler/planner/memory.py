@@ -134,7 +134,8 @@ def allocate_constants(network: Network) -> tuple[dict[str, int], bytes]:
     addresses: dict[str, int] = {}
     known: dict[bytes, int] = {}
     blob = bytearray()
-    for layer in network.layers:
+    every = (one for layer in network.layers for one in (layer, *layer.inner))
+    for layer in every:
         for part, values in layer.constants.items():
             data = np.ascontiguousarray(values, dtype=np.int8).tobytes()
             if data not in known:

@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
-from torch.jit._trace import TracedModule
 
 from opendpu_arch.errors import UnsupportedError
 
@@ -68,11 +67,10 @@ def _from_script(
     name = getattr(module, "original_name", type(module).__name__)
     kinds = {node.kind() for node in module.inlined_graph.nodes()}
     flow = sorted(kinds & {"prim::If", "prim::Loop"})
-    if flow or not isinstance(module, TracedModule):
-        what = f"has {' and '.join(flow)}" if flow else "comes from torch.jit.script"
+    if flow:
         raise UnsupportedError(
-            f"TorchScript module {name} {what}; only what torch.jit.trace made can be taken: give "
-            "the original torch.nn.Module",
+            f"TorchScript module {name} has {' and '.join(flow)}; only what torch.jit.trace made "
+            "can be taken: give the original torch.nn.Module",
             code=SCRIPTED,
         )
     from torch._export.converter import TS2EPConverter

@@ -139,7 +139,14 @@ def prelu(builder: OnnxBuilder, node: Node) -> None:
     bind(builder, node, Exact(builder, made, reach, bits).shifted(right), channels_first=first)
 
 
+def table(builder: OnnxBuilder, node: Node) -> None:
+    """Emit the op's own table, whose entries are in order of the input's byte."""
+    entries = np.array(node.attrs["table"], np.int64)
+    tabulated(builder, node, lambda x: entries[x & 0xFF])
+
+
 register(
+    Operator(kind="table-fix", emit=table, engine=Engine.MISC),
     Operator(kind="eltwise-fix", emit=eltwise, engine=Engine.MISC),
     Operator(kind="leaky-relu-fix", emit=leaky_relu, engine=Engine.MISC),
     Operator(kind="prelu-fix", emit=prelu, engine=Engine.MISC),

@@ -22,6 +22,7 @@ from opendpu.quantize.finetune.regression import best_start, work_of
 from opendpu.quantize.finetune.rows import Form, as_matrix, as_weights, form_of
 from opendpu.quantize.finetune.train import Trained, train
 from opendpu.quantize.finetune.variables import METHODS
+from opendpu.quantize.progress import silent
 from opendpu.quantize.samples import Samples
 
 ROWS = 1 << 14
@@ -36,7 +37,7 @@ FEWEST_ROWS = 4
 CORRECTION_WORK = 3e10
 """Multiply-accumulates that the equations of a layer may take; larger layers stay as they are."""
 
-PASS_WORK = 6e10
+PASS_WORK = 4e10
 """Multiply-accumulates of the network on all samples of correction together, at most."""
 
 GOOD_ERROR = 10**-2.5
@@ -67,10 +68,6 @@ class Tuned:
     kept: bool
 
 
-def _nowhere(text: str) -> None:
-    """Show nothing of what is going on."""
-
-
 def finetune(
     quantized: QuantizedGraph,
     reference: FloatGraph,
@@ -78,8 +75,8 @@ def finetune(
     config: FinetuneConfig,
     *,
     seed: int = 0,
-    show: Callable[[str], None] = _nowhere,
-    note: Callable[[str], None] = _nowhere,
+    show: Callable[[str], None] = silent,
+    note: Callable[[str], None] = silent,
 ) -> list[Tuned]:
     """Train the constants of a quantized graph, in place.
 
@@ -123,8 +120,8 @@ def correct_weights(
     *,
     batch: int = 32,
     seed: int = 0,
-    show: Callable[[str], None] = _nowhere,
-    note: Callable[[str], None] = _nowhere,
+    show: Callable[[str], None] = silent,
+    note: Callable[[str], None] = silent,
 ) -> list[Tuned]:
     """Let the weights of a quantized graph make up for what quantization did before them, in place.
 

@@ -65,7 +65,7 @@ def positions(shape: tuple[int, ...], count: int, rng: np.random.Generator) -> I
 
 def at(array: Array, places: Indices) -> Array:
     """Return the channels of a result at some positions: ``[rows, channels]``."""
-    return array.reshape(-1, array.shape[-1])[places]
+    return np.asarray(array[np.unravel_index(places, array.shape[:-1])])  # a view would be copied
 
 
 def inputs_at(layer: Node, form: Form, source: Array, shape: Array | tuple[int, ...],

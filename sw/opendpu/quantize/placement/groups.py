@@ -3,11 +3,12 @@
 
 import dataclasses
 import functools
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from opendpu.ir import Graph, Node
 from opendpu.ir.types import FLOAT32
 from opendpu.ops import operator_of
+from opendpu.ops.functions import Function
 from opendpu.quantize.layers import is_layer
 from opendpu.quantize.transforms.approximate import LEAKY_SLOPE
 
@@ -51,27 +52,32 @@ class ScaleGroups:
         return found
 
 
-def find_groups(graph: Graph, floating: Collection[str]) -> ScaleGroups:
+def find_groups(
+    graph: Graph, floating: Collection[str], tables: Sequence[Function] = ()
+) -> ScaleGroups:
     """Decide which tensors of a folded graph are quantized.
 
-    ``floating`` are the ops that stay in float (:mod:`opendpu.quantize.placement.scope`).
+    ``floating`` are the ops that stay in float (:mod:`opendpu.quantize.placement.scope`); within
+    functions that become ``tables`` nothing is rounded.
     """
     users = graph.consumer_map()
-    fused = {n.name for n in graph if _is_fused(graph, n, users[n.name], floating)}
+    apart = {*floating, *(name for function in tables for name in function.nodes)}
+    fused = {n.name for n in graph if _is_fused(graph, n, users[n.name], apart)}
+    inner = {name for function in tables for name in function.nodes[:-1]}
     names = []
     for node in graph:
-        if node.value is not None or node.name in fused or not _has_scale(node):
+        if node.value is not None or node.name in fused | inner or not _has_scale(node):
             continue
         if node.name not in floating or any(u.name not in floating for u in users[node.name]):
             names.append(node.name)
-    names += [name for name in _constant_operands(graph, floating) if name not in names]
+    names += [name for name in _constant_operands(graph, apart) if name not in names]
     group = _groups(graph, names, floating)
     results = {
         node.name: users[node.name][0].name if node.name in fused else node.name
         for node in graph
         if is_layer(node) and node.name not in floating
     }
-    return ScaleGroups(names, group, _lower_bounds(graph, group, floating), results)
+    return ScaleGroups(names, group, _lower_bounds(graph, group, apart), results)
 
 
 def _has_scale(node: Node) -> bool:

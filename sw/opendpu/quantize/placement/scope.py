@@ -24,8 +24,12 @@ COSTS = (
 )
 
 
-def floating_ops(graph: Graph, kept: Mapping[str, str] | None = None) -> dict[str, str]:
+def floating_ops(
+    graph: Graph, kept: Mapping[str, str] | None = None, tabulated: Collection[str] = ()
+) -> dict[str, str]:
     """Return the ops of a float graph that are computed in float when it is quantized.
+
+    ``tabulated`` are ops that the target has as tables, whatever they are.
 
     Each has a reason, but for what the DPU cannot compute, where the compiler has its own.
 
@@ -40,7 +44,9 @@ def floating_ops(graph: Graph, kept: Mapping[str, str] | None = None) -> dict[st
     """
     users = graph.consumer_map()
     found = {
-        node.name: "" for node in graph if node.kind not in CONSTANTS and _only_cpu(graph, node)
+        node.name: ""
+        for node in graph
+        if node.kind not in CONSTANTS and _only_cpu(graph, node, tabulated)
     }
     found = {**(kept or {}), **found}
     tails = _tails(graph, users)
@@ -59,16 +65,18 @@ def floating_ops(graph: Graph, kept: Mapping[str, str] | None = None) -> dict[st
             return found
 
 
-def _only_cpu(graph: Graph, node: Node) -> bool:
+def _only_cpu(graph: Graph, node: Node, tabulated: Collection[str]) -> bool:
     """Return whether only the CPU can compute an op, or hold an input."""
     if node.type.dtype != FLOAT32 and not gives_integers(node):
         return True
     if node.kind in SOURCES:
         return False
+    if any(graph[name].type.dtype != FLOAT32 for name in node.sources()):
+        return True
+    if node.name in tabulated:
+        return False
     operator = operator_of(node)
     if not operator.on_dpu or (is_layer(node) and not has_constant_weights(graph, node)):
-        return True
-    if any(graph[name].type.dtype != FLOAT32 for name in node.sources()):
         return True
     number = operator.constant_operand
     return number is not None and graph[node.inputs["input"][number]].value is None

@@ -64,6 +64,12 @@ def hard_sigmoid(op: Op, inputs: Sequence[Array]) -> Array:
     return numerics.saturate(numerics.shift_round(line, cut))
 
 
+@register("table-fix")
+def table(op: Op, inputs: Sequence[Array]) -> Array:
+    """Return the entry for each byte."""
+    return np.array(op.get_attr("table"), np.int8)[inputs[0].view(np.uint8)]
+
+
 @register("leaky-relu-fix")
 def leaky_relu(op: Op, inputs: Sequence[Array]) -> Array:
     """Multiply negative values by ``factor / 2**shift``."""

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which Python function computes which op type on the CPU."""
 
-import importlib
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from opendpu.ops import kinds_where, operator_of
+from opendpu.runtime.cpu import custom
 from opendpu_arch.errors import GraphError, UnsupportedError
 from xir import Op
 
@@ -16,8 +16,7 @@ Array = npt.NDArray[Any]
 Implementation = Callable[[Op, Sequence[Array]], Array]
 """From an op and its input arrays, in the order of its arguments, to its result."""
 
-CUSTOM_PACKAGE = "vart_op_imp"
-"""Where VART looks for custom ops: a module and a class, both named like the op type."""
+Class = TypeVar("Class", bound=type)
 
 _IMPLEMENTATIONS: dict[str, Implementation] = {}
 
@@ -32,12 +31,30 @@ def register(*op_types: str) -> Callable[[Implementation], Implementation]:
     return decorate
 
 
-def register_class(op_type: str, implementation: type) -> None:
-    """Make a class in VART's form compute ``op_type``.
+@overload
+def register_class(op_type: str, implementation: type) -> None: ...
 
-    The class is called with the op; its ``calculate(output, inputs)`` fills ``output``.
+
+@overload
+def register_class(op_type: str) -> Callable[[Class], Class]: ...
+
+
+def register_class(
+    op_type: str, implementation: type | None = None
+) -> Callable[[Class], Class] | None:
+    """Make a class in VART's form compute ``op_type``; without the class, return a decorator.
+
+    What such a class has is said in :class:`opendpu.runtime.cpu.custom.CustomOp`.
     """
-    register(op_type)(_adapt(implementation))
+    if implementation is not None:
+        register(op_type)(custom.CustomOp(implementation))
+        return None
+
+    def decorate(decorated: Class) -> Class:
+        register(op_type)(custom.CustomOp(decorated))
+        return decorated
+
+    return decorate
 
 
 def unregister(op_type: str) -> None:
@@ -58,9 +75,9 @@ def python_for(op: Op) -> Implementation | None:
     """
     kind = op.get_type()
     if kind not in _IMPLEMENTATIONS and operator_of(kind).emit is None:
-        custom = _import_custom(kind)
-        if custom is not None:
-            register_class(kind, custom)
+        found = custom.find(kind)
+        if found is not None:
+            register_class(kind, found)
     return _IMPLEMENTATIONS.get(kind)
 
 
@@ -70,7 +87,7 @@ def refuse(op: Op) -> NoReturn:
     raise UnsupportedError(
         f"op {op.get_name()!r} has type {kind!r}, which the CPU cannot compute; register "
         f"it with opendpu.runtime.cpu.register({kind!r}), or put a class {kind} with "
-        f"calculate(self, output, input) into {CUSTOM_PACKAGE}/{kind}.py",
+        f"calculate(self, output, input) into {custom.PACKAGE}/{kind}.py",
         code="VAILIB_CPU_RUNNER_CPU_OP_NOT_FIND",
     )
 
@@ -98,26 +115,3 @@ def call(op: Op, inputs: Sequence[Array]) -> Array:
             f"but its tensor has {tensor.dims}"
         )
     return np.ascontiguousarray(result, tensor.data_type.numpy()).reshape(result.shape)
-
-
-def _import_custom(kind: str) -> type | None:
-    if not kind.isidentifier():
-        return None
-    module = f"{CUSTOM_PACKAGE}.{kind}"
-    try:
-        found = getattr(importlib.import_module(module), kind, None)
-    except ModuleNotFoundError as error:
-        if error.name not in (CUSTOM_PACKAGE, module):
-            raise
-        return None
-    return found if isinstance(found, type) else None
-
-
-def _adapt(implementation: type) -> Implementation:
-    def compute(op: Op, inputs: Sequence[Array]) -> Array:
-        tensor = op.get_output_tensor()
-        output = np.zeros(tensor.dims, tensor.data_type.numpy())
-        implementation(op).calculate(output, list(inputs))
-        return output
-
-    return compute

@@ -2,8 +2,11 @@
 """Runners that get what they cannot run."""
 
 import functools
+import os
 import pathlib
+import signal
 import threading
+from collections.abc import Callable
 
 import numpy as np
 from graph_draws import Quantized
@@ -14,8 +17,10 @@ from opendpu import api
 from opendpu.compiler.pipeline import compile as compile_graph
 from opendpu.runtime import GraphRunner, Runner
 from opendpu.runtime.buffers import view
+from opendpu.runtime.crosscheck import layer_name
 from opendpu.runtime.device import Job, JobStatistics
 from opendpu.runtime.jobs import JobQueue
+from opendpu.runtime.worker import WorkerDevice
 from opendpu_arch.target import Target
 from provocations.registry import gives
 
@@ -166,3 +171,49 @@ def no_output(folder: pathlib.Path) -> None:
     made = compiled()
     made.set_attr("return_ops", ["nobody"])
     GraphRunner(made, device=Idle())
+
+
+def with_environment(work: Callable[[], None], folder: pathlib.Path, **variables: str) -> None:
+    """Call a function in a folder, with variables in the environment."""
+    kept, here = dict(os.environ), pathlib.Path.cwd()
+    os.environ.update(variables)
+    os.chdir(folder)
+    try:
+        work()
+    finally:
+        os.chdir(here)
+        os.environ.clear()
+        os.environ.update(kept)
+
+
+def run_once() -> None:
+    with Runner(subgraph(), device=Idle()) as runner:
+        runner.run([GOOD])
+
+
+@gives("VART_SIZE_MISMATCH")
+def a_golden_file_of_another_size(folder: pathlib.Path) -> None:
+    (name,) = (tensor.name for tensor in Runner(subgraph(), device=Idle()).get_input_tensors())
+    (folder / f"{layer_name(name)}.bin").write_bytes(b"short")
+    golden = {"XLNX_GOLDEN_DIR": str(folder), "XLNX_ENABLE_UPLOAD": "1"}
+    with_environment(run_once, folder, **golden)
+
+
+@gives("VART_CONTROLLER_DUMP_FOLDER_CREATE_ERROR")
+def a_file_where_dumps_go(folder: pathlib.Path) -> None:
+    (folder / "dump").write_text("in the way")
+    with_environment(run_once, folder, XLNX_ENABLE_DUMP="1")
+
+
+@gives("VART_DPU_EXEC_ERROR")
+def a_dead_worker(folder: pathlib.Path) -> None:
+    device = WorkerDevice("iss", B64, "kv260", {})
+    try:
+        with Runner(subgraph(), device=device) as runner:
+            process = device._process
+            assert process is not None
+            process.is_alive = lambda: True  # it dies between the look and the job
+            os.kill(process.pid, signal.SIGKILL)
+            runner.run([GOOD])
+    finally:
+        device.close()

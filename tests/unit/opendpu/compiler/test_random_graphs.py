@@ -18,8 +18,8 @@ from opendpu.ir import Graph
 from opendpu_arch.target import Target
 
 
-def check_seed(seed: int) -> None:
-    grower = draw(seed)
+def check_seed(seed: int, *, tables: bool = False) -> None:
+    grower = draw(seed, tables=tables)
     try:
         check(grower.graph, grower.target, seed)
     except Exception as error:
@@ -44,6 +44,19 @@ def check_seed(seed: int) -> None:
 def test_random_graphs(rng: np.random.Generator, part: int) -> None:
     for _ in range(12):
         check_seed(int(rng.integers(1 << 30)))
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_random_graphs_with_tables(rng: np.random.Generator, part: int) -> None:
+    for _ in range(12):
+        check_seed(int(rng.integers(1 << 30)), tables=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(40))
+def test_many_random_graphs_with_tables(rng: np.random.Generator, part: int) -> None:
+    for _ in range(50):
+        check_seed(int(rng.integers(1 << 30)), tables=True)
 
 
 @pytest.mark.slow

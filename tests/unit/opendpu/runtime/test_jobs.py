@@ -2,7 +2,10 @@
 """Jobs in flight: what several threads do at once, and what is dropped."""
 
 import concurrent.futures
+import functools
+import gc
 import threading
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -73,3 +76,76 @@ def test_cancelled_jobs_never_begin():
         with pytest.raises(concurrent.futures.CancelledError):
             queue.result(job)
     assert ran == [0]
+
+
+def test_a_full_queue_waits():
+    queue: JobQueue[int] = JobQueue(1, size=2)
+    gate = threading.Event()
+    for _ in range(3):
+        queue.submit(lambda: gate.wait() and 1)
+    late = threading.Thread(target=queue.submit, args=(lambda: 2,), daemon=True)
+    late.start()
+    late.join(PATIENCE)
+    assert late.is_alive(), "there is no room before a job has finished"
+    assert len(queue._jobs) == 3
+    gate.set()
+    late.join()
+    assert [queue.result(number) for number in (1, 2, 3, 4)] == [1, 1, 1, 2]
+    queue.close()
+
+
+def test_who_waits_for_room_learns_that_the_queue_is_closed():
+    queue: JobQueue[bool] = JobQueue(1, size=0)
+    gate = threading.Event()
+    queue.submit(gate.wait)
+    errors: list[DPUError] = []
+
+    def submit() -> None:
+        try:
+            queue.submit(gate.wait)
+        except DPUError as error:
+            errors.append(error)
+
+    late = threading.Thread(target=submit, daemon=True)
+    late.start()
+    late.join(PATIENCE)
+    queue.cancel()
+    late.join()
+    gate.set()
+    queue.close()
+    assert [str(error) for error in errors] == ["the runner is closed"]
+
+
+def test_threads_are_started_as_they_are_needed():
+    queue: JobQueue[int] = JobQueue(8)
+    for _ in range(20):
+        queue.result(queue.submit(lambda: 1))
+    assert len(queue._threads) == 1
+    queue.close()
+    assert not queue._threads[0].is_alive()
+
+
+def test_threads_of_a_forgotten_queue_end():
+    queue: JobQueue[int] = JobQueue(2)
+    assert queue.result(queue.submit(lambda: 1)) == 1
+    threads = queue._threads
+    del queue
+    gc.collect()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def test_memory_of_finished_jobs_is_freed():
+    class Big:
+        pass
+
+    queue: JobQueue[None] = JobQueue(1)
+    big = Big()
+    freed = weakref.ref(big)
+    queue.result(queue.submit(functools.partial(lambda _: None, big)))
+    del big
+    queue.result(queue.submit(lambda: None))
+    gc.collect()
+    assert freed() is None
+    queue.close()

@@ -217,6 +217,23 @@ def test_fingerprints_must_agree(copy_subgraph, fake_device, image, monkeypatch)
         Runner(copy_subgraph, device="iss", target="B512")
 
 
+def test_a_device_may_have_more_extensions_but_not_less(copy_subgraph, fake_device, image):
+    plain = Target.from_name("B64")
+    fake_device.target = Target.from_name("B64+table")
+    with Runner(copy_subgraph, device=fake_device) as runner:
+        assert (runner.run([image])["y"] == image).all()
+    copy_subgraph.set_attr("dpu_fingerprint", Target.from_name("B64+table").fingerprint)
+    with Runner(copy_subgraph, device=fake_device) as runner:
+        assert (runner.run([image])["y"] == image).all()
+    fake_device.target = plain
+    with pytest.raises(FingerprintError) as raised:
+        Runner(copy_subgraph, device=fake_device)
+    assert raised.value.message == (
+        "subgraph 'subgraph_y' needs the extension 'table', which the DPU DPUCZDX8G_ISA1_B64 "
+        "lacks: compile it for DPUCZDX8G_ISA1_B64, or run it on DPUCZDX8G_ISA1_B64+table"
+    )
+
+
 def test_no_fingerprint_fits_every_device(copy_subgraph, fake_device, image):
     copy_subgraph.set_attr("dpu_fingerprint", 0)
     fake_device.target = Target.from_name("B512")

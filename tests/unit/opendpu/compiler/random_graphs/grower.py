@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from graph_draws import Quantized
 
+from opendpu_arch.extensions import Extension
 from opendpu_arch.target import Target
 
 TARGETS = (
@@ -22,13 +23,15 @@ MOST_MACS = 4_000_000
 Growth = Callable[["Grower"], str | None]
 GROWTHS: list[tuple[Growth, int]] = []
 """What adds an op, or nothing where none fits; with its weight."""
+TABLE_GROWTHS: list[tuple[Growth, int]] = []
+"""What is drawn besides for targets with tables, so that plain ones draw what they always drew."""
 
 
-def grows(weight: int) -> Callable[[Growth], Growth]:
+def grows(weight: int, growths: list[tuple[Growth, int]] = GROWTHS) -> Callable[[Growth], Growth]:
     """Register what adds an op."""
 
     def register(growth: Growth) -> Growth:
-        GROWTHS.append((growth, weight))
+        growths.append((growth, weight))
         return growth
 
     return register
@@ -49,6 +52,7 @@ class Grower(Quantized):
         self.target = dataclasses.replace(
             Target.from_name(self.pick.choice(TARGETS)), bank_depth=self.pick.choice(DEPTHS)
         )
+        self.growths = GROWTHS
         self.maps: list[str] = []
         """The ``fix`` ops of feature maps, the newest last."""
         self.flat: list[str] = []
@@ -110,7 +114,7 @@ class Grower(Quantized):
 
     def step(self) -> None:
         """Add an op, if the one that is drawn fits anywhere."""
-        growths, weights = zip(*GROWTHS, strict=True)
+        growths, weights = zip(*self.growths, strict=True)
         (growth,) = self.pick.choices(growths, weights)
         made = growth(self)
         if made is not None:
@@ -130,9 +134,13 @@ class Grower(Quantized):
             self.graph.outputs.append(name)
 
 
-def draw(seed: int, most_ops: int = 14) -> Grower:
-    """Return a random graph and its target."""
+def draw(seed: int, most_ops: int = 14, *, tables: bool = False) -> Grower:
+    """Return a random graph and its target, one with the extension ``table`` if it is asked for."""
     grower = Grower(seed)
+    if tables:
+        extensions = frozenset({Extension.TABLE})
+        grower.target = dataclasses.replace(grower.target, extensions=extensions)
+        grower.growths = GROWTHS + TABLE_GROWTHS
     for _ in range(grower.pick.choice([1, 1, 1, 2, 3])):
         grower.start()
     wanted = len(grower.maps) + grower.pick.randint(1, most_ops)

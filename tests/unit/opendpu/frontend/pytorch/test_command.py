@@ -3,6 +3,7 @@
 
 import json
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -61,3 +62,44 @@ def test_without_pytorch_it_says_what_to_install(program, monkeypatch):
     )
     assert result.exit_code == 1
     assert "is a program of PyTorch, and needs torch: pip install 'opendpu[torch]'" in result.stderr
+
+
+def compile_script(folder, *options) -> object:
+    arguments = ["compile", "net.pt", "--calib", "calib.npz", "--target", "B512", "-o", "n.xmodel"]
+    named = [str(folder / word) if "." in word else word for word in arguments]
+    return CliRunner().invoke(app, [*named, "--no-count", *options])
+
+
+def test_torch_script_is_the_program(program):
+    module, _, folder = program
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # PyTorch's, of all of torch.jit
+        torch.jit.save(torch.jit.trace(module, torch.randn(1, 3, 16, 16)), folder / "net.pt")
+    result = compile_script(folder)
+    assert "TorchScript, which does not say shapes: give that of x, for example: " in result.stderr
+    result = compile_script(folder, "--input-shape", "y=1,3,16,16")
+    assert "net.pt has no input 'y'; its inputs are: x" in result.stderr
+    result = compile_script(folder, "--input-shape", "x=1,3,16,16")
+    assert result.exit_code == 0, result.output
+    arguments = ["compile", str(folder / "net.pt2"), "--calib", str(folder / "calib.npz")]
+    other = ["--target", "B512", "-o", str(folder / "other.xmodel"), "--no-count"]
+    assert CliRunner().invoke(app, [*arguments, *other]).exit_code == 0
+    first, second = (
+        [part.get_attr("mc_code") for part in api.dpu_subgraphs(api.load(folder / name))]
+        for name in ("n.xmodel", "other.xmodel")
+    )
+    assert first == second
+
+
+def test_what_is_no_torch_script(program):
+    module, _, folder = program
+    for write, message in (
+        (lambda path: torch.save(module.state_dict(), path), "files of torch.save need their"),
+        (lambda path: path.write_bytes(b"hello"), "net.pt is no TorchScript (torch.jit.save): no"),
+        (lambda path: path.unlink(), "net.pt: no such file"),
+    ):
+        write(folder / "net.pt")
+        result = compile_script(folder, "--input-shape", "x=1,3,16,16")
+        assert result.exit_code == 1
+        assert message in result.stderr
+    assert not (folder / "n.xmodel").exists()

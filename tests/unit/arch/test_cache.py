@@ -10,7 +10,7 @@ import warnings
 
 import pytest
 
-from opendpu_hw import cache
+from opendpu_arch import cache
 
 
 @pytest.fixture
@@ -143,9 +143,8 @@ def system_folder(_root: pathlib.Path, patch: pytest.MonkeyPatch) -> str:
 
 def no_home(_root: pathlib.Path, patch: pytest.MonkeyPatch) -> str:
     patch.delenv(cache.ENVIRONMENT)
-    patch.setattr(
-        cache.platformdirs, "user_cache_path", lambda _: pathlib.Path("~", ".cache", "opendpu")
-    )
+    patch.delenv("XDG_CACHE_HOME", raising=False)
+    patch.setattr(os.path, "expanduser", lambda path: path)
     return "the user has no home folder"
 
 
@@ -190,7 +189,7 @@ def test_texts(root):
 def test_two_processes_share_one_build(root, tmp_path):
     script = (
         "import pathlib, sys, time\n"
-        "from opendpu_hw import cache\n"
+        "from opendpu_arch import cache\n"
         "def make(path):\n"
         f"    pathlib.Path({str(tmp_path)!r}, 'made').open('a').write('x')\n"
         "    time.sleep(0.3); path.write_bytes(b'content')\n"
@@ -223,7 +222,7 @@ def test_entries_used_longest_ago_go(root, monkeypatch):
 
 def test_missing_home_in_a_process_of_its_own(tmp_path):
     """Nothing called ``~`` appears where the process runs."""
-    script = "from opendpu_hw import cache; print(cache.folder())"
+    script = "from opendpu_arch import cache; print(cache.folder())"
     environment = {k: v for k, v in os.environ.items() if k not in ("HOME", "XDG_CACHE_HOME")}
     environment.pop(cache.ENVIRONMENT, None)
     done = subprocess.run(

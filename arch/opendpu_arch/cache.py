@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated Verilog and built simulators, kept by the hash of what they are made from.
+"""What takes long to make, kept by the hash of what it is made from: Verilog, simulators, programs.
 
 The cache can always be done without. An entry is used when its content has the hash that was stored
 with it, else it is made again; what cannot be stored lies in a temporary folder until the process
@@ -18,8 +18,9 @@ import shutil
 import tempfile
 import time
 import warnings
+from collections.abc import Callable, Iterator
 
-import platformdirs
+Make = Callable[[pathlib.Path], object]
 
 ENVIRONMENT = "OPENDPU_CACHE"
 """Names the folder to use instead of the user's cache folder."""
@@ -29,7 +30,7 @@ LIMIT = 2 << 30
 SPARED = 3600
 """Seconds for which an entry that was used is not removed, whatever the limit."""
 
-_unstored = {}
+_unstored: dict[tuple[str, str, pathlib.Path | None], pathlib.Path] = {}
 """Entries of this process that could not be stored: path by kind, name and wished folder."""
 
 
@@ -37,10 +38,16 @@ class CacheWarning(UserWarning):
     """The cache cannot be used; everything works, but is made again the next time."""
 
 
-def folder():
-    """Return the cache folder, which need not exist; None where there is no home for one."""
+def folder() -> pathlib.Path | None:
+    """Return the cache folder, which need not exist; None where there is no home for one.
+
+    Without :data:`ENVIRONMENT` it is where the XDG base directory specification wants it.
+    """
     given = os.environ.get(ENVIRONMENT)
-    found = pathlib.Path(given).absolute() if given else platformdirs.user_cache_path("opendpu")
+    if given:
+        return pathlib.Path(given).absolute()
+    home = os.environ.get("XDG_CACHE_HOME", "").strip() or os.path.expanduser("~/.cache")  # noqa: PTH111 - "~" stays where there is no home
+    found = pathlib.Path(home, "opendpu")
     return found if found.is_absolute() else None
 
 
@@ -56,7 +63,7 @@ def digest(*parts: str | bytes) -> str:
 
 def source_digest(*packages: str) -> str:
     """Return the digest of every source and data file of importable packages."""
-    parts = []
+    parts: list[str | bytes] = []
     for package in packages:
         spec = importlib.util.find_spec(package)
         if spec is None or not spec.submodule_search_locations:
@@ -68,7 +75,7 @@ def source_digest(*packages: str) -> str:
     return digest(*parts)
 
 
-def entry(kind: str, name: str, make) -> pathlib.Path:
+def entry(kind: str, name: str, make: Make) -> pathlib.Path:
     """Return the path of an entry, a file or folder, made where it is missing or damaged.
 
     Of several processes that want the same entry one makes it, the others wait.
@@ -111,9 +118,9 @@ def entry(kind: str, name: str, make) -> pathlib.Path:
     return path
 
 
-def text(kind: str, name: str, make) -> str:
+def text(kind: str, name: str, make: Callable[[], str]) -> str:
     """Return the text of an entry, which ``make`` returns where it is missing or damaged."""
-    made = []
+    made: list[str] = []
 
     def write(path: pathlib.Path) -> None:
         made.append(make())
@@ -126,12 +133,16 @@ def text(kind: str, name: str, make) -> str:
         return made[0] if made else make()
 
 
-def _outside(kind, name, wished, make, reason):
+def _outside(
+    kind: str, name: str, wished: pathlib.Path | None, make: Make, reason: str | None
+) -> pathlib.Path:
     """Make an entry in a folder that goes when the process ends."""
     warnings.warn(
         f"the cache {wished or ''} cannot be used ({reason}), so {kind} is built again the next "
         f"time; ${ENVIRONMENT} can name another folder",
-        CacheWarning, stacklevel=3)
+        CacheWarning,
+        stacklevel=3,
+    )
     where = pathlib.Path(tempfile.mkdtemp(prefix="opendpu-"))
     atexit.register(shutil.rmtree, where, ignore_errors=True)
     make(where / name)
@@ -211,7 +222,7 @@ def _prune(root: pathlib.Path) -> None:
 
 
 @contextlib.contextmanager
-def _locked(path: pathlib.Path):
+def _locked(path: pathlib.Path) -> Iterator[None]:
     """Hold an exclusive lock across processes; without one where the folder does not allow it."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):

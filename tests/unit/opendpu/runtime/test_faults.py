@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from opendpu.runtime.device import Job
+from opendpu.runtime.faults import fault_error
 from opendpu_arch import errors, isa
 from opendpu_arch.regs import Fault
 from opendpu_arch.target import Target
-from opendpu_sim.rtl.faults import fault_error
 
 BASES = [(i + 1) << 36 for i in range(8)]
 CODE_BASE = 0x1000

@@ -4,6 +4,7 @@
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from xir import Tensor
 
@@ -16,7 +17,12 @@ class TensorBuffer(np.ndarray[Any, np.dtype[Any]]):
     @classmethod
     def create(cls, tensor: Tensor) -> Self:
         """Return a buffer of zeros with the tensor's dimensions and element type."""
-        buffer = np.zeros(tensor.dims, tensor.data_type.numpy()).view(cls)
+        return cls.on(np.zeros(tensor.dims, tensor.data_type.numpy()), tensor)
+
+    @classmethod
+    def on(cls, array: npt.NDArray[Any], tensor: Tensor) -> Self:
+        """Return a buffer on the memory of an array that holds a tensor's elements."""
+        buffer = array.view(cls)
         buffer._tensor = tensor
         return buffer
 

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files that a board's tools need, written into a folder."""
+
+import pathlib
+from typing import Any
+
+from opendpu_arch import outputs
+from opendpu_arch.errors import EncodingError
+from opendpu_arch.target import Target
+from opendpu_hw import verilog
+from opendpu_hw.boards import device_tree, ipxact, vivado
+from opendpu_hw.boards.catalog import Board, LitexBoard, ZynqBoard
+
+MIN_CLOCK_MHZ, MAX_CLOCK_MHZ = 1, 400
+
+
+def write(board: Board, target: Target, where: str | pathlib.Path, *,
+          clock_mhz: float | None = None, **options: Any) -> tuple[pathlib.Path, ...]:
+    """Write what a board's tools need; return the paths.
+
+    Parameters
+    ----------
+    board
+        From :mod:`opendpu_hw.boards.catalog`.
+    target
+        The DPU.
+    where
+        The folder, made if need be.
+    clock_mhz
+        Clock of the DPU; the board's default.
+    options
+        Passed to :class:`opendpu_hw.top.Top`. Boards of Xilinx get ``vendor="xilinx"``.
+
+    Raises
+    ------
+    OutputError
+        A file cannot be written; known before the Verilog is made.
+    EncodingError
+        A clock that no board makes.
+    UnsupportedError
+        The board needs what is not installed.
+    """
+    clock = board.clock_mhz if clock_mhz is None else clock_mhz
+    if not MIN_CLOCK_MHZ <= clock <= MAX_CLOCK_MHZ:
+        raise EncodingError(
+            f"clock is {clock:g} MHz, but must be in {MIN_CLOCK_MHZ}..{MAX_CLOCK_MHZ}")
+    if isinstance(board, ZynqBoard):
+        return _zynq(board, target, pathlib.Path(where), clock, options)
+    assert isinstance(board, LitexBoard)
+    from opendpu_hw.boards import litex_project  # imports LiteX
+    return litex_project.write(board, target, pathlib.Path(where), clock, options)
+
+
+def _zynq(board: ZynqBoard, target: Target, where: pathlib.Path, clock: float,
+          options: dict[str, Any]) -> tuple[pathlib.Path, ...]:
+    options = {"vendor": "xilinx"} | options
+    if options["vendor"] is None:
+        del options["vendor"]
+    texts = {
+        where / "vivado.tcl": vivado.script(board, clock),
+        where / f"{vivado.DESIGN}.xdc": vivado.constraints(board),
+        where / f"{vivado.DESIGN}.dtso": device_tree.overlay(
+            board, bitstream=f"{vivado.DESIGN}.bit.bin", clock_mhz=clock)}
+    core = where / "ip" / "component.xml"
+    outputs.check_folder(where)
+    for path in (*texts, core):
+        if path.parent.exists():
+            outputs.check(path)
+    source, about = verilog.write(target, core.parent, **options)
+    description = verilog.description(target, source.read_text(encoding="utf-8"))
+    outputs.write(core, ipxact.component(description, source.name))
+    for path, text in texts.items():
+        outputs.write(path, text)
+    return source, about, core, *texts

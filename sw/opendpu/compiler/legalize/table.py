@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of one quantized value, between two ``fix`` ops, as tables."""
+
+import numpy as np
+
+from opendpu.compiler.legalize.context import Context, feature_shape
+from opendpu.ir import Node
+from opendpu.ops.functions import evaluate, function_of
+from opendpu_arch.numerics import quantize
+from opendpu_arch.table import ENTRIES
+
+LARGE = 2.0**31
+"""Stands for infinity; it saturates."""
+
+
+def by_table(context: Context, source: Node, fix: Node) -> str | None:
+    """Return the ``table-fix`` for what is behind a ``fix``; none if that is no such function.
+
+    Entries are those that ``float2fix`` would make of the function's results in float32. Where the
+    function has none (the root of a negative number), the entry is zero.
+    """
+    function = function_of(context.graph, source.name, context.users)
+    if function is None or context.graph[function.root].kind != "fix":
+        return None
+    root = context.graph[function.root]
+    bytes_in_order = np.arange(ENTRIES, dtype=np.uint8).view(np.int8)
+    values = np.ldexp(bytes_in_order.astype(np.float32), -root.fix_point)
+    results = np.nan_to_num(
+        evaluate(context.graph, function, values), nan=0.0, posinf=LARGE, neginf=-LARGE
+    )
+    table = quantize(results, fix.fix_point)
+    given = context.view(context.fixed(root.name), feature_shape(root.shape))
+    return context.add(
+        source, fix, "table-fix", {"input": [given]}, {"table": [int(entry) for entry in table]},
+        shape=context.result[given].shape,
+    )  # fmt: skip

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TFLite files into memory: tensors, operators, inputs and outputs; their schema is that of the
+package ``tflite``."""
+
+import dataclasses
+import pathlib
+import struct
+from typing import Any
+
+import numpy as np
+import tflite
+
+from opendpu.ir import Array
+from opendpu_arch.errors import ModelFormatError
+
+IDENTIFIER = b"TFL3"
+"""Bytes 4 to 8 of every file."""
+CUSTOM = "CUSTOM"
+
+OTHER = np.dtype(object)
+"""Of tensors of text, resources and the like."""
+_DTYPES: dict[int, np.dtype[Any]] = {
+    tflite.TensorType.FLOAT32: np.dtype(np.float32),
+    tflite.TensorType.FLOAT16: np.dtype(np.float16),
+    tflite.TensorType.FLOAT64: np.dtype(np.float64),
+    tflite.TensorType.INT8: np.dtype(np.int8),
+    tflite.TensorType.INT16: np.dtype(np.int16),
+    tflite.TensorType.INT32: np.dtype(np.int32),
+    tflite.TensorType.INT64: np.dtype(np.int64),
+    tflite.TensorType.UINT8: np.dtype(np.uint8),
+    tflite.TensorType.UINT16: np.dtype(np.uint16),
+    tflite.TensorType.UINT32: np.dtype(np.uint32),
+    tflite.TensorType.UINT64: np.dtype(np.uint64),
+    tflite.TensorType.BOOL: np.dtype(np.bool_),
+    tflite.TensorType.INT4: np.dtype(np.int8),
+}
+_DAMAGED = (
+    struct.error, IndexError, ValueError, TypeError, AttributeError, OverflowError,
+)  # fmt: skip
+"""What the package raises where offsets lead nowhere."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Tensor:
+    """A tensor of a file.
+
+    Parameters
+    ----------
+    name
+        What the file calls it.
+    dims
+        Its shape; -1 where a size is open.
+    dtype
+        Type of the elements as they are stored.
+    value
+        The elements, where it is a constant.
+    scale, zero_point
+        ``real = (stored - zero_point) * scale``; empty where elements are what they are.
+    axis
+        The axis that several scales run along.
+    """
+
+    name: str
+    dims: tuple[int, ...]
+    dtype: np.dtype[Any]
+    value: Array | None
+    scale: tuple[float, ...] = ()
+    zero_point: tuple[int, ...] = ()
+    axis: int = 0
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether integers stand for real numbers."""
+        return bool(self.scale) and self.dtype.kind in "iu"
+
+    @property
+    def real(self) -> Array:
+        """The real numbers of a constant, float32."""
+        assert self.value is not None, self.name
+        if not self.is_quantized:
+            return self.value
+        along = [1] * self.value.ndim
+        if len(self.scale) > 1:
+            along[self.axis] = len(self.scale)
+        zero = np.array(self.zero_point or (0,), np.float64)
+        zero = zero.reshape(along) if len(zero) > 1 else zero.reshape([1] * self.value.ndim)
+        scale = np.array(self.scale, np.float64).reshape(along)
+        return np.asarray((self.value - zero) * scale, np.float32)
+
+
+@dataclasses.dataclass(frozen=True)
+class Operator:
+    """An operator of a file: what it is, its tensors by index, and the table with its options."""
+
+    kind: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    table: Any
+
+    def options(self, kind: type[Any]) -> Any:
+        """Return the options, read as ``kind`` of the schema; defaults where the file has none."""
+        found = kind()
+        if self.table is not None:
+            found.Init(self.table.Bytes, self.table.Pos)
+        return found
+
+
+@dataclasses.dataclass(frozen=True)
+class File:
+    """The main graph of a file."""
+
+    name: str
+    tensors: list[Tensor]
+    operators: list[Operator]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+def read(path: pathlib.Path) -> File:
+    """Read a file.
+
+    Raises
+    ------
+    ModelFormatError
+        It cannot be read, is damaged, or is no TFLite file.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise ModelFormatError(f"{path}: no such file", code="XCOM_FILE_NOT_EXISTS") from None
+    except OSError as error:
+        raise ModelFormatError(f"{path} cannot be read: {error.strerror or error}") from None
+    if data[4:8] != IDENTIFIER:
+        raise ModelFormatError(
+            f"{path} is not a TFLite file: bytes 4 to 8 are {data[4:8]!r}, not {IDENTIFIER!r}"
+        )
+    try:
+        return _parsed(data, path.stem)
+    except _DAMAGED as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise ModelFormatError(f"{path} is a damaged TFLite file ({reason})") from None
+
+
+def _parsed(data: bytes, name: str) -> File:
+    model = tflite.Model.GetRootAs(data, 0)
+    if not model.SubgraphsLength():
+        raise ValueError("it has no graph")
+    graph = model.Subgraphs(0)
+    buffers = [_buffer(model.Buffers(i), data) for i in range(model.BuffersLength())]
+    tensors = [_tensor(graph.Tensors(i), buffers) for i in range(graph.TensorsLength())]
+    kinds = [_kind(model.OperatorCodes(i)) for i in range(model.OperatorCodesLength())]
+    operators = []
+    for i in range(graph.OperatorsLength()):
+        item = graph.Operators(i)
+        operators.append(
+            Operator(
+                kinds[item.OpcodeIndex()],
+                _indices(item.InputsAsNumpy(), tensors, optional=True),
+                _indices(item.OutputsAsNumpy(), tensors),
+                item.BuiltinOptions(),
+            )
+        )
+    inputs, outputs = (
+        _indices(part, tensors) for part in (graph.InputsAsNumpy(), graph.OutputsAsNumpy())
+    )
+    return File((graph.Name() or b"").decode() or name, tensors, operators, inputs, outputs)
+
+
+def _indices(
+    array: Array | int, tensors: list[Tensor], *, optional: bool = False
+) -> tuple[int, ...]:  # fmt: skip
+    """Return indices of tensors; -1 says that an optional one is not there."""
+    found = () if isinstance(array, int) else tuple(int(index) for index in array)
+    lowest = -1 if optional else 0
+    if any(not lowest <= index < len(tensors) for index in found):
+        raise IndexError(f"tensors {list(found)} of {len(tensors)}")
+    return found
+
+
+def _kind(code: Any) -> str:
+    """Return the name of an operator; old files have its number in eight bits."""
+    number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+    name = tflite.BUILTIN_OPCODE2NAME.get(number, f"operator {number}")
+    if name == CUSTOM:
+        return f"{CUSTOM} {(code.CustomCode() or b'').decode()!r}"
+    return str(name)
+
+
+def _buffer(buffer: Any, data: bytes) -> Array:
+    """Return the bytes of a constant; those of large files lie behind the flatbuffer."""
+    if buffer.Offset() > 1:
+        first, size = buffer.Offset(), buffer.Size()
+        if first + size > len(data):
+            raise IndexError(f"a buffer of {size} bytes at {first}")
+        return np.frombuffer(data, np.uint8, size, first)
+    found = buffer.DataAsNumpy()
+    return np.zeros(0, np.uint8) if isinstance(found, int) else found
+
+
+def _tensor(item: Any, buffers: list[Array]) -> Tensor:
+    name, kind = (item.Name() or b"").decode(), item.Type()
+    dtype = _DTYPES.get(kind, OTHER)
+    dims = item.ShapeSignatureAsNumpy()
+    dims = item.ShapeAsNumpy() if isinstance(dims, int) else dims
+    shape = () if isinstance(dims, int) else tuple(int(size) for size in dims)
+    data, value = buffers[item.Buffer()], None
+    if data.size and dtype != OTHER:
+        if kind == tflite.TensorType.INT4:
+            data = _unpacked(data, int(np.prod(shape)))
+        value = data.view(dtype).reshape(shape)
+    made = Tensor(name, shape, dtype, value)
+    quantization = item.Quantization()
+    if quantization is None or not quantization.ScaleLength():
+        return made
+    return dataclasses.replace(
+        made,
+        scale=tuple(float(scale) for scale in quantization.ScaleAsNumpy()),
+        zero_point=tuple(
+            int(quantization.ZeroPoint(i)) for i in range(quantization.ZeroPointLength())
+        ),
+        axis=quantization.QuantizedDimension(),
+    )
+
+
+def _unpacked(data: Array, count: int) -> Array:
+    """Return numbers of four bits, the first in the lower half of a byte, as bytes."""
+    pairs = np.stack([data & 15, data >> 4], axis=-1).ravel()[:count].astype(np.int16)
+    return np.where(pairs > 7, pairs - 16, pairs).astype(np.int8)

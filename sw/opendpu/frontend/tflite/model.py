@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a TFLite file to a float graph."""
+
+import pathlib
+
+import numpy as np
+
+from opendpu.frontend.binding import Sizes, bind_inputs
+from opendpu.frontend.building import Builder, Missing
+from opendpu.frontend.refusal import FaultError, Refusal
+from opendpu.frontend.tflite import ops, quantization
+from opendpu.frontend.tflite.file import OTHER, File, Operator, Tensor, read
+from opendpu.frontend.tflite.quantization import Requantize
+from opendpu.frontend.tflite.registry import HANDLERS, Call
+from opendpu.ir import FloatGraph, Origin
+from opendpu_arch.errors import ModelFormatError, UnsupportedError
+
+assert ops  # registers the handlers
+CONVERSIONS = ("QUANTIZE", "DEQUANTIZE")
+"""Between integers and the real numbers that they stand for, which are the same here."""
+_MALFORMED = (
+    ArithmeticError, AttributeError, KeyError, IndexError, TypeError, ValueError,
+)  # fmt: skip
+"""What handlers come across in options that make no sense."""
+
+
+def load_tflite(
+    path: str | pathlib.Path,
+    input_shapes: Sizes | None = None,
+    *,
+    requantize: Requantize = Requantize.NO,
+) -> FloatGraph:
+    """Convert a TFLite file to a float graph.
+
+    Feature maps are NHWC as in the file; ops have the names of the file's tensors. Weights that are
+    stored in integers become the real numbers that they stand for. Tensors that are computed in
+    integers become real numbers too, inputs and outputs among them, with a ``fix`` behind each where
+    the scales stay or come from the file's ranges. The attribute ``ranges`` of the graph says, by
+    input, what a quantized one can hold.
+
+    Parameters
+    ----------
+    path
+        The file.
+    input_shapes
+        As of :func:`opendpu.frontend.load_onnx`.
+    requantize
+        What becomes of scales that are not powers of two.
+
+    Raises
+    ------
+    ModelFormatError
+        The file is missing or damaged.
+    UnsupportedError
+        Operators that cannot be converted, all of them; scales that are not powers of two where
+        nobody asks for others.
+    """
+    label = str(path)
+    return _Import(label, read(pathlib.Path(path)), input_shapes or {}, requantize).graph()
+
+
+class _Import:
+    """Goes over the operators of a file."""
+
+    def __init__(self, label: str, file: File, sizes: Sizes, requantize: Requantize) -> None:
+        self.label, self.file = label, file
+        computed = {index for op in file.operators for index in op.outputs} | set(file.inputs)
+        quantized = [t for i, t in enumerate(file.tensors) if i in computed and t.is_quantized]
+        if requantize is Requantize.NO:
+            quantization.check(label, quantized)
+        self.rounds = requantize is not Requantize.DATA
+        inputs = [self._item(index) for index in file.inputs]
+        self.b = Builder(label, file.name, bind_inputs(label, inputs, sizes))
+        self.values: dict[int, str] = {}
+        self.missing = Missing(label)
+
+    def _item(self, index: int) -> "quantization.object":
+        tensor = self.file.tensors[index]
+        dims = [size if size >= 0 else "?" for size in tensor.dims]
+        return quantization.item_of(tensor.name, tensor, dims)
+
+    def graph(self) -> FloatGraph:
+        """Return the graph."""
+        file = self.file
+        for index in file.inputs:
+            self._bind(index, file.tensors[index].name)
+        for operator in file.operators:
+            if all(index in self.values or self._is_constant(index) for index in operator.inputs):
+                self._convert(operator)
+        if self.missing.found:
+            raise UnsupportedError(str(self.missing))
+        lost = [file.tensors[i].name for i in file.outputs if i not in self.values]
+        constants = [i for i in file.outputs if self._is_constant(i)]
+        if len(lost) > len(constants):
+            raise ModelFormatError(f"{self.label}: nothing makes the outputs {', '.join(lost)}")
+        graph = self.b.load({file.tensors[i].name: self._value(i) for i in file.outputs})
+        ranges = {
+            tensor.name: quantization.range_of(tensor)
+            for tensor in (file.tensors[index] for index in file.inputs)
+            if tensor.is_quantized
+        }
+        if ranges:
+            graph.attrs["ranges"] = ranges
+        return graph
+
+    def _is_constant(self, index: int) -> bool:
+        return index < 0 or self.file.tensors[index].value is not None
+
+    def _value(self, index: int) -> str:
+        """Return the name of a tensor's value; empty if there is none."""
+        if index < 0:
+            return ""
+        if index not in self.values:
+            tensor = self.file.tensors[index]
+            self.values[index] = self.b.constant(tensor.real, tensor.name)
+        return self.values[index]
+
+    def _bind(self, index: int, value: str) -> None:
+        """Say where a computed tensor is, rounded if it is quantized."""
+        tensor = self.file.tensors[index]
+        if self.rounds and tensor.is_quantized and self.b.dtype(value) == np.float32:
+            value = quantization.fixed(self.b, value, quantization.fix_point(tensor))
+        self.values[index] = value
+
+    def _convert(self, operator: Operator) -> None:
+        names = [self.file.tensors[index].name for index in operator.outputs]
+        self.b.origin = Origin(names[0] if names else "", operator.kind)
+        try:
+            results = self._results(operator, names)
+        except Refusal as reason:
+            self.missing.add(f"{operator.kind} ({reason})", names[0])
+            return
+        except FaultError as fault:
+            raise ModelFormatError(f"{self.label}: {operator.kind} {names[0]!r}: {fault}") from None
+        except _MALFORMED as error:
+            raise ModelFormatError(
+                f"{self.label}: options of {operator.kind} {names[0]!r} make no sense: {error!r}"
+            ) from error
+        for index, value in zip(operator.outputs, results, strict=True):
+            self._bind(index, value)
+
+    def _results(self, operator: Operator, names: list[str]) -> list[str]:
+        inputs = [self._value(index) for index in operator.inputs]
+        tensors = [self.file.tensors[i] for i in (*operator.inputs, *operator.outputs) if i >= 0]
+        others = [tensor.name for tensor in tensors if tensor.dtype == OTHER]
+        if others:
+            raise Refusal(f"tensor {others[0]!r} is not of numbers")
+        if operator.kind in CONVERSIONS:
+            return [self._converted(inputs[0], self.file.tensors[operator.outputs[0]])]
+        if operator.kind not in HANDLERS:
+            raise Refusal("no counterpart")
+        dtypes = [self.file.tensors[index].dtype for index in operator.outputs]
+        found = HANDLERS[operator.kind](Call(self.b, operator, inputs, names, dtypes))
+        return [found] if isinstance(found, str) else found
+
+    def _converted(self, value: str, result: Tensor) -> str:
+        """Return what a conversion makes: half precision becomes float32."""
+        constant = self.b.value(value)
+        if constant is not None and constant.dtype != np.float32:
+            return self.b.constant(constant.astype(np.float32), result.name)
+        return value

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One handler for every TFLite operator that can be converted, grouped by what they do."""
+
+from opendpu.frontend.tflite.ops import activation, elementwise, reducing, shaping, windows
+
+__all__ = ["activation", "elementwise", "reducing", "shaping", "windows"]

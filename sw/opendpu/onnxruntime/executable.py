@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model of ONNX, compiled and ready to run with ONNX's own names, orders of axes and types."""
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+
+from opendpu import api
+from opendpu.calibration import read_calibration
+from opendpu.frontend import load_model, load_onnx
+from opendpu.ir import Array, FloatGraph
+from opendpu.onnxruntime.options import ProviderOptions
+from opendpu.quantize import complete, is_quantized, quantize_with_report
+from opendpu.runtime.batch import run_batch
+from opendpu.runtime.program import dpu_subgraphs
+from opendpu_arch import outputs
+from opendpu_arch.errors import DPUError, ModelFormatError, UnsupportedError
+from opendpu_arch.target import Target
+from xir import Graph
+
+MODEL = "compiled.xmodel"
+SIGNATURE = "signature.json"
+"""Files of a cached model: the program, and what belongs to it."""
+
+_CONVOLUTIONS = ("conv2d", "depthwise-conv2d", "transposed-conv2d", "transposed-depthwise-conv2d")
+
+
+class NotWorthItError(DPUError):
+    """The model stays where it is: float without calibration, or too little for a DPU."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Port:
+    """An input or output: the ONNX axis of each axis of the runner's array, and the ONNX type."""
+
+    name: str
+    order: tuple[int, ...] | None
+    dtype: str
+
+    def to_runner(self, array: Array) -> Array:
+        """Return an array of the user's with its axes as the runner's."""
+        if self.order is None:
+            return np.ascontiguousarray(array)
+        return np.ascontiguousarray(array.transpose(self.order))
+
+    def from_runner(self, array: Array) -> Array:
+        """Return an array of the runner's as ONNX has it."""
+        ordered = array if self.order is None else array.transpose(np.argsort(self.order))
+        return np.ascontiguousarray(ordered, dtype=np.dtype(self.dtype))
+
+
+@dataclasses.dataclass(frozen=True)
+class Executable:
+    """A compiled model and how its ports are to be served.
+
+    Parameters
+    ----------
+    graph
+        The compiled graph.
+    inputs, outputs
+        Its ports in the order of the model's own.
+    digest
+        What it was made from: the model and all options that count.
+    """
+
+    graph: Graph
+    inputs: Sequence[Port]
+    outputs: Sequence[Port]
+    digest: str
+
+    @property
+    def convolutions(self) -> int:
+        """How many convolutions the DPU computes."""
+        return sum(
+            op.get_type().removesuffix("-fix") in _CONVOLUTIONS
+            for subgraph in dpu_subgraphs(self.graph)
+            for op in subgraph.get_ops()
+        )
+
+    def tensors(self) -> list[str]:
+        """Return the name of the runner's tensor for each output.
+
+        Raises
+        ------
+        ModelFormatError
+            The graph does not return one op for each.
+        """
+        names = self.graph.get_attr("return_ops") if self.graph.has_attr("return_ops") else []
+        found = [op for op in map(self.graph.get_op, names) if op]
+        if len(found) != len(self.outputs):
+            raise ModelFormatError(f"{len(found)} return ops for {len(self.outputs)} outputs")
+        return [op.get_output_tensor().name for op in found]
+
+    def packed(self) -> bytes:
+        """Return all of it in one piece: the signature, its length in front, then the file."""
+        signature = json.dumps(self._signature()).encode()
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / MODEL
+            self.graph.serialize(path)
+            return len(signature).to_bytes(4, "little") + signature + path.read_bytes()
+
+    @classmethod
+    def unpacked(cls, content: bytes, label: str) -> "Executable":
+        """Return what :meth:`packed` gave.
+
+        Raises
+        ------
+        ModelFormatError
+            It is something else, or damaged.
+        """
+        size = int.from_bytes(content[:4], "little")
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / MODEL
+            path.write_bytes(content[4 + size :])
+            try:
+                return cls._of(json.loads(content[4 : 4 + size]), Graph.deserialize(path))
+            except (ValueError, KeyError, TypeError, ModelFormatError) as error:
+                raise ModelFormatError(f"{label}: no compiled model of ours: {error}") from None
+
+    def save(self, folder: pathlib.Path) -> None:
+        """Write it into a folder, the signature last."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.graph.serialize(folder / MODEL)
+        outputs.write(folder / SIGNATURE, json.dumps(self._signature(), indent=1))
+
+    @classmethod
+    def load(cls, folder: pathlib.Path, digest: str) -> "Executable | None":
+        """Return what is in a folder; nothing if that is damaged, or of something else."""
+        try:
+            signature = json.loads((folder / SIGNATURE).read_text(encoding="utf-8"))
+            if signature["digest"] != digest:
+                return None
+            return cls._of(signature, Graph.deserialize(folder / MODEL))
+        except (OSError, ValueError, KeyError, TypeError, ModelFormatError):
+            return None
+
+    def _signature(self) -> dict[str, Any]:
+        return {
+            "digest": self.digest,
+            "inputs": [dataclasses.asdict(port) for port in self.inputs],
+            "outputs": [dataclasses.asdict(port) for port in self.outputs],
+        }
+
+    @classmethod
+    def _of(cls, signature: Mapping[str, Any], graph: Graph) -> "Executable":
+        ports = {
+            role: [
+                Port(str(p["name"]), p["order"] and tuple(map(int, p["order"])), str(p["dtype"]))
+                for p in signature[role]
+            ]
+            for role in ("inputs", "outputs")
+        }
+        found = cls(graph, ports["inputs"], ports["outputs"], str(signature["digest"]))
+        found.tensors()
+        return found
+
+
+class Session:
+    """An executable on a device; several threads may use it at a time."""
+
+    def __init__(self, executable: Executable, device: str) -> None:
+        self.executable = executable
+        self._runner = api.create_runner(executable.graph, device=device)
+        self._tensors = executable.tensors()
+
+    def run(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the outputs by name; with a batch in front where the inputs have one."""
+        given = {port.name: port.to_runner(arrays[port.name]) for port in self.executable.inputs}
+        found, _ = run_batch(self._runner, given, floats=True)
+        return {
+            port.name: port.from_runner(found[tensor])
+            for port, tensor in zip(self.executable.outputs, self._tensors, strict=True)
+        }
+
+    def close(self) -> None:
+        """Free the device."""
+        self._runner.close()
+
+
+def executable(
+    model: str | os.PathLike[str] | onnx.ModelProto, options: ProviderOptions
+) -> Executable:
+    """Return a model compiled, from the cache if it is there.
+
+    Raises
+    ------
+    NotWorthItError
+        The model is float and there is nothing to calibrate it with, or too little of it is for a
+        DPU.
+    ModelFormatError, UnsupportedError, TensorError, TargetError
+        See :func:`opendpu.api.compile_onnx`.
+    """
+    target = api.find_target(options.target)
+    source = _content(model)
+    digest = _digest(source, target, options)
+    folder = options.cache and options.cache / (options.key or hashlib.md5(source).hexdigest())
+    kept = Executable.load(folder, digest) if folder else None
+    found = kept or _compiled(model, target, options, digest)
+    if found.convolutions < options.least_convolutions:
+        raise NotWorthItError(
+            f"the DPU would compute {found.convolutions} convolutions of the model, less than "
+            f"XLNX_MINIMUM_NUM_OF_CONV, {options.least_convolutions}"
+        )
+    if folder and not kept:
+        with contextlib.suppress(OSError, DPUError):  # every cache is optional
+            found.save(folder)
+    return found
+
+
+def _content(model: str | os.PathLike[str] | onnx.ModelProto) -> bytes:
+    if isinstance(model, onnx.ModelProto):
+        return model.SerializeToString(deterministic=True)
+    try:
+        return pathlib.Path(model).read_bytes()
+    except OSError as error:
+        raise ModelFormatError(f"{os.fspath(model)}: cannot be read: {error.strerror}") from None
+
+
+def _digest(content: bytes, target: Target, options: ProviderOptions) -> str:
+    made = hashlib.sha256(content)
+    for part in (target.fingerprint, options.calibration, _stamp(options.calibration)):
+        made.update(b"\0" + str(part).encode())
+    return made.hexdigest()
+
+
+def _stamp(path: str) -> str:
+    """Return what tells that calibration data is another than before."""
+    try:
+        found = pathlib.Path(path).stat()
+    except OSError:
+        return ""
+    return f"{found.st_size} {found.st_mtime_ns}" if path else ""
+
+
+def _compiled(
+    model: str | os.PathLike[str] | onnx.ModelProto,
+    target: Target,
+    options: ProviderOptions,
+    digest: str,
+) -> Executable:
+    graph = (
+        load_onnx(model) if isinstance(model, onnx.ModelProto) else load_model(pathlib.Path(model))
+    )
+    if is_quantized(graph):
+        quantized = complete(graph)
+    elif options.calibration:
+        samples = read_calibration(options.calibration, graph)
+        quantized = quantize_with_report(graph, samples).graph
+    else:
+        raise NotWorthItError(
+            "the model is float: quantize it (opendpu quantize, vai_q_onnx), or give samples "
+            "in the option calibration"
+        )
+    compiled = api.compile_graph(quantized, target=target)
+    if not dpu_subgraphs(compiled.graph):
+        raise UnsupportedError("the DPU computes nothing of the model")
+    inputs = [_port(graph, node.name) for node in graph if node.kind == "data"]
+    return Executable(
+        compiled.graph, inputs, [_port(graph, name) for name in graph.outputs], digest
+    )
+
+
+def _port(graph: FloatGraph, name: str) -> Port:
+    order = graph.attrs.get("onnx_order", {}).get(name)
+    return Port(name, order and tuple(order), graph[name].type.dtype.name)

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user may say to the execution provider: options of a session, and the environment.
+
+Names are those of the guide's tables 33 and 34, and of the configuration file; case does not
+count.
+"""
+
+import dataclasses
+import getpass
+import json
+import os
+import pathlib
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+from opendpu_arch.errors import ModelFormatError, UnsupportedError
+
+PROVIDER = "VitisAIExecutionProvider"
+"""The execution provider's name."""
+
+IGNORED = frozenset({"xclbin", "encryptionkey", "log_level", "enable_cache_file_io_in_mem"})
+"""AMD's options that mean nothing here: bitstreams, encrypted caches, log levels."""
+
+DEFAULT_TARGET = "DPUCZDX8G_ISA1_B4096"
+LEAST_CONVOLUTIONS = 2
+"""AMD's ``XLNX_MINIMUM_NUM_OF_CONV``: a graph with fewer of them is not worth a DPU."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ProviderOptions:
+    """Options of a session.
+
+    Parameters
+    ----------
+    target
+        Name of the DPU, or an ``arch.json`` file; the environment's ``XLNX_TARGET_NAME``.
+    device
+        What executes the DPU's part: ``ref``, ``iss``, ``rtl``, ``cycle``.
+    calibration
+        Samples for a float model: a ``.npz`` file with an array for each input, or a folder of
+        images. A float model without stays on the CPU.
+    cache
+        Folder for compiled models; None where nothing is to be kept.
+    key
+        Folder in it for this model; the model's own hash if empty.
+    least_convolutions
+        With fewer convolutions on the DPU, everything stays on the CPU.
+    """
+
+    target: str = DEFAULT_TARGET
+    device: str = "ref"
+    calibration: str = ""
+    cache: pathlib.Path | None = None
+    key: str = ""
+    least_convolutions: int = LEAST_CONVOLUTIONS
+
+    @classmethod
+    def read(
+        cls, given: Mapping[str, str], environment: Mapping[str, str] = os.environ
+    ) -> "ProviderOptions":
+        """Return the options that a session was given.
+
+        Raises
+        ------
+        ModelFormatError
+            ``config_file`` names a file that is missing, or is no JSON object.
+        UnsupportedError
+            There is no such option, or a value is not allowed.
+        """
+        found = {name.lower(): value for name, value in given.items()}
+        config = _config(found.pop("config_file", ""))
+        for name in ("cachedir", "cachekey", "target"):
+            if isinstance(config.get(name), str):
+                found.setdefault(name, config[name])
+        unknown = sorted(set(found) - set(_OPTIONS) - IGNORED)
+        if unknown:
+            raise UnsupportedError(
+                f"{PROVIDER} has no option {unknown[0]!r}; there are config_file, "
+                f"{', '.join(_OPTIONS)}"
+            )
+        return cls(
+            target=found.get("target") or environment.get("XLNX_TARGET_NAME") or DEFAULT_TARGET,
+            device=found.get("device") or environment.get("OPENDPU_DEVICE") or "ref",
+            calibration=found.get("calibration", ""),
+            cache=_cache(found.get("cachedir", ""), environment),
+            key=_key(found.get("cachekey", "")),
+            least_convolutions=_number("XLNX_MINIMUM_NUM_OF_CONV", environment),
+        )
+
+
+_OPTIONS = ("cachedir", "cachekey", "target", "device", "calibration")
+
+
+def _config(path: str) -> dict[str, Any]:
+    """Return what the configuration file says of what exists here, names in lower case."""
+    if not path:
+        return {}
+    try:
+        content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise ModelFormatError(f"config_file {path}: cannot be read as JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise ModelFormatError(f"config_file {path}: must hold a JSON object")
+    return {name.lower(): value for name, value in content.items()}
+
+
+def _cache(given: str, environment: Mapping[str, str]) -> pathlib.Path | None:
+    if environment.get("XLNX_ENABLE_CACHE", "1") == "0":
+        return None
+    chosen = given or environment.get("XLNX_CACHE_DIR", "")
+    if chosen:
+        return pathlib.Path(chosen).expanduser()
+    return pathlib.Path(tempfile.gettempdir()) / getpass.getuser() / "vaip" / ".cache"
+
+
+def _key(given: str) -> str:
+    if given != pathlib.PurePath(given).name or given == "..":
+        raise UnsupportedError(f"cacheKey {given!r} must be the name of a folder, without a path")
+    return given
+
+
+def _number(name: str, environment: Mapping[str, str]) -> int:
+    text = environment.get(name, str(LEAST_CONVOLUTIONS))
+    if not text.isdigit():
+        raise UnsupportedError(f"{name} is {text!r}, but must be a number from 0")
+    return int(text)

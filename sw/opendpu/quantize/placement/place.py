@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of a float graph is quantized, and how: all decisions of placement in their order."""
+
+import dataclasses
+from collections.abc import Mapping
+
+from opendpu.ir import Graph
+from opendpu.ops.functions import Function
+from opendpu.quantize.config import QuantizeConfig
+from opendpu.quantize.placement.groups import ScaleGroups, find_groups
+from opendpu.quantize.placement.scope import floating_ops
+from opendpu.quantize.placement.specs import TensorSpecs, kept_float, specify
+from opendpu.quantize.placement.tables import tabulated
+
+
+@dataclasses.dataclass(frozen=True)
+class Placement:
+    """Where a float graph gets ``fix`` ops.
+
+    Parameters
+    ----------
+    floating
+        The ops that stay in float, with the reason where it is not the compiler's.
+    groups
+        The tensors that are quantized.
+    specs
+        How.
+    """
+
+    floating: Mapping[str, str]
+    groups: ScaleGroups
+    specs: TensorSpecs
+
+
+def place(graph: Graph, config: QuantizeConfig) -> Placement:
+    """Decide for a folded graph what is quantized, and how."""
+    kept = kept_float(graph, config)
+    found = tabulated(graph, config.target)
+    while True:
+        inside = {name for function in found for name in function.nodes}
+        floating = floating_ops(graph, kept, inside)
+        left = [function for function in found if _is_on_dpu(graph, function, floating)]
+        if len(left) == len(found):
+            break
+        found = left
+    groups, specs = specify(graph, find_groups(graph, floating, found), floating, config)
+    return Placement(floating, groups, specs)
+
+
+def _is_on_dpu(graph: Graph, function: Function, floating: Mapping[str, str]) -> bool:
+    """Return whether the DPU makes the argument of a function, and reads what it gives.
+
+    Else the CPU computes it in float, which loses nothing.
+    """
+    if any(name in floating for name in (function.root, *function.nodes)):
+        return False
+    return any(user.name not in floating for user in graph.consumers(function.end))

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The extension ``table`` on the RTL: results, cycles, and that it costs plain programs nothing."""
+
+import dataclasses
+import functools
+
+import numpy as np
+import pytest
+
+from opendpu.runtime.device import Job
+from opendpu_arch import isa, legal
+from opendpu_arch.target import Target
+from opendpu_sim.cycle.device import CycleDevice
+from opendpu_sim.device import IssDevice
+from opendpu_sim.progen import ENGINES, random_program
+from opendpu_sim.rtl.device import RtlDevice
+
+pytestmark = pytest.mark.cosim
+
+TARGET = Target.from_name("B64+table")
+MEMORIES = ["ideal", "kv260", "stall:7"]
+
+
+@functools.cache
+def devices(name, memory):
+    target = Target.from_name(name)
+    rtl = RtlDevice(target, memory=memory, trace=True, timeout_cycles=5_000_000)
+    return IssDevice(target), rtl, CycleDevice(target, memory=memory, results=False)
+
+
+def compare(name, memory, code, segments, where):
+    """Memory as the functional simulator's, every start and end as the cycle model's."""
+    iss, rtl, cycle = devices(name, memory)
+    expected, found = ({r: s.copy() for r, s in segments.items()} for _ in range(2))
+    iss.run(Job(code, expected))
+    measured = rtl.run(Job(code, found))
+    predicted = cycle.run(Job(code, segments))
+    for reg in segments:
+        np.testing.assert_array_equal(found[reg], expected[reg], where)
+    for which in ("start", "end"):
+        wanted, told = (getattr(s.timeline, which) for s in (measured, predicted))
+        wrong = np.flatnonzero(wanted != told)
+        assert not wrong.size, (
+            f"{where}: {which} of {isa.decode(code)[wrong[0]]}: {told[wrong[0]]}, "
+            f"RTL {wanted[wrong[0]]}"
+        )
+    assert predicted.cycles == measured.cycles, where
+    return measured
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_random_programs(engine, memory, rng):
+    for _ in range(5):
+        seed = int(rng.integers(1 << 30))
+        code, segments = random_program(engine, TARGET, seed)
+        where = f"random_program({engine!r}, {TARGET.name}, {seed}) {memory}"
+        compare("B64+table", memory, code, segments, where)
+
+
+def test_plain_programs_take_the_same_cycles(rng):
+    for number in range(40):
+        seed = int(rng.integers(1 << 30))
+        code, segments = random_program(ENGINES[number % len(ENGINES)], TARGET.plain, seed)
+        extended = devices("B64+table", "kv260")[1].run(Job(code, dict(segments)))
+        plain = devices("B64", "kv260")[1].run(Job(code, dict(segments)))
+        where = f"random_program({ENGINES[number % len(ENGINES)]!r}, B64, {seed})"
+        np.testing.assert_array_equal(extended.timeline.end, plain.timeline.end, where)
+        assert extended.cycles == plain.cycles, where
+
+
+def switching_convs(rng):
+    """CONVs of few steps a column, with and without tables, rows that share a bank, hazards."""
+    program = []
+    for _ in range(5):
+        stride_out = int(rng.choice([1, 1, 2, 3, 16]))
+        init = isa.ConvInit(
+            kernel_w=int(rng.integers(1, 3)), stride_out=stride_out, jump_write_endl=40,
+            valid_pixel_parallel=2, stride_offset_out=int(rng.integers(min(stride_out, 8))),
+            shift_cut=8,
+        )  # fmt: skip
+        program.append(init)
+        for _ in range(6):
+            near = {n: int(rng.integers(60)) for n in ("bank_addr_in", "bank_addr_out")}
+            ids = {n: int(rng.integers(4)) for n in ("bank_id_in", "bank_id_out")}
+            length, groups = (int(n) for n in rng.integers(1, (12, 4)))
+            table = int(rng.choice([0, 0, 1, 8]))
+            program.append(
+                isa.Conv(length=length, channel_group=groups, table=table, **near, **ids)
+            )
+            assert not legal.violations(program[-1], TARGET, init=init)
+    return isa.encode([*program, isa.End()])
+
+
+def switching_elews(rng):
+    """ELEWs of one to three inputs that follow each other, with and without tables."""
+    program = []
+    for _ in range(30):
+        count = int(rng.integers(1, 4))
+        program += [
+            isa.ElewInit(id=n, bank_id_in=int(rng.integers(2)), bank_addr_in=64 * n, jump_read=1)
+            for n in range(count)
+        ]
+        program.append(
+            isa.Elew(
+                num=count,
+                length=int(rng.integers(1, 6)),
+                bank_id_out=int(rng.integers(2, 4)),
+                bank_addr_out=int(rng.integers(64)),
+                table=int(rng.choice([0, 0, 3])),
+            )
+        )
+    return isa.encode([*program, isa.End()])
+
+
+@pytest.mark.parametrize("memory", ["ideal", "kv260"])
+@pytest.mark.parametrize("draw", [switching_convs, switching_elews])
+def test_tables_are_switched_from_one_instruction_to_the_next(draw, memory, rng):
+    for number in range(25):
+        compare("B64+table", memory, draw(rng), {}, f"{draw.__name__} number {number}")
+
+
+def test_switching_tables_takes_no_cycle():
+    """CONVs with a table each take what CONVs with one table take."""
+    init = isa.ConvInit(kernel_w=2, valid_pixel_parallel=2)
+    convs = [isa.Conv(length=20, bank_id_out=2, table=1 + n % 8) for n in range(16)]
+    same = [dataclasses.replace(c, table=1) for c in convs]
+    without = [dataclasses.replace(c, table=0) for c in convs]
+    cycles = [
+        devices("B64+table", "ideal")[1].run(Job(isa.encode([init, *c, isa.End()]), {})).cycles
+        for c in (convs, same, without)
+    ]
+    assert cycles[0] == cycles[1] == cycles[2] + 1
+
+
+def test_the_host_sees_the_extension():
+    rtl = devices("B64+table", "ideal")[1]
+    assert rtl.target.fingerprint >> 44 & 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", ["ideal", "kv260", "stall"])
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", ["B64+table", "B512+table", "B4096+table"])
+def test_for_long(name, engine, memory):
+    target = Target.from_name(name)
+    for seed in range(30_000, 30_000 + (150 if name == "B64+table" else 20)):
+        model = f"stall:{seed // 50}" if memory == "stall" else memory
+        code, segments = random_program(engine, target, seed)
+        where = f"random_program({engine!r}, {name}, {seed}) {model}"
+        compare(name, model, code, segments, where)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m opendpu_hw --board``: which files there are, and what it refuses."""
+
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+from opendpu_hw.__main__ import main
+from opendpu_hw.boards import device_tree
+from opendpu_hw.boards.catalog import BOARDS
+
+
+def generate(folder, *arguments):
+    return main(["--target", "B64", "--board", "kv260", "-o", str(folder), *arguments])
+
+
+def test_files_of_a_zynq_board(tmp_path, capsys):
+    assert generate(tmp_path) == 0
+    named = {
+        str(pathlib.Path(line).relative_to(tmp_path)) for line in capsys.readouterr().out.split()
+    }
+    there = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()}
+    assert (
+        named
+        == there
+        == {
+            "ip/DPUCZDX8G_ISA1_B64.v",
+            "ip/DPUCZDX8G_ISA1_B64.json",
+            "ip/component.xml",
+            "vivado.tcl",
+            "opendpu.xdc",
+            "opendpu.dtso",
+        }
+    )
+    source = (tmp_path / "ip/DPUCZDX8G_ISA1_B64.v").read_text(encoding="utf-8")
+    assert "DSP48E2" in source
+    assert "DPUCZDX8G_ISA1_B64.v<" in (tmp_path / "ip/component.xml").read_text(encoding="utf-8")
+
+
+def test_plain_multiplications_on_request(tmp_path):
+    assert generate(tmp_path, "--vendor", "none") == 0
+    source = (tmp_path / "ip/DPUCZDX8G_ISA1_B64.v").read_text(encoding="utf-8")
+    assert "DSP48E2" not in source
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--board", "zybo"], "no board is called 'zybo'; known: kv260, zcu104, ultra96v2, ulx3s"),
+        (["--clock-mhz", "0.2"], "clock is 0.2 MHz, but must be in 1..400"),
+    ],
+)
+def test_refused(tmp_path, capsys, arguments, text):
+    folder = tmp_path / "new"
+    assert generate(folder, *arguments) == 1
+    assert text in capsys.readouterr().err
+    assert not folder.exists()
+
+
+def test_clock_without_board(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["--target", "B64", "-o", str(tmp_path), "--clock-mhz", "50"])
+    assert "--clock-mhz is of a board" in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_replaced(tmp_path, capsys):
+    (tmp_path / "vivado.tcl").mkdir()
+    assert generate(tmp_path) == 1
+    assert "vivado.tcl cannot be written: it is a directory" in capsys.readouterr().err
+    assert [p.name for p in tmp_path.iterdir()] == ["vivado.tcl"]
+
+
+def test_overlay_compiles(tmp_path):
+    if shutil.which("dtc") is None:
+        pytest.skip("there is no dtc (apt install device-tree-compiler)")
+    source = tmp_path / "opendpu.dtso"
+    text = device_tree.overlay(BOARDS["kv260"], bitstream="opendpu.bit.bin", clock_mhz=150)
+    source.write_text(text, encoding="utf-8")
+    command = ["dtc", "-@", "-I", "dts", "-O", "dtb", "-o", str(tmp_path / "o.dtbo"), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    back = subprocess.run(
+        ["dtc", "-I", "dtb", "-O", "dts", str(tmp_path / "o.dtbo")],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout
+    assert "assigned-clock-rates = <0x8f0d180>;" in back  # 150 MHz
+    assert 'compatible = "generic-uio"' in back

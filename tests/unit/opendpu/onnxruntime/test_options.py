@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options and environment variables of the execution provider."""
+
+import pathlib
+
+import pytest
+
+from opendpu.onnxruntime.options import DEFAULT_TARGET, ProviderOptions
+from opendpu_arch.errors import ModelFormatError, UnsupportedError
+
+
+def test_defaults_are_those_of_the_guide() -> None:
+    found = ProviderOptions.read({}, {})
+    assert found.target == DEFAULT_TARGET
+    assert found.cache is not None
+    assert found.cache.parts[-2:] == ("vaip", ".cache")
+    assert (found.key, found.device, found.least_convolutions) == ("", "ref", 2)
+
+
+def test_options_beat_the_file_and_the_environment(tmp_path: pathlib.Path) -> None:
+    config = tmp_path / "vaip_config.json"
+    config.write_text('{"passes": [], "target": "B800", "cacheKey": "file"}')
+    environment = {"XLNX_TARGET_NAME": "B1024", "XLNX_CACHE_DIR": "/kept"}
+    assert ProviderOptions.read({}, environment).target == "B1024"
+    found = ProviderOptions.read({"config_file": str(config)}, environment)
+    assert (found.target, found.key, found.cache) == ("B800", "file", pathlib.Path("/kept"))
+    found = ProviderOptions.read({"config_file": str(config), "Target": "B512"}, environment)
+    assert found.target == "B512"
+
+
+def test_what_has_no_meaning_here_is_taken() -> None:
+    ProviderOptions.read({"xclbin": "/opt/dpu.xclbin", "encryptionKey": "x"}, {})
+
+
+@pytest.mark.parametrize(
+    ("given", "environment", "message"),
+    [
+        ({"cachekey": "../up"}, {}, r"cacheKey '\.\./up' must be the name of a folder"),
+        ({"cachekey": ".."}, {}, "must be the name of a folder"),
+        ({"speed": "9"}, {}, "has no option 'speed'; there are config_file, cachedir"),
+        ({}, {"XLNX_MINIMUM_NUM_OF_CONV": "few"}, "is 'few', but must be a number from 0"),
+    ],
+)
+def test_bad_values(given: dict[str, str], environment: dict[str, str], message: str) -> None:
+    with pytest.raises(UnsupportedError, match=message):
+        ProviderOptions.read(given, environment)
+
+
+def test_a_configuration_file_that_is_none(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text("[1]")
+    with pytest.raises(ModelFormatError, match="must hold a JSON object"):
+        ProviderOptions.read({"config_file": str(path)}, {})
