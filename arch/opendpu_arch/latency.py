@@ -5,7 +5,7 @@ from opendpu_arch.target import Target
 
 JUDGEMENT = 2
 """Cycles that the decoder takes to judge an instruction."""
-CONV_PLAN = 4
+CONV_PLAN = 5
 """Cycles from the read of a CONV's bias to its offer to the walk."""
 CASCADE_PRODUCTS = 8
 """Most products of two packed pixels that one cascade of DSP blocks adds without ambiguity."""

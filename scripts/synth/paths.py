@@ -103,7 +103,7 @@ _WIRE = 1100
 def _ecp5(kind: str, parameters: Mapping[str, Any], ins: list[str], outs: list[str]) -> Arcs:
     if kind == "LUT4":
         return [(ins, outs, 240 + _WIRE)]
-    if kind in ("PFUMX", "L6MUX21"):    # beside their LUTs, but for what they select by
+    if kind in ("PFUMX", "L6MUX21"):  # beside their LUTs, but for what they select by
         select = [port for port in ins if port in ("C0", "SD")]
         return [(select, outs, 240 + _WIRE), ([p for p in ins if p not in select], outs, 200)]
     if kind == "CCU2C":
@@ -214,9 +214,7 @@ class Netlist:
     def _bits(self, cell: str, ports: Iterable[str]) -> list[int]:
         """Return the nets at ports of a cell, but for constants and the module's inputs."""
         connections = self._cells[cell]["connections"]
-        return [
-            bit for port in ports for bit in connections.get(port, ()) if bit in self._driver
-        ]
+        return [bit for port in ports for bit in connections.get(port, ()) if bit in self._driver]
 
     def _name(self, bit: int) -> str:
         return self._names.get(bit) or self._driver[bit][0]

@@ -20,8 +20,8 @@ _ROWS = data.StructLayout({"last": 10, "stride": 9, "banks": 6})
 class Legality(wiring.Component):
     """Judge an instruction against its target, and remember what INITs are in force.
 
-    ``words`` must be held; ``legal`` is right :data:`opendpu_arch.latency.JUDGEMENT` cycles later. ``accept`` says that
-    the instruction is issued, which updates the INITs.
+    ``words`` must be held; ``legal`` is right :data:`opendpu_arch.latency.JUDGEMENT` cycles later.
+    ``accept`` says that the instruction is issued, which updates the INITs.
 
     Members
     -------
@@ -183,7 +183,7 @@ class Legality(wiring.Component):
                        f.valid_pixel_parallel >= target.alu_pixel_parallel)
                 for i, jump in enumerate(jumps):
                     refuse((pending > i)
-                           & ((jump + 1) * (f.valid_pixel_parallel + 1) > pp))
+                           & (narrow_product(f.valid_pixel_parallel + 1, (jump + 1)[:4]) > pp))
                 with m.If(self.accept):
                     m.d.sync += pending.eq(0)
         with m.If(self.clear):
@@ -195,7 +195,7 @@ class Legality(wiring.Component):
         return m
 
     def _judge(self, m, broken, rows):
-        """Make ``legal``: a cycle for the rules, one for a product, whose comparison is no register."""
+        """Make ``legal``: a cycle for the rules, one for a product, which is then compared."""
         first, second = Signal(), Signal()
         checked = Signal(_ROWS, reset_less=True)
         last = Signal.like(rows.last, reset_less=True)

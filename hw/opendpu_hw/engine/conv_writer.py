@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CONV write-back: from finished columns to image banks."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, ResetInserter, Signal, signed
+from amaranth.hdl import Array, Cat, Const, Module, ResetInserter, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out

@@ -118,7 +118,7 @@ class LoadChannel(wiring.Component):
         error_beat = Signal(_POSITION)
         m.d.comb += [
             used.eq(put - keep),
-            room.eq(used[-1] | (used < WINDOW)),
+            room.eq(used[-1] | ~used[ceil_log2(WINDOW):].any()),
             self.bus.rready.eq(stop | room),
             accept.eq(self.bus.rvalid & self.bus.rready & ~stop),
             issuer.retire.eq(self.bus.rvalid & self.bus.rready & self.bus.rlast),
@@ -148,7 +148,7 @@ class LoadChannel(wiring.Component):
         skip = Signal(5)
         pixel_skip = Signal(5)
         limit = Signal(15)
-        tail = Signal(7)
+        tail = Signal(7)                    # of the next pixel
 
         word_end = Signal()
         pixel_end = Signal()
@@ -175,7 +175,8 @@ class LoadChannel(wiring.Component):
             job_end.eq(pixel_end & (rows == 0)),
             beat_1.eq(beat + 1),
             available.eq(put - beat),
-            ready.eq(job.constant | (~available[-1] & (available > two_beats))),
+            ready.eq(job.constant | (~available[-1] & (
+                available[1:].any() | (available[0] & ~two_beats)))),
             bad.eq(error & ~job.constant
                    & ((error_beat == beat) | (two_beats & (error_beat == beat_1)))),
             advance.eq(out.i.ready),
@@ -199,17 +200,18 @@ class LoadChannel(wiring.Component):
                 Cat((pixel[:BEAT_SHIFT] + job.jump + 1)[:BEAT_SHIFT], after))
         next_addr = Signal.like(addr)
         m.d.comb += next_addr.eq(pixel_addr + job.jump_write + 1)
-        in_tail = Signal()
         next_in_tail = Signal()
         next_skip = Signal(5)
-        next_tail = Signal(7)
         jump = Signal(8)
+
+        def less(tail, jump, in_tail):
+            """The bytes that the pixel after one keeps."""
+            return Mux(in_tail, Mux(tail > jump, (tail - jump)[:7], 0), tail)
+
         m.d.comb += [
             jump.eq(job.jump[:7] + 1),
-            in_tail.eq(rows <= job.pad_idx),
             next_in_tail.eq(rows <= job.pad_idx + 1),
             next_skip.eq(Mux(pixel_skip > jump, (pixel_skip - jump)[:5], 0)),
-            next_tail.eq(Mux(in_tail, Mux(tail > jump, (tail - jump)[:7], 0), tail)),
         ]
 
         rest_after, here_after = Signal.like(rest), Signal.like(here)
@@ -228,8 +230,9 @@ class LoadChannel(wiring.Component):
                 here.eq(next_pixel), pixel.eq(next_pixel),
                 addr.eq(next_addr), pixel_addr.eq(next_addr),
                 rest.eq(job.bytes), rows.eq(rows - 1),
-                skip.eq(next_skip), pixel_skip.eq(next_skip), tail.eq(next_tail),
-                limit.eq(self._limit(job.bytes, job.masked & next_in_tail, next_tail)),
+                skip.eq(next_skip), pixel_skip.eq(next_skip),
+                tail.eq(less(tail, jump, next_in_tail)),
+                limit.eq(self._limit(job.bytes, job.masked & next_in_tail, tail)),
             ]
         with m.Elif(step):
             m.d.sync += [running.eq(0), here[BEAT_SHIFT:].eq(after), job.overlap.eq(0)]
@@ -238,6 +241,8 @@ class LoadChannel(wiring.Component):
             queued.ready.eq(~running | (step & job_end)),
             start.eq(Cat(queued.offset, Mux(running, after, beat))),
         ]
+        starts_in_tail = Signal()
+        m.d.comb += starts_in_tail.eq(queued.rows <= queued.pad_idx)
         with m.If(queued.ready & queued.valid):
             m.d.sync += [
                 *next_word(queued.bytes, queued.offset),
@@ -245,9 +250,10 @@ class LoadChannel(wiring.Component):
                 *(getattr(job, n).eq(getattr(queued, n)) for n in lasting),
                 addr.eq(queued.bank_addr), pixel_addr.eq(queued.bank_addr),
                 rest.eq(queued.bytes), rows.eq(queued.rows),
-                skip.eq(queued.skip), pixel_skip.eq(queued.skip), tail.eq(queued.tail),
+                skip.eq(queued.skip), pixel_skip.eq(queued.skip),
+                tail.eq(less(queued.tail, queued.jump[:7] + 1, starts_in_tail)),
                 limit.eq(self._limit(
-                    queued.bytes, queued.masked & (queued.rows <= queued.pad_idx), queued.tail)),
+                    queued.bytes, queued.masked & starts_in_tail, queued.tail)),
             ]
 
         # -- the word ------------------------------------------------------------------------------

@@ -66,8 +66,13 @@ class MiscParameters(wiring.Component):
         p = Signal(plan.fetch_shape(target), reset_less=True)
         weights_left = Signal()
         bias_left = Signal()
+        weights_end = Signal()
+        bias_end = Signal()
+        free = Signal()
+        waits = Signal()                    # the next job
         m.d.comb += [
-            self.job.ready.eq(~weights_left & ~bias_left),
+            self.job.ready.eq(~waits),
+            free.eq((~weights_left | weights_end) & (~bias_left | bias_end)),
         ]
 
         # -- weights, in the order of the walk -----------------------------------------------------
@@ -127,6 +132,7 @@ class MiscParameters(wiring.Component):
                         m.d.comb += onward.eq(at_group + p.group_step)
                         m.d.sync += [column.eq(0), group.eq(group + 1), at_group.eq(onward)]
                         with m.If(group == p.groups_1):
+                            m.d.comb += weights_end.eq(1)
                             m.d.sync += weights_left.eq(0)
         with m.If(got & got_done):
             m.d.sync += self.loaded.eq(self.loaded + 1)
@@ -165,10 +171,16 @@ class MiscParameters(wiring.Component):
         with m.If(self.bias.valid & self.bias.ready):
             m.d.sync += [bias_at.eq(bias_at + 1), bias_group.eq(bias_group + 1)]
             with m.If(bias_group == p.groups_1):
+                m.d.comb += bias_end.eq(1)
                 m.d.sync += bias_left.eq(0)
 
-        new = self.job.payload
-        with m.If(self.job.valid & self.job.ready):
+        next_job = Signal.like(p, reset_less=True)
+        new = Signal.like(p)
+        m.d.comb += new.eq(Mux(waits, next_job, self.job.payload))
+        with m.If(~waits):
+            m.d.sync += next_job.eq(self.job.payload)
+        m.d.sync += waits.eq(~free & (waits | self.job.valid))
+        with m.If(free & (waits | self.job.valid)):
             m.d.sync += [
                 p.eq(new), weights_left.eq(new.weights), bias_left.eq(new.bias),
                 group.eq(0), column.eq(0), kernel_w.eq(0), phase.eq(0), kernel_h.eq(0), tap.eq(0),

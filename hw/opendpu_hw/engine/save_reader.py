@@ -87,7 +87,7 @@ class SaveReader(wiring.Component):
         wiring.connect(m, words.o, wiring.flipped(self.o))
         promised = Signal(range(self.DEPTH + 1))
 
-        # -- reads: what the banks answer, late in a cycle, does not reach the walk in the same one --
+        # -- reads: whether the banks serve one does not reach the walk in the same cycle ---------
         known = {name: bits for name, bits in word_fields(self._target).items() if name != "data"}
         m.submodules.reads = reads = FieldSkid({
             "bank_id": 6, "addr": len(self.read.addr), "constant": 1, "value": 8, **known})
