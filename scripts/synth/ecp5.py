@@ -128,6 +128,19 @@ def below(fmax: Mapping[str, float], limits: Mapping[str, float]) -> list[str]:
     ]
 
 
+def other_tools(limits: Mapping[str, Any]) -> str | None:
+    """Return why clocks cannot be compared with the limits, if they cannot."""
+    yosys = find_yosys()[1]
+    try:
+        nextpnr = find_nextpnr()[1]
+    except ToolError as error:
+        return str(error)
+    wanted = f"Yosys {limits['yosys']} and nextpnr {limits['nextpnr']}"
+    if is_of(yosys, limits["yosys"]) and nextpnr.startswith(f"nextpnr-{limits['nextpnr']}."):
+        return None
+    return f"the limits are those of {wanted}, and these are {yosys} and {nextpnr}"
+
+
 def measure(
     target: Target, parts: Iterable[str], folder: pathlib.Path, *, estimate: int
 ) -> dict[str, Any]:
@@ -172,9 +185,8 @@ def main() -> int:
             limits = json.loads(given.limits.read_text(encoding="utf-8"))
             least = limits["fmax"][target.name.split("_")[-1]]
             parts = given.part or tuple(least)
-            versions = find_yosys()[1], find_nextpnr()[1]
-            if not is_of(versions[0], limits["yosys"]):
-                print(f"ecp5: not compared: the limits are not those of {' and '.join(versions)}")
+            if reason := other_tools(limits):
+                print(f"ecp5: not compared, because {reason}")
                 return 0
         with console.status(f"measuring {target.name} on ECP5"):
             result = measure(target, parts, given.output / "ecp5", estimate=given.estimate)

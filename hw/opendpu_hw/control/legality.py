@@ -45,7 +45,8 @@ class Legality(wiring.Component):
         words = self.words
         broken = Signal()
         rows = Signal(_ROWS)
-        self._judge(m, broken, rows)
+        spread = [Signal(8, name=f"elew_spread{i}") for i in range(4)]      # banks of an input
+        self._judge(m, broken, rows, spread)
 
         def refuse(*conditions):
             for condition in conditions:
@@ -182,8 +183,8 @@ class Legality(wiring.Component):
                        (f.elew_type == ElewType.MULT) & (f.num != 1),
                        f.valid_pixel_parallel >= target.alu_pixel_parallel)
                 for i, jump in enumerate(jumps):
-                    refuse((pending > i)
-                           & (narrow_product(f.valid_pixel_parallel + 1, (jump + 1)[:4]) > pp))
+                    m.d.comb += spread[i].eq(Mux(
+                        pending > i, narrow_product(f.valid_pixel_parallel + 1, (jump + 1)[:4]), 0))
                 with m.If(self.accept):
                     m.d.sync += pending.eq(0)
         with m.If(self.clear):
@@ -194,15 +195,21 @@ class Legality(wiring.Component):
                        & (fields_of(instruction, words).table > table.SLOTS))
         return m
 
-    def _judge(self, m, broken, rows):
+    def _judge(self, m, broken, rows, spread):
         """Make ``legal``: a cycle for the rules, one for a product, which is then compared."""
         first, second = Signal(), Signal()
+        spread_over = Signal()
+        for banks in spread:
+            kept = Signal.like(banks, name=f"checked_{banks.name}", reset_less=True)
+            m.d.sync += kept.eq(banks)
+            with m.If(kept > self._target.pixel_parallel):
+                m.d.comb += spread_over.eq(1)
         checked = Signal(_ROWS, reset_less=True)
         last = Signal.like(rows.last, reset_less=True)
         most = Signal(len(rows.stride) + len(rows.banks), reset_less=True)
         m.d.sync += [
             first.eq(broken), checked.eq(rows),
-            second.eq(first), last.eq(checked.last),
+            second.eq(first | spread_over), last.eq(checked.last),
             most.eq(narrow_product(checked.stride, checked.banks)),
         ]
         m.d.comb += self.legal.eq(~second & (last <= most))

@@ -201,20 +201,26 @@ class MiscWalk(wiring.Component):
         # -- the walk ------------------------------------------------------------------------------
         base_next = Signal(POINTER_BITS)
         index_next = Signal(POINTER_BITS)
-        m.d.comb += [base_next.eq(base), index_next.eq(index)]
+        # Whether the next step's weights were there a cycle before: if it is this one, the one
+        # after it or the first of the ring.
+        ahead = Signal(POINTER_BITS)
+        there_next, here_there, more_there = Signal(), Signal(), Signal()
+        m.d.comb += [
+            ahead.eq(self.loaded - base), here_there.eq(ahead > index),
+            more_there.eq(ahead > (index + 1)[:POINTER_BITS]),
+            base_next.eq(base), index_next.eq(index), there_next.eq(here_there),
+        ]
         with m.If(uses_ring & compute):
             with m.If(~p.cached | (last_tap & last_column)):
-                m.d.comb += [base_next.eq(base + index + 1), index_next.eq(0)]
+                m.d.comb += [base_next.eq(base + index + 1), index_next.eq(0),
+                             there_next.eq(more_there)]
             with m.Elif(last_tap):
                 # the last of the kernel's columns is the only one that is asked for again
-                m.d.comb += index_next.eq(Mux(p.sliding, index, 0))
+                with m.If(~p.sliding):
+                    m.d.comb += [index_next.eq(0), there_next.eq(ahead.any())]
             with m.Else():
-                m.d.comb += index_next.eq(index + 1)
-        # Whether the next step's weights were there a cycle before: compared for both outcomes.
-        there = [Signal(name=f"there{n}") for n in range(2)]
-        for n, (where, which) in enumerate(((base, index), (base_next, index_next))):
-            m.d.comb += there[n].eq((self.loaded - where)[:POINTER_BITS] > which)
-        m.d.sync += weights_there.eq(Mux(step, there[1], there[0]))
+                m.d.comb += [index_next.eq(index + 1), there_next.eq(more_there)]
+        m.d.sync += weights_there.eq(Mux(step, there_next, here_there))
         with m.If(step):
             m.d.sync += [base.eq(base_next), index.eq(index_next)]
             low_next = Signal(bb + 1)

@@ -50,8 +50,8 @@ class DoneOrder(wiring.Component):
             self.busy.eq(waiting.any()),
         ]
         m.d.sync += finished.eq(finished + self.completed - spend)
-        # Bits past the level are zero, so that a new one can be joined: for both outcomes of `done`,
-        # which is known late.
+        # Bits past the level are zero, so that a new one can be joined: for both outcomes of
+        # `done`, which is known late.
         fresh = self.push & ~self.immediate
         stay = waiting | Cat(fresh & (level == i) for i in range(self._depth))
         move = waiting[1:] | Cat(fresh & (level == i + 1) for i in range(self._depth))

@@ -85,12 +85,13 @@ class SegmentStage(wiring.Component):
             move_3.eq(~self.valid | self.ready),
             move_2.eq(~second_valid | move_3),
             move_1.eq(~first_valid | move_2),
-            self.insn.ready.eq(move_1),
+            # Not when one leaves: whether it may is known late.
+            self.insn.ready.eq(~(first_valid & second_valid & self.valid)),
             self.busy.eq(first_valid | second_valid | self.valid),
         ]
         with m.If(move_1):
-            m.d.sync += first_valid.eq(self.insn.valid)
-            with m.If(self.insn.valid):
+            m.d.sync += first_valid.eq(self.insn.valid & self.insn.ready)
+            with m.If(self.insn.valid & self.insn.ready):
                 m.d.sync += [first[i].eq(self.insn.payload[i]) for i in range(used)]
 
         f = fields_of(self._instruction, first)

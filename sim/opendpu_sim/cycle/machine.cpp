@@ -162,14 +162,14 @@ bool Machine::judge() {
 }
 
 // Which instructions leave their queue and which have finished; what they tell each other.
-void Machine::step_dispatch(bool load_go, bool save_go) {
-    bool events = queue_events(load_go, save_go);
+void Machine::step_dispatch() {
+    bool events = queue_events();
     for (uint32_t e = 0; e < kEngines; ++e) {
         fired_[e] = ended_[e] = nullptr;
         if (!events || dispatch_.queues[e].idle()) continue;
         switch (e) {
-            case kLoad: step_queue(e, load_.front.ready(load_go), load_.order.done()); break;
-            case kSave: step_queue(e, save_.front.ready(save_go), save_.order.done()); break;
+            case kLoad: step_queue(e, load_.front.ready(), load_.order.done()); break;
+            case kSave: step_queue(e, save_.front.ready(), save_.order.done()); break;
             case kConv: step_queue(e, conv_.ready(), conv_.done()); break;
             case kMisc: step_queue(e, misc_.ready(), misc_.done()); break;
         }
@@ -210,10 +210,10 @@ void Machine::count(uint64_t cycles) {
 }
 
 // Whether an instruction may leave its queue or has finished.
-bool Machine::queue_events(bool load_go, bool save_go) const {
+bool Machine::queue_events() const {
     if (!queues_still_ || load_.order.done() || save_.order.done() || conv_.done() || misc_.done()) return true;
     if (!wanting_) return false;
-    return (wanting_ >> kLoad & 1 && load_.front.ready(load_go)) || (wanting_ >> kSave & 1 && save_.front.ready(save_go))
+    return (wanting_ >> kLoad & 1 && load_.front.ready()) || (wanting_ >> kSave & 1 && save_.front.ready())
            || (wanting_ >> kConv & 1 && conv_.ready()) || (wanting_ >> kMisc & 1 && misc_.ready());
 }
 
@@ -234,7 +234,7 @@ uint64_t Machine::still() {
     if (!dispatch_.flies() || !misc_.quiet()) return 0;
     uint64_t cycles = conv_.steady();
     if (cycles < kLeastSkip || !load_.still(target_.channel_parallel) || !save_.still()) return 0;
-    if (queue_events(false, false)) return 0;
+    if (queue_events()) return 0;
     cycles = std::min({cycles, memory_still(), kMostSkip});
     return cycles < kLeastSkip ? 0 : cycles;
 }
@@ -258,7 +258,7 @@ bool Machine::step() {
     bool goes_on = judge();
     BankGrants grants = grant();
     bool load_go = load_.go(), save_go = save_.go(), bias_ready = !conv_.bias_valid();
-    if (!control_still_ || queue_events(load_go, save_go)) step_dispatch(load_go, save_go);
+    if (!control_still_ || queue_events()) step_dispatch();
     step_transfers(grants, load_go, save_go);
     if (fired_[kMisc] || !misc_.quiet()) {
         result.busy[kMisc] += misc_.busy();
