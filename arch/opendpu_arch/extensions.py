@@ -14,6 +14,7 @@ class Extension(enum.IntEnum):
     """What a target may have beyond ISA1; the value is its bit in the register EXTENSIONS."""
 
     TABLE = 0
+    CHANNEL = 1
 
     @property
     def label(self) -> str:
@@ -33,6 +34,7 @@ class Extension(enum.IntEnum):
 
 _MEANING = {
     Extension.TABLE: "Results of CONV, ALU, POOL, DPTWISE and ELEW can go through a table.",
+    Extension.CHANNEL: "CONV, DWCV and DPTWISE have shifts of their own for each output channel.",
 }
 
 

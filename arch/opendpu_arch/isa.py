@@ -88,6 +88,8 @@ class PoolType(enum.IntEnum):
 
 _TABLE = "0: none; n: results go through the table in slot n - 1."
 
+_CHANNEL_SHIFT = "1: each output channel adds its shifts in SHIFT; of ALU, DWCV only."
+
 
 class Instruction(Record):
     """Base of the instructions."""
@@ -232,6 +234,7 @@ class Alu(Instruction):
     bank_addr_bias: int = bits(4, 27, 14, doc="Bias word.")
     bank_addr_in_3: int = bits(4, 13, 0, doc="The same after the third wrap.")
     table: int = bits(4, 31, 28, extension="table", doc=_TABLE)
+    channel_shift: int = bits(1, 31, 31, extension="channel", doc=_CHANNEL_SHIFT)
 
 
 class Save(Instruction):
@@ -328,6 +331,7 @@ class Conv(Instruction):
     bank_addr_in_3: int = bits(4, 23, 12, doc="The same after the third wrap.")
     bank_addr_in_2: int = bits(4, 11, 0, doc="The same after the second wrap.")
     table: int = bits(1, 23, 20, extension="table", doc=_TABLE)
+    channel_shift: int = bits(4, 31, 31, extension="channel", doc=_CHANNEL_SHIFT)
 
 
 class ConvInit(Instruction):
@@ -401,6 +405,7 @@ class DptWise(Instruction):
     bank_addr_in_3: int = bits(4, 23, 12, doc="The same after the third wrap.")
     bank_addr_in_2: int = bits(4, 11, 0, doc="The same after the second wrap.")
     table: int = bits(1, 15, 12, extension="table", doc=_TABLE)
+    channel_shift: int = bits(4, 31, 31, extension="channel", doc=_CHANNEL_SHIFT)
 
 
 class DwInit(Instruction):

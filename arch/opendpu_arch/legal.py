@@ -17,9 +17,9 @@ from typing import Any
 from opendpu_arch import isa, table
 from opendpu_arch.extensions import Extension
 from opendpu_arch.isa import ActType, AluMode, ElewType, PoolType
+from opendpu_arch.numerics import MAX_SHIFT_BIAS as MAX_SHIFT_BIAS
 from opendpu_arch.target import Target
 
-MAX_SHIFT_BIAS = 20
 MAX_MEAN_CHANNEL = 64
 """Bytes of a pixel that LOAD can subtract a mean from."""
 ADDRESS_GROUPS = 4
@@ -82,10 +82,11 @@ def _init_missing(i: isa.Instruction, target: Target, init: Any) -> Iterator[str
 
 @_rule("LOAD writes any bank of the target.", isa.Load)
 def _load_bank(i: isa.Load, target: Target, init: Any) -> Iterator[str]:
-    """Bank ids count up to BIAS (AMD's simulator checks the same), or to TABLE."""
+    """Bank ids count up to BIAS (AMD's simulator checks the same), or to TABLE and SHIFT."""
     what = "banks"
-    if i.bank_id == target.table_bank:
-        what += f"; {target.table_bank} is TABLE, which needs the extension 'table'"
+    lacking = [f"'{e.label}'" for e in Extension if e not in target.extensions]
+    if target.bank_count <= i.bank_id < target.bank_count + len(lacking):
+        what += f"; more with the extension {' or '.join(lacking)}"
     yield from _range("bank_id", i.bank_id, 0, target.bank_count - 1, what)
 
 
@@ -350,6 +351,16 @@ def _table(i: Any, target: Target, init: Any) -> Iterator[str]:
         yield from _range("table", i.table, 0, table.SLOTS, "slots, from 1 on")
     elif i.table:
         yield f"table is {i.table}, but must be 0 ({target.name} lacks the extension 'table')"
+
+
+@_rule("channel_shift is 0, or the target has `channel`.", isa.Conv, isa.Alu, isa.DptWise)
+def _channel_shift(i: Any, target: Target, init: Any) -> Iterator[str]:
+    """There is no memory for the shifts without it."""
+    if i.channel_shift and Extension.CHANNEL not in target.extensions:
+        yield (
+            f"channel_shift is {i.channel_shift}, but must be 0 "
+            f"({target.name} lacks the extension 'channel')"
+        )
 
 
 _BY_TYPE: dict[type[isa.Instruction], tuple[Rule, ...]] = {

@@ -31,16 +31,23 @@ HARD_SIGMOID_FACTOR = 2731
 """1/6 with 14 fraction bits."""
 POOL_AVERAGE: dict[int, tuple[int, int]] = {3: (28, 8), 5: (10, 8), 6: (7, 8), 7: (21, 10)}
 """POOL average by ``kernel_w``: (factor, right shift); 1, 2, 4, 8 divide by kernel_h * kernel_w."""
+MAX_SHIFT_BIAS = 20
+"""Most that a bias is shifted left."""
 _MAX_SHIFT = 62
 
 
-def shift_round(x: IntArray, right: int) -> Int64Array:
+def shift_round(x: IntArray, right: int | Int64Array) -> Int64Array:
     """Return ``x / 2**right`` rounded half up, as int64; a negative ``right`` shifts left.
+
+    An array of shifts broadcasts against ``x``.
 
     Shifts above 62 act like 62: every accumulator of the DPU is far below 2**60, so the result is
     zero either way.
     """
     wide = np.asarray(x, np.int64)
+    if not isinstance(right, int):
+        least = np.clip(right, 0, _MAX_SHIFT)
+        return ((wide << np.maximum(-right, 0)) + ((1 << least) >> 1)) >> least
     if right <= 0:
         return wide << -right
     right = min(right, _MAX_SHIFT)
@@ -70,7 +77,7 @@ def write_shift(shift_write: int) -> int:
     return shift_write - 16 if shift_write >= 16 else -shift_write
 
 
-def _activate(t: Int64Array, right: int, act_type: int) -> Int8Array:
+def _activate(t: Int64Array, right: int | Int64Array, act_type: int) -> Int8Array:
     """Return ``saturate(round(act(t / 2**right)))``."""
     if act_type == ActType.LEAKYRELU:  # 26/256 = 13/2**7, before the only rounding
         return saturate(np.where(t < 0, shift_round(t * 13, right + 7), shift_round(t, right)))
@@ -97,6 +104,26 @@ def requantize(
     """
     t = 2 * np.asarray(acc, np.int64) + (np.asarray(bias, np.int64) << shift_bias)
     return _activate(t, shift_cut + 1, act_type)
+
+
+def requantize_by_channel(
+    acc: IntArray,
+    bias: IntArray,
+    shifts: IntArray,
+    *,
+    shift_bias: int,
+    shift_cut: int,
+    act_type: int = ActType.NONE,
+) -> Int8Array:
+    """Finish a sum as :func:`requantize` does, with ``shifts`` of each channel added.
+
+    The low four bits of a byte of ``shifts`` add to ``shift_cut``, the high ones to ``shift_bias``,
+    up to 20 in all. ``bias`` and ``shifts`` broadcast against ``acc``.
+    """
+    byte = np.asarray(shifts, np.int64) & 0xFF
+    left = np.minimum(shift_bias + (byte >> 4), MAX_SHIFT_BIAS)
+    t = 2 * np.asarray(acc, np.int64) + (np.asarray(bias, np.int64) << left)
+    return _activate(t, shift_cut + 1 + (byte & 15), act_type)
 
 
 def requantize_without_bias(

@@ -162,12 +162,17 @@ class Target:
     @property
     def bank_count(self) -> int:
         """Number of banks."""
-        return self.bias_bank + 1 + (Extension.TABLE in self.extensions)
+        return self.bias_bank + 1 + len(self.extensions & {Extension.TABLE, Extension.CHANNEL})
 
     @property
     def table_bank(self) -> int:
         """Id of the bank with tables, where there is one."""
         return self.bias_bank + 1
+
+    @property
+    def shift_bank(self) -> int:
+        """Id of the bank with channels' shifts, where there is one."""
+        return self.bias_bank + 1 + (Extension.TABLE in self.extensions)
 
     @property
     def plain(self) -> Self:

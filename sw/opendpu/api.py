@@ -19,20 +19,21 @@ from opendpu.compiler.options import Options
 from opendpu.compiler.pipeline import Compiled, compile_with_report
 from opendpu.compiler.report import Report
 from opendpu.frontend import load_model
+from opendpu.frontend.formats import Format, format_of
+from opendpu.frontend.tflite import Requantize
 from opendpu.inspect import Inspection, inspect_compiled, inspect_graph
-from opendpu.ir import QuantizedGraph, from_xir
+from opendpu.ir import QuantizedGraph, from_xir, to_xir
 from opendpu.profile import Profile
 from opendpu.profile import profile as run_profile
 from opendpu.quantize import (
     Quantized,
     check_substitution,
-    complete,
-    is_quantized,
     quantize_with_report,
 )
 from opendpu.quantize.progress import silent
 from opendpu.quantize.samples import Calibration
 from opendpu.quantize_model import quantize_onnx
+from opendpu.requantization import load_for_quantizing
 from opendpu.runtime import Device, GraphRunner, Runner
 from opendpu.runtime.batch import run_batch
 from opendpu.runtime.devices import DEFAULT_MEMORY, check_device, known_devices
@@ -40,7 +41,6 @@ from opendpu.runtime.program import Program, dpu_subgraphs
 from opendpu_arch import outputs
 from opendpu_arch.errors import (
     GraphError,
-    ModelFormatError,
     TargetError,
     TensorError,
     ToolError,
@@ -60,6 +60,7 @@ __all__ = [
     "find_target",
     "inspect",
     "load",
+    "load_any",
     "profile",
     "quantize_onnx",
     "run_batch",
@@ -79,6 +80,22 @@ def load(path: str | os.PathLike[str]) -> Graph:
         The file cannot be read, is truncated or corrupt, or is no ``.xmodel``.
     """
     return Graph.deserialize(path)
+
+
+def load_any(
+    path: str | os.PathLike[str], input_shapes: Mapping[str, Sequence[int]] | None = None
+) -> Graph:
+    """Return the graph in a model file of any framework, or in an ``.xmodel``.
+
+    Raises
+    ------
+    ModelFormatError, UnsupportedError
+        The file cannot be read, or not be converted.
+    """
+    if format_of(os.fspath(path)) is Format.XMODEL:
+        return load(path)
+    found = load_model(os.fspath(path), input_shapes or {}, requantize=Requantize.DATA)
+    return to_xir(found)
 
 
 def create_runner(
@@ -170,18 +187,20 @@ def compile_onnx(
     activation_substitution: str = "none",
     options: Options | None = None,
     onnx_libraries: Sequence[str | pathlib.Path] = (),
+    requantize: bool = False,
     count: bool = False,
     show: Callable[[str], None] = silent,
 ) -> Report:
-    """Quantize a model of ONNX, or of PyTorch (``.pt2``), compile it, write the ``.xmodel`` file.
+    """Quantize a model of any framework, compile it, and write the ``.xmodel`` file.
 
     ``calibration`` holds samples by input name, batch in front, as the model takes them, or is a
     file or folder as of :func:`opendpu.quantize_model.quantize_onnx`, of which ``limit`` are taken
     at most, images after ``preprocessing``; 100 to 1000 are enough. A model that is quantized
-    already needs and takes none. ``onnx_libraries`` are
-    shared libraries with operators of other domains, for onnxruntime; dimensions that the model
-    leaves open come from ``options.input_shape``. ``show`` is told what is going on. The file
-    appears when it is complete, or not at all.
+    already needs and takes none, unless its scales are not the DPU's and ``requantize`` allows
+    others, see :mod:`opendpu.requantization`. ``onnx_libraries`` are shared libraries with
+    operators of other domains, for onnxruntime; dimensions that the model leaves open come from
+    ``options.input_shape``. ``show`` is told what is going on. The file appears when it is
+    complete, or not at all.
 
     Raises
     ------
@@ -201,11 +220,18 @@ def compile_onnx(
     if isinstance(calibration, str | os.PathLike):
         check_calibration(calibration, preprocessing)
     show("reading")
-    graph = load_model(pathlib.Path(path), options.input_shape, libraries=onnx_libraries)
+    graph = load_for_quantizing(
+        path, options.input_shape, onnx_libraries, requantize=requantize,
+        has_samples=calibration is not None,
+    )  # fmt: skip
     options = dataclasses.replace(options, input_shape={})
     show("quantizing")
-    if is_quantized(graph) and calibration is None:
-        found = Quantized(complete(graph), None)
+    if isinstance(graph, Quantized):
+        if calibration is not None:
+            raise UnsupportedError(
+                f"{os.fspath(path)} is quantized already: it needs no calibration data (--calib)"
+            )
+        found = graph
     elif calibration is None:
         raise TensorError(
             f"{os.fspath(path)} is a float model: give samples to calibrate it with (--calib)"
@@ -268,8 +294,8 @@ def inspect(
 ) -> Inspection:
     """Say which operator of a model goes where on a target, and why; no data is needed.
 
-    ``path`` is an ONNX file or an ``.xmodel``: float, quantized or compiled; of a compiled one the
-    target is known.
+    ``path`` is a model of any framework or an ``.xmodel``: float, quantized or compiled; of a
+    compiled one the target is known.
 
     Raises
     ------
@@ -282,13 +308,18 @@ def inspect(
     """
     chosen = find_target(target) if isinstance(target, str) else target
     show("reading")
-    if pathlib.Path(path).suffix == ".xmodel":
+    if format_of(os.fspath(path)) is Format.XMODEL:
         loaded = load(path)
         if dpu_subgraphs(loaded):
             return inspect_compiled(loaded, _compiled_for(loaded, chosen, path))
         graph = from_xir(loaded)
     else:
-        graph = load_model(pathlib.Path(path), input_shapes or {}, libraries=onnx_libraries)
+        graph = load_model(
+            pathlib.Path(path),
+            input_shapes or {},
+            libraries=onnx_libraries,
+            requantize=Requantize.DATA,
+        )
     if chosen is None:
         raise TargetError(
             f"{os.fspath(path)} is not compiled: say for which target (--target)",
@@ -324,8 +355,7 @@ def _prepared(
     options: Options,
 ) -> Target:
     """Find out, before long work, what would make it be in vain; return the target."""
-    if pathlib.Path(path).is_dir():
-        raise ModelFormatError(f"{os.fspath(path)} is a directory, but must be a model file")
+    format_of(os.fspath(path))
     outputs.check(output, inputs=[path])
     if options.dump:
         outputs.check_folder(options.dump_dir)

@@ -18,13 +18,13 @@ from opendpu.export.files import write_onnx
 from opendpu.export.forms import form_of
 from opendpu.export.golden import BATCH, WEIGHTS, dump_activations, dump_weights, make_folder
 from opendpu.export.reference import IntegerReference
-from opendpu.frontend import load_model
 from opendpu.frontend.binding import Sizes
 from opendpu.ir import FloatGraph, QuantizedGraph, from_xir, to_xir
-from opendpu.quantize import Report, complete, is_quantized, quantize_with_report
+from opendpu.quantize import Quantized, Report, quantize_with_report
 from opendpu.quantize.config import QuantizeConfig
 from opendpu.quantize.progress import silent
 from opendpu.quantize.samples import Calibration, Samples, calibration_samples
+from opendpu.requantization import load_for_quantizing
 from opendpu.runtime.program import dpu_subgraphs
 from opendpu_arch import outputs
 from opendpu_arch.errors import GraphError, OutputError, TensorError, UnsupportedError
@@ -69,6 +69,7 @@ def quantize_onnx(
     limit: int | None = None,
     input_shapes: Sizes | None = None,
     onnx_libraries: Sequence[str | pathlib.Path] = (),
+    requantize: bool = False,
     form: str = "native",
     exact: bool = True,
     report: Path | None = None,
@@ -77,7 +78,7 @@ def quantize_onnx(
     dump: Path | None = None,
     show: Callable[[str], None] = silent,
 ) -> QuantizedModel:
-    """Quantize a model of ONNX or PyTorch, so that it compiles for any target without data.
+    """Quantize a model of any framework, so that it compiles for any target without data.
 
     A model that is quantized already, ONNX or ``.xmodel``, is only written in the other form.
 
@@ -99,6 +100,8 @@ def quantize_onnx(
         How many samples of a file or folder are taken at most.
     input_shapes, onnx_libraries
         As of :func:`opendpu.frontend.load_model`.
+    requantize
+        Whether scales of a quantized file that are not the DPU's may be changed.
     form, exact
         As of :func:`opendpu.export.to_onnx`, for ``.onnx``.
     report
@@ -141,8 +144,11 @@ def quantize_onnx(
     if isinstance(calibration, str | os.PathLike):
         check_calibration(calibration, preprocessing)
     show("reading")
-    graph = read_model(path, input_shapes, onnx_libraries)
-    if isinstance(graph, QuantizedGraph):
+    graph = _read(
+        path, input_shapes, onnx_libraries, requantize=requantize,
+        has_samples=calibration is not None,
+    )  # fmt: skip
+    if isinstance(graph, Quantized):
         if calibration is not None:
             raise UnsupportedError(
                 f"{os.fspath(path)} is quantized already: it needs no calibration data (--calib)"
@@ -152,7 +158,7 @@ def quantize_onnx(
                 f"{os.fspath(path)} is quantized already: there is neither a float model nor a "
                 "sample to compare with (--report, --sensitivity, --deploy-check, --dump)"
             )
-        found = QuantizedModel(graph, None)
+        found = QuantizedModel(graph.graph, graph.report)
         samples = None
     else:
         if calibration is None:
@@ -167,7 +173,7 @@ def quantize_onnx(
     show("writing")
     write_quantized(found.graph, output, form=form, exact=exact)
     if report is not None and found.report is not None:
-        outputs.write(report, page(graph.name, found.report, found.sensitivities))
+        outputs.write(report, page(found.graph.name, found.report, found.sensitivities))
     if dump is not None and samples is not None:
         _dump(found.graph, samples, dump)
     if check is None or samples is None:
@@ -208,7 +214,7 @@ def read_model(
     input_shapes: Sizes | None = None,
     onnx_libraries: Sequence[str | pathlib.Path] = (),
 ) -> FloatGraph | QuantizedGraph:
-    """Return the graph in a file, ONNX or ``.xmodel``; a quantized one where it is quantized.
+    """Return the graph in a file, of a framework or ``.xmodel``; a quantized one where it is one.
 
     Raises
     ------
@@ -217,6 +223,18 @@ def read_model(
     GraphError
         An ``.xmodel`` that is compiled already.
     """
+    found = _read(path, input_shapes, onnx_libraries, requantize=False, has_samples=False)
+    return found.graph if isinstance(found, Quantized) else found
+
+
+def _read(
+    path: Path,
+    input_shapes: Sizes | None,
+    onnx_libraries: Sequence[str | pathlib.Path],
+    *,
+    requantize: bool,
+    has_samples: bool,
+) -> FloatGraph | Quantized:
     if pathlib.Path(path).suffix == ".xmodel":
         stored = Graph.deserialize(path)
         if dpu_subgraphs(stored):
@@ -224,9 +242,11 @@ def read_model(
                 f"{os.fspath(path)} is compiled already; a quantized model has no DPU subgraphs",
                 code="XCOM_INVALID_GRAPH",
             )
-        return from_xir(stored)
-    graph = load_model(pathlib.Path(path), input_shapes or {}, libraries=onnx_libraries)
-    return complete(graph) if is_quantized(graph) else graph
+        made = from_xir(stored)
+        return Quantized(made, None) if isinstance(made, QuantizedGraph) else made
+    return load_for_quantizing(
+        path, input_shapes, onnx_libraries, requantize=requantize, has_samples=has_samples
+    )
 
 
 def check_output(

@@ -16,9 +16,19 @@ except ModuleNotFoundError as error:
 
 from pytorch_nndct import apis, bfp, nn, utils
 from pytorch_nndct.export import torch_script
+from pytorch_nndct.pruning import (
+    IterativePruningRunner,
+    OFAPruner,
+    OneStepPruningRunner,
+    SparsePruner,
+    get_pruning_runner,
+)
 from pytorch_nndct.qat import QatProcessor
 
 __version__ = "3.5.0"
 """The version of AMD's package whose interface this is."""
 
-__all__ = ["QatProcessor", "apis", "bfp", "nn", "torch_script", "utils"]
+__all__ = [
+    "IterativePruningRunner", "OFAPruner", "OneStepPruningRunner", "QatProcessor", "SparsePruner",
+    "apis", "bfp", "get_pruning_runner", "nn", "torch_script", "utils",
+]  # fmt: skip

@@ -119,6 +119,10 @@ class Runner:
         """Return what a job took."""
         return self._runner.statistics(job)
 
+    def close(self) -> None:
+        """Finish every job, then free the device if it is this runner's own."""
+        self._runner.close()
+
     @property
     def last_statistics(self) -> JobStatistics | GraphStatistics | None:
         """What the job that finished last took; nothing before the first."""

@@ -1,30 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Codes of parts that OpenDPU does not have: the optimizer, TensorFlow's quantizers, WeGO."""
+"""Codes of parts that OpenDPU does not have: optimizer, TensorFlow's quantizers; and of WeGO."""
 
 from opendpu_arch.codes.code import codes
 
-OPTIMIZER = tuple(
-    codes(
+NO_TENSORFLOW_OPTIMIZER = "OpenDPU's optimizer is for PyTorch"
+OPTIMIZER = (
+    *codes(
         """
         OPTIMIZER_DATA_PARALLEL_NOT_ALLOWED_ERROR the module is a torch.nn.DataParallel
         OPTIMIZER_INVALID_ANA_RESULT_ERROR the result of an analysis is not of this model
         OPTIMIZER_INVALID_ARGUMENT_ERROR an argument is wrong
-        OPTIMIZER_TORCH_MODULE_ERROR an operation is no torch.nn.Module
-        OPTIMIZER_NOT_EXCLUDE_NODE_ERROR nodes have to be excluded
+        OPTIMIZER_TORCH_MODULE_ERROR what should be a torch.nn.Module is none
         OPTIMIZER_NO_ANA_RESULT_ERROR no analysis was made
         OPTIMIZER_SUBNET_ERROR no subnetwork was searched for
-        OPTIMIZER_UNSUPPORTED_OP_ERROR an operator cannot be pruned
+        OPTIMIZER_UNSUPPORTED_OP_ERROR nothing of the model can be pruned
+        OPTIMIZER_IO_ERROR a file cannot be read or written
+        OPTIMIZER_MODEL_ANALYSIS_ERROR the analysis failed
+        OPTIMIZER_PARSE_GRAPH_FAILED the model cannot be read
+        """
+    ),
+    *codes(
+        """
+        OPTIMIZER_NOT_EXCLUDE_NODE_ERROR nodes have to be excluded
+        """,
+        never="Channels that cannot go stay without being excluded",
+    ),
+    *codes(
+        """
         OPTIMIZER_KERAS_MODEL_ERROR the model is none of Keras
         OPTIMIZER_KERAS_LAYER_ERROR a layer is none of Keras
         OPTIMIZER_DATA_FORMAT_ERROR weights cannot be saved in this format
         OPTIMIZER_INVALID_GRAPH the graph is wrong
-        OPTIMIZER_IO_ERROR a file cannot be read or written
-        OPTIMIZER_MODEL_ANALYSIS_ERROR the analysis failed
-        OPTIMIZER_PARSE_GRAPH_FAILED the model cannot be read
         OPTIMIZER_WEIGHTS_NOT_FOUND an operation has no weights
         """,
-        never="OpenDPU has no optimizer (the guide's chapter 2)",
-    )
+        never=NO_TENSORFLOW_OPTIMIZER,
+    ),
 )
 
 NO_TENSORFLOW = "OpenDPU has no quantizer for TensorFlow; its models come as ONNX"
@@ -71,17 +81,21 @@ TENSORFLOW = (
     ),
 )  # fmt: skip
 
-WEGO = tuple(
-    codes(
+WEGO = (
+    *codes(
         """
-        WEGO_TORCH_UNKNOWN_ERROR an error without a name
-        WEGO_TORCH_INTERNAL_ERROR a fault of WeGO itself
         WEGO_TORCH_INVALID_ARGUMENT an argument is wrong
         WEGO_TORCH_INVALID_MODEL a model is wrong
-        WEGO_TORCH_OUT_OF_RANGE an index is out of range
         WEGO_TORCH_UNIMPLEMENTED something is missing
         WEGO_TORCH_RUNTIME_ERROR a run failed
         """,
-        never="OpenDPU has no WeGO, which is for DPUs of Alveo boards",
-    )
+    ),
+    *codes(
+        """
+        WEGO_TORCH_UNKNOWN_ERROR an error without a name
+        WEGO_TORCH_INTERNAL_ERROR a fault of WeGO itself
+        WEGO_TORCH_OUT_OF_RANGE an index is out of range
+        """,
+        never="OpenDPU's errors have names and say where they come from",
+    ),
 )

@@ -37,7 +37,7 @@ def write(board: LitexBoard, target: Target, where: pathlib.Path, clock_mhz: flo
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         source, about = verilog.write(target, where, **options)
-        with _quiet():
+        with quiet():
             soc = _board_soc(board, source, clock_mhz * 1e6)
             soc.build(build_dir=str(folder), build_name=board.name, run=False)
         made = [path for pattern in (f"{board.name}.v", f"{board.name}.lpf", "*.init")
@@ -64,7 +64,7 @@ def check() -> None:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keep LiteX's log and drawings off the terminal; its warnings stay."""
     before = logging.root.manager.disable
     logging.disable(logging.INFO)

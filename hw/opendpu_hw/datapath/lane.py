@@ -1,15 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """One output channel of the convolution array: sums of PP pixels, and their requantization."""
 
-from amaranth.hdl import Module, Signal, signed, unsigned
+from amaranth.hdl import Module, Mux, Signal, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from opendpu_arch.extensions import Extension
 from opendpu_arch.latency import CONV_WRITE
+from opendpu_arch.numerics import MAX_SHIFT_BIAS
 from opendpu_hw.datapath.accumulators import Accumulators, sum_members
 from opendpu_hw.datapath.cascades import Cascades
-from opendpu_hw.datapath.requantize import BIASED_WIDTH, SHIFT_WIDTH, Requantizer, scale_shape
+from opendpu_hw.datapath.requantize import (
+    BIASED_WIDTH,
+    CUT_SHAPE,
+    SHIFT_WIDTH,
+    Requantizer,
+    scale_of,
+    scale_shape,
+)
 from opendpu_hw.memory.table_ram import SELECT_BITS, TableRam, TableWrite
 
 
@@ -42,11 +50,15 @@ class Lane(wiring.Component):
     tables, table, late : ``In(TableWrite)``, ``In(4)``, ``In(1)``
         With the extension ``table``: the table, valid with bits 6 and 7 of ``column``, and a pulse
         a cycle after bit 7 if there is one; results come that cycle later then.
+    shifts, cut : ``In(8)``, ``In(CUT_SHAPE)``
+        With the extension ``channel``: this channel's shifts, valid with ``prepare``, and what the
+        low four bits add to, valid with bit 1 of ``column``; ``scale`` is not looked at then.
     """
 
     def __init__(self, target, *, vendor=None):
         self._target, self._vendor = target, vendor
         self._tables = Extension.TABLE in target.extensions
+        self._channels = Extension.CHANNEL in target.extensions
         members = sum_members(target)
         for name in ("take", "sum"):
             del members[name]
@@ -57,6 +69,7 @@ class Lane(wiring.Component):
             "y": Out(signed(8)).array(target.pixel_parallel),
             **({"tables": In(TableWrite()), "table": In(SELECT_BITS), "late": In(1)}
                if self._tables else {}),
+            **({"shifts": In(8), "cut": In(CUT_SHAPE)} if self._channels else {}),
         })
 
     def elaborate(self, platform):
@@ -72,8 +85,11 @@ class Lane(wiring.Component):
             sums.take.eq(self.column[0]),
         ]
         offset = Signal(signed(BIASED_WIDTH), reset_less=True)
+        shift_bias, scale = self.shift_bias, self.scale
+        if self._channels:
+            shift_bias, scale = self._own_shifts(m)
         with m.If(self.prepare):
-            m.d.sync += offset.eq((self.bias << self.shift_bias)[:BIASED_WIDTH].as_signed())
+            m.d.sync += offset.eq((self.bias << shift_bias)[:BIASED_WIDTH].as_signed())
         stages = Requantizer.STAGES
         for j in range(pixels // 2):
             m.submodules[f"requantizer{j}"] = requantizer = Requantizer(
@@ -85,7 +101,7 @@ class Lane(wiring.Component):
                 requantizer.sum[0].eq(sums.sum[2 * j]), requantizer.sum[1].eq(sums.sum[2 * j + 1]),
                 requantizer.odd.eq(self.column[1]), requantizer.offset.eq(offset),
                 requantizer.stage.eq(self.column[:stages] | self.column[1:stages + 1]),
-                requantizer.scale.eq(self.scale), requantizer.act.eq(self.act),
+                requantizer.scale.eq(scale), requantizer.act.eq(self.act),
                 self.y[2 * j].eq(y_even), self.y[2 * j + 1].eq(y_odd),
             ]
             with m.If(self.column[stages]):
@@ -109,3 +125,16 @@ class Lane(wiring.Component):
             with m.If(self.late):
                 m.d.sync += [y_even.eq(even), y_odd.eq(ram.entry)]
         return m
+
+    def _own_shifts(self, m):
+        """Return this channel's ``shift_bias``, and its scale, valid with bits 2 and 3."""
+        cut = Signal(4, reset_less=True)
+        with m.If(self.prepare):
+            m.d.sync += cut.eq(self.shifts[:4])
+        left = Signal(SHIFT_WIDTH + 1)
+        m.d.comb += left.eq(self.shift_bias + self.shifts[4:])
+        shift_bias = Mux(left > MAX_SHIFT_BIAS, MAX_SHIFT_BIAS, left)[:SHIFT_WIDTH]
+        scale = Signal(scale_shape, name="own_scale", reset_less=True)
+        with m.If(self.column[1]):
+            m.d.sync += scale.eq(scale_of(self.cut.shift_cut + cut, self.cut.act))
+        return shift_bias, scale

@@ -23,6 +23,8 @@ amount_shape = data.StructLayout({"coarse": range(_MOST_BYTES + 1), "fine": rang
 #: How to scale: the shifts of positive and negative values, which differ under LEAKYRELU.
 scale_shape = data.StructLayout(
     {"positive": amount_shape, "negative": amount_shape, "leaky": 1})
+#: What a lane with shifts of its own makes its scale of.
+CUT_SHAPE = data.StructLayout({"shift_cut": SHIFT_WIDTH, "act": 4})
 
 
 def scale_of(shift_cut, act):

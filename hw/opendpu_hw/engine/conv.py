@@ -14,7 +14,7 @@ from opendpu_hw.engine.base import engine_members
 from opendpu_hw.engine.conv_plan import ConvPlanner, plan_shape
 from opendpu_hw.engine.conv_writer import ConvWriter
 from opendpu_hw.engine.order import DoneOrder
-from opendpu_hw.memory.ports import ConvRead, ConvWrite, ParameterRead
+from opendpu_hw.memory.ports import BiasRead, ConvRead, ConvWrite
 from opendpu_hw.memory.table_ram import TableWrite
 
 
@@ -42,7 +42,7 @@ class Conv(wiring.Component):
     (engine members) : see :func:`opendpu_hw.engine.base.engine_members`
     read, write : ``Out(ConvRead)``, ``Out(ConvWrite)``
         Image, weights.
-    bias : ``Out(ParameterRead)``
+    bias : ``Out(BiasRead)``
         BIAS bank.
     tables : ``In(TableWrite)``
         With the extension ``table``.
@@ -55,7 +55,7 @@ class Conv(wiring.Component):
             **engine_members(),
             "read": Out(ConvRead(target)),
             "write": Out(ConvWrite(target)),
-            "bias": Out(ParameterRead(target)),
+            "bias": Out(BiasRead(target)),
             **({"tables": In(TableWrite())} if self._tables else {}),
         })
 
@@ -303,6 +303,8 @@ class Conv(wiring.Component):
                 lane.prepare.eq(writer.prepare),
                 lane.scale.eq(writer.scale), lane.act.eq(writer.act),
             ]
+            if Extension.CHANNEL in target.extensions:
+                m.d.comb += [lane.shifts.eq(writer.shifts[lane_number]), lane.cut.eq(writer.cut)]
             for p in range(banks):
                 m.d.comb += writer.results[p][lane_number].eq(lane.y[p])
             if self._tables:

@@ -9,7 +9,7 @@ from amaranth.utils import ceil_log2
 from opendpu_arch import isa, latency
 from opendpu_arch.extensions import Extension
 from opendpu_hw.datapath.narrow_product import narrow_product
-from opendpu_hw.memory.ports import ParameterRead
+from opendpu_hw.memory.ports import BiasRead
 from opendpu_hw.memory.table_ram import SELECT_BITS
 from opendpu_hw.shapes import InstructionStream, fields_of
 
@@ -48,6 +48,8 @@ def result_shape(target):
         "act": 4, "shift_cut": 6, "shift_bias": 6,
         "bias": data.ArrayLayout(signed(8), target.output_channel_parallel),
         **({"table": SELECT_BITS} if Extension.TABLE in target.extensions else {}),
+        **({"shifts": data.ArrayLayout(unsigned(8), target.output_channel_parallel)}
+           if Extension.CHANNEL in target.extensions else {}),
     })
 
 
@@ -55,7 +57,7 @@ def split_result_shape(target):
     """Return the layouts of what is needed when sums are complete, and when they are written."""
     members = result_shape(target).members
     sums = ("length", "bank_addr_out", "jump_write", "act", "shift_cut", "shift_bias", "bias",
-            "group_out", "stride_out", *(["table"] if "table" in members else []))
+            "group_out", "stride_out", *(n for n in ("table", "shifts") if n in members))
     writes = ("stride_out", "group_out", "last_row", "jump_write_endl", "wrap_jump", "first_row",
               "wraps")
     return tuple(data.StructLayout({name: members[name] for name in names})
@@ -80,7 +82,7 @@ class ConvPlanner(wiring.Component):
         A CONV is set up; take it.
     plan, result : ``Out(plan_shape)``, ``Out(result_shape)``
         The CONV offered.
-    bias : ``Out(ParameterRead)``
+    bias : ``Out(BiasRead)``
         BIAS bank.
     """
 
@@ -91,7 +93,7 @@ class ConvPlanner(wiring.Component):
             "accepted": Out(1), "accepted_init": Out(1),
             "valid": Out(1), "ready": In(1),
             "plan": Out(plan_shape(target)), "result": Out(result_shape(target)),
-            "bias": Out(ParameterRead(target)),
+            "bias": Out(BiasRead(target)),
         })
 
     def elaborate(self, platform):
@@ -126,6 +128,10 @@ class ConvPlanner(wiring.Component):
         offered = Signal()
         planning = Signal(latency.CONV_PLAN - 1)    # bit n: it began n + 1 cycles ago
         waiting = planning[0]
+        if Extension.CHANNEL in target.extensions:
+            channel_shift = Signal()
+            with m.If(fire):
+                m.d.sync += channel_shift.eq(conv.channel_shift)
         m.d.comb += [
             self.bias.valid.eq(have_conv & ~planning.any() & ~offered),
             self.bias.addr.eq(conv.bank_addr_bias[:abits]),
@@ -137,6 +143,9 @@ class ConvPlanner(wiring.Component):
         m.d.sync += planning.eq(Cat(fire, planning))
         with m.If(waiting):
             m.d.sync += self.result.bias.as_value().eq(self.bias.data)
+            if Extension.CHANNEL in target.extensions:
+                m.d.sync += self.result.shifts.as_value().eq(
+                    Mux(channel_shift, self.bias.shifts, 0))
         with m.If(planning[-1]):
             m.d.sync += offered.eq(1)
         with m.If(self.clear):

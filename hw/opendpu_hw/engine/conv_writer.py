@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CONV write-back: from finished columns to image banks."""
 
-from amaranth.hdl import Array, Cat, Const, Module, ResetInserter, Signal, signed
+from amaranth.hdl import Array, Cat, Const, Module, ResetInserter, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
@@ -10,7 +10,7 @@ from amaranth.utils import ceil_log2
 from opendpu_arch import latency
 from opendpu_arch.extensions import Extension
 from opendpu_hw.datapath.narrow_product import narrow_product
-from opendpu_hw.datapath.requantize import scale_of, scale_shape
+from opendpu_hw.datapath.requantize import CUT_SHAPE, scale_of, scale_shape
 from opendpu_hw.engine.conv_plan import result_shape, split_result_shape
 from opendpu_hw.memory.ports import ConvWrite
 from opendpu_hw.memory.table_ram import SELECT_BITS
@@ -42,6 +42,9 @@ class ConvWriter(wiring.Component):
     table, late : ``Out(4)``, ``Out(1)``
         With the extension ``table``: what the column goes through, valid with bits 6 and 7 of
         ``column``, and a pulse a cycle after bit 7 if it does; it is written that cycle later then.
+    shifts, cut : ``Out(ArrayLayout(8, OCP))``, ``Out(CUT_SHAPE)``
+        With the extension ``channel``: the lanes' shifts, valid with ``prepare``; what they add to,
+        valid with bit 1 of ``column``. Lanes make ``scale`` themselves then.
     """
 
     DEPTH = latency.CONV_QUEUE
@@ -50,6 +53,7 @@ class ConvWriter(wiring.Component):
     def __init__(self, target):
         self._target = target
         self._tables = Extension.TABLE in target.extensions
+        self._channels = Extension.CHANNEL in target.extensions
         lanes, banks = target.output_channel_parallel, target.pixel_parallel
         super().__init__({
             "push": In(1), "payload": In(result_shape(target)), "ready": Out(1),
@@ -60,6 +64,8 @@ class ConvWriter(wiring.Component):
             "write": Out(ConvWrite(target)),
             "completed": Out(1), "pending": Out(4), "several": Out(4),
             **({"table": Out(SELECT_BITS), "late": Out(1)} if self._tables else {}),
+            **({"shifts": Out(data.ArrayLayout(unsigned(8), lanes)), "cut": Out(CUT_SHAPE)}
+               if self._channels else {}),
         })
 
     def elaborate(self, platform):
@@ -109,6 +115,10 @@ class ConvWriter(wiring.Component):
             m.d.sync += [scale.eq(scale_of(head.shift_cut, head.act)), act[0].eq(head.act)]
         with m.If(self.column[1]):
             m.d.sync += self.scale.eq(scale)
+        if self._channels:
+            m.d.comb += self.shifts.eq(head.shifts)
+            with m.If(captured):
+                m.d.sync += [self.cut.shift_cut.eq(head.shift_cut), self.cut.act.eq(head.act)]
         for n in range(1, 5):
             with m.If(self.column[n]):
                 m.d.sync += act[n].eq(act[n - 1])

@@ -7,11 +7,11 @@ from amaranth.lib.wiring import In, Out
 
 from opendpu_arch import latency
 from opendpu_arch.extensions import Extension
-from opendpu_arch.numerics import HARD_SIGMOID_FACTOR
+from opendpu_arch.numerics import HARD_SIGMOID_FACTOR, MAX_SHIFT_BIAS
 from opendpu_hw.datapath.dwconv import Depthwise
 from opendpu_hw.datapath.eltwise import Eltwise
 from opendpu_hw.datapath.pool import LOWEST, MaxPool
-from opendpu_hw.datapath.scale import SUM_WIDTH, Scale
+from opendpu_hw.datapath.scale import RIGHT_MAX, SUM_WIDTH, Scale
 from opendpu_hw.engine import misc_plan as plan
 from opendpu_hw.engine.base import engine_members
 from opendpu_hw.engine.misc_parameters import MiscParameters
@@ -19,7 +19,7 @@ from opendpu_hw.engine.misc_plan import Op, Weights
 from opendpu_hw.engine.misc_planner import MiscPlanner
 from opendpu_hw.engine.misc_walk import MiscWalk, step_shape
 from opendpu_hw.engine.misc_writer import MiscWriter
-from opendpu_hw.memory.ports import ParameterRead, RowRead, RowWrite
+from opendpu_hw.memory.ports import BiasRead, ParameterRead, RowRead, RowWrite
 from opendpu_hw.memory.table_ram import TableRam, TableWrite
 
 _RESULTS = 16
@@ -31,7 +31,7 @@ def _members(target):
     return {
         **engine_members(),
         "read": Out(RowRead(target)), "write": Out(RowWrite(target)),
-        "weights": Out(ParameterRead(target)), "bias": Out(ParameterRead(target)),
+        "weights": Out(ParameterRead(target)), "bias": Out(BiasRead(target)),
         **({"tables": In(TableWrite())} if Extension.TABLE in target.extensions else {}),
     }
 
@@ -61,7 +61,7 @@ class MiscEngine(wiring.Component):
     (engine members) : see :func:`opendpu_hw.engine.base.engine_members`
     read, write : ``Out(RowRead)``, ``Out(RowWrite)``
         Image banks.
-    weights, bias : ``Out(ParameterRead)``
+    weights, bias : ``Out(ParameterRead)``, ``Out(BiasRead)``
         DWCONVW and BIAS.
     tables : ``In(TableWrite)``
         With the extension ``table``.
@@ -320,10 +320,14 @@ class _MiscCore(wiring.Component):
         for c in range(lanes):
             offset = Signal(signed(SUM_WIDTH), name=f"offset{c}")
             bias = parameters.bias_word[8 * c:8 * c + 8].as_signed()
+            left, right_p = f6.shift_bias, f7.right_p
+            if Extension.CHANNEL in target.extensions:
+                left, right_p = self._own_shifts(
+                    m, parameters.shift_word[8 * c:8 * c + 8], f6, s6_ends.last)
             with m.If(f6.sigmoid):
                 m.d.comb += offset.eq(sigmoid_offset)
             with m.Elif(f6.bias):
-                m.d.comb += offset.eq((bias << f6.shift_bias)[:SUM_WIDTH].as_signed())
+                m.d.comb += offset.eq((bias << left)[:SUM_WIDTH].as_signed())
             for h in range(rows):
                 m.submodules[f"scale{h}_{c}"] = scale = Scale(
                     leaky=target.alu_leaky_relu)
@@ -333,7 +337,7 @@ class _MiscCore(wiring.Component):
                     scale.offset.eq(offset),
                     scale.capture.eq(s6_ends.last), scale.shift.eq(Cat(s7_last, s8_last)),
                     scale.finish.eq(s9_last),
-                    scale.right.eq(Mux(negative, f7.right_n, f7.right_p)),
+                    scale.right.eq(Mux(negative, f7.right_n, right_p)),
                     scale.leaky.eq(f7.leaky),
                     scale.relu.eq(f9.relu), scale.limit.eq(f9.limit),
                 ]
@@ -345,6 +349,18 @@ class _MiscCore(wiring.Component):
             m.d.comb += writer.result[8 * (h * lanes + c):][:8].eq(results[h][c])
         m.d.comb += writer.result_valid.eq(result_valid)
         return m
+
+    @staticmethod
+    def _own_shifts(m, byte, finish, capture):
+        """Return a lane's shift of the bias, and, a cycle after ``capture``, that of its result."""
+        own = Mux(finish.channel_shift, byte, 0)
+        left = Signal(len(finish.shift_bias) + 1)
+        right = Signal.like(finish.right_p, reset_less=True)
+        sum_ = finish.right_p + own[:4]
+        m.d.comb += left.eq(finish.shift_bias + own[4:])
+        with m.If(capture):
+            m.d.sync += right.eq(Mux(sum_ > RIGHT_MAX, RIGHT_MAX, sum_))
+        return Mux(left > MAX_SHIFT_BIAS, MAX_SHIFT_BIAS, left)[:5], right
 
     def _through_tables(self, m, results, valid, before, table):
         """Replace results by what they become; return when they are valid.

@@ -186,6 +186,8 @@ def _depthwise(m, target, s, f, *, shift_cut, shift_bias, jump):
         s.walk.weights.eq(Weights.BYTES), s.walk.bias.eq(1),
         s.finish.bias.eq(1), s.finish.shift_bias.eq(shift_bias[:5]),
         s.finish.right_p.eq(_plain(shift_cut)),
+        *([s.finish.channel_shift.eq(f.channel_shift)]
+          if Extension.CHANNEL in target.extensions else []),
         s.fetch.weights.eq(1), s.fetch.bias.eq(1),
         s.fetch.addr.eq(f.bank_addr_weights[:a]), s.fetch.bias_addr.eq(f.bank_addr_bias[:a]),
         s.fetch.tap_w.eq(jump), s.tap_jump.eq(jump),
@@ -210,6 +212,8 @@ def alu(m, target, s, f, i):
                jump=i.jump_read_weights)
     m.d.sync += [s.walk.invalid.eq(i.channel_offset), s.finish.right_n.eq(_prelu(i.shift_prelu_n))]
     no_bias = [s.walk.bias.eq(0), s.finish.bias.eq(0), s.fetch.bias.eq(0)]
+    if Extension.CHANNEL in target.extensions:
+        no_bias.append(s.finish.channel_shift.eq(0))
     no_weights = [s.walk.weights.eq(Weights.FACTOR), s.fetch.weights.eq(0), *no_bias]
     factor = s.walk.factor.eq(i.multi_factor.as_signed())
     prelu = [s.walk.prelu.eq(1), s.finish.prelu.eq(1),

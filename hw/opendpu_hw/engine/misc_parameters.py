@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weights and biases of the MISC engine, fetched ahead of the steps that use them."""
 
-from amaranth.hdl import Module, Mux, Signal, unsigned
+from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
+from opendpu_arch.extensions import Extension
 from opendpu_hw.engine import misc_plan as plan
-from opendpu_hw.memory.ports import ParameterRead
+from opendpu_hw.memory.ports import BiasRead, ParameterRead
 
 #: Steps whose weights the ring holds.
 ENTRIES = 128
@@ -34,7 +35,7 @@ class MiscParameters(wiring.Component):
     -------
     job : ``In(stream.Signature(fetch_shape))``
         What to fetch.
-    weights, bias : ``Out(ParameterRead)``
+    weights, bias : ``Out(ParameterRead)``, ``Out(BiasRead)``
         The banks.
     loaded, freed : ``Out(POINTER_BITS)``, ``In(POINTER_BITS)``
         Entries filled and given back so far, modulo twice the ring.
@@ -43,19 +44,22 @@ class MiscParameters(wiring.Component):
     bias_loaded : ``Out(1)``
         Another channel group's biases are in the queue.
     bias_word, bias_taken : ``Out(CP * 8)``, ``In(1)``
-        Biases at the head of the queue, a register.
+        Biases at the head of the queue, a register. With the extension ``channel``,
+        ``shift_word`` has what is in SHIFT at their address.
     """
 
     def __init__(self, target, *, taps):
         self._target, self._taps = target, taps
+        self._channels = Extension.CHANNEL in target.extensions
         word = 8 * target.channel_parallel
         super().__init__({
             "job": In(stream.Signature(plan.fetch_shape(target))),
-            "weights": Out(ParameterRead(target)), "bias": Out(ParameterRead(target)),
+            "weights": Out(ParameterRead(target)), "bias": Out(BiasRead(target)),
             "loaded": Out(POINTER_BITS), "freed": In(POINTER_BITS),
             "fetch": In(1), "entry": In(POINTER_BITS),
             "words": Out(data.ArrayLayout(unsigned(word), taps)),
             "bias_loaded": Out(1), "bias_word": Out(word), "bias_taken": In(1),
+            **({"shift_word": Out(word)} if self._channels else {}),
         })
 
     def elaborate(self, platform):
@@ -149,8 +153,10 @@ class MiscParameters(wiring.Component):
 
         # -- biases --------------------------------------------------------------------------------
         # Behind the queue a register, which a word may reach at once: additions follow.
-        m.submodules.biases = biases = fifo.SyncFIFO(width=word, depth=_BIASES - 1)
+        m.submodules.biases = biases = fifo.SyncFIFO(
+            width=word * (1 + self._channels), depth=_BIASES - 1)
         head_valid = Signal()
+        head = Signal(word * (1 + self._channels), reset_less=True)
         refill = Signal()
         bias_group = Signal(8)
         bias_at = Signal(a)
@@ -159,12 +165,15 @@ class MiscParameters(wiring.Component):
             self.bias.valid.eq(bias_left & (biases.level + head_valid + bias_got < _BIASES)),
             self.bias.addr.eq(bias_at), self.bias_loaded.eq(bias_got),
             refill.eq(~head_valid | self.bias_taken),
-            biases.w_en.eq(bias_got & ~(refill & ~biases.r_rdy)),
-            biases.w_data.eq(self.bias.data), biases.r_en.eq(refill),
+            biases.w_en.eq(bias_got & ~(refill & ~biases.r_rdy)), biases.r_en.eq(refill),
+            biases.w_data.eq(Cat(self.bias.data, self.bias.shifts) if self._channels
+                             else self.bias.data),
+            self.bias_word.eq(head[:word]),
+            *([self.shift_word.eq(head[word:])] if self._channels else []),
         ]
         with m.If(refill):
             m.d.sync += [
-                self.bias_word.eq(Mux(biases.r_rdy, biases.r_data, self.bias.data)),
+                head.eq(Mux(biases.r_rdy, biases.r_data, biases.w_data)),
                 head_valid.eq(biases.r_rdy | bias_got),
             ]
         m.d.sync += bias_got.eq(self.bias.valid & self.bias.ready)

@@ -90,12 +90,14 @@ def finish_shape(target):
 
     ``right_p`` shifts results whose operand is positive, ``right_n`` the others, both 8 more than
     meant, so that 0..7 shift left. ``bias``: add DWCV's; ``sigmoid``: add 3 · 2731 · 2^shift_bias.
-    Results are clamped to 0 (``relu``) or -128 and to ``limit``. ``table`` is the instruction's.
+    Results are clamped to 0 (``relu``) or -128 and to ``limit``. ``table`` and ``channel_shift``
+    are the instruction's.
     """
     return data.StructLayout({
         "prelu": 1, "bias": 1, "sigmoid": 1, "shift_bias": 5,
         "right_p": 6, "right_n": 6, "relu": 1, "limit": 7, "leaky": 1,
         **({"table": SELECT_BITS} if Extension.TABLE in target.extensions else {}),
+        **({"channel_shift": 1} if Extension.CHANNEL in target.extensions else {}),
     })
 
 

@@ -12,6 +12,7 @@ from opendpu_hw.memory.bank import Bank
 from opendpu_hw.memory.ports import (
     BankRead,
     BankWrite,
+    BiasRead,
     ConvRead,
     ConvWrite,
     ParameterRead,
@@ -45,9 +46,9 @@ class Banks(wiring.Component):
         self._target = target
         super().__init__({
             "conv_read": In(ConvRead(target)), "conv_write": In(ConvWrite(target)),
-            "conv_bias": In(ParameterRead(target)),
+            "conv_bias": In(BiasRead(target)),
             "misc_read": In(RowRead(target)), "misc_write": In(RowWrite(target)),
-            "misc_weights": In(ParameterRead(target)), "misc_bias": In(ParameterRead(target)),
+            "misc_weights": In(ParameterRead(target)), "misc_bias": In(BiasRead(target)),
             "load0": In(BankWrite(target)), "load1": In(BankWrite(target)),
             "save0": In(BankRead(target)), "save1": In(BankRead(target)),
             **({"tables": Out(TableWrite())} if Extension.TABLE in target.extensions else {}),
@@ -237,6 +238,12 @@ class Banks(wiring.Component):
             bank.a_addr.eq(Mux(conv.valid, conv.addr, misc.addr)),
             conv.data.eq(bank.a_data), misc.data.eq(bank.a_data),
         ]
+        if Extension.CHANNEL in target.extensions:
+            shifts = parameter_bank("shift", target.shift_bank)
+            m.d.comb += [
+                shifts.a_en.eq(bank.a_en), shifts.a_addr.eq(bank.a_addr),
+                conv.shifts.eq(shifts.a_data), misc.shifts.eq(shifts.a_data),
+            ]
 
     def _tables(self, m):
         tables = self.tables

@@ -6,6 +6,8 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Out, Signature
 from amaranth.utils import ceil_log2
 
+from opendpu_arch.extensions import Extension
+
 
 def _address(target):
     return ceil_log2(target.bank_depth)
@@ -90,8 +92,22 @@ class ConvWrite(Signature):
             "data": Out(data.ArrayLayout(unsigned(_word(target)), banks))})
 
 
+class BiasRead(Signature):
+    """One word from BIAS; ``data`` one cycle after valid and ready.
+
+    With the extension ``channel``, ``shifts`` is the word of SHIFT at the same address.
+    """
+
+    def __init__(self, target):
+        word = _word(target)
+        super().__init__({
+            "valid": Out(1), "ready": In(1),
+            "addr": Out(_address(target)), "data": In(word),
+            **({"shifts": In(word)} if Extension.CHANNEL in target.extensions else {})})
+
+
 class ParameterRead(Signature):
-    """One word from DWCONVW or BIAS; ``data`` one cycle after valid and ready."""
+    """One word from DWCONVW; ``data`` one cycle after valid and ready."""
 
     def __init__(self, target):
         super().__init__({

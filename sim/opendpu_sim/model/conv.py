@@ -15,8 +15,9 @@ import dataclasses
 import numpy as np
 import numpy.typing as npt
 
-from opendpu_arch import isa, numerics
+from opendpu_arch import isa
 from opendpu_sim.model.memory import Index, Memory, Taint
+from opendpu_sim.model.requantize import requantized
 from opendpu_sim.model.walk import Walk, Walker
 
 EXACT_PRODUCTS = 1024
@@ -66,6 +67,8 @@ class ConvStep:
     """Word index, shape (OCP, 1, taps * groups)."""
     bias: Index
     """Word index, shape (1,)."""
+    shifts: Index | None
+    """Word index of the channels' shifts, shape (1,); None: all have the same."""
     shift_bias: int
     shift_cut: int
     act_type: int
@@ -92,12 +95,8 @@ class ConvStep:
         window = walk.read(memory).astype(np.float32)
         pixels = walk.windows(window).reshape(walk.rows * walk.length, -1)
         weights = memory.words.take(self.weights, axis=0).astype(np.float32)
-        result = numerics.requantize(
-            matrix_product(pixels, weights.reshape(weights.shape[0], -1)),
-            memory.words[self.bias],
-            shift_bias=self.shift_bias,
-            shift_cut=self.shift_cut,
-            act_type=self.act_type,
+        result = requantized(
+            memory, self, matrix_product(pixels, weights.reshape(weights.shape[0], -1))
         )
         walk.results.write(memory, result)
 
@@ -105,12 +104,12 @@ class ConvStep:
         """An output depends on its window, and on the weights and the bias of its lane."""
         walk = self.walk
         pixel = walk.reduce(walk.read_taint(memory).max(axis=(2, 3)), np.maximum)
-        lane = np.maximum(self._weight_taint(memory), self._taint(memory, "bank_addr_bias")[0])
+        bias = memory.taint_of(self.bias, self.number, self.mnemonic, "bank_addr_bias")[0]
+        lane = np.maximum(self._weight_taint(memory), bias)
+        if self.shifts is not None:
+            taint = memory.taint_of(self.shifts, self.number, self.mnemonic, "channel_shift")
+            lane = np.maximum(lane, taint[0])
         walk.results.set_taint(memory, np.maximum(pixel[:, :, None], lane))
-
-    def _taint(self, memory: Memory, field: str) -> Taint:
-        index = self.bias if field == "bank_addr_bias" else self.weights
-        return memory.taint_of(index, self.number, self.mnemonic, field)
 
     def _weight_taint(self, memory: Memory) -> Taint:
         """Return the taint of every lane's weights; those of masked input lanes do not matter."""
@@ -136,6 +135,11 @@ def plan(number: int, i: isa.Conv, init: isa.ConvInit, walker: Walker) -> ConvSt
         bias=walker.runs(range(target.bias_bank, target.bias_bank + 1), i.bank_addr_bias, 1, 1, 1)[
             0, 0
         ],
+        shifts=walker.runs(
+            range(target.shift_bank, target.shift_bank + 1), i.bank_addr_bias, 1, 1, 1
+        )[0, 0]
+        if i.channel_shift
+        else None,
         shift_bias=init.shift_bias,
         shift_cut=init.shift_cut,
         act_type=init.act_type,

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from opendpu_arch import isa, numerics
 from opendpu_arch.isa import AluMode
 from opendpu_sim.model.memory import Index, Memory, Taint
+from opendpu_sim.model.requantize import requantized
 from opendpu_sim.model.walk import Walk, Walker
 
 
@@ -29,6 +30,8 @@ class DepthwiseStep:
     """Weights are int16, one a group."""
     bias: Index | None
     """Word index, shape (groups,)."""
+    shifts: Index | None
+    """Word index of the channels' shifts, shape (groups,); None: all have the same."""
     shift_bias: int
     shift_cut: int
     act_type: int
@@ -69,13 +72,7 @@ class DepthwiseStep:
                 total, shift_cut=self.shift_cut, act_type=self.act_type
             )
         else:
-            result = numerics.requantize(
-                total,
-                memory.words[self.bias],
-                shift_bias=self.shift_bias,
-                shift_cut=self.shift_cut,
-                act_type=self.act_type,
-            )
+            result = requantized(memory, self, total)
         walk.results.write(memory, result)
 
     def trace(self, memory: Memory) -> None:
@@ -98,6 +95,9 @@ class DepthwiseStep:
         if self.bias is not None:
             bias = memory.taint_of(self.bias, self.number, self.mnemonic, "bank_addr_bias")
             taint = np.maximum(taint, bias)
+        if self.shifts is not None:
+            shifts = memory.taint_of(self.shifts, self.number, self.mnemonic, "channel_shift")
+            taint = np.maximum(taint, shifts)
         walk.results.set_taint(memory, taint)
 
 
@@ -114,6 +114,7 @@ def plan_alu(number: int, i: isa.Alu, init: isa.AluInit, walker: Walker) -> Dept
         bias=walker.runs(range(bias_bank, bias_bank + 1), i.bank_addr_bias, 1, 1, groups)[0, 0]
         if init.exec_mode == AluMode.DWCV
         else None,
+        shifts=_shifts(walker, i, groups) if init.exec_mode == AluMode.DWCV else None,
         shift_bias=init.shift_bias,
         shift_cut=init.shift_cut,
         act_type=init.act_type,
@@ -128,10 +129,20 @@ def plan_dptwise(number: int, i: isa.DptWise, init: isa.DwInit, walker: Walker) 
         weights=_weights(walker, i, init, groups, groups),
         wide=False,
         bias=walker.runs(range(bias_bank, bias_bank + 1), i.bank_addr_bias, 1, 1, groups)[0, 0],
+        shifts=_shifts(walker, i, groups),
         shift_bias=init.shift_bias,
         shift_cut=init.shift_cut,
         act_type=i.act_type,
     )
+
+
+def _shifts(walker: Walker, i: isa.Alu | isa.DptWise, groups: int) -> Index | None:
+    """Return the words of the channels' shifts, those of the biases in SHIFT, or None."""
+    if not i.channel_shift:
+        return None
+    bank = walker.target.shift_bank
+    found: Index = walker.runs(range(bank, bank + 1), i.bank_addr_bias, 1, 1, groups)[0, 0]
+    return found
 
 
 def _weights(

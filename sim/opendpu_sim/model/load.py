@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opendpu_arch import isa, numerics, table
+from opendpu_arch.extensions import Extension
 from opendpu_sim.ddr import Access, pixels
 from opendpu_sim.model.memory import Index, Memory
 from opendpu_sim.model.walk import Walker
@@ -96,7 +97,7 @@ def plan(number: int, i: isa.Load, walker: Walker) -> LoadStep:
     destination = walker.runs(
         range(i.bank_id, i.bank_id + 1), i.bank_addr, i.jump_write, i.length, words
     )[0]
-    is_table = i.bank_id == target.table_bank
+    is_table = Extension.TABLE in target.extensions and i.bank_id == target.table_bank
     if is_table:
         first = i.bank_id * depth
         destination = first + (destination - first) % table.WORDS

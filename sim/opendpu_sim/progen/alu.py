@@ -11,6 +11,7 @@ from opendpu_sim.progen.geometry import (
     activation,
     addresses,
     channel_offset,
+    channel_shift,
     geometry,
     pads_of,
     repeat,
@@ -84,6 +85,7 @@ def alu(b: Builder, modes: tuple[AluMode, ...]) -> None:
                 ),
                 bank_addr_bias=b.address(b.weights, b.weight_words, g.groups, bits=14),
                 table=table(b),
+                channel_shift=channel_shift(b),
             )
 
         if b.add(init):

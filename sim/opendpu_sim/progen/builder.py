@@ -161,8 +161,14 @@ class Builder:
     def fill_weights(self, *, conv: bool = True) -> None:
         """Fill the window of the weight and bias banks; only the depthwise ones if not ``conv``."""
         first = self.target.convw_base if conv else self.target.dwconvw_bank
-        for bank in range(first, self.target.bias_bank + 1):
+        for bank in (*range(first, self.target.bias_bank + 1), *self.shift_banks):
             self.fill(bank, self.weights, self.weight_words)
+
+    @property
+    def shift_banks(self) -> range:
+        """The bank SHIFT, or none."""
+        first = self.target.shift_bank
+        return range(first, first + (Extension.CHANNEL in self.target.extensions))
 
     def fill_tables(self) -> None:
         """Fill some slots of TABLE, where the target has it."""

@@ -10,6 +10,7 @@ from opendpu_sim.progen.geometry import (
     activation,
     addresses,
     channel_offset,
+    channel_shift,
     geometry,
     pads_of,
     repeat,
@@ -59,6 +60,7 @@ def conv(b: Builder) -> None:
                 bank_addr_weights=b.address(b.weights, b.weight_words, count),
                 bank_addr_bias=b.address(b.weights, b.weight_words, 1),
                 table=table(b),
+                channel_shift=channel_shift(b),
             )
 
         if b.add(init):
@@ -106,6 +108,7 @@ def dptwise(b: Builder) -> None:
                 bank_addr_weights=b.address(b.weights, b.weight_words, taps * g.groups),
                 bank_addr_bias=b.address(b.weights, b.weight_words, g.groups),
                 table=table(b),
+                channel_shift=channel_shift(b),
             )
 
         if b.add(init):

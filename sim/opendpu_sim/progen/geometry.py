@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from opendpu_arch import isa
+from opendpu_arch.extensions import Extension
 from opendpu_arch.isa import ActType
 from opendpu_sim.progen.builder import Builder
 
@@ -124,6 +125,11 @@ def activation(b: Builder, leaky: bool) -> int:
 def table(b: Builder) -> int:
     """Return a table of those that are loaded, or none."""
     return b.rng.choice((0, 0, *b.tables)) if b.tables else 0
+
+
+def channel_shift(b: Builder) -> int:
+    """Return whether channels have shifts of their own, where the target has them."""
+    return b.rng.randrange(2) if Extension.CHANNEL in b.target.extensions else 0
 
 
 def channel_offset(b: Builder) -> int:

@@ -59,7 +59,13 @@ def touched(step: Step) -> Touched:
         case ElewStep():
             parts, writes = (*step.sources, step.results.table), step.results.destination
         case ConvStep() | DepthwiseStep():
-            parts = (step.walk.source, step.weights, step.bias, step.walk.results.table)
+            parts = (
+                step.walk.source,
+                step.weights,
+                step.bias,
+                step.shifts,
+                step.walk.results.table,
+            )
             writes = step.walk.results.destination
         case ActivationStep():
             parts = (step.walk.source, step.factors, step.walk.results.table)

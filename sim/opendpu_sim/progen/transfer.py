@@ -85,7 +85,7 @@ def load(b: Builder) -> None:
 def reload(b: Builder) -> None:
     """Append LOADs of other weights and biases over some of those that are there."""
     target = b.target
-    for bank in range(target.convw_base, target.bias_bank + 1):
+    for bank in (*range(target.convw_base, target.bias_bank + 1), *b.shift_banks):
         if b.rng.random() < 0.4:
             words = b.rng.randrange(1, b.weight_words + 1)
             first = b.address(b.weights, b.weight_words, words) % b.depth

@@ -33,6 +33,14 @@ OnnxLibraries = Annotated[
         help="Operators of other domains, for onnxruntime. May be given several times.",
     ),
 ]
+Requantize = Annotated[
+    bool,
+    typer.Option(
+        "--requantize",
+        help="Change the scales of a TFLite file that are no powers of two, and say what that "
+        "costs: with --calib by quantizing anew, else to what holds the file's ranges.",
+    ),
+]
 
 app = typer.Typer(
     name="opendpu",

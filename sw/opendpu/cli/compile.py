@@ -10,7 +10,14 @@ import typer
 
 from opendpu import api
 from opendpu.calibration.preprocessing import Channels, Layout, Preprocessing
-from opendpu.cli.app import InputShapes, JsonFlag, OnnxLibraries, app, errors_in_one_line
+from opendpu.cli.app import (
+    InputShapes,
+    JsonFlag,
+    OnnxLibraries,
+    Requantize,
+    app,
+    errors_in_one_line,
+)
 from opendpu.cli.image_options import (
     Crop,
     ImageChannels,
@@ -41,7 +48,7 @@ def compile_model(
     context: typer.Context,
     file: Annotated[
         pathlib.Path,
-        typer.Argument(metavar="MODEL.onnx|.pt2|.pt|QUANTIZED.xmodel", show_default=False),
+        typer.Argument(metavar="MODEL|QUANTIZED.xmodel", show_default=False),
     ],
     target: Annotated[str, typer.Option(help="Name, fingerprint (0x...) or arch.json of the DPU.")],
     output: Annotated[pathlib.Path, typer.Option("--output", "-o", metavar="OUT.xmodel")],
@@ -81,6 +88,7 @@ def compile_model(
     ] = None,
     input_shape: InputShapes = None,
     onnx_library: OnnxLibraries = None,
+    requantize: Requantize = False,
     dump_after: Annotated[
         str | None,
         typer.Option(metavar="PASS[,PASS]|all", help="Write what these passes make."),
@@ -99,7 +107,7 @@ def compile_model(
     ] = True,
     as_json: JsonFlag = False,
 ) -> None:
-    """Quantize a model of ONNX or PyTorch, or take a quantized one, and compile it for a DPU."""
+    """Quantize a model of any framework, or take a quantized one, and compile it for a DPU."""
     asked = Options.parse(options or ()).with_input_shapes(input_shape or ())
     if dump_after is not None:
         asked = dataclasses.replace(asked, dump=asked.dump | chosen(dump_after.split(",")))
@@ -121,7 +129,8 @@ def compile_model(
             report = api.compile_onnx(
                 file, calibration=calibration, target=chosen_target, output=output, options=asked,
                 preprocessing=preprocessing, limit=samples, onnx_libraries=onnx_library or (),
-                count=count, show=show, activation_substitution=activation_substitution,
+                requantize=requantize, count=count, show=show,
+                activation_substitution=activation_substitution,
             )  # fmt: skip
     text = json.dumps(report.as_dict()) if as_json else str(report)
     typer.echo(text, err=outputs.is_standard_output(output))

@@ -16,8 +16,8 @@ _SHOWN_KINDS = 8
 @app.command("info")
 @errors_in_one_line
 def info(context: typer.Context, file: File, as_json: JsonFlag = False) -> None:
-    """Say what is in an .xmodel: inputs, outputs, scales, and what runs where."""
-    found = describe(api.load(file))
+    """Say what is in a model: inputs, outputs, scales, and of a compiled one what runs where."""
+    found = describe(api.load_any(file))
     typer.echo(json.dumps(found) if as_json else _text(found))
 
 

@@ -22,9 +22,7 @@ from opendpu_arch.errors import UnsupportedError
 @errors_in_one_line
 def inspect_model(
     context: typer.Context,
-    file: Annotated[
-        pathlib.Path, typer.Argument(metavar="MODEL.onnx|MODEL.xmodel", show_default=False)
-    ],
+    file: Annotated[pathlib.Path, typer.Argument(metavar="MODEL", show_default=False)],
     target: Annotated[
         str | None,
         typer.Option(

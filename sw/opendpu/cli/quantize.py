@@ -10,7 +10,14 @@ import typer
 
 from opendpu import api
 from opendpu.calibration.preprocessing import Channels, Layout, Preprocessing
-from opendpu.cli.app import InputShapes, JsonFlag, OnnxLibraries, app, errors_in_one_line
+from opendpu.cli.app import (
+    InputShapes,
+    JsonFlag,
+    OnnxLibraries,
+    Requantize,
+    app,
+    errors_in_one_line,
+)
 from opendpu.cli.image_options import (
     Crop,
     ImageChannels,
@@ -36,9 +43,7 @@ QUANTIZER, OUTPUT = "Quantizer", "Output"
 @errors_in_one_line
 def quantize(
     context: typer.Context,
-    file: Annotated[
-        pathlib.Path, typer.Argument(metavar="MODEL.onnx|.pt2|.pt|QUANTIZED", show_default=False)
-    ],
+    file: Annotated[pathlib.Path, typer.Argument(metavar="MODEL|QUANTIZED", show_default=False)],
     output: Annotated[
         pathlib.Path, typer.Option("--output", "-o", metavar="QUANTIZED.xmodel|.onnx")
     ],
@@ -193,9 +198,10 @@ def quantize(
     ] = None,
     input_shape: InputShapes = None,
     onnx_library: OnnxLibraries = None,
+    requantize: Requantize = False,
     json_wanted: JsonFlag = False,
 ) -> None:
-    """Quantize a model of ONNX or PyTorch, so that it compiles for any target without data."""
+    """Quantize a model of any framework, so that it compiles for any target without data."""
     config = QuantizeConfig() if config_file is None else QuantizeConfig.from_json(config_file)
     config = with_settings(config, _spec_settings(method, bits, settings or ()))
     config = dataclasses.replace(
@@ -219,7 +225,7 @@ def quantize(
             preprocessing=preprocessing, limit=samples, form=form, exact=exact, report=report,
             sensitivity=sensitivity, dump=dump,
             check=None if check is None else api.find_target(check),
-            onnx_libraries=onnx_library or (), show=show,
+            onnx_libraries=onnx_library or (), requantize=requantize, show=show,
             input_shapes=Options().with_input_shapes(input_shape or ()).input_shape,
         )  # fmt: skip
     text = json.dumps(as_json(found)) if json_wanted else summary(found)

@@ -18,7 +18,11 @@ def summary(found: QuantizedModel) -> str:
     report = found.report
     if report is None:
         return "quantized already: written as it is"
-    lines = [f"quantized with {report.samples} samples, {len(report.floating)} ops stay in float"]
+    lines = []
+    if report.samples:
+        lines.append(
+            f"quantized with {report.samples} samples, {len(report.floating)} ops stay in float"
+        )
     if report.obstacles:
         lines.append(f"deployable: no, because {'; '.join(report.obstacles)}")
     for name, ratio in report.outputs_sqnr.items():

@@ -16,7 +16,10 @@ from opendpu.ir import Rounding
 from opendpu.ops.quantizing import DOWN, HALF_UP, ROUNDING_DOMAIN
 
 OPSET = 17
-"""Operator set of the bodies."""
+"""Operator set of the bodies; onnxruntime looks operators up in that of the model, though."""
+
+CAST_LIKE = 15
+"""Operator set that brought CastLike; before, QuantizeLinear gives 8-bit integers their type."""
 
 _INTEGERS = ("scale", "zero_point")
 _NNDCT = ("valmin", "valmax", "scale", "zero_point", "method", "axis")
@@ -29,8 +32,8 @@ METHODS = {Rounding.DPU_ROUND: 2, Rounding.STD_ROUND: 3}
 """NNDCT's numbers of rounding modes; every other number rounds halves to even."""
 
 
-def functions_of(form: Form, rounding: Rounding) -> list[onnx.FunctionProto]:
-    """Return the functions of a form's operators; none of ONNX's own."""
+def functions_of(form: Form, rounding: Rounding, opset: int = OPSET) -> list[onnx.FunctionProto]:
+    """Return the functions of a form's operators; none of ONNX's own. ``opset`` is the model's."""
     if form.is_native:
         return []
     given = _NNDCT if form.name == "nndct" else _INTEGERS
@@ -38,7 +41,7 @@ def functions_of(form: Form, rounding: Rounding) -> list[onnx.FunctionProto]:
         body = _quantized(rounding, bounded=False) + _real("integer", "y")
         return [_function(form.domain, form.both, ("x", *given), body, ATTRIBUTES)]
     nndct = form.name == "nndct"
-    last = [helper.make_node("CastLike", ["integer", "zero_point"], ["y"])]
+    last = _stored(opset)
     attributes = () if nndct else ATTRIBUTES
     stored = _quantized(rounding, bounded=nndct) + last
     back = [helper.make_node("Cast", ["x"], ["integer"], to=TensorProto.FLOAT)]
@@ -58,8 +61,7 @@ def rounding_function(name: str) -> onnx.FunctionProto:
     body = [
         *_scaled(),
         *_rounded(ROUNDING_FUNCTIONS[name]),
-        helper.make_node("Mul", ["rounded", "wide"], ["product"]),
-        helper.make_node("CastLike", ["product", "x"], ["y"]),
+        helper.make_node("Mul", ["rounded", "wide"], ["y"]),
     ]
     return _function(ROUNDING_DOMAIN, name, ("x", "scale"), body, ())
 
@@ -86,6 +88,17 @@ def _quantized(rounding: Rounding, *, bounded: bool) -> list[onnx.NodeProto]:
         *limits,
         helper.make_node("Max", ["moved", "low"], ["raised"]),
         helper.make_node("Min", ["raised", "high"], ["integer"]),
+    ]
+
+
+def _stored(opset: int) -> list[onnx.NodeProto]:
+    """Return the nodes from ``integer``, a whole float32, to ``y`` of the zero point's type."""
+    if opset >= CAST_LIKE:
+        return [helper.make_node("CastLike", ["integer", "zero_point"], ["y"])]
+    return [
+        _number("unit", 1.0),
+        helper.make_node("Sub", ["integer", "zero"], ["steps"]),
+        helper.make_node("QuantizeLinear", ["steps", "unit", "zero_point"], ["y"]),
     ]
 
 

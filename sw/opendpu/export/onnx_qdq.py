@@ -5,6 +5,7 @@ import onnx
 from onnx import helper
 
 from opendpu.export.forms import form_of
+from opendpu.export.functions import CAST_LIKE
 from opendpu.export.naming import name_nodes, value_names
 from opendpu.export.quantized_builder import STORAGE, WIDE_OPSET, QuantizedBuilder
 from opendpu.frontend.analysis import renamed
@@ -94,21 +95,19 @@ def _opset(graph: Graph, form: str, wanted: int | None) -> int:
             f"{', '.join(map(str, sorted(found)))} in one model, which is one too many"
         )
     narrow = min(STORAGE)
-    wide = form == "native" and any(
+    wide = any(
         n.kind == "fix" and n.quantization.bits > narrow and graph[n.sources()[0]].value is None
         for n in graph
     )
-    least = WIDE_OPSET if wide else OPSET
-    opset = wanted or next(iter(found), least)
+    oldest = (WIDE_OPSET if form == "native" else CAST_LIKE) if wide else 13
+    opset = wanted or next(iter(found), max(oldest, OPSET))
     if found and opset not in found:
         raise UnsupportedError(
             f"graph {graph.name!r} has operators of the ONNX operator set {found.pop()}, so that "
             f"it cannot be written in set {opset}"
         )
-    if opset < (WIDE_OPSET if wide else 13):
-        raise UnsupportedError(
-            f"the ONNX operator set is {opset}, but must be {WIDE_OPSET if wide else 13} or newer"
-        )
+    if opset < oldest:
+        raise UnsupportedError(f"the ONNX operator set is {opset}, but must be {oldest} or newer")
     return opset
 
 

@@ -239,7 +239,7 @@ class QuantizedBuilder(OnnxBuilder):
         form = self.form
         if not form.is_native:
             self.opsets[form.domain] = 1
-            for function in functions_of(form, self._rounding):
+            for function in functions_of(form, self._rounding, self.opset):
                 self.functions[function.domain, function.name] = function
         scale, zero = self._scale(found), self._zero(found)
         if form.name == "nndct":

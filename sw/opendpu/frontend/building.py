@@ -2,8 +2,8 @@
 """ONNX nodes in memory for front ends of other formats, with the type of every value on the way.
 
 An operator of another framework becomes a few nodes of ONNX's operator set, which is what
-:func:`opendpu.frontend.load_onnx` takes and what operators without an XIR op stay. Nothing is written
-to a file, constants stay where they are, and transposes between orders of axes cost nothing, see
+:func:`opendpu.frontend.load_onnx` takes and what operators without an XIR op stay. Nothing is
+written to a file, and transposes between orders of axes cost nothing, see
 :mod:`opendpu.frontend.layout`.
 """
 
@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
 
@@ -58,7 +59,7 @@ class Builder:
         self._taken.add(made)
         return made
 
-    def constant(self, array: Array, name: str = "") -> str:
+    def constant(self, array: npt.ArrayLike, name: str = "") -> str:
         """Append a constant; return its name."""
         made = self.unique(name or f"{self.origin.name}/constant")
         self._analysis.constants[made] = np.asarray(array)
@@ -154,17 +155,18 @@ class Builder:
         made = name if name not in self.inputs or value == name else f"{name}_copy"
         return helper.make_value_info(made, kind)
 
-    def load(self, outputs: Mapping[str, str]) -> FloatGraph:
+    def load(self, outputs: Mapping[str, str], *, channels_last: bool = True) -> FloatGraph:
         """Return the float graph whose outputs are the given values.
 
-        Its ops say which operator of the model they come from.
+        Its ops say which operator of the model they come from. ``channels_last`` is as of
+        :func:`opendpu.frontend.load_onnx`.
 
         Raises
         ------
         ModelFormatError, UnsupportedError
             As of :func:`opendpu.frontend.load_onnx`.
         """
-        graph = load_onnx(self.finish(outputs), label=self.label, channels_last=True)
+        graph = load_onnx(self.finish(outputs), label=self.label, channels_last=channels_last)
         for node in graph:
             node.origin = self._origins.get(node.origin.name, node.origin)
         return graph

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Model files of every kind, by their suffix."""
+"""Model files of every kind as float graphs."""
 
+import contextlib
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from opendpu.frontend.binding import Sizes
+from opendpu.frontend.caffe import load_caffe
+from opendpu.frontend.formats import Format, format_of
 from opendpu.frontend.lowering import load_onnx
+from opendpu.frontend.tensorflow import load_frozen
+from opendpu.frontend.tflite import Requantize, load_tflite
 from opendpu.ir import FloatGraph
 from opendpu_arch.errors import ToolError
-
-PROGRAM, SCRIPT = ".pt2", ".pt"
-"""What PyTorch calls files of ``torch.export.save``, and usually those of ``torch.jit.save``."""
 
 
 def load_model(
@@ -18,25 +20,55 @@ def load_model(
     input_shapes: Sizes | None = None,
     *,
     libraries: Sequence[str | pathlib.Path] = (),
+    requantize: Requantize = Requantize.NO,
 ) -> FloatGraph:
-    """Convert a model file to a float graph: ``.pt2`` and ``.pt`` of PyTorch, or else ONNX.
+    """Convert a model file to a float graph: ONNX, PyTorch, TFLite, TensorFlow, Keras, Caffe.
 
-    See :func:`opendpu.frontend.load_onnx` for parameters and errors; of ``.pt``, which is
-    TorchScript, ``input_shapes`` must say the shapes of all inputs.
+    What a file is, its content says. Other parameters and errors are those of
+    :func:`opendpu.frontend.load_onnx`; of TorchScript, ``input_shapes`` must say the shapes of all
+    inputs.
+
+    Parameters
+    ----------
+    requantize
+        What becomes of TFLite files whose scales the DPU does not compute with.
 
     Raises
     ------
     ToolError
-        It is a program of PyTorch, which is not installed.
+        It is of PyTorch, Keras or TensorFlow 2, which is not installed.
     """
-    suffix = pathlib.Path(path).suffix
-    if suffix not in (PROGRAM, SCRIPT):
-        return load_onnx(path, input_shapes, libraries=libraries)
+    path = pathlib.Path(path)
+    match format_of(path):
+        case Format.TFLITE:
+            return load_tflite(path, input_shapes, requantize=requantize)
+        case Format.CAFFE:
+            return load_caffe(path, input_shapes)
+        case Format.FROZEN_GRAPH:
+            return load_frozen(path, input_shapes)
+        case Format.PYTORCH:
+            with _needs("torch", f"{path} is a program of PyTorch"):
+                from opendpu.frontend.pytorch import load_program
+            return load_program(path, input_shapes)
+        case Format.TORCHSCRIPT:
+            with _needs("torch", f"{path} is a program of PyTorch"):
+                from opendpu.frontend.pytorch import load_script
+            return load_script(path, input_shapes)
+        case Format.KERAS:
+            with _needs("tensorflow", f"{path} is a model of Keras"):
+                from opendpu.frontend.tensorflow.keras_model import load_keras
+            return load_keras(path, input_shapes)
+        case Format.SAVED_MODEL:
+            with _needs("tensorflow", f"{path} is a SavedModel of TensorFlow"):
+                from opendpu.frontend.tensorflow.saved_model import load_saved_model
+            return load_saved_model(path, input_shapes)
+    return load_onnx(path, input_shapes, libraries=libraries)
+
+
+@contextlib.contextmanager
+def _needs(extra: str, what: str) -> Iterator[None]:
+    """Say which extra is missing where a framework cannot be imported."""
     try:
-        from opendpu.frontend.pytorch import load_program, load_script
+        yield
     except ModuleNotFoundError as error:
-        raise ToolError(
-            f"{path} is a program of PyTorch, and needs {error.name}: pip install 'opendpu[torch]'"
-        ) from None
-    load = load_script if suffix == SCRIPT else load_program
-    return load(pathlib.Path(path), input_shapes)
+        raise ToolError(f"{what}, and needs {error.name}: pip install 'opendpu[{extra}]'") from None

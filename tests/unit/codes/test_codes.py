@@ -18,7 +18,7 @@ ID = re.compile(
 )
 NAMES_OF_OTHERS = {"VART_RUNNER"}
 """Constants of our own that look like codes."""
-TORCH = "QUANTIZER_TORCH_"
+TORCH, OPTIMIZER = "QUANTIZER_TORCH_", "OPTIMIZER_"
 """Codes that need PyTorch to be given; their tests are those of the PyTorch surface."""
 
 
@@ -48,7 +48,8 @@ def short(folder: pathlib.Path) -> set[str]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 texts = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
-                found |= {f"{TORCH}{text}" for text in texts if isinstance(text, str)}
+                whole = [text for text in texts if isinstance(text, str)]
+                found |= {f"{prefix}{text}" for prefix in (TORCH, OPTIMIZER) for text in whole}
     return found
 
 
@@ -98,7 +99,8 @@ def test_sources_give_the_codes_that_apply_and_no_others(sources: set[str]) -> N
 
 def test_every_code_is_provoked(repository: pathlib.Path) -> None:
     """Those of PyTorch's messages are, in the tests of that surface."""
-    for_torch = {code.id for code in CODES if code.applies and code.id.startswith(TORCH)}
+    ours = (TORCH, OPTIMIZER, "WEGO_TORCH_")
+    for_torch = {code.id for code in CODES if code.applies and code.id.startswith(ours)}
     elsewhere = named(repository / "tests") | short(repository / "tests/unit/pytorch_nndct")
     assert for_torch - elsewhere == set(), "no test names these"
     others = {code.id for code in CODES if code.applies} - for_torch

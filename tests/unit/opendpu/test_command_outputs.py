@@ -207,7 +207,7 @@ def test_too_little_memory_is_one_line(folder, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise MemoryError("Unable to allocate 298. GiB for an array")
 
-    monkeypatch.setattr(api, "load_model", fail)
+    monkeypatch.setattr("opendpu.requantization.load_model", fail)
     told = refused(compile_float(folder, folder / "o.xmodel"))
     assert told == "not enough memory: Unable to allocate 298. GiB for an array"
 

@@ -258,7 +258,7 @@ def test_what_is_refused_before_long_work(folder, monkeypatch):
     def fail(*args: object, **kwargs: object) -> None:
         raise AssertionError("the model was read")
 
-    monkeypatch.setattr("opendpu.quantize_model.load_model", fail)
+    monkeypatch.setattr("opendpu.requantization.load_model", fail)
     model, calib = folder / "m.onnx", ("--calib", folder / "calib.npz")
     text = refused(call("quantize", model, *calib, "-o", folder / "q.txt"))
     assert "q.txt ends in '.txt', but a quantized model is .xmodel or .onnx" in text

@@ -95,12 +95,10 @@ def gelu(b: Builder, x: str, *, approximate: bool, name: str) -> str:
 
 
 def batch_normalization(
-    b: Builder, x: str, scale: str, offset: str, mean: str, variance: str, epsilon: float, *,
-    name: str,
+    b: Builder, x: str, parameters: Sequence[str], epsilon: float, *, name: str
 ) -> str:  # fmt: skip
-    """Normalize the channels of a feature map with known statistics."""
+    """Normalize the channels of a feature map; parameters are scale, offset, mean, variance."""
     feature_map(b, x)
-    parameters = [scale, offset, mean, variance]
     if any(b.value(value) is None for value in parameters):
         raise Refusal("its statistics are computed: export the model for inference")
     made = b.node("BatchNormalization", [channels_first(b, x), *parameters], name, epsilon=epsilon)

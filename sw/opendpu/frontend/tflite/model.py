@@ -4,9 +4,12 @@
 import pathlib
 
 import numpy as np
+import onnx
+from onnx import helper
 
 from opendpu.frontend.binding import Sizes, bind_inputs
 from opendpu.frontend.building import Builder, Missing
+from opendpu.frontend.channels_last.fixing import fixed
 from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.tflite import ops, quantization
 from opendpu.frontend.tflite.file import OTHER, File, Operator, Tensor, read
@@ -34,9 +37,8 @@ def load_tflite(
 
     Feature maps are NHWC as in the file; ops have the names of the file's tensors. Weights that are
     stored in integers become the real numbers that they stand for. Tensors that are computed in
-    integers become real numbers too, inputs and outputs among them, with a ``fix`` behind each where
-    the scales stay or come from the file's ranges. The attribute ``ranges`` of the graph says, by
-    input, what a quantized one can hold.
+    integers become real numbers too, inputs and outputs among them, with a ``fix`` behind each
+    where the scales stay or come from the file's ranges.
 
     Parameters
     ----------
@@ -59,6 +61,19 @@ def load_tflite(
     return _Import(label, read(pathlib.Path(path)), input_shapes or {}, requantize).graph()
 
 
+def input_ranges(path: str | pathlib.Path) -> dict[str, tuple[float, float]]:
+    """Return the smallest and largest number that each quantized input of a file can hold.
+
+    Raises
+    ------
+    ModelFormatError
+        The file is missing or damaged.
+    """
+    file = read(pathlib.Path(path))
+    inputs = [file.tensors[index] for index in file.inputs]
+    return {item.name: quantization.range_of(item) for item in inputs if item.is_quantized}
+
+
 class _Import:
     """Goes over the operators of a file."""
 
@@ -74,14 +89,23 @@ class _Import:
         self.values: dict[int, str] = {}
         self.missing = Missing(label)
 
-    def _item(self, index: int) -> "quantization.object":
+    def _item(self, index: int) -> onnx.ValueInfoProto:
+        """Return what ONNX calls an input; integers become the real numbers they stand for."""
         tensor = self.file.tensors[index]
-        dims = [size if size >= 0 else "?" for size in tensor.dims]
-        return quantization.item_of(tensor.name, tensor, dims)
+        dtype = np.dtype(np.float32) if tensor.is_quantized else tensor.dtype
+        if dtype == OTHER:
+            raise UnsupportedError(
+                f"{self.label}: input {tensor.name!r} is no tensor of numbers or bools"
+            )
+        kind = helper.np_dtype_to_tensor_dtype(dtype)
+        dims = [size if size >= 0 else "" for size in tensor.dims]
+        return helper.make_tensor_value_info(tensor.name, kind, dims)
 
     def graph(self) -> FloatGraph:
         """Return the graph."""
         file = self.file
+        if not file.outputs:
+            raise ModelFormatError(f"{self.label} has no outputs")
         for index in file.inputs:
             self._bind(index, file.tensors[index].name)
         for operator in file.operators:
@@ -93,15 +117,7 @@ class _Import:
         constants = [i for i in file.outputs if self._is_constant(i)]
         if len(lost) > len(constants):
             raise ModelFormatError(f"{self.label}: nothing makes the outputs {', '.join(lost)}")
-        graph = self.b.load({file.tensors[i].name: self._value(i) for i in file.outputs})
-        ranges = {
-            tensor.name: quantization.range_of(tensor)
-            for tensor in (file.tensors[index] for index in file.inputs)
-            if tensor.is_quantized
-        }
-        if ranges:
-            graph.attrs["ranges"] = ranges
-        return graph
+        return self.b.load({file.tensors[i].name: self._value(i) for i in file.outputs})
 
     def _is_constant(self, index: int) -> bool:
         return index < 0 or self.file.tensors[index].value is not None
@@ -119,12 +135,14 @@ class _Import:
         """Say where a computed tensor is, rounded if it is quantized."""
         tensor = self.file.tensors[index]
         if self.rounds and tensor.is_quantized and self.b.dtype(value) == np.float32:
-            value = quantization.fixed(self.b, value, quantization.fix_point(tensor))
+            value = fixed(self.b, value, quantization.fix_point(tensor))
         self.values[index] = value
 
     def _convert(self, operator: Operator) -> None:
-        names = [self.file.tensors[index].name for index in operator.outputs]
-        self.b.origin = Origin(names[0] if names else "", operator.kind)
+        names = [_first(self.file.tensors[index].name) for index in operator.outputs]
+        if not names:
+            raise ModelFormatError(f"{self.label}: {operator.kind} makes nothing")
+        self.b.origin = Origin(names[0], operator.kind)
         try:
             results = self._results(operator, names)
         except Refusal as reason:
@@ -159,3 +177,8 @@ class _Import:
         if constant is not None and constant.dtype != np.float32:
             return self.b.constant(constant.astype(np.float32), result.name)
         return value
+
+
+def _first(name: str) -> str:
+    """Return the name of a fused operator's first part; converters list all, behind semicolons."""
+    return name.split(";", 1)[0] or name

@@ -6,18 +6,10 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
-from onnx import TensorProto, helper
 
-from opendpu.frontend.building import Builder
+from opendpu.frontend.channels_last.fixing import LARGEST
 from opendpu.frontend.tflite.file import Tensor
-from opendpu.ir.types import Rounding
 from opendpu_arch.errors import UnsupportedError
-
-LARGEST = 127
-"""Largest integer of 8 bits, which the largest number in a range is not to exceed."""
-DOMAIN, OPERATOR = "vai", "fix_neuron"
-HALF_UP = 2
-"""``fix_neuron``'s method that rounds as :attr:`Rounding.DPU_ROUND`."""
 
 
 class Requantize(enum.StrEnum):
@@ -74,24 +66,8 @@ def fix_point(tensor: Tensor) -> int:
     return math.floor(math.log2((LARGEST + 0.5) / most))
 
 
-def fixed(b: Builder, value: str, point: int) -> str:
-    """Append the rounding of a value to 8 bits with ``point`` fractional bits."""
-    assert Rounding.DPU_ROUND  # what HALF_UP means
-    factor = b.constant(np.array([math.ldexp(1.0, point)], np.float32), f"{value}/factor")
-    limit = b.constant(np.array([LARGEST], np.float32), f"{value}/limit")
-    method = b.constant(np.array([HALF_UP], np.int64), f"{value}/method")
-    return b.node(OPERATOR, [value, limit, factor, method], f"{value}/fix", domain=DOMAIN)
-
-
 def range_of(tensor: Tensor) -> tuple[float, float]:
     """Return the smallest and largest number that a quantized tensor can hold."""
     limits = np.iinfo(tensor.dtype)
     scale, zero = max(tensor.scale), (tensor.zero_point or (0,))[0]
     return (int(limits.min) - zero) * scale, (int(limits.max) - zero) * scale
-
-
-def item_of(name: str, tensor: Tensor, dims: Iterable[int | str]) -> "object":
-    """Return what ONNX calls an input: name, type and dimensions; integers become real numbers."""
-    dtype = np.dtype(np.float32) if tensor.is_quantized else tensor.dtype
-    kind = TensorProto.UNDEFINED if dtype == object else helper.np_dtype_to_tensor_dtype(dtype)
-    return helper.make_tensor_value_info(name, kind, list(dims))

@@ -81,7 +81,7 @@ class Simulation:
                 results[node.name] = self._computed(quantized, node, results)
         for name, wanted in self.wanted.items():
             difference = results[fix_name(name)] - wanted
-            state.error += float(np.square(difference).sum(dtype=np.float64)) / self._energy[name]
+            state.error += float(np.square(difference, dtype=np.float64).sum()) / self._energy[name]
         return state
 
     def _computed(self, graph: Graph, node: Node, results: Mapping[str, Array]) -> Array:

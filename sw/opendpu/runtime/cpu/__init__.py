@@ -7,6 +7,7 @@ from opendpu.runtime.cpu.registry import (
     Implementation,
     register,
     register_class,
+    register_library,
     registered,
     unregister,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "layout",
     "register",
     "register_class",
+    "register_library",
     "registered",
     "spatial",
     "unregister",

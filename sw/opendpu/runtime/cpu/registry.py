@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which Python function computes which op type on the CPU."""
 
+import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar, overload
 
@@ -8,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opendpu.ops import kinds_where, operator_of
-from opendpu.runtime.cpu import custom
+from opendpu.runtime.cpu import custom, native
 from opendpu_arch.errors import GraphError, UnsupportedError
 from xir import Op
 
@@ -57,6 +58,17 @@ def register_class(
     return decorate
 
 
+def register_library(op_type: str, library: str | pathlib.Path) -> None:
+    """Make a shared library of C++ compute ``op_type``, see ``docs/cpp.md``.
+
+    Raises
+    ------
+    ToolError
+        The library cannot be loaded, or is no custom op.
+    """
+    register(op_type)(native.NativeOp(library))
+
+
 def unregister(op_type: str) -> None:
     """Forget how to compute ``op_type``."""
     _IMPLEMENTATIONS.pop(op_type, None)
@@ -71,13 +83,16 @@ def python_for(op: Op) -> Implementation | None:
     """Return the Python function that computes ``op``, if there is one.
 
     An op type that neither is registered nor has a kernel in :mod:`opendpu.ops` is looked for in
-    the package ``vart_op_imp``.
+    the package ``vart_op_imp``, then as the library ``libvart_op_imp_<type>.so``.
     """
     kind = op.get_type()
     if kind not in _IMPLEMENTATIONS and operator_of(kind).emit is None:
         found = custom.find(kind)
+        library = None if found is not None else native.find(kind)
         if found is not None:
             register_class(kind, found)
+        elif library is not None:
+            register(kind)(library)
     return _IMPLEMENTATIONS.get(kind)
 
 
@@ -87,7 +102,8 @@ def refuse(op: Op) -> NoReturn:
     raise UnsupportedError(
         f"op {op.get_name()!r} has type {kind!r}, which the CPU cannot compute; register "
         f"it with opendpu.runtime.cpu.register({kind!r}), or put a class {kind} with "
-        f"calculate(self, output, input) into {custom.PACKAGE}/{kind}.py",
+        f"calculate(self, output, input) into {custom.PACKAGE}/{kind}.py, or a library "
+        f"libvart_op_imp_{kind}.so where the loader finds it",
         code="VAILIB_CPU_RUNNER_CPU_OP_NOT_FIND",
     )
 

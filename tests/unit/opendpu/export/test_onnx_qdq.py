@@ -117,6 +117,18 @@ def test_a_free_batch():
     np.testing.assert_array_equal(found, by_onnxruntime(to_onnx(graph), given))
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("opset", [13, 14, 15, 18, 21])
+def test_every_operator_set_gives_the_same(form, opset):
+    graph = quantized("residual")
+    model = to_onnx(graph, form, opset=opset)
+    assert {item.version for item in model.opset_import if not item.domain} == {opset}
+    given = images(3, seed=7)
+    np.testing.assert_array_equal(
+        by_onnxruntime(model, given), by_onnxruntime(to_onnx(graph, form), given)
+    )
+
+
 def test_what_cannot_be_written_is_refused():
     graph = quantized("average")
     with pytest.raises(UnsupportedError, match=r"form 'qdq' .* choose one of native, vai, vitis"):

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m opendpu.cpp``: installs the C++ library, and tells build tools where it is."""
+
+import pathlib
+from typing import Annotated
+
+import typer
+
+from opendpu.cpp import build, packages
+from opendpu_arch.errors import DPUError
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def main(
+    prefix: Annotated[
+        pathlib.Path | None,
+        typer.Option(help="Install there: include, lib, pkg-config and CMake files."),
+    ] = None,
+    cflags: Annotated[bool, typer.Option("--cflags", help="Print what a compiler needs.")] = False,
+    libs: Annotated[bool, typer.Option("--libs", help="Print what a linker needs.")] = False,
+    cmake_dir: Annotated[
+        bool, typer.Option("--cmake-dir", help="Print the folder for CMAKE_PREFIX_PATH.")
+    ] = False,
+    pkgconfig_dir: Annotated[
+        bool, typer.Option("--pkgconfig-dir", help="Print the folder for PKG_CONFIG_PATH.")
+    ] = False,
+) -> None:
+    """Build VART for C++; without --prefix it is kept in the cache, which may be cleared."""
+    try:
+        if prefix is not None:
+            build.install(prefix)
+        folder = prefix.absolute() if prefix is not None else build.prefix()
+    except DPUError as error:
+        typer.echo(f"opendpu.cpp: error: {' '.join(str(error).split())}", err=True)
+        raise typer.Exit(1) from None
+    words: list[str] = []
+    for flag, part in (
+        (cflags, packages.cflags(folder)),
+        (libs, packages.libs(folder)),
+        (cmake_dir, [str(folder)]),
+        (pkgconfig_dir, [str(folder / "lib" / "pkgconfig")]),
+    ):
+        words += part if flag else []
+    typer.echo(" ".join(words or [str(folder)]))
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m opendpu.cpp")

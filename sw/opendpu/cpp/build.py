@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the C++ library and puts it, with headers and package files, into a folder."""
+
+import importlib.util
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import sysconfig
+
+from opendpu.cpp import packages
+from opendpu_arch import cache, outputs
+from opendpu_arch.errors import OutputError, ToolError
+
+ROOT = pathlib.Path(__file__).parent
+INCLUDE, SOURCE = ROOT / "include", ROOT / "src"
+LIBRARY = "opendpu-vart"
+COMPILERS = ("c++", "g++", "clang++")
+"""Compilers that are looked for, unless the environment's ``CXX`` names one."""
+
+
+def compiler() -> str:
+    """Return the C++ compiler of this machine; ToolError if there is none."""
+    wanted = os.environ.get("CXX")
+    found = [shutil.which(name) for name in ([wanted] if wanted else COMPILERS)]
+    path = next((path for path in found if path), None)
+    if path is None:
+        raise ToolError(
+            f"the C++ library needs a compiler ({wanted or ', '.join(COMPILERS)}) to be built"
+        )
+    return path
+
+
+def prefix() -> pathlib.Path:
+    """Return a folder of the cache with everything installed; built where it is missing.
+
+    Raises
+    ------
+    ToolError
+        A compiler or Python's headers or library are missing, or the compiler fails.
+    """
+    parts = [str(path.relative_to(ROOT)) for path in _files()]
+    contents = [path.read_bytes() for path in _files()]
+    version = subprocess.run(
+        [compiler(), "--version"], capture_output=True, text=True, check=False
+    ).stdout
+    settings = "\0".join([*_flags(pathlib.Path()), version, pathlib.Path(__file__).read_text()])
+    name = cache.digest(settings, "\0".join(parts), *contents)
+    return cache.entry("cpp", name, _install)
+
+
+def install(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Put headers, library and package files below a folder; return the files that there are.
+
+    Raises
+    ------
+    OutputError
+        The folder cannot be written.
+    ToolError
+        See :func:`prefix`.
+    """
+    built = prefix()
+    try:
+        shutil.copytree(built, folder, dirs_exist_ok=True)
+    except (OSError, shutil.Error) as error:
+        raise OutputError(f"{folder}: cannot be written: {error}") from error
+    files = (path for path in built.rglob("*") if path.is_file())
+    return sorted(folder / path.relative_to(built) for path in files)
+
+
+def _install(folder: pathlib.Path) -> None:
+    shutil.copytree(INCLUDE, folder / "include")
+    (folder / "lib").mkdir()
+    _compile(folder / "lib" / f"lib{LIBRARY}.so")
+    for name in packages.AMDS_LIBRARIES:  # GNU ld reads them as scripts
+        outputs.write(folder / "lib" / f"lib{name}.so", f"INPUT(-l{LIBRARY})\n")
+    packages.write(folder)
+
+
+def _files() -> list[pathlib.Path]:
+    return sorted(path for folder in (INCLUDE, SOURCE) for path in folder.rglob("*.*pp")) + sorted(
+        INCLUDE.rglob("*.h")
+    )
+
+
+def _flags(library: pathlib.Path) -> list[str]:
+    variables = sysconfig.get_config_vars()
+    folder = str(variables["LIBDIR"])
+    version = str(variables["LDVERSION"])
+    paths = sorted({str(pathlib.Path(path).resolve()) for path in _package_folders()})
+    quoted = ", ".join(f'"{path}"' for path in paths)
+    return [
+        "-std=c++17", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", f"-I{INCLUDE}",
+        f"-I{sysconfig.get_path('include')}", f"-I{sysconfig.get_path('platinclude')}",
+        f'-DOPENDPU_PYTHON_EXECUTABLE="{sys.executable}"', f"-DOPENDPU_PYTHON_PATHS={quoted}",
+        f"-Wl,-soname,lib{LIBRARY}.so", f"-Wl,-rpath,{folder}", "-o", str(library),
+        *map(str, sorted(SOURCE.glob("*.cpp"))), f"-L{folder}", f"-lpython{version}",
+    ]  # fmt: skip
+
+
+def _package_folders() -> list[str]:
+    """Return the folders where the packages of this project are found."""
+    found = []
+    for package in ("opendpu", "opendpu_arch", "opendpu_sim", "opendpu_hw"):
+        spec = importlib.util.find_spec(package)
+        if spec is not None and spec.submodule_search_locations:
+            found.append(str(pathlib.Path(spec.submodule_search_locations[0]).parent))
+    return found
+
+
+def _compile(library: pathlib.Path) -> None:
+    header = pathlib.Path(sysconfig.get_path("include")) / "Python.h"
+    if not header.is_file():
+        raise ToolError(f"the C++ library needs {header}; Debian has it in python3-dev")
+    done = subprocess.run(
+        [compiler(), *_flags(library)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise ToolError(f"{compiler()} failed to build the C++ library: {done.stderr.strip()}")

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small things that programs with runners need.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "vart/runner_ext.hpp"
+#include "vart/tensor_buffer.hpp"
+#include "xir/graph/graph.hpp"
+
+namespace vart {
+
+// Memory of a buffer.
+struct tensor_buffer_data_t {
+  void* data;
+  std::size_t size;
+};
+
+std::vector<std::int32_t> get_index_zeros(const xir::Tensor* tensor);
+tensor_buffer_data_t get_tensor_buffer_data(TensorBuffer* tensor_buffer,
+                                            const std::vector<std::int32_t>& idx);
+tensor_buffer_data_t get_tensor_buffer_data(TensorBuffer* tensor_buffer, std::size_t batch_index);
+
+// New memory of the host; the tensors must live as long.
+std::unique_ptr<TensorBuffer> alloc_cpu_flat_tensor_buffer(const xir::Tensor* tensor);
+std::vector<std::unique_ptr<TensorBuffer>> alloc_cpu_flat_tensor_buffers(
+    const std::vector<const xir::Tensor*>& tensors);
+
+}  // namespace vart

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs of C++ for graphs of Python.
+#pragma once
+
+#include <memory>
+
+#include "python.hpp"
+#include "xir/graph/graph.hpp"
+
+namespace xir {
+
+// Builds objects from those of Python; the interpreter's lock is held.
+class Access {
+ public:
+  static std::unique_ptr<Graph> graph(opendpu::Ref object);
+  // From (object, name, dimensions, element type).
+  static std::unique_ptr<Tensor> tensor(PyObject* described);
+  // Borrowed.
+  static PyObject* object(const Graph* graph) { return static_cast<PyObject*>(graph->object_); }
+  static PyObject* object(const Subgraph* subgraph) {
+    return static_cast<PyObject*>(subgraph->object_);
+  }
+
+ private:
+  static std::unique_ptr<Op> op(Graph* graph, PyObject* described);
+  static void connect(Graph& graph, Op& op, PyObject* inputs);
+  static void add_subgraph(Graph& graph, Subgraph* parent, PyObject* described);
+};
+
+}  // namespace xir

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TensorFlow's GraphDef: nodes, their attributes and constants. TensorFlow is not needed."""
+
+import dataclasses
+import pathlib
+from typing import Any
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from opendpu.frontend.refusal import Refusal
+from opendpu.frontend.tensorflow.proto import Graph
+from opendpu.ir import Array
+from opendpu_arch.errors import ModelFormatError
+
+DTYPES: dict[int, np.dtype[Any]] = {
+    1: np.dtype(np.float32), 2: np.dtype(np.float64), 3: np.dtype(np.int32),
+    4: np.dtype(np.uint8), 5: np.dtype(np.int16), 6: np.dtype(np.int8), 9: np.dtype(np.int64),
+    10: np.dtype(np.bool_), 17: np.dtype(np.uint16), 19: np.dtype(np.float16),
+    22: np.dtype(np.uint32), 23: np.dtype(np.uint64),
+}  # fmt: skip
+"""Numbers of ``DataType`` that stand for numbers and bools."""
+STRING = 7
+_FIELDS = {
+    np.dtype(np.float32): "float_val", np.dtype(np.float64): "double_val",
+    np.dtype(np.int64): "int64_val", np.dtype(np.bool_): "bool_val",
+    np.dtype(np.float16): "half_val", np.dtype(np.uint32): "uint32_val",
+    np.dtype(np.uint64): "uint64_val",
+}  # fmt: skip
+"""Where elements are that are not in ``tensor_content``; smaller integers share ``int_val``."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """A node: its name, operator, inputs (``name`` or ``name:1``), and attributes."""
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    attrs: Any
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """Return an attribute: a number, text, list, numpy type, shape or array."""
+        if name not in self.attrs:
+            return default
+        found = self.attrs[name]
+        kind = found.WhichOneof("value")
+        match kind:
+            case None:
+                return default
+            case "s":
+                return found.s.decode(errors="replace")
+            case "type":
+                return DTYPES.get(found.type)
+            case "shape":
+                return shape_of(found.shape)
+            case "tensor":
+                return array_of(found.tensor)
+            case "list":
+                return _list(found.list)
+        return getattr(found, kind)
+
+
+def _list(found: Any) -> list[Any]:
+    for name in ("i", "f", "b"):
+        if getattr(found, name):
+            return list(getattr(found, name))
+    return [text.decode(errors="replace") for text in found.s]
+
+
+def shape_of(shape: Any) -> tuple[int, ...] | None:
+    """Return a shape, -1 where a size is open; nothing if even the rank is."""
+    if shape.unknown_rank:
+        return None
+    return tuple(int(dim.size) for dim in shape.dim)
+
+
+def array_of(tensor: Any) -> Array:
+    """Return a constant.
+
+    Raises
+    ------
+    Refusal
+        It is no tensor of numbers or bools.
+    ValueError
+        Its elements do not fit its shape.
+    """
+    shape = tuple(int(dim.size) for dim in tensor.tensor_shape.dim)
+    if tensor.dtype == STRING:
+        return np.array(list(tensor.string_val), object).reshape(shape)
+    if tensor.dtype not in DTYPES:
+        raise Refusal(f"a constant has type {tensor.dtype}, which is no number")
+    dtype = DTYPES[tensor.dtype]
+    if tensor.tensor_content:
+        return np.frombuffer(tensor.tensor_content, dtype).reshape(shape)
+    given = getattr(tensor, _FIELDS.get(dtype, "int_val"))
+    if dtype == np.float16:
+        values = np.array(given, np.uint16).view(np.float16)
+    else:
+        values = np.array(given, np.int64 if dtype.kind in "iu" else dtype).astype(dtype)
+    count = int(np.prod(shape))
+    if not values.size:
+        return np.zeros(shape, dtype)
+    if values.size < count:  # the last one is repeated
+        values = np.concatenate([values, np.full(count - values.size, values[-1], dtype)])
+    return np.asarray(values.reshape(shape))
+
+
+def split(reference: str) -> tuple[str, int]:
+    """Return node and number of the result that an input refers to."""
+    name, _, number = reference.partition(":")
+    return name, int(number) if number else 0
+
+
+def parse(data: bytes, label: str) -> dict[str, Node]:
+    """Return the nodes of a serialized GraphDef, by name.
+
+    Raises
+    ------
+    ModelFormatError
+        It is none, or two nodes have one name.
+    """
+    graph = Graph()
+    try:
+        graph.ParseFromString(data)
+    except DecodeError:
+        raise ModelFormatError(f"{label} is not a frozen graph: it is no GraphDef") from None
+    nodes: dict[str, Node] = {}
+    for node in graph.node:
+        if node.name in nodes:
+            raise ModelFormatError(f"{label} has two nodes {node.name!r}")
+        nodes[node.name] = Node(node.name, node.op, tuple(node.input), node.attr)
+    if not nodes:
+        raise ModelFormatError(f"{label} is not a frozen graph: it has no nodes")
+    return nodes
+
+
+def read(path: pathlib.Path) -> dict[str, Node]:
+    """Return the nodes in a file.
+
+    Raises
+    ------
+    ModelFormatError
+        It cannot be read, or is no GraphDef.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise ModelFormatError(f"{path}: no such file", code="XCOM_FILE_NOT_EXISTS") from None
+    except OSError as error:
+        raise ModelFormatError(f"{path} cannot be read: {error.strerror or error}") from None
+    return parse(data, str(path))

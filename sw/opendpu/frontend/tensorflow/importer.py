@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the nodes of a GraphDef to a float graph."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from opendpu.frontend.binding import Sizes, bind_inputs
+from opendpu.frontend.building import Builder, Missing
+from opendpu.frontend.refusal import FaultError, Refusal
+from opendpu.frontend.tensorflow import ops
+from opendpu.frontend.tensorflow.graphdef import Node, split
+from opendpu.frontend.tensorflow.registry import HANDLERS, Call
+from opendpu.ir import FloatGraph, Origin
+from opendpu_arch.errors import ModelFormatError, UnsupportedError
+
+assert ops  # registers the handlers
+INPUT = "Placeholder"
+CONTROL = "^"
+"""In front of inputs that only say what comes first."""
+NO_RESULT = ("NoOp", "Assert", "SaveV2", "RestoreV2", "Print")
+DEAD = object()
+"""Value of the branch that a ``Switch`` with a known condition does not take."""
+_MALFORMED = (
+    ArithmeticError, AssertionError, AttributeError, KeyError, IndexError, TypeError, ValueError,
+)  # fmt: skip
+
+
+def load_nodes(
+    nodes: Mapping[str, Node],
+    label: str,
+    name: str,
+    input_shapes: Sizes | None = None,
+    *,
+    inputs: Mapping[str, str] | None = None,
+    outputs: Mapping[str, str] | None = None,
+    prefix: str = "",
+) -> FloatGraph:
+    """Convert nodes to a float graph.
+
+    Ops have the names of the nodes. Orders of axes are the model's own.
+
+    Parameters
+    ----------
+    nodes
+        All nodes by name.
+    label, name
+        The model's name in messages, and that of the graph.
+    input_shapes
+        As of :func:`opendpu.frontend.load_onnx`; by name of a placeholder, or its new name.
+    inputs
+        New names of placeholders, by node; where it is given, other placeholders are refused.
+    outputs
+        By name of an output, the result that it is: ``node`` or ``node:1``. By default the nodes
+        whose results nobody reads.
+    prefix
+        What names of nodes begin with that is left out in names of ops.
+
+    Raises
+    ------
+    ModelFormatError
+        Nodes read what nobody makes, or have attributes that make no sense.
+    UnsupportedError
+        Operators that cannot be converted, all of them; inputs without sizes.
+    """
+    made = _Import(nodes, label, name, input_shapes or {}, inputs, outputs, prefix)
+    return made.graph()
+
+
+def sinks(nodes: Mapping[str, Node]) -> list[str]:
+    """Return the nodes that make something which no other node reads."""
+    read = {split(item)[0] for node in nodes.values() for item in node.inputs
+            if not item.startswith(CONTROL)}  # fmt: skip
+    return [
+        node.name for node in nodes.values()
+        if node.name not in read and node.op not in (*NO_RESULT, INPUT, "Const")
+    ]  # fmt: skip
+
+
+class _Import:
+    def __init__(
+        self, nodes: Mapping[str, Node], label: str, name: str, sizes: Sizes,
+        inputs: Mapping[str, str] | None, outputs: Mapping[str, str] | None, prefix: str,
+    ) -> None:  # fmt: skip
+        self.nodes, self.label, self.prefix = nodes, label, prefix
+        self.missing = Missing(label)
+        if outputs is None:
+            found = sinks(nodes)
+            if not found:
+                raise ModelFormatError(f"{label} has no outputs: every result is read")
+            outputs = {node: node for node in found}
+        self.outputs = outputs
+        self.order = list(self._reached())
+        heads = [node for node in self.order if node.op == INPUT]
+        names = {node.name: node.name for node in heads} if inputs is None else dict(inputs)
+        unknown = [node.name for node in heads if node.name not in names]
+        if unknown:
+            raise UnsupportedError(f"{label}: placeholder {unknown[0]!r} is no input of the model")
+        self.inputs = names
+        items = [_item(label, names[node.name], node) for node in heads]
+        renamed = {names.get(key, key): value for key, value in sizes.items()}
+        self.b = Builder(label, name, bind_inputs(label, items, renamed))
+        self.values: dict[tuple[str, int], str | object] = {
+            (node.name, 0): names[node.name] for node in heads
+        }
+
+    def _reached(self) -> Iterator[Node]:
+        """Return the nodes that outputs depend on, inputs before users."""
+        done: set[str] = set()
+        active: set[str] = set()
+        stack = [split(item)[0] for item in reversed(list(self.outputs.values()))]
+        while stack:
+            name = stack[-1]
+            if name in done:
+                stack.pop()
+                continue
+            if name not in self.nodes:
+                raise ModelFormatError(f"{self.label}: nothing makes {name!r}")
+            node = self.nodes[name]
+            before = [split(item)[0] for item in node.inputs if not item.startswith(CONTROL)]
+            waiting = [item for item in before if item not in done]
+            if not waiting:
+                stack.pop()
+                done.add(name)
+                active.discard(name)
+                yield node
+            elif name in active:
+                raise UnsupportedError(f"{self.label} has a loop through {name!r}")
+            else:
+                active.add(name)
+                stack.extend(reversed(waiting))
+
+    def graph(self) -> FloatGraph:
+        """Return the graph."""
+        for node in self.order:
+            if node.op != INPUT:
+                self._convert(node)
+        if self.missing.found:
+            raise UnsupportedError(str(self.missing))
+        outputs = {name: self._value(item) for name, item in self.outputs.items()}
+        return self.b.load(outputs)
+
+    def _value(self, reference: str) -> str:
+        """Return the name of the value of a result."""
+        found = self.values[split(reference)]
+        if not isinstance(found, str):
+            raise Refusal(f"{reference!r} is in a branch that is not taken")
+        return found
+
+    def _convert(self, node: Node) -> None:
+        references = [item for item in node.inputs if not item.startswith(CONTROL)]
+        if any(split(item) not in self.values for item in references):
+            return
+        self.b.origin = Origin(self._short(node.name), node.op)
+        values = [self.values[split(item)] for item in references]
+        try:
+            results = self._results(node, values)
+        except Refusal as reason:
+            self.missing.add(f"{node.op} ({reason})", node.name)
+            return
+        except FaultError as fault:
+            raise ModelFormatError(f"{self.label}: {node.op} {node.name!r}: {fault}") from None
+        except _MALFORMED as error:
+            raise ModelFormatError(
+                f"{self.label}: attributes of {node.op} {node.name!r} make no sense: {error!r}"
+            ) from error
+        self.values |= {(node.name, i): value for i, value in enumerate(results)}
+
+    def _results(self, node: Node, values: list[str | object]) -> list[str | object]:
+        if node.op == "Merge":
+            living = [(i, value) for i, value in enumerate(values) if value is not DEAD]
+            if len(living) == 1:
+                return [living[0][1], self.b.constant(np.array(living[0][0], np.int32))]
+            raise Refusal("its branches depend on the data")
+        if any(value is DEAD for value in values):
+            return [DEAD, DEAD]
+        inputs = [value for value in values if isinstance(value, str)]
+        if node.op == "Switch":
+            taken = self.b.value(inputs[1])
+            if taken is None:
+                raise Refusal("its condition depends on the data")
+            return [DEAD, inputs[0]] if bool(taken) else [inputs[0], DEAD]
+        if node.op not in HANDLERS:
+            raise Refusal("no counterpart")
+        call = Call(self.b, node, inputs, self._short(node.name), self.nodes, self._value)
+        found = HANDLERS[node.op](call)
+        return [found] if isinstance(found, str) else [*found]
+
+    def _short(self, name: str) -> str:
+        return name.removeprefix(self.prefix) or name
+
+
+def _item(label: str, name: str, node: Node) -> onnx.ValueInfoProto:
+    """Return what ONNX calls an input."""
+    dtype, shape = node.attr("dtype"), node.attr("shape")
+    if dtype is None:
+        raise UnsupportedError(f"{label}: input {name!r} is no tensor of numbers or bools")
+    dims = None if shape is None else [size if size >= 0 else "" for size in shape]
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), dims)

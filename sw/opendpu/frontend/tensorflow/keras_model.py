@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keras models, live and in files (``.keras``, ``.h5``), as float graphs."""
+
+import pathlib
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from opendpu.frontend.binding import Sizes
+from opendpu.frontend.tensorflow.importer import load_nodes
+from opendpu.frontend.tensorflow.runtime import common_scope, frozen, tf
+from opendpu.ir import FloatGraph
+from opendpu_arch.errors import ModelFormatError, UnsupportedError
+
+
+def load_keras(
+    model: Any,
+    input_shapes: Sizes | None = None,
+    *,
+    custom_objects: Mapping[str, Any] | None = None,
+) -> FloatGraph:
+    """Convert a Keras model, live or in a file, to a float graph.
+
+    Inputs and outputs have the names that the model gives them; ops those of its layers.
+
+    Parameters
+    ----------
+    model
+        The model, or a file that Keras wrote.
+    input_shapes
+        As of :func:`opendpu.frontend.load_onnx`.
+    custom_objects
+        Layers by name that are not Keras's own, for files.
+
+    Raises
+    ------
+    ModelFormatError
+        The file cannot be read by Keras.
+    UnsupportedError
+        A model that has no inputs of known rank yet, or as of
+        :func:`opendpu.frontend.tensorflow.importer.load_nodes`.
+    """
+    label = getattr(model, "name", "model")
+    if isinstance(model, str | pathlib.Path):
+        label = str(model)
+        model = read_keras(model, custom_objects)
+    if not getattr(model, "inputs", None):
+        raise UnsupportedError(
+            f"{label} has no inputs yet: call it once, or make it of layers (Sequential, "
+            "functional)"
+        )
+    inputs = list(model.inputs)
+    names = [tensor.name.partition(":")[0] for tensor in inputs]
+    specs = [
+        tf.TensorSpec(tensor.shape, tensor.dtype, name=f"input{i}")
+        for i, tensor in enumerate(inputs)
+    ]
+    function = tf.function(lambda *given: model(_as_called(model, given), training=False))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        nodes, placeholders, results = frozen(function.get_concrete_function(*specs), label)
+    outputs = list(getattr(model, "output_names", ()))
+    if len(set(outputs)) != len(results):
+        outputs = [f"output_{i}" for i in range(len(results))]
+    return load_nodes(
+        nodes, label, model.name, input_shapes,
+        inputs=dict(zip(placeholders, names, strict=True)),
+        outputs=dict(zip(outputs, results, strict=True)), prefix=common_scope(nodes),
+    )  # fmt: skip
+
+
+def _as_called(model: Any, given: tuple[Any, ...]) -> Any:
+    """Return inputs in the structure that a model takes."""
+    structure = getattr(model, "_inputs_struct", None)
+    if structure is None:
+        return given[0] if len(given) == 1 else list(given)
+    return tf.nest.pack_sequence_as(structure, list(given))
+
+
+def read_keras(
+    path: str | pathlib.Path, custom_objects: Mapping[str, Any] | None = None
+) -> Any:  # fmt: skip
+    """Return the model in a file.
+
+    Raises
+    ------
+    ModelFormatError
+        Keras cannot read it.
+    """
+    path = pathlib.Path(path)
+    if not path.is_file():
+        raise ModelFormatError(f"{path}: no such file", code="XCOM_FILE_NOT_EXISTS")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return tf.keras.models.load_model(
+                path, compile=False, custom_objects=dict(custom_objects or {})
+            )
+    except Exception as error:  # Keras raises what its parts happen to raise
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ModelFormatError(f"{path} cannot be read by Keras: {reason}") from error

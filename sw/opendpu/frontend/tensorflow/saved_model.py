@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SavedModel folders as float graphs."""
+
+import pathlib
+import warnings
+
+from opendpu.frontend.binding import Sizes
+from opendpu.frontend.tensorflow.importer import load_nodes
+from opendpu.frontend.tensorflow.runtime import common_scope, frozen, tf
+from opendpu.ir import FloatGraph
+from opendpu_arch.errors import ModelFormatError, UnsupportedError
+
+SIGNATURE = "serving_default"
+
+
+def load_saved_model(
+    path: str | pathlib.Path, input_shapes: Sizes | None = None, *, signature: str = SIGNATURE
+) -> FloatGraph:
+    """Convert a signature of a SavedModel to a float graph.
+
+    Inputs and outputs have the names that the signature gives them.
+
+    Raises
+    ------
+    ModelFormatError
+        The folder cannot be read.
+    UnsupportedError
+        There is no such signature, or as of
+        :func:`opendpu.frontend.tensorflow.importer.load_nodes`.
+    """
+    path = pathlib.Path(path)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = tf.saved_model.load(str(path))
+    except Exception as error:  # TensorFlow raises what its parts happen to raise
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ModelFormatError(f"{path} cannot be read as SavedModel: {reason}") from error
+    if signature not in model.signatures:
+        raise UnsupportedError(
+            f"{path} has no signature {signature!r}, but: {', '.join(model.signatures) or 'none'}"
+        )
+    function = model.signatures[signature]
+    nodes, placeholders, results = frozen(function, str(path))
+    given = function.structured_input_signature[1]
+    names = {spec.name.partition(":")[0]: name for name, spec in given.items()}
+    outputs = sorted(function.structured_outputs)
+    return load_nodes(
+        nodes, str(path), path.name, input_shapes,
+        inputs={node: names.get(node, node) for node in placeholders},
+        outputs=dict(zip(outputs, results, strict=True)), prefix=common_scope(nodes),
+    )  # fmt: skip

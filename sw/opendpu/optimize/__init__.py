@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The optimizer: networks with fewer channels, chosen so that accuracy stays.
+
+Channels that depend on each other are found by tracing (``groups``, ``equivalence``); what is
+there to be less of is multiply-accumulates, parameters or cycles of a target (``objective``,
+``cycles``); what can go is told by an analysis of single groups (``sensitivity``, ``allocate``) or
+by trying networks (``search``). Needs the extra ``opendpu[optimizer]``.
+"""
+
+from opendpu_arch.errors import ToolError
+
+try:
+    import torch  # noqa: F401
+    import torch_pruning  # noqa: F401
+except ModuleNotFoundError as error:
+    raise ToolError(
+        f"the optimizer needs {error.name}, which is not installed: "
+        "pip install 'opendpu[optimizer]'"
+    ) from error
+
+from opendpu.optimize.groups import Dependencies, Group, analyze
+from opendpu.optimize.objective import OBJECTIVES, Objective, objective_of
+from opendpu.optimize.plan import Plan
+from opendpu.optimize.pruner import Pruner
+from opendpu.optimize.search import Subnets
+from opendpu.optimize.sensitivity import Analysis
+
+__all__ = [
+    "OBJECTIVES", "Analysis", "Dependencies", "Group", "Objective", "Plan", "Pruner", "Subnets",
+    "analyze", "objective_of",
+]  # fmt: skip

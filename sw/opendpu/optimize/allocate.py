@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many channels each group keeps, so that a network costs what it may and loses little.
+
+Greedy: again and again the group is narrowed by one level whose loss, by the analysis of single
+groups, is smallest for what it saves. The guide leaves this algorithm open.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from opendpu.optimize.groups import Dependencies
+from opendpu.optimize.objective import Objective, levels
+from opendpu.optimize.sensitivity import Analysis
+from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.target import Target
+
+PARTS = 16
+"""Levels of a group, evenly from nothing to all of it."""
+EVENNESS = 0.02
+"""Weight, in parts of the baseline, of narrowing groups alike where the analysis sees no loss."""
+ROUNDS = 6
+"""How often an estimated cost is compared with the exact one."""
+CLOSE = 0.01
+"""How far above the wanted part of the cost a network may be."""
+
+
+def allocate(
+    dependencies: Dependencies,
+    analysis: Analysis,
+    objective: Objective,
+    ratio: float,
+    *,
+    divisible: int = 1,
+    target: Target | None = None,
+    show: Callable[[str], None] = lambda text: None,
+) -> dict[str, int]:
+    """Return widths with which a network costs ``1 - ratio`` of the unpruned one, or less.
+
+    Parameters
+    ----------
+    ratio
+        The part of the cost that goes, in (0, 1).
+    divisible
+        What numbers of channels are divisible by, as far as groups have that many.
+    target
+        The DPU whose blocks numbers of channels are rounded to.
+
+    Raises
+    ------
+    UnsupportedError
+        The ratio is out of range, or more than can go.
+    """
+    check_ratio(ratio)
+    steps = {
+        name: levels(group, [part / PARTS for part in range(1, PARTS)], divisible, target)
+        for name, group in dependencies.groups.items()
+    }
+    whole = {name: group.units for name, group in dependencies.groups.items()}
+    limit = objective.exact(whole) * (1 - ratio)
+    floor = {name: found[0] for name, found in steps.items()}
+    least = objective.exact(floor)
+    if least > limit:
+        most = 1 - least / objective.exact(whole)
+        raise UnsupportedError(
+            f"{ratio:g} of the {objective.name} cannot go: with every group as narrow as it can be "
+            f"{most:.3f} of them do; other layers are excluded or are outputs",
+            code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
+        )
+    widths = dict(whole)
+    aim = limit
+    for _ in range(ROUNDS):
+        widths = _narrowed(widths, steps, analysis, objective, aim, show)
+        exact = objective.exact(widths)
+        if exact <= limit * (1 + CLOSE):
+            return widths
+        aim = min(aim, objective.cost(widths)) * limit / exact
+    return _narrowed(widths, steps, analysis, objective, 0.97 * limit, show)
+
+
+def _narrowed(
+    widths: Mapping[str, int],
+    steps: Mapping[str, Sequence[int]],
+    analysis: Analysis,
+    objective: Objective,
+    limit: float,
+    show: Callable[[str], None],
+) -> dict[str, int]:
+    """Narrow groups until the estimated cost is low enough, or nothing is left to narrow."""
+    now = dict(widths)
+    units = {name: found[-1] for name, found in steps.items()}
+    worst = max((analysis.loss(name, found[-1] - 1) for name, found in steps.items()), default=0.0)
+    scale = max(abs(analysis.baseline or 0.0), worst) or 1.0
+
+    def penalty(name: str, width: int) -> float:
+        gone = units[name] - width
+        return analysis.loss(name, gone) + EVENNESS * scale * (gone / units[name]) ** 2
+
+    cost = objective.cost(now)
+    start = cost
+    while cost > limit:
+        best: tuple[float, str, int, float] | None = None
+        for name, found in steps.items():
+            narrower = [width for width in found if width < now[name]]
+            if not narrower:
+                continue
+            width = narrower[-1]
+            then = objective.cost({**now, name: width})
+            lost = penalty(name, width) - penalty(name, now[name])
+            saved = max(cost - then, 1e-9 * start)
+            if best is None or lost / saved < best[0]:
+                best = (lost / saved, name, width, then)
+        if best is None:
+            break
+        now[best[1]], cost = best[2], best[3]
+        show(f"choosing widths: {cost / start:.0%} of the {objective.name}")
+    return _widened(now, steps, penalty, objective, limit)
+
+
+def _widened(
+    widths: Mapping[str, int],
+    steps: Mapping[str, Sequence[int]],
+    penalty: Callable[[str, int], float],
+    objective: Objective,
+    limit: float,
+) -> dict[str, int]:
+    """Widen groups again, those that lost most first, as far as the cost allows it."""
+    now = dict(widths)
+    for name in sorted(now, key=lambda name: -penalty(name, now[name])):
+        for width in steps[name]:
+            if width > now[name] and objective.cost({**now, name: width}) <= limit:
+                now[name] = width
+    return now
+
+
+def tolerated(
+    dependencies: Dependencies,
+    analysis: Analysis,
+    threshold: float,
+    *,
+    divisible: int = 1,
+    target: Target | None = None,
+) -> dict[str, int]:
+    """Return the least widths with which no group alone loses more than a part of the score.
+
+    Raises
+    ------
+    UnsupportedError
+        ``threshold`` is not in (0, 1).
+    """
+    if not 0 < threshold < 1:
+        raise UnsupportedError(
+            f"threshold is {threshold!r}, but must be between 0 and 1: the part of the score that "
+            "may be lost",
+            code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
+        )
+    allowed = threshold * abs(analysis.baseline or 0.0)
+    widths = {}
+    for name, group in dependencies.groups.items():
+        parts = [part / PARTS for part in range(1, PARTS)]
+        fitting = [
+            width
+            for width in levels(group, parts, divisible, target)
+            if analysis.loss(name, group.units - width) <= allowed
+        ]
+        widths[name] = min(fitting, default=group.units)
+    return widths
+
+
+def check_ratio(ratio: float, name: str = "removal_ratio") -> None:
+    """Refuse what is no part of a cost that can go.
+
+    Raises
+    ------
+    UnsupportedError
+        It is not in (0, 1).
+    """
+    if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 0 < ratio < 1:
+        raise UnsupportedError(
+            f"{name} is {ratio!r}, but must be between 0 and 1: the part that is removed",
+            code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
+        )

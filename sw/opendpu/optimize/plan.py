@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is cut out of a network, as a file: the pruning specification."""
+
+import dataclasses
+import json
+import os
+import pathlib
+
+from opendpu.optimize.groups import Dependencies
+from opendpu_arch import outputs
+from opendpu_arch.errors import ModelFormatError
+
+FORMAT = "opendpu pruning specification 1"
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """Units removed from each group of a network.
+
+    Parameters
+    ----------
+    fingerprint
+        Of which network, see :func:`opendpu.optimize.sensitivity.fingerprint`.
+    removed
+        Units by group; groups that stay whole are left out.
+    objective
+        What there was to be less of.
+    ratio
+        How much of it goes.
+    score
+        What the user's function said of the network, if it was asked.
+    """
+
+    fingerprint: str
+    removed: dict[str, list[int]]
+    objective: str = "macs"
+    ratio: float | None = None
+    score: float | None = None
+    source: str = ""
+    """What the widths were chosen from, as a digest; nothing for a plan that was given."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the specification, complete or not at all."""
+        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+        outputs.write(path, json.dumps({"format": FORMAT, **dataclasses.asdict(self)}) + "\n")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Plan":
+        """Read a specification.
+
+        Raises
+        ------
+        ModelFormatError
+            There is none, or it is damaged.
+        """
+        file = pathlib.Path(path)
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+            if content.pop("format") != FORMAT:
+                raise ValueError(f"its format is not {FORMAT!r}")
+            plan = cls(**content)
+            plan.removed.items()
+        except OSError as error:
+            raise ModelFormatError(
+                f"{file} cannot be read: {error.strerror}", code="OPTIMIZER_IO_ERROR"
+            ) from None
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ModelFormatError(
+                f"{file} is no pruning specification: {error}",
+                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
+            ) from None
+        return plan
+
+    def check(self, fingerprint: str, dependencies: Dependencies, where: str) -> None:
+        """Refuse a plan for another network.
+
+        Raises
+        ------
+        ModelFormatError
+            Layers or groups of the network are others; ``where`` says which plan.
+        """
+        strange = [name for name in self.removed if name not in dependencies.groups]
+        if self.fingerprint != fingerprint or strange:
+            raise ModelFormatError(
+                f"{where} is for another network: its layers or their groups differ",
+                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
+            )

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A network that can be pruned: its groups, what it costs, and what choices make of it."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from torch import nn
+
+from opendpu.optimize.allocate import allocate, tolerated
+from opendpu.optimize.equivalence import tried
+from opendpu.optimize.groups import analyze, excluded_paths, refuse_parallel
+from opendpu.optimize.importance import least_important
+from opendpu.optimize.layers import Widths, widths_of
+from opendpu.optimize.objective import Objective, objective_of
+from opendpu.optimize.plan import Plan
+from opendpu.optimize.search import Subnets, search
+from opendpu.optimize.sensitivity import Analysis, Evaluate, fingerprint, sensitivity
+from opendpu.optimize.sparse import slim_network, sparse_network, unmasked
+from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.target import Target
+
+MODES = ("sparse", "slim")
+"""What pruning returns: the network with zeros, or without them."""
+
+
+def _nowhere(text: str) -> None:
+    """Show nothing of what is going on."""
+
+
+class Pruner:
+    """A network whose channels can be cut; it stays as it is.
+
+    Parameters
+    ----------
+    model
+        The network. What is chosen depends on its parameters at the time of choosing.
+    inputs
+        What it is called with: a tensor, or a list, tuple or dictionary of arguments.
+    objective
+        What there is to be less of: ``macs``, ``params`` or ``cycles``.
+    target
+        The DPU whose cycles are meant, and whose blocks numbers of channels are rounded to.
+    excludes
+        Modules, or their paths, whose output channels stay.
+    divisible
+        What numbers of channels are divisible by, as far as groups have that many.
+
+    Raises
+    ------
+    UnsupportedError
+        The network cannot be traced or is in a ``DataParallel``, or nothing of it can be pruned.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        inputs: Any,
+        *,
+        objective: str = "macs",
+        target: Target | str | None = None,
+        excludes: Iterable[str | nn.Module] | None = None,
+        divisible: int = 1,
+    ) -> None:
+        if not isinstance(model, nn.Module):
+            raise UnsupportedError(
+                f"the model is a {type(model).__name__}, but must be a torch.nn.Module",
+                code="OPTIMIZER_TORCH_MODULE_ERROR",
+            )
+        refuse_parallel(model)
+        self.model, self.inputs = model, inputs
+        self.target = Target.from_name(target) if isinstance(target, str) else target
+        self.divisible = divisible
+        paths = excluded_paths(model, excludes)
+        bare = unmasked(model)
+        self.dependencies = tried(bare, inputs, analyze(bare, inputs, paths))
+        self.fingerprint = fingerprint(model)
+        self._wanted = objective
+        self._objective: Objective | None = None
+
+    @property
+    def objective(self) -> Objective:
+        """What there is to be less of; made when it is needed first."""
+        if self._objective is None:
+            self.need_groups()
+            self._objective = objective_of(
+                self._wanted, unmasked(self.model), self.inputs, self.dependencies, self.target
+            )
+        return self._objective
+
+    def need_groups(self) -> None:
+        """Refuse to go on where there is nothing to prune.
+
+        Raises
+        ------
+        UnsupportedError
+            No layer has channels that can be cut.
+        """
+        if not self.dependencies.groups:
+            kept = self.dependencies.kept
+            reasons = "; ".join(f"{name or 'it'}: {why}" for name, why in list(kept.items())[:3])
+            raise UnsupportedError(
+                f"nothing of {type(self.model).__name__} can be pruned: "
+                f"{reasons or 'it has no convolutions'}",
+                code="OPTIMIZER_UNSUPPORTED_OP_ERROR",
+            )
+
+    def analyze(
+        self,
+        evaluate: Evaluate,
+        args: Sequence[Any] = (),
+        *,
+        analysis: Analysis | None = None,
+        workers: int = 1,
+        seed: int = 0,
+        save: Callable[[Analysis], None] = lambda found: None,
+        save_every: int = 10,
+        show: Callable[[str], None] = _nowhere,
+    ) -> Analysis:
+        """Return what pruning single groups costs, see :func:`sensitivity`."""
+        self.need_groups()
+        return sensitivity(
+            self.model, self.dependencies, evaluate, args, analysis=analysis, workers=workers,
+            seed=seed, save=save, save_every=save_every, show=show,
+        )  # fmt: skip
+
+    def search(self, ratio: float, **options: Any) -> Subnets:
+        """Return networks of one cost with their scores, see :func:`opendpu.optimize.search`."""
+        self.need_groups()
+        return search(
+            self.model, self.dependencies, self.objective, ratio, divisible=self.divisible,
+            target=self.target, **options,
+        )  # fmt: skip
+
+    def plan(
+        self,
+        analysis: Analysis,
+        ratio: float | None = None,
+        *,
+        threshold: float | None = None,
+        show: Callable[[str], None] = _nowhere,
+    ) -> Plan:
+        """Return what to cut for a ratio of the cost, or for a part of the score.
+
+        The ratio wins over the threshold.
+
+        Raises
+        ------
+        UnsupportedError
+            Neither is given, or one is out of range.
+        """
+        self.need_groups()
+        analysis.check(self.dependencies)
+        if ratio is not None:
+            widths = allocate(
+                self.dependencies, analysis, self.objective, ratio, divisible=self.divisible,
+                target=self.target, show=show,
+            )  # fmt: skip
+        elif threshold is not None:
+            widths = tolerated(
+                self.dependencies, analysis, threshold, divisible=self.divisible,
+                target=self.target,
+            )  # fmt: skip
+        else:
+            raise UnsupportedError(
+                "say how much is to be pruned: removal_ratio, threshold or spec_path",
+                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
+            )
+        return self.plan_of(widths, ratio)
+
+    def plan_of(self, widths: Widths, ratio: float | None = None) -> Plan:
+        """Return what to cut, so that groups have these widths: what matters least by now."""
+        removed = least_important(self.model, self.dependencies, widths)
+        return Plan(self.fingerprint, removed, self.objective.name, ratio)
+
+    def widths(self, plan: Plan) -> dict[str, int]:
+        """Return how many units of each group a plan leaves."""
+        return widths_of(self.dependencies, plan.removed)
+
+    def apply(self, plan: Plan, mode: str = "sparse") -> nn.Module:
+        """Return the network pruned.
+
+        ``sparse`` keeps shapes and has zeros, which stay zero in training; it has a method
+        ``slim_state_dict``. ``slim`` is without them.
+
+        Raises
+        ------
+        UnsupportedError
+            The mode is neither.
+        ModelFormatError
+            The plan is for another network.
+        """
+        if mode not in MODES:
+            raise UnsupportedError(
+                f"mode is {mode!r}, but must be 'sparse' or 'slim'",
+                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
+            )
+        plan.check(self.fingerprint, self.dependencies, "the pruning specification")
+        make = sparse_network if mode == "sparse" else slim_network
+        return make(self.model, self.dependencies, plan.removed)

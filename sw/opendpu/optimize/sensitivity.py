@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What pruning single groups costs: the score of the network with parts of one group at zero.
+
+Evaluations are independent of each other, so several processes can share them, and what has been
+evaluated is kept in a file, so that an analysis goes on where it was interrupted.
+"""
+
+import concurrent.futures
+import copy
+import dataclasses
+import hashlib
+import itertools
+import json
+import multiprocessing
+import os
+import pathlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from opendpu.optimize.groups import Dependencies
+from opendpu.optimize.importance import least_important
+from opendpu.optimize.surgery import zero
+from opendpu_arch import outputs
+from opendpu_arch.errors import ModelFormatError, UnsupportedError
+
+FORMAT = "opendpu sensitivity 1"
+STEPS = 10
+"""A group is tried with 1/10 to 9/10 of it removed."""
+
+Evaluate = Callable[..., Any]
+"""Takes a network first, returns its score: a number, the more the better."""
+Task = tuple[str, int]
+"""Group, and how many of its units are removed."""
+
+
+@dataclasses.dataclass
+class Analysis:
+    """Scores of a network by group and number of units that are removed.
+
+    ``fingerprint`` says of which network: names and shapes of parameters, not their values, as an
+    analysis holds for a network that was trained further.
+    """
+
+    fingerprint: str
+    baseline: float | None = None
+    scores: dict[str, dict[int, float]] = dataclasses.field(default_factory=dict)
+
+    def loss(self, name: str, removed: float) -> float:
+        """Return by how much the score falls with some units of a group removed, at least zero.
+
+        Between what was tried it is interpolated, and it never falls with more units removed.
+        """
+        known = sorted(self.scores.get(name, {}).items())
+        worst, points = 0.0, [(0.0, 0.0)]
+        for count, score in known:
+            worst = max(worst, (self.baseline or 0.0) - score)
+            points.append((float(count), worst))
+        for (left, low), (right, high) in itertools.pairwise(points):
+            if removed <= right:
+                return low + (high - low) * (removed - left) / (right - left)
+        (left, low), (right, high) = points[-2:] if len(points) > 1 else (points[0], points[0])
+        slope = (high - low) / (right - left) if right > left else 0.0
+        return high + slope * (removed - right)
+
+    def check(self, dependencies: Dependencies) -> None:
+        """Refuse an analysis that says nothing of some groups.
+
+        Raises
+        ------
+        UnsupportedError
+            It was interrupted, or made with more of the network excluded.
+        """
+        missing = [name for name in dependencies.groups if not self.scores.get(name)]
+        if self.baseline is None or missing:
+            raise UnsupportedError(
+                f"the analysis says nothing of {missing[0] if missing else 'the whole network'}; "
+                "analyze (ana) to the end, and with no other excludes",
+                code="OPTIMIZER_INVALID_ANA_RESULT_ERROR",
+            )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the analysis, complete or not at all."""
+        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+        content = {"format": FORMAT, **dataclasses.asdict(self)}
+        outputs.write(path, json.dumps(content, indent=1) + "\n")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], fingerprint: str) -> "Analysis":
+        """Read an analysis of the network with this fingerprint.
+
+        Raises
+        ------
+        ModelFormatError
+            There is none, it is damaged, or it is of another network.
+        """
+        file = pathlib.Path(path)
+        if not file.is_file():
+            raise ModelFormatError(
+                f"{file}: no such file; analyze the network first (ana)",
+                code="OPTIMIZER_NO_ANA_RESULT_ERROR",
+            )
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+            if content["format"] != FORMAT:
+                raise ValueError(f"its format is {content['format']!r}, not {FORMAT!r}")
+            baseline = content["baseline"]
+            found = cls(
+                str(content["fingerprint"]),
+                None if baseline is None else float(baseline),
+                {
+                    str(name): {int(count): float(score) for count, score in known.items()}
+                    for name, known in content["scores"].items()
+                },
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ModelFormatError(
+                f"{file} is no analysis: {error}", code="OPTIMIZER_INVALID_ANA_RESULT_ERROR"
+            ) from None
+        if found.fingerprint != fingerprint:
+            raise ModelFormatError(
+                f"{file} is the analysis of another network: its layers or their groups differ; "
+                "analyze again (ana with forced=True)",
+                code="OPTIMIZER_INVALID_ANA_RESULT_ERROR",
+            )
+        return found
+
+
+def fingerprint(model: nn.Module) -> str:
+    """Return what tells a network from others: names and shapes of its parameters."""
+    digest = hashlib.sha256()
+    for name, value in model.named_parameters():
+        digest.update(f"{name} {tuple(value.shape)}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def tasks_of(dependencies: Dependencies, steps: int = STEPS) -> list[Task]:
+    """Return what is evaluated, in order."""
+    found: dict[Task, None] = {}
+    for name, group in dependencies.groups.items():
+        for step in range(1, steps):
+            count = min(max(round(group.units * step / steps), 1), group.units - 1)
+            found[name, count] = None
+    return list(found)
+
+
+def sensitivity(
+    model: nn.Module,
+    dependencies: Dependencies,
+    evaluate: Evaluate,
+    args: Sequence[Any] = (),
+    *,
+    analysis: Analysis | None = None,
+    steps: int = STEPS,
+    workers: int = 1,
+    seed: int = 0,
+    save: Callable[[Analysis], None] = lambda analysis: None,
+    save_every: int = 10,
+    show: Callable[[str], None] = lambda text: None,
+) -> Analysis:
+    """Return the scores of a network with parts of each group at zero.
+
+    Parameters
+    ----------
+    evaluate, args
+        ``evaluate(network, *args)`` returns the score; the more the better. It gets a copy.
+    analysis
+        What is known already; of the same network.
+    steps
+        A group is tried with ``1 / steps`` to ``1 - 1 / steps`` of it removed.
+    workers
+        Processes; they have the same result as one, as each evaluation starts from ``seed``.
+    save
+        Called with what is known every ``save_every`` evaluations, at the end, and when something
+        goes wrong.
+
+    Raises
+    ------
+    UnsupportedError
+        ``evaluate`` fails or returns no number.
+    """
+    known = analysis or Analysis(fingerprint(model))
+    wanted: list[Task | None] = [] if known.baseline is not None else [None]
+    for name, count in tasks_of(dependencies, steps):
+        if count not in known.scores.get(name, {}):
+            wanted.append((name, count))
+    total, done = len(wanted), 0
+    try:
+        for task, score in _evaluated(
+            _Work(model, dependencies, evaluate, tuple(args), seed), wanted, workers
+        ):
+            if task is None:
+                known.baseline = score
+            else:
+                known.scores.setdefault(task[0], {})[task[1]] = score
+            done += 1
+            show(f"analyzing: {done} of {total} evaluations")
+            if done % save_every == 0:
+                save(known)
+    finally:
+        save(known)
+    return known
+
+
+@dataclasses.dataclass(frozen=True)
+class _Work:
+    """What every evaluation needs."""
+
+    model: nn.Module
+    dependencies: Dependencies
+    evaluate: Evaluate
+    args: tuple[Any, ...]
+    seed: int
+
+    def score(self, task: Task | None) -> float:
+        """Return the score of the network with what a task says at zero."""
+        network = copy.deepcopy(self.model)
+        if task is not None:
+            name, count = task
+            widths = {name: self.dependencies.groups[name].units - count}
+            zero(network, self.dependencies, least_important(network, self.dependencies, widths))
+        return score_of(network, self.evaluate, self.args, self.seed)
+
+
+def score_of(network: nn.Module, evaluate: Evaluate, args: Sequence[Any], seed: int) -> float:
+    """Return what a user's function says of a network, as a number.
+
+    Raises
+    ------
+    UnsupportedError
+        It fails, or returns no number.
+    """
+    name = getattr(evaluate, "__name__", type(evaluate).__name__)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        try:
+            found = evaluate(network, *args)
+        except Exception as error:  # whatever the user's code raises
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise UnsupportedError(
+                f"{name} failed: {type(error).__name__}: {reason}",
+                code="OPTIMIZER_MODEL_ANALYSIS_ERROR",
+            ) from error
+    try:
+        return float(found)
+    except (TypeError, ValueError):
+        raise UnsupportedError(
+            f"{name} returned {type(found).__name__}, but must return one number",
+            code="OPTIMIZER_MODEL_ANALYSIS_ERROR",
+        ) from None
+
+
+_shared: _Work | None = None
+
+
+def _share(work: _Work) -> None:
+    """Begin a process: it has the network already, as it is a fork; threads would be too many."""
+    global _shared
+    _shared = work
+    torch.set_num_threads(1)
+
+
+def _score(task: Task | None) -> float:
+    assert _shared is not None
+    return _shared.score(task)
+
+
+def _evaluated(
+    work: _Work, tasks: Sequence[Task | None], workers: int
+) -> Iterator[tuple[Task | None, float]]:
+    """Yield scores in the order of the tasks."""
+    if workers <= 1 or len(tasks) <= 1:
+        for task in tasks:
+            yield task, work.score(task)
+        return
+    context = multiprocessing.get_context("fork")
+    pool = concurrent.futures.ProcessPoolExecutor(
+        min(workers, len(tasks)), mp_context=context, initializer=_share, initargs=(work,)
+    )
+    try:
+        yield from zip(tasks, pool.map(_score, tasks), strict=True)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def relative_losses(analysis: Analysis) -> Mapping[str, dict[int, float]]:
+    """Return the scores as parts of the baseline's that are lost, for reports."""
+    base = abs(analysis.baseline or 0.0) or 1.0
+    return {
+        name: {count: ((analysis.baseline or 0.0) - s) / base for count, s in sorted(known.items())}
+        for name, known in analysis.scores.items()
+    }

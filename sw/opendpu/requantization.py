@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models that are quantized with scales that the DPU does not compute with, and other scales."""
+
+import os
+import pathlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from opendpu.frontend import load_model
+from opendpu.frontend.binding import Sizes
+from opendpu.frontend.formats import Format, format_of
+from opendpu.frontend.tflite import Requantize, input_ranges
+from opendpu.ir import FloatGraph
+from opendpu.quantize import Quantized, Report, complete, is_quantized
+from opendpu.quantize.measure import sqnr
+from opendpu.quantize.samples import calibration_samples
+
+SAMPLES = 16
+SEED = 0
+
+Path = str | os.PathLike[str]
+
+
+def load_for_quantizing(
+    path: Path,
+    input_shapes: Sizes | None = None,
+    libraries: Sequence[str | pathlib.Path] = (),
+    *,
+    requantize: bool = False,
+    has_samples: bool,
+) -> FloatGraph | Quantized:
+    """Return a float graph to be quantized with samples, or a quantized graph where it is one.
+
+    Parameters
+    ----------
+    path, input_shapes, libraries
+        As of :func:`opendpu.frontend.load_model`.
+    requantize
+        Whether scales that the DPU does not compute with may be changed: by quantizing the weights
+        that they stand for with samples, where there are some, else to the power of two that holds
+        the range of each tensor. The report says what the latter costs.
+    has_samples
+        Whether there are samples.
+
+    Raises
+    ------
+    ModelFormatError, UnsupportedError
+        As of :func:`opendpu.frontend.load_model`.
+    """
+    mode = Requantize.NO
+    if requantize:
+        mode = Requantize.DATA if has_samples else Requantize.RANGES
+    graph = load_model(pathlib.Path(path), input_shapes or {}, libraries=libraries, requantize=mode)
+    if not is_quantized(graph):
+        return graph
+    found = complete(graph)
+    if mode is not Requantize.RANGES or format_of(os.fspath(path)) is not Format.TFLITE:
+        return Quantized(found, None)
+    reference = load_model(pathlib.Path(path), input_shapes or {}, requantize=Requantize.DATA)
+    return Quantized(found, _loss(reference, Quantized(found, None), path), reference)
+
+
+def _loss(reference: FloatGraph, found: Quantized, path: Path) -> Report:
+    """Measure a quantized graph against the real numbers of its file, on random inputs."""
+    random, ranges = np.random.default_rng(SEED), input_ranges(os.fspath(path))
+    samples = {}
+    for node in reference:
+        if node.kind == "data":
+            low, high = ranges.get(node.name, (-1.0, 1.0))
+            shape = (SAMPLES, *node.shape[1:]) if node.shape[0] == 1 else (SAMPLES, *node.shape)
+            samples[node.name] = random.uniform(low, high, shape).astype(node.type.dtype)
+    pairs = list(zip(reference.outputs, found.graph.outputs, strict=True))
+    ratios = sqnr(
+        reference, found.graph, pairs, calibration_samples(reference, samples), batch=SAMPLES
+    )
+    report = Report(outputs_sqnr=ratios, measured_samples=SAMPLES)
+    for name, ratio in ratios.items():
+        cost = "nothing" if ratio is None else f"{ratio:.1f} dB signal to noise"
+        report.note(
+            f"requantized without samples, from the ranges in the file; output {name}: {cost} "
+            f"against the file's real numbers, on {SAMPLES} random inputs (samples do better: "
+            "--calib)"
+        )
+    return report

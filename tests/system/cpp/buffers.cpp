@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// The other shape of the examples: a runner's own buffers, and the graph runner's.
+//
+// buffers MODEL INPUT: prints the DPU subgraph's first output, then those of the whole graph.
+#include <glog/logging.h>
+
+#include <fstream>
+#include <tuple>
+
+#include "vart/runner_ext.hpp"
+#include "vart/runner_helper.hpp"
+#include "vitis/ai/collection_helper.hpp"
+#include "vitis/ai/graph_runner.hpp"
+
+template <typename T>
+static void print(vart::TensorBuffer* buffer) {
+  uint64_t address = 0u;
+  size_t size = 0u;
+  auto index = buffer->get_tensor()->get_shape();
+  std::fill(index.begin(), index.end(), 0);
+  std::tie(address, size) = buffer->data(index);
+  CHECK_EQ(size, static_cast<size_t>(buffer->get_tensor()->get_data_size()));
+  for (size_t i = 0; i < size / sizeof(T); ++i) {
+    std::cout << (i ? " " : "") << +reinterpret_cast<const T*>(address)[i];
+  }
+  std::cout << std::endl;
+}
+
+static void run(vart::RunnerExt* runner, const char* input) {
+  auto inputs = runner->get_inputs();
+  auto outputs = runner->get_outputs();
+  CHECK(runner->get_inputs() == inputs) << "the runner owns its buffers";
+  std::ifstream file(input, std::ios::binary);
+  const auto size = static_cast<size_t>(inputs[0]->get_tensor()->get_data_size());
+  std::vector<char> bytes(size);
+  CHECK(file.read(bytes.data(), static_cast<std::streamsize>(size)).good());
+  inputs[0]->copy_from_host(0, bytes.data(), size, 0);
+  for (auto* buffer : inputs) {
+    buffer->sync_for_write(0, size / buffer->get_tensor()->get_shape()[0]);
+  }
+  auto job = runner->execute_async(inputs, outputs);
+  CHECK_EQ(runner->wait(static_cast<int>(job.first), -1), 0) << "failed to run";
+  for (auto* buffer : outputs) buffer->sync_for_read(0, buffer->get_tensor()->get_data_size());
+}
+
+int main(int, char* argv[]) {
+  std::cout.precision(9);  // floats come back as they were
+  auto graph = xir::Graph::deserialize(argv[1]);
+  auto attrs = xir::Attrs::create();
+  attrs->set_attr("mode", std::string("sim"));
+  xir::Subgraph* subgraph = nullptr;
+  for (auto c : graph->get_root_subgraph()->children_topological_sort()) {
+    if (c->get_attr<std::string>("device") == "DPU") subgraph = c;
+  }
+  std::unique_ptr<vart::RunnerExt> runner = vart::RunnerExt::create_runner(subgraph, attrs.get());
+  run(runner.get(), argv[2]);
+  auto* first = runner->get_outputs()[0];
+  print<int8_t>(first);
+  // The same as floats, converted by the buffers.
+  auto floats = xir::Tensor::create("f", first->get_tensor()->get_shape(), xir::DataType("FLOAT32"));
+  auto copy = vart::alloc_cpu_flat_tensor_buffer(floats.get());
+  vart::TensorBuffer::copy_tensor_buffer(first, copy.get());
+  print<float>(copy.get());
+  vart::TensorBuffer::copy_tensor_buffer(copy.get(), first);
+  print<int8_t>(first);
+  std::cout << vart::get_output_scale(first->get_tensor()) << " "
+            << vart::get_input_scale(runner->get_input_tensors())[0] << std::endl;
+  auto whole = vitis::ai::GraphRunner::create_graph_runner(graph.get(), attrs.get());
+  run(whole.get(), argv[2]);
+  for (auto* buffer : whole->get_outputs()) {
+    const bool floats = buffer->get_tensor()->get_data_type().type == xir::DataType::FLOAT;
+    (floats ? print<float> : print<int8_t>)(buffer);
+  }
+}

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""VART in C++: programs shaped as AMD's examples, and custom ops, against Python's results."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+import numpy as np
+import onnx
+import pytest
+
+import opendpu.cpp
+import xir
+from opendpu.api import compile_graph
+from opendpu.cpp import packages
+from opendpu.frontend import load_onnx
+from opendpu.quantize import quantize
+from opendpu.runtime import GraphRunner, Runner, cpu
+from opendpu.runtime.program import dpu_subgraphs
+from opendpu_arch.errors import ToolError, UnsupportedError
+
+SOURCES = pathlib.Path(__file__).with_name("cpp")
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture(scope="module")
+def prefix() -> pathlib.Path:
+    """Return the folder with headers and library; skips where it cannot be built."""
+    try:
+        opendpu.cpp.compiler()
+    except ToolError as error:
+        pytest.skip(str(error))
+    return opendpu.cpp.prefix()
+
+
+def run(*command: object, check: bool = True, **environment: str) -> subprocess.CompletedProcess:
+    done = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, **environment},
+    )  # fmt: skip
+    assert not check or done.returncode == 0, done.stderr
+    return done
+
+
+def built(prefix: pathlib.Path, folder: pathlib.Path, name: str, *options: str) -> pathlib.Path:
+    """Return a program, or with -shared a library, of one of the sources."""
+    path = folder / (f"lib{name}.so" if "-shared" in options else name)
+    run(
+        opendpu.cpp.compiler(), "-O0", "-Wall", "-Wextra", "-Werror", f"-I{SOURCES}",
+        *packages.cflags(prefix), *options, "-o", path, SOURCES / f"{name.split('-')[0]}.cpp",
+        f"-L{prefix / 'lib'}", f"-Wl,-rpath,{prefix / 'lib'}", "-Wl,--no-undefined",
+        "-lvitis_ai_library-graph_runner", "-lvitis_ai_library-runner_helper", "-lvart-runner",
+        "-lxir", "-lunilog", "-lpthread",
+    )  # fmt: skip
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Return a compiled model with a DPU subgraph of two outputs, and a softmax behind one."""
+    helper, rng = onnx.helper, np.random.default_rng(1)
+    constants = {
+        "w": rng.normal(0, 0.3, (6, 3, 3, 3)).astype(np.float32),
+        "v": rng.normal(0, 0.3, (5, 3, 1, 1)).astype(np.float32),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1], name="c"),
+        helper.make_node("Relu", ["c"], ["a"], name="a"),
+        helper.make_node("Conv", ["x", "v"], ["b"], name="b"),
+        helper.make_node("Softmax", ["b"], ["y"], axis=1, name="y"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "two",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, (1, 3, 6, 5))],
+        [
+            helper.make_tensor_value_info("a", onnx.TensorProto.FLOAT, (1, 6, 6, 5)),
+            helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, (1, 5, 6, 5)),
+        ],
+        [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    opset = helper.make_opsetid("", 17)
+    made = helper.make_model(graph, opset_imports=[opset], ir_version=8)
+    samples = rng.normal(0, 1, (8, 3, 6, 5)).astype(np.float32)
+    quantized = quantize(load_onnx(made), {"x": samples})
+    path = tmp_path_factory.mktemp("cpp") / "two.xmodel"
+    compile_graph(quantized, target="B512").graph.serialize(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def values(model) -> np.ndarray:
+    (dpu,) = dpu_subgraphs(xir.Graph.deserialize(model))
+    (tensor,) = Runner(dpu, device="ref").get_input_tensors()
+    return np.random.default_rng(2).integers(-128, 128, tensor.dims).astype(np.int8)
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_threads_with_buffers_of_their_own(prefix, model, values, tmp_path, threads):
+    program = built(prefix, tmp_path, "threads")
+    values.tofile(tmp_path / "in.bin")
+    done = run(program, model, tmp_path / "in.bin", tmp_path, threads)
+    assert done.stdout == "done\n"
+    assert done.stderr.startswith("create running for subgraph: ")
+    (dpu,) = dpu_subgraphs(xir.Graph.deserialize(model))
+    with Runner(dpu, device="iss") as runner:
+        expected = list(runner.run([values]).values())
+        points = [t.get_attr("fix_point") for t in runner.get_output_tensors()]
+    assert len(expected) == 2
+    for thread in range(threads):
+        for i, (wanted, point) in enumerate(zip(expected, points, strict=True)):
+            ints = np.fromfile(tmp_path / f"{thread}.int8.{i}.bin", np.int8)
+            np.testing.assert_array_equal(ints, wanted.ravel())
+            floats = np.fromfile(tmp_path / f"{thread}.float.{i}.bin", np.float32)
+            np.testing.assert_array_equal(floats, np.ldexp(np.float32(wanted.ravel()), -point))
+
+
+def test_buffers_of_runners(prefix, model, values, tmp_path):
+    program = built(prefix, tmp_path, "buffers")
+    values.tofile(tmp_path / "in.bin")
+    lines = run(program, model, tmp_path / "in.bin", OPENDPU_DEVICE="ref").stdout.splitlines()
+    graph = xir.Graph.deserialize(model)
+    (dpu,) = dpu_subgraphs(graph)
+    with Runner(dpu, device="iss") as runner:
+        first = next(iter(runner.run([values]).values())).ravel()
+        tensors = runner.get_output_tensors()[0], runner.get_input_tensors()[0]
+        points = [tensor.get_attr("fix_point") for tensor in tensors]
+    with GraphRunner(graph, device="iss") as whole:
+        results = [array.ravel() for array in whole.run([values]).values()]
+    assert lines[0] == lines[2] == " ".join(map(str, first))
+    np.testing.assert_array_equal(np.float32(lines[1].split()), first / np.float32(2 ** points[0]))
+    assert [float(word) for word in lines[3].split()] == [2.0 ** -points[0], 2.0 ** points[1]]
+    assert len(lines) == 4 + len(results) == 6
+    for line, result in zip(lines[4:], results, strict=True):
+        np.testing.assert_allclose(np.float32(line.split()), result, rtol=1e-4)
+
+
+def seen(graph: xir.Graph) -> list[str]:
+    """Return the lines that surface.cpp prints of a graph."""
+    heads, tails = graph.get_head_ops(), graph.get_tail_ops()
+    lines = [f"graph {graph.get_name()} {graph.get_op_num()} {len(heads)} {len(tails)}"]
+    for op in graph.toposort():
+        tensor = op.get_output_tensor()
+        inputs = [
+            ",".join([f"{arg}={len(ops)}", *(o.get_name() for o in ops)])
+            for arg, ops in op.get_input_ops().items()
+        ]
+        words = [
+            "op", op.get_name(), op.get_type(), tensor.data_type.to_string(), *tensor.dims,
+            tensor.get_data_size(), op.get_fanout_num(), *inputs,
+        ]  # fmt: skip
+        lines.append(" ".join(map(str, words)))
+
+    def subgraph(node: xir.Subgraph) -> None:
+        words = [
+            "subgraph", node.get_name(), node.depth, node.get_op_num(), node.get_children_num(),
+            *(f"<{tensor.name}" for tensor in node.get_sorted_input_tensors()),
+            *(f">{tensor.name}" for tensor in node.get_sorted_output_tensors()),
+        ]  # fmt: skip
+        lines.append(" ".join(map(str, words)))
+        for child in node.toposort_child_subgraph():
+            subgraph(child)
+
+    subgraph(graph.get_root_subgraph())
+    return lines
+
+
+REFUSED = {
+    "file": "ModelFormatError: [XIR_FILE_NOT_EXIST] ",
+    "bytes": "ModelFormatError: [XIR_READ_PB_FAILURE] not an .xmodel, or truncated",
+    "attribute": "there is no attribute nothing; there are {",
+    "type": "bad any_cast",
+    "input": "has no input 99 of argument input",
+    "data type": "data type is int, but must be a name such as XINT8 or FLOAT32",
+    "device": "UnsupportedError: subgraph ",
+    "mode": "UnsupportedError: [VART_FUNC_NOT_SUPPORT] runner mode is 'walk'",
+    "no subgraph": "a runner needs a subgraph, but there is none",
+    "buffers": "TensorError: [VART_TENSOR_INFO_ERROR] 0 buffers given, but must be 1: ",
+    "size": "TensorError: [VART_TENSOR_BUFFER_DIMS_ERROR] input ",
+    "index": "has no element there",
+    "copy": "tensor small has 1 bytes from there on, not 2",
+}
+
+
+def test_graphs_are_those_of_python(prefix, model, tmp_path):
+    program = built(prefix, tmp_path, "surface")
+    done = run(program, model, tmp_path / "copy.xmodel")
+    lines, expected = done.stdout.splitlines(), seen(xir.Graph.deserialize(model))
+    assert lines[: len(expected)] == expected
+    rest = lines[len(expected) :]
+    assert rest[:4] == ["-5t21x010", "0", "1", "ad)(e 8"]
+    for line, (what, message) in zip(rest[4:-1], REFUSED.items(), strict=True):
+        assert line.startswith(f"{what}: ")
+        assert message in line
+    assert rest[-1] == "wait -1"
+    assert "job 77 is unknown" in done.stderr
+
+
+@pytest.fixture
+def unregistered():
+    yield
+    for kind in ("Mylayer", "inner-product", "Plain"):
+        cpu.unregister(kind)
+
+
+def test_an_op_of_several_arguments(prefix, tmp_path, unregistered):
+    library = built(prefix, tmp_path, "ops-product", "-shared", "-fPIC", "-DPRODUCT")
+    cpu.register_library("inner-product", library)
+    for bias in (False, True):
+        graph = xir.Graph("g")
+        x = graph.create_op("x", "data", {"shape": [1, 2], "data_type": "FLOAT32"})
+        inputs = {"input": [x], "weights": [graph.create_const_op("w", np.float32([[1, 2]]))]}
+        if bias:
+            inputs["bias"] = [graph.create_const_op("b", np.float32([0.5]))]
+        graph.create_op("y", "inner-product", {"axis": 1}, inputs)
+        with GraphRunner(graph) as runner:
+            for first in (3, 4):
+                result = runner.run([np.float32([[first, 4]])])["y"]
+                assert result.tolist() == [[100 + first + 8 + bias / 2]]
+            with pytest.raises(UnsupportedError, match="its calculate returned 3"):
+                runner.run([np.float32([[-500, 0]])])
+
+
+def test_an_op_without_types(prefix, tmp_path, unregistered):
+    library = built(prefix, tmp_path, "ops-plain", "-shared", "-fPIC", "-DPLAIN")
+    cpu.register_library("Plain", library)
+    for name, size, message in (
+        ("good", 2, None),
+        ("refused", 2, "not this op"),
+        ("long", 3, "another size"),
+    ):
+        graph = xir.Graph("g")
+        x = graph.create_op("x", "data", {"shape": [1, size], "data_type": "FLOAT32"})
+        attrs = {"shape": [1, 1], "data_type": "FLOAT32"}
+        graph.create_op(name, "Plain", attrs, {"input": [x]})
+        with GraphRunner(graph) as runner:
+            values = np.arange(size, dtype=np.float32).reshape(1, size)
+            if message is None:
+                assert runner.run([values])[name].tolist() == [[1]]
+                continue
+            with pytest.raises(UnsupportedError, match=message):
+                runner.run([values])
+
+
+def test_libraries_that_are_no_custom_op(tmp_path):
+    with pytest.raises(ToolError, match="cannot be loaded"):
+        cpu.register_library("Some", tmp_path / "missing.so")
+    with pytest.raises(ToolError, match="is no custom op, or was not linked with -lvart-runner"):
+        cpu.register_library("Some", "libc.so.6")
+
+
+def test_amds_model_with_a_custom_op(prefix, models, tmp_path, rng, unregistered):
+    """The library is found by its name, from a C++ program; Python gets the same results."""
+    library = built(prefix, tmp_path, "ops-prelu", "-shared", "-fPIC", "-DPRELU")
+    shutil.copy(library, tmp_path / "libvart_op_imp_Mylayer.so")
+    program = built(prefix, tmp_path, "buffers")
+    model = models / "amd_compiled" / "tf2_custom_op.xmodel"
+    image = rng.integers(0, 128, (1, 28, 28, 1)).astype(np.int8)
+    image.tofile(tmp_path / "in.bin")
+    graph = xir.Graph.deserialize(model)
+    cpu.register_library("Mylayer", tmp_path / "libvart_op_imp_Mylayer.so")
+    with GraphRunner(graph) as runner:
+        ours = next(iter(runner.run([image]).values()))
+
+    @cpu.register("Mylayer")
+    def prelu(op, inputs):
+        return np.where(inputs[0] >= 0, inputs[0], inputs[0] * inputs[1])
+
+    with GraphRunner(graph) as runner:
+        np.testing.assert_array_equal(ours, next(iter(runner.run([image]).values())))
+    done = run(program, model, tmp_path / "in.bin", LD_LIBRARY_PATH=str(tmp_path))
+    found = np.float32(done.stdout.splitlines()[-1].split())
+    np.testing.assert_array_equal(found, ours.ravel())
+
+
+def test_build_tools_find_the_library(prefix, model, tmp_path):
+    installed = tmp_path / "installed"
+    files = opendpu.cpp.install(installed)
+    assert installed / "lib" / "libopendpu-vart.so" in files
+    assert installed / "include" / "vart" / "op_imp.h" in files
+    assert all(path.is_file() for path in files)
+    for tool in ("pkg-config", "cmake"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+    for name in ("opendpu-vart", "vart", "xir"):
+        flags = run(
+            "pkg-config", "--cflags", "--libs", name, PKG_CONFIG_PATH=f"{installed}/lib/pkgconfig"
+        ).stdout.split()
+        assert pathlib.Path(flags[1].removeprefix("-I")).resolve() == installed / "include"
+        assert flags[-1] == "-lopendpu-vart"
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.12)\nproject(sample CXX)\n"
+        "find_package(xir REQUIRED)\nfind_package(vart REQUIRED COMPONENTS runner util)\n"
+        "find_package(vitis_ai_library REQUIRED COMPONENTS graph_runner)\n"
+        f"add_executable(surface {SOURCES}/surface.cpp)\n"
+        "target_link_libraries(surface xir::xir vart::runner vitis_ai_library::graph_runner)\n"
+    )
+    build = tmp_path / "build"
+    run("cmake", "-S", tmp_path, "-B", build, f"-DCMAKE_PREFIX_PATH={installed}")
+    run("cmake", "--build", build)
+    done = run(build / "surface", model, tmp_path / "copy.xmodel")
+    assert done.stdout.splitlines()[-1] == "wait -1"
