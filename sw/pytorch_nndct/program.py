@@ -81,6 +81,17 @@ class IntegerNetwork:
             show(f"{min(start + size, count)} of {count} samples")
         return [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
 
+    def results(self) -> list[tuple[tuple[int, ...], Array]]:
+        """Return the shape of each output in the user's layout, and an element of its type."""
+        found = []
+        for name, shown in zip(self._graph.outputs, self._names, strict=True):
+            node = self._graph[name]
+            axes = list(self._order.get(shown, range(len(node.shape))))
+            dtype = np.dtype(np.float32) if node.type.is_fixed else node.type.dtype
+            shape = tuple(node.shape[axes.index(axis)] for axis in range(len(axes)))
+            found.append((shape, np.zeros(1, dtype)))
+        return found
+
     def arranged(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return inputs in the graph's layout and types."""
         heads = [node for node in self.quantized if node.kind == "data"]

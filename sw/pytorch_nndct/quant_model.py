@@ -11,7 +11,7 @@ from opendpu.frontend.pytorch import Traced
 from opendpu.frontend.pytorch.capture import evaluating
 from opendpu.ir import Array
 from opendpu_arch.errors import TensorError
-from pytorch_nndct import messages
+from pytorch_nndct import messages, traceable
 from pytorch_nndct.calibration import Reservoir
 from pytorch_nndct.guard import as_the_guide_says
 from pytorch_nndct.program import IntegerNetwork
@@ -130,6 +130,10 @@ class IntegerModel(QuantModel):
     ) -> None:
         super().__init__(module, traced)
         self._network = network
+        names = [name for name in traced.signature.inputs if name is not None]
+        flat = len(names) == len(traced.signature.inputs)
+        self._positional = len(names) if flat and traced.signature.is_flat(len(names)) else None
+        self._key = traceable.key_of(self)
         self.last: dict[str, Array] = {}
         """Inputs of the last call, its first sample."""
 
@@ -140,6 +144,9 @@ class IntegerModel(QuantModel):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Return the results, nested as those of the float module, where the inputs are."""
+        if torch.compiler.is_compiling() and len(args) == self._positional and not kwargs:
+            results = torch.ops.vai.integer_network(list(args), self._key)
+            return self.traced.signature.nested(results)
         arrays, count = self.given(args, kwargs)
         self.last = {
             name: np.array(array[:1] if count is not None else array)

@@ -21,6 +21,7 @@ import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
 from opendpu.export.golden import make_folder
@@ -125,6 +126,30 @@ def read(folder: pathlib.Path, module: str, graph: Graph, *, trained: bool = Fal
         restored(saved["graph"], {**saved["constants"], **biases}), saved["structure"],
         saved["weights"], bool(info["fast_finetuned"]), bool(info["bias_corrected"]),
     )  # fmt: skip
+
+
+def examples(folder: pathlib.Path, module: str) -> tuple[torch.Tensor, ...]:
+    """Return zeros with the shapes and types that a module was calibrated with, in order.
+
+    Raises
+    ------
+    VAIQError
+        There is no result of such a module.
+    """
+    saved = _load(folder / f"{module}.pth", "QUANTIZER_TORCH_NO_CALIB_RESULT")
+    orders = saved["graph"]["attrs"].get("onnx_order", {})
+    found = []
+    for node in saved["graph"]["nodes"]:
+        if node["kind"] == "data":
+            order = list(orders.get(node["name"], range(len(node["shape"]))))
+            shape = [node["shape"][order.index(axis)] for axis in range(len(order))]
+            found.append(torch.from_numpy(np.zeros(shape, np.dtype(node["dtype"]))))
+    return tuple(found)
+
+
+def is_finetuned(folder: pathlib.Path) -> bool:
+    """Return whether a result wants its finetuned parameters; VAIQError if there is none."""
+    return bool(_info(folder)["fast_finetuned"])
 
 
 def write_parameters(folder: pathlib.Path, result: Result) -> None:

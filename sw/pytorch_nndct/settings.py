@@ -111,6 +111,17 @@ def chosen_device(device: Any) -> torch.device:
     return wanted
 
 
+def examples(input_args: Any) -> Any:
+    """Return arguments, random tensors where they are a list of shapes."""
+    shapes: list[Any] = list(input_args) if isinstance(input_args, list | tuple) else []
+    if not shapes or not all(isinstance(one, list | tuple) for one in shapes):
+        return input_args
+    if not all(type(size) is int for one in shapes for size in one):
+        return input_args
+    generator = torch.Generator().manual_seed(0)
+    return tuple(torch.randn(*one, generator=generator) for one in shapes)
+
+
 def on_device(value: Any, device: torch.device) -> Any:
     """Return arguments on a device, with a warning where they are on another."""
     tensors = [leaf for leaf in torch.utils._pytree.tree_leaves(value)

@@ -33,6 +33,8 @@ class Options:
     """Cut large feature maps into stripes."""
     reserve_const_data: bool = False
     """Keep the values of constants in the ops of DPU subgraphs too."""
+    least_ops: int = 0
+    """Parts for the DPU with so many operators or fewer stay on the CPU; 0 for no limit."""
     dump: frozenset[str] = frozenset()
     """Passes whose results are written."""
     dump_dir: str = "dump"
@@ -159,6 +161,16 @@ def _passes(key: str, value: Any) -> frozenset[str]:
     return chosen(_names(key, value))
 
 
+def _count(key: str, value: Any) -> int:
+    try:
+        found = int(value)
+    except (TypeError, ValueError):
+        found = -1
+    if found < 0 or isinstance(value, float):
+        raise _refuse(key, value, "an integer of at least 0")
+    return found
+
+
 def _folder(key: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise _refuse(key, value, "the name of a folder")
@@ -172,6 +184,7 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "prefetch": _always("programs always load ahead across layers"),
     "hd_opt": _always("feature maps of every size are cut by what costs least"),
     "reserve_const_data": _flag,
+    "least_ops": _count,
     "dump": _passes,
     "dump_dir": _folder,
 }

@@ -31,6 +31,8 @@ class Compilation:
     """What plug-ins have taken."""
     stripped: bool = True
     """Constants of DPU parts are in their segment alone, as AMD's compiler does."""
+    least_ops: int = 0
+    """Parts with so many operators or fewer stay on the CPU."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +68,9 @@ def _legalize(graph: QuantizedGraph, job: Compilation) -> FixedGraph:
 def _partition(graph: FixedGraph, job: Compilation) -> Partitioned:
     refused = {node.name: node.reason for node in graph if node.reason}
     taken = {node.name: node.claim for node in graph if node.claim is not None}
-    return Partitioned(graph, partition_by_cost(graph, job.target, refused, taken, job.claims))
+    return Partitioned(
+        graph, partition_by_cost(graph, job.target, refused, taken, job.claims, job.least_ops)
+    )
 
 
 def _lower(value: PartitionedPart, job: Compilation) -> Network:

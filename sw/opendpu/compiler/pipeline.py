@@ -75,7 +75,9 @@ def compile_with_report(
     """
     options = options or Options()
     quantized, claims = _prepared(quantized, options)
-    job = Compilation(target, claims, stripped=not options.reserve_const_data)
+    job = Compilation(
+        target, claims, stripped=not options.reserve_const_data, least_ops=options.least_ops
+    )
     run = _Run(job, _both(Verifier(target), passed) if verified else passed)
     partitioned = _settled(run, quantized, run.make_program)
     programs = {n: run.programs[part.nodes] for n, part in _dpu_parts(partitioned)}
@@ -94,8 +96,9 @@ def partition_settled(
     UnsupportedError
         A ``fix`` op is not of 8 signed bits, or an option does not fit the graph.
     """
-    quantized, claims = _prepared(quantized, options or Options())
-    run = _Run(Compilation(target, claims), Verifier(target))
+    options = options or Options()
+    quantized, claims = _prepared(quantized, options)
+    run = _Run(Compilation(target, claims, least_ops=options.least_ops), Verifier(target))
     return _settled(run, quantized, lambda part, network: check_capacity(network, target))
 
 

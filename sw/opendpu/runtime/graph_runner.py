@@ -149,7 +149,7 @@ class GraphRunner(JobRunner[GraphStatistics]):
                 values.update(step.island.run(values))
                 seconds = time.perf_counter() - start
                 islands[step.name] = JobStatistics(device="cpu", wall_seconds=seconds)
-        for array, slot in zip(wanted, self._outputs, strict=True):
+        for array, slot in zip(wanted, self._outputs if wanted else (), strict=True):
             from_tensor(values[slot.tensor.name], slot.tensor, array)
         return GraphStatistics(statistics, islands)
 
@@ -161,6 +161,16 @@ class GraphRunner(JobRunner[GraphStatistics]):
         }
         self.wait(self.execute_async(inputs, outputs))
         return outputs
+
+    def tensors(self, inputs: Arrays) -> dict[str, Array]:
+        """Return the inputs and what every subgraph gives, by tensor name, of one job."""
+        given = match_arrays(inputs, self._inputs, "input")
+        values = {
+            slot.tensor.name: quantized(array, slot.tensor)
+            for array, slot in zip(given, self._inputs, strict=True)
+        }
+        self._jobs.result(self._jobs.submit(functools.partial(self._run, values, [])))
+        return values
 
     def _close_steps(self) -> None:
         for step in self._steps:

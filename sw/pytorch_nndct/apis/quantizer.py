@@ -31,6 +31,7 @@ from pytorch_nndct.settings import (
     DEFAULT_BITS,
     chosen_device,
     config_of,
+    examples,
     load_state,
     on_device,
     unwrapped,
@@ -58,7 +59,8 @@ class torch_quantizer:
     module
         Float module; quantized as it is in evaluation mode.
     input_args
-        What it is called with: a tensor, or a tuple of arguments. Values may be random.
+        What it is called with: a tensor, or a tuple of arguments. Values may be random; a list of
+        shapes stands for tensors.
     state_dict_file
         File with the module's parameters, if it has not got them yet.
     output_dir
@@ -73,6 +75,8 @@ class torch_quantizer:
         The DPU whose limits hold, a name or fingerprint.
     qat_proc
         For training, see :class:`~pytorch_nndct.QatProcessor`.
+    dynamo
+        Accepted: modules are always traced with ``torch.export``, which is of TorchDynamo.
     mix_bit, lstm, app_deploy, custom_quant_ops
         Accepted where they have AMD's default: what else they stand for is not for this DPU.
 
@@ -101,6 +105,7 @@ class torch_quantizer:
         app_deploy: str = "CV",
         qat_proc: bool = False,
         custom_quant_ops: Sequence[str] | None = None,
+        dynamo: bool = False,
     ) -> None:
         _check_unused(mix_bit=mix_bit, lstm=lstm, app_deploy=app_deploy,
                       custom_quant_ops=custom_quant_ops)  # fmt: skip
@@ -129,7 +134,7 @@ class torch_quantizer:
         self._name = type(float_module).__name__
         messages.note(f"tracing {self._name}")
         with as_the_guide_says(), progress(f"tracing {self._name}"):
-            self._traced = trace(float_module, on_device(input_args, self._device))
+            self._traced = trace(float_module, on_device(examples(input_args), self._device))
         remark(float_module, self._traced.graph)
         places = {n: p for n, p in self._traced.places.items() if n in self._traced.graph.nodes}
         self._names = layer_names(self._name, places)

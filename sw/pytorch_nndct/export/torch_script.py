@@ -5,12 +5,14 @@ The operator computes what the compiled program computes. A file of it is read b
 after ``import pytorch_nndct``.
 """
 
-import functools
+import collections
+import contextlib
 import io
 import pathlib
 import sys
+import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from opendpu.export.golden import make_folder
 from opendpu.frontend.pytorch import Traced
 from opendpu.ir import Array
 from opendpu_arch import outputs
+from opendpu_arch.errors import DPUError, UnsupportedError
 from opendpu_arch.target import Target
 from pytorch_nndct import messages
 from pytorch_nndct.program import IntegerNetwork
@@ -27,6 +30,12 @@ from pytorch_nndct.storage import constants, restored, stored
 
 KEPT = 4
 """Networks that are kept ready at a time."""
+QUANTIZED = "quantized"
+"""Form of a network that says none."""
+
+Ready = Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]
+readers: dict[str, Callable[[Mapping[str, Any]], Ready]] = {}
+"""What makes a network, by its form, out of what ``torch.load`` gives; others may add theirs."""
 
 
 @torch.library.custom_op("vai::quantized_network", mutates_args=())
@@ -35,29 +44,81 @@ def quantized_network(inputs: list[torch.Tensor], network: torch.Tensor) -> list
 
     ``network`` is a file of ``torch.save`` as bytes, see :func:`write`.
     """
-    found = _network(network.cpu().numpy().tobytes())
-    arrays = [tensor.detach().cpu().numpy() for tensor in inputs]
-    count = len(arrays[0]) if found.batched else None
-    given = dict(zip(found.names, arrays, strict=True))
-    results = found.network.run(given, count)
-    device = inputs[0].device
-    return [torch.from_numpy(np.array(array)).to(device) for array in results]
+    _failed.error = None
+    try:
+        return ready(network)(inputs)
+    except DPUError as error:
+        _failed.error = error
+        raise
 
 
-class _Network:
-    """A network out of a file."""
+def _refuse(context: object, *gradients: object) -> None:
+    raise UnsupportedError(
+        "gradients are asked for, but a quantized network has none: train the float module"
+    )
 
-    def __init__(self, content: bytes) -> None:
-        saved = torch.load(io.BytesIO(content), weights_only=True)
+
+quantized_network.register_autograd(_refuse)
+_failed = threading.local()
+
+
+@contextlib.contextmanager
+def in_one_line() -> Iterator[None]:
+    """Raise what failed in a network itself, not the text that TorchScript makes of it."""
+    _failed.error = None
+    try:
+        yield
+    except RuntimeError:
+        error, _failed.error = _failed.error, None
+        if error is None:
+            raise
+        raise error from None
+
+
+class _Quantized:
+    """A quantized network out of a file, computed as the compiled program computes it."""
+
+    def __init__(self, saved: Mapping[str, Any]) -> None:
         target = Target.from_name(saved["target"]) if saved["target"] else None
-        self.network = IntegerNetwork(restored(saved["graph"], saved["constants"]), target)
-        self.names: list[str] = saved["names"]
-        self.batched: bool = saved["batched"]
+        self._network = IntegerNetwork(restored(saved["graph"], saved["constants"]), target)
+        self._names: list[str] = saved["names"]
+        self._batched: bool = saved["batched"]
+
+    def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Return the outputs, given the inputs in order."""
+        arrays = [tensor.detach().cpu().numpy() for tensor in inputs]
+        count = len(arrays[0]) if self._batched else None
+        results = self._network.run(dict(zip(self._names, arrays, strict=True)), count)
+        device = inputs[0].device
+        return [torch.from_numpy(np.array(array)).to(device) for array in results]
 
 
-@functools.lru_cache(maxsize=KEPT)
-def _network(content: bytes) -> _Network:
-    return _Network(content)
+readers[QUANTIZED] = _Quantized
+_kept: "collections.OrderedDict[tuple[int, int, int], tuple[torch.Tensor, Ready]]"
+_kept = collections.OrderedDict()
+_LOCK = threading.Lock()
+
+
+def ready(network: torch.Tensor) -> Ready:
+    """Return a network ready to run, given its file.
+
+    One that was used lately is known by the memory that its file lies in, which is held as long.
+    """
+    key = (network.data_ptr(), network.numel(), network._version)
+    with _LOCK:
+        if key in _kept:
+            _kept.move_to_end(key)
+            return _kept[key][1]
+        saved = torch.load(io.BytesIO(network.cpu().numpy().tobytes()), weights_only=True)
+        form = saved.get("form", QUANTIZED)
+        if form not in readers:
+            raise UnsupportedError(
+                f"the module was {form} by wego_torch, which is not imported: import wego_torch"
+            )
+        _kept[key] = (network, readers[form](saved))
+        while len(_kept) > KEPT:
+            _kept.popitem(last=False)
+        return _kept[key][1]
 
 
 class _Exported(torch.nn.Module):
@@ -102,11 +163,7 @@ def write(
             "QUANTIZER_TORCH_NO_SCRIPT_MODEL",
             f"{name} takes more than tensors as positional arguments, which TorchScript cannot",
         )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        module = torch.jit.trace(  # type: ignore[no-untyped-call]
-            _Exported(content.getvalue(), traced), examples, strict=False, check_trace=False
-        )
+    module = scripted(content.getvalue(), traced, examples)
     if verbose:
         sys.stdout.write(f"{module.graph}\n")
     path = make_folder(folder) / f"{name}_int.pt"
@@ -117,3 +174,14 @@ def write(
     outputs.write(path, written.getvalue())
     messages.note(f"the TorchScript model is {path}")
     return module
+
+
+def scripted(
+    content: bytes, traced: Traced, examples: Sequence[torch.Tensor]
+) -> torch.jit.ScriptModule:
+    """Return a network, given its file, as a TorchScript module that is called with tensors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.jit.trace(  # type: ignore[no-untyped-call]
+            _Exported(content, traced), tuple(examples), strict=False, check_trace=False
+        )

@@ -21,11 +21,13 @@ def partition_by_cost(
     refused: Mapping[str, str],
     taken: Mapping[str, int] | None = None,
     claims: Sequence[Claim] = (),
+    least_ops: int = 0,
 ) -> Partition:
     """Split a fixed-point graph by device; see :func:`opendpu.compiler.partition.partition`.
 
     A part of the DPU between parts of the CPU joins these where two hand-overs take longer than
-    what the DPU saves. The first refusals of a graph are final, so this comes to an end.
+    what the DPU saves; one of ``least_ops`` operators or fewer is the CPU's in any case, if that
+    is not 0. The first refusals of a graph are final, so this comes to an end.
     """
     reasons = dict(refused)
     every = sum(cost.macs(node, graph) for node in graph)
@@ -34,14 +36,30 @@ def partition_by_cost(
         islands = {
             name: why
             for number, part in enumerate(found.parts)
-            if part.device == "DPU" and _is_between(found.parts, number)
-            for why in [_too_dear(PartitionedPart(graph, part), target, every)]
+            if part.device == "DPU"
+            for why in [
+                _too_small(part, least_ops)
+                or (
+                    _is_between(found.parts, number)
+                    and _too_dear(PartitionedPart(graph, part), target, every)
+                )
+            ]
             if why
             for name in part.nodes
         }
         if not islands:
             return found
         reasons |= islands
+
+
+def _too_small(part: Part, least: int) -> str:
+    """Return why a part has too few operators, or nothing."""
+    if not least or len(part.nodes) > least:
+        return ""
+    return (
+        f"its part has {len(part.nodes)} operators, and parts with {least} or fewer were asked to "
+        "stay on the CPU; a lower number would lift it"
+    )
 
 
 def _is_between(parts: Sequence[Part], number: int) -> bool:

@@ -21,6 +21,7 @@ from opendpu.frontend.pytorch.markers import Floating, take_out, translations
 from opendpu.frontend.pytorch.naming import Place, rename
 from opendpu.frontend.pytorch.signature import Signature, TensorsOnly, leaves_of, signature_of
 from opendpu.ir import FloatGraph, Origin
+from opendpu.ops.batching import mixes_samples
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 
@@ -132,6 +133,17 @@ def trace(module: torch.nn.Module, example_inputs: Any) -> Traced:
     prefix = "" if tensors_only else "model"
     made = _converted(program, name, _shapes(program, one), prefix)
     signature = signature_of(program, made.outputs, None if tensors_only else result)
+    return Traced(made.graph, signature, batched, made.floating, made.places, program)
+
+
+def program_traced(program: ExportedProgram, input_shapes: Sizes | None = None) -> Traced:
+    """Convert an exported program to a graph and say how it is called; see :func:`load_program`."""
+    made = _converted(program, "model", input_shapes)
+    heads = [node for node in made.graph if node.kind == "data"]
+    batched = all(node.shape[:1] == (1,) for node in heads) and not mixes_samples(
+        made.graph, made.graph.outputs
+    )
+    signature = signature_of(program, made.outputs)
     return Traced(made.graph, signature, batched, made.floating, made.places, program)
 
 

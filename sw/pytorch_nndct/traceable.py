@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantized modules as one operator, where somebody traces the program around them."""
+
+import itertools
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from pytorch_nndct.quant_model import IntegerModel
+
+OPERATOR = "vai.integer_network"
+
+_models: "weakref.WeakValueDictionary[str, IntegerModel]" = weakref.WeakValueDictionary()
+_numbers = itertools.count()
+
+
+def key_of(model: "IntegerModel") -> str:
+    """Return a name by which :func:`model_of` finds a module."""
+    key = f"{type(model.module).__name__}_{next(_numbers)}"
+    _models[key] = model
+    return key
+
+
+def model_of(key: str) -> "IntegerModel":
+    """Return the module with a name; KeyError if it is gone."""
+    return _models[key]
+
+
+@torch.library.custom_op("vai::integer_network", mutates_args=())
+def integer_network(inputs: list[torch.Tensor], key: str) -> list[torch.Tensor]:
+    """Return the outputs of a quantized module, given its inputs in order."""
+    model = model_of(key)
+    names = [name for name in model.traced.signature.inputs if name is not None]
+    arrays = {n: t.detach().cpu().numpy() for n, t in zip(names, inputs, strict=True)}
+    count = len(inputs[0]) if model.traced.batched else None
+    found = model.network.run(arrays, count)
+    return [torch.from_numpy(array.copy()).to(inputs[0].device) for array in found]
+
+
+@integer_network.register_fake
+def _shapes(inputs: list[torch.Tensor], key: str) -> list[torch.Tensor]:
+    model = model_of(key)
+    found = []
+    for shape, dtype in model.network.results():
+        sizes: list[Any] = list(shape)
+        if model.traced.batched:
+            sizes[0] = inputs[0].shape[0]
+        found.append(inputs[0].new_empty(sizes, dtype=torch.from_numpy(dtype).dtype))
+    return found

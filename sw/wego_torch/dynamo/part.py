@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One part of a graph for the DPU: float while it is calibrated, then a compiled network."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from opendpu.frontend.pytorch import trace
+from opendpu.ir import Array, FloatGraph
+from wego_torch import messages
+from wego_torch.build import compiled, quantized
+from wego_torch.dynamo.options import Options
+from wego_torch.network import Network
+
+
+class DpuPart(torch.nn.Module):
+    """A part of a graph.
+
+    Parameters
+    ----------
+    module
+        Computes it in float.
+    """
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.module = module
+        self.network: Network | None = None
+        self._seen: list[tuple[torch.Tensor, ...]] = []
+        self._several = False
+        self._nested: Callable[[Sequence[torch.Tensor]], Any] | None = None
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        """Return the results of one evaluation."""
+        if self.network is None:
+            self._seen.append(tuple(tensor.detach().clone() for tensor in inputs))
+            return self.module(*inputs)
+        assert self._nested is not None
+        return self._nested(self.network.run(inputs))
+
+    def run_all(self, calls: Sequence[Sequence[torch.Tensor]]) -> list[Any]:
+        """Return the results of several evaluations, which the DPU computes together."""
+        if self.network is None or self._nested is None or not self._several:
+            return [self(*inputs) for inputs in calls]
+        columns = [torch.cat(column) for column in zip(*calls, strict=True)]
+        found = [[t[i : i + 1] for i in range(len(calls))] for t in self.network.run(columns)]
+        return [self._nested(row) for row in zip(*found, strict=True)]
+
+    def compile(self, options: Options, show: Callable[[str], None]) -> None:  # type: ignore[override]
+        """Quantize the part with what it has seen, and compile it.
+
+        Raises
+        ------
+        UnsupportedError
+            The part cannot be converted after all.
+        """
+        show("torch.compile: converting a part")
+        traced = trace(self.module, self._seen[0])
+        names = [name for name in traced.signature.inputs if name is not None]
+        data = _stacked(traced.graph, names, self._seen)
+        graph = quantized(traced.graph, data, options.quantize_config(), show)
+        artefact = compiled(
+            graph, names, options.compile_options(), batched=traced.batched, show=show
+        )
+        self.network = Network(artefact)
+        self._nested, self._several = traced.signature.nested, traced.batched
+        self._seen.clear()
+        parts = [part for part in artefact.report["subgraphs"] if part["device"] == "DPU"]
+        messages.LOG.info("%d operators on the DPU", sum(len(part["ops"]) for part in parts))
+        for name, why in artefact.report["on_cpu"].items():
+            messages.LOG.info("on the CPU: %s: %s", name, why)
+
+
+def float_part(module: torch.fx.GraphModule, name: str) -> torch.fx.GraphModule:
+    """Return a submodule that the partitioner has made."""
+    found = module.get_submodule(name)
+    assert isinstance(found, torch.fx.GraphModule)
+    return found
+
+
+def _stacked(
+    graph: FloatGraph, names: Sequence[str], calls: Sequence[Sequence[torch.Tensor]]
+) -> dict[str, Array]:
+    """Return what a part was called with, by input, as the quantizer takes it."""
+    orders: Mapping[str, Sequence[int]] = graph.attrs.get("onnx_order", {})
+    found = {}
+    for position, name in enumerate(names):
+        node, order = graph[name], orders.get(name)
+        shape = node.shape[1:] if node.shape[:1] == (1,) else node.shape
+        arrays = [call[position].numpy() for call in calls]
+        arranged = [array if order is None else array.transpose(order) for array in arrays]
+        found[name] = np.concatenate([array.reshape(-1, *shape) for array in arranged])
+    return found

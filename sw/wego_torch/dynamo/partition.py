@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which operators of an exported program go to the DPU: parts of them as submodules."""
+
+import operator
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.passes.operator_support import OperatorSupportBase
+from torch.onnx._internal.exporter import _decomp, _registration
+
+from opendpu.frontend.pytorch import Traced
+from opendpu.frontend.pytorch.model import program_traced
+from opendpu.inspect import inspect_graph
+from opendpu.inspect.result import CPU, DPU
+from opendpu_arch.target import Target
+
+PART = "fused_"
+"""How names of submodules begin that PyTorch's partitioner makes."""
+
+
+class _Named(OperatorSupportBase):
+    """Operators with certain names."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = frozenset(names)
+
+    def is_node_supported(
+        self, submodules: Mapping[str, torch.nn.Module], node: torch.fx.Node
+    ) -> bool:
+        return node.name in self._names
+
+
+def decomposed(program: ExportedProgram) -> ExportedProgram:
+    """Return a program with the operators that PyTorch's ONNX exporter will look for."""
+    registry = _registration.ONNXRegistry.from_torchlib()
+    known = set(_decomp.get_onnx_implemented_overloads(registry))
+    return program.run_decompositions(_decomp.create_onnx_friendly_decomposition_table(known))
+
+
+def unknown_operators(program: ExportedProgram) -> dict[str, str]:
+    """Return the operators that have no ONNX counterpart, by node, of a decomposed program."""
+    registry = _registration.ONNXRegistry.from_torchlib()
+    found = {}
+    for node in program.graph.nodes:
+        called = node.target if node.op == "call_function" else None
+        if isinstance(called, torch._ops.OpOverload) and not registry.is_registered(called):
+            found[node.name] = str(called)
+    return found
+
+
+def on_cpu(program: ExportedProgram, target: Target) -> dict[str, str]:
+    """Return the operators of a program that the DPU cannot have, with reasons.
+
+    Raises
+    ------
+    UnsupportedError
+        The program holds what cannot be converted.
+    """
+    traced: Traced = program_traced(program)
+    found = inspect_graph(traced.graph, target)
+    reasons: dict[str, str] = {}
+    places = {name: place.op for name, place in traced.places.items()}
+    for node in found.on(CPU):
+        if node.name in places:
+            reasons[places[node.name]] = node.message
+    if not found.on(DPU):
+        return {n.name: "nothing of the graph is for the DPU" for n in _calls(program.graph)}
+    return reasons
+
+
+def split(
+    module: torch.fx.GraphModule, elsewhere: Collection[str], wanted: Callable[[str], bool]
+) -> torch.fx.GraphModule:
+    """Return a module in which operators that are not ``elsewhere`` are submodules.
+
+    Parameters
+    ----------
+    module
+        With ATen's operators.
+    elsewhere
+        Operators that stay as they are.
+    wanted
+        Whether a part with certain operators, by name, is worth it.
+    """
+    names = {node.name for node in _calls(module.graph)} - set(elsewhere)
+    partitioner = CapabilityBasedPartitioner(
+        module, _Named(names), allows_single_node_partition=True
+    )
+    parts = [
+        part for part in partitioner.propose_partitions()
+        if any(wanted(node.name) for node in part.nodes)
+    ]  # fmt: skip
+    made = partitioner.fuse_partitions(parts, prefix=PART)
+    for node in list(made.graph.nodes):
+        if node.op == "call_module" and str(node.target).startswith(PART):
+            _bind_constants(made, node)
+    made.recompile()
+    return made
+
+
+def _bind_constants(module: torch.fx.GraphModule, call: torch.fx.Node) -> None:
+    """Give a submodule the parameters that PyTorch's partitioner has made arguments of it."""
+    part = module.get_submodule(str(call.target))
+    assert isinstance(part, torch.fx.GraphModule)
+    heads = [node for node in part.graph.nodes if node.op == "placeholder"]
+    kept = []
+    for head, argument in zip(heads, call.args, strict=True):
+        if not isinstance(argument, torch.fx.Node) or argument.op != "get_attr":
+            kept.append(argument)
+            continue
+        value = operator.attrgetter(str(argument.target))(module)
+        name = f"constant_{head.name}"
+        part.register_buffer(name, value.detach())
+        with part.graph.inserting_before(head):
+            head.replace_all_uses_with(part.graph.get_attr(name))
+        part.graph.erase_node(head)
+    call.args = tuple(kept)
+    part.recompile()
+
+
+def _calls(graph: torch.fx.Graph) -> Sequence[torch.fx.Node]:
+    return [node for node in graph.nodes if node.op == "call_function"]

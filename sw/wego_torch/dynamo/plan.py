@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a graph is computed: parts on the DPU, operators of PyTorch between them."""
+
+import contextlib
+import dataclasses
+import io
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from opendpu.cli.progress import progress
+from opendpu.frontend.pytorch.batch import single_sample
+from opendpu.frontend.pytorch.capture import capture
+from opendpu_arch.errors import UnsupportedError
+from wego_torch import messages
+from wego_torch.dynamo.bound import BoundModule
+from wego_torch.dynamo.options import Options
+from wego_torch.dynamo.part import DpuPart, float_part
+from wego_torch.dynamo.partition import PART, decomposed, on_cpu, split, unknown_operators
+from wego_torch.dynamo.rebatch import rebatched
+from wego_torch.dynamo.samples import Samples
+from wego_torch.target import chosen_target
+
+Show = Callable[[str], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """A graph with compiled parts.
+
+    Parameters
+    ----------
+    module
+        Computes one sample, or all at once; its DPU parts are :class:`DpuPart`.
+    batched
+        Whether it computes one of the samples that it is given.
+    """
+
+    module: torch.fx.GraphModule
+    batched: bool
+
+    def __call__(self, tensors: Sequence[torch.Tensor]) -> Any:
+        """Return the results, nested as those of the graph."""
+        if not self.batched:
+            return self.module(*tensors)
+        return _EachSample(self.module).run_all(tensors)
+
+
+class _EachSample(torch.fx.Interpreter):
+    """Computes a module for one sample with several: DPU parts take all of them at once.
+
+    Values are lists with an element for each sample.
+    """
+
+    def __init__(self, module: torch.fx.GraphModule) -> None:
+        super().__init__(module, garbage_collect_values=True)
+        self._count = 0
+
+    def run_all(self, tensors: Sequence[torch.Tensor]) -> Any:
+        """Return the results, samples along the first axis again."""
+        self._count = len(tensors[0])
+        results = self.run(
+            *([tensor[i : i + 1] for i in range(self._count)] for tensor in tensors),
+            enable_io_processing=False,
+        )
+        leaves = [torch.utils._pytree.tree_flatten(one) for one in results]
+        joined = [
+            torch.cat(column) if isinstance(column[0], torch.Tensor) else column[0]
+            for column in zip(*(flat for flat, _ in leaves), strict=True)
+        ]
+        return torch.utils._pytree.tree_unflatten(joined, leaves[0][1])
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        """Return the value of a node for every sample."""
+        if n.op in ("placeholder", "get_attr"):
+            found = super().run_node(n)
+            return found if n.op == "placeholder" else [found] * self._count
+        calls = [self._arguments(n, index) for index in range(self._count)]
+        if n.op == "output":
+            return [args[0] for args, _ in calls]
+        if n.op == "call_module":
+            part = self.fetch_attr(str(n.target))
+            if isinstance(part, DpuPart):
+                return part.run_all([args for args, _ in calls])
+        run = getattr(self, n.op)
+        return [run(n.target, args, kwargs) for args, kwargs in calls]
+
+    def _arguments(self, node: torch.fx.Node, index: int) -> Any:
+        def value(one: torch.fx.Node) -> Any:
+            return self.env[one][index]
+
+        return torch.fx.map_arg((node.args, node.kwargs), value)
+
+
+def plan_of(
+    module: BoundModule, tensors: Sequence[torch.Tensor], samples: Samples, options: Options
+) -> Plan:
+    """Return a plan, its parts calibrated and compiled.
+
+    Raises
+    ------
+    UnsupportedError
+        Nothing of the graph can run on the DPU.
+    """
+    with progress("torch.compile: tracing") as show:
+        call, batched = _one_sample(module, tensors)
+        program = capture(call[0], call[1], {})
+        made = _with_parts(program, options, show)
+        if not any(isinstance(part, DpuPart) for part in made.modules()):
+            raise UnsupportedError("no part of it is for the DPU")
+        _calibrate(made, samples, 1 if batched else _samples(tensors))
+        for part in made.modules():
+            if isinstance(part, DpuPart):
+                part.compile(options, show)
+    return Plan(made, batched)
+
+
+def _one_sample(
+    module: BoundModule, tensors: Sequence[torch.Tensor]
+) -> tuple[tuple[torch.nn.Module, Sequence[torch.Tensor]], bool]:
+    """Return the module that computes one sample, with one; or the module and all of them."""
+    found: Any = None
+    for one in (module, *rebatched(module, tensors)):
+        with contextlib.redirect_stderr(io.StringIO()):  # modules of torch.fx write what fails
+            (args, _), _, batched = single_sample(one, tensors, {})
+        found = (one, args)
+        if batched:
+            return found, True
+    return (module, tensors), False
+
+
+def _with_parts(program: ExportedProgram, options: Options, show: Show) -> torch.fx.GraphModule:
+    """Return a program as a module whose supported parts are :class:`DpuPart`."""
+    show("torch.compile: looking for parts for the DPU")
+    target = chosen_target(options.target)
+    try:
+        reasons = on_cpu(program, target)
+    except UnsupportedError:
+        return _around_unknown(decomposed(program), options, show)
+    for why in dict.fromkeys(reasons.values()):
+        messages.LOG.info("in PyTorch: %s", why)
+    module: torch.fx.GraphModule = program.module(check_guards=False)
+    made = split(module, reasons, lambda name: name not in reasons)
+    for node in made.graph.nodes:
+        if node.op == "call_module" and str(node.target).startswith(PART):
+            setattr(made, str(node.target), DpuPart(float_part(made, str(node.target))))
+    return made
+
+
+def _around_unknown(program: ExportedProgram, options: Options, show: Show) -> torch.fx.GraphModule:
+    """Return a program with parts around the operators that cannot be converted."""
+    unknown = unknown_operators(program)
+    if not unknown:
+        raise UnsupportedError("it cannot be converted to ONNX, though every operator can")
+    messages.say_once(
+        f"in PyTorch: {', '.join(sorted(set(unknown.values())))} (no counterpart in ONNX)"
+    )
+    made = split(program.module(check_guards=False), unknown, lambda name: True)
+    for name, inputs in _inputs_of_parts(made, program.example_inputs[0]):
+        inner = _with_parts(capture(float_part(made, name), inputs, {}), options, show)
+        setattr(made, name, inner)
+    return made
+
+
+def _inputs_of_parts(
+    module: torch.fx.GraphModule, args: Sequence[Any]
+) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Return the parts of a module, and what each is called with for some arguments."""
+    found: dict[str, tuple[Any, ...]] = {}
+
+    class Watch(torch.fx.Interpreter):
+        def call_module(self, target: Any, args: Any, kwargs: Any) -> Any:
+            found[str(target)] = args
+            return super().call_module(target, args, kwargs)
+
+    with torch.no_grad():
+        Watch(module).run(*args, enable_io_processing=False)
+    yield from found.items()
+
+
+def _calibrate(module: torch.nn.Module, samples: Samples, size: int) -> None:
+    """Let the parts of a module see their inputs."""
+    with torch.no_grad():
+        for call in samples.each(size):
+            module(*call)
+
+
+def _samples(tensors: Sequence[torch.Tensor]) -> int:
+    return len(tensors[0]) if tensors and tensors[0].ndim else 1

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One graph of TorchDynamo: looked at while calibrating, then computed by its plan."""
+
+import inspect
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from opendpu_arch.errors import UnsupportedError
+from wego_torch import messages
+from wego_torch.dynamo.bound import Bound, Role
+from wego_torch.dynamo.plan import Plan, plan_of
+from wego_torch.dynamo.quantized import has_quantized, with_programs
+from wego_torch.dynamo.samples import Samples
+from wego_torch.dynamo.session import Session
+from wego_torch.network import refuse_gradients
+
+PLANS = 8
+"""Sizes of its inputs for which a graph is compiled; others stay in PyTorch."""
+
+Sizes = tuple[tuple[int, ...], ...]
+
+
+class Shared:
+    """What graphs have in common that TorchDynamo has made for the same code and other sizes."""
+
+    def __init__(self) -> None:
+        self.samples: dict[Sizes, Samples] = {}
+        self.plans: dict[Sizes, Plan | None] = {}
+        self.versions: tuple[int, ...] = ()
+        self.lock = threading.Lock()
+
+
+class Region:
+    """A graph; called as TorchDynamo calls it.
+
+    Parameters
+    ----------
+    graph, example_inputs
+        From TorchDynamo: parameters of modules, sizes and tensors.
+    session
+        Of the ``torch.compile`` that it belongs to.
+    """
+
+    def __init__(
+        self, graph: torch.fx.GraphModule, example_inputs: Sequence[Any], session: Session
+    ) -> None:
+        _check_mode(graph)
+        self.graph, self.session = graph, session
+        self.bound = Bound(graph, example_inputs)
+        self._shared = session.shared.setdefault(_structure(graph, self.bound), Shared())
+        self._lock = self._shared.lock
+        self._programs: Any = None
+        self._empty = not any(n.op.startswith("call") for n in graph.graph.nodes)
+
+    def __call__(self, *args: Any) -> Any:
+        """Return the results of the graph.
+
+        Raises
+        ------
+        UnsupportedError
+            Gradients are asked for.
+        WegoError
+            The module is neither quantized nor is there data, or the device failed.
+        """
+        tensors = self.bound.tensors(args)
+        refuse_gradients(tensors)
+        if self._empty or not tensors:
+            return self.graph(*args)
+        if has_quantized(self.graph):
+            with self._lock:
+                if self._programs is None:
+                    options = self.session.options.compile_options()
+                    self._programs = with_programs(self.graph, options)
+            with torch.no_grad():
+                return self._programs(*args)
+        sizes = tuple(tuple(tensor.shape[1:]) for tensor in tensors)
+        if self.session.calibrating:
+            return self._look_on(sizes, tensors, args)
+        self.session.calibrate()
+        with self._lock:
+            plan = self._plan(sizes, tensors, args)
+        with torch.no_grad():
+            results = self.graph(*args) if plan is None else plan(tensors)
+        needed = torch.is_grad_enabled() and self.bound.trainable
+        return _without_gradients(results) if needed else results
+
+    def _look_on(self, sizes: Sizes, tensors: Sequence[torch.Tensor], args: Sequence[Any]) -> Any:
+        """Return what the float graph gives, and remember the inputs."""
+        with self._lock:
+            samples = self._shared.samples
+            if sizes not in samples and len(samples) < PLANS:
+                samples[sizes] = Samples(self.session.options.samples)
+            if sizes in samples:
+                samples[sizes].add(tensors)
+        return self.graph(*args)
+
+    def _plan(
+        self, sizes: Sizes, tensors: Sequence[torch.Tensor], args: Sequence[Any]
+    ) -> Plan | None:
+        """Return how inputs of these sizes are computed; nothing for wholly in PyTorch."""
+        shared = self._shared
+        versions = self.bound.versions(args)
+        if versions != shared.versions:  # somebody has loaded other weights
+            shared.plans.clear()
+            shared.versions = versions
+        counted = ((len(tensors[0]) if tensors[0].ndim else 1,), *sizes)
+        for key in (sizes, counted):
+            if key in shared.plans:
+                return shared.plans[key]
+        if sizes not in shared.samples:
+            shown = ", ".join(str(list(tensor.shape)) for tensor in tensors)
+            messages.say_once(
+                f"a graph with inputs {shown} runs in PyTorch: with the calibration data, nothing "
+                "of these sizes came there"
+            )
+            return None
+        try:
+            made = plan_of(
+                self.bound.module(args), tensors, shared.samples[sizes], self.session.options
+            )
+        except UnsupportedError as error:
+            messages.say_once(f"a graph runs in PyTorch: {error}")
+            made = None
+        shared.plans[sizes if made is not None and made.batched else counted] = made
+        return made
+
+
+def _structure(graph: torch.fx.GraphModule, bound: Bound) -> tuple[str, ...]:
+    """Return what a graph does, without the sizes that TorchDynamo has put into it."""
+    heads = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    found = [
+        str(getattr(getattr(node, "_dynamo_source", None), "name", node.name))
+        for node, role in zip(heads, bound.roles, strict=True)
+        if role is not Role.SIZE
+    ]
+    for node in graph.graph.nodes:
+        if node.op not in ("placeholder", "output"):
+            found.append(f"{node.op} {node.target} {len(node.all_input_nodes)}")
+    return tuple(one for one in found if "sym_size" not in one)
+
+
+def _check_mode(graph: torch.fx.GraphModule) -> None:
+    """Refuse graphs of modules in training mode: they compute something else than is deployed."""
+    for node in graph.graph.nodes:
+        called = node.op == "call_function" and callable(node.target)
+        if called and _argument(node, "training") is True:
+            raise messages.error(
+                "WEGO_TORCH_INVALID_MODEL",
+                f"{getattr(node.target, '__name__', node.name)} is in training mode, but the "
+                "DPU only infers: call model.eval() before torch.compile",
+            )
+
+
+def _argument(node: torch.fx.Node, name: str) -> Any:
+    """Return an argument of a call by name; nothing where there is none."""
+    if name in node.kwargs:
+        return node.kwargs[name]
+    try:
+        bound = inspect.signature(node.target).bind(*node.args, **node.kwargs)  # type: ignore[arg-type]
+    except (TypeError, ValueError):  # builtin, or called otherwise
+        return None
+    return bound.arguments.get(name)
+
+
+class _NoGradient(torch.autograd.Function):
+    """The identity, through which no gradient comes back."""
+
+    @staticmethod
+    def forward(ctx: Any, source: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        raise UnsupportedError(
+            "gradients are asked for, but the DPU computes none: train the float module, and "
+            "compile it then"
+        )
+
+
+def _without_gradients(results: Any) -> Any:
+    """Return results that say so when somebody asks for gradients of parameters."""
+    source = torch.zeros((), requires_grad=True)
+    return torch.utils._pytree.tree_map(
+        lambda leaf: (
+            _NoGradient.apply(source, leaf)  # type: ignore[no-untyped-call]
+            if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
+            else leaf
+        ),
+        results,
+    )

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the graphs of one ``torch.compile`` have in common: options, and one calibration."""
+
+import inspect
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from types import FrameType
+from typing import Any
+
+import torch
+
+from wego_torch import messages
+from wego_torch.dynamo.options import Options
+
+_sessions: "weakref.WeakKeyDictionary[Any, Session]" = weakref.WeakKeyDictionary()
+
+
+class Session:
+    """One call of ``torch.compile``.
+
+    Parameters
+    ----------
+    options
+        Those of the user.
+    call
+        Calls what the user has compiled, through the compiler.
+    parameters
+        How many arguments it takes from a batch.
+    """
+
+    def __init__(self, options: Options, call: Callable[..., Any] | None, parameters: int) -> None:
+        self.options = options
+        self.calibrating = False
+        self.calibrated = False
+        self.shared: dict[tuple[str, ...], Any] = {}
+        """What graphs of the same code have in common, by what they do."""
+        self._call, self._parameters = call, parameters
+        self._lock = threading.RLock()
+
+    def calibrate(self) -> None:
+        """Call the compiled module with the calibration data, once, while its graphs look on.
+
+        Raises
+        ------
+        WegoError
+            There is no data, or it does not fit.
+        """
+        with self._lock:
+            if self.calibrated:
+                return
+            if self.options.calibration is None:
+                raise messages.error(
+                    "WEGO_TORCH_INVALID_ARGUMENT",
+                    "the module is not quantized, and there is nothing to calibrate it with: give "
+                    'torch.compile(model, backend="opendpu", options={"calibration": samples or '
+                    "data loader})",
+                )
+            if self._call is None:
+                raise messages.error(
+                    "WEGO_TORCH_UNIMPLEMENTED",
+                    "the backend was not called by torch.compile: no calibration",
+                )
+            self.calibrating = True
+            try:
+                seen = 0
+                for args, kwargs in self._batches():
+                    with torch.no_grad():
+                        self._call(*args, **kwargs)
+                    leaves = [*args, *kwargs.values()]
+                    seen += next((len(x) for x in leaves if isinstance(x, torch.Tensor)), 1)
+                    if seen >= self.options.samples:
+                        break
+                if not seen:
+                    raise messages.error(
+                        "WEGO_TORCH_INVALID_ARGUMENT", "the calibration data is empty"
+                    )
+            finally:
+                self.calibrating = False
+            self.calibrated = True
+            self._call = None
+
+    def _batches(self) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+        """Return the calls of the calibration data."""
+        data = self.options.calibration
+        if isinstance(data, torch.Tensor) or (
+            isinstance(data, tuple) and all(isinstance(one, torch.Tensor) for one in data)
+        ):
+            whole = (data,) if isinstance(data, torch.Tensor) else data
+            yield tuple(one[: self.options.samples] for one in whole), {}
+            return
+        try:
+            batches = iter(data)
+        except TypeError:
+            raise messages.error(
+                "WEGO_TORCH_INVALID_ARGUMENT",
+                f"option calibration is {type(data).__name__}, but must be tensors or an iterable "
+                "of batches",
+            ) from None
+        for batch in batches:
+            if isinstance(batch, Mapping):
+                yield (), dict(batch)
+            elif isinstance(batch, list | tuple):
+                yield tuple(batch[: self._parameters]), {}
+            else:
+                yield (batch,), {}
+
+
+def session_of(options: Mapping[str, Any] | None) -> Session:
+    """Return the session of the ``torch.compile`` that is just calling its backend."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code.co_name != "compile_wrapper":
+        frame = frame.f_back
+    if frame is None:
+        return Session(Options.of(options), None, 1)
+    context, function = frame.f_locals["self"], frame.f_locals["fn"]
+    args, kwargs = frame.f_locals["args"], frame.f_locals["kwargs"]
+    found = _sessions.get(context)
+    if found is None:
+        count = len(args) + len(kwargs) if args or kwargs else _required(function)
+        found = _sessions[context] = Session(Options.of(options), context(function), count)
+    return found
+
+
+def _required(function: Callable[..., Any]) -> int:
+    """Return how many positional arguments a function needs."""
+    parameters = inspect.signature(function).parameters.values()
+    return sum(one.default is one.empty for one in parameters)
