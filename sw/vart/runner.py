@@ -37,6 +37,9 @@ class Runner:
         self._runner = runner
         self._inputs = runner.get_input_tensors()
         self._outputs = runner.get_output_tensors()
+        self._shapes = [
+            [tuple(tensor.dims) for tensor in side] for side in (self._inputs, self._outputs)
+        ]
 
     @classmethod
     def create_runner(
@@ -98,8 +101,8 @@ class Runner:
         there are no smaller ones.
         """
         return self._runner.execute_async(
-            _shaped(inputs, self._inputs, "input"),
-            _shaped(outputs, self._outputs, "output"),
+            _shaped(inputs, self._inputs, self._shapes[0], "input"),
+            _shaped(outputs, self._outputs, self._shapes[1], "output"),
         )
 
     def wait(self, job: int | tuple[int, int], timeout: int = -1) -> int:
@@ -137,14 +140,14 @@ def _environments_timeout() -> int:
     return int(text)
 
 
-def _shaped(buffers: Arrays, tensors: Sequence[Tensor], role: str) -> Arrays:
+def _shaped(
+    buffers: Arrays, tensors: Sequence[Tensor], shapes: Sequence[tuple[int, ...]], role: str
+) -> Arrays:
     """Return buffers as arrays with the dimensions of their tensors, where they can have them."""
+    if type(buffers) is list and [getattr(b, "shape", None) for b in buffers] == shapes:
+        return buffers
     if isinstance(buffers, Mapping | np.ndarray) or len(buffers) != len(tensors):
         return buffers  # the runtime's own checks take it from here
-    if all(type(buffer) is np.ndarray and buffer.ndim > 1 for buffer in buffers) and all(
-        buffer.shape == tuple(tensor.dims) for buffer, tensor in zip(buffers, tensors, strict=True)
-    ):
-        return buffers
     return [
         _with_dims(view(buffer, tensor.data_type.numpy(), f"{role} {tensor.name!r}"), tensor.dims)
         for buffer, tensor in zip(buffers, tensors, strict=True)

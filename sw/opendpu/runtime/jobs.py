@@ -11,6 +11,7 @@ import itertools
 import os
 import queue
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -24,6 +25,9 @@ REMEMBERED = 1024
 
 QUEUE_SIZE = 256
 """Jobs that may wait for a thread; who submits one more waits."""
+
+PATIENCE = 10
+"""Seconds that jobs get to finish when the interpreter ends."""
 
 _OPEN: "weakref.WeakSet[JobQueue[Any]]" = weakref.WeakSet()
 
@@ -200,6 +204,11 @@ def _stop(tasks: "queue.SimpleQueue[_Job[Any] | None]", threads: list[threading.
 
 
 @atexit.register
-def _close_all() -> None:
-    for found in list(_OPEN):
-        found.close()
+def _leave() -> None:
+    """Drop what has not begun, and give what runs a while: nobody waits for it any more."""
+    found = list(_OPEN)
+    for each in found:
+        each.cancel()
+    end = time.monotonic() + PATIENCE
+    for thread in (thread for each in found for thread in each._threads):
+        thread.join(max(end - time.monotonic(), 0))

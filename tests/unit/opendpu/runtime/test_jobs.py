@@ -4,6 +4,8 @@
 import concurrent.futures
 import functools
 import gc
+import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -86,10 +88,11 @@ def test_a_full_queue_waits():
     late = threading.Thread(target=queue.submit, args=(lambda: 2,), daemon=True)
     late.start()
     late.join(PATIENCE)
-    assert late.is_alive(), "there is no room before a job has finished"
-    assert len(queue._jobs) == 3
+    waits, jobs = late.is_alive(), len(queue._jobs)
     gate.set()
     late.join()
+    assert waits, "there is no room before a job has finished"
+    assert jobs == 3
     assert [queue.result(number) for number in (1, 2, 3, 4)] == [1, 1, 1, 2]
     queue.close()
 
@@ -134,6 +137,25 @@ def test_threads_of_a_forgotten_queue_end():
     for thread in threads:
         thread.join(60)
         assert not thread.is_alive()
+
+
+def test_the_interpreter_ends_without_the_jobs():
+    """What has not begun is dropped; what runs gets a while."""
+    code = """if True:
+        import threading, time
+        from opendpu.runtime import jobs
+        jobs.PATIENCE = 0.5
+        queue = jobs.JobQueue(1)
+        queue.submit(lambda: time.sleep(0.05) or print("done", flush=True))
+        time.sleep(0.02)
+        queue.submit(threading.Event().wait)
+        queue.submit(lambda: print("never", flush=True))
+        time.sleep(0.1)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "done\n"
 
 
 def test_memory_of_finished_jobs_is_freed():
