@@ -18,9 +18,9 @@ ID = re.compile(
 )
 NAMES_OF_OTHERS = {"VART_RUNNER"}
 """Constants of our own that look like codes."""
-TORCH = "QUANTIZER_TORCH_"
+TORCH, OPTIMIZER = "QUANTIZER_TORCH_", "OPTIMIZER_"
 """Codes that need PyTorch to be given; their tests are those of the PyTorch surface."""
-FRAMEWORKS = (TORCH, "WEGO_TORCH_", "OPTIMIZER_", "QUANTIZER_TF2_")
+FRAMEWORKS = (TORCH, OPTIMIZER, "WEGO_TORCH_", "QUANTIZER_TF2_")
 """Those of all frameworks, which have tests of their own."""
 
 
@@ -50,7 +50,8 @@ def short(folder: pathlib.Path) -> set[str]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 texts = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
-                found |= {f"{TORCH}{text}" for text in texts if isinstance(text, str)}
+                whole = [text for text in texts if isinstance(text, str)]
+                found |= {f"{prefix}{text}" for prefix in (TORCH, OPTIMIZER) for text in whole}
     return found
 
 
