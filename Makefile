@@ -5,7 +5,7 @@ BIN   := .venv/bin
 STAMP := .venv/.opendpu-setup
 JOBS  ?= 2
 
-.PHONY: help setup demo test test-all test-tensorflow lint docs synth synth-check clean
+.PHONY: help setup demo test test-all test-tensorflow lint docs synth synth-check fmax clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -53,8 +53,12 @@ TARGET ?= B512
 synth: $(STAMP) ## Synthesize TARGET (B512) with Yosys and print what it takes
 	@$(BIN)/python scripts/synth/synthesize.py $(TARGET) $(SYNTH)
 
-synth-check: $(STAMP) ## Synthesize B64 and fail where it takes more than agreed
+synth-check: $(STAMP) ## Synthesize B64 and fail where it takes more, or is slower, than agreed
 	@$(BIN)/python scripts/synth/synthesize.py B64 --limits scripts/synth/limits.json
+	@$(BIN)/python scripts/synth/ecp5.py B64 --limits scripts/synth/limits.json
+
+fmax: $(STAMP) ## Place and route the parts of B64 for ECP5 and print how fast they are
+	@$(BIN)/python scripts/synth/ecp5.py B64 $(SYNTH)
 
 clean: ## Remove what was built, but not .venv
 	rm -rf build sim_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -18,7 +18,7 @@ ID = re.compile(
 )
 NAMES_OF_OTHERS = {"VART_RUNNER"}
 """Constants of our own that look like codes."""
-TORCH, OPTIMIZER = "QUANTIZER_TORCH_", "OPTIMIZER_"
+TORCH = "QUANTIZER_TORCH_"
 """Codes that need PyTorch to be given; their tests are those of the PyTorch surface."""
 FRAMEWORKS = (TORCH, OPTIMIZER, "WEGO_TORCH_", "QUANTIZER_TF2_")
 """Those of all frameworks, which have tests of their own."""
@@ -51,7 +51,7 @@ def short(folder: pathlib.Path) -> set[str]:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 texts = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
                 whole = [text for text in texts if isinstance(text, str)]
-                found |= {f"{prefix}{text}" for prefix in (TORCH, OPTIMIZER) for text in whole}
+                found |= {f"{prefix}{text}" for prefix in (TORCH, "OPTIMIZER_") for text in whole}
     return found
 
 
