@@ -70,7 +70,10 @@ def format_of(path: str | pathlib.Path) -> Format:
 
 
 def _archive(path: pathlib.Path) -> Format:
-    """Return what an archive is: TorchScript has its code in it, Keras a configuration on top."""
+    """Return what an archive is: Keras has a configuration on top, TorchScript a pickle in it.
+
+    So have files of ``torch.save``, of which TorchScript's reader says what they are.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
@@ -78,8 +81,9 @@ def _archive(path: pathlib.Path) -> Format:
         return _SUFFIXES.get(path.suffix, Format.PYTORCH)
     if "config.json" in names:
         return Format.KERAS
-    scripted = any("/code/" in name for name in names)
-    return Format.TORCHSCRIPT if scripted else Format.PYTORCH
+    exported = any(name.endswith("archive_format") for name in names)
+    pickled = any(name.endswith(("/constants.pkl", "/data.pkl")) for name in names)
+    return Format.TORCHSCRIPT if pickled and not exported else Format.PYTORCH
 
 
 def _head(path: pathlib.Path) -> bytes:

@@ -41,8 +41,9 @@ def test_archives_and_folders(tmp_path):
     keras = archive(tmp_path / "a", "config.json", "metadata.json", "model.weights.h5")
     script = archive(tmp_path / "b", "net/code/__torch__.py", "net/constants.pkl")
     program = archive(tmp_path / "c", "net/archive_format", "net/models/model.json")
-    assert [format_of(path) for path in (keras, script, program)] == [
-        Format.KERAS, Format.TORCHSCRIPT, Format.PYTORCH,
+    state = archive(tmp_path / "d", "net/data.pkl", "net/data/0")
+    assert [format_of(path) for path in (keras, script, program, state)] == [
+        Format.KERAS, Format.TORCHSCRIPT, Format.PYTORCH, Format.TORCHSCRIPT,
     ]  # fmt: skip
     with pytest.raises(ModelFormatError, match=r"is a directory, but must be a model file"):
         format_of(tmp_path)
