@@ -3,13 +3,19 @@
 
 from opendpu_arch.target import Target
 
+JUDGEMENT = 2
+"""Cycles that the decoder takes to judge an instruction."""
+CONV_PLAN = 5
+"""Cycles from the read of a CONV's bias to its offer to the walk."""
 CASCADE_PRODUCTS = 8
 """Most products of two packed pixels that one cascade of DSP blocks adds without ambiguity."""
 REQUANTIZER_PIXELS = 2
 """Pixels that take turns at a requantizer of CONV: columns end at least as many cycles apart."""
 CONV_QUEUE = 4
 """CONVs under way whose first column is not complete, beside the one whose columns come."""
-CONV_OPERANDS = 3
+BANK_READ = 2
+"""Cycles from a read of an image bank to its word: block RAM answers late, and has a register."""
+CONV_OPERANDS = 2 + BANK_READ
 """Cycles from a step's address to its operands in their registers."""
 CONV_WRITE = 8
 """Cycles from a complete sum of CONV to the write of its column."""

@@ -5,8 +5,10 @@
     python scripts/synth/synthesize.py B64 --limits scripts/synth/limits.json
 
 write ``build/synth/B512.json`` and print a table next to AMD's figures. Hierarchy is kept, so a
-module is synthesized once however often it is there. With ``--limits`` it fails where a target
-takes more than the file says. See docs/fpga.md for what the figures mean.
+module is synthesized once however often it is there. ``--paths 10`` also prints the ten longest
+paths between registers, across modules, in levels of LUTs. With ``--limits`` it fails where a
+target takes more, or has longer paths, than the file says. See docs/fpga.md for what the figures
+mean.
 """
 
 import argparse
@@ -25,6 +27,7 @@ from typing import Any
 
 import rich.console
 from cells import Resources, total
+from paths import XCUP, Netlist, Path
 from published import published
 
 from opendpu_arch import outputs
@@ -37,6 +40,8 @@ SCRIPT = (
     "synth_xilinx -family xcup -noiopad -noclkbuf -nowidelut -top {top}",
     "tee -o {report} stat -tech xilinx",
 )
+FLAT = ("flatten", "write_json {netlist}")
+"""After the count, for paths across modules."""
 FIGURES = tuple(field.name for field in dataclasses.fields(Resources))
 
 
@@ -72,8 +77,10 @@ def cells_of(report: str) -> dict[str, dict[str, int]]:
     return modules
 
 
-def synthesize(source: pathlib.Path, top: str) -> tuple[dict[str, dict[str, int]], str]:
-    """Return the cells of each module of a Verilog file, and Yosys's version.
+def synthesize(
+    source: pathlib.Path, top: str, *, paths: int = 0
+) -> tuple[dict[str, dict[str, int]], str, list[Path]]:
+    """Return the cells of each module of a Verilog file, Yosys's version, the longest paths.
 
     Raises
     ------
@@ -82,24 +89,30 @@ def synthesize(source: pathlib.Path, top: str) -> tuple[dict[str, dict[str, int]
     """
     command, version = find_yosys()
     with tempfile.TemporaryDirectory() as folder:
-        report = pathlib.Path(folder) / "stat.txt"
-        script = "; ".join(SCRIPT).format(source=source, top=top, report=report)
+        report, netlist = pathlib.Path(folder) / "stat.txt", pathlib.Path(folder) / "flat.json"
+        script = "; ".join([*SCRIPT, *(FLAT if paths else ())]).format(
+            source=source, top=top, report=report, netlist=netlist
+        )
         done = subprocess.run(
             [*command, "-q", "-p", script], capture_output=True, text=True, check=False
         )
         if done.returncode:
             tail = "\n".join((done.stdout + done.stderr).splitlines()[-20:])
             raise ToolError(f"yosys failed with status {done.returncode}:\n{tail}")
-        return cells_of(report.read_text(encoding="utf-8")), version
+        worst = []
+        if paths:
+            design = json.loads(netlist.read_text(encoding="utf-8"))
+            worst = Netlist(design, top, XCUP).longest(paths)
+        return cells_of(report.read_text(encoding="utf-8")), version, worst
 
 
-def measure(target: Target, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Synthesize a target; return what it takes, JSON-ready."""
+def measure(target: Target, options: Mapping[str, Any], *, paths: int = 0) -> dict[str, Any]:
+    """Synthesize a target; return what it takes and its longest ``paths``, JSON-ready."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         source = pathlib.Path(folder) / "dpu.v"
         source.write_text(verilog.elaborate(target, **options), encoding="utf-8")
-        cells, version = synthesize(source, verilog.TOP)
+        cells, version, worst = synthesize(source, verilog.TOP, paths=paths)
     instances, own, together = total(cells, verilog.TOP)
     theirs = published(target.name.split("_")[-1])
     return {
@@ -109,6 +122,7 @@ def measure(target: Target, options: Mapping[str, Any]) -> dict[str, Any]:
         "script": [line for line in SCRIPT if line.startswith("synth")],
         "seconds": round(time.monotonic() - start),
         **dataclasses.asdict(together),
+        **({"levels": worst[0].cost, "paths": [str(path) for path in worst]} if worst else {}),
         "amd": dataclasses.asdict(theirs) if theirs else None,
         "modules": {
             name: {"instances": instances[name], **dataclasses.asdict(resources)}
@@ -157,7 +171,7 @@ def above(result: Mapping[str, Any], limits: Mapping[str, Mapping[str, float]]) 
     if name not in limits:
         raise ToolError(f"{name} has no limits; there are some for {', '.join(sorted(limits))}")
     return [
-        f"{name} takes {result[figure]:g} {figure}, but {most:g} at most were agreed"
+        f"{name} has {result[figure]:g} {figure}, but {most:g} at most were agreed"
         for figure, most in limits[name].items()
         if result[figure] > most
     ]
@@ -181,6 +195,7 @@ def main() -> int:
         help="whose primitives the array is made of (xilinx); none: plain multiplications",
     )  # fmt: skip
     parser.add_argument("--option", action="append", default=[], type=_option, metavar="NAME=VALUE")
+    parser.add_argument("--paths", type=int, default=0, metavar="COUNT", help="the longest ones")
     parser.add_argument(
         "--limits", type=pathlib.Path, metavar="FILE",
         help="a JSON file: the most of each figure that a target may take",
@@ -198,7 +213,9 @@ def main() -> int:
         target = Target.from_name(given.target)
         with console.status(f"synthesizing {target.name}"):
             vendor = {"vendor": given.vendor} if given.vendor != "none" else {}
-            result = measure(target, dict(given.option) | vendor)
+            limited = limits["targets"].get(given.target, {}) if limits else {}
+            paths = given.paths or int("levels" in limited)
+            result = measure(target, dict(given.option) | vendor, paths=paths)
     except DPUError as error:
         print(f"synth: {error}", file=sys.stderr)
         return 1
@@ -206,6 +223,7 @@ def main() -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     outputs.write(path, json.dumps(result, indent=1) + "\n")
     print(table(result))
+    print(*(f"levels {path}" for path in result.get("paths", ())), sep="\n")
     print(f"{result['tool']}, {result['seconds']} s; written to {path}")
     if limits is None:
         return 0

@@ -67,9 +67,10 @@ class BurstGenerator(wiring.Component):
         m.d.comb += next_row.eq(row + jump + 1)
         with m.If(running & self.o.ready):
             with m.If(~row_end):
+                # To the next page, or by 16: either way the upper bits count by one.
                 m.d.sync += [
-                    beat.eq(beat + length + 1),
-                    left.eq(left - length - 1),
+                    beat.eq(Cat(Mux(page[4:].any(), beat[:4], 0), beat[4:] + 1)),
+                    left.eq(left - limit - 1),
                 ]
             with m.Else():
                 m.d.sync += [

@@ -5,7 +5,7 @@ A payload struct is one wide signal, which simulators assemble and take apart ev
 at most 64 bits cost them next to nothing.
 """
 
-from amaranth.hdl import Cat, Module, Signal, unsigned
+from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out, Signature
 
@@ -26,6 +26,48 @@ class FieldStream(Signature):
         self.fields = dict(fields)
         super().__init__(
             {"valid": Out(1), "ready": In(1), **{n: Out(w) for n, w in self.fields.items()}})
+
+
+class FieldSkid(wiring.Component):
+    """A register whose ``i.ready`` does not depend on ``o.ready``: a second one takes what comes.
+
+    Parameters
+    ----------
+    fields : dict of name to width
+        What an entry has.
+
+    Members
+    -------
+    i, o : ``In(FieldStream(fields))``, ``Out(FieldStream(fields))``
+        An entry is at ``o`` the cycle after it was at ``i``, at the earliest. All of ``o`` and
+        ``i.ready`` are registers.
+    clear : ``In(1)``
+        Forget everything.
+    """
+
+    def __init__(self, fields):
+        self._fields = dict(fields)
+        super().__init__({
+            "i": In(FieldStream(fields)), "o": Out(FieldStream(fields)), "clear": In(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        waits = Signal()
+        free = Signal()
+        m.d.comb += [free.eq(~self.o.valid | self.o.ready), self.i.ready.eq(~waits)]
+        with m.If(free):
+            m.d.sync += [self.o.valid.eq(waits | self.i.valid), waits.eq(0)]
+        with m.Elif(self.i.valid):
+            m.d.sync += waits.eq(1)
+        for name, width in self._fields.items():
+            spare = Signal(width, name=f"spare_{name}", reset_less=True)
+            with m.If(free):
+                m.d.sync += getattr(self.o, name).eq(Mux(waits, spare, getattr(self.i, name)))
+            with m.If(~waits):
+                m.d.sync += spare.eq(getattr(self.i, name))
+        with m.If(self.clear):
+            m.d.sync += [self.o.valid.eq(0), waits.eq(0)]
+        return m
 
 
 class FieldQueue(wiring.Component):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Byte runs to the beats of write bursts."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -87,7 +87,7 @@ class Packer(wiring.Component):
         m.d.comb += [
             *(joined[i].eq((held[i] & stay[i]) | (Cat(turned[2 * i:2 * i + 2]) & ~stay[i]))
               for i in range(2)),
-            strobe.eq(((Const(2**16 - 1, 16) >> (16 - run.count)[:5]) << at)[:2 * BEAT_BYTES]),
+            strobe.eq(Cat((at <= i) & (end > i) for i in range(2 * BEAT_BYTES))),
             low_strobe.eq(strobe[:BEAT_BYTES] | Mux(run.first, 0, held_strobe)),
         ]
 

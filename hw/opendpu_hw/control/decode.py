@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decode: words to instructions, each to its engine's queue."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from opendpu_arch import isa
+from opendpu_arch import isa, latency
 from opendpu_arch.regs import Fault
 from opendpu_hw.control.fetch import word_shape
 from opendpu_hw.control.legality import Legality
@@ -18,8 +18,8 @@ decode_fault_shape = data.StructLayout({"valid": 1, "cause": 8, "number": 32})
 class Decode(wiring.Component):
     """Collect the words of an instruction, judge it, and hand it to its engine's queue.
 
-    One word a cycle; an instruction is handed on two cycles after its last word, while words of the
-    next one come. Stops after END or a fault.
+    One word a cycle; an instruction is handed on :data:`opendpu_arch.latency.JUDGEMENT` + 1 cycles
+    after its last word, while words of the next one come. Stops after END or a fault.
 
     Members
     -------
@@ -55,7 +55,8 @@ class Decode(wiring.Component):
         at = Signal(range(INSTRUCTION_WORDS + 1))
         held = Signal(instruction_shape)            # the instruction that is judged and handed on
         holding = Signal()
-        judged = Signal()
+        judging = Signal(latency.JUDGEMENT)         # bit n: for n + 1 cycles
+        judged = judging[-1]
         room = Signal()                             # for an instruction in ``held``
         m.d.comb += [legality.words.eq(held), legality.clear.eq(self.start)]
 
@@ -83,14 +84,14 @@ class Decode(wiring.Component):
             room.eq(~holding | legality.accept),
             self.blocked.eq(holding & judged & legality.legal & ~legality.accept),
         ]
-        m.d.sync += judged.eq(holding)
+        m.d.sync += judging.eq(Cat(holding, judging))
         with m.If(holding & judged & legality.legal):
             for e in range(4):
                 m.d.comb += self.out[e].valid.eq(engine == e)
                 with m.If((engine == e) & self.out[e].ready):
                     m.d.comb += legality.accept.eq(1)
         with m.If(legality.accept):
-            m.d.sync += [self.count.eq(self.count + 1), holding.eq(0), judged.eq(0)]
+            m.d.sync += [self.count.eq(self.count + 1), holding.eq(0), judging.eq(0)]
             with m.If(held[0][28:32] == isa.Opcode.END):
                 m.d.sync += self.ended.eq(1)
 
@@ -100,7 +101,7 @@ class Decode(wiring.Component):
         m.d.comb += stopped.eq(self.stop | illegal)
 
         def hold(*words):
-            m.d.sync += [holding.eq(1), judged.eq(0), held.eq(0)]
+            m.d.sync += [holding.eq(1), judging.eq(0), held.eq(0)]
             m.d.sync += [held[i].eq(word) for i, word in enumerate(words)]
 
         def bad(value):

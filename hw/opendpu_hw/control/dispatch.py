@@ -42,8 +42,10 @@ class Dispatch(wiring.Component):
         Some counter is not zero.
     """
 
-    #: Instructions a queue holds.
+    #: Instructions a queue holds, the first one not counted.
     DEPTH = 64
+    #: Cycles from an instruction's entry into an empty queue to its offer.
+    LATENCY = 3
     #: Instructions an engine may have in flight.
     IN_FLIGHT = 64
 
@@ -61,6 +63,7 @@ class Dispatch(wiring.Component):
         m = Module()
         counters = {(p, c): Signal(self._TOKEN_BITS, name=f"tokens_{p.name}_{c.name}".lower())
                     for p in Engine for c in Engine if p != c}
+        some = {key: Signal(name=f"some_{key[0].name}_{key[1].name}".lower()) for key in counters}
         give = {key: Signal(name=f"give_{key[0].name}_{key[1].name}".lower()) for key in counters}
         take = {key: Signal(name=f"take_{key[0].name}_{key[1].name}".lower()) for key in counters}
         waiting, flying, eligible = [], [], []
@@ -70,21 +73,23 @@ class Dispatch(wiring.Component):
             after = SyncFIFOBuffered(width=4, depth=self.IN_FLIGHT)
             m.submodules[f"queue_{e.name.lower()}"] = queue
             m.submodules[f"after_{e.name.lower()}"] = after
+            # The first instruction has a register of its own: block RAM answers late in a cycle.
+            head = Signal(32 * words, name=f"head_{e.name.lower()}", reset_less=True)
+            there = Signal(name=f"there_{e.name.lower()}")
             fire = Signal(name=f"fire_{e.name.lower()}")
             have = Signal(name=f"have_tokens_{e.name.lower()}")
             late = Signal(range(self.IN_FLIGHT + 1), name=f"late_{e.name.lower()}")
             ended = Signal(name=f"ended_{e.name.lower()}")
-            wants, gives = queue.r_data[24:28], queue.r_data[20:24]
+            wants, gives = head[24:28], head[20:24]
             m.d.comb += [
                 queue.w_data.eq(self.i[e].payload.as_value()),
                 queue.w_en.eq(self.i[e].valid & queue.w_rdy & ~self.clear),
                 self.i[e].ready.eq(queue.w_rdy),
-                have.eq(~Cat(wants[p] & (counters[p, e] == 0)
-                             for p in Engine if p != e).any()),
-                self.o[e].payload.as_value().eq(queue.r_data),
-                self.o[e].valid.eq(queue.r_rdy & have & after.w_rdy & ~self.clear),
+                have.eq(~Cat(wants[p] & ~some[p, e] for p in Engine if p != e).any()),
+                self.o[e].payload.as_value().eq(head),
+                self.o[e].valid.eq(there & have & after.w_rdy & ~self.clear),
                 fire.eq(self.o[e].valid & self.o[e].ready),
-                queue.r_en.eq(fire | self.clear),
+                queue.r_en.eq(~there | fire | self.clear),
                 after.w_data.eq(gives), after.w_en.eq(fire),
                 # An INIT may be done before its entry has come through the queue: wait for it.
                 ended.eq(after.r_rdy & (self.done[e] | (late != 0))),
@@ -92,6 +97,8 @@ class Dispatch(wiring.Component):
                 self.started[e].eq(fire), self.finished[e].eq(ended),
             ]
             m.d.sync += late.eq(late + self.done[e] - ended)
+            with m.If(queue.r_en):
+                m.d.sync += [head.eq(queue.r_data), there.eq(queue.r_rdy & ~self.clear)]
             for other in Engine:
                 if other != e:
                     m.d.comb += [
@@ -99,20 +106,23 @@ class Dispatch(wiring.Component):
                         give[e, other].eq(ended & after.r_data[other]),
                     ]
             # levels, not r_rdy: an entry takes a cycle from one end of a queue to the other
-            waiting.append(queue.level != 0)
+            waiting.append((queue.level != 0) | there)
             flying.append(after.level != 0)
-            eligible.append((queue.level != 0) & (~queue.r_rdy | have))
+            eligible.append(((queue.level != 0) | there) & (~there | have))
             with m.If(self.clear):
                 m.d.sync += late.eq(0)
         for key, counter in counters.items():
             # tokens beyond the counter are lost, but it does not wrap to zero as if none were left
             room = ~counter.all()
-            m.d.sync += counter.eq(counter + (give[key] & room) - take[key])
+            m.d.sync += [
+                counter.eq(counter + (give[key] & room) - take[key]),
+                some[key].eq(give[key] | (some[key] & ~(take[key] & (counter == 1)))),
+            ]
             with m.If(self.clear):
-                m.d.sync += counter.eq(0)
+                m.d.sync += [counter.eq(0), some[key].eq(0)]
         m.d.comb += [
             self.empty.eq(~Cat(waiting).any() & ~Cat(flying).any()),
             self.stuck.eq(Cat(waiting).any() & ~Cat(flying).any() & ~Cat(eligible).any()),
-            self.tokens.eq(Cat(c.any() for c in counters.values()).any()),
+            self.tokens.eq(Cat(some.values()).any()),
         ]
         return m

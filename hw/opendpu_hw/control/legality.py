@@ -2,24 +2,26 @@
 """The rules of ``opendpu_arch.legal`` in gates."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from opendpu_arch import isa, legal, table
 from opendpu_arch.extensions import Extension
 from opendpu_arch.isa import ActType, AluMode, ElewType, PoolType
+from opendpu_hw.datapath.narrow_product import narrow_product
 from opendpu_hw.shapes import fields_of, instruction_shape
 
-#: Cycles from ``words`` to a stable ``legal``.
-LATENCY = 1
+#: Input rows that an instruction reaches, at most ``banks`` of ``stride`` rows; zeros: any.
+_ROWS = data.StructLayout({"last": 10, "stride": 9, "banks": 6})
+
 
 
 class Legality(wiring.Component):
     """Judge an instruction against its target, and remember what INITs are in force.
 
-    ``words`` must be held; ``legal`` is right :data:`LATENCY` cycles later. ``accept`` says that
-    the instruction is issued, which updates the INITs.
+    ``words`` must be held; ``legal`` is right :data:`opendpu_arch.latency.JUDGEMENT` cycles later.
+    ``accept`` says that the instruction is issued, which updates the INITs.
 
     Members
     -------
@@ -42,7 +44,9 @@ class Legality(wiring.Component):
         pp = target.pixel_parallel
         words = self.words
         broken = Signal()
-        m.d.sync += self.legal.eq(~broken)
+        rows = Signal(_ROWS)
+        spread = [Signal(8, name=f"elew_spread{i}") for i in range(4)]      # banks of an input
+        self._judge(m, broken, rows, spread)
 
         def refuse(*conditions):
             for condition in conditions:
@@ -59,11 +63,12 @@ class Legality(wiring.Component):
         def in_bank(bank):
             return bank[:ceil_log2(pp)]
 
-        def too_many_groups(rows_raw, bank, stride_offset_in, kernel_h_raw, stride_h_raw):
+        def limit_rows(rows_raw, bank, stride_offset_in, kernel_h_raw, stride_h_raw):
             # stride_offset_in + kernel_h <= (4·PP + 1 - vpp - bank_id_in mod PP) · stride_h
-            banks = Signal(7)
-            m.d.comb += banks.eq(legal.ADDRESS_GROUPS * pp - rows_raw - in_bank(bank))
-            return stride_offset_in + kernel_h_raw + 1 > banks * (stride_h_raw + 1)
+            m.d.comb += [
+                rows.last.eq(stride_offset_in + kernel_h_raw + 1), rows.stride.eq(stride_h_raw + 1),
+                rows.banks.eq(legal.ADDRESS_GROUPS * pp - rows_raw - in_bank(bank)),
+            ]
 
         def remember(instruction, names):
             f = fields_of(instruction, words)
@@ -109,9 +114,9 @@ class Legality(wiring.Component):
                        f.stride_offset_out > f.stride_out)
             with m.Case(isa.Opcode.CONV):
                 f = fields_of(isa.Conv, words)
-                refuse(~conv_seen, image(f.bank_id_in), image(f.bank_id_out), too_many_groups(
-                    conv_init["valid_pixel_parallel"], f.bank_id_in,
-                    *(conv_init[n] for n in walk)))
+                refuse(~conv_seen, image(f.bank_id_in), image(f.bank_id_out))
+                limit_rows(conv_init["valid_pixel_parallel"], f.bank_id_in,
+                           *(conv_init[n] for n in walk))
             with m.Case(isa.Opcode.DWINIT):
                 f = fields_of(isa.DwInit, words)
                 refuse(f.valid_pixel_parallel >= pp, f.shift_bias > legal.MAX_SHIFT_BIAS,
@@ -119,9 +124,9 @@ class Legality(wiring.Component):
             with m.Case(isa.Opcode.DPTWISE):
                 f = fields_of(isa.DptWise, words)
                 refuse(~dw_seen, image(f.bank_id_in), image(f.bank_id_out),
-                       act_refused(f.act_type, target.alu_leaky_relu), too_many_groups(
-                           dw_init["valid_pixel_parallel"], f.bank_id_in,
-                           *(dw_init[n] for n in walk)))
+                       act_refused(f.act_type, target.alu_leaky_relu))
+                limit_rows(dw_init["valid_pixel_parallel"], f.bank_id_in,
+                           *(dw_init[n] for n in walk))
             with m.Case(isa.Opcode.POOLINIT):
                 f = fields_of(isa.PoolInit, words)
 
@@ -143,9 +148,9 @@ class Legality(wiring.Component):
                     stride.eq(Mux(reduce, f.downsample_kernel_h, pool_init["stride_h"])),
                 ]
                 refuse(~pool_seen, image(f.bank_id_in), image(f.bank_id_out),
-                       reduce & (pool_init["stride_offset_in"] > f.downsample_kernel_h),
-                       too_many_groups(pool_init["valid_pixel_parallel"], f.bank_id_in,
-                                       pool_init["stride_offset_in"], kernel, stride))
+                       reduce & (pool_init["stride_offset_in"] > f.downsample_kernel_h))
+                limit_rows(pool_init["valid_pixel_parallel"], f.bank_id_in,
+                           pool_init["stride_offset_in"], kernel, stride)
             with m.Case(isa.Opcode.ALUINIT):
                 f = fields_of(isa.AluInit, words)
                 depthwise = Signal()
@@ -162,9 +167,8 @@ class Legality(wiring.Component):
             with m.Case(isa.Opcode.ALU):
                 f = fields_of(isa.Alu, words)
                 refuse(~alu_seen, image(f.bank_id_in), image(f.bank_id_out), f.kernel_d != 0,
-                       f.valid_pixel_parallel >= target.alu_pixel_parallel,
-                       too_many_groups(f.valid_pixel_parallel, f.bank_id_in,
-                                       *(alu_init[n] for n in walk)))
+                       f.valid_pixel_parallel >= target.alu_pixel_parallel)
+                limit_rows(f.valid_pixel_parallel, f.bank_id_in, *(alu_init[n] for n in walk))
             with m.Case(isa.Opcode.ELEWINIT):
                 f = fields_of(isa.ElewInit, words)
                 refuse(image(f.bank_id_in), f.id != pending)
@@ -179,8 +183,8 @@ class Legality(wiring.Component):
                        (f.elew_type == ElewType.MULT) & (f.num != 1),
                        f.valid_pixel_parallel >= target.alu_pixel_parallel)
                 for i, jump in enumerate(jumps):
-                    refuse((pending > i)
-                           & ((jump + 1) * (f.valid_pixel_parallel + 1) > pp))
+                    m.d.comb += spread[i].eq(Mux(
+                        pending > i, narrow_product(f.valid_pixel_parallel + 1, (jump + 1)[:4]), 0))
                 with m.If(self.accept):
                     m.d.sync += pending.eq(0)
         with m.If(self.clear):
@@ -190,3 +194,22 @@ class Legality(wiring.Component):
                 refuse((opcode == instruction.OPCODE)
                        & (fields_of(instruction, words).table > table.SLOTS))
         return m
+
+    def _judge(self, m, broken, rows, spread):
+        """Make ``legal``: a cycle for the rules, one for a product, which is then compared."""
+        first, second = Signal(), Signal()
+        spread_over = Signal()
+        for banks in spread:
+            kept = Signal.like(banks, name=f"checked_{banks.name}", reset_less=True)
+            m.d.sync += kept.eq(banks)
+            with m.If(kept > self._target.pixel_parallel):
+                m.d.comb += spread_over.eq(1)
+        checked = Signal(_ROWS, reset_less=True)
+        last = Signal.like(rows.last, reset_less=True)
+        most = Signal(len(rows.stride) + len(rows.banks), reset_less=True)
+        m.d.sync += [
+            first.eq(broken), checked.eq(rows),
+            second.eq(first | spread_over), last.eq(checked.last),
+            most.eq(narrow_product(checked.stride, checked.banks)),
+        ]
+        m.d.comb += self.legal.eq(~second & (last <= most))

@@ -25,8 +25,8 @@ def sum_members(target):
 class Accumulators(wiring.Component):
     """PP dot products of ICP elements a step, and their sums over steps.
 
-    A sum is complete a cycle after the operands of its last step and then waits: it comes out when
-    a cascade of DSP blocks would have it, so that all forms of the array keep the same time.
+    A sum is complete two cycles after the operands of its last step and then waits: it comes out
+    when a cascade of DSP blocks would have it, so that all forms of the array keep the same time.
 
     Parameters
     ----------
@@ -59,7 +59,9 @@ class Accumulators(wiring.Component):
         pixels, inputs = self._target.pixel_parallel, self._target.input_channel_parallel
         depth = 1 << ((latency.conv_sum(self._target) + 1) // 2).bit_length()
         put, get = Signal(range(depth)), Signal(range(depth))
-        with m.If(self.complete):
+        add, anew, complete = Signal(), Signal(), Signal()
+        m.d.sync += [add.eq(self.step), anew.eq(self.first), complete.eq(self.complete)]
+        with m.If(complete):
             m.d.sync += put.eq(put + 1)
         second = Signal()
         m.d.sync += second.eq(self.take)
@@ -71,12 +73,15 @@ class Accumulators(wiring.Component):
                 pairs = [a + b for a, b in zip(terms[::2], terms[1::2], strict=False)]
                 terms = pairs + terms[len(pairs) * 2:]
             # 32 bits, though one is not needed: simulators then have nothing to mask.
+            dot = Signal(signed(32), name=f"dot{p}", reset_less=True)
             acc = Signal(signed(32), name=f"acc{p}", reset_less=True)
             with m.If(self.step):
-                m.d.sync += acc.eq(Mux(self.first, 0, acc) + terms[0])
+                m.d.sync += dot.eq(terms[0])
+            with m.If(add):
+                m.d.sync += acc.eq(Mux(anew, 0, acc) + dot)
             m.submodules[f"waiting{p}"] = memory = Memory(
                 shape=signed(SUM_WIDTH), depth=depth, init=[])
             write, read = memory.write_port(), memory.read_port(domain="comb")
-            m.d.comb += [write.en.eq(self.complete), write.addr.eq(put), write.data.eq(acc),
+            m.d.comb += [write.en.eq(complete), write.addr.eq(put), write.data.eq(acc),
                          read.addr.eq(get), self.sum[p].eq(read.data)]
         return m

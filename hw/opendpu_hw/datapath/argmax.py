@@ -78,7 +78,8 @@ class Argmax(wiring.Component):
         valid = Signal()
         m.d.comb += self.busy.eq(valid | self.o.valid)
         stage_value = Signal(8)             # sign turned
-        stage_index = Signal(8)
+        stage_place = Signal(4)             # in its word
+        stage_base = Signal(8)
         stage_first = Signal()
         stage_last = Signal()
         stage_info = Signal.like(word.info)
@@ -89,7 +90,8 @@ class Argmax(wiring.Component):
             m.d.sync += valid.eq(self.i.valid)
             with m.If(self.i.valid):
                 m.d.sync += [
-                    stage_value.eq(keys[0][4:]), stage_index.eq(this_base + (~keys[0])[:4]),
+                    stage_value.eq(keys[0][4:]), stage_place.eq((~keys[0])[:4]),
+                    stage_base.eq(this_base),
                     stage_first.eq(word.first), stage_last.eq(word.last), stage_info.eq(word.info),
                     base.eq(this_base + self._lanes),
                 ]
@@ -101,7 +103,7 @@ class Argmax(wiring.Component):
             m.d.sync += self.o.valid.eq(valid & stage_last)
             with m.If(valid):
                 with m.If(stage_first | (stage_value > best)):
-                    m.d.sync += [best.eq(stage_value), self.o.index.eq(stage_index)]
+                    m.d.sync += [best.eq(stage_value), self.o.index.eq(stage_base + stage_place)]
                 m.d.sync += self.o.info.eq(stage_info)
         with m.If(self.clear):
             m.d.sync += [valid.eq(0), self.o.valid.eq(0)]

@@ -14,4 +14,6 @@ def narrow_product(value, factor):
         terms = [value << n for n in range(factor.bit_length()) if factor >> n & 1]
     else:
         terms = [Mux(bit, value << n, 0) for n, bit in enumerate(factor)]
-    return sum(terms[1:], terms[0]) if terms else 0
+    while len(terms) > 1:       # sums of neighbours: as few adders in a row as can be
+        terms = [sum(terms[n:n + 2]) for n in range(0, len(terms), 2)]
+    return terms[0] if terms else 0

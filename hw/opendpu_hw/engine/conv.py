@@ -109,9 +109,11 @@ class Conv(wiring.Component):
             first_tap.eq((tap_h == 0) & (tap_w == 0) & (group == 0)),
         ]
         last_step = Signal()
+        last_column = Signal()              # columns end more than a cycle apart
         step = Signal()
+        m.d.sync += last_column.eq(column == plan.length)
         m.d.comb += [
-            last_step.eq(last_tap & (column == plan.length)),
+            last_step.eq(last_tap & last_column),
             step.eq(running & ~(last_tap & (gap != 0))),
         ]
         with m.If(step & last_tap):
@@ -177,7 +179,8 @@ class Conv(wiring.Component):
         with m.If(take):
             new = planner.plan
             m.d.sync += [
-                plan.eq(new), running.eq(1), column.eq(0), tap_h.eq(0), tap_w.eq(0), group.eq(0),
+                plan.eq(new), running.eq(1), column.eq(0), last_column.eq(new.length == 0),
+                tap_h.eq(0), tap_w.eq(0), group.eq(0),
                 low.eq(new.bank_in), wraps.eq(0), beyond.eq(0), in_bank.eq(new.stride_offset_in),
                 row_offset.eq(new.row_offset), column_offset.eq(0), tap_offset.eq(0),
                 weight_offset.eq(0), pad_left_now.eq(new.pad_left), right_rest.eq(new.right_rest),
@@ -229,17 +232,24 @@ class Conv(wiring.Component):
         ]
         for b in range(banks):
             m.d.comb += self.read.addr[b].eq(Mux(b < s1_low, s1_next, s1_here))
-        s2_step = Signal()
-        s2_first = Signal()
-        s2_last = Signal()
-        s2_low = Signal(range(banks))
-        s2_pad = Signal(banks)
-        s2_lanes = Signal(inputs)
-        m.d.sync += s2_step.eq(s1_step)
-        with m.If(s1_step):
-            m.d.sync += [s2_first.eq(s1_first), s2_last.eq(s1_last), s2_low.eq(s1_low),
-                         s2_pad.eq(s1_pad)]
-            m.d.sync += s2_lanes.eq(Cat(i + s1_invalid < inputs for i in range(inputs)))
+        known = data.StructLayout({
+            "first": 1, "last": 1, "low": range(banks), "pad": banks, "lanes": inputs})
+        s1 = Signal(known)
+        m.d.comb += [
+            s1.first.eq(s1_first), s1.last.eq(s1_last), s1.low.eq(s1_low), s1.pad.eq(s1_pad),
+            s1.lanes.eq(Cat(i + s1_invalid < inputs for i in range(inputs))),
+        ]
+        reading = [s1_step]                 # n: the banks have been read n cycles ago
+        s2 = s1
+        for n in range(latency.BANK_READ):
+            later_step = Signal(name=f"s2_step_{n}")
+            later = Signal(known, name=f"s2_{n}", reset_less=True)
+            m.d.sync += later_step.eq(reading[-1])
+            with m.If(reading[-1]):
+                m.d.sync += later.eq(s2)
+            reading.append(later_step)
+            s2 = later
+        s2_step = reading[-1]
 
         # -- stage 3: operands, row p from bank low + p -------------------------------------------
         s3_step = Signal()
@@ -249,19 +259,19 @@ class Conv(wiring.Component):
              for p in range(banks)]
         m.d.sync += s3_step.eq(s2_step)
         rotated = [self.read.data[b] for b in range(banks)]
-        for bit in range(len(s2_low)):
+        for bit in range(len(s2.low)):
             previous, rotated = rotated, []
             for p in range(banks):
                 word = Signal(8 * inputs, name=f"rotated{bit}_{p}")
                 m.d.comb += word.eq(
-                    Mux(s2_low[bit], previous[(p + (1 << bit)) % banks], previous[p]))
+                    Mux(s2.low[bit], previous[(p + (1 << bit)) % banks], previous[p]))
                 rotated.append(word)
         with m.If(s2_step):
-            m.d.sync += [s3_first.eq(s2_first), s3_last.eq(s2_last)]
+            m.d.sync += [s3_first.eq(s2.first), s3_last.eq(s2.last)]
             for p in range(banks):
                 for i in range(inputs):
                     byte = rotated[p][8 * i:8 * i + 8].as_signed()
-                    m.d.sync += x[p][i].eq(Mux(s2_pad[p] | ~s2_lanes[i], 0, byte))
+                    m.d.sync += x[p][i].eq(Mux(s2.pad[p] | ~s2.lanes[i], 0, byte))
 
         # -- sums, and what becomes of them: bias, scale, saturate ---------------------------------
         waiting = latency.conv_sum(target)
@@ -308,7 +318,7 @@ class Conv(wiring.Component):
             self.done.eq(order.done & ~self.abort),
             self.active.eq(step),
             self.busy.eq(order.busy),
-            self.idle.eq(~running & ~s1_step & ~s2_step & ~s3_step & ~ended.any()),
+            self.idle.eq(~running & ~Cat(reading).any() & ~s3_step & ~ended.any()),
             self.fault.eq(0),
         ]
         return m
@@ -325,13 +335,15 @@ class Conv(wiring.Component):
         with m.If(take):
             m.d.sync += [written[new.group_out].base.eq(new.bank_addr_out),
                          written[new.group_out].span.eq(new.write_span)]
+        # Nothing is taken while the planner works on `new`: it is compared in its last two cycles.
         base, span = Signal(abits), Signal(abits)
-        m.d.comb += [base.eq(written[new.group_in].base), span.eq(written[new.group_in].span)]
+        m.d.comb += base.eq(written[new.group_in].base)
+        m.d.sync += span.eq(written[new.group_in].span)
         bases = (new.bank_addr_in, new.bank_addr_in_1, new.bank_addr_in_2, new.bank_addr_in_3)
         touched = Signal(4)
         for i, start in enumerate(bases):
             after, before = Signal(abits, name=f"after{i}"), Signal(abits, name=f"before{i}")
-            m.d.comb += [
+            m.d.sync += [
                 after.eq(start - base), before.eq(base - start),
                 touched[i].eq(new.bases_used[i] & ((after <= span) | (before <= new.read_span))),
             ]

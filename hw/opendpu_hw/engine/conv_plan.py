@@ -6,7 +6,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from opendpu_arch import isa
+from opendpu_arch import isa, latency
 from opendpu_arch.extensions import Extension
 from opendpu_hw.datapath.narrow_product import narrow_product
 from opendpu_hw.memory.ports import BiasRead
@@ -67,7 +67,8 @@ def split_result_shape(target):
 class ConvPlanner(wiring.Component):
     """Take CONVINIT and CONV; offer one set-up CONV at a time, bias word included.
 
-    Set-up takes three cycles and overlaps the instruction before.
+    Set-up overlaps the instruction before: it begins when that has been taken, and a CONV is
+    offered :data:`opendpu_arch.latency.CONV_PLAN` cycles later.
 
     Members
     -------
@@ -125,34 +126,38 @@ class ConvPlanner(wiring.Component):
 
         # -- derive -------------------------------------------------------------------------------
         offered = Signal()
-        waiting = Signal()
+        planning = Signal(latency.CONV_PLAN - 1)    # bit n: it began n + 1 cycles ago
+        waiting = planning[0]
         if Extension.CHANNEL in target.extensions:
             channel_shift = Signal()
             with m.If(fire):
                 m.d.sync += channel_shift.eq(conv.channel_shift)
         m.d.comb += [
-            self.bias.valid.eq(have_conv & ~waiting & (~offered | self.ready)),
+            self.bias.valid.eq(have_conv & ~planning.any() & ~offered),
             self.bias.addr.eq(conv.bank_addr_bias[:abits]),
             fire.eq(self.bias.valid & self.bias.ready),
             self.valid.eq(offered),
         ]
         with m.If(self.ready):
             m.d.sync += offered.eq(0)
-        m.d.sync += waiting.eq(fire)
+        m.d.sync += planning.eq(Cat(fire, planning))
         with m.If(waiting):
-            m.d.sync += [offered.eq(1), self.result.bias.as_value().eq(self.bias.data)]
+            m.d.sync += self.result.bias.as_value().eq(self.bias.data)
             if Extension.CHANNEL in target.extensions:
                 m.d.sync += self.result.shifts.as_value().eq(
                     Mux(channel_shift, self.bias.shifts, 0))
+        with m.If(planning[-1]):
+            m.d.sync += offered.eq(1)
         with m.If(self.clear):
-            m.d.sync += [offered.eq(0), waiting.eq(0), have_conv.eq(0)]
+            m.d.sync += [offered.eq(0), planning.eq(0), have_conv.eq(0)]
 
-        self._spans(m, init, conv, fire, waiting)
+        self._spans(m, init, conv, fire)
 
         plan, result = self.plan, self.result
-        stride_h = init.stride_h + 1
-        stride_w = init.stride_w + 1
-        stride_out = init.stride_out + 1
+        stride_h, stride_w, stride_out = (
+            Signal(5, name=name) for name in ("stride_h", "stride_w", "stride_out"))
+        pad_right, pad_bottom = Signal.like(conv.pad_right), Signal.like(conv.pad_bottom)
+        offset_out = Signal.like(init.stride_offset_out)
         out_low = conv.bank_id_out[:bank_bits]
         # stride_offset_out / stride_out, both small
         first_bank = Array([Array([o // s for o in range(8)])[init.stride_offset_out]
@@ -171,22 +176,29 @@ class ConvPlanner(wiring.Component):
             m.d.sync += [
                 plan.jump_read.eq((init.jump_read + 1)[:abits]),
                 plan.jump_read_endl.eq((init.jump_read_endl + 1)[:abits]),
-                plan.column_jump.eq(narrow_product(init.jump_read + 1, stride_w)[:abits]),
-                plan.row_offset.eq(
-                    narrow_product(init.jump_read_endl + 1, init.stride_offset_in)[:abits]),
                 plan.bank_in.eq(conv.bank_id_in[:bank_bits]),
                 plan.group_in.eq(conv.bank_id_in[bank_bits:]),
                 plan.group_out.eq(conv.bank_id_out[bank_bits:]),
                 plan.bank_addr_out.eq(conv.bank_addr_out[:abits]),
                 plan.pad_left.eq(conv.pad_left), plan.pad_top.eq(conv.pad_top),
-                plan.right_rest.eq(narrow_product(conv.length, stride_w) + conv.pad_right),
-                plan.bottom_limit.eq(
-                    narrow_product(init.valid_pixel_parallel, stride_h) + conv.pad_bottom),
                 plan.channel_offset.eq(conv.channel_offset),
+                pad_right.eq(conv.pad_right), pad_bottom.eq(conv.pad_bottom),
+                stride_h.eq(init.stride_h + 1), stride_w.eq(init.stride_w + 1),
+                stride_out.eq(init.stride_out + 1), offset_out.eq(init.stride_offset_out),
             ]
+        # Products, a cycle later, of what does not change then.
+        m.d.sync += [
+            plan.column_jump.eq(narrow_product(plan.jump_read, stride_w)[:abits]),
+            plan.row_offset.eq(
+                narrow_product(plan.jump_read_endl, plan.stride_offset_in)[:abits]),
+            plan.right_rest.eq(narrow_product(plan.length, stride_w) + pad_right),
+            plan.bottom_limit.eq(narrow_product(stride_h, result.last_row) + pad_bottom),
+            *(plan.rows[p].eq(narrow_product(stride_h, p)) for p in range(banks)),
+            result.wrap_jump.eq(narrow_product(result.jump_write_endl, stride_out)[:abits]),
+        ]
+        with m.If(fire):
             if Extension.TABLE in target.extensions:
                 m.d.sync += [plan.tabled.eq(conv.table != 0), result.table.eq(conv.table)]
-            m.d.sync += [plan.rows[p].eq(narrow_product(stride_h, p)) for p in range(banks)]
             m.d.sync += [
                 result.length.eq(conv.length), result.stride_out.eq(init.stride_out),
                 result.group_out.eq(conv.bank_id_out[bank_bits:]),
@@ -194,11 +206,10 @@ class ConvPlanner(wiring.Component):
                 result.bank_addr_out.eq(conv.bank_addr_out[:abits]),
                 result.jump_write.eq((init.jump_write + 1)[:abits]),
                 result.jump_write_endl.eq((init.jump_write_endl + 1)[:abits]),
-                result.wrap_jump.eq(
-                    narrow_product(init.jump_write_endl + 1, stride_out)[:abits]),
                 result.act.eq(init.act_type), result.shift_cut.eq(init.shift_cut),
                 result.shift_bias.eq(init.shift_bias),
             ]
+            rows_before = []
             for b in range(banks):
                 step = Signal(bank_bits, name=f"step{b}")
                 q = Signal(4, name=f"q{b}")
@@ -206,15 +217,15 @@ class ConvPlanner(wiring.Component):
                     step.eq((b - out_low - q0)[:bank_bits]),
                     q.eq(q0 + step),
                 ]
-                m.d.sync += [
-                    result.first_row[b].eq(
-                        (narrow_product(stride_out, q) - init.stride_offset_out)[:10]),
-                    result.wraps[b].eq((out_low + q) >> bank_bits),
-                ]
+                kept = Signal(4, name=f"kept_q{b}")
+                m.d.sync += [kept.eq(q), result.wraps[b].eq((out_low + q) >> bank_bits)]
+                rows_before.append(
+                    result.first_row[b].eq((narrow_product(stride_out, kept) - offset_out)[:10]))
+        m.d.sync += rows_before
         return m
 
-    def _spans(self, m, init, conv, fire, waiting):
-        """Bound the words that are read and written; products in the cycle after ``fire``."""
+    def _spans(self, m, init, conv, fire):
+        """Bound the words that are read and written: four cycles from ``fire`` on."""
         depth, bank_bits = self._target.bank_depth, ceil_log2(self._target.pixel_parallel)
 
         def divided(dividend, divisor_raw):
@@ -238,28 +249,38 @@ class ConvPlanner(wiring.Component):
         ]
         wraps = Signal(3)
         kept = {name: Signal(width, name=f"span_{name}") for name, width in {
-            "length": 10, "column": 15, "taps": 14, "rows": 15, "group": 8,
-            "wrap": 15, "rows_out": 14, "jump_write": 11}.items()}
+            "length": 10, "jump_read": 11, "jump_read_endl": 11, "jump_write_endl": 11,
+            "stride_w": 5, "kernel_w": 4, "stride_h": 4, "stride_out": 5, "rows_out": 4,
+            "group": 8, "jump_write": 11}.items()}
+        made = {name: Signal(width, name=f"span_of_{name}") for name, width in {
+            "column": 15, "taps": 14, "rows": 15, "wrap": 15, "rows_out": 14}.items()}
         with m.If(fire):
             m.d.sync += [
                 self.plan.bases_used.eq(Cat(
                     last_in[bank_bits:] >= base for base in range(4))),
                 wraps.eq(last_out >> bank_bits),
                 kept["length"].eq(conv.length), kept["group"].eq(conv.channel_group),
-                kept["column"].eq(narrow_product(init.jump_read + 1, stride_w)),
-                kept["taps"].eq(narrow_product(init.jump_read + 1, init.kernel_w)),
-                kept["rows"].eq(narrow_product(init.jump_read_endl + 1, init.stride_h)),
-                kept["wrap"].eq(narrow_product(init.jump_write_endl + 1, stride_out)),
-                kept["rows_out"].eq(
-                    narrow_product(init.jump_write_endl + 1, init.stride_out)),
+                kept["jump_read"].eq(init.jump_read + 1),
+                kept["jump_read_endl"].eq(init.jump_read_endl + 1),
+                kept["jump_write_endl"].eq(init.jump_write_endl + 1),
+                kept["stride_w"].eq(stride_w), kept["kernel_w"].eq(init.kernel_w),
+                kept["stride_h"].eq(init.stride_h), kept["stride_out"].eq(stride_out),
+                kept["rows_out"].eq(init.stride_out),
                 kept["jump_write"].eq(init.jump_write + 1),
             ]
-        with m.If(waiting):
-            m.d.sync += [
-                self.plan.read_span.eq(limited(
-                    kept["length"] * kept["column"] + kept["taps"] + kept["rows"]
-                    + kept["group"])),
-                self.plan.write_span.eq(limited(
-                    kept["length"] * kept["jump_write"] + narrow_product(kept["wrap"], wraps)
-                    + kept["rows_out"])),
-            ]
+        m.d.sync += [
+            made[product].eq(narrow_product(kept[value], kept[factor]))
+            for product, value, factor in (
+                ("column", "jump_read", "stride_w"), ("taps", "jump_read", "kernel_w"),
+                ("rows", "jump_read_endl", "stride_h"), ("wrap", "jump_write_endl", "stride_out"),
+                ("rows_out", "jump_write_endl", "rows_out"))]
+        columns, rest = Signal(25), Signal(16)
+        columns_out, rest_out = Signal(21), Signal(19)
+        m.d.sync += [
+            columns.eq(kept["length"] * made["column"]),
+            rest.eq(made["taps"] + made["rows"] + kept["group"]),
+            columns_out.eq(kept["length"] * kept["jump_write"]),
+            rest_out.eq(narrow_product(made["wrap"], wraps) + made["rows_out"]),
+            self.plan.read_span.eq(limited(columns + rest)),
+            self.plan.write_span.eq(limited(columns_out + rest_out)),
+        ]

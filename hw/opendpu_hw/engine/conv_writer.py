@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CONV write-back: from finished columns to image banks."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, ResetInserter, Signal, signed, unsigned
+from amaranth.hdl import Array, Cat, Const, Module, ResetInserter, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
@@ -9,6 +9,7 @@ from amaranth.utils import ceil_log2
 
 from opendpu_arch import latency
 from opendpu_arch.extensions import Extension
+from opendpu_hw.datapath.narrow_product import narrow_product
 from opendpu_hw.datapath.requantize import CUT_SHAPE, scale_of, scale_shape
 from opendpu_hw.engine.conv_plan import result_shape, split_result_shape
 from opendpu_hw.memory.ports import ConvWrite
@@ -124,15 +125,15 @@ class ConvWriter(wiring.Component):
         m.d.comb += self.act.eq(act[-1])
         place = data.StructLayout({"addr": abits, "first": 1})
         places = [Signal(place, name=f"place{n}", reset_less=True)
-                  for n in range(1, latency.CONV_WRITE)]
+                  for n in range(1, latency.CONV_WRITE - 1)]
         with m.If(captured):
             m.d.sync += [places[0].addr.eq(column_addr), places[0].first.eq(column == 0)]
-        for n in range(1, latency.CONV_WRITE - 1):
+        for n in range(1, latency.CONV_WRITE - 2):
             with m.If(self.column[n]):
                 m.d.sync += places[n].eq(places[n - 1])
 
-        # -- write ---------------------------------------------------------------------------------
-        begin, this = self.column[-1], places[-1]
+        # -- write: where, a cycle before the results are there ------------------------------------
+        begin, this = self.column[-2], places[-1]
         if self._tables:
             begin = self._through_table(m, head)
         writing, next_writing = Signal(write_shape, reset_less=True), Signal(write_shape)
@@ -155,22 +156,25 @@ class ConvWriter(wiring.Component):
                          turn.eq(0), turn_addr.eq(0)]
             with m.If(this.first):
                 m.d.sync += writing.eq(next_writing)
-        m.d.comb += self.write.group.eq(writing.group_out)
+        m.d.sync += self.write.group.eq(writing.group_out)
         rows = Array([self.results[p].as_value() for p in range(banks)])
         for b in range(banks):
             row = Signal(signed(10), name=f"row{b}")
             wrapped = Signal(abits, name=f"wrapped{b}")
+            source = Signal(range(banks), name=f"source{b}", reset_less=True)
             m.d.comb += [
                 row.eq((writing.first_row[b] + turn)[:10].as_signed()),
-                wrapped.eq(sum(Mux(writing.wraps[b][i], writing.wrap_jump << i, 0)
-                               for i in range(3))[:abits]),
+                wrapped.eq(narrow_product(writing.wrap_jump, writing.wraps[b])[:abits]),
+                self.write.data[b].eq(rows[source]),
+            ]
+            m.d.sync += [
+                source.eq(row[:ceil_log2(banks)]),
                 self.write.mask[b].eq(active & (row >= 0) & (row <= writing.last_row)),
                 self.write.addr[b].eq((writing_addr + turn_addr + wrapped)[:abits]),
-                self.write.data[b].eq(rows[row[:ceil_log2(banks)]]),
             ]
         self._in_flight(m, captured & last_column, head)
         with m.If(self.clear):
-            m.d.sync += [head_valid.eq(0), active.eq(0)]
+            m.d.sync += [head_valid.eq(0), active.eq(0), self.write.mask.eq(0)]
         return m
 
     def _through_table(self, m, head):
@@ -185,7 +189,7 @@ class ConvWriter(wiring.Component):
         m.d.comb += self.table.eq(previous)
         m.d.sync += self.late.eq(looked_up)
         begin = Signal()
-        m.d.comb += begin.eq(self.late | (self.column[-1] & ~looked_up))
+        m.d.comb += begin.eq(looked_up | (self.column[-2] & (previous == 0)))
         return begin
 
     def _in_flight(self, m, summed, head):
@@ -204,14 +208,16 @@ class ConvWriter(wiring.Component):
             up, down = Signal(name=f"up{g}"), Signal(name=f"down{g}")
             closing = Signal(longest + readable, name=f"closing{g}")     # bit n: in n cycles
             here = summed & (head.group_out == g)
+            after = Signal(4, name=f"after{g}")
             m.d.comb += [up.eq(self.push & (self.payload.group_out == g)), down.eq(closing[0]),
-                         self.pending[g].eq(count != 0), self.several[g].eq(count > 1)]
+                         after.eq(count + up - down)]
             m.d.sync += [
-                count.eq(count + up - down),
+                count.eq(after), self.pending[g].eq(after != 0), self.several[g].eq(after > 1),
                 closing.eq(closing[1:] | Cat(
                     Const(0, readable), (here & (last_write == n) for n in range(longest)))),
             ]
             completed.append(closing[latency.CONV_DONE - latency.CONV_READABLE])
             with m.If(self.clear):
-                m.d.sync += [count.eq(0), closing.eq(0)]
+                m.d.sync += [count.eq(0), closing.eq(0), self.pending[g].eq(0),
+                             self.several[g].eq(0)]
         m.d.comb += self.completed.eq(Cat(completed).any())

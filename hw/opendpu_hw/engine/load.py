@@ -9,6 +9,7 @@ from opendpu_arch import isa
 from opendpu_arch.errors import TargetError
 from opendpu_arch.regs import Fault
 from opendpu_hw.bus.axi4 import read_signature
+from opendpu_hw.datapath.narrow_product import narrow_product
 from opendpu_hw.engine.base import engine_members
 from opendpu_hw.engine.dma_order import DmaOrder
 from opendpu_hw.engine.load_channel import OVERLAP_MAX, LoadChannel
@@ -18,6 +19,45 @@ from opendpu_hw.shapes import fields_of, segments_shape
 
 #: Channel augmentation works on pixels of at most this many bytes.
 MASKED_MAX = 64
+
+
+class LoadStage(SegmentStage):
+    """:class:`SegmentStage` of LOADs, and what their last pixels keep.
+
+    Members
+    -------
+    tail : ``Out(7)``
+        Bytes kept in the first pixel with ``pad_end``; in pixel 0 if all have it.
+    """
+
+    def __init__(self, target):
+        self._lanes = target.channel_parallel
+        super().__init__(isa.Load, jump="jump_read", size=lambda f: f.channel)
+
+    def derived(self):
+        return {"tail": Out(7)}
+
+    def elaborate(self, platform):
+        self._short = Signal(5)             # pixels that would lie before pixel 0
+        self._aligned = Signal(8)
+        self._left = Signal(8)
+        self._cut = Signal(14)
+        m = super().elaborate(platform)
+        m.d.comb += self.tail.eq(Mux(self._left > self._cut, (self._left - self._cut)[:7], 0))
+        return m
+
+    def second(self, m, f):
+        words = 1 + sum(f.channel[:6] >= k for k in range(self._lanes, MASKED_MAX, self._lanes))
+        m.d.sync += [
+            self._short.eq(Mux(f.length < f.pad_idx, f.pad_idx - f.length, 0)),
+            self._aligned.eq(words * self._lanes),
+        ]
+
+    def third(self, m, f):
+        m.d.sync += [
+            self._left.eq(self._aligned),
+            self._cut.eq(f.pad_end + narrow_product(f.jump_read[:6] + 1, self._short)),
+        ]
 
 
 class Load(wiring.Component):
@@ -63,13 +103,11 @@ class Load(wiring.Component):
                 f"target {target.name} has load_mean=True, but must have False: "
                 "no bank with means is known")
         m = Module()
-        lanes = target.channel_parallel
         halt = Signal()
         m.d.comb += halt.eq(self.abort | self.fault.valid)
 
         # -- front: one LOAD a cycle, to a channel ------------------------------------------------
-        m.submodules.front = front = SegmentStage(
-            isa.Load, jump="jump_read", size=lambda f: f.channel)
+        m.submodules.front = front = LoadStage(target)
         m.submodules.order = order = DmaOrder(depth=self.DEPTH)
         channels = [LoadChannel(target) for _ in range(2)]
         m.submodules.channel_0, m.submodules.channel_1 = channels
@@ -100,12 +138,10 @@ class Load(wiring.Component):
         touching = Signal()
         overlapping = Signal()
         masked = Signal()
-        tail = Signal(7)
         m.d.comb += [
             overlapping.eq(f.jump_read < f.channel),
             touching.eq(Mux(overlapping, f.channel < OVERLAP_MAX, f.jump_read - f.channel < 16)),
             masked.eq((f.channel >= f.jump_read) & (f.channel < MASKED_MAX)),
-            tail.eq(self._tail(m, f, lanes)),
         ]
         for i, channel in enumerate(channels):
             plan, job = channel.plan, channel.job
@@ -119,7 +155,7 @@ class Load(wiring.Component):
                 job.overlap.eq(touching & overlapping),
                 job.constant.eq(constant), job.value.eq(f.const_value),
                 job.masked.eq(masked), job.skip.eq(Mux(masked, f.pad_start, 0)),
-                job.pad_idx.eq(f.pad_idx), job.tail.eq(tail),
+                job.pad_idx.eq(f.pad_idx), job.tail.eq(front.tail),
             ]
 
         # -- channels -----------------------------------------------------------------------------
@@ -153,20 +189,3 @@ class Load(wiring.Component):
         with m.If(self.abort):
             m.d.sync += self.fault.valid.eq(0)
         return m
-
-    @staticmethod
-    def _tail(m, f, lanes):
-        """Bytes kept in the first pixel with ``pad_end``; in pixel 0 if all have it."""
-        words = Signal(range(MASKED_MAX // lanes + 2))
-        aligned = Signal(8)
-        cut = Signal(14)
-        tail = Signal(7)
-        short = Signal(5)                   # pixels that would lie before pixel 0
-        m.d.comb += [
-            words.eq(1 + sum(f.channel[:6] >= k for k in range(lanes, MASKED_MAX, lanes))),
-            aligned.eq(words * lanes),
-            short.eq(Mux(f.length < f.pad_idx, f.pad_idx - f.length, 0)),
-            cut.eq(f.pad_end + short * (f.jump_read[:6] + 1)),
-            tail.eq(Mux(aligned > cut, (aligned - cut)[:7], 0)),
-        ]
-        return tail

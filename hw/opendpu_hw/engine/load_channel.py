@@ -10,7 +10,7 @@ from amaranth.utils import ceil_log2
 
 from opendpu_hw.bus.axi4 import constant_fields, read_signature
 from opendpu_hw.bus.burst import BEAT_SHIFT, BurstGenerator, BurstIssuer, plan_fields
-from opendpu_hw.bus.fields import FieldQueue, FieldStream
+from opendpu_hw.bus.fields import FieldQueue, FieldSkid, FieldStream
 from opendpu_hw.datapath.bytes import MASK_BYTES, masks, pieces, shift_down
 from opendpu_hw.memory.ports import BankWrite
 
@@ -118,7 +118,7 @@ class LoadChannel(wiring.Component):
         error_beat = Signal(_POSITION)
         m.d.comb += [
             used.eq(put - keep),
-            room.eq(used[-1] | (used < WINDOW)),
+            room.eq(used[-1] | ~used[ceil_log2(WINDOW):].any()),
             self.bus.rready.eq(stop | room),
             accept.eq(self.bus.rvalid & self.bus.rready & ~stop),
             issuer.retire.eq(self.bus.rvalid & self.bus.rready & self.bus.rlast),
@@ -148,13 +148,12 @@ class LoadChannel(wiring.Component):
         skip = Signal(5)
         pixel_skip = Signal(5)
         limit = Signal(15)
-        tail = Signal(7)
+        tail = Signal(7)                    # of the next pixel
 
         word_end = Signal()
         pixel_end = Signal()
         job_end = Signal()
         two_beats = Signal()
-        last_byte = Signal(4)               # of the word
         available = Signal(_POSITION)
         ready = Signal()
         bad = Signal()
@@ -162,19 +161,25 @@ class LoadChannel(wiring.Component):
         advance = Signal()
         beat = here[BEAT_SHIFT:]
         beat_1 = Signal(_POSITION)
-        reach = Signal(5)
+        m.submodules.out = out = FieldSkid({
+            "data": len(self.write.data), "bank_id": 6, "addr": len(self.write.addr), "ending": 1})
+
+        def next_word(rest, place):
+            """Whether the next word is its pixel's last, and in two beats: known a cycle before."""
+            ends, reach = Signal(), Signal(5)
+            m.d.comb += [ends.eq(rest < lanes),
+                         reach.eq(place[:BEAT_SHIFT] + Mux(ends, rest[:4], lanes - 1))]
+            return [pixel_end.eq(ends), two_beats.eq(reach[BEAT_SHIFT])]
+
         m.d.comb += [
-            pixel_end.eq(rest < lanes),
             job_end.eq(pixel_end & (rows == 0)),
-            last_byte.eq(Mux(pixel_end, rest[:4], lanes - 1)),
-            reach.eq(here[:BEAT_SHIFT] + last_byte),
-            two_beats.eq(reach[BEAT_SHIFT]),
             beat_1.eq(beat + 1),
             available.eq(put - beat),
-            ready.eq(job.constant | (~available[-1] & (available > two_beats))),
+            ready.eq(job.constant | (~available[-1] & (
+                available[1:].any() | (available[0] & ~two_beats)))),
             bad.eq(error & ~job.constant
                    & ((error_beat == beat) | (two_beats & (error_beat == beat_1)))),
-            advance.eq(~self.write.valid | self.write.ready),
+            advance.eq(out.i.ready),
             step.eq(running & ready & ~bad & advance & ~stop),
             word_end.eq(step & ~pixel_end),
             keep.eq(Mux(job.overlap, pixel[BEAT_SHIFT:], beat)),
@@ -195,33 +200,39 @@ class LoadChannel(wiring.Component):
                 Cat((pixel[:BEAT_SHIFT] + job.jump + 1)[:BEAT_SHIFT], after))
         next_addr = Signal.like(addr)
         m.d.comb += next_addr.eq(pixel_addr + job.jump_write + 1)
-        in_tail = Signal()
         next_in_tail = Signal()
         next_skip = Signal(5)
-        next_tail = Signal(7)
         jump = Signal(8)
+
+        def less(tail, jump, in_tail):
+            """The bytes that the pixel after one keeps."""
+            return Mux(in_tail, Mux(tail > jump, (tail - jump)[:7], 0), tail)
+
         m.d.comb += [
             jump.eq(job.jump[:7] + 1),
-            in_tail.eq(rows <= job.pad_idx),
             next_in_tail.eq(rows <= job.pad_idx + 1),
             next_skip.eq(Mux(pixel_skip > jump, (pixel_skip - jump)[:5], 0)),
-            next_tail.eq(Mux(in_tail, Mux(tail > jump, (tail - jump)[:7], 0), tail)),
         ]
 
+        rest_after, here_after = Signal.like(rest), Signal.like(here)
+        m.d.comb += [rest_after.eq(rest - lanes), here_after.eq(here + lanes)]
         with m.If(word_end):
             m.d.sync += [
-                here.eq(Mux(job.constant, here, here + lanes)),
-                addr.eq(addr + 1), rest.eq(rest - lanes),
+                *next_word(rest_after, here_after),
+                here.eq(Mux(job.constant, here, here_after)),
+                addr.eq(addr + 1), rest.eq(rest_after),
                 skip.eq(Mux(skip > lanes, skip - lanes, 0)),
                 limit.eq(Mux(limit > lanes, limit - lanes, 0)),
             ]
         with m.Elif(step & ~job_end):
             m.d.sync += [
+                *next_word(job.bytes, next_pixel),
                 here.eq(next_pixel), pixel.eq(next_pixel),
                 addr.eq(next_addr), pixel_addr.eq(next_addr),
                 rest.eq(job.bytes), rows.eq(rows - 1),
-                skip.eq(next_skip), pixel_skip.eq(next_skip), tail.eq(next_tail),
-                limit.eq(self._limit(job.bytes, job.masked & next_in_tail, next_tail)),
+                skip.eq(next_skip), pixel_skip.eq(next_skip),
+                tail.eq(less(tail, jump, next_in_tail)),
+                limit.eq(self._limit(job.bytes, job.masked & next_in_tail, tail)),
             ]
         with m.Elif(step):
             m.d.sync += [running.eq(0), here[BEAT_SHIFT:].eq(after), job.overlap.eq(0)]
@@ -230,15 +241,19 @@ class LoadChannel(wiring.Component):
             queued.ready.eq(~running | (step & job_end)),
             start.eq(Cat(queued.offset, Mux(running, after, beat))),
         ]
+        starts_in_tail = Signal()
+        m.d.comb += starts_in_tail.eq(queued.rows <= queued.pad_idx)
         with m.If(queued.ready & queued.valid):
             m.d.sync += [
+                *next_word(queued.bytes, queued.offset),
                 running.eq(1), here.eq(start), pixel.eq(start),
                 *(getattr(job, n).eq(getattr(queued, n)) for n in lasting),
                 addr.eq(queued.bank_addr), pixel_addr.eq(queued.bank_addr),
                 rest.eq(queued.bytes), rows.eq(queued.rows),
-                skip.eq(queued.skip), pixel_skip.eq(queued.skip), tail.eq(queued.tail),
+                skip.eq(queued.skip), pixel_skip.eq(queued.skip),
+                tail.eq(less(queued.tail, queued.jump[:7] + 1, starts_in_tail)),
                 limit.eq(self._limit(
-                    queued.bytes, queued.masked & (queued.rows <= queued.pad_idx), queued.tail)),
+                    queued.bytes, queued.masked & starts_in_tail, queued.tail)),
             ]
 
         # -- the word ------------------------------------------------------------------------------
@@ -256,21 +271,17 @@ class LoadChannel(wiring.Component):
                 job.constant, job.value.replicate(MASK_BYTES), Cat(word[2 * i:2 * i + 2]))
             m.d.comb += half.eq(value & keep_masks[i] & ~skip_masks[i])
             result.append(half)
-        ending = Signal()
-        with m.If(step):
-            m.d.sync += [
-                self.write.data.eq(Cat(result)),
-                self.write.valid.eq(1), self.write.bank_id.eq(job.bank_id),
-                self.write.addr.eq(addr), ending.eq(job_end),
-            ]
-        with m.Elif(self.write.ready):
-            m.d.sync += self.write.valid.eq(0)
-        m.d.comb += self.finished.eq(self.write.valid & self.write.ready & ending)
+        m.d.comb += [
+            out.i.valid.eq(step), out.i.data.eq(Cat(result)), out.i.bank_id.eq(job.bank_id),
+            out.i.addr.eq(addr), out.i.ending.eq(job_end), out.clear.eq(stop),
+            self.write.valid.eq(out.o.valid), out.o.ready.eq(self.write.ready),
+            *(getattr(self.write, n).eq(getattr(out.o, n)) for n in ("data", "bank_id", "addr")),
+            self.finished.eq(self.write.valid & self.write.ready & out.o.ending),
+        ]
 
         with m.If(stop):
             m.d.sync += [
-                running.eq(0), self.write.valid.eq(0), put.eq(0), here.eq(0), job.overlap.eq(0),
-                error.eq(0),
+                running.eq(0), put.eq(0), here.eq(0), job.overlap.eq(0), error.eq(0),
             ]
         with m.If(self.stop):
             m.d.sync += self.failed.eq(0)

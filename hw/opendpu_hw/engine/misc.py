@@ -68,7 +68,7 @@ class MiscEngine(wiring.Component):
     """
 
     #: Cycles from a step's address to the write of a column it finishes, without a table.
-    LATENCY = latency.MISC_RESULT + 3
+    LATENCY = latency.BANK_READ + latency.MISC_RESULT + 2
 
     def __init__(self, target, *, taps_per_cycle=3, window=True, vendor=None):
         self._target, self._vendor = target, vendor
@@ -115,8 +115,17 @@ class _MiscCore(wiring.Component):
         m.submodules.parameters = parameters = MiscParameters(target, taps=taps)
         m.submodules.writer = writer = MiscWriter(target, results=_RESULTS)
         m.submodules.order = order = fifo.SyncFIFO(width=1, depth=_ORDER)
+        # Behind the queue a register, which an entry may reach at once: additions follow.
         m.submodules.finishes = finishes = fifo.SyncFIFO(
-            width=finish_shape.size, depth=_JOBS)
+            width=finish_shape.size, depth=_JOBS - 1)
+        f6 = Signal(finish_shape)
+        f6_valid = Signal()
+        refill = Signal()
+        with m.If(refill):
+            m.d.sync += [
+                f6.as_value().eq(Mux(finishes.r_rdy, finishes.r_data, finishes.w_data)),
+                f6_valid.eq(finishes.r_rdy | walk.take),
+            ]
 
         # -- instructions and their end, in order --------------------------------------------------
         written = Signal(range(_ORDER + 1))
@@ -141,7 +150,8 @@ class _MiscCore(wiring.Component):
         wiring.connect(m, parameters.weights, wiring.flipped(self.weights))
         wiring.connect(m, parameters.bias, wiring.flipped(self.bias))
         m.d.comb += [
-            walk.room.eq(finishes.w_rdy), finishes.w_en.eq(walk.take),
+            walk.room.eq(finishes.w_rdy), finishes.r_en.eq(refill),
+            finishes.w_en.eq(walk.take & (~refill | finishes.r_rdy)),
             finishes.w_data.eq(planner.job.payload.finish),
             walk.loaded.eq(parameters.loaded), walk.bias_loaded.eq(parameters.bias_loaded),
             parameters.fetch.eq(walk.fetch), parameters.entry.eq(walk.entry),
@@ -285,7 +295,6 @@ class _MiscCore(wiring.Component):
                 ]
 
         # -- stages 7 to 10: offset, shift, rounding -----------------------------------------------
-        f6 = Signal(finish_shape)
         f7 = Signal(finish_shape, reset_less=True)
         f8 = Signal(finish_shape, reset_less=True)
         f9 = Signal(finish_shape, reset_less=True)
@@ -294,7 +303,7 @@ class _MiscCore(wiring.Component):
         s9_last = Signal()
         s10_last = Signal()
         m.d.comb += [
-            f6.eq(finishes.r_data), finishes.r_en.eq(s6_ends.last_job),
+            refill.eq(~f6_valid | s6_ends.last_job),
             parameters.bias_taken.eq(s6_ends.last_group & f6.bias),
         ]
         m.d.sync += [s7_last.eq(s6_ends.last), s8_last.eq(s7_last), s9_last.eq(s8_last),

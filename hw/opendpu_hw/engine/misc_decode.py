@@ -11,6 +11,7 @@ from amaranth.lib import data
 from opendpu_arch.extensions import Extension
 from opendpu_arch.isa import ActType, AluMode, ElewType, PoolType
 from opendpu_arch.numerics import HARD_SIGMOID_FACTOR, POOL_AVERAGE, RELU6_MAX
+from opendpu_hw.datapath.narrow_product import narrow_product
 from opendpu_hw.datapath.scale import RIGHT_MAX
 from opendpu_hw.engine import misc_plan as plan
 from opendpu_hw.engine.misc_plan import Op, Weights
@@ -137,7 +138,7 @@ def _kernel(m, s, *, kernel_h_1, kernel_w_1, stride_h_1, stride_w_1):
     ]
 
 
-def _window(m, target, s, f, i, *, length_1, groups_1, rows_1, stride_h_1, jump_read_endl_1,
+def _window(m, target, s, f, i, *, length_1, groups_1, rows_1, jump_read_endl_1,
             jump_write_endl_1):
     """Set what ALU, POOL and DPTWISE say in the same words."""
     a, bb = plan.address_bits(target), plan.bank_bits(target)
@@ -151,7 +152,7 @@ def _window(m, target, s, f, i, *, length_1, groups_1, rows_1, stride_h_1, jump_
         s.walk.inputs[0].step.eq(1),
         s.walk.pad_left.eq(f.pad_left), s.walk.pad_top.eq(f.pad_top),
         s.pad_right.eq(f.pad_right),
-        s.walk.bottom_limit.eq((rows_1 * (stride_h_1 + 1) + f.pad_bottom)[:13]),
+        s.rows_1.eq(rows_1), s.pad_bottom.eq(f.pad_bottom),
         s.walk.rows_1.eq(pass_rows_1(target, rows_1)),
         s.walk.reads.eq(_in_group(target, f.bank_id_in, _every_bank(target))),
         s.walk.writes.eq(_in_group(target, f.bank_id_out, _every_bank(target))),
@@ -169,7 +170,13 @@ def _window(m, target, s, f, i, *, length_1, groups_1, rows_1, stride_h_1, jump_
 def _unpad(m, s):
     """Pad nothing."""
     m.d.sync += [s.walk.pad_left.eq(0), s.walk.pad_top.eq(0), s.unpadded.eq(1),
-                 s.walk.right_limit.eq((1 << 20) - 1), s.walk.bottom_limit.eq((1 << 13) - 1)]
+                 s.walk.right_limit.eq((1 << 20) - 1)]
+
+
+def bottom_limit(s):
+    """Return the last row that is no padding, from what :func:`_window` and others have set."""
+    limit = narrow_product(s.walk.stride_h, s.rows_1) + s.pad_bottom
+    return limit[:13] | s.unpadded.replicate(13)
 
 
 def _depthwise(m, target, s, f, *, shift_cut, shift_bias, jump):
@@ -192,7 +199,7 @@ def alu(m, target, s, f, i):
     _kernel(m, s, kernel_h_1=i.kernel_h, kernel_w_1=i.kernel_w, stride_h_1=i.stride_h,
             stride_w_1=i.stride_w)
     _window(m, target, s, f, i, length_1=i.length, groups_1=i.channel_group,
-            rows_1=f.valid_pixel_parallel, stride_h_1=i.stride_h,
+            rows_1=f.valid_pixel_parallel,
             jump_read_endl_1=i.jump_read_endl, jump_write_endl_1=i.jump_write_endl)
     m.d.sync += [
         s.walk.inputs[0].jump.eq(s.kept.jump), s.walk.row_offset.eq(s.kept.row_offset),
@@ -251,7 +258,7 @@ def dptwise(m, target, s, f, i):
     _kernel(m, s, kernel_h_1=i.kernel_h, kernel_w_1=i.kernel_w, stride_h_1=i.stride_h,
             stride_w_1=i.stride_w)
     _window(m, target, s, f, i, length_1=f.length, groups_1=f.channel_group,
-            rows_1=i.valid_pixel_parallel, stride_h_1=i.stride_h,
+            rows_1=i.valid_pixel_parallel,
             jump_read_endl_1=i.jump_read_endl, jump_write_endl_1=i.jump_write_endl)
     _depthwise(m, target, s, f, shift_cut=i.shift_cut, shift_bias=i.shift_bias,
                jump=f.channel_group + 1)
@@ -268,7 +275,7 @@ def pool(m, target, s, f, i):
             kernel_w_1=Mux(reduce, down_w, i.kernel_w),
             stride_h_1=Mux(reduce, down_h, i.stride_h), stride_w_1=Mux(reduce, down_w, i.stride_w))
     _window(m, target, s, f, i, length_1=f.length, groups_1=f.channel_group,
-            rows_1=i.valid_pixel_parallel, stride_h_1=Mux(reduce, down_h, i.stride_h),
+            rows_1=i.valid_pixel_parallel,
             jump_read_endl_1=f.jump_read_endl, jump_write_endl_1=f.jump_write_endl)
     shift = _pool(i.shift_cut)
     with m.If(i.pool_type == PoolType.AVERAGE):

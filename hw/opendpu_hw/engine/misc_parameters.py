@@ -44,8 +44,8 @@ class MiscParameters(wiring.Component):
     bias_loaded : ``Out(1)``
         Another channel group's biases are in the queue.
     bias_word, bias_taken : ``Out(CP * 8)``, ``In(1)``
-        Biases at the head of the queue. With the extension ``channel``, ``shift_word`` has what is
-        in SHIFT at their address.
+        Biases at the head of the queue, a register. With the extension ``channel``,
+        ``shift_word`` has what is in SHIFT at their address.
     """
 
     def __init__(self, target, *, taps):
@@ -72,8 +72,11 @@ class MiscParameters(wiring.Component):
         bias_left = Signal()
         weights_end = Signal()
         bias_end = Signal()
+        free = Signal()
+        waits = Signal()                    # the next job
         m.d.comb += [
-            self.job.ready.eq((~weights_left | weights_end) & (~bias_left | bias_end)),
+            self.job.ready.eq(~waits),
+            free.eq((~weights_left | weights_end) & (~bias_left | bias_end)),
         ]
 
         # -- weights, in the order of the walk -----------------------------------------------------
@@ -149,22 +152,30 @@ class MiscParameters(wiring.Component):
             ]
 
         # -- biases --------------------------------------------------------------------------------
+        # Behind the queue a register, which a word may reach at once: additions follow.
         m.submodules.biases = biases = fifo.SyncFIFO(
-            width=word * (1 + self._channels), depth=_BIASES)
+            width=word * (1 + self._channels), depth=_BIASES - 1)
+        head_valid = Signal()
+        head = Signal(word * (1 + self._channels), reset_less=True)
+        refill = Signal()
         bias_group = Signal(8)
         bias_at = Signal(a)
         bias_got = Signal()
         m.d.comb += [
-            self.bias.valid.eq(bias_left & (biases.level + bias_got < _BIASES)),
-            self.bias.addr.eq(bias_at),
-            biases.w_en.eq(bias_got),
+            self.bias.valid.eq(bias_left & (biases.level + head_valid + bias_got < _BIASES)),
+            self.bias.addr.eq(bias_at), self.bias_loaded.eq(bias_got),
+            refill.eq(~head_valid | self.bias_taken),
+            biases.w_en.eq(bias_got & ~(refill & ~biases.r_rdy)), biases.r_en.eq(refill),
             biases.w_data.eq(Cat(self.bias.data, self.bias.shifts) if self._channels
                              else self.bias.data),
-            self.bias_loaded.eq(bias_got),
-            self.bias_word.eq(biases.r_data[:word]),
-            *([self.shift_word.eq(biases.r_data[word:])] if self._channels else []),
-            biases.r_en.eq(self.bias_taken),
+            self.bias_word.eq(head[:word]),
+            *([self.shift_word.eq(head[word:])] if self._channels else []),
         ]
+        with m.If(refill):
+            m.d.sync += [
+                head.eq(Mux(biases.r_rdy, biases.r_data, biases.w_data)),
+                head_valid.eq(biases.r_rdy | bias_got),
+            ]
         m.d.sync += bias_got.eq(self.bias.valid & self.bias.ready)
         with m.If(self.bias.valid & self.bias.ready):
             m.d.sync += [bias_at.eq(bias_at + 1), bias_group.eq(bias_group + 1)]
@@ -172,8 +183,13 @@ class MiscParameters(wiring.Component):
                 m.d.comb += bias_end.eq(1)
                 m.d.sync += bias_left.eq(0)
 
-        new = self.job.payload
-        with m.If(self.job.valid & self.job.ready):
+        next_job = Signal.like(p, reset_less=True)
+        new = Signal.like(p)
+        m.d.comb += new.eq(Mux(waits, next_job, self.job.payload))
+        with m.If(~waits):
+            m.d.sync += next_job.eq(self.job.payload)
+        m.d.sync += waits.eq(~free & (waits | self.job.valid))
+        with m.If(free & (waits | self.job.valid)):
             m.d.sync += [
                 p.eq(new), weights_left.eq(new.weights), bias_left.eq(new.bias),
                 group.eq(0), column.eq(0), kernel_w.eq(0), phase.eq(0), kernel_h.eq(0), tap.eq(0),

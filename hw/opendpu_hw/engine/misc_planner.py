@@ -76,7 +76,7 @@ class MiscPlanner(wiring.Component):
                 "remaining": 4,             # rows not yet offered
                 "stride_out": 9, "out_phase": 8, "out_jump": a, "out_wrap": a,
                 "out_bank": bb, "out_base": a, "out_offset": a,
-                "pad_right": 8, "unpadded": 1, "tap_jump": a,
+                "pad_right": 8, "pad_bottom": 8, "rows_1": 4, "unpadded": 1, "tap_jump": a,
                 "kept": misc_decode.kept_shape(target),
             }.items()})
         # Banks of the rows of ELEW's inputs: there before ELEW itself is.
@@ -90,6 +90,8 @@ class MiscPlanner(wiring.Component):
         walk, fetch, write = s.walk, s.fetch, s.write
         m.d.comb += [
             self.job.payload.walk.eq(walk), self.job.payload.finish.eq(s.finish),
+            # A product of registers: it has the cycle in which the walk takes it.
+            self.job.payload.walk.bottom_limit.eq(misc_decode.bottom_limit(s)),
             self.fetch.payload.eq(fetch), self.write.payload.eq(write),
         ]
 

@@ -5,7 +5,9 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from opendpu_arch import latency
 from opendpu_arch.extensions import Extension
+from opendpu_hw.bus.fields import FieldSkid
 from opendpu_hw.engine import misc_plan as plan
 from opendpu_hw.engine.misc_parameters import POINTER_BITS
 from opendpu_hw.engine.misc_plan import Op, Weights
@@ -163,18 +165,21 @@ class MiscWalk(wiring.Component):
         take = Signal()
         hazard = Signal()
         begin = ~running | (step & last_step)
-        s1_valid = Signal()
+        shape = step_shape(target, taps)
+        # The banks' answer comes late in a cycle: it does not reach the walk in the same one.
+        m.submodules.stage = stage = FieldSkid({
+            "step": shape.size, "here": a, "after": a, "low": bb, "group": 2, "used": positions,
+            "entry": POINTER_BITS, "base": POINTER_BITS})
         if Extension.TABLE in target.extensions:
-            begin = Mux(p.tabled & ~new.tabled, ~running & ~s1_valid, begin)
+            begin = Mux(p.tabled & ~new.tabled, ~running & ~stage.o.valid, begin)
         first_of_group = Signal()
-        weights_there = Signal(POINTER_BITS)
+        weights_there = Signal()
         uses_ring = Signal()
         m.d.comb += [
             first_of_group.eq(start & (column == 0)),
             uses_ring.eq((p.op == Op.MAC) & (p.weights != Weights.FACTOR)),
-            weights_there.eq((self.loaded - base)[:POINTER_BITS]),
             step.eq(running & stage_free
-                    & (~uses_ring | (weights_there > index))
+                    & (~uses_ring | weights_there)
                     & (~p.bias | ~first_of_group | (biases != 0))
                     & (~last_tap | (room != 0))),
             hazard.eq(new.checked & (new.reads & busy).any()),
@@ -196,15 +201,26 @@ class MiscWalk(wiring.Component):
         # -- the walk ------------------------------------------------------------------------------
         base_next = Signal(POINTER_BITS)
         index_next = Signal(POINTER_BITS)
-        m.d.comb += [base_next.eq(base), index_next.eq(index)]
+        # Whether the next step's weights were there a cycle before: if it is this one, the one
+        # after it or the first of the ring.
+        ahead = Signal(POINTER_BITS)
+        there_next, here_there, more_there = Signal(), Signal(), Signal()
+        m.d.comb += [
+            ahead.eq(self.loaded - base), here_there.eq(ahead > index),
+            more_there.eq(ahead > (index + 1)[:POINTER_BITS]),
+            base_next.eq(base), index_next.eq(index), there_next.eq(here_there),
+        ]
         with m.If(uses_ring & compute):
             with m.If(~p.cached | (last_tap & last_column)):
-                m.d.comb += [base_next.eq(base + index + 1), index_next.eq(0)]
+                m.d.comb += [base_next.eq(base + index + 1), index_next.eq(0),
+                             there_next.eq(more_there)]
             with m.Elif(last_tap):
                 # the last of the kernel's columns is the only one that is asked for again
-                m.d.comb += index_next.eq(Mux(p.sliding, index, 0))
+                with m.If(~p.sliding):
+                    m.d.comb += [index_next.eq(0), there_next.eq(ahead.any())]
             with m.Else():
-                m.d.comb += index_next.eq(index + 1)
+                m.d.comb += [index_next.eq(index + 1), there_next.eq(more_there)]
+        m.d.sync += weights_there.eq(Mux(step, there_next, here_there))
         with m.If(step):
             m.d.sync += [base.eq(base_next), index.eq(index_next)]
             low_next = Signal(bb + 1)
@@ -276,14 +292,7 @@ class MiscWalk(wiring.Component):
                 at_bank.eq(low), bank_step.eq(1),
                 offset.eq((row_offset + column_offset[0] + tap_offset + group)[:a]),
             ]
-        s1 = Signal(step_shape(target, taps), reset_less=True)
-        s1_here = Signal(a)
-        s1_after = Signal(a)
-        s1_low = Signal(bb)
-        s1_group = Signal(2)
-        s1_used = Signal(positions)
-        s1_entry = Signal(POINTER_BITS)
-        s1_base = Signal(POINTER_BITS)
+        made, s1 = Signal(shape), Signal(shape)
         column_now = Signal(21)
         outside = Signal()
         exists = Signal(taps)
@@ -292,56 +301,63 @@ class MiscWalk(wiring.Component):
             outside.eq((column_now < p.pad_left) | (column_now > p.right_limit)),
             exists.eq(Cat((kernel_h + t * p.stride_h <= p.kernel_h_1) & (~p.eltwise if t else 1)
                           for t in range(taps))),
-            stage_free.eq(~s1_valid | self.read.ready),
+            stage_free.eq(stage.i.ready), stage.i.valid.eq(step), stage.i.step.eq(made),
+            made.op.eq(p.op), made.weights.eq(p.weights), made.factor.eq(p.factor),
+            made.prelu.eq(p.prelu), made.shift.eq(source.shift),
+            made.first.eq(first), made.last.eq(last_tap),
+            made.last_group.eq(last_tap & last_column), made.last_job.eq(last_step),
+            made.sliding.eq(p.sliding), made.slot.eq(kernel_w[:2]),
+            made.paired.eq(p.paired), made.odd.eq(phase[0]), made.compute.eq(compute),
+            made.taps.eq(Mux(p.paired, 0b111, exists)),
+            made.invalid.eq(Mux(last_group, p.invalid, 0)),
+            stage.i.here.eq((here + offset)[:a]), stage.i.after.eq((after + offset)[:a]),
+            stage.i.low.eq(at_bank), stage.i.group.eq(Mux(p.eltwise, source.group, p.group)),
+            stage.i.entry.eq((base + index)[:POINTER_BITS]), stage.i.base.eq(base_next),
         ]
-        with m.If(stage_free):
-            m.d.sync += s1_valid.eq(step)
-        with m.If(step):
-            m.d.sync += [
-                s1.op.eq(p.op), s1.weights.eq(p.weights), s1.factor.eq(p.factor),
-                s1.prelu.eq(p.prelu), s1.shift.eq(source.shift),
-                s1.first.eq(first), s1.last.eq(last_tap),
-                s1.last_group.eq(last_tap & last_column), s1.last_job.eq(last_step),
-                s1.sliding.eq(p.sliding), s1.slot.eq(kernel_w[:2]),
-                s1.paired.eq(p.paired), s1.odd.eq(phase[0]), s1.compute.eq(compute),
-                s1.taps.eq(Mux(p.paired, 0b111, exists)),
-                s1.invalid.eq(Mux(last_group, p.invalid, 0)),
-                s1_here.eq((here + offset)[:a]), s1_after.eq((after + offset)[:a]),
-                s1_low.eq(at_bank), s1_group.eq(Mux(p.eltwise, source.group, p.group)),
-                s1_entry.eq((base + index)[:POINTER_BITS]), s1_base.eq(base_next),
-            ]
-            for q in range(positions):
-                row = Signal(14, name=f"row{q}")
-                used = Signal(name=f"used{q}")
-                m.d.comb += used.eq(Cat(
+        for q in range(positions):
+            row = Signal(14, name=f"row{q}")
+            used = Signal(name=f"used{q}")
+            m.d.comb += [
+                used.eq(Cat(
                     exists[t] if q == t else exists[t] & (p.rows_1 >= q - t)
-                    for t in range(taps) if 0 <= q - t < rows).any())
-                m.d.comb += row.eq(p.row_base + kernel_h + q * p.stride_h)
-                m.d.sync += [
-                    s1.bank[q].eq((at_bank + q * bank_step)[:bb]),
-                    s1.pad[q].eq(~p.eltwise & (outside | (row < p.pad_top)
-                                               | (row > p.bottom_limit))),
-                    s1_used[q].eq(used & (~p.eltwise | (q < rows))),
-                ]
+                    for t in range(taps) if 0 <= q - t < rows).any()),
+                row.eq(p.row_base + kernel_h + q * p.stride_h),
+                made.bank[q].eq((at_bank + q * bank_step)[:bb]),
+                made.pad[q].eq(~p.eltwise & (outside | (row < p.pad_top)
+                                             | (row > p.bottom_limit))),
+                stage.i.used[q].eq(used & (~p.eltwise | (q < rows))),
+            ]
 
         # -- stage 2: the banks answer -------------------------------------------------------------
         fetched = Signal()
-        s2 = Signal(step_shape(target, taps), reset_less=True)
         m.d.comb += [
-            self.read.valid.eq(s1_valid), self.read.group.eq(s1_group),
+            s1.eq(stage.o.step), stage.o.ready.eq(self.read.ready),
+            self.read.valid.eq(stage.o.valid), self.read.group.eq(stage.o.group),
             self.read.mask.eq(Cat(
-                Cat(s1_used[q] & (s1.bank[q] == b) for q in range(positions)).any()
+                Cat(stage.o.used[q] & (s1.bank[q] == b) for q in range(positions)).any()
                 for b in range(banks))),
-            fetched.eq(s1_valid & self.read.ready),
-            self.fetch.eq(fetched & (s1.op == Op.MAC) & (s1.weights != Weights.FACTOR)
-                          & s1.compute),
-            self.entry.eq(s1_entry),
+            fetched.eq(stage.o.valid & self.read.ready),
         ]
         for b in range(banks):
-            wrapped = b < s1_low if b < banks - 1 else False
-            m.d.comb += self.read.addr[b].eq(Mux(wrapped, s1_after, s1_here))
-        m.d.sync += self.step_valid.eq(fetched)
+            wrapped = b < stage.o.low if b < banks - 1 else False
+            m.d.comb += self.read.addr[b].eq(Mux(wrapped, stage.o.after, stage.o.here))
         with m.If(fetched):
-            m.d.sync += [s2.eq(s1), self.freed.eq(s1_base)]
-        m.d.comb += self.step.eq(s2)
+            m.d.sync += self.freed.eq(stage.o.base)
+        # The ring answers a cycle after it is asked.
+        read_valid, read, entry = fetched, s1, stage.o.entry
+        for n in range(latency.BANK_READ):
+            if n == latency.BANK_READ - 1:
+                m.d.comb += [
+                    self.fetch.eq(read_valid & (read.op == Op.MAC)
+                                  & (read.weights != Weights.FACTOR) & read.compute),
+                    self.entry.eq(entry),
+                ]
+            later_valid = Signal(name=f"s2_valid_{n}")
+            later = Signal(step_shape(target, taps), name=f"s2_{n}", reset_less=True)
+            later_entry = Signal.like(entry, name=f"s2_entry_{n}", reset_less=True)
+            m.d.sync += later_valid.eq(read_valid)
+            with m.If(read_valid):
+                m.d.sync += [later.eq(read), later_entry.eq(entry)]
+            read_valid, read, entry = later_valid, later, later_entry
+        m.d.comb += [self.step_valid.eq(read_valid), self.step.eq(read)]
         return m

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Completion in program order for engines that overlap instructions."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -50,18 +50,12 @@ class DoneOrder(wiring.Component):
             self.busy.eq(waiting.any()),
         ]
         m.d.sync += finished.eq(finished + self.completed - spend)
-        shifted = Signal(self._depth)
-        place = Signal(range(self._depth + 1))
-        m.d.comb += [
-            shifted.eq(Cat(waiting[1:], 0) if self._depth > 1 else 0),
-            place.eq(level - self.done),
-        ]
-        with m.If(self.done):
-            m.d.sync += waiting.eq(shifted)
-        with m.If(self.push):
-            for i in range(self._depth):
-                with m.If(place == i):
-                    m.d.sync += waiting[i].eq(~self.immediate)
+        # Bits past the level are zero, so that a new one can be joined: for both outcomes of
+        # `done`, which is known late.
+        fresh = self.push & ~self.immediate
+        stay = waiting | Cat(fresh & (level == i) for i in range(self._depth))
+        move = waiting[1:] | Cat(fresh & (level == i + 1) for i in range(self._depth))
+        m.d.sync += waiting.eq(Mux(self.done, move, stay))
         m.d.sync += level.eq(level + self.push - self.done)
         with m.If(self.clear):
             m.d.sync += [waiting.eq(0), level.eq(0), finished.eq(0)]

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One of the two halves of SAVE: a read port of the banks and a write port of the bus."""
 
+from types import SimpleNamespace
+
 from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal
 from amaranth.lib import fifo, wiring
 from amaranth.lib.wiring import In, Out
@@ -14,7 +16,7 @@ from opendpu_hw.bus.burst import (
     plan_fields,
 )
 from opendpu_hw.bus.fields import FieldQueue, FieldStream
-from opendpu_hw.bus.packer import Packer
+from opendpu_hw.bus.packer import Packer, run_fields
 from opendpu_hw.datapath.argmax import Argmax
 from opendpu_hw.engine.save_reader import SaveReader, save_job_fields
 from opendpu_hw.memory.ports import BankRead
@@ -111,7 +113,23 @@ class SaveChannel(wiring.Component):
         wiring.connect(m, wiring.flipped(self.read), reader.read)
         wiring.connect(m, jobs.o, reader.i)
         word = reader.o
-        run = packer.i
+        # What comes next is known a cycle before it is packed.
+        fields = run_fields(lanes)
+        run = SimpleNamespace(
+            valid=Signal(name="run_valid"), ready=Signal(name="run_ready"),
+            **{name: Signal(width, name=f"run_{name}") for name, width in fields.items()})
+        m.d.comb += run.ready.eq(~packer.i.valid | packer.i.ready)
+        packed = Signal()
+        m.d.comb += packer.i.valid.eq(packed)
+        with m.If(run.ready):
+            m.d.sync += packed.eq(run.valid)
+        with m.If(stop):
+            m.d.sync += packed.eq(0)
+        for name, width in fields.items():
+            kept = Signal(width, name=f"packed_{name}", reset_less=True)
+            with m.If(run.ready):
+                m.d.sync += kept.eq(getattr(run, name))
+            m.d.comb += getattr(packer.i, name).eq(kept)
         m.d.comb += [
             reader.clear.eq(stop),
         ]

@@ -8,7 +8,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from opendpu_hw.bus.fields import FieldQueue, FieldStream
+from opendpu_arch import latency
+from opendpu_hw.bus.fields import FieldQueue, FieldSkid, FieldStream
 from opendpu_hw.memory.ports import BankRead
 
 
@@ -53,9 +54,9 @@ class SaveReader(wiring.Component):
         Forget everything.
     """
 
-    LATENCY = 2
-    #: Words between the banks and the packer.
-    DEPTH = 4
+    LATENCY = latency.BANK_READ + 1
+    #: Words asked for and not yet taken by the packer, at most.
+    DEPTH = 8
 
     def __init__(self, target):
         self._target = target
@@ -84,13 +85,33 @@ class SaveReader(wiring.Component):
         # -- words that are read wait here until the packer takes them ----------------------------
         m.submodules.words = words = FieldQueue(word_fields(self._target), depth=self.DEPTH)
         wiring.connect(m, words.o, wiring.flipped(self.o))
-        arriving = Signal()
-        info = words.i
-        constant = Signal()
-        value = Signal(8)
+        promised = Signal(range(self.DEPTH + 1))
+
+        # -- reads: whether the banks serve one does not reach the walk in the same cycle ---------
+        known = {name: bits for name, bits in word_fields(self._target).items() if name != "data"}
+        m.submodules.reads = reads = FieldSkid({
+            "bank_id": 6, "addr": len(self.read.addr), "constant": 1, "value": 8, **known})
+        info, ask = reads.i, reads.o
+        taken = Signal()
+        m.d.comb += [
+            reads.clear.eq(self.clear),
+            self.read.valid.eq(ask.valid & ~ask.constant & ~self.clear),
+            self.read.bank_id.eq(ask.bank_id), self.read.addr.eq(ask.addr),
+            ask.ready.eq(ask.constant | self.read.ready), taken.eq(ask.valid & ask.ready),
+        ]
+        arriving, answer = taken, {n: getattr(ask, n) for n in ("constant", "value", *known)}
+        for n in range(latency.BANK_READ):
+            valid = Signal(name=f"arriving_{n}")
+            later = {name: Signal(len(given), name=f"{name}_{n}", reset_less=True)
+                     for name, given in answer.items()}
+            m.d.sync += [valid.eq(arriving & ~self.clear),
+                         *(later[name].eq(given) for name, given in answer.items())]
+            arriving, answer = valid, later
         m.d.comb += [
             words.clear.eq(self.clear), words.i.valid.eq(arriving),
-            words.i.data.eq(Mux(constant, value.replicate(lanes), self.read.data)),
+            words.i.data.eq(Mux(
+                answer["constant"], answer["value"].replicate(lanes), self.read.data)),
+            *(getattr(words.i, name).eq(answer[name]) for name in known),
         ]
 
         # -- walk ---------------------------------------------------------------------------------
@@ -99,24 +120,21 @@ class SaveReader(wiring.Component):
         pixel_end = Signal()
         job_end = Signal()
         m.d.comb += [
-            room.eq(words.level + arriving < self.DEPTH),
-            self.read.valid.eq(running & room & ~job.constant & ~self.clear),
-            self.read.bank_id.eq(job.bank_id), self.read.addr.eq(addr),
-            step.eq(running & room & ~self.clear & (job.constant | self.read.ready)),
+            room.eq((promised != self.DEPTH) & info.ready),
+            step.eq(running & room & ~self.clear), info.valid.eq(step),
+            info.bank_id.eq(job.bank_id), info.addr.eq(addr),
+            info.constant.eq(job.constant), info.value.eq(job.value),
+            info.count.eq(Mux(pixel_end, rest[:4] + 1, Const(lanes))),
+            info.pixel_first.eq(pixel_first), info.pixel_last.eq(pixel_end),
+            info.range_first.eq(fresh | ~job.merged),
+            info.range_last.eq((rows == 0) | ~job.merged),
+            info.offset.eq(offset), info.argmax.eq(job.argmax), info.largest.eq(job.largest),
             pixel_end.eq(rest < lanes),
             job_end.eq(pixel_end & (rows == 0)),
             self.i.ready.eq(~running | (step & job_end)),
         ]
-        m.d.sync += arriving.eq(step)
+        m.d.sync += promised.eq(promised + step - (words.o.valid & words.o.ready))
         with m.If(step):
-            m.d.sync += [
-                info.count.eq(Mux(pixel_end, rest[:4] + 1, Const(lanes))),
-                info.pixel_first.eq(pixel_first), info.pixel_last.eq(pixel_end),
-                info.range_first.eq(fresh | ~job.merged),
-                info.range_last.eq((rows == 0) | ~job.merged),
-                info.offset.eq(offset), info.argmax.eq(job.argmax), info.largest.eq(job.largest),
-                constant.eq(job.constant), value.eq(job.value),
-            ]
             with m.If(~pixel_end):
                 m.d.sync += [addr.eq(addr + 1), rest.eq(rest - lanes), pixel_first.eq(0)]
             with m.Else():
@@ -137,5 +155,5 @@ class SaveReader(wiring.Component):
                 offset.eq(p.offset),
             ]
         with m.If(self.clear):
-            m.d.sync += [running.eq(0), arriving.eq(0)]
+            m.d.sync += [running.eq(0), promised.eq(0)]
         return m

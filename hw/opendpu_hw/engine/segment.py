@@ -53,8 +53,18 @@ class SegmentStage(wiring.Component):
             "valid": Out(1), "ready": In(1),
             **{f"word_{i}": Out(32) for i in range(instruction.WORDS)},
             "addr": Out(40), "last_addr": Out(40), "reach": Out(27), "beyond": Out(1),
-            "busy": Out(1), "clear": In(1),
+            "busy": Out(1), "clear": In(1), **self.derived(),
         })
+
+    def derived(self):
+        """Return more members, which :meth:`second` and :meth:`third` make."""
+        return {}
+
+    def second(self, m, f):
+        """Add to the registers between the first and the second cycle; ``f``: the fields."""
+
+    def third(self, m, f):
+        """Add to the registers between the second and the third cycle; ``f``: the fields."""
 
     @property
     def words(self):
@@ -75,12 +85,13 @@ class SegmentStage(wiring.Component):
             move_3.eq(~self.valid | self.ready),
             move_2.eq(~second_valid | move_3),
             move_1.eq(~first_valid | move_2),
-            self.insn.ready.eq(move_1),
+            # Not when one leaves: whether it may is known late.
+            self.insn.ready.eq(~(first_valid & second_valid & self.valid)),
             self.busy.eq(first_valid | second_valid | self.valid),
         ]
         with m.If(move_1):
-            m.d.sync += first_valid.eq(self.insn.valid)
-            with m.If(self.insn.valid):
+            m.d.sync += first_valid.eq(self.insn.valid & self.insn.ready)
+            with m.If(self.insn.valid & self.insn.ready):
                 m.d.sync += [first[i].eq(self.insn.payload[i]) for i in range(used)]
 
         f = fields_of(self._instruction, first)
@@ -96,8 +107,10 @@ class SegmentStage(wiring.Component):
                     size.eq(_choose([self.segments[i].size for i in range(8)], f.reg_id)),
                     reach.eq((f.length * (getattr(f, self._jump) + 1) + self._size(f))[:27]),
                 ]
+                self.second(m, f)
 
-        offset = fields_of(self._instruction, second).ddr_addr
+        f = fields_of(self._instruction, second)
+        offset = f.ddr_addr
         last = Signal(30)
         m.d.comb += last.eq(offset + reach)
         with m.If(move_3):
@@ -108,6 +121,7 @@ class SegmentStage(wiring.Component):
                     self.reach.eq(reach), self.addr.eq(base + offset),
                     self.last_addr.eq(base + last), self.beyond.eq((size != 0) & (last >= size)),
                 ]
+                self.third(m, f)
         with m.If(self.clear):
             m.d.sync += [first_valid.eq(0), second_valid.eq(0), self.valid.eq(0)]
         return m

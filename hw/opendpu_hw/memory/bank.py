@@ -12,9 +12,10 @@ class Bank(wiring.Component):
     """A bank of ``depth`` words.
 
     Port A reads, port B reads or writes; both answer one cycle later and hold their data while they
-    are not enabled. A word that is written appears to reads from the next cycle on; port B answers
-    a write with the word before it, as block RAM does by itself (read first): anything else takes
-    a register a bit around it.
+    are not enabled; with ``registered`` a cycle after that, through a register without enable,
+    which block RAM may have inside. A word that is written appears to reads from the next cycle on;
+    port B answers a write with the word before it, as block RAM does by itself (read first):
+    anything else takes a register a bit around it.
 
     Parameters
     ----------
@@ -24,6 +25,8 @@ class Bank(wiring.Component):
         Bits of a word.
     second_port : :class:`bool`
         Whether port B can read; without it the bank has one read and one write port.
+    registered : :class:`bool`
+        Whether data come through a register.
 
     Members
     -------
@@ -33,8 +36,9 @@ class Bank(wiring.Component):
         Port B; it works with ``b_en`` or ``b_write``, and writes with ``b_write``.
     """
 
-    def __init__(self, *, depth, width, second_port=True):
+    def __init__(self, *, depth, width, second_port=True, registered=False):
         self._depth, self._width, self._second = depth, width, second_port
+        self._registered = registered
         abits = ceil_log2(depth)
         super().__init__({
             "a_en": In(1), "a_addr": In(abits), "a_data": Out(width),
@@ -48,14 +52,16 @@ class Bank(wiring.Component):
         read_a = ram.read_port()
         write_b = ram.write_port()
         m.d.comb += [
-            read_a.en.eq(self.a_en), read_a.addr.eq(self.a_addr), self.a_data.eq(read_a.data),
+            read_a.en.eq(self.a_en), read_a.addr.eq(self.a_addr),
             write_b.en.eq(self.b_write), write_b.addr.eq(self.b_addr),
             write_b.data.eq(self.b_wdata),
         ]
+        answer = m.d.sync if self._registered else m.d.comb
+        answer += self.a_data.eq(read_a.data)
         if self._second:
             read_b = ram.read_port()
             m.d.comb += [
                 read_b.en.eq(self.b_en | self.b_write), read_b.addr.eq(self.b_addr),
-                self.b_data.eq(read_b.data),
             ]
+            answer += self.b_data.eq(read_b.data)
         return m

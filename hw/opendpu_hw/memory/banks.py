@@ -6,6 +6,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
+from opendpu_arch import latency
 from opendpu_arch.extensions import Extension
 from opendpu_hw.memory.bank import Bank
 from opendpu_hw.memory.ports import (
@@ -83,7 +84,8 @@ class Banks(wiring.Component):
             ]
             for b in range(banks):
                 number = g * banks + b
-                bank = Bank(depth=target.bank_depth, width=8 * target.channel_parallel)
+                bank = Bank(depth=target.bank_depth, width=8 * target.channel_parallel,
+                            registered=latency.BANK_READ > 1)
                 m.submodules[f"image{number}"] = bank
                 image.append(bank)
 
@@ -157,15 +159,18 @@ class Banks(wiring.Component):
         ]
         self._image_load_clash = [Cat(c).any() for c in load_clash]
 
-        # -- data back to the readers, one cycle later --------------------------------------------
-        conv_group = Signal(2)
-        misc_group = Signal(2)
-        misc_on_b = Signal()
-        with m.If(conv_read.en):
-            m.d.sync += conv_group.eq(conv_read.group)
-        with m.If(misc_read.valid & misc_read.ready):
-            m.d.sync += [misc_group.eq(misc_read.group),
-                         misc_on_b.eq(conv_read.en & (conv_read.group == misc_read.group))]
+        # -- data back to the readers -------------------------------------------------------------
+        def when_answered(value, name):
+            for n in range(latency.BANK_READ):
+                later = Signal(len(value), name=f"{name}_{n}", reset_less=True)
+                m.d.sync += later.eq(value)
+                value = later
+            return value
+
+        conv_group = when_answered(conv_read.group, "conv_group")
+        misc_group = when_answered(misc_read.group, "misc_group")
+        misc_on_b = when_answered(
+            conv_read.en & (conv_read.group == misc_read.group), "misc_on_b")
         for b in range(banks):
             a_data = Array([image[g * banks + b].a_data for g in range(groups)])
             b_data = Array([image[g * banks + b].b_data for g in range(groups)])
@@ -174,15 +179,13 @@ class Banks(wiring.Component):
                 misc_read.data[b].eq(Mux(misc_on_b, b_data[misc_group], a_data[misc_group])),
             ]
         for i, save in enumerate(saves):
-            bank_id = Signal(range(target.image_banks), name=f"save{i}_bank")
-            on_b = Signal(name=f"save{i}_on_b")
             conv_there = conv_read.en & (conv_read.group == save.bank_id[ceil_log2(banks):])
             misc_there = Array([
                 misc_read.valid & (misc_read.group == n // banks) & misc_read.mask[n % banks]
                 for n in range(target.image_banks)])[save.bank_id]
-            with m.If(save.valid & save.ready):
-                m.d.sync += [bank_id.eq(save.bank_id[:len(bank_id)]),
-                             on_b.eq(conv_there | misc_there)]
+            bank_id = when_answered(
+                save.bank_id[:ceil_log2(target.image_banks)], f"save{i}_bank")
+            on_b = when_answered(conv_there | misc_there, f"save{i}_on_b")
             m.d.comb += save.data.eq(Mux(on_b, Array([k.b_data for k in image])[bank_id],
                                          Array([k.a_data for k in image])[bank_id]))
 
@@ -209,10 +212,17 @@ class Banks(wiring.Component):
             ]
             return bank
 
+        # Weights have no register: they are read later, to be there with the image.
+        weight_en, weight_addr = self.conv_read.en, self.conv_read.weight_addr
+        for n in range(latency.BANK_READ - 1):
+            later_en = Signal(name=f"weight_en_{n}")
+            later_addr = Signal.like(weight_addr, name=f"weight_addr_{n}", reset_less=True)
+            m.d.sync += [later_en.eq(weight_en), later_addr.eq(weight_addr)]
+            weight_en, weight_addr = later_en, later_addr
         for lane in range(lanes):
             bank = parameter_bank(f"convw{lane}", target.convw_base + lane)
             m.d.comb += [
-                bank.a_en.eq(self.conv_read.en), bank.a_addr.eq(self.conv_read.weight_addr),
+                bank.a_en.eq(weight_en), bank.a_addr.eq(weight_addr),
                 self.conv_read.weights[lane].eq(bank.a_data),
             ]
         bank = parameter_bank("dwconvw", target.dwconvw_bank)

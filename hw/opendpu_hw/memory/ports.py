@@ -27,7 +27,10 @@ class BankWrite(Signature):
 
 
 class BankRead(Signature):
-    """One word a transfer from an image bank (SAVE); ``data`` one cycle after the transfer."""
+    """One word a transfer from an image bank (SAVE).
+
+    ``data`` comes :data:`opendpu_arch.latency.BANK_READ` cycles later.
+    """
 
     def __init__(self, target):
         super().__init__({
@@ -36,8 +39,9 @@ class BankRead(Signature):
 
 
 class RowRead(Signature):
-    """One word from each masked bank of a group (MISC); ``data`` one cycle after the transfer.
+    """One word from each masked bank of a group (MISC).
 
+    ``data`` comes :data:`opendpu_arch.latency.BANK_READ` cycles later.
     ``addr`` and ``data`` are indexed by bank in the group, not by row.
     """
 
@@ -61,8 +65,9 @@ class RowWrite(Signature):
 
 
 class ConvRead(Signature):
-    """Image and weight words for CONV, never refused; data one cycle after ``en``.
+    """Image and weight words for CONV, never refused.
 
+    Data come :data:`opendpu_arch.latency.BANK_READ` cycles after ``en``.
     ``addr`` and ``data`` are indexed by bank in the group; every CONVW bank reads ``weight_addr``.
     """
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "fifo.h"
+#include "latency.h"
 #include "program.h"
 
 namespace opendpu {
@@ -59,18 +60,20 @@ struct Decode {
     const Instruction* held = nullptr;    // judged and handed on
     State state = kStopped;
     uint8_t words = 0;  // of `coming` that have come
-    bool judged = false;
+    uint8_t judging = 0;  // cycles
     bool ended = false;
+
+    bool judged() const { return judging == latency::kJudgement; }
 
     // Whether a word is taken; `accept`: the instruction held goes to its queue.
     bool takes_word(bool accept) const {
         return state == kGather && (words == 0 || words + 1 != coming->words || !held || accept);
     }
     // Whether `step` does nothing while nothing is accepted and no word comes.
-    bool still() const { return held ? judged : state != kSingle; }
+    bool still() const { return held ? judged() : state != kSingle; }
     void step(bool accept, bool word) {
         bool room = !held || accept;
-        judged = held && !accept;
+        judging = held && !accept ? judging + !judged() : 0;
         if (accept) {
             if (held->opcode == isa::End::kOpcode) ended = true;
             held = nullptr;
@@ -91,13 +94,13 @@ struct Decode {
   private:
     void hold() {
         held = coming++;
-        judged = false;
+        judging = 0;
         words = 0;
     }
 };
 
 struct Queue {
-    BufferedFifo<const Instruction*, 64> waiting;
+    RegisteredFifo<const Instruction*, 64> waiting;
     BufferedFifo<const Instruction*, 64> flying;
     uint32_t late = 0;
     bool idle() const { return !waiting.level() && !flying.level(); }

@@ -12,9 +12,12 @@
 namespace opendpu {
 
 struct ConvEngine {
+    static constexpr uint32_t kMoving = (1u << latency::kConvOperands) - 1;  // steps without operands yet
+
     // planner
     const ConvWork* held = nullptr;     // accepted, bias not read yet
-    const ConvWork* reading = nullptr;  // its bias is being read
+    const ConvWork* planned = nullptr;  // its bias has been read
+    uint32_t planning = 0;              // cycles until it is offered
     const ConvWork* offered = nullptr;
     // walk
     const ConvWork* work = nullptr;
@@ -66,7 +69,7 @@ struct ConvEngine {
     bool take() const {
         return offered && (!work || (may_step() && last_step())) && slots.room() && !hazard(*offered);
     }
-    bool bias_valid() const { return held && !reading && (!offered || take()); }
+    bool bias_valid() const { return held && !planned && !offered; }
     bool ready() const { return (!held || bias_valid()) && level != 16; }
     bool reads() const { return stepped & 1; }
     uint32_t write_mask() const { return active ? writing->masks[turn] : 0; }
@@ -76,13 +79,13 @@ struct ConvEngine {
     bool done() const { return level && (!(waiting & 1) || finished || completed()); }
     bool busy() const { return waiting; }
     bool under_way() const { return ended & ((2u << (summed + latency::kConvWrite - 1)) - 1) || late; }
-    bool idle() const { return !work && !(stepped & 7) && !under_way(); }
+    bool idle() const { return !work && !(stepped & kMoving) && !under_way(); }
     bool quiet() const { return !level && !gap && !active && !closing && idle(); }
 
     // Cycles in which nothing happens but steps within a column, if nothing comes; 0 if something else does.
     uint64_t steady() const {
         if (quiet()) return ~uint64_t{0};
-        bool waits = active || completing || closing || under_way() || reading || (held && !offered) || (slots.any() && !head) || done();
+        bool waits = active || completing || closing || under_way() || planned || (held && !offered) || (slots.any() && !head) || done();
         return work && !waits ? steps : 0;
     }
     void skip(uint32_t cycles) {
@@ -170,9 +173,15 @@ struct ConvEngine {
 
         // planner
         if (is_take) offered = nullptr;
-        if (reading) offered = reading;
-        reading = fire ? held : nullptr;
-        if (fire) held = nullptr;
+        if (planned && --planning == 0) {
+            offered = planned;
+            planned = nullptr;
+        }
+        if (fire) {
+            planned = held;
+            planning = latency::kConvPlan - 1;
+            held = nullptr;
+        }
         if (next && !next->init) held = next;
     }
 };

@@ -15,7 +15,7 @@ struct FrontStage {
     bool busy() const { return first || second || third; }
     // Whether `step` does nothing while nothing comes and nothing goes.
     bool still() const { return (third || !second) && (second || !first); }
-    bool ready(bool go) const { return !first || !second || !third || go; }
+    bool ready() const { return !first || !second || !third; }
     void step(const Work* next, bool go) {
         bool move_3 = !third || go, move_2 = !second || move_3, move_1 = !first || move_2;
         if (move_3) third = second;

@@ -53,4 +53,25 @@ struct BufferedFifo {
     }
 };
 
+// BufferedFifo with one more register behind it.
+template <class T, uint32_t N>
+struct RegisteredFifo {
+    BufferedFifo<T, N> inner;
+    T out{};
+    bool ready = false;  // `out` is valid
+    bool room() const { return inner.room(); }
+    uint32_t level() const { return inner.level() + ready; }
+    bool still() const { return inner.still() && (ready || !inner.ready); }
+    void step(bool write, const T& value, bool read) {
+        bool move = inner.ready && (!ready || read);
+        if (move) {
+            out = inner.out;
+            ready = true;
+        } else if (read) {
+            ready = false;
+        }
+        inner.step(write, value, move);
+    }
+};
+
 }  // namespace opendpu

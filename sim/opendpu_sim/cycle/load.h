@@ -20,13 +20,15 @@ struct LoadChannel {
     uint32_t rest = 0;
     uint32_t here = 0;   // byte, modulo 1024
     uint32_t pixel = 0;
-    bool write_valid = false;
-    bool ending = false;
-    uint8_t write_bank = 0;
+    struct Write {
+        bool valid = false, ending = false;
+        uint8_t bank = 0;
+    };
+    Write write, waits;  // the word that is offered, and one that waits behind it
 
     // Whether `step` does nothing until a beat comes.
     bool still(uint32_t lanes) const {
-        if (write_valid || !bursts.still(plans.any())) return false;
+        if (write.valid || !bursts.still(plans.any())) return false;
         if (!running) return !jobs.any();
         uint32_t last_byte = rest < lanes ? rest & 15 : lanes - 1, two = ((here & 15) + last_byte) >> 4;
         uint32_t available = (put - (here >> 4)) & 63;
@@ -42,7 +44,7 @@ struct LoadChannel {
     // One cycle. `write_ready`: the banks take the word offered. `beat`, `last`: a beat is taken from the bus.
     // Returns whether the last word of a LOAD was written.
     bool step(uint32_t lanes, bool write_ready, bool address_ready, bool beat, bool last, const LoadWork* next) {
-        bool finished = write_valid && write_ready && ending;
+        bool finished = write.valid && write_ready && write.ending;
         unfinished += (next != nullptr) - finished;
         if (last || !bursts.still(plans.any()))
             if (bursts.step(address_ready, last, plans.any() ? plans.front() : nullptr)) plans.pop();
@@ -58,7 +60,7 @@ struct LoadChannel {
             uint32_t two = ((here & 15) + last_byte) >> 4;
             uint32_t available = (old_put - at) & 63;
             bool ready = job->constant || (!(available & 32) && available > two);
-            step = ready && (!write_valid || write_ready);
+            step = ready && !waits.valid;
             if (!job->constant) after = (at + 1 + two) & 63;
             if (step) {
                 if (!pixel_end) {
@@ -77,12 +79,13 @@ struct LoadChannel {
                 }
             }
         }
-        if (step) {
-            write_valid = true;
-            write_bank = job->bank;
-            ending = job_end;
-        } else if (write_ready) {
-            write_valid = false;
+        Write made;
+        if (step) made = {true, job_end, job->bank};
+        if (!write.valid || write_ready) {
+            write = waits.valid ? waits : made;
+            waits.valid = false;
+        } else if (step) {
+            waits = made;
         }
         if (!running || (step && job_end)) {
             if (running) {

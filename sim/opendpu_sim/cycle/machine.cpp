@@ -46,22 +46,22 @@ void Machine::start() {
 
 BankGrants Machine::grant() const {
     const LoadChannel* load = load_.channels;
-    if (!conv_.active && !misc_.reads() && !misc_.writes() && !save_.channels[0].running && !save_.channels[1].running) {
+    if (!conv_.active && !misc_.reads() && !misc_.writes() && !save_.channels[0].ask.valid && !save_.channels[1].ask.valid) {
         BankGrants grants;
-        grants.load[1] = !(load[0].write_valid && load[1].write_valid && load[0].write_bank == load[1].write_bank);
+        grants.load[1] = !(load[0].write.valid && load[1].write.valid && load[0].write.bank == load[1].write.bank);
         return grants;
     }
     BankRequests r;
     uint32_t banks = target_.pixel_parallel, all = (1u << banks) - 1;
     if (conv_.reads()) r.conv_group = all << conv_.read_group * banks;
     if (conv_.active) r.conv_write = conv_.write_mask() << conv_.writing->group_out * banks;
-    if (misc_.reads()) r.misc_read = misc_.walk.read_mask << misc_.walk.read_group * banks;
+    if (misc_.reads()) r.misc_read = misc_.walk.read.mask << misc_.walk.read.group * banks;
     if (misc_.writes()) r.misc_write = misc_.writer.mask << misc_.writer.write_group * banks;
     for (uint32_t i = 0; i < 2; ++i) {
-        r.load_valid[i] = load_.channels[i].write_valid;
-        r.load_bank[i] = load_.channels[i].write_bank;
+        r.load_valid[i] = load_.channels[i].write.valid;
+        r.load_bank[i] = load_.channels[i].write.bank;
         r.save_valid[i] = save_.channels[i].read_valid();
-        if (r.save_valid[i]) r.save_bank[i] = save_.channels[i].job->bank;
+        if (r.save_valid[i]) r.save_bank[i] = save_.channels[i].ask.bank;
     }
     return arbitrate(r, target_.image_banks);
 }
@@ -149,7 +149,7 @@ bool Machine::judge() {
         return true;
     }
     const Instruction* held = decode_.held;
-    bool blocked = held && decode_.judged && !dispatch_.queues[held->engine].waiting.room();
+    bool blocked = held && decode_.judged() && !dispatch_.queues[held->engine].waiting.room();
     if ((decode_.ended || blocked) && dispatch_.stuck()) {
         if (patience_++ == kPatience) {
             result.fault = kDeadlock;
@@ -162,20 +162,20 @@ bool Machine::judge() {
 }
 
 // Which instructions leave their queue and which have finished; what they tell each other.
-void Machine::step_dispatch(bool load_go, bool save_go) {
-    bool events = queue_events(load_go, save_go);
+void Machine::step_dispatch() {
+    bool events = queue_events();
     for (uint32_t e = 0; e < kEngines; ++e) {
         fired_[e] = ended_[e] = nullptr;
         if (!events || dispatch_.queues[e].idle()) continue;
         switch (e) {
-            case kLoad: step_queue(e, load_.front.ready(load_go), load_.order.done()); break;
-            case kSave: step_queue(e, save_.front.ready(save_go), save_.order.done()); break;
+            case kLoad: step_queue(e, load_.front.ready(), load_.order.done()); break;
+            case kSave: step_queue(e, save_.front.ready(), save_.order.done()); break;
             case kConv: step_queue(e, conv_.ready(), conv_.done()); break;
             case kMisc: step_queue(e, misc_.ready(), misc_.done()); break;
         }
     }
     const Instruction* held = decode_.held;
-    bool accept = held && decode_.judged && dispatch_.queues[held->engine].waiting.room();
+    bool accept = held && decode_.judged() && dispatch_.queues[held->engine].waiting.room();
     bool stop = decode_.ended || ending_;
     bool read = decode_.takes_word(accept), word = read && fetch_.ready && !stop;
     if (events || accept) move_queues(accept ? held : nullptr);
@@ -210,10 +210,10 @@ void Machine::count(uint64_t cycles) {
 }
 
 // Whether an instruction may leave its queue or has finished.
-bool Machine::queue_events(bool load_go, bool save_go) const {
+bool Machine::queue_events() const {
     if (!queues_still_ || load_.order.done() || save_.order.done() || conv_.done() || misc_.done()) return true;
     if (!wanting_) return false;
-    return (wanting_ >> kLoad & 1 && load_.front.ready(load_go)) || (wanting_ >> kSave & 1 && save_.front.ready(save_go))
+    return (wanting_ >> kLoad & 1 && load_.front.ready()) || (wanting_ >> kSave & 1 && save_.front.ready())
            || (wanting_ >> kConv & 1 && conv_.ready()) || (wanting_ >> kMisc & 1 && misc_.ready());
 }
 
@@ -234,7 +234,7 @@ uint64_t Machine::still() {
     if (!dispatch_.flies() || !misc_.quiet()) return 0;
     uint64_t cycles = conv_.steady();
     if (cycles < kLeastSkip || !load_.still(target_.channel_parallel) || !save_.still()) return 0;
-    if (queue_events(false, false)) return 0;
+    if (queue_events()) return 0;
     cycles = std::min({cycles, memory_still(), kMostSkip});
     return cycles < kLeastSkip ? 0 : cycles;
 }
@@ -258,7 +258,7 @@ bool Machine::step() {
     bool goes_on = judge();
     BankGrants grants = grant();
     bool load_go = load_.go(), save_go = save_.go(), bias_ready = !conv_.bias_valid();
-    if (!control_still_ || queue_events(load_go, save_go)) step_dispatch(load_go, save_go);
+    if (!control_still_ || queue_events()) step_dispatch();
     step_transfers(grants, load_go, save_go);
     if (fired_[kMisc] || !misc_.quiet()) {
         result.busy[kMisc] += misc_.busy();

@@ -69,10 +69,10 @@ class Machine {
     bool judge();
     BankGrants grant() const;
     void step_queue(uint32_t engine, bool ready, bool done);
-    void step_dispatch(bool load_go, bool save_go);
+    void step_dispatch();
     void step_transfers(const BankGrants& grants, bool load_go, bool save_go);
     void count(uint64_t cycles);
-    bool queue_events(bool load_go, bool save_go) const;
+    bool queue_events() const;
     void move_queues(const Instruction* accepted);
     uint64_t memory_still();
     uint64_t still();

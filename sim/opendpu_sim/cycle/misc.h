@@ -22,32 +22,34 @@ struct MiscEngine {
     uint32_t finishes = 0;   // jobs between walk and rounding
     bool step_valid = false;
     Ends stages[16] = {};    // by age, a ring
-    static_assert(latency::kMiscResult + 1 < 16);
+    static constexpr uint32_t kAnswer = latency::kBankRead - 1;  // after the cycle that follows the read
+    static_assert(kAnswer + latency::kMiscResult + 1 < 16);
     uint32_t age = 0;
     uint32_t busy_stages = 0;
 
     bool ready() const { return planner.state == MiscPlanner::kAccept && order.room(); }
     bool done() const { return order.any() && (order.front() || written || writer.done); }
-    bool reads() const { return walk.valid; }
+    bool reads() const { return walk.read.valid; }
     bool writes() const { return writer.valid; }
     bool bias_valid() const { return parameters.bias_valid(); }
     bool busy() const { return order.any(); }
     bool quiet() const {
-        return !order.any() && planner.state == MiscPlanner::kAccept && !walk.valid && !step_valid && !busy_stages
+        return !order.any() && planner.state == MiscPlanner::kAccept && !walk.read.valid && !step_valid && !busy_stages
                && writer.quiet() && parameters.quiet() && !finishes;
     }
 
     void step(uint32_t taps, uint32_t banks, bool read_ready, bool write_ready, bool bias_ready, const MiscWork* next) {
         // what is decided from the registers
         bool is_done = done();
-        bool fetched = walk.valid && read_ready;
-        bool is_step = walk.may_step(taps, read_ready, parameters.loaded);
+        bool fetched = walk.read.valid && read_ready;
+        bool is_step = walk.may_step(taps);
+        walk.loaded = parameters.loaded;
         uint8_t offers = planner.offers(), takes = 0;
         const MiscPass* current = offers ? planner.current() : nullptr;
         if (offers & MiscPlanner::kWalk && finishes != 8 && walk.over(*current, taps, is_step)
             && !walk.hazard(*current))
             takes |= MiscPlanner::kWalk;
-        if (offers & MiscPlanner::kFetch && parameters.ready(walk.freed, bias_ready)) takes |= MiscPlanner::kFetch;
+        if (offers & MiscPlanner::kFetch && parameters.ready()) takes |= MiscPlanner::kFetch;
         if (offers & MiscPlanner::kWrite && writer.jobs.room()) takes |= MiscPlanner::kWrite;
 
         // instructions
@@ -59,13 +61,15 @@ struct MiscEngine {
         if (next) order.push(next->init);
 
         // results: from the banks' answer to the queue
-        Ends now = stages[(age - latency::kMiscSum) & 15];
-        const Ends &due = stages[(age - latency::kMiscResult) & 15], &late = stages[(age - latency::kMiscResult - 1) & 15];
+        constexpr uint32_t kSum = kAnswer + latency::kMiscSum, kResult = kAnswer + latency::kMiscResult;
+        Ends now = stages[(age - kSum) & 15];
+        const Ends &due = stages[(age - kResult) & 15], &late = stages[(age - kResult - 1) & 15];
         bool result = (due.last && !due.tabled) || (late.last && late.tabled);
         ++age;
-        stages[age & 15] = fetched && walk.compute
-            ? Ends{walk.last, walk.last_group, walk.last_job, walk.bias, walk.read_tabled} : Ends{};
-        busy_stages = busy_stages << 1 & ((4u << latency::kMiscResult) - 1);
+        const MiscWalk::Read& read = walk.read;
+        stages[age & 15] = fetched && read.compute
+            ? Ends{read.last, read.last_group, read.last_job, read.bias, read.tabled} : Ends{};
+        busy_stages = busy_stages << 1 & ((4u << kResult) - 1);
         if (fetched) busy_stages |= 1;
         bool job_written = writer.job_written;
         finishes -= now.last_job;
@@ -78,12 +82,18 @@ struct MiscEngine {
         if (job_written) walk.written();
 
         // walk
-        if (fetched) walk.freed = walk.read_base;
+        if (fetched) walk.freed = walk.read.base;
         step_valid = fetched;
-        if (!walk.valid || read_ready) walk.valid = is_step;
+        MiscWalk::Read made;
         if (is_step) {
-            walk.advance(taps, banks);
-            walk.room -= walk.last;
+            made = walk.advance(taps, banks);
+            walk.room -= made.last;
+        }
+        if (!walk.read.valid || read_ready) {
+            walk.read = walk.waits.valid ? walk.waits : made;
+            walk.waits.valid = false;
+        } else if (is_step) {
+            walk.waits = made;
         }
         if (takes & MiscPlanner::kWalk) {
             walk.start(*current);

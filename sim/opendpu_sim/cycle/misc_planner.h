@@ -57,7 +57,7 @@ struct MiscPlanner {
 struct MiscParameters {
     static constexpr uint32_t kEntries = 128, kBiases = 4;
 
-    const MiscPass* pass = nullptr;
+    const MiscPass *pass = nullptr, *waits = nullptr;  // the next one
     bool weights_left = false, bias_left = false;
     uint32_t group = 0, column = 0, kernel_w = 0, phase = 0, kernel_h = 0, tap = 0, bias_group = 0;
     uint8_t writing = 0, loaded = 0;
@@ -65,18 +65,21 @@ struct MiscParameters {
     bool bias_got = false;  // a bias arrives
     uint32_t biases = 0;
 
-    bool quiet() const { return !weights_left && !bias_left && !got && !bias_got; }
+    bool quiet() const { return !waits && !weights_left && !bias_left && !got && !bias_got; }
     bool bias_valid() const { return bias_left && biases + bias_got < kBiases; }
     bool weights_valid(uint8_t freed) const { return weights_left && static_cast<uint8_t>(writing - freed) < kEntries; }
     bool last_word() const {
         return kernel_h + pass->fetch_stride_h > pass->kernel_h_1 && phase == pass->fetch_phases_1
                && kernel_w == pass->kernel_w_1 && (pass->cached || column == pass->length_1) && group == pass->groups_1;
     }
-    bool ready(uint8_t freed, bool bias_ready) const {
+    bool ready() const { return !waits; }
+    // Whether the next job begins, if there is one.
+    bool free(uint8_t freed, bool bias_ready) const {
         return (!weights_left || (weights_valid(freed) && last_word()))
                && (!bias_left || (bias_valid() && bias_ready && bias_group == pass->groups_1));
     }
     void step(uint32_t taps, uint8_t freed, bool bias_ready, bool bias_taken, const MiscPass* next) {
+        bool is_free = free(freed, bias_ready);
         bool weight = weights_valid(freed), bias = bias_valid() && bias_ready;
         loaded += got;
         got = false;
@@ -108,10 +111,12 @@ struct MiscParameters {
         biases += bias_got - bias_taken;
         bias_got = bias;
         if (bias && bias_group++ == pass->groups_1) bias_left = false;
-        if (!next) return;
-        pass = next;
-        weights_left = next->fetch_weights;
-        bias_left = next->bias;
+        if (!waits) waits = next;
+        if (!is_free || !waits) return;
+        pass = waits;
+        waits = nullptr;
+        weights_left = pass->fetch_weights;
+        bias_left = pass->bias;
         group = column = kernel_w = phase = kernel_h = tap = bias_group = 0;
     }
 };

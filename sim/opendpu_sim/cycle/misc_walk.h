@@ -16,19 +16,22 @@ struct MiscWalk {
     Fifo<uint32_t, 8> unwritten;  // banks that jobs taken write
     uint32_t busy = 0;            // all of them
     bool tabled = false;          // the last job taken has a table
-    // stage 1: the read that is offered
-    bool valid = false, compute = false, last = false, last_group = false, last_job = false, bias = false;
-    bool read_tabled = false;
-    uint8_t read_group = 0, read_base = 0;
-    uint32_t read_mask = 0;
+    uint8_t loaded = 0;           // as it was a cycle ago
+    // stage 1: the read that is offered, and one that waits behind it
+    struct Read {
+        bool valid = false, compute = false, last = false, last_group = false, last_job = false, bias = false, tabled = false;
+        uint8_t group = 0, base = 0;
+        uint32_t mask = 0;
+    };
+    Read read, waits;
 
     bool last_tap(uint32_t taps) const {
         const MiscPass& p = *pass;
         if (p.eltwise) return kernel_w == p.inputs_1;
         return kernel_w == p.kernel_w_1 && phase == p.phases_1 && kernel_h + p.stride_h * taps > p.kernel_h_1;
     }
-    bool may_step(uint32_t taps, bool read_ready, uint8_t loaded) const {
-        if (!pass || (valid && !read_ready)) return false;
+    bool may_step(uint32_t taps) const {
+        if (!pass || waits.valid) return false;
         if (pass->uses_ring && static_cast<uint8_t>(loaded - base) <= index) return false;
         if (pass->bias && !biases && kernel_h == 0 && kernel_w == 0 && column == 0) return false;
         return room || !last_tap(taps);
@@ -38,7 +41,7 @@ struct MiscWalk {
     }
     // Whether the next job may begin, as far as this one goes; results without a table take a cycle less.
     bool over(const MiscPass& next, uint32_t taps, bool is_step) const {
-        if (tabled && !next.tabled) return !pass && !valid;
+        if (tabled && !next.tabled) return !pass && !read.valid;
         return !pass || (is_step && last_step(taps));
     }
     bool hazard(const MiscPass& next) const {
@@ -51,29 +54,31 @@ struct MiscWalk {
         for (uint32_t n = 0; n < unwritten.level; ++n) busy |= unwritten.ring[(unwritten.head + n) & 7];
     }
     // The walk by one step, and the read it asks for.
-    void advance(uint32_t taps, uint32_t banks) {
+    Read advance(uint32_t taps, uint32_t banks) {
+        Read made;
+        made.valid = true;
         const MiscPass& p = *pass;
         bool is_last_tap = last_tap(taps), last_column = column == p.length_1, is_last_group = group == p.groups_1;
         bool again = column != 0 && kernel_w == 1 && phase == 0;
-        compute = !p.paired || phase == 1 || again;
-        last = is_last_tap;
-        last_group = is_last_tap && last_column;
-        last_job = last_group && is_last_group;
-        bias = p.bias;
-        read_tabled = p.tabled;
+        made.compute = !p.paired || phase == 1 || again;
+        made.last = is_last_tap;
+        made.last_group = is_last_tap && last_column;
+        made.last_job = made.last_group && is_last_group;
+        made.bias = p.bias;
+        made.tabled = p.tabled;
         if (p.bias && kernel_h == 0 && kernel_w == 0 && column == 0) --biases;
         if (p.eltwise) {
-            read_group = p.input_groups[kernel_w];
-            read_mask = p.input_masks[kernel_w];
+            made.group = p.input_groups[kernel_w];
+            made.mask = p.input_masks[kernel_w];
         } else {
-            read_group = p.group_in;
+            made.group = p.group_in;
             uint32_t count = 1;
             while (count < taps && kernel_h + count * p.stride_h <= p.kernel_h_1) ++count;
             uint32_t used = (1u << (p.rows_1 + count)) - 1;
-            read_mask = (used << low | used >> (banks - low)) & ((1u << banks) - 1);
+            made.mask = (used << low | used >> (banks - low)) & ((1u << banks) - 1);
         }
-        if (p.uses_ring && compute) {
-            if (!p.cached || last_group) {
+        if (p.uses_ring && made.compute) {
+            if (!p.cached || made.last_group) {
                 base += index + 1;
                 index = 0;
             } else if (is_last_tap) {
@@ -82,7 +87,7 @@ struct MiscWalk {
                 ++index;
             }
         }
-        read_base = base;
+        made.base = base;
 
         if (!p.eltwise && kernel_h + p.stride_h * taps <= p.kernel_h_1) {
             kernel_h += p.stride_h * taps;
@@ -111,6 +116,7 @@ struct MiscWalk {
                 if (is_last_group) pass = nullptr;
             }
         }
+        return made;
     }
     void start(const MiscPass& next) {
         pass = &next;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "dma.h"
+#include "latency.h"
 
 namespace opendpu {
 
@@ -21,15 +22,25 @@ struct SaveChannel {
     Fifo<bool, 8> lasts;        // of the bursts in flight: ends its SAVE
     Fifo<uint8_t, 8> lengths;   // of the bursts whose data are to be sent
     // save_reader
+    static constexpr uint32_t kWords = 8;
+    struct Read {
+        bool valid = false, constant = false;
+        uint8_t bank = 0;
+        Word word{};
+    };
     const SaveWork* job = nullptr;
-    bool running = false, fresh = false, pixel_first = false, arriving = false;
+    bool running = false, fresh = false, pixel_first = false;
     uint32_t rows = 0, rest = 0, offset = 0;
-    Word arriving_word{};
-    Fifo<Word, 4> words;
+    Read ask, waits;                    // the read that is offered, and one that waits behind it
+    Read answers[latency::kBankRead];   // by age
+    uint32_t promised = 0;              // words read and not yet taken
+    Fifo<Word, kWords> words;
     // argmax
     bool best_stage = false, best_last = false, best_valid = false;
     Word best_info{}, best{};
     // packer
+    bool run_valid = false;
+    Word run{};
     bool flush = false, packed = false;
     uint32_t place = 0;
     uint32_t sent = 0;
@@ -38,11 +49,11 @@ struct SaveChannel {
     bool idle() const { return !unfinished; }
     // Whether `step` does nothing until a response comes.
     bool still() const {
-        return !running && !arriving && !words.any() && !packed && !flush && !best_stage && !best_valid && !jobs.any()
+        return !running && !promised && !run_valid && !packed && !flush && !best_stage && !best_valid && !jobs.any()
                && bursts.still(plans.any());
     }
-    bool may_step() const { return running && words.level + arriving < 4; }
-    bool read_valid() const { return may_step() && !job->constant; }
+    bool may_step() const { return running && promised != kWords && !waits.valid; }
+    bool read_valid() const { return ask.valid && !ask.constant; }
     bool data_valid() const { return lengths.any() && packed; }
 
     // The packer takes `count` bytes.
@@ -52,16 +63,9 @@ struct SaveChannel {
         place = end & 15;
         flush = last && end > 16;
     }
-    // The packer, if it may advance, gets the places of the largest; words go to the search for them.
-    void search(bool advance) {
-        bool run_ready = advance && !flush, best_advance = !best_valid || run_ready;
-        if (best_valid && run_ready) {
-            pack(1, best.range_first, best.range_last, best.offset);
-        } else if (advance) {
-            packed = flush;
-            flush = false;
-        }
-        if (!best_advance) return;
+    // The place of the largest goes to the packer; words go to the search for them.
+    void search(bool run_ready) {
+        if (best_valid && !run_ready) return;
         best_valid = best_stage && best_last;
         if (best_stage) best = best_info;
         best_stage = words.any() && words.front().argmax;
@@ -69,6 +73,22 @@ struct SaveChannel {
         best_info = words.front();
         best_last = best_info.pixel_last;
         words.pop();
+        --promised;
+    }
+    // What is packed next: a word, or where the largest of a pixel is.
+    void choose(bool run_ready) {
+        if (best_stage || best_valid || (words.any() && words.front().argmax)) {
+            if (run_ready && (run_valid = best_valid)) {
+                run = best;
+                run.count = 1;
+                run.pixel_first = run.pixel_last = true;
+            }
+            search(run_ready);
+        } else if (run_ready && (run_valid = words.any())) {
+            run = words.front();
+            words.pop();
+            --promised;
+        }
     }
 
     // One cycle. `read_ready`: the banks serve the read offered; `granted`: the bus takes a beat; `answered`: a
@@ -84,35 +104,38 @@ struct SaveChannel {
             sent = last ? 0 : sent + 1;
             if (last) lengths.pop();
         }
-        if (best_stage || best_valid || (words.any() && words.front().argmax)) {
-            search(!packed || sending);
-        } else if (!packed || sending) {
-            bool take = words.any() && !flush;
-            if (take) {
-                const Word& word = words.front();
-                pack(word.count, word.range_first && word.pixel_first, word.range_last && word.pixel_last, word.offset);
-                words.pop();
-            } else {
-                packed = flush;
-                flush = false;
-            }
+        bool advance = !packed || sending, pack_now = run_valid && advance && !flush, run_ready = !run_valid || pack_now;
+        if (pack_now) {
+            pack(run.count, run.range_first && run.pixel_first, run.range_last && run.pixel_last, run.offset);
+        } else if (advance) {
+            packed = flush;
+            flush = false;
         }
-        if (arriving) words.push(arriving_word);
+        choose(run_ready);
 
         // save_reader
-        bool step = may && (job->constant || read_ready);
-        arriving = step;
+        constexpr uint32_t kLast = latency::kBankRead - 1;
+        if (answers[kLast].valid) words.push(answers[kLast].word);
+        for (uint32_t n = kLast; n; --n) answers[n] = answers[n - 1];
+        bool asked = ask.valid && (ask.constant || read_ready);
+        answers[0] = ask;
+        answers[0].valid = asked;
+        Read made;
         bool free = !running;
-        if (step) {
+        if (may) {
             bool pixel_end = rest < lanes;
             free = pixel_end && rows == 0;
-            arriving_word.count = pixel_end ? (rest & 15) + 1 : lanes;
-            arriving_word.pixel_first = pixel_first;
-            arriving_word.pixel_last = pixel_end;
-            arriving_word.range_first = fresh || !job->plan.merged;
-            arriving_word.range_last = rows == 0 || !job->plan.merged;
-            arriving_word.offset = offset;
-            arriving_word.argmax = job->argmax;
+            made.valid = true;
+            made.constant = job->constant;
+            made.bank = job->bank;
+            made.word.count = pixel_end ? (rest & 15) + 1 : lanes;
+            made.word.pixel_first = pixel_first;
+            made.word.pixel_last = pixel_end;
+            made.word.range_first = fresh || !job->plan.merged;
+            made.word.range_last = rows == 0 || !job->plan.merged;
+            made.word.offset = offset;
+            made.word.argmax = job->argmax;
+            ++promised;
             if (!pixel_end) {
                 rest -= lanes;
                 pixel_first = false;
@@ -124,6 +147,12 @@ struct SaveChannel {
                 fresh = false;
                 offset = (offset + job->plan.jump + 1) & 15;
             }
+        }
+        if (!ask.valid || asked) {
+            ask = waits.valid ? waits : made;
+            waits.valid = false;
+        } else if (may) {
+            waits = made;
         }
         if (free && jobs.any()) {
             job = jobs.front();

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Banks on a cocotb bench: they answer the memory ports of an engine, with random stalls."""
 
+import collections
 import random
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from cocotb.triggers import RisingEdge
 
+from opendpu_arch import latency
 from opendpu_arch.target import Target
 from opendpu_sim.tb.clock import stalls
 
@@ -104,6 +106,17 @@ class BankResponder:
             now = int(not next(pause))
             ready.value = now
 
+    def _answers(self, prefix: str, name: str) -> Callable[[int], None]:
+        """Return what puts a word on a port of image banks, as late as those answer."""
+        signal = self._signal(prefix, name)
+        coming: collections.deque[int] = collections.deque([0] * (latency.BANK_READ - 1))
+
+        def answer(value: int) -> None:
+            coming.append(value)
+            signal.value = coming.popleft()
+
+        return answer
+
     async def _bank_write(self, prefix: str) -> None:
         async for happened in self._transfers(prefix):
             if happened:
@@ -112,14 +125,14 @@ class BankResponder:
                 self._store(self._at(bank, address), int(self._signal(prefix, "data").value))
 
     async def _bank_read(self, prefix: str) -> None:
-        data = self._signal(prefix, "data")
+        answer = self._answers(prefix, "data")
         async for happened in self._transfers(prefix):
             if happened:
                 bank = int(self._signal(prefix, "bank_id").value)
                 address = int(self._signal(prefix, "addr").value)
-                data.value = self._word(self._at(bank, address))
+                answer(self._word(self._at(bank, address)))
             else:
-                data.value = self._junk()
+                answer(self._junk())
 
     async def _parameter_read(self, prefix: str) -> None:
         data = self._signal(prefix, "data")
@@ -129,13 +142,13 @@ class BankResponder:
             data.value = self._word(self._at(bank, address)) if happened else self._junk()
 
     async def _row_read(self, prefix: str) -> None:
-        data = self._signal(prefix, "data")
+        answer = self._answers(prefix, "data")
         async for happened in self._transfers(prefix):
             words = [self._junk() for _ in range(self._target.pixel_parallel)]
             if happened:
                 for position, index in self._row(prefix):
                     words[position] = self._word(index)
-            data.value = self._pack(words)
+            answer(self._pack(words))
 
     async def _row_write(self, prefix: str) -> None:
         async for happened in self._transfers(prefix):
@@ -146,23 +159,28 @@ class BankResponder:
 
     async def _conv_read(self, prefix: str) -> None:
         target = self._target
-        enable, data = self._signal(prefix, "en"), self._signal(prefix, "data")
-        weights = self._signal(prefix, "weights")
+        enable = self._signal(prefix, "en")
+        answer, weigh = self._answers(prefix, "data"), self._answers(prefix, "weights")
+        words, weights = 0, 0
         while True:
             await RisingEdge(self._dut.clk)
             if not int(enable.value):
-                continue  # the outputs of a memory that is not enabled stay
+                answer(words)  # the outputs of a memory that is not enabled stay
+                weigh(weights)
+                continue
             first = int(self._signal(prefix, "group").value) * target.pixel_parallel
             address = int(self._signal(prefix, "weight_addr").value)
-            data.value = self._pack(
+            words = self._pack(
                 [self._word(self._at(first + i, a)) for i, a in enumerate(self._addresses(prefix))]
             )
-            weights.value = self._pack(
+            weights = self._pack(
                 [
                     self._word(self._at(target.convw_base + i, address))
                     for i in range(target.output_channel_parallel)
                 ]
             )
+            answer(words)
+            weigh(weights)
 
     async def _conv_write(self, prefix: str) -> None:
         while True:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bench of the MISC engine: memories with stalls, the meaning of its instructions, scoreboard."""
 
+import collections
 import random
 
 import numpy as np
@@ -356,6 +357,7 @@ def run(
         nonlocal active, earliest
         waiting = encoded()
         offered = False
+        coming = collections.deque([0] * (latency.BANK_READ - 1))  # what the banks answer
         for cycle in range(deadline):
             if cycle in abort_at:
                 ctx.set(dut.abort, 1)
@@ -435,9 +437,8 @@ def run(
                 for b, at in enumerate(split(raddr, address)):
                     if rmask >> b & 1:
                         answer[b] = int.from_bytes(image[rgroup, b, at].tobytes(), "little")
-            ctx.set(
-                Value.cast(dut.read.data), sum(v << 8 * width * b for b, v in enumerate(answer))
-            )
+            coming.append(sum(v << 8 * width * b for b, v in enumerate(answer)))
+            ctx.set(Value.cast(dut.read.data), coming.popleft())
             if writes:
                 values = split(wdata, 8 * width)
                 for b, at in enumerate(split(waddr, address)):

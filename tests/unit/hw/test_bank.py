@@ -9,15 +9,17 @@ from amaranth_bench import simulate, tick
 from opendpu_hw.memory.bank import Bank
 
 
+@pytest.mark.parametrize("registered", [False, True])
 @pytest.mark.parametrize("second_port", [True, False])
 @pytest.mark.parametrize("depth", [2, 13, 64])
-def test_random_accesses(second_port, depth):
-    rng = random.Random(f"bank {second_port} {depth}")
-    dut = Bank(depth=depth, width=24, second_port=second_port)
+def test_random_accesses(second_port, depth, registered):
+    rng = random.Random(f"bank {second_port} {depth} {registered}")
+    dut = Bank(depth=depth, width=24, second_port=second_port, registered=registered)
     words = [0] * depth
 
     async def bench(ctx):
         expected = {"a_data": None, "b_data": None}  # until the first read
+        before = dict(expected)
         signals = {n: getattr(dut, n) for n in expected}
         collisions = 0
         for _ in range(800):
@@ -35,8 +37,9 @@ def test_random_accesses(second_port, depth):
             ):
                 ctx.set(getattr(dut, name), driven)
             s = await tick(ctx, signals)
-            for name, wanted in expected.items():
+            for name, wanted in (before if registered else expected).items():
                 assert wanted is None or s[name] == wanted, name
+            before = dict(expected)
             if a_en:
                 expected["a_data"] = words[a_addr]
                 collisions += b_write and a_addr == b_addr

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The banks under random traffic from every port at once."""
 
+import collections
 import random
 
 import pytest
 from amaranth.sim import Simulator
 
+from opendpu_arch import latency
 from opendpu_arch.target import Target
 from opendpu_hw.memory.banks import Banks
 
@@ -112,11 +114,6 @@ class Traffic:
                 (d.conv_read.data[b], get(group + b, ctx.get(d.conv_read.addr[b])), "conv")
                 for b in range(t.pixel_parallel)
             ]
-            word = ctx.get(d.conv_read.weight_addr)
-            reads += [
-                (d.conv_read.weights[i], get(t.convw_base + i, word), "convw")
-                for i in range(t.channel_parallel)
-            ]
             self.served["conv"] += 1
         for port, bank in (
             (d.conv_bias, t.bias_bank),
@@ -130,6 +127,12 @@ class Traffic:
         )
         for bank, word, value in writes:
             self.store[bank, word] = value & self.mask
+        if ctx.get(d.conv_read.en):  # read a cycle later, to be there with the image
+            word = ctx.get(d.conv_read.weight_addr)
+            reads += [
+                (d.conv_read.weights[i], get(t.convw_base + i, word), "convw")
+                for i in range(t.channel_parallel)
+            ]
         return reads, served
 
 
@@ -141,11 +144,16 @@ def test_random_traffic(name, seed):
     traffic = Traffic(dut, target, seed)
 
     async def bench(ctx):
+        coming = collections.deque([[]] * (latency.BANK_READ - 1))
         for _ in range(600):
             traffic.request(ctx)
             reads, served = traffic.cycle(ctx)
             await ctx.tick()
-            for signal, expected, who in reads:
+            coming.append([read for read in reads if read[2] != "parameter"])
+            for signal, expected, who in (
+                *coming.popleft(),
+                *(read for read in reads if read[2] == "parameter"),
+            ):
                 assert ctx.get(signal) == expected, who
             for who, port in served:
                 traffic.served[who] += 1

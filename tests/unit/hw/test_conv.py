@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CONV in Amaranth's simulator against a naive model of its semantics."""
 
+import collections
 import dataclasses
 import itertools
 import random
@@ -204,6 +205,7 @@ def simulate(target, program, actual, *, pause=lambda: 0):
     async def memory(ctx):
         pp, cp = target.pixel_parallel, target.channel_parallel
         ctx.set(dut.bias.ready, 1)
+        coming = collections.deque([None] * (latency.BANK_READ - 1))  # what the banks answer
         for cycle in range(100_000):
             en, group = ctx.get(dut.read.en), ctx.get(dut.read.group)
             addr = [ctx.get(dut.read.addr[b]) for b in range(pp)]
@@ -218,16 +220,16 @@ def simulate(target, program, actual, *, pause=lambda: 0):
             done.extend([cycle] * ctx.get(dut.done))
             steps.extend([cycle] * ctx.get(dut.active))
             await ctx.tick()
-            if en:
-                for b in range(pp):
-                    ctx.set(
-                        dut.read.data[b],
-                        int.from_bytes(actual.image[group, b, addr[b]].tobytes(), "little"),
-                    )
+            image = [actual.image[group, b, addr[b]].tobytes() for b in range(pp)]
+            coming.append((image, weight) if en else None)
+            answer = coming.popleft()
+            if answer:
+                for b, word in enumerate(answer[0]):
+                    ctx.set(dut.read.data[b], int.from_bytes(word, "little"))
                 for lane in range(cp):
                     ctx.set(
                         dut.read.weights[lane],
-                        int.from_bytes(actual.weights[lane, weight].tobytes(), "little"),
+                        int.from_bytes(actual.weights[lane, answer[1]].tobytes(), "little"),
                     )
             if bias[0]:
                 ctx.set(dut.bias.data, int.from_bytes(actual.bias[bias[1]].tobytes(), "little"))

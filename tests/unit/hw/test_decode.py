@@ -7,7 +7,7 @@ import random
 import pytest
 from amaranth_bench import simulate, tick
 
-from opendpu_arch import isa
+from opendpu_arch import isa, latency
 from opendpu_arch.legal import violations
 from opendpu_arch.regs import Fault
 from opendpu_arch.target import Target
@@ -199,13 +199,19 @@ def test_every_kind_to_its_queue(stall):
 
 
 def test_a_word_a_cycle():
+    """Unless an instruction has fewer words than the one before it is judged in cycles."""
+
     async def bench(b):
         program = draw_program(b.rng, 20)
-        words = b.program(program)
+        b.program(program)
+        held = -latency.JUDGEMENT
+        for number, instruction in enumerate(program):
+            came = instruction.WORDS + (held if number else 0) + (instruction.WORDS == 1)
+            held = max(came, held + latency.JUDGEMENT + 1)
         await b.start()
         while not (await b.step())["ended"]:
             assert b.cycle < 1000
-        assert b.cycle == words + 4
+        assert b.cycle == held + latency.JUDGEMENT + 2
 
     run(bench, "rate", stall=0.0)
 

@@ -90,7 +90,7 @@ class Model:
         flying = any(self.flight.values())
         assert s["empty"] == (not waiting and not flying)
         assert s["tokens"] == any(self.tokens.values())
-        arriving = any(q and cycle - q[0][1] < 2 for q in self.queues.values())
+        arriving = any(q and cycle - q[0][1] < Dispatch.LATENCY for q in self.queues.values())
         stuck = (
             waiting and not flying and not any(self.has_tokens(e) for e in Engine if self.queues[e])
         )
@@ -106,7 +106,7 @@ class Model:
                 assert may, f"{e.name} is offered an instruction without tokens"
                 assert s["payload", e] == queue[0][0], e.name
             elif may and len(self.flight[e]) < Dispatch.IN_FLIGHT - 1:
-                assert cycle - queue[0][1] < 2, f"{e.name} is kept waiting"
+                assert cycle - queue[0][1] < Dispatch.LATENCY, f"{e.name} is kept waiting"
 
     def update(self, s, cycle):
         for e in Engine:
@@ -324,7 +324,7 @@ def test_depth_of_queue_and_flight():
     async def bench(ctx):
         b = Bench(ctx, dut, "depth", stall=0.0, gap=0.0)
         b.engines[Engine.LOAD].hold = True
-        count = Dispatch.DEPTH + Dispatch.IN_FLIGHT + 3
+        count = 1 + Dispatch.DEPTH + Dispatch.IN_FLIGHT + 3
         program = [(Engine.LOAD, (word(b.rng, 1, 1), 0, 0, 0, 0, n)) for n in range(count)]
         program = [(e, (*w[:5], 0)) for e, w in program]
         b.program.extend(program)

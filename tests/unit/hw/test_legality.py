@@ -10,7 +10,7 @@ import random
 import pytest
 from amaranth.sim import Simulator
 
-from opendpu_arch import isa
+from opendpu_arch import isa, latency
 from opendpu_arch.legal import violations
 from opendpu_arch.target import Target
 from opendpu_hw.control.legality import Legality
@@ -100,7 +100,7 @@ def test_same_verdict(name):
             instruction = draw(rng, target, len(pending), extensions)
             words = instruction.encode()
             ctx.set(dut.words, [*words, *[0] * (6 - len(words))])
-            await ctx.tick()
+            await ctx.tick().repeat(latency.JUDGEMENT)
             kind = type(instruction)
             init = pending if kind in (isa.ElewInit, isa.Elew) else inits.get(INIT_OF.get(kind))
             seen = instruction

@@ -62,7 +62,7 @@ def test_completion_keeps_the_order():
             "finished.eq(finished + self.completed - spend)",
             "finished.eq(finished + self.completed)",
         ),
-        ("place.eq(level - self.done)", "place.eq(level)"),
+        ("fresh & (level == i + 1)", "fresh & (level == i)"),
         ("(~waiting[0] | spend))", "(~waiting[0] | self.completed))"),
     ]
     check(Completion, order, faults, cycles=8)
@@ -171,8 +171,8 @@ class Tokens(wiring.Component):
 
 def test_tokens_are_neither_lost_nor_made_up():
     faults = [
-        ("(wants[p] & (counters[p, e] == 0)", "(wants[p] & (counters[p, e] == 1)"),
-        ("(give[key] & room) - take[key]", "(give[key] & room & ~take[key]) - take[key]"),
+        ("(take[key] & (counter == 1))", "(take[key] & (counter == 2))"),
+        ("eq(give[key] | (some[key]", "eq((give[key] & ~take[key]) | (some[key]"),
         ("give[e, other].eq(ended & after.r_data[other])", "give[e, other].eq(ended)"),
     ]
     check(Tokens, dispatch, faults, cycles=9)

