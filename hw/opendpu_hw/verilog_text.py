@@ -53,7 +53,7 @@ def order_selections(text):
 
 
 def mark_selections(text):
-    """Say by an attribute, as Verilog has it, that cases exclude each other; Yosys has a comment."""
+    """Say by Verilog's attribute that cases exclude each other; Yosys writes a comment."""
     return _PARALLEL.sub(r"\1(* parallel_case *)\n\1\2", text)
 
 

@@ -15,6 +15,9 @@ UIO_NAME, BUFFER_NAME = "opendpu", "udmabuf-opendpu"
 BUFFER_BYTES = 256 << 20
 
 _LEVEL_HIGH = 4
+#: How u-dma-buf maps memory that is opened with O_SYNC: past the caches, but as memory. Mapped as a
+#: device, which is its default, it would fault on the accesses that copying makes on Arm.
+_WRITE_COMBINED = 2
 #: S_AXI_HP0 to HP2 are AFI 2 to 4, each with a word for reads and one for writes; 0 is 128 bits.
 _PORTS = (4, 5, 6, 7, 8, 9)
 #: Word 14 holds the widths of the processor's ports; 0 is 32 bits.
@@ -73,6 +76,7 @@ def overlay(board: ZynqBoard, *, bitstream: str, clock_mhz: float,
 		compatible = "ikwzm,u-dma-buf";
 		device-name = "{BUFFER_NAME}";
 		size = <{buffer_bytes:#x}>;
+		sync-mode = <{_WRITE_COMBINED}>;
 	}};
 }};
 """

@@ -89,3 +89,4 @@ def test_overlay_compiles(tmp_path):
     ).stdout
     assert "assigned-clock-rates = <0x8f0d180>;" in back  # 150 MHz
     assert 'compatible = "generic-uio"' in back
+    assert "sync-mode = <0x02>;" in back
