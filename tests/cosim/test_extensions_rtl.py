@@ -135,11 +135,6 @@ def test_switching_tables_takes_no_cycle():
     assert cycles[0] == cycles[1] == cycles[2] + 1
 
 
-def test_the_host_sees_the_extension():
-    rtl = devices("B64+table+channel", "ideal")[1]
-    assert rtl.target.fingerprint >> 44 & 1
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("memory", ["ideal", "kv260", "stall"])
 @pytest.mark.parametrize("engine", ENGINES)

@@ -115,13 +115,26 @@ class Bench:
         raise AssertionError(f"no answer on {channel}")
 
 
-def run(bench, seed, **options):
-    dut = Registers(TARGET)
+def run(bench, seed, *, target=TARGET, **options):
+    dut = Registers(target)
 
     async def testbench(ctx):
         await bench(Bench(ctx, dut, seed, **options))
 
     simulate(dut, testbench)
+
+
+@pytest.mark.parametrize(
+    ("labels", "bits"), [("", 0), ("+table", 1), ("+channel", 2), ("+table+channel", 3)]
+)
+def test_the_host_sees_the_extensions(labels, bits):
+    target = Target.from_name(f"B64{labels}")
+
+    async def bench(b):
+        assert await b.read("EXTENSIONS") == bits
+        assert await b.read("FINGERPRINT_H") == target.fingerprint >> 32
+
+    run(bench, f"extensions {labels}", target=target)
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
