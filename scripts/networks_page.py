@@ -24,7 +24,7 @@ sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "scripts" / "bench")]
 
 from network_survey import measure  # noqa: E402
 from network_survey.page import TARGETS, page  # noqa: E402
-from network_survey.subjects import SUBJECTS, substitutable  # noqa: E402
+from network_survey.subjects import SUBJECTS, has_functions, substitutable  # noqa: E402
 
 from opendpu_arch import outputs  # noqa: E402
 
@@ -56,12 +56,14 @@ def step(folder: pathlib.Path, *arguments: str) -> dict[str, Any]:
     return found
 
 
-def measured(name: str, folder: pathlib.Path) -> dict[str, Any]:
-    """Measure a network with every substitution that changes it."""
+def measured(name: str, folder: pathlib.Path, *, again: bool) -> dict[str, Any]:
+    """Measure a network in every variant that changes it; those measured already only ``again``."""
     subject = SUBJECTS[name]
-    kinds = ("none", "hard") if substitutable(subject.load()) else ("none",)
-    results: dict[str, Any] = {}
-    for kind in kinds:
+    graph = subject.load()
+    kinds = ["none", *(["hard"] if substitutable(graph) else [])]
+    kinds += [measure.TABLE] if has_functions(graph) else []
+    results: dict[str, Any] = {} if again else (kept(name, folder) or {}).get("results", {})
+    for kind in (kind for kind in kinds if kind not in results):
         say(f"{name}: quantizing ({kind})")
         found = step(folder, "quantize", name, kind)
         found |= {"source": subject.source, "task": subject.task, "form": subject.form}
@@ -83,10 +85,8 @@ def survey(names: list[str], folder: pathlib.Path, *, again: bool) -> list[str]:
     """Measure networks that are not measured yet; return those that failed."""
     failed = []
     for name in names:
-        if not again and kept(name, folder) is not None:
-            continue
         try:
-            found = measured(name, folder)
+            found = measured(name, folder, again=again)
         except importlib.metadata.PackageNotFoundError as error:
             print(f"{name}: package {error} is not installed (extra 'networks')", file=sys.stderr)
             failed.append(name)

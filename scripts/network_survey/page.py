@@ -17,7 +17,8 @@ install -e .[networks]`), and our own definitions of well-known ones with random
 form in which exporters write them. This page is written by `scripts/networks_page.py`, which
 measures one network after the other.
 
-**hard** behind a name: with `--activation-substitution hard`. Other columns:
+**hard** behind a name: with `--activation-substitution hard`; **table**: for a target with the
+extension `table` ([extensions](extensions.md)), without substitution. Columns:
 
 * GMAC: billions of multiply-accumulates, those of products of feature maps too, those inside
   recurrent layers not; *on DPU*: the share that the DPU computes.

@@ -10,6 +10,8 @@ from networks.packaged import PACKAGED
 
 from opendpu.frontend import load_onnx
 from opendpu.ir import FloatGraph
+from opendpu.quantize.placement.tables import tabulated
+from opendpu_arch.target import Target
 
 PHOTOGRAPHS = "photographs, normalized"
 SUBSTITUTED = ("swish", "sigmoid")
@@ -86,6 +88,11 @@ SUBJECTS: dict[str, Subject] = {subject.name: subject for subject in _ALL}
 def substitutable(graph: FloatGraph) -> bool:
     """Tell whether substitution of activations has something to replace."""
     return any(node.kind in SUBSTITUTED for node in graph)
+
+
+def has_functions(graph: FloatGraph) -> bool:
+    """Tell whether a target with tables computes something that a plain one does not."""
+    return bool(tabulated(graph, Target.from_name("B512+table")))
 
 
 def onnx_shape(graph: FloatGraph, name: str) -> tuple[int, ...]:

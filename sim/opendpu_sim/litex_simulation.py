@@ -95,7 +95,7 @@ def build(target: Target, where: pathlib.Path, *, port: int = PORT, **options: A
         soc = _soc(source.resolve(), port)
         soc.platform.build(
             soc, sim_config=_config(port), build_dir=str(folder), run=False, interactive=False,
-            opt_level="O2",
+            opt_level="O2", jobs=os.cpu_count(),
         )  # fmt: skip
     environment = {"VERILATOR_ROOT": str(tools.VERILATOR_ROOT), "MAKEFLAGS": _MAKE_OVERRIDES}
     programs = folder / "bin"

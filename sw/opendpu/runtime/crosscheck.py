@@ -218,7 +218,8 @@ class Crosscheck:
 
     def _golden_file(self, names: Sequence[str]) -> pathlib.Path | None:
         assert self._settings.golden is not None
-        paths = (self._settings.golden / f"{layer_name(name)}.bin" for name in names)
+        files = [file for name in names for file in _golden_names(layer_name(name))]
+        paths = (self._settings.golden / file for file in files)
         return next((path for path in paths if path.is_file()), None)
 
     def _count(self, statistics: JobStatistics) -> None:
@@ -243,6 +244,15 @@ def crosscheck_for(subgraph: Subgraph, program: Program) -> Crosscheck | None:
     if not settings.touch_memory and not settings.counters:
         return None
     return Crosscheck(settings, subgraph, program)
+
+
+def _golden_names(layer: str) -> tuple[str, ...]:
+    """Return how files of a layer are called: as VART has it, and as quantizers dump them.
+
+    At the borders of a DPU subgraph, compilers add their own ends to names.
+    """
+    inner = re.sub(r"_(upload|download)_\d+$", "", layer)
+    return f"{layer}.bin", f"{inner}.bin", f"quant_{inner.removesuffix('_fix')}.bin"
 
 
 def _layers(subgraph: Subgraph) -> list[Subgraph]:

@@ -6,6 +6,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from opendpu.quantize import TensorSpec
+from opendpu.quantize.scales.grid import best_fix_point, rounded
+from opendpu.quantize.scales.template import template_of
 from pytorch_nndct.qat.threshold import TrainedThreshold
 
 Layer = (nn.Conv1d, nn.Conv2d, nn.Linear, nn.ConvTranspose1d, nn.ConvTranspose2d)
@@ -28,13 +31,18 @@ class QuantizedLayer(nn.Module):
         The batch normalization behind it.
     bits
         Width of the weights.
+    bias
+        How biases are rounded, as deployment does: there is no threshold to train. None: not.
     """
 
     layer: Any
     norm: Any
 
-    def __init__(self, layer: nn.Module, norm: nn.Module | None, bits: int) -> None:
+    def __init__(
+        self, layer: nn.Module, norm: nn.Module | None, bits: int, bias: TensorSpec | None = None
+    ) -> None:
         super().__init__()
+        self._bias = bias
         self.layer = layer
         self.norm = norm
         self.weight_quantizer = TrainedThreshold(bits)
@@ -49,7 +57,17 @@ class QuantizedLayer(nn.Module):
         if self.training and not self.frozen:
             return self._following(x)
         weight, bias = self.folded()
-        return self._computed(x, self.weight_quantizer(weight), bias)
+        return self._computed(x, self.weight_quantizer(weight), self._rounded(bias))
+
+    def _rounded(self, bias: torch.Tensor | None) -> torch.Tensor | None:
+        """Return a bias on the grid that deployment chooses for it, with its own gradient."""
+        if bias is None or self._bias is None:
+            return bias
+        values = bias.detach().cpu().numpy()
+        template = template_of(self._bias)
+        point = best_fix_point(values, method=self._bias.method, template=template)
+        found = torch.from_numpy(rounded(values, point, template)).to(bias.device)
+        return bias + (found - bias).detach()
 
     def folded(self) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Return weights and bias that do what layer and normalization do."""
@@ -102,11 +120,11 @@ class QuantizedLayer(nn.Module):
         axes = [axis for axis in range(made.ndim) if axis != 1]
         variance, mean = torch.var_mean(made, axes, correction=0)
         weight, _ = self.folded()
-        rounded = self._computed(x, self.weight_quantizer(weight), None)
+        made = self._computed(x, self.weight_quantizer(weight), None)
         inverse = torch.rsqrt(variance + norm.eps)
         ratio = torch.sqrt(norm.running_var + norm.eps) * inverse
         gain = inverse if norm.weight is None else norm.weight * inverse
         bias = 0 if self.layer.bias is None else self.layer.bias
         shift = (bias - mean) * gain + (0 if norm.bias is None else norm.bias)
         spread = (-1, *(1,) * (made.ndim - 2))
-        return rounded * ratio.view(spread) + shift.view(spread)
+        return made * ratio.view(spread) + shift.view(spread)

@@ -58,7 +58,8 @@ class TrainableModel(torch.nn.Module):
             layer = self.model.get_submodule(path)
             if isinstance(layer, Layer):
                 behind = self.model.get_submodule(norm) if norm is not None else None
-                self._layers[path] = QuantizedLayer(layer, behind, weight_bits)
+                bias = plan.specs.bias[plan.nodes[path]]
+                self._layers[path] = QuantizedLayer(layer, behind, weight_bits, bias)
                 _set(self.model, path, self._layers[path])
                 if norm is not None and behind is not None:
                     self._norms[norm] = behind

@@ -14,6 +14,7 @@ from opendpu_arch.target import Target
 B512 = Target.from_name("B512")
 PLAIN = dataclasses.replace(B512, conv_leaky_relu=False, save_argmax=False)
 LEAKY = dataclasses.replace(B512, alu_leaky_relu=True, load_mean=True)
+CHANNEL = Target.from_name("B512+channel")
 TABLE = Target.from_name("B512+table")
 TWO = [isa.ElewInit(id=0), isa.ElewInit(id=1)]
 
@@ -26,8 +27,8 @@ CASES = {
     ),
     "load_bank": (
         (isa.Load(bank_id=17), B512, None),
-        (isa.Load(bank_id=19), B512, None),
-        "bank_id is 19, but must be in 0..17 (banks)",
+        (isa.Load(bank_id=20), B512, None),
+        "bank_id is 20, but must be in 0..17 (banks)",
     ),
     "save_bank": (
         (isa.Save(bank_id=7), B512, None),
@@ -155,6 +156,11 @@ CASES = {
         (isa.Elew(num=2, table=9), TABLE, TWO),
         "table is 9, but must be in 0..8 (slots, from 1 on)",
     ),
+    "channel_shift": (
+        (isa.Conv(channel_shift=1), CHANNEL, isa.ConvInit()),
+        (isa.Conv(channel_shift=1), TABLE, isa.ConvInit()),
+        f"channel_shift is 1, but must be 0 ({TABLE.name} lacks the extension 'channel')",
+    ),
 }
 
 
@@ -190,11 +196,10 @@ def test_a_plain_target_names_the_extension_that_it_lacks(cls: type[isa.Instruct
 def test_the_bank_of_tables_is_there_with_the_extension_only() -> None:
     assert legal.violations(isa.Load(bank_id=18), TABLE) == []
     assert legal.violations(isa.Load(bank_id=19), TABLE) == [
-        "bank_id is 19, but must be in 0..18 (banks)"
+        "bank_id is 19, but must be in 0..18 (banks; more with the extension 'channel')"
     ]
     assert legal.violations(isa.Load(bank_id=18), B512) == [
-        "bank_id is 18, but must be in 0..17 (banks; 18 is TABLE, which needs the extension "
-        "'table')"
+        "bank_id is 18, but must be in 0..17 (banks; more with the extension 'table' or 'channel')"
     ]
 
 

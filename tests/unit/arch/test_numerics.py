@@ -238,3 +238,22 @@ def test_a_table_is_ordered_by_bytes() -> None:
     np.testing.assert_array_equal(numerics.look_up(y, table), y)
     negated = np.clip(-table.astype(np.int16), -128, 127).astype(np.int8)
     assert numerics.look_up(y, negated).tolist() == [[0, -1, -127], [127, 127, 1]]
+
+
+def test_shifts_of_channels_add_to_those_of_the_instruction(rng: np.random.Generator) -> None:
+    acc = rng.integers(-(1 << 24), 1 << 24, (40, 32))
+    bias = rng.integers(-128, 128, 32).astype(np.int8)
+    shifts = rng.integers(0, 256, 32).astype(np.uint8)
+    for act_type in (ActType.NONE, ActType.RELU, ActType.LEAKYRELU, ActType.RELU6):
+        for shift_bias, shift_cut in ((0, 0), (9, 12), (20, 17), (3, 60)):
+            y = numerics.requantize_by_channel(
+                acc, bias, shifts.view(np.int8),
+                shift_bias=shift_bias, shift_cut=shift_cut, act_type=act_type,
+            )  # fmt: skip
+            for c in range(32):
+                own = {
+                    "shift_bias": min(20, shift_bias + (int(shifts[c]) >> 4)),
+                    "shift_cut": shift_cut + (int(shifts[c]) & 15),
+                }
+                wanted = numerics.requantize(acc[:, c], bias[c], act_type=act_type, **own)
+                np.testing.assert_array_equal(y[:, c], wanted)

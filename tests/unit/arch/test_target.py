@@ -97,7 +97,7 @@ def targets(draw: st.DrawFn) -> Target:
         save_argmax=draw(st.booleans()),
         log2_conv_write_parallel=draw(st.integers(0, 3)),
         log2_alu_write_parallel=draw(st.integers(0, 3)),
-        reserved_features=draw(st.integers(0, (1 << 48) - 1)) & 0xEFF0_80FF_F0F0,
+        reserved_features=draw(st.integers(0, (1 << 48) - 1)) & 0xCFF0_80FF_F0F0,
         extensions=draw(st.frozensets(st.sampled_from(Extension))),
     )
 
@@ -120,7 +120,9 @@ OPTIONS: dict[str, tuple[object, ...]] = {
     "save_argmax": (False, True),
     "log2_conv_write_parallel": (0, 1, 2, 3),
     "log2_alu_write_parallel": (0, 1, 2, 3),
-    "extensions": (frozenset(), frozenset({Extension.TABLE})),
+    "extensions": tuple(
+        frozenset(e for e in Extension if n >> e & 1) for n in range(1 << len(Extension))
+    ),
 }
 
 
@@ -191,7 +193,7 @@ def test_fingerprints_of_other_machines_are_refused(fingerprint: int, message: s
         ({"log2_alu_write_parallel": -1}, "log2_alu_write_parallel is -1, but must be in 0..3"),
         (
             {"reserved_features": 0x107},
-            "reserved_features is 0x107, but must keep to the bits 0xeff080fff0f0",
+            "reserved_features is 0x107, but must keep to the bits 0xcff080fff0f0",
         ),
         ({"bank_depth": 1000}, "bank depth is 1000, but must be a power of two"),
     ],
@@ -255,13 +257,17 @@ def test_the_tables_have_a_bank_of_their_own() -> None:
     plain, target = Target.from_name("B512"), Target.from_name("B512+table")
     assert (plain.bank_count, target.bank_count) == (18, 19)
     assert target.table_bank == 18
+    both, channel = Target.from_name("B512+channel+table"), Target.from_name("B512+channel")
+    assert both.name == "DPUCZDX8G_ISA1_B512+table+channel"
+    assert (both.table_bank, both.shift_bank, both.bank_count) == (18, 19, 20)
+    assert (channel.shift_bank, channel.bank_count) == (18, 19)
     assert table.SLOTS * table.ENTRIES == table.WORDS * table.WORD_BYTES
 
 
 def test_an_extension_that_does_not_exist_is_refused() -> None:
-    text = r"no extension is called 'channel'; known: table$"
+    text = r"no extension is called 'scaled'; known: table, channel$"
     with pytest.raises(TargetError, match=text):
-        Target.from_name("B4096+channel")
+        Target.from_name("B4096+table+scaled")
 
 
 def test_a_fingerprint_that_is_no_number_is_named() -> None:

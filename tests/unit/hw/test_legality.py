@@ -31,11 +31,15 @@ TARGETS = {
         Target.from_name("B1024"), load_mean=True, alu_leaky_relu=True, bank_groups=3
     ),
     "table": Target.from_name("B512+table"),
+    "both": Target.from_name("B64+table+channel"),
 }
 
 
-def draw(rng, target, pending):
-    """An instruction whose fields are near the edge of what is legal."""
+def draw(rng, target, pending, extensions):
+    """An instruction whose fields are near the edge of what is legal.
+
+    ``extensions`` draws the fields of extensions.
+    """
     cls = rng.choice([*isa.INSTRUCTIONS.values(), isa.ElewInit, isa.ElewInit, isa.Elew])
     values = {}
     for f in cls.bit_fields():
@@ -45,7 +49,7 @@ def draw(rng, target, pending):
                 [rng.randrange(target.image_banks), *edges, target.bank_count]
             )
         elif f.extension:
-            values[f.name] = rng.choice([0, 0, 1, 8, 9, 15])
+            values[f.name] = min(f.maximum, extensions.choice([0, 0, 1, 8, 9, 15]))
         elif f.name in ("channel", "mode_avg"):
             values[f.name] = rng.choice([f.minimum, f.minimum, 1, 2, 64, 65])
         elif f.name in ("shift_bias",):
@@ -81,6 +85,7 @@ def draw(rng, target, pending):
 def test_same_verdict(name):
     target = TARGETS[name]
     rng = random.Random(f"legality {name}")
+    extensions = random.Random(f"extensions {name}")
     dut = Legality(target)
     verdicts = []
 
@@ -92,16 +97,16 @@ def test_same_verdict(name):
                 await ctx.tick()
                 ctx.set(dut.clear, 0)
                 inits, pending = {}, []
-            instruction = draw(rng, target, len(pending))
+            instruction = draw(rng, target, len(pending), extensions)
             words = instruction.encode()
             ctx.set(dut.words, [*words, *[0] * (6 - len(words))])
             await ctx.tick()
             kind = type(instruction)
             init = pending if kind in (isa.ElewInit, isa.Elew) else inits.get(INIT_OF.get(kind))
             seen = instruction
-            if not target.extensions:
-                ignored = {f.name: 0 for f in kind.bit_fields() if f.extension}
-                seen = dataclasses.replace(instruction, **ignored)
+            has = {e.label for e in target.extensions}
+            lacking = {f.name: 0 for f in kind.bit_fields() if f.extension not in {"", *has}}
+            seen = dataclasses.replace(instruction, **lacking)
             expected = violations(seen, target, init=init)
             assert ctx.get(dut.legal) == (not expected), (number, instruction, init, expected)
             verdicts.append((kind, not expected))

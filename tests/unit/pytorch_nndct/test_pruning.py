@@ -43,6 +43,15 @@ class MyNet(nn.Module):
 INPUTS = torch.randn(1, 3, 8, 8)
 
 
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Let PyTorch use one thread: networks are tiny, and tests run beside others."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture
 def data(seed):
     x = torch.randn(32, 3, 8, 8)

@@ -13,6 +13,8 @@ from qat_nets import ResNet  # noqa: E402
 from small_nets import compiled, loaded, ratio, seeded  # noqa: E402
 from torch import nn  # noqa: E402
 
+from opendpu.quantize import TensorSpec  # noqa: E402
+from opendpu.quantize.scales.grid import best_fix_point  # noqa: E402
 from pytorch_nndct import QatProcessor  # noqa: E402
 from pytorch_nndct.apis import torch_quantizer  # noqa: E402
 from pytorch_nndct.messages import VAIQError  # noqa: E402
@@ -91,6 +93,18 @@ def test_training_has_the_results_and_gradients_of_a_batch_normalization(layer, 
     torch.testing.assert_close(
         parts[0].weight.grad, wanted[0].weight.grad, rtol=0, atol=float(largest) / 50
     )
+
+
+def test_biases_are_rounded_as_they_are_deployed(seed):
+    layer = seeded(nn.Linear(4, 6), seed)
+    found = QuantizedLayer(layer, None, 8, TensorSpec(bits=8))
+    zero = found(torch.zeros(1, 4))[0]
+    point = best_fix_point(layer.bias.detach().numpy())
+    steps = zero.detach() * 2.0**point
+    assert torch.equal(steps, steps.round())
+    assert (zero - layer.bias).abs().max() <= 2.0 ** -(point + 1)
+    zero.sum().backward()
+    assert torch.equal(layer.bias.grad, torch.ones(6))
 
 
 def test_statistics_follow_the_data_until_they_are_frozen(seed):

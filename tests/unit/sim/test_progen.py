@@ -14,6 +14,7 @@ from opendpu_sim.progen import ENGINES, random_program
 
 B512 = Target.from_name("B512")
 FULL = Target(arch=8, alu_pixel_parallel=2, alu_leaky_relu=True, load_mean=True)
+BOTH = Target.from_name("B64+table+channel")
 TABLE = Target.from_name("B512+table")
 POOR = Target(arch=11, alu_pixel_parallel=1, conv_leaky_relu=False, save_argmax=False)
 
@@ -38,7 +39,9 @@ def test_the_same_seed_gives_the_same_program(engine: str) -> None:
         np.testing.assert_array_equal(segment, same[reg_id])
 
 
-@pytest.mark.parametrize("target", [B512, FULL, POOR, TABLE], ids=["B512", "full", "poor", "table"])
+@pytest.mark.parametrize(
+    "target", [B512, FULL, POOR, TABLE, BOTH], ids=["B512", "full", "poor", "table", "both"]
+)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_results_do_not_depend_on_the_order_of_execution(engine: str, target: Target) -> None:
     for seed in range(5):
@@ -59,6 +62,13 @@ def test_programs_for_a_target_with_tables_use_them() -> None:
     assert {getattr(i, "table", 0) for i in program} == set(range(9))
     loads = [i for i in program if isinstance(i, isa.Load) and i.bank_id == TABLE.table_bank]
     assert {i.length * -(-i.channel // 8) for i in loads} > {64}  # whole tables and parts
+
+
+def test_programs_for_a_target_with_shifts_of_channels_use_them() -> None:
+    program = decoded("mixed", BOTH, range(60))
+    used = {i.mnemonic() for i in program if getattr(i, "channel_shift", 0)}
+    assert used == {"CONV", "ALU", "DPTWISE"}
+    assert any(isinstance(i, isa.Load) and i.bank_id == BOTH.shift_bank for i in program)
 
 
 def test_engines_run_concurrently() -> None:

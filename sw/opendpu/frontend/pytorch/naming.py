@@ -67,8 +67,9 @@ def rename(model: ir.Model, prefix: str = "") -> dict[str, Place]:
 
     The result of a module of ``torch.nn`` has the module's path, ``layer1.0.conv1``; others have
     that of the module that calls them and the operator, ``layer1.0.add``. What an operator needs
-    on the way has the name of ONNX's operator behind that. Where a module is called again, a number
-    follows. Inputs keep their names. ``prefix`` is left out of paths.
+    on the way has the name of ONNX's operator behind that. A single module of ``torch.nn`` has no
+    path, and its result the operator's name. Where a module is called again, a number follows.
+    Inputs keep their names. ``prefix`` is left out of paths.
     """
     taken = {str(value.name) for value in (*model.graph.inputs, *model.graph.initializers.values())}
     nodes = [(node, place) for node in model.graph if (place := place_of(node, prefix))]
@@ -76,7 +77,11 @@ def rename(model: ir.Model, prefix: str = "") -> dict[str, Place]:
     places: dict[str, Place] = {}
     for (node, place), after in itertools.zip_longest(nodes, following):
         ends = after is None or after.path != place.path
-        name = place.path if place.builtin and ends else f"{place.path}.{place.function}"
+        name = (
+            place.path
+            if place.path and place.builtin and ends
+            else f"{place.path}.{place.function}"
+        )
         if after is not None and (after.path, after.op) == (place.path, place.op):
             name = f"{place.path}.{place.function}.{node.op_type}"
         for number, value in enumerate(node.outputs):

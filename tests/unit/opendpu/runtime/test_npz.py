@@ -2,6 +2,7 @@
 """Files of arrays: reading, writing, and what is no such file."""
 
 import pathlib
+import zipfile
 
 import numpy as np
 import pytest
@@ -51,6 +52,37 @@ def test_missing_npy_and_pickled_files(tmp_path):
     (tmp_path / "t.npz").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(TensorError, match=r"t\.npz cannot be read"):
         npz.read(tmp_path / "t.npz")
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("{'descr': '|i1', 'fortran_order': False, 'shape': (1 << 40,), }", "malformed"),
+        ("{'descr': '|i1', 'fortran_order': False, 'shape': (1099511627776,), }", "not fill its"),
+        ("{'descr': '|i1', 'fortran_order': False, 'shape': (-1, -4), }", "does not fill its"),
+        ("{'descr': '|i1', 'fortran_order': False, 'shape': (3,), }", "does not fill its"),
+        ("{'descr': '|i1', 'fortran_order': False, 'shape': (4,), ", "cannot be read"),
+        ("{'descr': '|O', 'fortran_order': False, 'shape': (4,), }", "Object arrays cannot be"),
+    ],
+)
+def test_a_header_is_not_believed(tmp_path, header, message):
+    """What it says of a shape is held against the bytes that there are, before any memory is."""
+    text = header.encode()
+    content = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(4)
+    with zipfile.ZipFile(tmp_path / "in.npz", "w") as archive:
+        archive.writestr("x.npy", content)
+    with pytest.raises(TensorError, match=message):
+        npz.read(tmp_path / "in.npz")
+
+
+@pytest.mark.parametrize("array", [np.arange(6).reshape(2, 3).T, np.float32(3), np.zeros((0, 2))])
+def test_arrays_of_numpy_come_back(tmp_path, array):
+    np.savez(tmp_path / "in.npz", x=array)
+    found = npz.read(tmp_path / "in.npz")["x"]
+    assert found.dtype == array.dtype
+    assert found.shape == array.shape
+    assert (found == array).all()
+    assert found.flags.writeable
 
 
 def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):

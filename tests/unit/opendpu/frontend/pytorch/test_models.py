@@ -152,6 +152,23 @@ def test_a_call_that_fails_is_named_with_its_line():
         load_torch(nets.ResNet(), torch.randn(1, 4, 16, 16))
 
 
+@pytest.mark.parametrize(
+    ("leaf", "shape", "name"),
+    [
+        (torch.nn.Conv2d(3, 4, 3), (1, 3, 8, 8), "conv2d"),
+        (torch.nn.ReLU(), (1, 3, 8, 8), "relu"),
+        (torch.nn.Linear(4, 2), (1, 4), "linear"),
+    ],
+)
+def test_a_single_module_is_called_as_its_operator(leaf, shape, name):
+    x = torch.randn(shape)
+    graph = load_torch(leaf, x)
+    assert graph[name].origin.op_type == f"torch.nn.{type(leaf).__name__}"
+    (result,) = computed(graph, {graph_input(graph): x})
+    with torch.no_grad():
+        torch.testing.assert_close(result, leaf(x), rtol=1e-4, atol=1e-4)
+
+
 def test_torchscript(seed):
     module = nets.seeded(nets.ResNet(), seed)
     images = torch.randn(1, 3, 16, 16)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The extension ``table`` on the RTL: results, cycles, and that it costs plain programs nothing."""
+"""Extensions on the RTL: results, cycles, and that they cost plain programs nothing."""
 
 import dataclasses
 import functools
@@ -17,7 +17,7 @@ from opendpu_sim.rtl.device import RtlDevice
 
 pytestmark = pytest.mark.cosim
 
-TARGET = Target.from_name("B64+table")
+TARGET = Target.from_name("B64+table+channel")
 MEMORIES = ["ideal", "kv260", "stall:7"]
 
 
@@ -55,14 +55,14 @@ def test_random_programs(engine, memory, rng):
         seed = int(rng.integers(1 << 30))
         code, segments = random_program(engine, TARGET, seed)
         where = f"random_program({engine!r}, {TARGET.name}, {seed}) {memory}"
-        compare("B64+table", memory, code, segments, where)
+        compare("B64+table+channel", memory, code, segments, where)
 
 
 def test_plain_programs_take_the_same_cycles(rng):
     for number in range(40):
         seed = int(rng.integers(1 << 30))
         code, segments = random_program(ENGINES[number % len(ENGINES)], TARGET.plain, seed)
-        extended = devices("B64+table", "kv260")[1].run(Job(code, dict(segments)))
+        extended = devices("B64+table+channel", "kv260")[1].run(Job(code, dict(segments)))
         plain = devices("B64", "kv260")[1].run(Job(code, dict(segments)))
         where = f"random_program({ENGINES[number % len(ENGINES)]!r}, B64, {seed})"
         np.testing.assert_array_equal(extended.timeline.end, plain.timeline.end, where)
@@ -117,7 +117,7 @@ def switching_elews(rng):
 @pytest.mark.parametrize("draw", [switching_convs, switching_elews])
 def test_tables_are_switched_from_one_instruction_to_the_next(draw, memory, rng):
     for number in range(25):
-        compare("B64+table", memory, draw(rng), {}, f"{draw.__name__} number {number}")
+        compare("B64+table+channel", memory, draw(rng), {}, f"{draw.__name__} number {number}")
 
 
 def test_switching_tables_takes_no_cycle():
@@ -127,24 +127,26 @@ def test_switching_tables_takes_no_cycle():
     same = [dataclasses.replace(c, table=1) for c in convs]
     without = [dataclasses.replace(c, table=0) for c in convs]
     cycles = [
-        devices("B64+table", "ideal")[1].run(Job(isa.encode([init, *c, isa.End()]), {})).cycles
+        devices("B64+table+channel", "ideal")[1]
+        .run(Job(isa.encode([init, *c, isa.End()]), {}))
+        .cycles
         for c in (convs, same, without)
     ]
     assert cycles[0] == cycles[1] == cycles[2] + 1
 
 
 def test_the_host_sees_the_extension():
-    rtl = devices("B64+table", "ideal")[1]
+    rtl = devices("B64+table+channel", "ideal")[1]
     assert rtl.target.fingerprint >> 44 & 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("memory", ["ideal", "kv260", "stall"])
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("name", ["B64+table", "B512+table", "B4096+table"])
+@pytest.mark.parametrize("name", ["B64+table+channel", "B512+table+channel", "B4096+table+channel"])
 def test_for_long(name, engine, memory):
     target = Target.from_name(name)
-    for seed in range(30_000, 30_000 + (150 if name == "B64+table" else 20)):
+    for seed in range(30_000, 30_000 + (150 if name == "B64+table+channel" else 20)):
         model = f"stall:{seed // 50}" if memory == "stall" else memory
         code, segments = random_program(engine, target, seed)
         where = f"random_program({engine!r}, {name}, {seed}) {model}"

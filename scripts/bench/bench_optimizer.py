@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the optimizer does to networks that can be trained here: accuracy, MACs and cycles, as JSON.
+
+``methods`` removes half of the MACs by iterative, one-step and once-for-all pruning; ``objectives``
+compares pruning for MACs with pruning for cycles of a target, over a sweep of ratios; both tell the
+accuracy of samples that nothing else looks at. ``--rtl`` lets the RTL confirm the cycles of the
+smallest network.
+
+    python scripts/bench/bench_optimizer.py methods --data digits textures
+    python scripts/bench/bench_optimizer.py objectives --data textures --target B512 B4096
+"""
+
+import argparse
+import copy
+import json
+import os
+import pathlib
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from optimizers.data import Data, digits, keywords, textures
+from optimizers.nets import FAMILIES
+from optimizers.training import accuracy, calibrate, train, train_supernet
+from torch import nn
+
+from opendpu.frontend.pytorch import load_torch
+from opendpu.optimize import Pruner
+from opendpu.optimize.distillation import AdaptiveSoftKDLoss
+from opendpu.optimize.measure import measure
+from opendpu_arch.target import Target
+from pytorch_nndct import OFAPruner, get_pruning_runner
+
+RATIO = 0.5
+SWEEP = (0.3, 0.45, 0.6, 0.7, 0.8)
+TOLERATED = 1.0
+"""Points of accuracy that pruning may cost."""
+RATE = 5e-3
+
+
+def say(text: str, start: float = time.monotonic()) -> None:
+    """Tell what is done, on stderr."""
+    os.write(2, f"{time.monotonic() - start:6.0f} s  {text}\n".encode())
+
+
+def trained(family: str, data: Data, epochs: int, seed: int) -> nn.Module:
+    """Return a network trained from nothing."""
+    torch.manual_seed(seed)
+    model = FAMILIES[family](data.shape[1], data.classes)
+    return train(model, data.train, epochs, RATE)
+
+
+def tuned(model: nn.Module, data: Data, epochs: int) -> nn.Module:
+    """Return a pruned network trained further."""
+    torch.manual_seed(0)
+    return train(model, data.train, epochs, RATE / 2)
+
+
+def iterative(model: nn.Module, data: Data, x: torch.Tensor, epochs: int) -> nn.Module:
+    """Return the network with half of the MACs, in three rounds."""
+    get_pruning_runner(model, x, "iterative").ana(accuracy, (data.choice,))
+    for ratio in (0.25, 0.4, RATIO):
+        runner = get_pruning_runner(model, x, "iterative")
+        model = tuned(runner.prune(removal_ratio=ratio), data, epochs)
+    slim = get_pruning_runner(model, x, "iterative").prune(removal_ratio=RATIO, mode="slim")
+    state: Any = model
+    slim.load_state_dict(state.slim_state_dict())
+    return slim.eval()
+
+
+def one_step(model: nn.Module, data: Data, x: torch.Tensor, epochs: int) -> nn.Module:
+    """Return the best of thirty networks with half of the MACs."""
+    runner = get_pruning_runner(model, x, "one_step")
+    search: Any = runner
+    search.search(
+        calibration_fn=calibrate, calib_args=(data.train,), eval_fn=accuracy,
+        eval_args=(data.choice,), num_subnet=30, removal_ratio=RATIO,
+    )  # fmt: skip
+    return tuned(runner.prune(removal_ratio=RATIO, mode="slim"), data, 2 * epochs)
+
+
+def once_for_all(model: nn.Module, data: Data, x: torch.Tensor, epochs: int) -> nn.Module:
+    """Return the best subnetwork with half of the MACs or less, trained a little further."""
+    pruner = OFAPruner(model, x)
+    network = pruner.ofa_model([0.25, 0.5, 0.75, 1], channel_divisible=4)
+    train_supernet(pruner, network, model, data.train, epochs, RATE / 4, AdaptiveSoftKDLoss())
+    whole = pruner.get_static_subnet(network, pruner.sample_subnet(network, "max")[1])[2]
+    best = pruner.run_evolutionary_search(
+        network, calibrate, (data.train,), accuracy, (data.choice,), "acc1", "max",
+        min_macs=0.35 * whole, max_macs=RATIO * whole, macs_step=0.15 * whole,
+        parent_popu_size=8, iteration=3, mutate_size=4, crossover_size=2,
+    )  # fmt: skip
+    (found,) = best.values()
+    subnet = pruner.get_static_subnet(network, found["subnet_setting"])[0]
+    return tuned(subnet, data, epochs)
+
+
+METHODS: dict[str, Callable[..., nn.Module]] = {
+    "iterative": iterative,
+    "one_step": one_step,
+    "once_for_all": once_for_all,
+}
+
+
+def cost(model: nn.Module, x: torch.Tensor, name: str = "macs") -> int:
+    """Return the MACs or parameters of a network."""
+    return Pruner(model, x, objective=name).objective.exact({})
+
+
+def methods(data: Data, family: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Return what half of the MACs costs by each method."""
+    model = trained(family, data, options.epochs, options.seed)
+    x = torch.randn(data.shape)
+    before, whole = accuracy(model, data.test), cost(model, x)
+    say(f"{data.name} {family}: {before:.2f} %")
+    result: dict[str, Any] = {"accuracy": before, "macs": whole}
+    for name, prune in METHODS.items():
+        start = time.perf_counter()
+        pruned = prune(copy.deepcopy(model), data, x, options.tune_epochs)
+        after = accuracy(pruned, data.test)
+        say(f"{data.name} {family} {name}: {after:.2f} %")
+        result[name] = {
+            "accuracy": after, "lost": before - after, "macs": cost(pruned, x),
+            "macs_removed": 1 - cost(pruned, x) / whole,
+            "seconds": round(time.perf_counter() - start, 1),
+        }  # fmt: skip
+    return result
+
+
+def objectives(data: Data, family: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Return accuracy and cycles of networks pruned for MACs, and for cycles of each target."""
+    model = trained(family, data, options.epochs, options.seed)
+    x = torch.randn(data.shape)
+    before = accuracy(model, data.test)
+    targets = [Target.from_name(name) for name in options.target]
+    say(f"{data.name} {family}: {before:.2f} %")
+    by_macs = Pruner(model, x, objective="macs", divisible=2)
+    analysis = by_macs.analyze(accuracy, (data.choice,))
+    result: dict[str, Any] = {"accuracy": before, "macs": by_macs.objective.exact({})}
+    blind = []
+    for ratio in options.ratios:
+        plan = by_macs.plan(analysis, ratio)
+        pruned = tuned(by_macs.apply(plan, "slim"), data, options.tune_epochs)
+        blind.append((ratio, accuracy(pruned, data.test), pruned))
+        say(f"macs {ratio}: {blind[-1][1]:.2f} %")
+    for target in targets:
+        pruner = Pruner(model, x, objective="cycles", target=target)
+        whole = pruner.objective.exact({})
+        rows: dict[str, list[dict[str, Any]]] = {"macs": [], "cycles": []}
+        for ratio, found, pruned in blind:
+            cycles = measure(load_torch(pruned, x), target).cycles
+            rows["macs"].append({"ratio": ratio, "accuracy": found, "cycles": cycles})
+        for ratio in options.ratios:
+            plan = pruner.plan(analysis, ratio)
+            pruned = tuned(pruner.apply(plan, "slim"), data, options.tune_epochs)
+            cycles = measure(load_torch(pruned, x), target).cycles
+            promised = pruner.objective.exact(pruner.widths(plan))
+            if cycles != promised:
+                raise SystemExit(f"{cycles} cycles, but the search counted {promised}")
+            found = accuracy(pruned, data.test)
+            rows["cycles"].append({
+                "ratio": ratio, "accuracy": found, "cycles": cycles, "macs": cost(pruned, x),
+            })  # fmt: skip
+            say(f"{target.name} cycles {ratio}: {found:.2f} %, {cycles} cycles")
+        result[target.name] = {
+            "cycles": whole,
+            **rows,
+            "fewer_at_equal_accuracy": fewer(before, rows),
+        }
+    return result
+
+
+def fewer(before: float, rows: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Return by how much less cycles do at the accuracy that pruning for MACs keeps.
+
+    Of the networks pruned for MACs that lost no more than is tolerated, the one with the fewest
+    cycles counts; of those pruned for cycles the one with the fewest that is no worse than it.
+    """
+    good = [row for row in rows["macs"] if row["accuracy"] >= before - TOLERATED]
+    if not good:
+        return {"part": None}
+    blind = min(good, key=lambda row: row["cycles"])
+    as_good = [row for row in rows["cycles"] if row["accuracy"] >= blind["accuracy"]]
+    if not as_good:
+        return {"part": None, "macs": blind}
+    aware = min(as_good, key=lambda row: row["cycles"])
+    return {"part": 1 - aware["cycles"] / blind["cycles"], "macs": blind, "cycles": aware}
+
+
+def confirmed(data: Data, options: argparse.Namespace) -> dict[str, Any]:
+    """Return the cycles of a small pruned network by the cycle model and on the RTL."""
+    torch.manual_seed(options.seed)
+    model, x = FAMILIES["resnet"](data.shape[1], data.classes, 16).eval(), torch.randn(data.shape)
+    target = Target.from_name(options.target[0])
+    pruner = Pruner(model, x, objective="cycles", target=target)
+    widths = {n: max(g.units // 2, 1) for n, g in pruner.dependencies.groups.items()}
+    graph = load_torch(pruner.apply(pruner.plan_of(widths), "slim"), x)
+    return {
+        "target": target.name,
+        "search": pruner.objective.exact(widths),
+        "cycle": measure(graph, target).cycles,
+        "rtl": measure(graph, target, device="rtl").cycles,
+    }
+
+
+def main() -> None:
+    """Measure what is asked for and print the figures."""
+    repository = pathlib.Path(__file__).resolve().parents[2]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("what", nargs="+", choices=("methods", "objectives", "rtl"))
+    parser.add_argument("--data", nargs="+", default=["textures"])
+    parser.add_argument("--family", nargs="+", choices=FAMILIES, default=list(FAMILIES))
+    parser.add_argument("--target", nargs="+", default=["B512", "B4096"])
+    parser.add_argument("--ratios", nargs="+", type=float, default=SWEEP)
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--tune-epochs", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--models", type=pathlib.Path, default=repository.parent / "shared" / "models"
+    )
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    made = {"digits": digits, "textures": textures, "keywords": lambda: keywords(options.models)}
+    results: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in options.data:
+            data = made[name]()
+            for what in options.what:
+                if what == "rtl":
+                    results[f"rtl {name}"] = confirmed(data, options)
+                    continue
+                for family in options.family:
+                    os.chdir(tempfile.mkdtemp(dir=folder))
+                    run = methods if what == "methods" else objectives
+                    results[f"{what} {name} {family}"] = run(data, family, options)
+        os.chdir(repository)
+    print(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Coverage-guided fuzzing of what reads files of others, with atheris.
+
+An input has to be taken or refused with an error of our family; any other exception is a finding,
+as are a second of time and a gigabyte of memory. By hand, for hours (options are libFuzzer's)::
+
+    python tests/fuzz/fuzz.py xmodel --seconds 3600 --corpus build/fuzz
+
+What was found lies in the folder of ``--findings`` and can be given again as an argument.
+"""
+
+import argparse
+import contextlib
+import io
+import pathlib
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable
+
+import atheris
+
+with atheris.instrument_imports(
+    include=["opendpu_arch", "opendpu_sim.model", "xir", "opendpu.runtime"]
+):
+    import numpy as np
+
+    from opendpu.runtime import npz
+    from opendpu.runtime.description import describe
+    from opendpu.runtime.device import Job
+    from opendpu.runtime.program import Program, dpu_subgraphs
+    from opendpu_arch import asm, isa
+    from opendpu_arch.errors import DPUError
+    from opendpu_arch.target import Target
+    from opendpu_sim.device import IssDevice
+    from xir import Graph, dump
+
+SECONDS, MEGABYTES = 1, 1024
+"""What one input may take, of processor time and memory."""
+HANG = 60
+"""Seconds after which an input hangs, on a machine that does other things, too."""
+LENGTH = {"xmodel": 4096, "code": 512, "iss": 512, "npz": 2048}
+"""Bytes of the longest input."""
+B64 = Target.from_name("B64")
+
+
+def read_xmodel(data: bytes) -> None:
+    """Read a graph, look at it as our commands do, and write it again."""
+    graph = Graph.from_bytes(data)
+    describe(graph)
+    dump.tree(graph.get_root_subgraph())
+    for subgraph in dpu_subgraphs(graph):
+        with contextlib.suppress(DPUError):
+            Program.from_subgraph(subgraph)
+    Graph.from_bytes(graph.to_bytes())
+
+
+def read_code(data: bytes) -> None:
+    """Decode machine code; what is a program is assembled from its listing to the same bytes."""
+    program = isa.decode(data)
+    text = "\n".join(asm.format_instruction(instruction) for instruction in program)
+    assert asm.assemble(text) == isa.encode(program)
+
+
+def run_code(data: bytes) -> None:
+    """Run machine code on the functional simulator, with little memory."""
+    segments = {register: np.zeros(4096, np.uint8) for register in range(4)}
+    IssDevice(B64).run(Job(data, segments))
+
+
+def read_npz(data: bytes) -> None:
+    """Read an archive of arrays: the input itself, or one array in a good archive."""
+    with tempfile.NamedTemporaryFile(dir="/dev/shm", suffix=".npz") as file:
+        if data.startswith(b"PK"):
+            file.write(data)
+        else:  # the checksum would keep most changes of an archive from being looked at
+            with zipfile.ZipFile(file, "w") as archive:
+                archive.writestr("x.npy", data)
+        file.flush()
+        npz.read(file.name)
+
+
+READERS: dict[str, Callable[[bytes], None]] = {
+    "xmodel": read_xmodel, "code": read_code, "iss": run_code, "npz": read_npz,
+}  # fmt: skip
+
+
+def main() -> None:
+    """Fuzz one reader until the runs or seconds are over, or something is found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("reader", choices=READERS)
+    parser.add_argument("inputs", nargs="*", help="Only try these files.")
+    parser.add_argument("--runs", type=int, default=-1)
+    parser.add_argument("--seconds", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--corpus", type=pathlib.Path, default=None, help="Where new inputs go.")
+    parser.add_argument("--findings", type=pathlib.Path, default=pathlib.Path("build/fuzz"))
+    given = parser.parse_args()
+    kept = pathlib.Path(__file__).parent / "corpus" / given.reader
+    folders = [str(kept)]
+    if given.corpus is not None:
+        given.corpus.mkdir(parents=True, exist_ok=True)
+        folders.insert(0, str(given.corpus))  # libFuzzer writes to the first
+    given.findings.mkdir(parents=True, exist_ok=True)
+    read = READERS[given.reader]
+
+    def one(data: bytes) -> None:
+        start = time.process_time()
+        with contextlib.suppress(DPUError), contextlib.redirect_stdout(io.StringIO()):
+            read(data)
+        took = time.process_time() - start
+        assert took < SECONDS, f"{took:.1f} seconds"
+
+    options = [
+        f"-runs={given.runs}", f"-max_total_time={given.seconds}", f"-seed={given.seed}",
+        f"-timeout={HANG}", f"-rss_limit_mb={MEGABYTES}", f"-max_len={LENGTH[given.reader]}",
+        f"-artifact_prefix={given.findings}/{given.reader}-", "-print_final_stats=1",
+    ]  # fmt: skip
+    atheris.Setup([sys.argv[0], *options, *(given.inputs or folders)], one)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
