@@ -2,6 +2,7 @@
 """Which operators of an exported program go to the DPU: parts of them as submodules."""
 
 import operator
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import torch
@@ -36,7 +37,9 @@ def decomposed(program: ExportedProgram) -> ExportedProgram:
     """Return a program with the operators that PyTorch's ONNX exporter will look for."""
     registry = _registration.ONNXRegistry.from_torchlib()
     known = set(_decomp.get_onnx_implemented_overloads(registry))
-    return program.run_decompositions(_decomp.create_onnx_friendly_decomposition_table(known))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what PyTorch says of its own parts
+        return program.run_decompositions(_decomp.create_onnx_friendly_decomposition_table(known))
 
 
 def unknown_operators(program: ExportedProgram) -> dict[str, str]:

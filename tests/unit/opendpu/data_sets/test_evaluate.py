@@ -73,10 +73,8 @@ def test_an_interrupted_run_goes_on(digits, monkeypatch):
 
 
 def test_a_worker_that_dies_is_replaced(digits, monkeypatch):
-    monkeypatch.setenv(
-        "PYTHONPATH",
-        os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]),
-    )
+    folder = str(Path(__file__).parent)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")]))
     settings = {"target": TARGET, "workers": 2, "metric": "custom",
                 "function": "dying:dies_once"}  # fmt: skip
     monkeypatch.syspath_prepend(folder)
@@ -117,7 +115,7 @@ def test_errors(digits):
     with pytest.raises(TensorError, match="has no array 'labels', which says what is right"):
         np.savez("plain.npz", x=np.zeros((2, 1, 8, 8), np.float32))
         evaluate(digits, "plain.npz", target=TARGET)
-    with pytest.raises(TensorError, match=r"samples of shape \[1, 7, 7\], but must have \[8, 8,"):
+    with pytest.raises(TensorError, match=r"samples of shape \[7, 7, 1\], but must have \[8, 8,"):
         np.savez("small.npz", x=np.zeros((2, 1, 7, 7), np.float32), labels=np.zeros(2))
         evaluate(digits, "small.npz", target=TARGET)
     with pytest.raises(TensorError, match=r"have \[2, 3\] samples"):
