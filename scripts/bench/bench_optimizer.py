@@ -165,7 +165,7 @@ def objectives(data: Data, family: str, options: argparse.Namespace) -> dict[str
             })  # fmt: skip
             say(f"{target.name} cycles {ratio}: {found:.2f} %, {cycles} cycles")
         result[target.name] = {
-            "cycles": whole,
+            "whole_cycles": whole,
             **rows,
             "fewer_at_equal_accuracy": fewer(before, rows),
         }
