@@ -5,7 +5,7 @@ BIN   := .venv/bin
 STAMP := .venv/.opendpu-setup
 JOBS  ?= 2
 
-.PHONY: help setup demo test test-all lint docs synth synth-check fmax clean
+.PHONY: help setup demo test test-all test-tensorflow lint docs synth synth-check fmax clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -25,6 +25,18 @@ test: $(STAMP) ## Run the tests, all but the slow ones
 
 test-all: $(STAMP) ## Run every test, the long campaigns too
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m ""
+
+TF := .venv-tensorflow
+TF_TESTS := tests/unit/opendpu/frontend/tf tests/unit/opendpu/frontend/doors \
+	tests/unit/vai_q_tensorflow2 tests/unit/vitis_vai
+$(TF)/.opendpu-setup: $(STAMP) pyproject.toml
+	@$(BIN)/python -m venv $(TF)
+	@$(TF)/bin/python -m pip install --quiet --disable-pip-version-check --editable \
+		".[tensorflow]" "pytest>=8.3" "pytest-xdist>=3.6" "hypothesis>=6.100" "ai-edge-litert>=2.1,<3"
+	@touch $@
+
+test-tensorflow: $(TF)/.opendpu-setup ## Run the tests that need TensorFlow, in an environment of their own
+	@$(TF)/bin/python -m pytest -q -n $(JOBS) --dist worksteal $(TF_TESTS)
 
 lint: $(STAMP) ## Check style, types, imports and generated pages
 	$(BIN)/ruff check .

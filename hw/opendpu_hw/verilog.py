@@ -13,6 +13,7 @@ from opendpu_arch.regs import registers_of
 from opendpu_hw.hierarchy import to_rtlil
 from opendpu_hw.verilog_text import (
     fill_memories,
+    mark_selections,
     name_interfaces,
     order_selections,
     replicate,
@@ -35,7 +36,8 @@ def to_verilog(component, name=TOP):
     text = to_rtlil(component, name)
     yosys = find_yosys(lambda version: version >= (0, 40))
     script = "\n".join([f"read_rtlil <<rtlil\n{text}\nrtlil", *_PASSES, ""])
-    return replicate(order_selections(fill_memories(yosys.run(["-q", "-"], script))))
+    found = yosys.run(["-q", "-"], script)
+    return replicate(mark_selections(order_selections(fill_memories(found))))
 
 
 def elaborate(target, **options):

@@ -6,6 +6,7 @@ import re
 _BLOCK = re.compile(
     r"^  initial begin\n((?:    \S+ ?\[\d+\] = \d+'[bhd][0-9a-fA-F]+;\n)+)  end\n", re.M)
 _SELECT = re.compile(r"^( +\d+'b\?*1)(\?+):$", re.M)
+_PARALLEL = re.compile(r"^( +)(casez \(.*\)) // synopsys parallel_case$", re.M)
 _REPEATED = re.compile(r"(?<=[{,] )((?:\\\S+ |\w+)(?:\[\d+\])?)(?:, \1){2,}(?=[, ])")
 _PORT = re.compile(r"^  (input|output) (?:\[\d+:0\] )?(\w+) ?;$", re.M)
 _WORD = re.compile(r"^    (\S+ ?)\[(\d+)\] = (\d+)'([bhd])([0-9a-fA-F]+);$", re.M)
@@ -49,6 +50,11 @@ def order_selections(text):
     Yosys asks for one bit a case and leaves the others open, which every linter calls an overlap.
     """
     return _SELECT.sub(lambda case: f"{case[1]}{'0' * len(case[2])}:", text)
+
+
+def mark_selections(text):
+    """Say by an attribute, as Verilog has it, that cases exclude each other; Yosys has a comment."""
+    return _PARALLEL.sub(r"\1(* parallel_case *)\n\1\2", text)
 
 
 def replicate(text):

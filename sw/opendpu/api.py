@@ -217,7 +217,7 @@ def compile_onnx(
     options = options or Options()
     check_substitution(activation_substitution)
     chosen = _prepared(path, target, output, options)
-    if isinstance(calibration, str | os.PathLike):
+    if calibration is None or isinstance(calibration, str | os.PathLike):
         check_calibration(calibration, preprocessing)
     show("reading")
     graph = load_for_quantizing(

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 
 from opendpu.compiler.pipeline import compile_with_report
-from opendpu.export.onnx_qdq import ORDER, output_name
+from opendpu.export.onnx_qdq import ORDER, channels_first, output_name
 from opendpu.export.reference import IntegerReference, computed_fixes, with_outputs
 from opendpu.ir import Array, Node, QuantizedGraph
 from opendpu.ops.inference import open_session
@@ -146,32 +146,11 @@ def deploy_check(
         found.append(Checked(device, tuple(outputs), first))
     if exported is not None:
         show("checking: the file")
-        results = _in_order(graph, wanted, _of_file(graph, exported, given))
+        results = _of_file(graph, exported, given)
         outputs = _differences(graph, graph.outputs, wanted, results)
         every_one = _differences(graph, computed_fixes(graph), wanted, results) if outputs else []
         found.append(Checked(FILE, tuple(outputs), next(iter(every_one), None)))
     return found
-
-
-def _in_order(
-    graph: QuantizedGraph, wanted: Mapping[str, Array], found: Mapping[str, Array]
-) -> dict[str, Array]:
-    """Return a file's results with channels last, cubes too, whose sizes do not tell their order.
-
-    Of these, the order is the one in which fewer numbers differ.
-    """
-    known, results = graph.attrs.get(ORDER, {}), dict(found)
-    for name, array in found.items():
-        cube = array.ndim == 4 and len(set(array.shape[1:])) == 1
-        if not cube or name not in wanted or output_name(graph, name) in known:
-            continue
-        results[name] = min(
-            (array, array.transpose(0, 2, 3, 1)),
-            key=lambda made, name=name: sum(  # type: ignore[misc]
-                one.differing for one in _difference(graph, graph[name], wanted[name], made)
-            ),
-        )
-    return results
 
 
 def _differences(
@@ -226,7 +205,7 @@ def _of_file(
     graph: QuantizedGraph, model: onnx.ModelProto, inputs: Mapping[str, Array]
 ) -> dict[str, Array]:
     """Return what a model that :func:`opendpu.export.to_onnx` made gives, by op of the graph."""
-    order = graph.attrs.get(ORDER, {})
+    order, first = graph.attrs.get(ORDER, {}), channels_first(model)
     shown = {output_name(graph, name): name for name in graph.outputs}
     made = {value for node in model.graph.node for value in node.output}
     inner = [name for name in computed_fixes(graph) if name in made]
@@ -241,10 +220,9 @@ def _of_file(
     found = {}
     for name, array in results.items():
         node = shown.get(name, name)
-        shape = graph[node].shape
         if name in order:
             array = array.transpose(order[name])
-        elif array.shape != shape and len(shape) == 4:
+        elif name in first:
             array = array.transpose(0, 2, 3, 1)
         found[node] = array
     return found

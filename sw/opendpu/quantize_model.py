@@ -141,7 +141,7 @@ def quantize_onnx(
     outputs.check_all((output, report), inputs=[path])
     if dump is not None:
         outputs.check_folder(dump)
-    if isinstance(calibration, str | os.PathLike):
+    if calibration is None or isinstance(calibration, str | os.PathLike):
         check_calibration(calibration, preprocessing)
     show("reading")
     graph = _read(

@@ -33,6 +33,8 @@ class Artefact:
         What runs it; empty for what the environment says.
     workers
         How many jobs are in flight; 0 for as many as the host has cores.
+    cores
+        How many cores of the device are used; 0 for what the environment says.
     debug
         Whether inputs and outputs of parts are written.
     report
@@ -46,6 +48,7 @@ class Artefact:
     batched: bool
     device: str = ""
     workers: int = 0
+    cores: int = 0
     debug: bool = False
     report: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 

@@ -78,7 +78,7 @@ def compiled(
         model=model, inputs=tuple(names), outputs=outputs,
         orders={name: tuple(orders[user]) for name, user in shown.items() if user in orders},
         batched=batched, device=device, workers=options.thread_parallel,
-        debug=options.debug.accuracy_debug, report=report,
+        cores=options.core_parallel, debug=options.debug.accuracy_debug, report=report,
     )  # fmt: skip
 
 

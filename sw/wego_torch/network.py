@@ -4,6 +4,7 @@
 import collections
 import threading
 import time
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,9 @@ from wego_torch.target import chosen_device
 
 REMEMBERED = 64
 """Calls whose times are kept."""
+
+alive: "weakref.WeakSet[Network]" = weakref.WeakSet()
+"""The networks of this process."""
 
 
 class Network:
@@ -41,7 +45,11 @@ class Network:
         self.artefact = artefact
         self.device = chosen_device(artefact.device or None)
         self.graph = loaded(artefact.model)
-        self._runner = GraphRunner(self.graph, device=self.device, workers=artefact.workers or None)
+        cores: dict[str, Any] = {"cores": artefact.cores} if artefact.cores else {}
+        self._runner = GraphRunner(
+            self.graph, device=self.device, workers=artefact.workers or None, **cores
+        )
+        alive.add(self)
         self._inputs = {tensor.name: tensor for tensor in self._runner.get_input_tensors()}
         self._outputs = {tensor.name: tensor for tensor in self._runner.get_output_tensors()}
         self._lock = threading.Lock()

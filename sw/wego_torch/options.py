@@ -166,7 +166,7 @@ class CompileOptions:
     thread_parallel
         How many jobs are in flight at a time; 0 for one a core of the host.
     core_parallel
-        Accepted, without effect: all cores of a device are used.
+        How many cores of the device work on the module; 0 for what ``XLNX_DPU_DEVICE_CORES`` says.
     dynamo, dynamo_options
         Whether the module is a float one, to be compiled with results of the quantizer.
     target, device
@@ -223,8 +223,6 @@ class CompileOptions:
             messages.say_once(
                 "zendnn_enable is without effect: the CPU's part runs in PyTorch and onnxruntime"
             )
-        if self.core_parallel:
-            messages.say_once("core_parallel is without effect: all cores of a device are used")
 
 
 def _shown(wanted: Any) -> str:

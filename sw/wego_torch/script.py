@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """TorchScript modules whose quantized networks become compiled ones, in place."""
 
-import collections
 import copy
 import io
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -16,26 +14,20 @@ from pytorch_nndct.storage import restored
 from wego_torch import messages
 from wego_torch.artefact import FORM, Artefact
 from wego_torch.build import compiled
-from wego_torch.network import Network
+from wego_torch.network import Network, alive
 from wego_torch.options import CompileOptions
 
 OPERATOR = "vai::quantized_network"
-
-running: "collections.OrderedDict[int, Network]" = collections.OrderedDict()
-"""Networks in use, by an id of their own; those of this process that were called."""
-_LOCK = threading.Lock()
 
 
 class _Running:
     """A compiled network out of a TorchScript module."""
 
     def __init__(self, saved: Mapping[str, Any]) -> None:
-        self._network = Network(Artefact.of(saved))
-        with _LOCK:
-            running[id(self._network)] = self._network
+        self.network = Network(Artefact.of(saved))
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        return self._network.run(inputs)
+        return self.network.run(inputs)
 
 
 torch_script.readers[FORM] = _Running
@@ -108,6 +100,19 @@ def artefacts_of(module: torch.jit.ScriptModule) -> list[Artefact]:
         if saved.get("form") == FORM:
             found.append(Artefact.of(saved))
     return found
+
+
+def networks_of(module: torch.nn.Module) -> list[Network]:
+    """Return the compiled networks of a module, ready to run.
+
+    Those that ``torch.compile`` has made do not belong to a module: all of the process are given.
+    """
+    if isinstance(module, torch.jit.ScriptModule):
+        ready = [torch_script.ready(getattr(p, name)) for p, name in list(_networks(module))]
+        return [one.network for one in ready if isinstance(one, _Running)]
+    own = [getattr(part, "network", None) for part in module.modules()]
+    found = [one for one in own if isinstance(one, Network)]
+    return found or list(alive)
 
 
 def _networks(module: torch.jit.ScriptModule) -> Iterator[tuple[Any, str]]:

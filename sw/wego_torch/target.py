@@ -6,7 +6,8 @@ import importlib.metadata
 import os
 
 from opendpu import api
-from opendpu.runtime.devices import DEFAULT_TARGET, DEVICE_VARIABLE, check_device
+from opendpu.runtime.devices import CORES_VARIABLE, DEFAULT_TARGET, DEVICE_VARIABLE, check_device
+from opendpu.runtime.pool import cores_of_list
 from opendpu_arch.target import Target
 
 TARGET_VARIABLE = "XLNX_TARGET_NAME"
@@ -24,7 +25,7 @@ class TargetInfo:
     name, fingerprint
         Its target.
     batch
-        How many samples it is best given at a time: those in flight on the device.
+        How many samples it is best given at a time: its cores, or those of the host.
     is_fingerprint_driven
         Whether programs are bound to the fingerprint; always.
     """
@@ -66,7 +67,9 @@ def chosen_device(name: str | None = None) -> str:
 def get_target_info() -> TargetInfo:
     """Return the DPU that modules are compiled for."""
     target = chosen_target()
-    return TargetInfo(target.name, target.fingerprint, os.cpu_count() or 1)
+    listed = os.environ.get(CORES_VARIABLE)
+    batch = cores_of_list(listed, CORES_VARIABLE) if listed else os.cpu_count() or 1
+    return TargetInfo(target.name, target.fingerprint, batch)
 
 
 def version() -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from opendpu_arch.errors import ToolError
 from opendpu_hw.__main__ import main
+from opendpu_hw.boards import ecp5
 from opendpu_hw.verilog import TOP
 from opendpu_sim.rtl.tools import run_verilator
 
@@ -96,6 +97,32 @@ def test_icarus(tmp_path):
     command = ["iverilog", "-g2001", "-Wall", "-t", "null", "-s", TOP, str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def yosys(source):
+    """Return the warnings of Yosys, from reading to the check of the netlist."""
+    try:
+        program = ecp5.find("yosys")
+    except ToolError as error:
+        pytest.skip(str(error))
+    script = f"read_verilog {source.name}; hierarchy -check -top {TOP}; proc; opt_clean; check"
+    done = subprocess.run(
+        [program, "-p", script], cwd=source.parent, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-2000:]
+    return re.findall(r"^Warning: .*", done.stdout + done.stderr, re.M)
+
+
+def test_yosys(tmp_path):
+    assert yosys(generate("B64", tmp_path)) == []
+
+
+def test_yosys_would_find_a_fault(tmp_path):
+    source = tmp_path / "bad.v"
+    source.write_text(
+        f"module {TOP}(input a, output b);\n  wire c;\n  assign b = a ^ c;\nendmodule\n"
+    )
+    assert any("used but has no driver" in warning for warning in yosys(source))
 
 
 def test_lint_would_find_a_fault(tmp_path):

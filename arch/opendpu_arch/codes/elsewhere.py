@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Codes of parts that OpenDPU does not have: optimizer, TensorFlow's quantizers; and of WeGO."""
+"""Codes of TensorFlow 1's tools and parts of others that OpenDPU does not have; and of WeGO."""
 
 from opendpu_arch.codes.code import codes
 
@@ -37,25 +37,35 @@ OPTIMIZER = (
     ),
 )
 
-NO_TENSORFLOW = "OpenDPU has no quantizer for TensorFlow; its models come as ONNX"
+SPELLING = "given in the spelling of table 54"
 TENSORFLOW = (
+    *codes(
+        """
+        QUANTIZER_TF2_UNSUPPORTED_MODEL the model is neither sequential nor functional, or is not
+          quantized
+        QUANTIZER_TF2_INVALID_CALIB_DATASET calibration data is wrong
+        QUANTIZER_TF2_INVALID_INPUT_SHAPE a shape is wrong
+        QUANTIZER_TF2_INVALID_TARGET a target is wrong
+        """
+    ),
     *codes(
         """
         QUANTIZER_TF1_INVALID_BITWIDTH a bit width is wrong
         QUANTIZER_TF1_INVALID_METHOD a method is wrong
         QUANTIZER_TF1_INVALID_TARGET_DTYPE a data type is wrong
-        QUANTIZER_TF1_MISSING_QUANTIZE_INFO there is no calibration
         QUANTIZER_TF1_INVALID_INPUT there is no frozen graph
-        QUANTIZER_TF1_UNSUPPORTED_OP an operator cannot be converted
         QUANTIZER_TF1_LENGTH_MISMATCH shapes and inputs differ in number
         QUANTIZER_TF1_INVALID_INPUT_FN the function that gives data cannot be imported
-        QUANTIZER_TF2_UNSUPPORTED_MODEL the model is neither sequential nor functional
-        QUANTIZER_TF2_UNSUPPORTED_LAYER a layer cannot be quantized
-        QUANTIZER_TF2_INVALID_CALIB_DATASET calibration data is wrong
-        QUANTIZER_TF2_INVALID_INPUT_SHAPE a shape is wrong
-        QUANTIZER_TF2_INVALID_TARGET a target is wrong
+        QUANTIZER_TF1_MISSING_QUANTIZE_INFO there is no calibration
         """,
-        never=NO_TENSORFLOW,
+        never="OpenDPU has no vai_q_tensorflow: opendpu quantize takes frozen graphs",
+    ),
+    *codes(
+        """
+        QUANTIZER_TF1_UNSUPPORTED_OP an operator cannot be converted
+        QUANTIZER_TF2_UNSUPPORTED_LAYER a layer cannot be quantized
+        """,
+        never="what cannot be quantized stays in float, and runs on the CPU",
     ),
     *codes(
         """
@@ -67,7 +77,7 @@ TENSORFLOW = (
         Quantize_TF1_Invalid_Target_Dtype as QUANTIZER_TF1_INVALID_TARGET_DTYPE
         Quantize_TF1_Unsupported_Op as QUANTIZER_TF1_UNSUPPORTED_OP
         """,
-        table="13", never=NO_TENSORFLOW,
+        table="13", never=SPELLING,
     ),
     *codes(
         """
@@ -77,7 +87,7 @@ TENSORFLOW = (
         Quantizer_TF2_Invalid_Calib_Dataset as QUANTIZER_TF2_INVALID_CALIB_DATASET
         Quantizer_TF2_Invalid_Target as QUANTIZER_TF2_INVALID_TARGET
         """,
-        table="18", never=NO_TENSORFLOW,
+        table="18", never=SPELLING,
     ),
 )  # fmt: skip
 

@@ -195,7 +195,7 @@ CONV = (
          "right_rest = Signal(16) ",
          "right_rest = Signal(11) "),
         ("conv-columns-share-a-bank-too-early",
-         "gap.eq(Mux(plan.stride_out < least, least, plan.stride_out))",
+         "gap.eq(Mux(turns < least, least, turns))",
          "gap.eq(least)"),
         ("conv-hazard-without-the-last-word",
          "(after <= span)",
@@ -234,6 +234,45 @@ CONV = (
         ("order-early-completion-lost",
          "m.d.sync += finished.eq(finished + self.completed - spend)",
          "m.d.sync += finished.eq(0)"),
+    ),
+)  # fmt: skip
+
+TABLES = (
+    *mutants(
+        "hw/opendpu_hw/engine/conv.py",
+        "cosim/test_extensions_rtl.py::test_tables_are_switched_from_one_instruction_to_the_next",
+        ("conv-columns-with-a-table-as-close-as-without",
+         "turns = plan.stride_out + plan.tabled if self._tables else plan.stride_out",
+         "turns = plan.stride_out"),
+    ),
+    *mutants(
+        "hw/opendpu_hw/engine/conv_writer.py",
+        "cosim/test_extensions_rtl.py::test_tables_are_switched_from_one_instruction_to_the_next",
+        ("conv-results-of-a-table-count-too-early",
+         "last_write, longest = head.stride_out + (head.table != 0), 17",
+         "last_write, longest = head.stride_out, 17"),
+    ),
+    *mutants(
+        "hw/opendpu_hw/engine/misc_walk.py",
+        "cosim/test_extensions_rtl.py::test_tables_are_switched_from_one_instruction_to_the_next "
+        "cosim/test_extensions_rtl.py::test_random_programs",
+        ("misc-result-without-a-table-meets-one-with",
+         "begin = Mux(p.tabled & ~new.tabled, ~running & ~s1_valid, begin)",
+         "begin = Mux(p.tabled & ~new.tabled, begin, begin)"),
+    ),
+    *mutants(
+        "hw/opendpu_hw/engine/misc_decode.py",
+        "cosim/test_extensions_rtl.py::test_random_programs",
+        ("misc-shifts-of-channels-in-every-mode",
+         "no_bias.append(s.finish.channel_shift.eq(0))",
+         "pass"),
+    ),
+    *mutants(
+        "hw/opendpu_hw/memory/table_ram.py",
+        "unit/hw/test_table_ram.py",
+        ("table-slot-of-the-next",
+         "slot.eq(self.table - 1)",
+         "slot.eq(self.table)"),
     ),
 )  # fmt: skip
 
@@ -325,4 +364,4 @@ CACHE = mutants(
      "if not"),
 )  # fmt: skip
 
-MUTANTS = (*CONTROL, *BUS, *DMA, *CONV, *MISC, *MEMORY, *CACHE)
+MUTANTS = (*CONTROL, *BUS, *DMA, *CONV, *TABLES, *MISC, *MEMORY, *CACHE)

@@ -279,11 +279,19 @@ RUNTIME = (
         "sw/opendpu/runtime/jobs.py",
         "unit/opendpu/runtime/test_jobs.py unit/opendpu/runtime/test_runner.py",
         ("runtime-submit-without-its-lock",
-         "        with self._lock:\n            try:\n                future = self._pool",
-         "        if True:\n            try:\n                future = self._pool"),
+         "        with self._lock:\n            while self._unfinished >= self._size",
+         "        if True:\n            while self._unfinished >= self._size"),
         ("runtime-failed-job-remembered-for-ever",
-         "        finally:\n            if future.done():",
-         "        finally:\n            if future.done() and not future.exception():"),
+         "            if job in self._jobs:\n",
+         "            if job in self._jobs and found.error is None:\n"),
+    ),
+    *mutants(
+        "sw/opendpu/runtime/segments.py",
+        "unit/opendpu/runtime/test_runner.py",
+        ("runtime-jobs-share-their-segments",
+         "made[register] = np.zeros(size, np.uint8)",
+         "made[register] = self.__dict__.setdefault(\"_s\", {}).setdefault(\n"
+         "                    register, np.zeros(size, np.uint8)\n                )"),
     ),
     *mutants(
         "sw/opendpu/runtime/runner.py",
@@ -291,10 +299,6 @@ RUNTIME = (
         ("runtime-fingerprint-check-off-when-set",
          "os.environ.get(FINGERPRINT_VARIABLE) == \"0\":",
          "os.environ.get(FINGERPRINT_VARIABLE):"),
-        ("runtime-jobs-share-their-segments",
-         "segments[register] = np.zeros(size, np.uint8)",
-         "segments[register] = self.__dict__.setdefault(\"_s\", {}).setdefault("
-         "register, np.zeros(size, np.uint8))"),
     ),
     *mutants(
         "sw/opendpu/runtime/cpu/fixed.py",

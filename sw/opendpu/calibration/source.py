@@ -13,13 +13,17 @@ from opendpu.quantize.spool import Stored, npz_arrays
 from opendpu.runtime import feeds
 from opendpu_arch.errors import TensorError, UnsupportedError
 
+_IMAGE_OPTIONS = (
+    "--mean, --scale, --resize, --crop, --layout and --channels are for a folder of images"
+)
+
 Data = Mapping[str, Stored] | Iterable[Mapping[str, Array]]
 
 
 def check_calibration(
-    path: str | os.PathLike[str], preprocessing: Preprocessing | None = None
+    path: str | os.PathLike[str] | None, preprocessing: Preprocessing | None = None
 ) -> None:
-    """Check, before long work, that there is calibration data of a kind that we know.
+    """Check, before long work, that calibration data, if any, is of a kind that we know.
 
     Raises
     ------
@@ -28,14 +32,15 @@ def check_calibration(
     UnsupportedError
         Preprocessing is for images, but this is no folder.
     """
+    if path is None:
+        if preprocessing not in (None, Preprocessing()):
+            raise UnsupportedError(f"{_IMAGE_OPTIONS}, but there is none (--calib)")
+        return
     place = pathlib.Path(path)
     if not place.exists():
         raise TensorError(f"{place}: there is no such calibration data")
     if not _has_images(place) and preprocessing not in (None, Preprocessing()):
-        raise UnsupportedError(
-            f"--mean, --scale, --resize, --crop, --layout and --channels are for a folder of "
-            f"images, but {place} is a file"
-        )
+        raise UnsupportedError(f"{_IMAGE_OPTIONS}, but {place} is a file")
 
 
 def read_calibration(

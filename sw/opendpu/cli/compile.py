@@ -10,6 +10,7 @@ import typer
 
 from opendpu import api
 from opendpu.calibration.preprocessing import Channels, Layout, Preprocessing
+from opendpu.calibration.source import check_calibration
 from opendpu.cli.app import (
     InputShapes,
     JsonFlag,
@@ -122,6 +123,7 @@ def compile_model(
         if file.suffix == ".xmodel":
             if calibration is not None:
                 raise UnsupportedError(f"--calib is for float models, but {file} is quantized")
+            check_calibration(None, preprocessing)
             report = api.compile_xmodel(
                 file, target=chosen_target, output=output, options=asked, count=count, show=show
             )

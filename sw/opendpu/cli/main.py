@@ -1,10 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command ``opendpu``: every command registers itself when it is imported."""
 
-from opendpu.cli import compile, disasm, info, inspect, profile, quantize, run, targets
+from opendpu.cli import (
+    compile,
+    disasm,
+    evaluate,
+    info,
+    inspect,
+    optimize,
+    profile,
+    quantize,
+    run,
+    targets,
+)
 from opendpu.cli.app import app, end_on_signals
 
-COMMANDS = (compile, disasm, info, inspect, profile, quantize, run, targets)
+COMMANDS = (compile, disasm, evaluate, info, inspect, optimize, profile, quantize, run, targets)
 """Modules of the commands."""
 
 

@@ -40,7 +40,7 @@ def run(
         typer.Option("--output", "-o", metavar="OUT.npz", help="Where outputs go, by tensor name."),
     ] = None,
     device: Annotated[
-        str | None, typer.Option(help="ref, iss, rtl, cycle; else $OPENDPU_DEVICE, else iss.")
+        str | None, typer.Option(help="ref, iss, rtl, cycle, board, litex; else $OPENDPU_DEVICE, else iss.")
     ] = None,
     memory: Annotated[
         str | None,

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantized graphs as ONNX models with quantizing operators, in the layout of the user's model."""
 
+import json
+
 import onnx
 from onnx import helper
 
@@ -17,6 +19,9 @@ from opendpu.quantize.placement.insert import fix_name
 from opendpu_arch.errors import UnsupportedError
 
 PRODUCER = "opendpu"
+
+CHANNELS_FIRST = "opendpu.channels_first"
+"""Metadata of a model: which tensors are NCHW, as a JSON list, because sizes do not always tell."""
 
 ORDER = "onnx_order"
 """Attribute of a graph: the ONNX axis of each axis, by input or output."""
@@ -157,7 +162,17 @@ def _model(builder: QuantizedBuilder, outputs: list[onnx.ValueInfoProto]) -> onn
     model.graph.node.extend(nodes)
     model.graph.output.extend(outputs)
     model.producer_name = PRODUCER
+    first = {names.get(value, value) for value in builder.first_values()}
+    helper.set_model_props(model, {CHANNELS_FIRST: json.dumps(sorted(first))})
     return model
+
+
+def channels_first(model: onnx.ModelProto) -> frozenset[str]:
+    """Return the tensors of a model that :func:`to_onnx` made that are NCHW and NHWC in XIR."""
+    for item in model.metadata_props:
+        if item.key == CHANNELS_FIRST:
+            return frozenset(json.loads(item.value))
+    return frozenset()
 
 
 def _without_identities(builder: QuantizedBuilder, outputs: set[str]) -> dict[str, str]:

@@ -144,6 +144,11 @@ class QuantizedBuilder(OnnxBuilder):
         """Return the integers of a ``fix`` and their order of axes, where the form has any."""
         return self._integers.get(name)
 
+    def first_values(self) -> set[str]:
+        """Return the ONNX names of all feature maps that are NCHW, integers included."""
+        integers = {found.name for found in self._integers.values() if found.channels_first}
+        return super().first_values() | integers
+
     def _fix(self, node: Node) -> None:
         (source,) = node.inputs["input"]
         if self.constant(node.name) is not None:

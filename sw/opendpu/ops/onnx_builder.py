@@ -130,6 +130,10 @@ class OnnxBuilder:
         """Say which ONNX value is the result of a node."""
         (self._first if channels_first else self._plain)[node.name] = name
 
+    def first_values(self) -> set[str]:
+        """Return the ONNX names of all feature maps that are NCHW."""
+        return set(self._first.values())
+
     def output(self, name: str) -> Output:
         """Return how a result leaves the model: integers in their own type.
 

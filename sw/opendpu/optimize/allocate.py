@@ -17,8 +17,8 @@ PARTS = 16
 """Levels of a group, evenly from nothing to all of it."""
 EVENNESS = 0.02
 """Weight, in parts of the baseline, of narrowing groups alike where the analysis sees no loss."""
-ROUNDS = 6
-"""How often an estimated cost is compared with the exact one."""
+STEP = 0.97
+"""What the estimated cost has to fall to, where the exact one is too high."""
 CLOSE = 0.01
 """How far above the wanted part of the cost a network may be."""
 
@@ -65,15 +65,14 @@ def allocate(
             f"{most:.3f} of them do; other layers are excluded or are outputs",
             code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
         )
-    widths = dict(whole)
-    aim = limit
-    for _ in range(ROUNDS):
+    widths, aim = dict(whole), limit
+    while True:
         widths = _narrowed(widths, steps, analysis, objective, aim, show)
-        exact = objective.exact(widths)
-        if exact <= limit * (1 + CLOSE):
-            return widths
-        aim = min(aim, objective.cost(widths)) * limit / exact
-    return _narrowed(widths, steps, analysis, objective, 0.97 * limit, show)
+        if objective.exact(widths) <= limit * (1 + CLOSE) or widths == floor:
+            break
+        aim = min(aim, objective.cost(widths) * STEP)
+    wider = _widened(widths, steps, analysis, objective, limit)
+    return wider if objective.exact(wider) <= limit * (1 + CLOSE) else widths
 
 
 def _narrowed(
@@ -86,14 +85,7 @@ def _narrowed(
 ) -> dict[str, int]:
     """Narrow groups until the estimated cost is low enough, or nothing is left to narrow."""
     now = dict(widths)
-    units = {name: found[-1] for name, found in steps.items()}
-    worst = max((analysis.loss(name, found[-1] - 1) for name, found in steps.items()), default=0.0)
-    scale = max(abs(analysis.baseline or 0.0), worst) or 1.0
-
-    def penalty(name: str, width: int) -> float:
-        gone = units[name] - width
-        return analysis.loss(name, gone) + EVENNESS * scale * (gone / units[name]) ** 2
-
+    penalty = _penalty(steps, analysis)
     cost = objective.cost(now)
     start = cost
     while cost > limit:
@@ -112,18 +104,31 @@ def _narrowed(
             break
         now[best[1]], cost = best[2], best[3]
         show(f"choosing widths: {cost / start:.0%} of the {objective.name}")
-    return _widened(now, steps, penalty, objective, limit)
+    return now
+
+
+def _penalty(steps: Mapping[str, Sequence[int]], analysis: Analysis) -> Callable[[str, int], float]:
+    """Return what a width of a group costs, in scores."""
+    units = {name: found[-1] for name, found in steps.items()}
+    worst = max((analysis.loss(name, found[-1] - 1) for name, found in steps.items()), default=0.0)
+    scale = max(abs(analysis.baseline or 0.0), worst) or 1.0
+
+    def penalty(name: str, width: int) -> float:
+        gone = units[name] - width
+        return analysis.loss(name, gone) + EVENNESS * scale * (gone / units[name]) ** 2
+
+    return penalty
 
 
 def _widened(
     widths: Mapping[str, int],
     steps: Mapping[str, Sequence[int]],
-    penalty: Callable[[str, int], float],
+    analysis: Analysis,
     objective: Objective,
     limit: float,
 ) -> dict[str, int]:
     """Widen groups again, those that lost most first, as far as the cost allows it."""
-    now = dict(widths)
+    now, penalty = dict(widths), _penalty(steps, analysis)
     for name in sorted(now, key=lambda name: -penalty(name, now[name])):
         for width in steps[name]:
             if width > now[name] and objective.cost({**now, name: width}) <= limit:

@@ -26,6 +26,8 @@ from opendpu_arch.errors import DPUError
 from opendpu_arch.target import Target
 
 OPSET = 17
+HIDDEN = 0.3
+"""Part of its first factor that a layer keeps when others hide it: wider, it would show again."""
 Shape = tuple[Any, ...]
 
 
@@ -57,6 +59,7 @@ class Cycles:
         self._alone: dict[Shape, float] = {}
         self._whole: dict[tuple[tuple[str, int], ...], Measured] = {}
         self._factors: dict[str, float] = {}
+        self._first: dict[str, float] = {}
         self._around = 0.0
         """Cycles of what is no layer here: pools and additions that the array waits for."""
         self._learn({})
@@ -92,7 +95,9 @@ class Cycles:
         for layer in self.shapes.at(widths).values():
             alone = self._cycles_alone(layer)
             spent = found.by_layer.get(layer.path, 0.0)
-            self._factors[layer.path] = spent / alone if alone else 0.0
+            factor = spent / alone if alone else 0.0
+            first = self._first.setdefault(layer.path, factor)
+            self._factors[layer.path] = max(factor, HIDDEN * first)
             left -= spent if alone else 0.0
         self._around = max(left, 0.0)
 

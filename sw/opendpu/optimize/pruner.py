@@ -87,6 +87,10 @@ class Pruner:
             )
         return self._objective
 
+    def share(self, other: "Pruner") -> None:
+        """Count costs with what another pruner of the same network has measured already."""
+        self._objective = other.objective
+
     def need_groups(self) -> None:
         """Refuse to go on where there is nothing to prune.
 

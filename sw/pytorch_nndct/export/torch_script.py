@@ -46,7 +46,7 @@ def quantized_network(inputs: list[torch.Tensor], network: torch.Tensor) -> list
     """
     _failed.error = None
     try:
-        return _ready(network)(inputs)
+        return ready(network)(inputs)
     except DPUError as error:
         _failed.error = error
         raise
@@ -99,7 +99,7 @@ _kept = collections.OrderedDict()
 _LOCK = threading.Lock()
 
 
-def _ready(network: torch.Tensor) -> Ready:
+def ready(network: torch.Tensor) -> Ready:
     """Return a network ready to run, given its file.
 
     One that was used lately is known by the memory that its file lies in, which is held as long.

@@ -8,7 +8,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
-from torch.onnx._internal.exporter import _registration
+from torch.onnx._internal.exporter import _decomp, _registration
 
 from opendpu.frontend.pytorch import Traced
 from opendpu.frontend.pytorch.model import program_traced
@@ -30,6 +30,13 @@ class _Named(OperatorSupportBase):
         self, submodules: Mapping[str, torch.nn.Module], node: torch.fx.Node
     ) -> bool:
         return node.name in self._names
+
+
+def decomposed(program: ExportedProgram) -> ExportedProgram:
+    """Return a program with the operators that PyTorch's ONNX exporter will look for."""
+    registry = _registration.ONNXRegistry.from_torchlib()
+    known = set(_decomp.get_onnx_implemented_overloads(registry))
+    return program.run_decompositions(_decomp.create_onnx_friendly_decomposition_table(known))
 
 
 def unknown_operators(program: ExportedProgram) -> dict[str, str]:

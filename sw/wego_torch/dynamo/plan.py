@@ -18,7 +18,7 @@ from wego_torch import messages
 from wego_torch.dynamo.bound import BoundModule
 from wego_torch.dynamo.options import Options
 from wego_torch.dynamo.part import DpuPart, float_part
-from wego_torch.dynamo.partition import PART, on_cpu, split, unknown_operators
+from wego_torch.dynamo.partition import PART, decomposed, on_cpu, split, unknown_operators
 from wego_torch.dynamo.rebatch import rebatched
 from wego_torch.dynamo.samples import Samples
 from wego_torch.target import chosen_target
@@ -62,7 +62,8 @@ class _EachSample(torch.fx.Interpreter):
         """Return the results, samples along the first axis again."""
         self._count = len(tensors[0])
         results = self.run(
-            *(list(tensor.split(1)) for tensor in tensors), enable_io_processing=False
+            *([tensor[i : i + 1] for i in range(self._count)] for tensor in tensors),
+            enable_io_processing=False,
         )
         leaves = [torch.utils._pytree.tree_flatten(one) for one in results]
         joined = [
@@ -137,7 +138,7 @@ def _with_parts(program: ExportedProgram, options: Options, show: Show) -> torch
     try:
         reasons = on_cpu(program, target)
     except UnsupportedError:
-        return _around_unknown(program.run_decompositions(), options, show)
+        return _around_unknown(decomposed(program), options, show)
     for why in dict.fromkeys(reasons.values()):
         messages.LOG.info("in PyTorch: %s", why)
     module: torch.fx.GraphModule = program.module(check_guards=False)

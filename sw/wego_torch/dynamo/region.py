@@ -185,7 +185,7 @@ def _without_gradients(results: Any) -> Any:
     source = torch.zeros((), requires_grad=True)
     return torch.utils._pytree.tree_map(
         lambda leaf: (
-            _NoGradient.apply(source, leaf)
+            _NoGradient.apply(source, leaf)  # type: ignore[no-untyped-call]
             if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
             else leaf
         ),

@@ -18,8 +18,10 @@ ID = re.compile(
 )
 NAMES_OF_OTHERS = {"VART_RUNNER"}
 """Constants of our own that look like codes."""
-TORCH, OPTIMIZER = "QUANTIZER_TORCH_", "OPTIMIZER_"
+TORCH = "QUANTIZER_TORCH_"
 """Codes that need PyTorch to be given; their tests are those of the PyTorch surface."""
+FRAMEWORKS = (TORCH, "WEGO_TORCH_", "OPTIMIZER_", "QUANTIZER_TF2_")
+"""Those of all frameworks, which have tests of their own."""
 
 
 def named(folder: pathlib.Path) -> set[str]:
@@ -49,7 +51,7 @@ def short(folder: pathlib.Path) -> set[str]:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 texts = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
                 whole = [text for text in texts if isinstance(text, str)]
-                found |= {f"{prefix}{text}" for prefix in (TORCH, OPTIMIZER) for text in whole}
+                found |= {f"{prefix}{text}" for prefix in (TORCH, "OPTIMIZER_") for text in whole}
     return found
 
 
@@ -98,12 +100,11 @@ def test_sources_give_the_codes_that_apply_and_no_others(sources: set[str]) -> N
 
 
 def test_every_code_is_provoked(repository: pathlib.Path) -> None:
-    """Those of PyTorch's messages are, in the tests of that surface."""
-    ours = (TORCH, OPTIMIZER, "WEGO_TORCH_")
-    for_torch = {code.id for code in CODES if code.applies and code.id.startswith(ours)}
+    """Those of the frameworks' messages are, in the tests of these."""
+    of_frameworks = {code.id for code in CODES if code.applies and code.id.startswith(FRAMEWORKS)}
     elsewhere = named(repository / "tests") | short(repository / "tests/unit/pytorch_nndct")
-    assert for_torch - elsewhere == set(), "no test names these"
-    others = {code.id for code in CODES if code.applies} - for_torch
+    assert of_frameworks - elsewhere == set(), "no test names these"
+    others = {code.id for code in CODES if code.applies} - of_frameworks
     assert others == PROVOCATIONS.keys()
 
 

@@ -157,6 +157,13 @@ def test_selections_exclude_each_other_and_keep_their_order():
     )
 
 
+def test_selections_say_so_by_an_attribute():
+    text = "    casez (s) // synopsys parallel_case\n      1'b1:\n"
+    assert verilog_text.mark_selections(text) == (
+        "    (* parallel_case *)\n    casez (s)\n      1'b1:\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -155,6 +155,8 @@ def test_refused(folder: pathlib.Path) -> None:
     assert "out.xmodel is compiled already" in refused(call(*again))
     message = refused(compile_quantized(folder, "--calib", folder / "calib.npz"))
     assert message.startswith("--calib is for float models, but")
+    message = refused(compile_quantized(folder, "--mean", "1"))
+    assert message.endswith("are for a folder of images, but there is none (--calib)")
     float_model = ["compile", folder / "m.onnx", "--target", "B64", "-o", folder / "b.xmodel"]
     assert "is a float model: give samples" in refused(call(*float_model))
     assert not (folder / "b.xmodel").exists()

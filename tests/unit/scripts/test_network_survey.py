@@ -115,19 +115,27 @@ def test_page_of_one_machine(script: types.ModuleType, tmp_path: pathlib.Path) -
 def test_a_run_goes_on_where_the_last_one_ended(
     script: types.ModuleType, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
+    asked: list[tuple[str, ...]] = []
 
-    def measured(name: str, folder: pathlib.Path) -> dict[str, object]:
-        asked.append(name)
-        return {"machine": {}, "results": {}}
+    def step(folder: pathlib.Path, *arguments: str) -> dict[str, object]:
+        asked.append(arguments)
+        return {}
 
-    monkeypatch.setattr(script, "measured", measured)
+    monkeypatch.setattr(script, "step", step)
+    monkeypatch.setattr(script, "substitutable", lambda graph: False)
+    monkeypatch.setattr(script, "has_functions", lambda graph: True)
     (tmp_path / "crnn.json").write_text("{")  # a run that was cut short
-    kept(tmp_path, "unet")
-    assert script.survey(["unet", "crnn", "m5"], tmp_path, again=False) == []
-    assert asked == ["crnn", "m5"]
-    script.survey(["unet"], tmp_path, again=True)
-    assert asked == ["crnn", "m5", "unet"]
+    kept(tmp_path, "m5")
+    assert script.survey(["m5", "crnn"], tmp_path, again=False) == []
+    wanted = [("m5", "table"), ("crnn", "none"), ("crnn", "table")]  # m5 has none and hard
+    assert [a[1:] for a in asked if a[0] == "quantize"] == wanted
+    script.survey(["m5", "crnn"], tmp_path, again=False)
+    assert [a[1:] for a in asked if a[0] == "quantize"] == wanted
+    script.survey(["m5"], tmp_path, again=True)
+    assert asked[-3:] == [
+        ("quantize", "m5", "table"), ("compile", "m5", "table", "B512"),
+        ("compile", "m5", "table", "B4096"),
+    ]  # fmt: skip
 
 
 def test_check(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From the nodes of a GraphDef to a float graph."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import onnx
@@ -36,7 +36,7 @@ def load_nodes(
     *,
     inputs: Mapping[str, str] | None = None,
     outputs: Mapping[str, str] | None = None,
-    prefix: str = "",
+    shorten: Callable[[str], str] = str,
 ) -> FloatGraph:
     """Convert nodes to a float graph.
 
@@ -55,8 +55,8 @@ def load_nodes(
     outputs
         By name of an output, the result that it is: ``node`` or ``node:1``. By default the nodes
         whose results nobody reads.
-    prefix
-        What names of nodes begin with that is left out in names of ops.
+    shorten
+        Gives the name of an op, by that of its node.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def load_nodes(
     UnsupportedError
         Operators that cannot be converted, all of them; inputs without sizes.
     """
-    made = _Import(nodes, label, name, input_shapes or {}, inputs, outputs, prefix)
+    made = _Import(nodes, label, name, input_shapes or {}, inputs, outputs, shorten)
     return made.graph()
 
 
@@ -82,9 +82,10 @@ def sinks(nodes: Mapping[str, Node]) -> list[str]:
 class _Import:
     def __init__(
         self, nodes: Mapping[str, Node], label: str, name: str, sizes: Sizes,
-        inputs: Mapping[str, str] | None, outputs: Mapping[str, str] | None, prefix: str,
+        inputs: Mapping[str, str] | None, outputs: Mapping[str, str] | None,
+        shorten: Callable[[str], str],
     ) -> None:  # fmt: skip
-        self.nodes, self.label, self.prefix = nodes, label, prefix
+        self.nodes, self.label, self._shorten = nodes, label, shorten
         self.missing = Missing(label)
         if outputs is None:
             found = sinks(nodes)
@@ -189,7 +190,7 @@ class _Import:
         return [found] if isinstance(found, str) else [*found]
 
     def _short(self, name: str) -> str:
-        return name.removeprefix(self.prefix) or name
+        return self._shorten(name) or name
 
 
 def _item(label: str, name: str, node: Node) -> onnx.ValueInfoProto:

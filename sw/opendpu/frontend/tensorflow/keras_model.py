@@ -2,15 +2,22 @@
 """Keras models, live and in files (``.keras``, ``.h5``), as float graphs."""
 
 import pathlib
+import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from opendpu.frontend.binding import Sizes
+from opendpu.frontend.lowering import load_onnx
+from opendpu.frontend.tensorflow.graphdef import Node
 from opendpu.frontend.tensorflow.importer import load_nodes
 from opendpu.frontend.tensorflow.runtime import common_scope, frozen, tf
 from opendpu.ir import FloatGraph
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
+
+QUANTIZED = "quantized_onnx"
+"""Attribute of a layer that is a quantized network: ONNX with quantizing operators."""
+_NUMBER = re.compile(r"_\d+$")
 
 
 def load_keras(
@@ -44,6 +51,9 @@ def load_keras(
     if isinstance(model, str | pathlib.Path):
         label = str(model)
         model = read_keras(model, custom_objects)
+    for layer in getattr(model, "layers", ()):
+        if hasattr(layer, QUANTIZED):
+            return load_onnx(getattr(layer, QUANTIZED), input_shapes, channels_last=True)
     if not getattr(model, "inputs", None):
         raise UnsupportedError(
             f"{label} has no inputs yet: call it once, or make it of layers (Sequential, "
@@ -65,8 +75,26 @@ def load_keras(
     return load_nodes(
         nodes, label, model.name, input_shapes,
         inputs=dict(zip(placeholders, names, strict=True)),
-        outputs=dict(zip(outputs, results, strict=True)), prefix=common_scope(nodes),
+        outputs=dict(zip(outputs, results, strict=True)),
+        shorten=_shortener(nodes, [layer.name for layer in model.layers]),
     )  # fmt: skip
+
+
+def _shortener(nodes: Mapping[str, Node], layers: Sequence[str]) -> Callable[[str], str]:
+    """Return what gives the names of ops: they begin with their layer's.
+
+    Where Keras opens the scope of a layer again, TensorFlow puts a number behind its name.
+    """
+    scope = common_scope(nodes)
+    heads = {name.removeprefix(scope).partition("/")[0] for name in nodes if "/" in name}
+    computing = {head for head in heads if any(head.startswith(layer) for layer in layers)}
+    again = computing and all(_NUMBER.sub("", head) in layers for head in computing)
+
+    def shorten(name: str) -> str:
+        head, slash, rest = name.removeprefix(scope).partition("/")
+        return f"{_NUMBER.sub('', head) if again and head in computing else head}{slash}{rest}"
+
+    return shorten
 
 
 def _as_called(model: Any, given: tuple[Any, ...]) -> Any:

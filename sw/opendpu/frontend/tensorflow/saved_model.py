@@ -44,9 +44,10 @@ def load_saved_model(
     nodes, placeholders, results = frozen(function, str(path))
     given = function.structured_input_signature[1]
     names = {spec.name.partition(":")[0]: name for name, spec in given.items()}
-    outputs = sorted(function.structured_outputs)
+    outputs, scope = sorted(function.structured_outputs), common_scope(nodes)
     return load_nodes(
         nodes, str(path), path.name, input_shapes,
         inputs={node: names.get(node, node) for node in placeholders},
-        outputs=dict(zip(outputs, results, strict=True)), prefix=common_scope(nodes),
+        outputs=dict(zip(outputs, results, strict=True)),
+        shorten=lambda name: name.removeprefix(scope),
     )  # fmt: skip

@@ -79,9 +79,7 @@ def refine(
     ends = _ends(graph, groups)
     if not ends:
         return best
-    if mixes_samples(graph, groups.names):
-        note("fix points are not refined: an operator joins samples that are evaluated together")
-        return best
+    batched = not mixes_samples(graph, [*ends, *layers])
     needed = ancestors(graph, ends)
     plan = plan_trials(graph, groups, observed, needed, samples.count)
     if plan.left_out:
@@ -90,8 +88,12 @@ def refine(
             "tensors, those whose fix points are least certain"
         )
     inputs = samples.stacked(0, plan.samples)
-    wanted, means = _float_results(graph, ends, layers, samples, plan.samples)
-    simulation = Simulation(inputs, wanted, means, set(needed))
+    if not batched:
+        single = [samples.single(index) for index in range(plan.samples)]
+        inputs = {name: np.stack([feed[name] for feed in single]) for name in inputs}
+    joined = np.concatenate if batched else np.stack
+    wanted, means = _float_results(graph, ends, layers, samples, plan.samples, joined)
+    simulation = Simulation(inputs, wanted, means, set(needed), batched=batched)
     known: Rounded = {}
     templates = specs.templates(graph)
 
@@ -174,7 +176,12 @@ def _ends(graph: Graph, groups: ScaleGroups) -> list[str]:
 
 
 def _float_results(
-    graph: Graph, ends: list[str], layers: list[str], samples: Samples, count: int
+    graph: Graph,
+    ends: list[str],
+    layers: list[str],
+    samples: Samples,
+    count: int,
+    joined: Callable[[list[Array]], Array],
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """Return results of some ops, and means of the channels of others, for the first samples."""
     parts: dict[str, list[Array]] = {name: [] for name in ends}
@@ -184,5 +191,5 @@ def _float_results(
             parts[name].append(results[name])
         for name, mean in means.items():
             mean.add(results[name])
-    wanted = {name: np.concatenate(arrays) for name, arrays in parts.items()}
+    wanted = {name: joined(arrays) for name, arrays in parts.items()}
     return wanted, {name: mean.value for name, mean in means.items()}

@@ -33,13 +33,15 @@ class Simulation:
     Parameters
     ----------
     inputs
-        Samples, stacked, by input.
+        Samples by input: stacked along the first axis, or along a new one if not ``batched``.
     wanted
-        What the float network gives, by op whose quantized result is judged.
+        What the float network gives, stacked as they are, by op whose quantized result is judged.
     means
         Channels' means of layers in the float network, where biases are to be corrected.
     needed
         Ops, but for ``fix``, that the judged results need.
+    batched
+        Whether ops compute several samples at a time; otherwise one after the other.
     """
 
     def __init__(
@@ -48,7 +50,10 @@ class Simulation:
         wanted: Mapping[str, Array],
         means: Mapping[str, Array],
         needed: Collection[str],
+        *,
+        batched: bool = True,
     ) -> None:
+        self.batched = batched
         self.inputs = inputs
         self.wanted = wanted
         self.means = means
@@ -89,7 +94,13 @@ class Simulation:
         bias = graph[node.inputs[b][0]] if is_layer(node) and (
             b := parameters_of(node).bias) in node.inputs and node.inputs[b] else None  # fmt: skip
         session = self._kernel(graph, node, results)
-        array = session.run({n: results[n] for n in session.inputs})[node.name]
+        given = {n: results[n] for n in session.inputs}
+        if self.batched:
+            array = session.run(given)[node.name]
+        else:
+            count = len(next(iter(self.inputs.values())))
+            single = ({n: a[index] for n, a in given.items()} for index in range(count))
+            array = np.stack([session.run(feed)[node.name] for feed in single])
         if bias is None:
             return array
         array = array + results[bias.name]
@@ -117,7 +128,9 @@ class Simulation:
             alone.add(node.name, node.kind, node.type, inputs, node.attrs)
             alone.outputs = [node.name]
             threads = 0 if macs(node, graph) > ONE_THREAD_MACS else 1
-            self._kernels[key] = Session(alone, batched=True, threads=threads, keep_memory=False)
+            self._kernels[key] = Session(
+                alone, batched=self.batched, threads=threads, keep_memory=False
+            )
         return self._kernels[key]
 
 

@@ -7,7 +7,7 @@ from oracle import evaluate_float, evaluate_quantized
 
 import xir
 from opendpu.ir import FloatGraph, QuantizedGraph, to_xir
-from opendpu.quantize import quantize, quantize_with_report
+from opendpu.quantize import executor, quantize, quantize_with_report
 from opendpu.quantize.corrections import refine
 from opendpu.quantize.scales import grid
 from opendpu.quantize.scales.grid import best_fix_point, no_overflow, squared_error
@@ -436,6 +436,18 @@ def test_refinement_lowers_the_error_of_the_results():
         found = evaluate_float(quantized, x, keep=["g_fix"])["g_fix"]
         errors.append(((found - expected) ** 2).sum())
     assert errors[1] < errors[0]
+
+
+@pytest.mark.parametrize("seed", [0, 5])
+def test_refinement_one_sample_at_a_time_finds_the_same(monkeypatch, seed):
+    """As it is done where operators would join samples that are evaluated together."""
+    together = fixes(quantize(varied(seed), samples(16), weight_correction=False))
+    assert together != fixes(
+        quantize(varied(seed), samples(16), refinement=False, weight_correction=False)
+    )
+    for module in (refine, executor):
+        monkeypatch.setattr(module, "mixes_samples", lambda graph, names: True)
+    assert fixes(quantize(varied(seed), samples(16), weight_correction=False)) == together
 
 
 def test_network_without_quantized_results():

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OnBoard: what WeGO made of a model, and where its time goes, for TensorBoard.
+
+>>> collector = SummaryCollector(log_dir="OnBoard_info", comment="resnet50")
+>>> collector.add_platform_info()
+>>> collector.add_graph(wego_module, input_to_model=image)
+>>> collector.close()
+
+``tensorboard --logdir OnBoard_info`` shows it.
+"""
+
+from opendpu_arch.errors import ToolError
+
+try:
+    import tensorboard  # noqa: F401
+    import torch  # noqa: F401
+except ModuleNotFoundError as error:
+    raise ToolError(
+        f"OnBoard needs {error.name}, which is not installed: "
+        "pip install 'opendpu[torch,tensorboard]'"
+    ) from error
+
+from OnBoard.collector import SummaryCollector
+
+__all__ = ["SummaryCollector"]

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who does the work: processes of this host, or workers of a Ray cluster.
+
+Both give every task's counts once, whatever happens to workers: those of a lost one are done again.
+"""
+
+import concurrent.futures
+import logging
+import multiprocessing
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
+
+from opendpu.data_sets.metrics import Counts
+from opendpu.data_sets.samples import DataSet
+from opendpu.data_sets.work import Task, Variant, count
+from opendpu.ir import Array
+from opendpu_arch.errors import DPUError, ToolError
+
+TRIES = 3
+"""How often work is begun again that a worker was lost with."""
+AHEAD = 2
+"""Tasks that wait for each worker."""
+
+Done = Iterator[tuple[Task, Counts]]
+
+_variants: Sequence[Variant] = ()
+
+
+def _begin(variants: Sequence[Variant]) -> None:
+    global _variants  # a process is one worker
+    _variants = variants
+
+
+def _do(task: Task, data: tuple[dict[str, Array], Array]) -> Counts:
+    arrays, labels = data
+    return count(_variants[task.variant], arrays, labels)
+
+
+def in_processes(
+    tasks: Sequence[Task], variants: Sequence[Variant], data: DataSet, workers: int | None = None
+) -> Done:
+    """Yield what processes of this host count, as it comes.
+
+    Raises
+    ------
+    DPUError
+        A task fails, or workers are lost again and again.
+    """
+    waiting = list(tasks)
+    size = workers or os.cpu_count() or 1
+    for _ in range(TRIES):
+        done: set[Task] = set()
+        context = multiprocessing.get_context("spawn")
+        pool = concurrent.futures.ProcessPoolExecutor(size, context, _begin, (variants,))
+        try:
+            for task, counts in _through(pool, waiting, data, AHEAD * size):
+                done.add(task)
+                yield task, counts
+            return
+        except BrokenProcessPool:
+            waiting = [task for task in waiting if task not in done]
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+    raise DPUError(f"worker processes were lost {TRIES} times: is there enough memory?")
+
+
+def _through(
+    pool: concurrent.futures.ProcessPoolExecutor, tasks: Sequence[Task], data: DataSet, ahead: int
+) -> Done:
+    running: dict[concurrent.futures.Future[Counts], Task] = {}
+    coming = iter(tasks)
+    while True:
+        while len(running) < ahead and (task := next(coming, None)) is not None:
+            running[pool.submit(_do, task, data.part(task.start, task.stop))] = task
+        if not running:
+            return
+        ready, _ = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
+        for future in ready:
+            yield running.pop(future), future.result()
+
+
+def on_ray(tasks: Sequence[Task], variants: Sequence[Variant], data: DataSet, address: str) -> Done:
+    """Yield what workers of a Ray cluster count, as it comes.
+
+    Parameters
+    ----------
+    address
+        Of the cluster, ``auto`` for the one of this host, ``local`` for one of its own.
+
+    Raises
+    ------
+    ToolError
+        Ray is missing, or there is no such cluster.
+    DPUError
+        A task fails, or its workers are lost again and again.
+    """
+    try:
+        import ray
+    except ModuleNotFoundError:
+        raise ToolError("--ray needs Ray: pip install 'opendpu[ray]'") from None
+    own = not ray.is_initialized()
+    if own:
+        try:
+            ray.init(address=None if address == "local" else address, log_to_driver=False,
+                     include_dashboard=False, logging_level=logging.ERROR)  # fmt: skip
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise ToolError(f"there is no Ray cluster at {address!r}: {error}") from error
+    try:
+        remote = ray.remote(max_retries=TRIES, num_cpus=1)(count)
+        held = [ray.put(variant) for variant in variants]
+        resources: Mapping[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        ahead = AHEAD * max(int(resources.get("CPU", 1)), 1)
+        running: dict[object, Task] = {}
+        coming = iter(tasks)
+        while True:
+            while len(running) < ahead and (task := next(coming, None)) is not None:
+                part = data.part(task.start, task.stop)
+                running[remote.remote(held[task.variant], *part)] = task
+            if not running:
+                return
+            ready, _ = ray.wait(list(running), num_returns=1)
+            for reference in ready:
+                try:
+                    yield running.pop(reference), ray.get(reference)
+                except ray.exceptions.RayError as error:
+                    cause = getattr(error, "cause", None) or error
+                    raise DPUError(f"a worker of Ray failed: {cause}") from error
+    finally:
+        if own:
+            ray.shutdown()

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calibration data in the forms of TensorFlow as batches by input."""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from opendpu.ir import Array
+from opendpu_arch.errors import TensorError
+
+DEFAULT_BATCH = 32
+"""Of arrays; everything else comes in batches."""
+CODE = "QUANTIZER_TF2_INVALID_CALIB_DATASET"
+
+
+def batches(
+    dataset: Any, names: Sequence[str], *, steps: int | None = None, batch_size: int | None = None
+) -> Iterator[dict[str, Array]]:  # fmt: skip
+    """Yield batches by input.
+
+    Parameters
+    ----------
+    dataset
+        An array or several, a ``tf.data.Dataset``, a ``keras.utils.Sequence``, or any iterable of
+        batches: inputs, or pairs of inputs and labels.
+    names
+        Names of the model's inputs, in order.
+    steps
+        How many batches at most; none for all. Arrays do not take it.
+    batch_size
+        Of arrays; 32 by default.
+
+    Raises
+    ------
+    TensorError
+        There is no data, or it is none of these.
+    """
+    if dataset is None:
+        raise TensorError("calib_dataset is None, but has to be given", code=CODE)
+    if isinstance(dataset, np.ndarray | Mapping):
+        yield from _of_arrays(dataset, names, batch_size or DEFAULT_BATCH)
+        return
+    items: Any = dataset
+    if not hasattr(dataset, "__iter__") and hasattr(dataset, "__getitem__"):
+        items = (dataset[index] for index in range(len(dataset)))
+    elif not hasattr(dataset, "__iter__"):
+        raise TensorError(
+            f"calib_dataset is a {type(dataset).__name__}, but must be an array, a "
+            "tf.data.Dataset, a keras.utils.Sequence or an iterable of batches", code=CODE,
+        )  # fmt: skip
+    count = steps
+    if count is None and hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__"):
+        count = len(dataset)  # Keras's sequences may go on for ever
+    for item in itertools.islice(items, count):
+        yield _by_name(item, names)
+
+
+def _of_arrays(
+    given: Any, names: Sequence[str], size: int
+) -> Iterator[dict[str, Array]]:  # fmt: skip
+    arrays = _by_name(given, names)
+    total = min(len(array) for array in arrays.values())
+    for start in range(0, total, size):
+        yield {name: array[start : start + size] for name, array in arrays.items()}
+
+
+def _by_name(item: Any, names: Sequence[str]) -> dict[str, Array]:
+    """Return one batch by input; labels behind it are left out."""
+    if isinstance(item, Mapping):
+        return {str(name): np.asarray(value) for name, value in item.items()}
+    if isinstance(item, tuple) and len(item) in (2, 3) and len(names) == 1:
+        return _by_name(item[0], names)
+    if isinstance(item, tuple | list):
+        if len(item) != len(names) and isinstance(item[0], tuple | list | Mapping):
+            return _by_name(item[0], names)
+        if len(item) == 1 and len(names) == 1:
+            return {names[0]: np.asarray(item[0])}
+        if len(item) != len(names):
+            raise TensorError(
+                f"a batch of calib_dataset has {len(item)} parts, but the model has the inputs "
+                f"{', '.join(names)}", code=CODE,
+            )  # fmt: skip
+        return {name: np.asarray(part) for name, part in zip(names, item, strict=True)}
+    return {names[0]: np.asarray(item)}

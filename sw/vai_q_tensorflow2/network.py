@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantized networks as a layer of Keras, so that they are saved, loaded and evaluated as models.
+
+The layer computes the quantized network bit by bit as the DPU does, in onnxruntime.
+"""
+
+import base64
+import contextlib
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+
+from opendpu.export import to_onnx
+from opendpu.frontend import load_onnx
+from opendpu.frontend.tensorflow.runtime import tf
+from opendpu.ir import Array, FloatGraph, QuantizedGraph
+from opendpu.ops.inference import open_session
+from opendpu.quantize import complete
+from opendpu_arch.errors import UnsupportedError
+
+PACKAGE = "vitis_quantize"
+LAYER = "vitis_quantized"
+
+
+@tf.keras.utils.register_keras_serializable(package=PACKAGE)
+class QuantizedNetwork(tf.keras.layers.Layer):  # type: ignore[misc]
+    """A quantized network.
+
+    Parameters
+    ----------
+    network
+        ONNX with quantizing operators, base64.
+    """
+
+    def __init__(self, network: str, **settings: Any) -> None:
+        super().__init__(**settings | {"trainable": False})
+        self.network = network
+        model = onnx.load_model_from_string(base64.b64decode(network))
+        self.input_names = [item.name for item in model.graph.input]
+        self.outputs_of = [
+            (item.name, [d.dim_value for d in item.type.tensor_type.shape.dim][1:])
+            for item in model.graph.output
+        ]
+
+    @property
+    def quantized_onnx(self) -> onnx.ModelProto:
+        """The network as ONNX."""
+        return onnx.load_model_from_string(base64.b64decode(self.network))
+
+    @property
+    def graph(self) -> QuantizedGraph:
+        """The network as quantized graph."""
+        return complete(load_onnx(self.quantized_onnx, channels_last=True))
+
+    @functools.cached_property
+    def _session(self) -> Any:
+        return open_session(self.quantized_onnx, threads=0)
+
+    def compute(self, *arrays: Array) -> list[Array]:
+        """Return what the network makes of batches, one array an output."""
+        names = [name for name, _ in self.outputs_of]
+        feeds = dict(zip(self.input_names, (a.astype(np.float32) for a in arrays), strict=True))
+        count = min(len(array) for array in arrays)
+        parts = [
+            self._session.run(names, {n: a[i : i + 1] for n, a in feeds.items()})
+            for i in range(count)
+        ]
+        shapes = [shape for _, shape in self.outputs_of]
+        return [
+            np.concatenate([part[k] for part in parts]) if parts
+            else np.zeros((0, *shape), np.float32)
+            for k, shape in enumerate(shapes)
+        ]  # fmt: skip
+
+    def call(self, inputs: Any) -> Any:
+        """Compute in TensorFlow, eager or in a graph."""
+        given = inputs if isinstance(inputs, list | tuple) else [inputs]
+        made = tf.numpy_function(self.compute, list(given), [tf.float32] * len(self.outputs_of))
+        made = list(made) if isinstance(made, list | tuple) else [made]
+        for tensor, (_, shape) in zip(made, self.outputs_of, strict=True):
+            tensor.set_shape([given[0].shape[0], *shape])
+        return made[0] if len(made) == 1 else made
+
+    def get_config(self) -> dict[str, Any]:
+        """Return what makes the layer again."""
+        return {**super().get_config(), "network": self.network}
+
+
+def as_model(graph: QuantizedGraph, name: str, *, exact: bool) -> Any:
+    """Return a Keras model of a quantized graph."""
+    proto = to_onnx(graph, exact=exact)
+    layer = QuantizedNetwork(base64.b64encode(proto.SerializeToString()).decode(), name=LAYER)
+    types = {node.name: node.type for node in graph if node.kind == "data"}
+    inputs = [
+        tf.keras.Input(types[name].shape[1:], name=name, dtype="float32")
+        for name in layer.input_names
+    ]
+    outputs = layer(inputs[0] if len(inputs) == 1 else inputs)
+    return tf.keras.Model(inputs[0] if len(inputs) == 1 else inputs, outputs, name=name)
+
+
+def network_of(model: Any) -> QuantizedNetwork:
+    """Return the network in a model that :func:`as_model` made.
+
+    Raises
+    ------
+    UnsupportedError
+        It is another model.
+    """
+    found = [layer for layer in model.layers if isinstance(layer, QuantizedNetwork)]
+    if len(found) != 1:
+        raise UnsupportedError(
+            f"model {model.name!r} is not quantized: VitisQuantizer.quantize_model makes one",
+            code="QUANTIZER_TF2_UNSUPPORTED_MODEL",
+        )
+    return found[0]
+
+
+@contextlib.contextmanager
+def quantize_scope(custom_objects: Mapping[str, Any] | None = None) -> Iterator[None]:
+    """Let Keras know the layers of quantized models, and others, while models are loaded."""
+    known = {"QuantizedNetwork": QuantizedNetwork, **dict(custom_objects or {})}
+    with tf.keras.utils.custom_object_scope(known):
+        yield
+
+
+def float_graph_names(graph: FloatGraph) -> Sequence[str]:
+    """Return the names of a graph's inputs, in order."""
+    return [node.name for node in graph if node.kind == "data"]

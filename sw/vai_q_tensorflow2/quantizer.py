@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``VitisQuantizer``."""
+
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from opendpu.export import to_onnx
+from opendpu.export.files import write_onnx
+from opendpu.export.golden import BATCH, WEIGHTS, dump_activations, dump_weights, make_folder
+from opendpu.export.reference import IntegerReference
+from opendpu.frontend.tensorflow.keras_model import load_keras
+from opendpu.ir import FloatGraph
+from opendpu.quantize import Report, quantize_with_report
+from opendpu.quantize.samples import calibration_samples
+from opendpu_arch.errors import UnsupportedError
+from vai_q_tensorflow2 import strategy as strategies
+from vai_q_tensorflow2.dataset import batches
+from vai_q_tensorflow2.network import QuantizedNetwork, as_model, float_graph_names, network_of
+from vai_q_tensorflow2.shapes import input_shapes
+
+FORMATS = ("", "h5", "onnx")
+FILE = "quantized_model"
+Path = str | os.PathLike[str]
+
+
+class VitisQuantizer:
+    """Quantizes Keras models.
+
+    Parameters
+    ----------
+    float_model
+        A functional or Sequential model.
+    quantize_strategy
+        ``pof2s`` for DPUs; ``fs``, ``fsx`` with any scales, which no DPU runs; ``pof2s_tqt`` is
+        that of training.
+    custom_quantize_strategy
+        Other settings: a JSON file in the form of :meth:`dump_quantize_strategy`, or a dictionary.
+    custom_objects
+        Taken and ignored: a model in memory knows its layers.
+
+    Raises
+    ------
+    UnsupportedError
+        An unknown strategy, or a model that has no inputs.
+    """
+
+    def __init__(
+        self, float_model: Any, quantize_strategy: str = "pof2s",
+        custom_quantize_strategy: Path | Mapping[str, Any] | None = None,
+        custom_objects: Mapping[str, Any] | None = None, **_: Any,
+    ) -> None:  # fmt: skip
+        if not getattr(float_model, "inputs", None):
+            raise UnsupportedError(
+                f"model {getattr(float_model, 'name', float_model)!r} has no inputs: only "
+                "Sequential and functional models can be quantized",
+                code="QUANTIZER_TF2_UNSUPPORTED_MODEL",
+            )
+        self._model = float_model
+        self._strategy = strategies.default_strategy(quantize_strategy)
+        self.report: Report | None = None
+        """What the quantizer did last."""
+        if custom_quantize_strategy is not None:
+            self.set_quantize_strategy(custom_quantize_strategy)
+
+    def quantize_model(
+        self, calib_dataset: Any = None, calib_batch_size: int | None = None,
+        calib_steps: int | None = None, verbose: int = 0, add_shape_info: bool = False,
+        **kwargs: Any,
+    ) -> Any:  # fmt: skip
+        """Quantize, and return a Keras model that computes what the DPU will.
+
+        Parameters
+        ----------
+        calib_dataset, calib_batch_size, calib_steps
+            As of :func:`vai_q_tensorflow2.dataset.batches`.
+        verbose
+            Above 0, what the quantizer did is printed.
+        add_shape_info
+            Taken and ignored: shapes are known of every layer.
+        kwargs
+            ``input_shape``, and settings of the strategy for this call.
+
+        Raises
+        ------
+        DPUError
+            As of :func:`opendpu.frontend.tensorflow.keras_model.load_keras` and
+            :func:`opendpu.quantize.quantize_with_report`; unknown settings.
+        """
+        shape = kwargs.pop("input_shape", None)
+        steps = kwargs.pop("calib_step", calib_steps)  # as the guide spells it in places
+        strategy = strategies.updated(self._strategy, kwargs)
+        pipeline = strategy["pipeline_config"]
+        finalize = pipeline["finalize_pipeline_config"]
+        if finalize["output_format"] not in FORMATS:
+            raise UnsupportedError(
+                f"output_format is {finalize['output_format']!r}, but must be '', 'h5' or 'onnx': "
+                "what a SavedModel holds cannot compute as the DPU does"
+            )
+        graph = load_keras(self._model, input_shapes(self._model, shape))
+        kept = _outside(graph, pipeline["quantize_pipeline_config"])
+        config = strategies.configuration(strategy, kept)
+        data = batches(
+            calib_dataset, float_graph_names(graph), steps=steps, batch_size=calib_batch_size
+        )
+        found = quantize_with_report(graph, data, config)
+        self.report = found.report
+        if verbose and found.report is not None:
+            print("\n".join(["Quantization finished", *found.report.lines()]))  # noqa: T201
+        exact = not config.deployable()
+        made = as_model(found.graph, self._model.name, exact=exact)
+        _save(made, network_of(made), finalize)
+        return made
+
+    def dump_quantize_strategy(
+        self, dump_file: Path = "quantize_strategy.json", verbose: int = 0
+    ) -> None:
+        """Write the strategy as JSON."""
+        strategies.write(self._strategy, dump_file, verbose=verbose)
+
+    def set_quantize_strategy(
+        self, new_quantize_strategy: Path | Mapping[str, Any] = "quantize_strategy.json"
+    ) -> None:
+        """Change the strategy: what a JSON file or dictionary says of it."""
+        self._strategy = strategies.updated(self._strategy, strategies.read(new_quantize_strategy))
+
+    def get_qat_model(self, *_: Any, **__: Any) -> Any:
+        """Refuse: training is PyTorch's here.
+
+        Raises
+        ------
+        UnsupportedError
+            Always.
+        """
+        raise UnsupportedError(
+            "get_qat_model is not there for TensorFlow; quantization-aware training is with "
+            "PyTorch (pytorch_nndct), include_fast_ft=True finetunes without labels"
+        )
+
+    @staticmethod
+    def dump_model(
+        model: Any, dataset: Any = None, output_dir: Path = "./dump_results",
+        dump_float: bool = False, weights_only: bool = False,
+    ) -> None:  # fmt: skip
+        """Write golden results of a quantized model: weights, and every layer's results.
+
+        The files are those of :mod:`opendpu.export.golden`: ``dump_results_weights``, and a folder
+        ``dump_results_<batch>`` for each batch, of one sample.
+
+        Raises
+        ------
+        UnsupportedError
+            The model is not quantized, or a batch has more than one sample.
+        TensorError
+            There is no data.
+        OutputError
+            A file cannot be written.
+        """
+        network = network_of(model)
+        graph, folder = network.graph, make_folder(output_dir)
+        names = {"weights": "_kernel", "bias": "_bias"}
+        dump_weights(graph, make_folder(folder / WEIGHTS), names=names)
+        if weights_only:
+            return
+        reference = IntegerReference(graph)
+        for number, batch in enumerate(batches(dataset, network.input_names, batch_size=1)):
+            samples = calibration_samples(graph, batch)
+            if samples.count != 1:
+                raise UnsupportedError(
+                    f"batch {number} of the dataset has {samples.count} samples, but must have 1, "
+                    "as the DPU takes them"
+                )
+            place = make_folder(folder / BATCH.format(number))
+            dump_activations(reference, samples.single(0), place, dump_float=dump_float)
+
+
+def _outside(graph: FloatGraph, config: Mapping[str, Any]) -> list[str]:
+    """Return what stays in float: ignored layers, what is before the first and behind the last."""
+    kept = list(config["ignore_layers"])
+    for key, names in (("input_layers", graph.nodes), ("output_layers", graph.nodes)):
+        wanted = list(config[key])
+        missing = [layer for layer in wanted if not any(_belongs(name, layer) for name in names)]
+        if missing:
+            raise UnsupportedError(f"{key} has {missing[0]!r}, but the model has no such layer")
+        if wanted:
+            kept += _before(graph, wanted) if key == "input_layers" else _behind(graph, wanted)
+    return kept
+
+
+def _belongs(op: str, layer: str) -> bool:
+    head = op.split("/", 1)[0]
+    return head == layer or (head.startswith(f"{layer}_") and head[len(layer) + 1 :].isdigit())
+
+
+def _before(graph: FloatGraph, layers: list[str]) -> list[str]:
+    """Return the ops that lead to some layers, these not among them."""
+    found: set[str] = set()
+    for node in reversed(list(graph)):
+        inside = any(_belongs(node.name, layer) for layer in layers)
+        if inside or node.name in found:
+            found.update(
+                name for name in node.sources()
+                if not any(_belongs(name, layer) for layer in layers)
+            )  # fmt: skip
+    return [name for name in found if graph[name].kind != "const"]
+
+
+def _behind(graph: FloatGraph, layers: list[str]) -> list[str]:
+    """Return the ops that some layers lead to, these not among them."""
+    reached: set[str] = set()
+    kept = []
+    for node in graph:
+        inside = any(_belongs(node.name, layer) for layer in layers)
+        if not inside and not reached.isdisjoint(node.sources()):
+            kept.append(node.name)
+            reached.add(node.name)
+        elif inside:
+            reached.add(node.name)
+    return kept
+
+
+def _save(model: Any, network: QuantizedNetwork, finalize: Mapping[str, Any]) -> None:
+    """Write the model in the format that is asked for."""
+    if not finalize["output_format"]:
+        return
+    path = make_folder(pathlib.Path(finalize["output_dir"])) / FILE
+    if finalize["output_format"] == "h5":
+        model.save(path.with_suffix(".h5"))
+    else:
+        write_onnx(to_onnx(network.graph), path.with_suffix(".onnx"))

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The guide's ``input_shape``: with or without the batch, for one input or several."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from opendpu_arch.errors import UnsupportedError
+
+CODE = "QUANTIZER_TF2_INVALID_INPUT_SHAPE"
+
+
+def input_shapes(model: Any, given: Any) -> dict[str, tuple[int, ...]]:
+    """Return shapes by input, batch 1.
+
+    Raises
+    ------
+    UnsupportedError
+        A shape that does not fit.
+    """
+    if given is None:
+        return {}
+    names = [tensor.name.partition(":")[0] for tensor in model.inputs]
+    ranks = [len(tensor.shape) for tensor in model.inputs]
+    if isinstance(given, Mapping):
+        pairs = [(str(name), list(shape)) for name, shape in given.items()]
+    else:
+        several = any(isinstance(part, Sequence) for part in given)
+        shapes = [list(part) for part in given] if several else [list(given)]
+        pairs = list(zip(names, shapes, strict=False))
+        if len(shapes) != len(names):
+            raise UnsupportedError(
+                f"input_shape has {len(shapes)} shapes, but the model has the inputs "
+                f"{', '.join(names)}", code=CODE,
+            )  # fmt: skip
+    found = {}
+    for name, shape in pairs:
+        if name not in names:
+            raise UnsupportedError(f"input_shape has {name!r}, which is no input", code=CODE)
+        rank = ranks[names.index(name)]
+        whole = [1, *shape] if len(shape) == rank - 1 else [1, *shape[1:]]
+        if len(whole) != rank or not all(isinstance(n, int) and n > 0 for n in whole):
+            raise UnsupportedError(
+                f"input_shape of {name!r} is {shape}, but must have {rank - 1} sizes, and maybe a "
+                "batch in front", code=CODE,
+            )  # fmt: skip
+        found[name] = tuple(whole)
+    return found

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantize strategies: the guide's names and JSON, and what they mean for our quantizer."""
+
+import copy
+import json
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from opendpu.quantize.config import FinetuneConfig, Override, QuantizeConfig, TensorSpec
+from opendpu_arch import outputs
+from opendpu_arch.errors import UnsupportedError
+
+STRATEGIES = ("pof2s", "pof2s_tqt", "fs", "fsx")
+_SPELLINGS = {"pow2s": "pof2s", "pow2s_tqt": "pof2s_tqt"}
+"""Other names in the guide."""
+ROLES = {"input": "input", "weight": "weights", "bias": "bias", "activation": "activation"}
+"""The guide's names of roles, and ours."""
+_METHODS = {0: "nonoverflow", 1: "minmse", 2: "entropy", 3: "percentile"}
+_FLOAT_METHODS = {0: "max", 1: "mse", 2: "entropy", 3: "percentile"}
+_ROUNDINGS = {0: "half_even", 1: "half_up", 2: "half_away"}
+_DATATYPES = {"float16": "float16", "bfloat16": "bfloat16", "float32": "float32"}
+
+_OPTIMIZE = {
+    "separate_conv_act": True, "fold_conv_bn": True, "convert_bn_to_dwconv": True,
+    "convert_sigmoid_to_hard_sigmoid": True, "convert_relu_to_relu6": False,
+    "include_cle": True, "cle_steps": 5, "cle_to_relu6": False,
+}  # fmt: skip
+_QUANTIZE: dict[str, list[str]] = {"input_layers": [], "output_layers": [], "ignore_layers": []}
+_REFINE = {"include_fast_ft": False, "fast_ft_epochs": 10}
+_FINALIZE = {
+    "output_format": "", "onnx_opset_version": 11, "output_dir": "./quantize_results",
+    "convert_datatype": None,
+}  # fmt: skip
+_TENSOR = {
+    "bit": 8, "method": 1, "symmetry": True, "per_channel": False, "round_mode": 1,
+    "unsigned": False,
+}  # fmt: skip
+_OLD = {
+    "fold_bn": "convert_bn_to_dwconv", "replace_sigmoid": "convert_sigmoid_to_hard_sigmoid",
+    "replace_relu6": "convert_relu_to_relu6", "forced_cle": "cle_to_relu6",
+}  # fmt: skip
+"""Names before Vitis AI 2.5."""
+_WITHOUT_EFFECT = ("separate_conv_act", "fold_conv_bn", "convert_bn_to_dwconv", "cle_steps",
+                   "cle_to_relu6")  # fmt: skip
+"""What our quantizer always does, or finds itself."""
+
+
+def default_strategy(name: str) -> dict[str, Any]:
+    """Return a built-in strategy in the guide's structure.
+
+    Raises
+    ------
+    UnsupportedError
+        There is no such strategy.
+    """
+    name = _SPELLINGS.get(name, name)
+    if name not in STRATEGIES:
+        raise UnsupportedError(
+            f"quantize_strategy {name!r} is unknown; choose one of {', '.join(STRATEGIES)}"
+        )
+    registry: dict[str, Any] = {"scale": "float" if name in ("fs", "fsx") else "power_of_two"}
+    for role in ROLES:
+        registry |= {f"{role}_{key}": value for key, value in _TENSOR.items()}
+    registry |= {"input_method": 0, "bias_method": 0}
+    registry |= {"weight_round_mode": 0, "bias_round_mode": 0}
+    registry["quantize_bias"] = registry["quantize_activation"] = name != "fs"
+    return {
+        "pipeline_config": {
+            "optimize_pipeline_config": dict(_OPTIMIZE),
+            "quantize_pipeline_config": copy.deepcopy(_QUANTIZE),
+            "refine_pipeline_config": dict(_REFINE),
+            "finalize_pipeline_config": dict(_FINALIZE),
+        },
+        "quantize_registry_config": registry,
+    }
+
+
+def updated(strategy: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a strategy with other values: in its own structure, or keys alone.
+
+    Raises
+    ------
+    UnsupportedError
+        A key that no strategy has.
+    """
+    made = copy.deepcopy(dict(strategy))
+    sections = [*made["pipeline_config"].values(), made["quantize_registry_config"]]
+    for key, value in _flat(changes).items():
+        name = _OLD.get(key, key)
+        owner = next((section for section in sections if name in section), None)
+        if owner is None:
+            known = sorted(key for section in sections for key in section)
+            raise UnsupportedError(
+                f"{key!r} is no setting of a quantize strategy; there are {', '.join(known)}"
+            )
+        owner[name] = value
+    return made
+
+
+def _flat(changes: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in changes.items():
+        nested = key.endswith("_config") and isinstance(value, Mapping)
+        found |= _flat(value) if nested else {key: value}
+    return found
+
+
+def read(source: str | os.PathLike[str] | Mapping[str, Any]) -> dict[str, Any]:
+    """Return a strategy in a JSON file, or as it is.
+
+    Raises
+    ------
+    UnsupportedError
+        The file cannot be read.
+    """
+    if isinstance(source, Mapping):
+        return dict(source)
+    try:
+        found = json.loads(pathlib.Path(source).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UnsupportedError(f"quantize strategy {source} cannot be read: {error}") from None
+    if not isinstance(found, dict):
+        raise UnsupportedError(f"quantize strategy {source} is no JSON object")
+    return found
+
+
+def write(
+    strategy: Mapping[str, Any], path: str | os.PathLike[str], *, verbose: int = 0
+) -> None:  # fmt: skip
+    """Write a strategy as JSON; with ``verbose`` below 2 only what the guide's table lists."""
+    shown = dict(strategy)
+    if verbose < 2:
+        registry = shown["quantize_registry_config"]
+        hidden = ("scale", "quantize_bias", "quantize_activation")
+        shown["quantize_registry_config"] = {
+            key: value for key, value in registry.items() if key not in hidden
+        }
+    outputs.write(path, json.dumps(shown, indent=4) + "\n")
+
+
+def configuration(strategy: Mapping[str, Any], layers: Sequence[str]) -> QuantizeConfig:
+    """Return what a strategy means for our quantizer.
+
+    Parameters
+    ----------
+    strategy
+        As of :func:`updated`.
+    layers
+        Names of layers that stay in float.
+
+    Raises
+    ------
+    UnsupportedError
+        Values that are not allowed, or exclude each other.
+    """
+    pipeline, registry = strategy["pipeline_config"], strategy["quantize_registry_config"]
+    optimize, refine = pipeline["optimize_pipeline_config"], pipeline["refine_pipeline_config"]
+    wanted = pipeline["finalize_pipeline_config"]["convert_datatype"]
+    specs = {ours: _spec(registry, role) for role, ours in ROLES.items()}
+    if wanted is not None:
+        if wanted not in _DATATYPES:
+            raise UnsupportedError(
+                f"convert_datatype is {wanted!r}, but must be one of {', '.join(_DATATYPES)}"
+            )
+        specs = dict.fromkeys(specs, TensorSpec(number_format=_DATATYPES[wanted]))
+    none = TensorSpec(number_format="float32")
+    kept = Override(
+        names=tuple(pattern for name in layers for pattern in _patterns(name)),
+        input=none, weights=none, bias=none, activation=none,
+    )  # fmt: skip
+    finetune = None
+    if refine["include_fast_ft"]:
+        finetune = FinetuneConfig(iterations=100 * int(refine["fast_ft_epochs"]))
+    return QuantizeConfig(
+        input=specs["input"], weights=specs["weights"], bias=specs["bias"],
+        activation=specs["activation"], overrides=(kept,) if layers else (),
+        cross_layer=bool(optimize["include_cle"]),
+        activation_substitution="hard" if optimize["convert_sigmoid_to_hard_sigmoid"] else "none",
+        relu6_to_relu=bool(optimize["convert_relu_to_relu6"]), finetune=finetune,
+    )  # fmt: skip
+
+
+def _patterns(layer: str) -> tuple[str, ...]:
+    """Return patterns of the ops of a layer; TensorFlow numbers scopes that are opened again."""
+    return layer, f"{layer}/*", f"{layer}_[0-9]/*", f"{layer}_[0-9][0-9]/*"
+
+
+def _spec(registry: Mapping[str, Any], role: str) -> TensorSpec:
+    def given(key: str) -> Any:
+        return registry[f"{role}_{key}"]
+
+    if not registry.get(f"quantize_{role}", True):
+        return TensorSpec(number_format="float32")
+    scale = registry["scale"]
+    methods = _FLOAT_METHODS if scale == "float" else _METHODS
+    for key, allowed in (("method", methods), ("round_mode", _ROUNDINGS)):
+        if given(key) not in allowed:
+            raise UnsupportedError(
+                f"{role}_{key} is {given(key)!r}, but must be one of {', '.join(map(str, allowed))}"
+            )
+    # Integers of constants are rounded once; what the DPU rounds are results and inputs.
+    rounding = _ROUNDINGS[given("round_mode")]
+    return TensorSpec(
+        bits=int(given("bit")), symmetric=bool(given("symmetry")), scale=scale,
+        granularity="per_channel" if given("per_channel") else "per_tensor",
+        method=methods[given("method")], rounding=rounding, signed=not given("unsigned"),
+    )  # fmt: skip

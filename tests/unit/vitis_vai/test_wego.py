@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The guide's WeGO for TensorFlow: what it computes is what the quantized model does."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed (opendpu[tensorflow])")
+
+import vitis_vai  # noqa: E402
+from opendpu_arch.errors import DPUError  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+
+SCRIPT = """
+from tensorflow.compiler import vitis_vai
+target_info = vitis_vai.get_target_info()
+print(target_info.batch, target_info.target, hex(target_info.fingerprint))
+"""
+
+
+def test_quantized_models_become_functions(model, images, monkeypatch):
+    monkeypatch.setenv("XLNX_TARGET_NAME", "B512")
+    made = vitis_vai.quantize(model, calib_dataset=images)
+    assert Path("vai_wego/quantized.h5").exists()
+    wego = vitis_vai.create_wego_model(
+        input_h5="vai_wego/quantized.h5", feed_dict={},
+        accuracy_mode=vitis_vai.enums.AccuracyMode.Default,
+    )  # fmt: skip
+    (result,) = wego(tf.constant(images[:6]))
+    np.testing.assert_allclose(result, made(images[:6]), rtol=0, atol=1e-6)
+    assert "VaiWeGOOp" in [operation.name for operation in wego.graph.get_operations()]
+    assert [p.device for p in wego.wego_report.subgraphs if p.device != "USER"] == ["DPU", "CPU"]
+
+
+def test_quantized_frozen_graphs_become_graphs(images):
+    weights = (np.random.default_rng(1).integers(-100, 100, (3, 3, 3, 4)) / 128).astype("float32")
+
+    def fake(x, point):
+        step = 2.0**-point
+        return tf.quantization.fake_quant_with_min_max_args(x, -128 * step, 127 * step)
+
+    def network(image):
+        x = tf.nn.conv2d(fake(image, 5), fake(weights, 7), 1, "SAME")
+        return tf.identity(fake(tf.nn.relu(x), 4), name="result")
+
+    with tf.Graph().as_default() as graph:
+        network(tf.compat.v1.placeholder(tf.float32, [None, 12, 12, 3], name="image"))
+    found = vitis_vai.create_wego_graph(graph.as_graph_def())
+    with tf.Graph().as_default() as made, tf.compat.v1.Session(graph=made) as session:
+        tf.import_graph_def(found, name="")
+        result = session.run("result:0", {"image:0": images[:3]})
+    expected = network(images[:3]).numpy()
+    assert np.count_nonzero(expected) > 100
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_scripts_find_it_inside_tensorflow(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, "-m", "vitis_vai", str(tmp_path / "script.py")], capture_output=True,
+        text=True, timeout=300,
+    )  # fmt: skip
+    info = vitis_vai.get_target_info()
+    assert done.stdout.strip() == f"1 {info.target} {hex(info.fingerprint)}", done.stderr[-500:]
+
+
+def test_what_is_refused(model, tmp_path):
+    model.save("float.h5")
+    with pytest.raises(DPUError, match=r"float\.h5 is a float model: quantize it first"):
+        vitis_vai.create_wego_model("float.h5")
+    with pytest.raises(DPUError, match=r"gone\.h5: no such file"):
+        vitis_vai.create_wego_model("gone.h5")
