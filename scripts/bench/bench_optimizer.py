@@ -60,7 +60,8 @@ def tuned(model: nn.Module, data: Data, epochs: int) -> nn.Module:
 
 def iterative(model: nn.Module, data: Data, x: torch.Tensor, epochs: int) -> nn.Module:
     """Return the network with half of the MACs, in three rounds."""
-    get_pruning_runner(model, x, "iterative").ana(accuracy, (data.choice,))
+    analysed: Any = get_pruning_runner(model, x, "iterative")
+    analysed.ana(accuracy, (data.choice,))
     for ratio in (0.25, 0.4, RATIO):
         runner = get_pruning_runner(model, x, "iterative")
         model = tuned(runner.prune(removal_ratio=ratio), data, epochs)
