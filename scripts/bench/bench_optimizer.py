@@ -3,7 +3,7 @@
 
 ``methods`` removes half of the MACs by iterative, one-step and once-for-all pruning; ``objectives``
 compares pruning for MACs with pruning for cycles of a target, over a sweep of ratios; both tell the
-accuracy of samples that nothing else looks at. ``--rtl`` lets the RTL confirm the cycles of the
+accuracy of samples that nothing else looks at. ``rtl`` lets the RTL confirm the cycles of the
 smallest network.
 
     python scripts/bench/bench_optimizer.py methods --data digits textures

@@ -8,11 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from opendpu.frontend.pytorch import load_torch
 from opendpu.optimize.allocate import check_ratio
 from opendpu.optimize.cycles import Cycles
 from opendpu.optimize.labelled import Labelled
-from opendpu.optimize.measure import Measured, measure
 from opendpu.optimize.objective import objective_of
 from opendpu.optimize.plan import Plan
 from opendpu.optimize.pruner import Pruner
@@ -201,11 +199,6 @@ class _Counted:
             cycles=self.cycles.exact(widths), macs=self.macs.exact(widths),
             exact_cycles=self.cycles.exact(exact), exact_macs=self.macs.exact(exact),
         )  # fmt: skip
-
-
-def confirm(model: nn.Module, inputs: Any, target: Target, device: str) -> Measured:
-    """Return what a network takes on a device that counts cycles, traced anew."""
-    return measure(load_torch(model, inputs), target, device=device)
 
 
 def removed_parts(found: Optimized) -> Sequence[tuple[str, int, int]]:
