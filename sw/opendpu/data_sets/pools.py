@@ -10,6 +10,7 @@ import multiprocessing
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
+from typing import Any
 
 from opendpu.data_sets.metrics import Counts
 from opendpu.data_sets.samples import DataSet
@@ -109,7 +110,8 @@ def on_ray(tasks: Sequence[Task], variants: Sequence[Variant], data: DataSet, ad
     try:
         remote = ray.remote(max_retries=TRIES, num_cpus=1)(count)
         held = [ray.put(variant) for variant in variants]
-        resources: Mapping[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        cluster: Any = ray  # which has types only where it is installed, and not for all
+        resources: Mapping[str, float] = cluster.cluster_resources()
         ahead = AHEAD * max(int(resources.get("CPU", 1)), 1)
         running: dict[object, Task] = {}
         coming = iter(tasks)
