@@ -76,7 +76,7 @@ class RowsAreCovered(wiring.Component):
 
 
 def test_a_plan_is_covered_exactly():
-    faults = [("left.eq(left - length - 1)", "left.eq(left - length)")]
+    faults = [("left.eq(left - limit - 1)", "left.eq(left - limit)")]
     check(RowsAreCovered, burst, faults, cycles=6)
 
 

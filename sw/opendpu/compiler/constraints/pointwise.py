@@ -4,7 +4,6 @@
 from opendpu.compiler.constraints.registry import constraint, inputs_of
 from opendpu.compiler.fixed import point_of
 from opendpu.ir import Graph, Node
-from opendpu_arch.extensions import Extension
 from opendpu_arch.target import Target
 
 MAX_SHIFT_PRELU = 31
@@ -18,17 +17,6 @@ BOUND_AT_INPUT = 6
 MAX_SHIFT_CUT = 63
 SIGMOID_BITS = 14
 """Fractional bits of the engine's 1/6."""
-
-
-@constraint(
-    "Any other function of one value needs the extension `table`.", "table-fix",
-    lift="a target with +table", code="XCOM_OPERATOR_UNUPPORT",
-)  # fmt: skip
-def table_extension(node: Node, graph: Graph, target: Target) -> str | None:
-    """Tables are no part of ISA1."""
-    if Extension.TABLE in target.extensions:
-        return None
-    return f"DPU only supports tables with the extension, which {target.name} lacks"
 
 
 @constraint(

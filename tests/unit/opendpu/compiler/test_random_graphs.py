@@ -91,6 +91,8 @@ def test_stripes_that_wait_for_an_epilogue_stay_in_one_place_of_their_tile() -> 
 
 def test_every_kind_of_op_is_drawn() -> None:
     drawn = {node.kind for seed in range(150) for node in legalize(draw(seed).graph)}
+    for seed in range(20):
+        drawn |= {node.kind for node in legalize(draw(seed, tables=True).graph, tables=True)}
     assert drawn >= {*COMPUTE, *MOVE}
 
 

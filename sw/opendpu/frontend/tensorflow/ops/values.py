@@ -11,7 +11,10 @@ from opendpu.frontend.tensorflow.registry import Call, handles
 @handles("Const")
 def const(call: Call) -> str:
     """An array."""
-    return call.b.constant(call.attr("value"), call.name)
+    value = call.attr("value")
+    if not isinstance(value, np.ndarray):
+        raise Refusal("it has no value")
+    return call.b.constant(value, call.name)
 
 
 @handles(

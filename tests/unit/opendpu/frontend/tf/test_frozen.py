@@ -97,6 +97,7 @@ def test_elements_of_constants():
     ("build", "message"),
     [
         (lambda net: net.node("y", "Relu", "x"), r"nothing makes 'x'"),
+        (lambda net: [net.node("c", "Const"), net.node("y", "Relu", "c")], r"it has no value"),
         (lambda net: [net.node("y", "Relu", "z"), net.node("z", "Relu", "y"),
                       net.node("o", "Relu", "y")], r"has a loop through '[yz]'"),
         (lambda net: net.data("x", (1, 2)), r"has no outputs: every result is read"),
