@@ -220,5 +220,7 @@ def test_files_that_are_no_programs(tmp_path):
     with pytest.raises(ModelFormatError, match=r"net\.pt2 is no exported program .*: no archive"):
         load_model(path)
     torch.save({"a": 1}, path)
-    with pytest.raises(ModelFormatError, match=r"net\.pt2 is no TorchScript .* torch\.export\.save"):
+    with pytest.raises(
+        ModelFormatError, match=r"net\.pt2 is no TorchScript .* torch\.export\.save"
+    ):
         load_model(path)
