@@ -26,6 +26,7 @@ import torch
 
 from opendpu.export.golden import make_folder
 from opendpu.ir import Graph, Node, QuantizedGraph
+from opendpu.ops.inference import reason_of
 from opendpu_arch import outputs
 from pytorch_nndct import messages
 from pytorch_nndct.storage import constants, restored, stored
@@ -251,7 +252,7 @@ def _load(path: pathlib.Path, code: str) -> dict[str, Any]:
     except FileNotFoundError:
         reason = "no such file"
     except Exception as error:  # what PyTorch happens to raise for a broken file
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = reason_of(error)
     raise messages.error(code, f"{path} cannot be used: {reason}")
 
 

@@ -68,6 +68,6 @@ def open_session(
 
 
 def reason_of(error: Exception) -> str:
-    """Return the first line of an error of onnx or onnxruntime that says something."""
+    """Return the first line of an error of others that says something."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
+from opendpu.ops.inference import reason_of
 from opendpu.optimize.groups import Dependencies, called
 from opendpu.optimize.surgery import slim, zero
 
@@ -60,8 +61,7 @@ def _difference(
         try:
             found = called(slim(model, dependencies, removed), inputs)
         except Exception as error:  # whatever the user's code raises
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            return f"the network does not run without some of them: {reason}"
+            return f"the network does not run without some of them: {reason_of(error)}"
     for one, other in zip(tree_leaves(found), tree_leaves(wanted), strict=True):
         if not isinstance(other, torch.Tensor) or not other.is_floating_point():
             continue

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from opendpu.ops.inference import reason_of
 from opendpu.optimize.allocate import check_ratio
 from opendpu.optimize.cycles import Cycles
 from opendpu.optimize.labelled import Labelled
@@ -149,7 +150,7 @@ def _try(model: nn.Module, inputs: torch.Tensor) -> None:
         with torch.no_grad():
             model.eval()(inputs)
     except Exception as error:  # whatever the user's code raises
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = reason_of(error)
         raise TensorError(
             f"{type(model).__name__} cannot be called with a sample of shape "
             f"{tuple(inputs.shape)}: {reason}"

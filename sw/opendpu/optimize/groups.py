@@ -21,6 +21,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
+from opendpu.ops.inference import reason_of
 from opendpu_arch.errors import DPUError, UnsupportedError
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.ConvTranspose1d, nn.ConvTranspose2d)
@@ -227,7 +228,7 @@ def _trace(model: nn.Module, inputs: Any) -> tuple[nn.Module, Any, list[Any]]:
     except DPUError:
         raise
     except Exception as error:  # whatever the user's code and the tracer raise
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = reason_of(error)
         raise UnsupportedError(
             f"{type(model).__name__} cannot be traced: {reason}",
             code="OPTIMIZER_PARSE_GRAPH_FAILED",

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from opendpu.ops.inference import reason_of
 from opendpu.optimize.groups import Dependencies
 from opendpu.optimize.importance import least_important
 from opendpu.optimize.surgery import zero
@@ -238,7 +239,7 @@ def score_of(network: nn.Module, evaluate: Evaluate, args: Sequence[Any], seed: 
         try:
             found = evaluate(network, *args)
         except Exception as error:  # whatever the user's code raises
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            reason = reason_of(error)
             raise UnsupportedError(
                 f"{name} failed: {type(error).__name__}: {reason}",
                 code="OPTIMIZER_MODEL_ANALYSIS_ERROR",

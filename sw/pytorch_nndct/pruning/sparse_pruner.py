@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import nn
 
+from opendpu.ops.inference import reason_of
 from opendpu_arch.errors import UnsupportedError
 from pytorch_nndct.nn.modules.sparse_ops import SparseConv2d, SparseLinear, make_plain
 
@@ -44,7 +45,7 @@ class SparsePruner:
         try:
             self._layers = layers_of(model, inputs)
         except Exception as error:  # whatever the user's code raises
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            reason = reason_of(error)
             raise UnsupportedError(
                 f"{type(model).__name__} cannot be called with these inputs: {reason}",
                 code="OPTIMIZER_PARSE_GRAPH_FAILED",

@@ -9,6 +9,7 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from opendpu.frontend.caffe.proto import Net
+from opendpu.frontend.whole_file import read_bytes
 from opendpu.ir import Array
 from opendpu_arch.errors import ModelFormatError
 
@@ -26,7 +27,7 @@ def read_net(path: pathlib.Path) -> Any:
     """
     net = Net()
     try:
-        text_format.Parse(_bytes(path).decode(), net, allow_unknown_field=True)
+        text_format.Parse(read_bytes(path).decode(), net, allow_unknown_field=True)
     except (text_format.ParseError, UnicodeDecodeError) as error:
         raise ModelFormatError(f"{path} is not a network of Caffe: {error}") from None
     if net.layers:
@@ -58,7 +59,7 @@ def read_weights(path: pathlib.Path) -> dict[str, list[Array]]:
     """
     net = Net()
     try:
-        net.ParseFromString(_bytes(path))
+        net.ParseFromString(read_bytes(path))
         found = {layer.name: [_array(blob) for blob in layer.blobs]
                  for layer in (*net.layers, *net.layer)}  # fmt: skip
     except (DecodeError, ValueError) as error:
@@ -74,12 +75,3 @@ def _array(blob: Any) -> Array:
     if blob.HasField("shape"):
         return data.reshape(tuple(blob.shape.dim))
     return data.reshape(blob.num, blob.channels, blob.height, blob.width)
-
-
-def _bytes(path: pathlib.Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise ModelFormatError(f"{path}: no such file", code="XCOM_FILE_NOT_EXISTS") from None
-    except OSError as error:
-        raise ModelFormatError(f"{path} cannot be read: {error.strerror or error}") from None

@@ -15,6 +15,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
+from opendpu.ops.inference import reason_of
 from opendpu_arch.errors import UnsupportedError
 
 TRACE = "QUANTIZER_TORCH_PYTORCH_TRACE"
@@ -98,7 +99,7 @@ def _quiet() -> Iterator[None]:
 def failure(module: torch.nn.Module, error: Exception) -> str:
     """Return one message: the module, the line of its source, what is wrong, what would help."""
     name = getattr(module, "original_name", type(module).__name__)
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    reason = reason_of(error)
     text = f"{name} cannot be traced by torch.export"
     line = _users_line(error)
     text += f": {line}: {reason}" if line else f": {reason}"

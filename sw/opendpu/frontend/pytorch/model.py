@@ -22,6 +22,7 @@ from opendpu.frontend.pytorch.naming import Place, rename
 from opendpu.frontend.pytorch.signature import Signature, TensorsOnly, leaves_of, signature_of
 from opendpu.ir import FloatGraph, Origin
 from opendpu.ops.batching import mixes_samples
+from opendpu.ops.inference import reason_of
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 
@@ -175,7 +176,7 @@ def _read(path: pathlib.Path) -> ExportedProgram:
     try:
         return torch.export.load(path)
     except Exception as error:  # PyTorch raises what its parts happen to raise
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = reason_of(error)
         raise ModelFormatError(
             f"{path} is no exported program (torch.export.save): {reason}"
         ) from None

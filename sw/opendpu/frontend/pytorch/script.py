@@ -12,6 +12,7 @@ import torch
 from opendpu.frontend.binding import Sizes
 from opendpu.frontend.pytorch.model import trace
 from opendpu.ir import FloatGraph
+from opendpu.ops.inference import reason_of
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 
@@ -71,7 +72,7 @@ def _read(path: pathlib.Path) -> Any:
             warnings.simplefilter("ignore", DeprecationWarning)  # of all of torch.jit
             return torch.jit.load(path, map_location="cpu")  # type: ignore[no-untyped-call]
     except Exception as error:  # PyTorch raises what its parts happen to raise
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = reason_of(error)
         raise ModelFormatError(f"{path} is no TorchScript (torch.jit.save): {reason}") from None
 
 

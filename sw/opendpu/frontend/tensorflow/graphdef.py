@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError
 
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.tensorflow.proto import Graph
+from opendpu.frontend.whole_file import read_bytes
 from opendpu.ir import Array
 from opendpu_arch.errors import ModelFormatError
 
@@ -143,10 +144,4 @@ def read(path: pathlib.Path) -> dict[str, Node]:
     ModelFormatError
         It cannot be read, or is no GraphDef.
     """
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise ModelFormatError(f"{path}: no such file", code="XCOM_FILE_NOT_EXISTS") from None
-    except OSError as error:
-        raise ModelFormatError(f"{path} cannot be read: {error.strerror or error}") from None
-    return parse(data, str(path))
+    return parse(read_bytes(path), str(path))

@@ -13,6 +13,7 @@ from opendpu.frontend.tensorflow.graphdef import Node
 from opendpu.frontend.tensorflow.importer import load_nodes
 from opendpu.frontend.tensorflow.runtime import common_scope, frozen, tf
 from opendpu.ir import FloatGraph
+from opendpu.ops.inference import reason_of
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 QUANTIZED = "quantized_onnx"
@@ -125,5 +126,5 @@ def read_keras(
                 path, compile=False, custom_objects=dict(custom_objects or {})
             )
     except Exception as error:  # Keras raises what its parts happen to raise
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = reason_of(error)
         raise ModelFormatError(f"{path} cannot be read by Keras: {reason}") from error

@@ -8,6 +8,7 @@ from opendpu.frontend.binding import Sizes
 from opendpu.frontend.tensorflow.importer import load_nodes
 from opendpu.frontend.tensorflow.runtime import common_scope, frozen, tf
 from opendpu.ir import FloatGraph
+from opendpu.ops.inference import reason_of
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 SIGNATURE = "serving_default"
@@ -34,7 +35,7 @@ def load_saved_model(
             warnings.simplefilter("ignore")
             model = tf.saved_model.load(str(path))
     except Exception as error:  # TensorFlow raises what its parts happen to raise
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = reason_of(error)
         raise ModelFormatError(f"{path} cannot be read as SavedModel: {reason}") from error
     if signature not in model.signatures:
         raise UnsupportedError(

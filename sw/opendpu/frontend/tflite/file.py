@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tflite
 
+from opendpu.frontend.whole_file import read_bytes
 from opendpu.ir import Array
 from opendpu_arch.errors import ModelFormatError
 
@@ -124,12 +125,7 @@ def read(path: pathlib.Path) -> File:
     ModelFormatError
         It cannot be read, is damaged, or is no TFLite file.
     """
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise ModelFormatError(f"{path}: no such file", code="XCOM_FILE_NOT_EXISTS") from None
-    except OSError as error:
-        raise ModelFormatError(f"{path} cannot be read: {error.strerror or error}") from None
+    data = read_bytes(path)
     if data[4:8] != IDENTIFIER:
         raise ModelFormatError(
             f"{path} is not a TFLite file: bytes 4 to 8 are {data[4:8]!r}, not {IDENTIFIER!r}"

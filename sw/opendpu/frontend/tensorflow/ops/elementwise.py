@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arithmetic of two or more tensors, comparisons, selections."""
 
-import onnx
-
+from opendpu.frontend.channels_last import elementwise
 from opendpu.frontend.channels_last.arithmetic import prelu
-from opendpu.frontend.channels_last.axes import known_shape
 from opendpu.frontend.tensorflow.graphdef import Node, split
 from opendpu.frontend.tensorflow.registry import Call, handles
 
@@ -57,47 +55,34 @@ def _node(call: Call, reference: str) -> Node | None:
 @handles("NotEqual")
 def not_equal(call: Call) -> str:
     """Convert to its opposite's opposite."""
-    return call.emit("Not", call.b.node("Equal", [call.input(0), call.input(1)]))
+    return elementwise.not_equal(call.b, call.input(0), call.input(1), name=call.name)
 
 
 @handles("SquaredDifference")
 def squared_difference(call: Call) -> str:
     """Convert to a difference times itself."""
-    difference = call.b.node("Sub", [call.input(0), call.input(1)])
-    return call.emit("Mul", difference, difference)
+    return elementwise.squared_difference(call.b, call.input(0), call.input(1), name=call.name)
 
 
 @handles("FloorDiv")
 def floor_div(call: Call) -> str:
     """Round quotients down; integers through floats."""
-    b, dtype = call.b, call.b.dtype(call.x)
-    one, other = call.input(0), call.input(1)
-    if dtype.kind == "f":
-        return call.emit("Floor", b.node("Div", [one, other]))
-    double = onnx.TensorProto.DOUBLE
-    one, other = (b.node("Cast", [value], to=double) for value in (one, other))
-    kind = onnx.helper.np_dtype_to_tensor_dtype(dtype)
-    return call.emit("Cast", b.node("Floor", [b.node("Div", [one, other])]), to=kind)
+    return elementwise.floor_div(call.b, call.input(0), call.input(1), name=call.name)
 
 
 @handles("FloorMod")
 def floor_mod(call: Call) -> str:
     """What is left has the divisor's sign."""
-    b, one, other = call.b, call.input(0), call.input(1)
-    if b.dtype(one).kind != "f":
-        return call.emit("Mod", one, other)
-    whole = b.node("Floor", [b.node("Div", [one, other])])
-    return call.emit("Sub", one, b.node("Mul", [whole, other]))
+    return elementwise.floor_mod(call.b, call.input(0), call.input(1), name=call.name)
 
 
 @handles("Select", "SelectV2")
 def select(call: Call) -> str:
     """Convert to ``Where``."""
-    b, condition = call.b, call.input(0)
-    rank = len(known_shape(b, call.input(1)))
-    if call.node.op == "Select" and len(known_shape(b, condition)) == 1 and rank > 1:
-        condition = b.node("Unsqueeze", [condition, b.integers(*range(1, rank))])
-    return call.emit("Where", condition, call.input(1), call.input(2))
+    return elementwise.select(
+        call.b, call.input(0), call.input(1), call.input(2), by_rows=call.node.op == "Select",
+        name=call.name,
+    )  # fmt: skip
 
 
 @handles("Cast")

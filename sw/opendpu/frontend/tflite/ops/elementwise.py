@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arithmetic of two or more tensors, comparisons, types."""
 
-import onnx
 import tflite
 
+from opendpu.frontend.channels_last import elementwise
 from opendpu.frontend.channels_last.arithmetic import matrix
-from opendpu.frontend.channels_last.axes import known_shape, ordered
+from opendpu.frontend.channels_last.axes import ordered
 from opendpu.frontend.tflite.registry import Call, handles
 
 _FUSING = {
@@ -37,48 +37,34 @@ def plain(call: Call) -> str:
 @handles("NOT_EQUAL")
 def not_equal(call: Call) -> str:
     """Convert to its opposite's opposite."""
-    return call.node("Not", call.b.node("Equal", [call.input(0), call.input(1)]))
+    return elementwise.not_equal(call.b, call.input(0), call.input(1), name=call.name)
 
 
 @handles("SQUARED_DIFFERENCE")
 def squared_difference(call: Call) -> str:
     """Convert to a difference times itself."""
-    difference = call.b.node("Sub", [call.input(0), call.input(1)])
-    return call.node("Mul", difference, difference)
+    return elementwise.squared_difference(call.b, call.input(0), call.input(1), name=call.name)
 
 
 @handles("FLOOR_DIV")
 def floor_div(call: Call) -> str:
     """Round quotients down; integers through floats."""
-    b, dtype = call.b, call.b.dtype(call.x)
-    one, other = call.input(0), call.input(1)
-    if dtype.kind == "f":
-        return call.node("Floor", b.node("Div", [one, other]))
-    double = onnx.TensorProto.DOUBLE
-    one, other = (b.node("Cast", [value], to=double) for value in (one, other))
-    kind = onnx.helper.np_dtype_to_tensor_dtype(dtype)
-    return call.node("Cast", b.node("Floor", [b.node("Div", [one, other])]), to=kind)
+    return elementwise.floor_div(call.b, call.input(0), call.input(1), name=call.name)
 
 
 @handles("FLOOR_MOD")
 def floor_mod(call: Call) -> str:
     """What is left has the divisor's sign."""
-    b, one, other = call.b, call.input(0), call.input(1)
-    if b.dtype(one).kind != "f":
-        return call.node("Mod", one, other)
-    whole = b.node("Floor", [b.node("Div", [one, other])])
-    return call.node("Sub", one, b.node("Mul", [whole, other]))
+    return elementwise.floor_mod(call.b, call.input(0), call.input(1), name=call.name)
 
 
 @handles("SELECT", "SELECT_V2")
 def select(call: Call) -> str:
     """Convert to ``Where``."""
-    b, condition = call.b, call.input(0)
-    rank = len(known_shape(b, call.input(1)))
-    if call.operator.kind == "SELECT" and len(known_shape(b, condition)) == 1 and rank > 1:
-        axes = b.integers(*range(1, rank))
-        condition = b.node("Unsqueeze", [condition, axes])
-    return call.node("Where", condition, call.input(1), call.input(2))
+    return elementwise.select(
+        call.b, call.input(0), call.input(1), call.input(2), by_rows=call.operator.kind == "SELECT",
+        name=call.name,
+    )  # fmt: skip
 
 
 @handles("CAST")

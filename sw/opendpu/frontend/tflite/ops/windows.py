@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions, pools, fully connected layers, resizing."""
 
+from typing import Any
+
 import tflite
 
 from opendpu.frontend.channels_last import arithmetic, convolution
@@ -13,26 +15,22 @@ from opendpu.frontend.tflite.registry import PADDINGS, Call, handles
 @handles("CONV_2D")
 def conv(call: Call) -> str:
     """Weights are OHWI."""
-    given = call.options(tflite.Conv2DOptions)
-    fused = given.FusedActivationFunction()
-    weights = ordered(call.b, call.input(1), (0, 3, 1, 2))
-    made = convolution.conv(
-        call.b, call.x, weights, name=call.inner(fused), bias=call.optional(2),
-        padding=_padding(given), stride=(given.StrideH(), given.StrideW()),
-        dilation=(given.DilationHFactor(), given.DilationWFactor()),
-    )  # fmt: skip
-    return call.activated(made, fused)
+    return _conv(call, call.options(tflite.Conv2DOptions), (0, 3, 1, 2))
 
 
 @handles("DEPTHWISE_CONV_2D")
 def depthwise_conv(call: Call) -> str:
     """Weights are ``[1, H, W, C * M]``."""
-    given = call.options(tflite.DepthwiseConv2DOptions)
+    return _conv(call, call.options(tflite.DepthwiseConv2DOptions), (3, 0, 1, 2))
+
+
+def _conv(call: Call, given: Any, order: tuple[int, ...]) -> str:
+    """Convert a convolution; ``order`` makes its weights OIHW."""
     fused = given.FusedActivationFunction()
-    weights = ordered(call.b, call.input(1), (3, 0, 1, 2))
     made = convolution.conv(
-        call.b, call.x, weights, name=call.inner(fused), bias=call.optional(2),
-        padding=_padding(given), stride=(given.StrideH(), given.StrideW()),
+        call.b, call.x, ordered(call.b, call.input(1), order), name=call.inner(fused),
+        bias=call.optional(2), padding=_padding(given),
+        stride=(given.StrideH(), given.StrideW()),
         dilation=(given.DilationHFactor(), given.DilationWFactor()),
     )  # fmt: skip
     return call.activated(made, fused)
