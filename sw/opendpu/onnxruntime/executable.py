@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import pathlib
-import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -103,10 +102,7 @@ class Executable:
     def packed(self) -> bytes:
         """Return all of it in one piece: the signature, its length in front, then the file."""
         signature = json.dumps(self._signature()).encode()
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / MODEL
-            self.graph.serialize(path)
-            return len(signature).to_bytes(4, "little") + signature + path.read_bytes()
+        return len(signature).to_bytes(4, "little") + signature + self.graph.to_bytes()
 
     @classmethod
     def unpacked(cls, content: bytes, label: str) -> "Executable":
@@ -118,13 +114,11 @@ class Executable:
             It is something else, or damaged.
         """
         size = int.from_bytes(content[:4], "little")
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / MODEL
-            path.write_bytes(content[4 + size :])
-            try:
-                return cls._of(json.loads(content[4 : 4 + size]), Graph.deserialize(path))
-            except (ValueError, KeyError, TypeError, ModelFormatError) as error:
-                raise ModelFormatError(f"{label}: no compiled model of ours: {error}") from None
+        try:
+            graph = Graph.from_bytes(content[4 + size :])
+            return cls._of(json.loads(content[4 : 4 + size]), graph)
+        except (ValueError, KeyError, TypeError, ModelFormatError) as error:
+            raise ModelFormatError(f"{label}: no compiled model of ours: {error}") from None
 
     def save(self, folder: pathlib.Path) -> None:
         """Write it into a folder, the signature last."""
