@@ -36,7 +36,13 @@ from opendpu.quantize_model import quantize_onnx
 from opendpu.requantization import load_for_quantizing
 from opendpu.runtime import Device, GraphRunner, Runner
 from opendpu.runtime.batch import run_batch
-from opendpu.runtime.devices import DEFAULT_MEMORY, check_device, known_devices
+from opendpu.runtime.devices import (
+    DEFAULT_MEMORY,
+    DEFAULT_TARGET,
+    TARGET_VARIABLE,
+    check_device,
+    known_devices,
+)
 from opendpu.runtime.program import Program, dpu_subgraphs
 from opendpu_arch import outputs
 from opendpu_arch.errors import (
@@ -52,6 +58,7 @@ from xir import Graph
 __all__ = [
     "Options",
     "check_device",
+    "chosen_target",
     "compile_graph",
     "compile_onnx",
     "compile_xmodel",
@@ -173,6 +180,17 @@ def find_target(text: str) -> Target:
     if text.endswith(".json") or pathlib.Path(text).is_file():
         return Target.from_arch_json(text)
     return Target.from_name(text)
+
+
+def chosen_target(text: str | None = None) -> Target:
+    """Return the target that is asked for, or ``XLNX_TARGET_NAME``'s, or that of most boards.
+
+    Raises
+    ------
+    TargetError
+        There is no such target.
+    """
+    return find_target(text or os.environ.get(TARGET_VARIABLE) or DEFAULT_TARGET)
 
 
 def compile_onnx(

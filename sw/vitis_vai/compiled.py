@@ -18,7 +18,6 @@ from opendpu.quantize import complete, is_quantized
 from opendpu.runtime import GraphRunner
 from opendpu.runtime.devices import DEVICE_VARIABLE
 from opendpu_arch.errors import UnsupportedError
-from vitis_vai.target import chosen_target
 
 OPERATOR = "VaiWeGOOp"
 FASTEST = "ref"
@@ -49,7 +48,7 @@ class CompiledNetwork:
         heads = [node for node in quantized if node.kind == "data"]
         self.inputs = {node.name: node.shape for node in heads}
         self.outputs = {name: quantized[name].shape for name in quantized.outputs}
-        made = api.compile_graph(quantized, target=chosen_target())
+        made = api.compile_graph(quantized, target=api.chosen_target())
         self.report = made.report
         device = os.environ.get(DEVICE_VARIABLE) or FASTEST
         runner = api.create_runner(made.graph, device=device)

@@ -2,14 +2,8 @@
 """The DPU that models are compiled for."""
 
 import dataclasses
-import os
 
-from opendpu import api
-from opendpu.runtime.devices import DEFAULT_TARGET
-from opendpu_arch.target import Target
-
-VARIABLE = "XLNX_TARGET_NAME"
-"""Environment variable that names another DPU, as for the guide's ONNX Runtime."""
+from opendpu.api import chosen_target
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,17 +23,6 @@ class DeviceInfo:
     batch: int
     target: str
     fingerprint: int
-
-
-def chosen_target() -> Target:
-    """Return the DPU that ``XLNX_TARGET_NAME`` names, by default B4096.
-
-    Raises
-    ------
-    TargetError
-        There is none of that name.
-    """
-    return api.find_target(os.environ.get(VARIABLE) or DEFAULT_TARGET)
 
 
 def get_target_info() -> DeviceInfo:

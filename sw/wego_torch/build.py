@@ -14,6 +14,7 @@ import torch
 
 import xir
 from opendpu import api
+from opendpu.api import chosen_target
 from opendpu.compiler.options import Options
 from opendpu.compiler.report import Report
 from opendpu.export.onnx_qdq import ORDER, output_name
@@ -26,7 +27,7 @@ from wego_torch import messages
 from wego_torch.artefact import Artefact
 from wego_torch.options import AccuracyMode, CompileOptions
 from wego_torch.redundant import without_redundant_fixes
-from wego_torch.target import chosen_device, chosen_target
+from wego_torch.target import chosen_device
 
 KIND = "wego"
 """Folder in the cache."""

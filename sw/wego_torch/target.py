@@ -5,13 +5,10 @@ import dataclasses
 import importlib.metadata
 import os
 
-from opendpu import api
-from opendpu.runtime.devices import CORES_VARIABLE, DEFAULT_TARGET, DEVICE_VARIABLE, check_device
+from opendpu.api import chosen_target
+from opendpu.runtime.devices import CORES_VARIABLE, DEVICE_VARIABLE, check_device
 from opendpu.runtime.pool import cores_of_list
-from opendpu_arch.target import Target
 
-TARGET_VARIABLE = "XLNX_TARGET_NAME"
-"""Names the target, as for the execution provider of the guide's Table 34."""
 DEFAULT_DEVICE = "ref"
 """The device where nothing says which: the fastest."""
 
@@ -38,17 +35,6 @@ class TargetInfo:
     def __str__(self) -> str:
         """Return it as text, the fingerprint in hexadecimal."""
         return f"name: {self.name}, batch: {self.batch}, fingerprint: {self.fingerprint:#x}"
-
-
-def chosen_target(name: str | None = None) -> Target:
-    """Return the target that is asked for, or the environment's, or the usual one of the boards.
-
-    Raises
-    ------
-    TargetError
-        There is no such target.
-    """
-    return api.find_target(name or os.environ.get(TARGET_VARIABLE) or DEFAULT_TARGET)
 
 
 def chosen_device(name: str | None = None) -> str:

@@ -10,12 +10,9 @@ import typer
 
 from opendpu import api
 from opendpu.cli.app import errors_in_one_line
-from opendpu.runtime.devices import DEFAULT_DEVICE, DEFAULT_TARGET, DEVICE_VARIABLE
+from opendpu.runtime.devices import DEFAULT_DEVICE, DEVICE_VARIABLE
 from opendpu_arch.errors import UnsupportedError
 from xdputil.app import app, print_json
-
-TARGET_VARIABLE = "XLNX_TARGET_NAME"
-"""Which DPU is simulated where no model decides."""
 
 
 @app.command("query")
@@ -28,7 +25,7 @@ def query(
     ] = None,
 ) -> None:
     """Describe the DPU that models would run on, as JSON."""
-    chosen = api.find_target(target or os.environ.get(TARGET_VARIABLE) or DEFAULT_TARGET)
+    chosen = api.chosen_target(target)
     device = os.environ.get(DEVICE_VARIABLE) or DEFAULT_DEVICE
     version = importlib.metadata.version("opendpu")
     print_json(

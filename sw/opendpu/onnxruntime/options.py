@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
+from opendpu.runtime.devices import DEFAULT_TARGET, DEVICE_VARIABLE, TARGET_VARIABLE
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 PROVIDER = "VitisAIExecutionProvider"
@@ -22,7 +23,6 @@ PROVIDER = "VitisAIExecutionProvider"
 IGNORED = frozenset({"xclbin", "encryptionkey", "log_level", "enable_cache_file_io_in_mem"})
 """AMD's options that mean nothing here: bitstreams, encrypted caches, log levels."""
 
-DEFAULT_TARGET = "DPUCZDX8G_ISA1_B4096"
 LEAST_CONVOLUTIONS = 2
 """AMD's ``XLNX_MINIMUM_NUM_OF_CONV``: a graph with fewer of them is not worth a DPU."""
 
@@ -80,8 +80,8 @@ class ProviderOptions:
                 f"{', '.join(_OPTIONS)}"
             )
         return cls(
-            target=found.get("target") or environment.get("XLNX_TARGET_NAME") or DEFAULT_TARGET,
-            device=found.get("device") or environment.get("OPENDPU_DEVICE") or "ref",
+            target=found.get("target") or environment.get(TARGET_VARIABLE) or DEFAULT_TARGET,
+            device=found.get("device") or environment.get(DEVICE_VARIABLE) or "ref",
             calibration=found.get("calibration", ""),
             cache=_cache(found.get("cachedir", ""), environment),
             key=_key(found.get("cachekey", "")),

@@ -21,6 +21,8 @@ DEFAULT_DEVICE = "iss"
 DEFAULT_MEMORY = "kv260"
 EXTRAS = {"litex": "boards"}
 """Extra of the package that a device needs, where it is not ``sim``."""
+TARGET_VARIABLE = "XLNX_TARGET_NAME"
+"""Names the target where nothing else does, as in the guide's Table 34."""
 DEFAULT_TARGET = "B4096"
 """DPU where nothing says which."""
 

@@ -6,11 +6,12 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from opendpu.api import chosen_target
 from opendpu.quantize import QuantizeConfig
 from pytorch_nndct.settings import config_of
 from wego_torch import messages
 from wego_torch.options import CompileOptions, DebugOptions, PartitionOptions
-from wego_torch.target import chosen_device, chosen_target
+from wego_torch.target import chosen_device
 
 SAMPLES = 256
 """Samples that are taken at most to calibrate with."""

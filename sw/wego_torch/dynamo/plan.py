@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
+from opendpu.api import chosen_target
 from opendpu.cli.progress import progress
 from opendpu.frontend.pytorch.batch import single_sample
 from opendpu.frontend.pytorch.capture import capture
@@ -21,7 +22,6 @@ from wego_torch.dynamo.part import DpuPart, float_part
 from wego_torch.dynamo.partition import PART, decomposed, on_cpu, split, unknown_operators
 from wego_torch.dynamo.rebatch import rebatched
 from wego_torch.dynamo.samples import Samples
-from wego_torch.target import chosen_target
 
 Show = Callable[[str], None]
 

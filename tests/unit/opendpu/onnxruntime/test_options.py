@@ -5,7 +5,8 @@ import pathlib
 
 import pytest
 
-from opendpu.onnxruntime.options import DEFAULT_TARGET, ProviderOptions
+from opendpu.onnxruntime.options import ProviderOptions
+from opendpu.runtime.devices import DEFAULT_TARGET
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 
