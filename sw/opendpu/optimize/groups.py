@@ -126,7 +126,7 @@ def analyze(model: nn.Module, inputs: Any, excludes: Iterable[str] = ()) -> Depe
     UnsupportedError
         The network cannot be traced, or is in a ``torch.nn.DataParallel``.
     """
-    refuse_parallel(model)
+    check_module(model)
     traced, graph, results = _trace(model, inputs)
     names = {module: name for name, module in traced.named_modules()}
     parameters = {id(value): name for name, value in traced.named_parameters()}
@@ -155,14 +155,19 @@ def analyze(model: nn.Module, inputs: Any, excludes: Iterable[str] = ()) -> Depe
     return Dependencies(dict(sorted(groups.items(), key=lambda item: order[item[0]])), kept)
 
 
-def refuse_parallel(model: nn.Module) -> None:
-    """Refuse what spreads a network over devices.
+def check_module(model: object) -> None:
+    """Refuse what is no network, or spreads one over devices.
 
     Raises
     ------
     UnsupportedError
-        It is a ``torch.nn.DataParallel`` or its distributed form.
+        It is no ``torch.nn.Module``, or a ``torch.nn.DataParallel`` or its distributed form.
     """
+    if not isinstance(model, nn.Module):
+        raise UnsupportedError(
+            f"the model is a {type(model).__name__}, but must be a torch.nn.Module",
+            code="OPTIMIZER_TORCH_MODULE_ERROR",
+        )
     if isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
         raise UnsupportedError(
             f"the model is a torch.nn.{type(model).__name__}; give its module (model.module)",

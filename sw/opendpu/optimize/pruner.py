@@ -8,7 +8,7 @@ from torch import nn
 
 from opendpu.optimize.allocate import allocate, tolerated
 from opendpu.optimize.equivalence import tried
-from opendpu.optimize.groups import analyze, excluded_paths, refuse_parallel
+from opendpu.optimize.groups import analyze, check_module, excluded_paths
 from opendpu.optimize.importance import least_important
 from opendpu.optimize.layers import Widths, widths_of
 from opendpu.optimize.objective import Objective, objective_of
@@ -61,12 +61,7 @@ class Pruner:
         excludes: Iterable[str | nn.Module] | None = None,
         divisible: int = 1,
     ) -> None:
-        if not isinstance(model, nn.Module):
-            raise UnsupportedError(
-                f"the model is a {type(model).__name__}, but must be a torch.nn.Module",
-                code="OPTIMIZER_TORCH_MODULE_ERROR",
-            )
-        refuse_parallel(model)
+        check_module(model)
         self.model, self.inputs = model, inputs
         self.target = Target.from_name(target) if isinstance(target, str) else target
         self.divisible = divisible

@@ -45,14 +45,9 @@ class OFAPruner:
     """
 
     def __init__(self, model: nn.Module, inputs: Any) -> None:
-        from opendpu.optimize.groups import refuse_parallel
+        from opendpu.optimize.groups import check_module
 
-        if not isinstance(model, nn.Module):
-            raise UnsupportedError(
-                f"the model is a {type(model).__name__}, but must be a torch.nn.Module",
-                code="OPTIMIZER_TORCH_MODULE_ERROR",
-            )
-        refuse_parallel(model)
+        check_module(model)
         self._model, self._inputs = model, inputs
         self._supernet: Supernet | None = None
         self._random = random.Random(random.getrandbits(64))

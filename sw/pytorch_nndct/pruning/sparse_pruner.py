@@ -33,15 +33,10 @@ class SparsePruner:
     """
 
     def __init__(self, model: nn.Module, inputs: Any) -> None:
-        from opendpu.optimize.groups import refuse_parallel
+        from opendpu.optimize.groups import check_module
         from opendpu.optimize.layers import layers_of
 
-        if not isinstance(model, nn.Module):
-            raise UnsupportedError(
-                f"the model is a {type(model).__name__}, but must be a torch.nn.Module",
-                code="OPTIMIZER_TORCH_MODULE_ERROR",
-            )
-        refuse_parallel(model)
+        check_module(model)
         try:
             self._layers = layers_of(model, inputs)
         except Exception as error:  # whatever the user's code raises
