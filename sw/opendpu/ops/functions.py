@@ -36,15 +36,16 @@ class Function:
         return self.nodes[-1]
 
 
-def function_of(graph: Graph, end: str, users: Mapping[str, Sequence[Node]]) -> Function | None:
+def function_of(
+    graph: Graph, end: str, users: Mapping[str, Sequence[Node]], order: Mapping[str, int]
+) -> Function | None:
     """Return the longest chain that ends in an op; none if that is no function of one value.
 
     No op of the chain but the last has readers outside it, and none but the last is an activation
-    that the engine before it applies for nothing.
+    that the engine before it applies for nothing. ``order`` is :func:`order_of` the graph.
     """
     if not _is_link(graph, graph[end]):
         return None
-    order = {name: number for number, name in enumerate(graph.nodes)}
     inside, found = {end}, None
     while True:
         roots = {
@@ -66,13 +67,19 @@ def function_of(graph: Graph, end: str, users: Mapping[str, Sequence[Node]]) -> 
         inside.add(last)
 
 
+def order_of(graph: Graph) -> dict[str, int]:
+    """Return the place of every op in the order of computation."""
+    return {name: number for number, name in enumerate(graph.nodes)}
+
+
 def functions(graph: Graph) -> list[Function]:
     """Return chains of a graph that share no op, the longest ones from the outputs on."""
-    users, taken, found = graph.consumer_map(), set[str](), []
+    users, order = graph.consumer_map(), order_of(graph)
+    taken, found = set[str](), []
     for node in reversed(list(graph)):
         if node.name in taken:
             continue
-        function = function_of(graph, node.name, users)
+        function = function_of(graph, node.name, users, order)
         if function is not None:
             found.append(function)
             taken.update(function.nodes)

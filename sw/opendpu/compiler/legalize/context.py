@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The graph that legalization makes: its nodes, and those already made for the quantized graph."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy.typing as npt
 
 from opendpu.compiler.fixed import point_of
 from opendpu.ir import FixedGraph, Graph, Node, TensorType
+from opendpu.ops.functions import order_of
 
 
 class Context:
@@ -44,6 +46,11 @@ class Context:
         self._real: dict[str, str] = {}
         self._views: dict[tuple[str, tuple[int, ...]], str] = {}
         self._refused: dict[str, str] = {}
+
+    @functools.cached_property
+    def order(self) -> dict[str, int]:
+        """The place of every op of the quantized graph in the order of computation."""
+        return order_of(self.graph)
 
     def refuse(self, node: Node, reason: str) -> None:
         """Note why an op stays in float."""

@@ -19,7 +19,7 @@ def by_table(context: Context, source: Node, fix: Node) -> str | None:
     Entries are those that ``float2fix`` would make of the function's results in float32. Where the
     function has none (the root of a negative number), the entry is zero.
     """
-    function = function_of(context.graph, source.name, context.users)
+    function = function_of(context.graph, source.name, context.users, context.order)
     if function is None or context.graph[function.root].kind != "fix":
         return None
     root = context.graph[function.root]

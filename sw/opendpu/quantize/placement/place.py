@@ -2,9 +2,9 @@
 """What of a float graph is quantized, and how: all decisions of placement in their order."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from opendpu.ir import Graph
+from opendpu.ir import Graph, Node
 from opendpu.ops.functions import Function
 from opendpu.quantize.config import QuantizeConfig
 from opendpu.quantize.placement.groups import ScaleGroups, find_groups
@@ -34,12 +34,12 @@ class Placement:
 
 def place(graph: Graph, config: QuantizeConfig) -> Placement:
     """Decide for a folded graph what is quantized, and how."""
-    kept = kept_float(graph, config)
+    kept, users = kept_float(graph, config), graph.consumer_map()
     found = tabulated(graph, config.target)
     while True:
         inside = {name for function in found for name in function.nodes}
         floating = floating_ops(graph, kept, inside)
-        left = [function for function in found if _is_on_dpu(graph, function, floating)]
+        left = [function for function in found if _is_on_dpu(function, floating, users)]
         if len(left) == len(found):
             break
         found = left
@@ -47,11 +47,13 @@ def place(graph: Graph, config: QuantizeConfig) -> Placement:
     return Placement(floating, groups, specs)
 
 
-def _is_on_dpu(graph: Graph, function: Function, floating: Mapping[str, str]) -> bool:
+def _is_on_dpu(
+    function: Function, floating: Mapping[str, str], users: Mapping[str, Sequence[Node]]
+) -> bool:
     """Return whether the DPU makes the argument of a function, and reads what it gives.
 
     Else the CPU computes it in float, which loses nothing.
     """
     if any(name in floating for name in (function.root, *function.nodes)):
         return False
-    return any(user.name not in floating for user in graph.consumers(function.end))
+    return any(user.name not in floating for user in users[function.end])

@@ -7,7 +7,7 @@ from onnx import TensorProto, helper
 
 from opendpu.frontend import load_onnx
 from opendpu.ir import FloatGraph
-from opendpu.ops.functions import Function, evaluate, function_of, functions
+from opendpu.ops.functions import Function, evaluate, function_of, functions, order_of
 
 SHAPE = (1, 2, 3, 4)
 
@@ -61,7 +61,7 @@ def test_two_values_are_no_function_of_one() -> None:
         ("y", "concat", ["x"]), ("a", "exp", ["y"]), ("b", "mul", ["a", "x"]), outputs=("b",)
     )
     assert functions(graph) == [Function("y", ("a",))]
-    assert function_of(graph, "b", graph.consumer_map()) is None
+    assert function_of(graph, "b", graph.consumer_map(), order_of(graph)) is None
 
 
 def test_an_activation_that_its_engine_applies_stays_there() -> None:
