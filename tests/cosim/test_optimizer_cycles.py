@@ -14,6 +14,7 @@ pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[o
 pytest.importorskip("torch_pruning", reason="torch-pruning is not installed (opendpu[optimizer])")
 pytest.importorskip("optuna", reason="optuna is not installed (opendpu[optimizer])")
 
+from frameworks.torch_fixtures import one_thread as one_thread  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
@@ -45,14 +46,6 @@ class Net(nn.Module):
         x = F.relu(self.bn(self.stem(x)))
         x = F.relu(x + self.conv2(F.relu(self.conv1(x))))
         return self.fc(torch.flatten(F.relu(self.depthwise(x)), 1))
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture

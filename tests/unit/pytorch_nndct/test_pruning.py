@@ -12,6 +12,7 @@ pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[o
 pytest.importorskip("torch_pruning", reason="torch-pruning is not installed (opendpu[optimizer])")
 pytest.importorskip("optuna", reason="optuna is not installed (opendpu[optimizer])")
 
+from frameworks.torch_fixtures import one_thread as one_thread  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
@@ -41,15 +42,6 @@ class MyNet(nn.Module):
 
 
 INPUTS = torch.randn(1, 3, 8, 8)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Let PyTorch use one thread: networks are tiny, and tests run beside others."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture

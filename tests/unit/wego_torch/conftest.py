@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from frameworks.torch_fixtures import seed as seed
 
 for folder in (Path(__file__).parent, Path(__file__).parent.parent / "pytorch_nndct"):
     if str(folder) not in sys.path:
@@ -19,13 +20,3 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("XLNX_TARGET_NAME", "DPUCZDX8G_ISA1_B512")
     monkeypatch.delenv("OPENDPU_DEVICE", raising=False)
     return tmp_path
-
-
-@pytest.fixture
-def seed(rng):
-    """Seed PyTorch at random; the test's output says with what."""
-    import torch
-
-    found = int(rng.integers(1 << 31))
-    torch.manual_seed(found)
-    return found

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures of tests of several packages that need PyTorch or TensorFlow."""
