@@ -9,6 +9,7 @@ another transposed convolution whose kernel is its stride, as at the end of text
 """
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -155,10 +156,13 @@ def _place(network: Network, name: str, phase: _Phase) -> Alias:
 def _of_phase(layer: ConvLayer, phase: _Phase) -> ConvLayer:
     """Return the layer for one phase."""
     name = f"{layer.output}/{phase.first}"
+    own: dict[str, Any] = {
+        key: np.tile(values, phase.pixels) for key, values in layer.per_channel.items()
+    }
+    weights = _diagonal(layer.weights, phase.pixels)
     return dataclasses.replace(
-        layer, name=name, source=phase.name, output=name,
-        weights=_diagonal(layer.weights, phase.pixels), bias=np.tile(layer.bias, phase.pixels),
-    )  # fmt: skip
+        layer, name=name, source=phase.name, output=name, weights=weights, **own
+    )
 
 
 def _diagonal(weights: Int8Array, times: int) -> Int8Array:
