@@ -22,8 +22,9 @@ CHECKS = 16
 PATIENCE = 5
 """Measurements without a new best after which training may stop early."""
 
-ROWS_A_SAMPLE = 16
-"""Positions of a feature map that stand for a sample in a batch."""
+ROWS_A_SAMPLE = 4
+"""Positions of a feature map that stand for a sample in a batch. More make steps that fit the
+examples better and other data worse."""
 
 
 ONE_THREAD = 1 << 17
