@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (opendpu[torch])")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[torch])")
 
-from small_nets import seeded  # noqa: E402
+from frameworks.torch_nets import seeded  # noqa: E402
 from torch import nn  # noqa: E402
 
 import pytorch_nndct  # noqa: E402
@@ -91,3 +91,27 @@ def test_what_files_cannot_say(text, message):
     Path("bad.json").write_text(text, encoding="utf-8")
     with pytest.raises(UnsupportedError, match=message):
         bfp.quantize_model(nn.ReLU(), torch.zeros(1, 8), "bad.json")
+
+
+class Upscaling(nn.Module):
+    """A network whose callers say a scale that it has a default for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 12, 3, padding=1), nn.PixelShuffle(2))
+
+    def forward(self, x: torch.Tensor, index: int = 0) -> torch.Tensor:
+        return self.body(x)
+
+
+def test_arguments_beyond_the_traced_ones(seed):
+    module, x = seeded(Upscaling(), seed).eval(), torch.randn(2, 3, 6, 6)
+    for mode in ("calib", "test"):
+        quantizer = pytorch_nndct.torch_quantizer(mode, module, (x), device="cpu")
+        found = quantizer.quant_model(x, 2)
+        assert torch.equal(found, quantizer.quant_model(x, index=1))
+        assert torch.equal(found, quantizer.quant_model(x))
+        if mode == "calib":
+            quantizer.export_quant_config()
+    with pytest.raises(pytorch_nndct.messages.VAIQError, match="was traced with 1 tensor"):
+        quantizer.quant_model(x, x)
