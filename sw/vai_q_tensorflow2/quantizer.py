@@ -2,8 +2,10 @@
 """``VitisQuantizer``."""
 
 import dataclasses
+import importlib.util
 import os
 import pathlib
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -99,6 +101,12 @@ class VitisQuantizer:
         """
         steps = kwargs.pop("calib_step", calib_steps)  # as the guide spells it in places
         strategy, graph, config = self._prepared(kwargs)
+        if config.finetune is not None and importlib.util.find_spec("torch") is None:
+            warnings.warn(
+                "include_fast_ft needs PyTorch, which is not installed (pip install "
+                "'opendpu[torch]'): weights are corrected in closed form only", stacklevel=2,
+            )  # fmt: skip
+            config = dataclasses.replace(config, finetune=None)
         data: Any
         if calib_dataset is None and not strategies.needs_data(config):
             data = random_batch(graph, config.seed)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names, arguments and settings that AMD's examples and public scripts use beside the guide's."""
 
+import importlib.util
 import json
 from pathlib import Path
 
@@ -53,6 +54,14 @@ def test_types_and_blocks_need_no_data(model, images):
         vitis_quantize.VitisQuantizer(model, "bfp").quantize_model(input_bit=13, weight_bit=13)
     with pytest.raises(DPUError, match="data_format is 'msfp', but must be one of bfp, bf16"):
         vitis_quantize.VitisQuantizer(model, "bfp").quantize_model(data_format="msfp")
+
+
+def test_finetuning_without_pytorch(model, images, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    quantizer = vitis_quantize.VitisQuantizer(model)
+    with pytest.warns(UserWarning, match="include_fast_ft needs PyTorch, which is not installed"):
+        made = quantizer.quantize_model(images, include_fast_ft=True, fast_ft_epochs=10)
+    assert noise(made.predict(images, verbose=0), model(images).numpy()) < 1e-2
 
 
 def test_layers_with_formats_of_their_own(model, images):
