@@ -150,5 +150,8 @@ def test_what_is_refused(frozen, changes, code, message):
 
 
 def test_dump_wants_a_quantized_graph(frozen):
-    with pytest.raises(SystemExit, match=r"float\.pb is not quantized: vai_q_tensorflow quantize"):
-        main(["dump", *frozen])
+    from vai_q_tensorflow.dumping import dump
+
+    with pytest.raises(DPUError, match=r"float\.pb is not quantized: vai_q_tensorflow") as caught:
+        dump(parser().parse_args(["dump", *frozen]))
+    assert caught.value.code == "QUANTIZER_TF1_MISSING_QUANTIZE_INFO"
