@@ -101,7 +101,7 @@ class _Rewriting:
         name = f"{layer.input[2]}_int32"
         for suffix, array in (("", integers), ("_scale", np.asarray(step, np.float32))):
             self._graph.initializer.append(numpy_helper.from_array(array, f"{name}{suffix}"))
-        axis = {"axis": 0} if step.ndim else {}
+        axis: dict[str, Any] = {"axis": 0} if step.ndim else {}
         made = helper.make_node(
             "DequantizeLinear", [name, f"{name}_scale"], [f"{name}_real"], f"{name}_real", **axis
         )
