@@ -22,8 +22,8 @@ class Depthwise(wiring.Component):
 
     Average pooling has its factor as every weight; hard sigmoid has the slope as its one weight. In
     PRELU steps (LEAKYRELU too) operands that are not negative are multiplied by one instead. ELEW's
-    sums and products are made here too. All of these but average pooling are wide steps, and so are those of
-    weights of 16 bits: they have one tap, because two rows share multipliers of bytes.
+    sums and products are made here too. All of these but average pooling are wide steps, and so are
+    those of weights of 16 bits: they have one tap, because two rows share multipliers of bytes.
 
     Sliding steps multiply their column by all three columns of the kernel. What the first two give
     waits for the next steps, so each step completes the sum of three columns.

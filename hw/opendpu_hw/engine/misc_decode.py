@@ -90,7 +90,8 @@ def defaults(m, target, s):
     """Set what most jobs have in common."""
     m.d.sync += [
         s.walk.op.eq(Op.MAC), s.walk.weights.eq(Weights.FACTOR), s.walk.factor.eq(1),
-        s.walk.prelu.eq(0), s.walk.wide.eq(0), s.fetch.wide.eq(0), s.walk.bias.eq(0), s.walk.eltwise.eq(0), s.walk.inputs_1.eq(0),
+        s.walk.prelu.eq(0), s.walk.wide.eq(0), s.fetch.wide.eq(0), s.walk.bias.eq(0),
+        s.walk.eltwise.eq(0), s.walk.inputs_1.eq(0),
         s.walk.invalid.eq(0), s.walk.row_base.eq(0), s.walk.wrap.eq(0), s.walk.checked.eq(1),
         s.finish.eq(plan.finish_shape(target).const({"limit": 127})),
         s.fetch.weights.eq(0), s.fetch.bias.eq(0), s.fetch.group_step.eq(1),
@@ -120,14 +121,16 @@ def keep(m, s):
     ]
 
 
-def _kernel(m, s, *, kernel_h_1, kernel_w_1, stride_h_1, stride_w_1, single=Const(0)):
+def _kernel(m, s, *, kernel_h_1, kernel_w_1, stride_h_1, stride_w_1, single=None):
     """Set kernel and stride; input rows of the first min(stride_h, kernel_h) phases differ.
 
     ``single``: a step has one tap.
     """
     phases_1 = Mux(stride_h_1 < kernel_h_1, stride_h_1, kernel_h_1)
     paired = ((kernel_h_1 == 2) & (kernel_w_1 == 2) & (stride_h_1 == 1) & (stride_w_1 == 1)
-              & (s.taps >= 3) & ~single)
+              & (s.taps >= 3))
+    if single is not None:
+        paired &= ~single
     m.d.sync += s.walk.sliding.eq(
         (kernel_h_1 <= 2) & (kernel_w_1 == 2) & (stride_h_1 == 0) & (stride_w_1 == 0)
         if s.window else 0)
@@ -317,7 +320,8 @@ def elew(m, target, s, f, entries):
             to.step.eq(Mux(entry.share_pp, 0, entry.jump_bank + 1)), to.shift.eq(entry.shift_read),
         ]
     m.d.sync += [
-        s.walk.op.eq(op), s.walk.wide.eq(1), s.walk.eltwise.eq(1), s.walk.paired.eq(0), s.walk.sliding.eq(0),
+        s.walk.op.eq(op), s.walk.wide.eq(1), s.walk.eltwise.eq(1),
+        s.walk.paired.eq(0), s.walk.sliding.eq(0),
         s.walk.inputs_1.eq(f.num),
         s.walk.length_1.eq(f.length), s.walk.groups_1.eq(f.channel_group),
         s.walk.reads.eq(reads),

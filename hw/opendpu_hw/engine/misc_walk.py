@@ -46,9 +46,9 @@ class MiscWalk(wiring.Component):
     """Read one step a cycle, without gaps between columns, groups and jobs.
 
     A step is one input row of each of PP_alu output rows, for up to ``taps`` taps of a kernel
-    column, one tap of ``wide`` jobs, CP channels. Taps of a step are ``stride_h`` kernel rows apart: their rows lie in
-    successive banks at the same place. With stride 1 these are neighbours; with stride 2 the even
-    kernel rows come first, then the odd ones.
+    column, one tap of ``wide`` jobs, CP channels. Taps of a step are ``stride_h`` kernel rows
+    apart: their rows lie in successive banks at the same place. With stride 1 these are neighbours;
+    with stride 2 the even kernel rows come first, then the odd ones.
 
     3x3 kernels with stride 2 share every other input column between two output columns: where a
     step has three taps, each column is read once, in two steps, and kept. The first step of the
