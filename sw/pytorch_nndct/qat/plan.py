@@ -16,6 +16,7 @@ from opendpu.quantize.placement.insert import insert
 from opendpu.quantize.placement.place import place
 from opendpu.quantize.placement.specs import TensorSpecs
 from opendpu.quantize.scales.shifts import make_legal
+from opendpu.quantize.scales.template import template_of
 from pytorch_nndct import messages
 
 FUNCTIONAL = "pytorch_nndct.nn.modules.functional."
@@ -84,13 +85,16 @@ class Plan:
         chosen = {
             name: results[self.same.get(group, group)] for name, group in self.groups.group.items()
         }
-        by_layer = {self.nodes[path]: point for path, point in weights.items()}
+        by_layer = {
+            name: template_of(self.specs.weights[name]).at(point)
+            for name, point in ((self.nodes[path], point) for path, point in weights.items())
+        }
         rounded = {name: r for name, r in self.groups.results.items() if name in by_layer}
         groups = dataclasses.replace(self.groups, results=rounded)
         constants = make_legal(self.reference, groups, chosen, by_layer, self.specs.bias)
-        templates = self.specs.templates(self.reference)
-        points = {**chosen, **constants}
-        return insert(self.reference, {n: templates[n].at(point) for n, point in points.items()})
+        templates = self.specs.templates()
+        results_of = {name: templates[name].at(point) for name, point in chosen.items()}
+        return insert(self.reference, results_of | constants)
 
 
 def plan_of(
