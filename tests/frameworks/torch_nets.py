@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 
-class Block(nn.Module):
+class BasicBlock(nn.Module):
     """Two convolutions around which the input goes, one ReLU module used twice."""
 
     def __init__(self, channels: int, out: int, stride: int = 1) -> None:
@@ -38,7 +38,7 @@ class ResNet(nn.Module):
         self.bn1 = nn.BatchNorm2d(8)
         self.relu = nn.ReLU(inplace=True)
         self.maxpool = nn.MaxPool2d(3, 2, 1)
-        self.layer1 = nn.Sequential(Block(8, 8), Block(8, 16, 2))
+        self.layer1 = nn.Sequential(BasicBlock(8, 8), BasicBlock(8, 16, 2))
         self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
         self.fc = nn.Linear(16, classes)
 
