@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise sums and products of the MISC engine (ELEW)."""
+"""What elementwise sums and products of the MISC engine (ELEW) are made of."""
 
 from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-#: Width of an operand with its two guard bits.
-TERM_WIDTH = 10
-#: Width of a product of two.
-TOTAL_WIDTH = 2 * TERM_WIDTH
+from opendpu_hw.datapath.tap_sums import LEFT_WIDTH as TERM_WIDTH
 
 
 class Eltwise(wiring.Component):
     """PP_alu rows of CP channels, one input a step.
 
-    An input counts ``floor(x · 4 / 2^shift)``; inputs are summed, or two of them multiplied.
+    An input counts ``floor(x · 4 / 2^shift)``, which needs ten bits. Sums and products of two are
+    made by :class:`opendpu_hw.datapath.dwconv.Depthwise`, whose multipliers are free then.
 
     Parameters
     ----------
@@ -27,38 +25,28 @@ class Eltwise(wiring.Component):
         Operands.
     step, shift : ``In(1)``, ``In(4)``
         A step is made with these operands.
-    add, first, multiply : ``In(1)``
-        One cycle later: it joins the sum or product, a new one if ``first``.
-    total : ``Out(signed(TOTAL_WIDTH)).array(PP_alu, CP)``
-        Sums or products, :attr:`LATENCY` cycles after the step.
+    term, before : ``Out(signed(TERM_WIDTH)).array(PP_alu, CP)``
+        What they count; what those of the step before counted.
     """
-
-    LATENCY = 2
 
     def __init__(self, target):
         self._rows, self._lanes = target.alu_pixel_parallel, target.channel_parallel
+        shape = self._rows, self._lanes
         super().__init__({
-            "x": In(signed(8)).array(self._rows, self._lanes),
-            "step": In(1), "shift": In(4), "add": In(1), "first": In(1), "multiply": In(1),
-            "total": Out(signed(TOTAL_WIDTH)).array(self._rows, self._lanes),
+            "x": In(signed(8)).array(*shape), "step": In(1), "shift": In(4),
+            "term": Out(signed(TERM_WIDTH)).array(*shape),
+            "before": Out(signed(TERM_WIDTH)).array(*shape),
         })
 
     def elaborate(self, platform):
         m = Module()
         for h in range(self._rows):
             for c in range(self._lanes):
-                term = Signal(signed(TERM_WIDTH), name=f"term{h}_{c}", reset_less=True)
-                factor = Signal(signed(TERM_WIDTH), name=f"factor{h}_{c}")
-                total = Signal(signed(TOTAL_WIDTH), name=f"sum{h}_{c}", reset_less=True)
-                m.d.comb += self.total[h][c].eq(total)
-                m.d.comb += factor.eq(total[:TERM_WIDTH].as_signed())
+                before = Signal(signed(TERM_WIDTH), name=f"term{h}_{c}", reset_less=True)
+                m.d.comb += [
+                    self.term[h][c].eq(((self.x[h][c] << 2) >> self.shift)[:TERM_WIDTH]),
+                    self.before[h][c].eq(before),
+                ]
                 with m.If(self.step):
-                    m.d.sync += term.eq(((self.x[h][c] << 2) >> self.shift)[:TERM_WIDTH])
-                with m.If(self.add):
-                    with m.If(self.first):
-                        m.d.sync += total.eq(term)
-                    with m.Elif(self.multiply):
-                        m.d.sync += total.eq(factor * term)
-                    with m.Else():
-                        m.d.sync += total.eq((total + term)[:TOTAL_WIDTH])
+                    m.d.sync += before.eq(self.term[h][c])
         return m

@@ -30,6 +30,9 @@ class Variables(abc.ABC):
     learning_rate: float
     """What suits the optimizer Adam."""
 
+    rows_a_sample: int
+    """Positions of a feature map that stand for a sample in a batch."""
+
     def __init__(self, weights: Array, grid: Grid, bias: Array | None, bias_grid: Grid) -> None:
         self._torch = torch = torch_module()
         self.grid, self.bias_grid = grid, bias_grid
@@ -78,6 +81,7 @@ class AdaQuant(Variables):
     """Weights themselves are trained, straight through their rounding (arXiv 2006.10518)."""
 
     learning_rate = 0.02
+    rows_a_sample = 4  # with more of them, steps fit the examples better and other data worse
 
     def __init__(self, weights: Array, grid: Grid, bias: Array | None, bias_grid: Grid) -> None:
         super().__init__(weights, grid, bias, bias_grid)
@@ -99,6 +103,7 @@ class AdaRound(Variables):
     """Each weight is rounded up or down, which a stretched sigmoid decides (arXiv 2004.10568)."""
 
     learning_rate = 0.01
+    rows_a_sample = 16
 
     def __init__(self, weights: Array, grid: Grid, bias: Array | None, bias_grid: Grid) -> None:
         super().__init__(weights, grid, bias, bias_grid)
