@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 
 from opendpu.onnxruntime import PROVIDER, InferenceSession
-from opendpu_arch.errors import ModelFormatError, TensorError, UnsupportedError
+from opendpu_arch.errors import TensorError, UnsupportedError
 
 
 def test_it_computes_as_the_quantized_model_in_onnxruntime(
