@@ -22,6 +22,7 @@ from opendpu.quantize.placement.insert import fix_name, insert
 from opendpu.quantize.placement.place import place
 from opendpu.quantize.scales.grid import best_fix_point
 from opendpu.quantize.scales.shifts import make_legal
+from opendpu.quantize.scales.template import template_of
 from vai_q_tensorflow2.network import PACKAGE
 from vai_q_tensorflow2.translation import translate
 
@@ -194,10 +195,14 @@ class QuantizedTraining(tf.keras.layers.Layer):  # type: ignore[misc]
         chosen = {name: points[key] for name, key in self.groups.group.items()}
         for name, key in self.groups.group.items():
             chosen[name] = max(chosen[name], self.groups.lower_bounds.get(key, chosen[name]))
-        by_layer = {name: points[weights] for name, weights in self._weighted.items()}
+        by_layer = {
+            name: template_of(self._specs.weights[name]).at(points[weights])
+            for name, weights in self._weighted.items()
+        }
         constants = make_legal(graph, self.groups, chosen, by_layer, self._specs.bias)
-        templates = self._specs.templates(graph)
-        return insert(graph, {n: templates[n].at(p) for n, p in {**chosen, **constants}.items()})
+        templates = self._specs.templates()
+        results = {name: templates[name].at(point) for name, point in chosen.items()}
+        return insert(graph, results | constants)
 
     def _bits_of(self, key: str) -> int:
         if key in self._specs.results:

@@ -115,3 +115,33 @@ def test_arguments_beyond_the_traced_ones(seed):
             quantizer.export_quant_config()
     with pytest.raises(pytorch_nndct.messages.VAIQError, match="was traced with 1 tensor"):
         quantizer.quant_model(x, x)
+
+
+class Enhancing(nn.Module):
+    """As networks for images of any size are: convolutions, a way around, pixel shuffle."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Conv2d(3, 8, 3, padding=1)
+        self.body = nn.Sequential(nn.Conv2d(8, 8, 3, padding=1), nn.ReLU())
+        self.tail = nn.Sequential(nn.Conv2d(8, 12, 3, padding=1), nn.PixelShuffle(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.head(x)
+        return self.tail(self.body(x) + x)
+
+
+def test_calibrated_with_patches_deployed_for_frames(seed):
+    module, patches = seeded(Enhancing(), seed).eval(), torch.randn(8, 3, 8, 8)
+    quantizer = pytorch_nndct.torch_quantizer("calib", module, patches, device="cpu")
+    quantizer.quant_model(patches)
+    quantizer.export_quant_config()
+    frame = torch.randn(1, 3, 12, 20)
+    frame[:, :, :8, :8] = patches[:1]
+    small, large = (
+        pytorch_nndct.torch_quantizer("test", module, one, device="cpu").quant_model(one)
+        for one in (patches[:1], frame)
+    )
+    assert large.shape == (1, 3, 24, 40)
+    inner = (slice(None), slice(None), slice(0, 9), slice(0, 9))  # nothing of the rest is seen
+    assert torch.equal(large[inner], small[inner])
