@@ -6,11 +6,15 @@ has more than the result. The bias and the half are joined before, in units of t
 product, where bits below it decide nothing; only the slope of LEAKYRELU needs them.
 """
 
+import dataclasses
+
 import numpy as np
 
 from opendpu.ir import Node
 from opendpu.ops.convolution import DENSE, DEPTHWISE
+from opendpu.ops.fixed import scaled
 from opendpu.ops.fixed.exact import Exact, bind, nonlinear
+from opendpu.ops.fixed.requantize import bound, centred, is_scaled, multiplied, zero_point
 from opendpu.ops.fixed.weights import Weights, Wide
 from opendpu.ops.onnx_builder import OnnxBuilder
 from opendpu.ops.operator import Operator, register
@@ -23,6 +27,9 @@ LEAKY_FACTOR, LEAKY_BITS = 13, 7
 
 def layer(builder: OnnxBuilder, node: Node) -> None:
     """Emit a convolution of any kind on integers."""
+    if is_scaled(node):
+        _scaled(builder, node)
+        return
     sources = (node.inputs[arg][0] for arg in ("input", "weights"))
     point = node.fix_point
     cut = sum(builder.graph[name].fix_point for name in sources) - point
@@ -40,6 +47,20 @@ def layer(builder: OnnxBuilder, node: Node) -> None:
     offset = np.floor(np.ldexp(bias, point + cut) + half)
     total = _sum(builder, node, weights, cut, offset)
     bind(builder, node, total, "RELU", "RELU6", channels_first=True, half_added=True)
+
+
+def _scaled(builder: OnnxBuilder, node: Node) -> None:
+    """Emit a convolution that multiplies its sums, with the input's zero point taken off."""
+    (source,) = node.inputs["input"]
+    zero = zero_point(builder, source)
+    low, high = builder.limits(source)
+    value = centred(builder, builder.channels_first(source), zero)
+    reach = (min(low - zero, 0), max(high - zero, 0))
+    weights = Weights.of(builder, node)
+    weights = dataclasses.replace(weights, operand=value, reach=reach)
+    total = _sum(builder, node, weights, 0, scaled.bias_of(builder, node))
+    made = multiplied(builder, node, total.name, along=(-1, 1, 1))
+    bound(builder, node, made, channels_first=True)
 
 
 def _bias_of(builder: OnnxBuilder, node: Node) -> Wide:
@@ -63,7 +84,7 @@ def _sum(
     builder: OnnxBuilder, node: Node, weights: Weights, cut: int, offset: Wide | None = None
 ) -> Exact:
     """Return the sums of products and the offset, in last bits of a product, over ``2**cut``."""
-    limits, scale = builder.limits(node.inputs["input"][0]), 2.0**-cut
+    limits, scale = weights.reach or builder.limits(node.inputs["input"][0]), 2.0**-cut
     added = 0.0 if offset is None else offset
     sums = weights.sums(limits)
     if sums.exact(added):
@@ -84,7 +105,7 @@ def _sum(
 def _slice(builder: OnnxBuilder, weights: Weights, start: int, stop: int) -> str:
     """Return some input channels of every group, NCHW."""
     (source,) = weights.node.inputs["input"]
-    value = builder.channels_first(source)
+    value = weights.operand or builder.channels_first(source)
     if (start, stop) == (0, weights.channels):
         return value
     first, last = builder.integers([start]), builder.integers([stop])

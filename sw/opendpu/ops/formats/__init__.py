@@ -15,9 +15,19 @@ from opendpu.ops.formats import block, floating, integer
 if TYPE_CHECKING:
     from opendpu.ops.onnx_builder import OnnxBuilder
 
-__all__ = ["BLOCK_FORMATS", "emit_fake_quantize", "emit_integers", "fake_quantize"]
+__all__ = [
+    "BLOCK_FORMATS",
+    "emit_fake_quantize",
+    "emit_integers",
+    "emit_real",
+    "fake_quantize",
+    "integers_of",
+    "real_of",
+]
 
 emit_integers = integer.emit_integers
+emit_real = integer.emit_real
+integers_of, real_of = integer.integers_of, integer.real_of
 BLOCK_FORMATS = tuple(block.LAYOUTS)
 """Formats whose numbers depend on their neighbours along the last axis."""
 
