@@ -135,7 +135,7 @@ class Builder:
         if walk is None or walk.pads is None:
             return touch.parts
         padding = np.zeros((*walk.source.shape, self.lanes), np.bool_)
-        walk.pads.fill(padding, 1)
+        walk.pads.fill(padding, 1, 1)
         return (walk.source[~padding.all(axis=-1)], *touch.parts[1:])
 
     def fill(self, bank: int, first: int, words: int) -> None:
