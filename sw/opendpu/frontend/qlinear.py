@@ -8,6 +8,7 @@ become the same graph.
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -127,7 +128,7 @@ class _Rewriting:
             axis = self._axis(op_type, number, name, node)
             inputs = [name, scale, *([zero] if zero else [])]
             several = scale in self.constants and np.prod(self.constants[scale].dims) > 1
-            attrs = {"axis": axis} if several else {}
+            attrs: dict[str, Any] = {"axis": axis} if several else {}
             made.append(helper.make_node("DequantizeLinear", inputs, real[-1:], **attrs))
         if bias:
             scales = [numpy_helper.to_array(self.constants[scale]) for _, scale, _ in operands]

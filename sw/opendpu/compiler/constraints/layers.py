@@ -6,6 +6,7 @@ from opendpu.compiler.dilation import fits_dilated
 from opendpu.compiler.fixed import DEPTHWISE, LAYERS, TRANSPOSED, point_of
 from opendpu.compiler.limits import MAX_ALU_KERNEL, MAX_CONV_KERNEL, MAX_CONV_STRIDE, MAX_PAD_BEFORE
 from opendpu.ir import Graph, Node
+from opendpu.ops.fixed.requantize import is_scaled
 from opendpu_arch.target import Target
 
 MAX_SHIFT_CUT = 63
@@ -161,6 +162,8 @@ def nonlinear(node: Node, graph: Graph, target: Target) -> str | None:
 )  # fmt: skip
 def layer_shifts(node: Node, graph: Graph, target: Target) -> str | None:
     """``shift_cut`` = w + i - o, ``shift_bias`` = w + i - b + 1."""
+    if is_scaled(node):
+        return None
     product = point_of(inputs_of(node, graph)[0]) + point_of(inputs_of(node, graph, "weights")[0])
     cut = product - point_of(node)
     if not 0 <= cut <= MAX_SHIFT_CUT:

@@ -19,6 +19,7 @@ from opendpu.compiler.emitter.cascade_tile import CascadeTile
 from opendpu.compiler.emitter.kind import LayerEmitter
 from opendpu.compiler.emitter.layouts import tile_layout, whole_tile
 from opendpu.compiler.emitter.recorder import Operand, Recorder
+from opendpu.compiler.emitter.records import Records
 from opendpu.compiler.emitter.tables import table_of
 from opendpu.compiler.emitter.transfer import (
     Source,
@@ -30,7 +31,7 @@ from opendpu.compiler.emitter.transfer import (
 )
 from opendpu.compiler.layers import AluLayer
 from opendpu.compiler.plan import LayerPlan
-from opendpu_arch.isa import Alu, AluInit
+from opendpu_arch.isa import Alu, AluInit, AluMode
 from opendpu_arch.legal import POINTWISE_MODES
 
 
@@ -78,13 +79,22 @@ class AluConstants:
 
     def load_bias(self) -> None:
         """Load the biases, unless they are there."""
-        if self.layer.bias is not None and self._bias is None:
+        if self.layer.requantization is None and self.layer.bias is not None and self._bias is None:
             address = self.recorder.plan.constants[f"{self.layer.name}/bias"]
             self._bias = load_bias(self.recorder, address, self._channels)
 
-    def bias(self, group: int) -> int:
-        """Return the word of the biases of a channel group."""
-        return ((self._bias or 0) + group) % self.recorder.target.bank_depth
+    def bias(self, group: int, groups: int) -> tuple[int, tuple[BankAccess, ...]]:
+        """Return the word of the biases of channel groups, or their first record, and what is read.
+
+        That is word 0, and nothing, for layers without.
+        """
+        if self.layer.requantization is not None:
+            return Records(self.recorder, self.layer.name, self._channels).need(group, groups)
+        if self.layer.bias is None:
+            return 0, ()
+        target = self.recorder.target
+        word = ((self._bias or 0) + group) % target.bank_depth
+        return word, (BankAccess(False, target.bias_bank, 1, word, groups),)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,6 +137,9 @@ class AluTile:
         layout_in, layout_out = self.rows_in.layout, self.layout_out
         alone, stride_out = self._is_row_alone(), self._rows_per_bank(rows)
         lanes = (tile.group + tile.groups) * self.recorder.target.channel_parallel
+        factor = layer.multi_factor
+        if layer.requantization is not None and layer.mode == AluMode.DWCV:
+            factor = layer.requantization.padding
         self.recorder.set_up(
             AluInit(
                 exec_mode=layer.mode, kernel_h=window.kernel_h, kernel_w=window.kernel_w,
@@ -137,7 +150,7 @@ class AluTile:
                 channel_group=tile.groups,
                 channel_offset=max(0, lanes - self.rows_in.operand.feature.channels),
                 length=tile.columns, act_type=layer.act_type, shift_bias=layer.shift_bias,
-                shift_cut=layer.shift_cut, multi_factor=layer.multi_factor & 0xFF,
+                shift_cut=layer.shift_cut, multi_factor=factor & 0xFF,
                 shift_prelu_p=layer.shift_prelu_p, shift_prelu_n=layer.shift_prelu_n,
                 jump_read=layout_in.groups, jump_read_endl=layout_in.row_words,
                 jump_read_weights=tile.groups if layer.weights is not None else 0,
@@ -163,7 +176,7 @@ class AluTile:
         bases, place_out = self._bases(read), layout_out.place(row)
         offset = 0 if rows > 1 else place_out.offset
         word = layout_out.word(place_out.address_group, offset, tile.column, tile.group)
-        bias = self.constants.bias(tile.group)
+        bias, parameters = self.constants.bias(tile.group, tile.groups)
         self._set_up(row, rows, read)
         table, entries = table_of(self.recorder, layer)
         first, last = max(0, read.row), min(feature.height, read.row + read.rows) - 1
@@ -175,25 +188,24 @@ class AluTile:
                 pad_top=read.pad_top, pad_bottom=read.pad_bottom, valid_pixel_parallel=rows,
                 bank_id_out=layout_out.first_bank + place_out.bank, bank_addr_out=word,
                 bank_addr_weights=self.constants.weights,
-                bank_addr_bias=bias if layer.bias is not None else 0, table=table,
+                bank_addr_bias=bias, table=table, scaled=int(layer.requantization is not None),
             ),
             (
                 *entries,
                 *layout_in.accesses(first, last - first + 1, write=False),
-                *self._constant_accesses(bias),
+                *self._weight_accesses(),
+                *parameters,
                 *layout_out.accesses(row, rows, write=True),
             ),
             layer.instruction_cycles(tile.columns, tile.groups, self._rows_per_bank(rows)),
         )  # fmt: skip
 
-    def _constant_accesses(self, bias: int) -> list[BankAccess]:
+    def _weight_accesses(self) -> list[BankAccess]:
         target, window, groups = self.recorder.target, self.layer.window, self.tile.groups
         found = []
         if self.layer.weights is not None:
             words = window.kernel_h * window.kernel_w * groups
             found.append(BankAccess(False, target.dwconvw_bank, 1, self.constants.weights, words))
-        if self.layer.bias is not None:
-            found.append(BankAccess(False, target.bias_bank, 1, bias, groups))
         return found
 
 

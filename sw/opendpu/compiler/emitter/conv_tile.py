@@ -8,6 +8,7 @@ from opendpu.compiler.banks.layout import Layout
 from opendpu.compiler.banks.reach import footprint, rows_needed
 from opendpu.compiler.emitter.epilogue import EpilogueRows
 from opendpu.compiler.emitter.recorder import Operand, Recorder
+from opendpu.compiler.emitter.records import Records
 from opendpu.compiler.emitter.tables import table_of
 from opendpu.compiler.emitter.transfer import (
     Source,
@@ -31,7 +32,12 @@ class ConvWeights:
         self.shape = (outputs, kernel_h, kernel_w, inputs)
         self.blocks = -(-outputs // recorder.target.output_channel_parallel)
         self._at = recorder.plan.constants[f"{layer.name}/weights"]
-        self._bias = load_bias(recorder, recorder.plan.constants[f"{layer.name}/bias"], outputs)
+        self._records: Records | None = None
+        if layer.requantization is not None:
+            self._records = Records(recorder, layer.name, outputs)
+        else:
+            address = recorder.plan.constants[f"{layer.name}/bias"]
+            self._bias = load_bias(recorder, address, outputs)
         self._words: dict[int, int] = {}
 
     def forget(self) -> None:
@@ -46,9 +52,13 @@ class ConvWeights:
             self._words.update(zip(range(block, block + count), words, strict=True))
         return self._words[block]
 
-    def bias(self, block: int) -> int:
-        """Return the word of a block's biases."""
-        return (self._bias + block) % self.recorder.target.bank_depth
+    def bias(self, block: int) -> tuple[int, tuple[BankAccess, ...]]:
+        """Return the word of a block's biases, or its record, and what is read."""
+        if self._records is not None:
+            return self._records.need(block)
+        target = self.recorder.target
+        word = (self._bias + block) % target.bank_depth
+        return word, (BankAccess(False, target.bias_bank, 1, word, 1),)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,6 +96,7 @@ class ConvTile:
         layer, window = self.layer, self.layer.window
         layout_in, layout_out = self.rows_in.layout, self.layout_out
         stride_out, jump = self._rows_per_bank(rows), layer.REACH.row_jump
+        zero_in = 0 if layer.requantization is None else layer.requantization.padding & 0xFF
         self.recorder.set_up(
             ConvInit(
                 act_type=layer.act_type, shift_cut=layer.shift_cut, shift_bias=layer.shift_bias,
@@ -98,7 +109,7 @@ class ConvTile:
                 stride_offset_out=layout_out.place(row).offset if stride_out > 1 else 0,
                 jump_write=layout_out.groups,
                 jump_write_endl=layout_out.row_words if layout_out.row_words <= jump else 1,
-                valid_pixel_parallel=rows,
+                valid_pixel_parallel=rows, zero_in=zero_in,
             )
         )  # fmt: skip
 
@@ -120,7 +131,7 @@ class ConvTile:
         self._set_up(row, rows, place_in.offset)
         first, last = max(0, read.row), min(feature.height, read.row + read.rows) - 1
         taps = window.kernel_h * window.kernel_w * groups
-        bias = self.weights.bias(block)
+        bias, parameters = self.weights.bias(block)
         table, entries = table_of(self.recorder, self.layer)
         self.recorder.add(
             Conv(
@@ -131,12 +142,13 @@ class ConvTile:
                 pad_top=read.pad_top, pad_bottom=read.pad_bottom,
                 length=tile.columns, bank_id_out=layout_out.first_bank + place_out.bank,
                 bank_addr_out=word, bank_addr_weights=weights, bank_addr_bias=bias, table=table,
+                scaled=int(self.layer.requantization is not None),
             ),
             (
                 *entries,
                 *layout_in.accesses(first, last - first + 1, write=False),
                 BankAccess(False, target.convw_base, target.output_channel_parallel, weights, taps),
-                BankAccess(False, target.bias_bank, 1, bias, 1),
+                *parameters,
                 *layout_out.accesses(row, rows, write=True),
             ),
             conv_cycles(tile.columns, taps, self._rows_per_bank(rows)),

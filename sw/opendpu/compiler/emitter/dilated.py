@@ -64,7 +64,7 @@ def emit_dilated(recorder: Recorder, plan: LayerPlan, layer: DilatedConvLayer) -
                     for n in range(block, block + many):
                         words = weights.need(n, block + many)
                         for run in tile.runs:
-                            work.convolve(rows_in, at, run, n, words, weights.bias(n))
+                            work.convolve(rows_in, at, run, n, words, *weights.bias(n))
                     work.save()
 
 
@@ -122,7 +122,7 @@ class _Results:
 
     def convolve(
         self, source: GatheredRows, at: tuple[int, int], run: Run, block: int, weights: int,
-        bias: int,
+        bias: int, parameters: tuple[BankAccess, ...],
     ) -> None:  # fmt: skip
         """Append what makes one block of output channels of a run."""
         step = run.step if self.in_order else 1
@@ -175,7 +175,7 @@ class _Results:
                 BankAccess(
                     False, target.convw_base, target.output_channel_parallel, first_word, steps
                 ),
-                BankAccess(False, target.bias_bank, 1, bias, 1),
+                *parameters,
                 *layout.accesses(self.rows.row, self.rows.rows, write=True),
             ),
             conv_cycles(run.count, steps, layout.region.stride if strided else 1),

@@ -4,10 +4,14 @@
 import dataclasses
 from collections.abc import Iterator, Mapping
 
+import numpy as np
+import numpy.typing as npt
+
 from opendpu.compiler.layers.cost import alu_cycles, transfer_cycles
 from opendpu.compiler.layers.feature import Int8Array, Window
 from opendpu.compiler.layers.layer import Features, WeightWords, channel_groups
 from opendpu.compiler.layers.misc import MiscLayer, window_rules
+from opendpu.compiler.layers.requantization import Requantization, bias_words
 from opendpu_arch.isa import ActType, AluMode
 from opendpu_arch.target import Target
 
@@ -20,13 +24,15 @@ class AluLayer(MiscLayer):
     window: Window
     mode: AluMode
     weights: Int8Array | None = None
-    bias: Int8Array | None = None
+    bias: Int8Array | npt.NDArray[np.void] | None = None
     shift_cut: int = 0
     shift_bias: int = 0
     multi_factor: int = 0
     shift_prelu_p: int = 0
     shift_prelu_n: int = 0
     act_type: ActType = ActType.NONE
+    requantization: Requantization | None = None
+    """How results are made by records of the extension ``scaled``."""
 
     @property
     def operands(self) -> tuple[str, ...]:
@@ -40,8 +46,12 @@ class AluLayer(MiscLayer):
 
     @property
     def constants(self) -> Mapping[str, Int8Array]:
-        """Bias, weights and table, as far as there are any."""
-        every = {"bias": self.bias, "weights": self.weights, "table": self.table}
+        """Bias or records, weights and table, as far as there are any."""
+        bias: Int8Array | None = self.bias
+        if self.requantization is not None and self.bias is not None:
+            sums = 0 if self.weights is None else self.weights.sum(axis=(0, 1), dtype=np.int64)
+            bias = self.requantization.records(self.bias, sums)
+        every = {"bias": bias, "weights": self.weights, "table": self.table}
         return {name: values for name, values in every.items() if values is not None}
 
     def sliding_window(self, name: str) -> Window | None:
@@ -56,7 +66,10 @@ class AluLayer(MiscLayer):
         """Return the words of weights and biases."""
         groups = channel_groups(features[self.output], target)
         taps = self.window.kernel_h * self.window.kernel_w
-        return WeightWords(alu=taps * groups if self.weights is not None else 0, bias=groups)
+        return WeightWords(
+            alu=taps * groups if self.weights is not None else 0,
+            bias=bias_words(groups, self.requantization),
+        )
 
     def weight_cycles(self, target: Target) -> int:
         """Return the cycles to load the weights."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from opendpu.compiler.layers.cost import conv_cycles, transfer_cycles
 from opendpu.compiler.layers.feature import Int8Array, Window
@@ -16,6 +17,7 @@ from opendpu.compiler.layers.layer import (
     WeightWords,
     channel_groups,
 )
+from opendpu.compiler.layers.requantization import Requantization, bias_words
 from opendpu.compiler.limits import CONV_REACH, Reach
 from opendpu_arch.isa import ActType, Engine
 from opendpu_arch.target import Target
@@ -34,10 +36,13 @@ class ArrayLayer(ComputeLayer):
     source: str
     window: Window
     weights: Int8Array
-    bias: Int8Array
+    bias: Int8Array | npt.NDArray[np.void]
+    """One int8 an output channel, or what :data:`CHANNEL` has of each."""
     shift_cut: int
     shift_bias: int
     act_type: ActType = ActType.NONE
+    requantization: Requantization | None = None
+    """How results are made by records of the extension ``scaled``."""
     depthwise: bool = False
     """Each block of output channels meets the channel group of the same number alone: ``weights``
     have the inputs of one channel group."""
@@ -53,8 +58,12 @@ class ArrayLayer(ComputeLayer):
 
     @property
     def constants(self) -> Mapping[str, Int8Array]:
-        """Bias, weights and the table."""
-        return {"bias": self.bias, "weights": self.weights, **self.tables}
+        """Bias or records, weights and the table."""
+        bias: Int8Array = self.bias
+        if self.requantization is not None:
+            sums = self.weights.sum(axis=(1, 2, 3), dtype=np.int64)
+            bias = self.requantization.records(self.bias, sums)
+        return {"bias": bias, "weights": self.weights, **self.tables}
 
     def sliding_window(self, name: str) -> Window | None:
         """Return the kernel's window over the input."""
@@ -81,7 +90,7 @@ class ArrayLayer(ComputeLayer):
         """Return the words of weights and biases."""
         return WeightWords(
             conv=self.taps(features, target) * self.blocks(features, target),
-            bias=channel_groups(features[self.output], target),
+            bias=bias_words(channel_groups(features[self.output], target), self.requantization),
         )
 
     def weight_cycles(self, target: Target) -> int:
