@@ -3,6 +3,7 @@
 
 import dataclasses
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,7 @@ class AluLayer(MiscLayer):
     window: Window
     mode: AluMode
     weights: Int8Array | None = None
-    bias: Int8Array | npt.NDArray[np.void] | None = None
+    bias: npt.NDArray[Any] | None = None
     shift_cut: int = 0
     shift_bias: int = 0
     multi_factor: int = 0
@@ -47,7 +48,7 @@ class AluLayer(MiscLayer):
     @property
     def constants(self) -> Mapping[str, Int8Array]:
         """Bias or records, weights and table, as far as there are any."""
-        bias: Int8Array | None = self.bias
+        bias = self.bias
         if self.requantization is not None and self.bias is not None:
             sums = 0 if self.weights is None else self.weights.sum(axis=(0, 1), dtype=np.int64)
             bias = self.requantization.records(self.bias, sums)

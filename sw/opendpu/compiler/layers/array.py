@@ -3,7 +3,7 @@
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,7 @@ class ArrayLayer(ComputeLayer):
     source: str
     window: Window
     weights: Int8Array
-    bias: Int8Array | npt.NDArray[np.void]
+    bias: npt.NDArray[Any]
     """One int8 an output channel, or what :data:`CHANNEL` has of each."""
     shift_cut: int
     shift_bias: int
@@ -59,7 +59,7 @@ class ArrayLayer(ComputeLayer):
     @property
     def constants(self) -> Mapping[str, Int8Array]:
         """Bias or records, weights and the table."""
-        bias: Int8Array = self.bias
+        bias = self.bias
         if self.requantization is not None:
             sums = self.weights.sum(axis=(1, 2, 3), dtype=np.int64)
             bias = self.requantization.records(self.bias, sums)

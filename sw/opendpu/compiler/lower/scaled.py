@@ -79,7 +79,7 @@ def eltwise_fields(context: LoweringContext, node: Node) -> dict[str, Any]:
     elif node.attrs["type"] == "ADD":
         terms = [
             numerics.multiply_by_quantized_multiplier(
-                term << node.attrs["left_shift"], np.int64(m), np.int64(-s), rounding
+                term << node.attrs["left_shift"], np.array(m), np.array(-s), rounding
             )
             for term, m, s in zip(terms, multiplier, shift, strict=False)
         ]
