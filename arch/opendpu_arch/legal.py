@@ -25,6 +25,7 @@ MAX_MEAN_CHANNEL = 64
 ADDRESS_GROUPS = 4
 """bank_addr_in, bank_addr_in_1, _2, _3."""
 DEPTHWISE_MODES = (AluMode.DWCV, AluMode.DWCVB0, AluMode.DWCVW16B0)
+SCALED_MODES = (AluMode.DWCV, AluMode.AVEPOOL, AluMode.MAXPOOL)
 POINTWISE_MODES = (AluMode.PRELU, AluMode.LEAKYRELU, AluMode.HSIGMOID)
 
 Init = isa.Instruction | Sequence[isa.ElewInit] | None
@@ -364,9 +365,6 @@ def _channel_shift(i: Any, target: Target, init: Any) -> Iterator[str]:
         )
 
 
-_SCALED_MODES = (AluMode.DWCV, AluMode.AVEPOOL, AluMode.MAXPOOL)
-
-
 @_rule(
     "scaled is 0, or the target has `scaled`, channel_shift is 0, and ALU is in one of the modes "
     "DWCV, AVEPOOL and MAXPOOL.",
@@ -382,8 +380,8 @@ def _scaled(i: Any, target: Target, init: Any) -> Iterator[str]:
         yield f"scaled is 1, but must be 0 ({target.name} lacks the extension 'scaled')"
     if not isinstance(i, isa.Elew) and i.channel_shift:
         yield "scaled and channel_shift are 1, but one of them must be 0 (a channel has one scale)"
-    if isinstance(init, isa.AluInit) and init.exec_mode not in _SCALED_MODES:
-        yield from _one_of("exec_mode", init.exec_mode, _SCALED_MODES, "with scaled")
+    if isinstance(init, isa.AluInit) and init.exec_mode not in SCALED_MODES:
+        yield from _one_of("exec_mode", init.exec_mode, SCALED_MODES, "with scaled")
 
 
 _BY_TYPE: dict[type[isa.Instruction], tuple[Rule, ...]] = {

@@ -168,12 +168,13 @@ def requantize_scaled(
 
     ``y = clip(zero + round(t * multiplier / 2**(31 + shift)), low, high)``, where ``t`` is
     ``acc + bias``, saturated to 29 bits, and rounding is that of
-    :func:`multiply_by_quantized_multiplier`. Where ``low`` exceeds ``high``, ``high`` wins.
+    :func:`multiply_by_quantized_multiplier`. Where ``low`` exceeds ``high``, what exceeds ``high``
+    becomes that and the rest ``low``.
     """
     largest = (1 << SUM_BITS - 1) - 1
     t = np.clip(np.asarray(acc, np.int64) + np.asarray(bias, np.int64), -largest - 1, largest)
     y = multiply_by_quantized_multiplier(t, multiplier, shift, rounding) + zero
-    return np.minimum(np.maximum(y, low), high).astype(np.int8)
+    return np.where(y > high, high, np.maximum(y, low)).astype(np.int8)
 
 
 def requantize_without_bias(

@@ -140,4 +140,6 @@ class Core(wiring.Component):
         if Extension.TABLE in target.extensions:
             connect(m, banks.tables, conv.tables)
             connect(m, banks.tables, misc.tables)
+        if Extension.SCALED in target.extensions:
+            connect(m, banks.records, conv.records)
         return m

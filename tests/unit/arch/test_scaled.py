@@ -62,12 +62,12 @@ def test_sums_saturate_results_are_moved_and_clamped() -> None:
     assert late[[0, -1], 0].tolist() == [2, 3]
 
 
-def test_the_upper_limit_wins() -> None:
-    one = np.array([1])
+def test_limits_in_the_wrong_order() -> None:
+    acc, none, half = np.array([-20, 0]), np.array([0]), np.array([1 << 30])
     found = numerics.requantize_scaled(
-        one, one, one, one, zero=0, low=5, high=-5, rounding=Rounding.ONCE
+        acc, none, half, none, zero=0, low=5, high=-5, rounding=Rounding.ONCE
     )
-    assert found.tolist() == [-5]
+    assert found.tolist() == [5, -5]
 
 
 def test_terms_replace_bytes() -> None:
