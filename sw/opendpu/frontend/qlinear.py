@@ -51,6 +51,7 @@ FORMS = {
     (MICROSOFT, "QLinearAveragePool"): Form("AveragePool", (0,), 3),
     (MICROSOFT, "QLinearGlobalAveragePool"): Form("GlobalAveragePool", (0,), 3),
     (MICROSOFT, "QLinearLeakyRelu"): Form("LeakyRelu", (0,), 3),
+    (MICROSOFT, "QLinearSoftmax"): Form("Softmax", (0,), 3),
     (MICROSOFT, "QLinearSigmoid"): Form("Sigmoid", (0,), 3),
     (MICROSOFT, "QGemm"): Form("Gemm", (0, 3), 7, 6),
 }
@@ -58,6 +59,8 @@ FORMS = {
 CONCAT = (MICROSOFT, "QLinearConcat")
 COMPARING = ("MaxPool",)
 """Operators of real numbers that models have between integers too, at one scale."""
+OWN = ("channels_last", "opset")
+"""Attributes that only operators on integers have."""
 MOVING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Identity")
 """Operators that pass scales on."""
 
@@ -137,7 +140,7 @@ class _Rewriting:
             inputs = [bias, self._constant(f"{output}/bias_scale", product)]
             made.append(helper.make_node("DequantizeLinear", inputs, real[-1:], axis=0))
         inner = helper.make_node(op_type, real, [f"{output}/real"], name=node.name or output)
-        inner.attribute.extend(a for a in node.attribute if a.name != "channels_last")
+        inner.attribute.extend(a for a in node.attribute if a.name not in OWN)
         scale, zero = result
         inputs = [f"{output}/real", scale, *([zero] if zero else [])]
         last = helper.make_node("QuantizeLinear", inputs, [output])

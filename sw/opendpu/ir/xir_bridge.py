@@ -2,7 +2,7 @@
 """Graphs to XIR and back: where files and plug-ins are."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,11 @@ ORIGIN = "origin"
 CONSTANTS = ("const", "const-fix")
 QUANTIZING = ("fix", "fix2float", "float2fix")
 """Ops whose attributes are the quantization of their result."""
+FIX_POINTS, AXIS = "fix_points", "axis"
+"""Attributes beside ``fix_point``: fractional bits for each index along an axis. ``fix_point``,
+which is all that others know, is then the least of them."""
+SCALE = "scale"
+"""Attribute in place of ``fix_point``: scales that are no powers of two around zero."""
 _TYPED = ("data", "shape", "data_type")
 """Attributes that say what the type of a node says."""
 
@@ -109,11 +114,13 @@ def quantization_attributes(quantization: Quantization) -> dict[str, Any]:
         "bit_width": quantization.bits, "if_signed": quantization.signed,
         "round_mode": str(quantization.rounding),
     }  # fmt: skip
-    if quantization.is_power_of_two:
-        return {"fix_point": quantization.fix_point, **found}
-    axis = {} if quantization.axis is None else {"axis": quantization.axis}
-    scales = {"scale": list(quantization.scale), "zero_point": list(quantization.zero_point)}
-    return found | scales | axis
+    axis = {} if quantization.axis is None else {AXIS: quantization.axis}
+    if not quantization.are_powers_of_two:
+        scales = {SCALE: list(quantization.scale), "zero_point": list(quantization.zero_point)}
+        return found | scales | axis
+    points = quantization.fix_points
+    several = {FIX_POINTS: list(points), **axis} if axis else {}
+    return {"fix_point": min(points), **found, **several}
 
 
 def quantization_of(item: xir.Tensor | xir.Op) -> Quantization | None:
@@ -122,9 +129,9 @@ def quantization_of(item: xir.Tensor | xir.Op) -> Quantization | None:
     bits = int(get("bit_width")) if has("bit_width") else 8
     signed = bool(get("if_signed")) if has("if_signed") else True
     rounding = Rounding(get("round_mode")) if has("round_mode") else Rounding.DPU_ROUND
-    if has("scale"):
+    if has(SCALE):
         return Quantization(
-            tuple(get("scale")), tuple(get("zero_point")), get("axis") if has("axis") else None,
+            tuple(get(SCALE)), tuple(get("zero_point")), get(AXIS) if has(AXIS) else None,
             bits, signed, rounding,
         )  # fmt: skip
     if not has("fix_point"):
@@ -137,7 +144,26 @@ def quantization_of(item: xir.Tensor | xir.Op) -> Quantization | None:
 def type_with_quantization(tensor: xir.Tensor) -> TensorType:
     """Return the type of a tensor, with its scales where they are not the DPU's."""
     made = type_of(tensor)
-    return made.with_quantization(quantization_of(tensor)) if tensor.has_attr("scale") else made
+    return made.with_quantization(quantization_of(tensor)) if tensor.has_attr(SCALE) else made
+
+
+def channels_of(attrs: Mapping[str, Any], shape: Sequence[int]) -> tuple[list[int], int] | None:
+    """Return fix points and axis where ``attrs`` say them for each index along one; else none.
+
+    Raises
+    ------
+    GraphError
+        They do not fit a tensor of that shape.
+    """
+    if FIX_POINTS not in attrs:
+        return None
+    points, axis = [int(point) for point in attrs[FIX_POINTS]], int(attrs.get(AXIS, 0))
+    if not 0 <= axis < len(shape) or len(points) != shape[axis]:
+        raise GraphError(
+            f"{FIX_POINTS} are {len(points)} along {AXIS} {axis}, but the tensor has shape "
+            f"{list(shape)}"
+        )
+    return points, axis
 
 
 def constant_attributes(value: Array) -> dict[str, Any]:
@@ -171,17 +197,23 @@ def _origin_of(value: Any) -> Origin:
 
 def _quantization(op: xir.Op, attrs: dict[str, Any]) -> Quantization:
     """Take what ``attrs`` say of a quantization out of them."""
-    if "scale" in attrs:
+    if SCALE in attrs:
         found = quantization_of(op)
         assert found is not None
         for key in ("fix_point", *quantization_attributes(found)):
             attrs.pop(key, None)
         return found
     try:
-        return Quantization.power_of_two(
+        found = Quantization.power_of_two(
             int(attrs.pop("fix_point")), bits=int(attrs.pop("bit_width")),
             signed=bool(attrs.pop("if_signed")), rounding=attrs.pop("round_mode"),
         )  # fmt: skip
+        channels = channels_of(attrs, op.get_output_tensor().dims)
+        if channels is None:
+            return found
+        del attrs[FIX_POINTS]
+        attrs.pop(AXIS, None)
+        return found.along(*channels)
     except GraphError as error:
         raise error.within(f"op {op.get_name()!r} (fix)") from None
 

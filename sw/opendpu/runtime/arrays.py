@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opendpu.ir.xir_bridge import quantization_of
-from opendpu.ops.formats import integers_of, real_of
+from opendpu.ops.formats import integers_of, real_numbers
 from opendpu.runtime import buffers
 from opendpu_arch import numerics
 from opendpu_arch.errors import TensorError
@@ -182,7 +182,7 @@ def from_tensor(values: Array, tensor: Tensor, array: Array) -> None:
     if array.dtype != values.dtype:
         found = quantization_of(tensor)
         if found is not None and not found.is_power_of_two:
-            values = real_of(values, found)
+            values = real_numbers(values, found)
         else:
             values = fixed_to_float(values, tensor.get_attr("fix_point"))
     array[...] = values

@@ -6,15 +6,14 @@ import dataclasses
 from opendpu.compiler.banks import BankAccess
 from opendpu.compiler.banks.layout import Layout
 from opendpu.compiler.banks.reach import footprint, rows_needed
+from opendpu.compiler.emitter.channels import channel_constants
 from opendpu.compiler.emitter.epilogue import EpilogueRows
 from opendpu.compiler.emitter.recorder import Operand, Recorder
-from opendpu.compiler.emitter.records import Records
 from opendpu.compiler.emitter.tables import table_of
 from opendpu.compiler.emitter.transfer import (
     Source,
     Tile,
     blocks_a_load,
-    load_bias,
     load_conv_weights,
     save_rows,
 )
@@ -24,7 +23,10 @@ from opendpu_arch.isa import Conv, ConvInit
 
 
 class ConvWeights:
-    """Weights and bias of a layer in their banks; blocks are loaded when first needed."""
+    """Weights of a layer, and what its channels have, in their banks.
+
+    Blocks of weights are loaded when first needed.
+    """
 
     def __init__(self, recorder: Recorder, layer: ArrayLayer) -> None:
         outputs, kernel_h, kernel_w, inputs = layer.weights.shape
@@ -32,12 +34,7 @@ class ConvWeights:
         self.shape = (outputs, kernel_h, kernel_w, inputs)
         self.blocks = -(-outputs // recorder.target.output_channel_parallel)
         self._at = recorder.plan.constants[f"{layer.name}/weights"]
-        self._records: Records | None = None
-        if layer.requantization is not None:
-            self._records = Records(recorder, layer.name, outputs)
-        else:
-            address = recorder.plan.constants[f"{layer.name}/bias"]
-            self._bias = load_bias(recorder, address, outputs)
+        self.channels = channel_constants(recorder, layer, outputs)
         self._words: dict[int, int] = {}
 
     def forget(self) -> None:
@@ -51,14 +48,6 @@ class ConvWeights:
             words = load_conv_weights(self.recorder, self._at, self.shape, block, count)
             self._words.update(zip(range(block, block + count), words, strict=True))
         return self._words[block]
-
-    def bias(self, block: int) -> tuple[int, tuple[BankAccess, ...]]:
-        """Return the word of a block's biases, or its record, and what is read."""
-        if self._records is not None:
-            return self._records.need(block)
-        target = self.recorder.target
-        word = (self._bias + block) % target.bank_depth
-        return word, (BankAccess(False, target.bias_bank, 1, word, 1),)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,7 +120,7 @@ class ConvTile:
         self._set_up(row, rows, place_in.offset)
         first, last = max(0, read.row), min(feature.height, read.row + read.rows) - 1
         taps = window.kernel_h * window.kernel_w * groups
-        bias, parameters = self.weights.bias(block)
+        own = self.weights.channels
         table, entries = table_of(self.recorder, self.layer)
         self.recorder.add(
             Conv(
@@ -141,14 +130,16 @@ class ConvTile:
                 pad_left=read.pad_left, pad_right=read.pad_right,
                 pad_top=read.pad_top, pad_bottom=read.pad_bottom,
                 length=tile.columns, bank_id_out=layout_out.first_bank + place_out.bank,
-                bank_addr_out=word, bank_addr_weights=weights, bank_addr_bias=bias, table=table,
+                bank_addr_out=word, bank_addr_weights=weights,
+                bank_addr_bias=own.word(block), table=table,
                 scaled=int(self.layer.requantization is not None),
+                channel_shift=int(self.layer.shifts is not None),
             ),
             (
                 *entries,
                 *layout_in.accesses(first, last - first + 1, write=False),
                 BankAccess(False, target.convw_base, target.output_channel_parallel, weights, taps),
-                *parameters,
+                *own.accesses(block, 1),
                 *layout_out.accesses(row, rows, write=True),
             ),
             conv_cycles(tile.columns, taps, self._rows_per_bank(rows)),

@@ -7,11 +7,13 @@ import functools
 from opendpu.compiler.banks import BankAccess
 from opendpu.compiler.banks.layout import Layout
 from opendpu.compiler.banks.reach import can_write
+from opendpu.compiler.emitter.channels import ChannelConstants
 from opendpu.compiler.emitter.conv_tile import ConvWeights
 from opendpu.compiler.emitter.gathered import GatheredRows
 from opendpu.compiler.emitter.kind import LayerEmitter
 from opendpu.compiler.emitter.layouts import tile_layout, whole_tile
 from opendpu.compiler.emitter.recorder import Operand, Recorder
+from opendpu.compiler.emitter.records import Records
 from opendpu.compiler.emitter.tables import table_of
 from opendpu.compiler.emitter.transfer import Tile, save_rows
 from opendpu.compiler.layers import DilatedConvLayer
@@ -64,7 +66,7 @@ def emit_dilated(recorder: Recorder, plan: LayerPlan, layer: DilatedConvLayer) -
                     for n in range(block, block + many):
                         words = weights.need(n, block + many)
                         for run in tile.runs:
-                            work.convolve(rows_in, at, run, n, words, *weights.bias(n))
+                            work.convolve(rows_in, at, run, n, words, weights.channels)
                     work.save()
 
 
@@ -122,7 +124,7 @@ class _Results:
 
     def convolve(
         self, source: GatheredRows, at: tuple[int, int], run: Run, block: int, weights: int,
-        bias: int, parameters: tuple[BankAccess, ...],
+        own: ChannelConstants | Records,
     ) -> None:  # fmt: skip
         """Append what makes one block of output channels of a run."""
         step = run.step if self.in_order else 1
@@ -164,7 +166,8 @@ class _Results:
                 bank_addr_out=layout.word(
                     place.address_group, offset, self.column_of(run), block
                 ),
-                bank_addr_weights=first_word, bank_addr_bias=bias, table=table,
+                bank_addr_weights=first_word, bank_addr_bias=own.word(block), table=table,
+                channel_shift=int(self.layer.shifts is not None),
             ),
             (
                 *entries,
@@ -175,7 +178,7 @@ class _Results:
                 BankAccess(
                     False, target.convw_base, target.output_channel_parallel, first_word, steps
                 ),
-                *parameters,
+                *own.accesses(block, 1),
                 *layout.accesses(self.rows.row, self.rows.rows, write=True),
             ),
             conv_cycles(run.count, steps, layout.region.stride if strided else 1),

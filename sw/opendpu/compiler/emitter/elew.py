@@ -98,8 +98,9 @@ def emit_elew(
     slots, record = [0] * len(layouts), 0
     if layer.requantization is not None:
         channels = recorder.plan.network.features[layer.output].channels
-        record, used = Records(recorder, layer.name, channels).need(tile.group, tile.groups)
-        reads += used
+        records = Records(recorder, layer.name, channels)
+        record = records.word(tile.group)
+        reads += records.accesses(tile.group, tile.groups)
         for number in range(len(layouts)):
             slots[number], terms = term_of(recorder, layer.name, number)
             reads.append(terms)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records and terms of the extension ``scaled``: in their memories as long as there is room."""
 
+from collections.abc import Iterator
+
 from opendpu.compiler.banks import BankAccess
 from opendpu.compiler.emitter.recorder import Recorder
 from opendpu.compiler.layers.cost import transfer_cycles
@@ -12,27 +14,38 @@ SLOT_WORDS = TERM_WORDS // TERM_SLOTS
 
 
 class Records:
-    """The records of a layer, one for each channel group."""
+    """The records of a layer, one for each channel group.
+
+    They are loaded when an instruction first needs one, and again where others took their place.
+
+    Parameters
+    ----------
+    recorder
+        Gets the commands.
+    layer
+        Name of the layer.
+    channels
+        How many channels its result has.
+    """
 
     def __init__(self, recorder: Recorder, layer: str, channels: int) -> None:
         self.recorder = recorder
         self.groups = -(-channels // recorder.target.channel_parallel)
         self._address = recorder.plan.constants[f"{layer}/bias"]
 
-    def need(self, group: int, groups: int = 1) -> tuple[int, tuple[BankAccess, ...]]:
-        """Return the record of a channel group, and what it and the following ones read.
-
-        All records of the layer are loaded before, unless they are there.
-        """
-        recorder, target = self.recorder, self.recorder.target
-        first = recorder.records.held(self._address)
+    def word(self, group: int) -> int:
+        """Return the number of the record of a channel group."""
+        first = self.recorder.records.held(self._address)
         if first is None:
-            first = recorder.records.take(self.groups, self._address)
+            first = self.recorder.records.take(self.groups, self._address)
             self._load(first)
-        number = (first + group) % recorder.records.depth
+        return (first + group) % self.recorder.records.depth
+
+    def accesses(self, group: int, groups: int) -> Iterator[BankAccess]:
+        """Yield what an instruction reads for some channel groups."""
         words = (groups - 1) * RECORD_STRIDE + RECORD_WORDS
-        access = BankAccess(False, target.scale_bank, 1, number * RECORD_STRIDE, words)
-        return number, (access,)
+        number = self.word(group)
+        yield BankAccess(False, self.recorder.target.scale_bank, 1, number * RECORD_STRIDE, words)
 
     def _load(self, first: int) -> None:
         target = self.recorder.target

@@ -26,6 +26,7 @@ class AluLayer(MiscLayer):
     mode: AluMode
     weights: Int8Array | None = None
     bias: npt.NDArray[Any] | None = None
+    shifts: Int8Array | None = None
     shift_cut: int = 0
     shift_bias: int = 0
     multi_factor: int = 0
@@ -33,7 +34,8 @@ class AluLayer(MiscLayer):
     shift_prelu_n: int = 0
     act_type: ActType = ActType.NONE
     requantization: Requantization | None = None
-    """How results are made by records of the extension ``scaled``."""
+    """How results are made by records of the extension ``scaled``; ``bias`` has then what
+    :data:`CHANNEL` says of each channel."""
 
     @property
     def operands(self) -> tuple[str, ...]:
@@ -47,13 +49,13 @@ class AluLayer(MiscLayer):
 
     @property
     def constants(self) -> Mapping[str, Int8Array]:
-        """Bias or records, weights and table, as far as there are any."""
-        bias = self.bias
+        """Bias and shifts or records, weights and table, as far as there are any."""
+        weights = {} if self.weights is None else {"weights": self.weights}
+        own = self.per_channel
         if self.requantization is not None and self.bias is not None:
             sums = 0 if self.weights is None else self.weights.sum(axis=(0, 1), dtype=np.int64)
-            bias = self.requantization.records(self.bias, sums)
-        every = {"bias": bias, "weights": self.weights, "table": self.table}
-        return {name: values for name, values in every.items() if values is not None}
+            own = {"bias": self.requantization.records(self.bias, sums)}
+        return {**own, **weights, **self.tables}
 
     def sliding_window(self, name: str) -> Window | None:
         """Return the window over the input."""

@@ -27,7 +27,8 @@ from opendpu_arch.target import Target
 class ArrayLayer(ComputeLayer):
     """A convolution on the multiplier array.
 
-    ``weights`` OHWI, ``bias`` one int8 an output channel.
+    ``weights`` OHWI, ``bias`` one int8 an output channel, ``shifts`` a byte of SHIFT each where
+    they need some; then the instructions have the smallest shifts.
     """
 
     ENGINE: ClassVar[Engine | None] = Engine.CONV
@@ -37,12 +38,13 @@ class ArrayLayer(ComputeLayer):
     window: Window
     weights: Int8Array
     bias: npt.NDArray[Any]
-    """One int8 an output channel, or what :data:`CHANNEL` has of each."""
     shift_cut: int
     shift_bias: int
+    shifts: Int8Array | None = None
     act_type: ActType = ActType.NONE
     requantization: Requantization | None = None
-    """How results are made by records of the extension ``scaled``."""
+    """How results are made by records of the extension ``scaled``; ``bias`` has then what
+    :data:`CHANNEL` says of each output channel."""
     depthwise: bool = False
     """Each block of output channels meets the channel group of the same number alone: ``weights``
     have the inputs of one channel group."""
@@ -58,12 +60,12 @@ class ArrayLayer(ComputeLayer):
 
     @property
     def constants(self) -> Mapping[str, Int8Array]:
-        """Bias or records, weights and the table."""
-        bias = self.bias
+        """Bias and shifts or records, weights and the table."""
+        own = self.per_channel
         if self.requantization is not None:
             sums = self.weights.sum(axis=(1, 2, 3), dtype=np.int64)
-            bias = self.requantization.records(self.bias, sums)
-        return {"bias": bias, "weights": self.weights, **self.tables}
+            own = {"bias": self.requantization.records(self.bias, sums)}
+        return {**own, "weights": self.weights, **self.tables}
 
     def sliding_window(self, name: str) -> Window | None:
         """Return the kernel's window over the input."""
@@ -118,11 +120,12 @@ class ArrayLayer(ComputeLayer):
         kernel = self.weights.shape[1:3]
         if kernel != (self.window.kernel_h, self.window.kernel_w):
             yield "kernel-of-weights", f"weights have {kernel}"
-        if self.bias.size != self.weights.shape[0]:
-            yield (
-                "bias-per-output",
-                f"{self.bias.size} biases for {self.weights.shape[0]} output channels",
-            )
+        for name, values in self.per_channel.items():
+            if values.size != self.weights.shape[0]:
+                yield (
+                    f"{name}-per-output",
+                    f"{values.size} values for {self.weights.shape[0]} output channels",
+                )
 
 
 def diagonal_weights(weights: Int8Array, parallel: int) -> Int8Array:

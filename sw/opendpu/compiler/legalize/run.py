@@ -23,7 +23,6 @@ from opendpu.ir import (
     Graph,
     Node,
     NumberFormat,
-    Quantization,
     QuantizedGraph,
     TensorType,
 )
@@ -53,7 +52,8 @@ def legalize(
     Raises
     ------
     UnsupportedError
-        A ``fix`` op is not of 8 signed bits with a power of two as scale, fewer for constants.
+        A ``fix`` op is not of 8 signed bits with a power of two as scale; constants may have fewer
+        bits, and a power of two for each output channel of a layer.
     """
     scaled = scaled and has_any_scale(quantized)
     context = Context(quantized, _make_fixed, _make_final, tables=tables, scaled=scaled)
@@ -98,8 +98,9 @@ def _make_fixed(context: Context, fix: Node) -> str:
         ).name
     _check_fix(fix, constant=source.value is not None, scaled=context.scaled)
     if source.value is not None:
-        values = _integers(source.value, fix.quantization)
-        return context.add(source, fix, "const-fix", {}, {}, values)
+        if not fix.quantization.is_power_of_two:
+            _check_channels(context, fix)
+        return context.add(source, fix, "const-fix", {}, {}, _integers(source.value, fix))
     if source.kind == "data" and len(context.users[source.name]) == 1:
         return context.add(source, fix, "data-fix", {}, {}, tensor=source.name)
     if source.kind == "fix":
@@ -119,17 +120,27 @@ def _make_fixed(context: Context, fix: Node) -> str:
     ).name
 
 
-def _integers(values: Array, quantization: Quantization) -> npt.NDArray[np.int8]:
-    """Return a constant in 8 bits; in parts, so that a large one takes little memory."""
-    if not quantization.is_power_of_two:
-        return integers_of(values, quantization).astype(np.int8)
+def _integers(values: Array, fix: Node) -> npt.NDArray[np.int8]:
+    """Return a constant in 8 bits."""
+    found = fix.quantization
+    if not found.are_powers_of_two:
+        return integers_of(values, found).astype(np.int8)
+    if found.axis is None:
+        return _rounded(values, found.fix_point, found.rounding)
+    result = np.empty(values.shape, np.int8)
+    for index, point in enumerate(found.fix_points):
+        at = (slice(None),) * (found.axis % values.ndim) + (index,)
+        result[at] = _rounded(values[at], point, found.rounding)
+    return result
+
+
+def _rounded(values: Array, point: int, mode: str) -> npt.NDArray[np.int8]:
+    """Return integers of 8 bits; in parts, so that a large constant takes little memory."""
     flat = np.ravel(values)
     result = np.empty(flat.size, np.int8)
     for start in range(0, flat.size, PART):
         part = slice(start, start + PART)
-        result[part] = quantize(
-            flat[part], quantization.fix_point, round_mode=quantization.rounding
-        )
+        result[part] = quantize(flat[part], point, round_mode=mode)
     return result.reshape(values.shape)
 
 
@@ -209,7 +220,8 @@ def _check_fix(node: Node, *, constant: bool, scaled: bool) -> None:
             f"fix op {node.name!r} has {found.bits} {'signed' if found.signed else 'unsigned'} "
             "bits, but must have 8 signed bits"
         )
-    if not found.is_power_of_two and not (scaled and (constant or len(found.scale) == 1)):
+    allowed = found.is_power_of_two or (constant and found.are_powers_of_two)
+    if not allowed and not (scaled and (constant or len(found.scale) == 1)):
         what = f"scales per channel (axis {found.axis})" if len(found.scale) > 1 else (
             f"zero point {found.zero_point[0]}" if any(found.zero_point)
             else f"scale {found.scale[0]:g}"
@@ -217,4 +229,23 @@ def _check_fix(node: Node, *, constant: bool, scaled: bool) -> None:
         raise UnsupportedError(
             f"fix op {node.name!r} has {what}, but the DPU needs one power of two as scale; "
             "this graph is for evaluation and export"
+        )
+
+
+def _check_channels(context: Context, fix: Node) -> None:
+    """Raise UnsupportedError if fix points are not those of the output channels of layers."""
+    for user in context.users[fix.name]:
+        arguments = operator_of(user).parameters
+        if arguments is not None:
+            axes = {arguments.weights: arguments.outputs % len(fix.shape), arguments.bias: 0}
+            if all(
+                axes.get(arg) == (fix.quantization.axis or 0) % len(fix.shape)
+                for arg, names in user.inputs.items()
+                if fix.name in names
+            ):
+                continue
+        raise UnsupportedError(
+            f"fix op {fix.name!r} has fix points along axis {fix.quantization.axis}, but "
+            f"{user.name!r} ({user.kind}) needs a single one; only weights and biases of layers "
+            "may have one for each output channel"
         )

@@ -53,7 +53,7 @@ def integers_of(values: Array, quantization: Quantization) -> npt.NDArray[np.int
     return np.asarray(np.clip(made, *quantization.limits), np.int64)
 
 
-def real_of(integers: Array, quantization: Quantization) -> npt.NDArray[np.float32]:
+def real_numbers(integers: Array, quantization: Quantization) -> npt.NDArray[np.float32]:
     """Return the real numbers that integers stand for."""
     scale = _along(quantization.scale, quantization, integers.ndim, np.float64)
     zero = _along(quantization.zero_point, quantization, integers.ndim, np.float64)

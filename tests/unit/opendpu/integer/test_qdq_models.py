@@ -17,7 +17,7 @@ from qdq_models import INPUT, draw, inputs_of
 from opendpu.frontend import load_onnx
 from opendpu.integer import IntegerNetwork
 from opendpu.ir import FixedGraph, Node, QuantizedGraph
-from opendpu.ops.formats import real_of
+from opendpu.ops.formats import real_numbers
 from opendpu.ops.session import Session
 from opendpu.quantize import complete
 
@@ -41,6 +41,8 @@ class Onnxruntime:
         made = {name for node in model.graph.node for name in node.output}
         self.reals, integers = {}, []
         for node in model.graph.node:
+            if node.op_type.startswith(("QuantizeLinear", "QLinear", "QGemm")):
+                integers.append(node.output[0])
             if node.op_type == "DequantizeLinear" and node.input[0] in made:
                 self.reals[node.output[0]] = node.input[0]
                 integers.append(node.input[0])
@@ -83,7 +85,7 @@ def part(graph: FixedGraph, node: Node, known) -> tuple[list[str], list[Node]]:
     return [n.name for n in graph if n.name in inside] + [node.name], list(given.values())
 
 
-def real_numbers(graph: QuantizedGraph, fix: Node, known) -> np.ndarray:
+def before_rounding(graph: QuantizedGraph, fix: Node, known) -> np.ndarray:
     """Return what a ``fix`` rounds, in units of its result, computed in floating point."""
     inside, feeds = [], {}
     waiting = list(fix.sources())
@@ -91,7 +93,7 @@ def real_numbers(graph: QuantizedGraph, fix: Node, known) -> np.ndarray:
         node = graph[waiting.pop()]
         if node.kind == "fix":
             values = known[node.name].reshape(node.shape)
-            feeds[node.name] = real_of(values, node.quantization)
+            feeds[node.name] = real_numbers(values, node.quantization)
         elif node.name not in inside:
             inside.append(node.name)
             waiting += node.sources()
@@ -129,7 +131,7 @@ def compare(seed: int, folder) -> Compared:
             )
             if wrong.any():
                 assert np.abs(ours.astype(int) - want).max() == 1, node
-                exact = real_numbers(graph, graph[name], known).reshape(node.shape)[wrong]
+                exact = before_rounding(graph, graph[name], known).reshape(node.shape)[wrong]
                 halves = np.abs(np.abs(exact - np.floor(exact)) - 0.5)
                 assert halves.max() < NEAR, (node, exact[halves >= NEAR])
     return found
