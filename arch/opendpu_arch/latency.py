@@ -33,6 +33,8 @@ FIXED_POINT = 10
 """Cycles from a sum to its result by a fixed-point multiplier, bias included."""
 RECORD_READ = 2
 """Cycles from the read of a record of SCALE to its bias in a register."""
+SCALED_DISTANCE = 2
+"""Least cycles between columns with multipliers, whatever their pixels: records follow them."""
 _BEFORE_CASCADE = 4
 """Registers of a DSP block up to the first sum: operand, pre-adder, product, sum."""
 _AFTER_CASCADE = 2

@@ -142,4 +142,6 @@ class Core(wiring.Component):
             connect(m, banks.tables, misc.tables)
         if Extension.SCALED in target.extensions:
             connect(m, banks.records, conv.records)
+            connect(m, banks.records, misc.records)
+            connect(m, banks.terms, misc.terms)
         return m

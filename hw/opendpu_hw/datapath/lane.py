@@ -9,7 +9,7 @@ from opendpu_arch import scaled
 from opendpu_arch.extensions import Extension
 from opendpu_arch.latency import CONV_WRITE
 from opendpu_arch.numerics import MAX_SHIFT_BIAS
-from opendpu_hw.datapath.accumulators import Accumulators, sum_members
+from opendpu_hw.datapath.accumulators import SUM_WIDTH, Accumulators, sum_members
 from opendpu_hw.datapath.cascades import Cascades
 from opendpu_hw.datapath.requantize import (
     BIASED_WIDTH,
@@ -20,13 +20,14 @@ from opendpu_hw.datapath.requantize import (
     scale_shape,
 )
 from opendpu_hw.datapath.scaled_lane import ScaledLane
-from opendpu_hw.engine.conv_scaled import steps_shape
+from opendpu_hw.engine.scaled_steps import steps_shape
 from opendpu_hw.memory.record_ram import RecordWrite
 from opendpu_hw.memory.table_ram import SELECT_BITS, TableRam, TableWrite
 
 
 def _scaled_members(target):
-    return {"records": In(RecordWrite(target)), "steps": In(steps_shape(target)),
+    return {"records": In(RecordWrite(target)),
+            "steps": In(steps_shape(target, target.pixel_parallel)),
             "fixed_shift": In(range(scaled.MAX_SHIFT + 1))}
 
 
@@ -66,7 +67,7 @@ class Lane(wiring.Component):
         low four bits add to, valid with bit 1 of ``column``; ``scale`` is not looked at then.
     records, steps, fixed_shift : ``In(RecordWrite)``, ``In(steps_shape)``, ``In(5)``
         With the extension ``scaled``: SCALE, and what
-        :class:`opendpu_hw.engine.conv_scaled.ConvScaled` says.
+        :class:`opendpu_hw.engine.scaled_steps.ScaledSteps` says.
     """
 
     def __init__(self, target, *, vendor=None, number=0):
@@ -156,11 +157,14 @@ class Lane(wiring.Component):
 
     def _fixed_point(self, m, sums):
         """Return this channel's multiplier at work."""
-        m.submodules.fixed_point = fixed = ScaledLane(self._target, lane=self._number)
+        pixels = self._target.pixel_parallel
+        m.submodules.fixed_point = fixed = ScaledLane(
+            self._target, lane=self._number, pixels=pixels, width=SUM_WIDTH,
+            late=tuple(range(1, pixels, 2)))
         wiring.connect(m, wiring.flipped(self.records), fixed.write)
         m.d.comb += [
             fixed.steps.eq(self.steps), fixed.shift.eq(self.fixed_shift),
-            *(fixed.sum[p].eq(sums.sum[p]) for p in range(self._target.pixel_parallel)),
+            *(fixed.sum[p].eq(sums.sum[p]) for p in range(pixels)),
         ]
         return fixed
 

@@ -12,7 +12,7 @@ from opendpu_arch.extensions import Extension
 from opendpu_hw.datapath.narrow_product import narrow_product
 from opendpu_hw.datapath.requantize import CUT_SHAPE, scale_of, scale_shape
 from opendpu_hw.engine.conv_plan import result_shape, split_result_shape
-from opendpu_hw.engine.conv_scaled import ConvScaled, steps_shape
+from opendpu_hw.engine.scaled_steps import ScaledSteps, steps_shape
 from opendpu_hw.memory.ports import ConvWrite
 from opendpu_hw.memory.record_ram import RecordWrite, common_shape
 from opendpu_hw.memory.table_ram import SELECT_BITS
@@ -48,8 +48,8 @@ class ConvWriter(wiring.Component):
         With the extension ``channel``: the lanes' shifts, valid with ``prepare``; what they add to,
         valid with bit 1 of ``column``. Lanes make ``scale`` themselves then.
     records, steps, fixed_shifts : ``In(RecordWrite)``, ``Out(steps_shape)``, ``Out``
-        With the extension ``scaled``: SCALE, and what :class:`ConvScaled` tells lanes. Columns with
-        multipliers are written :func:`opendpu_arch.latency.conv_scaled` cycles later.
+        With the extension ``scaled``: SCALE, and what :class:`ScaledSteps` tells lanes. Columns
+        with multipliers are written :func:`opendpu_arch.latency.conv_scaled` cycles later.
     scaling : ``Out(1)``
         Some column is on its way through the multipliers.
     """
@@ -75,7 +75,7 @@ class ConvWriter(wiring.Component):
             **({"table": Out(SELECT_BITS), "late": Out(1)} if self._tables else {}),
             **({"shifts": Out(data.ArrayLayout(unsigned(8), lanes)), "cut": Out(CUT_SHAPE)}
                if self._channels else {}),
-            **({"records": In(RecordWrite(target)), "steps": Out(steps_shape(target)),
+            **({"records": In(RecordWrite(target)), "steps": Out(steps_shape(target, banks)),
                 "fixed_shifts": Out(common_shape(target)["shifts"].shape), "scaling": Out(1)}
                if self._scaled else {}),
         })
@@ -208,7 +208,8 @@ class ConvWriter(wiring.Component):
 
     def _through_multipliers(self, m, head, plain_begin, plain_place):
         """Send columns through multipliers; return when and where to write the next column."""
-        scaled = ResetInserter(self.clear)(ConvScaled(self._target))
+        scaled = ResetInserter(self.clear)(
+            ScaledSteps(self._target, pixels=self._target.pixel_parallel))
         m.submodules.scaled = scaled
         wiring.connect(m, wiring.flipped(self.records), scaled.write)
         m.submodules.places = places = ResetInserter(self.clear)(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CONV's columns through fixed-point multipliers (extension ``scaled``): when what happens."""
+"""Columns through fixed-point multipliers (extension ``scaled``): when what happens."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
@@ -14,29 +14,35 @@ from opendpu_hw.memory.table_ram import SELECT_BITS
 _ROUND, _SHIFT, _MOVE, _LIMIT = 4, 6, 8, 9
 
 
-def steps_shape(target):
-    """Return the layout of what lanes are told.
+def steps_shape(target, pixels):
+    """Return the layout of what lanes are told; ``pixels`` are those of a column.
 
-    ``read``, ``record``: read the record of a column. ``hold`` is ``read`` 0, 1 and 3 cycles later:
-    its even sums, its odd ones and parameters, and its multiplier are taken over. ``select``: which
-    sum is multiplied, even ones first. ``gather``: another result is there (or, with ``table``, its
-    entry), with ``finish`` the column's last one. ``skip``: nothing of a column without multipliers
-    is to be kept.
+    ``read``, ``record``: read the record of a column, and take its sums, but for late ones.
+    ``late`` is ``read`` a cycle later: take those, and the parameters; ``multiply`` two cycles
+    after that, take the multiplier. ``select``: which sum is multiplied, late ones last.
+    ``gather``: another result is there (or, with ``table``, its entry), with ``finish`` the
+    column's last one. ``skip`` is CONV's: nothing of a column without multipliers is to be kept.
     """
-    pixels = target.pixel_parallel
     return data.StructLayout({
-        "read": 1, "record": record_bits(target), "hold": data.StructLayout({
-            "even": 1, "odd": 1, "multiplier": 1}),
+        "read": 1, "record": record_bits(target), "late": 1, "multiply": 1,
         "select": range(pixels), "gather": 1, "finish": 1, "skip": 1,
         "once": 1, "zero": signed(8), "low": signed(8), "high": signed(8),
         **({"look_up": 1, "table": SELECT_BITS} if Extension.TABLE in target.extensions else {}),
     })
 
 
-class ConvScaled(wiring.Component):
+class ScaledSteps(wiring.Component):
     """One multiplier a lane: the pixels of a column take turns.
 
-    Columns come at least as many cycles apart as they have pixels, one more with a table.
+    Columns come at least as many cycles apart as they have pixels, and two, and one more with a
+    table.
+
+    Parameters
+    ----------
+    target : :class:`opendpu_arch.target.Target`
+        Gives the lanes.
+    pixels : :class:`int`
+        Pixels of a column.
 
     Members
     -------
@@ -51,19 +57,19 @@ class ConvScaled(wiring.Component):
     shifts : ``Out(ArrayLayout(5, OCP))``
         For each lane's multiplier.
     begin : ``Out(1)``
-        Pulse, two cycles before the results of the oldest column are there.
+        Pulse, a cycle before ``finish`` of ``steps``.
     busy : ``Out(1)``
         Some column is under way.
     """
 
-    def __init__(self, target):
-        self._target = target
+    def __init__(self, target, *, pixels):
+        self._target, self._pixels = target, pixels
         self._tables = Extension.TABLE in target.extensions
         super().__init__({
             "captured": In(1), "scaled": In(1), "record": In(record_bits(target)),
             **({"table": In(SELECT_BITS)} if self._tables else {}),
             "write": In(RecordWrite(target)),
-            "steps": Out(steps_shape(target)),
+            "steps": Out(steps_shape(target, pixels)),
             "shifts": Out(common_shape(target)["shifts"].shape),
             "begin": Out(1), "busy": Out(1),
         })
@@ -71,7 +77,7 @@ class ConvScaled(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         target, steps = self._target, self.steps
-        pixels, first = target.pixel_parallel, latency.RECORD_READ
+        pixels, first = self._pixels, latency.RECORD_READ
 
         # -- pulse n: a column's sums were complete n cycles ago -----------------------------------
         pulses = Signal(first + _LIMIT + 1)
@@ -84,8 +90,7 @@ class ConvScaled(wiring.Component):
         m.d.comb += [
             common.en.eq(pulse[0]), common.record.eq(self.record),
             steps.read.eq(pulse[0]), steps.record.eq(self.record),
-            steps.hold.even.eq(pulse[0]), steps.hold.odd.eq(pulse[1]),
-            steps.hold.multiplier.eq(pulse[first + 1]),
+            steps.late.eq(pulse[1]), steps.multiply.eq(pulse[first + 1]),
         ]
 
         # -- parameters go along: each hop keeps them until the next column's, two cycles at least -
