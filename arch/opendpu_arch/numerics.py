@@ -34,6 +34,8 @@ POOL_AVERAGE: dict[int, tuple[int, int]] = {3: (28, 8), 5: (10, 8), 6: (7, 8), 7
 """POOL average by ``kernel_w``: (factor, right shift); 1, 2, 4, 8 divide by kernel_h * kernel_w."""
 MAX_SHIFT_BIAS = 20
 """Most that a bias is shifted left."""
+MAX_CHANNEL_SHIFT = 15
+"""Most that a channel adds to either shift, with the extension ``channel``."""
 _MAX_SHIFT = 62
 
 
@@ -110,6 +112,14 @@ def requantize(
     """
     t = 2 * np.asarray(acc, np.int64) + (np.asarray(bias, np.int64) << shift_bias)
     return _activate(t, shift_cut + 1, act_type)
+
+
+def packed_shifts(cut: IntArray, bias: IntArray) -> Int8Array:
+    """Return the bytes of SHIFT for what channels add to ``shift_cut`` and ``shift_bias``.
+
+    Both are 0..15; the inverse is in :func:`requantize_by_channel`.
+    """
+    return (np.asarray(cut) | np.asarray(bias) << 4).astype(np.uint8).view(np.int8)
 
 
 def requantize_by_channel(

@@ -147,6 +147,23 @@ def layer(total: Array, bias: Array | None, shifts: Shifts, function: Activation
     return round_shift(*function(doubled, shifts.cut + 1))
 
 
+def layer_by_channel(
+    name: str, total: Array, bias: Array | None, x: int, weights: Array, biases: Array | None,
+    out: int, function: Activation,
+) -> Array:  # fmt: skip
+    """Return the result of a layer whose channels have positions of their own, one by one.
+
+    ``weights`` and ``biases`` are positions, one for each channel of ``total``.
+    """
+    made = np.empty_like(total)
+    for channel, point in enumerate(weights):
+        own = None if biases is None else int(biases[channel])
+        shifts = layer_shifts(name, x, int(point), own, out)
+        added = None if bias is None else bias[channel]
+        made[..., channel] = layer(total[..., channel], added, shifts, function)
+    return made
+
+
 def add(inputs: list[Array], points: list[int], out: int, function: Activation) -> Array:
     """Return the sum: two guard bits, each input cut down to the coarsest position first."""
     coarse = min(points)

@@ -41,10 +41,22 @@ class Fixed:
 
     data: npt.NDArray[np.int64]
     point: int
+    points: npt.NDArray[np.int64] | None = None
+    """Of a constant whose output channels have a number each; ``point`` is then the least."""
+    axis: int = 0
+    """That these are along."""
+
+    def by_channel(self, channels: int) -> npt.NDArray[np.int64]:
+        """Return the number for each of so many output channels."""
+        found = np.array([self.point]) if self.points is None else self.points
+        return np.broadcast_to(found, (channels,))
 
     def real(self) -> npt.NDArray[np.float32]:
         """Return the float values."""
-        return (self.data * 2.0**-self.point).astype(np.float32)
+        if self.points is None:
+            return (self.data * 2.0**-self.point).astype(np.float32)
+        last = np.moveaxis(self.data, self.axis, -1) * 2.0**-self.points
+        return np.moveaxis(last, -1, self.axis).astype(np.float32)
 
 
 def evaluate(
@@ -149,8 +161,20 @@ class _Run:
                     "but must have 8 signed bits"
                 )
             source = node.inputs["input"][0]
+            if node.quantization.axis is not None:
+                self._fixed[name] = self._constant(node)
+                return self._fixed[name]
             self._fixed[name] = self._close(source, node.fix_point, node.quantization.rounding)
         return self._fixed[name]
+
+    def _constant(self, fix: Node) -> Fixed:
+        """Return a constant whose channels have positions of their own."""
+        value, axis = self.graph[fix.inputs["input"][0]].value, fix.quantization.axis
+        assert value is not None, fix.name
+        points = np.array([-int(np.log2(scale)) for scale in fix.quantization.scale])
+        last = np.moveaxis(value.astype(np.float64), axis, -1) * 2.0**points
+        data = engines.saturate(round_by(last, fix.quantization.rounding))
+        return Fixed(np.moveaxis(data, -1, axis), int(points.min()), points, axis)
 
     def _close(self, name: str, point: int, rounding: Rounding) -> Fixed:
         """Return what an op gives when its result is rounded to ``point`` fractional bits."""
@@ -198,6 +222,13 @@ class _Run:
                 weights = given["weights"][0] if "weights" in given else sources[1]
                 bias = given["bias"][0] if given.get("bias") else None
                 total = engines.sums(node, x.data, weights.data)
+                if weights.points is not None or (bias and bias.points is not None):
+                    channels = total.shape[-1]
+                    return engines.layer_by_channel(
+                        node.name, total, bias.data if bias else None, x.point,
+                        weights.by_channel(channels), bias.by_channel(channels) if bias else None,
+                        point, function,
+                    )  # fmt: skip
                 shifts = engines.layer_shifts(
                     node.name, x.point, weights.point, bias.point if bias else None, point
                 )

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from opendpu.ir import Array, FixedGraph, Quantization, TensorType
+from opendpu.ir.xir_bridge import channels_of
 from opendpu.ops import CONSTANTS
 from opendpu_arch.errors import ModelFormatError
 from xir import Op, Subgraph, Tensor
@@ -72,6 +73,9 @@ def _type(tensor: Tensor) -> TensorType:
         int(tensor.get_attr("fix_point")), bits=8 * made.dtype.itemsize,
         signed=made.dtype.kind == "i",
     )  # fmt: skip
+    channels = channels_of(tensor.get_attrs(), made.shape)
+    if channels is not None:
+        found = found.along(*channels)
     return dataclasses.replace(made, quantization=found)
 
 

@@ -61,6 +61,11 @@ class Node:
         return self.quantization.fix_point
 
     @property
+    def fix_points(self) -> tuple[int, ...]:
+        """Fractional bits of the result, for each channel if these differ."""
+        return self.quantization.fix_points
+
+    @property
     def tensor_name(self) -> str:
         """Name of the result."""
         return self.tensor or self.name

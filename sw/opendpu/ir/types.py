@@ -115,6 +115,29 @@ class Quantization:
             (math.ldexp(1.0, -fix_point),), bits=bits, signed=signed, rounding=Rounding(rounding)
         )
 
+    @classmethod
+    def powers_of_two(
+        cls,
+        fix_points: Iterable[int],
+        axis: int,
+        *,
+        bits: int = 8,
+        signed: bool = True,
+        rounding: Rounding | str = Rounding.DPU_ROUND,
+    ) -> "Quantization":
+        """Return the quantization with so many fractional bits for each index along ``axis``.
+
+        Where all are the same, that is the one of :meth:`power_of_two`.
+
+        Raises
+        ------
+        GraphError
+            The rounding is none that XIR has.
+        """
+        points = tuple(int(point) for point in fix_points)
+        made = cls.power_of_two(points[0], bits=bits, signed=signed, rounding=rounding)
+        return made.along(points, axis)
+
     @property
     def is_power_of_two(self) -> bool:
         """Whether one power of two is the scale and zero stands for zero, as the DPU needs."""
@@ -130,6 +153,23 @@ class Quantization:
         return 1 - math.frexp(self.scale[0])[1]
 
     @property
+    def are_powers_of_two(self) -> bool:
+        """Whether every scale is a power of two and zero stands for zero, in all channels."""
+        return self.number_format == NumberFormat.INT and not any(self.zero_point) and all(
+            scale > 0 and math.frexp(scale)[0] == 0.5 for scale in self.scale
+        )  # fmt: skip
+
+    @property
+    def fix_points(self) -> tuple[int, ...]:
+        """Fractional bits for each index along ``axis``, or a single number; GraphError as above.
+
+        Where a single one is needed, see :attr:`fix_point`.
+        """
+        if not self.are_powers_of_two:
+            raise GraphError(f"{self} has no fix_points: its scales are no powers of two")
+        return tuple(1 - math.frexp(scale)[1] for scale in self.scale)
+
+    @property
     def limits(self) -> tuple[int, int]:
         """Smallest and largest integer."""
         if self.signed:
@@ -138,7 +178,15 @@ class Quantization:
 
     def at(self, fix_point: int) -> "Quantization":
         """Return the same with another number of fractional bits."""
-        return dataclasses.replace(self, scale=(math.ldexp(1.0, -fix_point),))
+        return dataclasses.replace(self, scale=(math.ldexp(1.0, -fix_point),), axis=None)
+
+    def along(self, fix_points: Iterable[int], axis: int | None) -> "Quantization":
+        """Return the same with fractional bits for each index along an axis; one if all agree."""
+        points = tuple(fix_points)
+        if len(set(points)) == 1:
+            return self.at(points[0])
+        scale = tuple(math.ldexp(1.0, -point) for point in points)
+        return dataclasses.replace(self, scale=scale, axis=axis)
 
 
 @dataclasses.dataclass(frozen=True)

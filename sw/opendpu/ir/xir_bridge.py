@@ -2,7 +2,7 @@
 """Graphs to XIR and back: where files and plug-ins are."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,9 @@ ORIGIN = "origin"
 CONSTANTS = ("const", "const-fix")
 QUANTIZING = ("fix", "fix2float", "float2fix")
 """Ops whose attributes are the quantization of their result."""
+FIX_POINTS, AXIS = "fix_points", "axis"
+"""Attributes beside ``fix_point``: fractional bits for each index along an axis. ``fix_point``,
+which is all that others know, is then the least of them."""
 _TYPED = ("data", "shape", "data_type")
 """Attributes that say what the type of a node says."""
 
@@ -105,10 +108,33 @@ def fix_attributes(node: Node) -> dict[str, Any]:
 
 def quantization_attributes(quantization: Quantization) -> dict[str, Any]:
     """Return what XIR says of a quantization."""
-    return {
-        "fix_point": quantization.fix_point, "bit_width": quantization.bits,
+    points = quantization.fix_points
+    found: dict[str, Any] = {
+        "fix_point": min(points), "bit_width": quantization.bits,
         "if_signed": quantization.signed, "round_mode": str(quantization.rounding),
     }  # fmt: skip
+    if quantization.axis is not None:
+        found |= {FIX_POINTS: list(points), AXIS: quantization.axis}
+    return found
+
+
+def channels_of(attrs: Mapping[str, Any], shape: Sequence[int]) -> tuple[list[int], int] | None:
+    """Return fix points and axis where ``attrs`` say them for each index along one; else none.
+
+    Raises
+    ------
+    GraphError
+        They do not fit a tensor of that shape.
+    """
+    if FIX_POINTS not in attrs:
+        return None
+    points, axis = [int(point) for point in attrs[FIX_POINTS]], int(attrs.get(AXIS, 0))
+    if not 0 <= axis < len(shape) or len(points) != shape[axis]:
+        raise GraphError(
+            f"{FIX_POINTS} are {len(points)} along {AXIS} {axis}, but the tensor has shape "
+            f"{list(shape)}"
+        )
+    return points, axis
 
 
 def constant_attributes(value: Array) -> dict[str, Any]:
@@ -143,10 +169,16 @@ def _origin_of(value: Any) -> Origin:
 def _quantization(op: xir.Op, attrs: dict[str, Any]) -> Quantization:
     """Take what ``attrs`` say of a quantization out of them."""
     try:
-        return Quantization.power_of_two(
+        found = Quantization.power_of_two(
             int(attrs.pop("fix_point")), bits=int(attrs.pop("bit_width")),
             signed=bool(attrs.pop("if_signed")), rounding=attrs.pop("round_mode"),
         )  # fmt: skip
+        channels = channels_of(attrs, op.get_output_tensor().dims)
+        if channels is None:
+            return found
+        del attrs[FIX_POINTS]
+        attrs.pop(AXIS, None)
+        return found.along(*channels)
     except GraphError as error:
         raise error.within(f"op {op.get_name()!r} (fix)") from None
 

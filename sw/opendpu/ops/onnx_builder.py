@@ -17,7 +17,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from opendpu.ir import Array, Graph, Node, TensorType
-from opendpu.ops.formats import fake_quantize
+from opendpu.ops.formats import fake_quantize, real_numbers
 
 OPSET = 17
 """Operator set of models whose ops say none."""
@@ -96,7 +96,7 @@ class OnnxBuilder:
             return None
         if node.kind == "fix":
             return fake_quantize(value, node.quantization)
-        return np.asarray((value * 2.0**-node.fix_point).astype(np.float32))
+        return real_numbers(value, node.quantization)
 
     def parameter(self, name: str, arranged: Arranged) -> str:
         """Return the ONNX name of a constant with its elements in another arrangement."""

@@ -13,7 +13,7 @@ pytest.importorskip("tensorboard", reason="TensorBoard is not installed (opendpu
 
 sys.path.append(str(Path(__file__).parent.parent / "pytorch_nndct"))
 
-from small_nets import ResNet, seeded  # noqa: E402
+from frameworks.torch_nets import ResNet, seeded  # noqa: E402
 from tensorboard.backend.event_processing.event_accumulator import (  # noqa: E402
     EventAccumulator,
 )

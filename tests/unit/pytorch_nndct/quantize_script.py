@@ -5,7 +5,7 @@ import argparse
 import sys
 
 import torch
-from small_nets import ResNet
+from frameworks.torch_nets import ResNet
 
 from pytorch_nndct.apis import torch_quantizer
 

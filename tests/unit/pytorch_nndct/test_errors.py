@@ -9,7 +9,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (opendpu[torch])")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[torch])")
 
-from small_nets import Joining, seeded  # noqa: E402
+from frameworks.torch_nets import seeded  # noqa: E402
+from small_nets import Joining  # noqa: E402
 from torch import nn  # noqa: E402
 
 from opendpu_arch.errors import TargetError, UnsupportedError  # noqa: E402

@@ -11,7 +11,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (opendpu[t
 pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[torch])")
 
 import onnxruntime  # noqa: E402
-from small_nets import Joining, ResNet, TwoHeads, compiled, loaded, ratio, seeded  # noqa: E402
+from frameworks.torch_nets import ResNet, seeded  # noqa: E402
+from small_nets import Joining, TwoHeads, compiled, loaded, ratio  # noqa: E402
 
 from opendpu import api  # noqa: E402
 from pytorch_nndct.apis import dump_xmodel, load_vai_ops, torch_quantizer  # noqa: E402

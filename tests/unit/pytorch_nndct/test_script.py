@@ -10,7 +10,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (opendpu[torch])")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[torch])")
 
-from small_nets import ResNet, compiled, loaded, seeded  # noqa: E402
+from frameworks.torch_nets import ResNet, seeded  # noqa: E402
+from small_nets import compiled, loaded  # noqa: E402
 
 from opendpu.quantize import FinetuneConfig  # noqa: E402
 from pytorch_nndct.apis import quantizer  # noqa: E402

@@ -9,8 +9,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (opendpu[torch])")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[torch])")
 
+from frameworks.torch_nets import ResNet, seeded  # noqa: E402
 from qat_nets import ResNet as QatNet  # noqa: E402
-from small_nets import ResNet, compiled, ratio, seeded  # noqa: E402
+from small_nets import compiled, ratio  # noqa: E402
 from torch import nn  # noqa: E402
 
 from opendpu_arch.errors import UnsupportedError  # noqa: E402

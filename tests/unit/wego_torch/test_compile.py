@@ -12,7 +12,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (opendpu[torch])")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[torch])")
 
-from small_nets import Joining, ResNet, TwoHeads, compiled, loaded, seeded  # noqa: E402
+from frameworks.torch_nets import ResNet, seeded  # noqa: E402
+from small_nets import Joining, TwoHeads, compiled, loaded  # noqa: E402
 
 import wego_torch  # noqa: E402
 from opendpu import api  # noqa: E402

@@ -6,7 +6,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (opendpu[torch])")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[torch])")
 
-from small_nets import ResNet, TwoHeads, ratio, seeded  # noqa: E402
+from frameworks.torch_nets import ResNet, seeded  # noqa: E402
+from small_nets import TwoHeads, ratio  # noqa: E402
 
 from opendpu.frontend.pytorch import trace  # noqa: E402
 from opendpu.quantize import quantize  # noqa: E402

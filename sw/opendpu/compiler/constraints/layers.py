@@ -3,13 +3,15 @@
 
 from opendpu.compiler.constraints.registry import constraint, extent, inputs_of, pair
 from opendpu.compiler.dilation import fits_dilated
-from opendpu.compiler.fixed import DEPTHWISE, LAYERS, TRANSPOSED, point_of
+from opendpu.compiler.fixed import DEPTHWISE, LAYERS, TRANSPOSED
 from opendpu.compiler.limits import MAX_ALU_KERNEL, MAX_CONV_KERNEL, MAX_CONV_STRIDE, MAX_PAD_BEFORE
+from opendpu.compiler.shifts import shifts_of
 from opendpu.ir import Graph, Node
+from opendpu_arch.extensions import Extension
+from opendpu_arch.numerics import MAX_CHANNEL_SHIFT, MAX_SHIFT_BIAS
 from opendpu_arch.target import Target
 
 MAX_SHIFT_CUT = 63
-MAX_SHIFT_BIAS = 20
 
 CONV = ("conv2d-fix",)
 DEPTHWISE_CONV = ("depthwise-conv2d-fix",)
@@ -161,12 +163,37 @@ def nonlinear(node: Node, graph: Graph, target: Target) -> str | None:
 )  # fmt: skip
 def layer_shifts(node: Node, graph: Graph, target: Target) -> str | None:
     """``shift_cut`` = w + i - o, ``shift_bias`` = w + i - b + 1."""
-    product = point_of(inputs_of(node, graph)[0]) + point_of(inputs_of(node, graph, "weights")[0])
-    cut = product - point_of(node)
-    if not 0 <= cut <= MAX_SHIFT_CUT:
-        return f'DPU only supports "shift_cut"({cut}) in 0..{MAX_SHIFT_CUT}'
-    for source in inputs_of(node, graph, "bias"):
-        shift = product - point_of(source) + 1
-        if not 0 <= shift <= MAX_SHIFT_BIAS:
-            return f'DPU only supports "shift_bias"({shift}) in 0..{MAX_SHIFT_BIAS}'
+    found = shifts_of(node, graph)
+    for name, shifts, most in (
+        ("shift_cut", found.cut, MAX_SHIFT_CUT), ("shift_bias", found.bias, MAX_SHIFT_BIAS),
+    ):  # fmt: skip
+        for shift in (int(shifts.min()), int(shifts.max())):
+            if not 0 <= shift <= most:
+                return f'DPU only supports "{name}"({shift}) in 0..{most}'
+    return None
+
+
+@constraint(
+    "Weights and biases with a fix point for each output channel need a target with the extension "
+    f"`channel`; then the shifts of channels are at most {MAX_CHANNEL_SHIFT} apart.", *LAYERS,
+    lift="a target with that extension, or fix points that are nearer to each other",
+    code="XCOM_UNSUPPORT_QUANTIZATION", scales=True,
+)  # fmt: skip
+def channel_shifts(node: Node, graph: Graph, target: Target) -> str | None:
+    """A byte of SHIFT has four bits for either shift."""
+    found = shifts_of(node, graph)
+    if not found.differ:
+        return None
+    if Extension.CHANNEL not in target.extensions:
+        return (
+            f'DPU of target {target.name} does not support "fix_points" that differ by channel: '
+            "it lacks the extension 'channel'"
+        )
+    for name, shifts in (("shift_cut", found.cut), ("shift_bias", found.bias)):
+        apart = int(shifts.max() - shifts.min())
+        if apart > MAX_CHANNEL_SHIFT:
+            return (
+                f'DPU only supports "{name}" of channels up to {MAX_CHANNEL_SHIFT} apart, but '
+                f"they are {apart}"
+            )
     return None

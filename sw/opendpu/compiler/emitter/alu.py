@@ -16,6 +16,7 @@ from opendpu.compiler.banks.reach import (
     rows_needed,
 )
 from opendpu.compiler.emitter.cascade_tile import CascadeTile
+from opendpu.compiler.emitter.channels import ChannelConstants
 from opendpu.compiler.emitter.kind import LayerEmitter
 from opendpu.compiler.emitter.layouts import tile_layout, whole_tile
 from opendpu.compiler.emitter.recorder import Operand, Recorder
@@ -24,7 +25,6 @@ from opendpu.compiler.emitter.transfer import (
     Source,
     Tile,
     load_alu_weights,
-    load_bias,
     save_rows,
     tiles_of,
 )
@@ -42,7 +42,7 @@ def emit_alu(recorder: Recorder, plan: LayerPlan, layer: AluLayer) -> None:
     (source,) = recorder.operands(plan)
     output = recorder.operand(layer.output, plan.output)
     constants = AluConstants(recorder, layer)
-    constants.load_bias()
+    constants.load_own()
     for tile in tiles_of(whole_tile(recorder, output), plan.nest):
         constants.load(tile.group, tile.groups)
         first, many = columns_needed(layer.window, source.feature, tile.column, tile.columns)
@@ -57,7 +57,7 @@ def emit_alu(recorder: Recorder, plan: LayerPlan, layer: AluLayer) -> None:
 
 
 class AluConstants:
-    """Biases of a layer, and the weights of some channel groups at a time, as far as it has any."""
+    """What channels of a layer have, and the weights of some channel groups at a time."""
 
     def __init__(self, recorder: Recorder, layer: AluLayer) -> None:
         self.recorder, self.layer = recorder, layer
@@ -65,7 +65,7 @@ class AluConstants:
         """Word of the weights."""
         self._channels = recorder.plan.network.features[layer.output].channels
         self._loaded: tuple[int, int] | None = None
-        self._bias: int | None = None
+        self._own: ChannelConstants | None = None
 
     def load(self, group: int, groups: int) -> None:
         """Load the weights of some channel groups, unless they are there."""
@@ -76,15 +76,17 @@ class AluConstants:
         address = self.recorder.plan.constants[f"{self.layer.name}/weights"]
         self.weights = load_alu_weights(self.recorder, address, taps, self._channels, group, groups)
 
-    def load_bias(self) -> None:
-        """Load the biases, unless they are there."""
-        if self.layer.bias is not None and self._bias is None:
-            address = self.recorder.plan.constants[f"{self.layer.name}/bias"]
-            self._bias = load_bias(self.recorder, address, self._channels)
+    def load_own(self) -> None:
+        """Load what channels have, unless it is there."""
+        if self._own is None:
+            names = tuple(self.layer.per_channel)
+            self._own = ChannelConstants(self.recorder, self.layer.name, names, self._channels)
 
-    def bias(self, group: int) -> int:
-        """Return the word of the biases of a channel group."""
-        return ((self._bias or 0) + group) % self.recorder.target.bank_depth
+    @property
+    def own(self) -> ChannelConstants:
+        """What channels have, which is loaded."""
+        assert self._own is not None, self.layer.name
+        return self._own
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,7 +165,7 @@ class AluTile:
         bases, place_out = self._bases(read), layout_out.place(row)
         offset = 0 if rows > 1 else place_out.offset
         word = layout_out.word(place_out.address_group, offset, tile.column, tile.group)
-        bias = self.constants.bias(tile.group)
+        own = self.constants.own
         self._set_up(row, rows, read)
         table, entries = table_of(self.recorder, layer)
         first, last = max(0, read.row), min(feature.height, read.row + read.rows) - 1
@@ -175,26 +177,25 @@ class AluTile:
                 pad_top=read.pad_top, pad_bottom=read.pad_bottom, valid_pixel_parallel=rows,
                 bank_id_out=layout_out.first_bank + place_out.bank, bank_addr_out=word,
                 bank_addr_weights=self.constants.weights,
-                bank_addr_bias=bias if layer.bias is not None else 0, table=table,
+                bank_addr_bias=own.word(tile.group), table=table,
+                channel_shift=int(layer.shifts is not None),
             ),
             (
                 *entries,
                 *layout_in.accesses(first, last - first + 1, write=False),
-                *self._constant_accesses(bias),
+                *self._weight_accesses(),
+                *own.accesses(tile.group, tile.groups),
                 *layout_out.accesses(row, rows, write=True),
             ),
             layer.instruction_cycles(tile.columns, tile.groups, self._rows_per_bank(rows)),
         )  # fmt: skip
 
-    def _constant_accesses(self, bias: int) -> list[BankAccess]:
-        target, window, groups = self.recorder.target, self.layer.window, self.tile.groups
-        found = []
-        if self.layer.weights is not None:
-            words = window.kernel_h * window.kernel_w * groups
-            found.append(BankAccess(False, target.dwconvw_bank, 1, self.constants.weights, words))
-        if self.layer.bias is not None:
-            found.append(BankAccess(False, target.bias_bank, 1, bias, groups))
-        return found
+    def _weight_accesses(self) -> list[BankAccess]:
+        if self.layer.weights is None:
+            return []
+        bank, window = self.recorder.target.dwconvw_bank, self.layer.window
+        words = window.kernel_h * window.kernel_w * self.tile.groups
+        return [BankAccess(False, bank, 1, self.constants.weights, words)]
 
 
 class AluCascade:
@@ -211,7 +212,7 @@ class AluCascade:
             self.recorder, self.recorder.operand(self.layer.output, self.plan.output)
         ).groups
         made.load(0, groups)
-        made.load_bias()
+        made.load_own()
         return made
 
     def stripes(self, tile: CascadeTile) -> AluTile:

@@ -6,6 +6,7 @@ import dataclasses
 from opendpu.compiler.banks import BankAccess
 from opendpu.compiler.banks.layout import Layout
 from opendpu.compiler.banks.reach import footprint, rows_needed
+from opendpu.compiler.emitter.channels import ChannelConstants
 from opendpu.compiler.emitter.epilogue import EpilogueRows
 from opendpu.compiler.emitter.recorder import Operand, Recorder
 from opendpu.compiler.emitter.tables import table_of
@@ -13,7 +14,6 @@ from opendpu.compiler.emitter.transfer import (
     Source,
     Tile,
     blocks_a_load,
-    load_bias,
     load_conv_weights,
     save_rows,
 )
@@ -23,7 +23,10 @@ from opendpu_arch.isa import Conv, ConvInit
 
 
 class ConvWeights:
-    """Weights and bias of a layer in their banks; blocks are loaded when first needed."""
+    """Weights of a layer, and what its channels have, in their banks.
+
+    Blocks of weights are loaded when first needed.
+    """
 
     def __init__(self, recorder: Recorder, layer: ArrayLayer) -> None:
         outputs, kernel_h, kernel_w, inputs = layer.weights.shape
@@ -31,7 +34,7 @@ class ConvWeights:
         self.shape = (outputs, kernel_h, kernel_w, inputs)
         self.blocks = -(-outputs // recorder.target.output_channel_parallel)
         self._at = recorder.plan.constants[f"{layer.name}/weights"]
-        self._bias = load_bias(recorder, recorder.plan.constants[f"{layer.name}/bias"], outputs)
+        self.channels = ChannelConstants(recorder, layer.name, tuple(layer.per_channel), outputs)
         self._words: dict[int, int] = {}
 
     def forget(self) -> None:
@@ -45,10 +48,6 @@ class ConvWeights:
             words = load_conv_weights(self.recorder, self._at, self.shape, block, count)
             self._words.update(zip(range(block, block + count), words, strict=True))
         return self._words[block]
-
-    def bias(self, block: int) -> int:
-        """Return the word of a block's biases."""
-        return (self._bias + block) % self.recorder.target.bank_depth
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +119,7 @@ class ConvTile:
         self._set_up(row, rows, place_in.offset)
         first, last = max(0, read.row), min(feature.height, read.row + read.rows) - 1
         taps = window.kernel_h * window.kernel_w * groups
-        bias = self.weights.bias(block)
+        own = self.weights.channels
         table, entries = table_of(self.recorder, self.layer)
         self.recorder.add(
             Conv(
@@ -130,13 +129,15 @@ class ConvTile:
                 pad_left=read.pad_left, pad_right=read.pad_right,
                 pad_top=read.pad_top, pad_bottom=read.pad_bottom,
                 length=tile.columns, bank_id_out=layout_out.first_bank + place_out.bank,
-                bank_addr_out=word, bank_addr_weights=weights, bank_addr_bias=bias, table=table,
+                bank_addr_out=word, bank_addr_weights=weights,
+                bank_addr_bias=own.word(block), table=table,
+                channel_shift=int(self.layer.shifts is not None),
             ),
             (
                 *entries,
                 *layout_in.accesses(first, last - first + 1, write=False),
                 BankAccess(False, target.convw_base, target.output_channel_parallel, weights, taps),
-                BankAccess(False, target.bias_bank, 1, bias, 1),
+                *own.accesses(block, 1),
                 *layout_out.accesses(row, rows, write=True),
             ),
             conv_cycles(tile.columns, taps, self._rows_per_bank(rows)),

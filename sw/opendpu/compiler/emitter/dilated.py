@@ -7,6 +7,7 @@ import functools
 from opendpu.compiler.banks import BankAccess
 from opendpu.compiler.banks.layout import Layout
 from opendpu.compiler.banks.reach import can_write
+from opendpu.compiler.emitter.channels import ChannelConstants
 from opendpu.compiler.emitter.conv_tile import ConvWeights
 from opendpu.compiler.emitter.gathered import GatheredRows
 from opendpu.compiler.emitter.kind import LayerEmitter
@@ -64,7 +65,7 @@ def emit_dilated(recorder: Recorder, plan: LayerPlan, layer: DilatedConvLayer) -
                     for n in range(block, block + many):
                         words = weights.need(n, block + many)
                         for run in tile.runs:
-                            work.convolve(rows_in, at, run, n, words, weights.bias(n))
+                            work.convolve(rows_in, at, run, n, words, weights.channels)
                     work.save()
 
 
@@ -122,7 +123,7 @@ class _Results:
 
     def convolve(
         self, source: GatheredRows, at: tuple[int, int], run: Run, block: int, weights: int,
-        bias: int,
+        own: ChannelConstants,
     ) -> None:  # fmt: skip
         """Append what makes one block of output channels of a run."""
         step = run.step if self.in_order else 1
@@ -164,7 +165,8 @@ class _Results:
                 bank_addr_out=layout.word(
                     place.address_group, offset, self.column_of(run), block
                 ),
-                bank_addr_weights=first_word, bank_addr_bias=bias, table=table,
+                bank_addr_weights=first_word, bank_addr_bias=own.word(block), table=table,
+                channel_shift=int(self.layer.shifts is not None),
             ),
             (
                 *entries,
@@ -175,7 +177,7 @@ class _Results:
                 BankAccess(
                     False, target.convw_base, target.output_channel_parallel, first_word, steps
                 ),
-                BankAccess(False, target.bias_bank, 1, bias, 1),
+                *own.accesses(block, 1),
                 *layout.accesses(self.rows.row, self.rows.rows, write=True),
             ),
             conv_cycles(run.count, steps, layout.region.stride if strided else 1),

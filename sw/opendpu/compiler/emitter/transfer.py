@@ -289,19 +289,3 @@ def load_alu_weights(
         transfer_cycles(taps, channel, channels, target.channel_parallel),
     )  # fmt: skip
     return word
-
-
-def load_bias(recorder: Recorder, address: int, channels: int) -> int:
-    """Load a bias vector; return its word."""
-    target = recorder.target
-    words = -(-channels // target.channel_parallel)
-    word = recorder.biases.take(words)
-    recorder.add(
-        Load(
-            bank_id=target.bias_bank, bank_addr=word, jump_read=channels, jump_write=words,
-            channel=channels, length=1, reg_id=WEIGHTS_REG, ddr_addr=address,
-        ),
-        (BankAccess(True, target.bias_bank, 1, word, words),),
-        transfer_cycles(1, channels, channels, target.channel_parallel),
-    )  # fmt: skip
-    return word

@@ -7,11 +7,18 @@ from opendpu.compiler.layers.conv import ConvLayer, Epilogue
 from opendpu.compiler.layers.dilated import DilatedConvLayer
 from opendpu.compiler.layers.eltwise import BroadcastLayer, EltwiseLayer
 from opendpu.compiler.layers.feature import Feature, Int8Array, Window
-from opendpu.compiler.layers.layer import ComputeLayer, Features, Layer, channel_groups
+from opendpu.compiler.layers.layer import (
+    PER_CHANNEL,
+    ComputeLayer,
+    Features,
+    Layer,
+    channel_groups,
+)
 from opendpu.compiler.layers.misc import MiscLayer
 from opendpu.compiler.layers.move import MoveLayer, Reduction
 
 __all__ = [
+    "PER_CHANNEL",
     "AluLayer",
     "ArrayLayer",
     "BroadcastLayer",

@@ -21,6 +21,7 @@ class AluLayer(MiscLayer):
     mode: AluMode
     weights: Int8Array | None = None
     bias: Int8Array | None = None
+    shifts: Int8Array | None = None
     shift_cut: int = 0
     shift_bias: int = 0
     multi_factor: int = 0
@@ -40,9 +41,9 @@ class AluLayer(MiscLayer):
 
     @property
     def constants(self) -> Mapping[str, Int8Array]:
-        """Bias, weights and table, as far as there are any."""
-        every = {"bias": self.bias, "weights": self.weights, "table": self.table}
-        return {name: values for name, values in every.items() if values is not None}
+        """Bias, shifts, weights and table, as far as there are any."""
+        weights = {} if self.weights is None else {"weights": self.weights}
+        return {**self.per_channel, **weights, **self.tables}
 
     def sliding_window(self, name: str) -> Window | None:
         """Return the window over the input."""

@@ -25,7 +25,8 @@ from opendpu_arch.target import Target
 class ArrayLayer(ComputeLayer):
     """A convolution on the multiplier array.
 
-    ``weights`` OHWI, ``bias`` one int8 an output channel.
+    ``weights`` OHWI, ``bias`` one int8 an output channel, ``shifts`` a byte of SHIFT each where
+    they need some; then the instructions have the smallest shifts.
     """
 
     ENGINE: ClassVar[Engine | None] = Engine.CONV
@@ -37,6 +38,7 @@ class ArrayLayer(ComputeLayer):
     bias: Int8Array
     shift_cut: int
     shift_bias: int
+    shifts: Int8Array | None = None
     act_type: ActType = ActType.NONE
     depthwise: bool = False
     """Each block of output channels meets the channel group of the same number alone: ``weights``
@@ -53,8 +55,8 @@ class ArrayLayer(ComputeLayer):
 
     @property
     def constants(self) -> Mapping[str, Int8Array]:
-        """Bias, weights and the table."""
-        return {"bias": self.bias, "weights": self.weights, **self.tables}
+        """Bias and shifts, weights and the table."""
+        return {**self.per_channel, "weights": self.weights, **self.tables}
 
     def sliding_window(self, name: str) -> Window | None:
         """Return the kernel's window over the input."""
@@ -109,11 +111,12 @@ class ArrayLayer(ComputeLayer):
         kernel = self.weights.shape[1:3]
         if kernel != (self.window.kernel_h, self.window.kernel_w):
             yield "kernel-of-weights", f"weights have {kernel}"
-        if self.bias.size != self.weights.shape[0]:
-            yield (
-                "bias-per-output",
-                f"{self.bias.size} biases for {self.weights.shape[0]} output channels",
-            )
+        for name, values in self.per_channel.items():
+            if values.size != self.weights.shape[0]:
+                yield (
+                    f"{name}-per-output",
+                    f"{values.size} values for {self.weights.shape[0]} output channels",
+                )
 
 
 def diagonal_weights(weights: Int8Array, parallel: int) -> Int8Array:

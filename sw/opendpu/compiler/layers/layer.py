@@ -11,6 +11,9 @@ from opendpu.compiler.limits import MISC_REACH, Reach
 from opendpu_arch.isa import Engine
 from opendpu_arch.target import Target
 
+PER_CHANNEL = ("bias", "shifts")
+"""Fields of layers with weights that have a byte for each output channel."""
+
 Features = Mapping[str, Feature]
 """Feature maps by name."""
 
@@ -117,6 +120,12 @@ class ComputeLayer(Layer):
 
     table: Int8Array | None = None
     """What the result's bytes go through, 256 entries; needs the extension ``table``."""
+
+    @property
+    def per_channel(self) -> Mapping[str, Int8Array]:
+        """Constants with a byte for each output channel, by field: some of ``PER_CHANNEL``."""
+        every = {name: getattr(self, name, None) for name in PER_CHANNEL}
+        return {name: values for name, values in every.items() if values is not None}
 
     @property
     def tables(self) -> Mapping[str, Int8Array]:

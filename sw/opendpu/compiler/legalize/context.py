@@ -9,8 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from opendpu.compiler.fixed import point_of
-from opendpu.ir import FixedGraph, Graph, Node, TensorType
+from opendpu.ir import FixedGraph, Graph, Node, Quantization, TensorType
 from opendpu.ops.functions import order_of
+
+INTEGERS = Quantization.power_of_two(0)
+"""Those of the DPU, whatever the scale."""
 
 
 class Context:
@@ -120,7 +123,10 @@ class Context:
     ) -> str:
         """Add the fixed-point op that stands for ``node`` and the ``fix`` behind it."""
         name = self.result.unique(node.name)
-        made = TensorType.int8(shape or node.shape, fix.fix_point)
+        found = fix.quantization
+        made = TensorType.int8(shape or node.shape, 0).with_quantization(
+            INTEGERS.along(found.fix_points, found.axis)
+        )
         self.result.add(
             name, kind, made, inputs, attrs, value, origin=node.origin, tensor=tensor or fix.name
         )

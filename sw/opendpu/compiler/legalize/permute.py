@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from opendpu.compiler.fixed import point_of
 from opendpu.compiler.legalize.context import Context
 from opendpu.compiler.legalize.registry import Call
 from opendpu.ir import Node
@@ -60,8 +59,11 @@ def _with_other_outputs(context: Context, node: Node, order: Sequence[int]) -> s
             constant = context.result[name]
             assert constant.value is not None
             values = constant.value.reshape(node.shape[-1], *constant.shape[1:])[list(order)]
-            made = context.constant(f"{name}_ordered", values, point_of(constant))
-            inputs[arg] = [made]
+            made = context.result[context.constant(f"{name}_ordered", values, 0)]
+            points = np.broadcast_to(constant.fix_points, node.shape[-1:])[list(order)]
+            ordered = constant.quantization.along(map(int, points), 0)
+            made.type = made.type.with_quantization(ordered)
+            inputs[arg] = [made.name]
     fewer = node.type.with_shape((*node.shape[:-1], len(order)))
     name = context.result.unique(f"{node.name}_ordered")
     return context.result.add(

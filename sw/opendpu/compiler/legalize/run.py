@@ -37,7 +37,8 @@ def legalize(quantized: QuantizedGraph, *, tables: bool = False) -> FixedGraph:
     Raises
     ------
     UnsupportedError
-        A ``fix`` op is not of 8 signed bits with a power of two as scale, fewer for constants.
+        A ``fix`` op is not of 8 signed bits with a power of two as scale; constants may have fewer
+        bits, and a power of two for each output channel of a layer.
     """
     context = Context(quantized, _make_fixed, _make_final, tables=tables)
     result = context.result
@@ -75,10 +76,10 @@ def _separate_names(graph: Graph) -> None:
 def _make_fixed(context: Context, fix: Node) -> str:
     source = context.graph[fix.inputs["input"][0]]
     _check_fix(fix, constant=source.value is not None)
-    point = fix.fix_point
     if source.value is not None:
-        values = _integers(source.value, point, fix.quantization.rounding)
-        return context.add(source, fix, "const-fix", {}, {}, values)
+        if not fix.quantization.is_power_of_two:
+            _check_channels(context, fix)
+        return context.add(source, fix, "const-fix", {}, {}, _integers(source.value, fix))
     if source.kind == "data" and len(context.users[source.name]) == 1:
         return context.add(source, fix, "data-fix", {}, {}, tensor=source.name)
     if source.kind == "fix":
@@ -90,14 +91,26 @@ def _make_fixed(context: Context, fix: Node) -> str:
         return made
     name = context.result.unique(f"{fix.name}_float2fix")
     inputs = {"input": [context.real(source.name)]}
-    fixed = TensorType.int8(fix.shape, point)
+    fixed = TensorType.int8(fix.shape, fix.fix_point)
     return context.result.add(
         name, "float2fix", fixed, inputs, origin=fix.origin, tensor=fix.name
     ).name
 
 
-def _integers(values: Array, point: int, mode: str) -> npt.NDArray[np.int8]:
-    """Return a constant in 8 bits; in parts, so that a large one takes little memory."""
+def _integers(values: Array, fix: Node) -> npt.NDArray[np.int8]:
+    """Return a constant in 8 bits."""
+    found = fix.quantization
+    if found.axis is None:
+        return _rounded(values, found.fix_point, found.rounding)
+    result = np.empty(values.shape, np.int8)
+    for index, point in enumerate(found.fix_points):
+        at = (slice(None),) * (found.axis % values.ndim) + (index,)
+        result[at] = _rounded(values[at], point, found.rounding)
+    return result
+
+
+def _rounded(values: Array, point: int, mode: str) -> npt.NDArray[np.int8]:
+    """Return integers of 8 bits; in parts, so that a large constant takes little memory."""
     flat = np.ravel(values)
     result = np.empty(flat.size, np.int8)
     for start in range(0, flat.size, PART):
@@ -165,7 +178,7 @@ def _check_fix(node: Node, *, constant: bool) -> None:
             f"fix op {node.name!r} has {found.bits} {'signed' if found.signed else 'unsigned'} "
             "bits, but must have 8 signed bits"
         )
-    if not found.is_power_of_two:
+    if not found.is_power_of_two and not (constant and found.are_powers_of_two):
         what = f"scales per channel (axis {found.axis})" if len(found.scale) > 1 else (
             f"zero point {found.zero_point[0]}" if any(found.zero_point)
             else f"scale {found.scale[0]:g}"
@@ -173,4 +186,23 @@ def _check_fix(node: Node, *, constant: bool) -> None:
         raise UnsupportedError(
             f"fix op {node.name!r} has {what}, but the DPU needs one power of two as scale; "
             "this graph is for evaluation and export"
+        )
+
+
+def _check_channels(context: Context, fix: Node) -> None:
+    """Raise UnsupportedError if fix points are not those of the output channels of layers."""
+    for user in context.users[fix.name]:
+        arguments = operator_of(user).parameters
+        if arguments is not None:
+            axes = {arguments.weights: arguments.outputs % len(fix.shape), arguments.bias: 0}
+            if all(
+                axes.get(arg) == (fix.quantization.axis or 0) % len(fix.shape)
+                for arg, names in user.inputs.items()
+                if fix.name in names
+            ):
+                continue
+        raise UnsupportedError(
+            f"fix op {fix.name!r} has fix points along axis {fix.quantization.axis}, but "
+            f"{user.name!r} ({user.kind}) needs a single one; only weights and biases of layers "
+            "may have one for each output channel"
         )

@@ -3,6 +3,7 @@
 
 import dataclasses
 import itertools
+from typing import Any
 
 from opendpu.compiler.layers import ArrayLayer, Feature, MoveLayer
 from opendpu.compiler.lower.boxes import Box, add_box, box_of, move
@@ -84,10 +85,9 @@ def _split(context: LoweringContext, node: Node, size: int) -> bool:
     for i in range(size):
         name, taken = f"{layer.name}/{i}", slice(i * channels, (i + 1) * channels)
         fine = _rows(context, f"{name}/pixels", node.name, size, range(i, 1 << 30, size))
+        own: dict[str, Any] = {key: values[taken] for key, values in layer.per_channel.items()}
         parts.append(
-            dataclasses.replace(
-                layer, name=name, output=fine, weights=layer.weights[taken], bias=layer.bias[taken]
-            )
+            dataclasses.replace(layer, name=name, output=fine, weights=layer.weights[taken], **own)
         )
     context.layers[makers[0] : makers[0] + 1] = parts
     return True

@@ -5,7 +5,7 @@ from opendpu.compiler.layers import Int8Array
 from opendpu.compiler.limits import MAX_CHANNEL_GROUPS
 from opendpu.compiler.lower.candidates import add_conv, add_depthwise
 from opendpu.compiler.lower.context import LoweringContext
-from opendpu.compiler.lower.fields import layer_fields
+from opendpu.compiler.lower.fields import layer_fields, of_channels
 from opendpu.compiler.lower.grouped import block, channels_of, pack
 from opendpu.compiler.lower.registry import lowers
 from opendpu.ir import Node
@@ -31,7 +31,7 @@ def conv(context: LoweringContext, node: Node) -> None:
             channels_of(context, whole.name, f"{name}/input", first * channels, size * channels)
             channels_of(context, node.name, name, low, high - low)
             fields |= {"name": name, "source": f"{name}/input", "output": name}
-            fields["bias"] = fields["bias"][low:high]
+            fields = of_channels(fields, slice(low, high))
         add_conv(context, node, fields, block(weights, group, first, size))
 
 
@@ -47,8 +47,9 @@ def _add_slices(context: LoweringContext, node: Node, weights: Int8Array) -> Non
     for first in range(0, outputs, size):
         name, many = f"{node.name}/{first}", min(size, outputs - first)
         channels_of(context, node.name, name, first, many)
-        part = {"name": name, "output": name, "bias": fields["bias"][first : first + many]}
-        add_conv(context, node, {**fields, **part}, weights[first : first + many])
+        taken = slice(first, first + many)
+        part = of_channels(fields, taken)
+        add_conv(context, node, {**part, "name": name, "output": name}, weights[taken])
 
 
 @lowers("depthwise-conv2d-fix")

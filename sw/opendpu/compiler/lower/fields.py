@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What layers with weights have, on either engine."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from opendpu.compiler.fixed import point_of
-from opendpu.compiler.layers import Int8Array
+from opendpu.compiler.layers import PER_CHANNEL, Int8Array
 from opendpu.compiler.lower.context import LoweringContext
+from opendpu.compiler.shifts import shifts_of
 from opendpu.ir import Node
 from opendpu_arch.isa import ActType
 
@@ -19,21 +20,27 @@ ACTIVATIONS = {
 
 def layer_fields(context: LoweringContext, node: Node, name: str) -> dict[str, Any]:
     """Return what layers of both engines have, for the feature map ``name`` as result."""
-    cut, bias = _shifts(context, node)
+    cut, bias, shifts = shifts_of(node, context.graph).fields()
     return {
         "name": name, "source": node.inputs["input"][0], "output": name,
-        "bias": _bias(context, node), "shift_cut": cut, "shift_bias": bias,
+        "bias": _bias(context, node), "shifts": shifts, "shift_cut": cut, "shift_bias": bias,
         "act_type": ACTIVATIONS[node.attrs["nonlinear"]],
     }  # fmt: skip
 
 
-def _shifts(context: LoweringContext, node: Node) -> tuple[int, int]:
-    """Return the shifts of sum and bias."""
-    graph = context.graph
-    product = sum(point_of(graph[node.inputs[arg][0]]) for arg in ("input", "weights"))
-    bias = node.inputs.get("bias")
-    shift_bias = product - point_of(graph[bias[0]]) + 1 if bias else 0
-    return product - point_of(node), shift_bias
+def of_channels(fields: Mapping[str, Any], taken: slice) -> dict[str, Any]:
+    """Return the fields of a layer that makes some of the output channels."""
+    return {**fields, **{name: values[taken] for name, values in _own(fields).items()}}
+
+
+def repeated(fields: Mapping[str, Any], times: int) -> dict[str, Any]:
+    """Return the fields of a layer that makes every output channel several times, in turn."""
+    return {**fields, **{name: np.tile(values, times) for name, values in _own(fields).items()}}
+
+
+def _own(fields: Mapping[str, Any]) -> dict[str, Int8Array]:
+    """Return what output channels have of their own."""
+    return {name: fields[name] for name in PER_CHANNEL if fields.get(name) is not None}
 
 
 def _bias(context: LoweringContext, node: Node) -> Int8Array:

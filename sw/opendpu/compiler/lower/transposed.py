@@ -8,7 +8,7 @@ from opendpu.compiler.fixed import DEPTHWISE
 from opendpu.compiler.layers import AluLayer, ConvLayer, Feature, Window
 from opendpu.compiler.limits import MAX_CHANNEL_GROUPS
 from opendpu.compiler.lower.context import LoweringContext
-from opendpu.compiler.lower.fields import layer_fields
+from opendpu.compiler.lower.fields import layer_fields, repeated
 from opendpu.compiler.lower.registry import lowers
 from opendpu.compiler.network import Alias
 from opendpu.compiler.phases import Phase, phases, take
@@ -81,5 +81,4 @@ def _layer(
     if node.kind in DEPTHWISE:
         context.add(AluLayer(**fields, mode=AluMode.DWCV, weights=weights[0]))
         return
-    fields["bias"] = np.tile(fields["bias"], len(columns))
-    context.add(ConvLayer(**fields, weights=weights))
+    context.add(ConvLayer(**repeated(fields, len(columns)), weights=weights))

@@ -79,6 +79,6 @@ def on_array(layer: Layer, target: Target) -> ConvLayer | None:
     return ConvLayer(
         name=layer.name, output=layer.output, op=layer.op, source=layer.source, window=window,
         weights=diagonal_weights(layer.weights, target.channel_parallel), bias=layer.bias,
-        shift_cut=layer.shift_cut, shift_bias=layer.shift_bias, act_type=layer.act_type,
-        depthwise=True, table=layer.table,
+        shifts=layer.shifts, shift_cut=layer.shift_cut, shift_bias=layer.shift_bias,
+        act_type=layer.act_type, depthwise=True, table=layer.table,
     )  # fmt: skip

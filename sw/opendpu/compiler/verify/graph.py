@@ -100,6 +100,8 @@ def _sides(node: Node, graph: Graph) -> Iterator[Finding]:
 
 def _is_of_dpu(node: Node) -> bool:
     found = node.quantization
+    if node.value is not None and found.are_powers_of_two:
+        return all(point in FIX_POINTS for point in found.fix_points)
     return found.is_power_of_two and found.fix_point in FIX_POINTS
 
 

@@ -2,11 +2,13 @@
 """Kernels of layers with weights in integers: sums of products that are exact, rounded once.
 
 ``y = floor(act(sum / 2**cut + bias) + 1/2)``, where ``cut`` is the fractional bits that a product
-has more than the result. The bias and the half are joined before, in units of the last bit of a
-product, where bits below it decide nothing; only the slope of LEAKYRELU needs them.
+has more than the result; every channel has its own where weights have fix points of their own. The
+bias and the half are joined before, in units of the last bit of a product, where bits below it
+decide nothing; only the slope of LEAKYRELU needs them.
 """
 
 import numpy as np
+import numpy.typing as npt
 
 from opendpu.ir import Node
 from opendpu.ops.convolution import DENSE, DEPTHWISE
@@ -17,17 +19,21 @@ from opendpu.ops.operator import Operator, register
 from opendpu.ops.window import onnx_window, pair, reaching_pad, transposed_pad
 from opendpu_arch.isa import Engine
 
+Shifts = npt.NDArray[np.int64]
+"""One for each output channel."""
+
 LEAKY_FACTOR, LEAKY_BITS = 13, 7
 """The slope of LEAKYRELU, 26/256, as an odd factor and a right shift."""
 
 
 def layer(builder: OnnxBuilder, node: Node) -> None:
     """Emit a convolution of any kind on integers."""
-    sources = (node.inputs[arg][0] for arg in ("input", "weights"))
+    source, kernel = (builder.graph[node.inputs[arg][0]] for arg in ("input", "weights"))
     point = node.fix_point
-    cut = sum(builder.graph[name].fix_point for name in sources) - point
-    weights = Weights.of(builder, node, 2.0 ** max(-cut, 0))
-    cut = max(cut, 0)
+    cut = np.array(kernel.fix_points) + source.fix_point - point
+    cut = np.broadcast_to(cut, node.shape[-1:])
+    weights = Weights.of(builder, node, 2.0 ** np.maximum(-cut, 0))
+    cut = np.maximum(cut, 0)
     bias = _bias_of(builder, node)
     if nonlinear(node) == "LEAKYRELU":
         total = _sum(builder, node, weights, cut)
@@ -36,8 +42,7 @@ def layer(builder: OnnxBuilder, node: Node) -> None:
         )
         bind(builder, node, _leaky(value), "LEAKYRELU", channels_first=True)
         return
-    half = 2.0 ** (cut - 1)
-    offset = np.floor(np.ldexp(bias, point + cut) + half)
+    offset = np.floor(np.ldexp(bias, point + cut) + 2.0 ** (cut - 1.0))
     total = _sum(builder, node, weights, cut, offset)
     bind(builder, node, total, "RELU", "RELU6", channels_first=True, half_added=True)
 
@@ -47,12 +52,14 @@ def _bias_of(builder: OnnxBuilder, node: Node) -> Wide:
     for name in node.inputs.get("bias", ()):
         values = builder.constant(name)
         assert values is not None, name
-        return np.ldexp(values.astype(np.float64).ravel(), -builder.graph[name].fix_point)
+        points = np.array(builder.graph[name].fix_points)
+        return np.asarray(np.ldexp(values.astype(np.float64).ravel(), -points))
     return np.zeros(node.shape[-1])
 
 
 def _bias_bits(builder: OnnxBuilder, node: Node) -> int:
-    return max((builder.graph[name].fix_point for name in node.inputs.get("bias", ())), default=0)
+    names = node.inputs.get("bias", ())
+    return max((point for name in names for point in builder.graph[name].fix_points), default=0)
 
 
 def _a_channel(values: Wide) -> Wide:
@@ -60,25 +67,26 @@ def _a_channel(values: Wide) -> Wide:
 
 
 def _sum(
-    builder: OnnxBuilder, node: Node, weights: Weights, cut: int, offset: Wide | None = None
+    builder: OnnxBuilder, node: Node, weights: Weights, cut: Shifts, offset: Wide | None = None
 ) -> Exact:
     """Return the sums of products and the offset, in last bits of a product, over ``2**cut``."""
-    limits, scale = builder.limits(node.inputs["input"][0]), 2.0**-cut
+    limits, scale = builder.limits(node.inputs["input"][0]), 2.0 ** -cut.astype(np.float64)
+    bits = int(cut.max())
     added = 0.0 if offset is None else offset
     sums = weights.sums(limits)
     if sums.exact(added):
         name = _emitted(builder, weights, (0, weights.channels), scale, offset)
-        reach = ((sums.low + added).min() * scale, (sums.high + added).max() * scale)
-        return Exact(builder, name, reach, cut)
+        reach = (((sums.low + added) * scale).min(), ((sums.high + added) * scale).max())
+        return Exact(builder, name, reach, bits)
     made: Exact | None = None
     for part in weights.parts(limits):
         name = _emitted(builder, weights, part, scale)
         few = weights.sums(limits, *part)
-        reach = (few.low.min() * scale, few.high.max() * scale)
-        one = Exact(builder, name, reach, cut).widened()
+        reach = ((few.low * scale).min(), (few.high * scale).max())
+        one = Exact(builder, name, reach, bits).widened()
         made = one if made is None else made.plus(one)
     assert made is not None
-    return made if offset is None else made.plus_constant(_a_channel(offset * scale), cut)
+    return made if offset is None else made.plus_constant(_a_channel(offset * scale), bits)
 
 
 def _slice(builder: OnnxBuilder, weights: Weights, start: int, stop: int) -> str:
@@ -99,10 +107,10 @@ def _slice(builder: OnnxBuilder, weights: Weights, start: int, stop: int) -> str
 
 
 def _emitted(
-    builder: OnnxBuilder, weights: Weights, part: tuple[int, int], scale: float,
+    builder: OnnxBuilder, weights: Weights, part: tuple[int, int], scale: Wide,
     offset: Wide | None = None,
 ) -> str:  # fmt: skip
-    """Add the operator for some input channels, times ``scale``; ``offset`` is one a channel."""
+    """Add the operator for some input channels; ``scale`` and ``offset`` are one a channel."""
     node = weights.node
     kernel = (weights.values.shape[2], weights.values.shape[1])
     if weights.transposed:

@@ -43,16 +43,16 @@ class Weights:
     group
         Groups of channels that do not meet; every channel is one in a depthwise layer.
     factor
-        A power of two that the integers are times.
+        A power of two for each output channel, that its integers are times.
     """
 
     node: Node
     values: Array
     group: int
-    factor: float = 1.0
+    factor: Wide
 
     @classmethod
-    def of(cls, builder: OnnxBuilder, node: Node, factor: float = 1.0) -> "Weights":
+    def of(cls, builder: OnnxBuilder, node: Node, factor: Wide) -> "Weights":
         """Return the weights of a layer; UnsupportedError if they are no constants."""
         (name,) = node.inputs["weights"]
         values = builder.graph[name].value
@@ -85,7 +85,10 @@ class Weights:
         """Sums over the kernel of all positive and of all negative weights, without sign."""
         positive = np.maximum(self.values, 0).sum(axis=(1, 2), dtype=np.float64)
         negative = positive - self.values.sum(axis=(1, 2), dtype=np.float64)
-        return positive * self.factor, negative * self.factor
+        by_output = self.factor.reshape(self.channels, -1).T if self.depthwise else (
+            self.factor[:, None]
+        )  # fmt: skip
+        return positive * by_output, negative * by_output
 
     def sums(self, limits: tuple[int, int], start: int = 0, stop: int | None = None) -> Sums:
         """Return what sums of some products can be, for inputs in a range.
@@ -119,10 +122,17 @@ class Weights:
             f"{self.values.shape[1]}x{self.values.shape[2]}, whose sums are too large for float32"
         )
 
-    def tensor(self, scale: float, start: int, stop: int) -> npt.NDArray[np.float32]:
-        """Return those of some input channels, times a power of two, as ONNX has them."""
+    def tensor(self, scale: Wide, start: int, stop: int) -> npt.NDArray[np.float32]:
+        """Return those of some input channels as ONNX has them.
+
+        ``scale`` is a power of two for each output channel, that they are times.
+        """
         values = self.values[..., start:stop].astype(np.float32)
-        values *= np.float32(self.factor * scale)
+        factor = (self.factor * scale).astype(np.float32)
+        if self.depthwise:
+            values *= factor.reshape(self.channels, -1).T[:, None, None, :]
+        else:
+            values *= factor[:, None, None, None]
         if self.transposed:
             values = values[:, ::-1, ::-1].transpose(3, 0, 1, 2)
             if self.depthwise or self.group == 1:

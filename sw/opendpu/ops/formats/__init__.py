@@ -15,9 +15,12 @@ from opendpu.ops.formats import block, floating, integer
 if TYPE_CHECKING:
     from opendpu.ops.onnx_builder import OnnxBuilder
 
-__all__ = ["BLOCK_FORMATS", "emit_fake_quantize", "emit_integers", "fake_quantize"]
+__all__ = [
+    "BLOCK_FORMATS", "emit_fake_quantize", "emit_integers", "fake_quantize", "real_numbers",
+]  # fmt: skip
 
 emit_integers = integer.emit_integers
+real_numbers = integer.real_numbers
 BLOCK_FORMATS = tuple(block.LAYOUTS)
 """Formats whose numbers depend on their neighbours along the last axis."""
 

@@ -58,6 +58,12 @@ def _of_dpu(values: Array, quantization: Quantization) -> Array:
     return made
 
 
+def real_numbers(values: Array, quantization: Quantization) -> Array:
+    """Return the real numbers, float32, that integers with powers of two as scales stand for."""
+    scale = _along(quantization.scale, quantization, values.ndim, np.float64)
+    return np.asarray(values * scale, np.float32)
+
+
 def emit_integers(builder: "OnnxBuilder", value: str, quantization: Quantization) -> str:
     """Add nodes that make integers, as float32, of real numbers; one scale for the tensor."""
     return emit_scaled(builder, value, quantization, 0, channels_first=False)

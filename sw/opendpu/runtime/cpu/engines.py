@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from opendpu.ir.xir_bridge import channels_of
 from opendpu.ops.average import average_factor
 from opendpu.runtime.cpu import spatial
 from opendpu.runtime.cpu.registry import Array, register
@@ -25,6 +26,16 @@ def fix_point_of(tensor: Tensor) -> int:
     if not tensor.has_attr("fix_point"):
         raise GraphError(f"tensor {tensor.name!r} has no attribute 'fix_point'")
     return int(tensor.get_attr("fix_point"))
+
+
+def real_values(tensor: Tensor, values: Array) -> Array:
+    """Return the real numbers, float64, that the integers of a tensor stand for."""
+    channels = channels_of(tensor.get_attrs(), tensor.dims)
+    if channels is None:
+        return np.asarray(np.ldexp(np.asarray(values, np.float64), -fix_point_of(tensor)))
+    points, axis = channels
+    shape = [-1 if index == axis else 1 for index in range(np.ndim(values))]
+    return np.asarray(np.ldexp(np.asarray(values, np.float64), -np.reshape(points, shape)))
 
 
 def _change(op: Op) -> int:

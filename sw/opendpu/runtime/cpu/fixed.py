@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from opendpu.runtime.cpu import elementwise, engines, layout, spatial
-from opendpu.runtime.cpu.engines import fix_point_of
+from opendpu.runtime.cpu.engines import fix_point_of, real_values
 from opendpu.runtime.cpu.registry import Array, Implementation, register
 from opendpu_arch import numerics
 from opendpu_arch.errors import UnsupportedError
@@ -55,8 +55,7 @@ def fixed(implementation: Implementation) -> Implementation:
     def compute(op: Op, inputs: Sequence[Array]) -> Array:
         tensors = op.get_input_tensors()
         floats = [
-            np.ldexp(np.asarray(values, np.float64), -fix_point_of(tensor))
-            for values, tensor in zip(inputs, tensors, strict=True)
+            real_values(tensor, values) for values, tensor in zip(inputs, tensors, strict=True)
         ]
         result = _activate(op, np.asarray(implementation(op, floats)))
         return _requantize(result, op.get_output_tensor())

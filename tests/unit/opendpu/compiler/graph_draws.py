@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small quantized graphs in the form of the quantizer, and runs of their compiled form."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from oracle import evaluate_quantized
 
@@ -26,10 +28,18 @@ class Quantized:
         self.graph.add(name, "data", (1, *shape))
         return self.fix(name, point)
 
-    def const(self, name: str, *shape: int, point: int = 7) -> str:
-        values = self.random.integers(-128, 128, shape) * 2.0**-point
-        self.graph.add(name, "const", shape, value=values.astype(np.float32))
-        return self.fix(name, point)
+    def const(self, name: str, *shape: int, point: int | Sequence[int] = 7, axis: int = 0) -> str:
+        """Add a constant; ``point`` may be one for each index along ``axis``."""
+        values = self.random.integers(-128, 128, shape)
+        if isinstance(point, int):
+            value = values * 2.0**-point
+            self.graph.add(name, "const", shape, value=value.astype(np.float32))
+            return self.fix(name, point)
+        axis %= len(shape)
+        scale = 2.0 ** -np.reshape(point, [-1 if n == axis else 1 for n in range(len(shape))])
+        self.graph.add(name, "const", shape, value=(values * scale).astype(np.float32))
+        quantization = Quantization.powers_of_two(point, axis)
+        return self.graph.add_fix(f"{name}_fix", name, quantization).name
 
     def op(self, name: str, kind: str, size: tuple, sources: list[str], **attrs) -> str:
         return self.graph.add(name, kind, (1, *size), {"input": sources}, attrs).name

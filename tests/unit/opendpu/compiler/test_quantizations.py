@@ -45,8 +45,16 @@ def test_constants_of_fewer_bits_are_int8_values(bits):
         ),
         ({"activation": Quantization((0.5,), (3,))}, "'y_fix' has zero point 3, but the DPU needs"),
         (
-            {"weights": Quantization((0.5, 0.5, 1.0), axis=0)},
+            {"weights": Quantization((0.5, 0.3, 1.0), axis=0)},
             "'w_fix' has scales per channel (axis 0), but the DPU needs one power of two",
+        ),
+        (
+            {"activation": Quantization((0.5, 0.5, 1.0), axis=3)},
+            "'y_fix' has scales per channel (axis 3), but the DPU needs one power of two",
+        ),
+        (
+            {"weights": Quantization((0.5, 1.0), axis=3)},
+            "'w_fix' has fix points along axis 3, but 'y' (conv2d) needs a single one",
         ),
         (
             {"activation": Quantization((1.0,), number_format=NumberFormat.BFLOAT16)},
@@ -58,3 +66,19 @@ def test_what_the_dpu_cannot_compute_is_refused(given, text):
     with pytest.raises(UnsupportedError) as caught:
         legalize(graph(**given))
     assert text in str(caught.value)
+
+
+def test_weights_may_have_a_fix_point_for_each_output_channel():
+    fixed = legalize(graph(weights=Quantization.powers_of_two([1, 3, 2], 0)))
+    (weights,) = (node for node in fixed if node.kind == "const-fix")
+    assert weights.fix_points == (1, 3, 2)
+    np.testing.assert_array_equal(weights.value[:, 0, 0, 0], [-1, -4, -2])
+
+
+def test_constants_of_other_ops_may_not():
+    made = graph(weights=Quantization.powers_of_two([1, 3, 2], 0))
+    made.add("z", "add", (3, 1, 1, 2), {"input": ["w_fix", "w_fix"]})
+    made.add_fix("z_fix", "z", INT8)
+    made.outputs.append("z_fix")
+    with pytest.raises(UnsupportedError, match=r"'z' \(add\) needs a single one; only weights"):
+        legalize(made)

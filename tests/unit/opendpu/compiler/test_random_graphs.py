@@ -18,8 +18,8 @@ from opendpu.ir import Graph
 from opendpu_arch.target import Target
 
 
-def check_seed(seed: int, *, tables: bool = False) -> None:
-    grower = draw(seed, tables=tables)
+def check_seed(seed: int, **extensions: bool) -> None:
+    grower = draw(seed, **extensions)
     try:
         check(grower.graph, grower.target, seed)
     except Exception as error:
@@ -50,6 +50,19 @@ def test_random_graphs(rng: np.random.Generator, part: int) -> None:
 def test_random_graphs_with_tables(rng: np.random.Generator, part: int) -> None:
     for _ in range(12):
         check_seed(int(rng.integers(1 << 30)), tables=True)
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_random_graphs_by_channel(rng: np.random.Generator, part: int) -> None:
+    for number in range(12):
+        check_seed(int(rng.integers(1 << 30)), channels=True, tables=number % 3 == 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(40))
+def test_many_random_graphs_by_channel(rng: np.random.Generator, part: int) -> None:
+    for number in range(50):
+        check_seed(int(rng.integers(1 << 30)), channels=True, tables=number % 3 == 0)
 
 
 @pytest.mark.slow

@@ -146,3 +146,43 @@ def test_constant_of_wrong_size():
     graph.create_op("k", "const", {"shape": [3], "data_type": "FLOAT32", "data": bytes(8)})
     with pytest.raises(GraphError, match=r"holds 8 bytes, but its tensor \[3\] needs 12"):
         from_xir(graph)
+
+
+def by_channel() -> QuantizedGraph:
+    graph = QuantizedGraph("net")
+    graph.add_const("w", np.float32([[0.5, 1.5], [0.25, -1.0], [2.0, 4.0]]))
+    graph.add_fix("w_fix", "w", Quantization.powers_of_two([3, 5, -1], 0))
+    graph.outputs = ["w_fix"]
+    return graph
+
+
+def test_fix_points_of_channels_in_a_file(tmp_path):
+    to_xir(by_channel()).serialize(tmp_path / "m.xmodel")
+    stored = xir.Graph.deserialize(tmp_path / "m.xmodel")
+    attrs = stored.get_op("w_fix").get_attrs()
+    assert (attrs["fix_points"], attrs["axis"], attrs["fix_point"]) == ([3, 5, -1], 0, -1)
+    back = from_xir(stored)
+    assert back["w_fix"].quantization == by_channel()["w_fix"].quantization
+    assert back["w_fix"].attrs == {}
+    assert back["w_fix"].fix_points == (3, 5, -1)
+
+
+def test_fix_points_that_do_not_fit_their_axis():
+    graph = to_xir(by_channel())
+    graph.get_op("w_fix").set_attr("fix_points", [3, 5])
+    with pytest.raises(
+        GraphError, match=r"'w_fix'.*fix_points are 2 along axis 0, but .* \[3, 2\]"
+    ):
+        from_xir(graph)
+
+
+def test_fix_points_that_agree_are_one():
+    assert Quantization.powers_of_two([4, 4], 0) == Quantization.power_of_two(4)
+    assert Quantization.powers_of_two([4, 5], 1).along([6, 6], 1).fix_point == 6
+
+
+def test_what_has_no_fix_points_says_so():
+    with pytest.raises(GraphError, match="has no fix_points"):
+        _ = Quantization((0.5, 0.3), axis=0).fix_points
+    with pytest.raises(GraphError, match="has no fix_point"):
+        _ = Quantization.powers_of_two([1, 2], 0).fix_point

@@ -27,8 +27,9 @@ class Drawing(Quantized):
 
     def layer(
         self, kind: str, source: str, outputs: int, kernel: Pair, stride: Pair = (1, 1),
-        pad: tuple[int, int, int, int] = (0, 0, 0, 0), point: int = 3, weights: int = 8,
-        bias: int | None = 6, act: str | None = None, alpha: float = 26 / 256, **attrs,
+        pad: tuple[int, int, int, int] = (0, 0, 0, 0), point: int = 3,
+        weights: int | list[int] = 8, bias: int | list[int] | None = 6,
+        act: str | None = None, alpha: float = 26 / 256, **attrs,
     ) -> str:  # fmt: skip
         """Add a layer called ``op``, its activation and ``fix``; padding starts at the left."""
         _, height, width, inputs = self.graph[source].shape
@@ -53,7 +54,11 @@ class Drawing(Quantized):
         last = inputs // attrs.get("group", 1)
         given = {
             "input": [source],
-            "weights": [self.const("w", first, kernel[1], kernel[0], last, point=weights)],
+            "weights": [
+                self.const(
+                    "w", first, kernel[1], kernel[0], last, point=weights, axis=-1 if deep else 0
+                )
+            ],
         }
         if bias is not None:
             given["bias"] = [self.const("b", outputs, point=bias)]

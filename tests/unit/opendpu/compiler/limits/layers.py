@@ -127,6 +127,21 @@ def bias_far_above_the_products(q: Drawing) -> str:
     return q.layer(DENSE, q.data(5, 5, 2), 2, (3, 3), bias=q.either(-6, -7), point=-6)
 
 
+@limit("channel_shifts", "up to 15 apart, but they are 16", target="B64+channel")
+def channels_far_apart(q: Drawing) -> str:
+    return q.layer(DENSE, q.data(5, 5, 2), 3, (3, 3), weights=[8, q.either(23), 11], bias=None)
+
+
+@limit("channel_shifts", '"shift_bias" of channels up to 15 apart', target="B64+channel")
+def biases_far_apart(q: Drawing) -> str:
+    return q.layer(DEEP, q.data(5, 5, 2), 2, (3, 3), weights=12, bias=[q.either(17, 18), 2])
+
+
+@limit("channel_shifts", "it lacks the extension 'channel'")
+def channels_without_the_extension(q: Drawing) -> str:
+    return q.layer(UP, q.data(5, 5, 2), 2, (2, 2), weights=[8, q.either(8)], point=4)
+
+
 @limit("transposed_kernel", '"kernel_width"(33) / "stride_width"(2) in 1..16')
 def wide_transposed_kernel(q: Drawing) -> str:
     return q.layer(UP, q.data(3, 4, 3), 5, (q.either(32), 2), (2, 2), pad=(2, 3, 0, 0))

@@ -53,6 +53,8 @@ class Grower(Quantized):
             Target.from_name(self.pick.choice(TARGETS)), bank_depth=self.pick.choice(DEPTHS)
         )
         self.growths = GROWTHS
+        self.by_channel = False
+        """Whether weights and biases of layers may have a fix point for each output channel."""
         self.maps: list[str] = []
         """The ``fix`` ops of feature maps, the newest last."""
         self.flat: list[str] = []
@@ -134,18 +136,21 @@ class Grower(Quantized):
             self.graph.outputs.append(name)
 
 
-def draw(seed: int, most_ops: int = 14, *, tables: bool = False) -> Grower:
-    """Return a random graph and its target, one with the extension ``table`` if it is asked for."""
+def draw(seed: int, most_ops: int = 14, *, tables: bool = False, channels: bool = False) -> Grower:
+    """Return a random graph and its target, one with the extensions that are asked for."""
     grower = Grower(seed)
+    wanted = {Extension.TABLE: tables, Extension.CHANNEL: channels}
+    grower.target = dataclasses.replace(
+        grower.target, extensions=frozenset(one for one, asked in wanted.items() if asked)
+    )
     if tables:
-        extensions = frozenset({Extension.TABLE})
-        grower.target = dataclasses.replace(grower.target, extensions=extensions)
         grower.growths = GROWTHS + TABLE_GROWTHS
+    grower.by_channel = channels
     for _ in range(grower.pick.choice([1, 1, 1, 2, 3])):
         grower.start()
-    wanted = len(grower.maps) + grower.pick.randint(1, most_ops)
+    most = len(grower.maps) + grower.pick.randint(1, most_ops)
     for _ in range(8 * most_ops):
-        if len(grower.maps) + len(grower.flat) + len(grower.ends) >= wanted:
+        if len(grower.maps) + len(grower.flat) + len(grower.ends) >= most:
             break
         grower.step()
     grower.finish_graph()

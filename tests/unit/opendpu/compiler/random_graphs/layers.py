@@ -40,6 +40,36 @@ def positions(g: Grower, source: str, taps: int, out: int) -> tuple[int, int]:
     return weights, cut + out + 1 - g.pick.randint(0, min(20, cut + 2))
 
 
+def by_channel(
+    g: Grower, points: tuple[int, int], channels: int, out: int, source: str
+) -> tuple[list[int], list[int]]:
+    """Return fix points of weights and bias for each channel, which the DPU's shifts can hold."""
+    pick, (weights, bias) = g.pick, points
+    most = pick.choice([1, 2, 3, 5, 15])
+    least = max(weights - most // 2, out - g.point_of(source))
+    own = [least + pick.randint(0, most) for _ in range(channels)]
+    low = max(0, min(weights + g.point_of(source) + 1 - bias, 20) - pick.randint(0, 7))
+    high = min(20, low + pick.choice([0, 2, 6, 15]))
+    shifts = [pick.randint(low, high) for _ in range(channels)]
+    return own, [w + g.point_of(source) + 1 - s for w, s in zip(own, shifts, strict=True)]
+
+
+def parameters(
+    g: Grower, name: str, source: str, weights: tuple, taps: int, out: int, axis: int = 0,
+    *, biased: bool,
+) -> dict:  # fmt: skip
+    """Return the arguments of a layer; its output channels are along ``axis`` of the weights."""
+    points: tuple = positions(g, source, taps, out)
+    if g.by_channel and g.pick.random() < 0.8:
+        points = by_channel(g, points, weights[axis], out, source)
+    given = {
+        "input": [source], "weights": [g.const(f"{name}_w", *weights, point=points[0], axis=axis)]
+    }  # fmt: skip
+    if biased:
+        given["bias"] = [g.const(f"{name}_b", weights[axis], point=points[1])]
+    return given
+
+
 def layer(
     g: Grower, kind: str, source: str, shape: tuple, taps: int, weights: tuple, attrs: dict
 ) -> str:
@@ -47,10 +77,10 @@ def layer(
     pick, name = g.pick, g.name(kind)
     act = pick.choice(ACTIVATIONS)
     out = pick.randint(4, 6) if act == "relu6" and pick.random() < 0.9 else pick.randint(0, 7)
-    points = positions(g, source, taps, out)
-    given = {"input": [source], "weights": [g.const(f"{name}_w", *weights, point=points[0])]}
-    if pick.random() < 0.85:
-        given["bias"] = [g.const(f"{name}_b", shape[-1], point=points[1])]
+    given = parameters(
+        g, name, source, weights, taps, out, -1 if "depthwise" in kind else 0,
+        biased=pick.random() < 0.85,
+    )  # fmt: skip
     g.graph.add(name, kind, (1, *shape), given, attrs)
     return g.finish(name, out, act, **({"alpha": 26 / 256} if act == "leaky-relu" else {}))
 
@@ -149,11 +179,7 @@ def dense(g: Grower) -> str | None:
         return None
     taps, name = shape[-1], g.name("dense")
     out = pick.randint(0, 7)
-    points = positions(g, source, taps, out)
-    given = {
-        "input": [source], "weights": [g.const(f"{name}_w", outputs, taps, point=points[0])],
-        "bias": [g.const(f"{name}_b", outputs, point=points[1])],
-    }  # fmt: skip
+    given = parameters(g, name, source, (outputs, taps), taps, out, biased=True)
     g.graph.add(name, "inner-product", (1, *shape[:-1], outputs), given, {"axis": len(shape)})
     return g.finish(name, out, pick.choice([None, "relu"]))
 

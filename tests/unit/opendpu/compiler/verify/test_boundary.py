@@ -167,7 +167,7 @@ BROKEN: list[tuple[str, Callable[[Any], Any], str]] = [
     ("lower", lambda n: with_layer(n, op=""), "'a' breaks the rule 'known-op'"),
     ("lower", lambda n: with_layer(n, source="no"), "'a' breaks the rule 'known-feature': 'no'"),
     ("fuse", lambda n: dataclasses.replace(n, inputs=()), "'inputs-first'"),
-    ("fuse", lambda n: with_layer(n, bias=np.zeros(77, np.int8)), "'bias-per-output': 77 biases"),
+    ("fuse", lambda n: with_layer(n, bias=np.zeros(77, np.int8)), "'bias-per-output': 77 values"),
     ("tile", moved, "after pass 'tile': 'a' breaks the rule 'inside-bank'"),
     ("tile", rows_twice, "'a' breaks the rule 'rows-in-order'"),
     ("tile", rows_missing, "'a' breaks the rule 'every-row': its stripes make 1 rows of "),

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (opendpu[torch])")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[torch])")
 
-import torch_nets as nets  # noqa: E402
+from frameworks.torch_nets import ResNet, seeded  # noqa: E402
 
 from opendpu import api  # noqa: E402
 from opendpu.cli import app  # noqa: E402
@@ -21,7 +21,7 @@ from opendpu.cli import app  # noqa: E402
 @pytest.fixture
 def program(tmp_path, rng):
     torch.manual_seed(int(rng.integers(1 << 31)))
-    module = nets.seeded(nets.ResNet(), int(rng.integers(1 << 31)))
+    module = seeded(ResNet(), int(rng.integers(1 << 31)))
     torch.export.save(
         torch.export.export(module, (torch.randn(1, 3, 16, 16),)), tmp_path / "net.pt2"
     )

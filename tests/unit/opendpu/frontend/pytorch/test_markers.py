@@ -7,13 +7,14 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (opendpu[t
 pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[torch])")
 
 import torch_nets as nets  # noqa: E402
+from frameworks.torch_nets import seeded  # noqa: E402
 
 from opendpu.frontend.pytorch import trace  # noqa: E402
 from opendpu.frontend.pytorch.markers import mark  # noqa: E402
 
 
 def test_what_is_between_is_quantized():
-    found = trace(nets.seeded(nets.Partial(), 3), torch.randn(2, 3, 12, 12))
+    found = trace(seeded(nets.Partial(), 3), torch.randn(2, 3, 12, 12))
     kinds = [node.kind for node in found.graph if node.kind not in ("const", "data")]
     assert kinds == ["conv2d", "relu", "conv2d", "tanh", "conv2d"]
     assert found.floating.ops == {"x", "middle", "tanh"}

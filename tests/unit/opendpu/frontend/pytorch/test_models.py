@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (opendpu[t
 pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[torch])")
 
 import torch_nets as nets  # noqa: E402
+from frameworks.torch_nets import ResNet, seeded  # noqa: E402
 
 from opendpu.frontend import load_model  # noqa: E402
 from opendpu.frontend.pytorch import load_program, load_torch, trace  # noqa: E402
@@ -41,7 +42,7 @@ def seed(rng):
 
 
 CASES = {
-    "resnet": (nets.ResNet, (3, 16, 16)),
+    "resnet": (ResNet, (3, 16, 16)),
     "mobile": (nets.Inverted, (3, 12, 12)),
     "shuffle": (nets.Shuffle, (4, 6, 6)),
     "attention": (nets.Attention, (3, 8, 8)),
@@ -51,7 +52,7 @@ CASES = {
 @pytest.mark.parametrize(("case", "batch"), [*((case, 3) for case in CASES), ("resnet", 1)])
 def test_computes_what_pytorch_computes(case, batch, seed):
     kind, shape = CASES[case]
-    module = nets.seeded(kind(), seed)
+    module = seeded(kind(), seed)
     images = torch.randn(batch, *shape)
     found = trace(module, images)
     to_xir(found.graph)  # every op is as XIR defines it
@@ -65,7 +66,7 @@ def test_computes_what_pytorch_computes(case, batch, seed):
 
 
 def test_ops_have_the_names_of_modules(seed):
-    graph = load_torch(nets.seeded(nets.ResNet(), seed), torch.randn(2, 3, 16, 16))
+    graph = load_torch(seeded(ResNet(), seed), torch.randn(2, 3, 16, 16))
     names = [node.name for node in graph if node.kind not in ("const", "data", "reshape")]
     assert names == [
         "conv1", "bn1", "relu", "maxpool", "layer1.0.conv1", "layer1.0.bn1", "layer1.0.relu",
@@ -78,7 +79,7 @@ def test_ops_have_the_names_of_modules(seed):
 
 
 def test_origins_are_class_and_line(seed):
-    graph = load_torch(nets.seeded(nets.ResNet(), seed), torch.randn(1, 3, 16, 16))
+    graph = load_torch(seeded(ResNet(), seed), torch.randn(1, 3, 16, 16))
     source = Path(nets.__file__).read_text().splitlines()
     conv, add = graph["layer1.1.downsample.0"].origin, graph["layer1.0.add"].origin
     assert (conv.op_type, conv.name) == ("torch.nn.Conv2d", "layer1.1.downsample.0")
@@ -90,7 +91,7 @@ def test_origins_are_class_and_line(seed):
 
 
 def test_training_mode_stays(seed):
-    module = nets.seeded(nets.ResNet(), seed).train()
+    module = seeded(ResNet(), seed).train()
     module.layer1[0].eval()
     before = [part.training for part in module.modules()]
     statistics = module.bn1.running_mean.clone()
@@ -100,7 +101,7 @@ def test_training_mode_stays(seed):
 
 
 def test_nested_arguments_and_results(seed):
-    module = nets.seeded(nets.Nested(), seed)
+    module = seeded(nets.Nested(), seed)
     image, bias = torch.randn(1, 3, 6, 6), torch.randn(4, 1, 1)
     kwargs = {"scale": 2}
     found = trace(module, (image, {"bias": [bias]}, kwargs))
@@ -118,7 +119,7 @@ def test_nested_arguments_and_results(seed):
 
 
 def test_a_call_of_another_form_is_refused(seed):
-    found = trace(nets.seeded(nets.ResNet(), seed), torch.randn(1, 3, 16, 16))
+    found = trace(seeded(ResNet(), seed), torch.randn(1, 3, 16, 16))
     with pytest.raises(
         Exception, match=r"^\[QUANTIZER_TORCH_SHAPE_MISMATCH\] the module was traced with 1 tensor "
     ):
@@ -126,7 +127,7 @@ def test_a_call_of_another_form_is_refused(seed):
 
 
 def test_samples_that_are_mixed_stay_together(seed):
-    module = nets.seeded(nets.Joining(), seed)
+    module = seeded(nets.Joining(), seed)
     x = torch.randn(5, 6)
     found = trace(module, x)
     assert not found.batched
@@ -149,7 +150,7 @@ def test_control_flow_on_values_is_named_with_its_line():
 
 def test_a_call_that_fails_is_named_with_its_line():
     with pytest.raises(UnsupportedError, match=r"torch_nets.py:\d+, .*self.conv1.*channels"):
-        load_torch(nets.ResNet(), torch.randn(1, 4, 16, 16))
+        load_torch(ResNet(), torch.randn(1, 4, 16, 16))
 
 
 @pytest.mark.parametrize(
@@ -170,7 +171,7 @@ def test_a_single_module_is_called_as_its_operator(leaf, shape, name):
 
 
 def test_torchscript(seed):
-    module = nets.seeded(nets.ResNet(), seed)
+    module = seeded(ResNet(), seed)
     images = torch.randn(1, 3, 16, 16)
     with pytest.warns(DeprecationWarning):
         traced = torch.jit.trace(module, images)
@@ -196,7 +197,7 @@ def test_scripts_are_refused():
 
 
 def test_exported_programs_from_files(seed, tmp_path):
-    module = nets.seeded(nets.ResNet(), seed)
+    module = seeded(ResNet(), seed)
     images = torch.randn(2, 3, 16, 16)
     sizes = {"x": {0: torch.export.Dim("batch"), 2: torch.export.Dim("height", min=8, max=64)}}
     program = torch.export.export(module, (images,), dynamic_shapes=sizes)
