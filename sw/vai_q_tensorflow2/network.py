@@ -25,20 +25,17 @@ PACKAGE = "vitis_quantize"
 LAYER = "vitis_quantized"
 
 
-@tf.keras.utils.register_keras_serializable(package=PACKAGE)
-class QuantizedNetwork(tf.keras.layers.Layer):  # type: ignore[misc]
-    """A quantized network.
+class ExactNetwork:
+    """A quantized network that computes bit by bit as the DPU does.
 
     Parameters
     ----------
-    network
-        ONNX with quantizing operators, base64.
+    model
+        ONNX with quantizing operators.
     """
 
-    def __init__(self, network: str, **settings: Any) -> None:
-        super().__init__(**settings | {"trainable": False})
-        self.network = network
-        model = onnx.load_model_from_string(base64.b64decode(network))
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self.model = model
         self.input_names = [item.name for item in model.graph.input]
         self.outputs_of = [
             (item.name, [d.dim_value for d in item.type.tensor_type.shape.dim][1:])
@@ -46,18 +43,13 @@ class QuantizedNetwork(tf.keras.layers.Layer):  # type: ignore[misc]
         ]
 
     @property
-    def quantized_onnx(self) -> onnx.ModelProto:
-        """The network as ONNX."""
-        return onnx.load_model_from_string(base64.b64decode(self.network))
-
-    @property
     def graph(self) -> QuantizedGraph:
         """The network as quantized graph."""
-        return complete(load_onnx(self.quantized_onnx, channels_last=True))
+        return complete(load_onnx(self.model, channels_last=True))
 
     @functools.cached_property
     def _session(self) -> Any:
-        return open_session(self.quantized_onnx, threads=0)
+        return open_session(self.model, threads=0)
 
     def compute(self, *arrays: Array) -> list[Array]:
         """Return what the network makes of batches, one array an output."""
@@ -75,12 +67,40 @@ class QuantizedNetwork(tf.keras.layers.Layer):  # type: ignore[misc]
             for k, shape in enumerate(shapes)
         ]  # fmt: skip
 
+
+@tf.keras.utils.register_keras_serializable(package=PACKAGE)
+class QuantizedNetwork(tf.keras.layers.Layer):  # type: ignore[misc]
+    """A quantized network.
+
+    Parameters
+    ----------
+    network
+        ONNX with quantizing operators, base64.
+    """
+
+    def __init__(self, network: str, **settings: Any) -> None:
+        super().__init__(**settings | {"trainable": False})
+        self.network = network
+        self.exact = ExactNetwork(onnx.load_model_from_string(base64.b64decode(network)))
+        self.input_names = self.exact.input_names
+
+    @property
+    def quantized_onnx(self) -> onnx.ModelProto:
+        """The network as ONNX."""
+        return self.exact.model
+
+    @property
+    def graph(self) -> QuantizedGraph:
+        """The network as quantized graph."""
+        return self.exact.graph
+
     def call(self, inputs: Any) -> Any:
         """Compute in TensorFlow, eager or in a graph."""
         given = inputs if isinstance(inputs, list | tuple) else [inputs]
-        made = tf.numpy_function(self.compute, list(given), [tf.float32] * len(self.outputs_of))
+        outputs = self.exact.outputs_of
+        made = tf.numpy_function(self.exact.compute, list(given), [tf.float32] * len(outputs))
         made = list(made) if isinstance(made, list | tuple) else [made]
-        for tensor, (_, shape) in zip(made, self.outputs_of, strict=True):
+        for tensor, (_, shape) in zip(made, outputs, strict=True):
             tensor.set_shape([given[0].shape[0], *shape])
         return made[0] if len(made) == 1 else made
 

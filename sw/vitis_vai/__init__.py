@@ -6,7 +6,7 @@
 ``opendpu[tensorflow]``.
 """
 
-from vitis_vai import enums
+from vitis_vai import enums, wrap_conversion
 from vitis_vai.graph import create_wego_graph
 from vitis_vai.model import create_wego_model
 from vitis_vai.quantization import quantize
@@ -19,4 +19,5 @@ __all__ = [
     "enums",
     "get_target_info",
     "quantize",
+    "wrap_conversion",
 ]

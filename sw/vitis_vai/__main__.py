@@ -2,11 +2,13 @@
 """Run a script that looks for ``vitis_vai`` inside TensorFlow, where AMD's is."""
 
 import importlib
+import pathlib
 import runpy
 import sys
 import types
 
 import vitis_vai
+from vitis_vai import tensorflow1
 
 PLACES = ("tensorflow.compiler", "tensorflow.contrib")
 """Packages that AMD's forks of TensorFlow 2 and 1 have it in."""
@@ -31,8 +33,12 @@ def main() -> None:
     """Run the script that the first argument names, with the others."""
     if len(sys.argv) < 2:
         sys.exit("usage: python -m vitis_vai SCRIPT.py [ARGUMENT ...]")
-    alias()
     sys.argv = sys.argv[1:]
+    script = pathlib.Path(sys.argv[0])
+    if script.is_file() and tensorflow1.is_needed(script.read_text(encoding="utf-8")):
+        tensorflow1.install()
+    alias()
+    sys.path.insert(0, str(script.resolve().parent))  # as Python itself does
     runpy.run_path(sys.argv[0], run_name="__main__")
 
 

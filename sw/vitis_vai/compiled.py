@@ -6,11 +6,14 @@ The operator computes whole batches: the DPU's parts on the device that ``OPENDP
 """
 
 import os
+import pathlib
+import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+import xir
 from opendpu import api
 from opendpu.frontend.tensorflow.runtime import tf
 from opendpu.ir import Array, QuantizedGraph
@@ -18,9 +21,54 @@ from opendpu.quantize import complete, is_quantized
 from opendpu.runtime import GraphRunner
 from opendpu.runtime.devices import DEVICE_VARIABLE
 from opendpu_arch.errors import UnsupportedError
+from vitis_vai import operator
 
-OPERATOR = "VaiWeGOOp"
+FORM = "compiled"
 FASTEST = "ref"
+_FILE = "model.xmodel"
+
+
+class _Running:
+    """A compiled network on a device.
+
+    Parameters
+    ----------
+    graph
+        The compiled graph.
+    header
+        ``inputs``: names with their shapes, the batch of 1 in front, in order; ``outputs``: names
+        with theirs, without it.
+    """
+
+    def __init__(self, graph: xir.Graph, header: Mapping[str, Any]) -> None:
+        device = os.environ.get(DEVICE_VARIABLE) or FASTEST
+        runner = api.create_runner(graph, device=device)
+        assert isinstance(runner, GraphRunner)
+        self._runner = runner
+        self._inputs, self._outputs = header["inputs"], header["outputs"]
+
+    def compute(self, *arrays: Array) -> list[Array]:
+        """Return the outputs for a batch, real numbers."""
+        count = len(arrays[0])
+        feeds = {
+            name: np.ascontiguousarray(array, np.float32).reshape(count, *shape)
+            for (name, shape), array in zip(self._inputs, arrays, strict=True)
+        }
+        found, _ = api.run_batch(self._runner, feeds, floats=True)
+        return [
+            np.asarray(found[name], np.float32).reshape(count, *shape)
+            for name, shape in self._outputs
+        ]
+
+
+def _read(content: bytes, header: Mapping[str, Any]) -> _Running:
+    with tempfile.TemporaryDirectory(prefix="opendpu-") as folder:
+        path = pathlib.Path(folder, _FILE)
+        path.write_bytes(content)
+        return _Running(api.load(path), header)
+
+
+operator.readers[FORM] = _read
 
 
 class CompiledNetwork:
@@ -50,33 +98,21 @@ class CompiledNetwork:
         self.outputs = {name: quantized[name].shape for name in quantized.outputs}
         made = api.compile_graph(quantized, target=api.chosen_target())
         self.report = made.report
-        device = os.environ.get(DEVICE_VARIABLE) or FASTEST
-        runner = api.create_runner(made.graph, device=device)
-        assert isinstance(runner, GraphRunner)
-        self._runner = runner
-
-    def compute(self, *arrays: Array) -> list[Array]:
-        """Return the outputs for a batch, real numbers."""
-        count = len(arrays[0])
-        feeds = {
-            name: np.ascontiguousarray(array, np.float32).reshape(count, *shape)
-            for (name, shape), array in zip(self.inputs.items(), arrays, strict=True)
+        self.header = {
+            "form": FORM,
+            "inputs": list(self.inputs.items()),
+            "outputs": [(name, shape[1:]) for name, shape in self.outputs.items()],
         }
-        found, _ = api.run_batch(self._runner, feeds, floats=True)
-        return [
-            np.asarray(found[name], np.float32).reshape(count, *shape[1:])
-            for name, shape in self.outputs.items()
-        ]
+        with tempfile.TemporaryDirectory(prefix="opendpu-") as folder:
+            path = pathlib.Path(folder, _FILE)
+            made.graph.serialize(path)
+            self.content = path.read_bytes()
+        self._running = _Running(made.graph, self.header)
 
     def operator(self, tensors: Sequence[Any]) -> list[Any]:
         """Return the outputs as tensors of TensorFlow, made by one operator."""
-        made = tf.numpy_function(
-            self.compute, list(tensors), [tf.float32] * len(self.outputs), name=OPERATOR
-        )
-        results = list(made) if isinstance(made, list | tuple) else [made]
-        for tensor, shape in zip(results, self.outputs.values(), strict=True):
-            tensor.set_shape([None, *shape[1:]])
-        return results
+        shapes = [shape[1:] for shape in self.outputs.values()]
+        return operator.place(self.header, self.content, tensors, shapes, self._running)
 
 
 def specs(inputs: Mapping[str, tuple[int, ...]]) -> list[Any]:

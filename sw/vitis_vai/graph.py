@@ -10,9 +10,10 @@ from opendpu.frontend.tensorflow.runtime import tf
 from opendpu.quantize import complete
 from vitis_vai.compiled import CompiledNetwork
 from vitis_vai.enums import AccuracyMode
+from vitis_vai.frozen import network_in, with_network
+from vitis_vai.operator import place
 
-_ALIVE: list[CompiledNetwork] = []
-"""Networks that graphs of this process refer to by number."""
+LABEL = "input_graph_def"
 
 
 def create_wego_graph(
@@ -22,13 +23,14 @@ def create_wego_graph(
 ) -> Any:
     """Return a GraphDef that computes a quantized frozen graph on the DPU.
 
-    Placeholders and outputs keep their names. The graph is for this process: its operator is a
-    function in it.
+    Placeholders and outputs keep their names. The graph can be saved, and is computed in processes
+    that have imported this package.
 
     Parameters
     ----------
     input_graph_def
-        With quantizing operators: AMD's ``FixNeuron``, or ``FakeQuantWithMinMax*``.
+        Of :func:`vitis_vai.quantize`; or with quantizing operators: AMD's ``FixNeuron``, or
+        ``FakeQuantWithMinMax*``.
     feed_dict
         Shapes by placeholder, where the graph leaves sizes open.
     accuracy_mode
@@ -40,16 +42,20 @@ def create_wego_graph(
         The graph cannot be converted, or is not quantized.
     """
     AccuracyMode(accuracy_mode)
-    nodes = parse(input_graph_def.SerializeToString(), "input_graph_def")
+    found = network_in(input_graph_def)
+    if found is not None:
+        network = CompiledNetwork(found.graph, LABEL)
+        return with_network(input_graph_def, network.header, network.content)
+    nodes = parse(input_graph_def.SerializeToString(), LABEL)
     shapes = {name: tuple(shape) for name, shape in (feed_dict or {}).items()}
-    quantized = load_nodes(nodes, "input_graph_def", "wego", shapes)
-    network = CompiledNetwork(complete(quantized), "input_graph_def")
-    _ALIVE.append(network)
+    network = CompiledNetwork(complete(load_nodes(nodes, LABEL, "wego", shapes)), LABEL)
     with tf.Graph().as_default() as made:
         heads = [
             tf.compat.v1.placeholder(tf.float32, [None, *shape[1:]], name=name)
             for name, shape in network.inputs.items()
         ]
-        for name, tensor in zip(network.outputs, network.operator(heads), strict=True):
+        sizes = [shape[1:] for shape in network.outputs.values()]
+        results = place(network.header, network.content, heads, sizes)
+        for name, tensor in zip(network.outputs, results, strict=True):
             tf.identity(tensor, name=name)
     return made.as_graph_def()

@@ -14,7 +14,7 @@ from vitis_vai.enums import AccuracyMode
 
 
 def create_wego_model(
-    input_h5: str | os.PathLike[str],
+    input_h5: str | os.PathLike[str] | Any,
     feed_dict: Mapping[str, Sequence[int]] | None = None,
     accuracy_mode: AccuracyMode = AccuracyMode.Default,
 ) -> Any:
@@ -23,7 +23,7 @@ def create_wego_model(
     Parameters
     ----------
     input_h5
-        The file, of ``VitisQuantizer`` or :func:`vitis_vai.quantize`.
+        The model that ``VitisQuantizer`` or :func:`vitis_vai.quantize` made, or its file.
     feed_dict
         Shapes by input, where the model leaves sizes open.
     accuracy_mode
@@ -31,8 +31,9 @@ def create_wego_model(
 
     Returns
     -------
-    A concrete function of one tensor an input, with any batch; its attribute ``wego_report`` says
-    what runs where.
+    A concrete function of one tensor an input, with any batch, which returns a list; its attribute
+    ``wego_report`` says what runs where. In a module it can be saved (``tf.saved_model.save``), and
+    loaded by whoever has imported this package.
 
     Raises
     ------
@@ -42,10 +43,10 @@ def create_wego_model(
     AccuracyMode(accuracy_mode)
     known = {"QuantizedNetwork": QuantizedNetwork}
     shapes = {name: tuple(shape) for name, shape in (feed_dict or {}).items()}
-    graph = load_keras(os.fspath(input_h5), shapes, custom_objects=known)
-    network = CompiledNetwork(complete(graph), os.fspath(input_h5))
+    model = os.fspath(input_h5) if isinstance(input_h5, str | os.PathLike) else input_h5
+    graph = load_keras(model, shapes, custom_objects=known)
+    network = CompiledNetwork(complete(graph), model if isinstance(model, str) else model.name)
     function = tf.function(lambda *tensors: network.operator(tensors))
     made = function.get_concrete_function(*specs(network.inputs))
     made.wego_report = network.report
-    made.wego_network = network  # lives as long as the function
     return made

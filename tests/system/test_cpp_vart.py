@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -13,7 +14,7 @@ import pytest
 import opendpu.cpp
 import xir
 from opendpu.api import compile_graph
-from opendpu.cpp import packages
+from opendpu.cpp import build, packages
 from opendpu.frontend import load_onnx
 from opendpu.quantize import quantize
 from opendpu.runtime import GraphRunner, Runner, cpu
@@ -51,8 +52,7 @@ def built(prefix: pathlib.Path, folder: pathlib.Path, name: str, *options: str) 
         opendpu.cpp.compiler(), "-O0", "-Wall", "-Wextra", "-Werror", f"-I{SOURCES}",
         *packages.cflags(prefix), *options, "-o", path, SOURCES / f"{name.split('-')[0]}.cpp",
         f"-L{prefix / 'lib'}", f"-Wl,-rpath,{prefix / 'lib'}", "-Wl,--no-undefined",
-        "-lvitis_ai_library-graph_runner", "-lvitis_ai_library-runner_helper", "-lvart-runner",
-        "-lxir", "-lunilog", "-lpthread",
+        *(f"-l{name}" for name in packages.AMDS_LIBRARIES), "-lpthread",
     )  # fmt: skip
     return path
 
@@ -273,6 +273,42 @@ def test_amds_model_with_a_custom_op(prefix, models, tmp_path, rng, unregistered
     done = run(program, model, tmp_path / "in.bin", LD_LIBRARY_PATH=str(tmp_path))
     found = np.float32(done.stdout.splitlines()[-1].split())
     np.testing.assert_array_equal(found, ours.ravel())
+
+
+def test_settings_and_times(tmp_path):
+    """Headers that programs for boards bring their own settings with."""
+    try:
+        compiler = opendpu.cpp.compiler()
+    except ToolError as error:
+        pytest.skip(str(error))
+    program = tmp_path / "settings"
+    run(
+        compiler, "-std=c++17", "-Wall", "-Wextra", "-Werror", f"-I{build.INCLUDE}", "-o", program,
+        SOURCES / "settings.cpp",
+    )  # fmt: skip
+    done = run(program)
+    assert (done.stdout, done.stderr) == ("4|0.5|two words|1|20", "")
+    done = run(
+        program, SAMPLE_LOOPS="-2", SAMPLE_SCALE="1e3", SAMPLE_FOLDER="", SAMPLE_SIZES="7",
+        DEEPHI_PROFILING="1",
+    )  # fmt: skip
+    assert done.stdout == "-1|1000||7"
+    assert re.fullmatch(r"inside : \d+us\neverything : \d+us\n", done.stderr)
+    done = run(program, check=False, SAMPLE_LOOPS="two")
+    assert done.returncode != 0
+    assert "environment variable SAMPLE_LOOPS is 'two', which is no number" in done.stderr
+
+
+def test_an_installation_has_what_this_version_has(monkeypatch):
+    """Not what an earlier version left in the cache."""
+    names = {"vart-runner", "vart-dpu-controller", "vart-buffer-object", "vart-runner-assistant"}
+    assert names < set(packages.AMDS_LIBRARIES)
+    monkeypatch.setattr(build.cache, "entry", lambda kind, name, make: pathlib.Path(name))
+    before = build.prefix()
+    assert build.prefix() == before
+    monkeypatch.setattr(packages, "AMDS_LIBRARIES", (*packages.AMDS_LIBRARIES, "vart-later"))
+    assert packages.files()["lib/libvart-later.so"] == "INPUT(-lopendpu-vart)\n"
+    assert build.prefix() != before
 
 
 def test_build_tools_find_the_library(prefix, model, tmp_path):

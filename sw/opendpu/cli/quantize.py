@@ -125,6 +125,13 @@ def quantize(
     relu6_to_relu: Annotated[
         bool | None, typer.Option(rich_help_panel=QUANTIZER, help="Replace every ReLU6 by ReLU.")
     ] = None,
+    join_outputs: Annotated[
+        bool | None,
+        typer.Option(
+            rich_help_panel=QUANTIZER,
+            help="Concatenations for outputs on the DPU, as AMD's quantizers do, at one scale.",
+        ),
+    ] = None,
     batch: Annotated[
         int | None, typer.Option(min=1, rich_help_panel=QUANTIZER, help="Samples at a time.")
     ] = None,
@@ -210,7 +217,8 @@ def quantize(
         **_given(
             cross_layer=cross_layer, bias_correction=bias_correction, refinement=refinement,
             activation_substitution=activation_substitution, relu6_to_relu=relu6_to_relu,
-            batch=batch, seed=seed, target=None if target is None else api.find_target(target),
+            join_outputs=join_outputs, batch=batch, seed=seed,
+            target=None if target is None else api.find_target(target),
             finetune=_finetune(finetune, finetune_iterations),
         ),
     )  # fmt: skip

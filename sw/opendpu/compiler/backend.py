@@ -17,6 +17,7 @@ from opendpu.compiler.network import Network
 from opendpu.compiler.network.augment import augment
 from opendpu.compiler.network.balance import balance
 from opendpu.compiler.network.fuse import fuse
+from opendpu.compiler.network.phases import read_phases
 from opendpu.compiler.network.planar import planar
 from opendpu.compiler.network.repeat import repeat
 from opendpu.compiler.network.rows import fill_rows
@@ -56,6 +57,10 @@ def _emit(plan: Plan, target: Target) -> CommandStream:
 
 
 BACKEND_PASSES = (
+    BackendPass(
+        "phases", "pointwise convolutions read the phases of a transposed one, not the whole map",
+        "network", "network", read_phases,
+    ),
     BackendPass(
         "augment", "kernel columns of first layers become channels, where LOAD can do that",
         "network", "network", augment,

@@ -15,7 +15,6 @@ from opendpu_arch.errors import OutputError, ToolError
 
 ROOT = pathlib.Path(__file__).parent
 INCLUDE, SOURCE = ROOT / "include", ROOT / "src"
-LIBRARY = "opendpu-vart"
 COMPILERS = ("c++", "g++", "clang++")
 """Compilers that are looked for, unless the environment's ``CXX`` names one."""
 
@@ -41,6 +40,7 @@ def prefix() -> pathlib.Path:
         A compiler or Python's headers or library are missing, or the compiler fails.
     """
     parts = [str(path.relative_to(ROOT)) for path in _files()]
+    parts += [word for pair in packages.files().items() for word in pair]
     contents = [path.read_bytes() for path in _files()]
     version = subprocess.run(
         [compiler(), "--version"], capture_output=True, text=True, check=False
@@ -71,11 +71,10 @@ def install(folder: pathlib.Path) -> list[pathlib.Path]:
 
 def _install(folder: pathlib.Path) -> None:
     shutil.copytree(INCLUDE, folder / "include")
-    (folder / "lib").mkdir()
-    _compile(folder / "lib" / f"lib{LIBRARY}.so")
-    for name in packages.AMDS_LIBRARIES:  # GNU ld reads them as scripts
-        outputs.write(folder / "lib" / f"lib{name}.so", f"INPUT(-l{LIBRARY})\n")
-    packages.write(folder)
+    for place, text in packages.files().items():
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        outputs.write(folder / place, text)
+    _compile(folder / "lib" / f"lib{packages.LIBRARY}.so")
 
 
 def _files() -> list[pathlib.Path]:
@@ -94,7 +93,7 @@ def _flags(library: pathlib.Path) -> list[str]:
         "-std=c++17", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", f"-I{INCLUDE}",
         f"-I{sysconfig.get_path('include')}", f"-I{sysconfig.get_path('platinclude')}",
         f'-DOPENDPU_PYTHON_EXECUTABLE="{sys.executable}"', f"-DOPENDPU_PYTHON_PATHS={quoted}",
-        f"-Wl,-soname,lib{LIBRARY}.so", f"-Wl,-rpath,{folder}", "-o", str(library),
+        f"-Wl,-soname,lib{packages.LIBRARY}.so", f"-Wl,-rpath,{folder}", "-o", str(library),
         *map(str, sorted(SOURCE.glob("*.cpp"))), f"-L{folder}", f"-lpython{version}",
     ]  # fmt: skip
 

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How build tools find the C++ library: pkg-config and CMake, under our names and AMD's."""
+"""How build tools find the C++ library: linkers, pkg-config and CMake, by our names and AMD's."""
 
 import pathlib
 
-from opendpu_arch import outputs
+LIBRARY = "opendpu-vart"
+"""The library, as linkers name it."""
 
 AMDS_LIBRARIES = (
-    "vart-runner", "vart-util", "vart-mem-manager", "xir", "unilog",
+    "vart-runner", "vart-util", "vart-mem-manager", "vart-dpu-runner", "vart-dpu-controller",
+    "vart-xrt-device-handle", "vart-buffer-object", "vart-runner-assistant", "xir", "unilog",
     "vitis_ai_library-graph_runner", "vitis_ai_library-runner_helper",
     "vitis_ai_library-runner-helper",
 )  # fmt: skip
@@ -26,19 +28,18 @@ _CMAKE = {
 """CMake's packages and their targets."""
 
 
-def write(prefix: pathlib.Path) -> None:
-    """Write the package files of an installation."""
-    for name in _PKG_CONFIGS:
-        folder = prefix / "lib" / "pkgconfig"
-        folder.mkdir(parents=True, exist_ok=True)
-        outputs.write(folder / f"{name}.pc", _pkg_config(name))
+def files() -> dict[str, str]:
+    """Return the text files of an installation but for headers, by their place in it."""
+    found = {
+        f"lib/lib{name}.so": f"INPUT(-l{LIBRARY})\n"  # GNU ld reads these as scripts
+        for name in AMDS_LIBRARIES
+    }
+    found |= {f"lib/pkgconfig/{name}.pc": _pkg_config(name) for name in _PKG_CONFIGS}
     for name, targets in _CMAKE.items():
-        folder = prefix / "lib" / "cmake" / name
-        folder.mkdir(parents=True, exist_ok=True)
-        outputs.write(folder / f"{name}Config.cmake", _cmake(name, targets))
-        outputs.write(
-            folder / f"{name}ConfigVersion.cmake", "set(PACKAGE_VERSION_COMPATIBLE TRUE)\n"
-        )
+        folder = f"lib/cmake/{name}"
+        found[f"{folder}/{name}Config.cmake"] = _cmake(name, targets)
+        found[f"{folder}/{name}ConfigVersion.cmake"] = "set(PACKAGE_VERSION_COMPATIBLE TRUE)\n"
+    return found
 
 
 def cflags(prefix: pathlib.PurePath) -> list[str]:
@@ -49,7 +50,7 @@ def cflags(prefix: pathlib.PurePath) -> list[str]:
 def libs(prefix: pathlib.PurePath) -> list[str]:
     """Return what a linker needs."""
     folder = prefix / "lib"
-    return [f"-L{folder}", f"-Wl,-rpath,{folder}", "-lopendpu-vart"]
+    return [f"-L{folder}", f"-Wl,-rpath,{folder}", f"-l{LIBRARY}"]
 
 
 def _pkg_config(name: str) -> str:
@@ -71,7 +72,7 @@ def _cmake(package: str, targets: tuple[str, ...]) -> str:
             f"if(NOT TARGET {target})",
             f"  add_library({target} SHARED IMPORTED)",
             f"  set_target_properties({target} PROPERTIES",
-            '    IMPORTED_LOCATION "${_prefix}/lib/libopendpu-vart.so"',
+            f'    IMPORTED_LOCATION "${{_prefix}}/lib/lib{LIBRARY}.so"',
             '    INTERFACE_INCLUDE_DIRECTORIES "${_prefix}/include"',
             "    INTERFACE_COMPILE_FEATURES cxx_std_17)",
             "endif()",

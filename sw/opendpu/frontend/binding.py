@@ -146,20 +146,32 @@ def _bound(
     return sizes if len(sizes) == len(found) else None
 
 
-_USUAL = (1, 3, 224, 224)
+_USUAL_SIDE, _USUAL_LENGTH = 224, 128
+"""Sizes of an example: of rows and columns of images, of anything else."""
+_CHANNELS = (1, 3, 4)
+"""Of images; a last axis of these says that channels are there."""
 
 
 def _question(label: str, inputs: Sequence[_Input]) -> str:
     """Return the message that asks for sizes, with a command line as an example."""
     examples = []
     for item in inputs:
-        dims = item.dims if item.dims is not None else ("?",) * len(_USUAL)
+        dims = item.dims if item.dims is not None else ("?",) * 4
         if any(isinstance(dim, str) for dim in dims[1:]) or item.dims is None:
-            usual = _USUAL if len(dims) == len(_USUAL) else (1, *(128,) * (len(dims) - 1))
-            sizes = [str(u if isinstance(d, str) else d) for d, u in zip(dims, usual, strict=True)]
-            examples.append(f"--input-shape {item.name}={','.join(sizes)}")
+            sizes = ",".join(map(str, _example(dims)))
+            examples.append(f"--input-shape {item.name}={sizes}")
     listed = "\n  ".join(map(str, inputs))
     return (
         f"{label} has inputs with free dimensions; only a first one, the batch, becomes 1 by "
         f"itself:\n  {listed}\nGive their sizes, for example: {' '.join(examples)}"
     )
+
+
+def _example(dims: Sequence[int | str]) -> list[int]:
+    """Return sizes that an input may have: those that are known, and usual ones."""
+    side = _USUAL_SIDE if len(dims) == 4 else _USUAL_LENGTH
+    sizes = [dim if isinstance(dim, int) else side for dim in dims]
+    sizes[0] = dims[0] if isinstance(dims[0], int) else 1
+    if len(dims) == 4 and isinstance(dims[1], str) and dims[3] not in _CHANNELS:
+        sizes[1] = 3
+    return sizes

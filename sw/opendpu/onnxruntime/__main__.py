@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a script whose ``VitisAIExecutionProvider`` is ours: ``python -m opendpu.onnxruntime``."""
 
+import pathlib
 import runpy
 import sys
 
@@ -22,6 +23,7 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"opendpu.onnxruntime: {error}\n")
         return 1
     sys.argv = arguments
+    sys.path.insert(0, str(pathlib.Path(arguments[0]).resolve().parent))  # as Python itself does
     runpy.run_path(arguments[0], run_name="__main__")
     return 0
 

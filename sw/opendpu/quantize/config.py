@@ -256,6 +256,10 @@ class QuantizeConfig:
     relu6_to_relu
         Whether every ReLU6 becomes a ReLU, which changes what the network computes where values
         exceed 6.
+    join_outputs
+        Whether concatenations for outputs are quantized, as AMD's quantizers do: what they join has
+        one scale then, and the DPU writes it as one tensor. Otherwise they stay in float, and every
+        part keeps its own scale.
     batch
         Samples that are evaluated at a time at most, and that have one vote in a statistic.
     seed
@@ -277,6 +281,7 @@ class QuantizeConfig:
     refinement: bool = True
     activation_substitution: str = "none"
     relu6_to_relu: bool = False
+    join_outputs: bool = False
     batch: int = 32
     seed: int = 0
     finetune: FinetuneConfig | None = None

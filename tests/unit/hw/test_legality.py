@@ -32,6 +32,8 @@ TARGETS = {
     ),
     "table": Target.from_name("B512+table"),
     "both": Target.from_name("B64+table+channel"),
+    "scaled": Target.from_name("B64+scaled"),
+    "each": Target.from_name("B128+table+channel+scaled"),
 }
 
 

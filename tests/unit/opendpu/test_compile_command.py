@@ -4,6 +4,7 @@
 import hashlib
 import json
 import pathlib
+from typing import Any
 
 import numpy as np
 import onnx
@@ -104,8 +105,8 @@ def test_dump(folder: pathlib.Path) -> None:
     )
     assert result.exit_code == 0, result.output
     assert {path.name for path in (folder / "dump").iterdir()} == {
-        "02-partition.txt", "02-partition.svg", "02-partition.xmodel", "13-tile.0.txt",
-        "13-tile.0.svg",
+        "02-partition.txt", "02-partition.svg", "02-partition.xmodel", "14-tile.0.txt",
+        "14-tile.0.svg",
     }  # fmt: skip
     assert "no pass is called 'no'" in refused(compile_quantized(folder, "--dump-after", "no"))
 
@@ -118,6 +119,29 @@ def test_options(folder: pathlib.Path) -> None:
     assert "option 'foo' is unknown; known: input_shape, output_ops, plugins" in refused(
         compile_quantized(folder, "-e", "foo=1")
     )
+
+
+@pytest.mark.parametrize(
+    ("dims", "example"),
+    [
+        (["n", "h", "w", 3], "1,224,224,3"),
+        (["n", 3, "h", "w"], "1,3,224,224"),
+        (["n", "c", "h", "w"], "1,3,224,224"),
+        (["n", 3, 64, "w"], "1,3,64,224"),
+        (["n", "t", 80], "1,128,80"),
+    ],
+)
+def test_example_of_sizes(folder: pathlib.Path, dims: list[Any], example: str) -> None:
+    """The example keeps what is known, and has channels where they are."""
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Relu", ["x"], ["y"])],
+        "open",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, dims)],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+    )
+    onnx.save(onnx.helper.make_model(graph, ir_version=10), folder / "open.onnx")
+    message = refused(call("inspect", folder / "open.onnx", "--target", "B64"))
+    assert message.endswith(f"for example: --input-shape x={example}")
 
 
 def test_input_shape_of_a_float_model(folder: pathlib.Path) -> None:

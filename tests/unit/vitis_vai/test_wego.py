@@ -74,3 +74,22 @@ def test_what_is_refused(model, tmp_path):
         vitis_vai.create_wego_model("float.h5")
     with pytest.raises(DPUError, match=r"gone\.h5: no such file"):
         vitis_vai.create_wego_model("gone.h5")
+
+
+LOAD = """
+import numpy, tensorflow as tf, vitis_vai
+wego = tf.saved_model.load("saved").network
+numpy.save("found.npy", wego(tf.constant(numpy.load("images.npy")))[0].numpy())
+"""
+
+
+def test_compiled_models_are_saved_and_loaded_by_other_processes(model, images):
+    model.save("float.keras")
+    made = vitis_vai.quantize("float.keras", calib_dataset=images)
+    wego = vitis_vai.create_wego_model(made)
+    module = tf.Module()
+    module.network = wego
+    tf.saved_model.save(module, "saved")
+    np.save("images.npy", images[:5])
+    subprocess.run([sys.executable, "-c", LOAD], check=True, timeout=300)
+    np.testing.assert_array_equal(np.load("found.npy"), wego(tf.constant(images[:5]))[0])

@@ -7,6 +7,7 @@ import numpy as np
 from onnx import TensorProto
 
 from opendpu.frontend.context import Call
+from opendpu.frontend.layout import Value
 from opendpu.frontend.ops.convolution import scale
 from opendpu.frontend.ops.registry import Layout, handles
 from opendpu.frontend.refusal import Refusal
@@ -89,15 +90,38 @@ def prelu(call: Call) -> None:
     if slope.size == 1:
         _leak(call, float(slope.reshape(())))
         return
-    rank = len(call.value(0).shape)
-    node, shape = call.feature_map()
-    if slope.size != shape[3] or slope.shape[0] != shape[3]:
-        raise Refusal(f"slopes have shape {list(slope.shape)}, but must be one a channel")
+    value = call.context.straight(call.value(0))
+    channel = _slope_axis(value, slope.shape)
+    if channel is None:
+        raise Refusal(
+            f"slopes have shape {list(slope.shape)} on an input of shape {list(value.shape)}, but "
+            "must be one a channel"
+        )
+    others = (axis for axis in range(len(value.shape)) if axis != channel)
+    order = value.perm if value.perm[-1] == channel else (*others, channel)
+    batch, *space, channels = (value.shape[axis] for axis in order)
+    width = space[-1] if space else 1
+    shape = (batch, math.prod(space[:-1]), width, channels)
     inputs = {
-        "input": [node],
+        "input": [call.context.view(call.context.ordered(value, order), shape)],
         "weight": [call.parameter(1, "slope", slope.ravel())],
     }
-    call.set_feature_map(call.context.emit(call.output, "prelu", shape, inputs), rank)
+    name = call.context.emit(call.output, "prelu", shape, inputs)
+    call.bind(Value(name, value.shape, order))
+
+
+def _slope_axis(value: Value, slopes: tuple[int, ...]) -> int | None:
+    """Return the axis along which slopes differ, if it is the only one and holds channels.
+
+    That is axis 1 as ONNX has it, or the last one of data that is stored that way.
+    """
+    shape = (1,) * (len(value.shape) - len(slopes)) + slopes
+    axes = [axis for axis, size in enumerate(shape) if size != 1]
+    if len(shape) < 2 or len(shape) != len(value.shape) or len(axes) != 1:
+        return None
+    (axis,) = axes
+    natural = axis in (1, value.perm[-1]) and axis > 0
+    return axis if natural and shape[axis] == value.shape[axis] else None
 
 
 @handles("HardSigmoid")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tflite
 
+from opendpu.frontend.tflite.sparsity import dense
 from opendpu.frontend.whole_file import read_bytes
 from opendpu.ir import Array
 from opendpu_arch.errors import ModelFormatError
@@ -36,7 +37,7 @@ _DTYPES: dict[int, np.dtype[Any]] = {
     tflite.TensorType.INT4: np.dtype(np.int8),
 }
 _DAMAGED = (
-    struct.error, IndexError, ValueError, TypeError, AttributeError, OverflowError,
+    struct.error, LookupError, ValueError, TypeError, AttributeError, OverflowError,
 )  # fmt: skip
 """What the package raises where offsets lead nowhere."""
 
@@ -200,10 +201,12 @@ def _tensor(item: Any, buffers: list[Array]) -> Tensor:
     dims = item.ShapeAsNumpy() if isinstance(dims, int) else dims
     shape = () if isinstance(dims, int) else tuple(int(size) for size in dims)
     data, value = buffers[item.Buffer()], None
+    sparsity = item.Sparsity()
     if data.size and dtype != OTHER:
         if kind == tflite.TensorType.INT4:
-            data = _unpacked(data, int(np.prod(shape)))
-        value = data.view(dtype).reshape(shape)
+            data = _unpacked(data, int(np.prod(shape)) if sparsity is None else 2 * data.size)
+        value = data.view(dtype)
+        value = value.reshape(shape) if sparsity is None else dense(value, shape, sparsity)
     made = Tensor(name, shape, dtype, value)
     quantization = item.Quantization()
     if quantization is None or not quantization.ScaleLength():

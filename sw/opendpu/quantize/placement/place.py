@@ -38,7 +38,7 @@ def place(graph: Graph, config: QuantizeConfig) -> Placement:
     found = tabulated(graph, config.target)
     while True:
         inside = {name for function in found for name in function.nodes}
-        floating = floating_ops(graph, kept, inside)
+        floating = floating_ops(graph, kept, inside, join_outputs=config.join_outputs)
         left = [function for function in found if _is_on_dpu(function, floating, users)]
         if len(left) == len(found):
             break

@@ -11,8 +11,8 @@ from opendpu.quantize.layers import has_constant_weights, is_layer
 from opendpu.quantize.placement.groups import gives_integers
 
 JOINS = (
-    "it joins results of different scales for an output, so that it stays in float; more layers "
-    "behind it would lift it"
+    "it joins results of different scales for an output, so that it stays in float; join_outputs, "
+    "or more layers behind it, would lift it"
 )
 MOVES = (
     "it only moves data between ops of the CPU, so that it stays in float; these on the DPU would "
@@ -25,7 +25,11 @@ COSTS = (
 
 
 def floating_ops(
-    graph: Graph, kept: Mapping[str, str] | None = None, tabulated: Collection[str] = ()
+    graph: Graph,
+    kept: Mapping[str, str] | None = None,
+    tabulated: Collection[str] = (),
+    *,
+    join_outputs: bool = False,
 ) -> dict[str, str]:
     """Return the ops of a float graph that are computed in float when it is quantized.
 
@@ -36,7 +40,8 @@ def floating_ops(
     - What the DPU has not: unknown operators, operands that are computed where the engines need
       constants, and other types than float32.
     - Ops that only move data, where an input is float or all readers are.
-    - Concatenations from which data is only moved to outputs: what they join keeps its own scale.
+    - Concatenations from which data is only moved to outputs, unless ``join_outputs``: what they
+      join keeps its own scale.
     - Groups of ops between float ones that cost more to hand over than to compute, see
       :func:`_costs_more`.
     - Inputs that only float ops read.
@@ -49,7 +54,7 @@ def floating_ops(
         if node.kind not in CONSTANTS and _only_cpu(graph, node, tabulated)
     }
     found = {**(kept or {}), **found}
-    tails = _tails(graph, users)
+    tails = set() if join_outputs else _tails(graph, users)
     found |= {
         node.name: JOINS
         for node in graph

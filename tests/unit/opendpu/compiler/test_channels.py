@@ -206,3 +206,14 @@ def test_a_plain_target_leaves_the_layer_to_the_cpu_and_says_why() -> None:
 def test_a_program_names_the_extension() -> None:
     (subgraph,) = dpu_subgraphs(compile_with_report(drawn("conv2d"), TARGET).graph)
     assert Target.from_fingerprint(subgraph.get_attr("dpu_fingerprint")) == TARGET
+
+
+def test_phases_of_a_transposed_convolution_have_the_shifts_of_its_readers():
+    q = Quantized()
+    x = q.data(5, 6, 8)
+    whole = layer(
+        q, x, "t", "transposed-conv2d", 12, 8, size=(10, 12), kernel=2, pad=[0] * 4, stride=[2, 2]
+    )
+    graph = q.done(layer(q, whole, "y", "conv2d", 3, [8, 10, 7], kernel=1))
+    compiled = compile_and_check(graph, TARGET.name, runs=1)
+    assert len([i for i in instructions(compiled) if isinstance(i, Conv) and i.channel_shift]) > 1

@@ -202,7 +202,8 @@ def _sloped(rng: Rng, op: str) -> Case:
 @draws("PRelu")
 def _prelu(rng: Rng) -> Case:
     shape = image(rng)
-    slope = [(1,), (shape[1], 1, 1)][int(rng.integers(0, 2))]
+    slopes = [(1,), (shape[1], 1, 1), (1, shape[1], 1, 1), shape]
+    slope = slopes[int(rng.integers(0, len(slopes)))]
     return Case([node("PRelu", "x", "s")], shape, {"s": floats(rng, *slope)})
 
 

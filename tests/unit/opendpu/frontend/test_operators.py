@@ -175,9 +175,51 @@ def test_clip(save, agrees, high, kind):
     assert kinds(agrees(path)) == [kind]
 
 
-@pytest.mark.parametrize("shape", [(4, 1, 1), (1,)])
-def test_prelu(save, agrees, shape):
-    agrees(save([node("PRelu", ["x", "s"], ["y"])], {"x": X}, {"y": None}, {"s": random(*shape)}))
+@pytest.mark.parametrize(
+    ("shape", "slopes", "kind"),
+    [
+        (X, (1,), "leaky-relu"),
+        (X, (1, 1, 1, 1), "leaky-relu"),
+        (X, (4, 1, 1), "prelu"),
+        (X, (1, 4, 1, 1), "prelu"),
+        ([1, 4, 9], (4, 1), "prelu"),
+        ([1, 4, 9], (1, 4, 1), "prelu"),
+        ([1, 5], (5,), "prelu"),
+        ([1, 5], (1, 5), "prelu"),
+        ([1, 4, 3, 5, 2], (4, 1, 1, 1), "prelu"),
+        (X, (4, 9, 7), "onnx"),
+    ],
+)
+def test_prelu(save, agrees, shape, slopes, kind):
+    path = save(
+        [node("PRelu", ["x", "s"], ["y"])], {"x": shape}, {"y": None}, {"s": random(*slopes)}
+    )
+    moves = ("reshape", "transpose")
+    assert [found for found in kinds(agrees(path)) if found not in moves] == [kind]
+
+
+def test_prelu_behind_layers(save, agrees):
+    """As exporters of Keras write it: slopes with the batch's axis, dense layers too."""
+    path = save(
+        [
+            node("Conv", ["x", "w"], ["c"]),
+            node("PRelu", ["c", "s"], ["p"]),
+            node("Transpose", ["p"], ["t"], perm=[0, 2, 3, 1]),
+            node("Flatten", ["t"], ["f"]),
+            node("MatMul", ["f", "v"], ["d"]),
+            node("PRelu", ["d", "r"], ["y"]),
+        ],
+        {"x": X},
+        {"y": None},
+        {
+            "w": random(6, 4, 3, 3),
+            "s": random(1, 6, 1, 1),
+            "v": random(6 * 7 * 5, 8),
+            "r": random(8),
+        },
+    )
+    found = [kind for kind in kinds(agrees(path)) if kind not in ("reshape", "flatten")]
+    assert found == ["conv2d", "prelu", "inner-product", "prelu"]
 
 
 @pytest.mark.parametrize(("opset", "axis"), [(13, 1), (13, -1), (11, 3)])

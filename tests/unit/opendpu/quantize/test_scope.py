@@ -10,8 +10,10 @@ import pytest
 from opendpu.api import compile_graph
 from opendpu.ir import TensorType
 from opendpu.ops.session import Session
-from opendpu.quantize import quantize
+from opendpu.quantize import QuantizeConfig, quantize
 from opendpu.quantize.placement.scope import COSTS, JOINS, MOVES, floating_ops
+from opendpu.runtime import Runner
+from opendpu.runtime.program import dpu_subgraphs
 
 sys.path.append(str(Path(__file__).parent))
 from float_nets import Net, samples
@@ -193,6 +195,31 @@ def test_reasons_are_in_the_compilers_report():
         "lone": COSTS, "r": MOVES, "k": JOINS,
     }  # fmt: skip
     assert report.on_cpu["t"].startswith("the DPU has no tanh")
+
+
+def test_joined_outputs_are_one_tensor_of_the_dpu():
+    """Detectors whose program looks for the boxes of all maps in one tensor of the DPU."""
+    net = Net()
+    net.conv("a", "x", 4)
+    net.conv("b", "x", 8)
+    for name, size in (("a", 256), ("b", 512)):
+        net.put(f"{name}_flat", "reshape", [name], {"shape": [1, size]}, (1, size))
+    net.put("boxes", "concat", ["a_flat", "b_flat"], {"axis": 1}, (1, 768))
+    graph = net.done("boxes")
+    assert floating_ops(graph) == {"a_flat": MOVES, "b_flat": MOVES, "boxes": JOINS}
+    assert floating_ops(graph, join_outputs=True) == {}
+    quantized = quantize(graph, samples(), QuantizeConfig(join_outputs=True))
+    (dpu,) = dpu_subgraphs(compile_graph(quantized, target="B512").graph)
+    values = np.random.default_rng(1).integers(-128, 128, (1, 8, 8, 4)).astype(np.int8)
+    with Runner(dpu, device="iss") as runner:
+        (tensor,) = runner.get_output_tensors()
+        assert (tensor.name, tensor.dims) == ("boxes_fix", [1, 768])
+        found = runner.run([values])["boxes_fix"]
+    point = quantized["x_fix"].fix_point
+    wanted = Session(quantized).run({"x": np.ldexp(np.float32(values), -point)})
+    expected = np.ldexp(wanted[quantized.outputs[0]], tensor.get_attr("fix_point"))
+    np.testing.assert_array_equal(found, expected)
+    assert len(np.unique(found)) > 20
 
 
 def test_gates_of_attention_stay_on_the_dpu():

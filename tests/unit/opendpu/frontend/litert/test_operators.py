@@ -236,5 +236,5 @@ def test_one_hot(tmp_path, rng):
 def test_every_handler_is_compared():
     tested = {case[0] for case in CASES.values()} | set(POSITIVE)
     tested |= {"LOGICAL_AND", "LOGICAL_OR", "LOGICAL_NOT", "SELECT", "SELECT_V2"}
-    tested |= {"SHAPE", "FILL", "ONE_HOT"}
+    tested |= {"SHAPE", "FILL", "ONE_HOT", "DENSIFY"}
     assert set(HANDLERS) == tested
