@@ -23,6 +23,7 @@ import numpy.typing as npt
 from opendpu import api
 from opendpu.frontend.tflite import load_tflite
 from opendpu.integer import IntegerNetwork
+from opendpu.quantize import complete
 
 Bytes = npt.NDArray[np.int8]
 NETWORKS = ("ad01", "ic_resnet8", "kws_dscnn", "vww_96")
@@ -76,7 +77,7 @@ def on_device(path: pathlib.Path, samples: Bytes, device: str, target: str) -> B
 
 def by_reference(path: pathlib.Path, samples: Bytes) -> Bytes:
     """Return what the integer reference computes."""
-    graph = load_tflite(path, any_scale=True)
+    graph = complete(load_tflite(path, any_scale=True))
     (head,) = (node for node in graph if node.kind == "data")
     network = IntegerNetwork(graph, scaled=True)
     parts = [network.run({head.name: part}) for part in np.array_split(samples, 10)]

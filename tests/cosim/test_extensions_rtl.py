@@ -83,7 +83,7 @@ def test_multipliers_alone_with_more_pixels(engine, rng):
 
 
 def switching_convs(rng):
-    """CONVs of few steps a column, rows that share a bank, hazards; some have tables, multipliers."""
+    """CONVs of few steps, rows that share a bank, hazards; some with tables, with multipliers."""
     program = []
     for _ in range(5):
         stride_out = int(rng.choice([1, 1, 2, 3, 16]))
@@ -106,7 +106,7 @@ def switching_convs(rng):
                     scaled=int(rng.integers(2)),
                     **near,
                     **ids,
-                )  # fmt: skip
+                )
             )
             assert not legal.violations(program[-1], TARGET, init=init)
     return isa.encode([*program, isa.End()])

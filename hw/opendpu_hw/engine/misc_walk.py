@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The walk of the MISC engine over its inputs: groups, columns, kernel columns, kernel rows."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed, unsigned
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -342,14 +342,17 @@ class MiscWalk(wiring.Component):
 
         # -- stage 2: the banks answer -------------------------------------------------------------
         fetched = Signal()
-        wait = self._turns(m, s1, fetched) if scaled else Const(0)
+        offered, ready = stage.o.valid, self.read.ready
+        if scaled:
+            wait = self._turns(m, s1, fetched)
+            offered, ready = offered & ~wait, ready & ~wait
         m.d.comb += [
-            s1.eq(stage.o.step), stage.o.ready.eq(self.read.ready & ~wait),
-            self.read.valid.eq(stage.o.valid & ~wait), self.read.group.eq(stage.o.group),
+            s1.eq(stage.o.step), stage.o.ready.eq(ready),
+            self.read.valid.eq(offered), self.read.group.eq(stage.o.group),
             self.read.mask.eq(Cat(
                 Cat(stage.o.used[q] & (s1.bank[q] == b) for q in range(positions)).any()
                 for b in range(banks))),
-            fetched.eq(stage.o.valid & self.read.ready & ~wait),
+            fetched.eq(offered & self.read.ready),
         ]
         for b in range(banks):
             wrapped = b < stage.o.low if b < banks - 1 else False
