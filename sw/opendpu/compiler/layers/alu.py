@@ -63,7 +63,8 @@ class AluLayer(MiscLayer):
 
     def instruction_cycles(self, columns: int, groups: int, rows_per_bank: int = 1) -> int:
         """Return the cycles of an ALU."""
-        return alu_cycles(columns, groups, self.window, rows_per_bank)
+        interval = 1 if self.requantization is None else self.requantization.interval
+        return alu_cycles(columns, groups, self.window, max(rows_per_bank, interval))
 
     def weight_words(self, features: Features, target: Target) -> WeightWords:
         """Return the words of weights and biases."""

@@ -84,6 +84,11 @@ class ArrayLayer(ComputeLayer):
         kernel = self.window.kernel_h * self.window.kernel_w
         return kernel * self.groups_read(features, target)
 
+    def column_cycles(self, features: Features, target: Target) -> int:
+        """Return the cycles from a column to the next: its taps, or what the multipliers take."""
+        taps = self.taps(features, target)
+        return taps if self.requantization is None else max(taps, target.pixel_parallel)
+
     def groups_a_pass(self, features: Features, target: Target, columns: int) -> int:
         """Return all blocks."""
         return self.blocks(features, target)
@@ -106,13 +111,15 @@ class ArrayLayer(ComputeLayer):
     ) -> StripeCycles:  # fmt: skip
         """Return the cycles of all blocks."""
         blocks = self.blocks(features, target)
-        cycles = conv_cycles(columns, self.taps(features, target), rows_per_bank)
+        cycles = conv_cycles(columns, self.column_cycles(features, target), rows_per_bank)
         return StripeCycles(engine=blocks * cycles, passes=-(-blocks // groups))
 
     def row_cycles(self, features: Features, target: Target) -> int:
         """Return the cycles of a whole row, for all output channels."""
         out = features[self.output]
         taps = max(self.weights.size // out.channels // target.channel_parallel, 1)
+        if self.requantization is not None:
+            taps = max(taps, target.pixel_parallel)
         return channel_groups(out, target) * conv_cycles(out.width, taps)
 
     def broken_rules(self, features: Features) -> Iterator[tuple[str, str]]:

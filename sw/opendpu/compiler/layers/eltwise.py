@@ -60,7 +60,8 @@ class EltwiseLayer(MiscLayer):
 
     def instruction_cycles(self, columns: int, groups: int, rows_per_bank: int = 1) -> int:
         """Return the cycles of an ELEW."""
-        return misc_cycles(columns, groups, len(self.sources))
+        interval = 1 if self.requantization is None else self.requantization.interval
+        return misc_cycles(columns, groups, max(len(self.sources), interval))
 
     def weight_words(self, features: Features, target: Target) -> WeightWords:
         """Return the words of records; there are no others."""

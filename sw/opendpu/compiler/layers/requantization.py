@@ -32,6 +32,8 @@ class Requantization:
         Zero point of the input: what padding reads.
     parallel
         Channels in a record: the target's channel parallel.
+    interval
+        Cycles from a pixel of the misc engine to the next, at least.
     """
 
     zero: int
@@ -40,6 +42,7 @@ class Requantization:
     rounding: scaled.Rounding
     padding: int = 0
     parallel: int
+    interval: int = 1
 
     def records(self, channels: npt.NDArray[np.void], sums: Int64Array | int = 0) -> Int8Array:
         """Return the records of all channels, as LOAD wants them.

@@ -26,6 +26,7 @@ def requantization(context: LoweringContext, node: Node) -> Requantization:
         zero=node.quantization.zero_point[0], low=low, high=high,
         rounding=ROUNDINGS[Halves(node.attrs["rounding"])], padding=_zero(context, node),
         parallel=context.target.channel_parallel,
+        interval=max(2, context.target.alu_pixel_parallel),
     )  # fmt: skip
 
 

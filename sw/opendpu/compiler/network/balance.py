@@ -62,8 +62,8 @@ def _cycles(layer: ConvLayer, network: Network, target: Target) -> int:
     """Return the cycles of a convolution."""
     out = network.features[layer.output]
     rows = -(-out.height // target.pixel_parallel)
-    taps = layer.taps(network.features, target)
-    return rows * layer.blocks(network.features, target) * conv_cycles(out.width, taps)
+    steps = layer.column_cycles(network.features, target)
+    return rows * layer.blocks(network.features, target) * conv_cycles(out.width, steps)
 
 
 def on_array(layer: Layer, target: Target) -> ConvLayer | None:
