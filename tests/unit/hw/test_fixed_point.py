@@ -20,8 +20,9 @@ STAGES = {"sum": 0, "bias": 0, "multiplier": 2, "shift": 6, "zero": 8, "low": 9,
 def case(rng, width):
     """Return operands of any size, of usual ones, or next to a tie."""
     shift = rng.choice((rng.randrange(32), rng.randrange(4, 14)))
-    multiplier = rng.choice((rng.randrange(1 << 31), rng.randrange(1 << 30, 1 << 31), 1 << 30,
-                             (1 << 31) - 1, 3 << 29))
+    multiplier = rng.choice(
+        (rng.randrange(1 << 31), rng.randrange(1 << 30, 1 << 31), 1 << 30, (1 << 31) - 1, 3 << 29)
+    )
     bits = rng.randrange(1, width)
     total = rng.randrange(-(1 << bits), 1 << bits)
     if rng.random() < 0.5:
@@ -31,11 +32,19 @@ def case(rng, width):
     bias = rng.choice((0, rng.randrange(-2000, 2000), rng.randrange(-(1 << 31), 1 << 31)))
     if rng.random() < 0.5:
         total = max(-(1 << width - 1), min((1 << width - 1) - 1, total - bias))
-    low, high = rng.choice(((-128, 127), (0, 127), (rng.randrange(-128, 128),
-                                                    rng.randrange(-128, 128))))
-    return {"sum": total, "bias": bias, "multiplier": multiplier, "shift": shift,
-            "zero": rng.choice((0, rng.randrange(-128, 128))), "low": low, "high": high,
-            "once": rng.randrange(2)}
+    low, high = rng.choice(
+        ((-128, 127), (0, 127), (rng.randrange(-128, 128), rng.randrange(-128, 128)))
+    )
+    return {
+        "sum": total,
+        "bias": bias,
+        "multiplier": multiplier,
+        "shift": shift,
+        "zero": rng.choice((0, rng.randrange(-128, 128))),
+        "low": low,
+        "high": high,
+        "once": rng.randrange(2),
+    }
 
 
 def results(cases, width):
@@ -78,12 +87,21 @@ def test_results_are_those_of_the_contract(width, once):
     rng = random.Random(seed)
     cases = [case(rng, width) | {"once": once} for _ in range(3000)]
     expected = [
-        int(numerics.requantize_scaled(
-            np.array([c["sum"]]), np.array([c["bias"]]), np.array([c["multiplier"]]),
-            np.array([c["shift"]]), zero=c["zero"], low=c["low"], high=c["high"],
-            rounding=Rounding(once))[0])
-        for c in cases]
+        int(
+            numerics.requantize_scaled(
+                np.array([c["sum"]]),
+                np.array([c["bias"]]),
+                np.array([c["multiplier"]]),
+                np.array([c["shift"]]),
+                zero=c["zero"],
+                low=c["low"],
+                high=c["high"],
+                rounding=Rounding(once),
+            )[0]
+        )
+        for c in cases
+    ]
     found = results(cases, width)
     assert len(set(expected)) > 200
-    assert found == expected[:len(found)]
+    assert found == expected[: len(found)]
     assert len(found) == len(cases)
