@@ -197,9 +197,10 @@ class Legality(wiring.Component):
         if scaled:
             conv, alu = fields_of(isa.Conv, words), fields_of(isa.Alu, words)
             summed = Cat(alu_init["exec_mode"] == mode for mode in legal.SCALED_MODES).any()
-            refuse((opcode == isa.Opcode.ALU) & alu.scaled & ~summed,
-                   (opcode == isa.Opcode.CONV) & conv.scaled & conv.channel_shift,
-                   (opcode == isa.Opcode.ALU) & alu.scaled & alu.channel_shift)
+            refuse((opcode == isa.Opcode.ALU) & alu.scaled & ~summed)
+            if Extension.CHANNEL in target.extensions:
+                refuse((opcode == isa.Opcode.CONV) & conv.scaled & conv.channel_shift,
+                       (opcode == isa.Opcode.ALU) & alu.scaled & alu.channel_shift)
         return m
 
     def _judge(self, m, broken, rows, spread):

@@ -20,7 +20,7 @@ from opendpu_hw.datapath.requantize import (
     scale_shape,
 )
 from opendpu_hw.datapath.scaled_lane import ScaledLane
-from opendpu_hw.engine.scaled_steps import steps_shape
+from opendpu_hw.datapath.scaled_steps import steps_shape
 from opendpu_hw.memory.record_ram import RecordWrite
 from opendpu_hw.memory.table_ram import SELECT_BITS, TableRam, TableWrite
 
@@ -67,7 +67,7 @@ class Lane(wiring.Component):
         low four bits add to, valid with bit 1 of ``column``; ``scale`` is not looked at then.
     records, steps, fixed_shift : ``In(RecordWrite)``, ``In(steps_shape)``, ``In(5)``
         With the extension ``scaled``: SCALE, and what
-        :class:`opendpu_hw.engine.scaled_steps.ScaledSteps` says.
+        :class:`opendpu_hw.datapath.scaled_steps.ScaledSteps` says.
     """
 
     def __init__(self, target, *, vendor=None, number=0):

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 from opendpu_arch import scaled
 from opendpu_arch.extensions import Extension
 from opendpu_hw.datapath.fixed_point import FixedPoint
-from opendpu_hw.engine.scaled_steps import steps_shape
+from opendpu_hw.datapath.scaled_steps import steps_shape
 from opendpu_hw.memory.record_ram import ChannelRam, RecordWrite
 
 
@@ -33,7 +33,7 @@ class ScaledLane(wiring.Component):
     sum : ``In(signed(width)).array(pixels)``
         Valid with ``read`` of ``steps``, or a cycle later.
     steps, shift : ``In(steps_shape)``, ``In(5)``
-        What :class:`opendpu_hw.engine.scaled_steps.ScaledSteps` says.
+        What :class:`opendpu_hw.datapath.scaled_steps.ScaledSteps` says.
     write : ``In(RecordWrite)``
         SCALE.
     result : ``Out(signed(8))``

@@ -11,8 +11,8 @@ from opendpu_arch import latency
 from opendpu_arch.extensions import Extension
 from opendpu_hw.datapath.narrow_product import narrow_product
 from opendpu_hw.datapath.requantize import CUT_SHAPE, scale_of, scale_shape
+from opendpu_hw.datapath.scaled_steps import ScaledSteps, steps_shape
 from opendpu_hw.engine.conv_plan import result_shape, split_result_shape
-from opendpu_hw.engine.scaled_steps import ScaledSteps, steps_shape
 from opendpu_hw.memory.ports import ConvWrite
 from opendpu_hw.memory.record_ram import RecordWrite, common_shape
 from opendpu_hw.memory.table_ram import SELECT_BITS

@@ -13,6 +13,7 @@ from opendpu_hw.datapath.eltwise import Eltwise
 from opendpu_hw.datapath.pool import LOWEST, MaxPool
 from opendpu_hw.datapath.scale import RIGHT_MAX, SUM_WIDTH, Scale
 from opendpu_hw.datapath.scaled_lane import ScaledLane
+from opendpu_hw.datapath.scaled_steps import ScaledSteps
 from opendpu_hw.engine import misc_plan as plan
 from opendpu_hw.engine.base import engine_members
 from opendpu_hw.engine.misc_parameters import MiscParameters
@@ -20,7 +21,6 @@ from opendpu_hw.engine.misc_plan import Op, Weights
 from opendpu_hw.engine.misc_planner import MiscPlanner
 from opendpu_hw.engine.misc_walk import MiscWalk, step_shape
 from opendpu_hw.engine.misc_writer import MiscWriter
-from opendpu_hw.engine.scaled_steps import ScaledSteps
 from opendpu_hw.memory.ports import BiasRead, ParameterRead, RowRead, RowWrite
 from opendpu_hw.memory.record_ram import RecordWrite
 from opendpu_hw.memory.table_ram import TableRam, TableWrite

@@ -132,7 +132,7 @@ def channel_shift(b: Builder) -> int:
     return b.rng.randrange(2) if Extension.CHANNEL in b.target.extensions else 0
 
 
-def results(b: Builder, groups: int, bits: int, *, scaled: bool = True) -> dict[str, int]:
+def results(b: Builder, groups: int, bits: int, *, scaled: bool = True) -> dict[str, Any]:
     """Return the fields that say how sums become results: shifts, those of channels, multipliers.
 
     Addresses have ``bits``; ``scaled``: multipliers are possible.
