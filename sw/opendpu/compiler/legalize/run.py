@@ -148,7 +148,7 @@ def _on_engine(context: Context, source: Node, fix: Node) -> str | None:
     """Return the ``-fix`` op of what is behind a ``fix``, or none if the engines have none."""
     node, activation = _group(context, source)
     rules = SCALED_RULES if context.scaled else RULES
-    if node.kind not in rules:
+    if node.kind not in rules or node.reason or source.reason:  # kept in float on purpose
         return None
     try:
         for name in node.sources():
