@@ -222,7 +222,7 @@ def _softmax(call: Call) -> str:
     ):  # fmt: skip
         raise Refusal(
             "DPU does not support softmax; it is computed in float on the CPU",
-            "XCOM_UNSUPPORT_OP",
+            "XCOM_OPERATOR_UNUPPORT",
         )
     attrs = {"input_scale": call.context.result[call.sources[0]].quantization.scale[0]}
     return call.context.add(call.node, call.fix, "softmax-fix", {"input": [call.sources[0]]}, attrs)
