@@ -22,7 +22,7 @@ NUMERICS = mutants(
      "return (low & 0xFF) | (high << 8)",
      "return low | (high << 8)"),
     ("numerics-average-factor-unsigned",
-     "    factor = (multi_factor & 0xFF) - ((multi_factor & 0x80) << 1)",
+     "    factor = signed_byte(multi_factor)",
      "    factor = multi_factor & 0xFF"),
     ("numerics-hard-sigmoid-bound",
      "np.clip(line, 0, 1 << 32)",
