@@ -122,7 +122,7 @@ def _rounded(values: Array, point: int, mode: str) -> npt.NDArray[np.int8]:
 def _on_engine(context: Context, source: Node, fix: Node) -> str | None:
     """Return the ``-fix`` op of what is behind a ``fix``, or none if the engines have none."""
     node, activation = _group(context, source)
-    if node.kind not in RULES:
+    if node.kind not in RULES or node.reason or source.reason:  # kept in float on purpose
         return None
     try:
         for name in node.sources():
