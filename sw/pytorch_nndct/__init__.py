@@ -14,7 +14,8 @@ except ModuleNotFoundError as error:
         f"pytorch_nndct needs {error.name}, which is not installed: pip install 'opendpu[torch]'"
     ) from error
 
-from pytorch_nndct import apis, bfp, nn, utils
+from pytorch_nndct import apis, bfp, nn, quantization, utils
+from pytorch_nndct.apis import Inspector, dump_xmodel, torch_quantizer
 from pytorch_nndct.export import torch_script
 from pytorch_nndct.pruning import (
     IterativePruningRunner,
@@ -29,6 +30,7 @@ __version__ = "3.5.0"
 """The version of AMD's package whose interface this is."""
 
 __all__ = [
-    "IterativePruningRunner", "OFAPruner", "OneStepPruningRunner", "QatProcessor", "SparsePruner",
-    "apis", "bfp", "get_pruning_runner", "nn", "torch_script", "utils",
+    "Inspector", "IterativePruningRunner", "OFAPruner", "OneStepPruningRunner", "QatProcessor",
+    "SparsePruner", "apis", "bfp", "dump_xmodel", "get_pruning_runner", "nn", "quantization",
+    "torch_quantizer", "torch_script", "utils",
 ]  # fmt: skip

@@ -18,7 +18,7 @@ import hashlib
 import io
 import json
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -97,10 +97,17 @@ def write(folder: pathlib.Path, module: str, result: Result, names: Mapping[str,
     outputs.write(folder / INFO, json.dumps(info, indent=2) + "\n")
 
 
-def read(folder: pathlib.Path, module: str, graph: Graph, *, trained: bool = False) -> Result:
+Resize = Callable[[QuantizedGraph], QuantizedGraph | None]
+"""Gives a calibrated graph for other sizes of images; nothing where more differs than these."""
+
+
+def read(
+    folder: pathlib.Path, module: str, graph: Graph, *, trained: bool = False,
+    resize: Resize | None = None,
+) -> Result:  # fmt: skip
     """Return what :func:`write` wrote, for a module whose float graph is ``graph``.
 
-    With ``trained``, its weights may be others, as before training.
+    With ``trained``, its weights may be others, as before training; with ``resize``, its sizes.
 
     Raises
     ------
@@ -109,12 +116,14 @@ def read(folder: pathlib.Path, module: str, graph: Graph, *, trained: bool = Fal
     """
     info = _info(folder)
     saved = _load(folder / f"{module}.pth", "QUANTIZER_TORCH_NO_CALIB_RESULT")
-    if saved["structure"] != structure_of(graph):
-        raise messages.error(
-            "QUANTIZER_TORCH_CALIB_RESULT_MISMATCH",
-            f"{folder / INFO} was written for a module {module} with other layers or sizes; "
-            "calibrate again with this one",
-        )
+    mismatch = messages.error(
+        "QUANTIZER_TORCH_CALIB_RESULT_MISMATCH",
+        f"{folder / INFO} was written for a module {module} with other layers or sizes; "
+        "calibrate again with this one",
+    )
+    differs = saved["structure"] != structure_of(graph)
+    if differs and (resize is None or saved["weights"] != weights_of(graph)):
+        raise mismatch
     biases = _load(folder / BIASES, "QUANTIZER_TORCH_BIAS_CORRECTION")
     missing = [n["name"] for n in saved["graph"]["nodes"] if n["constant"]
                and n["name"] not in saved["constants"] and n["name"] not in biases]  # fmt: skip
@@ -123,9 +132,15 @@ def read(folder: pathlib.Path, module: str, graph: Graph, *, trained: bool = Fal
         raise messages.error(
             "QUANTIZER_TORCH_BIAS_CORRECTION", f"{folder / BIASES} {what}; calibrate again"
         )
+    found = restored(saved["graph"], {**saved["constants"], **biases})
+    if differs and resize is not None:
+        other = resize(found)
+        if other is None:
+            raise mismatch
+        found = other
     return Result(
-        restored(saved["graph"], {**saved["constants"], **biases}), saved["structure"],
-        saved["weights"], bool(info["fast_finetuned"]), bool(info["bias_corrected"]),
+        found, structure_of(graph), saved["weights"], bool(info["fast_finetuned"]),
+        bool(info["bias_corrected"]),
     )  # fmt: skip
 
 
@@ -162,8 +177,10 @@ def write_parameters(folder: pathlib.Path, result: Result) -> None:
     })  # fmt: skip
 
 
-def read_parameters(folder: pathlib.Path, graph: Graph) -> QuantizedGraph:
-    """Return a finetuned network.
+def read_parameters(
+    folder: pathlib.Path, graph: Graph, resize: Resize | None = None
+) -> QuantizedGraph:
+    """Return a finetuned network; with ``resize``, perhaps of other sizes.
 
     Raises
     ------
@@ -172,13 +189,18 @@ def read_parameters(folder: pathlib.Path, graph: Graph) -> QuantizedGraph:
     """
     path = folder / PARAMETERS
     found = _load(path, "QUANTIZER_TORCH_FAST_FINETUNE")
-    if (found["structure"], found["weights"]) != (structure_of(graph), weights_of(graph)):
+    made: QuantizedGraph | None = None
+    if found["weights"] == weights_of(graph):
+        made = restored(found["graph"], found["constants"])
+        if found["structure"] != structure_of(graph):
+            made = None if resize is None else resize(made)
+    if made is None:
         raise messages.error(
             "QUANTIZER_TORCH_FAST_FINETUNE",
             f"{path} was finetuned from another module, or from other weights; call fast_finetune "
             "again in calibration mode",
         )
-    return restored(found["graph"], found["constants"])
+    return made
 
 
 def steps(graph: QuantizedGraph, names: Mapping[str, str]) -> dict[str, dict[str, list[Any]]]:

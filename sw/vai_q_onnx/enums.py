@@ -38,7 +38,8 @@ class VitisQuantType(enum.Enum):
 
 
 FORMS = {
-    QuantFormat.QDQ: "native", VitisQuantFormat.QDQ: "vai", VitisQuantFormat.FixNeuron: "fixneuron",
+    QuantFormat.QDQ: "native", QuantFormat.QOperator: "native", VitisQuantFormat.QDQ: "vai",
+    VitisQuantFormat.FixNeuron: "fixneuron",
 }  # fmt: skip
 """Our names of the forms."""
 
@@ -65,12 +66,6 @@ FLOATS = {VitisQuantType.QFloat16: "float16", VitisQuantType.QBFloat16: "bfloat1
 
 def form_of(quant_format: enum.Enum) -> str:
     """Return our name of a form; UnsupportedError for one that we do not write."""
-    if quant_format is QuantFormat.QOperator:
-        raise UnsupportedError(
-            "quant_format QOperator is not written: its operators keep neither the DPU's biases of "
-            "8 bits nor its rounding; choose QuantFormat.QDQ, VitisQuantFormat.QDQ or "
-            "VitisQuantFormat.FixNeuron"
-        )
     if quant_format not in FORMS:
         raise UnsupportedError(
             f"quant_format is {quant_format!r}, but must be one of {', '.join(map(str, FORMS))}"

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx
-from onnxruntime.quantization import QuantType
+from onnxruntime.quantization import QuantFormat, QuantType
 
 from opendpu.export import to_onnx
 from opendpu.export.files import write_onnx
@@ -29,6 +29,7 @@ from vai_q_onnx.enums import (
     form_of,
 )
 from vai_q_onnx.selection import as_overrides, float_nodes
+from vai_q_onnx.tools.convert_qdq_to_qop import convert_qdq_to_qop
 
 Path = str | os.PathLike[str]
 
@@ -66,7 +67,8 @@ def quantize_static(
     quant_format
         Operators that quantize: ``QuantFormat.QDQ``, ``VitisQuantFormat.QDQ`` or ``.FixNeuron``.
         ``QuantFormat.QDQ`` is nothing but ONNX's own operators, which round halves to even where
-        the DPU rounds them up; the others say that in the model.
+        the DPU rounds them up; the others say that in the model. ``QuantFormat.QOperator`` is
+        that with operators on integers, for CPUs: :mod:`vai_q_onnx.tools.convert_qdq_to_qop`.
     calibrate_method
         ``PowerOfTwoMethod`` for DPUs, or ``CalibrationMethod`` of onnxruntime: any scale.
     input_nodes, output_nodes
@@ -120,10 +122,14 @@ def quantize_static(
     if reader is None:
         reader = RandomDataReader(graph, seed=int(chosen.get("RandomDataReaderSeed", 0)))
     found = quantize_with_report(graph, batches_of(reader), config)
+    integers = quant_format is QuantFormat.QOperator
+    pairs = bool(chosen["AddQDQPairToWeight"]) and not integers
     made = to_onnx(
-        found.graph, form, exact=form != "native", pairs=bool(chosen["AddQDQPairToWeight"]),
+        found.graph, form, exact=form != "native", pairs=pairs,
         simulate=bool(chosen.get("SimulateDPU", True)),
     )  # fmt: skip
+    if integers:
+        made = convert_qdq_to_qop(made)
     write_onnx(made, model_output, external_data=use_external_data_format)
     assert found.report is not None
     return found.report

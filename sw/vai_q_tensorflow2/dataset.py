@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from opendpu.ir import Array
+from opendpu.ir import Array, FloatGraph
 from opendpu_arch.errors import TensorError
 
 DEFAULT_BATCH = 32
@@ -55,6 +55,16 @@ def batches(
         count = len(dataset)  # Keras's sequences may go on for ever
     for item in itertools.islice(items, count):
         yield _by_name(item, names)
+
+
+def random_batch(graph: FloatGraph, seed: int, size: int = 2) -> dict[str, Array]:
+    """Return normally distributed samples, for what needs none but has to be shown some."""
+    rng = np.random.default_rng(seed)
+    return {
+        node.name: rng.standard_normal((size, *node.shape[1:])).astype(node.type.dtype)
+        for node in graph
+        if node.kind == "data"
+    }
 
 
 def _of_arrays(

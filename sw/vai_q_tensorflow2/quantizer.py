@@ -1,24 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """``VitisQuantizer``."""
 
+import dataclasses
+import importlib.util
 import os
 import pathlib
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from opendpu import api
 from opendpu.export import to_onnx
 from opendpu.export.files import write_onnx
 from opendpu.export.golden import BATCH, WEIGHTS, dump_activations, dump_weights, make_folder
 from opendpu.export.reference import IntegerReference
 from opendpu.frontend.tensorflow.keras_model import load_keras
 from opendpu.ir import FloatGraph
-from opendpu.quantize import Report, quantize_with_report
+from opendpu.quantize import QuantizeConfig, Report, quantize_with_report
 from opendpu.quantize.samples import calibration_samples
 from opendpu_arch.errors import UnsupportedError
 from vai_q_tensorflow2 import strategy as strategies
-from vai_q_tensorflow2.dataset import batches
+from vai_q_tensorflow2.dataset import batches, random_batch
 from vai_q_tensorflow2.network import QuantizedNetwork, as_model, float_graph_names, network_of
 from vai_q_tensorflow2.shapes import input_shapes
+from vai_q_tensorflow2.strategy import ROLES
+from vai_q_tensorflow2.training import trainable_model, training_layer
 
 FORMATS = ("", "h5", "onnx")
 FILE = "quantized_model"
@@ -39,17 +45,21 @@ class VitisQuantizer:
         Other settings: a JSON file in the form of :meth:`dump_quantize_strategy`, or a dictionary.
     custom_objects
         Taken and ignored: a model in memory knows its layers.
+    target
+        The DPU whose limits hold: a name, a fingerprint or an ``arch.json``.
 
     Raises
     ------
     UnsupportedError
         An unknown strategy, or a model that has no inputs.
+    TargetError
+        There is no such target.
     """
 
     def __init__(
         self, float_model: Any, quantize_strategy: str = "pof2s",
         custom_quantize_strategy: Path | Mapping[str, Any] | None = None,
-        custom_objects: Mapping[str, Any] | None = None, **_: Any,
+        custom_objects: Mapping[str, Any] | None = None, target: str | None = None, **_: Any,
     ) -> None:  # fmt: skip
         if not getattr(float_model, "inputs", None):
             raise UnsupportedError(
@@ -59,6 +69,7 @@ class VitisQuantizer:
             )
         self._model = float_model
         self._strategy = strategies.default_strategy(quantize_strategy)
+        self._target = api.find_target(os.fspath(target)) if target else None
         self.report: Report | None = None
         """What the quantizer did last."""
         if custom_quantize_strategy is not None:
@@ -88,30 +99,47 @@ class VitisQuantizer:
             As of :func:`opendpu.frontend.tensorflow.keras_model.load_keras` and
             :func:`opendpu.quantize.quantize_with_report`; unknown settings.
         """
-        shape = kwargs.pop("input_shape", None)
         steps = kwargs.pop("calib_step", calib_steps)  # as the guide spells it in places
-        strategy = strategies.updated(self._strategy, kwargs)
-        pipeline = strategy["pipeline_config"]
-        finalize = pipeline["finalize_pipeline_config"]
-        if finalize["output_format"] not in FORMATS:
-            raise UnsupportedError(
-                f"output_format is {finalize['output_format']!r}, but must be '', 'h5' or 'onnx': "
-                "what a SavedModel holds cannot compute as the DPU does"
+        strategy, graph, config = self._prepared(kwargs)
+        if config.finetune is not None and importlib.util.find_spec("torch") is None:
+            warnings.warn(
+                "include_fast_ft needs PyTorch, which is not installed (pip install "
+                "'opendpu[torch]'): weights are corrected in closed form only", stacklevel=2,
+            )  # fmt: skip
+            config = dataclasses.replace(config, finetune=None)
+        data: Any
+        if calib_dataset is None and not strategies.needs_data(config):
+            data = random_batch(graph, config.seed)
+        else:
+            data = batches(
+                calib_dataset, float_graph_names(graph), steps=steps, batch_size=calib_batch_size
             )
-        graph = load_keras(self._model, input_shapes(self._model, shape))
-        kept = _outside(graph, pipeline["quantize_pipeline_config"])
-        config = strategies.configuration(strategy, kept)
-        data = batches(
-            calib_dataset, float_graph_names(graph), steps=steps, batch_size=calib_batch_size
-        )
         found = quantize_with_report(graph, data, config)
         self.report = found.report
         if verbose and found.report is not None:
             print("\n".join(["Quantization finished", *found.report.lines()]))  # noqa: T201
         exact = not config.deployable()
         made = as_model(found.graph, self._model.name, exact=exact)
-        _save(made, network_of(made), finalize)
+        _save(made, network_of(made), strategy["pipeline_config"]["finalize_pipeline_config"])
         return made
+
+    def _prepared(
+        self, given: dict[str, Any]
+    ) -> tuple[dict[str, Any], FloatGraph, QuantizeConfig]:  # fmt: skip
+        """Return the strategy of a call, the model as a graph, and what it means for that."""
+        shape = given.pop("input_shape", None)
+        strategy = strategies.updated(self._strategy, given)
+        pipeline = strategy["pipeline_config"]
+        form = pipeline["finalize_pipeline_config"]["output_format"]
+        if form not in FORMATS:
+            raise UnsupportedError(
+                f"output_format is {form!r}, but must be '', 'h5' or 'onnx': what a SavedModel "
+                "holds cannot compute as the DPU does"
+            )
+        graph = load_keras(self._model, input_shapes(self._model, shape))
+        kept = _outside(graph, pipeline["quantize_pipeline_config"])
+        config = strategies.configuration(strategy, kept)
+        return strategy, graph, dataclasses.replace(config, target=self._target)
 
     def dump_quantize_strategy(
         self, dump_file: Path = "quantize_strategy.json", verbose: int = 0
@@ -125,18 +153,86 @@ class VitisQuantizer:
         """Change the strategy: what a JSON file or dictionary says of it."""
         self._strategy = strategies.updated(self._strategy, strategies.read(new_quantize_strategy))
 
-    def get_qat_model(self, *_: Any, **__: Any) -> Any:
-        """Refuse: training is PyTorch's here.
+    def get_qat_model(
+        self, init_quant: bool = False, calib_dataset: Any = None,
+        calib_batch_size: int | None = None, calib_steps: int | None = None,
+        train_with_bn: bool = False, freeze_bn_delay: int = -1, **kwargs: Any,
+    ) -> Any:  # fmt: skip
+        """Return a Keras model to be trained, with the rounding of its program.
+
+        Parameters
+        ----------
+        init_quant
+            Whether it begins with the scales that ``quantize_model`` chooses for
+            ``calib_dataset``; otherwise those are taken that the first batch needs.
+        calib_dataset, calib_batch_size, calib_steps
+            As of :meth:`quantize_model`.
+        train_with_bn, freeze_bn_delay
+            Taken and ignored: batch normalizations are in the weights from the beginning.
+        kwargs
+            As of :meth:`quantize_model`.
+
+        Raises
+        ------
+        TensorError
+            ``init_quant`` without data.
+        UnsupportedError
+            Scales that are no powers of two, or an op that TensorFlow has not.
+        """
+        strategy, graph, config = self._prepared(kwargs)
+        if config.deployable():
+            raise UnsupportedError(
+                f"get_qat_model trains what a DPU runs, but {'; '.join(config.deployable())}"
+            )
+        names = float_graph_names(graph)
+        data: Any = batches(
+            calib_dataset, names, steps=calib_steps, batch_size=calib_batch_size
+        ) if init_quant else random_batch(graph, config.seed)  # fmt: skip
+        if not init_quant:
+            config = dataclasses.replace(config, cross_layer=False)
+        config = dataclasses.replace(
+            config, bias_correction=False, weight_correction=False, finetune=None,
+            refinement=config.refinement and init_quant,
+        )  # fmt: skip
+        found = quantize_with_report(graph, data, config)
+        assert found.reference is not None
+        bits = {role: getattr(config, role).bits for role in ROLES.values()}
+        return trainable_model(
+            found.reference, found.graph if init_quant else None, bits, self._model.name,
+            train_scales=strategy["train_scales"],
+        )  # fmt: skip
+
+    @staticmethod
+    def get_deploy_model(
+        model: Any, add_shape_info: bool = False, input_shape: Any = None, **kwargs: Any
+    ) -> Any:
+        """Return what was trained as :meth:`quantize_model` returns it: it computes as the DPU.
+
+        Parameters
+        ----------
+        model
+            What :meth:`get_qat_model` returned, or a model that was saved and loaded again.
+        add_shape_info, input_shape
+            Taken and ignored: shapes are known of every layer.
+        kwargs
+            ``output_format``, ``output_dir``, as of :meth:`quantize_model`.
 
         Raises
         ------
         UnsupportedError
-            Always.
+            Another model, or unknown settings.
         """
-        raise UnsupportedError(
-            "get_qat_model is not there for TensorFlow; quantization-aware training is with "
-            "PyTorch (pytorch_nndct), include_fast_ft=True finetunes without labels"
-        )
+        layer = training_layer(model)
+        if layer is None:
+            raise UnsupportedError(
+                f"model {model.name!r} is not trained with quantization: "
+                "VitisQuantizer.get_qat_model makes one",
+                code="QUANTIZER_TF2_UNSUPPORTED_MODEL",
+            )
+        strategy = strategies.updated(strategies.default_strategy("pof2s"), kwargs)
+        made = as_model(layer.quantized(), model.name, exact=True)
+        _save(made, network_of(made), strategy["pipeline_config"]["finalize_pipeline_config"])
+        return made
 
     @staticmethod
     def dump_model(

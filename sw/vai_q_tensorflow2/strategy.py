@@ -12,9 +12,11 @@ from opendpu.quantize.config import FinetuneConfig, Override, QuantizeConfig, Te
 from opendpu_arch import outputs
 from opendpu_arch.errors import UnsupportedError
 
-STRATEGIES = ("pof2s", "pof2s_tqt", "fs", "fsx")
-_SPELLINGS = {"pow2s": "pof2s", "pow2s_tqt": "pof2s_tqt"}
-"""Other names in the guide."""
+STRATEGIES = ("pof2s", "pof2s_tqt", "fs", "fsx", "bfp")
+_SPELLINGS = {
+    "pow2s": "pof2s", "pow2s_tqt": "pof2s_tqt", "8bit": "pof2s", "8bit_tqt": "pof2s_tqt",
+}  # fmt: skip
+"""Other names in the guide, and those before Vitis AI 2.5."""
 ROLES = {"input": "input", "weight": "weights", "bias": "bias", "activation": "activation"}
 """The guide's names of roles, and ours."""
 _METHODS = {0: "nonoverflow", 1: "minmse", 2: "entropy", 3: "percentile"}
@@ -27,15 +29,20 @@ _OPTIMIZE = {
     "convert_sigmoid_to_hard_sigmoid": True, "convert_relu_to_relu6": False,
     "include_cle": True, "cle_steps": 5, "cle_to_relu6": False,
 }  # fmt: skip
-_QUANTIZE: dict[str, list[str]] = {"input_layers": [], "output_layers": [], "ignore_layers": []}
+_QUANTIZE: dict[str, Any] = {
+    "input_layers": [], "output_layers": [], "ignore_layers": [], "layer_config": {},
+    "quantize_with_xcompiler": True, "convert_to_fs_quantize_strategy": False,
+}  # fmt: skip
 _REFINE = {"include_fast_ft": False, "fast_ft_epochs": 10}
 _FINALIZE = {
     "output_format": "", "onnx_opset_version": 11, "output_dir": "./quantize_results",
     "convert_datatype": None,
 }  # fmt: skip
+SECTIONS = ("pipeline_config", "quantize_registry_config")
+"""What the names of sections end with."""
 _TENSOR = {
-    "bit": 8, "method": 1, "symmetry": True, "per_channel": False, "round_mode": 1,
-    "unsigned": False,
+    "bit": 8, "method": 1, "method_percentile": 99.9999, "symmetry": True, "per_channel": False,
+    "round_mode": 1, "unsigned": False,
 }  # fmt: skip
 _OLD = {
     "fold_bn": "convert_bn_to_dwconv", "replace_sigmoid": "convert_sigmoid_to_hard_sigmoid",
@@ -43,8 +50,9 @@ _OLD = {
 }  # fmt: skip
 """Names before Vitis AI 2.5."""
 _WITHOUT_EFFECT = ("separate_conv_act", "fold_conv_bn", "convert_bn_to_dwconv", "cle_steps",
-                   "cle_to_relu6")  # fmt: skip
-"""What our quantizer always does, or finds itself."""
+                   "cle_to_relu6", "quantize_with_xcompiler",
+                   "layer_quantize_config")  # fmt: skip
+"""What our quantizer always does, or finds itself; layers that are not Keras's own stay float."""
 
 
 def default_strategy(name: str) -> dict[str, Any]:
@@ -66,6 +74,8 @@ def default_strategy(name: str) -> dict[str, Any]:
     registry |= {"input_method": 0, "bias_method": 0}
     registry |= {"weight_round_mode": 0, "bias_round_mode": 0}
     registry["quantize_bias"] = registry["quantize_activation"] = name != "fs"
+    registry["data_format"] = "bfp" if name == "bfp" else "int"
+    registry["layer_quantize_config"] = []
     return {
         "pipeline_config": {
             "optimize_pipeline_config": dict(_OPTIMIZE),
@@ -74,6 +84,7 @@ def default_strategy(name: str) -> dict[str, Any]:
             "finalize_pipeline_config": dict(_FINALIZE),
         },
         "quantize_registry_config": registry,
+        "train_scales": name == "pof2s_tqt",
     }
 
 
@@ -102,7 +113,7 @@ def updated(strategy: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str
 def _flat(changes: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in changes.items():
-        nested = key.endswith("_config") and isinstance(value, Mapping)
+        nested = key.endswith(SECTIONS) and isinstance(value, Mapping)
         found |= _flat(value) if nested else {key: value}
     return found
 
@@ -130,10 +141,10 @@ def write(
     strategy: Mapping[str, Any], path: str | os.PathLike[str], *, verbose: int = 0
 ) -> None:  # fmt: skip
     """Write a strategy as JSON; with ``verbose`` below 2 only what the guide's table lists."""
-    shown = dict(strategy)
+    shown = {key: strategy[key] for key in ("pipeline_config", "quantize_registry_config")}
     if verbose < 2:
         registry = shown["quantize_registry_config"]
-        hidden = ("scale", "quantize_bias", "quantize_activation")
+        hidden = ("scale", "quantize_bias", "quantize_activation", "data_format")
         shown["quantize_registry_config"] = {
             key: value for key, value in registry.items() if key not in hidden
         }
@@ -158,6 +169,8 @@ def configuration(strategy: Mapping[str, Any], layers: Sequence[str]) -> Quantiz
     pipeline, registry = strategy["pipeline_config"], strategy["quantize_registry_config"]
     optimize, refine = pipeline["optimize_pipeline_config"], pipeline["refine_pipeline_config"]
     wanted = pipeline["finalize_pipeline_config"]["convert_datatype"]
+    if pipeline["quantize_pipeline_config"]["convert_to_fs_quantize_strategy"]:
+        registry = {**registry, "scale": "float"}
     specs = {ours: _spec(registry, role) for role, ours in ROLES.items()}
     if wanted is not None:
         if wanted not in _DATATYPES:
@@ -165,6 +178,8 @@ def configuration(strategy: Mapping[str, Any], layers: Sequence[str]) -> Quantiz
                 f"convert_datatype is {wanted!r}, but must be one of {', '.join(_DATATYPES)}"
             )
         specs = dict.fromkeys(specs, TensorSpec(number_format=_DATATYPES[wanted]))
+    elif registry["data_format"] != "int":
+        specs = dict.fromkeys(specs, _block_format(registry))
     none = TensorSpec(number_format="float32")
     kept = Override(
         names=tuple(pattern for name in layers for pattern in _patterns(name)),
@@ -175,11 +190,46 @@ def configuration(strategy: Mapping[str, Any], layers: Sequence[str]) -> Quantiz
         finetune = FinetuneConfig(iterations=100 * int(refine["fast_ft_epochs"]))
     return QuantizeConfig(
         input=specs["input"], weights=specs["weights"], bias=specs["bias"],
-        activation=specs["activation"], overrides=(kept,) if layers else (),
+        activation=specs["activation"],
+        overrides=((kept,) if layers else ()) + _rules(pipeline["quantize_pipeline_config"]),
         cross_layer=bool(optimize["include_cle"]),
         activation_substitution="hard" if optimize["convert_sigmoid_to_hard_sigmoid"] else "none",
         relu6_to_relu=bool(optimize["convert_relu_to_relu6"]), finetune=finetune,
     )  # fmt: skip
+
+
+def needs_data(config: QuantizeConfig) -> bool:
+    """Return whether a configuration has scales, which calibration chooses."""
+    return any(spec.number_format == "int" for _, spec in config.specs())
+
+
+def _rules(section: Mapping[str, Any]) -> tuple[Override, ...]:
+    """Return the number formats of single layers, ``layer_config={"dense": "bfloat16"}``."""
+    found = []
+    for layer, form in section["layer_config"].items():
+        if form not in _DATATYPES:
+            raise UnsupportedError(
+                f"layer_config of {layer!r} is {form!r}, but must be one of {', '.join(_DATATYPES)}"
+            )
+        spec = TensorSpec(number_format=_DATATYPES[form])
+        found.append(Override(names=_patterns(layer), weights=spec, bias=spec, activation=spec))
+    return tuple(found)
+
+
+def _block_format(registry: Mapping[str, Any]) -> TensorSpec:
+    """Return block floating point, as ``quantize_strategy="bfp"`` with ``data_format`` says it."""
+    wanted, widths = registry["data_format"], {registry["input_bit"], registry["weight_bit"]}
+    if wanted == "bfp" and not widths <= {8, 16}:  # 8 is the default of integers
+        raise UnsupportedError(
+            f"data_format is 'bfp' with {', '.join(map(str, sorted(widths)))} bits, but there are "
+            "blocks of 16 bits only"
+        )
+    formats = {"bfp": "bfp16", "bf16": "bfloat16", "fp32": "float32", "mx6": "mx6", "mx9": "mx9"}
+    if wanted not in formats:
+        raise UnsupportedError(
+            f"data_format is {wanted!r}, but must be one of {', '.join(formats)}"
+        )
+    return TensorSpec(number_format=formats[wanted])
 
 
 def _patterns(layer: str) -> tuple[str, ...]:
@@ -206,4 +256,5 @@ def _spec(registry: Mapping[str, Any], role: str) -> TensorSpec:
         bits=int(given("bit")), symmetric=bool(given("symmetry")), scale=scale,
         granularity="per_channel" if given("per_channel") else "per_tensor",
         method=methods[given("method")], rounding=rounding, signed=not given("unsigned"),
+        percentile=float(given("method_percentile")),
     )  # fmt: skip

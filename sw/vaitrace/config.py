@@ -4,6 +4,7 @@
 import dataclasses
 import json
 import pathlib
+import shlex
 from typing import Any
 
 from opendpu_arch.errors import UnsupportedError
@@ -20,6 +21,8 @@ class Config:
     """``module.function`` of Python functions to trace."""
     timeout: float | None = None
     output: str | None = None
+    command: tuple[str, ...] = ()
+    """The program and its arguments."""
 
     @classmethod
     def read(cls, path: pathlib.Path) -> "Config":
@@ -46,13 +49,23 @@ class Config:
         output = options.get("output")
         if output is not None and not isinstance(output, str):
             raise UnsupportedError(f"{path}: output is {output!r}, but must be a file name")
-        return cls(tuple(functions) if "custom" in enabled else (), timeout, output)
+        command = _command(options.get("cmd", []), f"{path}: cmd")
+        return cls(tuple(functions) if "custom" in enabled else (), timeout, output, command)
 
 
 def _object(value: Any, label: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UnsupportedError(f"{label} is {value!r}, but must be an object")
     return value
+
+
+def _command(value: Any, label: str) -> tuple[str, ...]:
+    """Return a command that is a text, as a shell splits it, or a list."""
+    try:
+        words = shlex.split(value) if isinstance(value, str) else _strings(value, label)
+    except (ValueError, UnsupportedError) as error:
+        raise UnsupportedError(f"{label} is {value!r}, but must be a command") from error
+    return tuple(words)
 
 
 def _strings(value: Any, label: str) -> list[str]:

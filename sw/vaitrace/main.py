@@ -37,7 +37,9 @@ app = typer.Typer(
 @errors_in_one_line
 def vaitrace(
     context: typer.Context,
-    command: Annotated[list[str], typer.Argument(metavar="CMD...", show_default=False)],
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="CMD...", show_default=False)
+    ] = None,
     config: Annotated[
         pathlib.Path | None, typer.Option("-c", help="Configuration, which has priority.")
     ] = None,
@@ -67,12 +69,20 @@ def vaitrace(
     if va and (txt or as_json):
         raise UnsupportedError("--va cannot work together with --txt_summary or --json_summary")
     asked = Config.read(config) if config else Config()
+    program = [*(asked.command or command or ())]
+    if not program:
+        raise UnsupportedError(
+            "there is no command, neither after the options nor as options.cmd of a configuration"
+        )
     if asked.functions and not python:
-        raise UnsupportedError("trace_custom names Python functions; trace with -p")
+        typer.echo(
+            f"vaitrace: warning: {', '.join(asked.functions)} are not traced: only functions of "
+            "Python programs are, with -p", err=True,
+        )  # fmt: skip
     target = pathlib.Path(asked.output) if asked.output else output
     outputs.check_all((target, perfetto))
     seconds = asked.timeout or timeout
-    line = [sys.executable, "-m", "vaitrace.launch", *command] if python else command
+    line = [sys.executable, "-m", "vaitrace.launch", *program] if python else program
     if shutil.which(line[0]) is None:
         raise ToolError(f"{line[0]} is not found, or cannot be run")
     if verbose:

@@ -14,6 +14,9 @@ from opendpu.runtime.description import children_of
 from opendpu_arch.errors import GraphError, TensorError
 from xir import Graph, Subgraph, Tensor
 
+WHOLE_GRAPH = -1
+"""Index that means all subgraphs, by the graph runner."""
+
 Xmodel = Annotated[
     pathlib.Path, typer.Argument(metavar="XMODEL", help="Compiled model.", show_default=False)
 ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``xdputil benchmark``: how many jobs a second a subgraph runs."""
+"""``xdputil benchmark``: how many jobs a second a subgraph runs, or the whole graph."""
 
 import os
 import threading
@@ -10,10 +10,12 @@ import numpy as np
 import typer
 
 import vart
+from opendpu import api
 from opendpu.cli.app import errors_in_one_line
 from opendpu.cli.progress import progress
+from opendpu.runtime import GraphRunner, Runner
 from opendpu_arch.errors import UnsupportedError
-from xdputil.app import Xmodel, app, subgraph_at
+from xdputil.app import WHOLE_GRAPH, Xmodel, app, subgraph_at
 from xir import Graph, Subgraph
 
 SLEEP_VARIABLE, DEFAULT_MILLISECONDS = "SLEEP_MS", 60_000
@@ -27,24 +29,27 @@ def benchmark(
     context: typer.Context,
     xmodel: Xmodel,
     threads: Annotated[int, typer.Argument(metavar="THREADS", min=1, show_default=False)],
-    index: Annotated[int, typer.Option("-i", "--index", help="Subgraph, counted from 0.")] = 1,
+    index: Annotated[
+        int, typer.Option("-i", "--index", help="Subgraph, counted from 0; -1 for the whole graph.")
+    ] = 1,
 ) -> None:
     """Run a subgraph on random inputs in some threads, for $SLEEP_MS milliseconds (60000)."""
     seconds = _milliseconds() / 1000
-    subgraph = subgraph_at(Graph.deserialize(xmodel), index)
+    graph = Graph.deserialize(xmodel)
+    part = graph if index == WHOLE_GRAPH else subgraph_at(graph, index)
     counts = [0] * threads
     failures: list[BaseException] = []
     stop = threading.Event()
 
     def work(number: int) -> None:
         try:
-            counts[number] = _jobs(subgraph, SEED + number, stop)
+            counts[number] = _jobs(part, SEED + number, stop)
         except BaseException as error:
             failures.append(error)
             stop.set()
 
     workers = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(threads)]
-    with progress(f"running {subgraph.get_name()} for {seconds:g} s"):
+    with progress(f"running {part.get_name()} for {seconds:g} s"):
         start = time.perf_counter()
         for worker in workers:
             worker.start()
@@ -66,13 +71,21 @@ def _milliseconds() -> int:
     return int(text)
 
 
-def _jobs(subgraph: Subgraph, seed: int, stop: threading.Event) -> int:
+def _jobs(part: Graph | Subgraph, seed: int, stop: threading.Event) -> int:
     """Run jobs until it is enough, one at least; return how many."""
-    runner = vart.RunnerExt.create_runner(subgraph, "run")
+    if isinstance(part, Graph):
+        with api.create_runner(part) as whole:
+            return _run(whole, seed, stop)
+    return _run(vart.RunnerExt.create_runner(part, "run"), seed, stop)
+
+
+def _run(runner: GraphRunner | Runner | vart.RunnerExt, seed: int, stop: threading.Event) -> int:
     random = np.random.default_rng(seed)
-    inputs, results = runner.get_inputs(), runner.get_outputs()
-    for buffer in inputs:
-        buffer[...] = random.integers(-128, 128, buffer.shape)
+    inputs = [
+        random.integers(-128, 128, tensor.dims).astype(tensor.data_type.numpy())
+        for tensor in runner.get_input_tensors()
+    ]
+    results = [np.empty(t.dims, t.data_type.numpy()) for t in runner.get_output_tensors()]
     count = 0
     while not count or not stop.is_set():
         runner.wait(runner.execute_async(inputs, results))

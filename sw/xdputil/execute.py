@@ -15,11 +15,8 @@ from opendpu.runtime.arrays import Array
 from opendpu.runtime.cpu import evaluate
 from opendpu_arch import outputs
 from opendpu_arch.errors import GraphError, TensorError
-from xdputil.app import Xmodel, app, file_name, read_tensor, subgraph_at
+from xdputil.app import WHOLE_GRAPH, Xmodel, app, file_name, read_tensor, subgraph_at
 from xir import Graph, Tensor
-
-WHOLE_GRAPH = -1
-"""Index that means all subgraphs, by the graph runner."""
 
 
 class Mode(enum.StrEnum):

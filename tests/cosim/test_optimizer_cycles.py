@@ -24,7 +24,7 @@ from opendpu.cli import app  # noqa: E402
 from opendpu.frontend.pytorch import load_torch  # noqa: E402
 from opendpu.optimize import Analysis, Pruner  # noqa: E402
 from opendpu.optimize.measure import measure  # noqa: E402
-from opendpu.optimize.sensitivity import tasks_of  # noqa: E402
+from opendpu.pruning.analysis import tasks_of  # noqa: E402
 from opendpu_arch.target import Target  # noqa: E402
 
 pytestmark = pytest.mark.cosim

@@ -119,9 +119,11 @@ def round_by(scaled: Array, rounding: Rounding) -> Array:
 
 
 def _fix(node: Node, inputs: Inputs) -> Array:
-    scaled = np.asarray(inputs["input"][0], np.float64) * 2.0**node.fix_point
-    rounded = round_by(scaled, node.quantization.rounding)
-    return np.asarray(np.clip(rounded, *node.quantization.limits) * 2.0**-node.fix_point)
+    found, values = node.quantization, np.asarray(inputs["input"][0], np.float64)
+    shape = [-1 if axis == found.axis else 1 for axis in range(values.ndim)]
+    scale = np.reshape(found.scale, shape if found.axis is not None else ())
+    rounded = round_by(values / scale, found.rounding)
+    return np.asarray(np.clip(rounded, *found.limits) * scale)
 
 
 def _with_bias(total: Array, inputs: Inputs) -> Array:

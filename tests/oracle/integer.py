@@ -170,7 +170,7 @@ class _Run:
     def _constant(self, fix: Node) -> Fixed:
         """Return a constant whose channels have positions of their own."""
         value, axis = self.graph[fix.inputs["input"][0]].value, fix.quantization.axis
-        assert value is not None, fix.name
+        assert value is not None and axis is not None, fix.name
         points = np.array([-int(np.log2(scale)) for scale in fix.quantization.scale])
         last = np.moveaxis(value.astype(np.float64), axis, -1) * 2.0**points
         data = engines.saturate(round_by(last, fix.quantization.rounding))

@@ -46,10 +46,6 @@ TENSORFLOW = (
         QUANTIZER_TF2_INVALID_CALIB_DATASET calibration data is wrong
         QUANTIZER_TF2_INVALID_INPUT_SHAPE a shape is wrong
         QUANTIZER_TF2_INVALID_TARGET a target is wrong
-        """
-    ),
-    *codes(
-        """
         QUANTIZER_TF1_INVALID_BITWIDTH a bit width is wrong
         QUANTIZER_TF1_INVALID_METHOD a method is wrong
         QUANTIZER_TF1_INVALID_TARGET_DTYPE a data type is wrong
@@ -57,8 +53,7 @@ TENSORFLOW = (
         QUANTIZER_TF1_LENGTH_MISMATCH shapes and inputs differ in number
         QUANTIZER_TF1_INVALID_INPUT_FN the function that gives data cannot be imported
         QUANTIZER_TF1_MISSING_QUANTIZE_INFO there is no calibration
-        """,
-        never="OpenDPU has no vai_q_tensorflow: opendpu quantize takes frozen graphs",
+        """
     ),
     *codes(
         """

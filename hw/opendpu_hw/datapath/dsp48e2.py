@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """UltraScale+'s DSP block as far as the DPU uses it: Z + (A + D) · B or Z + A · B."""
 
-from amaranth.hdl import ClockSignal, Const, Instance
+from amaranth.hdl import Cat, ClockSignal, Const, Instance
 
 #: Width of the block's sum.
 SUM_WIDTH = 48
@@ -14,7 +14,7 @@ _RESETS = ("RSTA", "RSTALLCARRYIN", "RSTALUMODE", "RSTB", "RSTC", "RSTCTRL", "RS
 
 
 def dsp48e2(total, *, a, b, d=None, pcin=None, c=None, operands, sum_register=True, last,
-            enable=None):
+            enable=None, alone=None, product=None):
     """Return the primitive.
 
     Parameters
@@ -31,16 +31,23 @@ def dsp48e2(total, *, a, b, d=None, pcin=None, c=None, operands, sum_register=Tr
         Whether P has one. The product always does.
     enable : pair of values
         When product and sum are taken; always, by default.
+    alone : value
+        While this is high ``pcin`` is not added; by default it always is.
+    product : :class:`Signal` of 48 bits
+        Gets P of a block that is not the ``last`` one.
     """
     one, zero = Const(1, 1), Const(0, 1)
     z = "pcin" if pcin is not None else "c" if c is not None else None
     of_product, of_sum = enable or (one, one)
     register = 1 if operands else 0
+    mode = Const(_PRODUCT | _Z[z] << 4, 9)
+    if alone is not None:
+        mode = Cat(mode[:4], ~alone, Const(0, 4))
     ports = {
         "A": a, "B": b, "D": Const(0, 27) if d is None else d,
         "C": Const(0, SUM_WIDTH) if c is None else c,
         "PCIN": Const(0, SUM_WIDTH) if pcin is None else pcin,
-        "OPMODE": Const(_PRODUCT | _Z[z] << 4, 9), "ALUMODE": Const(0, 4),
+        "OPMODE": mode, "ALUMODE": Const(0, 4),
         "INMODE": Const(0 if d is None else 0b00100, 5), "CARRYINSEL": Const(0, 3),
         "CARRYIN": zero, "CLK": ClockSignal(), **dict.fromkeys(_ENABLES, one),
         **dict.fromkeys(_RESETS, zero), "CEM": of_product, "CEP": of_sum,
@@ -50,10 +57,11 @@ def dsp48e2(total, *, a, b, d=None, pcin=None, c=None, operands, sum_register=Tr
         "USE_MULT": "MULTIPLY", "A_INPUT": "DIRECT", "B_INPUT": "DIRECT", "USE_SIMD": "ONE48",
         "AREG": register, "ACASCREG": register, "DREG": register, "ADREG": register,
         "BREG": 2 * register, "BCASCREG": 2 * register, "MREG": 1, "PREG": int(sum_register),
-        "CREG": 0 if c is not None else 1, "INMODEREG": 1, "OPMODEREG": 1, "ALUMODEREG": 1,
-        "CARRYINREG": 1, "CARRYINSELREG": 1,
+        "CREG": 0 if c is not None else 1, "INMODEREG": 1, "OPMODEREG": int(alone is None),
+        "ALUMODEREG": 1, "CARRYINREG": 1, "CARRYINSELREG": 1,
     }
     return Instance(
         "DSP48E2", **{f"p_{name}": value for name, value in parameters.items()},
         **{f"i_{name}": value for name, value in ports.items()},
-        **{"o_P" if last else "o_PCOUT": total})
+        **{"o_P" if last else "o_PCOUT": total},
+        **({} if product is None else {"o_P": product}))

@@ -6,14 +6,24 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from opendpu_hw.datapath.scale import SUM_WIDTH
-from opendpu_hw.datapath.tap_sums import PART_WIDTH, WINDOW, SlidingSums, TapSum
+from opendpu_hw.datapath.tap_sums import (
+    LEFT_WIDTH,
+    PART_WIDTH,
+    WINDOW,
+    PairedTapSums,
+    SlidingSums,
+    TapSum,
+    may_be_paired,
+)
 
 
 class Depthwise(wiring.Component):
     """PP_alu rows of CP channels, ``taps`` taps of a kernel column a step.
 
     Average pooling has its factor as every weight; hard sigmoid has the slope as its one weight. In
-    PRELU steps (LEAKYRELU too) operands that are not negative are multiplied by one instead.
+    PRELU steps (LEAKYRELU too) operands that are not negative are multiplied by one instead. ELEW's
+    sums and products are made here too. All of these but average pooling are wide steps, and so are
+    those of weights of 16 bits: they have one tap, because two rows share multipliers of bytes.
 
     Sliding steps multiply their column by all three columns of the kernel. What the first two give
     waits for the next steps, so each step completes the sum of three columns.
@@ -34,19 +44,21 @@ class Depthwise(wiring.Component):
     x : ``In(signed(8)).array(taps, PP_alu, CP)``
         Operands.
     w : ``In(signed(16)).array(taps, CP)``
-        Weights, zero for taps that are not there.
+        Weights, zero for taps that are not there; bytes but in wide steps.
     before : ``In(signed(8)).array(2, 3, CP)``
         In sliding steps, weights of the kernel's first and second column; ``w`` has the third.
-    step, prelu : ``In(1)``
-        A step is made with these operands.
+    step, wide, prelu : ``In(1)``
+        A step is made with these operands; a wide one; PRELU's.
+    eltwise, multiply, terms : ``In(1)``, ``In(1)``, ``In(signed(10)).array(2, PP_alu, CP)``
+        With ``step`` and ``wide``: it has the first of these instead, times the second or one.
     sliding, slide : ``In(1)``
         It is a sliding one; one cycle later.
-    add : ``In(1)``
-        One cycle later: the products of its taps are summed up.
+    add, apart : ``In(1)``
+        One cycle later: the products of its taps are summed up; it was a wide step.
     join, first, slid : ``In(1)``
         Another cycle later: that joins the sum, a new one if ``first``; the step was a sliding one.
     clear : ``In(1)``
-        ``total`` becomes zero where nothing joins it.
+        ``total`` becomes zero; nothing joins it then.
     total : ``Out(signed(SUM_WIDTH)).array(PP_alu, CP)``
         Sums (of up to 8191 products of 8 and 16 bits), :attr:`LATENCY` cycles after the step.
     """
@@ -62,7 +74,9 @@ class Depthwise(wiring.Component):
             "w": In(signed(16)).array(taps, self._lanes),
             "before": In(signed(8)).array(2, 3, self._lanes),
             "sliding": In(1), "slide": In(1),
-            "step": In(1), "prelu": In(1), "add": In(1),
+            "step": In(1), "wide": In(1), "prelu": In(1), "add": In(1), "apart": In(1),
+            "eltwise": In(1), "multiply": In(1),
+            "terms": In(signed(LEFT_WIDTH)).array(2, self._rows, self._lanes),
             "join": In(1), "first": In(1), "slid": In(1), "clear": In(1),
             "total": Out(signed(SUM_WIDTH)).array(self._rows, self._lanes),
         })
@@ -70,30 +84,57 @@ class Depthwise(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         sliding = self._sliding(m) if self._window else None
-        for h in range(self._rows):
-            for c in range(self._lanes):
-                m.submodules[f"dot{h}_{c}"] = dot = TapSum(taps=self._taps, vendor=self._vendor)
+        for c in range(self._lanes):
+            for h, dot, borrow in self._dot_products(m, c, sliding):
                 total = Signal(signed(SUM_WIDTH), name=f"sum{h}_{c}", reset_less=True)
-                w = [self.w[t][c] for t in range(self._taps)]
-                w[0] = Mux(self.prelu & ~self.x[0][h][c][7], 1, w[0])
-                m.d.comb += [
-                    *(dot.x[t].eq(self.x[t][h][c]) for t in range(self._taps)),
-                    *(dot.w[t].eq(value) for t, value in enumerate(w)),
-                    dot.step.eq(self.step), dot.add.eq(self.add), self.total[h][c].eq(total),
-                ]
-                start, carry = Mux(self.first, 0, total), Const(0)
+                m.d.comb += self.total[h][c].eq(total)
+                start = Mux(self.first, 0, total)
                 if sliding:
-                    part, borrow = sliding[h][c]
-                    start = Mux(self.slid, part, start)
-                    carry = borrow if isinstance(borrow, Const) else self.slid & borrow
-                with m.If(self.join):
-                    m.d.sync += total.eq(_sum(start, dot.total, carry))
-                with m.Elif(self.clear):
+                    start = Mux(self.slid, sliding[h][c][0], start)
+                with m.If(self.clear):
                     m.d.sync += total.eq(0)
+                with m.Elif(self.join):
+                    m.d.sync += total.eq(_sum(dot, start, borrow))
         return m
 
+    def _dot_products(self, m, c, sliding):
+        """Yield, for each row of a channel, its number, its sum of a step, and what to add."""
+        together = Signal(name=f"together{c}")
+        m.d.comb += together.eq(self.add & ~self.apart)
+        h = 0
+        while h < self._rows:
+            count = 2 if h + 1 < self._rows and may_be_paired(self._taps) else 1
+            sums = (PairedTapSums if count > 1 else TapSum)(taps=self._taps, vendor=self._vendor)
+            m.submodules[f"dot{h}_{c}"] = sums
+            m.d.comb += [
+                *(sums.w[t].eq(self.w[t][c]) for t in range(self._taps)),
+                sums.step.eq(self.step), sums.wide.eq(self.wide),
+                sums.add.eq(self.add), sums.apart.eq(self.apart),
+            ]
+            if count > 1:
+                m.d.comb += sums.together.eq(together)
+            if count > 1 and sliding and self._vendor:
+                m.d.comb += sums.carry.eq(self.slide & sliding[h][c][1])
+            for n in range(count):
+                x = [self.x[t][h + n][c] for t in range(self._taps)]
+                weight = Mux(self.prelu & ~x[0][7], 1, self.w[0][c])
+                term = Mux(self.multiply, self.terms[1][h + n][c], 1)
+                one = count == 1
+                m.d.comb += [
+                    (sums.left if one else sums.left[n]).eq(
+                        Mux(self.eltwise, self.terms[0][h + n][c], x[0])),
+                    (sums.right if one else sums.right[n]).eq(Mux(self.eltwise, term, weight)),
+                    *((sums.x if one else sums.x[n])[t].eq(x[t]) for t in range(self._taps)),
+                ]
+                total = sums.total if one else sums.total[n]
+                yield h + n, total, sums.borrow if n and self._vendor else Const(0)
+            h += count
+
     def _sliding(self, m):
-        """Return, by row and channel, what waits for the last column, and what to add to it."""
+        """Return, by row and channel, what waits for the last column, and the borrow of two rows.
+
+        The borrow is there a cycle before what it is the borrow of: with ``add``, not ``join``.
+        """
         kept = [[None] * self._lanes for _ in range(self._rows)]
         for h in range(0, self._rows, 2):
             for c in range(self._lanes):
@@ -103,15 +144,12 @@ class Depthwise(wiring.Component):
                       for k in range(2) for t in range(WINDOW)),
                     sums.step.eq(self.step & self.sliding), sums.add.eq(self.add & self.slide),
                 ]
-                borrow = Signal(name=f"borrow{h + 1}_{c}", reset_less=True)
                 for n in range(min(2, self._rows - h)):
                     part = Signal(signed(PART_WIDTH), name=f"part{h + n}_{c}", reset_less=True)
                     m.d.comb += [sums.x[n][t].eq(self.x[t][h + n][c]) for t in range(WINDOW)]
                     with m.If(self.join & self.slid):
                         m.d.sync += part.eq(sums.part[n])
-                    kept[h + n][c] = part, borrow if n and self._vendor else Const(0)
-                with m.If(self.join & self.slid):
-                    m.d.sync += borrow.eq(sums.borrow)
+                    kept[h + n][c] = part, sums.borrow
         return kept
 
 
@@ -119,4 +157,4 @@ def _sum(a, b, carry):
     """Return the sum of two numbers and a bit: one adder with a carry into bit 0."""
     if isinstance(carry, Const):
         return (a + b)[:SUM_WIDTH]
-    return (Cat(Const(1, 1), a).as_signed() + Cat(carry, b).as_signed())[1:SUM_WIDTH + 1]
+    return (Cat(carry, a).as_signed() + Cat(Const(1, 1), b).as_signed())[1:SUM_WIDTH + 1]

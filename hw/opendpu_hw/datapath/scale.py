@@ -17,7 +17,7 @@ _DOUBLED_WIDTH = SUM_WIDTH + 2
 
 
 class Scale(wiring.Component):
-    """One lane: ``y = clamp(round((2·total + offset) / 2^(right - 8 + 1)))``.
+    """One lane: ``y = clamp(round((2·(total | maximum) + offset) / 2^(right - 8 + 1)))``.
 
     Rounding is half up, once. All activations are clamps but ``leaky``, which multiplies negative
     values by 26/256 before the rounding. Written so that nothing is evaluated in idle stages.
@@ -29,8 +29,8 @@ class Scale(wiring.Component):
 
     Members
     -------
-    total, offset : ``In(signed(SUM_WIDTH))``
-        Sum and what to add to twice it, valid with ``capture``.
+    total, maximum, offset : ``In(signed(SUM_WIDTH))``, ``In(signed(8))``, ``In(signed(SUM_WIDTH))``
+        A sum or a maximum, the other is zero; what to add to twice it; valid with ``capture``.
     capture, shift, finish : ``In(1)``, ``In(2)``, ``In(1)``
         The four stages, a cycle apart; shifting takes two.
     right, leaky : ``In(6)``, ``In(1)``
@@ -46,7 +46,8 @@ class Scale(wiring.Component):
     def __init__(self, *, leaky=True):
         self._leaky = leaky
         super().__init__({
-            "total": In(signed(SUM_WIDTH)), "offset": In(signed(SUM_WIDTH)),
+            "total": In(signed(SUM_WIDTH)), "maximum": In(signed(8)),
+            "offset": In(signed(SUM_WIDTH)),
             "capture": In(1), "shift": In(2), "finish": In(1),
             "right": In(6), "leaky": In(1), "relu": In(1), "limit": In(7),
             "y": Out(signed(8)),
@@ -56,8 +57,8 @@ class Scale(wiring.Component):
         m = Module()
         value = Signal(signed(_DOUBLED_WIDTH), reset_less=True)
         with m.If(self.capture):
-            doubled = Cat(Const(0, 1), self.total).as_signed()
-            m.d.sync += value.eq(doubled + self.offset)
+            doubled = Cat(Const(0, 1), self.total | self.maximum).as_signed()
+            m.d.sync += value.eq(self.offset + doubled)
 
         if self._leaky:
             wide, slope = _DOUBLED_WIDTH + 5 + LEFT_MAX, Signal()

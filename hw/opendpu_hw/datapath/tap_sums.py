@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of the products of a kernel column, in plain multiplications or in DSP48E2.
+"""Sums of the products of kernel columns, in plain multiplications or in DSP48E2.
 
 Products have a register, their sum has one. DSP blocks of a sum add along their cascade, which has
 no registers in between: three blocks at most.
 """
 
-from amaranth.hdl import Module, Signal, signed
+from amaranth.hdl import Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -18,8 +18,18 @@ WINDOW = 3
 PART_WIDTH = 18
 
 
+#: Width of a first tap's operand: those of ELEW have two bits more.
+LEFT_WIDTH = 10
+#: Width of a first tap's factor.
+RIGHT_WIDTH = 16
+#: Width of its product: of 8 and 16 bits, or of 10 and 10.
+PRODUCT_WIDTH = 24
+#: Most products of bytes in a field of 18 bits: eight of -128 · -128 do not fit.
+_PACKED_TAPS = 7
+
+
 class TapSum(wiring.Component):
-    """Sum of ``taps`` products of 8 and 16 bits.
+    """Sum of ``taps`` products for one row: the first of 10 and 16 bits, the others of bytes.
 
     Parameters
     ----------
@@ -30,44 +40,131 @@ class TapSum(wiring.Component):
 
     Members
     -------
-    x, w : ``In(signed(8)).array(taps)``, ``In(signed(16)).array(taps)``
-        Operands.
-    step, add : ``In(1)``
-        Products are taken; a cycle later, their sum is.
-    total : ``Out(signed(24 + …))``
+    left, right : ``In(signed(10))``, ``In(signed(16))``
+        Operands of the first product.
+    x, w : ``In(signed(8)).array(taps)``
+        Operands of the others; the first ones are not looked at.
+    step, wide : ``In(1)``
+        Products are taken; only the first one counts.
+    add, apart : ``In(1)``
+        A cycle later, their sum is; only the first one counts.
+    total : ``Out(signed(24))``
         The sum, from the cycle after ``add``.
     """
 
     def __init__(self, *, taps, vendor=None):
         self._taps, self._vendor = taps, vendor
         super().__init__({
-            "x": In(signed(8)).array(taps), "w": In(signed(16)).array(taps),
-            "step": In(1), "add": In(1), "total": Out(signed(total_width(taps))),
+            "left": In(signed(LEFT_WIDTH)), "right": In(signed(RIGHT_WIDTH)),
+            "x": In(signed(8)).array(taps), "w": In(signed(8)).array(taps),
+            "step": In(1), "wide": In(1), "add": In(1), "apart": In(1),
+            "total": Out(signed(PRODUCT_WIDTH)),
         })
 
     def elaborate(self, platform):
         m = Module()
         if self._vendor == "xilinx":
+            # The first product last: there the others can be left out.
             before = None
-            for t in range(self._taps):
-                last = t == self._taps - 1
+            for t in reversed(range(self._taps)):
                 total = Signal(signed(SUM_WIDTH), name=f"sum{t}")
                 m.submodules[f"multiply{t}"] = dsp48e2(
-                    total, a=_extended(m, self.x[t], 30, f"a{t}"),
-                    b=_extended(m, self.w[t], 18, f"b{t}"), pcin=before, operands=False,
-                    sum_register=last, last=last, enable=(self.step, self.add))
+                    total, a=_extended(m, self.x[t] if t else self.left, 30, f"a{t}"),
+                    b=_extended(m, self.w[t] if t else self.right, 18, f"b{t}"), pcin=before,
+                    alone=self.apart if before is not None and not t else None, operands=False,
+                    sum_register=not t, last=not t, enable=(self.step, self.add))
                 before = total
             m.d.comb += self.total.eq(before)
             return m
-        products = [Signal(signed(24), name=f"product{t}", reset_less=True)
-                    for t in range(self._taps)]
-        total = Signal.like(self.total, name="sum", reset_less=True)
-        with m.If(self.step):
-            m.d.sync += [p.eq(x * w) for p, x, w in zip(products, self.x, self.w, strict=True)]
-        with m.If(self.add):
-            m.d.sync += total.eq(sum(products[1:], products[0]))
-        m.d.comb += self.total.eq(total)
+        m.d.comb += self.total.eq(_plain_sum(m, self, self.left, self.right, self.x, self.w, ""))
         return m
+
+
+class PairedTapSums(wiring.Component):
+    """Sums of ``taps`` products for two rows, which share the factors; wide steps have one a row.
+
+    In DSP blocks both rows share the multipliers: see :class:`SlidingSums`. In wide steps the first
+    block multiplies for the first row, the last one for the second.
+
+    Parameters
+    ----------
+    taps : :class:`int`
+        Products, at least two and at most :func:`may_be_paired` allows.
+    vendor : :class:`str` or None
+        ``xilinx``: DSP48E2. None: plain multiplications.
+
+    Members
+    -------
+    left, right : ``In(signed(10)).array(2)``, ``In(signed(16)).array(2)``
+        Operands of the first products; in steps that are not wide these are bytes, and ``right`` is
+        the same for both rows.
+    x, w : ``In(signed(8)).array(2, taps)``, ``In(signed(8)).array(taps)``
+        Operands; in wide steps they are not looked at.
+    step, wide, add, apart : ``In(1)``
+        As :class:`TapSum` has them.
+    together : ``In(1)``
+        ``add`` without ``apart``.
+    carry : ``In(1)``
+        With ``add``: what to add to the second row's sum (with ``vendor`` alone).
+    total : ``Out(signed(24)).array(2)``
+        The sums, from the cycle after ``add``; ``borrow`` has to be added to the second row's.
+    borrow : ``Out(1)``
+    """
+
+    def __init__(self, *, taps, vendor=None):
+        self._taps, self._vendor = taps, vendor
+        super().__init__({
+            "left": In(signed(LEFT_WIDTH)).array(2), "right": In(signed(RIGHT_WIDTH)).array(2),
+            "x": In(signed(8)).array(2, taps), "w": In(signed(8)).array(taps),
+            "step": In(1), "wide": In(1), "add": In(1), "apart": In(1), "together": In(1),
+            "carry": In(1),
+            "total": Out(signed(PRODUCT_WIDTH)).array(2), "borrow": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        if self._vendor == "xilinx":
+            self._blocks(m)
+            return m
+        for h in range(2):
+            m.d.comb += self.total[h].eq(_plain_sum(
+                m, self, self.left[h], self.right[h], self.x[h], self.w, f"{h}_"))
+        return m
+
+    def _blocks(self, m):
+        taps = self._taps
+        first = Signal(signed(SUM_WIDTH), name="first")         # the first block's product
+        cascade = None
+        for t in range(taps):
+            last = t == taps - 1
+            low = self.x[0][t] if t else self.left[0]
+            high, factor = self.x[1][t] << FIELD, self.w[t] if t else self.right[0]
+            if not t:
+                high = Mux(self.wide, 0, high)
+            elif last:
+                # ten bits shifted by 18 would not fit the pre-adder: the factor has the rest
+                low = Mux(self.wide, 0, low)
+                high = Mux(self.wide, self.left[1] << FIELD - 1, high)
+                factor = Mux(self.wide, self.right[1] << 1, factor)
+            total = Signal(signed(SUM_WIDTH), name=f"sum{t}")
+            m.submodules[f"multiply{t}"] = dsp48e2(
+                total, a=_extended(m, high, 30, f"a{t}"), d=_extended(m, low, 27, f"low{t}"),
+                b=_extended(m, factor, 18, f"b{t}"), pcin=cascade,
+                c=None if t else _extended(m, self.carry << FIELD, SUM_WIDTH, "c"),
+                alone=self.apart if last else None, product=None if t else first,
+                operands=False, sum_register=last, last=last, enable=(self.step, self.add))
+            cascade = total
+        # Zero where the cascade has the first row's sum, which is zero in wide steps.
+        wide = Signal(signed(PRODUCT_WIDTH), reset_less=True)
+        with m.If(self.together):
+            m.d.sync += wide.eq(0)
+        with m.Elif(self.add):
+            m.d.sync += wide.eq(first)
+        m.d.comb += [
+            self.total[0].eq(wide | cascade[:FIELD].as_signed()),
+            self.total[1].eq(cascade[FIELD:FIELD + PRODUCT_WIDTH]),
+            self.borrow.eq(cascade[FIELD - 1]),
+        ]
 
 
 class SlidingSums(wiring.Component):
@@ -150,9 +247,23 @@ class SlidingSums(wiring.Component):
         ]
 
 
-def total_width(taps):
-    """Return the width of a sum of ``taps`` products of 8 and 16 bits."""
-    return 24 + (taps - 1).bit_length()
+def may_be_paired(taps):
+    """Return whether two rows can share the multipliers of a column of ``taps`` taps."""
+    return 2 <= taps <= _PACKED_TAPS
+
+
+def _plain_sum(m, sums, left, right, x, w, name):
+    """Return the sum of a row's products in plain multiplications."""
+    products = [Signal(signed(16 if t else PRODUCT_WIDTH), name=f"product{name}{t}",
+                       reset_less=True) for t in range(len(w))]
+    total = Signal(signed(PRODUCT_WIDTH), name=f"sum{name}", reset_less=True)
+    with m.If(sums.step):
+        m.d.sync += products[0].eq((left * right)[:PRODUCT_WIDTH].as_signed())
+        m.d.sync += [products[t].eq(x[t] * w[t]) for t in range(1, len(w))]
+    with m.If(sums.add):
+        others = sum(products[1:], Const(0))
+        m.d.sync += total.eq(products[0] + Mux(sums.apart, 0, others))
+    return total
 
 
 def _extended(m, value, width, name):

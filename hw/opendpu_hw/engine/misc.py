@@ -14,6 +14,7 @@ from opendpu_hw.datapath.pool import LOWEST, MaxPool
 from opendpu_hw.datapath.scale import RIGHT_MAX, SUM_WIDTH, Scale
 from opendpu_hw.datapath.scaled_lane import ScaledLane
 from opendpu_hw.datapath.scaled_steps import ScaledSteps
+from opendpu_hw.datapath.scaled_terms import ScaledTerms
 from opendpu_hw.engine import misc_plan as plan
 from opendpu_hw.engine.base import engine_members
 from opendpu_hw.engine.misc_parameters import MiscParameters
@@ -48,7 +49,8 @@ class MiscEngine(wiring.Component):
     PP_alu output rows, CP channels and up to ``taps_per_cycle`` taps of a kernel column (ELEW: one
     input). It is limited to taps whose rows lie in different banks: PP - PP_alu + 1 of them, and
     with ``stride_h`` above 1 those that are ``stride_h`` rows apart. With three taps a 3x3 kernel
-    takes 3 cycles an output column, or 1 with ``window``, and 4 with stride 2. An instruction that
+    takes 3 cycles an output column, or 1 with ``window``, and 4 with stride 2; weights of 16 bits
+    (DWCVW16B0) are taken one by one. An instruction that
     reads a bank group with unwritten results of an earlier one waits for these.
 
     Parameters
@@ -178,8 +180,9 @@ class _MiscCore(wiring.Component):
                 for q in range(pairs and pairs + 1)]
         odd = [[Signal(signed(8), name=f"odd{q}_{c}", reset_less=True) for c in range(lanes)]
                for q in range(pairs)]
-        w = [[Signal(signed(16), name=f"w{t}_{c}", reset_less=True) for c in range(lanes)]
-             for t in range(taps)]
+        # Where there are weights of more than a byte, a step has one tap.
+        w = [[Signal(signed(8 if t else 16), name=f"w{t}_{c}", reset_less=True)
+              for c in range(lanes)] for t in range(taps)]
         # Weights of the first and second column of a 3 wide kernel; ``w`` has the third.
         before = [[[Signal(signed(8), name=f"w{k}_{t}_{c}", reset_less=True) for c in range(lanes)]
                    for t in range(3)] for k in range(2 if window else 0)]
@@ -220,7 +223,7 @@ class _MiscCore(wiring.Component):
                         m.d.sync += w[t][c].eq(0)
                     with m.Elif(s2.weights == Weights.FACTOR):
                         m.d.sync += w[t][c].eq(s2.factor)
-                    with m.Elif(s2.weights == Weights.HALVES):
+                    with m.Elif(s2.weights == Weights.HALVES if t == 0 else 0):
                         m.d.sync += w[t][c].eq(word[:16].as_signed())
                     with m.Else():
                         m.d.sync += w[t][c].eq(word[8 * c:8 * c + 8].as_signed())
@@ -240,14 +243,13 @@ class _MiscCore(wiring.Component):
         s3_eltwise = (s3.op == Op.ADD) | (s3.op == Op.MULT)
         m.d.comb += [
             depthwise.prelu.eq(s3.prelu),
-            depthwise.step.eq(s3_valid & (s3.op == Op.MAC)),
+            depthwise.eltwise.eq(s3_eltwise), depthwise.multiply.eq(s3.op == Op.MULT),
+            depthwise.step.eq(s3_valid & (s3.op != Op.MAX)),
+            depthwise.wide.eq(s3.wide),
             pool.exists.eq(s3.taps), pool.step.eq(s3_valid & (s3.op == Op.MAX)),
             eltwise.shift.eq(s3.shift),
             eltwise.step.eq(s3_valid & s3_eltwise),
         ]
-        if scaled:
-            wiring.connect(m, wiring.flipped(self.terms), eltwise.terms)
-            m.d.comb += [eltwise.look_up.eq(s3.scaled), eltwise.slot.eq(s3.term)]
         for c in range(lanes):
             for h in range(rows):
                 kept = [even[h][c], odd[h][c], even[h + 1][c]] if pairs else []
@@ -256,13 +258,17 @@ class _MiscCore(wiring.Component):
                     operand = (Mux(s3.paired, kept[t], x[h + t][c]) if t < len(kept)
                                else x[h + t][c])
                     m.d.comb += [depthwise.x[t][h][c].eq(operand), pool.x[t][h][c].eq(operand)]
-                m.d.comb += eltwise.x[h][c].eq(x[h][c])
+                m.d.comb += [
+                    eltwise.x[h][c].eq(x[h][c]),
+                    depthwise.terms[0][h][c].eq(eltwise.term[h][c]),
+                    depthwise.terms[1][h][c].eq(eltwise.before[h][c]),
+                ]
             m.d.comb += [depthwise.w[t][c].eq(w[t][c]) for t in range(taps)]
             m.d.comb += [depthwise.before[k][t][c].eq(column[t][c])
                          for k, column in enumerate(before) for t in range(3)]
         s4_valid = Signal()
         s4_first = Signal()
-        s4_sliding = Signal()
+        s4_sliding, s4_wide = Signal(), Signal()
         s4 = Signal.like(s3.op)
         ends = data.StructLayout({"last": 1, "last_group": 1, "last_job": 1})
         s4_ends = Signal(ends)
@@ -275,7 +281,7 @@ class _MiscCore(wiring.Component):
         s4_negative = Signal(rows * lanes, reset_less=True)
         s5_negative, s6_negative, s7_negative = (Signal.like(s4_negative) for _ in range(3))
         m.d.sync += [
-            s4_valid.eq(s3_valid), s4.eq(s3.op), s4_first.eq(s3.first),
+            s4_valid.eq(s3_valid), s4.eq(s3.op), s4_first.eq(s3.first), s4_wide.eq(s3.wide),
             *([s4_sliding.eq(s3.sliding)] if window else []),
             s4_ends.last.eq(s3_valid & s3.last),
             s4_ends.last_group.eq(s3_valid & s3.last_group),
@@ -288,28 +294,22 @@ class _MiscCore(wiring.Component):
             m.d.sync += s4_negative.eq(Cat(x[h][c][7] for h in range(rows) for c in range(lanes)))
         m.d.sync += [s5_negative.eq(s4_negative), s6_negative.eq(s5_negative)]
         m.d.comb += [
-            depthwise.add.eq(s4_valid & (s4 == Op.MAC)),
-            depthwise.join.eq(s5_valid & (s5 == Op.MAC)), depthwise.first.eq(s5_first),
-            depthwise.clear.eq(s5_ends.last),
+            depthwise.add.eq(s4_valid & (s4 != Op.MAX)),
+            depthwise.apart.eq(s4_wide),
+            depthwise.join.eq(s5_valid & (s5 != Op.MAX)),
+            depthwise.first.eq(s5_first | (s5 == Op.MULT)),
+            depthwise.clear.eq(s5_ends.last & ~depthwise.join),
             *([depthwise.sliding.eq(s3.sliding), depthwise.slide.eq(s4_sliding),
                depthwise.slid.eq(s5_sliding), pool.slide.eq(s4_sliding)] if window else []),
             pool.add.eq(s4_valid & (s4 == Op.MAX)), pool.first.eq(s4_first),
-            eltwise.add.eq(s4_valid & ((s4 == Op.ADD) | (s4 == Op.MULT))),
-            eltwise.first.eq(s4_first), eltwise.multiply.eq(s4 == Op.MULT),
         ]
 
-        # Maxima, sums and products of ELEW wait a cycle for those of MAC; all but one are zero.
+        # Maxima wait a cycle for sums; one of both is zero.
         maxima = [[Signal(signed(8), name=f"maximum{h}_{c}", reset_less=True)
                    for c in range(lanes)] for h in range(rows)]
-        pointwise = [[Signal.like(eltwise.total[h][c], name=f"pointwise{h}_{c}", reset_less=True)
-                      for c in range(lanes)] for h in range(rows)]
         with m.If(s5_ends.last):
             for h, c in ((h, c) for h in range(rows) for c in range(lanes)):
-                m.d.sync += [
-                    maxima[h][c].eq(Mux(s5 == Op.MAX, pool.total[h][c], 0)),
-                    pointwise[h][c].eq(
-                        Mux((s5 == Op.ADD) | (s5 == Op.MULT), eltwise.total[h][c], 0)),
-                ]
+                m.d.sync += maxima[h][c].eq(Mux(s5 == Op.MAX, pool.total[h][c], 0))
 
         # -- stages 7 to 10: offset, shift, rounding -----------------------------------------------
         f7 = Signal(finish_shape, reset_less=True)
@@ -350,7 +350,7 @@ class _MiscCore(wiring.Component):
                     leaky=target.alu_leaky_relu)
                 negative = f7.prelu & s7_negative[h * lanes + c]
                 m.d.comb += [
-                    scale.total.eq(depthwise.total[h][c] | maxima[h][c] | pointwise[h][c]),
+                    scale.total.eq(depthwise.total[h][c]), scale.maximum.eq(maxima[h][c]),
                     scale.offset.eq(offset),
                     scale.capture.eq(s6_ends.last), scale.shift.eq(Cat(s7_last, s8_last)),
                     scale.finish.eq(s9_last),
@@ -361,7 +361,12 @@ class _MiscCore(wiring.Component):
                 results[h][c] = scale.y
         result_valid = s10_last
         if scaled:
-            totals = [[depthwise.total[h][c] | maxima[h][c] | pointwise[h][c]
+            terms = self._terms(m, x, (s3, s3_valid & s3_eltwise), (s4_valid, s4, s4_first))
+            termed = Signal()
+            with m.If(s5_ends.last):
+                m.d.sync += termed.eq((s5 == Op.ADD) | (s5 == Op.MULT))
+            totals = [[Mux(termed, self._later(m, terms.total[h][c]),
+                           depthwise.total[h][c] | maxima[h][c])
                        for c in range(lanes)] for h in range(rows)]
             fixed = self._fixed_point(m, totals, s6_ends.last, f6, parameters.record)
             result_valid = self._kept(m, f6, (s6_ends.last, s7_last, s8_last, s9_last, s10_last))
@@ -390,6 +395,28 @@ class _MiscCore(wiring.Component):
         with m.If(capture):
             m.d.sync += right.eq(Mux(sum_ > RIGHT_MAX, RIGHT_MAX, sum_))
         return Mux(left > MAX_SHIFT_BIAS, MAX_SHIFT_BIAS, left)[:5], right
+
+    def _terms(self, m, x, step, later):
+        """Return ELEW's sums of terms; ``step`` and ``later`` are stages 3 and 4."""
+        s3, stepped = step
+        s4_valid, s4, s4_first = later
+        m.submodules.terms = terms = ScaledTerms(self._target)
+        wiring.connect(m, wiring.flipped(self.terms), terms.write)
+        m.d.comb += [
+            terms.step.eq(stepped & s3.scaled), terms.slot.eq(s3.term),
+            terms.add.eq(s4_valid & ((s4 == Op.ADD) | (s4 == Op.MULT))),
+            terms.first.eq(s4_first), terms.multiply.eq(s4 == Op.MULT),
+            *(terms.x[h][c].eq(x[h][c]) for h in range(self._target.alu_pixel_parallel)
+              for c in range(self._target.channel_parallel)),
+        ]
+        return terms
+
+    @staticmethod
+    def _later(m, value):
+        """Return a value a cycle later."""
+        later = Signal.like(value, reset_less=True)
+        m.d.sync += later.eq(value)
+        return later
 
     def _fixed_point(self, m, totals, capture, finish, record):
         """Send columns through multipliers; return these, one a channel."""

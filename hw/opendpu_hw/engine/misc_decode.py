@@ -97,7 +97,8 @@ def defaults(m, target, s):
     """Set what most jobs have in common."""
     m.d.sync += [
         s.walk.op.eq(Op.MAC), s.walk.weights.eq(Weights.FACTOR), s.walk.factor.eq(1),
-        s.walk.prelu.eq(0), s.walk.bias.eq(0), s.walk.eltwise.eq(0), s.walk.inputs_1.eq(0),
+        s.walk.prelu.eq(0), s.walk.wide.eq(0), s.fetch.wide.eq(0), s.walk.bias.eq(0),
+        s.walk.eltwise.eq(0), s.walk.inputs_1.eq(0),
         s.walk.invalid.eq(0), s.walk.row_base.eq(0), s.walk.wrap.eq(0), s.walk.checked.eq(1),
         s.finish.eq(plan.finish_shape(target).const({"limit": 127})),
         s.fetch.weights.eq(0), s.fetch.bias.eq(0), s.fetch.group_step.eq(1),
@@ -110,7 +111,7 @@ def aluinit(m, target, s, i):
     """Set up the operands of ALUINIT's products."""
     a = plan.address_bits(target)
     _kernel(m, s, kernel_h_1=i.kernel_h, kernel_w_1=i.kernel_w, stride_h_1=i.stride_h,
-            stride_w_1=i.stride_w)
+            stride_w_1=i.stride_w, single=i.exec_mode == AluMode.DWCVW16B0)
     m.d.sync += [
         s.walk.jump.eq((i.jump_read + 1)[:a]), s.walk.jump_endl.eq((i.jump_read_endl + 1)[:a]),
         s.walk.length_1.eq(i.length), s.walk.in_bank.eq(i.stride_offset_in),
@@ -129,11 +130,16 @@ def keep(m, s):
     ]
 
 
-def _kernel(m, s, *, kernel_h_1, kernel_w_1, stride_h_1, stride_w_1):
-    """Set kernel and stride; input rows of the first min(stride_h, kernel_h) phases differ."""
+def _kernel(m, s, *, kernel_h_1, kernel_w_1, stride_h_1, stride_w_1, single=None):
+    """Set kernel and stride; input rows of the first min(stride_h, kernel_h) phases differ.
+
+    ``single``: a step has one tap.
+    """
     phases_1 = Mux(stride_h_1 < kernel_h_1, stride_h_1, kernel_h_1)
     paired = ((kernel_h_1 == 2) & (kernel_w_1 == 2) & (stride_h_1 == 1) & (stride_w_1 == 1)
               & (s.taps >= 3))
+    if single is not None:
+        paired &= ~single
     m.d.sync += s.walk.sliding.eq(
         (kernel_h_1 <= 2) & (kernel_w_1 == 2) & (stride_h_1 == 0) & (stride_w_1 == 0)
         if s.window else 0)
@@ -206,7 +212,7 @@ def _depthwise(m, target, s, f, *, shift_cut, shift_bias, jump):
 def alu(m, target, s, f, i):
     """Set up ALU with its ALUINIT."""
     _kernel(m, s, kernel_h_1=i.kernel_h, kernel_w_1=i.kernel_w, stride_h_1=i.stride_h,
-            stride_w_1=i.stride_w)
+            stride_w_1=i.stride_w, single=i.exec_mode == AluMode.DWCVW16B0)
     _window(m, target, s, f, i, length_1=i.length, groups_1=i.channel_group,
             rows_1=f.valid_pixel_parallel,
             jump_read_endl_1=i.jump_read_endl, jump_write_endl_1=i.jump_write_endl)
@@ -225,7 +231,8 @@ def alu(m, target, s, f, i):
         no_bias.append(s.finish.channel_shift.eq(0))
     no_weights = [s.walk.weights.eq(Weights.FACTOR), s.fetch.weights.eq(0), *no_bias]
     factor = s.walk.factor.eq(i.multi_factor.as_signed())
-    prelu = [s.walk.prelu.eq(1), s.finish.prelu.eq(1),
+    wide = [s.walk.wide.eq(1), s.fetch.wide.eq(1)]
+    prelu = [*wide, s.walk.prelu.eq(1), s.finish.prelu.eq(1),
              s.finish.right_p.eq(_prelu(i.shift_prelu_p))]
     maximum = [*no_weights, s.walk.op.eq(Op.MAX),
                s.finish.right_p.eq(_pool(i.shift_cut))]
@@ -243,7 +250,7 @@ def alu(m, target, s, f, i):
             _unpad(m, s)
         with m.Case(AluMode.HSIGMOID):
             # min(2^32, max(0, ..)) before the shift is a clamp to 0..2^32 / 2^shift_cut after it.
-            m.d.sync += [*no_weights, s.walk.factor.eq(HARD_SIGMOID_FACTOR),
+            m.d.sync += [*no_weights, *wide, s.walk.factor.eq(HARD_SIGMOID_FACTOR),
                          s.finish.sigmoid.eq(1), s.finish.relu.eq(1)]
             for shift, limit in SIGMOID_LIMITS.items():
                 with m.If(i.shift_cut == shift):
@@ -251,8 +258,8 @@ def alu(m, target, s, f, i):
             with m.If(i.shift_cut > max(SIGMOID_LIMITS)):
                 m.d.sync += s.finish.limit.eq(0)
         with m.Case(AluMode.DWCVW16B0):
-            m.d.sync += [*no_bias, s.walk.weights.eq(Weights.HALVES), s.fetch.group_step.eq(2),
-                         s.walk.sliding.eq(0)]
+            m.d.sync += [*no_bias, *wide, s.walk.weights.eq(Weights.HALVES),
+                         s.fetch.group_step.eq(2), s.walk.sliding.eq(0)]
             _activation(m, s, i.act_type)
         with m.Case(AluMode.DWCVB0):
             m.d.sync += no_bias
@@ -326,7 +333,8 @@ def elew(m, target, s, f, entries):
             to.step.eq(Mux(entry.share_pp, 0, entry.jump_bank + 1)), to.shift.eq(entry.shift_read),
         ]
     m.d.sync += [
-        s.walk.op.eq(op), s.walk.eltwise.eq(1), s.walk.paired.eq(0), s.walk.sliding.eq(0),
+        s.walk.op.eq(op), s.walk.wide.eq(1), s.walk.eltwise.eq(1),
+        s.walk.paired.eq(0), s.walk.sliding.eq(0),
         s.walk.inputs_1.eq(f.num),
         s.walk.length_1.eq(f.length), s.walk.groups_1.eq(f.channel_group),
         s.walk.reads.eq(reads),

@@ -105,7 +105,7 @@ class MiscParameters(wiring.Component):
             go.eq(self.weights.valid & self.weights.ready),
             next_h.eq(kernel_h + p.stride_h),
             last_row.eq(next_h > p.kernel_h_1),
-            entry_done.eq(last_row | (tap == taps - 1)),
+            entry_done.eq(last_row | (tap == taps - 1) | p.wide),
             last_kernel.eq(last_row & (phase == p.phases_1) & (kernel_w == p.kernel_w_1)),
         ]
         got = Signal()

@@ -69,14 +69,19 @@ def _input_shape(target):
 
 
 def walk_shape(target):
-    """Return the layout of what the walk over the inputs needs; ``_1`` means less one."""
+    """Return the layout of what the walk over the inputs needs; ``_1`` means less one.
+
+    ``wide`` jobs have operands or factors of more than a byte, and steps of one tap. The next step
+    of a kernel column is ``stride_step`` rows further.
+    """
     a = address_bits(target)
     return data.StructLayout({
-        "op": Op, "weights": Weights, "factor": signed(13), "prelu": 1,
+        "op": Op, "weights": Weights, "factor": signed(13), "prelu": 1, "wide": 1,
         "bias": 1, "cached": 1, "paired": 1, "sliding": 1,
         "eltwise": 1, "inputs_1": 2, "inputs": data.ArrayLayout(_input_shape(target), INPUTS),
         "rows_1": 3, "length_1": 11, "groups_1": 8,
         "kernel_h_1": 8, "kernel_w_1": 8, "phases_1": 8, "stride_h": 9, "stride_w": 9,
+        "stride_step": 11,
         "jump": a, "jump_endl": a, "row_offset": a, "in_bank": 8,
         "low": bank_bits(target), "wrap": 2, "bases": data.ArrayLayout(unsigned(a), 4),
         "group": 2, "invalid": 5,
@@ -113,7 +118,7 @@ def fetch_shape(target):
     """Return the layout of what the fetch of weights and bias needs."""
     a = address_bits(target)
     return data.StructLayout({
-        "weights": 1, "bias": 1, "cached": 1,
+        "weights": 1, "bias": 1, "cached": 1, "wide": 1,
         "groups_1": 8, "length_1": 11, "kernel_h_1": 8, "kernel_w_1": 8, "phases_1": 8,
         "stride_h": 9,
         "addr": a, "group_step": 2, "tap_w": a, "tap_h": a, "tap_stride": a, "bias_addr": a,

@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from opendpu_arch import isa
 from opendpu_arch.isa import Opcode
+from opendpu_hw.datapath.narrow_product import narrow_product
 from opendpu_hw.engine import misc_decode
 from opendpu_hw.engine import misc_plan as plan
 from opendpu_hw.shapes import InstructionStream, fields_of, instruction_shape
@@ -90,8 +91,10 @@ class MiscPlanner(wiring.Component):
         walk, fetch, write = s.walk, s.fetch, s.write
         m.d.comb += [
             self.job.payload.walk.eq(walk), self.job.payload.finish.eq(s.finish),
-            # A product of registers: it has the cycle in which the walk takes it.
+            # Products of registers: they have the cycle in which the walk takes them.
             self.job.payload.walk.bottom_limit.eq(misc_decode.bottom_limit(s)),
+            self.job.payload.walk.stride_step.eq(narrow_product(
+                walk.stride_h, Mux(walk.wide, 1, self._taps))),
             self.fetch.payload.eq(fetch), self.write.payload.eq(write),
         ]
 

@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 from opendpu_arch import latency
 from opendpu_arch.extensions import Extension
 from opendpu_hw.bus.fields import FieldSkid
+from opendpu_hw.datapath.narrow_product import narrow_product
 from opendpu_hw.engine import misc_plan as plan
 from opendpu_hw.engine.misc_parameters import POINTER_BITS
 from opendpu_hw.engine.misc_plan import Op, Weights
@@ -34,7 +35,7 @@ def step_shape(target, taps):
     """
     positions = target.alu_pixel_parallel + taps - 1
     return data.StructLayout({
-        "op": Op, "weights": Weights, "factor": signed(13), "prelu": 1, "shift": 4,
+        "op": Op, "weights": Weights, "factor": signed(13), "prelu": 1, "wide": 1, "shift": 4,
         "first": 1, "last": 1, "last_group": 1, "last_job": 1,
         "paired": 1, "odd": 1, "compute": 1, "sliding": 1, "slot": 2, "taps": taps, "invalid": 5,
         "bank": data.ArrayLayout(unsigned(plan.bank_bits(target)), positions), "pad": positions,
@@ -48,9 +49,9 @@ class MiscWalk(wiring.Component):
     """Read one step a cycle, without gaps between columns, groups and jobs.
 
     A step is one input row of each of PP_alu output rows, for up to ``taps`` taps of a kernel
-    column, CP channels. Taps of a step are ``stride_h`` kernel rows apart: their rows lie in
-    successive banks at the same place. With stride 1 these are neighbours; with stride 2 the even
-    kernel rows come first, then the odd ones.
+    column, one tap of ``wide`` jobs, CP channels. Taps of a step are ``stride_h`` kernel rows
+    apart: their rows lie in successive banks at the same place. With stride 1 these are neighbours;
+    with stride 2 the even kernel rows come first, then the odd ones.
 
     3x3 kernels with stride 2 share every other input column between two output columns: where a
     step has three taps, each column is read once, in two steps, and kept. The first step of the
@@ -133,15 +134,13 @@ class MiscWalk(wiring.Component):
         column_offset = Array(Signal(a, name=f"column_offset{i}", reset_less=True)
                               for i in range(plan.INPUTS))
 
-        stride_taps = Signal(11)
         last_chunk, last_phase, last_tap, last_column, last_group = (Signal() for _ in range(5))
         start = Signal()
         again = Signal()
         compute = Signal()
         first = Signal()
         m.d.comb += [
-            stride_taps.eq((p.stride_h * taps)[:11]),
-            last_chunk.eq(p.eltwise | (kernel_h + stride_taps > p.kernel_h_1)),
+            last_chunk.eq(p.eltwise | (kernel_h + p.stride_step > p.kernel_h_1)),
             last_phase.eq(p.eltwise | (phase == p.phases_1)),
             last_tap.eq(last_chunk & last_phase
                         & (kernel_w == Mux(p.eltwise, p.inputs_1, p.kernel_w_1))),
@@ -231,8 +230,8 @@ class MiscWalk(wiring.Component):
             m.d.sync += [base.eq(base_next), index.eq(index_next)]
             low_next = Signal(bb + 1)
             with m.If(~last_chunk):
-                m.d.comb += low_next.eq(low + taps)
-                m.d.sync += [kernel_h.eq(kernel_h + stride_taps),
+                m.d.comb += low_next.eq(low + Mux(p.wide, 1, taps))
+                m.d.sync += [kernel_h.eq(kernel_h + p.stride_step),
                              low.eq(low_next[:bb]), wrap.eq(wrap + low_next[bb])]
             with m.Elif(~last_phase):
                 m.d.sync += [phase.eq(phase + 1), kernel_h.eq(phase + 1)]
@@ -305,11 +304,11 @@ class MiscWalk(wiring.Component):
         m.d.comb += [
             column_now.eq(column_at + kernel_w),
             outside.eq((column_now < p.pad_left) | (column_now > p.right_limit)),
-            exists.eq(Cat((kernel_h + t * p.stride_h <= p.kernel_h_1) & (~p.eltwise if t else 1)
-                          for t in range(taps))),
+            exists.eq(Cat((kernel_h + narrow_product(p.stride_h, t) <= p.kernel_h_1)
+                          & (~(p.eltwise | p.wide) if t else 1) for t in range(taps))),
             stage_free.eq(stage.i.ready), stage.i.valid.eq(step), stage.i.step.eq(made),
             made.op.eq(p.op), made.weights.eq(p.weights), made.factor.eq(p.factor),
-            made.prelu.eq(p.prelu), made.shift.eq(source.shift),
+            made.prelu.eq(p.prelu), made.wide.eq(p.wide), made.shift.eq(source.shift),
             made.first.eq(first), made.last.eq(last_tap),
             made.last_group.eq(last_tap & last_column), made.last_job.eq(last_step),
             made.sliding.eq(p.sliding), made.slot.eq(kernel_w[:2]),
@@ -327,7 +326,7 @@ class MiscWalk(wiring.Component):
                 used.eq(Cat(
                     exists[t] if q == t else exists[t] & (p.rows_1 >= q - t)
                     for t in range(taps) if 0 <= q - t < rows).any()),
-                row.eq(p.row_base + kernel_h + q * p.stride_h),
+                row.eq(p.row_base + kernel_h + narrow_product(p.stride_h, q)),
                 made.bank[q].eq((at_bank + q * bank_step)[:bb]),
                 made.pad[q].eq(~p.eltwise & (outside | (row < p.pad_top)
                                              | (row > p.bottom_limit))),

@@ -85,7 +85,7 @@ struct MiscParameters {
         got = false;
         if (weight) {
             const MiscPass& p = *pass;
-            bool last_row = kernel_h + p.fetch_stride_h > p.kernel_h_1, done = last_row || tap == taps - 1;
+            bool last_row = kernel_h + p.fetch_stride_h > p.kernel_h_1, done = last_row || tap == taps - 1 || p.single;
             got = done;
             writing += done;
             tap = done ? 0 : tap + 1;

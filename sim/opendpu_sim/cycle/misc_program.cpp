@@ -104,7 +104,12 @@ MiscPass MiscProgram::alu(const Target& target, const uint32_t* w, Rows& rows) c
         case AluMode::MAXPOOL:
         case AluMode::MAXREDUCE:
         case AluMode::HSIGMOID: p.uses_ring = p.fetch_weights = p.bias = false; break;
-        case AluMode::DWCVW16B0: p.sliding = p.bias = false; break;
+        case AluMode::DWCVW16B0:
+            p.single = true;
+            p.paired = p.sliding = p.bias = false;
+            p.fetch_stride_h = p.stride_h;
+            p.fetch_phases_1 = p.phases_1;
+            break;
         case AluMode::PRELU:
         case AluMode::DWCVB0: p.bias = false; break;
         default: break;

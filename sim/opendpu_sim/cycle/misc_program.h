@@ -17,6 +17,7 @@ struct Target;
 struct MiscPass {
     // walk
     bool eltwise = false, paired = false, sliding = false, uses_ring = false, bias = false, cached = false;
+    bool single = false;  // a step has one tap
     bool checked = true;  // waits for what it reads
     bool tabled = false;  // its results come a cycle later
     bool scaled = false;  // they take turns at multipliers

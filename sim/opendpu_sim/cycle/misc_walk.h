@@ -31,6 +31,7 @@ struct MiscWalk {
     bool last_tap(uint32_t taps) const {
         const MiscPass& p = *pass;
         if (p.eltwise) return kernel_w == p.inputs_1;
+        if (p.single) taps = 1;
         return kernel_w == p.kernel_w_1 && phase == p.phases_1 && kernel_h + p.stride_h * taps > p.kernel_h_1;
     }
     bool may_step(uint32_t taps) const {
@@ -69,6 +70,7 @@ struct MiscWalk {
         Read made;
         made.valid = true;
         const MiscPass& p = *pass;
+        if (p.single) taps = 1;
         bool is_last_tap = last_tap(taps), last_column = column == p.length_1, is_last_group = group == p.groups_1;
         bool again = column != 0 && kernel_w == 1 && phase == 0;
         made.compute = !p.paired || phase == 1 || again;

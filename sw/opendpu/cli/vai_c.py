@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``vai_c_xir``: the compiler with the options that the guide's command has."""
+"""The guide's compilers: ``vai_c_xir``, ``vai_c_tensorflow``, ``vai_c_tensorflow2``."""
 
 import hashlib
 import json
@@ -18,11 +18,31 @@ from opendpu_arch.errors import OutputError
 RUNNER = "libvart-dpu-runner.so"
 """What the guide's runtime loads for a DPU subgraph."""
 
-app = typer.Typer(
-    name="vai_c_xir",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+Arch = Annotated[
+    str, typer.Option("--arch", "-a", help="arch.json of the DPU; a name or fingerprint too.")
+]
+OutputDir = Annotated[
+    pathlib.Path, typer.Option("--output_dir", "-o", help="Folder for the results.")
+]
+NetName = Annotated[str, typer.Option("--net_name", "-n", help="Name of the compiled model.")]
+ExtraOptions = Annotated[
+    list[str] | None, typer.Option("--options", "-e", help="Extra options: JSON, or key=value.")
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")]
+Quiet = Annotated[bool, typer.Option("--quant_info", "-q", help="Taken, without effect.")]
+
+
+def _app(name: str) -> typer.Typer:
+    return typer.Typer(
+        name=name,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
+app, app_tensorflow, app_tensorflow2 = map(
+    _app, ("vai_c_xir", "vai_c_tensorflow", "vai_c_tensorflow2")
 )
 
 
@@ -31,24 +51,54 @@ app = typer.Typer(
 def vai_c_xir(
     context: typer.Context,
     xmodel: Annotated[pathlib.Path, typer.Option("--xmodel", "-x", help="Quantized model.")],
-    arch: Annotated[
-        str, typer.Option("--arch", "-a", help="arch.json of the DPU; a name or fingerprint too.")
-    ],
-    output_dir: Annotated[
-        pathlib.Path, typer.Option("--output_dir", "-o", help="Folder for the results.")
-    ],
-    net_name: Annotated[
-        str, typer.Option("--net_name", "-n", help="Name of the compiled model.")
-    ] = "deploy",
-    options: Annotated[
-        list[str] | None,
-        typer.Option("--options", "-e", help="Extra options: JSON, or key=value."),
-    ] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,
+    arch: Arch,
+    output_dir: OutputDir,
+    net_name: NetName = "deploy",
+    options: ExtraOptions = None,
+    debug: Debug = False,
 ) -> None:
     """Compile a quantized XIR model for a DPU."""
+    _compile(xmodel, arch, output_dir, net_name, Options.parse(options or ()))
+
+
+@app_tensorflow.command()
+@errors_in_one_line
+def vai_c_tensorflow(
+    context: typer.Context,
+    frozen_pb: Annotated[
+        pathlib.Path, typer.Option("--frozen_pb", "-f", help="Quantized frozen graph.")
+    ],
+    arch: Arch,
+    output_dir: OutputDir,
+    net_name: NetName = "deploy",
+    options: ExtraOptions = None,
+    quant_info: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Compile a quantized frozen graph of TensorFlow for a DPU."""
+    _compile(frozen_pb, arch, output_dir, net_name, Options.parse(options or ()))
+
+
+@app_tensorflow2.command()
+@errors_in_one_line
+def vai_c_tensorflow2(
+    context: typer.Context,
+    model: Annotated[pathlib.Path, typer.Option("--model", "-m", help="Quantized Keras model.")],
+    arch: Arch,
+    output_dir: OutputDir,
+    net_name: NetName = "deploy",
+    options: ExtraOptions = None,
+    debug: Debug = False,
+) -> None:
+    """Compile a quantized Keras model for a DPU."""
+    _compile(model, arch, output_dir, net_name, Options.parse(options or ()))
+
+
+def _compile(
+    model: pathlib.Path, arch: str, output_dir: pathlib.Path, net_name: str, asked: Options
+) -> None:
+    """Write the compiled model, and what the guide's compiler writes beside it."""
     target = api.find_target(arch)
-    asked = Options.parse(options or ())
     file = output_dir / f"{net_name}.xmodel"
     try:
         output_dir.mkdir(parents=True, exist_ok=True)
@@ -57,11 +107,10 @@ def vai_c_xir(
             f"{output_dir} cannot be made: {error.strerror or error}",
             code="XCOM_DIR_OPEN_FILE_FAILED",
         ) from error
-    outputs.check_all((file, output_dir / "meta.json", output_dir / "md5sum.txt"), inputs=(xmodel,))
-    with progress(f"compiling {xmodel.name}") as show:
-        report = api.compile_xmodel(
-            xmodel, target=target, output=file, options=asked, count=True, show=show
-        )
+    outputs.check_all((file, output_dir / "meta.json", output_dir / "md5sum.txt"), inputs=(model,))
+    translate = api.compile_xmodel if model.suffix == ".xmodel" else api.compile_onnx
+    with progress(f"compiling {model.name}") as show:
+        report = translate(model, target=target, output=file, options=asked, count=True, show=show)
     kernels = [part.name for part in report.subgraphs if part.device == "DPU"]
     meta = {"target": target.name, "lib": RUNNER, "filename": file.name, "kernel": kernels}
     digest = hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest()
@@ -71,6 +120,18 @@ def vai_c_xir(
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line of ``vai_c_xir``."""
     end_on_signals()
     app(prog_name="vai_c_xir")
+
+
+def main_tensorflow() -> None:
+    """Run the command line of ``vai_c_tensorflow``."""
+    end_on_signals()
+    app_tensorflow(prog_name="vai_c_tensorflow")
+
+
+def main_tensorflow2() -> None:
+    """Run the command line of ``vai_c_tensorflow2``."""
+    end_on_signals()
+    app_tensorflow2(prog_name="vai_c_tensorflow2")

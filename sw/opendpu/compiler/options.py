@@ -52,6 +52,8 @@ class Options:
         values: dict[str, Any] = {}
         for text in texts:
             for key, value in _pairs(text).items():
+                if key in _WITHOUT_EFFECT:
+                    continue
                 if key not in _READERS:
                     raise UnsupportedError(
                         f"option {key!r} is unknown; known: {', '.join(_READERS)}",
@@ -176,6 +178,9 @@ def _folder(key: str, value: Any) -> str:
         raise _refuse(key, value, "the name of a folder")
     return value
 
+
+_WITHOUT_EFFECT = ("mode", "save_kernel")
+"""What scripts give ``vai_c_tensorflow``: how DPUs before ISA1 were compiled for."""
 
 _READERS: dict[str, Callable[[str, Any], Any]] = {
     "input_shape": _shapes,

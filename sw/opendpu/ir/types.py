@@ -182,7 +182,9 @@ class Quantization:
 
     def at(self, fix_point: int) -> "Quantization":
         """Return the same with another number of fractional bits."""
-        return dataclasses.replace(self, scale=(math.ldexp(1.0, -fix_point),), axis=None)
+        return dataclasses.replace(
+            self, scale=(math.ldexp(1.0, -fix_point),), zero_point=(0,), axis=None
+        )
 
     def along(self, fix_points: Iterable[int], axis: int | None) -> "Quantization":
         """Return the same with fractional bits for each index along an axis; one if all agree."""
@@ -190,7 +192,7 @@ class Quantization:
         if len(set(points)) == 1:
             return self.at(points[0])
         scale = tuple(math.ldexp(1.0, -point) for point in points)
-        return dataclasses.replace(self, scale=scale, axis=axis)
+        return dataclasses.replace(self, scale=scale, zero_point=(0,), axis=axis)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a user may say to the execution provider: options of a session, and the environment.
 
-Names are those of the guide's tables 33 and 34, and of the configuration file; case does not
-count.
+Names are those of the guide's tables 33 and 34, and of the configuration file; case and underscores
+do not count, as later releases of AMD's provider write them ``cache_dir``.
 """
 
 import dataclasses
 import getpass
 import json
+import logging
 import os
 import pathlib
 import tempfile
@@ -20,8 +21,16 @@ from opendpu_arch.errors import ModelFormatError, UnsupportedError
 PROVIDER = "VitisAIExecutionProvider"
 """The execution provider's name."""
 
-IGNORED = frozenset({"xclbin", "encryptionkey", "log_level", "enable_cache_file_io_in_mem"})
-"""AMD's options that mean nothing here: bitstreams, encrypted caches, log levels."""
+IGNORED = frozenset({
+    "aianalyzerprofiling", "aianalyzervisualization", "enablecachefileioinmem", "enablepreemption",
+    "encryptionkey", "loglevel", "maxspillbuffersize", "optlevel", "reportfile", "xclbin",
+})  # fmt: skip
+"""AMD's options that mean nothing here: bitstreams, encrypted caches, other processors."""
+
+OTHER_PROCESSORS = frozenset({"VAIML", "X1", "X2"})
+"""What scripts for AMD's NPUs say as target; the DPU is the one that it is without."""
+
+logger = logging.getLogger("opendpu.onnxruntime")
 
 LEAST_CONVOLUTIONS = 2
 """AMD's ``XLNX_MINIMUM_NUM_OF_CONV``: a graph with fewer of them is not worth a DPU."""
@@ -64,15 +73,17 @@ class ProviderOptions:
         Raises
         ------
         ModelFormatError
-            ``config_file`` names a file that is missing, or is no JSON object.
+            ``config_file`` names a file that is no JSON object.
         UnsupportedError
             There is no such option, or a value is not allowed.
         """
-        found = {name.lower(): value for name, value in given.items()}
-        config = _config(found.pop("config_file", ""))
+        found = {_plain(name): value for name, value in given.items()}
+        config = _config(found.pop("configfile", ""))
         for name in ("cachedir", "cachekey", "target"):
             if isinstance(config.get(name), str):
                 found.setdefault(name, config[name])
+        if found.get("target") in OTHER_PROCESSORS:
+            logger.warning("target %s is no DPU; the default is taken", found.pop("target"))
         unknown = sorted(set(found) - set(_OPTIONS) - IGNORED)
         if unknown:
             raise UnsupportedError(
@@ -93,16 +104,26 @@ _OPTIONS = ("cachedir", "cachekey", "target", "device", "calibration")
 
 
 def _config(path: str) -> dict[str, Any]:
-    """Return what the configuration file says of what exists here, names in lower case."""
+    """Return what the configuration file says, by plain names; nothing if there is none.
+
+    AMD's compiler needs one, ours does not: a file that is missing is not worth an error.
+    """
     if not path:
         return {}
     try:
         content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        logger.warning("config_file %s: no such file; it is not needed", path)
+        return {}
     except (OSError, UnicodeDecodeError, ValueError) as error:
         raise ModelFormatError(f"config_file {path}: cannot be read as JSON: {error}") from None
     if not isinstance(content, dict):
         raise ModelFormatError(f"config_file {path}: must hold a JSON object")
-    return {name.lower(): value for name, value in content.items()}
+    return {_plain(name): value for name, value in content.items()}
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "")
 
 
 def _cache(given: str, environment: Mapping[str, str]) -> pathlib.Path | None:

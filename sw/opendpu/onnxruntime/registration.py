@@ -37,6 +37,8 @@ def register() -> None:
     ENTRY.bind(loaded())
     onnxruntime.register_execution_provider_library(PROVIDER, str(library_path()))
     onnxruntime.InferenceSession = RegisteredSession
+    others = onnxruntime.get_available_providers()
+    onnxruntime.get_available_providers = lambda: [PROVIDER, *others]
 
 
 class RegisteredSession(onnxruntime.InferenceSession):

@@ -18,12 +18,14 @@ except ModuleNotFoundError as error:
         "pip install 'opendpu[optimizer]'"
     ) from error
 
-from opendpu.optimize.groups import Dependencies, Group, analyze
-from opendpu.optimize.objective import OBJECTIVES, Objective, objective_of
-from opendpu.optimize.plan import Plan
+from opendpu.optimize.groups import analyze
+from opendpu.optimize.objective import OBJECTIVES, objective_of
 from opendpu.optimize.pruner import Pruner
 from opendpu.optimize.search import Subnets
-from opendpu.optimize.sensitivity import Analysis
+from opendpu.pruning.analysis import Analysis
+from opendpu.pruning.objective import Objective
+from opendpu.pruning.plan import Plan
+from opendpu.pruning.structure import Dependencies, Group
 
 __all__ = [
     "OBJECTIVES", "Analysis", "Dependencies", "Group", "Objective", "Plan", "Pruner", "Subnets",

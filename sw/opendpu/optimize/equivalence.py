@@ -15,8 +15,9 @@ from torch import nn
 from torch.utils._pytree import tree_leaves
 
 from opendpu.ops.inference import reason_of
-from opendpu.optimize.groups import Dependencies, called
+from opendpu.optimize.groups import called
 from opendpu.optimize.surgery import slim, zero
+from opendpu.pruning.structure import Dependencies
 
 TOLERANCE = 1e-4
 """Largest difference of outputs, in parts of the largest output: rounding of sums in float32."""

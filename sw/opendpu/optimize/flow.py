@@ -9,15 +9,15 @@ import torch
 from torch import nn
 
 from opendpu.ops.inference import reason_of
-from opendpu.optimize.allocate import check_ratio
 from opendpu.optimize.cycles import Cycles
 from opendpu.optimize.labelled import Labelled
 from opendpu.optimize.objective import objective_of
-from opendpu.optimize.plan import Plan
 from opendpu.optimize.pruner import Pruner
-from opendpu.optimize.sensitivity import Analysis
 from opendpu.optimize.sparse import slim_network
 from opendpu.optimize.training import score, train
+from opendpu.pruning.allocate import check_ratio
+from opendpu.pruning.analysis import Analysis
+from opendpu.pruning.plan import Plan
 from opendpu_arch.errors import TensorError, UnsupportedError
 from opendpu_arch.target import Target
 
@@ -190,7 +190,7 @@ class _Counted:
 
     def rounding(self, analysis: Analysis, widths: dict[str, int]) -> Rounding:
         """Return what the same choice without rounding takes."""
-        from opendpu.optimize.allocate import allocate
+        from opendpu.pruning.allocate import allocate
 
         exact = allocate(
             self.pruner.dependencies, analysis, self.macs,

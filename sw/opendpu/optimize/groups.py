@@ -10,7 +10,6 @@ any choice of channels can be cut, set to zero or counted without tracing again.
 
 import contextlib
 import copy
-import dataclasses
 import io
 import logging
 import warnings
@@ -22,91 +21,12 @@ from torch import nn
 from torch.utils._pytree import tree_leaves
 
 from opendpu.ops.inference import reason_of
+from opendpu.pruning.structure import IN, OUT, Dependencies, Group, Member
 from opendpu_arch.errors import DPUError, UnsupportedError
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.ConvTranspose1d, nn.ConvTranspose2d)
 NORMALIZATIONS = (nn.BatchNorm1d, nn.BatchNorm2d)
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d)
-
-OUT, IN = "out", "in"
-"""Side of a layer whose channels are meant; what has one side only has OUT."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Member:
-    """Channels of one layer or parameter that belong to a group.
-
-    Parameters
-    ----------
-    path
-        Name of the module, or of a parameter that no known module holds.
-    side
-        ``out`` or ``in``.
-    indices
-        Channels of the layer; several may belong to one of the group, for example behind a flatten.
-    units
-        For each of ``indices``, the unit of the group that it belongs to.
-    """
-
-    path: str
-    side: str
-    indices: tuple[int, ...]
-    units: tuple[int, ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class Group:
-    """Channels that are cut together.
-
-    Parameters
-    ----------
-    name
-        Path of the first layer, in the order of the network's modules, whose outputs they are.
-    units
-        How many choices there are: channels, or sets of channels that cannot be told apart.
-    size
-        Channels of the layer ``name`` in each unit.
-    members
-        What is cut.
-    depthwise
-        Whether a depthwise convolution is among them.
-    """
-
-    name: str
-    units: int
-    size: int
-    members: tuple[Member, ...]
-    depthwise: bool = False
-
-    @property
-    def channels(self) -> int:
-        """Channels of the layer that gives the group its name."""
-        return self.units * self.size
-
-    def producers(self) -> list[str]:
-        """Return the paths of the layers whose outputs the channels are."""
-        return [member.path for member in self.members if member.side == OUT]
-
-
-@dataclasses.dataclass(frozen=True)
-class Dependencies:
-    """All groups of a network, and why the channels of other layers stay.
-
-    Parameters
-    ----------
-    groups
-        By name, in the order of the network's modules.
-    kept
-        Reasons by the name of a layer.
-    """
-
-    groups: dict[str, Group]
-    kept: dict[str, str]
-
-    def without(self, names: Mapping[str, str]) -> "Dependencies":
-        """Return the same with groups left out, for the reasons given."""
-        groups = {name: group for name, group in self.groups.items() if name not in names}
-        return Dependencies(groups, {**self.kept, **names})
 
 
 def analyze(model: nn.Module, inputs: Any, excludes: Iterable[str] = ()) -> Dependencies:

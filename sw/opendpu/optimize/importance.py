@@ -11,9 +11,9 @@ from collections.abc import Mapping
 import torch
 from torch import nn
 
-from opendpu.optimize.groups import Dependencies
 from opendpu.optimize.layers import Widths
 from opendpu.optimize.surgery import removed_axes
+from opendpu.pruning.structure import Dependencies
 
 
 def scores(model: nn.Module, dependencies: Dependencies, name: str) -> torch.Tensor:

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from opendpu.optimize.groups import CONVOLUTIONS, IN, OUT, TRANSPOSED, Dependencies, called
+from opendpu.optimize.groups import CONVOLUTIONS, TRANSPOSED, called
 from opendpu.optimize.surgery import Removed
+from opendpu.pruning.structure import IN, OUT, Dependencies
 
 Widths = Mapping[str, int]
 """Units that stay, by group; a group that is not named stays whole."""

@@ -18,13 +18,13 @@ from typing import Any
 from torch import nn
 
 from opendpu.optimize.adaptive import need_normalizations, renewed_statistics
-from opendpu.optimize.allocate import check_ratio
-from opendpu.optimize.groups import Dependencies
 from opendpu.optimize.importance import least_important
-from opendpu.optimize.objective import Objective, levels
-from opendpu.optimize.plan import Plan
 from opendpu.optimize.sensitivity import Evaluate, fingerprint, score_of
 from opendpu.optimize.sparse import slim_network
+from opendpu.pruning.allocate import check_ratio
+from opendpu.pruning.objective import Objective, levels
+from opendpu.pruning.plan import Plan
+from opendpu.pruning.structure import Dependencies
 from opendpu_arch import outputs
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 from opendpu_arch.target import Target
@@ -143,7 +143,7 @@ def search(
     subnets
         How many networks are tried.
     divisible, target
-        As for :func:`opendpu.optimize.allocate.allocate`.
+        As for :func:`opendpu.pruning.allocate`.
     save
         Called with what is known after every tenth network, at the end, and when something goes
         wrong.

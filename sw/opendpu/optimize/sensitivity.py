@@ -9,124 +9,22 @@ import concurrent.futures
 import copy
 import dataclasses
 import hashlib
-import itertools
-import json
 import multiprocessing
-import os
-import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
 from opendpu.ops.inference import reason_of
-from opendpu.optimize.groups import Dependencies
 from opendpu.optimize.importance import least_important
 from opendpu.optimize.surgery import zero
-from opendpu_arch import outputs
-from opendpu_arch.errors import ModelFormatError, UnsupportedError
-
-FORMAT = "opendpu sensitivity 1"
-STEPS = 10
-"""A group is tried with 1/10 to 9/10 of it removed."""
+from opendpu.pruning.analysis import STEPS, Analysis, Task, tasks_of
+from opendpu.pruning.structure import Dependencies
+from opendpu_arch.errors import UnsupportedError
 
 Evaluate = Callable[..., Any]
 """Takes a network first, returns its score: a number, the more the better."""
-Task = tuple[str, int]
-"""Group, and how many of its units are removed."""
-
-
-@dataclasses.dataclass
-class Analysis:
-    """Scores of a network by group and number of units that are removed.
-
-    ``fingerprint`` says of which network: names and shapes of parameters, not their values, as an
-    analysis holds for a network that was trained further.
-    """
-
-    fingerprint: str
-    baseline: float | None = None
-    scores: dict[str, dict[int, float]] = dataclasses.field(default_factory=dict)
-
-    def loss(self, name: str, removed: float) -> float:
-        """Return by how much the score falls with some units of a group removed, at least zero.
-
-        Between what was tried it is interpolated, and it never falls with more units removed.
-        """
-        known = sorted(self.scores.get(name, {}).items())
-        worst, points = 0.0, [(0.0, 0.0)]
-        for count, score in known:
-            worst = max(worst, (self.baseline or 0.0) - score)
-            points.append((float(count), worst))
-        for (left, low), (right, high) in itertools.pairwise(points):
-            if removed <= right:
-                return low + (high - low) * (removed - left) / (right - left)
-        (left, low), (right, high) = points[-2:] if len(points) > 1 else (points[0], points[0])
-        slope = (high - low) / (right - left) if right > left else 0.0
-        return high + slope * (removed - right)
-
-    def check(self, dependencies: Dependencies) -> None:
-        """Refuse an analysis that says nothing of some groups.
-
-        Raises
-        ------
-        UnsupportedError
-            It was interrupted, or made with more of the network excluded.
-        """
-        missing = [name for name in dependencies.groups if not self.scores.get(name)]
-        if self.baseline is None or missing:
-            raise UnsupportedError(
-                f"the analysis says nothing of {missing[0] if missing else 'the whole network'}; "
-                "analyze (ana) to the end, and with no other excludes",
-                code="OPTIMIZER_INVALID_ANA_RESULT_ERROR",
-            )
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the analysis, complete or not at all."""
-        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
-        content = {"format": FORMAT, **dataclasses.asdict(self)}
-        outputs.write(path, json.dumps(content, indent=1) + "\n")
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], fingerprint: str) -> "Analysis":
-        """Read an analysis of the network with this fingerprint.
-
-        Raises
-        ------
-        ModelFormatError
-            There is none, it is damaged, or it is of another network.
-        """
-        file = pathlib.Path(path)
-        if not file.is_file():
-            raise ModelFormatError(
-                f"{file}: no such file; analyze the network first (ana)",
-                code="OPTIMIZER_NO_ANA_RESULT_ERROR",
-            )
-        try:
-            content = json.loads(file.read_text(encoding="utf-8"))
-            if content["format"] != FORMAT:
-                raise ValueError(f"its format is {content['format']!r}, not {FORMAT!r}")
-            baseline = content["baseline"]
-            found = cls(
-                str(content["fingerprint"]),
-                None if baseline is None else float(baseline),
-                {
-                    str(name): {int(count): float(score) for count, score in known.items()}
-                    for name, known in content["scores"].items()
-                },
-            )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ModelFormatError(
-                f"{file} is no analysis: {error}", code="OPTIMIZER_INVALID_ANA_RESULT_ERROR"
-            ) from None
-        if found.fingerprint != fingerprint:
-            raise ModelFormatError(
-                f"{file} is the analysis of another network: its layers or their groups differ; "
-                "analyze again (ana with forced=True)",
-                code="OPTIMIZER_INVALID_ANA_RESULT_ERROR",
-            )
-        return found
 
 
 def fingerprint(model: nn.Module) -> str:
@@ -135,16 +33,6 @@ def fingerprint(model: nn.Module) -> str:
     for name, value in model.named_parameters():
         digest.update(f"{name} {tuple(value.shape)}\n".encode())
     return digest.hexdigest()[:16]
-
-
-def tasks_of(dependencies: Dependencies, steps: int = STEPS) -> list[Task]:
-    """Return what is evaluated, in order."""
-    found: dict[Task, None] = {}
-    for name, group in dependencies.groups.items():
-        for step in range(1, steps):
-            count = min(max(round(group.units * step / steps), 1), group.units - 1)
-            found[name, count] = None
-    return list(found)
 
 
 def sensitivity(
@@ -284,12 +172,3 @@ def _evaluated(
         yield from zip(tasks, pool.map(_score, tasks), strict=True)
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def relative_losses(analysis: Analysis) -> Mapping[str, dict[int, float]]:
-    """Return the scores as parts of the baseline's that are lost, for reports."""
-    base = abs(analysis.baseline or 0.0) or 1.0
-    return {
-        name: {count: ((analysis.baseline or 0.0) - s) / base for count, s in sorted(known.items())}
-        for name, known in analysis.scores.items()
-    }

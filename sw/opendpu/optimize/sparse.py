@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from opendpu.optimize.groups import Dependencies
 from opendpu.optimize.surgery import Axes, Removed, cut, grown, removed_axes, slim, zero
+from opendpu.pruning.structure import Dependencies
 
 AXES = "_opendpu_removed_axes"
 """Attribute of a pruned network: what is removed of which parameter and buffer."""

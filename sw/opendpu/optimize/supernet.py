@@ -11,11 +11,12 @@ import torch
 from torch import nn
 
 from opendpu.optimize.dynamic import make_dynamic, make_static
-from opendpu.optimize.groups import OUT, Dependencies, Group
 from opendpu.optimize.importance import scores
 from opendpu.optimize.layers import Layer, Shapes, layers_of
-from opendpu.optimize.objective import Macs, Params, levels
+from opendpu.optimize.objective import Macs, Params
 from opendpu.optimize.surgery import removed_axes, slim
+from opendpu.pruning.objective import levels
+from opendpu.pruning.structure import OUT, Dependencies, Group
 from opendpu_arch.errors import UnsupportedError
 
 MEGA = 1e6

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from opendpu.optimize.groups import CONVOLUTIONS, IN, OUT, TRANSPOSED, Dependencies
+from opendpu.optimize.groups import CONVOLUTIONS, TRANSPOSED
+from opendpu.pruning.structure import IN, OUT, Dependencies
 
 Removed = Mapping[str, Sequence[int]]
 """Removed units by group."""

@@ -12,8 +12,8 @@ from opendpu.quantize.scales.choose import choose_scales
 from opendpu.quantize.scales.constants import bias_scale, weight_scales
 from opendpu.quantize.scales.shifts import make_legal
 
-Refine = Callable[[dict[str, int], dict[str, int]], dict[str, int]]
-"""Returns better fix points of results, of these and of those of weights by layer."""
+Refine = Callable[[dict[str, int], dict[str, Quantization]], dict[str, int]]
+"""Returns better fix points of results, of these and the quantizations of weights by layer."""
 
 
 def deployable_scales(
@@ -32,13 +32,12 @@ def deployable_scales(
     """
     scales = choose_scales(groups, observed, specs.results)
     chosen = {name: found.fix_point for name, found in scales.items()}
-    found = weight_scales(graph, specs.weights)
-    weights = {name: quantization.fix_point for name, quantization in found.items()}
+    weights = weight_scales(graph, specs.weights)
     if refined is not None:
         chosen = refined(chosen, weights)
     constants = make_legal(graph, groups, chosen, weights, specs.bias)
-    templates = specs.templates(graph)
-    return {name: templates[name].at(point) for name, point in (chosen | constants).items()}
+    templates = specs.templates()
+    return {name: templates[name].at(point) for name, point in chosen.items()} | constants
 
 
 def free_scales(

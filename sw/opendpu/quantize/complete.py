@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models that come quantized: fix points for the constants that they leave in float."""
 
+import numpy as np
+
 from opendpu.ir import Graph, Node, QuantizedGraph
 from opendpu.ir.graph import has_any_scale
 from opendpu.ops import operator_of
@@ -37,10 +39,11 @@ def complete(graph: Graph) -> QuantizedGraph:
             continue
         arguments = parameters_of(node)
         weights = _quantized(graph, node, arguments.weights, ANY, "minmse")
-        accumulator = weights + graph[node.inputs["input"][0]].fix_point
+        accumulator = np.array(weights) + graph[node.inputs["input"][0]].fix_point
         if node.inputs.get(arguments.bias):
-            most = accumulator + 1
-            allowed = range(most - SHIFT_BIAS[-1], most + 1)
+            most = int(accumulator.min()) + 1 - SHIFT_BIAS[0]
+            least = min(most, int(accumulator.max()) + 1 - SHIFT_BIAS[-1])
+            allowed = range(least, most + 1)
             _quantized(graph, node, arguments.bias, allowed, "nonoverflow")
     return _tidy(graph)
 
@@ -55,19 +58,19 @@ def _tidy(graph: QuantizedGraph) -> QuantizedGraph:
     return graph
 
 
-def _quantized(graph: Graph, layer: Node, arg: str, allowed: range, method: str) -> int:
-    """Put a ``fix`` behind a constant that has none; return its fix point."""
+def _quantized(graph: Graph, layer: Node, arg: str, allowed: range, method: str) -> tuple[int, ...]:
+    """Put a ``fix`` behind a constant that has none; return its fix points."""
     source = graph[layer.inputs[arg][0]]
     if source.kind == "fix":
-        return source.fix_point
+        return source.fix_points
     if source.value is None:
-        return 0
+        return (0,)
     point = best_fix_point(source.value, method=method)
     point = min(max(point, allowed[0]), allowed[-1])
     name = graph.add_const(f"{source.name}_rounded", rounded(source.value, point)).name
     fix = graph.add_fix(f"{name}_fix", name, GRID.at(point))
     layer.inputs[arg] = [fix.name]
-    return point
+    return (point,)
 
 
 def _is_exact(node: Node) -> bool:

@@ -11,6 +11,7 @@ import typing
 from collections.abc import Iterable
 
 from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.extensions import Extension
 from opendpu_arch.target import Target
 
 METHODS = ("minmse", "diffs", "nonoverflow", "max", "percentile", "mse", "entropy")
@@ -48,6 +49,11 @@ BIAS_BITS = range(2, 33)
 
 DPU_BITS = 8
 """The width of every tensor of the DPU; narrower constants are int8 values on a coarser grid."""
+
+
+def has_channels(target: Target | None) -> bool:
+    """Return whether a target has the extension ``channel``: scales for each output channel."""
+    return target is not None and Extension.CHANNEL in target.extensions
 
 
 def check_choice(what: str, given: str, allowed: Iterable[str]) -> None:
@@ -138,8 +144,16 @@ class TensorSpec:
         """Whether a tensor is quantized at all."""
         return self.number_format != "float32"
 
-    def obstacles(self, role: str) -> list[str]:
-        """Return why no DPU can run quantized tensors like this, a phrase each."""
+    @property
+    def has_fix_point(self) -> bool:
+        """Whether powers of two are the scales, and zero stands for zero."""
+        return self.number_format == "int" and self.scale == "power_of_two" and self.symmetric
+
+    def obstacles(self, role: str, target: Target | None = None) -> list[str]:
+        """Return why the DPU cannot run quantized tensors like this, a phrase each.
+
+        Without a ``target``, that is one without extensions.
+        """
         if not self.is_quantized:
             return []
         if self.number_format != "int":
@@ -151,8 +165,13 @@ class TensorSpec:
             found.append(f"{role} has a scale of type {self.scale}, but the DPU shifts")
         if not self.symmetric:
             found.append(f"{role} has zero points, which the DPU has not")
-        if self.granularity != "per_tensor":
+        if self.granularity != "per_tensor" and role in ("input", "activation"):
             found.append(f"{role} has a scale per channel, but the DPU shifts all channels alike")
+        elif self.granularity != "per_tensor" and not has_channels(target):
+            found.append(
+                f"{role} has a scale per channel, but only a target with the extension "
+                f"{Extension.CHANNEL.label!r} shifts channels apart"
+            )
         if not self.signed:
             found.append(f"{role} is unsigned, but the DPU's integers are signed")
         if role == "activation" and self.narrow_range:
@@ -267,7 +286,9 @@ class QuantizeConfig:
     finetune
         How to finetune; none for not at all.
     target
-        The DPU whose limits hold; none for those that all of ISA1 have in common.
+        The DPU whose limits hold; none for those that all of ISA1 have in common. With the
+        extension ``channel``, weights and biases whose scales are powers of two have one for each
+        output channel.
     """
 
     input: TensorSpec = TensorSpec()
@@ -334,7 +355,7 @@ class QuantizeConfig:
 
     def deployable(self) -> list[str]:
         """Return why no DPU runs what this makes, a phrase each; nothing if one does."""
-        found = [text for role, spec in self.specs() for text in spec.obstacles(role)]
+        found = [text for role, spec in self.specs() for text in spec.obstacles(role, self.target)]
         for rule in (self, *self.overrides):
             given = {role: getattr(rule, role) for role in ROLES}
             float_roles = [role for role, spec in given.items() if spec and not spec.is_quantized]

@@ -49,8 +49,12 @@ _DEFAULTS = {
 _SETTINGS = (*_DEFAULTS, "calib_statistic_method")
 _SYNONYMS = {"data_type": "datatype", "overall_quantizer_config": "overall_quantize_config"}
 """Spellings that the guide has too."""
-_TOP = (*_FLAGS, "target_device", "quantizable_data_type", "overall_quantize_config",
-        "tensor_quantize_config", "layer_quantize_config")  # fmt: skip
+_WITHOUT_EFFECT = ("onnx_opset_version", "change_concat_input_fix", "change_pool_input_fix")
+"""Keys of AMD's example files that the guide does not explain. Exports take the oldest version of
+ONNX's operators that has what they need; inputs of concatenations and pools have the scales of
+their results always."""
+_TOP = (*_FLAGS, *_WITHOUT_EFFECT, "target_device", "quantizable_data_type",
+        "overall_quantize_config", "tensor_quantize_config", "layer_quantize_config")  # fmt: skip
 _LAYER = ("layer_type", "layer_name", "quantizable_data_type", "overall_quantize_config",
           "tensor_quantize_config")  # fmt: skip
 

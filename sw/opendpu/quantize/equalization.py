@@ -3,8 +3,11 @@
 
 Two simple layers in a row always are. Wider sets, of sums, concatenations, several readers or
 ReLU6, also raise the ranges of what they share; so the network is quantized both ways on a few
-samples, and they are kept where its results come nearer to those of the float network.
+samples, and they are kept where its results come nearer to those of the float network. Where every
+output channel has a scale of its own, the ranges of the channels themselves are equalized.
 """
+
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -12,7 +15,7 @@ from opendpu.ir import Graph
 from opendpu.ir.types import FLOAT32
 from opendpu.quantize.assign import deployable_scales, free_scales
 from opendpu.quantize.calibrate import observe
-from opendpu.quantize.config import QuantizeConfig
+from opendpu.quantize.config import QuantizeConfig, has_channels
 from opendpu.quantize.corrections.bias import add_biases, correct_biases
 from opendpu.quantize.executor import evaluate
 from opendpu.quantize.measure import sqnr
@@ -22,8 +25,8 @@ from opendpu.quantize.placement.place import place
 from opendpu.quantize.progress import Progress
 from opendpu.quantize.report import Report
 from opendpu.quantize.samples import Samples
-from opendpu.quantize.transforms.channel_sets import find_sets
-from opendpu.quantize.transforms.equalize import bounded_ops, equalize, is_pair
+from opendpu.quantize.transforms.channel_sets import ChannelSet, find_sets
+from opendpu.quantize.transforms.equalize import Factors, bounded_ops, equalize, is_pair
 from opendpu.quantize.transforms.permute import permute
 from opendpu_arch.errors import GraphError
 
@@ -36,22 +39,31 @@ RANGE_SAMPLES = 16
 GAIN_DB = 0.3
 """What wider sets must gain over all outputs in the mean to be kept."""
 
+TINY = 1e-12
+"""Least range that is told from none."""
+
 
 def equalize_channels(
     graph: Graph, samples: Samples, config: QuantizeConfig, report: Report, progress: Progress
 ) -> None:
     """Equalize channels between layers, in place; write into the report what took part."""
-    wide = [one for one in find_sets(graph) if not one.reason and not is_pair(one)]
+    sets = [one for one in find_sets(graph) if not one.reason]
+    wide = [one for one in sets if not is_pair(one)]
+    ranges = None
+    if has_channels(config.target) and not config.deployable():
+        ranges = _ranges(graph, sets, samples, config.batch)
     if not wide:
-        done = equalize(graph)
+        done = equalize(graph, ranges=ranges)
     else:
         progress.say("equalizing channels")
         largest = _largest(graph, samples, config.batch)
         simple, both = graph.copy(), graph.copy()
-        equalize(simple, chosen=is_pair)
-        equalize(both, largest)
+        equalize(simple, ranges=ranges, chosen=is_pair)
+        equalize(both, largest, ranges=ranges)
         better = _quality(both, samples, config) > _quality(simple, samples, config) + GAIN_DB
-        done = equalize(graph, largest, chosen=(lambda one: True) if better else is_pair)
+        done = equalize(
+            graph, largest, ranges=ranges, chosen=(lambda one: True) if better else is_pair
+        )
         report.note(
             f"equalization of {len(wide)} sets of channels across sums, concatenations, several "
             f"readers or ReLU6 was {'kept' if better else 'not kept'}: tried on "
@@ -61,15 +73,35 @@ def equalize_channels(
     report.equalized, report.not_equalized = done.layers, done.skipped
 
 
-def _largest(graph: Graph, samples: Samples, batch: int) -> dict[str, np.ndarray]:
+def _ranges(
+    graph: Graph, sets: Sequence[ChannelSet], samples: Samples, batch: int
+) -> dict[str, Factors]:
+    """Return the largest magnitude of each channel that the layers get which read some sets."""
+    source = {name: graph[name].inputs["input"][0] for one in sets for name, _ in one.consumers}
+    seen = _seen(graph, source, samples, batch)
+    return {n: np.maximum(np.maximum(-low, high), TINY) for n, (low, high) in seen.items()}
+
+
+def _largest(graph: Graph, samples: Samples, batch: int) -> dict[str, Factors]:
     """Return the largest value of each channel that ReLU6 ops get."""
     source = {name: graph[name].inputs["input"][0] for name in bounded_ops(graph)}
-    seen = {name: MinMax(channels=True) for name in source}
+    return {name: high for name, (_, high) in _seen(graph, source, samples, batch).items()}
+
+
+def _seen(
+    graph: Graph, source: Mapping[str, str], samples: Samples, batch: int
+) -> dict[str, tuple[Factors, Factors]]:
+    """Return the smallest and the largest value of each channel of some results."""
+    watches = {name: MinMax(channels=True) for name in source}
     kept = list(dict.fromkeys(source.values()))
     for _, results in evaluate(graph, kept, samples, batch=batch, stop=RANGE_SAMPLES):
-        for name, watch in seen.items():
+        for name, watch in watches.items():
             watch.add(results[source[name]])
-    return {n: np.asarray(w.high, np.float64) for n, w in seen.items() if w.high is not None}
+    return {
+        name: (np.asarray(watch.low, np.float64), np.asarray(watch.high, np.float64))
+        for name, watch in watches.items()
+        if watch.low is not None
+    }
 
 
 def _quality(graph: Graph, samples: Samples, config: QuantizeConfig) -> float:

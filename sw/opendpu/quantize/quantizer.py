@@ -24,10 +24,12 @@ from opendpu.quantize.progress import Progress, silent
 from opendpu.quantize.report import Report
 from opendpu.quantize.samples import Calibration, Samples, calibration_samples, suspicions
 from opendpu.quantize.transforms.approximate import approximate
+from opendpu.quantize.transforms.bounds import bound
 from opendpu.quantize.transforms.fold import fold
 from opendpu.quantize.transforms.permute import permute
 from opendpu.quantize.transforms.rewrite import rewrite
 from opendpu.quantize.transforms.substitute import relu6_to_relu, substitutable, substitute
+from opendpu.quantize.transforms.upsample import upsample
 from opendpu_arch.errors import UnsupportedError
 
 
@@ -193,7 +195,10 @@ def _transform(
         report.note(f"{relu6_to_relu(graph)} ReLU6 became ReLU")
     _substituted(graph, samples, config, report, progress)
     fold(graph)
+    if not has_tables(config.target) and bound(graph):
+        fold(graph)
     approximate(graph)
+    upsample(graph)
     rewrite(graph)
     if config.cross_layer:
         equalize_channels(graph, samples, config, report, progress)

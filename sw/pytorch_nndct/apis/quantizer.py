@@ -23,6 +23,7 @@ from pytorch_nndct.calibration import LIMIT, Reservoir
 from pytorch_nndct.export import onnx_file, torch_script, xmodel
 from pytorch_nndct.guard import as_the_guide_says
 from pytorch_nndct.layer_names import layer_names, resolved
+from pytorch_nndct.other_sizes import resized
 from pytorch_nndct.program import IntegerNetwork
 from pytorch_nndct.qat import QatProcessor
 from pytorch_nndct.quant_model import CalibrationModel, IntegerModel, QuantModel
@@ -147,7 +148,9 @@ class torch_quantizer:
         if quant_mode == "calib":
             self._model = CalibrationModel(float_module, self._traced, LIMIT, config.seed)
         else:
-            self._result = result.read(self._folder, self._name, self._traced.graph)
+            self._result = result.read(
+                self._folder, self._name, self._traced.graph, resize=self._resized
+            )
             self._model = IntegerModel(float_module, self._traced, self._integer_network)
         _latest[:] = [weakref.ref(self)]
 
@@ -210,7 +213,7 @@ class torch_quantizer:
         VAIQError
             There are none, or of another module.
         """
-        self._tuned = result.read_parameters(self._folder, self._traced.graph)
+        self._tuned = result.read_parameters(self._folder, self._traced.graph, self._resized)
         self._network = None
 
     def export_quant_config(self) -> None:
@@ -333,6 +336,10 @@ class torch_quantizer:
             for line in found.report.lines():
                 messages.note(line)
         return found.graph
+
+    def _resized(self, calibrated: QuantizedGraph) -> QuantizedGraph | None:
+        """Return a calibrated network for the sizes of this trace; nothing if it is another one."""
+        return resized(calibrated, self._traced.graph, self._config)
 
     def _as_result(self, graph: QuantizedGraph) -> result.Result:
         float_graph = self._traced.graph

@@ -330,7 +330,7 @@ class OneStepPruningRunner(_Runner):
                     f"{name} is {function!r}, but must be a function that takes the network first",
                     code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
                 )
-        from opendpu.optimize.allocate import check_ratio
+        from opendpu.pruning.allocate import check_ratio
 
         check_ratio(removal_ratio)
         pruner = self._pruner(excludes, channel_divisible)

@@ -86,16 +86,29 @@ class TrainableModel(torch.nn.Module):
         own = {id(parameter) for parameter in self.quantizer_parameters()}
         yield from (p for p in self.parameters() if id(p) not in own)
 
-    def begin(self, plan: Plan, quantized: QuantizedGraph) -> None:
-        """Begin with the scales of a quantized graph of the same module."""
+    def begin(self, plan: Plan, quantized: QuantizedGraph) -> list[str]:
+        """Begin with the scales of a quantized graph of the same module.
+
+        Where calibration has equalized channels between layers, its scales are of other numbers
+        than this module's: of these layers, and of the results around them, the first batch
+        decides.
+
+        Returns
+        -------
+        Paths of these layers.
+        """
+        foreign = [path for path in self._layers if plan.is_equalized(plan.nodes[path], quantized)]
+        left = {g for path in foreign for g in plan.groups_around(plan.nodes[path])}
         for name, group in plan.groups.group.items():
             fix = quantized.nodes.get(fix_name(name))
-            group = plan.same.get(group, group)
-            if fix is not None and group in self._numbers:
-                self._threshold(self._numbers[group]).set_fix_point(fix.fix_point)
+            chosen = plan.same.get(group, group)
+            if fix is not None and chosen in self._numbers and group not in left:
+                self._threshold(self._numbers[chosen]).set_fix_point(fix.fix_point)
         for path, layer in self._layers.items():
             weights = quantized[plan.nodes[path]].inputs["weights"][0]
-            layer.weight_quantizer.set_fix_point(quantized[weights].fix_point)
+            if path not in foreign:
+                layer.weight_quantizer.set_fix_point(quantized[weights].fix_point)
+        return foreign
 
     def freeze_bn(self) -> None:
         """Keep the statistics of batch normalizations as they are from now on."""

@@ -4,9 +4,11 @@
 import dataclasses
 from collections.abc import Mapping
 
+import numpy as np
+
 from opendpu.frontend.pytorch import Traced
 from opendpu.frontend.pytorch.naming import Place
-from opendpu.ir import Array, FloatGraph, QuantizedGraph
+from opendpu.ir import Array, FloatGraph, Graph, Node, QuantizedGraph
 from opendpu.quantize import QuantizeConfig, quantize_with_report
 from opendpu.quantize.layers import is_layer
 from opendpu.quantize.placement.groups import ScaleGroups
@@ -14,10 +16,15 @@ from opendpu.quantize.placement.insert import insert
 from opendpu.quantize.placement.place import place
 from opendpu.quantize.placement.specs import TensorSpecs
 from opendpu.quantize.scales.shifts import make_legal
+from opendpu.quantize.scales.template import template_of
 from pytorch_nndct import messages
 
 FUNCTIONAL = "pytorch_nndct.nn.modules.functional."
 """Where our modules for operators are."""
+
+SAME_WEIGHTS = 0.25
+"""Largest difference, by the root of the sum of squares, of weights that were only rounded or
+finetuned; where channels were equalized by so little, scales fit as well."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +53,30 @@ class Plan:
     groups: ScaleGroups
     specs: TensorSpecs
 
+    def is_equalized(self, layer: str, calibrated: QuantizedGraph) -> bool:
+        """Return whether the channels of a layer were scaled in a calibrated graph."""
+        own, other = (
+            np.asarray(_constant(graph, layer).value, np.float64)
+            for graph in (self.reference, calibrated)
+        )
+        return bool(np.linalg.norm(other - own) > SAME_WEIGHTS * np.linalg.norm(own))
+
+    def groups_around(self, layer: str) -> set[str]:
+        """Return the groups of a layer's input and result; not those of the network's inputs."""
+        found, waiting = set(), [layer]
+        before = self.reference[layer].inputs["input"][0]
+        while before not in self.groups.group and self.reference[before].inputs:
+            before = self.reference[before].sources()[0]
+        if before in self.groups.group and self.reference[before].kind != "data":
+            found.add(self.groups.group[before])
+        while waiting:
+            name = waiting.pop()
+            if name in self.groups.group:
+                found.add(self.groups.group[name])
+            else:
+                waiting += [node.name for node in self.reference.consumers(name)]
+        return found
+
     def quantized(self, results: Mapping[str, int], weights: Mapping[str, int]) -> QuantizedGraph:
         """Return the graph with these fractional bits: of groups, and of layers by path.
 
@@ -54,13 +85,16 @@ class Plan:
         chosen = {
             name: results[self.same.get(group, group)] for name, group in self.groups.group.items()
         }
-        by_layer = {self.nodes[path]: point for path, point in weights.items()}
+        by_layer = {
+            name: template_of(self.specs.weights[name]).at(point)
+            for name, point in ((self.nodes[path], point) for path, point in weights.items())
+        }
         rounded = {name: r for name, r in self.groups.results.items() if name in by_layer}
         groups = dataclasses.replace(self.groups, results=rounded)
         constants = make_legal(self.reference, groups, chosen, by_layer, self.specs.bias)
-        templates = self.specs.templates(self.reference)
-        points = {**chosen, **constants}
-        return insert(self.reference, {n: templates[n].at(point) for n, point in points.items()})
+        templates = self.specs.templates()
+        results_of = {name: templates[name].at(point) for name, point in chosen.items()}
+        return insert(self.reference, results_of | constants)
 
 
 def plan_of(
@@ -107,6 +141,12 @@ def plan_of(
     paths = {traced.places[name].path: name for name in layers}
     norms = {path: _norm_behind(traced, name) for path, name in paths.items()}
     return Plan(norms, paths, results, same, reference, groups, specs)
+
+
+def _constant(graph: Graph, layer: str) -> Node:
+    """Return the weights of a layer, before their rounding."""
+    found = graph[graph[layer].inputs["weights"][0]]
+    return found if found.value is not None else graph[found.inputs["input"][0]]
 
 
 def _is_module(place: Place | None) -> bool:

@@ -115,7 +115,12 @@ class QatProcessor:
         )
         if os.fspath(calib_dir):
             folder = pathlib.Path(calib_dir)
-            found.begin(plan, result.read(folder, self._name, traced.graph).graph)
+            foreign = found.begin(plan, result.read(folder, self._name, traced.graph).graph)
+            if foreign:
+                messages.note(
+                    f"calibration has equalized channels of {len(foreign)} layers, for example "
+                    f"{foreign[0]!r}: the first batch decides the scales there and around them"
+                )
         self._trainable = found
         return found
 

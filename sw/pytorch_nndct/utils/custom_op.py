@@ -17,7 +17,7 @@ Function = Callable[..., torch.Tensor]
 
 
 def register_custom_op(
-    op_type: str, attrs_list: Sequence[str] | None = None
+    op_type: str, attrs_list: Sequence[str] | None = None, mapping_to_xir: bool = False
 ) -> Callable[[Function], Function]:
     """Return a decorator for a function whose operations are not quantized.
 
@@ -30,6 +30,8 @@ def register_custom_op(
         Name of the operation; each can be registered once.
     attrs_list
         Names of the parameters that are attributes, in the order of the function's parameters.
+    mapping_to_xir
+        Accepted: its operators are in the ``.xmodel`` in any case, one by one.
 
     Raises
     ------

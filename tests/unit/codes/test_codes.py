@@ -20,7 +20,7 @@ NAMES_OF_OTHERS = {"VART_RUNNER"}
 """Constants of our own that look like codes."""
 TORCH = "QUANTIZER_TORCH_"
 """Codes that need PyTorch to be given; their tests are those of the PyTorch surface."""
-FRAMEWORKS = (TORCH, "OPTIMIZER_", "WEGO_TORCH_", "QUANTIZER_TF2_")
+FRAMEWORKS = (TORCH, "OPTIMIZER_", "WEGO_TORCH_", "QUANTIZER_TF1_", "QUANTIZER_TF2_")
 """Those of all frameworks, which have tests of their own."""
 
 

@@ -20,6 +20,7 @@ from opendpu_arch.errors import OutputError, UnsupportedError
 from vai_q_onnx import PowerOfTwoMethod, VitisQuantFormat, VitisQuantType, options
 from vai_q_onnx.quantize import configuration
 from vai_q_onnx.selection import as_overrides, float_nodes
+from vai_q_onnx.tools.convert_qdq_to_qop import convert_qdq_to_qop
 
 
 class Reader(vai_q_onnx.CalibrationDataReader):
@@ -203,6 +204,27 @@ def test_from_amds_operators_to_those_of_onnx(float_model, tmp_path):
     assert (failed.returncode, failed.stderr) == (1, "error: model 'average' is not quantized\n")
 
 
+@pytest.mark.parametrize("kind", [QuantType.QInt8, QuantType.QUInt8])
+def test_operators_on_integers(float_model, tmp_path, kind):
+    qdq, qop = tmp_path / "qdq.onnx", tmp_path / "qop.onnx"
+    for path, form in ((qdq, QuantFormat.QDQ), (qop, QuantFormat.QOperator)):
+        vai_q_onnx.quantize_static(
+            float_model, path, Reader(), quant_format=form, activation_type=kind
+        )
+    model = onnx.load(qop)
+    kinds = [node.op_type for node in model.graph.node]
+    assert kinds.count("QLinearConv") > kinds.count("Conv") + kinds.count("FusedConv")
+    found, wanted = (onnxruntime.InferenceSession(path).run(None, {"image": DATA[:1]})[0]
+                     for path in (qop, qdq))  # fmt: skip
+    step = np.abs(np.diff(np.unique(wanted))).min()
+    assert np.abs(found - wanted).max() <= step * 1.01
+    assert np.mean(found == wanted) > 0.5
+    before = onnx.load(qdq)
+    kept = before.SerializeToString()
+    assert "QLinearConv" in {node.op_type for node in convert_qdq_to_qop(before).graph.node}
+    assert before.SerializeToString() == kept
+
+
 def test_finetuning_as_quark_says_it():
     given = {
         "OptimAlgorithm": "AdaQuant", "NumIterations": 50, "LearningRate": 0.1, "BatchSize": 4,
@@ -255,8 +277,6 @@ def test_which_nodes_stay_in_float(arguments, wanted):
 
 def test_what_is_refused(float_model, tmp_path):
     output = tmp_path / "q.onnx"
-    with pytest.raises(UnsupportedError, match="QOperator is not written"):
-        vai_q_onnx.quantize_static(float_model, output, None, QuantFormat.QOperator)
     with pytest.raises(UnsupportedError, match=r"calibrate_method is .*Distribution"):
         vai_q_onnx.quantize_static(
             float_model, output, None, calibrate_method=CalibrationMethod.Distribution

@@ -183,8 +183,8 @@ def test_what_is_refused(model):
     assert "has no inputs: only Sequential" in refused(
         code, vitis_quantize.VitisQuantizer, Unbuilt()
     )
-    with pytest.raises(DPUError, match="get_qat_model is not there for TensorFlow"):
-        quantizer.get_qat_model()
+    assert refused(code.replace("UNSUPPORTED_MODEL", "INVALID_CALIB_DATASET"),
+                   quantizer.get_qat_model, init_quant=True)  # fmt: skip
 
 
 def test_inspect(model, capsys):

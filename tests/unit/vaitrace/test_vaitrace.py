@@ -117,6 +117,29 @@ def test_functions_from_the_configuration_and_perfetto(folder):
     assert [event["name"] for event in events].count("worker.after") == 3
 
 
+@pytest.mark.parametrize("form", [" ".join, list], ids=["text", "list"])
+def test_the_program_of_the_configuration(folder, form):
+    """As `vaitrace -c FILE`; its functions are traced in Python programs only."""
+    command = [sys.executable, "program.py", "copy.xmodel", "2", "0"]
+    config = {
+        "options": {"runmode": "normal", "cmd": form(command), "output": "out.txt", "timeout": 900},
+        "trace": {"enable_trace_list": ["vitis-ai-library", "vart", "custom"]},
+        "trace_custom": ["TopK", "CPUCalcSoftmax"],
+    }
+    (folder / "cfg.json").write_text(json.dumps(config))
+    line = [sys.executable, "-m", "vaitrace", "-c", "cfg.json", "--txt_summary"]
+    environment = dict(os.environ) | {"OPENDPU_DEVICE": "iss"}
+    result = subprocess.run(
+        line, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == (
+        "vaitrace: warning: TopK, CPUCalcSoftmax are not traced: only functions of Python programs "
+        "are, with -p\n"
+    )
+    assert "subgraph_y" in (folder / "out.txt").read_text()
+
+
 def test_only_the_first_seconds_are_traced(folder):
     result = trace(folder, "-p", "--json_summary", "-t", "0.001")
     assert result.returncode == 0
@@ -139,6 +162,8 @@ def test_bypass_and_verbose(folder):
         ('{"trace_custom": "f"}', "must be a list of names"),
         ('{"options": {"timeout": 0}}', "must be seconds"),
         ('{"options": {"output": 1}}', "must be a file name"),
+        ('{"options": {"cmd": 1}}', "cmd is 1, but must be a command"),
+        ('{"options": {"cmd": "a \'b"}}', "but must be a command"),
     ],
 )
 def test_a_wrong_configuration(folder, text, message):
@@ -152,6 +177,11 @@ def test_a_wrong_configuration(folder, text, message):
 def test_wrong_calls(folder):
     assert "cannot work together" in trace(folder, "-p", "--va", "--txt").stderr
     assert "cannot be read" in trace(folder, "-p", "-c", "none.json").stderr
+    (folder / "cfg.json").write_text("{}")
+    line = [sys.executable, "-m", "vaitrace", "-c", "cfg.json"]
+    result = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert "there is no command, neither after the options nor as options.cmd" in result.stderr
     line = [sys.executable, "-m", "vaitrace", "./no-such-program"]
     result = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
     assert result.returncode == 1

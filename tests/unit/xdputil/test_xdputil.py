@@ -184,6 +184,10 @@ def test_benchmark(model, monkeypatch):
     words = result.stdout.split()
     assert words[0] == "FPS=" and float(words[1]) > 0
     assert words[2] == "number_of_frames=" and int(words[3]) >= 2
+    whole = call("benchmark", model, "-i", -1, 4)
+    assert whole.exit_code == 0, whole.output
+    assert int(whole.stdout.split()[3]) >= 4
+    assert "subgraph 3 was asked for" in refused("benchmark", "-i", 3, model, 1)
     monkeypatch.setenv("SLEEP_MS", "soon")
     assert "SLEEP_MS is 'soon', but must be milliseconds" in refused("benchmark", model, 1)
     assert call("benchmark", model, 0).exit_code == 2

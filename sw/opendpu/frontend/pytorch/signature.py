@@ -38,8 +38,21 @@ class Signature:
     out_spec: pytree.TreeSpec
     constants: Mapping[int, Any]
 
+    def _traced(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments that were there when the module was traced, and tensors."""
+        blank = [None] * self.in_spec.num_leaves
+        own_args, own_kwargs = pytree.tree_unflatten(blank, self.in_spec)
+        kept, extra = tuple(args[: len(own_args)]), args[len(own_args) :]
+        named = {k: v for k, v in kwargs.items() if k in own_kwargs or _has_tensors(v)}
+        return (tuple(args) if _has_tensors(extra) else kept), named
+
     def tensors(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         """Return the tensors of a call by name.
+
+        What is given beyond the traced arguments, and is no tensor, does not count: the trace holds
+        the default that the module has for it.
 
         Raises
         ------
@@ -47,7 +60,7 @@ class Signature:
             The call is nested in another way than the one that was traced, or has something else
             where that had a tensor.
         """
-        leaves, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
+        leaves, spec = pytree.tree_flatten(self._traced(args, kwargs))
         if spec != self.in_spec:
             raise TensorError(
                 f"the module was traced with {self._arguments()}, but is called with "
@@ -145,3 +158,7 @@ def signature_of(program: ExportedProgram, outputs: Sequence[str], result: Any =
         out_spec=spec,
         constants={i: leaf for i, leaf in enumerate(leaves) if leaf is not torch.Tensor},
     )
+
+
+def _has_tensors(value: Any) -> bool:
+    return any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(value))

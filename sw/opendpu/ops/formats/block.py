@@ -18,8 +18,9 @@ from opendpu.ir import Array, NumberFormat
 if TYPE_CHECKING:
     from opendpu.ops.onnx_builder import OnnxBuilder
 
-LEAST_EXPONENT = -126
-"""Of the exponents of 8 bits; smaller magnitudes use it too."""
+LEAST_EXPONENT = -119
+"""Least exponent of a block; smaller magnitudes use it too. All steps are normal numbers then:
+TensorFlow lets its threads take others for zero."""
 
 
 @dataclasses.dataclass(frozen=True)

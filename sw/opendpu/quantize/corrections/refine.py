@@ -62,7 +62,7 @@ def refine(
     specs: TensorSpecs,
     observed: Observed,
     fix_points: Mapping[str, int],
-    weights: Mapping[str, int],
+    weights: Mapping[str, Quantization],
     *,
     layers: list[str],
     progress: Progress,
@@ -95,11 +95,11 @@ def refine(
     wanted, means = _float_results(graph, ends, layers, samples, plan.samples, joined)
     simulation = Simulation(inputs, wanted, means, set(needed), batched=batched)
     known: Rounded = {}
-    templates = specs.templates(graph)
+    templates = specs.templates()
 
     def quantizations(fix_points: dict[str, int]) -> dict[str, Quantization]:
         constants = make_legal(graph, groups, fix_points, weights, specs.bias)
-        return {n: templates[n].at(point) for n, point in (fix_points | constants).items()}
+        return {n: templates[n].at(point) for n, point in fix_points.items()} | constants
 
     state = simulation.run(insert(graph, quantizations(best), known), None)
     for number, group in enumerate(plan.groups):

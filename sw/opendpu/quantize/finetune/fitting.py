@@ -14,7 +14,7 @@ from opendpu.quantize.finetune.blocks import Block, find_blocks
 from opendpu.quantize.finetune.clock import Clock
 from opendpu.quantize.finetune.examples import collect, held_out
 from opendpu.quantize.finetune.forward import ForwardPass, part_size
-from opendpu.quantize.finetune.grids import best_weight_fix_point, grid_of, nearest
+from opendpu.quantize.finetune.grids import best_move, grid_of, nearest
 from opendpu.quantize.finetune.guard import Guard
 from opendpu.quantize.finetune.model import BlockModel, error_of
 from opendpu.quantize.finetune.pytorch import torch_module
@@ -211,8 +211,8 @@ class _Fit:
         model = BlockModel(block, form)
         weights, bias = self._present()
         before = error_of(model, judged, weights, bias)
-        point = best_weight_fix_point(model, examples, block, self.graph, self.original, bias)
-        grid, bias_grid = grid_of(block.weights, point), grid_of(block.bias or block.weights)
+        moved = best_move(model, examples, block, form, self.graph, self.original, bias)
+        grid, bias_grid = grid_of(block.weights, moved, form), grid_of(block.bias or block.weights)
         start, start_bias, error = best_start(
             model, examples, judged, form, self.original, bias, grid, bias_grid
         )
@@ -224,7 +224,7 @@ class _Fit:
             made = min(made, trained, key=lambda one: one.error)
         kept = made.error < before
         if kept:
-            self._put(made, point)
+            self._put(made, moved)
         return Tuned(block.layer.name, before, made.error, kept)
 
     def _constant(self, fix: Node) -> Node:
@@ -237,14 +237,15 @@ class _Fit:
         bias = None if self.block.bias is None else self._constant(self.block.bias).value
         return as_matrix(self.form, self.block.layer, weights), bias
 
-    def _put(self, made: Trained, fix_point: int) -> None:
-        """Give the layer other constants."""
+    def _put(self, made: Trained, moved: int) -> None:
+        """Give the layer other constants, and ``moved`` fractional bits more to its weights."""
         block = self.block
         weights = self._constant(block.weights)
         assert weights.value is not None
         value = as_weights(self.form, block.layer, made.weights, weights.value.shape)
         fix = block.weights
-        fix.type = fix.type.with_quantization(fix.quantization.at(fix_point))
+        points = [point + moved for point in fix.fix_points]
+        fix.type = fix.type.with_quantization(fix.quantization.along(points, fix.quantization.axis))
         weights.value = value.astype(np.float32)
         if block.bias is not None and made.bias is not None:
             self._constant(block.bias).value = made.bias.astype(np.float32)

@@ -9,6 +9,7 @@ from opendpu.ir import Array, Node, QuantizedGraph
 from opendpu.quantize.finetune.blocks import Block
 from opendpu.quantize.finetune.examples import Examples
 from opendpu.quantize.finetune.model import BlockModel, error_of
+from opendpu.quantize.finetune.rows import Form
 from opendpu.quantize.scales.shifts import SHIFT_BIAS, SHIFT_CUT
 
 STEPS = (-1, 1)
@@ -20,17 +21,27 @@ GAIN = 0.8
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
-    """The numbers that a constant can hold: integers from ``low`` to ``high`` times ``step``."""
+    """The numbers that a constant can hold: integers from ``low`` to ``high`` times ``step``.
 
-    step: float
+    ``step`` is one number, or float32 numbers for each output channel.
+    """
+
+    step: float | Array
     low: int
     high: int
 
 
-def grid_of(fix: Node, fix_point: int | None = None) -> Grid:
-    """Return the grid of a ``fix``, or the same with another fix point."""
-    point = fix.fix_point if fix_point is None else fix_point
-    return Grid(2.0**-point, *fix.quantization.limits)
+def grid_of(fix: Node, moved: int = 0, form: Form | None = None) -> Grid:
+    """Return the grid of a ``fix``, or the same with ``moved`` fractional bits more.
+
+    Steps of channels are ``[channels]``, or those of weights in ``form``: ``[groups, outputs]``.
+    """
+    points = np.array(fix.fix_points) + moved
+    limits = fix.quantization.limits
+    if points.size == 1:
+        return Grid(2.0 ** -int(points[0]), *limits)
+    step: Array = np.asarray(2.0**-points, np.float32)
+    return Grid(step if form is None else step.reshape(form.groups, form.outputs), *limits)
 
 
 def nearest(array: Array, grid: Grid) -> Array:
@@ -39,27 +50,34 @@ def nearest(array: Array, grid: Grid) -> Array:
     return np.asarray(steps * grid.step, np.float32)
 
 
-def best_weight_fix_point(
-    model: BlockModel, examples: Examples, block: Block, graph: QuantizedGraph, weights: Array,
-    bias: Array | None,
+def best_move(
+    model: BlockModel, examples: Examples, block: Block, form: Form, graph: QuantizedGraph,
+    weights: Array, bias: Array | None,
 ) -> int:  # fmt: skip
-    """Return the best fix point for weights ``[terms, groups, outputs]``, rounded to nearest.
+    """Return what is best added to the fix points of weights ``[terms, groups, outputs]``.
 
-    Candidates are the present one and its neighbours, as far as the shifts of the DPU reach.
+    Candidates are the present ones and their neighbours, as far as the shifts of the DPU reach;
+    weights are rounded to nearest.
     """
-    best = start = block.weights.fix_point
-    least = error_of(model, examples, nearest(weights, grid_of(block.weights)), bias)
-    for point in (start + step for step in STEPS):
-        if _is_legal(graph, block, point):
-            found = error_of(model, examples, nearest(weights, grid_of(block.weights, point)), bias)
+
+    def error(moved: int) -> float:
+        grid = grid_of(block.weights, moved, form)
+        return error_of(model, examples, nearest(weights, grid), bias)
+
+    best, least = 0, error(0)
+    for moved in STEPS:
+        if _is_legal(graph, block, moved):
+            found = error(moved)
             if found < GAIN * least:
-                best, least = point, found
+                best, least = moved, found
     return best
 
 
-def _is_legal(graph: QuantizedGraph, block: Block, point: int) -> bool:
-    """Return whether the shifts of the DPU can hold a fix point of the weights."""
-    accumulator = point + graph[block.layer.inputs["input"][0]].fix_point
-    if accumulator - block.fix.fix_point not in SHIFT_CUT:
-        return False
-    return block.bias is None or accumulator + 1 - block.bias.fix_point in SHIFT_BIAS
+def _is_legal(graph: QuantizedGraph, block: Block, moved: int) -> bool:
+    """Return whether the shifts of the DPU can hold such fix points of the weights."""
+    accumulator = np.array(block.weights.fix_points) + moved
+    accumulator = accumulator + graph[block.layer.inputs["input"][0]].fix_point
+    shifts = [(accumulator - block.fix.fix_point, SHIFT_CUT)]
+    if block.bias is not None:
+        shifts.append((accumulator + 1 - np.array(block.bias.fix_points), SHIFT_BIAS))
+    return all(found.min() in held and found.max() in held for found, held in shifts)

@@ -22,10 +22,6 @@ CHECKS = 16
 PATIENCE = 5
 """Measurements without a new best after which training may stop early."""
 
-ROWS_A_SAMPLE = 16
-"""Positions of a feature map that stand for a sample in a batch."""
-
-
 ONE_THREAD = 1 << 17
 """Layers with fewer weights are trained by one thread."""
 
@@ -75,7 +71,7 @@ def _train(
     best = _measured(exact, variables, judged)
     unit, examples = best.error or 1.0, examples.mapped(torch.from_numpy)
     place = rows = len(examples.wanted)
-    size = min(rows, config.batch * ROWS_A_SAMPLE)
+    size = min(rows, config.batch * variables.rows_a_sample)
     every, waited = max(1, config.iterations // CHECKS), 0
     for step in range(config.iterations):
         progress = step / config.iterations

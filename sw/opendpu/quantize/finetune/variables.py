@@ -30,13 +30,19 @@ class Variables(abc.ABC):
     learning_rate: float
     """What suits the optimizer Adam."""
 
+    rows_a_sample: int
+    """Positions of a feature map that stand for a sample in a batch."""
+
     def __init__(self, weights: Array, grid: Grid, bias: Array | None, bias_grid: Grid) -> None:
         self._torch = torch = torch_module()
         self.grid, self.bias_grid = grid, bias_grid
-        self._start = torch.tensor(weights, dtype=torch.float32) / grid.step
+        self._step, self._bias_step = (
+            torch.as_tensor(one.step, dtype=torch.float32) for one in (grid, bias_grid)
+        )
+        self._start = torch.tensor(weights, dtype=torch.float32) / self._step
         self._bias = None
         if bias is not None:
-            self._bias = torch.tensor(bias, dtype=torch.float32) / bias_grid.step
+            self._bias = torch.tensor(bias, dtype=torch.float32) / self._bias_step
             self._bias.requires_grad_(True)
 
     def trained(self) -> list[Tensor]:
@@ -47,7 +53,7 @@ class Variables(abc.ABC):
         """Return the bias on its grid, as real numbers; gradients pass the rounding."""
         if self._bias is None:
             return None
-        return self._rounded(self._bias, self.bias_grid) * self.bias_grid.step
+        return self._rounded(self._bias, self.bias_grid) * self._bias_step
 
     @abc.abstractmethod
     def _variable(self) -> Tensor:
@@ -75,6 +81,7 @@ class AdaQuant(Variables):
     """Weights themselves are trained, straight through their rounding (arXiv 2006.10518)."""
 
     learning_rate = 0.02
+    rows_a_sample = 4  # with more of them, steps fit the examples better and other data worse
 
     def __init__(self, weights: Array, grid: Grid, bias: Array | None, bias_grid: Grid) -> None:
         super().__init__(weights, grid, bias, bias_grid)
@@ -85,7 +92,7 @@ class AdaQuant(Variables):
 
     def weights(self) -> Tensor:
         """Return the rounded weights."""
-        return self._rounded(self._steps, self.grid) * self.grid.step
+        return self._rounded(self._steps, self.grid) * self._step
 
     def final(self) -> Tensor:
         """Return the rounded weights."""
@@ -96,6 +103,7 @@ class AdaRound(Variables):
     """Each weight is rounded up or down, which a stretched sigmoid decides (arXiv 2004.10568)."""
 
     learning_rate = 0.01
+    rows_a_sample = 16
 
     def __init__(self, weights: Array, grid: Grid, bias: Array | None, bias_grid: Grid) -> None:
         super().__init__(weights, grid, bias, bias_grid)
@@ -113,12 +121,12 @@ class AdaRound(Variables):
 
     def weights(self) -> Tensor:
         """Return the weights between two neighbours on their grid."""
-        return (self._floor + self._up()).clamp(self.grid.low, self.grid.high) * self.grid.step
+        return (self._floor + self._up()).clamp(self.grid.low, self.grid.high) * self._step
 
     def final(self) -> Tensor:
         """Return the nearer neighbour."""
         up = (self._up() >= 0.5).float()
-        return ((self._floor + up).clamp(self.grid.low, self.grid.high) * self.grid.step).detach()
+        return ((self._floor + up).clamp(self.grid.low, self.grid.high) * self._step).detach()
 
     def penalty(self, progress: float) -> Tensor | float:
         """Return how undecided the weights are: less and less of that is tolerated."""

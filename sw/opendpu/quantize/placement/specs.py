@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Collection, Mapping
 
 from opendpu.ir import Graph, Node, Quantization
-from opendpu.quantize.config import QuantizeConfig, TensorSpec
+from opendpu.quantize.config import QuantizeConfig, TensorSpec, has_channels
 from opendpu.quantize.layers import is_layer, parameters_of
 from opendpu.quantize.placement.groups import ScaleGroups
 from opendpu.quantize.scales.template import template_of
@@ -21,15 +21,9 @@ class TensorSpecs:
     weights: Mapping[str, TensorSpec]
     bias: Mapping[str, TensorSpec]
 
-    def templates(self, graph: Graph) -> dict[str, Quantization]:
-        """Return quantizations that lack their scale only, by op or constant."""
-        found = {name: template_of(spec) for name, spec in self.results.items()}
-        for name, spec in self.weights.items():
-            arguments = parameters_of(graph[name])
-            found[graph[name].inputs[arguments.weights][0]] = template_of(spec)
-            for bias in graph[name].inputs.get(arguments.bias, ()):
-                found[bias] = template_of(self.bias[name])
-        return found
+    def templates(self) -> dict[str, Quantization]:
+        """Return quantizations of results and operands that lack their scale only, by op."""
+        return {name: template_of(spec) for name, spec in self.results.items()}
 
 
 def kept_float(graph: Graph, config: QuantizeConfig) -> dict[str, str]:
@@ -78,10 +72,28 @@ def specify(
         for name in names
         if groups.group[name] in groups.lower_bounds and not results[name].obstacles("activation")
     }
-    weights = {layer: _spec(config, "weights", [graph[layer]]) for layer in groups.results}
-    bias = {layer: _spec(config, "bias", [graph[layer]]) for layer in groups.results}
+    weights, bias = (
+        {layer: _of_channels(graph, graph[layer], _spec(config, role, [graph[layer]]), config)
+         for layer in groups.results}
+        for role in ("weights", "bias")
+    )  # fmt: skip
     changed = dataclasses.replace(groups, names=names, group=group, lower_bounds=bounds)
     return changed, TensorSpecs(results, weights, bias)
+
+
+def _of_channels(graph: Graph, layer: Node, spec: TensorSpec, config: QuantizeConfig) -> TensorSpec:
+    """Return the specification of weights or a bias, with the granularity that they can have.
+
+    A target with the extension ``channel`` gives every output channel its own power of two. No
+    axis of the weights has the output channels of a depthwise convolution with a multiplier.
+    """
+    arguments = parameters_of(layer)
+    shape = graph[layer.inputs[arguments.weights][0]].shape
+    if shape[arguments.outputs] != layer.shape[-1]:
+        return dataclasses.replace(spec, granularity="per_tensor")
+    if has_channels(config.target) and spec.has_fix_point and not config.deployable():
+        return dataclasses.replace(spec, granularity="per_channel")
+    return spec
 
 
 def _spec(config: QuantizeConfig, role: str, nodes: list[Node]) -> TensorSpec:

@@ -3,15 +3,22 @@
 
 from collections.abc import Mapping
 
-from opendpu.ir import Graph, Node
+import numpy as np
+import numpy.typing as npt
+
+from opendpu.ir import Array, Graph, Node, Quantization
 from opendpu.quantize.config import TensorSpec
-from opendpu.quantize.layers import parameters_of
+from opendpu.quantize.layers import by_output, parameters_of, weights_of
 from opendpu.quantize.placement.groups import ScaleGroups
-from opendpu.quantize.scales.grid import best_fix_point
+from opendpu.quantize.scales.grid import FIX_POINTS, best_fix_point
 from opendpu.quantize.scales.template import template_of
 from opendpu_arch import isa
 from opendpu_arch.errors import GraphError
 from opendpu_arch.legal import MAX_SHIFT_BIAS
+from opendpu_arch.numerics import MAX_CHANNEL_SHIFT
+
+Points = npt.NDArray[np.int64]
+"""Fix points, one or as many as there are output channels."""
 
 
 def _values(instruction: type[isa.Instruction], name: str) -> range:
@@ -29,6 +36,9 @@ SHIFT_BIAS = range(MAX_SHIFT_BIAS + 1)
 FINEST_BIAS = 4
 """Fractional bits that a bias has at most beyond the result; leaves room to correct it."""
 
+ROOM = 4
+"""Units of the result by which the bias of a channel can be corrected, at least."""
+
 SHIFT_READ = _values(isa.ElewInit, "shift_read")
 """Values of ``shift_read`` = input - smallest input, of an elementwise addition."""
 
@@ -37,14 +47,14 @@ def make_legal(
     graph: Graph,
     groups: ScaleGroups,
     fix_points: dict[str, int],
-    weights: Mapping[str, int],
+    weights: Mapping[str, Quantization],
     biases: Mapping[str, TensorSpec],
-) -> dict[str, int]:
-    """Return fix points of weights and biases by constant, after making all of them legal.
+) -> dict[str, Quantization]:
+    """Return the quantizations of weights and biases by constant, after making all of them legal.
 
     ``fix_points`` of activations are lowered in place where a layer's result cannot be that fine:
-    the accumulator has no more fractional bits than input and weights together. ``biases`` are
-    the specifications of biases, by layer.
+    the accumulator has no more fractional bits than input and weights together. ``weights`` are
+    by layer, as good as they can be alone; ``biases`` are the specifications of biases.
 
     Raises
     ------
@@ -56,37 +66,88 @@ def make_legal(
             break
     result = {}
     for name in groups.results:
-        layer = graph[name]
-        accumulator = weights[name] + fix_points[layer.inputs["input"][0]]
-        cut = accumulator - fix_points[groups.results[name]]
-        if cut not in SHIFT_CUT:
-            raise GraphError(
-                f"layer {name!r} needs shift_cut {cut}, but it must be in "
-                f"{SHIFT_CUT[0]}..{SHIFT_CUT[-1]}; the ranges of its input and result are too "
-                "far apart"
-            )
-        arguments = parameters_of(layer)
-        result[layer.inputs[arguments.weights][0]] = weights[name]
-        for bias in layer.inputs.get(arguments.bias, ()):
-            result[bias] = _of_bias(graph[bias], accumulator, cut, biases[name])
+        layer, arguments = graph[name], parameters_of(graph[name])
+        source, point = fix_points[layer.inputs["input"][0]], fix_points[groups.results[name]]
+        bias = next(iter(layer.inputs.get(arguments.bias, ())), None)
+        best = None if bias is None else _best_of_bias(graph[bias], biases[name], point)
+        found = weights[name]
+        if found.axis is not None:
+            found = near_each_other(found, by_output(layer, weights_of(graph, layer)), best, source)
+        accumulator = np.array(found.fix_points) + source
+        for cut in (int(accumulator.min()) - point, int(accumulator.max()) - point):
+            if cut not in SHIFT_CUT:
+                raise GraphError(
+                    f"layer {name!r} needs shift_cut {cut}, but it must be in "
+                    f"{SHIFT_CUT[0]}..{SHIFT_CUT[-1]}; the ranges of its input and result are too "
+                    "far apart"
+                )
+        result[layer.inputs[arguments.weights][0]] = found
+        if bias is not None and best is not None:
+            points = _of_bias(best, accumulator, point)
+            result[bias] = template_of(biases[name]).along(points, 0 if len(points) > 1 else None)
     return result
 
 
-def _of_bias(bias: Node, accumulator: int, cut: int, spec: TensorSpec) -> int:
+def near_each_other(
+    weights: Quantization, rows: Array, bias: Points | None, source: int
+) -> Quantization:
+    """Return weights with fix points that shifts of the same instruction can have.
+
+    Parameters
+    ----------
+    weights
+        A fix point for each output channel, the best for its own values.
+    rows
+        These values, a row for each channel; without any but zeros, its fix point does not matter.
+    bias
+        Fix points of biases that their values need at most; a channel that is mostly bias has
+        coarser weights, so that the bias reaches them.
+    source
+        Fix point of the input.
+    """
+    points, used = np.array(weights.fix_points), rows.any(axis=1)
+    least = int(points[used].min(initial=points.max()))
+    points = np.where(used, points, least)
+    if bias is not None:
+        points = np.minimum(points, bias + SHIFT_BIAS[-1] - 1 - source)
+    points = np.clip(points, least, least + MAX_CHANNEL_SHIFT)
+    return weights.along(map(int, points), weights.axis)
+
+
+def _best_of_bias(bias: Node, spec: TensorSpec, result: int) -> Points:
+    """Return the fix point of a bias that suits its values, one for each channel if it has such.
+
+    Biases of channels keep room to be corrected.
+    """
     assert bias.value is not None
-    best = best_fix_point(bias.value, method=spec.method, template=template_of(spec))
-    finest = min(best, accumulator - cut + FINEST_BIAS)
-    most = accumulator + 1 - SHIFT_BIAS[0]
-    return max(accumulator + 1 - SHIFT_BIAS[-1], min(finest, most))
+    template = template_of(spec)
+    if spec.granularity == "per_tensor":
+        return np.array([best_fix_point(bias.value, method=spec.method, template=template)])
+    largest = np.abs(bias.value.astype(np.float64).ravel()) + ROOM * 2.0**-result
+    found = np.floor(np.log2((template.limits[1] + 0.5) / largest)).astype(np.int64)
+    return found.clip(FIX_POINTS[0], FIX_POINTS[-1])
+
+
+def _of_bias(best: Points, accumulator: Points, result: int) -> list[int]:
+    """Return the fix points of a bias that its shifts can have."""
+    finest = np.minimum(best, result + FINEST_BIAS)
+    if len(finest) == 1:
+        least, most = accumulator.max() + 1 - SHIFT_BIAS[-1], accumulator.min() + 1 - SHIFT_BIAS[0]
+        return [max(int(least), min(int(finest[0]), int(most)))]
+    shifts = (accumulator + 1 - finest).clip(SHIFT_BIAS[0], SHIFT_BIAS[-1])
+    shifts = np.maximum(shifts, shifts.max() - MAX_CHANNEL_SHIFT)
+    return [int(point) for point in accumulator + 1 - shifts]
 
 
 def _lower(
-    graph: Graph, groups: ScaleGroups, fix_points: dict[str, int], weights: Mapping[str, int]
-) -> bool:
+    graph: Graph, groups: ScaleGroups, fix_points: dict[str, int],
+    weights: Mapping[str, Quantization],
+) -> bool:  # fmt: skip
     """Lower fix points that are too fine; return whether there was one."""
     changed = False
     for name, result in groups.results.items():
-        limit = weights[name] + fix_points[graph[name].inputs["input"][0]] - SHIFT_CUT[0]
+        least = min(weights[name].fix_points)
+        limit = least + fix_points[graph[name].inputs["input"][0]] - SHIFT_CUT[0]
         changed |= _limit(groups, fix_points, result, limit)
     for node in graph:
         sources = [n for n in node.inputs.get("input", ()) if n in fix_points]

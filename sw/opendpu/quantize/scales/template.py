@@ -24,9 +24,4 @@ def template_of(spec: TensorSpec) -> Quantization:
 
 def has_fix_point(spec: TensorSpec) -> bool:
     """Return whether one power of two is the scale of a tensor, and zero stands for zero."""
-    return (
-        spec.number_format == "int"
-        and spec.scale == "power_of_two"
-        and spec.symmetric
-        and spec.granularity == "per_tensor"
-    )
+    return spec.has_fix_point and spec.granularity == "per_tensor"

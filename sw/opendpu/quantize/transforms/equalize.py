@@ -6,6 +6,10 @@ network computes stays the same. With ranges ``r`` of a channel's weights in the
 and ``q`` in those that read it, geometric means of several, the factor ``sqrt(q / r)`` makes them
 equal (Nagel et al., arXiv 1906.04721, section 4.1; there for two layers and ReLU).
 
+Where every output channel has a scale of its own, the weights that make a channel have no say; it
+is the channel's own range ``r`` then that the factor weighs against ``q`` (Xiao et al., arXiv
+2211.10438, equation 4, with the exponent 1/2).
+
 ReLU6 stops at 6, not at 6 times the factor: a channel that reaches it in the calibration data keeps
 its factor of one, and others grow at most until they would.
 """
@@ -55,13 +59,15 @@ def equalize(
     graph: Graph,
     largest: Mapping[str, Factors] | None = None,
     *,
+    ranges: Mapping[str, Factors] | None = None,
     chosen: Callable[[ChannelSet], bool] = lambda one: True,
     rounds: int = ROUNDS,
 ) -> Equalized:
     """Scale channels between layers, in place; say which layers took part.
 
     ``largest`` are the largest values of each channel that ReLU6 ops get, by op; those without keep
-    their channels as they are. Only ``chosen`` sets are scaled.
+    their channels as they are. ``ranges`` are the largest magnitudes of each channel that layers
+    read, by layer, where these are what to equalize. Only ``chosen`` sets are scaled.
     """
     sets, done = find_sets(graph), Equalized()
     bounds = {}
@@ -71,10 +77,11 @@ def equalize(
             one.fix("it passes a ReLU6 whose values are not known")
         if not one.reason and chosen(one):
             bounds[index] = limit
+    seen = None if ranges is None else {name: values.copy() for name, values in ranges.items()}
     for _ in range(rounds):
         for index, limit in bounds.items():
             assert limit is not None
-            bounds[index] = limit / _balance(graph, sets[index], limit)
+            bounds[index] = limit / _balance(graph, sets[index], limit, seen)
     part = {name for index in bounds for name in _layers(sets[index])}
     done.layers = [node.name for node in graph if node.name in part]
     for one in sets:
@@ -111,9 +118,16 @@ def _bound(one: ChannelSet, largest: Mapping[str, Factors]) -> Factors | None:
     return np.where(found < 1, 1.0, found)
 
 
-def _balance(graph: Graph, one: ChannelSet, bound: Factors) -> Factors:
-    """Scale a set's channels once; return the factors."""
-    makers = [_range(by_output(graph[n], weights_of(graph, graph[n]))) for n in one.producers]
+def _balance(
+    graph: Graph, one: ChannelSet, bound: Factors, ranges: Mapping[str, Factors] | None
+) -> Factors:
+    """Scale a set's channels once, and their ``ranges`` with them; return the factors."""
+    views = [] if ranges is None else [
+        ranges[name][start : start + one.size] for name, start in one.consumers
+    ]  # fmt: skip
+    makers = views or [
+        _range(by_output(graph[n], weights_of(graph, graph[n]))) for n in one.producers
+    ]
     readers = []
     for name, start in one.consumers:
         width = graph[graph[name].inputs["input"][0]].shape[-1]
@@ -126,6 +140,8 @@ def _balance(graph: Graph, one: ChannelSet, bound: Factors) -> Factors:
     )
     factor = np.where(usable & (bound != 1), np.sqrt(read / made), 1.0)
     factor = np.minimum(factor, np.where(bound == 1, 1.0, bound))
+    for view in views:
+        view *= factor
     for name in one.producers:
         layer = graph[name]
         weights = scaled_outputs(layer, weights_of(graph, layer), factor)

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from opendpu_arch import errors
+from opendpu_hw.__main__ import main as write_project
 from opendpu_hw.boards import ecp5
 
 COUNTER = """\
@@ -58,6 +59,20 @@ def test_bitstream(project, tools, capsys):
     assert b"LFE5U-85F" in content[:200]
     after = {path.name for path in project.iterdir()}
     assert after - before == {"ulx3s.bit", "ulx3s.svf", "implementation.json"}
+
+
+@pytest.mark.slow
+def test_b64_fits_and_meets_its_clock(tmp_path, tools):
+    """The whole system, routed to its end: a quarter of an hour of a processor."""
+    pytest.importorskip("litedram")
+    where = tmp_path / "ulx3s"
+    assert write_project(["--target", "B64", "--board", "ulx3s", "-o", str(where)]) == 0
+    assert ecp5.main([str(where)]) == 0
+    report = json.loads((where / "implementation.json").read_text(encoding="utf-8"))
+    for figure in ("lut", "ff", "dsp", "block_ram"):
+        assert 0 < report[figure]["used"] < 0.6 * report[figure]["there"], figure
+    assert all(c["reached_mhz"] >= c["wanted_mhz"] == 25 for c in report["clocks"].values())
+    assert (where / "ulx3s.bit").stat().st_size == report["bitstream_bytes"] > 1_000_000
 
 
 def test_a_missed_clock_is_said(project, tools, capsys):

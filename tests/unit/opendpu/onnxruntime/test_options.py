@@ -31,6 +31,20 @@ def test_options_beat_the_file_and_the_environment(tmp_path: pathlib.Path) -> No
 
 def test_what_has_no_meaning_here_is_taken() -> None:
     ProviderOptions.read({"xclbin": "/opt/dpu.xclbin", "encryptionKey": "x"}, {})
+    more = {"enable_cache_file_io_in_mem": "0", "log_level": "info", "maxSpillBufferSize": "9"}
+    ProviderOptions.read(more, {})
+
+
+def test_names_of_later_releases_are_the_same_options(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = tmp_path / "vaip_config.json"
+    config.write_text('{"cache_key": "file"}')
+    given = {"cache_dir": "/kept", "config_file": str(config), "target": "VAIML"}
+    found = ProviderOptions.read(given, {})
+    assert (found.cache, found.key) == (pathlib.Path("/kept"), "file")
+    assert found.target == DEFAULT_TARGET
+    assert "target VAIML is no DPU" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -243,11 +243,13 @@ def test_scripts_run_unchanged(
 ) -> None:
     config = tmp_path / "vaip_config.json"
     config.write_text(json.dumps({"passes": [], "cacheDir": options["cacheDir"], "target": "B512"}))
+    (tmp_path / "beside.py").write_text("import onnxruntime\n")
     script = tmp_path / "script.py"
     script.write_text(
         "import sys\n"
+        "from beside import onnxruntime\n"
+        "assert 'VitisAIExecutionProvider' in onnxruntime.get_available_providers()\n"
         "import numpy as np\n"
-        "import onnxruntime\n"
         "session = onnxruntime.InferenceSession(\n"
         "    sys.argv[1],\n"
         "    providers=['VitisAIExecutionProvider'],\n"

@@ -140,7 +140,7 @@ def test_floating_point_has_no_infinities(kind, largest):
 
 def scalar_block(block: np.ndarray, mantissa: int, pair: int) -> list[float]:
     """Return one block by the definition, number by number."""
-    exponent = max(math.frexp(float(np.abs(block).max()))[1] - 1, -126)
+    exponent = max(math.frexp(float(np.abs(block).max()))[1] - 1, -119)
     made = []
     for index, value in enumerate(block):
         shift = 0

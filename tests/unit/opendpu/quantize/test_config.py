@@ -64,7 +64,11 @@ def test_default_and_narrower_integers_are_deployable():
     ("role", "given", "text"),
     [
         ("weights", {"bits": 16}, "weights has 16 bits, but the DPU has 8"),
-        ("weights", {"granularity": "per_channel"}, "weights has a scale per channel, but the DPU"),
+        (
+            "weights",
+            {"granularity": "per_channel"},
+            "weights has a scale per channel, but only",
+        ),
         ("activation", {"symmetric": False}, "activation has zero points, which the DPU has not"),
         ("input", {"scale": "float"}, "input has a scale of type float, but the DPU shifts"),
         ("bias", {"number_format": "bfloat16"}, "bias is bfloat16, but the DPU computes with int"),

@@ -10,7 +10,7 @@ import pytest
 from opendpu.api import compile_graph
 from opendpu.ir import TensorType
 from opendpu.ops.session import Session
-from opendpu.quantize import QuantizeConfig, quantize
+from opendpu.quantize import Override, QuantizeConfig, TensorSpec, quantize
 from opendpu.quantize.placement.scope import COSTS, JOINS, MOVES, floating_ops
 from opendpu.runtime import Runner
 from opendpu.runtime.program import dpu_subgraphs
@@ -220,6 +220,24 @@ def test_joined_outputs_are_one_tensor_of_the_dpu():
     expected = np.ldexp(wanted[quantized.outputs[0]], tensor.get_attr("fix_point"))
     np.testing.assert_array_equal(found, expected)
     assert len(np.unique(found)) > 20
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_layer_without_weights_that_is_kept_in_float(moved):
+    """The compiler does not take it back where a layer of the DPU reads its result."""
+    net = Net()
+    net.conv("a", "x", 8)
+    net.put("p", "relu", ["a"])
+    if moved:
+        net.put("r", "reshape", ["p"], {"shape": [1, 4, 16, 8]}, (1, 4, 16, 8))
+    net.conv("b", "r" if moved else "p", MANY)
+    off = TensorSpec(number_format="float32")
+    rule = Override(names=("p",), input=off, weights=off, bias=off, activation=off)
+    made = quantize(net.done("b"), samples(), QuantizeConfig(overrides=(rule,)))
+    report = compile_graph(made, target="B512").report
+    reason = "the configuration keeps it in float; quantizing it would lift it"
+    assert report.on_cpu["p"] == reason
+    assert not {"a", "b"} & set(report.on_cpu)
 
 
 def test_gates_of_attention_stay_on_the_dpu():

@@ -215,3 +215,27 @@ def test_wide_sets_are_not_kept_where_channels_are_even_already():
     assert any("was not kept" in note for note in report.notes)
     assert report.not_equalized["a"] == "equalizing it was not better"
     assert report.equalized == ["b", "c"]  # two layers in a row, which changes nothing here
+
+
+def test_ranges_of_channels_can_be_what_is_equalized():
+    """Where weights have a scale for each output channel, those do not need it."""
+    net = Net()
+    net.conv("a", "x", 8)
+    net.put("ar", "relu", ["a"])
+    net.conv("b", "ar", 4)
+    graph = uneven(net, "a").done("b")
+    given = samples(8)
+
+    def ranges():
+        found = Session(graph, keep=["ar", "b"], batched=True).run(given)
+        return found["ar"].max(axis=(0, 1, 2)).astype(np.float64), found["b"]
+
+    (before, wanted), kept = ranges(), graph["b_w"].value.copy()
+    done = equalize(graph, ranges={"b": before})
+    after, found = ranges()
+    assert done.layers == ["a", "b"]
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+    factor = after / before
+    np.testing.assert_allclose(after, np.abs(graph["b_w"].value).max(axis=(0, 1, 2)), rtol=1e-4)
+    np.testing.assert_allclose(graph["b_w"].value * factor, kept, rtol=1e-4, atol=1e-6)
+    assert after.max() / after.min() < np.sqrt(before.max() / before.min()) * 2

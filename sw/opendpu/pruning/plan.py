@@ -6,7 +6,7 @@ import json
 import os
 import pathlib
 
-from opendpu.optimize.groups import Dependencies
+from opendpu.pruning.structure import Dependencies
 from opendpu_arch import outputs
 from opendpu_arch.errors import ModelFormatError
 

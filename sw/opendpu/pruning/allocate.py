@@ -7,9 +7,9 @@ groups, is smallest for what it saves. The guide leaves this algorithm open.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from opendpu.optimize.groups import Dependencies
-from opendpu.optimize.objective import Objective, levels
-from opendpu.optimize.sensitivity import Analysis
+from opendpu.pruning.analysis import Analysis
+from opendpu.pruning.objective import Objective, levels
+from opendpu.pruning.structure import Dependencies
 from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.target import Target
 

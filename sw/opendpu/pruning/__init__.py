@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choosing what is pruned: groups of channels, analyses, widths and specifications.
+
+No framework is needed here. :mod:`opendpu.optimize` prunes networks of PyTorch with it,
+``tf_nndct`` those of Keras.
+"""
+
+from opendpu.pruning.allocate import allocate, check_ratio, tolerated
+from opendpu.pruning.analysis import Analysis, tasks_of
+from opendpu.pruning.objective import Objective
+from opendpu.pruning.plan import Plan
+from opendpu.pruning.structure import IN, OUT, Dependencies, Group, Member
+
+__all__ = [
+    "IN", "OUT", "Analysis", "Dependencies", "Group", "Member", "Objective", "Plan", "allocate",
+    "check_ratio", "tasks_of", "tolerated",
+]  # fmt: skip

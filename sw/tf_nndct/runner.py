@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``IterativePruningRunner`` for Keras models, with what it finds out in files below ``.vai``."""
+
+import hashlib
+import json
+import os
+import pathlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from opendpu.cli.progress import progress
+from opendpu.ops.inference import reason_of
+from opendpu.pruning import Analysis, Plan, allocate, check_ratio, tasks_of, tolerated
+from opendpu_arch import outputs
+from opendpu_arch.errors import ModelFormatError, UnsupportedError
+from tf_nndct.groups import Structure, analyze
+from tf_nndct.network import Network, network_of, paths_of, stable_name
+from tf_nndct.objective import Macs
+from tf_nndct.surgery import least_important, slim_model, sparse_model
+
+FOLDER = ".vai"
+LATEST = "latest_spec"
+SAVE_EVERY = 10
+"""Evaluations between two writings of an analysis."""
+MODES = ("sparse", "slim")
+
+Excludes = Iterable[Any] | None
+Path = str | os.PathLike[str]
+
+
+class IterativePruningRunner:
+    """Prunes channels of a Keras model by an analysis of single groups, with training between.
+
+    Parameters
+    ----------
+    model
+        A functional or Sequential model; it stays as it is.
+    input_specs
+        One or several ``tf.TensorSpec``: shapes of its inputs.
+
+    Raises
+    ------
+    UnsupportedError
+        The model is another kind of model, or ``input_specs`` do not fit it.
+    """
+
+    def __init__(self, model: Any, input_specs: Any) -> None:
+        self._model = model
+        self._network: Network = network_of(model)
+        _check_specs(self._network, input_specs)
+        self._name = stable_name(model)
+        self._fingerprint = _fingerprint(model)
+
+    def ana(
+        self, eval_fn: Callable[..., Any], excludes: Excludes = None, forced: bool = False
+    ) -> None:  # fmt: skip
+        """Find out what pruning single groups costs, and write it to ``.vai/<name>.sens``.
+
+        What the file has already is not evaluated again, so an analysis that was interrupted goes
+        on.
+
+        Parameters
+        ----------
+        eval_fn
+            ``eval_fn(model)`` returns the score; the more the better.
+        excludes
+            Layers, or their names, whose channels stay.
+        forced
+            Evaluate everything again.
+
+        Raises
+        ------
+        UnsupportedError
+            The function fails or returns no number, or nothing can be pruned.
+        ModelFormatError
+            The file is of another model.
+        """
+        structure = self._structure(excludes)
+        path = self._path("sens")
+        known = Analysis(self._fingerprint)
+        if path.is_file() and not forced:
+            known = Analysis.load(path, self._fingerprint)
+        dependencies = structure.dependencies
+        tasks = [
+            (name, count) for name, count in tasks_of(dependencies)
+            if count not in known.scores.get(name, {})
+        ]  # fmt: skip
+        with progress("analyzing") as show:
+            try:
+                if known.baseline is None:
+                    known.baseline = _score(sparse_model(self._model, structure, {}), eval_fn)
+                for done, (name, count) in enumerate(tasks):
+                    show(f"analyzing: {done} of {len(tasks)} evaluations")
+                    widths = {name: dependencies.groups[name].units - count}
+                    removed = least_important(self._model, structure, widths)
+                    tried = sparse_model(self._model, structure, removed, hold=False)
+                    known.scores.setdefault(name, {})[count] = _score(tried, eval_fn)
+                    if done % SAVE_EVERY == SAVE_EVERY - 1:
+                        known.save(path)
+            finally:
+                known.save(path)
+
+    def prune(
+        self, ratio: float | None = None, threshold: float | None = None,
+        spec_path: Path | None = None, excludes: Excludes = None, mode: str = "sparse",
+    ) -> Any:  # fmt: skip
+        """Return the model pruned; what was cut is written to ``.vai/<name>_ratio_<r>.spec``.
+
+        Parameters
+        ----------
+        ratio
+            The part of the multiply-accumulates that goes, of the unpruned model. Wins.
+        threshold
+            The part of the score that pruning a group alone may cost.
+        spec_path
+            A specification to follow.
+        excludes
+            Layers, or their names, whose channels stay; at least those of the analysis.
+        mode
+            ``sparse`` keeps shapes and has zeros, which stay zero in training; ``slim`` is without
+            them.
+
+        Raises
+        ------
+        UnsupportedError
+            An argument is out of range, or none says how much.
+        ModelFormatError
+            There is no analysis, or it or the specification is of another model.
+        """
+        if mode not in MODES:
+            raise UnsupportedError(
+                f"mode is {mode!r}, but must be 'sparse' or 'slim'",
+                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
+            )
+        structure = self._structure(excludes)
+        if ratio is None and threshold is None:
+            if spec_path is None:
+                raise UnsupportedError(
+                    "say how much to prune: ratio, threshold or spec_path",
+                    code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
+                )
+            path, plan = pathlib.Path(spec_path), self._plan(spec_path, structure)
+        else:
+            path = self._path("spec", ratio if ratio is not None else threshold)
+            widths = self._widths(structure, ratio, threshold)
+            removed = least_important(self._model, structure, widths)
+            plan = Plan(self._fingerprint, removed, "macs", ratio)
+            plan.save(path)
+        pathlib.Path(FOLDER).mkdir(exist_ok=True)
+        outputs.write(pathlib.Path(FOLDER) / LATEST, path.as_posix() + "\n")
+        if mode == "slim":
+            return slim_model(self._model, structure, plan.removed)
+        return sparse_model(self._model, structure, plan.removed)
+
+    def get_slim_model(self, spec_path: Path | None = None) -> Any:
+        """Return the model without the channels that a specification removes.
+
+        Parameters
+        ----------
+        spec_path
+            The specification; by default the newest.
+
+        Raises
+        ------
+        ModelFormatError
+            There is none, or it is of another model.
+        """
+        if spec_path is None:
+            latest = pathlib.Path(FOLDER) / LATEST
+            if not latest.is_file():
+                raise ModelFormatError(
+                    f"{latest}: no such file; prune the model first",
+                    code="OPTIMIZER_IO_ERROR",
+                )
+            spec_path = latest.read_text(encoding="utf-8").strip()
+        structure = self._structure(None)
+        return slim_model(self._model, structure, self._plan(spec_path, structure).removed)
+
+    def _structure(self, excludes: Excludes) -> Structure:
+        paths = _excluded(self._model, excludes or ())
+        found = analyze(self._network, paths)
+        if not found.dependencies.groups:
+            kept = found.dependencies.kept
+            reasons = "; ".join(f"{name}: {why}" for name, why in list(kept.items())[:3])
+            raise UnsupportedError(
+                f"nothing of {self._name} can be pruned: {reasons or 'it has no convolutions'}",
+                code="OPTIMIZER_UNSUPPORTED_OP_ERROR",
+            )
+        return found
+
+    def _widths(
+        self, structure: Structure, ratio: float | None, threshold: float | None
+    ) -> Mapping[str, int]:
+        dependencies = structure.dependencies
+        if ratio == 0 and not isinstance(ratio, bool):  # as scripts that count up have it first
+            return {name: group.units for name, group in dependencies.groups.items()}
+        if ratio is not None:
+            check_ratio(ratio, "ratio")
+        analysis = Analysis.load(self._path("sens"), self._fingerprint)
+        analysis.check(dependencies)
+        if ratio is None:
+            assert threshold is not None
+            return tolerated(dependencies, analysis, threshold)
+        with progress("choosing widths") as show:
+            return allocate(dependencies, analysis, Macs(structure), ratio, show=show)
+
+    def _plan(self, path: Path, structure: Structure) -> Plan:
+        found = Plan.load(path)
+        found.check(self._fingerprint, structure.dependencies, os.fspath(path))
+        return found
+
+    def _path(self, suffix: str, ratio: float | None = None) -> pathlib.Path:
+        middle = "" if ratio is None else f"_ratio_{ratio:g}"
+        return pathlib.Path(FOLDER) / f"{self._name}{middle}.{suffix}"
+
+
+def _fingerprint(model: Any) -> str:
+    """Return what tells a model from others: its layers and the shapes of their weights."""
+    layers = [
+        (path, type(layer).__name__, [tuple(weight.shape) for weight in layer.weights])
+        for path, layer in paths_of(model)
+    ]
+    return hashlib.sha256(json.dumps(layers).encode()).hexdigest()[:16]
+
+
+def _check_specs(network: Network, specs: Any) -> None:
+    given = list(specs) if isinstance(specs, list | tuple) else [specs]
+    shapes = [tuple(getattr(spec, "shape", ())) for spec in given]
+    wanted = [network.shapes[number] for number in network.inputs]
+    fits = len(shapes) == len(wanted) and all(
+        len(have) == len(want)
+        and all(b is None or a is None or a == b for a, b in zip(have, want, strict=True))
+        for have, want in zip(shapes, wanted, strict=True)
+    )
+    if not fits:
+        raise UnsupportedError(
+            f"input_specs says {', '.join(map(str, shapes))}, but the model takes "
+            f"{', '.join(map(str, wanted))}",
+            code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
+        )
+
+
+def _excluded(model: Any, excludes: Iterable[Any]) -> Sequence[str]:
+    paths = paths_of(model)
+    found = []
+    for wanted in excludes:
+        mine = [
+            path for path, layer in paths
+            if wanted is layer or (isinstance(wanted, str) and wanted in (path, layer.name))
+        ]  # fmt: skip
+        if not mine:
+            raise UnsupportedError(
+                f"the model has no such layer as {getattr(wanted, 'name', wanted)!r} of excludes",
+                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
+            )
+        found += mine
+    return found
+
+
+def _score(model: Any, evaluate: Callable[..., Any]) -> float:
+    name = getattr(evaluate, "__name__", type(evaluate).__name__)
+    try:
+        found = evaluate(model)
+    except Exception as error:  # whatever the user's code raises
+        raise UnsupportedError(
+            f"{name} failed: {type(error).__name__}: {reason_of(error)}",
+            code="OPTIMIZER_MODEL_ANALYSIS_ERROR",
+        ) from error
+    try:
+        return float(found)
+    except (TypeError, ValueError):
+        raise UnsupportedError(
+            f"{name} returned {type(found).__name__}, but must return one number",
+            code="OPTIMIZER_MODEL_ANALYSIS_ERROR",
+        ) from None

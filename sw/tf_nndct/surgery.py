@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keras models with zeros where channels were, and models without these channels."""
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from opendpu.frontend.tensorflow.runtime import tf
+from opendpu.ir import Array
+from tf_nndct.groups import Channel, Slice, Structure
+from tf_nndct.network import is_model, paths_of
+
+Removed = Mapping[str, Sequence[int]]
+"""Units by group."""
+STATISTICS = ("moving_mean", "moving_variance", "alpha")
+"""Weights whose values do not matter behind zeros."""
+
+
+def scores(model: Any, structure: Structure, name: str) -> Array:
+    """Return how much each unit of a group weighs: squares of weights, each slice's mean 1."""
+    layers = dict(paths_of(model))
+    total = np.zeros(structure.dependencies.groups[name].units)
+    for item in structure.slices:
+        if item.weight in STATISTICS:
+            continue
+        mine = [(i, c[1]) for i, c in enumerate(item.channels) if c is not None and c[0] == name]
+        if not mine:
+            continue
+        values = np.asarray(getattr(layers[item.path], item.weight), np.float64)
+        axes = tuple(axis for axis in range(values.ndim) if axis != item.axis)
+        each = np.square(values).sum(axes)
+        found = np.zeros_like(total)
+        np.add.at(found, [unit for _, unit in mine], each[[index for index, _ in mine]])
+        if found.mean() > 0:
+            total += found / found.mean()
+    return total
+
+
+def least_important(
+    model: Any, structure: Structure, widths: Mapping[str, int]
+) -> dict[str, list[int]]:
+    """Return the units to remove, so that widths are met; the first of equals stay."""
+    removed = {}
+    for name, kept in widths.items():
+        if kept < structure.dependencies.groups[name].units:
+            order = np.argsort(-scores(model, structure, name), kind="stable")
+            removed[name] = sorted(int(unit) for unit in order[kept:])
+    return removed
+
+
+def sparse_model(model: Any, structure: Structure, removed: Removed, *, hold: bool = True) -> Any:
+    """Return a copy with zeros in all weights of removed channels.
+
+    Parameters
+    ----------
+    hold
+        Whether the zeros stay in training.
+    """
+    made = copied(model)
+    layers = dict(paths_of(made))
+    masks: dict[tuple[str, str], Array] = {}
+    for item in structure.slices:
+        gone = _gone(item, removed)
+        if not gone or item.weight in STATISTICS:
+            continue
+        shape = tuple(getattr(layers[item.path], item.weight).shape)
+        mask = masks.setdefault((item.path, item.weight), np.ones(shape, np.float32))
+        mask[(slice(None),) * item.axis + (gone,)] = 0
+    for (path, weight), mask in masks.items():
+        variable = getattr(layers[path], weight)
+        variable.assign(np.asarray(variable) * mask)
+        if hold:
+            _hold(variable, mask)
+    return made
+
+
+def slim_model(model: Any, structure: Structure, removed: Removed) -> Any:
+    """Return a copy without removed channels."""
+    named = {id(layer): path for path, layer in paths_of(model)}
+
+    def narrowed(layer: Any) -> Any:
+        config = layer.get_config()
+        channels = structure.sizes.get(named.get(id(layer), ""))
+        if channels is not None:
+            left = sum(not _is_gone(channel, removed) for channel in channels)
+            for key in ("filters", "units"):
+                if key in config:
+                    config[key] = left
+            if "target_shape" in config:
+                config["target_shape"] = (*config["target_shape"][:-1], left)
+        return type(layer).from_config(config)
+
+    made = copied(model, narrowed)
+    slices: dict[tuple[str, str], list[Slice]] = {}
+    for item in structure.slices:
+        slices.setdefault((item.path, item.weight), []).append(item)
+    for (path, layer), (_, other) in zip(paths_of(model), paths_of(made), strict=True):
+        if is_model(layer):
+            continue
+        values = {id(v): np.asarray(v) for v in layer.weights}
+        for weight in {weight for owner, weight in slices if owner == path}:
+            key = id(getattr(layer, weight))
+            for item in slices[path, weight]:
+                gone = set(_gone(item, removed))
+                stay = [i for i in range(len(item.channels)) if i not in gone]
+                values[key] = np.take(values[key], stay, item.axis)
+        other.set_weights([values[id(variable)] for variable in layer.weights])
+    return made
+
+
+def copied(model: Any, clone: Callable[[Any], Any] | None = None) -> Any:
+    """Return a copy of a model with the same weights; ``clone`` may make other layers."""
+    keras = importlib.import_module(type(model).__module__.partition(".")[0])
+    if keras is tf or not hasattr(keras, "models"):
+        keras = tf.keras
+
+    def made(layer: Any) -> Any:
+        if is_model(layer):
+            return copied(layer, clone)
+        return clone(layer) if clone else type(layer).from_config(layer.get_config())
+
+    found = keras.models.clone_model(model, clone_function=made)
+    if clone is None:
+        found.set_weights(model.get_weights())
+    return found
+
+
+def _is_gone(channel: Channel, removed: Removed) -> bool:
+    return channel is not None and channel[1] in removed.get(channel[0], ())
+
+
+def _gone(item: Slice, removed: Removed) -> list[int]:
+    return [i for i, channel in enumerate(item.channels) if _is_gone(channel, removed)]
+
+
+def _hold(variable: Any, mask: Array) -> None:
+    """Let a variable keep its zeros: optimizers apply its constraint behind every step."""
+    before = getattr(variable, "constraint", None)
+
+    def keep(value: Any) -> Any:
+        return (before(value) if before is not None else value) * mask
+
+    try:
+        variable.constraint = keep
+    except AttributeError:  # TensorFlow's own variables, of Keras 2
+        variable._constraint = keep
