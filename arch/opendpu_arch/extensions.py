@@ -15,6 +15,7 @@ class Extension(enum.IntEnum):
 
     TABLE = 0
     CHANNEL = 1
+    SCALED = 2
 
     @property
     def label(self) -> str:
@@ -27,14 +28,21 @@ class Extension(enum.IntEnum):
         return _MEANING[self]
 
     @property
+    def banks(self) -> int:
+        """Banks that it adds behind BIAS."""
+        return _BANKS.get(self, 1)
+
+    @property
     def feature_bit(self) -> int:
         """Its bit in the feature code."""
         return FEATURE_BASE + self.value
 
 
+_BANKS = {Extension.SCALED: 2}
 _MEANING = {
     Extension.TABLE: "Results of CONV, ALU, POOL, DPTWISE and ELEW can go through a table.",
     Extension.CHANNEL: "CONV, DWCV and DPTWISE have shifts of their own for each output channel.",
+    Extension.SCALED: "CONV, ALU and ELEW can have multipliers, 32-bit biases and zero points.",
 }
 
 

@@ -90,6 +90,8 @@ _TABLE = "0: none; n: results go through the table in slot n - 1."
 
 _CHANNEL_SHIFT = "1: each output channel adds its shifts in SHIFT; of ALU, DWCV only."
 
+_SCALED = "1: results are made by the records in SCALE from bank_addr_bias on."
+
 
 class Instruction(Record):
     """Base of the instructions."""
@@ -235,6 +237,13 @@ class Alu(Instruction):
     bank_addr_in_3: int = bits(4, 13, 0, doc="The same after the third wrap.")
     table: int = bits(4, 31, 28, extension="table", doc=_TABLE)
     channel_shift: int = bits(1, 31, 31, extension="channel", doc=_CHANNEL_SHIFT)
+    scaled: int = bits(
+        2,
+        31,
+        31,
+        extension="scaled",
+        doc="1: as of CONV; DWCV, AVEPOOL, MAXPOOL only. Padding of DWCV is multi_factor then.",
+    )
 
 
 class Save(Instruction):
@@ -332,6 +341,7 @@ class Conv(Instruction):
     bank_addr_in_2: int = bits(4, 11, 0, doc="The same after the second wrap.")
     table: int = bits(1, 23, 20, extension="table", doc=_TABLE)
     channel_shift: int = bits(4, 31, 31, extension="channel", doc=_CHANNEL_SHIFT)
+    scaled: int = bits(4, 30, 30, extension="scaled", doc=_SCALED)
 
 
 class ConvInit(Instruction):
@@ -371,6 +381,9 @@ class ConvInit(Instruction):
     )
     jump_write_endl: int = bits(
         3, 9, 0, minus_one=True, doc="Words between two rows that live in one bank, output side."
+    )
+    zero_in: int = bits(
+        2, 23, 16, extension="scaled", doc="What padding reads under scaled, as int8."
     )
 
 
@@ -505,6 +518,16 @@ class ElewInit(Instruction):
     )
     shift_read: int = bits(2, 15, 12, doc="Right shift of this input.")
     jump_read: int = bits(2, 11, 0, doc="Words between two pixels of a row; 0 repeats one pixel.")
+    term: int = bits(
+        2,
+        16,
+        16,
+        extension="scaled",
+        doc="Slot of TERM whose entries stand for its bytes under scaled.",
+    )
+    bank_addr_scale: int = bits(
+        2, 31, 20, extension="scaled", doc="First record in SCALE; of input 0 only."
+    )
 
 
 class Elew(Instruction):
@@ -534,6 +557,13 @@ class Elew(Instruction):
         2, 11, 0, minus_one=True, doc="Words between two pixels of a row, output side."
     )
     table: int = bits(2, 31, 28, extension="table", doc=_TABLE)
+    scaled: int = bits(
+        2,
+        27,
+        27,
+        extension="scaled",
+        doc="1: inputs are terms, results are made by records in SCALE.",
+    )
 
 
 INSTRUCTIONS: dict[Opcode, type[Instruction]] = {

@@ -29,6 +29,12 @@ MISC_SUM = 4
 """Cycles from the image banks' answer to MISC to a complete sum, maximum or product."""
 MISC_RESULT = 8
 """Cycles from that answer to the result in its queue."""
+FIXED_POINT = 10
+"""Cycles from a sum to its result by a fixed-point multiplier, bias included."""
+RECORD_READ = 2
+"""Cycles from the read of a record of SCALE to its bias in a register."""
+SCALED_DISTANCE = 2
+"""Least cycles between columns with multipliers, whatever their pixels: records follow them."""
 _BEFORE_CASCADE = 4
 """Registers of a DSP block up to the first sum: operand, pre-adder, product, sum."""
 _AFTER_CASCADE = 2
@@ -48,6 +54,14 @@ def cascade_length(target: Target) -> int:
 def conv_sum(target: Target) -> int:
     """Return the cycles from operands in their registers to the sum with their products."""
     return _BEFORE_CASCADE + cascade_length(target) - 1 + _AFTER_CASCADE
+
+
+def conv_scaled(target: Target) -> int:
+    """Return how much later than others a column with multipliers is written.
+
+    The pixels of a column take turns at a lane's multiplier.
+    """
+    return RECORD_READ + FIXED_POINT + target.pixel_parallel - CONV_WRITE
 
 
 def conv(target: Target) -> int:

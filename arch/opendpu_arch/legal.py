@@ -25,6 +25,7 @@ MAX_MEAN_CHANNEL = 64
 ADDRESS_GROUPS = 4
 """bank_addr_in, bank_addr_in_1, _2, _3."""
 DEPTHWISE_MODES = (AluMode.DWCV, AluMode.DWCVB0, AluMode.DWCVW16B0)
+SCALED_MODES = (AluMode.DWCV, AluMode.AVEPOOL, AluMode.MAXPOOL)
 POINTWISE_MODES = (AluMode.PRELU, AluMode.LEAKYRELU, AluMode.HSIGMOID)
 
 Init = isa.Instruction | Sequence[isa.ElewInit] | None
@@ -82,11 +83,12 @@ def _init_missing(i: isa.Instruction, target: Target, init: Any) -> Iterator[str
 
 @_rule("LOAD writes any bank of the target.", isa.Load)
 def _load_bank(i: isa.Load, target: Target, init: Any) -> Iterator[str]:
-    """Bank ids count up to BIAS (AMD's simulator checks the same), or to TABLE and SHIFT."""
+    """Bank ids count up to BIAS (AMD's simulator checks the same), or to those of extensions."""
     what = "banks"
-    lacking = [f"'{e.label}'" for e in Extension if e not in target.extensions]
-    if target.bank_count <= i.bank_id < target.bank_count + len(lacking):
-        what += f"; more with the extension {' or '.join(lacking)}"
+    lacking = [e for e in Extension if e not in target.extensions]
+    if 0 <= i.bank_id - target.bank_count < sum(e.banks for e in lacking):
+        labels = " or ".join(f"'{e.label}'" for e in lacking)
+        what += f"; more with the extension {labels}"
     yield from _range("bank_id", i.bank_id, 0, target.bank_count - 1, what)
 
 
@@ -361,6 +363,25 @@ def _channel_shift(i: Any, target: Target, init: Any) -> Iterator[str]:
             f"channel_shift is {i.channel_shift}, but must be 0 "
             f"({target.name} lacks the extension 'channel')"
         )
+
+
+@_rule(
+    "scaled is 0, or the target has `scaled`, channel_shift is 0, and ALU is in one of the modes "
+    "DWCV, AVEPOOL and MAXPOOL.",
+    isa.Conv,
+    isa.Alu,
+    isa.Elew,
+)
+def _scaled(i: Any, target: Target, init: Any) -> Iterator[str]:
+    """There are no multipliers without it; other modes do no sums."""
+    if not i.scaled:
+        return
+    if Extension.SCALED not in target.extensions:
+        yield f"scaled is 1, but must be 0 ({target.name} lacks the extension 'scaled')"
+    if not isinstance(i, isa.Elew) and i.channel_shift:
+        yield "scaled and channel_shift are 1, but one of them must be 0 (a channel has one scale)"
+    if isinstance(init, isa.AluInit) and init.exec_mode not in SCALED_MODES:
+        yield from _one_of("exec_mode", init.exec_mode, SCALED_MODES, "with scaled")
 
 
 _BY_TYPE: dict[type[isa.Instruction], tuple[Rule, ...]] = {

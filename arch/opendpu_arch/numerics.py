@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opendpu_arch.isa import ActType
+from opendpu_arch.scaled import FACTOR_BITS, MULTIPLIER_BITS, SUM_BITS, Rounding
 
 Int8Array = npt.NDArray[np.int8]
 Int64Array = npt.NDArray[np.int64]
@@ -59,6 +60,11 @@ def shift_round(x: IntArray, right: int | Int64Array) -> Int64Array:
 def saturate(x: IntArray) -> Int8Array:
     """Return ``x`` clipped to -128..127, as int8."""
     return np.clip(x, -128, 127).astype(np.int8)
+
+
+def signed_byte(field: int) -> int:
+    """Return what an 8-bit field that is read as int8 means."""
+    return (field & 0xFF) - ((field & 0x80) << 1)
 
 
 def pool_shift(shift_cut: int) -> int:
@@ -136,6 +142,51 @@ def requantize_by_channel(
     return _activate(t, shift_cut + 1 + (byte & 15), act_type)
 
 
+def multiply_by_quantized_multiplier(
+    t: IntArray, multiplier: IntArray, shift: IntArray, rounding: Rounding
+) -> Int64Array:
+    """Return ``t * multiplier / 2**(31 + shift)``, rounded as TFLite's reference kernels do.
+
+    TWICE: ``floor(t * multiplier / 2**31 + 1/2)``, then half away from zero on its
+    ``2**-shift``-fold (gemmlowp's SaturatingRoundingDoublingHighMul and RoundingDivideByPOT, what
+    MultiplyByQuantizedMultiplier in ``tensorflow/lite/kernels/internal/common.h`` is made of).
+    ONCE: half away from zero on the exact product. ``t`` has at most 29 bits; the arguments
+    broadcast.
+    """
+    product = np.asarray(t, np.int64) * np.asarray(multiplier, np.int64)
+    right = np.asarray(shift, np.int64)
+    if rounding == Rounding.TWICE:
+        product = shift_round(product, MULTIPLIER_BITS)
+    else:
+        right = right + MULTIPLIER_BITS
+    magnitude = (np.abs(product) + ((np.int64(1) << right) >> 1)) >> right
+    return np.asarray(np.sign(product) * magnitude)
+
+
+def requantize_scaled(
+    acc: IntArray,
+    bias: IntArray,
+    multiplier: IntArray,
+    shift: IntArray,
+    *,
+    zero: int,
+    low: int,
+    high: int,
+    rounding: Rounding,
+) -> Int8Array:
+    """Finish a sum under the extension ``scaled``.
+
+    ``y = clip(zero + round(t * multiplier / 2**(31 + shift)), low, high)``, where ``t`` is
+    ``acc + bias``, saturated to 29 bits, and rounding is that of
+    :func:`multiply_by_quantized_multiplier`. Where ``low`` exceeds ``high``, what exceeds ``high``
+    becomes that and the rest ``low``.
+    """
+    largest = (1 << SUM_BITS - 1) - 1
+    t = np.clip(np.asarray(acc, np.int64) + np.asarray(bias, np.int64), -largest - 1, largest)
+    y = multiply_by_quantized_multiplier(t, multiplier, shift, rounding) + zero
+    return np.where(y > high, high, np.maximum(y, low)).astype(np.int8)
+
+
 def requantize_without_bias(
     acc: IntArray, *, shift_cut: int, act_type: int = ActType.NONE
 ) -> Int8Array:
@@ -162,7 +213,7 @@ def average_pool(total: IntArray, *, multi_factor: int, shift_cut: int) -> Int8A
     ``multi_factor`` taken as signed; S as in :func:`pool_shift`. (AMD's simulator sums in float32,
     which is exact while ``total * factor`` stays below 2**24; this is exact always.)
     """
-    factor = (multi_factor & 0xFF) - ((multi_factor & 0x80) << 1)
+    factor = signed_byte(multi_factor)
     return saturate(shift_round(np.asarray(total, np.int64) * factor, pool_shift(shift_cut)))
 
 
@@ -202,7 +253,7 @@ def leaky_relu(
     x: IntArray, *, multi_factor: int, shift_prelu_p: int, shift_prelu_n: int
 ) -> Int8Array:
     """Apply ALU LEAKYRELU: :func:`prelu` with the one signed 8-bit ``multi_factor``."""
-    factor = np.int64((multi_factor & 0xFF) - ((multi_factor & 0x80) << 1))
+    factor = np.int64(signed_byte(multi_factor))
     return prelu(x, np.asarray(factor), shift_prelu_p=shift_prelu_p, shift_prelu_n=shift_prelu_n)
 
 
@@ -244,6 +295,25 @@ def eltwise_mult(
     first, second = (_guarded(x, s) for x, s in zip(inputs, shift_read, strict=True))
     y = shift_round(first * second, write_shift(shift_write) + 4)
     return saturate(np.maximum(y, 0) if relu else y)
+
+
+def scaled_add(inputs: Sequence[Int8Array], terms: Sequence[IntArray]) -> Int64Array:
+    """Return the sum of ELEW ADD under ``scaled``: of the terms of each input's bytes.
+
+    A table of terms has shape (256,): those of 0..127, then those of -128..-1.
+    """
+    looked_up = [table[x.view(np.uint8)] for x, table in zip(inputs, terms, strict=True)]
+    return np.asarray(np.sum(looked_up, axis=0, dtype=np.int64))
+
+
+def scaled_mult(inputs: Sequence[Int8Array], terms: Sequence[IntArray]) -> Int64Array:
+    """Return the product of ELEW MULT under ``scaled``: of the low ten bits of two terms."""
+    half = 1 << FACTOR_BITS - 1
+    first, second = (
+        ((table[x.view(np.uint8)].astype(np.int64) + half) & (2 * half - 1)) - half
+        for x, table in zip(inputs, terms, strict=True)
+    )
+    return np.asarray(first * second)
 
 
 def look_up(y: Int8Array, table: Int8Array) -> Int8Array:

@@ -162,7 +162,7 @@ class Target:
     @property
     def bank_count(self) -> int:
         """Number of banks."""
-        return self.bias_bank + 1 + len(self.extensions & {Extension.TABLE, Extension.CHANNEL})
+        return self.bias_bank + 1 + sum(e.banks for e in self.extensions)
 
     @property
     def table_bank(self) -> int:
@@ -173,6 +173,16 @@ class Target:
     def shift_bank(self) -> int:
         """Id of the bank with channels' shifts, where there is one."""
         return self.bias_bank + 1 + (Extension.TABLE in self.extensions)
+
+    @property
+    def scale_bank(self) -> int:
+        """Id of the bank with multipliers, where there is one."""
+        return self.shift_bank + (Extension.CHANNEL in self.extensions)
+
+    @property
+    def term_bank(self) -> int:
+        """Id of the bank with terms of ELEW, where there is one."""
+        return self.scale_bank + 1
 
     @property
     def plain(self) -> Self:

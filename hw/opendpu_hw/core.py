@@ -140,4 +140,8 @@ class Core(wiring.Component):
         if Extension.TABLE in target.extensions:
             connect(m, banks.tables, conv.tables)
             connect(m, banks.tables, misc.tables)
+        if Extension.SCALED in target.extensions:
+            connect(m, banks.records, conv.records)
+            connect(m, banks.records, misc.records)
+            connect(m, banks.terms, misc.terms)
         return m

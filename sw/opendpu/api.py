@@ -52,6 +52,7 @@ from opendpu_arch.errors import (
     ToolError,
     UnsupportedError,
 )
+from opendpu_arch.extensions import Extension
 from opendpu_arch.target import Target
 from xir import Graph
 
@@ -240,7 +241,7 @@ def compile_onnx(
     show("reading")
     graph = load_for_quantizing(
         path, options.input_shape, onnx_libraries, requantize=requantize,
-        has_samples=calibration is not None,
+        has_samples=calibration is not None, any_scale=Extension.SCALED in chosen.extensions,
     )  # fmt: skip
     options = dataclasses.replace(options, input_shape={})
     show("quantizing")

@@ -29,6 +29,7 @@ def load_for_quantizing(
     *,
     requantize: bool = False,
     has_samples: bool,
+    any_scale: bool = False,
 ) -> FloatGraph | Quantized:
     """Return a float graph to be quantized with samples, or a quantized graph where it is one.
 
@@ -42,6 +43,8 @@ def load_for_quantizing(
         the range of each tensor. The report says what the latter costs.
     has_samples
         Whether there are samples.
+    any_scale
+        Whether the target computes with any scale, so that none needs to be changed.
 
     Raises
     ------
@@ -51,7 +54,10 @@ def load_for_quantizing(
     mode = Requantize.NO
     if requantize:
         mode = Requantize.DATA if has_samples else Requantize.RANGES
-    graph = load_model(pathlib.Path(path), input_shapes or {}, libraries=libraries, requantize=mode)
+    graph = load_model(
+        pathlib.Path(path), input_shapes or {}, libraries=libraries, requantize=mode,
+        any_scale=any_scale and not requantize,
+    )  # fmt: skip
     if not is_quantized(graph):
         return graph
     found = complete(graph)

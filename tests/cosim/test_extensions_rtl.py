@@ -17,7 +17,8 @@ from opendpu_sim.rtl.device import RtlDevice
 
 pytestmark = pytest.mark.cosim
 
-TARGET = Target.from_name("B64+table+channel")
+NAME = "B64+table+channel+scaled"
+TARGET = Target.from_name(NAME)
 MEMORIES = ["ideal", "kv260", "stall:7"]
 
 
@@ -55,22 +56,34 @@ def test_random_programs(engine, memory, rng):
         seed = int(rng.integers(1 << 30))
         code, segments = random_program(engine, TARGET, seed)
         where = f"random_program({engine!r}, {TARGET.name}, {seed}) {memory}"
-        compare("B64+table+channel", memory, code, segments, where)
+        compare(NAME, memory, code, segments, where)
 
 
 def test_plain_programs_take_the_same_cycles(rng):
     for number in range(40):
         seed = int(rng.integers(1 << 30))
         code, segments = random_program(ENGINES[number % len(ENGINES)], TARGET.plain, seed)
-        extended = devices("B64+table+channel", "kv260")[1].run(Job(code, dict(segments)))
+        extended = devices(NAME, "kv260")[1].run(Job(code, dict(segments)))
         plain = devices("B64", "kv260")[1].run(Job(code, dict(segments)))
         where = f"random_program({ENGINES[number % len(ENGINES)]!r}, B64, {seed})"
         np.testing.assert_array_equal(extended.timeline.end, plain.timeline.end, where)
         assert extended.cycles == plain.cycles, where
 
 
+@pytest.mark.parametrize("engine", ["conv", "dwconv", "pool", "eltwise", "mixed"])
+def test_multipliers_alone_with_more_pixels(engine, rng):
+    """Four pixels of a column and two rows of MISC take turns, and there is no other extension."""
+    target = Target.from_name("B128+scaled")
+    for number in range(8):
+        seed = int(rng.integers(1 << 30))
+        code, segments = random_program(engine, target, seed)
+        memory = MEMORIES[number % len(MEMORIES)]
+        where = f"random_program({engine!r}, {target.name}, {seed}) {memory}"
+        compare("B128+scaled", memory, code, segments, where)
+
+
 def switching_convs(rng):
-    """CONVs of few steps a column, with and without tables, rows that share a bank, hazards."""
+    """CONVs of few steps, rows that share a bank, hazards; some with tables, with multipliers."""
     program = []
     for _ in range(5):
         stride_out = int(rng.choice([1, 1, 2, 3, 16]))
@@ -86,14 +99,21 @@ def switching_convs(rng):
             length, groups = (int(n) for n in rng.integers(1, (12, 4)))
             table = int(rng.choice([0, 0, 1, 8]))
             program.append(
-                isa.Conv(length=length, channel_group=groups, table=table, **near, **ids)
+                isa.Conv(
+                    length=length,
+                    channel_group=groups,
+                    table=table,
+                    scaled=int(rng.integers(2)),
+                    **near,
+                    **ids,
+                )
             )
             assert not legal.violations(program[-1], TARGET, init=init)
     return isa.encode([*program, isa.End()])
 
 
 def switching_elews(rng):
-    """ELEWs of one to three inputs that follow each other, with and without tables."""
+    """ELEWs of one to three inputs that follow each other; some have tables, multipliers."""
     program = []
     for _ in range(30):
         count = int(rng.integers(1, 4))
@@ -108,6 +128,7 @@ def switching_elews(rng):
                 bank_id_out=int(rng.integers(2, 4)),
                 bank_addr_out=int(rng.integers(64)),
                 table=int(rng.choice([0, 0, 3])),
+                scaled=int(rng.integers(2)),
             )
         )
     return isa.encode([*program, isa.End()])
@@ -115,9 +136,9 @@ def switching_elews(rng):
 
 @pytest.mark.parametrize("memory", ["ideal", "kv260"])
 @pytest.mark.parametrize("draw", [switching_convs, switching_elews])
-def test_tables_are_switched_from_one_instruction_to_the_next(draw, memory, rng):
+def test_tables_and_multipliers_are_switched_from_one_instruction_to_the_next(draw, memory, rng):
     for number in range(25):
-        compare("B64+table+channel", memory, draw(rng), {}, f"{draw.__name__} number {number}")
+        compare(NAME, memory, draw(rng), {}, f"{draw.__name__} number {number}")
 
 
 def test_switching_tables_takes_no_cycle():
@@ -127,9 +148,7 @@ def test_switching_tables_takes_no_cycle():
     same = [dataclasses.replace(c, table=1) for c in convs]
     without = [dataclasses.replace(c, table=0) for c in convs]
     cycles = [
-        devices("B64+table+channel", "ideal")[1]
-        .run(Job(isa.encode([init, *c, isa.End()]), {}))
-        .cycles
+        devices(NAME, "ideal")[1].run(Job(isa.encode([init, *c, isa.End()]), {})).cycles
         for c in (convs, same, without)
     ]
     assert cycles[0] == cycles[1] == cycles[2] + 1
@@ -138,10 +157,10 @@ def test_switching_tables_takes_no_cycle():
 @pytest.mark.slow
 @pytest.mark.parametrize("memory", ["ideal", "kv260", "stall"])
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("name", ["B64+table+channel", "B512+table+channel", "B4096+table+channel"])
+@pytest.mark.parametrize("name", [NAME, "B512+table+channel+scaled", "B4096+table+channel+scaled"])
 def test_for_long(name, engine, memory):
     target = Target.from_name(name)
-    for seed in range(30_000, 30_000 + (150 if name == "B64+table+channel" else 20)):
+    for seed in range(30_000, 30_000 + (150 if name == NAME else 20)):
         model = f"stall:{seed // 50}" if memory == "stall" else memory
         code, segments = random_program(engine, target, seed)
         where = f"random_program({engine!r}, {name}, {seed}) {model}"

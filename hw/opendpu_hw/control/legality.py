@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules of ``opendpu_arch.legal`` in gates."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -89,7 +89,8 @@ class Legality(wiring.Component):
         conv_seen, conv_init = remember(isa.ConvInit, (*walk, "valid_pixel_parallel"))
         dw_seen, dw_init = remember(isa.DwInit, (*walk, "valid_pixel_parallel"))
         pool_seen, pool_init = remember(isa.PoolInit, (*walk, "valid_pixel_parallel", "pool_type"))
-        alu_seen, alu_init = remember(isa.AluInit, walk)
+        scaled = Extension.SCALED in target.extensions
+        alu_seen, alu_init = remember(isa.AluInit, (*walk, "exec_mode") if scaled else walk)
         pending = Signal(range(5))
         jumps = [Signal(3, name=f"elew_jump{i}") for i in range(4)]
 
@@ -193,6 +194,13 @@ class Legality(wiring.Component):
             for instruction in (isa.Conv, isa.Alu, isa.Pool, isa.DptWise, isa.Elew):
                 refuse((opcode == instruction.OPCODE)
                        & (fields_of(instruction, words).table > table.SLOTS))
+        if scaled:
+            conv, alu = fields_of(isa.Conv, words), fields_of(isa.Alu, words)
+            summed = Cat(alu_init["exec_mode"] == mode for mode in legal.SCALED_MODES).any()
+            refuse((opcode == isa.Opcode.ALU) & alu.scaled & ~summed)
+            if Extension.CHANNEL in target.extensions:
+                refuse((opcode == isa.Opcode.CONV) & conv.scaled & conv.channel_shift,
+                       (opcode == isa.Opcode.ALU) & alu.scaled & alu.channel_shift)
         return m
 
     def _judge(self, m, broken, rows, spread):

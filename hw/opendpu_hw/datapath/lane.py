@@ -5,10 +5,11 @@ from amaranth.hdl import Module, Mux, Signal, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from opendpu_arch import scaled
 from opendpu_arch.extensions import Extension
 from opendpu_arch.latency import CONV_WRITE
 from opendpu_arch.numerics import MAX_SHIFT_BIAS
-from opendpu_hw.datapath.accumulators import Accumulators, sum_members
+from opendpu_hw.datapath.accumulators import SUM_WIDTH, Accumulators, sum_members
 from opendpu_hw.datapath.cascades import Cascades
 from opendpu_hw.datapath.requantize import (
     BIASED_WIDTH,
@@ -18,7 +19,16 @@ from opendpu_hw.datapath.requantize import (
     scale_of,
     scale_shape,
 )
+from opendpu_hw.datapath.scaled_lane import ScaledLane
+from opendpu_hw.datapath.scaled_steps import steps_shape
+from opendpu_hw.memory.record_ram import RecordWrite
 from opendpu_hw.memory.table_ram import SELECT_BITS, TableRam, TableWrite
+
+
+def _scaled_members(target):
+    return {"records": In(RecordWrite(target)),
+            "steps": In(steps_shape(target, target.pixel_parallel)),
+            "fixed_shift": In(range(scaled.MAX_SHIFT + 1))}
 
 
 class Lane(wiring.Component):
@@ -35,6 +45,8 @@ class Lane(wiring.Component):
     vendor : :class:`str` or None
         ``xilinx``: with :class:`opendpu_hw.datapath.cascades.Cascades` of DSP48E2. None: with
         :class:`opendpu_hw.datapath.accumulators.Accumulators`.
+    number : :class:`int`
+        Which output channel; matters with the extension ``scaled`` only.
 
     Members
     -------
@@ -53,10 +65,14 @@ class Lane(wiring.Component):
     shifts, cut : ``In(8)``, ``In(CUT_SHAPE)``
         With the extension ``channel``: this channel's shifts, valid with ``prepare``, and what the
         low four bits add to, valid with bit 1 of ``column``; ``scale`` is not looked at then.
+    records, steps, fixed_shift : ``In(RecordWrite)``, ``In(steps_shape)``, ``In(5)``
+        With the extension ``scaled``: SCALE, and what
+        :class:`opendpu_hw.datapath.scaled_steps.ScaledSteps` says.
     """
 
-    def __init__(self, target, *, vendor=None):
-        self._target, self._vendor = target, vendor
+    def __init__(self, target, *, vendor=None, number=0):
+        self._target, self._vendor, self._number = target, vendor, number
+        self._scaled = Extension.SCALED in target.extensions
         self._tables = Extension.TABLE in target.extensions
         self._channels = Extension.CHANNEL in target.extensions
         members = sum_members(target)
@@ -70,6 +86,7 @@ class Lane(wiring.Component):
             **({"tables": In(TableWrite()), "table": In(SELECT_BITS), "late": In(1)}
                if self._tables else {}),
             **({"shifts": In(8), "cut": In(CUT_SHAPE)} if self._channels else {}),
+            **(_scaled_members(target) if self._scaled else {}),
         })
 
     def elaborate(self, platform):
@@ -91,6 +108,10 @@ class Lane(wiring.Component):
         with m.If(self.prepare):
             m.d.sync += offset.eq((self.bias << shift_bias)[:BIASED_WIDTH].as_signed())
         stages = Requantizer.STAGES
+        last = self.column[stages + 1]
+        if self._scaled:
+            last = last & ~self.steps.skip
+            fixed = self._fixed_point(m, sums)
         for j in range(pixels // 2):
             m.submodules[f"requantizer{j}"] = requantizer = Requantizer(
                 leaky=self._target.conv_leaky_relu)
@@ -106,8 +127,11 @@ class Lane(wiring.Component):
             ]
             with m.If(self.column[stages]):
                 m.d.sync += even.eq(requantizer.y)
+            if self._scaled:
+                with m.If(self.steps.finish):
+                    m.d.sync += [y_even.eq(fixed.y[2 * j]), y_odd.eq(fixed.y[2 * j + 1])]
             if not self._tables:
-                with m.If(self.column[stages + 1]):
+                with m.If(last):
                     m.d.sync += [y_even.eq(even), y_odd.eq(requantizer.y)]
                 continue
             m.submodules[f"table{j}"] = ram = TableRam()
@@ -117,7 +141,12 @@ class Lane(wiring.Component):
                 ram.en.eq(tabled & (self.column[stages] | self.column[stages + 1])),
                 ram.table.eq(self.table), ram.index.eq(requantizer.y),
             ]
-            with m.If(self.column[stages + 1]):
+            if self._scaled and j == 0:
+                with m.If(self.steps.look_up):
+                    m.d.comb += [ram.en.eq(1), ram.table.eq(self.steps.table),
+                                 ram.index.eq(fixed.result)]
+                m.d.comb += fixed.entry.eq(ram.entry)
+            with m.If(last):
                 with m.If(tabled):
                     m.d.sync += even.eq(ram.entry)
                 with m.Else():
@@ -125,6 +154,19 @@ class Lane(wiring.Component):
             with m.If(self.late):
                 m.d.sync += [y_even.eq(even), y_odd.eq(ram.entry)]
         return m
+
+    def _fixed_point(self, m, sums):
+        """Return this channel's multiplier at work."""
+        pixels = self._target.pixel_parallel
+        m.submodules.fixed_point = fixed = ScaledLane(
+            self._target, lane=self._number, pixels=pixels, width=SUM_WIDTH,
+            late=tuple(range(1, pixels, 2)))
+        wiring.connect(m, wiring.flipped(self.records), fixed.write)
+        m.d.comb += [
+            fixed.steps.eq(self.steps), fixed.shift.eq(self.fixed_shift),
+            *(fixed.sum[p].eq(sums.sum[p]) for p in range(pixels)),
+        ]
+        return fixed
 
     def _own_shifts(self, m):
         """Return this channel's ``shift_bias``, and its scale, valid with bits 2 and 3."""

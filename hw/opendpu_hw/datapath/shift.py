@@ -7,19 +7,21 @@ from amaranth.lib.wiring import In, Out
 
 #: Bits of a step of the first stage.
 BYTE = 8
-_NARROW = 16
 
 
 class SaturatingShift(wiring.Component):
-    """Shift by bytes, then by bits; what is left are nine bits, and whether they are all.
+    """Shift by bytes, then by bits; what is left are some bits, nine or ``kept``, and whether they
+    are all.
 
-    A value that does not fit 16 bits after the first stage is at least 256 or less than -256 after
-    the second, whatever that shifts by, so its low bits need not be looked at.
+    A value that does not fit seven bits more after the first stage does not fit them after the
+    second, whatever that shifts by, so its low bits need not be looked at.
 
     Parameters
     ----------
     width : :class:`int`
         Of the value.
+    kept : :class:`int`
+        Bits that are left.
 
     Members
     -------
@@ -30,48 +32,49 @@ class SaturatingShift(wiring.Component):
         By how many bits more; valid with ``value``.
     stage : ``In(2)``
         The first stage works; the second, a cycle later.
-    shifted : ``Out(signed(9))``
+    shifted : ``Out(signed(kept))``
         Low bits, after the second stage.
     negative, large : ``Out(1)``
         Sign; the whole value does not fit ``shifted``.
     """
 
-    def __init__(self, *, width):
-        self._width = width
+    def __init__(self, *, width, kept=9):
+        self._width, self._kept = width, kept
         self.most = -(-width // BYTE)
         super().__init__({
             "value": In(signed(width)), "bytes": In(range(self.most + 1)), "bits": In(range(BYTE)),
             "stage": In(2),
-            "shifted": Out(signed(9)), "negative": Out(1), "large": Out(1),
+            "shifted": Out(signed(kept)), "negative": Out(1), "large": Out(1),
         })
 
     def elaborate(self, platform):
         m = Module()
         sign = self.value[-1]
-        extended = Cat(self.value, sign.replicate(BYTE * self.most + _NARROW - self._width))
-        narrow = Signal(signed(_NARROW), reset_less=True)
+        kept, narrow_bits = self._kept, self._kept + BYTE - 1
+        extended = Cat(self.value, sign.replicate(BYTE * self.most + narrow_bits - self._width))
+        narrow = Signal(signed(narrow_bits), reset_less=True)
         bits = Signal(range(BYTE), reset_less=True)
         beyond, negative = Signal(reset_less=True), Signal(reset_less=True)
         # Bits that stay above what is left, but differ from the sign; no signal between registers:
         # what is idle then costs a simulator nothing.
-        above = [_differs(extended[BYTE * k + _NARROW - 1:][:BYTE], sign) & (self.bytes <= k)
+        above = [_differs(extended[BYTE * k + narrow_bits - 1:][:BYTE], sign) & (self.bytes <= k)
                  for k in range(self.most)]
         with m.If(self.stage[0]):
             m.d.sync += [
                 bits.eq(self.bits), negative.eq(sign),
-                narrow.eq(_choose(self.bytes, [extended[BYTE * k:][:_NARROW]
+                narrow.eq(_choose(self.bytes, [extended[BYTE * k:][:narrow_bits]
                                                for k in range(self.most + 1)])),
                 beyond.eq(Cat(above).any()),
             ]
 
-        shifted = Signal(signed(9), reset_less=True)
+        shifted = Signal(signed(kept), reset_less=True)
         below_zero, large = Signal(reset_less=True), Signal(reset_less=True)
         m.d.comb += [self.shifted.eq(shifted), self.negative.eq(below_zero), self.large.eq(large)]
         with m.If(self.stage[1]):
             m.d.sync += [
-                shifted.eq(_choose(bits, [narrow[k:k + 9] for k in range(BYTE)])),
+                shifted.eq(_choose(bits, [narrow[k:k + kept] for k in range(BYTE)])),
                 below_zero.eq(negative),
-                large.eq(beyond | Cat((narrow[BYTE + k] ^ negative) & (bits <= k)
+                large.eq(beyond | Cat((narrow[kept - 1 + k] ^ negative) & (bits <= k)
                                       for k in range(BYTE)).any()),
             ]
         return m

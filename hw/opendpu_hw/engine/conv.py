@@ -15,6 +15,7 @@ from opendpu_hw.engine.conv_plan import ConvPlanner, plan_shape
 from opendpu_hw.engine.conv_writer import ConvWriter
 from opendpu_hw.engine.order import DoneOrder
 from opendpu_hw.memory.ports import BiasRead, ConvRead, ConvWrite
+from opendpu_hw.memory.record_ram import RecordWrite
 from opendpu_hw.memory.table_ram import TableWrite
 
 
@@ -46,17 +47,21 @@ class Conv(wiring.Component):
         BIAS bank.
     tables : ``In(TableWrite)``
         With the extension ``table``.
+    records : ``In(RecordWrite)``
+        With the extension ``scaled``.
     """
 
     def __init__(self, target, *, vendor=None):
         self._target, self._vendor = target, vendor
         self._tables = Extension.TABLE in target.extensions
+        self._scaled = Extension.SCALED in target.extensions
         super().__init__({
             **engine_members(),
             "read": Out(ConvRead(target)),
             "write": Out(ConvWrite(target)),
             "bias": Out(BiasRead(target)),
             **({"tables": In(TableWrite())} if self._tables else {}),
+            **({"records": In(RecordWrite(target))} if self._scaled else {}),
         })
 
     def elaborate(self, platform):
@@ -120,9 +125,15 @@ class Conv(wiring.Component):
             # What is in it is one less than the distance.
             least = latency.REQUANTIZER_PIXELS - 1
             turns = plan.stride_out + plan.tabled if self._tables else plan.stride_out
+            if self._scaled:
+                least = Mux(plan.scaled, self._turns(plan), least)
             m.d.sync += gap.eq(Mux(turns < least, least, turns))
         with m.Elif(gap != 0):
             m.d.sync += gap.eq(gap - 1)
+        if self._scaled:
+            behind = self._behind(m, plan, step & last_tap, turns)
+            with m.If(running & last_tap & ~plan.scaled & behind):
+                m.d.comb += step.eq(0)
 
         # -- start of an instruction --------------------------------------------------------------
         take = Signal()
@@ -208,6 +219,7 @@ class Conv(wiring.Component):
         s1_group = Signal(2)
         s1_pad = Signal(banks)
         s1_invalid = Signal(5)
+        s1_zero = Signal(signed(8), reset_less=True)
         outside = Signal()
         m.d.comb += outside.eq((tap_w < pad_left_now) | (tap_w > right_rest))
         m.d.sync += s1_step.eq(step)
@@ -219,6 +231,8 @@ class Conv(wiring.Component):
                 s1_group.eq(plan.group_in),
                 s1_invalid.eq(Mux(last_group, plan.channel_offset, 0)),
             ]
+            if self._scaled:
+                m.d.sync += s1_zero.eq(plan.zero_in)
             for p in range(banks):
                 row = (plan.rows[p] + tap_h)
                 m.d.sync += s1_pad[p].eq(outside | (row < plan.pad_top)
@@ -233,12 +247,15 @@ class Conv(wiring.Component):
         for b in range(banks):
             m.d.comb += self.read.addr[b].eq(Mux(b < s1_low, s1_next, s1_here))
         known = data.StructLayout({
-            "first": 1, "last": 1, "low": range(banks), "pad": banks, "lanes": inputs})
+            "first": 1, "last": 1, "low": range(banks), "pad": banks, "lanes": inputs,
+            **({"zero": signed(8)} if self._scaled else {})})
         s1 = Signal(known)
         m.d.comb += [
             s1.first.eq(s1_first), s1.last.eq(s1_last), s1.low.eq(s1_low), s1.pad.eq(s1_pad),
             s1.lanes.eq(Cat(i + s1_invalid < inputs for i in range(inputs))),
         ]
+        if self._scaled:
+            m.d.comb += s1.zero.eq(s1_zero)
         reading = [s1_step]                 # n: the banks have been read n cycles ago
         s2 = s1
         for n in range(latency.BANK_READ):
@@ -271,6 +288,10 @@ class Conv(wiring.Component):
             for p in range(banks):
                 for i in range(inputs):
                     byte = rotated[p][8 * i:8 * i + 8].as_signed()
+                    if self._scaled:
+                        byte = Mux(s2.pad[p], s2.zero, byte)
+                        m.d.sync += x[p][i].eq(Mux(s2.lanes[i], byte, 0))
+                        continue
                     m.d.sync += x[p][i].eq(Mux(s2.pad[p] | ~s2.lanes[i], 0, byte))
 
         # -- sums, and what becomes of them: bias, scale, saturate ---------------------------------
@@ -287,7 +308,7 @@ class Conv(wiring.Component):
             m.d.sync += late.eq(Cat(s3_step, s3_first, late))
             step, first = late[-2], late[-1]
         for lane_number in range(target.output_channel_parallel):
-            lane = Lane(target, vendor=self._vendor)
+            lane = Lane(target, vendor=self._vendor, number=lane_number)
             m.submodules[f"lane{lane_number}"] = lane
             word = self.read.weights[lane_number]
             for i in range(inputs):
@@ -305,6 +326,10 @@ class Conv(wiring.Component):
             ]
             if Extension.CHANNEL in target.extensions:
                 m.d.comb += [lane.shifts.eq(writer.shifts[lane_number]), lane.cut.eq(writer.cut)]
+            if self._scaled:
+                wiring.connect(m, wiring.flipped(self.records), lane.records)
+                m.d.comb += [lane.steps.eq(writer.steps),
+                             lane.fixed_shift.eq(writer.fixed_shifts[lane_number])]
             for p in range(banks):
                 m.d.comb += writer.results[p][lane_number].eq(lane.y[p])
             if self._tables:
@@ -313,6 +338,9 @@ class Conv(wiring.Component):
         m.d.comb += writer.column.eq(column)
         if self._tables:
             ended = Cat(ended, writer.late)
+        if self._scaled:
+            wiring.connect(m, wiring.flipped(self.records), writer.records)
+            ended = Cat(ended, writer.scaling)
 
         m.d.comb += [
             self.done.eq(order.done & ~self.abort),
@@ -322,6 +350,21 @@ class Conv(wiring.Component):
             self.fault.eq(0),
         ]
         return m
+
+    def _turns(self, plan):
+        """Return the least cycles between columns with multipliers, less one."""
+        pixels = self._target.pixel_parallel
+        return pixels - 1 + plan.tabled if self._tables else pixels - 1
+
+    def _behind(self, m, plan, end, turns):
+        """Return whether a column without multipliers would overtake one with."""
+        more = latency.conv_scaled(self._target)
+        left = Signal(range(more + 18))
+        with m.If(end):
+            m.d.sync += left.eq(Mux(plan.scaled, turns + more, 0))
+        with m.Elif(left != 0):
+            m.d.sync += left.eq(left - 1)
+        return left != 0
 
     def _hazard(self, m, new, writer, take):
         """Whether a CONV may read what one in flight writes.

@@ -10,6 +10,7 @@ from opendpu_arch import isa, latency
 from opendpu_arch.extensions import Extension
 from opendpu_hw.datapath.narrow_product import narrow_product
 from opendpu_hw.memory.ports import BiasRead
+from opendpu_hw.memory.record_ram import record_bits
 from opendpu_hw.memory.table_ram import SELECT_BITS
 from opendpu_hw.shapes import InstructionStream, fields_of
 
@@ -33,6 +34,7 @@ def plan_shape(target):
         "rows": data.ArrayLayout(unsigned(9), target.pixel_parallel), "channel_offset": 5,
         "bank_addr_out": abits, "bases_used": 4, "read_span": abits, "write_span": abits,
         **({"tabled": 1} if Extension.TABLE in target.extensions else {}),
+        **({"scaled": 1, "zero_in": signed(8)} if Extension.SCALED in target.extensions else {}),
     })
 
 
@@ -50,6 +52,8 @@ def result_shape(target):
         **({"table": SELECT_BITS} if Extension.TABLE in target.extensions else {}),
         **({"shifts": data.ArrayLayout(unsigned(8), target.output_channel_parallel)}
            if Extension.CHANNEL in target.extensions else {}),
+        **({"scaled": 1, "record": record_bits(target)}
+           if Extension.SCALED in target.extensions else {}),
     })
 
 
@@ -57,7 +61,8 @@ def split_result_shape(target):
     """Return the layouts of what is needed when sums are complete, and when they are written."""
     members = result_shape(target).members
     sums = ("length", "bank_addr_out", "jump_write", "act", "shift_cut", "shift_bias", "bias",
-            "group_out", "stride_out", *(n for n in ("table", "shifts") if n in members))
+            "group_out", "stride_out",
+            *(n for n in ("table", "shifts", "scaled", "record") if n in members))
     writes = ("stride_out", "group_out", "last_row", "jump_write_endl", "wrap_jump", "first_row",
               "wraps")
     return tuple(data.StructLayout({name: members[name] for name in names})
@@ -197,6 +202,12 @@ class ConvPlanner(wiring.Component):
             result.wrap_jump.eq(narrow_product(result.jump_write_endl, stride_out)[:abits]),
         ]
         with m.If(fire):
+            if Extension.SCALED in target.extensions:
+                m.d.sync += [
+                    plan.scaled.eq(conv.scaled), result.scaled.eq(conv.scaled),
+                    plan.zero_in.eq(Mux(conv.scaled, init.zero_in, 0).as_signed()),
+                    result.record.eq(conv.bank_addr_bias[:record_bits(target)]),
+                ]
             if Extension.TABLE in target.extensions:
                 m.d.sync += [plan.tabled.eq(conv.table != 0), result.table.eq(conv.table)]
             m.d.sync += [

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CONV write-back: from finished columns to image banks."""
 
-from amaranth.hdl import Array, Cat, Const, Module, ResetInserter, Signal, signed, unsigned
+from amaranth.hdl import Array, Cat, Const, Module, Mux, ResetInserter, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
@@ -11,8 +11,10 @@ from opendpu_arch import latency
 from opendpu_arch.extensions import Extension
 from opendpu_hw.datapath.narrow_product import narrow_product
 from opendpu_hw.datapath.requantize import CUT_SHAPE, scale_of, scale_shape
+from opendpu_hw.datapath.scaled_steps import ScaledSteps, steps_shape
 from opendpu_hw.engine.conv_plan import result_shape, split_result_shape
 from opendpu_hw.memory.ports import ConvWrite
+from opendpu_hw.memory.record_ram import RecordWrite, common_shape
 from opendpu_hw.memory.table_ram import SELECT_BITS
 
 
@@ -45,15 +47,22 @@ class ConvWriter(wiring.Component):
     shifts, cut : ``Out(ArrayLayout(8, OCP))``, ``Out(CUT_SHAPE)``
         With the extension ``channel``: the lanes' shifts, valid with ``prepare``; what they add to,
         valid with bit 1 of ``column``. Lanes make ``scale`` themselves then.
+    records, steps, fixed_shifts : ``In(RecordWrite)``, ``Out(steps_shape)``, ``Out``
+        With the extension ``scaled``: SCALE, and what :class:`ScaledSteps` tells lanes. Columns
+        with multipliers are written :func:`opendpu_arch.latency.conv_scaled` cycles later.
+    scaling : ``Out(1)``
+        Some column is on its way through the multipliers.
     """
 
     DEPTH = latency.CONV_QUEUE
+    _SCALED_COLUMNS = 8     # more than there are between their place and their write
     _WRITES = 16            # more than there are CONVs between their start and their first write
 
     def __init__(self, target):
         self._target = target
         self._tables = Extension.TABLE in target.extensions
         self._channels = Extension.CHANNEL in target.extensions
+        self._scaled = Extension.SCALED in target.extensions
         lanes, banks = target.output_channel_parallel, target.pixel_parallel
         super().__init__({
             "push": In(1), "payload": In(result_shape(target)), "ready": Out(1),
@@ -66,6 +75,9 @@ class ConvWriter(wiring.Component):
             **({"table": Out(SELECT_BITS), "late": Out(1)} if self._tables else {}),
             **({"shifts": Out(data.ArrayLayout(unsigned(8), lanes)), "cut": Out(CUT_SHAPE)}
                if self._channels else {}),
+            **({"records": In(RecordWrite(target)), "steps": Out(steps_shape(target, banks)),
+                "fixed_shifts": Out(common_shape(target)["shifts"].shape), "scaling": Out(1)}
+               if self._scaled else {}),
         })
 
     def elaborate(self, platform):
@@ -136,6 +148,8 @@ class ConvWriter(wiring.Component):
         begin, this = self.column[-2], places[-1]
         if self._tables:
             begin = self._through_table(m, head)
+        if self._scaled:
+            begin, this = self._through_multipliers(m, head, begin, this)
         writing, next_writing = Signal(write_shape, reset_less=True), Signal(write_shape)
         writing_addr = Signal(abits)
         active = Signal()
@@ -179,7 +193,7 @@ class ConvWriter(wiring.Component):
 
     def _through_table(self, m, head):
         """Take the table along with a column; return when to write it."""
-        previous = head.table
+        previous = Mux(head.scaled, 0, head.table) if self._scaled else head.table
         for n in range(latency.CONV_WRITE - 2):
             table = Signal(SELECT_BITS, name=f"table{n + 1}", reset_less=True)
             with m.If(self.column[n]):
@@ -192,6 +206,40 @@ class ConvWriter(wiring.Component):
         m.d.comb += begin.eq(looked_up | (self.column[-2] & (previous == 0)))
         return begin
 
+    def _through_multipliers(self, m, head, plain_begin, plain_place):
+        """Send columns through multipliers; return when and where to write the next column."""
+        scaled = ResetInserter(self.clear)(
+            ScaledSteps(self._target, pixels=self._target.pixel_parallel))
+        m.submodules.scaled = scaled
+        wiring.connect(m, wiring.flipped(self.records), scaled.write)
+        m.submodules.places = places = ResetInserter(self.clear)(
+            SyncFIFO(width=plain_place.shape().size, depth=self._SCALED_COLUMNS))
+        kinds = [head.scaled]           # n: whether the column at bit n is scaled
+        for n in range(latency.CONV_WRITE - 1):
+            kind = Signal(name=f"scaled{n + 1}", reset_less=True)
+            with m.If(self.column[n]):
+                m.d.sync += kind.eq(kinds[-1])
+            kinds.append(kind)
+        due = latency.CONV_WRITE - 2    # bit with which the place is there
+        begin, place = Signal(), Signal.like(plain_place)
+        m.d.comb += [
+            scaled.captured.eq(self.column[0]), scaled.scaled.eq(head.scaled),
+            scaled.record.eq(head.record),
+            *([scaled.table.eq(head.table)] if self._tables else []),
+            self.steps.eq(scaled.steps), self.steps.skip.eq(kinds[-1]),
+            self.fixed_shifts.eq(scaled.shifts), self.scaling.eq(scaled.busy | places.r_rdy),
+            places.w_en.eq(self.column[due] & kinds[due]), places.w_data.eq(plain_place),
+            places.r_en.eq(scaled.begin),
+            begin.eq(scaled.begin | (plain_begin & ~self._plain_kind(kinds))),
+            place.eq(Mux(scaled.begin, places.r_data, plain_place)),
+        ]
+        return begin, place
+
+    def _plain_kind(self, kinds):
+        """Return whether it is a scaled column that would begin as one without multipliers."""
+        due = latency.CONV_WRITE - 2
+        return Mux(self.column[due], kinds[due], kinds[-1]) if self._tables else kinds[due]
+
     def _in_flight(self, m, summed, head):
         """Count CONVs a bank group; ``summed``: the last column of the one in ``head`` is complete.
 
@@ -202,6 +250,10 @@ class ConvWriter(wiring.Component):
         last_write, longest = head.stride_out, 16
         if self._tables:
             last_write, longest = head.stride_out + (head.table != 0), 17
+        if self._scaled:
+            more = latency.conv_scaled(self._target)
+            last_write = last_write + Mux(head.scaled, more, 0)
+            longest += more
         completed = []
         for g in range(self._target.bank_groups):
             count = Signal(4, name=f"count{g}")

@@ -12,6 +12,9 @@ from opendpu_hw.datapath.dwconv import Depthwise
 from opendpu_hw.datapath.eltwise import Eltwise
 from opendpu_hw.datapath.pool import LOWEST, MaxPool
 from opendpu_hw.datapath.scale import RIGHT_MAX, SUM_WIDTH, Scale
+from opendpu_hw.datapath.scaled_lane import ScaledLane
+from opendpu_hw.datapath.scaled_steps import ScaledSteps
+from opendpu_hw.datapath.scaled_terms import ScaledTerms
 from opendpu_hw.engine import misc_plan as plan
 from opendpu_hw.engine.base import engine_members
 from opendpu_hw.engine.misc_parameters import MiscParameters
@@ -20,6 +23,7 @@ from opendpu_hw.engine.misc_planner import MiscPlanner
 from opendpu_hw.engine.misc_walk import MiscWalk, step_shape
 from opendpu_hw.engine.misc_writer import MiscWriter
 from opendpu_hw.memory.ports import BiasRead, ParameterRead, RowRead, RowWrite
+from opendpu_hw.memory.record_ram import RecordWrite
 from opendpu_hw.memory.table_ram import TableRam, TableWrite
 
 _RESULTS = 16
@@ -33,6 +37,8 @@ def _members(target):
         "read": Out(RowRead(target)), "write": Out(RowWrite(target)),
         "weights": Out(ParameterRead(target)), "bias": Out(BiasRead(target)),
         **({"tables": In(TableWrite())} if Extension.TABLE in target.extensions else {}),
+        **({"records": In(RecordWrite(target)), "terms": In(TableWrite())}
+           if Extension.SCALED in target.extensions else {}),
     }
 
 
@@ -66,6 +72,8 @@ class MiscEngine(wiring.Component):
         DWCONVW and BIAS.
     tables : ``In(TableWrite)``
         With the extension ``table``.
+    records, terms : ``In(RecordWrite)``, ``In(TableWrite)``
+        With the extension ``scaled``.
     """
 
     #: Cycles from a step's address to the write of a column it finishes, without a table.
@@ -86,6 +94,9 @@ class MiscEngine(wiring.Component):
             wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(core, name))
         if Extension.TABLE in self._target.extensions:
             wiring.connect(m, wiring.flipped(self.tables), core.tables)
+        if Extension.SCALED in self._target.extensions:
+            wiring.connect(m, wiring.flipped(self.records), core.records)
+            wiring.connect(m, wiring.flipped(self.terms), core.terms)
         m.d.comb += [
             core.insn.payload.eq(self.insn.payload),
             core.insn.valid.eq(self.insn.valid & ~self.abort),
@@ -179,6 +190,7 @@ class _MiscCore(wiring.Component):
         s3 = Signal(step_shape(target, taps), reset_less=True)
         s3_valid = Signal()
         m.d.sync += s3_valid.eq(walk.step_valid & s2.compute)
+        scaled = Extension.SCALED in target.extensions
         fill = Signal(signed(8))
         m.d.comb += fill.eq(Mux(s2.op == Op.MAX, LOWEST, 0))
         lane_there = Signal(lanes)
@@ -193,6 +205,9 @@ class _MiscCore(wiring.Component):
                 for c in range(lanes):
                     operand = Mux(s2.pad[q] | ~lane_there[c], fill,
                                   word[8 * c:8 * c + 8].as_signed())
+                    if scaled:
+                        operand = Mux(s2.pad[q] & lane_there[c] & (s2.op == Op.MAC), s2.zero,
+                                      operand)
                     with m.If(s2.paired & s2.odd):
                         if q < len(odd):
                             m.d.sync += odd[q][c].eq(operand)
@@ -345,8 +360,25 @@ class _MiscCore(wiring.Component):
                 ]
                 results[h][c] = scale.y
         result_valid = s10_last
+        if scaled:
+            terms = self._terms(m, x, (s3, s3_valid & s3_eltwise), (s4_valid, s4, s4_first))
+            termed = Signal()
+            with m.If(s5_ends.last):
+                m.d.sync += termed.eq((s5 == Op.ADD) | (s5 == Op.MULT))
+            totals = [[Mux(termed, self._later(m, terms.total[h][c]),
+                           depthwise.total[h][c] | maxima[h][c])
+                       for c in range(lanes)] for h in range(rows)]
+            fixed = self._fixed_point(m, totals, s6_ends.last, f6, parameters.record)
+            result_valid = self._kept(m, f6, (s6_ends.last, s7_last, s8_last, s9_last, s10_last))
         if Extension.TABLE in target.extensions:
-            result_valid = self._through_tables(m, results, s10_last, s9_last, f9.table)
+            look_ups = fixed if scaled else None
+            result_valid = self._through_tables(
+                m, results, result_valid, s9_last, f9.table, look_ups)
+        if scaled:
+            finish = fixed[0].steps.finish
+            for h, c in ((h, c) for h in range(rows) for c in range(lanes)):
+                results[h][c] = Mux(finish, fixed[c].y[h], results[h][c])
+            result_valid = result_valid | finish
         for h, c in ((h, c) for h in range(rows) for c in range(lanes)):
             m.d.comb += writer.result[8 * (h * lanes + c):][:8].eq(results[h][c])
         m.d.comb += writer.result_valid.eq(result_valid)
@@ -364,11 +396,66 @@ class _MiscCore(wiring.Component):
             m.d.sync += right.eq(Mux(sum_ > RIGHT_MAX, RIGHT_MAX, sum_))
         return Mux(left > MAX_SHIFT_BIAS, MAX_SHIFT_BIAS, left)[:5], right
 
-    def _through_tables(self, m, results, valid, before, table):
+    def _terms(self, m, x, step, later):
+        """Return ELEW's sums of terms; ``step`` and ``later`` are stages 3 and 4."""
+        s3, stepped = step
+        s4_valid, s4, s4_first = later
+        m.submodules.terms = terms = ScaledTerms(self._target)
+        wiring.connect(m, wiring.flipped(self.terms), terms.write)
+        m.d.comb += [
+            terms.step.eq(stepped & s3.scaled), terms.slot.eq(s3.term),
+            terms.add.eq(s4_valid & ((s4 == Op.ADD) | (s4 == Op.MULT))),
+            terms.first.eq(s4_first), terms.multiply.eq(s4 == Op.MULT),
+            *(terms.x[h][c].eq(x[h][c]) for h in range(self._target.alu_pixel_parallel)
+              for c in range(self._target.channel_parallel)),
+        ]
+        return terms
+
+    @staticmethod
+    def _later(m, value):
+        """Return a value a cycle later."""
+        later = Signal.like(value, reset_less=True)
+        m.d.sync += later.eq(value)
+        return later
+
+    def _fixed_point(self, m, totals, capture, finish, record):
+        """Send columns through multipliers; return these, one a channel."""
+        rows = len(totals)
+        m.submodules.scaled = steps = ScaledSteps(self._target, pixels=rows)
+        wiring.connect(m, wiring.flipped(self.records), steps.write)
+        m.d.comb += [
+            steps.captured.eq(capture), steps.scaled.eq(finish.scaled), steps.record.eq(record),
+            *([steps.table.eq(finish.table)] if Extension.TABLE in self._target.extensions else []),
+        ]
+        fixed = []
+        for c in range(self._target.channel_parallel):
+            m.submodules[f"fixed_point{c}"] = lane = ScaledLane(
+                self._target, lane=c, pixels=rows, width=SUM_WIDTH)
+            wiring.connect(m, wiring.flipped(self.records), lane.write)
+            m.d.comb += [
+                *(lane.sum[h].eq(totals[h][c]) for h in range(rows)),
+                lane.steps.eq(steps.steps), lane.shift.eq(steps.shifts[c]),
+            ]
+            fixed.append(lane)
+        return fixed
+
+    @staticmethod
+    def _kept(m, finish, lasts):
+        """Return whether a result without multipliers comes; ``lasts`` are its last stages."""
+        plain = ~finish.scaled
+        for last in lasts[:-1]:
+            later = Signal(reset_less=True)
+            with m.If(last):
+                m.d.sync += later.eq(plain)
+            plain = later
+        return lasts[-1] & plain
+
+    def _through_tables(self, m, results, valid, before, table, fixed=None):
         """Replace results by what they become; return when they are valid.
 
         ``table`` is theirs a cycle earlier, with ``before``. Those with a table come a cycle later;
-        none without one comes then, because the walk waits.
+        none without one comes then, because the walk waits. Those of multipliers are looked up one
+        by one in the tables of the first row.
         """
         here, looked_up = Signal.like(table, reset_less=True), Signal()
         with m.If(before):
@@ -382,5 +469,11 @@ class _MiscCore(wiring.Component):
                 m.d.comb += [
                     ram.en.eq(valid & tabled), ram.table.eq(here), ram.index.eq(y),
                 ]
+                if fixed and h == 0:
+                    steps = fixed[c].steps
+                    with m.If(steps.look_up):
+                        m.d.comb += [ram.en.eq(1), ram.table.eq(steps.table),
+                                     ram.index.eq(fixed[c].result)]
+                    m.d.comb += fixed[c].entry.eq(ram.entry)
                 row[c] = Mux(looked_up, ram.entry, y)
         return looked_up | (valid & ~tabled)

@@ -72,6 +72,13 @@ def _table(m, target, s, f):
         m.d.sync += [s.finish.table.eq(f.table), s.walk.tabled.eq(f.table != 0)]
 
 
+def _scaled(m, s, f):
+    """Let results be made by records, which the biases' addresses name."""
+    m.d.sync += [s.finish.scaled.eq(f.scaled), s.walk.scaled.eq(f.scaled)]
+    with m.If(f.scaled):
+        m.d.sync += [s.walk.bias.eq(1), s.finish.bias.eq(1), s.fetch.bias.eq(1)]
+
+
 def kept_shape(target):
     """Return the layout of the products of an ALUINIT."""
     a = plan.address_bits(target)
@@ -96,6 +103,8 @@ def defaults(m, target, s):
         s.finish.eq(plan.finish_shape(target).const({"limit": 127})),
         s.fetch.weights.eq(0), s.fetch.bias.eq(0), s.fetch.group_step.eq(1),
     ]
+    if Extension.SCALED in target.extensions:
+        m.d.sync += [s.walk.scaled.eq(0), s.walk.zero_in.eq(0)]
 
 
 def aluinit(m, target, s, i):
@@ -258,6 +267,10 @@ def alu(m, target, s, f, i):
         with m.Default():
             _activation(m, s, i.act_type)
     _table(m, target, s, f)
+    if Extension.SCALED in target.extensions:
+        _scaled(m, s, f)
+        with m.If(f.scaled & (i.exec_mode == AluMode.DWCV)):
+            m.d.sync += s.walk.zero_in.eq(i.multi_factor.as_signed())
 
 
 def dptwise(m, target, s, f, i):
@@ -337,3 +350,10 @@ def elew(m, target, s, f, entries):
         s.out_bank.eq(f.bank_id_out[:bb]), s.out_base.eq(f.bank_addr_out[:a]),
     ]
     _table(m, target, s, f)
+    if Extension.SCALED in target.extensions:
+        _scaled(m, s, f)
+        m.d.sync += [
+            s.fetch.groups_1.eq(f.channel_group), s.fetch.bias_addr.eq(entries[0].bank_addr_scale),
+            *(to.term.eq(entry.term)
+              for entry, to in zip(entries, s.walk.inputs, strict=True)),
+        ]

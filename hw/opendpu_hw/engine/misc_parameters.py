@@ -10,6 +10,7 @@ from amaranth.utils import ceil_log2
 from opendpu_arch.extensions import Extension
 from opendpu_hw.engine import misc_plan as plan
 from opendpu_hw.memory.ports import BiasRead, ParameterRead
+from opendpu_hw.memory.record_ram import record_bits
 
 #: Steps whose weights the ring holds.
 ENTRIES = 128
@@ -45,12 +46,14 @@ class MiscParameters(wiring.Component):
         Another channel group's biases are in the queue.
     bias_word, bias_taken : ``Out(CP * 8)``, ``In(1)``
         Biases at the head of the queue, a register. With the extension ``channel``,
-        ``shift_word`` has what is in SHIFT at their address.
+        ``shift_word`` has what is in SHIFT at their address, with ``scaled`` ``record`` the
+        record's number.
     """
 
     def __init__(self, target, *, taps):
         self._target, self._taps = target, taps
         self._channels = Extension.CHANNEL in target.extensions
+        self._scaled = Extension.SCALED in target.extensions
         word = 8 * target.channel_parallel
         super().__init__({
             "job": In(stream.Signature(plan.fetch_shape(target))),
@@ -60,6 +63,7 @@ class MiscParameters(wiring.Component):
             "words": Out(data.ArrayLayout(unsigned(word), taps)),
             "bias_loaded": Out(1), "bias_word": Out(word), "bias_taken": In(1),
             **({"shift_word": Out(word)} if self._channels else {}),
+            **({"record": Out(record_bits(target))} if self._scaled else {}),
         })
 
     def elaborate(self, platform):
@@ -153,10 +157,16 @@ class MiscParameters(wiring.Component):
 
         # -- biases --------------------------------------------------------------------------------
         # Behind the queue a register, which a word may reach at once: additions follow.
-        m.submodules.biases = biases = fifo.SyncFIFO(
-            width=word * (1 + self._channels), depth=_BIASES - 1)
+        width = word * (1 + self._channels)
+        entry = [self.bias.data, *([self.bias.shifts] if self._channels else [])]
+        if self._scaled:
+            got_record = Signal(record_bits(target), reset_less=True)
+            m.d.sync += got_record.eq(self.bias.addr)
+            entry.append(got_record)
+            width += len(got_record)
+        m.submodules.biases = biases = fifo.SyncFIFO(width=width, depth=_BIASES - 1)
         head_valid = Signal()
-        head = Signal(word * (1 + self._channels), reset_less=True)
+        head = Signal(width, reset_less=True)
         refill = Signal()
         bias_group = Signal(8)
         bias_at = Signal(a)
@@ -166,10 +176,10 @@ class MiscParameters(wiring.Component):
             self.bias.addr.eq(bias_at), self.bias_loaded.eq(bias_got),
             refill.eq(~head_valid | self.bias_taken),
             biases.w_en.eq(bias_got & ~(refill & ~biases.r_rdy)), biases.r_en.eq(refill),
-            biases.w_data.eq(Cat(self.bias.data, self.bias.shifts) if self._channels
-                             else self.bias.data),
+            biases.w_data.eq(Cat(entry) if len(entry) > 1 else self.bias.data),
             self.bias_word.eq(head[:word]),
-            *([self.shift_word.eq(head[word:])] if self._channels else []),
+            *([self.shift_word.eq(head[word:2 * word])] if self._channels else []),
+            *([self.record.eq(head[-record_bits(target):])] if self._scaled else []),
         ]
         with m.If(refill):
             m.d.sync += [

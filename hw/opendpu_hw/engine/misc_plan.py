@@ -64,6 +64,7 @@ def _input_shape(target):
         "jump": address_bits(target),    # words between output columns
         "step": 4,                       # banks between rows; 0: one row for all
         "shift": 4,
+        **({"term": 1} if Extension.SCALED in target.extensions else {}),
     })
 
 
@@ -87,6 +88,7 @@ def walk_shape(target):
         "pad_left": 4, "pad_top": 4, "right_limit": 20, "bottom_limit": 13, "row_base": 13,
         "reads": target.image_banks, "writes": target.image_banks, "checked": 1,
         **({"tabled": 1} if Extension.TABLE in target.extensions else {}),
+        **({"scaled": 1, "zero_in": signed(8)} if Extension.SCALED in target.extensions else {}),
     })
 
 
@@ -95,14 +97,15 @@ def finish_shape(target):
 
     ``right_p`` shifts results whose operand is positive, ``right_n`` the others, both 8 more than
     meant, so that 0..7 shift left. ``bias``: add DWCV's; ``sigmoid``: add 3 · 2731 · 2^shift_bias.
-    Results are clamped to 0 (``relu``) or -128 and to ``limit``. ``table`` and ``channel_shift``
-    are the instruction's.
+    Results are clamped to 0 (``relu``) or -128 and to ``limit``. ``table``, ``channel_shift``
+    and ``scaled`` are the instruction's.
     """
     return data.StructLayout({
         "prelu": 1, "bias": 1, "sigmoid": 1, "shift_bias": 5,
         "right_p": 6, "right_n": 6, "relu": 1, "limit": 7, "leaky": 1,
         **({"table": SELECT_BITS} if Extension.TABLE in target.extensions else {}),
         **({"channel_shift": 1} if Extension.CHANNEL in target.extensions else {}),
+        **({"scaled": 1} if Extension.SCALED in target.extensions else {}),
     })
 
 

@@ -39,6 +39,9 @@ def step_shape(target, taps):
         "first": 1, "last": 1, "last_group": 1, "last_job": 1,
         "paired": 1, "odd": 1, "compute": 1, "sliding": 1, "slot": 2, "taps": taps, "invalid": 5,
         "bank": data.ArrayLayout(unsigned(plan.bank_bits(target)), positions), "pad": positions,
+        **({"scaled": 1, "zero": signed(8), "term": 1, **(
+            {"tabled": 1} if Extension.TABLE in target.extensions else {})}
+           if Extension.SCALED in target.extensions else {}),
     })
 
 
@@ -171,6 +174,9 @@ class MiscWalk(wiring.Component):
             "entry": POINTER_BITS, "base": POINTER_BITS})
         if Extension.TABLE in target.extensions:
             begin = Mux(p.tabled & ~new.tabled, ~running & ~stage.o.valid, begin)
+        scaled = Extension.SCALED in target.extensions
+        if scaled:      # those of multipliers come later
+            begin = Mux(p.scaled & ~new.scaled, ~running & (room == self._results), begin)
         first_of_group = Signal()
         weights_there = Signal()
         uses_ring = Signal()
@@ -327,15 +333,25 @@ class MiscWalk(wiring.Component):
                 stage.i.used[q].eq(used & (~p.eltwise | (q < rows))),
             ]
 
+        if scaled:
+            m.d.comb += [
+                made.scaled.eq(p.scaled), made.zero.eq(p.zero_in), made.term.eq(source.term),
+                *([made.tabled.eq(p.tabled)] if Extension.TABLE in target.extensions else []),
+            ]
+
         # -- stage 2: the banks answer -------------------------------------------------------------
         fetched = Signal()
+        offered, ready = stage.o.valid, self.read.ready
+        if scaled:
+            wait = self._turns(m, s1, fetched)
+            offered, ready = offered & ~wait, ready & ~wait
         m.d.comb += [
-            s1.eq(stage.o.step), stage.o.ready.eq(self.read.ready),
-            self.read.valid.eq(stage.o.valid), self.read.group.eq(stage.o.group),
+            s1.eq(stage.o.step), stage.o.ready.eq(ready),
+            self.read.valid.eq(offered), self.read.group.eq(stage.o.group),
             self.read.mask.eq(Cat(
                 Cat(stage.o.used[q] & (s1.bank[q] == b) for q in range(positions)).any()
                 for b in range(banks))),
-            fetched.eq(stage.o.valid & self.read.ready),
+            fetched.eq(offered & self.read.ready),
         ]
         for b in range(banks):
             wrapped = b < stage.o.low if b < banks - 1 else False
@@ -360,3 +376,14 @@ class MiscWalk(wiring.Component):
             read_valid, read, entry = later_valid, later, later_entry
         m.d.comb += [self.step_valid.eq(read_valid), self.step.eq(read)]
         return m
+
+    def _turns(self, m, step, fetched):
+        """Return whether a step would complete a column too early for the multipliers."""
+        least = max(self._target.alu_pixel_parallel, latency.SCALED_DISTANCE) - 1
+        gap = Signal(range(least + 2))
+        turns = least + step.tabled if Extension.TABLE in self._target.extensions else least
+        with m.If(fetched & step.last):
+            m.d.sync += gap.eq(Mux(step.scaled, turns, 0))
+        with m.Elif(gap != 0):
+            m.d.sync += gap.eq(gap - 1)
+        return step.scaled & step.last & (gap != 0)

@@ -19,6 +19,7 @@ from opendpu_hw.memory.ports import (
     RowRead,
     RowWrite,
 )
+from opendpu_hw.memory.record_ram import RecordWrite
 from opendpu_hw.memory.table_ram import TableWrite
 
 
@@ -40,6 +41,8 @@ class Banks(wiring.Component):
         The engines' ports, see :mod:`opendpu_hw.memory.ports`.
     tables : ``Out(TableWrite)``
         With the extension ``table``: what LOAD writes to TABLE, a cycle later.
+    records, terms : ``Out(RecordWrite)``, ``Out(TableWrite)``
+        With the extension ``scaled``: what LOAD writes to SCALE and TERM, a cycle later.
     """
 
     def __init__(self, target):
@@ -52,14 +55,20 @@ class Banks(wiring.Component):
             "load0": In(BankWrite(target)), "load1": In(BankWrite(target)),
             "save0": In(BankRead(target)), "save1": In(BankRead(target)),
             **({"tables": Out(TableWrite())} if Extension.TABLE in target.extensions else {}),
+            **({"records": Out(RecordWrite(target)), "terms": Out(TableWrite())}
+               if Extension.SCALED in target.extensions else {}),
         })
 
     def elaborate(self, platform):
         m = Module()
         self._image_banks(m)
         self._parameter_banks(m)
-        if Extension.TABLE in self._target.extensions:
-            self._tables(m)
+        target = self._target
+        if Extension.TABLE in target.extensions:
+            self._copies(m, self.tables, target.table_bank)
+        if Extension.SCALED in target.extensions:
+            self._copies(m, self.records, target.scale_bank)
+            self._copies(m, self.terms, target.term_bank)
         return m
 
     def _image_banks(self, m):
@@ -245,12 +254,10 @@ class Banks(wiring.Component):
                 conv.shifts.eq(shifts.a_data), misc.shifts.eq(shifts.a_data),
             ]
 
-    def _tables(self, m):
-        tables = self.tables
-        here = [load.valid & (load.bank_id == self._target.table_bank)
-                for load in (self.load0, self.load1)]
-        m.d.sync += tables.valid.eq(here[0] | here[1])
+    def _copies(self, m, copies, bank_id):
+        here = [load.valid & (load.bank_id == bank_id) for load in (self.load0, self.load1)]
+        m.d.sync += copies.valid.eq(here[0] | here[1])
         for name in ("addr", "data"):
-            to = getattr(tables, name)
+            to = getattr(copies, name)
             m.d.sync += to.eq(Mux(here[0], getattr(self.load0, name)[:len(to)],
                                   getattr(self.load1, name)[:len(to)]))

@@ -8,8 +8,8 @@ MODEL = (
         "sim/opendpu_sim/model/load.py",
         "unit/sim/test_tables.py",
         ("iss-tables-without-an-end",
-         "% table.WORDS",
-         "% (2 * table.WORDS)"),
+         "return table.WORDS",
+         "return 2 * table.WORDS"),
     ),
     *mutants(
         "sim/opendpu_sim/model/load.py",
@@ -189,8 +189,8 @@ CYCLE = (
         "sim/opendpu_sim/cycle/conv.h",
         "cosim/test_cycle_model.py::test_convs_in_each_others_way",
         ("cycle-conv-without-gaps",
-         "gap = std::max<uint32_t>(work->stride_out + work->tabled, "
-         "latency::kRequantizerPixels - 1);",
+         "gap = std::max<uint32_t>(turns, "
+         "work->scaled ? pixels - 1 + work->tabled : latency::kRequantizerPixels - 1);",
          "gap = 0;"),
         ("cycle-conv-many-writers-no-hazard",
          "if (writers != 1) return writers > 1;",

@@ -24,6 +24,7 @@ struct ConvEngine {
     uint32_t steps = 0;    // of this column after the next one
     uint32_t columns = 0;  // after this one
     uint32_t gap = 0;
+    uint32_t behind = 0;  // until a column without multipliers may end
     uint32_t stepped = 0;  // bit n: a step n + 1 cycles ago
     uint32_t ended = 0;    // bit n: that step ended a column
     uint8_t read_group = 0;
@@ -35,7 +36,9 @@ struct ConvEngine {
     Fifo<const ConvWork*, latency::kConvQueue> slots;
     const ConvWork* head = nullptr;
     uint32_t head_columns = 0;
-    Fifo<Column, 8> columns_due;
+    Fifo<Column, 16> columns_due;
+    uint32_t delayed = 0;          // bit n: in n cycles a column comes from the multipliers
+    uint32_t delayed_columns = 0;  // the first ones of `columns_due` that are there
     const ConvWork* writing = nullptr;
     bool writing_last = false;
     bool late = false;  // a column is in its table
@@ -43,16 +46,18 @@ struct ConvEngine {
     uint32_t turn = 0;
     uint32_t pending[4] = {};  // CONVs in flight that write a group
     const ConvWork* written[4] = {};  // the last one of them
-    uint32_t completing = 0, closing = 0;  // bit n: in n cycles
+    uint64_t completing = 0, closing = 0;  // bit n: in n cycles
     Fifo<uint8_t, 16> closing_groups;
     uint32_t depth = 0;
     uint32_t summed = 0;  // place in `ended` of a column whose sums are complete
+    uint32_t pixels = 0;
+    uint32_t scaling = 0;  // how much later columns come from the multipliers
     // completion
     uint32_t waiting = 0;  // bit 0 is the oldest instruction; 1: it is no INIT
     uint32_t level = 0;
     uint32_t finished = 0;
 
-    bool may_step() const { return work && !(steps == 0 && gap); }
+    bool may_step() const { return work && !(steps == 0 && (gap || (behind && !work->scaled))); }
     bool last_step() const { return steps == 0 && columns == 0; }
     bool hazard(const ConvWork& reader) const {
         uint32_t writers = pending[reader.group_in];
@@ -78,9 +83,9 @@ struct ConvEngine {
     bool readable() const { return closing & 1; }
     bool done() const { return level && (!(waiting & 1) || finished || completed()); }
     bool busy() const { return waiting; }
-    bool under_way() const { return ended & ((2u << (summed + latency::kConvWrite - 1)) - 1) || late; }
+    bool under_way() const { return ended & ((2u << (summed + latency::kConvWrite - 1)) - 1) || late || delayed_columns; }
     bool idle() const { return !work && !(stepped & kMoving) && !under_way(); }
-    bool quiet() const { return !level && !gap && !active && !closing && idle(); }
+    bool quiet() const { return !level && !gap && !behind && !active && !closing && idle(); }
 
     // Cycles in which nothing happens but steps within a column, if nothing comes; 0 if something else does.
     uint64_t steady() const {
@@ -92,6 +97,7 @@ struct ConvEngine {
         if (!work) return;
         steps -= cycles;
         gap = gap > cycles ? gap - cycles : 0;
+        behind = behind > cycles ? behind - cycles : 0;
         stepped = ~0u;
         ended = 0;
         read_group = work->group_in;
@@ -114,9 +120,23 @@ struct ConvEngine {
             if (turn == writing->stride_out) active = false;
             ++turn;
         }
-        bool due = ended >> (summed + latency::kConvWrite - 1) & 1, begin = late;
-        late = due && columns_due.front().work->tabled;
-        if (begin || (due && !late)) {
+        bool due = ended >> (summed + latency::kConvWrite - 1) & 1, begin = late || delayed & 1;
+        uint32_t before = delayed_columns + late;
+        delayed_columns -= delayed & 1;
+        delayed >>= 1;
+        late = false;
+        if (due) {
+            const ConvWork& column = *columns_due.at(before).work;
+            if (column.scaled) {
+                delayed |= 1u << (scaling + column.tabled - 1);
+                ++delayed_columns;
+            } else if (column.tabled) {
+                late = true;
+            } else {
+                begin = true;
+            }
+        }
+        if (begin) {
             writing = columns_due.front().work;
             writing_last = columns_due.front().last;
             columns_due.pop();
@@ -126,9 +146,9 @@ struct ConvEngine {
         bool last_column = head_columns == 0;
         if (capture) columns_due.push({head, last_column});
         if (capture && last_column) {
-            uint32_t until = latency::kConvWrite - 1 + head->stride_out + head->tabled;
-            completing |= 1u << (until - latency::kConvDone);
-            closing |= 1u << (until - latency::kConvReadable);
+            uint32_t until = latency::kConvWrite - 1 + head->stride_out + head->tabled + (head->scaled ? scaling : 0);
+            completing |= uint64_t{1} << (until - latency::kConvDone);
+            closing |= uint64_t{1} << (until - latency::kConvReadable);
             closing_groups.push(head->group_out);
         }
         if (slots.any() && (!head || (capture && last_column))) {
@@ -150,9 +170,12 @@ struct ConvEngine {
         stepped = stepped << 1 | is_step;
         ended = ended << 1 | column_end;
         if (column_end) {
-            gap = std::max<uint32_t>(work->stride_out + work->tabled, latency::kRequantizerPixels - 1);
-        } else if (gap) {
-            --gap;
+            uint32_t turns = work->stride_out + work->tabled;
+            gap = std::max<uint32_t>(turns, work->scaled ? pixels - 1 + work->tabled : latency::kRequantizerPixels - 1);
+            behind = work->scaled ? turns + scaling : 0;
+        } else {
+            if (gap) --gap;
+            if (behind) --behind;
         }
         if (is_step) {
             read_group = work->group_in;

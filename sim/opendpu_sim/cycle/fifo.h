@@ -18,6 +18,7 @@ struct Fifo {
     bool any() const { return level != 0; }
     T& front() { return ring[head]; }
     const T& front() const { return ring[head]; }
+    const T& at(uint32_t number) const { return ring[(head + number) & (N - 1)]; }
     void pop() {
         head = (head + 1) & (N - 1);
         --level;

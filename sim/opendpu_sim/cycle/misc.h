@@ -11,7 +11,7 @@ namespace opendpu {
 
 struct MiscEngine {
     struct Ends {
-        bool last, last_group, last_job, bias, tabled;
+        bool last, last_group, last_job, bias, tabled, scaled;
     };
     MiscPlanner planner;
     MiscParameters parameters;
@@ -21,15 +21,17 @@ struct MiscEngine {
     uint32_t written = 0;
     uint32_t finishes = 0;   // jobs between walk and rounding
     bool step_valid = false;
-    Ends stages[16] = {};    // by age, a ring
+    static constexpr uint32_t kRing = 64;
+    Ends stages[kRing] = {};  // by age, a ring
     static constexpr uint32_t kAnswer = latency::kBankRead - 1;  // after the cycle that follows the read
-    static_assert(kAnswer + latency::kMiscResult + 1 < 16);
     uint32_t age = 0;
-    uint32_t busy_stages = 0;
+    uint64_t busy_stages = 0;
+    uint32_t scaling = 0;  // how much later results come from the multipliers
 
+    const Ends& ended(uint32_t ago) const { return stages[(age - ago) & (kRing - 1)]; }
     bool ready() const { return planner.state == MiscPlanner::kAccept && order.room(); }
     bool done() const { return order.any() && (order.front() || written || writer.done); }
-    bool reads() const { return walk.read.valid; }
+    bool reads() const { return walk.read.valid && !walk.held(); }
     bool writes() const { return writer.valid; }
     bool bias_valid() const { return parameters.bias_valid(); }
     bool busy() const { return order.any(); }
@@ -41,7 +43,7 @@ struct MiscEngine {
     void step(uint32_t taps, uint32_t banks, bool read_ready, bool write_ready, bool bias_ready, const MiscWork* next) {
         // what is decided from the registers
         bool is_done = done();
-        bool fetched = walk.read.valid && read_ready;
+        bool fetched = reads() && read_ready, free = !walk.read.valid || fetched;
         bool is_step = walk.may_step(taps);
         walk.loaded = parameters.loaded;
         uint8_t offers = planner.offers(), takes = 0;
@@ -62,14 +64,20 @@ struct MiscEngine {
 
         // results: from the banks' answer to the queue
         constexpr uint32_t kSum = kAnswer + latency::kMiscSum, kResult = kAnswer + latency::kMiscResult;
-        Ends now = stages[(age - kSum) & 15];
-        const Ends &due = stages[(age - kResult) & 15], &late = stages[(age - kResult - 1) & 15];
-        bool result = (due.last && !due.tabled) || (late.last && late.tabled);
+        Ends now = ended(kSum);
+        bool result = false;
+        for (uint32_t turns : {uint32_t{0}, scaling}) {
+            const Ends &due = ended(kResult + turns), &late = ended(kResult + turns + 1);
+            bool wanted = turns != 0;
+            result |= (due.last && !due.tabled && due.scaled == wanted)
+                      || (late.last && late.tabled && late.scaled == wanted);
+        }
+        walk.turn(fetched);
         ++age;
         const MiscWalk::Read& read = walk.read;
-        stages[age & 15] = fetched && read.compute
-            ? Ends{read.last, read.last_group, read.last_job, read.bias, read.tabled} : Ends{};
-        busy_stages = busy_stages << 1 & ((4u << kResult) - 1);
+        stages[age & (kRing - 1)] = fetched && read.compute
+            ? Ends{read.last, read.last_group, read.last_job, read.bias, read.tabled, read.scaled} : Ends{};
+        busy_stages = busy_stages << 1 & ((uint64_t{4} << (kResult + scaling)) - 1);
         if (fetched) busy_stages |= 1;
         bool job_written = writer.job_written;
         finishes -= now.last_job;
@@ -89,7 +97,7 @@ struct MiscEngine {
             made = walk.advance(taps, banks);
             walk.room -= made.last;
         }
-        if (!walk.read.valid || read_ready) {
+        if (free) {
             walk.read = walk.waits.valid ? walk.waits : made;
             walk.waits.valid = false;
         } else if (is_step) {

@@ -41,6 +41,7 @@ bool MiscProgram::add(const Target& target, uint8_t opcode, const uint32_t* w) {
             if (!alu_init_) return false;
             pass = alu(target, w, rows);
             pass.tabled = isa::Alu::table(w);
+            pass.scaled = isa::Alu::scaled(w);
             break;
         case isa::Pool::kOpcode:
             if (!pool_init_) return false;
@@ -59,8 +60,10 @@ bool MiscProgram::add(const Target& target, uint8_t opcode, const uint32_t* w) {
                 if (!entries_[n]) return false;
             pass = elew(target, w, rows);
             pass.tabled = isa::Elew::table(w);
+            pass.scaled = isa::Elew::scaled(w);
     }
     if (!work.init) {
+        pass.bias |= pass.scaled;  // a record
         passes_.push_back(split(target, pass, rows));
         work.passes = passes_.back().data();
         work.count = static_cast<uint32_t>(passes_.back().size());

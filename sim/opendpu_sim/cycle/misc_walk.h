@@ -16,10 +16,13 @@ struct MiscWalk {
     Fifo<uint32_t, 8> unwritten;  // banks that jobs taken write
     uint32_t busy = 0;            // all of them
     bool tabled = false;          // the last job taken has a table
+    bool scaled = false;          // it has multipliers
+    uint32_t gap = 0;             // until they take another column
+    uint32_t distance = 0;        // of columns with multipliers
     uint8_t loaded = 0;           // as it was a cycle ago
     // stage 1: the read that is offered, and one that waits behind it
     struct Read {
-        bool valid = false, compute = false, last = false, last_group = false, last_job = false, bias = false, tabled = false;
+        bool valid = false, compute = false, last = false, last_group = false, last_job = false, bias = false, tabled = false, scaled = false;
         uint8_t group = 0, base = 0;
         uint32_t mask = 0;
     };
@@ -40,8 +43,10 @@ struct MiscWalk {
     bool last_step(uint32_t taps) const {
         return column == pass->length_1 && group == pass->groups_1 && last_tap(taps);
     }
-    // Whether the next job may begin, as far as this one goes; results without a table take a cycle less.
+    // Whether the next job may begin, as far as this one goes; results without a table take a cycle less,
+    // and those without multipliers some.
     bool over(const MiscPass& next, uint32_t taps, bool is_step) const {
+        if (scaled && !next.scaled) return !pass && room == 16;
         if (tabled && !next.tabled) return !pass && !read.valid;
         return !pass || (is_step && last_step(taps));
     }
@@ -49,6 +54,12 @@ struct MiscWalk {
         return next.checked && next.reads & busy;
     }
 
+    // Whether the read that is offered would complete a column too early for the multipliers.
+    bool held() const { return read.scaled && read.last && gap; }
+    void turn(bool fetched) {
+        if (fetched && read.last) gap = read.scaled ? distance - 1 + read.tabled : 0;
+        else if (gap) --gap;
+    }
     void written() {
         unwritten.pop();
         busy = 0;
@@ -68,6 +79,7 @@ struct MiscWalk {
         made.last_job = made.last_group && is_last_group;
         made.bias = p.bias;
         made.tabled = p.tabled;
+        made.scaled = p.scaled;
         if (p.bias && kernel_h == 0 && kernel_w == 0 && column == 0) --biases;
         if (p.eltwise) {
             made.group = p.input_groups[kernel_w];
@@ -123,6 +135,7 @@ struct MiscWalk {
     void start(const MiscPass& next) {
         pass = &next;
         tabled = next.tabled;
+        scaled = next.scaled;
         group = column = kernel_w = phase = kernel_h = 0;
         in_bank = next.in_bank;
         low = phase_low = next.low;

@@ -60,6 +60,7 @@ struct ConvWork {
     uint32_t columns;
     uint8_t stride_out;  // raw
     uint8_t tabled;      // its columns are written a cycle later
+    uint8_t scaled;      // they take turns at multipliers
     uint8_t group_in;
     uint8_t group_out;
     uint8_t bases_used;
@@ -185,6 +186,7 @@ inline void Program::conv(const Target& target, const uint32_t* init, const uint
     work.columns = Conv::length(w) + 1;
     work.stride_out = ConvInit::stride_out(init);
     work.tabled = Conv::table(w) != 0;
+    work.scaled = Conv::scaled(w);
     work.group_in = Conv::bank_id_in(w) / banks & 3;
     work.group_out = Conv::bank_id_out(w) / banks & 3;
     uint32_t stride = work.stride_out + 1u, offset = ConvInit::stride_offset_out(init);

@@ -16,8 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from opendpu_arch import isa
+from opendpu_arch.numerics import signed_byte
 from opendpu_sim.model.memory import Index, Memory, Taint
 from opendpu_sim.model.requantize import requantized
+from opendpu_sim.model.scaled import Records, records
 from opendpu_sim.model.walk import Walk, Walker
 
 EXACT_PRODUCTS = 1024
@@ -72,6 +74,10 @@ class ConvStep:
     shift_bias: int
     shift_cut: int
     act_type: int
+    scaled: Records | None
+    """Multipliers; None: shifts."""
+    zero_in: int
+    """What padding reads."""
     access = None
 
     @property
@@ -92,24 +98,31 @@ class ConvStep:
     def run(self, memory: Memory) -> None:
         """Convolve."""
         walk = self.walk
-        window = walk.read(memory).astype(np.float32)
+        window = walk.read(memory, self.zero_in, absent=0).astype(np.float32)
         pixels = walk.windows(window).reshape(walk.rows * walk.length, -1)
         weights = memory.words.take(self.weights, axis=0).astype(np.float32)
-        result = requantized(
-            memory, self, matrix_product(pixels, weights.reshape(weights.shape[0], -1))
-        )
+        total = matrix_product(pixels, weights.reshape(weights.shape[0], -1))
+        if self.scaled is not None:
+            result = self.scaled.results(memory, total[:, None])
+        else:
+            result = requantized(memory, self, total)
         walk.results.write(memory, result)
 
     def trace(self, memory: Memory) -> None:
         """An output depends on its window, and on the weights and the bias of its lane."""
         walk = self.walk
         pixel = walk.reduce(walk.read_taint(memory).max(axis=(2, 3)), np.maximum)
-        bias = memory.taint_of(self.bias, self.number, self.mnemonic, "bank_addr_bias")[0]
-        lane = np.maximum(self._weight_taint(memory), bias)
-        if self.shifts is not None:
-            taint = memory.taint_of(self.shifts, self.number, self.mnemonic, "channel_shift")
-            lane = np.maximum(lane, taint[0])
+        lane = np.maximum(self._weight_taint(memory), self._parameter_taint(memory))
         walk.results.set_taint(memory, np.maximum(pixel[:, :, None], lane))
+
+    def _parameter_taint(self, memory: Memory) -> Taint:
+        if self.scaled is not None:
+            return np.asarray(self.scaled.taint(memory)[0])
+        taint = memory.taint_of(self.bias, self.number, self.mnemonic, "bank_addr_bias")[0]
+        if self.shifts is None:
+            return np.asarray(taint)
+        shifts = memory.taint_of(self.shifts, self.number, self.mnemonic, "channel_shift")[0]
+        return np.asarray(np.maximum(taint, shifts))
 
     def _weight_taint(self, memory: Memory) -> Taint:
         """Return the taint of every lane's weights; those of masked input lanes do not matter."""
@@ -143,4 +156,8 @@ def plan(number: int, i: isa.Conv, init: isa.ConvInit, walker: Walker) -> ConvSt
         shift_bias=init.shift_bias,
         shift_cut=init.shift_cut,
         act_type=init.act_type,
+        scaled=records(number, i, "bank_addr_bias", i.bank_addr_bias, 1, target)
+        if i.scaled
+        else None,
+        zero_in=signed_byte(init.zero_in) if i.scaled else 0,
     )

@@ -16,6 +16,7 @@ from opendpu_arch import isa, numerics
 from opendpu_arch.isa import AluMode
 from opendpu_sim.model.memory import Index, Memory, Taint
 from opendpu_sim.model.requantize import requantized
+from opendpu_sim.model.scaled import Records, records
 from opendpu_sim.model.walk import Walk, Walker
 
 
@@ -35,6 +36,10 @@ class DepthwiseStep:
     shift_bias: int
     shift_cut: int
     act_type: int
+    scaled: Records | None = None
+    """Multipliers; None: shifts."""
+    zero_in: int = 0
+    """What padding reads."""
     access = None
 
     @property
@@ -61,13 +66,15 @@ class DepthwiseStep:
             weights = numerics.weights_16(memory.words[self.weights])[..., None]
             if walk.kernel_h * walk.kernel_w >= 1 << 31 - 22:  # a product is at most 2**22
                 kind = np.int64
-        window = walk.read(memory).astype(kind)
+        window = walk.read(memory, self.zero_in, absent=0).astype(kind)
         windows = walk.windows(window)
         total = np.zeros((walk.rows, walk.length, *window.shape[2:]), kind)
         for row in range(walk.kernel_h):
             for column in range(walk.kernel_w):
                 total += windows[:, :, row, column] * weights[row, column].astype(kind)
-        if self.bias is None:
+        if self.scaled is not None:
+            result = self.scaled.results(memory, total)
+        elif self.bias is None:
             result = numerics.requantize_without_bias(
                 total, shift_cut=self.shift_cut, act_type=self.act_type
             )
@@ -92,7 +99,9 @@ class DepthwiseStep:
         if self.wide:
             weights = np.where(ignored, 0, weights.max(axis=1, keepdims=True))
         taint = np.maximum(walk.reduce(walk.read_taint(memory), np.maximum), weights)
-        if self.bias is not None:
+        if self.scaled is not None:
+            taint = np.maximum(taint, self.scaled.taint(memory))
+        elif self.bias is not None:
             bias = memory.taint_of(self.bias, self.number, self.mnemonic, "bank_addr_bias")
             taint = np.maximum(taint, bias)
         if self.shifts is not None:
@@ -118,6 +127,10 @@ def plan_alu(number: int, i: isa.Alu, init: isa.AluInit, walker: Walker) -> Dept
         shift_bias=init.shift_bias,
         shift_cut=init.shift_cut,
         act_type=init.act_type,
+        scaled=records(number, i, "bank_addr_bias", i.bank_addr_bias, groups, walker.target)
+        if i.scaled
+        else None,
+        zero_in=numerics.signed_byte(init.multi_factor) if i.scaled else 0,
     )
 
 

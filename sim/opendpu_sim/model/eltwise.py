@@ -15,6 +15,7 @@ from opendpu_arch import isa, numerics
 from opendpu_arch.isa import ElewType
 from opendpu_sim.model.memory import Index, Memory
 from opendpu_sim.model.results import Results, results
+from opendpu_sim.model.scaled import Records, Terms, records, terms
 from opendpu_sim.model.walk import Walker
 
 
@@ -32,13 +33,22 @@ class ElewStep:
     shift_write: int
     multiply: bool
     relu: bool
+    terms: Terms | None
+    """What stands for inputs; None: they themselves."""
+    scaled: Records | None
+    """Multipliers, where there are terms."""
     access = None
 
     def run(self, memory: Memory) -> None:
         """Add or multiply."""
+        inputs = [memory.words.take(source, axis=0) for source in self.sources]
+        if self.terms is not None and self.scaled is not None:
+            total = self.terms.total(memory, inputs, multiply=self.multiply)
+            self.results.write(memory, self.scaled.results(memory, total))
+            return
         operation = numerics.eltwise_mult if self.multiply else numerics.eltwise_add
         result = operation(
-            [memory.words.take(source, axis=0) for source in self.sources],
+            inputs,
             shift_read=self.shift_read,
             shift_write=self.shift_write,
             relu=self.relu,
@@ -51,6 +61,9 @@ class ElewStep:
         for number, source in enumerate(self.sources):
             field = f"bank_addr_in of input {number}"
             np.maximum(taint, memory.taint_of(source, self.number, self.mnemonic, field), out=taint)
+        if self.terms is not None and self.scaled is not None:
+            taint = np.maximum(taint, self.scaled.taint(memory))
+            np.maximum(taint, self.terms.taint(memory), out=taint)
         self.results.set_taint(memory, taint)
 
 
@@ -95,4 +108,10 @@ def plan(number: int, i: isa.Elew, inputs: Sequence[isa.ElewInit], walker: Walke
         shift_write=i.shift_write,
         multiply=i.elew_type == ElewType.MULT,
         relu=bool(i.act_type),
+        terms=terms(number, i, inputs, walker.target) if i.scaled else None,
+        scaled=records(
+            number, i, "bank_addr_scale", inputs[0].bank_addr_scale, i.channel_group, walker.target
+        )
+        if i.scaled
+        else None,
     )

@@ -16,7 +16,7 @@ import dataclasses
 import numpy as np
 import numpy.typing as npt
 
-from opendpu_arch import isa, numerics, table
+from opendpu_arch import isa, numerics, scaled, table
 from opendpu_arch.extensions import Extension
 from opendpu_sim.ddr import Access, pixels
 from opendpu_sim.model.memory import Index, Memory
@@ -97,15 +97,15 @@ def plan(number: int, i: isa.Load, walker: Walker) -> LoadStep:
     destination = walker.runs(
         range(i.bank_id, i.bank_id + 1), i.bank_addr, i.jump_write, i.length, words
     )[0]
-    is_table = Extension.TABLE in target.extensions and i.bank_id == target.table_bank
-    if is_table:
+    shallow = _shallow(i, walker)
+    if shallow:
         first = i.bank_id * depth
-        destination = first + (destination - first) % table.WORDS
+        destination = first + (destination - first) % shallow
     flat = None
     if (
         not constant
         and not i.mode_avg
-        and not is_table
+        and not shallow
         and keep is None
         and i.channel == words * lanes
         and (i.length == 1 or (i.jump_read == i.channel and i.jump_write == words))
@@ -130,6 +130,16 @@ def plan(number: int, i: isa.Load, walker: Walker) -> LoadStep:
         else None,
         mode_avg=i.mode_avg,
     )
+
+
+def _shallow(i: isa.Load, walker: Walker) -> int:
+    """Return the words of a bank of an extension that has fewer than others, or 0."""
+    target = walker.target
+    if Extension.TABLE in target.extensions and i.bank_id == target.table_bank:
+        return table.WORDS
+    if Extension.SCALED in target.extensions and i.bank_id == target.term_bank:
+        return scaled.TERM_WORDS
+    return 0
 
 
 def _keep(i: isa.Load, aligned: int) -> npt.NDArray[np.bool_] | None:

@@ -33,8 +33,11 @@ class Pads:
     lanes: int
     """Lanes of the last channel group from this on are padding."""
 
-    def fill(self, window: npt.NDArray[Any], value: int) -> None:
-        """Overwrite the padding of ``window``, shape (rows, columns, groups, CP)."""
+    def fill(self, window: npt.NDArray[Any], value: int, absent: int) -> None:
+        """Overwrite the padding of ``window``, shape (rows, columns, groups, CP).
+
+        Lanes that hold no channel become ``absent``.
+        """
         rows, columns, _, lanes = window.shape
         if self.top:
             window[: self.top] = value
@@ -45,7 +48,7 @@ class Pads:
         if self.right < columns:
             window[:, self.right :] = value
         if self.lanes < lanes:
-            window[:, :, -1, self.lanes :] = value
+            window[:, :, -1, self.lanes :] = absent
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -72,11 +75,14 @@ class Walk:
     spans: tuple[tuple[str, int, int], ...]
     """(field, first word, words) of what is walked in one bank."""
 
-    def read(self, memory: Memory, pad_value: int = 0) -> Words:
-        """Return the input window with its padding, shape (rows, columns, groups, CP), int8."""
+    def read(self, memory: Memory, pad_value: int = 0, absent: int | None = None) -> Words:
+        """Return the input window with its padding, shape (rows, columns, groups, CP), int8.
+
+        ``absent`` is what lanes without a channel read; None: ``pad_value``.
+        """
         window = memory.words.take(self.source, axis=0)
         if self.pads is not None:
-            self.pads.fill(window, pad_value)
+            self.pads.fill(window, pad_value, pad_value if absent is None else absent)
         return window
 
     def read_taint(self, memory: Memory) -> Taint:
@@ -84,7 +90,7 @@ class Walk:
         unused = None
         if self.pads is not None:
             unused = np.zeros((*self.source.shape, memory.words.shape[1]), np.bool_)
-            self.pads.fill(unused, 1)
+            self.pads.fill(unused, 1, 1)
         return memory.taint_of(self.source, self.number, self.mnemonic, "bank_addr_in", unused)
 
     def windows(self, window: npt.NDArray[Any]) -> npt.NDArray[Any]:

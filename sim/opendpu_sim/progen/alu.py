@@ -3,6 +3,7 @@
 
 from opendpu_arch import isa
 from opendpu_arch.isa import AluMode
+from opendpu_arch.legal import SCALED_MODES
 from opendpu_sim.progen.builder import Builder
 from opendpu_sim.progen.geometry import (
     KERNELS,
@@ -11,10 +12,10 @@ from opendpu_sim.progen.geometry import (
     activation,
     addresses,
     channel_offset,
-    channel_shift,
     geometry,
     pads_of,
     repeat,
+    results,
     shift,
     small,
     table,
@@ -74,7 +75,9 @@ def alu(b: Builder, modes: tuple[AluMode, ...]) -> None:
             (target.alu_pixel_parallel, rng.randrange(1, target.alu_pixel_parallel + 1))
         )
 
-        def make(g: Geometry = g, span: int = max(span, words), rows: int = rows) -> isa.Alu:
+        def make(
+            g: Geometry = g, span: int = max(span, words), rows: int = rows, mode: AluMode = mode
+        ) -> isa.Alu:
             pads = pads_of(b, g, 15, 255)
             return isa.Alu(
                 **pads,
@@ -83,9 +86,8 @@ def alu(b: Builder, modes: tuple[AluMode, ...]) -> None:
                 bank_addr_weights=b.address(
                     b.weights, b.weight_words, min(span, b.weight_words), bits=14
                 ),
-                bank_addr_bias=b.address(b.weights, b.weight_words, g.groups, bits=14),
                 table=table(b),
-                channel_shift=channel_shift(b),
+                **results(b, g.groups, 14, scaled=mode in SCALED_MODES),
             )
 
         if b.add(init):

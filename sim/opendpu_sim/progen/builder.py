@@ -10,7 +10,7 @@ import random
 import numpy as np
 import numpy.typing as npt
 
-from opendpu_arch import isa, legal, table
+from opendpu_arch import isa, legal, scaled, table
 from opendpu_arch.extensions import Extension
 from opendpu_arch.target import Target
 from opendpu_sim.model.machine import plan_step
@@ -39,6 +39,10 @@ class Builder:
         self.weights = self._window(self.weight_words)
         self.tables: list[int] = []
         """Tables that are loaded, as instructions name them."""
+        self.first_record = 0
+        self.records = 0
+        """Records of SCALE that are loaded; 0: none, nor terms."""
+        self._contents: list[tuple[int, npt.NDArray[np.uint8]]] = []
         self._defined: npt.NDArray[np.bool_] = np.zeros(target.bank_count * self.depth, np.bool_)
         self._program: list[tuple[isa.Instruction, Touched]] = []
         self._inits: dict[type[isa.Instruction], isa.Instruction] = {}
@@ -73,6 +77,21 @@ class Builder:
                 16 * self.rng.randrange((self._data_size - size) // 16 + 1),
                 max(0, min(self._data_size - size, PAGE - self.rng.randrange(1, 64))),
             )
+        )
+
+    def content(self, content: npt.NDArray[np.uint8]) -> int:
+        """Return a DDR address in the data segment where ``content`` will lie."""
+        address = self._data_size + self.rng.randrange(32)
+        self._data_size = address + content.size
+        self._contents.append((address, content))
+        return address
+
+    def record_address(self, groups: int, bits: int) -> int:
+        """Return the number of a record from which ``groups`` are loaded; high bits may be junk."""
+        there = scaled.records(self.depth)
+        first = self.first_record + self.rng.randrange(self.records - groups + 1)
+        return first % there + there * self.rng.choice(
+            (0, 0, self.rng.randrange((1 << bits) // there))
         )
 
     def result(self, size: int) -> int:
@@ -135,7 +154,7 @@ class Builder:
         if walk is None or walk.pads is None:
             return touch.parts
         padding = np.zeros((*walk.source.shape, self.lanes), np.bool_)
-        walk.pads.fill(padding, 1)
+        walk.pads.fill(padding, 1, 1)
         return (walk.source[~padding.all(axis=-1)], *touch.parts[1:])
 
     def fill(self, bank: int, first: int, words: int) -> None:
@@ -231,4 +250,6 @@ class Builder:
                 np.array([0, 1, 127, 128, 129, 255], np.uint8), int(extreme.sum())
             )
             segments[reg_id] = content
+        for address, wanted in self._contents:
+            segments[DATA][address : address + wanted.size] = wanted
         return isa.encode(program), segments

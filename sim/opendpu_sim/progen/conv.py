@@ -14,6 +14,7 @@ from opendpu_sim.progen.geometry import (
     geometry,
     pads_of,
     repeat,
+    results,
     shift,
     small,
     table,
@@ -33,6 +34,7 @@ def conv(b: Builder) -> None:
             act_type=activation(b, target.conv_leaky_relu),
             shift_cut=shift(b, count * b.lanes),
             shift_bias=rng.choice((rng.randrange(21), rng.randrange(12))),
+            zero_in=rng.randrange(256) if b.records else 0,
             jump_read=g.jump_read,
             jump_read_endl=g.jump_read_endl,
             jump_write=g.jump_write,
@@ -58,9 +60,8 @@ def conv(b: Builder) -> None:
                 channel_offset=channel_offset(b),
                 length=g.length,
                 bank_addr_weights=b.address(b.weights, b.weight_words, count),
-                bank_addr_bias=b.address(b.weights, b.weight_words, 1),
                 table=table(b),
-                channel_shift=channel_shift(b),
+                **results(b, 1, 12),
             )
 
         if b.add(init):

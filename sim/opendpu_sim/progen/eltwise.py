@@ -4,6 +4,7 @@
 import dataclasses
 
 from opendpu_arch import isa
+from opendpu_arch.scaled import TERM_SLOTS
 from opendpu_sim.progen.builder import Builder
 from opendpu_sim.progen.geometry import TRIES, table
 
@@ -44,6 +45,11 @@ def eltwise(b: Builder) -> None:
         endl = row + rng.choice((0, 1, 3))
         if len(inputs) < num or row + endl > b.image_words:
             continue
+        multiplied = bool(b.records) and groups <= b.records and rng.random() < 0.5
+        if multiplied:
+            inputs = [dataclasses.replace(i, term=rng.randrange(TERM_SLOTS)) for i in inputs]
+            first_record = b.record_address(groups, 12)
+            inputs[0] = dataclasses.replace(inputs[0], bank_addr_scale=first_record)
         write = rng.choice((0, 17, rng.randrange(32), 24 if multiply else 18))
         elew = isa.Elew(
             bank_id_out=rng.randrange(target.image_banks),
@@ -58,6 +64,7 @@ def eltwise(b: Builder) -> None:
             shift_write=write,
             jump_write=jump_write,
             table=table(b),
+            scaled=int(multiplied),
         )
         if rng.random() < 0.1:  # in place
             first = inputs[0]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from opendpu_arch import legal
 from opendpu_arch.isa import AluMode
 from opendpu_arch.target import Target
-from opendpu_sim.progen import transfer
+from opendpu_sim.progen import scaled, transfer
 from opendpu_sim.progen.alu import alu
 from opendpu_sim.progen.builder import Builder
 from opendpu_sim.progen.conv import conv, dptwise
@@ -72,6 +72,7 @@ def random_program(
         builder.fill_weights(conv=False)
     if engine not in ("load", "save"):
         builder.fill_tables()
+        scaled.fill(builder)
     for _ in range(rng.randrange(1, 16 if engine == "mixed" else 8)):
         if engine == "load":
             transfer.load(builder)
@@ -81,6 +82,8 @@ def random_program(
             kinds = [transfer.load, transfer.save, transfer.reload, *_COMPUTE.values()]
             if builder.tables:
                 kinds.append(transfer.reload_tables)
+            if builder.records:
+                kinds.append(scaled.reload)
             rng.choice(kinds)(builder)
         else:
             _COMPUTE[engine](builder)

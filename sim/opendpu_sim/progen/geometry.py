@@ -132,6 +132,19 @@ def channel_shift(b: Builder) -> int:
     return b.rng.randrange(2) if Extension.CHANNEL in b.target.extensions else 0
 
 
+def results(b: Builder, groups: int, bits: int, *, scaled: bool = True) -> dict[str, Any]:
+    """Return the fields that say how sums become results: shifts, those of channels, multipliers.
+
+    Addresses have ``bits``; ``scaled``: multipliers are possible.
+    """
+    if scaled and b.records and groups <= b.records and b.rng.random() < 0.6:
+        return {"scaled": 1, "bank_addr_bias": b.record_address(groups, bits)}
+    return {
+        "bank_addr_bias": b.address(b.weights, b.weight_words, groups, bits=bits),
+        "channel_shift": channel_shift(b),
+    }
+
+
 def channel_offset(b: Builder) -> int:
     """Return a channel offset: none or some."""
     return b.rng.choice((0, b.rng.randrange(b.lanes)))

@@ -25,6 +25,7 @@ from opendpu_sim.model.memory import Index
 from opendpu_sim.model.misc import ActivationStep
 from opendpu_sim.model.pool import PoolStep
 from opendpu_sim.model.save import SaveStep
+from opendpu_sim.model.scaled import Records
 from opendpu_sim.model.step import Step
 
 NOTHING: Index = np.zeros(0, np.intp)
@@ -57,7 +58,9 @@ def touched(step: Step) -> Touched:
         case SaveStep():
             parts, writes = (step.source if step.constant is None else None,), NOTHING
         case ElewStep():
-            parts, writes = (*step.sources, step.results.table), step.results.destination
+            terms = () if step.terms is None else step.terms.words
+            parts = (*step.sources, step.results.table, _records(step.scaled), *terms)
+            writes = step.results.destination
         case ConvStep() | DepthwiseStep():
             parts = (
                 step.walk.source,
@@ -65,13 +68,14 @@ def touched(step: Step) -> Touched:
                 step.bias,
                 step.shifts,
                 step.walk.results.table,
+                _records(step.scaled),
             )
             writes = step.walk.results.destination
         case ActivationStep():
             parts = (step.walk.source, step.factors, step.walk.results.table)
             writes = step.walk.results.destination
         case PoolStep():
-            parts = (step.walk.source, step.walk.results.table)
+            parts = (step.walk.source, step.walk.results.table, _records(step.scaled))
             writes = step.walk.results.destination
         case _:
             raise AssertionError(f"{type(step).__name__} is not known here")
@@ -83,6 +87,10 @@ def touched(step: Step) -> Touched:
         ddr_reads=None if access is None else _bytes(access),
         ddr_writes=_bytes(step.access) if isinstance(step, SaveStep) else None,
     )
+
+
+def _records(scaled: Records | None) -> Index | None:
+    return None if scaled is None else scaled.words
 
 
 class _History:

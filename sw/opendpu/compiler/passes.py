@@ -60,7 +60,11 @@ def _fold(graph: QuantizedGraph, job: Compilation) -> QuantizedGraph:
 
 
 def _legalize(graph: QuantizedGraph, job: Compilation) -> FixedGraph:
-    made = legalize(graph, tables=Extension.TABLE in job.target.extensions)
+    made = legalize(
+        graph,
+        tables=Extension.TABLE in job.target.extensions,
+        scaled=Extension.SCALED in job.target.extensions,
+    )
     bring_back(made)
     return made
 

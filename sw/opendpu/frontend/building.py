@@ -155,18 +155,23 @@ class Builder:
         made = name if name not in self.inputs or value == name else f"{name}_copy"
         return helper.make_value_info(made, kind)
 
-    def load(self, outputs: Mapping[str, str], *, channels_last: bool = True) -> FloatGraph:
+    def load(
+        self, outputs: Mapping[str, str], *, channels_last: bool = True, any_scale: bool = False
+    ) -> FloatGraph:
         """Return the float graph whose outputs are the given values.
 
-        Its ops say which operator of the model they come from. ``channels_last`` is as of
-        :func:`opendpu.frontend.load_onnx`.
+        Its ops say which operator of the model they come from. ``channels_last`` and
+        ``any_scale`` are as of :func:`opendpu.frontend.load_onnx`.
 
         Raises
         ------
         ModelFormatError, UnsupportedError
             As of :func:`opendpu.frontend.load_onnx`.
         """
-        graph = load_onnx(self.finish(outputs), label=self.label, channels_last=channels_last)
+        graph = load_onnx(
+            self.finish(outputs), label=self.label, channels_last=channels_last,
+            any_scale=any_scale,
+        )  # fmt: skip
         for node in graph:
             node.origin = self._origins.get(node.origin.name, node.origin)
         return graph

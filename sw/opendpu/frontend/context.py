@@ -13,6 +13,7 @@ from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.source import Source, as_float, attributes
 from opendpu.ir import FloatGraph, Node, Quantization, TensorType
 from opendpu.ir.types import UNKNOWN, Origin
+from opendpu.ops.formats import integers_of
 
 Array = npt.NDArray[Any]
 
@@ -20,14 +21,18 @@ Array = npt.NDArray[Any]
 class Context:
     """State of one conversion: the graph so far and where every ONNX tensor lives in it."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, *, any_scale: bool = False) -> None:
         self.source = source
+        self.any_scale = any_scale
+        """Whether quantization may be other than a power of two around zero."""
         self.opset = source.opset
         self.graph = FloatGraph(source.name)
         self.values: dict[str, Value] = {}
         self.constants: dict[str, Array] = dict(source.constants)
-        self.points: dict[str, int] = {}
-        """Fractional bits of the constants that are on a grid of 8 bits."""
+        self.grids: dict[str, Quantization] = {}
+        """What the constants stand for that are integers, 8 bits if nothing else is allowed."""
+        self.integers: dict[str, Array] = {}
+        """The integers of those that the model stores, where float32 has not all of them."""
         self.origin: Origin = UNKNOWN
         """Where the nodes come from that are made now."""
         self._views: dict[tuple[str, tuple[int, ...], str], str] = {}
@@ -58,14 +63,14 @@ class Context:
     def snapshot(self) -> "Snapshot":
         """Return what :meth:`restore` needs to undo everything from now on."""
         return Snapshot(
-            dict(self.graph.nodes), dict(self.values), dict(self.constants), dict(self.points),
+            dict(self.graph.nodes), dict(self.values), dict(self.constants), dict(self.grids),
             dict(self._views),
         )  # fmt: skip
 
     def restore(self, before: "Snapshot") -> None:
         """Undo what was made since a snapshot."""
         self.graph.nodes, self.values = before.nodes, before.values
-        self.constants, self.points = before.constants, before.points
+        self.constants, self.grids = before.constants, before.grids
         self._views = before.views
 
     def rename(self, old: str, new: str) -> None:
@@ -89,13 +94,40 @@ class Context:
             self.graph.unique(name), "const", made, value=value, origin=self.origin
         ).name
 
-    def parameter(self, name: str, array: Array, tensor: str) -> str:
-        """Append what became of the constant ``tensor``, with a ``fix`` if it is quantized."""
-        node = self.const(name, array)
-        if tensor not in self.points:
-            return node
-        found = Quantization.power_of_two(self.points[tensor])
-        return self.graph.add_fix(f"{node}_fix", node, found).name
+    def parameter(
+        self, name: str, array: Array, tensor: str, outputs: tuple[int, int] | None = None
+    ) -> str:
+        """Append what became of the constant ``tensor``, with a ``fix`` if it is quantized.
+
+        Integers with any other scale than the DPU's stay what they are, in front of a
+        ``fix2float``. ``outputs`` are the axes of output channels in ``tensor`` and in ``array``,
+        along which there may be a scale for each.
+        """
+        found = self.grids.get(tensor)
+        if found is not None and not self.any_scale:
+            node = self.const(name, array)
+            return self.graph.add_fix(f"{node}_fix", node, found).name
+        if found is None:
+            return self.const(name, array)
+        if found.axis is not None:
+            if outputs is None or found.axis != outputs[0]:
+                raise Refusal(
+                    f"constant {tensor!r} has a scale for each index of axis {found.axis}, but "
+                    "only output channels can have scales of their own"
+                )
+            found = dataclasses.replace(found, axis=outputs[1])
+        made = TensorType(array.shape or (1,), np.dtype(f"int{found.bits}"), found)
+        stored = self.integers.get(tensor)
+        if stored is None or stored.size != array.size:
+            stored = integers_of(array.reshape(made.shape), found)
+        integers = stored.reshape(made.shape).astype(made.dtype)
+        node = self.graph.add(
+            self.graph.unique(f"{name}_fix"), "const-fix", made, value=integers, origin=self.origin
+        ).name
+        real = TensorType(made.shape, quantization=found)
+        return self.graph.add(
+            self.graph.unique(name), "fix2float", real, {"input": [node]}, origin=self.origin
+        ).name
 
     def view(self, node: str, shape: tuple[int, ...]) -> str:
         """Return a node with the data of ``node`` in another shape; of scalars that is [1]."""
@@ -156,7 +188,7 @@ class Snapshot:
     nodes: dict[str, Node]
     values: dict[str, Value]
     constants: dict[str, Array]
-    points: dict[str, int]
+    grids: dict[str, Quantization]
     views: dict[tuple[str, tuple[int, ...], str], str]
 
 
@@ -199,10 +231,15 @@ class Call:
             raise Refusal(f"{what} ({self.name(index)!r}) are computed, but must be constant")
         return array
 
-    def parameter(self, index: int, what: str, array: Array) -> str:
-        """Return a node with ``array``, which was made from the constant input ``index``."""
+    def parameter(
+        self, index: int, what: str, array: Array, outputs: tuple[int, int] | None = None
+    ) -> str:
+        """Return a node with ``array``, which was made from the constant input ``index``.
+
+        ``outputs`` is as of :meth:`Context.parameter`.
+        """
         self.finite(index, array)
-        return self.context.parameter(f"{self.output}_{what}", array, self.name(index))
+        return self.context.parameter(f"{self.output}_{what}", array, self.name(index), outputs)
 
     def finite(self, index: int, array: Array) -> None:
         """Check what was made of the trained constant ``index``.
@@ -219,8 +256,8 @@ class Call:
             )
 
     def is_quantized(self, index: int) -> bool:
-        """Return whether input ``index`` is a constant on a grid of 8 bits."""
-        return self.has(index) and self.name(index) in self.context.points
+        """Return whether input ``index`` is a constant in integers."""
+        return self.has(index) and self.name(index) in self.context.grids
 
     def elementwise(
         self, kind: str, attrs: dict[str, Any] | None = None, dtype: npt.DTypeLike = np.float32

@@ -21,6 +21,7 @@ def load_model(
     *,
     libraries: Sequence[str | pathlib.Path] = (),
     requantize: Requantize = Requantize.NO,
+    any_scale: bool = False,
 ) -> FloatGraph:
     """Convert a model file to a float graph: ONNX, PyTorch, TFLite, TensorFlow, Keras, Caffe.
 
@@ -32,6 +33,8 @@ def load_model(
     ----------
     requantize
         What becomes of TFLite files whose scales the DPU does not compute with.
+    any_scale
+        Quantized tensors of TFLite and ONNX files keep whatever scales and zero points they have.
 
     Raises
     ------
@@ -41,7 +44,7 @@ def load_model(
     path = pathlib.Path(path)
     match format_of(path):
         case Format.TFLITE:
-            return load_tflite(path, input_shapes, requantize=requantize)
+            return load_tflite(path, input_shapes, requantize=requantize, any_scale=any_scale)
         case Format.CAFFE:
             return load_caffe(path, input_shapes)
         case Format.FROZEN_GRAPH:
@@ -62,7 +65,7 @@ def load_model(
             with _needs("tensorflow", f"{path} is a SavedModel of TensorFlow"):
                 from opendpu.frontend.tensorflow.saved_model import load_saved_model
             return load_saved_model(path, input_shapes)
-    return load_onnx(path, input_shapes, libraries=libraries)
+    return load_onnx(path, input_shapes, libraries=libraries, any_scale=any_scale)
 
 
 @contextlib.contextmanager

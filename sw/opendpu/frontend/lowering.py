@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From an ONNX file to a float graph: inputs, nodes, outputs."""
 
+import dataclasses
 import pathlib
 from collections.abc import Sequence
 
@@ -18,8 +19,8 @@ from opendpu.frontend.origins import origin_of
 from opendpu.frontend.outputs import bind_outputs
 from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.single_node import evaluate
-from opendpu.frontend.source import Source, read
-from opendpu.ir import FloatGraph
+from opendpu.frontend.source import Source, attributes, read
+from opendpu.ir import FloatGraph, Quantization
 from opendpu.ir.types import FLOAT32
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 from opendpu.ops.quantizing import OPERATORS, is_quantizing
@@ -38,6 +39,7 @@ def load_onnx(
     libraries: Sequence[str | pathlib.Path] = (),
     label: str = "",
     channels_last: bool = False,
+    any_scale: bool = False,
 ) -> FloatGraph:
     """Convert an ONNX model, a file or in memory, to a float graph.
 
@@ -63,6 +65,9 @@ def load_onnx(
         What the model is called in messages, where it is not the file's name.
     channels_last
         Inputs and outputs are NHWC in the model already, and keep the order of their axes.
+    any_scale
+        Quantized tensors keep whatever scales, for each channel too, and zero points they have, as
+        the extension ``scaled`` computes with them; else these must be the DPU's.
 
     Raises
     ------
@@ -74,15 +79,16 @@ def load_onnx(
         size, or nodes that onnxruntime does not compute either: all of them, with the reason.
     """
     try:
-        return lower(read(model, input_shapes, libraries, label), channels_last=channels_last)
+        source = read(model, input_shapes, libraries, label, any_scale=any_scale)
+        return lower(source, channels_last=channels_last, any_scale=any_scale)
     except UnicodeDecodeError as error:
         name = model.graph.name if isinstance(model, onnx.ModelProto) else model
         raise ModelFormatError(f"{label or name}: a name in it is no UTF-8 text: {error}") from None
 
 
-def lower(source: Source, *, channels_last: bool = False) -> FloatGraph:
+def lower(source: Source, *, channels_last: bool = False, any_scale: bool = False) -> FloatGraph:
     """Return the tidy graph of a checked ONNX model; parameters as of :func:`load_onnx`."""
-    context = Context(source)
+    context = Context(source, any_scale=any_scale)
     order: dict[str, list[int]] = {}
     for name, made in source.inputs.items():
         perm = plain(len(made.shape))
@@ -206,6 +212,19 @@ def _check_shape(context: Context, name: str) -> None:
         raise Refusal(f"the result should have shape {list(wanted)}, but has {list(shape)}")
 
 
+def _moved(grid: Quantization, proto: onnx.NodeProto) -> Quantization | None:
+    """Return what a node that moves elements makes of a constant's quantization.
+
+    None where scales do not run along an axis any more.
+    """
+    if grid.axis is None:
+        return grid
+    if proto.op_type != "Transpose":
+        return None
+    order = attributes(proto).get("perm")
+    return order and dataclasses.replace(grid, axis=list(order).index(grid.axis))
+
+
 def _fold(context: Context, proto: onnx.NodeProto) -> bool:
     """Evaluate a node whose inputs are known by now; return whether it was one."""
     if not proto.input or any(name not in context.constants for name in reads(proto)):
@@ -214,6 +233,8 @@ def _fold(context: Context, proto: onnx.NodeProto) -> bool:
     if found is None:
         return False
     context.constants.update(found)
-    if proto.op_type in KEEPS_GRID and proto.input[0] in context.points:
-        context.points[proto.output[0]] = context.points[proto.input[0]]
+    if proto.op_type in KEEPS_GRID and proto.input[0] in context.grids:
+        moved = _moved(context.grids[proto.input[0]], proto)
+        if moved is not None:
+            context.grids[proto.output[0]] = moved
     return True

@@ -18,6 +18,7 @@ from opendpu.frontend.clusters import clustered
 from opendpu.frontend.model_file import constants_of, label_of, read_model, reads
 from opendpu.frontend.opsets import opsets_of
 from opendpu.frontend.patterns import recognized
+from opendpu.frontend.qlinear import expanded
 from opendpu.frontend.single_node import Dialect, dtype_of, shape_of
 from opendpu.ir import Array, TensorType
 from opendpu.ops.quantizing import QUANTIZERS
@@ -67,10 +68,13 @@ def read(
     input_shapes: Sizes | None = None,
     libraries: Sequence[str | pathlib.Path] = (),
     label: str = "",
+    *,
+    any_scale: bool = False,
 ) -> Source:
     """Read an ONNX file, or take a model in memory, and find the types of all values.
 
-    ``label`` is what it is called in messages, where that is not the file's name.
+    ``label`` is what it is called in messages, where that is not the file's name. With
+    ``any_scale``, operators on integers are read as those on real numbers that they stand for.
 
     Raises
     ------
@@ -81,6 +85,8 @@ def read(
         The operator set, inputs that are no tensors, or free dimensions without a size.
     """
     own, proto = read_model(model)
+    if any_scale:
+        proto = expanded(proto)
     label = label or own
     graph = proto.graph
     folder = pathlib.Path() if isinstance(model, onnx.ModelProto) else pathlib.Path(model).parent

@@ -10,6 +10,7 @@ from opendpu.compiler.legalize import legalize
 from opendpu.ir import Array, FixedGraph, Node, QuantizedGraph
 from opendpu.ops import SOURCES
 from opendpu.ops.batching import mixes_samples
+from opendpu.ops.formats import integers_of
 from opendpu.ops.session import Session
 from opendpu_arch.errors import TensorError
 from opendpu_arch.numerics import quantize
@@ -29,6 +30,8 @@ class IntegerNetwork:
         outputs if not given. :attr:`tensors` are those that there are.
     threads
         How many threads compute an op; 0 for as many as there are cores.
+    scaled
+        Whether scales and zero points may be any, as the extension ``scaled`` computes with them.
 
     Raises
     ------
@@ -44,8 +47,9 @@ class IntegerNetwork:
         *,
         keep: Sequence[str] | None = None,
         threads: int = 0,
+        scaled: bool = False,
     ) -> None:
-        fixed = graph if isinstance(graph, FixedGraph) else legalize(fold(graph))
+        fixed = graph if isinstance(graph, FixedGraph) else legalize(fold(graph), scaled=scaled)
         self.graph = fixed
         self.tensors = {
             node.tensor_name: node.name
@@ -131,6 +135,8 @@ def _as_type(node: Node, array: Array) -> Array:
     if not node.type.is_fixed or array.dtype.kind in "iu":
         return array.astype(node.type.dtype, copy=False)
     found = node.quantization
+    if not found.is_power_of_two:
+        return integers_of(array, found).astype(node.type.dtype)
     fixed = quantize(
         array, found.fix_point, bit_width=found.bits, signed=found.signed,
         round_mode=found.rounding,

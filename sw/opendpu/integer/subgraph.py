@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from opendpu.ir import Array, FixedGraph, Quantization, TensorType
-from opendpu.ir.xir_bridge import channels_of
+from opendpu.ir.xir_bridge import channels_of, type_with_quantization
 from opendpu.ops import CONSTANTS
 from opendpu_arch.errors import ModelFormatError
 from xir import Op, Subgraph, Tensor
@@ -64,7 +64,9 @@ def fixed_graph(subgraph: Subgraph, segments: Mapping[int, bytes]) -> FixedGraph
 
 def _type(tensor: Tensor) -> TensorType:
     """Return the type of a tensor, with what its attributes say of its integers."""
-    made = TensorType(tuple(tensor.dims), tensor.data_type.numpy())
+    made = type_with_quantization(tensor)
+    if made.quantization is not None:
+        return made
     if not tensor.has_attr("fix_point"):
         if made.dtype.itemsize > 1:  # an index
             return made

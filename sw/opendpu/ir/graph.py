@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from opendpu.ir.types import UNKNOWN, Origin, Quantization, TensorType
+from opendpu.ir.types import UNKNOWN, NumberFormat, Origin, Quantization, TensorType
 from opendpu_arch.errors import GraphError
 
 Array = npt.NDArray[Any]
@@ -244,3 +244,12 @@ class QuantizedGraph(Graph):
 
 class FixedGraph(Graph):
     """What legalization makes: ``-fix`` ops on integers, float ops between conversions."""
+
+
+def has_any_scale(graph: Graph) -> bool:
+    """Return whether integers in a graph have other scales than powers of two around zero."""
+    found = [node.type.quantization for node in graph if node.kind in ("fix", "fix2float")]
+    return any(
+        one is not None and one.number_format == NumberFormat.INT and not one.is_power_of_two
+        for one in found
+    )

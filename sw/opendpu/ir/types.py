@@ -152,6 +152,10 @@ class Quantization:
             raise GraphError(f"{self} has no fix_point: its scale is no single power of two")
         return 1 - math.frexp(self.scale[0])[1]
 
+    def same_grid(self, other: "Quantization") -> bool:
+        """Return whether the same integers stand for the same real numbers."""
+        return dataclasses.replace(self, rounding=other.rounding) == other
+
     @property
     def are_powers_of_two(self) -> bool:
         """Whether every scale is a power of two and zero stands for zero, in all channels."""

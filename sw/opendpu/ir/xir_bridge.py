@@ -9,7 +9,7 @@ import numpy as np
 
 import xir
 from opendpu.ir.graph import Array, FloatGraph, Graph, Node, QuantizedGraph
-from opendpu.ir.types import UNKNOWN, Origin, Quantization, TensorType
+from opendpu.ir.types import UNKNOWN, Origin, Quantization, Rounding, TensorType
 from opendpu_arch.errors import GraphError
 
 ORIGIN = "origin"
@@ -20,6 +20,8 @@ QUANTIZING = ("fix", "fix2float", "float2fix")
 FIX_POINTS, AXIS = "fix_points", "axis"
 """Attributes beside ``fix_point``: fractional bits for each index along an axis. ``fix_point``,
 which is all that others know, is then the least of them."""
+SCALE = "scale"
+"""Attribute in place of ``fix_point``: scales that are no powers of two around zero."""
 _TYPED = ("data", "shape", "data_type")
 """Attributes that say what the type of a node says."""
 
@@ -89,7 +91,7 @@ def add_op(graph: Graph, op: xir.Op, name_of: Callable[[xir.Op], str] = xir.Op.g
     value: Array | None = None
     if op.get_type() in CONSTANTS:
         value = _constant(op)
-    made = type_of(tensor)
+    made = type_with_quantization(tensor)
     if value is not None:
         made = dataclasses.replace(made, dtype=value.dtype)
     if op.get_type() in QUANTIZING:
@@ -103,19 +105,46 @@ def fix_attributes(node: Node) -> dict[str, Any]:
     """Return XIR's attributes of a ``fix``, ``fix2float`` or ``float2fix``; none for others."""
     if node.kind not in QUANTIZING:
         return {}
-    return quantization_attributes(node.quantization)
+    return {"fix_point": 0} | quantization_attributes(node.quantization)
 
 
 def quantization_attributes(quantization: Quantization) -> dict[str, Any]:
-    """Return what XIR says of a quantization."""
-    points = quantization.fix_points
+    """Return what XIR says of a quantization; of one that it does not know, what we say."""
     found: dict[str, Any] = {
-        "fix_point": min(points), "bit_width": quantization.bits,
-        "if_signed": quantization.signed, "round_mode": str(quantization.rounding),
+        "bit_width": quantization.bits, "if_signed": quantization.signed,
+        "round_mode": str(quantization.rounding),
     }  # fmt: skip
-    if quantization.axis is not None:
-        found |= {FIX_POINTS: list(points), AXIS: quantization.axis}
-    return found
+    axis = {} if quantization.axis is None else {AXIS: quantization.axis}
+    if not quantization.are_powers_of_two:
+        scales = {SCALE: list(quantization.scale), "zero_point": list(quantization.zero_point)}
+        return found | scales | axis
+    points = quantization.fix_points
+    several = {FIX_POINTS: list(points), **axis} if axis else {}
+    return {"fix_point": min(points), **found, **several}
+
+
+def quantization_of(item: xir.Tensor | xir.Op) -> Quantization | None:
+    """Return what attributes of a tensor or op say of its integers; none if they say nothing."""
+    get, has = item.get_attr, item.has_attr
+    bits = int(get("bit_width")) if has("bit_width") else 8
+    signed = bool(get("if_signed")) if has("if_signed") else True
+    rounding = Rounding(get("round_mode")) if has("round_mode") else Rounding.DPU_ROUND
+    if has(SCALE):
+        return Quantization(
+            tuple(get(SCALE)), tuple(get("zero_point")), get(AXIS) if has(AXIS) else None,
+            bits, signed, rounding,
+        )  # fmt: skip
+    if not has("fix_point"):
+        return None
+    return Quantization.power_of_two(
+        int(get("fix_point")), bits=bits, signed=signed, rounding=rounding
+    )
+
+
+def type_with_quantization(tensor: xir.Tensor) -> TensorType:
+    """Return the type of a tensor, with its scales where they are not the DPU's."""
+    made = type_of(tensor)
+    return made.with_quantization(quantization_of(tensor)) if tensor.has_attr(SCALE) else made
 
 
 def channels_of(attrs: Mapping[str, Any], shape: Sequence[int]) -> tuple[list[int], int] | None:
@@ -168,6 +197,12 @@ def _origin_of(value: Any) -> Origin:
 
 def _quantization(op: xir.Op, attrs: dict[str, Any]) -> Quantization:
     """Take what ``attrs`` say of a quantization out of them."""
+    if SCALE in attrs:
+        found = quantization_of(op)
+        assert found is not None
+        for key in ("fix_point", *quantization_attributes(found)):
+            attrs.pop(key, None)
+        return found
     try:
         found = Quantization.power_of_two(
             int(attrs.pop("fix_point")), bits=int(attrs.pop("bit_width")),

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inputs, constants, and the borders between real numbers and integers."""
 
-import numpy as np
 from onnx import TensorProto, helper
 
 from opendpu.ir import Node
-from opendpu.ops.formats import BLOCK_FORMATS, emit_fake_quantize, emit_integers
+from opendpu.ops.formats import BLOCK_FORMATS, emit_fake_quantize, emit_integers, emit_real
 from opendpu.ops.onnx_builder import OnnxBuilder
 from opendpu.ops.operator import Operator, register
 
@@ -41,8 +40,8 @@ def _fix2float(builder: OnnxBuilder, node: Node) -> None:
         return
     value, first = _source(builder, node)
     value = builder.op("Cast", [value], to=TensorProto.FLOAT)
-    scale = builder.initializer(np.array(2.0**-node.fix_point, np.float32))
-    builder.bind(node, builder.op("Mul", [value, scale]), channels_first=first)
+    made = emit_real(builder, value, node.quantization, len(node.shape), channels_first=first)
+    builder.bind(node, made, channels_first=first)
 
 
 def _constant(builder: OnnxBuilder, node: Node) -> None:

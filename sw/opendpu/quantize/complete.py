@@ -4,6 +4,7 @@
 import numpy as np
 
 from opendpu.ir import Graph, Node, QuantizedGraph
+from opendpu.ir.graph import has_any_scale
 from opendpu.ops import operator_of
 from opendpu.quantize.layers import is_layer, parameters_of
 from opendpu.quantize.scales.grid import GRID, best_fix_point, rounded
@@ -26,8 +27,12 @@ def complete(graph: Graph) -> QuantizedGraph:
     fix point with the least squared error. Biases, which other quantizers keep in 32 bits, get 8
     bits at the finest fix point at which none saturates and that the DPU can shift to the
     accumulator's.
+
+    Of a graph with other scales than the DPU's, only what moves or compares data is completed.
     """
     graph = graph.moved(QuantizedGraph)
+    if has_any_scale(graph):  # nothing is quantized that the model leaves in float
+        return _tidy(graph)
     approximate(graph)
     for node in graph:
         if not is_layer(node) or graph[node.inputs["input"][0]].kind != "fix":
@@ -40,6 +45,11 @@ def complete(graph: Graph) -> QuantizedGraph:
             least = min(most, int(accumulator.max()) + 1 - SHIFT_BIAS[-1])
             allowed = range(least, most + 1)
             _quantized(graph, node, arguments.bias, allowed, "nonoverflow")
+    return _tidy(graph)
+
+
+def _tidy(graph: QuantizedGraph) -> QuantizedGraph:
+    """Put a ``fix`` behind what has its inputs' scale; return the graph without unused ops."""
     graph.sort()
     for node in graph:
         _fix_behind(graph, node)

@@ -7,6 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from opendpu.ir.xir_bridge import quantization_of
+from opendpu.ops.formats import integers_of, real_numbers
 from opendpu.runtime import buffers
 from opendpu_arch import numerics
 from opendpu_arch.errors import TensorError
@@ -127,15 +129,22 @@ def _checked(value: Any, slot: Slot, role: str) -> Array:
         raise TensorError(
             f"{label} is read-only, but must be writeable", code="VART_TENSOR_BUFFER_INVALID"
         )
-    if array.dtype != own and not tensor.has_attr("fix_point"):
+    if array.dtype != own and not is_quantized(tensor):
         raise TensorError(f"{label} has no fix_point, so float32 cannot be converted to {own}")
     return array
+
+
+def is_quantized(tensor: Tensor) -> bool:
+    """Tell whether a tensor says what real numbers its integers stand for."""
+    return tensor.has_attr("fix_point") or tensor.has_attr("scale")
 
 
 def to_tensor(array: Array, tensor: Tensor) -> Array:
     """Return a checked input array in the element type of its tensor, floats as VART does it."""
     if array.dtype == tensor.data_type.numpy():
         return array
+    if tensor.has_attr("scale"):
+        return quantized(array, tensor)
     try:
         return float_to_fixed(array, tensor.get_attr("fix_point"), tensor.data_type.numpy())
     except TensorError as error:
@@ -153,6 +162,9 @@ def quantized(array: Array, tensor: Tensor) -> Array:
         return array
     if not np.isfinite(array).all():
         raise TensorError(f"input {tensor.name!r}: float32 values are not all finite")
+    found = quantization_of(tensor)
+    if found is not None and not found.is_power_of_two:
+        return integers_of(array, found).astype(own)
     mode = tensor.get_attr("round_mode") if tensor.has_attr("round_mode") else "DPU_ROUND"
     fixed = numerics.quantize(
         array,
@@ -168,7 +180,11 @@ def from_tensor(values: Array, tensor: Tensor, array: Array) -> None:
     """Fill a checked output array from values in the element type of its tensor."""
     values = values.reshape(array.shape)
     if array.dtype != values.dtype:
-        values = fixed_to_float(values, tensor.get_attr("fix_point"))
+        found = quantization_of(tensor)
+        if found is not None and not found.is_power_of_two:
+            values = real_numbers(values, found)
+        else:
+            values = fixed_to_float(values, tensor.get_attr("fix_point"))
     array[...] = values
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from opendpu.runtime.arrays import Array
+from opendpu.runtime.arrays import Array, is_quantized
 from opendpu.runtime.graph_runner import GraphRunner
 from opendpu.runtime.runner import Runner
 from opendpu_arch.errors import TensorError
@@ -72,7 +72,7 @@ def _jobs_in(array: Array, tensor: Tensor) -> int | None:
 
 
 def _dtype(tensor: Tensor, floats: bool) -> np.dtype[Any]:
-    fixed = floats and tensor.has_attr("fix_point")
+    fixed = floats and is_quantized(tensor)
     return np.dtype(np.float32) if fixed else tensor.data_type.numpy()
 
 

@@ -206,6 +206,10 @@ def test_extensions_have_the_fields_that_the_page_says() -> None:
     shifted = {"CONV", "ALU", "DPTWISE"}
     assert fields == {(name, "table", "table") for name in tabled} | {
         (name, "channel_shift", "channel") for name in shifted
+    } | {(name, "scaled", "scaled") for name in ("CONV", "ALU", "ELEW")} | {
+        ("CONVINIT", "zero_in", "scaled"),
+        ("ELEWINIT", "term", "scaled"),
+        ("ELEWINIT", "bank_addr_scale", "scaled"),
     }
 
 

@@ -16,6 +16,7 @@ PLAIN = dataclasses.replace(B512, conv_leaky_relu=False, save_argmax=False)
 LEAKY = dataclasses.replace(B512, alu_leaky_relu=True, load_mean=True)
 CHANNEL = Target.from_name("B512+channel")
 TABLE = Target.from_name("B512+table")
+SCALED = Target.from_name("B512+channel+scaled")
 TWO = [isa.ElewInit(id=0), isa.ElewInit(id=1)]
 
 # rule: (accepted, refused, what it says); each case is (instruction, target, init)
@@ -27,8 +28,8 @@ CASES = {
     ),
     "load_bank": (
         (isa.Load(bank_id=17), B512, None),
-        (isa.Load(bank_id=20), B512, None),
-        "bank_id is 20, but must be in 0..17 (banks)",
+        (isa.Load(bank_id=22), B512, None),
+        "bank_id is 22, but must be in 0..17 (banks)",
     ),
     "save_bank": (
         (isa.Save(bank_id=7), B512, None),
@@ -161,6 +162,11 @@ CASES = {
         (isa.Conv(channel_shift=1), TABLE, isa.ConvInit()),
         f"channel_shift is 1, but must be 0 ({TABLE.name} lacks the extension 'channel')",
     ),
+    "scaled": (
+        (isa.Alu(scaled=1), SCALED, isa.AluInit(exec_mode=AluMode.AVEPOOL)),
+        (isa.Alu(scaled=1), SCALED, isa.AluInit(exec_mode=AluMode.MAXREDUCE)),
+        "exec_mode is 5, but must be one of DWCV=0, AVEPOOL=2, MAXPOOL=3 (with scaled)",
+    ),
 }
 
 
@@ -196,10 +202,11 @@ def test_a_plain_target_names_the_extension_that_it_lacks(cls: type[isa.Instruct
 def test_the_bank_of_tables_is_there_with_the_extension_only() -> None:
     assert legal.violations(isa.Load(bank_id=18), TABLE) == []
     assert legal.violations(isa.Load(bank_id=19), TABLE) == [
-        "bank_id is 19, but must be in 0..18 (banks; more with the extension 'channel')"
+        "bank_id is 19, but must be in 0..18 (banks; more with the extension 'channel' or 'scaled')"
     ]
     assert legal.violations(isa.Load(bank_id=18), B512) == [
-        "bank_id is 18, but must be in 0..17 (banks; more with the extension 'table' or 'channel')"
+        "bank_id is 18, but must be in 0..17 "
+        "(banks; more with the extension 'table' or 'channel' or 'scaled')"
     ]
 
 
@@ -247,3 +254,20 @@ def test_the_product_form_equals_the_division_form(rng: np.random.Generator) -> 
         banks = bank % parallel + math.ceil((offset + in_rows) / stride)
         refused = bool(legal.violations(isa.Conv(bank_id_in=bank), target, init=init))
         assert refused == (math.ceil(banks / parallel) > 4)
+
+
+@pytest.mark.parametrize("cls", [isa.Conv, isa.Alu, isa.Elew])
+def test_multipliers_need_their_extension(cls: type[isa.Instruction]) -> None:
+    given = {isa.Conv: isa.ConvInit(), isa.Alu: isa.AluInit(), isa.Elew: TWO[:1]}[cls]
+    assert legal.violations(cls(scaled=1), SCALED, init=given) == []
+    assert legal.violations(cls(scaled=1), CHANNEL, init=given) == [
+        f"scaled is 1, but must be 0 ({CHANNEL.name} lacks the extension 'scaled')"
+    ]
+
+
+@pytest.mark.parametrize("cls", [isa.Conv, isa.Alu])
+def test_a_channel_has_a_shift_or_a_multiplier(cls: type[isa.Instruction]) -> None:
+    given = isa.ConvInit() if cls is isa.Conv else isa.AluInit()
+    assert legal.violations(cls(scaled=1, channel_shift=1), SCALED, init=given) == [
+        "scaled and channel_shift are 1, but one of them must be 0 (a channel has one scale)"
+    ]

@@ -261,13 +261,16 @@ def test_the_tables_have_a_bank_of_their_own() -> None:
     assert both.name == "DPUCZDX8G_ISA1_B512+table+channel"
     assert (both.table_bank, both.shift_bank, both.bank_count) == (18, 19, 20)
     assert (channel.shift_bank, channel.bank_count) == (18, 19)
+    scaled, each = (Target.from_name(f"B512{e}") for e in ("+scaled", "+table+channel+scaled"))
+    assert (scaled.scale_bank, scaled.term_bank, scaled.bank_count) == (18, 19, 20)
+    assert (each.scale_bank, each.term_bank, each.bank_count) == (20, 21, 22)
     assert table.SLOTS * table.ENTRIES == table.WORDS * table.WORD_BYTES
 
 
 def test_an_extension_that_does_not_exist_is_refused() -> None:
-    text = r"no extension is called 'scaled'; known: table, channel$"
+    text = r"no extension is called 'matmul'; known: table, channel, scaled$"
     with pytest.raises(TargetError, match=text):
-        Target.from_name("B4096+table+scaled")
+        Target.from_name("B4096+table+matmul")
 
 
 def test_a_fingerprint_that_is_no_number_is_named() -> None:

@@ -32,6 +32,8 @@ TARGETS = {
     ),
     "table": Target.from_name("B512+table"),
     "both": Target.from_name("B64+table+channel"),
+    "scaled": Target.from_name("B64+scaled"),
+    "each": Target.from_name("B512+table+channel+scaled"),
 }
 
 
@@ -49,7 +51,9 @@ def draw(rng, target, pending, extensions):
                 [rng.randrange(target.image_banks), *edges, target.bank_count]
             )
         elif f.extension:
-            values[f.name] = min(f.maximum, extensions.choice([0, 0, 1, 8, 9, 15]))
+            values[f.name] = extensions.choice(
+                [0, 0, 0, 1] if f.maximum == 1 else [0, 0, 1, 8, 9, 15]
+            )
         elif f.name in ("channel", "mode_avg"):
             values[f.name] = rng.choice([f.minimum, f.minimum, 1, 2, 64, 65])
         elif f.name in ("shift_bias",):

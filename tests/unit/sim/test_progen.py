@@ -15,6 +15,7 @@ from opendpu_sim.progen import ENGINES, random_program
 B512 = Target.from_name("B512")
 FULL = Target(arch=8, alu_pixel_parallel=2, alu_leaky_relu=True, load_mean=True)
 BOTH = Target.from_name("B64+table+channel")
+SCALED = Target.from_name("B64+scaled")
 TABLE = Target.from_name("B512+table")
 POOR = Target(arch=11, alu_pixel_parallel=1, conv_leaky_relu=False, save_argmax=False)
 
@@ -40,7 +41,9 @@ def test_the_same_seed_gives_the_same_program(engine: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "target", [B512, FULL, POOR, TABLE, BOTH], ids=["B512", "full", "poor", "table", "both"]
+    "target",
+    [B512, FULL, POOR, TABLE, BOTH, SCALED],
+    ids=["B512", "full", "poor", "table", "both", "scaled"],
 )
 @pytest.mark.parametrize("engine", ENGINES)
 def test_results_do_not_depend_on_the_order_of_execution(engine: str, target: Target) -> None:
@@ -69,6 +72,15 @@ def test_programs_for_a_target_with_shifts_of_channels_use_them() -> None:
     used = {i.mnemonic() for i in program if getattr(i, "channel_shift", 0)}
     assert used == {"CONV", "ALU", "DPTWISE"}
     assert any(isinstance(i, isa.Load) and i.bank_id == BOTH.shift_bank for i in program)
+
+
+def test_programs_for_a_target_with_multipliers_use_them() -> None:
+    program = decoded("mixed", SCALED, range(60))
+    used = {i.mnemonic() for i in program if getattr(i, "scaled", 0)}
+    assert used == {"CONV", "ALU", "ELEW"}
+    assert {i.term for i in program if isinstance(i, isa.ElewInit)} == {0, 1}
+    loads = {i.bank_id for i in program if isinstance(i, isa.Load)}
+    assert {SCALED.scale_bank, SCALED.term_bank} <= loads
 
 
 def test_engines_run_concurrently() -> None:

@@ -14,6 +14,7 @@ from opendpu.compiler.constraints import pool
 from opendpu.compiler.constraints import eltwise
 from opendpu.compiler.constraints import pointwise
 from opendpu.compiler.constraints import move
+from opendpu.compiler.constraints import scaled
 
 # isort: on
 from opendpu.compiler.constraints.reasons import first_broken, reason
@@ -33,6 +34,7 @@ __all__ = [
     "pointwise",
     "pool",
     "reason",
+    "scaled",
     "tensors",
     "transposed",
 ]

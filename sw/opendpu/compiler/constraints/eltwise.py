@@ -4,6 +4,7 @@
 from opendpu.compiler.constraints.registry import constraint, inputs_of
 from opendpu.compiler.fixed import point_of
 from opendpu.ir import Graph, Node
+from opendpu.ops.fixed.requantize import is_scaled
 from opendpu_arch.target import Target
 
 MAX_SHIFT_READ = 15
@@ -28,6 +29,8 @@ def elew_inputs(node: Node, graph: Graph, target: Target) -> str | None:
 )  # fmt: skip
 def elew_shifts(node: Node, graph: Graph, target: Target) -> str | None:
     """``shift_read`` has four bits."""
+    if is_scaled(node):
+        return None
     if node.attrs["type"] != "ADD":
         return None
     points = [point_of(s) for s in inputs_of(node, graph)]
@@ -46,6 +49,8 @@ def elew_shifts(node: Node, graph: Graph, target: Target) -> str | None:
 )  # fmt: skip
 def product_shift(node: Node, graph: Graph, target: Target) -> str | None:
     """``shift_write`` has a direction and four bits."""
+    if is_scaled(node):
+        return None
     if node.attrs["type"] != "MUL":
         return None
     shift = sum(point_of(s) for s in inputs_of(node, graph)) - point_of(node)

@@ -7,6 +7,7 @@ from opendpu.compiler.fixed import DEPTHWISE, LAYERS, TRANSPOSED
 from opendpu.compiler.limits import MAX_ALU_KERNEL, MAX_CONV_KERNEL, MAX_CONV_STRIDE, MAX_PAD_BEFORE
 from opendpu.compiler.shifts import shifts_of
 from opendpu.ir import Graph, Node
+from opendpu.ops.fixed.requantize import is_scaled
 from opendpu_arch.extensions import Extension
 from opendpu_arch.numerics import MAX_CHANNEL_SHIFT, MAX_SHIFT_BIAS
 from opendpu_arch.target import Target
@@ -163,6 +164,8 @@ def nonlinear(node: Node, graph: Graph, target: Target) -> str | None:
 )  # fmt: skip
 def layer_shifts(node: Node, graph: Graph, target: Target) -> str | None:
     """``shift_cut`` = w + i - o, ``shift_bias`` = w + i - b + 1."""
+    if is_scaled(node):
+        return None
     found = shifts_of(node, graph)
     for name, shifts, most in (
         ("shift_cut", found.cut, MAX_SHIFT_CUT), ("shift_bias", found.bias, MAX_SHIFT_BIAS),
@@ -181,6 +184,8 @@ def layer_shifts(node: Node, graph: Graph, target: Target) -> str | None:
 )  # fmt: skip
 def channel_shifts(node: Node, graph: Graph, target: Target) -> str | None:
     """A byte of SHIFT has four bits for either shift."""
+    if is_scaled(node):
+        return None
     found = shifts_of(node, graph)
     if not found.differ:
         return None

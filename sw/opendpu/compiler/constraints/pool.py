@@ -6,6 +6,7 @@ from opendpu.compiler.fixed import point_of
 from opendpu.compiler.limits import MAX_ALU_KERNEL
 from opendpu.ir import Graph, Node
 from opendpu.ops.average import average_factor
+from opendpu.ops.fixed.requantize import is_scaled
 from opendpu_arch.target import Target
 
 MAX_LEFT, MAX_RIGHT = 7, 55
@@ -47,6 +48,8 @@ def pool_fits(node: Node, graph: Graph, target: Target) -> str | None:
 )  # fmt: skip
 def pool_shifts(node: Node, graph: Graph, target: Target) -> str | None:
     """``shift_cut`` from 8 on shifts right, below left."""
+    if is_scaled(node):
+        return None
     right = point_of(inputs_of(node, graph)[0]) - point_of(node)
     if node.attrs["type"] == "AVG":
         (_, width), (_, height) = pair(node, "kernel")

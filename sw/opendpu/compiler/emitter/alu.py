@@ -16,10 +16,11 @@ from opendpu.compiler.banks.reach import (
     rows_needed,
 )
 from opendpu.compiler.emitter.cascade_tile import CascadeTile
-from opendpu.compiler.emitter.channels import ChannelConstants
+from opendpu.compiler.emitter.channels import ChannelConstants, channel_constants
 from opendpu.compiler.emitter.kind import LayerEmitter
 from opendpu.compiler.emitter.layouts import tile_layout, whole_tile
 from opendpu.compiler.emitter.recorder import Operand, Recorder
+from opendpu.compiler.emitter.records import Records
 from opendpu.compiler.emitter.tables import table_of
 from opendpu.compiler.emitter.transfer import (
     Source,
@@ -30,7 +31,7 @@ from opendpu.compiler.emitter.transfer import (
 )
 from opendpu.compiler.layers import AluLayer
 from opendpu.compiler.plan import LayerPlan
-from opendpu_arch.isa import Alu, AluInit
+from opendpu_arch.isa import Alu, AluInit, AluMode
 from opendpu_arch.legal import POINTWISE_MODES
 
 
@@ -65,7 +66,7 @@ class AluConstants:
         """Word of the weights."""
         self._channels = recorder.plan.network.features[layer.output].channels
         self._loaded: tuple[int, int] | None = None
-        self._own: ChannelConstants | None = None
+        self._own: ChannelConstants | Records | None = None
 
     def load(self, group: int, groups: int) -> None:
         """Load the weights of some channel groups, unless they are there."""
@@ -79,11 +80,10 @@ class AluConstants:
     def load_own(self) -> None:
         """Load what channels have, unless it is there."""
         if self._own is None:
-            names = tuple(self.layer.per_channel)
-            self._own = ChannelConstants(self.recorder, self.layer.name, names, self._channels)
+            self._own = channel_constants(self.recorder, self.layer, self._channels)
 
     @property
-    def own(self) -> ChannelConstants:
+    def own(self) -> ChannelConstants | Records:
         """What channels have, which is loaded."""
         assert self._own is not None, self.layer.name
         return self._own
@@ -129,6 +129,9 @@ class AluTile:
         layout_in, layout_out = self.rows_in.layout, self.layout_out
         alone, stride_out = self._is_row_alone(), self._rows_per_bank(rows)
         lanes = (tile.group + tile.groups) * self.recorder.target.channel_parallel
+        factor = layer.multi_factor
+        if layer.requantization is not None and layer.mode == AluMode.DWCV:
+            factor = layer.requantization.padding
         self.recorder.set_up(
             AluInit(
                 exec_mode=layer.mode, kernel_h=window.kernel_h, kernel_w=window.kernel_w,
@@ -139,7 +142,7 @@ class AluTile:
                 channel_group=tile.groups,
                 channel_offset=max(0, lanes - self.rows_in.operand.feature.channels),
                 length=tile.columns, act_type=layer.act_type, shift_bias=layer.shift_bias,
-                shift_cut=layer.shift_cut, multi_factor=layer.multi_factor & 0xFF,
+                shift_cut=layer.shift_cut, multi_factor=factor & 0xFF,
                 shift_prelu_p=layer.shift_prelu_p, shift_prelu_n=layer.shift_prelu_n,
                 jump_read=layout_in.groups, jump_read_endl=layout_in.row_words,
                 jump_read_weights=tile.groups if layer.weights is not None else 0,
@@ -179,6 +182,7 @@ class AluTile:
                 bank_addr_weights=self.constants.weights,
                 bank_addr_bias=own.word(tile.group), table=table,
                 channel_shift=int(layer.shifts is not None),
+                scaled=int(layer.requantization is not None),
             ),
             (
                 *entries,

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 from opendpu.compiler.banks import BankAccess
 from opendpu.compiler.emitter.recorder import Recorder
+from opendpu.compiler.emitter.records import Records
+from opendpu.compiler.layers import AluLayer, ArrayLayer
 from opendpu.compiler.layers.cost import transfer_cycles
 from opendpu.compiler.plan import WEIGHTS_REG
 from opendpu_arch.isa import Load
@@ -60,3 +62,12 @@ class ChannelConstants:
         """Yield what an instruction reads for some channel groups."""
         for bank in self._banks:
             yield BankAccess(False, bank, 1, self.word(group), groups)
+
+
+def channel_constants(
+    recorder: Recorder, layer: ArrayLayer | AluLayer, channels: int
+) -> ChannelConstants | Records:
+    """Return what the output channels of a layer have: biases and shifts, or records."""
+    if layer.requantization is not None:
+        return Records(recorder, layer.name, channels)
+    return ChannelConstants(recorder, layer.name, tuple(layer.per_channel), channels)

@@ -6,7 +6,7 @@ import dataclasses
 from opendpu.compiler.banks import BankAccess
 from opendpu.compiler.banks.layout import Layout
 from opendpu.compiler.banks.reach import footprint, rows_needed
-from opendpu.compiler.emitter.channels import ChannelConstants
+from opendpu.compiler.emitter.channels import channel_constants
 from opendpu.compiler.emitter.epilogue import EpilogueRows
 from opendpu.compiler.emitter.recorder import Operand, Recorder
 from opendpu.compiler.emitter.tables import table_of
@@ -34,7 +34,7 @@ class ConvWeights:
         self.shape = (outputs, kernel_h, kernel_w, inputs)
         self.blocks = -(-outputs // recorder.target.output_channel_parallel)
         self._at = recorder.plan.constants[f"{layer.name}/weights"]
-        self.channels = ChannelConstants(recorder, layer.name, tuple(layer.per_channel), outputs)
+        self.channels = channel_constants(recorder, layer, outputs)
         self._words: dict[int, int] = {}
 
     def forget(self) -> None:
@@ -85,6 +85,7 @@ class ConvTile:
         layer, window = self.layer, self.layer.window
         layout_in, layout_out = self.rows_in.layout, self.layout_out
         stride_out, jump = self._rows_per_bank(rows), layer.REACH.row_jump
+        zero_in = 0 if layer.requantization is None else layer.requantization.padding & 0xFF
         self.recorder.set_up(
             ConvInit(
                 act_type=layer.act_type, shift_cut=layer.shift_cut, shift_bias=layer.shift_bias,
@@ -97,7 +98,7 @@ class ConvTile:
                 stride_offset_out=layout_out.place(row).offset if stride_out > 1 else 0,
                 jump_write=layout_out.groups,
                 jump_write_endl=layout_out.row_words if layout_out.row_words <= jump else 1,
-                valid_pixel_parallel=rows,
+                valid_pixel_parallel=rows, zero_in=zero_in,
             )
         )  # fmt: skip
 
@@ -120,6 +121,7 @@ class ConvTile:
         first, last = max(0, read.row), min(feature.height, read.row + read.rows) - 1
         taps = window.kernel_h * window.kernel_w * groups
         own = self.weights.channels
+        most = target.pixel_parallel if self.layer.requantization is not None else 1
         table, entries = table_of(self.recorder, self.layer)
         self.recorder.add(
             Conv(
@@ -131,6 +133,7 @@ class ConvTile:
                 length=tile.columns, bank_id_out=layout_out.first_bank + place_out.bank,
                 bank_addr_out=word, bank_addr_weights=weights,
                 bank_addr_bias=own.word(block), table=table,
+                scaled=int(self.layer.requantization is not None),
                 channel_shift=int(self.layer.shifts is not None),
             ),
             (
@@ -140,5 +143,5 @@ class ConvTile:
                 *own.accesses(block, 1),
                 *layout_out.accesses(row, rows, write=True),
             ),
-            conv_cycles(tile.columns, taps, self._rows_per_bank(rows)),
+            conv_cycles(tile.columns, max(taps, most), self._rows_per_bank(rows)),
         )  # fmt: skip

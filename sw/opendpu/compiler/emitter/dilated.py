@@ -13,6 +13,7 @@ from opendpu.compiler.emitter.gathered import GatheredRows
 from opendpu.compiler.emitter.kind import LayerEmitter
 from opendpu.compiler.emitter.layouts import tile_layout, whole_tile
 from opendpu.compiler.emitter.recorder import Operand, Recorder
+from opendpu.compiler.emitter.records import Records
 from opendpu.compiler.emitter.tables import table_of
 from opendpu.compiler.emitter.transfer import Tile, save_rows
 from opendpu.compiler.layers import DilatedConvLayer
@@ -123,7 +124,7 @@ class _Results:
 
     def convolve(
         self, source: GatheredRows, at: tuple[int, int], run: Run, block: int, weights: int,
-        own: ChannelConstants,
+        own: ChannelConstants | Records,
     ) -> None:  # fmt: skip
         """Append what makes one block of output channels of a run."""
         step = run.step if self.in_order else 1

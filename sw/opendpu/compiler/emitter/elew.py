@@ -11,6 +11,7 @@ from opendpu.compiler.emitter.cascade_tile import CascadeTile
 from opendpu.compiler.emitter.kind import LayerEmitter
 from opendpu.compiler.emitter.layouts import is_run, tile_layout, whole_tile
 from opendpu.compiler.emitter.recorder import Operand, Recorder
+from opendpu.compiler.emitter.records import Records, term_of
 from opendpu.compiler.emitter.tables import table_of
 from opendpu.compiler.emitter.transfer import Source, Tile, save_rows, tiles_of
 from opendpu.compiler.layers import EltwiseLayer
@@ -94,6 +95,15 @@ def emit_elew(
     """Append the ELEWINITs and the ELEW of ``rows`` rows of a tile."""
     table, entries = table_of(recorder, layer)
     reads: list[BankAccess] = list(entries)
+    slots, record = [0] * len(layouts), 0
+    if layer.requantization is not None:
+        channels = recorder.plan.network.features[layer.output].channels
+        records = Records(recorder, layer.name, channels)
+        record = records.word(tile.group)
+        reads += records.accesses(tile.group, tile.groups)
+        for number in range(len(layouts)):
+            slots[number], terms = term_of(recorder, layer.name, number)
+            reads.append(terms)
     for number, layout in enumerate(layouts):
         repeated = layer.repeats(layer.sources[number])
         first, count, column = (0, 1, 0) if repeated else (row, rows, tile.column)
@@ -104,6 +114,7 @@ def emit_elew(
                 bank_addr_in=layout.word(place.address_group, place.offset, column, tile.group),
                 share_pp=int(repeated), jump_read=0 if repeated else layout.groups,
                 jump_read_endl=layout.row_words, shift_read=layer.shift_read[number],
+                term=slots[number], bank_addr_scale=record if number == 0 else 0,
             ),
             (), 1,
         )  # fmt: skip
@@ -118,6 +129,7 @@ def emit_elew(
                 place.address_group, place.offset, tile.column, tile.group
             ),
             jump_write=layout_out.groups, jump_write_endl=layout_out.row_words, table=table,
+            scaled=int(layer.requantization is not None),
         ),
         (*reads, *layout_out.accesses(row, rows, write=True)),
         layer.instruction_cycles(tile.columns, tile.groups),

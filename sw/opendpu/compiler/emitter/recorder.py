@@ -8,7 +8,7 @@ from opendpu.compiler.banks import BankAccess, Region
 from opendpu.compiler.layers import Feature
 from opendpu.compiler.plan import LayerPlan, Memory, Plan
 from opendpu.compiler.program import Command, MemoryAccess
-from opendpu_arch import table
+from opendpu_arch import scaled, table
 from opendpu_arch.errors import GraphError
 from opendpu_arch.isa import AluInit, ConvInit, Instruction
 from opendpu_arch.target import Target
@@ -84,6 +84,8 @@ class Recorder:
         self.alu_weights = CircularBuffer("DWCONVW", target.bank_depth)
         self.biases = CircularBuffer("BIAS", target.bank_depth)
         self.tables = Slots(table.SLOTS)
+        self.records = CircularBuffer("SCALE", scaled.records(target.bank_depth))
+        self.terms = Slots(scaled.TERM_SLOTS)
         self.on_chip: dict[str, set[int]] = {}
         """Rows of whole feature maps that are in their region."""
         self.saves = 0

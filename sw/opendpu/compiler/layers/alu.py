@@ -3,11 +3,16 @@
 
 import dataclasses
 from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from opendpu.compiler.layers.cost import alu_cycles, transfer_cycles
 from opendpu.compiler.layers.feature import Int8Array, Window
 from opendpu.compiler.layers.layer import Features, WeightWords, channel_groups
 from opendpu.compiler.layers.misc import MiscLayer, window_rules
+from opendpu.compiler.layers.requantization import Requantization, bias_words
 from opendpu_arch.isa import ActType, AluMode
 from opendpu_arch.target import Target
 
@@ -20,7 +25,7 @@ class AluLayer(MiscLayer):
     window: Window
     mode: AluMode
     weights: Int8Array | None = None
-    bias: Int8Array | None = None
+    bias: npt.NDArray[Any] | None = None
     shifts: Int8Array | None = None
     shift_cut: int = 0
     shift_bias: int = 0
@@ -28,6 +33,9 @@ class AluLayer(MiscLayer):
     shift_prelu_p: int = 0
     shift_prelu_n: int = 0
     act_type: ActType = ActType.NONE
+    requantization: Requantization | None = None
+    """How results are made by records of the extension ``scaled``; ``bias`` has then what
+    :data:`CHANNEL` says of each channel."""
 
     @property
     def operands(self) -> tuple[str, ...]:
@@ -41,9 +49,13 @@ class AluLayer(MiscLayer):
 
     @property
     def constants(self) -> Mapping[str, Int8Array]:
-        """Bias, shifts, weights and table, as far as there are any."""
+        """Bias and shifts or records, weights and table, as far as there are any."""
         weights = {} if self.weights is None else {"weights": self.weights}
-        return {**self.per_channel, **weights, **self.tables}
+        own = self.per_channel
+        if self.requantization is not None and self.bias is not None:
+            sums = 0 if self.weights is None else self.weights.sum(axis=(0, 1), dtype=np.int64)
+            own = {"bias": self.requantization.records(self.bias, sums)}
+        return {**own, **weights, **self.tables}
 
     def sliding_window(self, name: str) -> Window | None:
         """Return the window over the input."""
@@ -51,13 +63,17 @@ class AluLayer(MiscLayer):
 
     def instruction_cycles(self, columns: int, groups: int, rows_per_bank: int = 1) -> int:
         """Return the cycles of an ALU."""
-        return alu_cycles(columns, groups, self.window, rows_per_bank)
+        interval = 1 if self.requantization is None else self.requantization.interval
+        return alu_cycles(columns, groups, self.window, max(rows_per_bank, interval))
 
     def weight_words(self, features: Features, target: Target) -> WeightWords:
         """Return the words of weights and biases."""
         groups = channel_groups(features[self.output], target)
         taps = self.window.kernel_h * self.window.kernel_w
-        return WeightWords(alu=taps * groups if self.weights is not None else 0, bias=groups)
+        return WeightWords(
+            alu=taps * groups if self.weights is not None else 0,
+            bias=bias_words(groups, self.requantization),
+        )
 
     def weight_cycles(self, target: Target) -> int:
         """Return the cycles to load the weights."""

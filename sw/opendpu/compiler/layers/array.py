@@ -3,9 +3,10 @@
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from opendpu.compiler.layers.cost import conv_cycles, transfer_cycles
 from opendpu.compiler.layers.feature import Int8Array, Window
@@ -16,6 +17,7 @@ from opendpu.compiler.layers.layer import (
     WeightWords,
     channel_groups,
 )
+from opendpu.compiler.layers.requantization import Requantization, bias_words
 from opendpu.compiler.limits import CONV_REACH, Reach
 from opendpu_arch.isa import ActType, Engine
 from opendpu_arch.target import Target
@@ -35,11 +37,14 @@ class ArrayLayer(ComputeLayer):
     source: str
     window: Window
     weights: Int8Array
-    bias: Int8Array
+    bias: npt.NDArray[Any]
     shift_cut: int
     shift_bias: int
     shifts: Int8Array | None = None
     act_type: ActType = ActType.NONE
+    requantization: Requantization | None = None
+    """How results are made by records of the extension ``scaled``; ``bias`` has then what
+    :data:`CHANNEL` says of each output channel."""
     depthwise: bool = False
     """Each block of output channels meets the channel group of the same number alone: ``weights``
     have the inputs of one channel group."""
@@ -55,8 +60,12 @@ class ArrayLayer(ComputeLayer):
 
     @property
     def constants(self) -> Mapping[str, Int8Array]:
-        """Bias and shifts, weights and the table."""
-        return {**self.per_channel, "weights": self.weights, **self.tables}
+        """Bias and shifts or records, weights and the table."""
+        own = self.per_channel
+        if self.requantization is not None:
+            sums = self.weights.sum(axis=(1, 2, 3), dtype=np.int64)
+            own = {"bias": self.requantization.records(self.bias, sums)}
+        return {**own, "weights": self.weights, **self.tables}
 
     def sliding_window(self, name: str) -> Window | None:
         """Return the kernel's window over the input."""
@@ -75,6 +84,11 @@ class ArrayLayer(ComputeLayer):
         kernel = self.window.kernel_h * self.window.kernel_w
         return kernel * self.groups_read(features, target)
 
+    def column_cycles(self, features: Features, target: Target) -> int:
+        """Return the cycles from a column to the next: its taps, or what the multipliers take."""
+        taps = self.taps(features, target)
+        return taps if self.requantization is None else max(taps, target.pixel_parallel)
+
     def groups_a_pass(self, features: Features, target: Target, columns: int) -> int:
         """Return all blocks."""
         return self.blocks(features, target)
@@ -83,7 +97,7 @@ class ArrayLayer(ComputeLayer):
         """Return the words of weights and biases."""
         return WeightWords(
             conv=self.taps(features, target) * self.blocks(features, target),
-            bias=channel_groups(features[self.output], target),
+            bias=bias_words(channel_groups(features[self.output], target), self.requantization),
         )
 
     def weight_cycles(self, target: Target) -> int:
@@ -97,13 +111,15 @@ class ArrayLayer(ComputeLayer):
     ) -> StripeCycles:  # fmt: skip
         """Return the cycles of all blocks."""
         blocks = self.blocks(features, target)
-        cycles = conv_cycles(columns, self.taps(features, target), rows_per_bank)
+        cycles = conv_cycles(columns, self.column_cycles(features, target), rows_per_bank)
         return StripeCycles(engine=blocks * cycles, passes=-(-blocks // groups))
 
     def row_cycles(self, features: Features, target: Target) -> int:
         """Return the cycles of a whole row, for all output channels."""
         out = features[self.output]
         taps = max(self.weights.size // out.channels // target.channel_parallel, 1)
+        if self.requantization is not None:
+            taps = max(taps, target.pixel_parallel)
         return channel_groups(out, target) * conv_cycles(out.width, taps)
 
     def broken_rules(self, features: Features) -> Iterator[tuple[str, str]]:

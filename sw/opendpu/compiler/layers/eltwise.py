@@ -4,10 +4,14 @@
 import dataclasses
 from collections.abc import Iterator, Mapping
 
+import numpy as np
+import numpy.typing as npt
+
 from opendpu.compiler.layers.cost import misc_cycles
 from opendpu.compiler.layers.feature import Int8Array
-from opendpu.compiler.layers.layer import Features, WeightWords
+from opendpu.compiler.layers.layer import Features, WeightWords, channel_groups
 from opendpu.compiler.layers.misc import MiscLayer
+from opendpu.compiler.layers.requantization import Requantization, bias_words
 from opendpu_arch.isa import ElewType
 from opendpu_arch.target import Target
 
@@ -21,6 +25,12 @@ class EltwiseLayer(MiscLayer):
     shift_write: int
     kind: ElewType = ElewType.ADD
     relu: bool = False
+    requantization: Requantization | None = None
+    """How results are made by records of the extension ``scaled``, of terms of the inputs."""
+    bias: npt.NDArray[np.void] | None = None
+    """What :data:`CHANNEL` has of each channel, then."""
+    terms: tuple[npt.NDArray[np.int32], ...] = ()
+    """What each byte of an input counts, 256 an input, then."""
 
     @property
     def operands(self) -> tuple[str, ...]:
@@ -39,16 +49,26 @@ class EltwiseLayer(MiscLayer):
 
     @property
     def constants(self) -> Mapping[str, Int8Array]:
-        """The table, if there is one."""
-        return self.tables
+        """The table, records and terms, if there are any."""
+        found = dict(self.tables)
+        if self.requantization is not None:
+            assert self.bias is not None
+            found["bias"] = self.requantization.records(self.bias)
+            for number, terms in enumerate(self.terms):
+                found[f"terms{number}"] = terms.astype("<i4").view(np.int8)
+        return found
 
     def instruction_cycles(self, columns: int, groups: int, rows_per_bank: int = 1) -> int:
         """Return the cycles of an ELEW."""
-        return misc_cycles(columns, groups, len(self.sources))
+        interval = 1 if self.requantization is None else self.requantization.interval
+        return misc_cycles(columns, groups, max(len(self.sources), interval))
 
     def weight_words(self, features: Features, target: Target) -> WeightWords:
-        """Return none: there are no constants."""
-        return WeightWords()
+        """Return the words of records; there are no others."""
+        if self.requantization is None:
+            return WeightWords()
+        groups = channel_groups(features[self.output], target)
+        return WeightWords(bias=bias_words(groups, self.requantization))
 
     def broken_rules(self, features: Features) -> Iterator[tuple[str, str]]:
         """Check that every operand has its shift."""

@@ -5,7 +5,6 @@ import dataclasses
 import itertools
 from collections.abc import Iterator
 
-from opendpu.compiler.fixed import point_of
 from opendpu.compiler.legalize.refusal import Refusal
 from opendpu.compiler.legalize.registry import Call
 from opendpu.ir import Node, TensorType
@@ -81,7 +80,7 @@ def _pooled(call: Call, rows: Span, columns: Span, numbers: Iterator[int]) -> st
     cut = (batch, rows.end - rows.first, columns.end - columns.first, channels)
     if cut != (batch, height, width, channels):
         taken = Node(f"{node.name}_slice{number}", "", TensorType(cut), origin=node.origin)
-        fixed = TensorType.int8(cut, point_of(context.result[source]))
+        fixed = context.result[source].type.with_shape(cut)
         attrs = {
             "begin": [0, rows.first, columns.first, 0],
             "end": [batch, rows.end, columns.end, channels],
@@ -114,5 +113,5 @@ def _part(
     node, fix = call.node, call.fix
     if size != node.shape:
         node = Node(f"{node.name}{suffix}", "", TensorType(size), origin=node.origin)
-        fix = Node(f"{fix.name}{suffix}", "fix", TensorType.int8(size, call.point))
+        fix = Node(f"{fix.name}{suffix}", "fix", fix.type.with_shape(size))
     return call.context.add(node, fix, kind, {"input": inputs}, attrs, shape=size)

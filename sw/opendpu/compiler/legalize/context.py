@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opendpu.compiler.fixed import point_of
+from opendpu.compiler.legalize.multipliers import clamp_of, of_copy, rounding_of
 from opendpu.ir import FixedGraph, Graph, Node, Quantization, TensorType
 from opendpu.ops.functions import order_of
 
@@ -29,6 +30,8 @@ class Context:
         Adds what an engine computes that no ``fix`` follows, if it does; returns the node.
     tables
         Whether the target has the extension ``table``.
+    scaled
+        Whether tensors have any scales and zero points, and ops requantize with multipliers.
     """
 
     def __init__(
@@ -38,9 +41,11 @@ class Context:
         make_final: Callable[["Context", Node], str | None],
         *,
         tables: bool = False,
+        scaled: bool = False,
     ) -> None:
         self.graph = graph
         self.tables = tables
+        self.scaled = scaled
         self.users = graph.consumer_map()
         self.result = FixedGraph(graph.name)
         self._make_fixed = make_fixed
@@ -124,9 +129,9 @@ class Context:
         """Add the fixed-point op that stands for ``node`` and the ``fix`` behind it."""
         name = self.result.unique(node.name)
         found = fix.quantization
-        made = TensorType.int8(shape or node.shape, 0).with_quantization(
-            INTEGERS.along(found.fix_points, found.axis)
-        )
+        if not self.scaled:
+            found = INTEGERS.along(found.fix_points, found.axis)
+        made = TensorType.int8(shape or node.shape, 0).with_quantization(found)
         self.result.add(
             name, kind, made, inputs, attrs, value, origin=node.origin, tensor=tensor or fix.name
         )
@@ -139,9 +144,18 @@ class Context:
         made = TensorType.int8(array.shape, point)
         return self.result.add(name, "const-fix", made, value=array).name
 
-    def copy(self, name: str, node: Node, fix: Node, nonlinear: str = "NONE") -> str:
+    def take(self, name: str, fixed: str) -> None:
+        """Say which node holds the integers of an op of the quantized graph."""
+        self._fixed[name] = fixed
+
+    def copy(
+        self, name: str, node: Node, fix: Node, nonlinear: str = "NONE",
+        activation: Node | None = None,
+    ) -> str:  # fmt: skip
         """Return the same numbers at another position: an addition of one term."""
         source = self.result[name]
+        if self.scaled:
+            return self._requantized(source, node, fix, activation)
         if point_of(source) == fix.fix_point and nonlinear == "NONE":
             return name
         four = self.view(name, feature_shape(source.shape))
@@ -149,6 +163,20 @@ class Context:
         return self.add(
             node, fix, "eltwise-fix", {"input": [four]}, attrs, shape=self.result[four].shape
         )
+
+    def _requantized(self, source: Node, node: Node, fix: Node, activation: Node | None) -> str:
+        """Return the same numbers with another scale, zero point or bounds."""
+        made = fix.quantization
+        if source.quantization.same_grid(made) and activation is None:
+            return source.name
+        found = of_copy(source.quantization, made, single=activation is not None)
+        attrs = {"type": "ADD", "nonlinear": "NONE"}
+        attrs |= found.attributes(rounding_of(made), clamp_of(activation, made))
+        four = self.view(source.name, feature_shape(source.shape))
+        return self.add(
+            node, fix, "eltwise-fix", {"input": [four]}, attrs,
+            shape=self.result[four].shape,
+        )  # fmt: skip
 
 
 def feature_shape(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -28,9 +28,16 @@ def convolution(call: Call) -> str:
     if node.kind in NORMAL:
         gaps, kernel = attrs["dilation"], attrs["kernel"]
         extent = [(k - 1) * gap + 1 for k, gap in zip(kernel, gaps, strict=True)]
-        source, attrs["pad"] = unpadded(call.context, call.sources[0], attrs["pad"], extent, 0)
+        source, attrs["pad"] = unpadded(
+            call.context, call.sources[0], attrs["pad"], extent, _zero_point(call)
+        )
         inputs["input"] = [source]
     return call.context.add(node, call.fix, f"{node.kind}-fix", inputs, attrs)
+
+
+def _zero_point(call: Call) -> int:
+    """Return the integer that is zero in the input."""
+    return call.context.result[call.sources[0]].quantization.zero_point[0]
 
 
 def _pad(call: Call) -> list[int]:

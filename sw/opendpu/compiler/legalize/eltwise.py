@@ -22,7 +22,7 @@ def eltwise(call: Call) -> str:
     """
     try:
         constants = [s for s in call.sources if call.context.result[s].value is not None]
-        return _with_constant(call, constants) if constants else _of_features(call)
+        return _with_constant(call, constants) if constants else of_features(call)
     except Refusal as refusal:
         inputs = {"input": call.sources}
         made = call.context.add(call.node, call.fix, "eltwise-fix", inputs, _attrs(call))
@@ -34,7 +34,8 @@ def _attrs(call: Call) -> dict[str, str]:
     return {"type": TYPES[call.node.kind], "nonlinear": call.nonlinear}
 
 
-def _of_features(call: Call) -> str:
+def of_features(call: Call) -> str:
+    """Make an operation of feature maps of one shape, after repeating single rows and columns."""
     context, node = call.context, call.node
     shape = feature_shape(node.shape)
     fours = [context.view(s, feature_shape(context.result[s].shape)) for s in call.sources]

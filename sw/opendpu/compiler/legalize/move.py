@@ -10,6 +10,7 @@ from opendpu.compiler.legalize.context import feature_shape
 from opendpu.compiler.legalize.permute import permuted
 from opendpu.compiler.legalize.refusal import Refusal
 from opendpu.compiler.legalize.registry import Call, legalizes
+from opendpu.ops.formats import integers_of
 from opendpu_arch.numerics import quantize
 
 PAD_MODES = ("CONSTANT", "SYMMETRIC", "REFLECT")
@@ -78,8 +79,10 @@ def pad(call: Call) -> str:
         )
     begin, end = four_axes(amounts[::2], 0), four_axes(amounts[1::2], 0)
     fill = np.asarray((attrs.get("constant_values") or [0.0])[:1])
-    point = point_of(call.context.result[call.sources[0]])
-    value = quantize(quantize(fill, point) * 2.0**-point, call.point)
+    value = integers_of(fill, call.fix.quantization)
+    if not call.context.scaled:
+        point = point_of(call.context.result[call.sources[0]])
+        value = quantize(quantize(fill, point) * 2.0**-point, call.point)
     source = at_result(call)
     made = {
         "paddings": [n for pair in zip(begin, end, strict=True) for n in pair], "mode": mode,

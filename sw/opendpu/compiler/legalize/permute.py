@@ -6,8 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from opendpu.compiler.legalize.context import Context
+from opendpu.compiler.legalize.multipliers import Multipliers, clamp_of
 from opendpu.compiler.legalize.registry import Call
 from opendpu.ir import Node
+from opendpu.ops.fixed.requantize import Halves
 
 RESHAPES = ("reshape", "flatten", "squeeze")
 
@@ -17,7 +19,7 @@ def permuted(call: Call, source: str, order: Sequence[int]) -> str:
     context, node = call.context, call.context.result[source]
     if list(order) == list(range(node.shape[-1])):
         return source
-    if node.kind == "conv2d-fix" and _is_alone(call, node):
+    if node.kind == "conv2d-fix" and _is_alone(call, node) and not context.scaled:
         return _with_other_outputs(context, node, order)
     weights = np.eye(node.shape[-1], dtype=np.int8)[list(order)]
     inputs = {
@@ -30,6 +32,9 @@ def permuted(call: Call, source: str, order: Sequence[int]) -> str:
         "kernel": [1, 1], "stride": [1, 1], "dilation": [1, 1], "pad": [0, 0, 0, 0],
         "nonlinear": "NONE", "group": 1, "pad_mode": "FLOOR",
     }  # fmt: skip
+    if context.scaled:
+        clamp = clamp_of(None, call.fix.quantization)
+        attrs |= Multipliers.ones(len(order)).attributes(Halves.ONCE, clamp)
     shape = (*node.shape[:-1], len(order))
     return context.add(call.node, call.fix, "conv2d-fix", inputs, attrs, shape=shape)
 

@@ -4,7 +4,6 @@
 import dataclasses
 from typing import Any
 
-from opendpu.compiler.fixed import point_of
 from opendpu.compiler.legalize.average import excluding_padding
 from opendpu.compiler.legalize.registry import Call, legalizes
 from opendpu.compiler.legalize.window import unpadded
@@ -51,8 +50,8 @@ def add_pool(call: Call, attrs: dict[str, Any], shape: tuple[int, ...]) -> str:
     for number, stage in enumerate(stages[:-1]):
         size = _shape_of(stage, context.result[source].shape)
         part = Node(f"{call.node.name}_part{number}", "", TensorType(size), origin=call.node.origin)
-        point = point_of(context.result[source])
-        fix = Node(f"{call.fix.name}_part{number}", "fix", TensorType.int8(size, point))
+        fixed = context.result[source].type.with_shape(size)
+        fix = Node(f"{call.fix.name}_part{number}", "fix", fixed)
         source = context.add(part, fix, "pool-fix", {"input": [source]}, stage)
     inputs = {"input": [source]}
     return context.add(call.node, call.fix, "pool-fix", inputs, stages[-1], shape=shape)

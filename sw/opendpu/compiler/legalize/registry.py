@@ -18,6 +18,8 @@ class Call:
     fix: Node
     sources: list[str]
     """The fixed-point nodes of argument ``input``."""
+    activation: Node | None = None
+    """The activation behind the op, if its engine applies one."""
 
     @property
     def point(self) -> int:

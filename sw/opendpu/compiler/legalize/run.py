@@ -5,6 +5,7 @@ An op, the activation behind it and the ``fix`` behind that become one ``-fix`` 
 are quantized too. Everything else stays a float op between ``fix2float`` and ``float2fix``.
 """
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,20 @@ from opendpu.compiler.legalize.activation import ACTIVATIONS, nonlinear
 from opendpu.compiler.legalize.context import Context
 from opendpu.compiler.legalize.refusal import Refusal
 from opendpu.compiler.legalize.registry import FINAL_RULES, RULES, Call
+from opendpu.compiler.legalize.scaled import FUSES, FUSING, SCALED_RULES
 from opendpu.compiler.legalize.table import by_table
-from opendpu.ir import FixedGraph, Graph, Node, NumberFormat, QuantizedGraph, TensorType
+from opendpu.ir import (
+    FixedGraph,
+    Graph,
+    Node,
+    NumberFormat,
+    QuantizedGraph,
+    TensorType,
+)
+from opendpu.ir.graph import has_any_scale
+from opendpu.ir.types import INT8
 from opendpu.ops import operator_of
+from opendpu.ops.formats import integers_of
 from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.numerics import quantize
 
@@ -28,11 +40,14 @@ PART = 1 << 22
 """Elements of a constant that are quantized at a time."""
 
 
-def legalize(quantized: QuantizedGraph, *, tables: bool = False) -> FixedGraph:
+def legalize(
+    quantized: QuantizedGraph, *, tables: bool = False, scaled: bool = False
+) -> FixedGraph:
     """Return the fixed-point form of a quantized graph; outputs keep their order.
 
     With ``tables``, functions of one value that no engine has become ``table-fix``, an op of the
-    extension ``table``.
+    extension ``table``. With ``scaled``, tensors may have any scale and zero point, as that
+    extension computes with them; a graph of powers of two alone is as without.
 
     Raises
     ------
@@ -40,7 +55,8 @@ def legalize(quantized: QuantizedGraph, *, tables: bool = False) -> FixedGraph:
         A ``fix`` op is not of 8 signed bits with a power of two as scale; constants may have fewer
         bits, and a power of two for each output channel of a layer.
     """
-    context = Context(quantized, _make_fixed, _make_final, tables=tables)
+    scaled = scaled and has_any_scale(quantized)
+    context = Context(quantized, _make_fixed, _make_final, tables=tables, scaled=scaled)
     result = context.result
     result.attrs = dict(quantized.attrs)
     for name in quantized.outputs:
@@ -75,7 +91,12 @@ def _separate_names(graph: Graph) -> None:
 
 def _make_fixed(context: Context, fix: Node) -> str:
     source = context.graph[fix.inputs["input"][0]]
-    _check_fix(fix, constant=source.value is not None)
+    if fix.kind == "fix2float":  # a constant in integers
+        name = context.result.unique(source.name)
+        return context.result.add(
+            name, source.kind, source.type, value=source.value, origin=fix.origin, tensor=fix.name
+        ).name
+    _check_fix(fix, constant=source.value is not None, scaled=context.scaled)
     if source.value is not None:
         if not fix.quantization.is_power_of_two:
             _check_channels(context, fix)
@@ -91,7 +112,9 @@ def _make_fixed(context: Context, fix: Node) -> str:
         return made
     name = context.result.unique(f"{fix.name}_float2fix")
     inputs = {"input": [context.real(source.name)]}
-    fixed = TensorType.int8(fix.shape, fix.fix_point)
+    fixed = dataclasses.replace(fix.type, dtype=INT8)
+    if not context.scaled:
+        fixed = TensorType.int8(fix.shape, fix.fix_point)
     return context.result.add(
         name, "float2fix", fixed, inputs, origin=fix.origin, tensor=fix.name
     ).name
@@ -100,6 +123,8 @@ def _make_fixed(context: Context, fix: Node) -> str:
 def _integers(values: Array, fix: Node) -> npt.NDArray[np.int8]:
     """Return a constant in 8 bits."""
     found = fix.quantization
+    if not found.are_powers_of_two:
+        return integers_of(values, found).astype(np.int8)
     if found.axis is None:
         return _rounded(values, found.fix_point, found.rounding)
     result = np.empty(values.shape, np.int8)
@@ -122,24 +147,38 @@ def _rounded(values: Array, point: int, mode: str) -> npt.NDArray[np.int8]:
 def _on_engine(context: Context, source: Node, fix: Node) -> str | None:
     """Return the ``-fix`` op of what is behind a ``fix``, or none if the engines have none."""
     node, activation = _group(context, source)
-    if node.kind not in RULES or node.reason or source.reason:  # kept in float on purpose
+    rules = SCALED_RULES if context.scaled else RULES
+    if node.kind not in rules or node.reason or source.reason:  # kept in float on purpose
         return None
     try:
         for name in node.sources():
-            if context.graph[name].kind != "fix":
+            if not _is_quantized(context, node, name):
                 raise Refusal(
                     f'DPU only supports {node.kind} of quantized inputs, but "{name}" is float; '
                     "a fix op behind it would lift it",
                     "XCOM_UNSUPPORT_QUANTIZATION",
                 )
-        function = nonlinear(activation, fix.fix_point)
+        function = "NONE" if context.scaled else nonlinear(activation, fix.fix_point)
         sources = [context.fixed(n) for n in node.inputs.get("input", ())]
-        return RULES[node.kind](Call(context, node, function, fix, sources))
+        return rules[node.kind](Call(context, node, function, fix, sources, activation))
     except Refusal as refusal:
         context.refuse(node, str(refusal))
         if activation is not None:
             context.refuse(activation, str(refusal))
         return None
+
+
+def _is_quantized(context: Context, node: Node, name: str) -> bool:
+    """Return whether an input is integers, or a bias that can become such."""
+    source = context.graph[name]
+    if source.kind == "fix":
+        return True
+    if not context.scaled:
+        return False
+    constant = source.kind == "const" and name in node.inputs.get("bias", ())
+    return constant or (
+        source.kind == "fix2float" and context.graph[source.inputs["input"][0]].kind == "const-fix"
+    )
 
 
 def _make_final(context: Context, node: Node) -> str | None:
@@ -157,12 +196,15 @@ def _group(context: Context, source: Node) -> tuple[Node, Node | None]:
     """Return the op behind a ``fix`` and the activation between, if its engine has it."""
     if source.kind in ACTIVATIONS:
         before = context.graph[source.inputs["input"][0]]
-        if source.kind in operator_of(before).fuses and len(context.users[before.name]) == 1:
+        fuses = operator_of(before).fuses
+        if context.scaled:
+            fuses = FUSES if before.kind in FUSING else ()
+        if source.kind in fuses and len(context.users[before.name]) == 1:
             return before, source
     return source, None
 
 
-def _check_fix(node: Node, *, constant: bool) -> None:
+def _check_fix(node: Node, *, constant: bool, scaled: bool) -> None:
     """Raise UnsupportedError for a ``fix`` that the DPU's integers cannot be.
 
     Constants may have fewer bits: they are 8-bit values on a coarser grid.
@@ -178,7 +220,8 @@ def _check_fix(node: Node, *, constant: bool) -> None:
             f"fix op {node.name!r} has {found.bits} {'signed' if found.signed else 'unsigned'} "
             "bits, but must have 8 signed bits"
         )
-    if not found.is_power_of_two and not (constant and found.are_powers_of_two):
+    allowed = found.is_power_of_two or (constant and found.are_powers_of_two)
+    if not allowed and not (scaled and (constant or len(found.scale) == 1)):
         what = f"scales per channel (axis {found.axis})" if len(found.scale) > 1 else (
             f"zero point {found.zero_point[0]}" if any(found.zero_point)
             else f"scale {found.scale[0]:g}"

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ops that only say where bytes belong."""
 
-from opendpu.compiler.fixed import point_of
 from opendpu.compiler.legalize.registry import Call, legalizes
 from opendpu.ir import Node, TensorType
 
@@ -20,7 +19,7 @@ def concat(call: Call) -> str:
     copied = []
     for number, name in enumerate(call.sources):
         made = name
-        if point_of(context.result[name]) != call.point:
+        if not context.result[name].quantization.same_grid(fix.quantization):
             shape = TensorType(context.result[name].shape, quantization=fix.quantization)
             part = Node(f"{node.name}_part{number}", "", shape, origin=node.origin)
             where = Node(f"{fix.name}_part{number}", "fix", shape)

@@ -110,6 +110,8 @@ def _gathered(
     context: LoweringContext, node: Node, fields: Fields, weights: Int8Array
 ) -> DilatedConvLayer | None:
     """Return the layer whose rows are gathered, without the taps that only meet padding."""
+    if fields.get("requantization") is not None:
+        return None  # LOAD would put zeros where padding is the zero point
     met = met_taps(node, context.graph[node.inputs["input"][0]])
     if met is None:
         return None

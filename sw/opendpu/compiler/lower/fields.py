@@ -8,8 +8,10 @@ import numpy as np
 
 from opendpu.compiler.layers import PER_CHANNEL, Int8Array
 from opendpu.compiler.lower.context import LoweringContext
+from opendpu.compiler.lower.scaled import layer_channels, requantization
 from opendpu.compiler.shifts import shifts_of
 from opendpu.ir import Node
+from opendpu.ops.fixed.requantize import is_scaled
 from opendpu_arch.isa import ActType
 
 ACTIVATIONS = {
@@ -20,6 +22,12 @@ ACTIVATIONS = {
 
 def layer_fields(context: LoweringContext, node: Node, name: str) -> dict[str, Any]:
     """Return what layers of both engines have, for the feature map ``name`` as result."""
+    if is_scaled(node):
+        return {
+            "name": name, "source": node.inputs["input"][0], "output": name,
+            "bias": layer_channels(context, node), "shift_cut": 0, "shift_bias": 0,
+            "requantization": requantization(context, node),
+        }  # fmt: skip
     cut, bias, shifts = shifts_of(node, context.graph).fields()
     return {
         "name": name, "source": node.inputs["input"][0], "output": name,

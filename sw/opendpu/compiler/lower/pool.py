@@ -8,10 +8,13 @@ from opendpu.compiler.layers import AluLayer, Window
 from opendpu.compiler.limits import ADDRESS_GROUPS
 from opendpu.compiler.lower.context import LoweringContext
 from opendpu.compiler.lower.registry import lowers
+from opendpu.compiler.lower.scaled import average_channels, requantization
 from opendpu.compiler.lower.window import window_of
 from opendpu.ir import Node
 from opendpu.ops.average import average_factor
+from opendpu.ops.fixed.requantize import is_scaled
 from opendpu_arch.isa import AluMode
+from opendpu_arch.scaled import Rounding
 from opendpu_arch.target import Target
 
 
@@ -22,7 +25,10 @@ def pool(context: LoweringContext, node: Node) -> None:
     window, made = window_of(node), context.features[node.name]
     if made.height == 1:  # rows may then lie in any banks, several of which are read at a time
         window = dataclasses.replace(window, stride_h=1)
-    right = point_of(context.graph[source]) - point_of(node)
+    if is_scaled(node) and node.attrs["type"] == "AVG":
+        _average(context, node, window)
+        return
+    right = 0 if is_scaled(node) else point_of(context.graph[source]) - point_of(node)
     mode, factor = AluMode.MAXPOOL, 0
     if node.attrs["type"] == "AVG":
         mode = AluMode.AVEPOOL
@@ -47,6 +53,22 @@ def pool(context: LoweringContext, node: Node) -> None:
         AluLayer(
             name=node.name, source=source, output=node.name, window=windows[-1], mode=mode,
             multi_factor=factor, shift_cut=8 + right if right >= 0 else -right,
+        )
+    )  # fmt: skip
+
+
+def _average(context: LoweringContext, node: Node, window: Window) -> None:
+    """Add a layer whose sums are multiplied; without a multiplier, zero points are in them."""
+    (source,) = node.inputs["input"]
+    zero = context.graph[source].quantization.zero_point[0]
+    made = requantization(context, node)
+    if not node.attrs["multiplier"]:
+        made = dataclasses.replace(made, zero=0, rounding=Rounding.ONCE)
+    made = dataclasses.replace(made, padding=0)
+    context.add(
+        AluLayer(
+            name=node.name, source=source, output=node.name, window=window, mode=AluMode.AVEPOOL,
+            multi_factor=1, bias=average_channels(node, zero), requantization=made,
         )
     )  # fmt: skip
 

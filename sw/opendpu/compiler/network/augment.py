@@ -27,7 +27,7 @@ def augment(network: Network, target: Target) -> Network:
     for number, layer in enumerate(network.layers):
         if not isinstance(layer, ConvLayer) or layer.depthwise:
             continue
-        if layer.source not in network.inputs:
+        if layer.source not in network.inputs or _pads_otherwise(layer, network):
             continue
         if len(readers[layer.source]) > 1 or layer.source in held:
             continue
@@ -50,6 +50,17 @@ def augment(network: Network, target: Target) -> Network:
             weights=layer.weights.reshape(outputs, kernel_h, 1, kernel_w * channels),
         )  # fmt: skip
     return dataclasses.replace(network, features=features, layers=tuple(layers), aliases=aliases)
+
+
+def _pads_otherwise(layer: ConvLayer, network: Network) -> bool:
+    """Tell whether columns outside a row are not zero: LOAD makes them so."""
+    if layer.requantization is None or not layer.requantization.padding:
+        return False
+    source, out, window = (
+        network.features[layer.source], network.features[layer.output], layer.window
+    )  # fmt: skip
+    end = (out.width - 1) * window.stride_w + window.kernel_w - window.pad_left
+    return window.pad_left > 0 or end > source.width
 
 
 def _pays(layer: ConvLayer, network: Network, target: Target) -> bool:

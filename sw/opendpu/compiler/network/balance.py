@@ -62,8 +62,8 @@ def _cycles(layer: ConvLayer, network: Network, target: Target) -> int:
     """Return the cycles of a convolution."""
     out = network.features[layer.output]
     rows = -(-out.height // target.pixel_parallel)
-    taps = layer.taps(network.features, target)
-    return rows * layer.blocks(network.features, target) * conv_cycles(out.width, taps)
+    steps = layer.column_cycles(network.features, target)
+    return rows * layer.blocks(network.features, target) * conv_cycles(out.width, steps)
 
 
 def on_array(layer: Layer, target: Target) -> ConvLayer | None:
@@ -80,5 +80,6 @@ def on_array(layer: Layer, target: Target) -> ConvLayer | None:
         name=layer.name, output=layer.output, op=layer.op, source=layer.source, window=window,
         weights=diagonal_weights(layer.weights, target.channel_parallel), bias=layer.bias,
         shifts=layer.shifts, shift_cut=layer.shift_cut, shift_bias=layer.shift_bias,
-        act_type=layer.act_type, depthwise=True, table=layer.table,
+        act_type=layer.act_type, requantization=layer.requantization, depthwise=True,
+        table=layer.table,
     )  # fmt: skip

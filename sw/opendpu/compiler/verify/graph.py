@@ -9,6 +9,7 @@ from opendpu.compiler.fixed import COMPUTE, CONSTANT, READS_FIXED, USER, is_fixe
 from opendpu.compiler.partition import Partitioned
 from opendpu.compiler.verify.rules import Finding
 from opendpu.ir import Graph, Node
+from opendpu_arch.extensions import Extension
 from opendpu_arch.target import Target
 
 FIX_POINTS = range(-128, 128)
@@ -29,9 +30,12 @@ def fixed_rules(graph: Graph, target: Target) -> Iterator[Finding]:
     """Check a graph of fixed-point ops, with float ops between ``fix2float`` and ``float2fix``."""
     yield from _wiring(graph)
     for node in graph:
-        if is_fixed(node) and not _is_of_dpu(node):
+        any_scale = Extension.SCALED in target.extensions
+        if is_fixed(node) and not any_scale and not _is_of_dpu(node):
             yield Finding(node.name, "fix-point", f"its quantization is {node.quantization}")
         if node.value is not None and is_fixed(node) and node.value.dtype != np.int8:
+            if any_scale and node.value.dtype == np.int32:  # a bias
+                continue
             yield Finding(node.name, "int8-constants", f"its values are {node.value.dtype}")
         yield from _sides(node, graph)
 

@@ -9,6 +9,7 @@ from opendpu.frontend.context import Array, Call, broadcast_shape
 from opendpu.frontend.layout import CHANNELS_LAST, Value, plain
 from opendpu.frontend.ops.convolution import scale
 from opendpu.frontend.ops.registry import handles
+from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.source import as_float
 from opendpu.ir import Node
 from opendpu.ops.average import average_factor
@@ -152,10 +153,11 @@ def _add_bias(call: Call, name: str, vector: Array, constant: int) -> None:
     if "bias" in node.inputs:
         old = graph[node.inputs["bias"][0]]
         old = graph[old.inputs["input"][0]] if old.kind == "fix" else old
-        assert old.value is not None
+        if old.value is None:
+            raise Refusal("the layer before has a bias in integers already")
         node.inputs["bias"] = [call.context.const(f"{call.output}_bias", old.value + vector)]
     else:
-        node.inputs["bias"] = [call.parameter(constant, "bias", vector)]
+        node.inputs["bias"] = [call.parameter(constant, "bias", vector, (0, 0))]
     graph.sort()
 
 

@@ -93,13 +93,15 @@ def _emit(
     rank: int,
     group: int = 1,
 ) -> None:
-    channels = weights.shape[3] if "depthwise" in kind else weights.shape[0]
-    inputs = {"input": [node], "weights": [call.parameter(1, "weights", weights)]}
+    depthwise, transposed = "depthwise" in kind, kind.startswith("transposed")
+    channels = weights.shape[3] if depthwise else weights.shape[0]
+    outputs = (0 if depthwise or not transposed else 1, 3 if depthwise else 0)
+    inputs = {"input": [node], "weights": [call.parameter(1, "weights", weights, outputs)]}
     if call.has(2):
         bias = as_float(call.weights(2, "bias"))
         if bias.shape != (channels,):
             raise Refusal(f"bias has shape {list(bias.shape)}, but must be [{channels}]")
-        inputs["bias"] = [call.parameter(2, "bias", bias)]
+        inputs["bias"] = [call.parameter(2, "bias", bias, (0, 0))]
     batch = call.context.graph[node].shape[0]
     attrs = window.attrs() | {"dilation": [window.dilation[1], window.dilation[0]]}
     if group > 1:

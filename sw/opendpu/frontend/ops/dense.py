@@ -30,7 +30,7 @@ def gemm(call: Call) -> None:
         if bias.size not in (1, weights.shape[0]) or bias.shape[-1:] != (bias.size,)[: bias.ndim]:
             raise Refusal(f"bias has shape {list(bias.shape)}, but must be [{weights.shape[0]}]")
         bias = np.broadcast_to(bias.ravel(), (weights.shape[0],))
-    _dense(call, weights, bias)
+    _dense(call, weights, bias, outputs=0 if call.attrs.get("transB", 0) else 1)
 
 
 @handles("MatMul")
@@ -38,7 +38,7 @@ def matmul(call: Call) -> None:
     """Convert to ``inner-product`` if the right side is a constant matrix, else ``matmul``."""
     right = call.constant(1)
     if right is not None and right.ndim == 2:
-        _dense(call, as_float(right).T, None)
+        _dense(call, as_float(right).T, None, outputs=1)
         return
     one, other = call.value(0), call.value(1)
     if min(len(one.shape), len(other.shape)) < 2 or one.shape[-1] != other.shape[-2]:
@@ -56,10 +56,13 @@ def matmul(call: Call) -> None:
     call.bind(Value(name, shape, plain(len(shape))))
 
 
-def _dense(call: Call, weights: Array, bias: Array | None) -> None:
-    """Emit a fully connected layer; ``weights`` are [outputs, inputs]."""
+def _dense(call: Call, weights: Array, bias: Array | None, *, outputs: int) -> None:
+    """Emit a fully connected layer; ``weights`` are [outputs, inputs].
+
+    ``outputs`` is the axis of the model's weights that the outputs are.
+    """
     value = call.value(0)
-    outputs, size = weights.shape
+    count, size = weights.shape
     if value.shape[-1] != size:
         raise Refusal(f"input has shape {list(value.shape)}, but weights want {size} in the end")
     rows = math.prod(value.shape[:-1])
@@ -68,17 +71,17 @@ def _dense(call: Call, weights: Array, bias: Array | None) -> None:
         node = value.node
     else:
         node = call.context.ordered(value, plain(len(value.shape)))
-    inputs = {"weights": [call.parameter(1, "weights", _laid_out(weights, rows))]}
+    inputs = {"weights": [call.parameter(1, "weights", _laid_out(weights, rows), (outputs, 0))]}
     if bias is not None:
-        inputs["bias"] = [call.parameter(2, "bias", bias)]
+        inputs["bias"] = [call.parameter(2, "bias", bias, (0, 0))]
     if rows == 1:
         inputs["input"] = [call.context.view(node, (1, size))]
-        name = call.context.emit(call.output, "inner-product", (1, outputs), inputs, {"axis": 1})
+        name = call.context.emit(call.output, "inner-product", (1, count), inputs, {"axis": 1})
     else:
         inputs["input"] = [call.context.view(node, (1, 1, rows, size))]
         attrs = {"kernel": [1, 1], "stride": [1, 1], "pad": [0, 0, 0, 0], "pad_mode": "FLOOR"}
-        name = call.context.emit(call.output, "conv2d", (1, 1, rows, outputs), inputs, attrs)
-    shape = (*value.shape[:-1], outputs)
+        name = call.context.emit(call.output, "conv2d", (1, 1, rows, count), inputs, attrs)
+    shape = (*value.shape[:-1], count)
     call.bind(Value(name, shape, plain(len(shape))))
 
 

@@ -3,8 +3,11 @@
 
 A pair on a computed tensor becomes a ``fix`` op; one on a constant puts the constant on its grid
 and is remembered for the ``fix`` behind it. The DPU rounds halves up; ONNX rounds them to even.
+Where any scale is allowed, for the extension ``scaled``, unsigned integers become signed ones with
+another zero point.
 """
 
+import dataclasses
 import math
 from typing import Any
 
@@ -15,11 +18,13 @@ from opendpu.frontend.ops.registry import Layout, handles
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.source import as_float
 from opendpu.ir import Quantization, Rounding
+from opendpu.ops.formats import fake_quantize
 from opendpu.ops.quantizing import BOTH, DEQUANTIZE, QUANTIZE, ROUNDINGS
-from opendpu_arch import numerics
 
 _ROUNDING = {2: Rounding.DPU_ROUND, 3: Rounding.STD_ROUND}
 """Methods of NNDCT's operators; every other operator rounds halves to even."""
+WIDTHS = (8, 32)
+"""Bits that constants can have: weights and biases."""
 
 
 @handles(*QUANTIZE, layout=Layout.NEUTRAL)
@@ -27,21 +32,21 @@ def quantize(call: Call) -> None:
     """Convert to ``fix``, or put a constant on its grid."""
     nndct = call.proto.domain == "vai"
     scale, zero = (3, 4) if nndct else (1, 2)
-    point = _point(call, _scale(call, scale), _zero_point(call, zero))
     method = int(call.weights(5, "method").ravel()[0]) if nndct and call.has(5) else 0
-    _fix(call, point, _ROUNDING.get(method, Rounding.PY3_ROUND))
+    grid = _grid(call, _scale(call, scale), _zero_point(call, zero))
+    _fix(call, grid, _ROUNDING.get(method, Rounding.PY3_ROUND))
 
 
 @handles(*BOTH, layout=Layout.NEUTRAL)
 def fix_neuron(call: Call) -> None:
     """Convert to ``fix``; NNDCT's form has the factor 1 / scale as its third input."""
     if call.proto.op_type == "FixNeuron":
-        point = _point(call, _scale(call, 1), _zero_point(call, 2))
-        _fix(call, point, Rounding.PY3_ROUND)
+        grid = _grid(call, _scale(call, 1), _zero_point(call, 2))
+        _fix(call, grid, Rounding.PY3_ROUND)
         return
     method = int(call.weights(3, "method").ravel()[0]) if call.has(3) else 2
-    point = _point(call, 1 / _scale(call, 2), np.zeros(1, np.int8))
-    _fix(call, point, _ROUNDING.get(method, Rounding.PY3_ROUND))
+    grid = _grid(call, 1 / _scale(call, 2), np.zeros(1, np.int8))
+    _fix(call, grid, _ROUNDING.get(method, Rounding.PY3_ROUND))
 
 
 @handles(*DEQUANTIZE, layout=Layout.NEUTRAL)
@@ -50,18 +55,19 @@ def dequantize(call: Call) -> None:
     context, name = call.context, call.name(0)
     scale, zero = _scale(call, 1), _zero_point(call, 2)
     stored = context.constants.get(name)
-    if stored is not None and name not in context.points:
+    if stored is not None and name not in context.grids:
         _stored_constant(call, stored, scale, zero)
         return
-    point = _point(call, scale, zero)
-    before = context.points.get(name) if stored is not None else _point_of(call)
-    if before != point:
+    grid = _grid(call, scale, zero)
+    before = context.grids.get(name) if stored is not None else _grid_of(call)
+    if before is None or dataclasses.replace(before, rounding=grid.rounding) != grid:
+        found = "nothing" if before is None else _text_of(before)
         raise Refusal(
-            f"tensor {name!r} is quantized with scale 2**{-before if before is not None else '?'}, "
-            f"but dequantized with 2**{-point}; both must be the same"
+            f"tensor {name!r} is quantized with {found}, but dequantized with {_text_of(grid)}; "
+            "both must be the same"
         )
     if stored is not None:
-        context.constants[call.output], context.points[call.output] = stored, point
+        context.constants[call.output], context.grids[call.output] = stored, before
     else:
         call.bind(call.value(0))
 
@@ -72,8 +78,8 @@ def rounding(call: Call) -> None:
     name = call.name(0)
     if name in call.context.constants:
         call.context.constants[call.output] = call.context.constants[name]
-        if name in call.context.points:
-            call.context.points[call.output] = call.context.points[name]
+        if name in call.context.grids:
+            call.context.grids[call.output] = call.context.grids[name]
     else:
         call.bind(call.value(0))
 
@@ -82,8 +88,13 @@ def _stored_constant(call: Call, stored: Array, scale: Array, zero: Array) -> No
     """Take over a constant that the model stores in integers."""
     if stored.dtype.kind not in "iu":
         raise Refusal(f"constant {call.name(0)!r} has type {stored.dtype}, but must be integer")
-    if stored.dtype.itemsize == 1 and call.context.source.quantized:
-        call.context.points[call.output] = _point(call, scale, zero)
+    context = call.context
+    if context.any_scale:
+        context.grids[call.output] = _grid(call, scale, zero, constant=True)
+        if stored.dtype.itemsize > 1:
+            context.integers[call.output] = stored
+    elif stored.dtype.itemsize == 1 and context.source.quantized:
+        context.grids[call.output] = _grid(call, scale, zero)
     # Biases of 32 bits are quantized to 8 later, and float models may store any weights so.
     axis = int(call.attrs.get("axis", 1)) if stored.ndim > 1 else 0
     shape = [1] * stored.ndim
@@ -92,7 +103,7 @@ def _stored_constant(call: Call, stored: Array, scale: Array, zero: Array) -> No
     elif not shape:
         shape = []
     real = (stored.astype(np.float64) - np.float64(zero.ravel()[0])) * scale.reshape(shape)
-    call.context.constants[call.output] = as_float(real)
+    context.constants[call.output] = as_float(real)
 
 
 def _scale(call: Call, index: int) -> Array:
@@ -100,13 +111,21 @@ def _scale(call: Call, index: int) -> Array:
 
 
 def _zero_point(call: Call, index: int) -> Array:
-    return call.weights(index, "zero points") if call.has(index) else np.zeros(1, np.uint8)
+    """Return the zero points; zero of the type of the integers if there is none."""
+    if call.has(index):
+        return call.weights(index, "zero points")
+    name = call.name(0)
+    stored = call.context.constants.get(name)
+    dtype = call.context.source.dtype(name) if stored is None else stored.dtype
+    return np.zeros(1, dtype if dtype is not None and dtype.kind in "iu" else np.uint8)
 
 
-def _point(call: Call, scale: Array, zero: Array) -> int:
-    """Return the fractional bits that stand for scale and zero point; Refusal if none do."""
+def _grid(call: Call, scale: Array, zero: Array, *, constant: bool = False) -> Quantization:
+    """Return what scale and zero point mean; Refusal if they are not allowed."""
     name, first = call.name(0), float(scale.ravel()[0])
     bits = int(_text(call.attrs.get("bit_width", 8 * zero.dtype.itemsize)))
+    if call.context.any_scale:
+        return _any_grid(call, scale, zero, WIDTHS if constant else (8,))
     if scale.size > 1 and not np.all(scale == first):
         found = f"{scale.size} different scales ({scale.min():g} to {scale.max():g})"
     elif first <= 0 or math.frexp(first)[0] != 0.5:
@@ -116,40 +135,66 @@ def _point(call: Call, scale: Array, zero: Array) -> int:
     elif np.any(zero != (128 if zero.dtype == np.uint8 else 0)):
         found = f"zero point {zero.ravel()[0]} of {zero.dtype}"
     else:
-        return 1 - math.frexp(first)[1]
+        return Quantization.power_of_two(1 - math.frexp(first)[1])
     raise Refusal(
         f"tensor {name!r} has {found}, but the DPU needs 8 bits, one scale that is a power of two, "
         "and zero point 0 (int8) or 128 (uint8); quantize the float model instead, or with "
-        "power-of-two scales"
+        "power-of-two scales, or compile for a target with the extension scaled"
     )
+
+
+def _any_grid(call: Call, scale: Array, zero: Array, widths: tuple[int, ...]) -> Quantization:
+    """Return scale and zero point as they are, of integers with a sign."""
+    name, bits = call.name(0), 8 * zero.dtype.itemsize
+    if zero.dtype.kind not in "iu" or bits not in widths or not np.all(scale > 0):
+        raise Refusal(
+            f"tensor {name!r} is quantized to {zero.dtype}, smallest scale {scale.min():g}, but "
+            f"must be of {' or '.join(map(str, widths))} bits with scales above zero"
+        )
+    moved = 1 << (bits - 1) if zero.dtype.kind == "u" else 0
+    zeros = [int(point) - moved for point in zero.ravel()]
+    if scale.size == 1:
+        return Quantization((float(scale.ravel()[0]),), (zeros[0],), bits=bits)
+    axis, rank = int(call.attrs.get("axis", 1)), len(call.context.shape_of(name))
+    return Quantization(
+        tuple(float(one) for one in scale.ravel()), tuple(zeros) if any(zeros) else (0,),
+        axis % rank if rank > 1 else 0, bits,
+    )  # fmt: skip
+
+
+def _text_of(grid: Quantization) -> str:
+    """Return scale and zero point for a message."""
+    if grid.is_power_of_two:
+        return f"scale 2**{-grid.fix_point}"
+    return f"scale {grid.scale[0]:g} and zero point {grid.zero_point[0]}"
 
 
 def _text(value: Any) -> Any:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _point_of(call: Call) -> int | None:
-    """Return the position of a computed tensor that has been quantized."""
+def _grid_of(call: Call) -> Quantization | None:
+    """Return the quantization of a computed tensor that has been quantized."""
     node = call.context.graph[call.value(0).node]
     while node.kind in ("reshape", "transpose"):
         node = call.context.graph[node.inputs["input"][0]]
-    return node.fix_point if node.kind == "fix" else None
+    return node.quantization if node.kind == "fix" else None
 
 
-def _fix(call: Call, point: int, rounding: Rounding) -> None:
-    """Quantize input 0 to 8 bits at ``point``."""
+def _fix(call: Call, grid: Quantization, rounding: Rounding) -> None:
+    """Quantize input 0."""
     context, name = call.context, call.name(0)
     constant = context.constants.get(name)
+    if not grid.is_power_of_two:
+        grid = dataclasses.replace(grid, rounding=rounding)
     if constant is None:
         value = call.value(0)
         shape = value.stored if value.flat is None else value.shape
         node = context.view(value.node, shape)
-        call.bind(
-            value.on(
-                context.graph.add_fix(call.output, node, Quantization.power_of_two(point)).name
-            )
-        )
+        call.bind(value.on(context.graph.add_fix(call.output, node, grid).name))
         return
-    integers = numerics.quantize(constant, point, round_mode=rounding)
-    context.constants[call.output] = as_float(numerics.dequantize(integers, point))
-    context.points[call.output] = point
+    if grid.axis is not None:
+        raise Refusal(f"constant {name!r} is quantized by the model with a scale for each channel")
+    exact = dataclasses.replace(grid, rounding=rounding)
+    context.constants[call.output] = fake_quantize(as_float(constant), exact)
+    context.grids[call.output] = grid

@@ -32,6 +32,7 @@ def load_tflite(
     input_shapes: Sizes | None = None,
     *,
     requantize: Requantize = Requantize.NO,
+    any_scale: bool = False,
 ) -> FloatGraph:
     """Convert a TFLite file to a float graph.
 
@@ -48,6 +49,8 @@ def load_tflite(
         As of :func:`opendpu.frontend.load_onnx`.
     requantize
         What becomes of scales that are not powers of two.
+    any_scale
+        They stay what they are, zero points too, where nobody asks for others.
 
     Raises
     ------
@@ -58,7 +61,8 @@ def load_tflite(
         nobody asks for others.
     """
     label = str(path)
-    return _Import(label, read(pathlib.Path(path)), input_shapes or {}, requantize).graph()
+    file = read(pathlib.Path(path))
+    return _Import(label, file, input_shapes or {}, requantize, any_scale=any_scale).graph()
 
 
 def input_ranges(path: str | pathlib.Path) -> dict[str, tuple[float, float]]:
@@ -77,11 +81,19 @@ def input_ranges(path: str | pathlib.Path) -> dict[str, tuple[float, float]]:
 class _Import:
     """Goes over the operators of a file."""
 
-    def __init__(self, label: str, file: File, sizes: Sizes, requantize: Requantize) -> None:
+    def __init__(
+        self, label: str, file: File, sizes: Sizes, requantize: Requantize, *, any_scale: bool
+    ) -> None:
         self.label, self.file = label, file
         computed = {index for op in file.operators for index in op.outputs} | set(file.inputs)
         quantized = [t for i, t in enumerate(file.tensors) if i in computed and t.is_quantized]
-        if requantize is Requantize.NO:
+        self.native = (
+            any_scale
+            and requantize is Requantize.NO
+            and not all(quantization.is_power_of_two(tensor) for tensor in quantized)
+        )
+        """Whether quantized tensors stay as they are."""
+        if requantize is Requantize.NO and not self.native:
             quantization.check(label, quantized)
         self.rounds = requantize is not Requantize.DATA
         inputs = [self._item(index) for index in file.inputs]
@@ -117,7 +129,11 @@ class _Import:
         constants = [i for i in file.outputs if self._is_constant(i)]
         if len(lost) > len(constants):
             raise ModelFormatError(f"{self.label}: nothing makes the outputs {', '.join(lost)}")
-        return self.b.load({file.tensors[i].name: self._value(i) for i in file.outputs})
+        outputs = {file.tensors[i].name: self._value(i) for i in file.outputs}
+        graph = self.b.load(outputs, any_scale=self.native)
+        if self.native:
+            quantization.round_away(graph)
+        return graph
 
     def _is_constant(self, index: int) -> bool:
         return index < 0 or self.file.tensors[index].value is not None
@@ -128,14 +144,20 @@ class _Import:
             return ""
         if index not in self.values:
             tensor = self.file.tensors[index]
-            self.values[index] = self.b.constant(tensor.real, tensor.name)
+            if self.native and tensor.is_quantized:
+                self.values[index] = quantization.dequantized(self.b, tensor)
+            else:
+                self.values[index] = self.b.constant(tensor.real, tensor.name)
         return self.values[index]
 
     def _bind(self, index: int, value: str) -> None:
         """Say where a computed tensor is, rounded if it is quantized."""
         tensor = self.file.tensors[index]
-        if self.rounds and tensor.is_quantized and self.b.dtype(value) == np.float32:
-            value = fixed(self.b, value, quantization.fix_point(tensor))
+        if tensor.is_quantized and self.b.dtype(value) == np.float32:
+            if self.native:
+                value = quantization.quantized(self.b, tensor, value)
+            elif self.rounds:
+                value = fixed(self.b, value, quantization.fix_point(tensor))
         self.values[index] = value
 
     def _convert(self, operator: Operator) -> None:

@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the scales of a quantized file mean for the DPU, which has powers of two."""
+"""What the scales of a quantized file mean for the DPU, which has powers of two.
 
+With the extension ``scaled``, they stay what they are: :func:`dequantized` and :func:`quantized`.
+"""
+
+import dataclasses
 import enum
 import math
 from collections.abc import Iterable
 
 import numpy as np
 
+from opendpu.frontend.building import Builder
 from opendpu.frontend.channels_last.fixing import LARGEST
 from opendpu.frontend.tflite.file import Tensor
+from opendpu.ir import FloatGraph, Rounding
 from opendpu_arch.errors import UnsupportedError
 
 
@@ -52,7 +58,8 @@ def check(label: str, tensors: Iterable[Tensor]) -> None:
         f"{label} is quantized with scales that the DPU does not compute with: {len(others)} of "
         f"{len(every)} tensors, the first {first.name!r} ({first.dtype}, {scale}{zero}), but the "
         "DPU needs int8, one scale that is a power of two, and zero point 0; --requantize changes "
-        "the scales and says what that costs, a float model loses less"
+        "the scales and says what that costs, a float model loses less; a target with the "
+        "extension scaled computes with them as they are"
     )
 
 
@@ -71,3 +78,36 @@ def range_of(tensor: Tensor) -> tuple[float, float]:
     limits = np.iinfo(tensor.dtype)
     scale, zero = max(tensor.scale), (tensor.zero_point or (0,))[0]
     return (int(limits.min) - zero) * scale, (int(limits.max) - zero) * scale
+
+
+def dequantized(b: Builder, tensor: Tensor) -> str:
+    """Append a constant in integers and what makes real numbers of it; return these."""
+    assert tensor.value is not None, tensor.name
+    stored = b.constant(tensor.value, f"{tensor.name}/integers")
+    return b.node("DequantizeLinear", [stored, *_grid(b, tensor)], tensor.name, axis=tensor.axis)
+
+
+def quantized(b: Builder, tensor: Tensor, value: str) -> str:
+    """Append the rounding of a value to what a tensor can hold; return the real numbers."""
+    grid = _grid(b, tensor)
+    integers = b.node("QuantizeLinear", [value, *grid], f"{tensor.name}/quantized")
+    return b.node("DequantizeLinear", [integers, *grid], f"{tensor.name}/dequantized")
+
+
+def round_away(graph: FloatGraph) -> None:
+    """Let every ``fix`` round halves away from zero, as TFLite's operator QUANTIZE does."""
+    for node in graph:
+        if node.kind == "fix":
+            made = dataclasses.replace(node.quantization, rounding=Rounding.STD_ROUND)
+            node.type = node.type.with_quantization(made)
+
+
+def _grid(b: Builder, tensor: Tensor) -> list[str]:
+    """Append scale and zero point as ONNX has them: a scalar, or one for each index."""
+    count = len(tensor.scale)
+    zero = [*tensor.zero_point, *[0] * count][:count]
+    shape = (count,) if count > 1 else ()
+    return [
+        b.constant(np.array(tensor.scale, np.float32).reshape(shape), f"{tensor.name}/scale"),
+        b.constant(np.array(zero, tensor.dtype).reshape(shape), f"{tensor.name}/zero_point"),
+    ]

@@ -7,12 +7,16 @@ bias and the half are joined before, in units of the last bit of a product, wher
 decide nothing; only the slope of LEAKYRELU needs them.
 """
 
+import dataclasses
+
 import numpy as np
 import numpy.typing as npt
 
 from opendpu.ir import Node
 from opendpu.ops.convolution import DENSE, DEPTHWISE
+from opendpu.ops.fixed import scaled
 from opendpu.ops.fixed.exact import Exact, bind, nonlinear
+from opendpu.ops.fixed.requantize import bound, centred, is_scaled, multiplied, zero_point
 from opendpu.ops.fixed.weights import Weights, Wide
 from opendpu.ops.onnx_builder import OnnxBuilder
 from opendpu.ops.operator import Operator, register
@@ -28,6 +32,9 @@ LEAKY_FACTOR, LEAKY_BITS = 13, 7
 
 def layer(builder: OnnxBuilder, node: Node) -> None:
     """Emit a convolution of any kind on integers."""
+    if is_scaled(node):
+        _scaled(builder, node)
+        return
     source, kernel = (builder.graph[node.inputs[arg][0]] for arg in ("input", "weights"))
     point = node.fix_point
     cut = np.array(kernel.fix_points) + source.fix_point - point
@@ -45,6 +52,21 @@ def layer(builder: OnnxBuilder, node: Node) -> None:
     offset = np.floor(np.ldexp(bias, point + cut) + 2.0 ** (cut - 1.0))
     total = _sum(builder, node, weights, cut, offset)
     bind(builder, node, total, "RELU", "RELU6", channels_first=True, half_added=True)
+
+
+def _scaled(builder: OnnxBuilder, node: Node) -> None:
+    """Emit a convolution that multiplies its sums, with the input's zero point taken off."""
+    (source,) = node.inputs["input"]
+    zero = zero_point(builder, source)
+    low, high = builder.limits(source)
+    value = centred(builder, builder.channels_first(source), zero)
+    reach = (min(low - zero, 0), max(high - zero, 0))
+    weights = Weights.of(builder, node, np.ones(node.shape[-1]))
+    weights = dataclasses.replace(weights, operand=value, reach=reach)
+    none = np.zeros(node.shape[-1], np.int64)
+    total = _sum(builder, node, weights, none, scaled.bias_of(builder, node))
+    made = multiplied(builder, node, total.name, along=(-1, 1, 1))
+    bound(builder, node, made, channels_first=True)
 
 
 def _bias_of(builder: OnnxBuilder, node: Node) -> Wide:
@@ -70,7 +92,8 @@ def _sum(
     builder: OnnxBuilder, node: Node, weights: Weights, cut: Shifts, offset: Wide | None = None
 ) -> Exact:
     """Return the sums of products and the offset, in last bits of a product, over ``2**cut``."""
-    limits, scale = builder.limits(node.inputs["input"][0]), 2.0 ** -cut.astype(np.float64)
+    limits = weights.reach or builder.limits(node.inputs["input"][0])
+    scale = 2.0 ** -cut.astype(np.float64)
     bits = int(cut.max())
     added = 0.0 if offset is None else offset
     sums = weights.sums(limits)
@@ -92,7 +115,7 @@ def _sum(
 def _slice(builder: OnnxBuilder, weights: Weights, start: int, stop: int) -> str:
     """Return some input channels of every group, NCHW."""
     (source,) = weights.node.inputs["input"]
-    value = builder.channels_first(source)
+    value = weights.operand or builder.channels_first(source)
     if (start, stop) == (0, weights.channels):
         return value
     first, last = builder.integers([start]), builder.integers([stop])

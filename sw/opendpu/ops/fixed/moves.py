@@ -30,9 +30,16 @@ def moved(emit: Emit) -> Emit:
         value = carried(builder, before, name)
         if str(node.attrs.get("mode", "")).upper() == "BILINEAR":
             value.bits = INTERPOLATION_BITS
-        bind(builder, node, value.shifted(before.fix_point - node.fix_point), channels_first=first)
+        bind(builder, node, value.shifted(_right(before, node)), channels_first=first)
 
     return kernel
+
+
+def _right(before: Node, node: Node) -> int:
+    """Return by how many bits integers are shifted right on their way into a node."""
+    if before.quantization.same_grid(node.quantization):
+        return 0
+    return before.fix_point - node.fix_point
 
 
 def _concat(builder: OnnxBuilder, node: Node) -> None:
@@ -42,7 +49,7 @@ def _concat(builder: OnnxBuilder, node: Node) -> None:
     parts, lows, highs = [], [], []
     for name, value in zip(names, given, strict=True):
         before = builder.graph[name]
-        shifted = carried(builder, before, value).shifted(before.fix_point - node.fix_point)
+        shifted = carried(builder, before, value).shifted(_right(before, node))
         parts.append(shifted.rounded(*node.quantization.limits))
         lows.append(math.floor(shifted.reach[0]))
         highs.append(math.ceil(shifted.reach[1]))

@@ -8,7 +8,9 @@ import numpy as np
 
 from opendpu.ir import Array, Node
 from opendpu.ops.elementwise import operands
+from opendpu.ops.fixed import scaled
 from opendpu.ops.fixed.exact import Exact, bind, carried, tabulated
+from opendpu.ops.fixed.requantize import is_scaled
 from opendpu.ops.onnx_builder import OnnxBuilder
 from opendpu.ops.operator import Operator, register
 from opendpu_arch.errors import UnsupportedError
@@ -23,6 +25,10 @@ SIGMOID_BITS = 14
 
 def eltwise(builder: OnnxBuilder, node: Node) -> None:
     """Emit a sum, with the guard bits that the engine keeps, a difference or a product."""
+    if is_scaled(node):
+        emit = {"ADD": scaled.add, "MUL": scaled.mul}[str(node.attrs["type"]).upper()]
+        emit(builder, node)
+        return
     names = node.inputs["input"]
     given, first = operands(builder, node, names)
     values = [

@@ -5,7 +5,9 @@ import numpy as np
 
 from opendpu.ir import Node
 from opendpu.ops.average import average_factor
+from opendpu.ops.fixed import scaled
 from opendpu.ops.fixed.exact import Exact, bind, carried
+from opendpu.ops.fixed.requantize import is_scaled
 from opendpu.ops.onnx_builder import OnnxBuilder
 from opendpu.ops.operator import Operator, Result, register
 from opendpu.ops.pooling import argmax
@@ -24,11 +26,18 @@ def pool(builder: OnnxBuilder, node: Node) -> None:
         kernel = stride = (shape[2], shape[1])
     else:
         pad = reaching_pad(node, kernel, shape)
-    right = builder.graph[source].fix_point - node.fix_point
-    match str(node.attrs["type"]).upper():
+    kind = str(node.attrs["type"]).upper()
+    if is_scaled(node) and kind == "AVG":
+        scaled.average(builder, node)
+        return
+    right = 0 if is_scaled(node) else builder.graph[source].fix_point - node.fix_point
+    match kind:
         case "MAX":
             window = onnx_window(kernel, stride, pad, pair(node, "dilation"))
             name = builder.op("MaxPool", [builder.channels_first(source)], **window)
+            if is_scaled(node):
+                scaled.extreme(builder, node, name)
+                return
             value = carried(builder, builder.graph[source], name)
             if any(p >= k for p, k in zip(pad, (kernel[0],) * 2 + (kernel[1],) * 2, strict=True)):
                 value.reach = (-np.inf, value.reach[1])  # what is beside the map is below all

@@ -44,12 +44,17 @@ class Weights:
         Groups of channels that do not meet; every channel is one in a depthwise layer.
     factor
         A power of two for each output channel, that its integers are times.
+    operand, reach
+        ONNX value (NCHW) that they are multiplied with and its limits, where it is not the input
+        itself.
     """
 
     node: Node
     values: Array
     group: int
     factor: Wide
+    operand: str = ""
+    reach: tuple[int, int] | None = None
 
     @classmethod
     def of(cls, builder: OnnxBuilder, node: Node, factor: Wide) -> "Weights":
@@ -63,6 +68,9 @@ class Weights:
             )
         depthwise = "depthwise" in node.kind
         group = values.shape[3] if depthwise else int(node.attrs.get("group") or 1)
+        zero = builder.graph[name].quantization.zero_point
+        if any(zero):
+            values = values.astype(np.int32) - np.array(zero, np.int32)[:1]
         return cls(node, values, group, factor)
 
     @property

@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from opendpu.ops.onnx_builder import OnnxBuilder
 
 __all__ = [
-    "BLOCK_FORMATS", "emit_fake_quantize", "emit_integers", "fake_quantize", "real_numbers",
+    "BLOCK_FORMATS", "emit_fake_quantize", "emit_integers", "emit_real", "fake_quantize",
+    "integers_of", "real_numbers",
 ]  # fmt: skip
 
 emit_integers = integer.emit_integers
-real_numbers = integer.real_numbers
+emit_real = integer.emit_real
+integers_of, real_numbers = integer.integers_of, integer.real_numbers
 BLOCK_FORMATS = tuple(block.LAYOUTS)
 """Formats whose numbers depend on their neighbours along the last axis."""
 

@@ -45,6 +45,21 @@ def fake_quantize(values: Array, quantization: Quantization) -> Array:
     return made.astype(np.float32, copy=False)
 
 
+def integers_of(values: Array, quantization: Quantization) -> npt.NDArray[np.int64]:
+    """Return the integers that stand for real numbers, computed in float64."""
+    scale = _along(quantization.scale, quantization, values.ndim, np.float64)
+    zero = _along(quantization.zero_point, quantization, values.ndim, np.float64)
+    made = rounded(np.divide(values, scale, dtype=np.float64), quantization.rounding) + zero
+    return np.asarray(np.clip(made, *quantization.limits), np.int64)
+
+
+def real_numbers(integers: Array, quantization: Quantization) -> npt.NDArray[np.float32]:
+    """Return the real numbers that integers stand for."""
+    scale = _along(quantization.scale, quantization, integers.ndim, np.float64)
+    zero = _along(quantization.zero_point, quantization, integers.ndim, np.float64)
+    return np.asarray((integers.astype(np.float64) - zero) * scale, np.float32)
+
+
 def _of_dpu(values: Array, quantization: Quantization) -> Array:
     """Do that for powers of two and halves up, in place and without a step too many."""
     low, high = quantization.limits
@@ -56,12 +71,6 @@ def _of_dpu(values: Array, quantization: Quantization) -> Array:
     np.minimum(made, np.float32(high), out=made)
     made *= np.float32(quantization.scale[0])
     return made
-
-
-def real_numbers(values: Array, quantization: Quantization) -> Array:
-    """Return the real numbers, float32, that integers with powers of two as scales stand for."""
-    scale = _along(quantization.scale, quantization, values.ndim, np.float64)
-    return np.asarray(values * scale, np.float32)
 
 
 def emit_integers(builder: "OnnxBuilder", value: str, quantization: Quantization) -> str:

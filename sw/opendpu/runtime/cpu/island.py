@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from opendpu.ir import FloatGraph
-from opendpu.ir.xir_bridge import add_op, type_of
+from opendpu.ir.xir_bridge import add_op, type_with_quantization
 from opendpu.ops import operator_of
 from opendpu.ops.foreign import KIND, model_opset
 from opendpu.ops.session import Session
@@ -119,11 +119,19 @@ def _grouped(ops: Sequence[Op]) -> list[_Group]:
 
 def _in_session(op: Op) -> bool:
     """Tell whether onnxruntime computes an op; whatever somebody registered comes first."""
+    if is_any_scale(op):
+        return True
     if python_for(op) is not None:
         return False
     if operator_of(op.get_type()).emit is None:
         refuse(op)
     return True
+
+
+def is_any_scale(op: Op) -> bool:
+    """Tell whether an op computes with scales other than the DPU's, which its kernel does."""
+    tensors = [op.get_output_tensor(), *op.get_input_tensors()]
+    return any(tensor.has_attr("scale") for tensor in tensors)
 
 
 def _opset(op: Op) -> int | None:
@@ -147,7 +155,7 @@ def _graph_of(ops: Sequence[Op]) -> FloatGraph:
         for source in op.get_input_ops_list():
             tensor = source.get_output_tensor()
             if tensor.name not in graph.nodes:
-                graph.add(tensor.name, "data", type_of(tensor))
+                graph.add(tensor.name, "data", type_with_quantization(tensor))
         add_op(graph, op, lambda source: source.get_output_tensor().name)
     return graph
 
@@ -174,7 +182,7 @@ def evaluate(op: Op, inputs: Sequence[Array]) -> Array:
             name, array = source.get_name(), next(arrays)
             if name in graph.nodes:
                 continue
-            made = type_of(source.get_output_tensor())
+            made = type_with_quantization(source.get_output_tensor())
             if arg == "input":
                 graph.add(name, "data", made)
                 feeds[name] = np.asarray(array, dtype=made.dtype)

@@ -42,6 +42,7 @@ def conv_tilings(problem: TilingProblem, layer: ConvLayer) -> Iterator[Tiling]:
     lanes = min(target.output_channel_parallel, out.channels)
     candidates = _Candidates(
         problem=problem, layer=layer, source=source, groups_in=groups_in, taps=taps,
+        steps=layer.column_cycles(problem.network.features, target),
         blocks=layer.blocks(problem.network.features, target),
         blocks_on_chip=target.bank_depth // taps,
         weight_cycles=lanes * transfer_cycles(
@@ -72,6 +73,8 @@ class _Candidates:
     blocks: int
     """Blocks of output channels."""
     taps: int
+    steps: int
+    """Cycles of a column."""
     """Weight words of a block."""
     blocks_on_chip: int
     """Blocks whose weights fit the weight banks at a time."""
@@ -138,7 +141,7 @@ class _Candidates:
         operands = len(layer.epilogue.layer.sources)
         times = -(-shape.rows // target.alu_pixel_parallel)
         misc = times * misc_cycles(nest.columns, nest.groups, operands)
-        conv = nest.groups * conv_cycles(nest.columns, self.taps)
+        conv = nest.groups * conv_cycles(nest.columns, self.steps)
         tiles = -(-out.height // shape.rows) * -(-self.blocks // nest.groups)
         tiles *= -(-out.width // nest.columns)
         cycles += misc + (tiles * misc if capacity == 1 else tiles * max(0, misc - conv))
@@ -163,7 +166,7 @@ class _Candidates:
         if passes > 1 and 2 * nest.groups * self.taps > target.bank_depth:
             serial = load
         compute = tiles * -(-out.height // shape.rows) * self.blocks * conv_cycles(
-            nest.columns, self.taps
+            nest.columns, self.steps
         )  # fmt: skip
         total = first + max(compute + serial, load) + TILE_OVERHEAD * tiles
         if out_capacity:

@@ -69,7 +69,8 @@ def test_other_scales_are_refused(odd):
         f"{odd} is quantized with scales that the DPU does not compute with: 3 of 3 tensors, the "
         "first 'x' (int8, scale 0.013, zero point 12), but the DPU needs int8, one scale that is a "
         "power of two, and zero point 0; --requantize changes the scales and says what that "
-        "costs, a float model loses less"
+        "costs, a float model loses less; a target with the extension scaled computes with them as "
+        "they are"
     )
 
 

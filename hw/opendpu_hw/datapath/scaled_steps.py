@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns through fixed-point multipliers (extension ``scaled``): when what happens."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from opendpu_arch import latency
+from opendpu_arch.extensions import Extension
+from opendpu_hw.memory.record_ram import CommonRam, RecordWrite, common_shape, record_bits
+from opendpu_hw.memory.table_ram import SELECT_BITS
+
+#: Stages of :class:`opendpu_hw.datapath.fixed_point.FixedPoint` that have other parameters.
+_ROUND, _SHIFT, _MOVE, _LIMIT = 4, 6, 8, 9
+
+
+def steps_shape(target, pixels):
+    """Return the layout of what lanes are told; ``pixels`` are those of a column.
+
+    ``read``, ``record``: read the record of a column, and take its sums, but for late ones.
+    ``late`` is ``read`` a cycle later: take those, and the parameters; ``multiply`` two cycles
+    after that, take the multiplier. ``select``: which sum is multiplied, late ones last.
+    ``gather``: another result is there (or, with ``table``, its entry), with ``finish`` the
+    column's last one. ``skip`` is CONV's: nothing of a column without multipliers is to be kept.
+    """
+    return data.StructLayout({
+        "read": 1, "record": record_bits(target), "late": 1, "multiply": 1,
+        "select": range(pixels), "gather": 1, "finish": 1, "skip": 1,
+        "once": 1, "zero": signed(8), "low": signed(8), "high": signed(8),
+        **({"look_up": 1, "table": SELECT_BITS} if Extension.TABLE in target.extensions else {}),
+    })
+
+
+class ScaledSteps(wiring.Component):
+    """One multiplier a lane: the pixels of a column take turns.
+
+    Columns come at least as many cycles apart as they have pixels, and two, and one more with a
+    table.
+
+    Parameters
+    ----------
+    target : :class:`opendpu_arch.target.Target`
+        Gives the lanes.
+    pixels : :class:`int`
+        Pixels of a column.
+
+    Members
+    -------
+    captured, scaled : ``In(1)``
+        A column's sums are complete; it needs multipliers.
+    record, table : ``In``
+        Valid with ``captured``.
+    write : ``In(RecordWrite)``
+        SCALE.
+    steps : ``Out(steps_shape)``
+        For the lanes.
+    shifts : ``Out(ArrayLayout(5, OCP))``
+        For each lane's multiplier.
+    begin : ``Out(1)``
+        Pulse, a cycle before ``finish`` of ``steps``.
+    busy : ``Out(1)``
+        Some column is under way.
+    """
+
+    def __init__(self, target, *, pixels):
+        self._target, self._pixels = target, pixels
+        self._tables = Extension.TABLE in target.extensions
+        super().__init__({
+            "captured": In(1), "scaled": In(1), "record": In(record_bits(target)),
+            **({"table": In(SELECT_BITS)} if self._tables else {}),
+            "write": In(RecordWrite(target)),
+            "steps": Out(steps_shape(target, pixels)),
+            "shifts": Out(common_shape(target)["shifts"].shape),
+            "begin": Out(1), "busy": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        target, steps = self._target, self.steps
+        pixels, first = self._pixels, latency.RECORD_READ
+
+        # -- pulse n: a column's sums were complete n cycles ago -----------------------------------
+        pulses = Signal(first + _LIMIT + 1)
+        pulse = Signal(first + _LIMIT + 2)
+        m.d.comb += pulse.eq(Cat(self.captured & self.scaled, pulses))
+        m.d.sync += pulses.eq(pulse)
+
+        m.submodules.common = common = CommonRam(target)
+        wiring.connect(m, wiring.flipped(self.write), common.write)
+        m.d.comb += [
+            common.en.eq(pulse[0]), common.record.eq(self.record),
+            steps.read.eq(pulse[0]), steps.record.eq(self.record),
+            steps.late.eq(pulse[1]), steps.multiply.eq(pulse[first + 1]),
+        ]
+
+        # -- parameters go along: each hop keeps them until the next column's, two cycles at least -
+        carried = data.StructLayout({
+            "common": common_shape(target),
+            **({"table": SELECT_BITS} if self._tables else {})})
+        table = self._carried_table(m, pulse)
+        here = Signal(carried)
+        m.d.comb += here.common.eq(common.common)
+        if self._tables:
+            m.d.comb += here.table.eq(table)
+        kept = {}
+        # A hop at pulse n is there from the cycle of pulse n + 1 on.
+        for n in (1, 3, 5, 7, first + _MOVE - 1, first + _LIMIT - 1, first + _LIMIT):
+            later = Signal(carried, name=f"carried{n}", reset_less=True)
+            with m.If(pulse[n]):
+                m.d.sync += later.eq(here)
+            kept[n + 1] = here = later
+        m.d.comb += [
+            steps.once.eq(kept[first + _ROUND].common.once),
+            self.shifts.eq(kept[first + _SHIFT].common.shifts),
+            steps.zero.eq(kept[first + _MOVE].common.zero),
+            steps.low.eq(kept[first + _LIMIT].common.low),
+            steps.high.eq(kept[first + _LIMIT].common.high),
+        ]
+
+        # -- turns ---------------------------------------------------------------------------------
+        turn, going, last = Signal(range(pixels)), Signal(), Signal()
+        m.d.comb += [steps.select.eq(turn), last.eq(going & (turn == pixels - 1))]
+        with m.If(pulse[first - 1]):
+            m.d.sync += [turn.eq(0), going.eq(1)]
+        with m.Elif(going):
+            m.d.sync += [turn.eq(turn + 1), going.eq(~last)]
+
+        # -- results -------------------------------------------------------------------------------
+        gone, lasted = (Signal(latency.FIXED_POINT + 1, name=name) for name in ("gone", "lasted"))
+        m.d.sync += [gone.eq(Cat(going, gone)), lasted.eq(Cat(last, lasted))]
+        due = latency.FIXED_POINT - 1           # bit: the result is there
+        m.d.comb += self.busy.eq(pulses.any() | going | gone.any() | lasted.any())
+        if self._tables:
+            entry = kept[first + _LIMIT + 1].table
+            tabled = entry != 0
+            m.d.comb += [
+                steps.look_up.eq(gone[due] & tabled), steps.table.eq(entry),
+                steps.gather.eq(Mux(tabled, gone[due + 1], gone[due])),
+                steps.finish.eq(Mux(tabled, lasted[due + 1], lasted[due])),
+                self.begin.eq(Mux(tabled, lasted[due], lasted[due - 1])),
+            ]
+        else:
+            m.d.comb += [
+                steps.gather.eq(gone[due]), steps.finish.eq(lasted[due]),
+                self.begin.eq(lasted[due - 1]),
+            ]
+        return m
+
+    def _carried_table(self, m, pulse):
+        """Return the table of the column whose record is there with pulse 1."""
+        if not self._tables:
+            return None
+        table = Signal(SELECT_BITS, name="asked_table", reset_less=True)
+        with m.If(pulse[0]):
+            m.d.sync += table.eq(self.table)
+        return table

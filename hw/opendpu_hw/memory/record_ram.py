@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Copies of SCALE (extension ``scaled``): a channel's parts of all records, and what is common."""
+
+from amaranth.hdl import Cat, Module, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out, Signature
+from amaranth.utils import ceil_log2
+
+from opendpu_arch import scaled
+
+_WORD_BITS = ceil_log2(scaled.RECORD_STRIDE)
+_SHIFT_BITS = ceil_log2(scaled.MAX_SHIFT + 1)
+
+#: What a record has for one channel.
+CHANNEL_SHAPE = data.StructLayout({
+    "bias": data.ArrayLayout(unsigned(8), 4), "multiplier": data.ArrayLayout(unsigned(8), 4)})
+
+
+def common_shape(target):
+    """Return the layout of what a record has for all channels, and of their shifts."""
+    return data.StructLayout({
+        "zero": 8, "low": 8, "high": 8, "once": 1,
+        "shifts": data.ArrayLayout(unsigned(_SHIFT_BITS), target.channel_parallel)})
+
+
+def record_bits(target):
+    """Return the width of a record's number."""
+    return ceil_log2(scaled.records(target.bank_depth))
+
+
+class RecordWrite(Signature):
+    """One word a cycle into every copy, never refused."""
+
+    def __init__(self, target):
+        super().__init__({
+            "valid": Out(1), "addr": Out(ceil_log2(target.bank_depth)),
+            "data": Out(8 * target.channel_parallel)})
+
+
+class ChannelRam(wiring.Component):
+    """Biases and multipliers of one channel.
+
+    Parameters
+    ----------
+    target : :class:`opendpu_arch.target.Target`
+        Gives the number of records.
+    lane : :class:`int`
+        The channel's byte of a word.
+
+    Members
+    -------
+    write : ``In(RecordWrite)``
+        A word that is written appears to reads from the next cycle on.
+    en, record : ``In(1)``, ``In``
+        Read a record.
+    channel : ``Out(CHANNEL_SHAPE)``
+        It, one cycle later, until the next read.
+    """
+
+    def __init__(self, target, lane):
+        self._target, self._lane = target, lane
+        super().__init__({
+            "write": In(RecordWrite(target)), "en": In(1), "record": In(record_bits(target)),
+            "channel": Out(CHANNEL_SHAPE)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.ram = ram = Memory(
+            shape=unsigned(CHANNEL_SHAPE.size), depth=1 << record_bits(self._target), init=[])
+        read, write = ram.read_port(), ram.write_port(granularity=8)
+        word, addr = self.write.addr[:_WORD_BITS], self.write.addr[_WORD_BITS:]
+        byte = self.write.data.word_select(self._lane, 8)
+        m.d.comb += [
+            read.en.eq(self.en), read.addr.eq(self.record),
+            self.channel.as_value().eq(read.data),
+            write.addr.eq(addr), write.data.eq(byte.replicate(CHANNEL_SHAPE.size // 8)),
+            write.en.eq(Cat(self.write.valid & (word == n)
+                            for n in range(CHANNEL_SHAPE.size // 8))),
+        ]
+        return m
+
+
+class CommonRam(wiring.Component):
+    """What all channels of a record have in common, and their shifts, together.
+
+    Members
+    -------
+    write, en, record : as :class:`ChannelRam` has them
+    common : ``Out(common_shape)``
+        The record, one cycle later, until the next read.
+    """
+
+    def __init__(self, target):
+        self._target = target
+        super().__init__({
+            "write": In(RecordWrite(target)), "en": In(1), "record": In(record_bits(target)),
+            "common": Out(common_shape(target))})
+
+    def elaborate(self, platform):
+        m = Module()
+        target = self._target
+        word, addr = self.write.addr[:_WORD_BITS], self.write.addr[_WORD_BITS:]
+        lanes = [self.write.data.word_select(n, 8) for n in range(target.channel_parallel)]
+        parts = {
+            "shifts": (scaled.SHIFT_WORD, Cat(lane[:_SHIFT_BITS] for lane in lanes)),
+            "rest": (scaled.COMMON_WORD, Cat(*lanes[:3], lanes[3][0])),
+        }
+        answers = {}
+        for name, (number, value) in parts.items():
+            m.submodules[name] = ram = Memory(
+                shape=unsigned(len(value)), depth=1 << record_bits(target), init=[])
+            read, write = ram.read_port(), ram.write_port()
+            m.d.comb += [
+                read.en.eq(self.en), read.addr.eq(self.record),
+                write.en.eq(self.write.valid & (word == number)), write.addr.eq(addr),
+                write.data.eq(value),
+            ]
+            answers[name] = read.data
+        m.d.comb += self.common.as_value().eq(Cat(answers["rest"], answers["shifts"]))
+        return m

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records and terms of the extension ``scaled``: in their memories as long as there is room."""
+
+from collections.abc import Iterator
+
+from opendpu.compiler.banks import BankAccess
+from opendpu.compiler.emitter.recorder import Recorder
+from opendpu.compiler.layers.cost import transfer_cycles
+from opendpu.compiler.plan import WEIGHTS_REG
+from opendpu_arch.isa import Load
+from opendpu_arch.scaled import RECORD_STRIDE, RECORD_WORDS, TERM_BYTES, TERM_SLOTS, TERM_WORDS
+
+SLOT_WORDS = TERM_WORDS // TERM_SLOTS
+
+
+class Records:
+    """The records of a layer, one for each channel group.
+
+    They are loaded when an instruction first needs one, and again where others took their place.
+
+    Parameters
+    ----------
+    recorder
+        Gets the commands.
+    layer
+        Name of the layer.
+    channels
+        How many channels its result has.
+    """
+
+    def __init__(self, recorder: Recorder, layer: str, channels: int) -> None:
+        self.recorder = recorder
+        self.groups = -(-channels // recorder.target.channel_parallel)
+        self._address = recorder.plan.constants[f"{layer}/bias"]
+
+    def word(self, group: int) -> int:
+        """Return the number of the record of a channel group."""
+        first = self.recorder.records.held(self._address)
+        if first is None:
+            first = self.recorder.records.take(self.groups, self._address)
+            self._load(first)
+        return (first + group) % self.recorder.records.depth
+
+    def accesses(self, group: int, groups: int) -> Iterator[BankAccess]:
+        """Yield what an instruction reads for some channel groups."""
+        words = (groups - 1) * RECORD_STRIDE + RECORD_WORDS
+        number = self.word(group)
+        yield BankAccess(False, self.recorder.target.scale_bank, 1, number * RECORD_STRIDE, words)
+
+    def _load(self, first: int) -> None:
+        target = self.recorder.target
+        size = RECORD_WORDS * target.channel_parallel
+        word = first * RECORD_STRIDE
+        words = (self.groups - 1) * RECORD_STRIDE + RECORD_WORDS
+        self.recorder.add(
+            Load(
+                bank_id=target.scale_bank, bank_addr=word, jump_read=size,
+                jump_write=RECORD_STRIDE, channel=size, length=self.groups, reg_id=WEIGHTS_REG,
+                ddr_addr=self._address,
+            ),
+            (BankAccess(True, target.scale_bank, 1, word, words),),
+            transfer_cycles(self.groups, size, size, target.channel_parallel),
+        )  # fmt: skip
+
+
+def term_of(recorder: Recorder, layer: str, number: int) -> tuple[int, BankAccess]:
+    """Return the slot of an input's terms and what is read there; they are loaded before."""
+    address = recorder.plan.constants[f"{layer}/terms{number}"]
+    slot, held = recorder.terms.take(address)
+    word, bank = slot * SLOT_WORDS, recorder.target.term_bank
+    if not held:
+        recorder.add(
+            Load(
+                bank_id=bank, bank_addr=word, jump_read=TERM_BYTES, jump_write=1,
+                channel=TERM_BYTES, length=SLOT_WORDS, reg_id=WEIGHTS_REG, ddr_addr=address,
+            ),
+            (BankAccess(True, bank, 1, word, SLOT_WORDS),),
+            transfer_cycles(
+                SLOT_WORDS, TERM_BYTES, TERM_BYTES, recorder.target.channel_parallel
+            ),
+        )  # fmt: skip
+    return slot, BankAccess(False, bank, 1, word, SLOT_WORDS)

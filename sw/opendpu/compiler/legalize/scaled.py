@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops between tensors of any scale and zero point: the extension ``scaled``.
+
+Windows, views and cuts are those of the rules for powers of two; what is added is how results are
+requantized: attributes ``multiplier``, ``shift`` and ``clamp`` of the op.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from opendpu.compiler.legalize import multipliers
+from opendpu.compiler.legalize.average import excluding_padding
+from opendpu.compiler.legalize.context import feature_shape
+from opendpu.compiler.legalize.eltwise import TYPES, of_features
+from opendpu.compiler.legalize.multipliers import Multipliers, clamp_of, rounding_of
+from opendpu.compiler.legalize.pool import add_pool, pool
+from opendpu.compiler.legalize.reduce import CHANNELS
+from opendpu.compiler.legalize.refusal import Refusal
+from opendpu.compiler.legalize.registry import RULES, Call, Rule
+from opendpu.ir import Node, Quantization, Rounding, TensorType
+from opendpu.ops.window import explicit_pad
+
+SOFTMAX_SCALE, SOFTMAX_ZERO = 1 / 256, -128
+"""What the result of LiteRT's softmax in integers has."""
+DENSE = ("inner-product", "matmul")
+INT32 = np.dtype(np.int32)
+BIAS_TOLERANCE = 1e-5
+"""How far the scale of a bias may be from the product of the other two, relatively: float32."""
+
+
+def _layer(call: Call) -> str:
+    """Make a convolution, whatever the layer; each output channel has a multiplier."""
+    context, node = call.context, call.node
+    weights_name = node.inputs["weights" if "weights" in node.inputs else "input"][-1]
+    given, weights = (
+        context.result[context.fixed(name)].quantization
+        for name in (node.inputs["input"][0], weights_name)
+    )
+    found = (multipliers.of_inner_product if node.kind in DENSE else multipliers.of_layer)(
+        given, weights, call.fix.quantization
+    )
+    if node.inputs.get("bias"):
+        _bias(call, given, weights)
+    made = context.result[RULES[node.kind](call)]
+    channels = made.shape[-1]
+    if len(found.multiplier) == 1:
+        found = Multipliers(found.multiplier * channels, found.shift * channels)
+    _requantizes(call, made, found)
+    return made.name
+
+
+def _bias(call: Call, given: Quantization, weights: Quantization) -> None:
+    """Bring the bias of a layer to the accumulator's scale, if it is not there."""
+    context, (name,) = call.context, call.node.inputs["bias"]
+    scale = np.array(given.scale) * np.array(weights.scale)
+    real = context.graph[name]
+    if real.kind in ("fix", "fix2float"):
+        stored = context.result[context.fixed(name)]
+        own = np.array(stored.quantization.scale)
+        if not stored.quantization.zero_point[0] and np.allclose(
+            own, scale, rtol=BIAS_TOLERANCE, atol=0.0
+        ):
+            return
+        assert stored.value is not None
+        values = stored.value.ravel() * own
+    else:
+        assert real.value is not None
+        values = real.value.ravel().astype(np.float64)
+    made = Quantization(
+        tuple(scale.tolist()), axis=0 if scale.size > 1 else None, bits=32,
+        rounding=Rounding.PY3_ROUND,
+    )  # fmt: skip
+    limits = np.iinfo(INT32)
+    integers = np.clip(np.rint(values / scale), limits.min, limits.max).astype(INT32)
+    constant = context.result.add(
+        context.result.unique(f"{name}_integers"), "const-fix",
+        TensorType(integers.shape, INT32, made), value=integers, origin=real.origin,
+    )  # fmt: skip
+    context.take(name, constant.name)
+
+
+def _requantizes(call: Call, made: Node, found: Multipliers) -> None:
+    """Say how an op requantizes its results."""
+    quantization = call.fix.quantization
+    clamp = clamp_of(call.activation, quantization)
+    rounding = rounding_of(quantization, dense=call.node.kind in DENSE)
+    made.attrs |= found.attributes(rounding, clamp) | {"nonlinear": "NONE"}
+
+
+def _eltwise(call: Call) -> str:
+    """Make a sum or product of two feature maps; the CPU takes others."""
+    context, node = call.context, call.node
+    if len(call.sources) != 2:
+        raise Refusal(
+            f"DPU only supports {node.kind} of two inputs with scales of their own, but there are "
+            f"{len(call.sources)}; pairs of two would lift it",
+            "XCOM_TOO_MANY_INPUTS",
+        )
+    first, second = (context.result[name].quantization for name in call.sources)
+    made = context.result[_of_two(call)]
+    if node.kind == "mul":
+        found = multipliers.of_product(first, second, call.fix.quantization)
+    else:
+        found = multipliers.of_sum(first, second, call.fix.quantization)
+        if max(found.shift) > 0:
+            raise Refusal(
+                "DPU only supports add whose result has at least 2**-19 of the inputs' scale, but "
+                f"it is {call.fix.quantization.scale[0]:g}",
+                "XCOM_UNSUPPORT_QUANTIZATION",
+            )
+        made.attrs["left_shift"] = multipliers.LEFT_SHIFT
+    _requantizes(call, made, found)
+    return made.name
+
+
+def _of_two(call: Call) -> str:
+    """Add the op of two inputs, with the reason why the DPU has it not if that is so."""
+    context, node = call.context, call.node
+    try:
+        for name in call.sources:
+            if context.result[name].value is not None:
+                raise Refusal(
+                    f"DPU only supports {node.kind} with scales of its own of feature maps, but "
+                    f'"{name}" is constant; a feature map would lift it',
+                    "XCOM_UNEXPECTED_VALUE",
+                )
+        return of_features(call)
+    except Refusal as refusal:
+        attrs = {"type": TYPES[node.kind], "nonlinear": "NONE"}
+        made = context.add(node, call.fix, "eltwise-fix", {"input": call.sources}, attrs)
+        context.result[made].reason = str(refusal)
+        return made
+
+
+def _pooling(rule: Rule) -> Rule:
+    """Return a rule whose pooling ops are told how they requantize."""
+
+    def wrapped(call: Call) -> str:
+        graph = call.context.result
+        before = set(graph.nodes)
+        made = rule(call)
+        clamp = clamp_of(call.activation, call.fix.quantization)
+        for node in graph:
+            if node.name in before or node.kind != "pool-fix":
+                continue
+            given = graph[node.inputs["input"][0]].quantization
+            found = Multipliers((), ())
+            if node.attrs["type"] == "AVG" and (
+                call.node.kind == "reduction_mean" or not given.same_grid(node.quantization)
+            ):
+                count = math.prod(node.attrs["kernel"])
+                found = multipliers.of_mean(given, node.quantization, count)
+            node.attrs |= found.attributes(rounding_of(call.fix.quantization), clamp)
+        return made
+
+    return wrapped
+
+
+def _pool(call: Call) -> str:
+    """Make pooling; averages do not count padding, and may change the scale."""
+    given = call.context.result[call.sources[0]].quantization
+    made = call.fix.quantization
+    average = call.node.kind == "avgpool2d"
+    if not average and not given.same_grid(made):
+        before = dataclasses.replace(
+            call, fix=Node(call.fix.name, "fix", call.fix.type.with_quantization(given))
+        )
+        return call.context.copy(pool(before), call.node, call.fix)
+    if not average:
+        return pool(call)
+    node, shape = call.node, call.shape()
+    kernel, stride = list(node.attrs["kernel"]), list(node.attrs["stride"])
+    pad = explicit_pad(node, shape)
+    if node.attrs.get("global"):
+        kernel, stride, pad = [shape[2], shape[1]], [shape[2], shape[1]], [0, 0, 0, 0]
+    if any(pad):
+        if node.attrs.get("count_include_pad", True):
+            raise Refusal(
+                "DPU only supports averages with scales of their own that do not count padding, "
+                "but count_include_pad is true; no padding would lift it",
+                "XCOM_UNIMPLEMENT",
+            )
+        return excluding_padding(call, kernel, stride, pad)
+    attrs = {"kernel": kernel, "stride": stride, "pad": pad, "type": "AVG"}
+    return add_pool(call, attrs, node.shape)
+
+
+def _mean(call: Call) -> str:
+    """Make pooling of a mean over rows and columns."""
+    context, node = call.context, call.node
+    rank = len(call.shape())
+    axes = {int(a) % rank + 4 - rank for a in node.attrs["axis"]}
+    if rank > 4 or min(axes) < 4 - rank + 1 or CHANNELS in axes:
+        raise Refusal(
+            f'DPU only supports "axis"({list(node.attrs["axis"])}) of {node.kind} of {rank} '
+            "dimensions that are rows and columns of up to 4; that would lift it",
+            "XCOM_UNEXPECTED_VALUE",
+        )
+    source = context.view(call.sources[0], feature_shape(call.shape()))
+    shape = context.result[source].shape
+    window = [shape[a] if a in axes else 1 for a in (2, 1)]
+    attrs = {"kernel": window, "stride": window, "pad": [0] * 4, "type": "AVG"}
+    size = (1, shape[1] // window[1], shape[2] // window[0], shape[3])
+    call = dataclasses.replace(call, sources=[source])
+    return context.view(add_pool(call, attrs, size), node.shape, call.fix.name)
+
+
+def _activation(call: Call) -> str:
+    """Make a requantization with bounds."""
+    return call.context.copy(call.sources[0], call.node, call.fix, activation=call.node)
+
+
+def _softmax(call: Call) -> str:
+    """Make LiteRT's softmax in integers, for the CPU."""
+    made, (axis,) = call.fix.quantization, [int(call.node.attrs["axis"])]
+    exact = made.scale[0] == SOFTMAX_SCALE and made.zero_point[0] == SOFTMAX_ZERO
+    if made.rounding != Rounding.STD_ROUND or not exact or axis % len(call.shape()) != (
+        len(call.shape()) - 1
+    ):  # fmt: skip
+        raise Refusal(
+            "DPU does not support softmax; it is computed in float on the CPU",
+            "XCOM_OPERATOR_UNUPPORT",
+        )
+    attrs = {"input_scale": call.context.result[call.sources[0]].quantization.scale[0]}
+    return call.context.add(call.node, call.fix, "softmax-fix", {"input": [call.sources[0]]}, attrs)
+
+
+def _resize(call: Call) -> str:
+    """Repeat pixels or leave some out; interpolation is left to the CPU."""
+    if str(call.node.attrs["mode"]).upper() != "NEAREST":
+        raise Refusal(
+            "DPU only supports resize with scales of its own that repeats pixels (NEAREST); that "
+            "would lift it",
+            "XCOM_UNSUPPORT_QUANTIZATION",
+        )
+    return RULES["resize"](call)
+
+
+MOVING = (
+    "reshape", "flatten", "squeeze", "concat", "strided_slice", "pad", "gstiling", "reorg",
+    "pixel-shuffle", "transpose",
+)  # fmt: skip
+"""Kinds that only move what is requantized before: their rules are those for powers of two."""
+FUSES = ("relu", "relu6")
+"""Activations that are bounds of what is requantized."""
+FUSING = (
+    "conv2d", "depthwise-conv2d", "transposed-conv2d", "transposed-depthwise-conv2d",
+    "inner-product", "matmul", "add", "mul", "avgpool2d", "maxpool2d",
+)  # fmt: skip
+"""Kinds in front of them."""
+SCALED_RULES: dict[str, Callable[[Call], str]] = {
+    **dict.fromkeys(
+        ("conv2d", "depthwise-conv2d", "transposed-conv2d", "transposed-depthwise-conv2d",
+         "inner-product", "matmul"), _layer,
+    ),
+    "add": _eltwise, "mul": _eltwise,
+    "avgpool2d": _pooling(_pool), "maxpool2d": _pooling(_pool),
+    "reduction_mean": _pooling(_mean),
+    "relu": _activation, "relu6": _activation, "softmax": _softmax,
+    "resize": _resize, **{kind: RULES[kind] for kind in MOVING},
+}  # fmt: skip
+"""Rules of the kinds that compute with any scale."""

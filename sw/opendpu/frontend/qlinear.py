@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of ONNX that compute on integers (``QLinear...``), as those of real numbers between
+DequantizeLinear and QuantizeLinear.
+
+That is how ONNX and onnxruntime define them. So both forms of a quantized model, QOperator and QDQ,
+become the same graph.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from opendpu.ir import Array
+
+MICROSOFT = "com.microsoft"
+Operand = tuple[str, str, str]
+"""Names of integers, scale and zero point; an empty zero point is zero."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """How an operator on integers lists its inputs.
+
+    Parameters
+    ----------
+    op_type
+        Its counterpart on real numbers.
+    operands
+        Where the quantized inputs begin; scale and zero point are behind each.
+    result
+        Where the scale of the result is, its zero point behind it.
+    bias
+        Where the 32-bit bias is, if it can have one.
+    """
+
+    op_type: str
+    operands: tuple[int, ...]
+    result: int
+    bias: int | None = None
+
+
+FORMS = {
+    ("", "QLinearConv"): Form("Conv", (0, 3), 6, 8),
+    ("", "QLinearMatMul"): Form("MatMul", (0, 3), 6),
+    (MICROSOFT, "QLinearAdd"): Form("Add", (0, 3), 6),
+    (MICROSOFT, "QLinearMul"): Form("Mul", (0, 3), 6),
+    (MICROSOFT, "QLinearAveragePool"): Form("AveragePool", (0,), 3),
+    (MICROSOFT, "QLinearGlobalAveragePool"): Form("GlobalAveragePool", (0,), 3),
+    (MICROSOFT, "QLinearLeakyRelu"): Form("LeakyRelu", (0,), 3),
+    (MICROSOFT, "QLinearSoftmax"): Form("Softmax", (0,), 3),
+    (MICROSOFT, "QLinearSigmoid"): Form("Sigmoid", (0,), 3),
+    (MICROSOFT, "QGemm"): Form("Gemm", (0, 3), 7, 6),
+}
+"""By domain and operator; concatenation has as many inputs as it likes."""
+CONCAT = (MICROSOFT, "QLinearConcat")
+COMPARING = ("MaxPool",)
+"""Operators of real numbers that models have between integers too, at one scale."""
+OWN = ("channels_last", "opset")
+"""Attributes that only operators on integers have."""
+MOVING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Identity")
+"""Operators that pass scales on."""
+
+
+def expanded(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model without operators on integers that are known here; others stay as they are."""
+    constants = {item.name: item for item in proto.graph.initializer}
+    if not any(_key(node) in FORMS or _key(node) == CONCAT for node in proto.graph.node):
+        return proto
+    made = onnx.ModelProto()
+    made.CopyFrom(proto)
+    del made.graph.node[:]
+    rewriting = _Rewriting(made.graph, constants)
+    for node in proto.graph.node:
+        made.graph.node.extend(rewriting.rewritten(node))
+    return made
+
+
+def _key(node: onnx.NodeProto) -> tuple[str, str]:
+    return ("" if node.domain == "ai.onnx" else node.domain, node.op_type)
+
+
+class _Rewriting:
+    """Rewrites nodes, in order."""
+
+    def __init__(self, graph: onnx.GraphProto, constants: Mapping[str, onnx.TensorProto]) -> None:
+        self.graph, self.constants = graph, constants
+        self.grids: dict[str, tuple[str, str]] = {}
+        """Scale and zero point of the integers made so far."""
+
+    def rewritten(self, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+        """Return what stands for a node."""
+        given = list(node.input)
+        key = _key(node)
+        if key in FORMS:
+            form = FORMS[key]
+            operands = [self._operand(given, at) for at in form.operands]
+            result = self._operand(["", *given[form.result :]], 0)[1:]
+            bias = _at(given, form.bias)
+            if result[0] and not (bias and not self._is_known(operands)):
+                return self._between(node, form.op_type, operands, result, bias)
+        elif key == CONCAT:
+            operands = [self._operand(given, at) for at in range(2, len(given), 3)]
+            return self._between(node, "Concat", operands, (given[0], given[1]), "")
+        elif key[0] == "" and key[1] in COMPARING and given[0] in self.grids:
+            grid = self.grids[given[0]]
+            return self._between(node, key[1], [(given[0], *grid)], grid, "")
+        elif key[0] == "" and key[1] in MOVING and given[0] in self.grids:
+            self.grids[node.output[0]] = self.grids[given[0]]
+        elif key[1] == "QuantizeLinear":
+            self.grids[node.output[0]] = (given[1], _at(given, 2))
+        return [node]
+
+    def _operand(self, given: Sequence[str], at: int) -> Operand:
+        return _at(given, at), _at(given, at + 1), _at(given, at + 2)
+
+    def _is_known(self, operands: Sequence[Operand]) -> bool:
+        return all(scale in self.constants for _, scale, _ in operands)
+
+    def _between(
+        self, node: onnx.NodeProto, op_type: str, operands: Sequence[Operand],
+        result: tuple[str, str], bias: str,
+    ) -> list[onnx.NodeProto]:  # fmt: skip
+        """Return the operator on real numbers, and the conversions around it."""
+        output, made, real = node.output[0], [], []
+        for number, (name, scale, zero) in enumerate(operands):
+            real.append(f"{output}/operand{number}")
+            axis = self._axis(op_type, number, name, node)
+            inputs = [name, scale, *([zero] if zero else [])]
+            several = scale in self.constants and np.prod(self.constants[scale].dims) > 1
+            attrs: dict[str, Any] = {"axis": axis} if several else {}
+            made.append(helper.make_node("DequantizeLinear", inputs, real[-1:], **attrs))
+        if bias:
+            scales = [numpy_helper.to_array(self.constants[scale]) for _, scale, _ in operands]
+            product = (scales[0].ravel()[0] * scales[1]).astype(np.float32)
+            real.append(f"{output}/bias")
+            inputs = [bias, self._constant(f"{output}/bias_scale", product)]
+            made.append(helper.make_node("DequantizeLinear", inputs, real[-1:], axis=0))
+        inner = helper.make_node(op_type, real, [f"{output}/real"], name=node.name or output)
+        inner.attribute.extend(a for a in node.attribute if a.name not in OWN)
+        scale, zero = result
+        inputs = [f"{output}/real", scale, *([zero] if zero else [])]
+        last = helper.make_node("QuantizeLinear", inputs, [output])
+        self.grids[output] = result
+        return [*made, inner, last]
+
+    def _axis(self, op_type: str, number: int, name: str, node: onnx.NodeProto) -> int:
+        """Return the axis of output channels in an operand; of features it means nothing."""
+        if op_type == "Conv" or number == 0:
+            return 0
+        transposed = any(a.name == "transB" and a.i for a in node.attribute)
+        rank = len(self.constants[name].dims) if name in self.constants else 2
+        return 0 if transposed else rank - 1
+
+    def _constant(self, name: str, value: Array) -> str:
+        self.graph.initializer.append(numpy_helper.from_array(value, name))
+        return name
+
+
+def _at(names: Sequence[str], index: int | None) -> str:
+    return names[index] if index is not None and index < len(names) else ""

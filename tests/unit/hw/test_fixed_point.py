@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results by multipliers, one a cycle, against the contract's arithmetic."""
+
+import random
+
+import numpy as np
+import pytest
+from amaranth.hdl import Module
+from amaranth.sim import Simulator
+
+from opendpu_arch import numerics
+from opendpu_arch.latency import FIXED_POINT
+from opendpu_arch.scaled import Rounding
+from opendpu_hw.datapath.fixed_point import FixedPoint
+
+#: Stage in which each operand is asked for.
+STAGES = {"sum": 0, "bias": 0, "multiplier": 2, "shift": 6, "zero": 8, "low": 9, "high": 9}
+
+
+def case(rng, width):
+    """Return operands of any size, of usual ones, or next to a tie."""
+    shift = rng.choice((rng.randrange(32), rng.randrange(4, 14)))
+    multiplier = rng.choice(
+        (rng.randrange(1 << 31), rng.randrange(1 << 30, 1 << 31), 1 << 30, (1 << 31) - 1, 3 << 29)
+    )
+    bits = rng.randrange(1, width)
+    total = rng.randrange(-(1 << bits), 1 << bits)
+    if rng.random() < 0.5:
+        odd = 2 * rng.randrange(-140, 140) + 1
+        total = (odd << shift + 30) // max(multiplier, 1) + rng.randrange(-1, 2)
+        total = max(-(1 << width - 1), min((1 << width - 1) - 1, total))
+    bias = rng.choice((0, rng.randrange(-2000, 2000), rng.randrange(-(1 << 31), 1 << 31)))
+    if rng.random() < 0.5:
+        total = max(-(1 << width - 1), min((1 << width - 1) - 1, total - bias))
+    low, high = rng.choice(
+        ((-128, 127), (0, 127), (rng.randrange(-128, 128), rng.randrange(-128, 128)))
+    )
+    return {
+        "sum": total,
+        "bias": bias,
+        "multiplier": multiplier,
+        "shift": shift,
+        "zero": rng.choice((0, rng.randrange(-128, 128))),
+        "low": low,
+        "high": high,
+        "once": rng.randrange(2),
+    }
+
+
+def results(cases, width):
+    """Return what comes out for cases that come one a cycle."""
+    m = Module()
+    m.submodules.dut = dut = FixedPoint(width=width)
+    found = []
+
+    async def feed(ctx):
+        for number in range(len(cases) + FIXED_POINT):
+            for name, stage in STAGES.items():
+                if 0 <= number - stage < len(cases):
+                    ctx.set(getattr(dut, name), cases[number - stage][name])
+            await ctx.delay(1e-9)
+            if number >= FIXED_POINT:
+                found.append(ctx.get(dut.y))
+            await ctx.tick()
+
+    async def round_(ctx):
+        # Rounding is asked for in two stages; both see the same value while it does not change.
+        for number in range(len(cases) + FIXED_POINT):
+            if 0 <= number - 4 < len(cases):
+                ctx.set(dut.once, cases[number - 4]["once"])
+            await ctx.tick()
+
+    simulator = Simulator(m)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(feed)
+    simulator.add_testbench(round_)
+    simulator.run()
+    found.append(None)
+    return found[:-1]
+
+
+@pytest.mark.parametrize("width", [31, 36])
+@pytest.mark.parametrize("once", [0, 1])
+def test_results_are_those_of_the_contract(width, once):
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    cases = [case(rng, width) | {"once": once} for _ in range(3000)]
+    expected = [
+        int(
+            numerics.requantize_scaled(
+                np.array([c["sum"]]),
+                np.array([c["bias"]]),
+                np.array([c["multiplier"]]),
+                np.array([c["shift"]]),
+                zero=c["zero"],
+                low=c["low"],
+                high=c["high"],
+                rounding=Rounding(once),
+            )[0]
+        )
+        for c in cases
+    ]
+    found = results(cases, width)
+    assert len(set(expected)) > 200
+    assert found == expected[: len(found)]
+    assert len(found) == len(cases)

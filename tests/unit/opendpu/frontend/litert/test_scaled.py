@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of quantized TFLite files with their own scales, to the bit those of LiteRT's
+reference kernels."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed (opendpu[dev])")
+
+from tflite_files import Network, interpreter, options, schema
+
+from opendpu.frontend.tflite import load_tflite
+from opendpu.integer import IntegerNetwork
+from opendpu_arch.errors import UnsupportedError
+
+SAME, VALID = schema.Padding.SAME, schema.Padding.VALID
+RELU, RELU6 = 1, 3
+X = (1, 7, 6, 4)
+SAMPLES = 8
+
+
+def reference(path, feeds):
+    """Return what LiteRT's reference kernels make of samples, by output."""
+    made = interpreter.Interpreter(
+        str(path), experimental_op_resolver_type=interpreter.OpResolverType.BUILTIN_REF
+    )
+    made.allocate_tensors()
+    found = {item["name"]: [] for item in made.get_output_details()}
+    for number in range(len(next(iter(feeds.values())))):
+        for item in made.get_input_details():
+            made.set_tensor(item["index"], feeds[item["name"]][number : number + 1])
+        made.invoke()
+        for item in made.get_output_details():
+            found[item["name"]].append(made.get_tensor(item["index"]))
+    return {name: np.concatenate(parts) for name, parts in found.items()}
+
+
+class Draws(Network):
+    """A network in int8 whose scales and zero points are drawn."""
+
+    def drawn(self, seed):
+        self.random = np.random.default_rng(seed)
+        return self
+
+    def scale(self, low, high):
+        return float(np.float32(np.exp(self.random.uniform(np.log(low), np.log(high)))))
+
+    def zero(self):
+        return int(self.random.integers(-128, 128))
+
+    def integers(self, name, shape, scale=None):
+        scale = scale or self.scale(0.01, 0.2)
+        return self.data(name, shape, np.int8, scale, self.zero())
+
+    def weights(self, name, shape, axis, per_channel):
+        count = shape[axis] if per_channel else 1
+        scales = np.array([self.scale(0.002, 0.02) for _ in range(count)], np.float32)
+        values = self.random.integers(-127, 128, shape).astype(np.int8)
+        return self.const(name, values, scales, np.zeros(count), axis), scales
+
+    def bias(self, name, count, scales, given):
+        values = self.random.integers(-3000, 3000, count).astype(np.int32)
+        return self.const(name, values, np.float32(given) * scales, np.zeros(len(scales)))
+
+    def scale_of(self, name):
+        return float(self.tensors[name].quantization.scale[0])
+
+    def zero_of(self, name):
+        return int(self.tensors[name].quantization.zeroPoint[0])
+
+    def result(self, kind, inputs, given, shape, scale=None, zero=None):
+        return self.op(
+            kind, inputs, ["y"], given, dtype=np.int8, shape=shape,
+            scale=scale or self.scale(0.02, 0.4), zero=self.zero() if zero is None else zero,
+        )  # fmt: skip
+
+    def alike(self, kind, inputs, given, shape):
+        """Append an operator whose result has its input's scale."""
+        x = inputs[0]
+        return self.result(kind, inputs, given, shape, self.scale_of(x), self.zero_of(x))
+
+
+def convolution(net, *, per_channel=True, **given):
+    x = net.integers("x", X)
+    w, scales = net.weights("w", (5, 3, 2, 4), 0, per_channel)
+    b = net.bias("b", 5, scales, net.scale_of(x))
+    stride = given.get("strideH", 1)
+    rows = (7 + stride - 1) // stride if given["padding"] == SAME else (7 - 3) // stride + 1
+    columns = 6 if given["padding"] == SAME else 5
+    made = options("Conv2D", **{"strideH": 1, "strideW": 1, **given})
+    net.result("CONV_2D", [x, w, b], made, (1, rows, columns, 5))
+
+
+def depthwise(net, *, multiplier=1, activation=0):
+    x = net.integers("x", X)
+    w, scales = net.weights("w", (1, 3, 3, 4 * multiplier), 3, True)
+    b = net.bias("b", 4 * multiplier, scales, net.scale_of(x))
+    made = options("DepthwiseConv2D", padding=SAME, strideH=2, strideW=2,
+                   depthMultiplier=multiplier, fusedActivationFunction=activation)  # fmt: skip
+    net.result("DEPTHWISE_CONV_2D", [x, w, b], made, (1, 4, 3, 4 * multiplier))
+
+
+def dense(net, *, per_channel=False, activation=0):
+    x = net.integers("x", (1, 24))
+    w, scales = net.weights("w", (9, 24), 0, per_channel)
+    b = net.bias("b", 9, scales, net.scale_of(x))
+    made = options("FullyConnected", fusedActivationFunction=activation)
+    net.result("FULLY_CONNECTED", [x, w, b], made, (1, 9))
+
+
+def two(kind):
+    def make(net, *, activation=0):
+        a, b = net.integers("a", X), net.integers("b", X)
+        largest = max(net.scale_of(a), net.scale_of(b))
+        net.result(
+            f"{kind.upper()}", [a, b], options(kind, fusedActivationFunction=activation), X,
+            scale=largest * net.scale(0.9, 2.5),
+        )  # fmt: skip
+
+    return make
+
+
+def pool(kind):
+    def make(net, *, padding=VALID, activation=0):
+        x = net.integers("x", X)
+        made = options("Pool2D", padding=padding, strideH=2, strideW=1, filterHeight=3,
+                       filterWidth=2, fusedActivationFunction=activation)  # fmt: skip
+        net.alike(kind, [x], made, (1, 4 if padding == SAME else 3, 6 if padding == SAME else 5, 4))
+
+    return make
+
+
+def mean(net, *, keep=True):
+    x = net.integers("x", X)
+    axes = net.const("axes", np.array([1, 2], np.int32))
+    made = options("Reducer", keepDims=keep)
+    net.result("MEAN", [x, axes], made, (1, 1, 1, 4) if keep else (1, 4),
+               scale=net.scale_of(x) * net.scale(0.3, 2.0))  # fmt: skip
+
+
+def reshape(net):
+    net.alike("RESHAPE", [net.integers("x", X), net.const("s", np.array([1, 42, 4], np.int32))],
+              None, (1, 42, 4))  # fmt: skip
+
+
+def pad(net):
+    amounts = net.const("p", np.array([[0, 0], [1, 2], [0, 3], [0, 0]], np.int32))
+    net.alike("PAD", [net.integers("x", X), amounts], None, (1, 10, 9, 4))
+
+
+def activation(kind):
+    def make(net):
+        x = net.integers("x", X)
+        net.result(kind, [x], None, X, scale=net.scale_of(x) * net.scale(1.01, 2.0))
+
+    return make
+
+
+def softmax(net):
+    net.result("SOFTMAX", [net.integers("x", (1, 13))], options("Softmax", beta=1.0), (1, 13),
+               scale=1 / 256, zero=-128)  # fmt: skip
+
+
+def requantize(net):
+    x = net.integers("x", X)
+    net.result("QUANTIZE", [x], None, X, scale=net.scale_of(x) * net.scale(1.01, 4.0))
+
+
+def concatenation(net):
+    a = net.integers("a", X)
+    b = net.data("b", (1, 7, 6, 3), np.int8, net.scale_of(a), net.zero_of(a))
+    net.alike("CONCATENATION", [a, b], options("Concatenation", axis=3), (1, 7, 6, 7))
+
+
+CASES = {
+    "conv same": (convolution, {"padding": SAME}),
+    "conv valid": (convolution, {"padding": VALID, "strideH": 2}),
+    "conv relu": (convolution, {"padding": SAME, "strideH": 2, "fusedActivationFunction": RELU}),
+    "conv relu6": (convolution, {"padding": SAME, "fusedActivationFunction": RELU6}),
+    "conv one scale": (convolution, {"padding": SAME, "per_channel": False}),
+    "depthwise": (depthwise, {}),
+    "depthwise by two": (depthwise, {"multiplier": 2}),
+    "depthwise relu": (depthwise, {"activation": RELU}),
+    "dense": (dense, {}),
+    "dense relu": (dense, {"activation": RELU}),
+    "dense per channel": (dense, {"per_channel": True}),
+    "add": (two("Add"), {}),
+    "add relu": (two("Add"), {"activation": RELU}),
+    "mul": (two("Mul"), {}),
+    "mul relu6": (two("Mul"), {"activation": RELU6}),
+    "average pool": (pool("AVERAGE_POOL_2D"), {}),
+    "average pool same": (pool("AVERAGE_POOL_2D"), {"padding": SAME}),
+    "average pool relu": (pool("AVERAGE_POOL_2D"), {"activation": RELU}),
+    "max pool": (pool("MAX_POOL_2D"), {"padding": SAME}),
+    "max pool relu6": (pool("MAX_POOL_2D"), {"activation": RELU6}),
+    "mean": (mean, {}),
+    "mean dropping axes": (mean, {"keep": False}),
+    "reshape": (reshape, {}),
+    "pad": (pad, {}),
+    "relu": (activation("RELU"), {}),
+    "relu6": (activation("RELU6"), {}),
+    "softmax": (softmax, {}),
+    "requantize": (requantize, {}),
+    "concatenation": (concatenation, {}),
+}
+
+
+def feeds_of(net, random):
+    """Return samples: random bytes, and bytes near the zero point, for results in the middle."""
+    found = {}
+    for name in net.inputs:
+        shape = (SAMPLES, *net.tensors[name].shape[1:])
+        few = net.zero_of(name) + random.integers(-12, 13, shape)
+        many = random.integers(-128, 128, shape)
+        half = np.arange(SAMPLES).reshape(-1, *[1] * (len(shape) - 1)) % 2
+        found[name] = np.clip(np.where(half, few, many), -128, 127).astype(np.int8)
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("seed", range(3))
+def test_operators_compute_what_the_reference_kernels_do(case, seed, tmp_path):
+    make, given = CASES[case]
+    net = Draws().drawn(seed)
+    make(net, **given)
+    path = net.write(tmp_path / "op.tflite", ["y"])
+    feeds = feeds_of(net, net.random)
+    expected = reference(path, feeds)["y"]
+    network = IntegerNetwork(load_tflite(path, any_scale=True), scaled=True)
+    kinds = {node.kind for node in network.graph}
+    assert not {"fix2float", "float2fix"} & kinds, kinds
+    (found,) = network.run(feeds).values()
+    assert len(np.unique(expected)) > 2
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("halves", [1, 2, 4])
+def test_halves_are_rounded_as_the_reference_kernels_do(halves, tmp_path):
+    """Twice in a convolution, once in a fully connected layer."""
+    for kind, shape in (("CONV_2D", (1, 1, 1, 1)), ("FULLY_CONNECTED", (1, 1))):
+        net = Draws().drawn(0)
+        x = net.data("x", shape, np.int8, 1.0, 0)
+        one = net.const("w", np.ones(shape, np.int8), [1.0], [0])
+        zero = net.const("b", np.zeros(1, np.int32), [1.0], [0])
+        given = options("Conv2D", strideH=1, strideW=1) if "CONV" in kind else (
+            options("FullyConnected"))  # fmt: skip
+        net.result(kind, [x, one, zero], given, shape, 2.0**halves, 3)
+        path = net.write(tmp_path / "halves.tflite", ["y"])
+        every = {"x": np.arange(-128, 128).astype(np.int8).reshape(-1, *shape[1:])}
+        network = IntegerNetwork(load_tflite(path, any_scale=True), scaled=True)
+        (found,) = network.run(every).values()
+        np.testing.assert_array_equal(found, reference(path, every)["y"])
+
+
+def test_conversions_are_at_the_borders(tmp_path, rng):
+    net = Draws().drawn(2)
+    x = net.data("x", (1, 9))
+    q = net.op("QUANTIZE", [x], ["q"], dtype=np.int8, shape=(1, 9), scale=0.13, zero=-7)
+    w, scales = net.weights("w", (5, 9), 0, False)
+    b = net.bias("b", 5, scales, 0.13)
+    y = net.result("FULLY_CONNECTED", [q, w, b], options("FullyConnected"), (1, 5))
+    net.op("DEQUANTIZE", [y], ["real"], shape=(1, 5))
+    path = net.write(tmp_path / "borders.tflite", ["real"])
+    feeds = {"x": (rng.integers(-40, 40, (SAMPLES, 9)) * 0.065).astype(np.float32)}
+    expected = reference(path, feeds)["real"]
+    network = IntegerNetwork(load_tflite(path, any_scale=True), scaled=True)
+    (found,) = network.run(feeds).values()
+    stored = found if found.dtype == np.float32 else (
+        (found.astype(np.float32) - np.float32(net.zero_of("y"))) * np.float32(net.scale_of("y"))
+    )  # fmt: skip
+    np.testing.assert_array_equal(stored, expected)
+
+
+def test_large_biases_keep_all_bits(tmp_path):
+    net = Draws().drawn(4)
+    x = net.data("x", (1, 4), np.int8, 0.5, 0)
+    w = net.const("w", np.eye(4, dtype=np.int8), [2**-20], [0])
+    values = np.array([(1 << 24) + 1, -(1 << 24) - 1, (1 << 26) + 3, -(1 << 27) + 1], np.int32)
+    b = net.const("b", values, [2**-21], [0])
+    net.result("FULLY_CONNECTED", [x, w, b], options("FullyConnected"), (1, 4), 0.53, 0)
+    path = net.write(tmp_path / "bias.tflite", ["y"])
+    network = IntegerNetwork(load_tflite(path, any_scale=True), scaled=True)
+    (bias,) = (n.value for n in network.graph if n.type.dtype == np.int32)
+    np.testing.assert_array_equal(bias, values)
+    every = {"x": np.arange(-128, 128).astype(np.int8).reshape(-1, 4)}
+    (found,) = network.run(every).values()
+    np.testing.assert_array_equal(found, reference(path, every)["y"])
+
+
+def test_without_the_extension_they_are_refused_as_before(tmp_path):
+    net = Draws().drawn(1)
+    convolution(net, padding=SAME)
+    graph = load_tflite(net.write(tmp_path / "op.tflite", ["y"]), any_scale=True)
+    with pytest.raises(UnsupportedError, match="but the DPU needs one power of two as scale"):
+        IntegerNetwork(graph)
+
+
+@pytest.mark.parametrize("name", ["ad01", "ic_resnet8", "kws_dscnn", "vww_96"])
+def test_networks_of_mlperf_tiny_give_every_byte(name, models):
+    path = models / "mlperf_tiny" / "int8" / f"{name}_int8.tflite"
+    graph = load_tflite(path, any_scale=True)
+    (given,) = (node for node in graph if node.kind == "data")
+    random = np.random.default_rng(7)
+    samples = {given.name: random.integers(-128, 128, (4, *given.shape[1:])).astype(np.int8)}
+    network = IntegerNetwork(graph, scaled=True)
+    (expected,) = reference(path, samples).values()
+    (found,) = network.run(samples).values()
+    np.testing.assert_array_equal(found, expected)

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks of any scale on targets with ``scaled``: devices give the integer reference's bytes."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from qdq_models import draw
+
+import xir
+from opendpu.compiler.pipeline import Compiled, compile_with_report
+from opendpu.frontend import load_onnx
+from opendpu.integer import IntegerNetwork
+from opendpu.ir import Quantization, QuantizedGraph, Rounding
+from opendpu.quantize import complete
+from opendpu.runtime import GraphRunner
+from opendpu.runtime.program import Program, dpu_subgraphs
+from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.isa import Alu, Conv, Elew, Load, decode
+from opendpu_arch.target import Target
+
+TARGET = "B512+scaled"
+ODD = Quantization((0.037,), (-11,), rounding=Rounding.STD_ROUND)
+SAMPLES = 2
+
+
+def run(graph: xir.Graph, device: str, samples) -> np.ndarray:
+    with GraphRunner(graph, device=device) as runner:
+        (given,), (made,) = runner.get_input_tensors(), runner.get_output_tensors()
+        found = []
+        for sample in samples:
+            result = {made.name: np.empty(made.dims, made.data_type.numpy())}
+            job = runner.execute_async({given.name: sample[None]}, result)
+            runner.wait(job)
+            found.append(result[made.name])
+    return np.concatenate(found)
+
+
+def check(graph: QuantizedGraph, folder: Path, target: str = TARGET, seed: int = 0) -> Compiled:
+    """Compile, write and read a graph, and compare devices with the integer reference."""
+    compiled = compile_with_report(graph, Target.from_name(target))
+    compiled.graph.serialize(folder / "made.xmodel")
+    read = xir.Graph.deserialize(folder / "made.xmodel")
+    (head,) = (node for node in graph if node.kind == "data")
+    random = np.random.default_rng(seed)
+    samples = random.integers(-128, 128, (SAMPLES, *head.shape[1:])).astype(np.int8)
+    (expected,) = IntegerNetwork(graph, scaled=True).run({head.name: samples}).values()
+    for device in ("ref", "iss"):
+        found = run(read, device, samples)
+        np.testing.assert_array_equal(found, expected, err_msg=device)
+    return compiled
+
+
+@pytest.mark.parametrize("seed", range(14))
+def test_drawn_networks(seed, tmp_path):
+    path, _ = draw(seed, tmp_path)
+    check(complete(load_onnx(path, any_scale=True)), tmp_path, seed=seed)
+
+
+class Made:
+    """A graph in the making."""
+
+    def __init__(self, *shape):
+        self.graph = QuantizedGraph("made")
+        self.graph.add("x", "data", (1, *shape))
+        self.random = np.random.default_rng(1)
+        self.fix("x", ODD)
+
+    def fix(self, source, quantization) -> str:
+        return self.graph.add_fix(f"{source}_fix", source, quantization).name
+
+    def scale(self, low, high, zero=None):
+        zero = int(self.random.integers(-128, 128)) if zero is None else zero
+        scale = float(np.float32(self.random.uniform(low, high)))
+        return Quantization((scale,), (zero,), rounding=Rounding.STD_ROUND)
+
+    def conv(self, source, name, outputs, kernel=3, *, after=None, **attrs) -> str:
+        *_, height, width, channels = self.graph[source].shape
+        values = self.random.normal(0, 0.3, (outputs, kernel, kernel, channels))
+        scales = tuple(np.abs(values).max(axis=(1, 2, 3)) / 127)
+        w = self.graph.add_const(f"{name}_w", values.astype(np.float32)).name
+        weights = self.fix(w, Quantization(scales, axis=0, rounding=Rounding.PY3_ROUND))
+        pad = kernel // 2
+        given = {"kernel": [kernel] * 2, "stride": [1, 1], "pad": [pad] * 4, "pad_mode": "FLOOR"}
+        self.graph.add(
+            name, "conv2d", (1, height, width, outputs),
+            {"input": [source], "weights": [weights]}, given | attrs,
+        )  # fmt: skip
+        last = name
+        if after:
+            last = self.graph.add(
+                f"{name}_{after}", after, (1, height, width, outputs), {"input": [name]}
+            ).name
+        return self.fix(last, self.scale(0.05, 0.1))
+
+    def done(self, *outputs) -> QuantizedGraph:
+        self.graph.outputs = list(outputs)
+        return self.graph
+
+
+def instructions(compiled: Compiled):
+    (subgraph,) = dpu_subgraphs(compiled.graph)
+    return decode(Program.from_subgraph(subgraph).code)
+
+
+def test_padding_reads_the_zero_point(tmp_path):
+    made = Made(7, 6, 5)
+    compiled = check(made.done(made.conv("x_fix", "c", 9)), tmp_path)
+    program = instructions(compiled)
+    assert {i.scaled for i in program if isinstance(i, Conv)} == {1}
+    bank = Target.from_name(TARGET).scale_bank
+    assert sum(isinstance(i, Load) and i.bank_id == bank for i in program) == 1
+
+
+@pytest.mark.parametrize("after", ["relu", "relu6"])
+def test_activations_are_bounds(after, tmp_path):
+    made = Made(6, 6, 4)
+    check(made.done(made.conv("x_fix", "c", 4, after=after)), tmp_path)
+
+
+def test_a_sum_behind_a_convolution_stays_on_chip(tmp_path):
+    made = Made(8, 8, 8)
+    one = made.conv("x_fix", "c", 8)
+    made.graph.add("s", "add", (1, 8, 8, 8), {"input": ["x_fix", one]})
+    compiled = check(made.done(made.fix("s", made.scale(0.1, 0.2))), tmp_path)
+    assert {i.scaled for i in instructions(compiled) if isinstance(i, Elew)} == {1}
+
+
+def test_many_sums_share_the_memories_of_terms_and_records(tmp_path):
+    made = Made(9, 9, 8)
+    last = made.conv("x_fix", "c0", 8)
+    for number in range(4):
+        other = made.conv(last, f"d{number}", 8, 1)
+        kind = "mul" if number % 2 else "add"
+        made.graph.add(f"s{number}", kind, (1, 9, 9, 8), {"input": [last, other]})
+        last = made.fix(f"s{number}", made.scale(0.1, 0.3))
+    check(made.done(last), tmp_path)
+
+
+def test_more_records_than_there_is_room_for(tmp_path):
+    made = Made(2, 2, 8)
+    last = "x_fix"
+    for number in range(5):  # of B64, whose records have 4 channels
+        last = made.conv(last, f"c{number}", 200, 1)
+    check(made.done(last), tmp_path, "B64+scaled")
+
+
+@pytest.mark.parametrize("scale", [0.01, 0.037, 0.15])
+def test_a_copy_to_another_scale(scale, tmp_path):
+    made = Made(4, 5, 6)
+    other = Quantization((scale,), (40,), rounding=Rounding.STD_ROUND)
+    made.graph.add("r", "relu", (1, 4, 5, 6), {"input": ["x_fix"]})
+    check(made.done(made.fix("r", other)), tmp_path)
+
+
+def test_averages_are_sums_times_a_factor(tmp_path):
+    made = Made(6, 6, 5)
+    attrs = {"kernel": [2, 3], "stride": [2, 3], "pad": [0] * 4, "pad_mode": "FLOOR",
+             "count_include_pad": True, "count_include_invalid": True}  # fmt: skip
+    made.graph.add("p", "avgpool2d", (1, 2, 3, 5), {"input": ["x_fix"]}, attrs)
+    compiled = check(made.done(made.fix("p", ODD)), tmp_path)
+    assert {i.scaled for i in instructions(compiled) if isinstance(i, Alu)} == {1}
+
+
+def test_a_larger_scale_than_the_result_runs_on_the_cpu(tmp_path):
+    made = Made(4, 4, 4)
+    out = made.conv("x_fix", "c", 4)
+    made.graph[out].type = made.graph[out].type.with_quantization(
+        Quantization((1e-5,), rounding=Rounding.STD_ROUND)
+    )
+    compiled = check(made.done(out), tmp_path)
+    (reason,) = [line for line in str(compiled.report).splitlines() if "assigned to CPU" in line]
+    assert "DPU only supports factors" in reason
+
+
+def test_a_plain_target_refuses_them():
+    made = Made(4, 4, 4)
+    graph = made.done(made.conv("x_fix", "c", 4))
+    with pytest.raises(UnsupportedError, match=r"has zero point -58, but the DPU needs one power"):
+        compile_with_report(graph, Target.from_name("B512"))
