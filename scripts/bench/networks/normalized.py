@@ -20,8 +20,8 @@ Array = npt.NDArray[np.float32]
 
 SPREAD = 0.7
 """Deviation of the natural logarithm of a channel's deviation."""
-SMALLEST = 1e-3
-"""Least deviation that is divided by, as batch normalization has it."""
+EPSILON = 1e-3
+"""What batch normalization adds to the variance."""
 
 
 def normalized(model: onnx.ModelProto, images: Array, seed: int) -> onnx.ModelProto:
@@ -59,10 +59,10 @@ def normalized(model: onnx.ModelProto, images: Array, seed: int) -> onnx.ModelPr
 
 def _fold(result: Array, random: np.random.Generator) -> tuple[Array, Array]:
     """Return factor and offset of each channel that give it the mean and deviation it draws."""
-    mean, deviation = result.mean((0, 2, 3)), result.std((0, 2, 3))
+    mean, variance = result.mean((0, 2, 3)), result.var((0, 2, 3))
     wanted = np.exp(SPREAD * random.standard_normal(mean.size))
     center = wanted * random.standard_normal(mean.size)
-    factor = wanted / np.maximum(deviation, SMALLEST)
+    factor = wanted / np.sqrt(variance + EPSILON)
     return factor.astype(np.float32), (center - mean * factor).astype(np.float32)
 
 

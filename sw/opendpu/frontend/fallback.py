@@ -172,7 +172,7 @@ class _Call:
     def _read(self, name: str) -> None:
         array = self.context.constants.get(name)
         if array is not None and not (array.nbytes > LARGEST_INSIDE and is_native(array.dtype)):
-            self._constants[name] = self._laid_out(array)
+            self._constants[name] = self._laid_out(array, name)
             return
         value = self.context.values.get(name)
         if value is None and array is not None:
@@ -206,10 +206,14 @@ class _Call:
     def _name_of(self, node: str) -> str:
         return list(self._kinds)[self.inputs.index(node)]
 
-    def _laid_out(self, array: Array) -> Array:
+    def _laid_out(self, array: Array, name: str) -> Array:
         """Return a constant in the order of axes of the call."""
         if self.perm is None or array.size == 1:
             return array
+        if array.ndim > len(self.perm):
+            raise Refusal(
+                f"constant {name!r} has {array.ndim} axes, but must have {len(self.perm)} at most"
+            )
         lifted = array.reshape((1,) * (len(self.perm) - array.ndim) + array.shape)
         return lifted.transpose(self.perm)
 

@@ -72,7 +72,9 @@ def make_legal(
         best = None if bias is None else _best_of_bias(graph[bias], biases[name], point)
         found = weights[name]
         if found.axis is not None:
-            found = near_each_other(found, by_output(layer, weights_of(graph, layer)), best, source)
+            finest = None if best is None else np.minimum(best, point + FINEST_BIAS)
+            rows = by_output(layer, weights_of(graph, layer))
+            found = near_each_other(found, rows, finest, source)
         accumulator = np.array(found.fix_points) + source
         for cut in (int(accumulator.min()) - point, int(accumulator.max()) - point):
             if cut not in SHIFT_CUT:
@@ -100,8 +102,8 @@ def near_each_other(
     rows
         These values, a row for each channel; without any but zeros, its fix point does not matter.
     bias
-        Fix points of biases that their values need at most; a channel that is mostly bias has
-        coarser weights, so that the bias reaches them.
+        Fix points that biases are to have; a channel that is mostly bias has coarser weights, so
+        that shifts reach its bias without those of other channels being far from theirs.
     source
         Fix point of the input.
     """
@@ -109,7 +111,9 @@ def near_each_other(
     least = int(points[used].min(initial=points.max()))
     points = np.where(used, points, least)
     if bias is not None:
-        points = np.minimum(points, bias + SHIFT_BIAS[-1] - 1 - source)
+        shifts = points + source + 1 - bias
+        most = min(SHIFT_BIAS[-1], max(0, int(shifts.min())) + MAX_CHANNEL_SHIFT)
+        points = np.minimum(points, bias + most - 1 - source)
     points = np.clip(points, least, least + MAX_CHANNEL_SHIFT)
     return weights.along(map(int, points), weights.axis)
 

@@ -391,3 +391,13 @@ def test_inputs_that_nothing_reads_can_be_kept(rng):
     found = Session(graph, keep=["x", *graph.outputs]).run(given)
     np.testing.assert_array_equal(found["x"], given["x"])
     np.testing.assert_array_equal(found["y"], [0, 0])
+
+
+def test_a_constant_of_more_axes_than_the_operator_has():
+    """A damaged Clip, whose bound is a whole feature map."""
+    model = with_weights(
+        parse("g (float[1,3] x) => (float[1,3] y) { y = Clip(x, w) }"),
+        w=np.zeros((4, 3, 3, 3), np.float32),
+    )
+    with pytest.raises(UnsupportedError, match="constant 'w' has 4 axes, but must have 2 at most"):
+        load_onnx(model)
