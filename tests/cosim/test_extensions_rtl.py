@@ -136,7 +136,7 @@ def switching_elews(rng):
 
 @pytest.mark.parametrize("memory", ["ideal", "kv260"])
 @pytest.mark.parametrize("draw", [switching_convs, switching_elews])
-def test_tables_and_multipliers_are_switched_from_one_instruction_to_the_next(draw, memory, rng):
+def test_what_results_go_through_is_switched_without_a_bubble(draw, memory, rng):
     for number in range(25):
         compare(NAME, memory, draw(rng), {}, f"{draw.__name__} number {number}")
 

@@ -240,22 +240,21 @@ CONV = (
 TABLES = (
     *mutants(
         "hw/opendpu_hw/engine/conv.py",
-        "cosim/test_extensions_rtl.py::test_tables_and_multipliers_are_switched_from_one_instruction_to_the_next",
+        "cosim/test_extensions_rtl.py::test_what_results_go_through_is_switched_without_a_bubble",
         ("conv-columns-with-a-table-as-close-as-without",
          "turns = plan.stride_out + plan.tabled if self._tables else plan.stride_out",
          "turns = plan.stride_out"),
     ),
     *mutants(
         "hw/opendpu_hw/engine/conv_writer.py",
-        "cosim/test_extensions_rtl.py::test_tables_and_multipliers_are_switched_from_one_instruction_to_the_next",
+        "cosim/test_extensions_rtl.py::test_what_results_go_through_is_switched_without_a_bubble",
         ("conv-results-of-a-table-count-too-early",
          "last_write, longest = head.stride_out + (head.table != 0), 17",
          "last_write, longest = head.stride_out, 17"),
     ),
     *mutants(
         "hw/opendpu_hw/engine/misc_walk.py",
-        "cosim/test_extensions_rtl.py"
-        "::test_tables_and_multipliers_are_switched_from_one_instruction_to_the_next "
+        "cosim/test_extensions_rtl.py::test_what_results_go_through_is_switched_without_a_bubble "
         "cosim/test_extensions_rtl.py::test_random_programs",
         ("misc-result-without-a-table-meets-one-with",
          "begin = Mux(p.tabled & ~new.tabled, ~running & ~stage.o.valid, begin)",
