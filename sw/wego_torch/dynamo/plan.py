@@ -12,7 +12,7 @@ from torch.export import ExportedProgram
 
 from opendpu.api import chosen_target
 from opendpu.cli.progress import progress
-from opendpu.frontend.pytorch.batch import single_sample
+from opendpu.frontend.pytorch.batch import computes_first, single_sample
 from opendpu.frontend.pytorch.capture import capture
 from opendpu_arch.errors import UnsupportedError
 from wego_torch import messages
@@ -121,13 +121,13 @@ def _one_sample(
     module: BoundModule, tensors: Sequence[torch.Tensor]
 ) -> tuple[tuple[torch.nn.Module, Sequence[torch.Tensor]], bool]:
     """Return the module that computes one sample, with one; or the module and all of them."""
-    found: Any = None
-    for one in (module, *rebatched(module, tensors)):
-        with contextlib.redirect_stderr(io.StringIO()):  # modules of torch.fx write what fails
-            (args, _), _, batched = single_sample(one, tensors, {})
-        found = (one, args)
+    with contextlib.redirect_stderr(io.StringIO()):  # modules of torch.fx write what fails
+        (args, _), _, batched = single_sample(module, tensors, {})
         if batched:
-            return found, True
+            return (module, args), True
+        for one in rebatched(module, tensors):
+            if computes_first(one, module, tensors):
+                return (one, [tensor[:1] for tensor in tensors]), True
     return (module, tensors), False
 
 

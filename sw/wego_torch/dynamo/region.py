@@ -137,9 +137,17 @@ def _structure(graph: torch.fx.GraphModule, bound: Bound) -> tuple[str, ...]:
         if role is not Role.SIZE
     ]
     for node in graph.graph.nodes:
-        if node.op not in ("placeholder", "output"):
-            found.append(f"{node.op} {node.target} {len(node.all_input_nodes)}")
-    return tuple(one for one in found if "sym_size" not in one)
+        if node.op not in ("placeholder", "output") and not _is_size(node):
+            inputs = sum(not _is_size(source) for source in node.all_input_nodes)
+            found.append(f"{node.op} {node.target} {inputs}")
+    return tuple(found)
+
+
+def _is_size(node: torch.fx.Node) -> bool:
+    """Tell whether what a node gives is a size, or sizes, of a tensor, and no tensor."""
+    value = node.meta.get("example_value")
+    leaves = value if isinstance(value, tuple) and value else (value,)
+    return all(isinstance(one, int | torch.SymInt) for one in leaves)
 
 
 def _check_mode(graph: torch.fx.GraphModule) -> None:

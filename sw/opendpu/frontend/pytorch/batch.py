@@ -51,6 +51,26 @@ def single_sample(
         return given, whole, False
 
 
+def computes_first(
+    single: torch.nn.Module, module: torch.nn.Module, args: Sequence[torch.Tensor]
+) -> bool:
+    """Return whether ``single`` gives of the first sample what ``module`` gives of it among all.
+
+    Parameters
+    ----------
+    single
+        Takes one sample.
+    module
+        Takes ``args``, at least two samples each.
+    """
+    try:
+        whole = _run(module, (tuple(args), {}))
+        one = _run(single, (tuple(arg[:1] for arg in args), {}))
+    except Exception:  # whatever the user's code raises
+        return False
+    return _first(whole, one, len(args[0]))
+
+
 def _run(module: torch.nn.Module, call: Call) -> Any:
     """Return what a module in evaluation mode makes of inputs, which stay as they are."""
     args, kwargs = _changed(call, torch.clone)
