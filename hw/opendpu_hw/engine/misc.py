@@ -427,13 +427,16 @@ class _MiscCore(wiring.Component):
             steps.captured.eq(capture), steps.scaled.eq(finish.scaled), steps.record.eq(record),
             *([steps.table.eq(finish.table)] if Extension.TABLE in self._target.extensions else []),
         ]
+        # Its turn comes when the next column's sums may be there already.
+        late = (rows - 1,) if rows > 1 else ()
         fixed = []
         for c in range(self._target.channel_parallel):
             m.submodules[f"fixed_point{c}"] = lane = ScaledLane(
-                self._target, lane=c, pixels=rows, width=SUM_WIDTH)
+                self._target, lane=c, pixels=rows, width=SUM_WIDTH, late=late)
             wiring.connect(m, wiring.flipped(self.records), lane.write)
             m.d.comb += [
-                *(lane.sum[h].eq(totals[h][c]) for h in range(rows)),
+                *(lane.sum[h].eq(self._later(m, totals[h][c]) if h in late else totals[h][c])
+                  for h in range(rows)),
                 lane.steps.eq(steps.steps), lane.shift.eq(steps.shifts[c]),
             ]
             fixed.append(lane)
