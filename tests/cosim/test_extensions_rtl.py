@@ -82,6 +82,24 @@ def test_multipliers_alone_with_more_pixels(engine, rng):
         compare("B128+scaled", memory, code, segments, where)
 
 
+@pytest.mark.parametrize(
+    "engine, seed, memory", [("eltwise", 47323462, "stall:7"), ("mixed", 291976137, "ideal")]
+)
+def test_columns_of_two_rows_as_close_as_they_may_be(engine, seed, memory):
+    """The second row's turn comes when the next column's sums are there."""
+    code, segments = random_program(engine, Target.from_name("B128+scaled"), seed)
+    compare("B128+scaled", memory, code, segments, f"{engine} {seed}")
+
+
+@pytest.mark.parametrize("table", [0, 3])
+@pytest.mark.parametrize("stride", [1, 2, 3, 4, 16])
+def test_end_while_multipliers_finish(stride, table):
+    """END aborts what is left in them, which a CONV with a wide stride has not by then."""
+    init = isa.ConvInit(stride_out=stride, jump_write_endl=40, valid_pixel_parallel=2)
+    conv = isa.Conv(length=250, bank_id_out=2, table=table, scaled=1)
+    compare(NAME, "ideal", isa.encode([init, conv, isa.End()]), {}, f"{stride} {table}")
+
+
 def switching_convs(rng):
     """CONVs of few steps, rows that share a bank, hazards; some with tables, with multipliers."""
     program = []

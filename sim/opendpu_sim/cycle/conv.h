@@ -39,6 +39,7 @@ struct ConvEngine {
     Fifo<Column, 16> columns_due;
     uint32_t delayed = 0;          // bit n: in n cycles a column comes from the multipliers
     uint32_t delayed_columns = 0;  // the first ones of `columns_due` that are there
+    uint32_t multiplying = 0;      // cycles until no column is under way in the multipliers
     const ConvWork* writing = nullptr;
     bool writing_last = false;
     bool late = false;  // a column is in its table
@@ -83,7 +84,7 @@ struct ConvEngine {
     bool readable() const { return closing & 1; }
     bool done() const { return level && (!(waiting & 1) || finished || completed()); }
     bool busy() const { return waiting; }
-    bool under_way() const { return ended & ((2u << (summed + latency::kConvWrite - 1)) - 1) || late || delayed_columns; }
+    bool under_way() const { return ended & ((2u << (summed + latency::kConvWrite - 1)) - 1) || late || multiplying; }
     bool idle() const { return !work && !(stepped & kMoving) && !under_way(); }
     bool quiet() const { return !level && !gap && !behind && !active && !closing && idle(); }
 
@@ -102,6 +103,8 @@ struct ConvEngine {
         ended = 0;
         read_group = work->group_in;
     }
+    // END aborts what multipliers still do; what came without them goes on.
+    void abort() { multiplying = 0; }
     void step(const ConvWork* next) {
         bool is_take = take(), fire = bias_valid(), is_step = may_step(), capture = ended >> summed & 1;
         bool is_completed = completed(), is_done = done(), is_readable = readable();
@@ -122,6 +125,8 @@ struct ConvEngine {
         }
         bool due = ended >> (summed + latency::kConvWrite - 1) & 1, begin = late || delayed & 1;
         uint32_t before = delayed_columns + late;
+        if (multiplying) --multiplying;
+        if (capture && head->scaled) multiplying = scaling + latency::kConvWrite;
         delayed_columns -= delayed & 1;
         delayed >>= 1;
         late = false;

@@ -138,7 +138,9 @@ bool Machine::step_save(uint32_t channel, const BankGrants& grants, const SaveWo
 // What the sequencer decides; returns whether the program goes on.
 bool Machine::judge() {
     if (ending_) {
-        return !(fetch_.idle() && load_.idle() && save_.idle() && conv_.idle() && !misc_.busy());
+        bool quiet = fetch_.idle() && load_.idle() && save_.idle() && conv_.idle() && !misc_.busy();
+        conv_.abort();
+        return !quiet;
     }
     if (dispatch_.flies()) {
         patience_ = 0;
