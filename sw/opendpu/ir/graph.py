@@ -247,9 +247,12 @@ class FixedGraph(Graph):
 
 
 def has_any_scale(graph: Graph) -> bool:
-    """Return whether integers in a graph have other scales than powers of two around zero."""
+    """Return whether integers in a graph have other scales than powers of two around zero.
+
+    Powers of two for each channel, as the extension ``channel`` has them, are none of these.
+    """
     found = [node.type.quantization for node in graph if node.kind in ("fix", "fix2float")]
     return any(
-        one is not None and one.number_format == NumberFormat.INT and not one.is_power_of_two
+        one is not None and one.number_format == NumberFormat.INT and not one.are_powers_of_two
         for one in found
     )

@@ -63,7 +63,8 @@ def real_numbers(integers: Array, quantization: Quantization) -> npt.NDArray[np.
 def _of_dpu(values: Array, quantization: Quantization) -> Array:
     """Do that for powers of two and halves up, in place and without a step too many."""
     low, high = quantization.limits
-    made = np.multiply(values, np.float32(2 / quantization.scale[0]), dtype=np.float32)
+    with np.errstate(over="ignore"):  # what float32 has no more saturates, as infinity does
+        made = np.multiply(values, np.float32(2 / quantization.scale[0]), dtype=np.float32)
     np.floor(made, out=made)
     made *= np.float32(0.5)
     np.ceil(made, out=made)

@@ -51,4 +51,6 @@ def evaluate_exactly(graph: Graph, inputs: dict[str, np.ndarray]) -> dict[str, n
 
 
 def test_every_constraint_has_a_case() -> None:
-    assert {c.name for c in CONSTRAINTS} <= {case.name for case in CASES}
+    """Those of the extension ``scaled`` are in ``test_limits_scaled``."""
+    named = {c.name for c in CONSTRAINTS if not c.check.__module__.endswith(".scaled")}
+    assert named <= {case.name for case in CASES}

@@ -61,7 +61,8 @@ def test_spilled_features_are_not_on_chip() -> None:
 
 
 def test_constants_are_aligned_and_row_major() -> None:
-    network = next(n for n in map(draw_network, range(50)) if hasattr(n.layers[0], "bias"))
+    drawn = map(draw_network, range(50))
+    network = next(n for n in drawn if getattr(n.layers[0], "bias", None) is not None)
     layer = network.layers[0]
     addresses, blob = allocate_constants(network)
     assert all(at % 4096 == 0 for at in addresses.values())

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (opendpu[t
 pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[torch])")
 
 import torch_nets as nets  # noqa: E402
+from frameworks import torch_nets  # noqa: E402
 from frameworks.torch_nets import ResNet, seeded  # noqa: E402
 
 from opendpu.frontend import load_model  # noqa: E402
@@ -80,7 +81,7 @@ def test_ops_have_the_names_of_modules(seed):
 
 def test_origins_are_class_and_line(seed):
     graph = load_torch(seeded(ResNet(), seed), torch.randn(1, 3, 16, 16))
-    source = Path(nets.__file__).read_text().splitlines()
+    source = Path(torch_nets.__file__).read_text().splitlines()
     conv, add = graph["layer1.1.downsample.0"].origin, graph["layer1.0.add"].origin
     assert (conv.op_type, conv.name) == ("torch.nn.Conv2d", "layer1.1.downsample.0")
     assert (add.op_type, add.name) == ("torch.add", "layer1.0.add")
