@@ -10,7 +10,7 @@ from opendpu.compiler.layers.requantization import Requantization, channels_of
 from opendpu.compiler.lower.context import LoweringContext
 from opendpu.ir import Node
 from opendpu.ops.fixed.requantize import FRACTION, Halves
-from opendpu_arch import numerics, scaled
+from opendpu_arch import latency, numerics, scaled
 
 ROUNDINGS = {Halves.TWICE: scaled.Rounding.TWICE, Halves.ONCE: scaled.Rounding.ONCE}
 BYTES = np.arange(256, dtype=np.uint8).view(np.int8).astype(np.int64)
@@ -26,7 +26,7 @@ def requantization(context: LoweringContext, node: Node) -> Requantization:
         zero=node.quantization.zero_point[0], low=low, high=high,
         rounding=ROUNDINGS[Halves(node.attrs["rounding"])], padding=_zero(context, node),
         parallel=context.target.channel_parallel,
-        interval=max(2, context.target.alu_pixel_parallel),
+        interval=_interval(context),
     )  # fmt: skip
 
 
@@ -89,6 +89,25 @@ def eltwise_fields(context: LoweringContext, node: Node) -> dict[str, Any]:
         "bias": channels_of(0, multiplier[-1], min(shift[-1], 0), node.shape[-1]),
         "requantization": requantization(context, node),
     }
+
+
+def table_fields(
+    context: LoweringContext, node: Node, entries: npt.NDArray[np.int8]
+) -> dict[str, Any]:
+    """Return how terms that are results already become these."""
+    return {
+        "terms": (entries.astype(np.int32),),
+        "bias": channels_of(0, ONE, 0, node.shape[-1]),
+        "requantization": Requantization(
+            zero=0, low=-128, high=127, rounding=scaled.Rounding.ONCE,
+            parallel=context.target.channel_parallel, interval=_interval(context),
+        ),
+    }  # fmt: skip
+
+
+def _interval(context: LoweringContext) -> int:
+    """Return the cycles from a pixel of the misc engine to the next, at least."""
+    return max(latency.SCALED_DISTANCE, context.target.alu_pixel_parallel)
 
 
 def _zero(context: LoweringContext, node: Node) -> int:

@@ -149,6 +149,21 @@ def test_more_records_than_there_is_room_for(tmp_path):
     check(made.done(last), tmp_path, "B64+scaled")
 
 
+@pytest.mark.parametrize("target", ["B512+scaled", "B512+table+scaled"])
+def test_functions_are_terms_where_there_are_no_tables(target, tmp_path):
+    made = Made(5, 6, 20)
+    before = made.conv("x_fix", "c", 20, 1)
+    made.graph.add("s", "sigmoid", (1, 5, 6, 20), {"input": [before]})
+    swish = made.fix("s", made.scale(0.003, 0.004, -128))
+    made.graph.add("p", "mul", (1, 5, 6, 20), {"input": [before, swish]})
+    program = instructions(check(made.done(made.fix("p", made.scale(0.05, 0.1))), tmp_path, target))
+    chosen = Target.from_name(target)
+    banks = [i.bank_id for i in program if isinstance(i, Load)]
+    by_table = "table" in target
+    assert banks.count(chosen.term_bank) == (2 if by_table else 3)
+    assert by_table == any(i.table for i in program if isinstance(i, Elew))
+
+
 @pytest.mark.parametrize("kernel, pads", [((4, 3), [1, 1, 1, 1]), ((3, 2), [0, 2, 1, 0])])
 def test_a_first_layer_with_its_kernel_in_the_channels(kernel, pads, tmp_path):
     """LOAD makes the columns beside the map the zero point; rows above and below it CONV does."""
