@@ -38,7 +38,8 @@ INT16 = np.iinfo(np.int16)
 def add_table(call: Call, table: Wide) -> str:
     """Add the op of a table; the results are clamped to those that the activation leaves."""
     context, (source,) = call.context, call.sources
-    entries = np.clip(table, *clamp_of(call.activation, call.fix.quantization))
+    low, high = clamp_of(call.activation, call.fix.quantization)
+    entries = np.clip(table, low, high)
     given = context.view(source, feature_shape(context.result[source].shape))
     return context.add(
         call.node, call.fix, "table-fix", {"input": [given]}, {"table": entries.tolist()},
@@ -111,4 +112,5 @@ def _saturated(values: Wide) -> Wide:
 
 def _rounded_away(values: Wide, right: int) -> Wide:
     """Return integers shifted right, halves away from zero."""
-    return np.sign(values) * ((np.abs(values) + ((1 << right) >> 1)) >> right)
+    size = (np.abs(values) + ((1 << right) >> 1)) >> right
+    return np.asarray(np.sign(values) * size, np.int64)
