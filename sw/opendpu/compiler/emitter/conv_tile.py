@@ -9,7 +9,7 @@ from opendpu.compiler.banks.reach import footprint, rows_needed
 from opendpu.compiler.emitter.channels import channel_constants
 from opendpu.compiler.emitter.epilogue import EpilogueRows
 from opendpu.compiler.emitter.recorder import Operand, Recorder
-from opendpu.compiler.emitter.tables import table_of
+from opendpu.compiler.emitter.slots import table_of
 from opendpu.compiler.emitter.transfer import (
     Source,
     Tile,

@@ -110,6 +110,7 @@ def _load_pixels(
                     channel=channel, length=length,
                     reg_id=memory.reg_id, ddr_addr=address,
                     pad_start=pad_start, pad_idx=pad_idx, pad_end=pad_end,
+                    const_value=memory.padding & 0xFF,
                 ),
                 (
                     BankAccess(True, bank, 1, word, words),
@@ -133,7 +134,7 @@ def _overhang(
 ) -> tuple[int, int, int]:
     """Return ``pad_start``, ``pad_idx``, ``pad_end`` of a LOAD of ``length`` pixels.
 
-    They zero what overlapping pixels read beside their row.
+    They say what overlapping pixels read beside their row, which becomes padding.
     """
     if memory.lead is None:
         return 0, 1, 0

@@ -122,6 +122,7 @@ def _place_alias(network: Network, name: str, placed: dict[str, Memory]) -> Memo
         placed[name] = Memory(
             reg_id=holder.reg_id, address=strides.offset, row_bytes=strides.row_bytes,
             pixel_bytes=strides.pixel_bytes, lead=-alias.offset if alias.overlapping else None,
+            padding=alias.padding,
         )  # fmt: skip
     return placed[name]
 
