@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opendpu.compiler.legalize.context import Context, feature_shape
+from opendpu.compiler.legalize.product import product
 from opendpu.compiler.legalize.refusal import Refusal
 from opendpu.compiler.legalize.registry import Call, legalizes
 from opendpu.ir import Node
@@ -38,8 +39,10 @@ def inner_product(call: Call) -> str:
 
 @legalizes("matmul")
 def matmul(call: Call) -> str:
-    """Make a convolution of one pixel, if the right side is a constant matrix."""
+    """Make a convolution of one pixel if the right side is a constant matrix, else a product."""
     node = call.node
+    if not any(_is_constant(call.context, name) for name in node.inputs["input"]):
+        return product(call)
     weights = _constant(call, node.inputs["input"][1])
     values = weights.value
     assert values is not None
@@ -51,6 +54,11 @@ def matmul(call: Call) -> str:
             "XCOM_TENSOR_DIMENSION_UNMATCH",
         )
     return _dense(call, weights, values if node.attrs.get("transpose_b") else values.T)
+
+
+def _is_constant(context: Context, name: str) -> bool:
+    """Tell whether a ``fix`` stands behind a constant."""
+    return context.graph[context.graph[name].inputs["input"][0]].value is not None
 
 
 def _constant(call: Call, name: str) -> Node:

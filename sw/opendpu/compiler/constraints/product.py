@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits of products of two feature maps."""
+
+from opendpu.compiler.constraints.layers import MAX_SHIFT_CUT
+from opendpu.compiler.constraints.registry import constraint, inputs_of
+from opendpu.compiler.fixed import point_of
+from opendpu.ir import Graph, Node
+from opendpu.ops.fixed.product import KIND
+from opendpu_arch.target import Target
+
+
+@constraint(
+    f"Products of feature maps shift by 0..{MAX_SHIFT_CUT} bits.", KIND, lift="another fix point",
+    code="XCOM_UNSUPPORT_QUANTIZATION", scales=True,
+)  # fmt: skip
+def matmul_shift(node: Node, graph: Graph, target: Target) -> str | None:
+    """``shift_cut`` = the fractional bits of both factors less those of the result."""
+    cut = sum(point_of(source) for source in inputs_of(node, graph)) - point_of(node)
+    return None if 0 <= cut <= MAX_SHIFT_CUT else (
+        f'DPU only supports "shift_cut"({cut}) in 0..{MAX_SHIFT_CUT}'
+    )  # fmt: skip
+
+
+@constraint(
+    "A row of a product's second factor fits a weight bank.", KIND, lift="shorter rows",
+    code="XCOM_TILING_SIZE_ERROR",
+)  # fmt: skip
+def matmul_row(node: Node, graph: Graph, target: Target) -> str | None:
+    """It is the weights of an output channel."""
+    size = inputs_of(node, graph)[1].shape[-1]
+    if -(-size // target.channel_parallel) <= target.bank_depth:
+        return None
+    most = target.bank_depth * target.channel_parallel
+    return f'DPU only supports "input_channel"({size}) of {KIND} up to {most}'
