@@ -148,8 +148,10 @@ def _rows(call: Call, factor: _Factor, matrix: Places) -> str:
     """Return a matrix as a feature map, a pixel a row."""
     context, (rows, columns) = call.context, matrix.shape
     holder = context.result[factor.holder]
-    size = math.prod(holder.shape)
-    found = _steps(matrix, size)
+    if holder.value is not None:
+        values = holder.value.ravel()[matrix].reshape(1, 1, rows, columns)
+        return context.constant(f"{holder.name}_matrix", values, holder.fix_point)
+    found = _steps(matrix, math.prod(holder.shape))
     assert found is not None  # else it would not be looked up there
     start, down, across = found
     if across == 1 and down >= columns:

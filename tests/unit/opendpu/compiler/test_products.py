@@ -60,6 +60,24 @@ def test_activations(act: str) -> None:
     assert not compile_and_check(q.done(q.finish("mm", 4, act))).report.on_cpu
 
 
+@pytest.mark.parametrize("target", ["B64", "B4096"])
+@pytest.mark.parametrize("side", [0, 1])
+def test_constant_matrices_of_a_batch(side: int, target: str) -> None:
+    q = Quantized()
+    factors = _maps(q, (3, 7, 11))
+    factors.insert(side, q.const("fixed", 3, 5, 11, point=6))
+    size = (3, 5, 7) if side == 0 else (3, 7, 5)
+    q.op("mm", "matmul", size, factors, **ROWS)
+    assert not compile_and_check(q.done(q.fix("mm", 3)), target).report.on_cpu
+
+
+def test_a_constant_times_columns() -> None:
+    q = Quantized()
+    (x,) = _maps(q, (12, 9))
+    q.op("mm", "matmul", (7, 9), [q.const("fixed", 1, 7, 12, point=6), x], **COLUMNS)
+    assert not compile_and_check(q.done(q.fix("mm", 3))).report.on_cpu
+
+
 def test_a_feature_map_with_itself() -> None:
     q = Quantized()
     x = q.conv(q.data(4, 4, 5), "c", 16, kernel=3, pad=1, point=5)
@@ -78,7 +96,7 @@ def test_batches_repeat_single_matrices(target: str) -> None:
     assert _kinds(compiled).count("matmul-fix") == 6
 
 
-def _attention(q: Quantized, tokens: int, heads: int, size: int) -> tuple[str, str]:
+def attention(q: Quantized, tokens: int, heads: int, size: int) -> tuple[str, str]:
     """Return scores, and (as if they were weights) their products with values, as torch writes."""
     x = q.data(1, tokens, 24)
     x = q.conv(x, "qkv", 3 * heads * size, kernel=1, point=5)
@@ -104,7 +122,7 @@ def _attention(q: Quantized, tokens: int, heads: int, size: int) -> tuple[str, s
 @pytest.mark.parametrize("target", ["B64", "B512", "B4096"])
 def test_heads_are_channels_of_a_projection(target: str) -> None:
     q = Quantized()
-    _, made = _attention(q, tokens=17, heads=3, size=8)
+    _, made = attention(q, tokens=17, heads=3, size=8)
     compiled = compile_and_check(q.done(made), target)
     assert not compiled.report.on_cpu
     # scores and mixtures of three heads, and the values of each by columns
@@ -114,7 +132,7 @@ def test_heads_are_channels_of_a_projection(target: str) -> None:
 
 def test_scores_that_are_needed_elsewhere() -> None:
     q = Quantized()
-    assert not compile_and_check(q.done(*_attention(q, 20, 2, 16))).report.on_cpu
+    assert not compile_and_check(q.done(*attention(q, 20, 2, 16))).report.on_cpu
 
 
 def test_matrices_without_steps_are_copied_first() -> None:
