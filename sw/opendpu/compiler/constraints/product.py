@@ -19,16 +19,3 @@ def matmul_shift(node: Node, graph: Graph, target: Target) -> str | None:
     return None if 0 <= cut <= MAX_SHIFT_CUT else (
         f'DPU only supports "shift_cut"({cut}) in 0..{MAX_SHIFT_CUT}'
     )  # fmt: skip
-
-
-@constraint(
-    "A row of a product's second factor fits a weight bank.", KIND, lift="shorter rows",
-    code="XCOM_TILING_SIZE_ERROR",
-)  # fmt: skip
-def matmul_row(node: Node, graph: Graph, target: Target) -> str | None:
-    """It is the weights of an output channel."""
-    size = inputs_of(node, graph)[1].shape[-1]
-    if -(-size // target.channel_parallel) <= target.bank_depth:
-        return None
-    most = target.bank_depth * target.channel_parallel
-    return f'DPU only supports "input_channel"({size}) of {KIND} up to {most}'

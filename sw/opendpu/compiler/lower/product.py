@@ -12,7 +12,6 @@ from opendpu.compiler.lower.context import LoweringContext
 from opendpu.compiler.lower.fields import ACTIVATIONS
 from opendpu.compiler.lower.registry import lowers
 from opendpu.compiler.network import Alias
-from opendpu.compiler.network.strides import dense
 from opendpu.ir import Node
 from opendpu.ops.fixed.product import KIND
 from opendpu_arch.target import Target
@@ -27,9 +26,8 @@ def product(context: LoweringContext, node: Node) -> None:
     cut = sum(point_of(context.graph[name]) for name in (source, other)) - point_of(node)
     context.add(
         ProductLayer(
-            name=node.name, source=_as_rows(context, source, f"{node.name}/rows", rows),
-            other=other,
-            output=_as_rows(context, node.name, f"{node.name}/result", rows),
+            name=node.name, source=rows.view(context, source, f"{node.name}/rows"), other=other,
+            output=rows.view(context, node.name, f"{node.name}/result"),
             window=Window(), inputs=one.channels, outputs=result.channels,
             bias=np.zeros(result.channels, np.int8), shift_cut=cut, shift_bias=0,
             act_type=ACTIVATIONS[node.attrs["nonlinear"]],
@@ -37,26 +35,46 @@ def product(context: LoweringContext, node: Node) -> None:
     )  # fmt: skip
 
 
-def _rows(source: Feature, result: Feature, target: Target) -> int:
-    """Return the rows of a layer of so many pixels that take the fewest cycles."""
+@dataclasses.dataclass(frozen=True)
+class _Rows:
+    """Rows of pixels, each ``step`` pixels behind the one before.
+
+    Where the number of pixels is no multiple of that of the rows, rows overlap: what is in two of
+    them is made twice, which is the same and takes less than many short rows.
+    """
+
+    count: int
+    columns: int
+    step: int
+
+    @classmethod
+    def of(cls, pixels: int, count: int) -> "_Rows":
+        """Return ``count`` rows that hold all of some pixels."""
+        step = pixels // count
+        return cls(count, pixels - step * (count - 1), step)
+
+    def view(self, context: LoweringContext, name: str, view: str) -> str:
+        """Return a feature map of one row as these."""
+        if self.count == 1:
+            return name
+        feature = context.features[name]
+        context.features[view] = dataclasses.replace(
+            feature, name=view, height=self.count, width=self.columns
+        )
+        alias = Alias(
+            holder=name, offset=0, pixel_bytes=feature.channels,
+            row_bytes=self.step * feature.channels,
+        )  # fmt: skip
+        assert context.alias(view, alias)  # pixels of one row are at one distance
+        return view
+
+
+def _rows(source: Feature, result: Feature, target: Target) -> _Rows:
+    """Return the rows of a layer's pixels that take the fewest cycles."""
     taps = -(-source.channels // target.channel_parallel)
 
-    def cycles(rows: int) -> int:
-        return -(-rows // target.pixel_parallel) * conv_cycles(result.width // rows, taps)
+    def cycles(rows: _Rows) -> int:
+        return -(-rows.count // target.pixel_parallel) * conv_cycles(rows.columns, taps)
 
-    return min((n for n in range(1, result.width + 1) if result.width % n == 0), key=cycles)
-
-
-def _as_rows(context: LoweringContext, name: str, view: str, rows: int) -> str:
-    """Return the pixels of a feature map of one row as one of ``rows`` rows."""
-    feature = context.features[name]
-    if rows == 1:
-        return name
-    made = dataclasses.replace(feature, name=view, height=rows, width=feature.width // rows)
-    context.features[view] = made
-    strides = dense(made)
-    alias = Alias(
-        holder=name, offset=0, pixel_bytes=strides.pixel_bytes, row_bytes=strides.row_bytes
-    )
-    assert context.alias(view, alias)  # pixels of one row are at one distance
-    return view
+    every = (_Rows.of(result.width, count) for count in range(1, result.width + 1))
+    return min(every, key=cycles)
