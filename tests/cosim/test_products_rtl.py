@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention on the RTL, which knows nothing of it: results of the reference, cycles of the model."""
+"""Attention on the RTL, which knows nothing of it: the reference's results, the model's cycles."""
 
 import pathlib
 import sys
