@@ -48,7 +48,7 @@ class CascadeCosts:
         network, target = self.network, self.target
         in_ddr = {a.holder for a in network.aliases.values()} | network.aliases.keys()
         in_ddr |= {n.output for n in network.layers if not isinstance(n, ComputeLayer)}
-        in_ddr |= self._spilled
+        in_ddr |= self._spilled | network.constants.keys()
         for name, numbers in self.readers.items():
             if name in in_ddr or name not in self.live_ranges or not numbers:
                 continue
