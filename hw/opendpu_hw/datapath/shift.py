@@ -3,10 +3,12 @@
 
 import itertools
 
-from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
+
+from opendpu_hw.datapath.multiplexer import choose
 
 #: The first stage shifts by multiples of this, the second by less: four positions each, and twice
 #: four, are multiplexers of one LUT of six inputs a bit.
@@ -14,8 +16,8 @@ STEP = 16
 
 
 class SaturatingShift(wiring.Component):
-    """Shift by :data:`STEP`, then by bits; what is left are some bits, nine or ``kept``, and whether
-    they are all.
+    """Shift by :data:`STEP`, then by bits; what is left are some bits, nine or ``kept``, and
+    whether they are all.
 
     A value that does not fit ``STEP - 1`` bits more after the first stage does not fit them after
     the second, whatever that shifts by, so its low bits need not be looked at.
@@ -87,13 +89,5 @@ def _narrow(value, sign, index, step, window):
     above = [(value[low:high] != sign.replicate(high - low)) & (index <= k)
              for k, (low, high) in enumerate(itertools.pairwise([*tops, len(value)]))
              if low < high]
-    return (_choose(index, [extended[step * k:][:window] for k in range(positions)]),
+    return (choose(index, [extended[step * k:][:window] for k in range(positions)]),
             Cat(above).any())
-
-
-def _choose(index, values):
-    """Return the value at ``index``, two at a time: multiplexers of LUTs, no decoder."""
-    for bit in index:
-        values = [Mux(bit, *pair[::-1]) if len(pair) == 2 else pair[0]
-                  for pair in (values[n:n + 2] for n in range(0, len(values), 2))]
-    return values[0]

@@ -119,7 +119,22 @@ def run(bench, seed, *, target=TARGET, **options):
     dut = Registers(target)
 
     async def testbench(ctx):
-        await bench(Bench(ctx, dut, seed, **options))
+        b = Bench(ctx, dut, seed, **options)
+        while not (await b.step())["arready"]:  # what is stored gets its reset values
+            pass
+        await bench(b)
+
+    simulate(dut, testbench)
+
+
+def test_accesses_right_after_reset_wait():
+    dut = Registers(TARGET)
+
+    async def testbench(ctx):
+        b = Bench(ctx, dut, "early", stall=0.0)
+        await b.write("HP", 0x12345678, 0b0101)
+        assert await b.read("HP") == 0x07340F78
+        assert await b.read("SEGMENT_SIZE_7") == 0
 
     simulate(dut, testbench)
 
