@@ -16,15 +16,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from opendpu.ops.inference import reason_of
 from opendpu.optimize.importance import least_important
 from opendpu.optimize.surgery import zero
-from opendpu.pruning.analysis import STEPS, Analysis, Task, tasks_of
+from opendpu.pruning.analysis import STEPS, Analysis, Task
+from opendpu.pruning.score import Evaluate, score_of
 from opendpu.pruning.structure import Dependencies
-from opendpu_arch.errors import UnsupportedError
-
-Evaluate = Callable[..., Any]
-"""Takes a network first, returns its score: a number, the more the better."""
 
 
 def fingerprint(model: nn.Module) -> str:
@@ -72,9 +68,7 @@ def sensitivity(
     """
     known = analysis or Analysis(fingerprint(model))
     wanted: list[Task | None] = [] if known.baseline is not None else [None]
-    for name, count in tasks_of(dependencies, steps):
-        if count not in known.scores.get(name, {}):
-            wanted.append((name, count))
+    wanted += known.unknown(dependencies, steps)
     total, done = len(wanted), 0
     try:
         for task, score in _evaluated(
@@ -110,35 +104,20 @@ class _Work:
             name, count = task
             widths = {name: self.dependencies.groups[name].units - count}
             zero(network, self.dependencies, least_important(network, self.dependencies, widths))
-        return score_of(network, self.evaluate, self.args, self.seed)
+        return seeded_score(network, self.evaluate, self.args, self.seed)
 
 
-def score_of(network: nn.Module, evaluate: Evaluate, args: Sequence[Any], seed: int) -> float:
-    """Return what a user's function says of a network, as a number.
+def seeded_score(network: nn.Module, evaluate: Evaluate, args: Sequence[Any], seed: int) -> float:
+    """Return what a user's function says of a network, whose random numbers start from a seed.
 
     Raises
     ------
     UnsupportedError
         It fails, or returns no number.
     """
-    name = getattr(evaluate, "__name__", type(evaluate).__name__)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        try:
-            found = evaluate(network, *args)
-        except Exception as error:  # whatever the user's code raises
-            reason = reason_of(error)
-            raise UnsupportedError(
-                f"{name} failed: {type(error).__name__}: {reason}",
-                code="OPTIMIZER_MODEL_ANALYSIS_ERROR",
-            ) from error
-    try:
-        return float(found)
-    except (TypeError, ValueError):
-        raise UnsupportedError(
-            f"{name} returned {type(found).__name__}, but must return one number",
-            code="OPTIMIZER_MODEL_ANALYSIS_ERROR",
-        ) from None
+        return score_of(network, evaluate, args)
 
 
 _shared: _Work | None = None
