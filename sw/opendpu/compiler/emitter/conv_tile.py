@@ -121,7 +121,7 @@ class ConvTile:
         first, last = max(0, read.row), min(feature.height, read.row + read.rows) - 1
         taps = window.kernel_h * window.kernel_w * groups
         own = self.weights.channels
-        most = target.pixel_parallel if self.layer.requantization is not None else 1
+        interval = target.pixel_parallel if self.layer.requantization is not None else 1
         table, entries = table_of(self.recorder, self.layer)
         self.recorder.add(
             Conv(
@@ -143,5 +143,5 @@ class ConvTile:
                 *own.accesses(block, 1),
                 *layout_out.accesses(row, rows, write=True),
             ),
-            conv_cycles(tile.columns, max(taps, most), self._rows_per_bank(rows)),
+            conv_cycles(tile.columns, max(taps, interval), self._rows_per_bank(rows)),
         )  # fmt: skip

@@ -86,8 +86,7 @@ class ArrayLayer(ComputeLayer):
 
     def column_cycles(self, features: Features, target: Target) -> int:
         """Return the cycles from a column to the next: its taps, or what the multipliers take."""
-        taps = self.taps(features, target)
-        return taps if self.requantization is None else max(taps, target.pixel_parallel)
+        return self._column_cycles(self.taps(features, target), target)
 
     def groups_a_pass(self, features: Features, target: Target, columns: int) -> int:
         """Return all blocks."""
@@ -118,9 +117,11 @@ class ArrayLayer(ComputeLayer):
         """Return the cycles of a whole row, for all output channels."""
         out = features[self.output]
         taps = max(self.weights.size // out.channels // target.channel_parallel, 1)
-        if self.requantization is not None:
-            taps = max(taps, target.pixel_parallel)
-        return channel_groups(out, target) * conv_cycles(out.width, taps)
+        cycles = conv_cycles(out.width, self._column_cycles(taps, target))
+        return channel_groups(out, target) * cycles
+
+    def _column_cycles(self, taps: int, target: Target) -> int:
+        return taps if self.requantization is None else max(taps, target.pixel_parallel)
 
     def broken_rules(self, features: Features) -> Iterator[tuple[str, str]]:
         """Check the kernel, and the number of biases."""

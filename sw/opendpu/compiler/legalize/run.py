@@ -98,7 +98,7 @@ def _make_fixed(context: Context, fix: Node) -> str:
         ).name
     _check_fix(fix, constant=source.value is not None, scaled=context.scaled)
     if source.value is not None:
-        if not fix.quantization.is_power_of_two:
+        if fix.quantization.axis is not None:
             _check_channels(context, fix)
         return context.add(source, fix, "const-fix", {}, {}, _integers(source.value, fix))
     if source.kind == "data" and len(context.users[source.name]) == 1:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks of any scale on targets with ``scaled``: devices give the integer reference's bytes."""
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from opendpu.quantize import complete
 from opendpu.runtime import GraphRunner
 from opendpu.runtime.program import Program, dpu_subgraphs
 from opendpu_arch.errors import UnsupportedError
-from opendpu_arch.isa import Alu, Conv, Elew, Load, decode
+from opendpu_arch.isa import Alu, Conv, ConvInit, Elew, Load, decode
 from opendpu_arch.target import Target
 
 TARGET = "B512+scaled"
@@ -143,6 +144,23 @@ def test_more_records_than_there_is_room_for(tmp_path):
     for number in range(5):  # of B64, whose records have 4 channels
         last = made.conv(last, f"c{number}", 200, 1)
     check(made.done(last), tmp_path, "B64+scaled")
+
+
+@pytest.mark.parametrize("zero, pad", [(-11, 0), (-11, 6), (0, 6)])
+def test_dilated_with_strides(zero, pad, tmp_path):
+    """Rows are gathered where padding adds nothing; else zeros stand between the taps."""
+    made = Made(20, 20, 8)
+    given = dataclasses.replace(ODD, zero_point=(zero,))
+    made.graph["x_fix"].type = made.graph["x_fix"].type.with_quantization(given)
+    out = made.conv("x_fix", "c", 24, dilation=[6, 6], stride=[2, 2], pad=[pad] * 4)
+    size = (20 + 2 * pad - 13) // 2 + 1
+    for name in ("c", out):
+        made.graph[name].type = made.graph[name].type.with_shape((1, size, size, 24))
+    compiled = check(made.done(out), tmp_path)
+    program = instructions(compiled)
+    assert {i.scaled for i in program if isinstance(i, Conv)} == {1}
+    kernels = {i.kernel_h for i in program if isinstance(i, ConvInit)}
+    assert (max(kernels) == 3) == (not zero or not pad), kernels
 
 
 @pytest.mark.parametrize("scale", [0.01, 0.037, 0.15])

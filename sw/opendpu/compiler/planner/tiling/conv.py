@@ -73,9 +73,9 @@ class _Candidates:
     blocks: int
     """Blocks of output channels."""
     taps: int
+    """Weight words of a block."""
     steps: int
     """Cycles of a column."""
-    """Weight words of a block."""
     blocks_on_chip: int
     """Blocks whose weights fit the weight banks at a time."""
     weight_cycles: int
