@@ -17,7 +17,7 @@ import os
 import pathlib
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -35,8 +35,8 @@ from pytorch_nndct import OFAPruner, get_pruning_runner
 
 RATIO = 0.5
 SWEEP = (0.3, 0.45, 0.6, 0.7, 0.8)
-TOLERATED = 1.0
-"""Points of accuracy that pruning may cost."""
+LOST = (0.5, 1.0, 2.0, 3.0)
+"""Points of accuracy that pruning may cost, where objectives are compared."""
 RATE = 5e-3
 
 
@@ -131,12 +131,33 @@ def methods(data: Data, family: str, options: argparse.Namespace) -> dict[str, A
 
 
 def objectives(data: Data, family: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Return accuracy and cycles of networks pruned for MACs, and for cycles of each target."""
-    model = trained(family, data, options.epochs, options.seed)
+    """Return accuracy and cycles of networks pruned for MACs, and for cycles of each target.
+
+    Every figure is the mean over networks that were trained from different seeds.
+    """
+    seeds = range(options.seed, options.seed + options.seeds)
+    runs = [swept(data, family, seed, options) for seed in seeds]
+    before = mean([run["accuracy"] for run in runs])
+    result: dict[str, Any] = {"accuracy": before, "macs": runs[0]["macs"], "seeds": len(runs)}
+    for name in options.target:
+        rows = {
+            by: [averaged(same) for same in zip(*(run[name][by] for run in runs), strict=True)]
+            for by in ("macs", "cycles")
+        }
+        result[name] = {
+            "whole_cycles": runs[0][name]["whole_cycles"],
+            **rows,
+            "at_equal_accuracy": at_equal_accuracy(before, rows),
+        }
+    return result
+
+
+def swept(data: Data, family: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
+    """Return what one trained network becomes at each ratio, by each objective."""
+    model = trained(family, data, options.epochs, seed)
     x = torch.randn(data.shape)
     before = accuracy(model, data.test)
-    targets = [Target.from_name(name) for name in options.target]
-    say(f"{data.name} {family}: {before:.2f} %")
+    say(f"{data.name} {family}, seed {seed}: {before:.2f} %")
     by_macs = Pruner(model, x, objective="macs", divisible=2)
     analysis = by_macs.analyze(accuracy, (data.choice,))
     result: dict[str, Any] = {"accuracy": before, "macs": by_macs.objective.exact({})}
@@ -146,48 +167,77 @@ def objectives(data: Data, family: str, options: argparse.Namespace) -> dict[str
         pruned = tuned(by_macs.apply(plan, "slim"), data, options.tune_epochs)
         blind.append((ratio, accuracy(pruned, data.test), pruned))
         say(f"macs {ratio}: {blind[-1][1]:.2f} %")
-    for target in targets:
+    for name in options.target:
+        target = Target.from_name(name)
         pruner = Pruner(model, x, objective="cycles", target=target)
-        whole = pruner.objective.exact({})
         rows: dict[str, list[dict[str, Any]]] = {"macs": [], "cycles": []}
         for ratio, found, pruned in blind:
-            cycles = measure(load_torch(pruned, x), target).cycles
-            rows["macs"].append({"ratio": ratio, "accuracy": found, "cycles": cycles})
-        for ratio in options.ratios:
+            rows["macs"].append(row(ratio, found, pruned, x, target))
+        for ratio in options.cycle_ratios or options.ratios:
             plan = pruner.plan(analysis, ratio)
             pruned = tuned(pruner.apply(plan, "slim"), data, options.tune_epochs)
-            cycles = measure(load_torch(pruned, x), target).cycles
+            rows["cycles"].append(row(ratio, accuracy(pruned, data.test), pruned, x, target))
             promised = pruner.objective.exact(pruner.widths(plan))
-            if cycles != promised:
-                raise SystemExit(f"{cycles} cycles, but the search counted {promised}")
-            found = accuracy(pruned, data.test)
-            rows["cycles"].append({
-                "ratio": ratio, "accuracy": found, "cycles": cycles, "macs": cost(pruned, x),
-            })  # fmt: skip
-            say(f"{target.name} cycles {ratio}: {found:.2f} %, {cycles} cycles")
-        result[target.name] = {
-            "whole_cycles": whole,
-            **rows,
-            "fewer_at_equal_accuracy": fewer(before, rows),
-        }
+            if rows["cycles"][-1]["cycles"] != promised:
+                raise SystemExit(f"{rows['cycles'][-1]}, but the search counted {promised} cycles")
+            say(f"{name} {rows['cycles'][-1]}")
+        result[name] = {"whole_cycles": pruner.objective.exact({}), **rows}
     return result
 
 
-def fewer(before: float, rows: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    """Return by how much less cycles do at the accuracy that pruning for MACs keeps.
+def row(
+    ratio: float, found: float, model: nn.Module, x: torch.Tensor, target: Target
+) -> dict[str, Any]:
+    """Return what is told of a pruned network: cycles by the cycle model."""
+    return {
+        "ratio": ratio,
+        "accuracy": found,
+        "cycles": measure(load_torch(model, x), target).cycles,
+        "macs": cost(model, x),
+        "channels": [m.out_channels for m in model.modules() if isinstance(m, nn.Conv2d)],
+    }
 
-    Of the networks pruned for MACs that lost no more than is tolerated, the one with the fewest
-    cycles counts; of those pruned for cycles the one with the fewest that is no worse than it.
+
+def mean(values: Sequence[float]) -> float:
+    """Return the mean."""
+    return sum(values) / len(values)
+
+
+def averaged(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the mean of the figures that different seeds gave for one ratio."""
+    names = ("ratio", "accuracy", "cycles", "macs")
+    each = [{"accuracy": row["accuracy"], "channels": row["channels"]} for row in rows]
+    return {**{name: mean([row[name] for row in rows]) for name in names}, "seeds": each}
+
+
+def at_equal_accuracy(
+    before: float, rows: dict[str, list[dict[str, Any]]]
+) -> list[dict[str, float | None]]:
+    """Return what both objectives need for the same accuracy: so many points less than before."""
+    result = []
+    for lost in LOST:
+        found: dict[str, float | None] = {"lost": lost}
+        for name in ("macs", "cycles"):
+            line = sorted((row["cycles"], row["accuracy"]) for row in rows[name])
+            found[name] = cheapest(line, before - lost)
+        if found["macs"] and found["cycles"]:
+            found["fewer"] = 1 - found["cycles"] / found["macs"]
+        result.append(found)
+    return result
+
+
+def cheapest(line: Sequence[tuple[float, float]], wanted: float) -> float | None:
+    """Return the fewest cycles on a line of (cycles, accuracy) that are accurate enough.
+
+    Between two networks accuracy is taken to change evenly; beyond the first there is nothing.
     """
-    good = [row for row in rows["macs"] if row["accuracy"] >= before - TOLERATED]
-    if not good:
-        return {"part": None}
-    blind = min(good, key=lambda row: row["cycles"])
-    as_good = [row for row in rows["cycles"] if row["accuracy"] >= blind["accuracy"]]
-    if not as_good:
-        return {"part": None, "macs": blind}
-    aware = min(as_good, key=lambda row: row["cycles"])
-    return {"part": 1 - aware["cycles"] / blind["cycles"], "macs": blind, "cycles": aware}
+    for i, (cycles, found) in enumerate(line):
+        if found >= wanted:
+            if i == 0:
+                return None
+            less, worse = line[i - 1]
+            return less + (cycles - less) * (wanted - worse) / (found - worse)
+    return None
 
 
 def confirmed(data: Data, options: argparse.Namespace) -> dict[str, Any]:
@@ -215,6 +265,8 @@ def main() -> None:
     parser.add_argument("--family", nargs="+", choices=FAMILIES, default=list(FAMILIES))
     parser.add_argument("--target", nargs="+", default=["B512", "B4096"])
     parser.add_argument("--ratios", nargs="+", type=float, default=SWEEP)
+    parser.add_argument("--cycle-ratios", nargs="+", type=float, help="default: --ratios")
+    parser.add_argument("--seeds", type=int, default=1, help="networks, from --seed on")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--tune-epochs", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)

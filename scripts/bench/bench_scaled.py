@@ -60,6 +60,12 @@ def reference(path: pathlib.Path, samples: Bytes) -> Bytes:
     return np.stack(found)
 
 
+def random_samples(path: pathlib.Path, count: int, random: np.random.Generator) -> Bytes:
+    """Return inputs of random bytes."""
+    (head,) = (node for node in load_tflite(path, any_scale=True) if node.kind == "data")
+    return random.integers(-128, 128, (count, *head.shape[1:])).astype(np.int8)
+
+
 def on_device(path: pathlib.Path, samples: Bytes, device: str, target: str) -> Bytes:
     """Return what a compiled file computes."""
     with tempfile.TemporaryDirectory() as folder:
@@ -87,9 +93,7 @@ def by_reference(path: pathlib.Path, samples: Bytes) -> Bytes:
 def compare(models: pathlib.Path, name: str, count: int, device: str, target: str) -> Compared:
     """Compare one network."""
     path = models / "mlperf_tiny" / "int8" / f"{name}_int8.tflite"
-    (head,) = (node for node in load_tflite(path, any_scale=True) if node.kind == "data")
-    random = np.random.default_rng(SEED)
-    samples = random.integers(-128, 128, (count, *head.shape[1:])).astype(np.int8)
+    samples = random_samples(path, count, np.random.default_rng(SEED))
     labels: npt.NDArray[Any] | None = None
     if name == CLIPS:
         clips = np.load(models / "mlperf_tiny" / "kws01.npz")

@@ -3,27 +3,39 @@
 
 import itertools
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 
-if TYPE_CHECKING:
-    from pytorch_nndct.quant_model import IntegerModel
+from opendpu.frontend.pytorch import Traced
+from pytorch_nndct.program import IntegerNetwork
 
 OPERATOR = "vai.integer_network"
 
-_models: "weakref.WeakValueDictionary[str, IntegerModel]" = weakref.WeakValueDictionary()
+
+class Quantized(Protocol):
+    """A module that computes a quantized network."""
+
+    module: torch.nn.Module
+    traced: Traced
+
+    @property
+    def network(self) -> IntegerNetwork:
+        """The network."""
+
+
+_models: weakref.WeakValueDictionary[str, Quantized] = weakref.WeakValueDictionary()
 _numbers = itertools.count()
 
 
-def key_of(model: "IntegerModel") -> str:
+def key_of(model: Quantized) -> str:
     """Return a name by which :func:`model_of` finds a module."""
     key = f"{type(model.module).__name__}_{next(_numbers)}"
     _models[key] = model
     return key
 
 
-def model_of(key: str) -> "IntegerModel":
+def model_of(key: str) -> Quantized:
     """Return the module with a name; KeyError if it is gone."""
     return _models[key]
 

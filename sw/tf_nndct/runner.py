@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from opendpu.cli.progress import progress
-from opendpu.ops.inference import reason_of
-from opendpu.pruning import Analysis, Plan, allocate, check_ratio, tasks_of, tolerated
+from opendpu.pruning import Analysis, Plan, allocate, check_ratio, score_of, tolerated
 from opendpu_arch import outputs
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 from tf_nndct.groups import Structure, analyze
@@ -81,20 +80,17 @@ class IterativePruningRunner:
         if path.is_file() and not forced:
             known = Analysis.load(path, self._fingerprint)
         dependencies = structure.dependencies
-        tasks = [
-            (name, count) for name, count in tasks_of(dependencies)
-            if count not in known.scores.get(name, {})
-        ]  # fmt: skip
+        tasks = known.unknown(dependencies)
         with progress("analyzing") as show:
             try:
                 if known.baseline is None:
-                    known.baseline = _score(sparse_model(self._model, structure, {}), eval_fn)
+                    known.baseline = score_of(sparse_model(self._model, structure, {}), eval_fn)
                 for done, (name, count) in enumerate(tasks):
                     show(f"analyzing: {done} of {len(tasks)} evaluations")
                     widths = {name: dependencies.groups[name].units - count}
                     removed = least_important(self._model, structure, widths)
                     tried = sparse_model(self._model, structure, removed, hold=False)
-                    known.scores.setdefault(name, {})[count] = _score(tried, eval_fn)
+                    known.scores.setdefault(name, {})[count] = score_of(tried, eval_fn)
                     if done % SAVE_EVERY == SAVE_EVERY - 1:
                         known.save(path)
             finally:
@@ -255,21 +251,3 @@ def _excluded(model: Any, excludes: Iterable[Any]) -> Sequence[str]:
             )
         found += mine
     return found
-
-
-def _score(model: Any, evaluate: Callable[..., Any]) -> float:
-    name = getattr(evaluate, "__name__", type(evaluate).__name__)
-    try:
-        found = evaluate(model)
-    except Exception as error:  # whatever the user's code raises
-        raise UnsupportedError(
-            f"{name} failed: {type(error).__name__}: {reason_of(error)}",
-            code="OPTIMIZER_MODEL_ANALYSIS_ERROR",
-        ) from error
-    try:
-        return float(found)
-    except (TypeError, ValueError):
-        raise UnsupportedError(
-            f"{name} returned {type(found).__name__}, but must return one number",
-            code="OPTIMIZER_MODEL_ANALYSIS_ERROR",
-        ) from None

@@ -3,7 +3,7 @@
 
 import argparse
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 
@@ -14,6 +14,11 @@ class Option:
     name: str
     default: Any
     help: str
+
+    @property
+    def type(self) -> Callable[[Any], Any]:
+        """The type of its values; options without a default are switches."""
+        return int if self.default is None else type(self.default)
 
 
 NO_EFFECT = "Taken, without effect: "
@@ -65,8 +70,7 @@ SESSION = (
 def add(parser: argparse.ArgumentParser, options: Sequence[Option]) -> None:
     """Let a parser know some options."""
     for option in options:
-        kind = int if option.default is None else type(option.default)
         parser.add_argument(
-            f"--{option.name}", type=kind, default=option.default,
+            f"--{option.name}", type=option.type, default=option.default,
             required=option.name == "input_frozen_graph", help=option.help.replace("%", "%%"),
         )  # fmt: skip

@@ -3,11 +3,9 @@
 
 ``VAI_TRACE_FUNCTIONS`` holds the functions' names, separated by commas: ``module.function`` or
 ``module.Class.method``; those of the program itself without a module or as ``__main__.function``.
-Each call becomes a line of ``vart_function_<pid>.jsonl`` in ``VAI_TRACE_DIR``.
+Each call is recorded in ``VAI_TRACE_DIR``, see :mod:`vaitrace.calls`.
 """
 
-import dataclasses
-import json
 import os
 import pathlib
 import runpy
@@ -18,27 +16,17 @@ from types import FrameType
 from typing import Any
 
 from opendpu.runtime.tracing import DIRECTORY_VARIABLE
+from vaitrace.calls import Call, record
 
 FUNCTIONS_VARIABLE = "VAI_TRACE_FUNCTIONS"
-
-
-@dataclasses.dataclass(frozen=True)
-class Call:
-    """One call of a traced function; times in seconds, ``start`` of ``time.time()``."""
-
-    function: str
-    thread: int
-    start: float
-    seconds: float
 
 
 class Tracer:
     """Profile function of the interpreter that times the calls of some functions."""
 
-    def __init__(self, names: set[str], path: pathlib.Path) -> None:
+    def __init__(self, names: set[str], folder: pathlib.Path) -> None:
         self._names = names
-        self._path = path
-        self._lock = threading.Lock()
+        self._folder = folder
         self._running: dict[int, tuple[str, float, float]] = {}
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
@@ -51,19 +39,7 @@ class Tracer:
         elif event == "return" and id(frame) in self._running:
             name, begin, start = self._running.pop(id(frame))
             seconds = time.perf_counter() - start
-            call = Call(name, threading.get_native_id(), begin, seconds)
-            with self._lock, self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(dataclasses.asdict(call)) + "\n")
-
-
-def read(folder: pathlib.Path) -> list[Call]:
-    """Return the calls that all processes have recorded in a folder, in order of their start."""
-    lines = [
-        line
-        for path in sorted(folder.glob("vart_function_*.jsonl"))
-        for line in path.read_text(encoding="utf-8").splitlines()
-    ]
-    return sorted((Call(**json.loads(line)) for line in lines), key=lambda call: call.start)
+            record(Call(name, threading.get_native_id(), begin, seconds), self._folder)
 
 
 def main() -> None:
@@ -74,7 +50,7 @@ def main() -> None:
     if names:
         folder = pathlib.Path(os.environ[DIRECTORY_VARIABLE])
         full = {name if "." in name else f"__main__.{name}" for name in names}
-        tracer = Tracer(full, folder / f"vart_function_{os.getpid()}.jsonl")
+        tracer = Tracer(full, folder)
         threading.setprofile(tracer)
         sys.setprofile(tracer)
     runpy.run_path(sys.argv[0], run_name="__main__")

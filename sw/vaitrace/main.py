@@ -18,7 +18,7 @@ from opendpu.runtime import tracing
 from opendpu.runtime.devices import DEVICE_VARIABLE, known_devices
 from opendpu_arch import outputs
 from opendpu_arch.errors import ToolError, UnsupportedError
-from vaitrace import launch, summary, timeline
+from vaitrace import calls, launch, summary, timeline
 from vaitrace.config import Config
 
 DEFAULT_SECONDS = 30.0
@@ -100,15 +100,15 @@ def vaitrace(
             process.wait()
             raise
         records = [job for job in tracing.read(folder) if job.start < start + seconds]
-        calls = [call for call in launch.read(folder) if call.start < start + seconds]
+        traced = [call for call in calls.read(folder) if call.start < start + seconds]
         if debug:
             kept = shutil.copytree(folder, pathlib.Path(f"vaitrace_{process.pid}"))
             typer.echo(f"raw records in {kept}", err=True)
     if perfetto is not None:
-        outputs.write(perfetto, timeline.perfetto_json(records, calls))
+        outputs.write(perfetto, timeline.perfetto_json(records, traced))
     if txt or as_json:
         lines = summary.summarize(records)
-        _give(summary.as_json(lines) if as_json else summary.text(lines, calls), target)
+        _give(summary.as_json(lines) if as_json else summary.text(lines, traced), target)
     else:
         _write_analyzer_files(records, process.pid)
     raise typer.Exit(code)

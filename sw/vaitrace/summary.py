@@ -10,7 +10,7 @@ from typing import Any
 from opendpu.runtime.tracing import Record
 from opendpu_arch.errors import TargetError
 from opendpu_arch.target import Target
-from vaitrace.launch import Call
+from vaitrace.calls import Call
 
 MEGABYTE = 1 << 20
 DEFAULT_CLOCK_MHZ = 300.0

@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 
 from opendpu.runtime.tracing import Record
-from vaitrace.launch import Call
+from vaitrace.calls import Call
 from vaitrace.summary import Line
 
 KERNEL = "VART_RUNNER"

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 import opendpu.runtime
 import vart.runner
-from opendpu_arch.errors import DPUError, TensorError
+from opendpu_arch.errors import DPUError, GraphError, TensorError
 from xir import DataType, Graph, Op, Subgraph, Tensor
 from xir.attrs import Attrs
 
@@ -71,6 +71,69 @@ def _subgraph(subgraph: Subgraph, numbers: dict[Op, int]) -> tuple[Any, ...]:
         places(subgraph.get_sorted_output_tensors()),
         [_subgraph(child, numbers) for child in children],
     )
+
+
+def create(name: str) -> Graph:
+    """Return a graph without ops."""
+    return Graph(name)
+
+
+Values = list[tuple[str, str, Any]]
+"""Attributes: names, types in the file, values."""
+
+
+def add_op(
+    graph: Graph,
+    name: str,
+    kind: str,
+    attrs: Values,
+    inputs: list[tuple[str, list[str]]],
+    subgraph: Subgraph | None,
+) -> None:
+    """Add an op whose inputs are named; GraphError where something does not fit."""
+    taken = {argument: [_op(graph, source) for source in names] for argument, names in inputs}
+    op = graph.create_op(name, kind, {key: value for key, _, value in attrs}, taken, subgraph)
+    defined = {attr.name for attr in op.get_definition().attrs}
+    for key, written, value in attrs:
+        if key not in defined:
+            op.set_attr(key, value, written)
+
+
+def remove_op(graph: Graph, name: str) -> None:
+    """Remove an op; GraphError if its result is used."""
+    graph.remove_op(_op(graph, name))
+
+
+def set_input_ops(graph: Graph, name: str, argument: str, sources: list[str]) -> None:
+    """Let other results in."""
+    _op(graph, name).set_input_ops(argument, [_op(graph, source) for source in sources])
+
+
+def replace_input_op(graph: Graph, name: str, old: str, new: str) -> None:
+    """Let the result of another op in, wherever an old one went in."""
+    _op(graph, name).replace_input_ops(_op(graph, old), _op(graph, new))
+
+
+def replace_output_tensor(
+    graph: Graph, op: str, name: str, dims: list[int], data_type: str, attrs: Values
+) -> None:
+    """Let the result of an op be another tensor."""
+    tensor = Tensor(name, dims, DataType(data_type))
+    for key, kind, value in attrs:
+        tensor.set_attr(key, value, kind)
+    _op(graph, op).replace_output_tensor(tensor)
+
+
+def infer_shape(graph: Graph, name: str) -> None:
+    """Infer the shape of an op's result again."""
+    _op(graph, name).infer_shape()
+
+
+def _op(graph: Graph, name: str) -> Op:
+    op = graph.get_op(name)
+    if op is None:
+        raise GraphError(f"graph {graph.get_name()!r} has no op {name!r}")
+    return op
 
 
 def attribute(owner: Attrs, key: str) -> tuple[str, Any]:

@@ -4,10 +4,9 @@
 import enum
 import math
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
-
-import numpy as np
 
 import opendpu.runtime
 from opendpu.runtime import CpuRunner, Device, GraphRunner, GraphStatistics, JobStatistics
@@ -94,8 +93,10 @@ class Runner:
         """Start a job and return its number and the status 0.
 
         Inputs and outputs are a list in the order of the tensors, of arrays or of anything else
-        with a buffer, which is used in place: see :func:`opendpu.runtime.buffers.view`. Only the
-        memory counts, as in AMD's module: a shape may be flat, or without dimensions of 1.
+        with a buffer, which is used in place: see :func:`opendpu.runtime.buffers.view`; an array
+        is the list of what its first axis holds. Only the memory counts, as in AMD's module: a
+        buffer may be flat, or without dimensions of 1. Of one that has another shape, or is
+        longer, the first elements are used, with a warning.
 
         ``enable_dynamic_array`` is taken for compatibility: batches of the DPUCZDX8G are 1, so
         there are no smaller ones.
@@ -146,18 +147,24 @@ def _shaped(
     """Return buffers as arrays with the dimensions of their tensors, where they can have them."""
     if type(buffers) is list and [getattr(b, "shape", None) for b in buffers] == shapes:
         return buffers
-    if isinstance(buffers, Mapping | np.ndarray) or len(buffers) != len(tensors):
+    if isinstance(buffers, Mapping) or len(buffers) != len(tensors):
         return buffers  # the runtime's own checks take it from here
-    return [
-        _with_dims(view(buffer, tensor.data_type.numpy(), f"{role} {tensor.name!r}"), tensor.dims)
-        for buffer, tensor in zip(buffers, tensors, strict=True)
-    ]
+    labels = [f"{role} {tensor.name!r}" for tensor in tensors]
+    return list(map(_with_dims, buffers, tensors, labels))
 
 
-def _with_dims(array: Array, dims: list[int]) -> Array:
-    flat = array.ndim == 1 and array.size == math.prod(dims)
-    same = [size for size in array.shape if size != 1] == [size for size in dims if size != 1]
-    return array.reshape(dims) if array.flags.c_contiguous and (flat or same) else array
+def _with_dims(buffer: Any, tensor: Tensor, label: str) -> Array:
+    array, dims = view(buffer, tensor.data_type.numpy(), label), tensor.dims
+    size = math.prod(dims)
+    if not array.flags.c_contiguous or array.size < size:
+        return array
+    flat = array.ndim == 1 and array.size == size
+    if not flat and [s for s in array.shape if s != 1] != [s for s in dims if s != 1]:
+        warnings.warn(
+            f"{label} has shape {array.shape}; its first {size} elements are used as {tuple(dims)}",
+            stacklevel=4,
+        )
+    return array.reshape(-1)[:size].reshape(dims)
 
 
 class RunnerExt(Runner):

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``vitis_vai.quantize`` for frozen graphs, the form of TensorFlow 1."""
 
-import importlib
+import argparse
 import os
 import pathlib
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,18 +18,17 @@ from opendpu.ir import Array
 from opendpu.quantize import quantize_with_report
 from opendpu_arch import outputs
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
-from vai_q_tensorflow2 import strategy as strategies
+from vai_q_tensorflow.configuration import configuration
+from vai_q_tensorflow.graph import BAD_INPUT, input_function, names, shapes
+from vai_q_tensorflow.options import QUANTIZE, SESSION
 from vitis_vai.frozen import cut, quantized_graph
 
 FILE = "quantize_eval_model.pb"
-METHODS = {0: 0, 1: 1, 2: 1}
-"""Methods of ``vai_q_tensorflow``, and those of the strategies; depthwise weights have no own."""
-WITHOUT_EFFECT = frozenset({
-    "adjust_shift_bias", "adjust_shift_cut", "align_concat", "align_pool", "arch_type",
-    "dump_float", "dump_input_tensors", "gpu", "gpu_memory_fraction", "max_dump_batches",
-    "replace_relu6", "replace_softmax", "scale_all_avgpool", "simulate_dpu", "skip_check",
-})  # fmt: skip
-"""Options of ``vai_q_tensorflow`` about what our quantizer does always, or never."""
+OPTIONS = {
+    option.name: option for option in (*QUANTIZE, *SESSION)
+    if option.name not in ("method", "calib_iter", "output_format")
+}  # fmt: skip
+"""What ``kwargs`` may have: options of ``vai_q_tensorflow quantize``."""
 
 Path = str | os.PathLike[str]
 InputFn = Callable[[int], Mapping[str, Any]]
@@ -61,8 +59,8 @@ def quantize_frozen(
     output_dir
         Folder for the graph.
     kwargs
-        ``weight_bit``, ``activation_bit``, ``ignore_nodes``, ``do_cle`` and ``replace_sigmoid`` of
-        ``vai_q_tensorflow``; more of its options are taken and have no effect.
+        More options of ``vai_q_tensorflow quantize``: ``weight_bit``, ``activation_bit``,
+        ``nodes_bit``, ``nodes_method``, ``ignore_nodes``, ``do_cle``, ``replace_sigmoid`` …
 
     Raises
     ------
@@ -76,14 +74,14 @@ def quantize_frozen(
     graph_def = _read(input_frozen_graph)
     label = os.fspath(input_frozen_graph)
     heads, tails = _names(input_nodes, "input_nodes"), _names(output_nodes, "output_nodes")
-    shapes = _shapes(input_shapes, heads)
-    config = strategies.configuration(_strategy(method, kwargs), _listed(kwargs, "ignore_nodes"))
-    function = _imported(input_fn) if isinstance(input_fn, str) else input_fn
+    sizes = shapes(input_shapes, heads)
+    config = configuration(_options(method, kwargs))
+    function = input_function(input_fn) if isinstance(input_fn, str) else input_fn
     cut(graph_def, heads, tails)
     nodes = dict(parse(graph_def.SerializeToString(), label))
     nodes |= {name: Node(name, "Placeholder", (), _floats()) for name in heads}
     graph = load_nodes(
-        nodes, label, pathlib.Path(label).stem, shapes,
+        nodes, label, pathlib.Path(label).stem, sizes,
         inputs={name: name for name in heads}, outputs={name: name for name in tails},
     )  # fmt: skip
     with progress("quantizing") as show:
@@ -110,71 +108,24 @@ def _read(path: Path) -> Any:
 
 
 def _names(text: str, option: str) -> list[str]:
-    found = [name.strip() for name in text.split(",") if name.strip()]
+    found = names(text)
     if not found:
-        raise UnsupportedError(f"{option} is empty, but must name nodes of the graph")
-    return found
-
-
-def _listed(options: Mapping[str, Any], name: str) -> list[str]:
-    return [item.strip() for item in str(options.get(name, "")).split(",") if item.strip()]
-
-
-def _shapes(text: str, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of input nodes, with a batch of 1 where it is open."""
-    parts = [part for part in text.split(":") if part.strip()]
-    if len(parts) != len(names):
         raise UnsupportedError(
-            f"input_shapes has {len(parts)} shapes, but input_nodes {len(names)} nodes"
+            f"{option} is empty, but must name nodes of the graph", code=BAD_INPUT
         )
-    found = {}
-    for name, part in zip(names, parts, strict=True):
-        sizes = [size.strip() for size in part.split(",")]
-        if not all(size.isdigit() for size in sizes[1:]) or not (
-            sizes[0].isdigit() or sizes[0] in ("?", "-1")
-        ):
-            raise UnsupportedError(
-                f"input_shapes has {part.strip()!r}, but must have sizes such as ?,224,224,3"
-            )
-        found[name] = (1, *map(int, sizes[1:]))
     return found
 
 
-def _strategy(method: int, options: Mapping[str, Any]) -> dict[str, Any]:
-    if method not in METHODS:
-        raise UnsupportedError(f"method is {method!r}, but must be 0, 1 or 2")
-    known = {"weight_bit", "activation_bit", "ignore_nodes", "do_cle", "replace_sigmoid"}
-    unknown = sorted(set(options) - known - WITHOUT_EFFECT)
+def _options(method: int, given: Mapping[str, Any]) -> argparse.Namespace:
+    """Return all options of the command: those given, and the defaults of the others."""
+    unknown = sorted(set(given) - set(OPTIONS))
     if unknown:
         raise UnsupportedError(
-            f"quantize has no option {unknown[0]!r}; there are {', '.join(sorted(known))}"
+            f"quantize has no option {unknown[0]!r}; there are {', '.join(sorted(OPTIONS))}"
         )
-    bits = {"weight_bit": int(options.get("weight_bit", 8)),
-            "activation_bit": int(options.get("activation_bit", 8))}  # fmt: skip
-    chosen = METHODS[method]
-    return strategies.updated(strategies.default_strategy("pof2s"), {
-        **bits, "input_bit": bits["activation_bit"], "bias_bit": bits["weight_bit"],
-        "weight_method": chosen, "activation_method": chosen,
-        "include_cle": bool(int(options.get("do_cle", 0))),
-        "convert_sigmoid_to_hard_sigmoid": bool(int(options.get("replace_sigmoid", 0))),
-    })  # fmt: skip
-
-
-def _imported(name: str) -> InputFn:
-    """Return a function by its name; scripts have it beside them."""
-    module, _, function = name.rpartition(".")
-    if not module:
-        raise UnsupportedError(f"input_fn is {name!r}, but must be module.function")
-    here = str(pathlib.Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)
-    try:
-        found = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise UnsupportedError(f"input_fn {name!r} cannot be imported: {error}") from error
-    if not callable(found):
-        raise UnsupportedError(f"input_fn {name!r} is no function")
-    return found  # type: ignore[no-any-return]
+    values = {name: option.default for name, option in OPTIONS.items()}
+    read = {name: OPTIONS[name].type(value) for name, value in given.items()}
+    return argparse.Namespace(**{**values, **read, "method": method})
 
 
 def _floats() -> dict[str, Any]:

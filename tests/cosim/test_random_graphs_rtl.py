@@ -3,6 +3,7 @@
 
 import pathlib
 import sys
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -18,19 +19,29 @@ from random_graphs import draw  # noqa: E402
 from random_graphs.check import check  # noqa: E402
 
 pytestmark = pytest.mark.cosim
+Draws = Sequence[Mapping[str, bool]]
 
 
-def check_graphs(rng: np.random.Generator, name: str, memory: str, count: int) -> None:
+EXTENDED = "B64+table+channel+scaled"
+"""What other tests build too."""
+DRAWS = ({"scaled": True}, {"scaled": True, "tables": True}, {"channels": True, "tables": True})
+"""Extensions that a graph is drawn for."""
+
+
+def check_graphs(
+    rng: np.random.Generator, name: str, memory: str, count: int, draws: Draws = ({},)
+) -> None:
     target = Target.from_name(name)
     device = RtlDevice(target, memory=memory, timeout_cycles=20_000_000)
-    for _ in range(count):
+    for number in range(count):
         seed = int(rng.integers(1 << 30))
-        graph = draw(seed).graph
+        graph = draw(seed, **draws[number % len(draws)]).graph
         try:
             check(graph, target, seed)
             check(graph, target, seed, device=device)
         except Exception as error:
-            error.add_note(f"seed {seed}, target {name}, memory {memory}")
+            drawn = draws[number % len(draws)]
+            error.add_note(f"draw({seed}, **{drawn}), target {name}, memory {memory}")
             raise
     device.close()
 
@@ -38,6 +49,11 @@ def check_graphs(rng: np.random.Generator, name: str, memory: str, count: int) -
 @pytest.mark.parametrize("memory", ["kv260", "stall:3"])
 def test_random_graphs(rng: np.random.Generator, memory: str) -> None:
     check_graphs(rng, "B64", memory, 6)
+
+
+@pytest.mark.parametrize("memory", ["kv260", "stall:3"])
+def test_random_graphs_with_extensions(rng: np.random.Generator, memory: str) -> None:
+    check_graphs(rng, EXTENDED, memory, 6, DRAWS)
 
 
 @pytest.mark.parametrize("memory", ["kv260", "stall:7"])
@@ -61,6 +77,15 @@ def test_squeeze_and_excite(memory: str) -> None:
 @pytest.mark.parametrize("part", range(5))
 def test_many_random_graphs(rng: np.random.Generator, memory: str, part: int) -> None:
     check_graphs(rng, "B64", memory, 10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", ["kv260", "stall:5"])
+@pytest.mark.parametrize("part", range(5))
+def test_many_random_graphs_with_extensions(
+    rng: np.random.Generator, memory: str, part: int
+) -> None:
+    check_graphs(rng, EXTENDED, memory, 12, DRAWS)
 
 
 @pytest.mark.slow

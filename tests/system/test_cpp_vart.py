@@ -198,6 +198,35 @@ def test_graphs_are_those_of_python(prefix, model, tmp_path):
     assert "job 77 is unknown" in done.stderr
 
 
+def test_graphs_can_be_made_and_changed(prefix, tmp_path):
+    program = built(prefix, tmp_path, "edits")
+    lines = run(program, tmp_path / "made.xmodel").stdout.splitlines()
+    assert lines[:2] == ["made 0", "{name: both, type: FLOAT32, shape: {1, 8, 6, 7}} 2"]
+    refused = {
+        "taken": "op 'last_w' (const): the name is empty or already in graph 'made'",
+        "missing": "GraphError: ",
+        "null": "an input is no op, but a null pointer",
+        "used": "cannot be removed: used by last",
+        "leaf": "GraphError: ",
+    }
+    for line, (what, message) in zip(lines[2:7], refused.items(), strict=True):
+        assert line.startswith(f"{what}: ") and message in line
+    assert lines[7:] == [
+        "10 of 10", "front 7 4 front 0",
+        "{name: renamed, type: FLOAT32, shape: {1, 8, 6, 7}} relu 3 1 1",
+    ]  # fmt: skip
+    graph = xir.Graph.deserialize(tmp_path / "made.xmodel")
+    assert [op.get_name() for op in graph.get_op("last").get_input_ops_list()] == [
+        "relu", "other_w",
+    ]  # fmt: skip
+    assert graph.get_op("data").get_attr("note") == 1 << 63
+    assert graph.get_op("data").get_attr_kind("note") == "uint64"
+    tensor = graph.get_op("last").get_output_tensor()
+    assert (tensor.name, tensor.dims, tensor.get_attr("mark")) == ("renamed", [1, 8, 6, 7], 3)
+    front = graph.get_root_subgraph().find_child_subgraph_by_op_name("third")
+    assert (front.get_name(), front.get_attr("device"), front.get_op_num()) == ("front", "DPU", 7)
+
+
 @pytest.fixture
 def unregistered():
     yield

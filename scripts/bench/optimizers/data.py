@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 
 Part = tuple[torch.Tensor, torch.Tensor]
 ORIENTATIONS, FREQUENCIES = 8, (0.6, 1.0)
-SIZE, NOISE = 12, 2.2
+SIZE, NOISE = 16, 3.5
 """Pixels of a side and standard deviation of the noise of made-up textures."""
 
 
@@ -52,7 +52,7 @@ def keywords(models: pathlib.Path) -> Data:
     return _split("keywords", 12, clips, labels, (600, 150))
 
 
-def textures(count: int = 3200) -> Data:
+def textures(count: int = 7000) -> Data:
     """Return gratings in noise, made up: 8 orientations of 2 frequencies, any phase and colour."""
     generator = torch.Generator().manual_seed(0)
     classes = ORIENTATIONS * len(FREQUENCIES)
@@ -65,7 +65,7 @@ def textures(count: int = 3200) -> Data:
     wave = torch.sin(along * frequency[:, None, None] * math.pi / 2 + phase[:, None, None])
     colour = torch.rand(count, 3, generator=generator)[:, :, None, None] + 0.5
     noise = torch.randn(count, 3, SIZE, SIZE, generator=generator) * NOISE
-    return _split("textures", classes, wave[:, None] * colour + noise, labels, (2000, 400))
+    return _split("textures", classes, wave[:, None] * colour + noise, labels, (2000, 1000))
 
 
 def _split(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two families of networks: residual blocks of convolutions, and inverted ones with depthwise."""
+"""Families of networks: plain convolutions, residual blocks, inverted ones with depthwise."""
 
 import torch
 from torch import nn
@@ -59,6 +59,19 @@ class _Net(nn.Module):
         return self.classifier(self.flatten(self.pool(self.features(x))))
 
 
+class VGG(_Net):
+    """Pairs of convolutions, half the size and up to twice the channels behind each."""
+
+    def __init__(self, inputs: int, classes: int, width: int = 32) -> None:
+        blocks: list[nn.Module] = []
+        for outputs in (width, 2 * width, 4 * width, 4 * width):
+            for channels in (inputs, outputs):
+                blocks += [*_unit(channels, outputs, 3), nn.ReLU()]
+            blocks.append(nn.MaxPool2d(2))
+            inputs = outputs
+        super().__init__(blocks[:-1], 4 * width, classes)
+
+
 class ResNet(_Net):
     """A stem and three residual stages."""
 
@@ -83,5 +96,5 @@ class MobileNet(_Net):
         super().__init__([*stem, *stages, *head], 4 * width, classes)
 
 
-FAMILIES = {"resnet": ResNet, "mobilenet": MobileNet}
+FAMILIES = {"vgg": VGG, "resnet": ResNet, "mobilenet": MobileNet}
 """Networks by name."""

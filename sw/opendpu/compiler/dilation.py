@@ -14,6 +14,7 @@ from opendpu.compiler.fixed import DEPTHWISE
 from opendpu.compiler.layers.cost import conv_cycles, transfer_cycles
 from opendpu.compiler.limits import MAX_CONV_KERNEL, MAX_PIXEL_JUMP
 from opendpu.ir import Node
+from opendpu.ops.fixed.requantize import is_scaled
 from opendpu_arch.target import Target
 
 
@@ -75,12 +76,19 @@ def fits_dilated(node: Node, source: Node, target: Target) -> bool:
         return bool(part_candidates(node, source, target))
     group = int(node.attrs.get("group") or 1)
     met = met_taps(node, source)
-    if met is not None:
+    if met is not None and pads_with_zeros(node, source):
         height, width = (len(taps) for taps in met)
         words = height * width * -(-source.shape[3] // group // target.channel_parallel)
         if max(height, width) <= MAX_CONV_KERNEL and words <= target.bank_depth:
             return True
     return group == 1 and plan(node, source, target) is not None
+
+
+def pads_with_zeros(node: Node, source: Node) -> bool:
+    """Tell whether taps that meet padding add nothing to the sums of products."""
+    if not is_scaled(node) or not any(node.attrs["pad"]):
+        return True
+    return not source.quantization.zero_point[0]
 
 
 def met_taps(node: Node, source: Node) -> tuple[range, range] | None:

@@ -12,12 +12,13 @@ from opendpu.optimize.importance import least_important
 from opendpu.optimize.layers import Widths, widths_of
 from opendpu.optimize.objective import objective_of
 from opendpu.optimize.search import Subnets, search
-from opendpu.optimize.sensitivity import Evaluate, fingerprint, sensitivity
+from opendpu.optimize.sensitivity import fingerprint, sensitivity
 from opendpu.optimize.sparse import slim_network, sparse_network, unmasked
 from opendpu.pruning.allocate import allocate, tolerated
 from opendpu.pruning.analysis import Analysis
 from opendpu.pruning.objective import Objective
 from opendpu.pruning.plan import Plan
+from opendpu.pruning.score import Evaluate
 from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.target import Target
 
@@ -112,6 +113,7 @@ class Pruner:
         *,
         analysis: Analysis | None = None,
         workers: int = 1,
+        ray: str | None = None,
         seed: int = 0,
         save: Callable[[Analysis], None] = lambda found: None,
         save_every: int = 10,
@@ -121,7 +123,7 @@ class Pruner:
         self.need_groups()
         return sensitivity(
             self.model, self.dependencies, evaluate, args, analysis=analysis, workers=workers,
-            seed=seed, save=save, save_every=save_every, show=show,
+            ray=ray, seed=seed, save=save, save_every=save_every, show=show,
         )  # fmt: skip
 
     def search(self, ratio: float, **options: Any) -> Subnets:

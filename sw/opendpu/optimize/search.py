@@ -19,13 +19,14 @@ from torch import nn
 
 from opendpu.optimize.adaptive import need_normalizations, renewed_statistics
 from opendpu.optimize.importance import least_important
-from opendpu.optimize.sensitivity import Evaluate, fingerprint, score_of
+from opendpu.optimize.sensitivity import fingerprint, seeded_score
 from opendpu.optimize.sparse import slim_network
+from opendpu.pruning import document
 from opendpu.pruning.allocate import check_ratio
 from opendpu.pruning.objective import Objective, levels
 from opendpu.pruning.plan import Plan
+from opendpu.pruning.score import Evaluate
 from opendpu.pruning.structure import Dependencies
-from opendpu_arch import outputs
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 from opendpu_arch.target import Target
 
@@ -76,8 +77,7 @@ class Subnets:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the networks, complete or not at all."""
-        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
-        outputs.write(path, json.dumps({"format": FORMAT, **dataclasses.asdict(self)}) + "\n")
+        document.save(path, FORMAT, self)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], fingerprint: str) -> "Subnets":
@@ -170,8 +170,8 @@ def search(
                 removed = least_important(model, dependencies, widths)
                 network = slim_network(model, dependencies, removed)
                 with renewed_statistics(network):
-                    score_of(network, _silent(calibrate), calibration_args, seed)
-                score = score_of(network, evaluate, evaluation_args, seed)
+                    seeded_score(network, _silent(calibrate), calibration_args, seed)
+                score = seeded_score(network, evaluate, evaluation_args, seed)
                 study.tell(trial, score)
                 found.removed.append(removed)
                 found.scores.append(score)

@@ -16,15 +16,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from opendpu.ops.inference import reason_of
+from opendpu import cluster
 from opendpu.optimize.importance import least_important
 from opendpu.optimize.surgery import zero
-from opendpu.pruning.analysis import STEPS, Analysis, Task, tasks_of
+from opendpu.pruning.analysis import STEPS, Analysis, Task
+from opendpu.pruning.score import Evaluate, score_of
 from opendpu.pruning.structure import Dependencies
-from opendpu_arch.errors import UnsupportedError
-
-Evaluate = Callable[..., Any]
-"""Takes a network first, returns its score: a number, the more the better."""
 
 
 def fingerprint(model: nn.Module) -> str:
@@ -44,6 +41,7 @@ def sensitivity(
     analysis: Analysis | None = None,
     steps: int = STEPS,
     workers: int = 1,
+    ray: str | None = None,
     seed: int = 0,
     save: Callable[[Analysis], None] = lambda analysis: None,
     save_every: int = 10,
@@ -61,6 +59,8 @@ def sensitivity(
         A group is tried with ``1 / steps`` to ``1 - 1 / steps`` of it removed.
     workers
         Processes; they have the same result as one, as each evaluation starts from ``seed``.
+    ray
+        Address of a Ray cluster that evaluates instead; the result is the same.
     save
         Called with what is known every ``save_every`` evaluations, at the end, and when something
         goes wrong.
@@ -69,17 +69,17 @@ def sensitivity(
     ------
     UnsupportedError
         ``evaluate`` fails or returns no number.
+    ToolError
+        Ray is missing, or there is no such cluster.
     """
     known = analysis or Analysis(fingerprint(model))
     wanted: list[Task | None] = [] if known.baseline is not None else [None]
-    for name, count in tasks_of(dependencies, steps):
-        if count not in known.scores.get(name, {}):
-            wanted.append((name, count))
+    wanted += known.unknown(dependencies, steps)
     total, done = len(wanted), 0
     try:
-        for task, score in _evaluated(
-            _Work(model, dependencies, evaluate, tuple(args), seed), wanted, workers
-        ):
+        work = _Work(model, dependencies, evaluate, tuple(args), seed)
+        found = _on_ray(work, wanted, ray) if ray else _evaluated(work, wanted, workers)
+        for task, score in found:
             if task is None:
                 known.baseline = score
             else:
@@ -110,35 +110,20 @@ class _Work:
             name, count = task
             widths = {name: self.dependencies.groups[name].units - count}
             zero(network, self.dependencies, least_important(network, self.dependencies, widths))
-        return score_of(network, self.evaluate, self.args, self.seed)
+        return seeded_score(network, self.evaluate, self.args, self.seed)
 
 
-def score_of(network: nn.Module, evaluate: Evaluate, args: Sequence[Any], seed: int) -> float:
-    """Return what a user's function says of a network, as a number.
+def seeded_score(network: nn.Module, evaluate: Evaluate, args: Sequence[Any], seed: int) -> float:
+    """Return what a user's function says of a network, whose random numbers start from a seed.
 
     Raises
     ------
     UnsupportedError
         It fails, or returns no number.
     """
-    name = getattr(evaluate, "__name__", type(evaluate).__name__)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        try:
-            found = evaluate(network, *args)
-        except Exception as error:  # whatever the user's code raises
-            reason = reason_of(error)
-            raise UnsupportedError(
-                f"{name} failed: {type(error).__name__}: {reason}",
-                code="OPTIMIZER_MODEL_ANALYSIS_ERROR",
-            ) from error
-    try:
-        return float(found)
-    except (TypeError, ValueError):
-        raise UnsupportedError(
-            f"{name} returned {type(found).__name__}, but must return one number",
-            code="OPTIMIZER_MODEL_ANALYSIS_ERROR",
-        ) from None
+        return score_of(network, evaluate, args)
 
 
 _shared: _Work | None = None
@@ -172,3 +157,16 @@ def _evaluated(
         yield from zip(tasks, pool.map(_score, tasks), strict=True)
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _on_ray(
+    work: _Work, tasks: Sequence[Task | None], address: str
+) -> Iterator[tuple[Task | None, float]]:
+    """Yield scores as workers of a Ray cluster find them."""
+    return cluster.calls(_alone, [work], ((task, 0, (task,)) for task in tasks), address)
+
+
+def _alone(work: _Work, task: Task | None) -> float:
+    """Return a score, in a process that has one processor."""
+    torch.set_num_threads(1)
+    return work.score(task)

@@ -9,9 +9,10 @@ from opendpu.pruning.allocate import allocate, check_ratio, tolerated
 from opendpu.pruning.analysis import Analysis, tasks_of
 from opendpu.pruning.objective import Objective
 from opendpu.pruning.plan import Plan
+from opendpu.pruning.score import score_of
 from opendpu.pruning.structure import IN, OUT, Dependencies, Group, Member
 
 __all__ = [
     "IN", "OUT", "Analysis", "Dependencies", "Group", "Member", "Objective", "Plan", "allocate",
-    "check_ratio", "tasks_of", "tolerated",
+    "check_ratio", "score_of", "tasks_of", "tolerated",
 ]  # fmt: skip

@@ -6,10 +6,9 @@ import itertools
 import json
 import os
 import pathlib
-from collections.abc import Mapping
 
+from opendpu.pruning import document
 from opendpu.pruning.structure import Dependencies
-from opendpu_arch import outputs
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 FORMAT = "opendpu sensitivity 1"
@@ -49,6 +48,11 @@ class Analysis:
         slope = (high - low) / (right - left) if right > left else 0.0
         return high + slope * (removed - right)
 
+    def unknown(self, dependencies: Dependencies, steps: int = STEPS) -> list[Task]:
+        """Return what is still to be evaluated, in order."""
+        tasks = tasks_of(dependencies, steps)
+        return [(name, count) for name, count in tasks if count not in self.scores.get(name, {})]
+
     def check(self, dependencies: Dependencies) -> None:
         """Refuse an analysis that says nothing of some groups.
 
@@ -67,9 +71,7 @@ class Analysis:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the analysis, complete or not at all."""
-        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
-        content = {"format": FORMAT, **dataclasses.asdict(self)}
-        outputs.write(path, json.dumps(content, indent=1) + "\n")
+        document.save(path, FORMAT, self, indent=1)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], fingerprint: str) -> "Analysis":
@@ -120,12 +122,3 @@ def tasks_of(dependencies: Dependencies, steps: int = STEPS) -> list[Task]:
             count = min(max(round(group.units * step / steps), 1), group.units - 1)
             found[name, count] = None
     return list(found)
-
-
-def relative_losses(analysis: Analysis) -> Mapping[str, dict[int, float]]:
-    """Return the scores as parts of the baseline's that are lost, for reports."""
-    base = abs(analysis.baseline or 0.0) or 1.0
-    return {
-        name: {count: ((analysis.baseline or 0.0) - s) / base for count, s in sorted(known.items())}
-        for name, known in analysis.scores.items()
-    }

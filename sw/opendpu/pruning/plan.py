@@ -6,8 +6,8 @@ import json
 import os
 import pathlib
 
+from opendpu.pruning import document
 from opendpu.pruning.structure import Dependencies
-from opendpu_arch import outputs
 from opendpu_arch.errors import ModelFormatError
 
 FORMAT = "opendpu pruning specification 1"
@@ -41,8 +41,7 @@ class Plan:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the specification, complete or not at all."""
-        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
-        outputs.write(path, json.dumps({"format": FORMAT, **dataclasses.asdict(self)}) + "\n")
+        document.save(path, FORMAT, self)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Plan":

@@ -186,7 +186,7 @@ class OFAPruner:
             An argument is out of range, a function fails, or no subnetwork is in the range.
         """
         from opendpu.optimize.evolution import Evolution, evolve
-        from opendpu.optimize.sensitivity import score_of
+        from opendpu.optimize.sensitivity import seeded_score
 
         if min_or_max_metric not in BEST:
             raise UnsupportedError(
@@ -215,8 +215,8 @@ class OFAPruner:
         def fitness(widths: dict[str, int]) -> float:
             subnet = self._made.static(_inner(model), widths)
             self.reset_bn_running_stats_for_calibration(subnet)
-            score_of(subnet, calibrated, calib_args, seed)
-            return sign * score_of(subnet, metric, eval_args, seed)
+            seeded_score(subnet, calibrated, calib_args, seed)
+            return sign * seeded_score(subnet, metric, eval_args, seed)
 
         settings = Evolution(
             min_macs=low, max_macs=high, macs_step=macs_step, parent_popu_size=parent_popu_size,

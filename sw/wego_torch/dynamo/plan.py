@@ -122,11 +122,11 @@ def _one_sample(
 ) -> tuple[tuple[torch.nn.Module, Sequence[torch.Tensor]], bool]:
     """Return the module that computes one sample, with one; or the module and all of them."""
     with contextlib.redirect_stderr(io.StringIO()):  # modules of torch.fx write what fails
-        (args, _), _, batched = single_sample(module, tensors, {})
+        (args, _), whole, batched = single_sample(module, tensors, {})
         if batched:
             return (module, args), True
         for one in rebatched(module, tensors):
-            if computes_first(one, module, tensors):
+            if computes_first(one, tensors, whole):
                 return (one, [tensor[:1] for tensor in tensors]), True
     return (module, tensors), False
 

@@ -9,7 +9,7 @@ import re
 import pytest
 
 PAGE = "docs/coming_from_vitis_ai.md"
-MODULES = ("pynq_dpu", "vart", "vitis_ai_library", "xir")
+MODULES = ("pynq_dpu", "vaitrace_py", "vart", "vitis_ai_library", "xir")
 COMMANDS = {"vai_c_xir", "vaitrace", "xdputil"}
 
 

@@ -4,6 +4,7 @@
 import array
 import ctypes
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -211,7 +212,7 @@ def test_bytes_are_inputs_but_not_outputs():
     [
         ([1, 2, 3, 4], "input 'up' is a list, but must be an array or have the buffer protocol"),
         (bytes(3), r"has shape \(3,\), but must be \(1, 1, 1, 4\)"),
-        (np.zeros((2, 2), np.int8), r"has shape \(2, 2\), but must be \(1, 1, 1, 4\)"),
+        (np.zeros((3, 1), np.int8), r"has shape \(3, 1\), but must be \(1, 1, 1, 4\)"),
         (array.array("i", [1]), "has dtype int32, but must be int8 or float32"),
         (np.zeros((1, 1, 1, 8), np.int8)[..., ::2], "but must be C-contiguous"),
     ],
@@ -220,6 +221,31 @@ def test_memory_that_does_not_fit(value, message):
     runner = vart.Runner.create_runner(copying_subgraph(), "run", device="iss")
     with pytest.raises(TensorError, match=message):
         runner.execute_async([value], [np.zeros_like(VALUES)])
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (1, 1, 3, 4), (9,)])
+def test_of_other_shapes_and_longer_buffers_the_first_elements_are_used(shape):
+    runner = vart.Runner.create_runner(copying_subgraph(), "run", device="iss")
+    given, wanted = np.full(shape, 7, np.int8), np.full(shape, 9, np.int8)
+    given.reshape(-1)[:4] = VALUES.ravel()
+    told = rf"input 'up' has shape {re.escape(str(shape))}; its first 4 elements are used as \(1, 1"
+    with pytest.warns(UserWarning, match=told) as caught:
+        runner.wait(runner.execute_async([given], [np.zeros_like(VALUES)]))
+    assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match="output 'down' has shape"):
+        runner.wait(runner.execute_async([VALUES], [wanted]))
+    assert wanted.ravel().tolist() == VALUES.ravel().tolist() + [9] * (wanted.size - 4)
+
+
+def test_an_array_is_the_list_of_what_its_first_axis_holds():
+    runner = vart.Runner.create_runner(copying_subgraph(), "run", device="iss")
+    output = np.zeros_like(VALUES)
+    runner.wait(runner.execute_async(VALUES, output))
+    assert (output == VALUES).all()
+    with pytest.raises(TensorError, match="inputs are a ndarray, but must be a list of arrays"):
+        runner.execute_async(np.zeros((2, 1, 1, 4), np.int8), [output])
+    with pytest.raises(TensorError, match=r"input 'up' has shape \(\), but must be"):
+        runner.execute_async(np.zeros(1, np.int8), [output])
 
 
 def test_a_timeout_is_in_milliseconds():

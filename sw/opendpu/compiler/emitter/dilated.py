@@ -14,7 +14,7 @@ from opendpu.compiler.emitter.kind import LayerEmitter
 from opendpu.compiler.emitter.layouts import tile_layout, whole_tile
 from opendpu.compiler.emitter.recorder import Operand, Recorder
 from opendpu.compiler.emitter.records import Records
-from opendpu.compiler.emitter.tables import table_of
+from opendpu.compiler.emitter.slots import table_of
 from opendpu.compiler.emitter.transfer import Tile, save_rows
 from opendpu.compiler.layers import DilatedConvLayer
 from opendpu.compiler.layers.cost import conv_cycles
@@ -154,6 +154,7 @@ class _Results:
         first_word = (weights + skipped) % target.bank_depth
         read = (word + run.slot * source.groups + group) % target.bank_depth
         offset = 0 if self.rows.rows > 1 else place.offset
+        interval = target.pixel_parallel if self.layer.requantization is not None else 1
         table, entries = table_of(self.recorder, self.layer)
         self.recorder.add(
             Conv(
@@ -168,6 +169,7 @@ class _Results:
                 ),
                 bank_addr_weights=first_word, bank_addr_bias=own.word(block), table=table,
                 channel_shift=int(self.layer.shifts is not None),
+                scaled=int(self.layer.requantization is not None),
             ),
             (
                 *entries,
@@ -181,7 +183,7 @@ class _Results:
                 *own.accesses(block, 1),
                 *layout.accesses(self.rows.row, self.rows.rows, write=True),
             ),
-            conv_cycles(run.count, steps, layout.region.stride if strided else 1),
+            conv_cycles(run.count, max(steps, interval), layout.region.stride if strided else 1),
         )  # fmt: skip
 
     def save(self) -> None:

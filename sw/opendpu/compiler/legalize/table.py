@@ -5,6 +5,7 @@ import numpy as np
 
 from opendpu.compiler.legalize.context import Context, feature_shape
 from opendpu.ir import Node
+from opendpu.ops.formats import fake_quantize, integers_of, real_numbers
 from opendpu.ops.functions import evaluate, function_of
 from opendpu_arch.numerics import quantize
 from opendpu_arch.table import ENTRIES
@@ -24,11 +25,15 @@ def by_table(context: Context, source: Node, fix: Node) -> str | None:
         return None
     root = context.graph[function.root]
     bytes_in_order = np.arange(ENTRIES, dtype=np.uint8).view(np.int8)
-    values = np.ldexp(bytes_in_order.astype(np.float32), -root.fix_point)
+    given_as, made_as = root.quantization, fix.quantization
     results = np.nan_to_num(
-        evaluate(context.graph, function, values), nan=0.0, posinf=LARGE, neginf=-LARGE
-    )
-    table = quantize(results, fix.fix_point)
+        evaluate(context.graph, function, real_numbers(bytes_in_order, given_as)),
+        nan=0.0, posinf=LARGE, neginf=-LARGE,
+    )  # fmt: skip
+    if context.scaled:
+        table = integers_of(fake_quantize(results, made_as), made_as)
+    else:
+        table = quantize(results, made_as.fix_point)
     given = context.view(context.fixed(root.name), feature_shape(root.shape))
     return context.add(
         source, fix, "table-fix", {"input": [given]}, {"table": [int(entry) for entry in table]},

@@ -13,6 +13,7 @@ from opendpu.compiler.dilation import (
     Axis,
     is_dilated,
     met_taps,
+    pads_with_zeros,
     part_candidates,
     parts_of,
     plan,
@@ -110,10 +111,9 @@ def _gathered(
     context: LoweringContext, node: Node, fields: Fields, weights: Int8Array
 ) -> DilatedConvLayer | None:
     """Return the layer whose rows are gathered, without the taps that only meet padding."""
-    if fields.get("requantization") is not None:
-        return None  # LOAD would put zeros where padding is the zero point
-    met = met_taps(node, context.graph[node.inputs["input"][0]])
-    if met is None:
+    source = context.graph[node.inputs["input"][0]]
+    met = met_taps(node, source)
+    if met is None or not pads_with_zeros(node, source):
         return None
     rows, columns = met
     (gap_w, gap_h), whole = (int(gap) for gap in node.attrs["dilation"]), window_of(node)

@@ -56,12 +56,25 @@ void Access::connect(Graph& graph, Op& op, PyObject* inputs) {
 }
 
 // From (object, name, [number of an op], [number of an input's op], [of an output's op], children).
-void Access::add_subgraph(Graph& graph, Subgraph* parent, PyObject* described) {
-  auto attrs = std::make_unique<opendpu::PythonAttrs>(Ref::borrowed(item(described, 0)));
-  graph.subgraphs_.emplace_back(
-      new Subgraph(&graph, parent, text(item(described, 1)), std::move(attrs)));
+void Access::add_subgraph(Graph& graph, Subgraph* parent, PyObject* described,
+                          std::vector<std::unique_ptr<Subgraph>>& known) {
+  const auto same = std::find_if(known.begin(), known.end(), [&](const auto& candidate) {
+    return candidate && candidate->object_ == item(described, 0);
+  });
+  if (same != known.end()) {
+    graph.subgraphs_.push_back(std::move(*same));
+  } else {
+    auto attrs = std::make_unique<opendpu::PythonAttrs>(Ref::borrowed(item(described, 0)));
+    graph.subgraphs_.emplace_back(new Subgraph(&graph, parent, "", std::move(attrs)));
+    graph.subgraphs_.back()->object_ = Ref::borrowed(item(described, 0)).release();
+  }
   Subgraph* made = graph.subgraphs_.back().get();
-  made->object_ = Ref::borrowed(item(described, 0)).release();
+  made->parent_ = parent;
+  made->name_ = text(item(described, 1));
+  made->children_.clear();
+  made->ops_.clear();
+  made->inputs_.clear();
+  made->outputs_.clear();
   for (const auto n : opendpu::integers(item(described, 2))) {
     made->ops_.push_back(graph.ops_.at(n).get());
   }
@@ -73,21 +86,71 @@ void Access::add_subgraph(Graph& graph, Subgraph* parent, PyObject* described) {
   }
   if (parent) parent->children_.push_back(made);
   PyObject* children = item(described, 5);
-  for (Py_ssize_t i = 0; i < length(children); ++i) add_subgraph(graph, made, item(children, i));
+  for (Py_ssize_t i = 0; i < length(children); ++i) {
+    add_subgraph(graph, made, item(children, i), known);
+  }
 }
 
 std::unique_ptr<Graph> Access::graph(Ref object) {
-  const Ref described = opendpu::call("describe", {object.get()});
   auto attrs = std::make_unique<opendpu::PythonAttrs>(object);
-  std::unique_ptr<Graph> made(new Graph(text(item(described.get(), 0)), std::move(attrs)));
-  PyObject* ops = item(described.get(), 1);
-  for (Py_ssize_t i = 0; i < length(ops); ++i) made->ops_.push_back(op(made.get(), item(ops, i)));
-  for (Py_ssize_t i = 0; i < length(ops); ++i) {
-    connect(*made, *made->ops_[i], item(item(ops, i), 5));
-  }
-  add_subgraph(*made, nullptr, item(described.get(), 2));
+  std::unique_ptr<Graph> made(
+      new Graph(text(opendpu::call(object.get(), "get_name", {}).get()), std::move(attrs)));
   made->object_ = object.release();
+  refresh(*made);
   return made;
+}
+
+void Access::refresh(Graph& graph) {
+  const Ref described = opendpu::call("describe", {Access::object(&graph)});
+  PyObject* ops = item(described.get(), 1);
+  std::map<std::string, std::unique_ptr<Op>> before;
+  for (auto& op : graph.ops_) {
+    std::string name = op->get_name();
+    before[name] = std::move(op);
+  }
+  graph.ops_.clear();
+  for (Py_ssize_t i = 0; i < length(ops); ++i) {
+    const auto known = before.find(text(item(item(ops, i), 1)));
+    if (known == before.end()) {
+      graph.ops_.push_back(op(&graph, item(ops, i)));
+      continue;
+    }
+    graph.ops_.push_back(std::move(known->second));
+    before.erase(known);
+    graph.ops_.back()->inputs_.clear();
+    graph.ops_.back()->fanout_.clear();
+    update(*graph.ops_.back()->tensor_, item(item(ops, i), 4));
+  }
+  for (auto& [name, op] : before) graph.removed_ops_.push_back(std::move(op));
+  for (Py_ssize_t i = 0; i < length(ops); ++i) {
+    connect(graph, *graph.ops_[i], item(item(ops, i), 5));
+  }
+  std::vector<std::unique_ptr<Subgraph>> known;
+  known.swap(graph.subgraphs_);
+  add_subgraph(graph, nullptr, item(described.get(), 2), known);
+  for (auto& subgraph : known) {
+    if (subgraph) graph.removed_subgraphs_.push_back(std::move(subgraph));
+  }
+}
+
+// To (object, name, dimensions, element type).
+void Access::update(Tensor& tensor, PyObject* described) {
+  tensor.name_ = text(item(described, 1));
+  tensor.shape_ = opendpu::integers(item(described, 2));
+  tensor.data_type_ = DataType(text(item(described, 3)));
+  tensor.set_attrs(std::make_unique<opendpu::PythonAttrs>(Ref::borrowed(item(described, 0))));
+}
+
+Subgraph* Access::subgraph(const Graph& graph, PyObject* object) {
+  for (const auto& subgraph : graph.subgraphs_) {
+    if (subgraph->object_ == object) return subgraph.get();
+  }
+  return nullptr;
+}
+
+void Access::replace_tensor(Op& op, std::unique_ptr<Tensor> tensor) {
+  op.tensor_ = std::move(tensor);
+  op.tensor_->producer_ = &op;
 }
 
 Graph::Graph(std::string name, std::unique_ptr<Attrs> attrs)

@@ -13,6 +13,8 @@ namespace xir {
 class Access {
  public:
   static std::unique_ptr<Graph> graph(opendpu::Ref object);
+  // Follows what has changed in Python: ops and subgraphs that remain stay where they are.
+  static void refresh(Graph& graph);
   // From (object, name, dimensions, element type).
   static std::unique_ptr<Tensor> tensor(PyObject* described);
   // Borrowed.
@@ -20,11 +22,16 @@ class Access {
   static PyObject* object(const Subgraph* subgraph) {
     return static_cast<PyObject*>(subgraph->object_);
   }
+  // A child of a subgraph, by what it is in Python.
+  static Subgraph* subgraph(const Graph& graph, PyObject* object);
+  static void replace_tensor(Op& op, std::unique_ptr<Tensor> tensor);
 
  private:
   static std::unique_ptr<Op> op(Graph* graph, PyObject* described);
   static void connect(Graph& graph, Op& op, PyObject* inputs);
-  static void add_subgraph(Graph& graph, Subgraph* parent, PyObject* described);
+  static void update(Tensor& tensor, PyObject* described);
+  static void add_subgraph(Graph& graph, Subgraph* parent, PyObject* described,
+                           std::vector<std::unique_ptr<Subgraph>>& known);
 };
 
 }  // namespace xir

@@ -51,20 +51,19 @@ def single_sample(
         return given, whole, False
 
 
-def computes_first(
-    single: torch.nn.Module, module: torch.nn.Module, args: Sequence[torch.Tensor]
-) -> bool:
-    """Return whether ``single`` gives of the first sample what ``module`` gives of it among all.
+def computes_first(single: torch.nn.Module, args: Sequence[torch.Tensor], whole: Any) -> bool:
+    """Return whether ``single`` gives of the first sample what is given of it among all.
 
     Parameters
     ----------
     single
         Takes one sample.
-    module
-        Takes ``args``, at least two samples each.
+    args
+        At least two samples each.
+    whole
+        The result for all of ``args``.
     """
     try:
-        whole = _run(module, (tuple(args), {}))
         one = _run(single, (tuple(arg[:1] for arg in args), {}))
     except Exception:  # whatever the user's code raises
         return False

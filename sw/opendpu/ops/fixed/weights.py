@@ -68,9 +68,9 @@ class Weights:
             )
         depthwise = "depthwise" in node.kind
         group = values.shape[3] if depthwise else int(node.attrs.get("group") or 1)
-        zero = builder.graph[name].quantization.zero_point
-        if any(zero):
-            values = values.astype(np.int32) - np.array(zero, np.int32)[:1]
+        found = builder.graph[name].type.quantization  # files leave out powers of two around zero
+        if found is not None and any(found.zero_point):
+            values = values.astype(np.int32) - np.array(found.zero_point, np.int32)[:1]
         return cls(node, values, group, factor)
 
     @property

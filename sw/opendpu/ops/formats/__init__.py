@@ -5,15 +5,11 @@ Both compute in float32 and give the same bits. Every step is exact but for the 
 that is no power of two, which ONNX's ``QuantizeLinear`` has too.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from opendpu.ir import Array, NumberFormat, Quantization
 from opendpu.ops.formats import block, floating, integer
-
-if TYPE_CHECKING:
-    from opendpu.ops.onnx_builder import OnnxBuilder
+from opendpu.ops.formats.node_builder import NodeBuilder
 
 __all__ = [
     "BLOCK_FORMATS", "emit_fake_quantize", "emit_integers", "emit_real", "fake_quantize",
@@ -39,7 +35,7 @@ def fake_quantize(array: Array, quantization: Quantization) -> Array:
 
 
 def emit_fake_quantize(
-    builder: "OnnxBuilder",
+    builder: NodeBuilder,
     value: str,
     quantization: Quantization,
     rank: int,

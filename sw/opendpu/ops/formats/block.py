@@ -9,14 +9,11 @@ to the nearest, ties to even, and saturate.
 """
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from opendpu.ir import Array, NumberFormat
-
-if TYPE_CHECKING:
-    from opendpu.ops.onnx_builder import OnnxBuilder
+from opendpu.ops.formats.node_builder import NodeBuilder
 
 LEAST_EXPONENT = -119
 """Least exponent of a block; smaller magnitudes use it too. All steps are normal numbers then:
@@ -64,7 +61,7 @@ def _power(largest: Array) -> Array:
     return np.ldexp(np.float32(1), np.maximum(exponent, LEAST_EXPONENT)).astype(np.float32)
 
 
-def emit(builder: "OnnxBuilder", value: str, layout: Layout, rank: int) -> str:
+def emit(builder: NodeBuilder, value: str, layout: Layout, rank: int) -> str:
     """Add the nodes that do the same to a value in the graph's order of axes; return its name."""
 
     def number(given: float) -> str:
@@ -100,11 +97,11 @@ def emit(builder: "OnnxBuilder", value: str, layout: Layout, rank: int) -> str:
     return builder.op("Slice", [made, builder.integers([0]), last, builder.integers([rank - 1])])
 
 
-def _emit_largest(builder: "OnnxBuilder", value: str) -> str:
+def _emit_largest(builder: NodeBuilder, value: str) -> str:
     return builder.op("ReduceMax", [builder.op("Abs", [value])], axes=[-1], keepdims=1)
 
 
-def _emit_power(builder: "OnnxBuilder", largest: str) -> str:
+def _emit_power(builder: NodeBuilder, largest: str) -> str:
     """Add nodes that find the power of two below: the logarithm's, put right by comparing."""
 
     def number(given: float) -> str:

@@ -5,15 +5,11 @@ What is larger than the largest finite number becomes that number: infinities wo
 a network.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from onnx import TensorProto
 
 from opendpu.ir import Array, NumberFormat
-
-if TYPE_CHECKING:
-    from opendpu.ops.onnx_builder import OnnxBuilder
+from opendpu.ops.formats.node_builder import NodeBuilder
 
 LARGEST = {
     NumberFormat.FLOAT16: float(np.finfo(np.float16).max),
@@ -34,7 +30,7 @@ def fake_quantize(values: Array, number_format: NumberFormat) -> Array:
     return ((bits + np.uint32(0x7FFF) + odd) & np.uint32(0xFFFF0000)).view(np.float32)
 
 
-def emit(builder: "OnnxBuilder", value: str, number_format: NumberFormat) -> str:
+def emit(builder: NodeBuilder, value: str, number_format: NumberFormat) -> str:
     """Add the nodes that do the same; return the name of the result."""
     largest = LARGEST[number_format]
     low, high = (builder.initializer(np.array(n, np.float32)) for n in (-largest, largest))

@@ -6,16 +6,13 @@ float32 holds every integer; biases of up to 32 bits are computed in float64 by 
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from opendpu.ir import Array, Quantization, Rounding
+from opendpu.ops.formats.node_builder import NodeBuilder
 from opendpu.ops.formats.rounding import emit_rounded, rounded
-
-if TYPE_CHECKING:
-    from opendpu.ops.onnx_builder import OnnxBuilder
 
 EXACT_BITS = 24
 """Widths whose integers float32 has all."""
@@ -74,13 +71,13 @@ def _of_dpu(values: Array, quantization: Quantization) -> Array:
     return made
 
 
-def emit_integers(builder: "OnnxBuilder", value: str, quantization: Quantization) -> str:
+def emit_integers(builder: NodeBuilder, value: str, quantization: Quantization) -> str:
     """Add nodes that make integers, as float32, of real numbers; one scale for the tensor."""
     return emit_scaled(builder, value, quantization, 0, channels_first=False)
 
 
 def emit_scaled(
-    builder: "OnnxBuilder",
+    builder: NodeBuilder,
     value: str,
     quantization: Quantization,
     rank: int,
@@ -105,7 +102,7 @@ def emit_scaled(
 
 
 def emit_real(
-    builder: "OnnxBuilder",
+    builder: NodeBuilder,
     value: str,
     quantization: Quantization,
     rank: int,

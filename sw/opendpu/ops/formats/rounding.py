@@ -4,14 +4,10 @@
 ``floor(x + 1/2) = ceil(floor(2 x) / 2)``, and doubling, halving, floor and ceiling are exact.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from opendpu.ir import Array, Rounding
-
-if TYPE_CHECKING:
-    from opendpu.ops.onnx_builder import OnnxBuilder
+from opendpu.ops.formats.node_builder import NodeBuilder
 
 
 def rounded(values: Array, rounding: Rounding) -> Array:
@@ -44,7 +40,7 @@ def _half_up(values: Array) -> Array:
     return np.asarray(np.ceil(made, out=made))
 
 
-def emit_rounded(builder: "OnnxBuilder", value: str, rounding: Rounding) -> str:
+def emit_rounded(builder: NodeBuilder, value: str, rounding: Rounding) -> str:
     """Add the nodes that round float32 numbers; return the name of the result."""
 
     def halves(name: str, first: str, second: str) -> str:

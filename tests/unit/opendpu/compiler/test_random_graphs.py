@@ -58,6 +58,19 @@ def test_random_graphs_by_channel(rng: np.random.Generator, part: int) -> None:
         check_seed(int(rng.integers(1 << 30)), channels=True, tables=number % 3 == 0)
 
 
+@pytest.mark.parametrize("part", range(2))
+def test_random_graphs_of_any_scale(rng: np.random.Generator, part: int) -> None:
+    for number in range(8):
+        check_seed(int(rng.integers(1 << 30)), scaled=True, tables=number % 3 == 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(40))
+def test_many_random_graphs_of_any_scale(rng: np.random.Generator, part: int) -> None:
+    for number in range(50):
+        check_seed(int(rng.integers(1 << 30)), scaled=True, tables=number % 3 == 0)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(40))
 def test_many_random_graphs_by_channel(rng: np.random.Generator, part: int) -> None:
@@ -100,6 +113,16 @@ def test_a_transpose_on_the_cpu_behind_an_op_that_the_dpu_has_not(seed: int) -> 
 def test_stripes_that_wait_for_an_epilogue_stay_in_one_place_of_their_tile() -> None:
     """A depthwise 7x7 on the array, whose window lets it begin with one row, times its input."""
     check_seed(900301879)
+
+
+def test_a_large_dilated_kernel_whose_padding_is_no_zero() -> None:
+    """Gathered rows have zeros in their padding, so the CPU computes it."""
+    check_seed(47, scaled=True)
+
+
+def test_a_transpose_of_any_scale_on_the_cpu() -> None:
+    """Its weights, which only exchange channels, have no scale in a compiled file."""
+    check_seed(734058059, scaled=True, tables=True)
 
 
 def test_every_kind_of_op_is_drawn() -> None:

@@ -13,7 +13,9 @@ from opendpu.compiler.pipeline import Compiled, compile_with_report
 from opendpu.ir import Graph, to_xir
 from opendpu.runtime import GraphRunner
 from opendpu.runtime.reference import ReferenceDevice
+from opendpu_arch.extensions import Extension
 from opendpu_arch.target import Target
+from random_graphs.scales import by_integers
 
 Reference = Callable[[Graph, dict[str, np.ndarray]], dict[str, np.ndarray]]
 
@@ -59,14 +61,17 @@ def check(
 
     On the functional simulator, instructions run in a random order among those that their tokens
     allow, and reads of bytes that nobody wrote are errors. The device ``ref`` has to compute the
-    same from the ops.
+    same from the ops. Graphs of any scale are no XIR before they are compiled, and have a reference
+    of their own.
     """
+    scaled = Extension.SCALED in target.extensions
+    reference = reference or (by_integers if scaled else evaluate_quantized)
     if device == "iss":
         options = {"check": True, "schedule_seed": seed, **options}
     with deadline():
         inputs = inputs_of(graph, seed)
-        wanted = (reference or evaluate_quantized)(graph, inputs)
-        compiled = compile_with_report(to_xir(graph), target)
+        wanted = reference(graph, inputs)
+        compiled = compile_with_report(graph if scaled else to_xir(graph), target)
         again = xir.Graph.from_bytes(compiled.graph.to_bytes())
         with GraphRunner(again, device=device, target=target, **options) as runner:
             given = {t.name: inputs[head_of(graph, t.name)] for t in runner.get_input_tensors()}

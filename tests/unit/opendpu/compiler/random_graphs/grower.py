@@ -8,14 +8,19 @@ from collections.abc import Callable
 
 from graph_draws import Quantized
 
+from opendpu_arch import table
 from opendpu_arch.extensions import Extension
+from opendpu_arch.scaled import TERM_WORDS
 from opendpu_arch.target import Target
+from random_graphs.scales import with_any_scales
 
 TARGETS = (
     "B64", "B128", "B144", "B256", "B512", "B800", "B1024", "B1152", "B1600", "B2304", "B3136",
     "B4096",
 )  # fmt: skip
 DEPTHS = (2048, 2048, 2048, 1024, 512, 256)
+LEAST_DEPTH = max(table.WORDS, TERM_WORDS)
+"""Of targets with memories of that size, which are banks to the functional simulator."""
 MOST_ELEMENTS = 50_000
 """Of a feature map."""
 MOST_MACS = 4_000_000
@@ -136,13 +141,18 @@ class Grower(Quantized):
             self.graph.outputs.append(name)
 
 
-def draw(seed: int, most_ops: int = 14, *, tables: bool = False, channels: bool = False) -> Grower:
+def draw(
+    seed: int, most_ops: int = 14, *, tables: bool = False, channels: bool = False,
+    scaled: bool = False,
+) -> Grower:  # fmt: skip
     """Return a random graph and its target, one with the extensions that are asked for."""
     grower = Grower(seed)
-    wanted = {Extension.TABLE: tables, Extension.CHANNEL: channels}
+    wanted = {Extension.TABLE: tables, Extension.CHANNEL: channels, Extension.SCALED: scaled}
+    least = LEAST_DEPTH if tables or scaled else 0
     grower.target = dataclasses.replace(
-        grower.target, extensions=frozenset(one for one, asked in wanted.items() if asked)
-    )
+        grower.target, extensions=frozenset(one for one, asked in wanted.items() if asked),
+        bank_depth=max(least, grower.target.bank_depth),
+    )  # fmt: skip
     if tables:
         grower.growths = GROWTHS + TABLE_GROWTHS
     grower.by_channel = channels
@@ -154,4 +164,6 @@ def draw(seed: int, most_ops: int = 14, *, tables: bool = False, channels: bool 
             break
         grower.step()
     grower.finish_graph()
+    if scaled:
+        with_any_scales(grower.graph, grower.pick)
     return grower

@@ -64,6 +64,10 @@ def listing(graph: QuantizedGraph) -> str:
         sources = ", ".join(f"{n} {list(graph[n].shape)}" for n in node.sources())
         attrs = {k: v for k, v in node.attrs.items() if k != "pad_mode"}
         if node.kind == "fix":
-            attrs["fix_point"] = node.fix_point
+            found = node.quantization
+            attrs |= (
+                {"fix_point": found.fix_point} if found.is_power_of_two
+                else {"scale": found.scale[0], "zero_point": found.zero_point[0]}
+            )  # fmt: skip
         lines.append(f"{node.name} = {node.kind}({sources}) {list(node.shape)} {attrs}")
     return "\n".join([*lines, f"outputs {graph.outputs}"])

@@ -5,13 +5,10 @@ import numpy as np
 import pytest
 from oracle import evaluate_float
 
-from opendpu.api import compile_graph
 from opendpu.ir import FloatGraph, to_xir
-from opendpu.ops.session import Session
 from opendpu.quantize import quantize
 from opendpu.quantize.transforms.bounds import bound
 from opendpu.quantize.transforms.fold import fold
-from opendpu.runtime import GraphRunner
 from opendpu_arch.target import Target
 
 SHAPE = (1, 8, 8, 4)
@@ -76,24 +73,10 @@ def test_the_function_stays(case, swapped):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_on_the_dpu(case):
+def test_on_the_dpu(case, on_the_dpu):
     """One part, the integers of the reference, and near the float network."""
     graph = limited(*CASES[case][0])
-    given = samples()
-    quantized = quantize(graph.copy(), given)
-    compiled = compile_graph(to_xir(quantized), target="B512")
-    assert [part.device for part in compiled.report.subgraphs] == ["USER", "DPU"]
-    found = {}
-    for device in ("ref", "iss"):
-        with GraphRunner(compiled.graph, device=device) as runner:
-            (item,) = runner.get_input_tensors()
-            (made,) = runner.get_output_tensors()
-            found[device] = runner.run({item.name: given["x"][:1]})[made.name]
-            point = made.get_attr("fix_point")
-    np.testing.assert_array_equal(found["ref"], found["iss"])
-    want = Session(graph).run({"x": given["x"][:1]})["y"]
-    error = want - found["iss"] * 2.0**-point
-    assert 10 * np.log10(np.sum(want**2) / np.sum(error**2)) > 25
+    on_the_dpu(graph, samples(), target="B512", least=25)
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,8 @@ import numpy as np
 import pytest
 from oracle import evaluate_float
 
-from opendpu.api import compile_graph
 from opendpu.ir import FloatGraph, to_xir
-from opendpu.ops.session import Session
-from opendpu.quantize import quantize
 from opendpu.quantize.transforms.upsample import upsample
-from opendpu.runtime import GraphRunner
 
 POINT = {"kernel": [1, 1], "stride": [1, 1], "pad": [0, 0, 0, 0], "pad_mode": "FLOOR"}
 FACTORS = [(3, 3), (5, 5), (6, 6), (7, 7), (2, 3), (3, 1), (1, 5), (12, 3)]
@@ -58,21 +54,9 @@ def test_the_function_stays(factors, half):
         ((2, 3), False, "B512"), ((1, 5), True, "B512"), ((7, 3), True, "B512"),
     ],
 )  # fmt: skip
-def test_on_the_dpu(factors, half, target):
-    graph, given = enlarged(*factors, half=half), samples()
-    compiled = compile_graph(to_xir(quantize(graph.copy(), given)), target=target)
-    assert [part.device for part in compiled.report.subgraphs] == ["USER", "DPU"]
-    found = {}
-    for device in ("ref", "iss"):
-        with GraphRunner(compiled.graph, device=device) as runner:
-            (item,) = runner.get_input_tensors()
-            (made,) = runner.get_output_tensors()
-            found[device] = runner.run({item.name: given["x"][:1]})[made.name]
-            point = made.get_attr("fix_point")
-    np.testing.assert_array_equal(found["ref"], found["iss"])
-    want = Session(graph).run({"x": given["x"][:1]})["y"]
-    error = want - found["iss"] * 2.0**-point
-    assert 10 * np.log10(np.sum(want**2) / np.sum(error**2)) > 30
+def test_on_the_dpu(factors, half, target, on_the_dpu):
+    graph = enlarged(*factors, half=half)
+    on_the_dpu(graph, samples(), target=target, least=30)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ namespace xir {
 
 class Graph : public Holder<Graph> {
  public:
+  // A graph without ops.
+  static std::unique_ptr<Graph> create(const std::string& name);
   // Throws std::runtime_error, with the reason, where the file holds no graph.
   static std::unique_ptr<Graph> deserialize(const std::string& file_path);
   static std::unique_ptr<Graph> deserialize_from_string(const std::string& str);
@@ -53,6 +55,14 @@ class Graph : public Holder<Graph> {
   const Tensor* get_tensor(const std::string& tensor_name) const;
   Op* get_tensor_producer(const Tensor* tensor);
   const Op* get_tensor_producer(const Tensor* tensor) const;
+
+  // Adds an op, and infers the shape of its result; its arguments are ops of this graph. Throws
+  // std::runtime_error where the name is taken or something does not fit; nothing has changed then.
+  Op* add_op(const std::string& name, const std::string& type, std::unique_ptr<Attrs> attrs,
+             std::map<std::string, std::vector<Op*>> input_ops, Subgraph* subgraph = nullptr);
+  // Throws std::runtime_error where another op takes its result. The op must not be used any more.
+  void remove_op(Op* op);
+
   const std::string to_string(const std::string& delimiter = ",",
                               const std::string& left_bracket = "{",
                               const std::string& right_bracket = "}") const;
@@ -69,6 +79,8 @@ class Graph : public Holder<Graph> {
   void* object_ = nullptr;  // of Python
   std::vector<std::unique_ptr<Op>> ops_;
   std::vector<std::unique_ptr<Subgraph>> subgraphs_;  // the root is the first
+  std::vector<std::unique_ptr<Op>> removed_ops_;      // somebody may still hold them
+  std::vector<std::unique_ptr<Subgraph>> removed_subgraphs_;
 };
 
 }  // namespace xir

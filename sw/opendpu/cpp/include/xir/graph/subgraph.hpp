@@ -69,6 +69,11 @@ class Subgraph : public Holder<Subgraph> {
     return {children_.begin(), children_.end()};
   }
   bool is_child(const Subgraph* subgraph) const;
+  // Makes a child of each op; throws std::runtime_error where there are children.
+  void create_children();
+  // Makes one of several children, and returns it.
+  Subgraph* merge_children(std::set<Subgraph*> subgraph_list);
+  Subgraph* set_name(const std::string& name);
   // The child that holds an op, or nothing.
   Subgraph* find_op(const Op* op);
   const Subgraph* find_op(const Op* op) const;

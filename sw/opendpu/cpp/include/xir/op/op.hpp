@@ -45,6 +45,13 @@ class Op : public Holder<Op> {
   Tensor* get_output_tensor() { return tensor_.get(); }
   const Tensor* get_output_tensor() const { return tensor_.get(); }
 
+  // Let other ops' results in; throw std::runtime_error where they do not fit.
+  void set_input_ops(std::string arg_name, std::vector<Op*> op_list);
+  void replace_input_op(Op* op_old, Op* op_new);
+  // Let the result be another tensor, until shapes are inferred again.
+  void replace_output_tensor(std::unique_ptr<Tensor>&& tensor);
+  void shape_infer();
+
   Graph* get_graph() { return graph_; }
   const Graph* get_graph() const { return graph_; }
   const std::string to_string(const std::string& delimiter = ",",
