@@ -33,9 +33,9 @@ def fold(graph: Graph) -> None:
     One that stands alone on a feature map is folded into the layers behind it, where these are all
     that reads it and none sees its padding; else it becomes a 1x1 ``depthwise-conv2d``.
     """
-    alone = _fold_back(graph)
-    for name in reversed(alone):
-        _fold_forward(graph, graph[name])
+    for name in reversed(_fold_back(graph)):
+        if name in graph.nodes:  # else an output that came behind gave it its name
+            _fold_forward(graph, graph[name])
     graph.prune()
     graph.sort()
 

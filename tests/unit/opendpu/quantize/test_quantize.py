@@ -372,6 +372,21 @@ def test_factor_and_offset_of_two_ops_are_folded_into_what_reads_them():
     np.testing.assert_allclose(evaluate_float(net, x)["y"], before, rtol=1e-4, atol=1e-3)
 
 
+def test_factor_and_offset_of_two_ops_at_the_end_stay_a_layer():
+    net = Net()
+    affine(net, "m", "x", ONE, NONE)
+    affine_inputs = {"input": ["m"], "scale": [net.add_const("f", [1.0] * 4).name],
+                     "bias": [net.add_const("o", OFFSET).name]}  # fmt: skip
+    net.put("n", "scale", affine_inputs, {"axis": -1})
+    net.outputs = ["n"]
+    x = samples(3)
+    before = evaluate_float(net, x)["n"]
+    fold(net)
+    kinds = [node.kind for node in net if node.kind not in ("const", "data")]
+    assert kinds == ["add", "depthwise-conv2d"]
+    np.testing.assert_allclose(evaluate_float(net, x)["n"], before, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("other", ["output", "relu"])
 def test_what_others_read_too_is_not_folded_into_a_layer_behind(other):
     net = Net()
