@@ -118,6 +118,7 @@ class LoadChannel(wiring.Component):
         used = Signal(_POSITION)            # negative while the next byte is beyond a gap
         accept = Signal()
         error_beat = Signal(_POSITION)
+        error_before = Signal(_POSITION)    # the beat before it
         m.d.comb += [
             used.eq(put - keep),
             room.eq(used[-1] | ~used[ceil_log2(WINDOW):].any()),
@@ -131,7 +132,7 @@ class LoadChannel(wiring.Component):
             m.d.sync += put.eq(put_next)
             with m.If(self.bus.rresp[1] & ~error):
                 m.d.sync += [
-                    error.eq(1), error_beat.eq(put),
+                    error.eq(1), error_beat.eq(put), error_before.eq(put - 1),
                     self.fault_addr.eq(Cat(Const(0, BEAT_SHIFT), issuer.oldest_beat)),
                 ]
 
@@ -180,7 +181,7 @@ class LoadChannel(wiring.Component):
             ready.eq(job.constant | (~available[-1] & (
                 available[1:].any() | (available[0] & ~two_beats)))),
             bad.eq(error & ~job.constant
-                   & ((error_beat == beat) | (two_beats & (error_beat == beat_1)))),
+                   & ((error_beat == beat) | (two_beats & (error_before == beat)))),
             advance.eq(out.i.ready),
             step.eq(running & ready & ~bad & advance & ~stop),
             word_end.eq(step & ~pixel_end),

@@ -309,7 +309,7 @@ void Machine::step_transfers(const BankGrants& grants, bool load_go, bool save_g
             save_.order.step(save_go, save_go && save_.front.third->channel, save_go && save_.front.third->end,
                              save_finished[0], save_finished[1]);
         }
-        if (save || save_go || !save_.front.still()) save_.front.step(save, save_go);
+        save_.step_front(save, save_go);
     }
 }
 

@@ -49,3 +49,7 @@ class LayerRange:
     def overlaps(self, other: "LayerRange") -> bool:
         """Tell whether both cover some layer."""
         return self.first <= other.last and other.first <= self.last
+
+    def contains(self, other: "LayerRange") -> bool:
+        """Tell whether all layers of the other are layers of this."""
+        return self.first <= other.first and other.last <= self.last
