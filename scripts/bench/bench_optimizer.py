@@ -35,8 +35,8 @@ from pytorch_nndct import OFAPruner, get_pruning_runner
 
 RATIO = 0.5
 SWEEP = (0.3, 0.45, 0.6, 0.7, 0.8)
-TOLERATED = 1.0
-"""Points of accuracy that pruning may cost."""
+LOST = (0.5, 1.0, 2.0, 3.0)
+"""Points of accuracy that pruning may cost, where objectives are compared."""
 RATE = 5e-3
 
 
@@ -212,32 +212,29 @@ def averaged(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def at_equal_accuracy(
     before: float, rows: dict[str, list[dict[str, Any]]]
-) -> list[dict[str, float]]:
-    """Return by how much less cycles do at the accuracy that pruning for MACs keeps.
-
-    One entry for each ratio of MACs that lost no more than is tolerated. Between two ratios of
-    cycles their accuracy is taken to change evenly; of several places on that line that are as
-    accurate as the network pruned for MACs, the one with the fewest cycles counts.
-    """
-    line = sorted((row["cycles"], row["accuracy"]) for row in rows["cycles"])
+) -> list[dict[str, float | None]]:
+    """Return what both objectives need for the same accuracy: so many points less than before."""
     result = []
-    for blind in rows["macs"]:
-        if blind["accuracy"] < before - TOLERATED:
-            continue
-        entry = {name: blind[name] for name in ("ratio", "accuracy", "cycles")}
-        aware = cheapest(line, blind["accuracy"])
-        if aware is not None:
-            entry |= {"cycles_objective": aware, "fewer": 1 - aware / blind["cycles"]}
-        result.append(entry)
+    for lost in LOST:
+        found: dict[str, float | None] = {"lost": lost}
+        for name in ("macs", "cycles"):
+            line = sorted((row["cycles"], row["accuracy"]) for row in rows[name])
+            found[name] = cheapest(line, before - lost)
+        if found["macs"] and found["cycles"]:
+            found["fewer"] = 1 - found["cycles"] / found["macs"]
+        result.append(found)
     return result
 
 
 def cheapest(line: Sequence[tuple[float, float]], wanted: float) -> float | None:
-    """Return the fewest cycles on a line of (cycles, accuracy) that are accurate enough."""
+    """Return the fewest cycles on a line of (cycles, accuracy) that are accurate enough.
+
+    Between two networks accuracy is taken to change evenly; beyond the first there is nothing.
+    """
     for i, (cycles, found) in enumerate(line):
         if found >= wanted:
             if i == 0:
-                return cycles
+                return None
             less, worse = line[i - 1]
             return less + (cycles - less) * (wanted - worse) / (found - worse)
     return None

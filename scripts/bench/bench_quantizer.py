@@ -98,14 +98,16 @@ def quark_python() -> str:
 def measured(contender: str, model: pathlib.Path, data: Data, floating: Array) -> dict[str, Any]:
     """Let one quantizer work, and compare its network with the float one."""
     script, method = CONTENDERS[contender]
-    python = quark_python() if "quark" in script else sys.executable
+    quark = "quark" in script
+    python = quark_python() if quark else sys.executable
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         np.save(folder / "calibration.npy", data.calibration)
         np.save(folder / "test.npy", data.test)
         files = [str(folder / f"{part}.npy") for part in ("calibration", "test", "found")]
         command = [python, str(HERE / "quantizers" / script), method, str(model), *files]
-        paths = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
+        others = "" if quark else os.environ.get("PYTHONPATH", "")  # our own package quark
+        paths = os.pathsep.join([str(HERE), *filter(None, [others])])
         done = subprocess.run(
             command, capture_output=True, text=True, cwd=folder,
             env={**os.environ, "PYTHONPATH": paths},

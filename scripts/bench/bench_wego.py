@@ -12,59 +12,11 @@ import time
 
 import numpy as np
 import torch
-from torch import nn
+from modules import module_of
 
 import wego_torch
 from opendpu import api
 from wego_torch.script import artefacts_of
-
-
-class Bottleneck(nn.Module):
-    """Three convolutions around which the input goes."""
-
-    def __init__(self, inner: int, width: int, stride: int) -> None:
-        super().__init__()
-        outer = 4 * width
-        self.conv1, self.bn1 = nn.Conv2d(inner, width, 1, bias=False), nn.BatchNorm2d(width)
-        self.conv2 = nn.Conv2d(width, width, 3, stride, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(width)
-        self.conv3, self.bn3 = nn.Conv2d(width, outer, 1, bias=False), nn.BatchNorm2d(outer)
-        self.relu = nn.ReLU()
-        self.down: nn.Module = nn.Identity()
-        if stride != 1 or inner != outer:
-            self.down = nn.Sequential(
-                nn.Conv2d(inner, outer, 1, stride, bias=False), nn.BatchNorm2d(outer)
-            )
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the block's result."""
-        y = self.relu(self.bn1(self.conv1(x)))
-        y = self.bn3(self.conv3(self.relu(self.bn2(self.conv2(y)))))
-        return torch.relu(y + self.down(x))
-
-
-class ResNet50(nn.Module):
-    """He et al., 2015, the variant with the stride in the 3x3 convolution."""
-
-    def __init__(self, blocks: tuple[int, ...] = (3, 4, 6, 3)) -> None:
-        super().__init__()
-        layers: list[nn.Module] = [
-            nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(),
-            nn.MaxPool2d(3, 2, 1),
-        ]  # fmt: skip
-        inner = 64
-        for stage, count in enumerate(blocks):
-            width = 64 << stage
-            for number in range(count):
-                stride = 2 if stage and not number else 1
-                layers.append(Bottleneck(inner, width, stride))
-                inner = 4 * width
-        self.body, self.fc = nn.Sequential(*layers), nn.Linear(inner, 1000)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the scores of 1000 classes."""
-        scores: torch.Tensor = self.fc(self.body(x).mean((2, 3)))
-        return scores
 
 
 def _wego(module: torch.nn.Module, images: torch.Tensor, batch: int) -> float:
@@ -92,11 +44,10 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--device", default="ref")
     args = parser.parse_args()
-    torch.manual_seed(0)
     shape = [args.batch, 3, args.size, args.size]
     with tempfile.TemporaryDirectory() as folder:
         quantized = wego_torch.quantize(
-            ResNet50().eval(), [shape], [torch.randn(shape)],
+            module_of("resnet50"), [shape], [torch.randn(shape)],
             lambda model, images, *_: model(images), output_dir=folder,
         )  # fmt: skip
         module = wego_torch.compile(quantized, wego_torch.CompileOptions(device=args.device))

@@ -37,9 +37,33 @@ class VitisQuantType(enum.Enum):
     QBFloat16 = 6
 
 
+class ExtendedQuantFormat(enum.Enum):
+    """Quark's operators that quantize, beside those of ``QuantFormat``."""
+
+    QOperator = 0
+    """Operators on integers."""
+    QDQ = 1
+    """ExtendedQuantizeLinear and ExtendedDequantizeLinear, of any number of bits."""
+
+
+class ExtendedQuantType(enum.Enum):
+    """Quark's element types."""
+
+    QInt8 = 1
+    QUInt8 = 2
+    QInt16 = 3
+    QUInt16 = 4
+    QInt32 = 5
+    QUInt32 = 6
+    QFloat16 = 7
+    QBFloat16 = 8
+    QBFP = 9
+    QMX = 10
+
+
 FORMS = {
     QuantFormat.QDQ: "native", QuantFormat.QOperator: "native", VitisQuantFormat.QDQ: "vai",
-    VitisQuantFormat.FixNeuron: "fixneuron",
+    VitisQuantFormat.FixNeuron: "fixneuron", ExtendedQuantFormat.QDQ: "quark",
 }  # fmt: skip
 """Our names of the forms."""
 
@@ -57,10 +81,16 @@ INTEGERS = {
     QuantType.QUInt8: (8, False), QuantType.QInt16: (16, True), QuantType.QUInt16: (16, False),
     VitisQuantType.QInt16: (16, True), VitisQuantType.QUInt16: (16, False),
     VitisQuantType.QInt32: (32, True), VitisQuantType.QUInt32: (32, False),
+    ExtendedQuantType.QInt8: (8, True), ExtendedQuantType.QUInt8: (8, False),
+    ExtendedQuantType.QInt16: (16, True), ExtendedQuantType.QUInt16: (16, False),
+    ExtendedQuantType.QInt32: (32, True), ExtendedQuantType.QUInt32: (32, False),
 }  # fmt: skip
 """Bits, and whether there is a sign."""
 
-FLOATS = {VitisQuantType.QFloat16: "float16", VitisQuantType.QBFloat16: "bfloat16"}
+FLOATS = {
+    VitisQuantType.QFloat16: "float16", VitisQuantType.QBFloat16: "bfloat16",
+    ExtendedQuantType.QFloat16: "float16", ExtendedQuantType.QBFloat16: "bfloat16",
+}  # fmt: skip
 """Number formats."""
 
 

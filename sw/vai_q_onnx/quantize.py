@@ -30,6 +30,7 @@ from vai_q_onnx.enums import (
 )
 from vai_q_onnx.selection import as_overrides, float_nodes
 from vai_q_onnx.tools.convert_qdq_to_qop import convert_qdq_to_qop
+from vai_q_onnx.unsigned import store_unsigned
 
 Path = str | os.PathLike[str]
 
@@ -78,7 +79,9 @@ def quantize_static(
     per_channel, reduce_range
         Weights with a scale for each channel, or of 7 bits; no DPU runs these.
     activation_type, weight_type
-        ``QuantType`` or ``VitisQuantType``.
+        ``QuantType`` or ``VitisQuantType``. Symmetric activations of an unsigned type, as for
+        AMD's NPUs, are those of the signed one with an offset: zero is 128 of ``QUInt8``. The
+        DPU runs them as it does signed ones.
     optimize_model
         Taken and ignored: batch normalization and the like are folded always.
     use_external_data_format
@@ -100,13 +103,12 @@ def quantize_static(
         for options that contradict each other, and for an output that cannot be written; the last
         two are known before long work.
     """
-    form = form_of(quant_format)
+    form_of(quant_format)
     power_of_two = isinstance(calibrate_method, PowerOfTwoMethod)
     chosen = extra.checked(extra.with_later(extra_options, later), power_of_two=power_of_two)
     given = () if isinstance(model_input, onnx.ModelProto) else (model_input,)
     outputs.check(model_output, inputs=given)
-    source = model_input if isinstance(model_input, onnx.ModelProto) else os.fspath(model_input)
-    _, model = read_model(source)
+    _, model = read_model(_source(model_input))
     floating = float_nodes(
         model, input_nodes=input_nodes, output_nodes=output_nodes,
         op_types_to_quantize=op_types_to_quantize, nodes_to_quantize=nodes_to_quantize,
@@ -117,22 +119,59 @@ def quantize_static(
         reduce_range=reduce_range, options=chosen,
     )  # fmt: skip
     config = dataclasses.replace(config, overrides=as_overrides(floating))
-    graph = load_onnx(source)
-    reader = calibration_data_reader
+    made, report = quantized_model(
+        model_input, calibration_data_reader, config, quant_format, chosen,
+        unsigned=is_unsigned(activation_type) and bool(chosen["ActivationSymmetric"]),
+    )  # fmt: skip
+    write_onnx(made, model_output, external_data=use_external_data_format)
+    return report
+
+
+def quantized_model(
+    model_input: Path | onnx.ModelProto,
+    reader: Reader | None,
+    config: QuantizeConfig,
+    quant_format: enum.Enum,
+    options: Mapping[str, Any],
+    *,
+    unsigned: bool = False,
+) -> tuple[onnx.ModelProto, Report]:
+    """Return a model quantized, and what was done.
+
+    Parameters
+    ----------
+    model_input, reader, quant_format
+        As for :func:`quantize_static`.
+    config
+        What to do.
+    options
+        Options as :func:`vai_q_onnx.options.checked` returns them.
+    unsigned
+        Whether activations are stored with an offset of half their range, see
+        :mod:`vai_q_onnx.unsigned`; of ONNX's own operators around float ones only.
+    """
+    form = form_of(quant_format)
+    graph = load_onnx(_source(model_input))
     if reader is None:
-        reader = RandomDataReader(graph, seed=int(chosen.get("RandomDataReaderSeed", 0)))
+        reader = RandomDataReader(graph, seed=int(options.get("RandomDataReaderSeed", 0)))
     found = quantize_with_report(graph, batches_of(reader), config)
     integers = quant_format is QuantFormat.QOperator
-    pairs = bool(chosen["AddQDQPairToWeight"]) and not integers
+    wide = form != "native" and any(s.bits > 8 for role, s in config.specs() if role == "weights")
+    pairs = (bool(options["AddQDQPairToWeight"]) or wide) and not integers
     made = to_onnx(
         found.graph, form, exact=form != "native", pairs=pairs,
-        simulate=bool(chosen.get("SimulateDPU", True)),
+        simulate=bool(options.get("SimulateDPU", True)),
     )  # fmt: skip
     if integers:
         made = convert_qdq_to_qop(made)
-    write_onnx(made, model_output, external_data=use_external_data_format)
+    elif unsigned and form == "native":
+        store_unsigned(made)
     assert found.report is not None
-    return found.report
+    return made, found.report
+
+
+def _source(model: Path | onnx.ModelProto) -> str | onnx.ModelProto:
+    return model if isinstance(model, onnx.ModelProto) else os.fspath(model)
 
 
 def configuration(
@@ -157,21 +196,24 @@ def configuration(
             f"{', '.join(map(str, METHODS))}"
         )
     scale, method = METHODS[calibrate_method]
-    activation = _spec("activation_type", activation_type)
-    weights = _spec("weight_type", weight_type)
+    symmetric = bool(options["ActivationSymmetric"]), bool(options["WeightSymmetric"])
+    activation = tensor_spec("activation_type", activation_type, symmetric=symmetric[0])
+    weights = tensor_spec("weight_type", weight_type, symmetric=symmetric[1])
     if reduce_range and weights.bits != 8:
         raise UnsupportedError(f"reduce_range makes 7 bits of 8, but weight_type is {weight_type}")
     granularity = "per_channel" if per_channel else "per_tensor"
     activation = dataclasses.replace(
-        activation, symmetric=bool(options["ActivationSymmetric"]), scale=scale, method=method,
+        activation, scale=scale, method=method,
         percentile=float(options.get("Percentile", TensorSpec.percentile)),
     )  # fmt: skip
     weights = dataclasses.replace(
-        weights, symmetric=bool(options["WeightSymmetric"]), scale=scale, granularity=granularity,
-        method=method if scale == "power_of_two" else "max", bits=weights.bits - reduce_range,
+        weights, scale=scale, granularity=granularity, bits=weights.bits - reduce_range,
+        method=method if scale == "power_of_two" else "max",
     )  # fmt: skip
     bias = TensorSpec(method="nonoverflow")
-    if scale == "float":
+    if weights.number_format != "int":
+        bias = TensorSpec(number_format=weights.number_format)
+    elif scale == "float":
         bias = dataclasses.replace(bias, bits=32, scale=scale, granularity=granularity)
     hard = any(options.get(key) for key in ("ConvertSigmoidToHardSigmoid", "ReplaceSigmoid"))
     return QuantizeConfig(
@@ -182,13 +224,28 @@ def configuration(
     )  # fmt: skip
 
 
-def _spec(what: str, given: enum.Enum) -> TensorSpec:
+def tensor_spec(what: str, given: enum.Enum, *, symmetric: bool) -> TensorSpec:
+    """Return how tensors of a type are quantized; ``what`` it is of, for the message.
+
+    Unsigned integers with real zero in the middle of their range are signed ones, stored with an
+    offset.
+
+    Raises
+    ------
+    UnsupportedError
+        There is no such type here.
+    """
     if given in FLOATS:
-        return TensorSpec(number_format=FLOATS[given])
+        return TensorSpec(number_format=FLOATS[given], symmetric=symmetric)
     if given not in INTEGERS or INTEGERS[given][0] > 16:
         allowed = [kind for kind in (*INTEGERS, *FLOATS) if INTEGERS.get(kind, (0,))[0] <= 16]
         raise UnsupportedError(
             f"{what} is {given!r}, but must be one of {', '.join(map(str, allowed))}"
         )
     bits, signed = INTEGERS[given]
-    return TensorSpec(bits=bits, signed=signed)
+    return TensorSpec(bits=bits, signed=signed or symmetric, symmetric=symmetric)
+
+
+def is_unsigned(given: enum.Enum) -> bool:
+    """Return whether a type is one of unsigned integers."""
+    return given in INTEGERS and not INTEGERS[given][1]

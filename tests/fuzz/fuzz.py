@@ -22,10 +22,18 @@ from collections.abc import Callable
 import atheris
 
 with atheris.instrument_imports(
-    include=["opendpu_arch", "opendpu_sim.model", "xir", "opendpu.runtime"]
+    include=[
+        "opendpu_arch",
+        "opendpu_sim.model",
+        "xir",
+        "opendpu.runtime",
+        "opendpu.frontend",
+        "opendpu.ir",
+    ]
 ):
     import numpy as np
 
+    from opendpu.frontend import load_onnx
     from opendpu.runtime import npz
     from opendpu.runtime.description import describe
     from opendpu.runtime.device import Job
@@ -40,7 +48,7 @@ SECONDS, MEGABYTES = 1, 1024
 """What one input may take, of processor time and memory."""
 HANG = 60
 """Seconds after which an input hangs, on a machine that does other things, too."""
-LENGTH = {"xmodel": 4096, "code": 512, "iss": 512, "npz": 2048}
+LENGTH = {"xmodel": 4096, "code": 512, "iss": 512, "npz": 2048, "onnx": 1024}
 """Bytes of the longest input."""
 B64 = Target.from_name("B64")
 
@@ -81,8 +89,16 @@ def read_npz(data: bytes) -> None:
         npz.read(file.name)
 
 
+def read_onnx(data: bytes) -> None:
+    """Read a network, as commands do that are given a file."""
+    with tempfile.NamedTemporaryFile(dir="/dev/shm", suffix=".onnx") as file:
+        file.write(data)
+        file.flush()
+        load_onnx(file.name)
+
+
 READERS: dict[str, Callable[[bytes], None]] = {
-    "xmodel": read_xmodel, "code": read_code, "iss": run_code, "npz": read_npz,
+    "xmodel": read_xmodel, "code": read_code, "iss": run_code, "npz": read_npz, "onnx": read_onnx,
 }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import io
 import pathlib
 
 import numpy as np
+import onnx
 
 import xir
 from opendpu_arch import isa
@@ -65,11 +66,47 @@ def compiled() -> xir.Graph:
     return graph
 
 
+def network(quantized: bool) -> bytes:
+    """Return an ONNX file: a convolution, a pool and a dense layer; or a quantized convolution."""
+    node, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    constants = {"w": np.ones((2, 1, 1, 1), np.int8 if quantized else np.float32)}
+    if quantized:
+        constants |= {"s": np.float32(0.5), "z": np.int8(0)}
+        nodes = [
+            node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+            node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+            node("DequantizeLinear", ["w", "s", "z"], ["v"]),
+            node("Conv", ["d", "v"], ["y"]),
+        ]
+    else:
+        constants |= {"b": np.ones(2, np.float32), "m": np.ones((2, 3), np.float32)}
+        nodes = [
+            node("Conv", ["x", "w", "b"], ["c"], pads=[0, 0, 0, 0]),
+            node("Relu", ["c"], ["r"]),
+            node("GlobalAveragePool", ["r"], ["p"]),
+            node("Flatten", ["p"], ["f"]),
+            node("Gemm", ["f", "m"], ["y"]),
+        ]
+    graph = onnx.helper.make_graph(
+        nodes,
+        "n",
+        [info("x", onnx.TensorProto.FLOAT, (1, 1, 2, 2))],
+        [info("y", onnx.TensorProto.FLOAT, None)],
+        [onnx.numpy_helper.from_array(np.asarray(v), name) for name, v in constants.items()],
+    )
+    opset = [onnx.helper.make_opsetid("", 17)]
+    return bytes(
+        onnx.helper.make_model(graph, opset_imports=opset, ir_version=8).SerializeToString()
+    )
+
+
 def main() -> None:
     """Write every file."""
     files: dict[str, bytes] = {
         "xmodel/quantized": small(quantized()),
         "xmodel/compiled": small(compiled()),
+        "onnx/float": network(quantized=False),
+        "onnx/quantized": network(quantized=True),
     }
     for engine in ENGINES:
         code = min((random_program(engine, B64, seed)[0] for seed in range(20)), key=len)

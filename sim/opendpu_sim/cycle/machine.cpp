@@ -16,7 +16,7 @@ Machine::Machine(const Target& target, const Settings& settings, const Program& 
     misc_.scaling = latency::kRecordRead + latency::kFixedPoint + target.alu_pixel_parallel - 1 - (latency::kMiscResult - latency::kMiscSum);
     misc_.walk.distance = std::max(target.alu_pixel_parallel, latency::kScaledDistance);
     conv_.pixels = target.pixel_parallel;
-    conv_.scaling = latency::kRecordRead + latency::kFixedPoint + target.pixel_parallel - latency::kConvWrite;
+    conv_.scaling = target.conv_scaled;
     fetch_.running = true;
     for (const SaveWork& work : program.saves)
         if (!work.end) result.write_bytes += uint64_t{work.plan.rows + 1} * (work.plan.bytes + 1);

@@ -66,6 +66,9 @@ def optimize(
         typer.Option(metavar="MODULE", help="Keeps its channels. May be given several times."),
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes of the analysis.")] = 1,
+    ray: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Let a Ray cluster do the analysis.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of what is random.")] = 0,
     json_wanted: JsonFlag = False,
 ) -> None:
@@ -82,7 +85,8 @@ def optimize(
     outputs.check_all((output, state, report), inputs=given)
     settings = Settings(
         ratio=ratio, objective=objective, target=api.find_target(target), rounds=rounds,
-        epochs=epochs, tune_epochs=tune_epochs, rate=rate, workers=workers, seed=seed,
+        epochs=epochs, tune_epochs=tune_epochs, rate=rate, workers=workers, ray=ray,
+        seed=seed,
         excludes=tuple(exclude or ()),
     )  # fmt: skip
     with progress(f"optimizing {model}") as show:

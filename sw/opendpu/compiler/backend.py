@@ -22,6 +22,7 @@ from opendpu.compiler.network.planar import planar
 from opendpu.compiler.network.repeat import repeat
 from opendpu.compiler.network.rows import fill_rows
 from opendpu.compiler.network.sequence import sequence
+from opendpu.compiler.network.transpose import transpose
 from opendpu.compiler.plan import Plan
 from opendpu.compiler.planner.alone import fits_alone
 from opendpu.compiler.planner.choose_cascades import choose_cascades
@@ -68,6 +69,10 @@ BACKEND_PASSES = (
     BackendPass(
         "sequence", "layers in depth-first order: a short cut right before its join",
         "network", "network", sequence,
+    ),
+    BackendPass(
+        "transpose", "low maps are computed with their columns as rows, kernels too",
+        "network", "network", transpose,
     ),
     BackendPass(
         "rows", "low maps get as many rows as the array has, where pixels do not meet each other",

@@ -5,18 +5,17 @@ Both give every task's counts once, whatever happens to workers: those of a lost
 """
 
 import concurrent.futures
-import logging
 import multiprocessing
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any
 
+from opendpu import cluster
 from opendpu.data_sets.metrics import Counts
 from opendpu.data_sets.samples import DataSet
 from opendpu.data_sets.work import Task, Variant, count
 from opendpu.ir import Array
-from opendpu_arch.errors import DPUError, ToolError
+from opendpu_arch.errors import DPUError
 
 TRIES = 3
 """How often work is begun again that a worker was lost with."""
@@ -96,38 +95,7 @@ def on_ray(tasks: Sequence[Task], variants: Sequence[Variant], data: DataSet, ad
     DPUError
         A task fails, or its workers are lost again and again.
     """
-    try:
-        import ray
-    except ModuleNotFoundError:
-        raise ToolError("--ray needs Ray: pip install 'opendpu[ray]'") from None
-    own = not ray.is_initialized()
-    if own:
-        try:
-            ray.init(address=None if address == "local" else address, log_to_driver=False,
-                     include_dashboard=False, logging_level=logging.ERROR)  # fmt: skip
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            raise ToolError(f"there is no Ray cluster at {address!r}: {error}") from error
-    try:
-        remote = ray.remote(max_retries=TRIES, num_cpus=1)(count)
-        held = [ray.put(variant) for variant in variants]
-        cluster: Any = ray  # which has types only where it is installed, and not for all
-        resources: Mapping[str, float] = cluster.cluster_resources()
-        ahead = AHEAD * max(int(resources.get("CPU", 1)), 1)
-        running: dict[object, Task] = {}
-        coming = iter(tasks)
-        while True:
-            while len(running) < ahead and (task := next(coming, None)) is not None:
-                part = data.part(task.start, task.stop)
-                running[remote.remote(held[task.variant], *part)] = task
-            if not running:
-                return
-            ready, _ = ray.wait(list(running), num_returns=1)
-            for reference in ready:
-                try:
-                    yield running.pop(reference), ray.get(reference)
-                except ray.exceptions.RayError as error:
-                    cause = getattr(error, "cause", None) or error
-                    raise DPUError(f"a worker of Ray failed: {cause}") from error
-    finally:
-        if own:
-            ray.shutdown()
+    work = (
+        (task, task.variant, data.part(task.start, task.stop)) for task in tasks
+    )  # read as workers are free
+    yield from cluster.calls(count, variants, work, address)

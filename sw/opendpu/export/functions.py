@@ -15,9 +15,6 @@ from opendpu.export.forms import Form
 from opendpu.ir import Rounding
 from opendpu.ops.quantizing import DOWN, HALF_UP, ROUNDING_DOMAIN
 
-OPSET = 17
-"""Operator set of the bodies; onnxruntime looks operators up in that of the model, though."""
-
 CAST_LIKE = 15
 """Operator set that brought CastLike; before, QuantizeLinear gives 8-bit integers their type."""
 
@@ -32,14 +29,14 @@ METHODS = {Rounding.DPU_ROUND: 2, Rounding.STD_ROUND: 3}
 """NNDCT's numbers of rounding modes; every other number rounds halves to even."""
 
 
-def functions_of(form: Form, rounding: Rounding, opset: int = OPSET) -> list[onnx.FunctionProto]:
+def functions_of(form: Form, rounding: Rounding, opset: int) -> list[onnx.FunctionProto]:
     """Return the functions of a form's operators; none of ONNX's own. ``opset`` is the model's."""
     if form.is_native:
         return []
     given = _NNDCT if form.name == "nndct" else _INTEGERS
     if form.both:
         body = _quantized(rounding, bounded=False) + _real("integer", "y")
-        return [_function(form.domain, form.both, ("x", *given), body, ATTRIBUTES)]
+        return [_function(form.domain, form.both, ("x", *given), body, ATTRIBUTES, opset)]
     nndct = form.name == "nndct"
     last = _stored(opset)
     attributes = () if nndct else ATTRIBUTES
@@ -47,8 +44,10 @@ def functions_of(form: Form, rounding: Rounding, opset: int = OPSET) -> list[onn
     back = [helper.make_node("Cast", ["x"], ["integer"], to=TensorProto.FLOAT)]
     pair = ("scale", "zero_point", "axis") if nndct else given
     return [
-        _function(form.domain, form.quantize, ("x", *given), stored, attributes),
-        _function(form.domain, form.dequantize, ("x", *pair), back + _real("integer", "y"), ()),
+        _function(form.domain, form.quantize, ("x", *given), stored, attributes, opset),
+        _function(
+            form.domain, form.dequantize, ("x", *pair), back + _real("integer", "y"), (), opset
+        ),
     ]
 
 
@@ -56,14 +55,17 @@ ROUNDING_FUNCTIONS = {HALF_UP: Rounding.DPU_ROUND, DOWN: Rounding.FLOOR}
 """How our own functions round."""
 
 
-def rounding_function(name: str) -> onnx.FunctionProto:
-    """Return the function that rounds to the grid of a scale, and saturates nothing."""
+def rounding_function(name: str, opset: int) -> onnx.FunctionProto:
+    """Return the function that rounds to the grid of a scale, and saturates nothing.
+
+    ``opset`` is the model's: a function of another could not be inlined.
+    """
     body = [
         *_scaled(),
         *_rounded(ROUNDING_FUNCTIONS[name]),
         helper.make_node("Mul", ["rounded", "wide"], ["y"]),
     ]
-    return _function(ROUNDING_DOMAIN, name, ("x", "scale"), body, ())
+    return _function(ROUNDING_DOMAIN, name, ("x", "scale"), body, (), opset)
 
 
 def _function(
@@ -72,9 +74,10 @@ def _function(
     inputs: Sequence[str],
     nodes: Sequence[onnx.NodeProto],
     attributes: Sequence[str],
+    opset: int,
 ) -> onnx.FunctionProto:
-    opset = [helper.make_opsetid("", OPSET)]
-    return helper.make_function(domain, name, inputs, ["y"], nodes, opset, attributes)
+    opsets = [helper.make_opsetid("", opset)]
+    return helper.make_function(domain, name, inputs, ["y"], nodes, opsets, attributes)
 
 
 def _quantized(rounding: Rounding, *, bounded: bool) -> list[onnx.NodeProto]:

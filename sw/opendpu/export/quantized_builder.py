@@ -228,7 +228,7 @@ class QuantizedBuilder(OnnxBuilder):
     def _round(self, name: str, value: str, scale: float) -> str:
         """Add one of our functions that round."""
         self.opsets[ROUNDING_DOMAIN] = 1
-        self.functions[ROUNDING_DOMAIN, name] = rounding_function(name)
+        self.functions[ROUNDING_DOMAIN, name] = rounding_function(name, self.opset)
         given = self.initializer(np.array(scale, np.float32))
         return self.op(name, [value, given], domain=ROUNDING_DOMAIN)
 

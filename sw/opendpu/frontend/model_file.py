@@ -41,10 +41,28 @@ def read_model(model: str | pathlib.Path | onnx.ModelProto) -> tuple[str, onnx.M
     if proto.functions:
         kept = [(f.domain, f.name) for f in proto.functions if is_quantizing(f.domain, f.name)]
         try:
-            proto = inliner.inline_selected_functions(proto, kept, exclude=True)
+            proto = inliner.inline_selected_functions(_one_opset(proto), kept, exclude=True)
         except Exception as error:  # onnx raises what its C++ part happened to raise
             raise ModelFormatError(f"{label}: its functions cannot be inlined: {error}") from None
     return label, proto
+
+
+def _one_opset(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model whose functions are of its own operator set, as onnxruntime takes them.
+
+    onnx's inliner refuses the model otherwise.
+    """
+    opset = next((item.version for item in proto.opset_import if not item.domain), 0)
+    given = [i for f in proto.functions for i in f.opset_import if not i.domain]
+    if not opset or all(item.version == opset for item in given):
+        return proto
+    made = onnx.ModelProto()
+    made.CopyFrom(proto)
+    for function in made.functions:
+        for item in function.opset_import:
+            if not item.domain:
+                item.version = opset
+    return made
 
 
 def _parse(path: pathlib.Path) -> onnx.ModelProto:

@@ -81,9 +81,8 @@ class _Inspector:
             host = self.trace.host(ops[0])
             made = self.trace.own(host) if host is not None else []
         hosts = dict.fromkeys(map(operator_name, made))
-        first = {op.name for op in self.trace.own(main)}
-        made.sort(key=lambda op: op.name not in first)  # the reason is that of what it computes
-        on_cpu = [op for op in made if op.name in self.value.partition.reasons]
+        computing = [op for op in made if not _only_moves(op)] or made  # moves around it are extra
+        on_cpu = [op for op in computing if op.name in self.value.partition.reasons]
         why = verdict(on_cpu[0], self.value, self.target) if on_cpu else None
         device = self._device(ops, [self.devices[op.name] for op in made], why)
         return InspectedNode(

@@ -36,6 +36,7 @@ class Settings:
     """Of training after each round."""
     rate: float = 5e-3
     workers: int = 1
+    ray: str | None = None
     seed: int = 0
     excludes: tuple[str, ...] = ()
 
@@ -112,7 +113,12 @@ def optimize(
     }  # fmt: skip
     first = Pruner(model, inputs, **options)
     analysis = first.analyze(
-        score, (data.choice,), workers=settings.workers, seed=settings.seed, show=show
+        score,
+        (data.choice,),
+        workers=settings.workers,
+        ray=settings.ray,
+        seed=settings.seed,
+        show=show,
     )
     counted = _Counted(first)
     steps = [counted.step("unpruned", model, {}, data)]

@@ -113,6 +113,7 @@ class Pruner:
         *,
         analysis: Analysis | None = None,
         workers: int = 1,
+        ray: str | None = None,
         seed: int = 0,
         save: Callable[[Analysis], None] = lambda found: None,
         save_every: int = 10,
@@ -122,7 +123,7 @@ class Pruner:
         self.need_groups()
         return sensitivity(
             self.model, self.dependencies, evaluate, args, analysis=analysis, workers=workers,
-            seed=seed, save=save, save_every=save_every, show=show,
+            ray=ray, seed=seed, save=save, save_every=save_every, show=show,
         )  # fmt: skip
 
     def search(self, ratio: float, **options: Any) -> Subnets:

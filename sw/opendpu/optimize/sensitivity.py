@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from opendpu import cluster
 from opendpu.optimize.importance import least_important
 from opendpu.optimize.surgery import zero
 from opendpu.pruning.analysis import STEPS, Analysis, Task
@@ -40,6 +41,7 @@ def sensitivity(
     analysis: Analysis | None = None,
     steps: int = STEPS,
     workers: int = 1,
+    ray: str | None = None,
     seed: int = 0,
     save: Callable[[Analysis], None] = lambda analysis: None,
     save_every: int = 10,
@@ -57,6 +59,8 @@ def sensitivity(
         A group is tried with ``1 / steps`` to ``1 - 1 / steps`` of it removed.
     workers
         Processes; they have the same result as one, as each evaluation starts from ``seed``.
+    ray
+        Address of a Ray cluster that evaluates instead; the result is the same.
     save
         Called with what is known every ``save_every`` evaluations, at the end, and when something
         goes wrong.
@@ -65,15 +69,17 @@ def sensitivity(
     ------
     UnsupportedError
         ``evaluate`` fails or returns no number.
+    ToolError
+        Ray is missing, or there is no such cluster.
     """
     known = analysis or Analysis(fingerprint(model))
     wanted: list[Task | None] = [] if known.baseline is not None else [None]
     wanted += known.unknown(dependencies, steps)
     total, done = len(wanted), 0
     try:
-        for task, score in _evaluated(
-            _Work(model, dependencies, evaluate, tuple(args), seed), wanted, workers
-        ):
+        work = _Work(model, dependencies, evaluate, tuple(args), seed)
+        found = _on_ray(work, wanted, ray) if ray else _evaluated(work, wanted, workers)
+        for task, score in found:
             if task is None:
                 known.baseline = score
             else:
@@ -151,3 +157,16 @@ def _evaluated(
         yield from zip(tasks, pool.map(_score, tasks), strict=True)
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _on_ray(
+    work: _Work, tasks: Sequence[Task | None], address: str
+) -> Iterator[tuple[Task | None, float]]:
+    """Yield scores as workers of a Ray cluster find them."""
+    return cluster.calls(_alone, [work], ((task, 0, (task,)) for task in tasks), address)
+
+
+def _alone(work: _Work, task: Task | None) -> float:
+    """Return a score, in a process that has one processor."""
+    torch.set_num_threads(1)
+    return work.score(task)

@@ -32,6 +32,8 @@ def disassemble_file(path: str | os.PathLike[str], *, numbers: bool = True) -> s
             code = name.read_bytes()
         except OSError as error:
             raise ModelFormatError(f"{name}: cannot be read: {error.strerror}") from error
+        if not code:
+            raise ModelFormatError(f"{name}: empty, so there is no machine code")
         return _block(name.name, "", code, numbers=numbers)
     blocks = []
     for subgraph in dpu_subgraphs(Graph.deserialize(path)):

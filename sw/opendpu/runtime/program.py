@@ -19,6 +19,9 @@ from xir import Graph, Op, Subgraph, Tensor
 _TRANSPARENT = ("upload", "download", "reshape-fix", "identity", "placeholder")
 """Ops whose result lies where their input lies."""
 
+PADDING = 1 << 20
+"""Bytes at most that a constant segment has more than its value."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Port:
@@ -164,6 +167,19 @@ def _attr(subgraph: Subgraph, key: str, expected: type) -> Any:
     return value
 
 
+def _map(subgraph: Subgraph, key: str, expected: type) -> dict[str, Any]:
+    """Return an attribute that has a value of one type for each register."""
+    found: dict[str, Any] = _attr(subgraph, key, dict)
+    for name, value in found.items():
+        if not isinstance(value, expected):
+            raise ModelFormatError(
+                f"subgraph {subgraph.get_name()!r}: attribute {key!r} has a "
+                f"{type(value).__name__} for {name}, but must have {expected.__name__}",
+                code="VART_XMODEL_ERROR",
+            )
+    return found
+
+
 def _register(label: str, name: str) -> int:
     number = name.removeprefix("REG_")
     if not (name.startswith("REG_") and number.isdecimal() and int(number) < MAX_ADDRESS_REGISTERS):
@@ -177,11 +193,11 @@ def _register(label: str, name: str) -> int:
 def _segments(subgraph: Subgraph) -> tuple[dict[int, bytes], dict[int, int]]:
     """Return the constant segments and the sizes of the others, by register."""
     label = f"subgraph {subgraph.get_name()!r}"
-    types = _attr(subgraph, "reg_id_to_context_type", dict)
-    sizes = _attr(subgraph, "reg_id_to_size", dict)
+    types = _map(subgraph, "reg_id_to_context_type", str)
+    sizes = _map(subgraph, "reg_id_to_size", int)
     values: dict[str, bytes] = {}
     if subgraph.has_attr("reg_id_to_parameter_value"):
-        values = _attr(subgraph, "reg_id_to_parameter_value", dict)
+        values = _map(subgraph, "reg_id_to_parameter_value", bytes)
     constants, others = {}, {}
     for name, context in types.items():
         register = _register(label, name)
@@ -191,6 +207,12 @@ def _segments(subgraph: Subgraph) -> tuple[dict[int, bytes], dict[int, int]]:
         if context == "CONST":
             if name not in values:
                 raise ModelFormatError(f"{label}: {name} is CONST, but has no parameter value")
+            missing = size - len(values[name])
+            if missing > PADDING:
+                raise ModelFormatError(
+                    f"{label}: size of {name} is {size}, but its parameter value has "
+                    f"{len(values[name])} bytes"
+                )
             constants[register] = values[name].ljust(size, b"\0")
         else:
             others[register] = size

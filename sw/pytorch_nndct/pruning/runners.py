@@ -130,6 +130,7 @@ class IterativePruningRunner(_Runner):
         forced: bool = False,
         *,
         workers: int = 1,
+        ray: str | None = None,
         seed: int = 0,
     ) -> None:
         """Find out what pruning single groups costs, and write it to ``.vai/<Network>.sens``.
@@ -149,6 +150,8 @@ class IterativePruningRunner(_Runner):
             Evaluate everything again.
         workers
             Processes that share the evaluations.
+        ray
+            Address of a Ray cluster that evaluates instead, ``local`` for one of its own.
         seed
             Each evaluation starts from it.
 
@@ -158,6 +161,8 @@ class IterativePruningRunner(_Runner):
             The function fails or returns no number, or nothing can be pruned.
         ModelFormatError
             The file is of another network.
+        ToolError
+            Ray is missing, or there is no such cluster.
         """
         from opendpu.optimize import Analysis
 
@@ -168,7 +173,7 @@ class IterativePruningRunner(_Runner):
             known = Analysis.load(path, pruner.fingerprint)
         with progress("analyzing") as show:
             pruner.analyze(
-                eval_fn, args, analysis=known, workers=workers, seed=seed,
+                eval_fn, args, analysis=known, workers=workers, ray=ray, seed=seed,
                 save=lambda found: found.save(path), show=show,
             )  # fmt: skip
 

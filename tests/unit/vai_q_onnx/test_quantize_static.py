@@ -143,6 +143,55 @@ def test_excluded_nodes_compute_in_float(float_model, tmp_path):
     assert last.name in graph.outputs
 
 
+def test_symmetric_activations_of_an_unsigned_type_are_signed_ones_with_an_offset(
+    float_model, tmp_path
+):
+    """As AMD's NPU examples ask for it: QUInt8, QInt8, powers of two, zero in the middle."""
+    reports, models, results = [], [], []
+    for kind in (QuantType.QUInt8, QuantType.QInt8):
+        path = tmp_path / f"{kind}.onnx"
+        reports.append(
+            vai_q_onnx.quantize_static(
+                float_model, path, Reader(), quant_format=QuantFormat.QDQ,
+                calibrate_method=PowerOfTwoMethod.MinMSE, activation_type=kind,
+                weight_type=QuantType.QInt8, enable_dpu=True,
+                extra_options={"ActivationSymmetric": True},
+            )
+        )  # fmt: skip
+        models.append(onnx.load(path))
+        onnx.checker.check_model(models[-1], full_check=True)
+        results.append(onnxruntime.InferenceSession(path).run(None, {"image": images(1, 9)})[0])
+    assert not reports[0].obstacles
+    np.testing.assert_array_equal(*results)
+    zeros = {item.name: onnx.numpy_helper.to_array(item) for item in models[0].graph.initializer}
+    constants = set(zeros)
+    seen = set()
+    for node in models[0].graph.node:
+        if node.op_type == "QuantizeLinear":
+            zero = zeros[node.input[2]]
+            expected = (np.int8, 0) if node.input[0] in constants else (np.uint8, 128)
+            assert (zero.dtype, int(zero)) == expected
+            seen.add(expected)
+    assert len(seen) == 2
+    points = [[n.fix_point for n in complete(load_onnx(m)) if n.kind == "fix"] for m in models]
+    assert points[0] == points[1]
+    floats = configuration(
+        CalibrationMethod.MinMax, QuantType.QUInt8, QuantType.QInt8, per_channel=False,
+        reduce_range=False,
+        options=options.checked({"ActivationSymmetric": True}, power_of_two=False),
+    )  # fmt: skip
+    assert floats.activation == TensorSpec(scale="float", method="max")
+
+
+def test_biases_of_floating_point_weights_are_not_rounded_to_integers():
+    """Integers of the sum have the scale of the products, which such weights have not."""
+    found = configuration(
+        CalibrationMethod.MinMax, VitisQuantType.QBFloat16, VitisQuantType.QBFloat16,
+        per_channel=False, reduce_range=False, options=options.checked(None, power_of_two=False),
+    )  # fmt: skip
+    assert found.bias == TensorSpec(number_format="bfloat16")
+
+
 def test_what_the_arguments_say_of_every_tensor():
     chosen = options.checked(None, power_of_two=True)
     found = configuration(

@@ -71,6 +71,16 @@ def test_what_is_read_back_is_the_same_program(name, form, exact):
     assert program(back) == program(graph)
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_functions_are_of_the_operator_set_of_the_model(form):
+    """Otherwise onnx's inliner, and who uses it, refuses the file."""
+    graph = quantized("residual")
+    model = to_onnx(graph, form, opset=20)
+    (own,) = (item.version for item in model.opset_import if not item.domain)
+    assert {item.version for f in model.functions for item in f.opset_import} == {own} == {20}
+    assert program(complete(load_onnx(model))) == program(graph)
+
+
 def test_the_model_is_valid_and_has_the_names_and_layout_of_the_users():
     model = to_onnx(quantized("average"))
     onnx.checker.check_model(model)

@@ -131,6 +131,26 @@ def external(tmp_path, weights: np.ndarray, location: str = "weights.bin"):
     return path
 
 
+def test_constants_of_the_type_of_an_input_are_constant(rng):
+    """As PyTorch's exporter writes a convolution without bias before it optimizes."""
+    model = parse(
+        """
+        g (float[1,3,6,6] x) => (float[1,4,6,6] y) {
+          shape = Shape<end=1, start=0>(w)
+          zero = Constant<value_int=0>()
+          alike = CastLike(zero, x)
+          bias = Expand(alike, shape)
+          c = Conv<pads=[1,1,1,1]>(x, w, bias)
+          d = CastLike(c, bias)
+          y = Relu(d)
+        }
+        """
+    )
+    with_weights(model, w=rng.standard_normal((4, 3, 3, 3)).astype(np.float32))
+    graph = compare(model, rng)
+    assert kinds(graph) == ["conv2d", "relu"]
+
+
 def test_weights_outside_are_mapped_into_memory(tmp_path, rng):
     weights = rng.standard_normal((4, 4)).astype(np.float32)
     path = external(tmp_path, weights)

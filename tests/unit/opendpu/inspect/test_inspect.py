@@ -193,3 +193,30 @@ def test_json_values() -> None:
     assert found["target"] == "DPUCZDX8G_ISA1_B512"
     assert found["operators"] == {"DPU": 4, "CPU": 3, "USER": 1}
     assert found["nodes"][1]["name"] == "stem/conv"
+
+
+def test_a_layer_is_on_the_dpu_though_a_move_in_front_of_it_is_not() -> None:
+    """What an operator computes says where it is, and why; not what brings its input in shape."""
+    graph = load_onnx(
+        model(
+            helper.make_node("Softmax", ["x"], ["s"], "soft", axis=1),
+            helper.make_node("Constant", [], ["shape"], value_ints=[1, 8, 32]),
+            helper.make_node("Reshape", ["s", "shape"], ["t"], "tokens"),
+            helper.make_node("MatMul", ["t", "w"], ["m"], "wide"),
+            helper.make_node("Relu", ["m"], ["r"], "relu"),
+            helper.make_node("MatMul", ["r", "u"], ["n"], "deep"),
+            helper.make_node("Sub", ["n", "t"], ["d"], "sub"),
+            helper.make_node("Transpose", ["d"], ["f"], "turn", perm=[0, 2, 1]),
+            helper.make_node("ReduceMean", ["f"], ["v"], "mean", axes=[1], keepdims=0),
+            helper.make_node("Softmax", ["v"], ["y"], "last", axis=1),
+            w=weights(32, 512),
+            u=weights(512, 32),
+        )
+    )
+    found = by_name(inspect_graph(graph, TARGET))
+    assert {name: node.device for name, node in found.items()} == {
+        "x": "USER", "soft": "CPU", "wide": "DPU", "relu": "DPU", "deep": "DPU", "sub": "CPU",
+        "mean": "CPU", "last": "CPU",
+    }  # fmt: skip
+    assert found["last"].message == "the DPU has no softmax"
+    assert found["mean"].message.startswith("it stands between ops of the CPU")

@@ -2,6 +2,8 @@
 """Analysis, widths for a cost, search: results, files, interruptions, errors."""
 
 import json
+import os
+import pathlib
 
 import pytest
 
@@ -19,7 +21,7 @@ from opendpu.optimize.objective import objective_of  # noqa: E402
 from opendpu.pruning.analysis import tasks_of  # noqa: E402
 from opendpu.pruning.objective import levels  # noqa: E402
 from opendpu.pruning.structure import Group  # noqa: E402
-from opendpu_arch.errors import ModelFormatError, UnsupportedError  # noqa: E402
+from opendpu_arch.errors import ModelFormatError, ToolError, UnsupportedError  # noqa: E402
 from opendpu_arch.target import Target  # noqa: E402
 
 B512 = Target.from_name("B512")
@@ -64,6 +66,32 @@ def test_processes_and_one_after_the_other_have_the_same_result(pruner, data):
     one = pruner.analyze(noisy, data, seed=5)
     assert pruner.analyze(noisy, data, seed=5, workers=2) == one
     assert pruner.analyze(noisy, data, seed=6) != one
+
+
+@pytest.mark.slow
+def test_a_ray_cluster_has_the_same_result(pruner, data, monkeypatch):
+    ray = pytest.importorskip("ray", reason="Ray is not installed (opendpu[ray])")
+    folder = str(pathlib.Path(__file__).parent)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")]))
+    ray.init(include_dashboard=False, log_to_driver=False, num_cpus=2)
+
+    def noisy(model, x, wanted):
+        with torch.no_grad():
+            return -float((model(x) - wanted).square().mean()) + float(torch.rand(()))
+
+    def failing(model, x, wanted):
+        raise ValueError("no data")
+
+    try:
+        assert pruner.analyze(noisy, data, seed=5, ray="local") == pruner.analyze(
+            noisy, data, seed=5
+        )
+        with pytest.raises(UnsupportedError, match="failing failed: ValueError: no data"):
+            pruner.analyze(failing, data, ray="local")
+    finally:
+        ray.shutdown()
+    with pytest.raises(ToolError, match="there is no Ray cluster at 'auto'"):
+        pruner.analyze(noisy, data, ray="auto")
 
 
 def test_an_interrupted_analysis_goes_on(pruner, data, tmp_path):

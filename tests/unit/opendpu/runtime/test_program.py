@@ -63,6 +63,25 @@ def test_missing_attributes(copy_subgraph, key):
         ("reg_id_to_context_type", {"REG_8": "DATA"}, None, "register is 'REG_8', but must be REG"),
         ("reg_id_to_context_type", {"0": "DATA"}, None, r"register is '0', but must be REG_0\.\.R"),
         ("reg_id_to_size", {"REG_1": -1}, None, "size of REG_1 is -1, but must not be negative"),
+        ("reg_id_to_size", {"REG_0": 1 << 30}, None, "size of REG_0 is 1073741824, but its param"),
+        (
+            "reg_id_to_size",
+            {"REG_0": "4"},
+            "map_string",
+            "'reg_id_to_size' has a str for REG_0, but must",
+        ),
+        (
+            "reg_id_to_context_type",
+            {"REG_0": 3},
+            "map_int32",
+            "has a int for REG_0, but must have str",
+        ),
+        (
+            "reg_id_to_parameter_value",
+            {"REG_0": [1]},
+            "map_int32_vec",
+            "has a list for REG_0, but must have",
+        ),
         ("reg_id_to_parameter_value", {}, None, "REG_0 is CONST, but has no parameter value"),
     ],
 )

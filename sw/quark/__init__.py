@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The interface of AMD Quark, of which there is its quantizer for ONNX here, see :mod:`.onnx`."""

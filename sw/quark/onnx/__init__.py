@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AMD Quark's quantizer for ONNX models, its interface over ours.
+
+Scripts for ``quark.onnx`` run unchanged where they quantize to integers, bfloat16 or float16.
+Where ``amd-quark`` itself is installed, whichever comes first on the path is found.
+"""
+
+from onnxruntime.quantization import (
+    CalibrationDataReader,
+    CalibrationMethod,
+    QuantFormat,
+    QuantType,
+)
+
+from quark.onnx.operators.custom_ops import get_library_path
+from quark.onnx.quantization.api import ModelQuantizer
+from quark.onnx.quantization.config.algorithm import (
+    AdaQuantConfig,
+    AdaRoundConfig,
+    AlgoConfig,
+    BiasCorrectionConfig,
+    CLEConfig,
+)
+from quark.onnx.quantization.config.config import Config, QConfig, QuantizationConfig
+from quark.onnx.quantization.config.spec import (
+    BFloat16Spec,
+    CalibMethod,
+    Float16Spec,
+    Int8Spec,
+    Int16Spec,
+    Int32Spec,
+    QLayerConfig,
+    QTensorConfig,
+    QuantGranularity,
+    ScaleType,
+    UInt8Spec,
+    UInt16Spec,
+    XInt8Spec,
+)
+from quark.onnx.quantization.quant_utils import (
+    ExtendedQuantFormat,
+    ExtendedQuantType,
+    PowerOfTwoMethod,
+    VitisQuantFormat,
+    VitisQuantType,
+)
+
+__all__ = [
+    "AdaQuantConfig", "AdaRoundConfig", "AlgoConfig", "BFloat16Spec", "BiasCorrectionConfig",
+    "CLEConfig", "CalibMethod", "CalibrationDataReader", "CalibrationMethod", "Config",
+    "ExtendedQuantFormat", "ExtendedQuantType", "Float16Spec", "Int8Spec", "Int16Spec",
+    "Int32Spec", "ModelQuantizer", "PowerOfTwoMethod", "QConfig", "QLayerConfig", "QTensorConfig",
+    "QuantFormat", "QuantGranularity", "QuantType", "QuantizationConfig", "ScaleType",
+    "UInt8Spec", "UInt16Spec", "VitisQuantFormat", "VitisQuantType", "XInt8Spec",
+    "get_library_path",
+]  # fmt: skip

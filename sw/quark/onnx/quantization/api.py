@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ModelQuantizer``: quantizes ONNX models as a configuration says."""
+
+import dataclasses
+import os
+import pathlib
+import warnings
+from typing import Any
+
+import onnx
+from onnxruntime.quantization import QuantFormat
+
+from opendpu.export.files import write_onnx
+from opendpu.frontend.model_file import read_model
+from opendpu.quantize.config import Override, QuantizeConfig, TensorSpec
+from opendpu_arch import outputs
+from opendpu_arch.errors import UnsupportedError
+from quark.onnx.quantization.config.algorithm import AlgoConfig, finetuning_of
+from quark.onnx.quantization.config.config import Config, QConfig, QuantizationConfig
+from quark.onnx.quantization.config.spec import QLayerConfig, QTensorConfig, named
+from quark.onnx.quantization.quant_utils import ExtendedQuantFormat
+from vai_q_onnx import options as extra
+from vai_q_onnx.calibration import Reader
+from vai_q_onnx.enums import PowerOfTwoMethod
+from vai_q_onnx.quantize import configuration, is_unsigned, quantized_model
+from vai_q_onnx.selection import FLOAT, as_overrides, float_nodes
+
+Path = str | os.PathLike[str]
+
+REFUSED = (
+    "subgraphs_to_exclude", "specific_tensor_precision", "use_dynamic_quant", "include_sq",
+    "include_rotation", "include_auto_mp", "crypto_mode",
+)  # fmt: skip
+"""What a configuration of the first form may not ask for: there is nothing of the kind here."""
+
+WARNED = ("convert_nchw_to_nhwc", "convert_fp16_to_fp32")
+"""What has no effect: both is so inside, and the file keeps the model's layout."""
+
+SELECTION = {"NodesToQuantize": "nodes_to_quantize", "OpTypesToQuantize": "op_types_to_quantize"}
+"""Extra options that are arguments elsewhere."""
+
+SILENT = ("DebugMode", "PrintSummary", "IgnoreWarnings", "ExecutionProviders", "OptimizeModel",
+          "SimplifyModel", "TmpDir")  # fmt: skip
+"""Extra options that change no number."""
+
+
+class ModelQuantizer:
+    """Quantizes models.
+
+    Parameters
+    ----------
+    config
+        How.
+
+    Raises
+    ------
+    UnsupportedError
+        It is no configuration, or asks for what there is not here.
+    """
+
+    def __init__(self, config: Config | QConfig) -> None:
+        if not isinstance(config, Config | QConfig):
+            raise UnsupportedError(
+                f"config is a {type(config).__name__}, but must be a Config or a QConfig; "
+                "Config(global_quant_config=…) makes one of a QuantizationConfig"
+            )
+        self.config = config
+
+    def quantize_model(
+        self,
+        model_input: Path | onnx.ModelProto,
+        model_output: Path | None = None,
+        calibration_data_reader: Reader | None = None,
+        calibration_data_path: str | None = None,
+        algorithms: list[AlgoConfig] | None = None,
+    ) -> onnx.ModelProto | None:
+        """Quantize a model, and write it or return it.
+
+        Parameters
+        ----------
+        model_input
+            The float model.
+        model_output
+            Where the quantized one goes; none to return it.
+        calibration_data_reader
+            Its ``get_next`` gives batches by input; none stands for random data.
+        calibration_data_path
+            Not here: give a reader.
+        algorithms
+            As ``algo_config`` of a :class:`QConfig`.
+
+        Raises
+        ------
+        DPUError
+            As of :func:`vai_q_onnx.quantize_static`.
+        """
+        if calibration_data_path is not None:
+            raise UnsupportedError(
+                "calibration_data_path is not read here; give a calibration_data_reader"
+            )
+        if model_output is not None:
+            given = () if isinstance(model_input, onnx.ModelProto) else (model_input,)
+            outputs.check(model_output, inputs=given)
+        if isinstance(self.config, Config):
+            made, external = _first(self.config.global_quant_config, model_input,
+                                    calibration_data_reader, algorithms or [])  # fmt: skip
+        else:
+            made, external = _second(self.config, model_input, calibration_data_reader,
+                                     algorithms or [])  # fmt: skip
+        if model_output is None:
+            return made
+        write_onnx(made, pathlib.Path(model_output), external_data=external)
+        return None
+
+
+def _first(
+    given: QuantizationConfig,
+    model: Path | onnx.ModelProto,
+    reader: Reader | None,
+    algorithms: list[AlgoConfig],
+) -> tuple[onnx.ModelProto, bool]:
+    """Quantize with a configuration of the first form."""
+    for name in REFUSED:
+        if getattr(given, name):
+            raise UnsupportedError(f"{name} is {getattr(given, name)!r}, which there is not here")
+    for name in WARNED:
+        if getattr(given, name):
+            warnings.warn(f"{name} has no effect here", stacklevel=4)
+    options, selection = _options(given.extra_options)
+    options.setdefault("IncludeCLE", given.include_cle)
+    if given.include_fast_ft:
+        options.setdefault("FastFinetune", {"OptimAlgorithm": "adaround"})
+    else:
+        options.pop("FastFinetune", None)
+    power_of_two = isinstance(given.calibrate_method, PowerOfTwoMethod)
+    chosen = extra.checked(options, power_of_two=power_of_two)
+    config = configuration(
+        given.calibrate_method, given.activation_type, given.weight_type,
+        per_channel=given.per_channel, reduce_range=given.reduce_range, options=chosen,
+    )  # fmt: skip
+    source = model if isinstance(model, onnx.ModelProto) else os.fspath(model)
+    floating = float_nodes(
+        read_model(source)[1], input_nodes=given.input_nodes, output_nodes=given.output_nodes,
+        nodes_to_exclude=given.nodes_to_exclude,
+        nodes_to_quantize=given.nodes_to_quantize or selection.get("nodes_to_quantize"),
+        op_types_to_quantize=given.op_types_to_quantize or selection.get("op_types_to_quantize"),
+    )  # fmt: skip
+    tuned = finetuning_of(algorithms)
+    config = dataclasses.replace(
+        config, overrides=as_overrides(floating), finetune=tuned or config.finetune
+    )
+    made, _ = quantized_model(
+        model, None if options.get("UseRandomData") else reader, config, given.quant_format,
+        chosen, unsigned=is_unsigned(given.activation_type) and bool(chosen["ActivationSymmetric"]),
+    )  # fmt: skip
+    return made, given.use_external_data_format
+
+
+def _second(
+    given: QConfig,
+    model: Path | onnx.ModelProto,
+    reader: Reader | None,
+    algorithms: list[AlgoConfig],
+) -> tuple[onnx.ModelProto, bool]:
+    """Quantize with a configuration of the second form."""
+    options, selection = _options(given.extra_options)
+    layers = given.global_config
+    activation = _tensor(layers.result())
+    power_of_two = activation.scale == "power_of_two"
+    chosen = extra.checked(options, power_of_two=power_of_two)
+    source = model if isinstance(model, onnx.ModelProto) else os.fspath(model)
+    floating = float_nodes(read_model(source)[1], **selection) if selection else []
+    excluded = named(given.exclude)
+    rules = [
+        *as_overrides(floating),
+        *(_rule(one, kinds=tuple(kinds)) for one, kinds in given.layer_type_config.items()),
+        *(_rule(one, names=named(names)) for one, names in given.specific_layer_config.items()),
+        *([_rule(None, names=excluded)] if excluded else []),
+    ]
+    config = QuantizeConfig(
+        input=activation, activation=activation, weights=_tensor(layers.weight),
+        bias=_bias(layers), overrides=tuple(rules),
+        finetune=finetuning_of([*given.algo_config, *algorithms]),
+    )  # fmt: skip
+    result = layers.result()
+    made, _ = quantized_model(
+        model, None if options.get("UseRandomData") else reader, config,
+        QuantFormat.QDQ if _is_native(config) else ExtendedQuantFormat.QDQ, chosen,
+        unsigned=result is not None and result.is_unsigned,
+    )  # fmt: skip
+    return made, given.use_external_data_format
+
+
+def _options(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return extra options, and those that say which nodes are quantized by their argument."""
+    selection = {ours: given[theirs] for theirs, ours in SELECTION.items() if given.get(theirs)}
+    rest = {k: v for k, v in given.items() if k not in SELECTION and k not in SILENT}
+    return rest, selection
+
+
+def _tensor(given: QTensorConfig | None) -> TensorSpec:
+    return FLOAT if given is None else given.tensor()
+
+
+def _bias(layers: QLayerConfig) -> TensorSpec:
+    """Return how biases are quantized: as is said, or as suits the weights."""
+    if layers.bias is not None:
+        return layers.bias.tensor()
+    weights = _tensor(layers.weight)
+    if weights.number_format != "int":
+        return weights
+    if weights.scale == "power_of_two":
+        return TensorSpec(method="nonoverflow")
+    return TensorSpec(bits=32, scale="float", granularity=weights.granularity, method="nonoverflow")
+
+
+def _rule(
+    layers: QLayerConfig | None, *, kinds: tuple[str, ...] = (), names: tuple[str, ...] = ()
+) -> Override:
+    """Return the rule for some layers; none for those that are not quantized."""
+    if layers is None:
+        return Override(kinds=kinds, names=names, weights=FLOAT, bias=FLOAT, activation=FLOAT)
+    return Override(
+        kinds=kinds, names=names, weights=_tensor(layers.weight), bias=_bias(layers),
+        activation=_tensor(layers.result()),
+    )  # fmt: skip
+
+
+def _is_native(config: QuantizeConfig) -> bool:
+    """Return whether ONNX's own operators can say it: 8 bits everywhere but in biases."""
+    return all(
+        spec.number_format in ("int", "float32") and (spec.bits == 8 or role == "bias")
+        for role, spec in config.specs()
+    )

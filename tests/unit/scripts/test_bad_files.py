@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every command that takes files, with a wrong argument, and with files that are none.
+
+One line on stderr names the file and the reason, and nothing is left behind.
+"""
+
+import pathlib
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import vaitrace.main
+import xdputil.app
+import xir.cli
+from opendpu.cli import app as opendpu
+from opendpu.cli import vai_c
+
+FILE = "FILE"
+APPS: dict[str, typer.Typer] = {
+    "opendpu": opendpu, "vai_c_xir": vai_c.app, "vai_c_tensorflow": vai_c.app_tensorflow,
+    "vai_c_tensorflow2": vai_c.app_tensorflow2, "vaitrace": vaitrace.main.app,
+    "xdputil": xdputil.app.app, "xir": xir.cli.app,
+}  # fmt: skip
+VAI_C = ["-a", "B64", "-o", "out"]
+FILES: dict[str, list[str]] = {
+    "opendpu compile onnx": ["compile", "FILE.onnx", "--target", "B64", "-o", "o.xmodel"],
+    "opendpu compile xmodel": ["compile", "FILE.xmodel", "--target", "B64", "-o", "o.xmodel"],
+    "opendpu compile tflite": ["compile", "FILE.tflite", "--target", "B64", "-o", "o.xmodel"],
+    "opendpu disasm": ["disasm", "FILE.xmodel"],
+    "opendpu disasm code": ["disasm", "FILE.mc"],
+    "opendpu evaluate": ["evaluate", "FILE.onnx", "--data", "good.npz"],
+    "opendpu info": ["info", "FILE.xmodel"],
+    "opendpu info onnx": ["info", "FILE.onnx"],
+    "opendpu inspect": ["inspect", "FILE.onnx", "--target", "B64"],
+    "opendpu optimize": [
+        "optimize", "good.py:net", "--data", "FILE.npz", "--target", "B64", "--ratio", "0.5",
+        "-o", "o.xmodel",
+    ],
+    "opendpu profile": ["profile", "FILE.xmodel"],
+    "opendpu quantize": ["quantize", "FILE.onnx", "--calib", "good.npz", "-o", "o.xmodel"],
+    "opendpu run": ["run", "FILE.xmodel", "--input", "good.npz", "--output", "o.npz"],
+    "opendpu run input": ["run", "good.xmodel", "--input", "FILE.npz", "--output", "o.npz"],
+    "opendpu run image": ["run", "FILE.onnx", "--image", "good.png"],
+    "vai_c_xir": ["-x", "FILE.xmodel", *VAI_C],
+    "vai_c_tensorflow": ["-f", "FILE.pb", *VAI_C],
+    "vai_c_tensorflow2": ["-m", "FILE.h5", *VAI_C],
+    "vaitrace": ["-c", "FILE.json", "true"],
+    "xdputil benchmark": ["benchmark", "FILE.xmodel", "1"],
+    "xdputil comp_float": ["comp_float", "FILE.bin", "good.bin"],
+    "xdputil run": ["run", "FILE.xmodel", "good.bin"],
+    "xdputil run_op": ["run_op", "FILE.xmodel", "op"],
+    "xdputil xmodel": ["xmodel", "FILE.xmodel", "-l"],
+    "xir dump_bin": ["dump_bin", "FILE.xmodel", "out"],
+    "xir dump_code": ["dump_code", "FILE.xmodel", "out"],
+    "xir dump_txt": ["dump_txt", "FILE.xmodel", "out"],
+    "xir graph": ["graph", "FILE.xmodel"],
+    "xir png": ["png", "FILE.xmodel", "out"],
+    "xir subgraph": ["subgraph", "FILE.xmodel"],
+    "xir svg": ["svg", "FILE.xmodel", "out"],
+}  # fmt: skip
+NO_FILES = {"opendpu targets", "xdputil mem", "xdputil query", "xdputil status"}
+
+CONTENTS: dict[str, bytes | None] = {
+    "empty": b"", "noise": bytes(range(251, 0, -1)), "text": b"hello\n" * 20, "folder": None,
+}  # fmt: skip
+
+
+def commands() -> dict[str, tuple[typer.Typer, list[str]]]:
+    """Return the words of every command by its name, and the app that has it."""
+    found = {}
+    for name, app in APPS.items():
+        command = typer.main.get_command(app)
+        below = getattr(command, "commands", None)
+        for word in below or [""]:
+            found[f"{name} {word}".strip()] = (app, [word] if word else [])
+    return found
+
+
+def test_every_command_is_here():
+    told = {" ".join(name.split()[:2]) for name in FILES} | NO_FILES
+    assert set(commands()) == told
+
+
+@pytest.mark.parametrize("name", sorted(commands()))
+def test_an_unknown_option(name):
+    app, words = commands()[name]
+    found = CliRunner().invoke(app, [*words, "--no-such-option"])
+    assert found.exit_code == 2
+    assert "no-such-option" in found.stderr
+
+
+@pytest.fixture
+def folder(copy_graph, tmp_path, monkeypatch):
+    """Return a folder with one good file of each kind."""
+    monkeypatch.chdir(tmp_path)
+    copy_graph.serialize("good.xmodel")
+    np.savez("good.npz", x=np.zeros((1, 1, 2, 2), np.float32), y=np.zeros(1))
+    pathlib.Path("good.py").write_text("import torch\nnet = lambda: torch.nn.Conv2d(1, 1, 1)\n")
+    pathlib.Path("good.bin").write_bytes(bytes(24))
+    pathlib.Path("good.png").write_bytes(b"")
+    return tmp_path
+
+
+def refused(name: str, folder: pathlib.Path) -> str:
+    """Return the line that a command ends with."""
+    if name == "opendpu optimize":
+        pytest.importorskip("torch_pruning", reason="torch-pruning is not installed")
+    before = sorted(folder.rglob("*"))
+    app = APPS[name.split()[0]]
+    found = CliRunner().invoke(app, [word.replace("FILE", "bad") for word in FILES[name]])
+    assert found.exit_code == 1, found.output
+    assert isinstance(found.exception, SystemExit)
+    left = [path for path in sorted(folder.rglob("*")) if path not in before]
+    assert left == [] or left == [folder / "out"]  # the folder that was asked for
+    lines = found.stderr.splitlines()
+    assert len(lines) == 1, found.stderr
+    return lines[0]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_is_not_there(name, folder):
+    line = refused(name, folder)
+    assert ": error: " in line and "bad" in line
+
+
+@pytest.mark.parametrize("content", CONTENTS)
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_is_something_else(name, content, folder):
+    (bad,) = {word for word in FILES[name] if word.startswith(FILE)}
+    path, data = pathlib.Path(bad.replace(FILE, "bad")), CONTENTS[content]
+    if data is None:
+        path.mkdir()
+    else:
+        path.write_bytes(data)
+    line = refused(name, folder)
+    assert ": error: " in line and "bad" in line
