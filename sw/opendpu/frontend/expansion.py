@@ -2,6 +2,7 @@
 """Operators that ONNX defines by others, and onnxruntime does not know yet: what they stand for."""
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import onnx
 from onnx import inliner
@@ -60,7 +61,7 @@ def _is_lacking(node: onnx.NodeProto, opset: int, versions: dict[str, int]) -> b
     preview = node.domain == PREVIEW
     try:
         version = versions.get(PREVIEW, 1) if preview else opset
-        schema = onnx.defs.get_schema(node.op_type, version, node.domain if preview else "")
+        schema: Any = onnx.defs.get_schema(node.op_type, version, node.domain if preview else "")
     except onnx.defs.SchemaError:
         return False
     if not any(getattr(schema, kind, False) for kind in DEFINED):

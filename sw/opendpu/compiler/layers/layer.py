@@ -158,6 +158,11 @@ class ComputeLayer(Layer):
     def row_cycles(self, features: Features, target: Target) -> int:
         """Return the cycles of the instructions that make as many rows as they can at a time."""
 
+    def total_cycles(self, features: Features, target: Target) -> int:
+        """Return the cycles of the instructions that make all rows."""
+        times = -(-features[self.output].height // self.row_parallel(target))
+        return times * self.row_cycles(features, target)
+
     @property
     def max_output_groups(self) -> int | None:
         """Channel groups of a result that an instruction makes at most, if that is a limit."""

@@ -4,7 +4,7 @@
 import dataclasses
 from collections.abc import Mapping
 
-from opendpu.compiler.layers import Feature, Layer
+from opendpu.compiler.layers import Feature, Int8Array, Layer
 from opendpu.compiler.network.alias import Alias
 
 
@@ -21,6 +21,8 @@ class Network:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     aliases: Mapping[str, Alias] = dataclasses.field(default_factory=dict)
+    constants: Mapping[str, Int8Array] = dataclasses.field(default_factory=dict)
+    """Feature maps that are known when compiling; layers read them from DDR."""
 
     @property
     def in_pieces(self) -> set[str]:
@@ -47,3 +49,7 @@ class LayerRange:
     def overlaps(self, other: "LayerRange") -> bool:
         """Tell whether both cover some layer."""
         return self.first <= other.last and other.first <= self.last
+
+    def contains(self, other: "LayerRange") -> bool:
+        """Tell whether all layers of the other are layers of this."""
+        return self.first <= other.first and other.last <= self.last

@@ -8,6 +8,7 @@ network, or a :class:`Refusal` that :mod:`opendpu.compiler.planner.revise` turns
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Self
 
 from opendpu.compiler.banks import Region
 from opendpu.compiler.network import LayerRange, Network
@@ -33,6 +34,12 @@ class Revision:
     restrictions: Restrictions
     costs: CascadeCosts = dataclasses.field(repr=False)
     """Those of possible cascades, under these restrictions."""
+
+    def without(self, name: str) -> Self:
+        """Return the network with one more feature map that goes through DDR."""
+        known = self.restrictions
+        restrictions = dataclasses.replace(known, spilled=known.spilled | {name})
+        return dataclasses.replace(self, restrictions=restrictions, costs=self.costs.without(name))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -57,5 +57,4 @@ def revise(refusal: Refusal, target: Target) -> Revision:
     spill = max(refusal.alive, key=lambda name: (refusal.alive[name], name))
     if spill in known.spilled:
         raise PassError(f"the planner keeps {spill!r} on chip again, which goes through DDR")
-    restrictions = dataclasses.replace(known, spilled=known.spilled | {spill})
-    return dataclasses.replace(before, restrictions=restrictions, costs=before.costs.without(spill))
+    return before.without(spill)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What it costs to run consecutive layers as a cascade."""
 
+import copy
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from typing import Self
@@ -11,8 +12,9 @@ from opendpu.compiler.layers import ComputeLayer, channel_groups
 from opendpu.compiler.network import LayerRange, Network
 from opendpu.compiler.network.live_range import consumers, live_ranges
 from opendpu.compiler.planner.cascade.buffers import size_buffers
-from opendpu.compiler.planner.cascade.environment import Environment
+from opendpu.compiler.planner.cascade.environment import Environment, StripesBefore
 from opendpu.compiler.planner.cascade.model import CascadeModel, can_cascade, model_cascade
+from opendpu_arch.isa import Engine
 from opendpu_arch.target import Target
 
 TILE_COUNTS = (1, 2, 3, 4, 6, 8)
@@ -37,18 +39,19 @@ class CascadeCosts:
         self.network, self.target = network, target
         self.readers = consumers(network)
         self.live_ranges = live_ranges(network)
-        self._spilled = frozenset(spilled)
         self._known: dict[LayerRange, tuple[int, int] | None] = {}
+        self._stripes: StripesBefore = {}
+        self._until = _work_until(network, target)
         self.resident: dict[str, Region] = {}
         self.streamed: set[tuple[int, str]] = set()
-        self._assume_residents()
+        self._assume_residents(spilled)
 
-    def _assume_residents(self) -> None:
+    def _assume_residents(self, spilled: Collection[str]) -> None:
         """Take every feature map to be on chip that one bank group holds, as most readers like."""
         network, target = self.network, self.target
         in_ddr = {a.holder for a in network.aliases.values()} | network.aliases.keys()
         in_ddr |= {n.output for n in network.layers if not isinstance(n, ComputeLayer)}
-        in_ddr |= self._spilled
+        in_ddr |= {*spilled, *network.constants}
         for name, numbers in self.readers.items():
             if name in in_ddr or name not in self.live_ranges or not numbers:
                 continue
@@ -70,12 +73,23 @@ class CascadeCosts:
     def without(self, name: str) -> Self:
         """Return the costs when one more feature map goes through DDR.
 
-        What is known of layers during which it is not alive stays so.
+        What is known of layers stays so where it is not alive, or is made and read among them.
         """
-        made = type(self)(self.network, self.target, self._spilled | {name})
-        alive = self.live_ranges[name]
-        made._known = {k: v for k, v in self._known.items() if not k.overlaps(alive)}
+        made = copy.copy(self)
+        alive, given = self.live_ranges[name], name in self.network.inputs
+        made.resident = {n: region for n, region in self.resident.items() if n != name}
+        made.streamed = {pair for pair in self.streamed if pair[1] != name}
+        made._known = {
+            layers: cost
+            for layers, cost in self._known.items()
+            if not layers.overlaps(alive) or (layers.contains(alive) and not given)
+        }
         return made
+
+    def least(self, layers: LayerRange) -> int:
+        """Return what the busiest engine does for ``layers`` at least."""
+        before, after = self._until[layers.first], self._until[layers.last + 1]
+        return max(b - a for a, b in zip(before, after, strict=True))
 
     def best(self, layers: LayerRange) -> tuple[int, int] | None:
         """Return cycles and tiles of the best way to run ``layers`` together, if there is one.
@@ -97,7 +111,7 @@ class CascadeCosts:
         taken = sum(r.words for n, r in resident.items() if self.live_ranges[n].overlaps(layers))
         environment = Environment(
             network=self.network, target=self.target, resident=resident, streamed=self.streamed,
-            readers=self.readers,
+            readers=self.readers, stripes=self._stripes,
         )  # fmt: skip
         best: tuple[int, int] | None = None
         for tiles in TILE_COUNTS if can_cascade(environment, layers) else ():
@@ -127,6 +141,19 @@ class CascadeCosts:
                 return False
             free[group] -= words
         return True
+
+
+def _work_until(network: Network, target: Target) -> list[tuple[int, int]]:
+    """Return the cycles of CONV and of the misc engine for the layers before each, and for all."""
+    sums = [(0, 0)]
+    for layer in network.layers:
+        conv, misc = sums[-1]
+        if isinstance(layer, ComputeLayer):
+            cycles = layer.total_cycles(network.features, target)
+            conv += cycles if layer.ENGINE == Engine.CONV else 0
+            misc += cycles if layer.ENGINE == Engine.MISC else 0
+        sums.append((conv, misc))
+    return sums
 
 
 def cascade_cycles(model: CascadeModel, cycles: int) -> int:

@@ -2,11 +2,15 @@
 """What a cascade must know of the rest of the network."""
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 
 from opendpu.compiler.banks import Region
 from opendpu.compiler.network import Network
+from opendpu.compiler.planner.cascade.stage import Stripe
 from opendpu_arch.target import Target
+
+StripesBefore = dict[Hashable, tuple[Stripe, ...] | None]
+"""Stripes that were cut before, by all that they depend on."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -21,6 +25,7 @@ class Environment:
     """(layer, feature map) where a layer reads from DDR all the same."""
     readers: Mapping[str, Sequence[int]]
     """Numbers of the layers that read each feature map."""
+    stripes: StripesBefore = dataclasses.field(default_factory=dict, repr=False)
 
     def is_resident(self, number: int, name: str) -> bool:
         """Tell whether layer ``number`` finds a feature map on chip whole."""

@@ -9,9 +9,9 @@ from opendpu.compiler.layers.cost import transfer_cycles
 from opendpu.compiler.network import LayerRange, root_of
 from opendpu.compiler.planner.cascade.columns import Columns, tile_columns
 from opendpu.compiler.planner.cascade.environment import Environment
-from opendpu.compiler.planner.cascade.stage import Buffer, Stage
+from opendpu.compiler.planner.cascade.stage import Buffer, Stage, Stripe
 from opendpu.compiler.planner.cascade.stripes import StripeRequest, cut_stripes
-from opendpu.compiler.planner.cascade.weights import weight_cycles, weights_fit
+from opendpu.compiler.planner.cascade.weights import term_cycles, weight_cycles, weights_fit
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,10 +89,12 @@ class _Builder:
                 return None
             stages.append(stage)
         buffers = tuple(self.buffers.values())
+        stripes = [len(stage.stripes) * len(tiles) for stage in stages]
+        terms = term_cycles(self.target, self.layers, stripes)
         return CascadeModel(
             layers=self.range, stages=tuple(stages), buffers=buffers,
             min_capacities=_min_capacities(stages, buffers), sources=tuple(self.sources),
-            tiles=tuple(tiles), weight_cycles=weight_cycles(self.target, self.layers),
+            tiles=tuple(tiles), weight_cycles=weight_cycles(self.target, self.layers) + terms,
         )  # fmt: skip
 
     def _stage(self, number: int, layer: ComputeLayer) -> Stage | None:
@@ -115,13 +117,11 @@ class _Builder:
         places = list(self.buffers)
         read = tuple(places.index(key) for key in keys)
         groups = layer.groups_a_pass(self.network.features, self.target, columns)
-        stripes = cut_stripes(
-            StripeRequest(
-                layer=layer, network=self.network, target=self.target,
-                operands=tuple(self.buffers[k] for k in keys), read=read,
-                output=self.buffers[out], columns=columns, groups=groups,
-            )
-        )  # fmt: skip
+        stripes = self._stripes(number, StripeRequest(
+            layer=layer, network=self.network, target=self.target,
+            operands=tuple(self.buffers[k] for k in keys), read=read,
+            output=self.buffers[out], columns=columns, groups=groups,
+        ))  # fmt: skip
         if stripes is None:
             return None
         shared = [
@@ -134,6 +134,16 @@ class _Builder:
             in_place=shared[0] if shared else None, groups=groups,
             tile_words=2 * columns * groups if layer.intermediate is not None else 0,
         )  # fmt: skip
+
+    def _stripes(self, number: int, request: StripeRequest) -> tuple[Stripe, ...] | None:
+        """Return the stripes of a layer; the same ones as in another cascade if that can be."""
+        known = self.environment.stripes
+        buffers = (*request.operands, request.output)
+        layouts = tuple((b.stride, b.row_words, b.group_rows) for b in buffers)
+        key = (number, request.read, layouts, request.columns, request.groups)
+        if key not in known:
+            known[key] = cut_stripes(request)
+        return known[key]
 
     def _possible(self) -> bool:
         """Tell whether weights fit, and nothing made here comes back through DDR."""

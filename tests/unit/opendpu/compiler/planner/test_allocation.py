@@ -44,7 +44,9 @@ def test_regions_that_live_together_do_not_overlap(seed: int) -> None:
 def test_memory_that_lives_together_does_not_overlap(seed: int) -> None:
     network = draw_network(seed)
     every = live_ranges(network)
-    memory, ends = feature_memory(Residency(proposal=alone(network), regions={}, live_ranges={}))
+    memory, ends = feature_memory(
+        Residency(proposal=alone(network), regions={}, live_ranges={}), {}
+    )
     for (a, one), (b, two) in itertools.combinations(memory.items(), 2):
         apart = not every[a].overlaps(every[b]) and one.reg_id == WORKSPACE_REG
         if one.reg_id != two.reg_id or apart:
