@@ -76,13 +76,13 @@ class CascadeCosts:
         What is known of layers stays so where it is not alive, or is made and read among them.
         """
         made = copy.copy(self)
-        alive = self.live_ranges[name]
+        alive, given = self.live_ranges[name], name in self.network.inputs
         made.resident = {n: region for n, region in self.resident.items() if n != name}
         made.streamed = {pair for pair in self.streamed if pair[1] != name}
         made._known = {
             layers: cost
             for layers, cost in self._known.items()
-            if not layers.overlaps(alive) or layers.contains(alive)
+            if not layers.overlaps(alive) or (layers.contains(alive) and not given)
         }
         return made
 
