@@ -144,7 +144,10 @@ class Load(Instruction):
     )
     mode_avg: int = bits(3, 21, 20, doc="0: copy; n: (uint8 - mean) >> (n - 1).")
     broadcast: int = bits(3, 19, 16, doc="7: write const_value instead of reading DDR.")
-    const_value: int = bits(3, 15, 8, doc="The byte of a constant transfer.")
+    const_value: int = bits(
+        3, 15, 8,
+        doc="The byte of a constant transfer; with scaled, what pad_start and pad_end leave.",
+    )  # fmt: skip
     reg_id: int = bits(3, 2, 0, doc="Address register whose segment ddr_addr counts from.")
     ddr_addr: int = bits(4, 28, 0, doc="Byte offset in the segment.")
 

@@ -46,8 +46,10 @@ TERM_BYTES = 4
 """Bytes of a term."""
 TERM_WORDS = 512
 """Words of TERM; addresses wrap here."""
-TERM_SLOTS = 2
-"""Tables of 256 terms that fit; ``term`` of an ELEWINIT picks one."""
+SLOT_TERMS = 256
+"""Terms of an input: one for each byte."""
+TERM_SLOTS = TERM_WORDS // SLOT_TERMS
+"""Tables of terms that fit; ``term`` of an ELEWINIT picks one."""
 FACTOR_BITS = 10
 """Low bits of a term that ELEW MULT takes, as a signed integer."""
 

@@ -108,8 +108,6 @@ class Core(wiring.Component):
             connect(m, dispatch.o[e], engine.insn)
             m.d.comb += [
                 dispatch.done[e].eq(engine.done), engine.abort.eq(sequencer.abort),
-                sequencer.engine_faults[e].eq(engine.fault),
-                sequencer.finished[e].eq(dispatch.finished[e]),
                 registers.busy[e].eq(engine.busy),
                 registers.started[e].eq(dispatch.started[e]),
                 registers.ended[e].eq(dispatch.finished[e]),
@@ -117,6 +115,11 @@ class Core(wiring.Component):
             m.d.sync += [
                 self.events.started[e].eq(dispatch.started[e]),
                 self.events.finished[e].eq(dispatch.finished[e]),
+            ]
+        for i, e in enumerate(sequencer.FAULTING):
+            m.d.comb += [
+                sequencer.engine_faults[i].eq(engines[e].fault),
+                sequencer.finished[i].eq(dispatch.finished[e]),
             ]
         m.d.sync += self.events.running.eq(sequencer.running)
         m.d.comb += [load.segments.eq(registers.segments), save.segments.eq(registers.segments)]

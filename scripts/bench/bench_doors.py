@@ -49,8 +49,9 @@ def export(module: torch.nn.Module, image: torch.Tensor, path: pathlib.Path) -> 
             )  # fmt: skip
             return
         made = torch.onnx.export(
-            program, dynamo=True, input_names=["image"], output_names=["result"], verbose=False
-        )
+            program, dynamo=True, input_names=["image"], output_names=["result"], verbose=False,
+            optimize=False,  # it would fold normalizations, and round weights as we do not
+        )  # fmt: skip
         assert made is not None
         made.save(str(path))
 
@@ -135,7 +136,7 @@ class Recorder:
             self.calls.setdefault(network, []).append((list(inputs), found))
             return found
 
-        Network.run = recorded  # type: ignore[method-assign]
+        Network.run = recorded  # type: ignore[method-assign, assignment]
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -148,7 +149,7 @@ def through_dynamo(
 ) -> dict[str, Any]:  # fmt: skip
     """Return how a float module fares through ``torch.compile``; every part is compared."""
     torch._dynamo.reset()
-    calibration: Any = samples if len(samples) == 1 else list(samples.split(1))
+    calibration: Any = samples if len(samples) == 1 else [sample[None] for sample in samples]
     options = {"calibration": calibration, "target": target, "device": device}
     compiled = torch.compile(module, backend="opendpu", options=options)
     with torch.no_grad():

@@ -85,8 +85,10 @@ ROWS = (
         "symmetric, reflected",
     ),
     Row(
-        "InnerProduct, Fully Connected, Matmul", ("inner-product", "matmul"), ("conv2d-fix",),
-        "CONV of one pixel, or with a kernel as large as the feature map; rows are pixels",
+        "InnerProduct, Fully Connected, Matmul", ("inner-product", "matmul"),
+        ("conv2d-fix", "matmul-fix"),
+        "CONV of one pixel, or with a kernel as large as the feature map; rows are pixels. Of two "
+        "feature maps: the second is loaded as weights",
     ),
     Row(
         "resize", ("resize",), ("upsample-fix",),

@@ -57,6 +57,23 @@ def batches(
         yield _by_name(item, names)
 
 
+def with_last_axis(
+    graph: FloatGraph, given: Iterator[dict[str, Array]]
+) -> Iterator[dict[str, Array]]:
+    """Yield batches with the last axis that the inputs of a graph have and the arrays have not.
+
+    Models of Keras take samples without it where it has one element.
+    """
+    shapes = {node.name: node.shape for node in graph if node.kind == "data"}
+    for batch in given:
+        yield {
+            name: array[..., None]
+            if shapes.get(name, ())[-1:] == (1,) and array.ndim == len(shapes[name]) - 1
+            else array
+            for name, array in batch.items()
+        }
+
+
 def random_batch(graph: FloatGraph, seed: int, size: int = 2) -> dict[str, Array]:
     """Return normally distributed samples, for what needs none but has to be shown some."""
     rng = np.random.default_rng(seed)

@@ -20,7 +20,7 @@ from opendpu.quantize import QuantizeConfig, Report, quantize_with_report
 from opendpu.quantize.samples import calibration_samples
 from opendpu_arch.errors import UnsupportedError
 from vai_q_tensorflow2 import strategy as strategies
-from vai_q_tensorflow2.dataset import batches, random_batch
+from vai_q_tensorflow2.dataset import batches, random_batch, with_last_axis
 from vai_q_tensorflow2.network import QuantizedNetwork, as_model, float_graph_names, network_of
 from vai_q_tensorflow2.shapes import input_shapes
 from vai_q_tensorflow2.strategy import ROLES
@@ -111,9 +111,13 @@ class VitisQuantizer:
         if calib_dataset is None and not strategies.needs_data(config):
             data = random_batch(graph, config.seed)
         else:
-            data = batches(
-                calib_dataset, float_graph_names(graph), steps=steps, batch_size=calib_batch_size
-            )
+            data = with_last_axis(
+                graph,
+                batches(
+                    calib_dataset, float_graph_names(graph), steps=steps,
+                    batch_size=calib_batch_size,
+                ),
+            )  # fmt: skip
         found = quantize_with_report(graph, data, config)
         self.report = found.report
         if verbose and found.report is not None:
@@ -185,9 +189,10 @@ class VitisQuantizer:
                 f"get_qat_model trains what a DPU runs, but {'; '.join(config.deployable())}"
             )
         names = float_graph_names(graph)
-        data: Any = batches(
-            calib_dataset, names, steps=calib_steps, batch_size=calib_batch_size
-        ) if init_quant else random_batch(graph, config.seed)  # fmt: skip
+        data: Any = random_batch(graph, config.seed)
+        if init_quant:
+            seen = batches(calib_dataset, names, steps=calib_steps, batch_size=calib_batch_size)
+            data = with_last_axis(graph, seen)
         if not init_quant:
             config = dataclasses.replace(config, cross_layer=False)
         config = dataclasses.replace(

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guide's ``input_shape``: with or without the batch, for one input or several."""
+"""The guide's ``input_shape``: with or without the batch, for one input or several.
+
+Scripts also write it as ``vai_q_tensorflow`` takes it: ``"?,224,224,3"``, a colon between inputs.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,6 +22,8 @@ def input_shapes(model: Any, given: Any) -> dict[str, tuple[int, ...]]:
     """
     if given is None:
         return {}
+    if isinstance(given, str):
+        given = _written(given)
     names = [tensor.name.partition(":")[0] for tensor in model.inputs]
     ranks = [len(tensor.shape) for tensor in model.inputs]
     if isinstance(given, Mapping):
@@ -45,3 +50,17 @@ def input_shapes(model: Any, given: Any) -> dict[str, tuple[int, ...]]:
             )  # fmt: skip
         found[name] = tuple(whole)
     return found
+
+
+def _written(text: str) -> list[list[int | None]]:
+    """Return the shapes in a string; ``?`` is a size that is open."""
+    try:
+        return [
+            [None if size.strip() in ("?", "None", "-1") else int(size) for size in one.split(",")]
+            for one in text.split(":")
+        ]
+    except ValueError:
+        raise UnsupportedError(
+            f"input_shape is {text!r}, but must be sizes with commas between them, '?' for the "
+            "batch", code=CODE,
+        ) from None  # fmt: skip

@@ -26,6 +26,8 @@ class AxiLiteSlave(wiring.Component):
     -------
     bus : ``In(AxiLiteSignature)``
         The port.
+    open : ``In(1)``
+        Accesses are accepted from the next cycle on.
     write, write_addr, write_data, write_strobe : ``Out``
         A write happens in the cycle ``write`` is high; ``write_addr`` counts words.
     read, read_addr, read_data : ``Out``, ``Out``, ``In``
@@ -35,7 +37,7 @@ class AxiLiteSlave(wiring.Component):
     def __init__(self, *, addr_width):
         self._width = addr_width
         super().__init__({
-            "bus": In(AxiLiteSignature(addr_width=addr_width)),
+            "bus": In(AxiLiteSignature(addr_width=addr_width)), "open": In(1),
             "write": Out(1), "write_addr": Out(addr_width - 2), "write_data": Out(32),
             "write_strobe": Out(4),
             "read": Out(1), "read_addr": Out(addr_width - 2), "read_data": In(32),
@@ -47,7 +49,7 @@ class AxiLiteSlave(wiring.Component):
         have_addr = Signal()
         have_data = Signal()
         awake = Signal()        # nothing is accepted in the reset cycle: it would be lost
-        m.d.sync += awake.eq(1)
+        m.d.sync += awake.eq(self.open)
         m.d.comb += [
             bus.awready.eq(awake & ~have_addr), bus.wready.eq(awake & ~have_data),
             bus.bresp.eq(0), bus.rresp.eq(0), bus.arready.eq(awake & ~self.read & ~bus.rvalid),

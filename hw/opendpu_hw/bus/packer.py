@@ -6,7 +6,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from opendpu_hw.bus.fields import FieldStream
-from opendpu_hw.datapath.bytes import masks, pieces, shift_down
+from opendpu_hw.datapath.bytes import pieces, shift_down
 
 #: Bytes of a beat.
 BEAT_BYTES = 16
@@ -57,7 +57,7 @@ class Packer(wiring.Component):
             raise ValueError(f"lanes is {self._lanes}, but must be in 1..{BEAT_BYTES}")
         m = Module()
         run = self.i
-        held = [Signal(64, name=f"held_{i}") for i in range(2)]
+        held = [Signal(8, name=f"held_{i}", reset_less=True) for i in range(BEAT_BYTES)]
         held_strobe = Signal(BEAT_BYTES)
         place = Signal(4)                   # of the next byte, in a range
         flush = Signal()                    # the range ends with what is held
@@ -76,34 +76,44 @@ class Packer(wiring.Component):
             take.eq(self.i.valid & self.i.ready),
         ]
 
-        # The run, turned so that its first byte is at its place; bytes before that stay.
+        # The run, turned so that its first byte is at its place; bytes before that stay. A byte is
+        # held by its enable, so that it takes one multiplexer, at the output.
         down = Signal(4)
         m.d.comb += down.eq(-at)
         turned = shift_down(m, pieces(run.data, 4), down, 4, name="turned")
-        stay = masks(m, at, 2, name="stay")
+        stay = Signal(BEAT_BYTES)
+        old = Signal(BEAT_BYTES)            # comes from what is held
         joined = [Signal(64, name=f"joined_{i}") for i in range(2)]
         strobe = Signal(2 * BEAT_BYTES)
         low_strobe = Signal(BEAT_BYTES)
         m.d.comb += [
-            *(joined[i].eq((held[i] & stay[i]) | (Cat(turned[2 * i:2 * i + 2]) & ~stay[i]))
-              for i in range(2)),
+            stay.eq(Cat(at > i for i in range(BEAT_BYTES))),
+            old.eq(Mux(flush, 2**BEAT_BYTES - 1, stay)),
+            *(joined[i].eq(Cat(
+                Mux(old[b], held[b], turned[b // 4][8 * (b % 4):][:8])
+                for b in range(8 * i, 8 * i + 8))) for i in range(2)),
             strobe.eq(Cat((at <= i) & (end > i) for i in range(2 * BEAT_BYTES))),
             low_strobe.eq(strobe[:BEAT_BYTES] | Mux(run.first, 0, held_strobe)),
         ]
 
         with m.If(advance):
             m.d.sync += self.o.valid.eq(flush | (take & (full | run.last)))
+            with m.If(flush | self.i.valid):
+                m.d.sync += [
+                    self.o.data.eq(Cat(joined)),
+                    self.o.strobe.eq(Mux(flush, held_strobe, low_strobe)),
+                ]
         with m.If(take):
             m.d.sync += [
                 place.eq(end[:4]),
                 flush.eq(run.last & (end > BEAT_BYTES)),
-                self.o.data.eq(Cat(joined)), self.o.strobe.eq(low_strobe),
                 held_strobe.eq(Mux(full, strobe[BEAT_BYTES:], low_strobe)),
-                *(held[i].eq(Mux(full, Cat(turned[2 * i:2 * i + 2]), joined[i]))
-                  for i in range(2)),
             ]
+            for b in range(BEAT_BYTES):
+                with m.If(full | ~stay[b]):
+                    m.d.sync += held[b].eq(turned[b // 4][8 * (b % 4):][:8])
         with m.Elif(advance & flush):
-            m.d.sync += [flush.eq(0), self.o.data.eq(Cat(held)), self.o.strobe.eq(held_strobe)]
+            m.d.sync += flush.eq(0)
         with m.If(self.clear):
             m.d.sync += [flush.eq(0), self.o.valid.eq(0)]
         return m

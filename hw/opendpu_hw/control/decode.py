@@ -51,9 +51,11 @@ class Decode(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.legality = legality = Legality(self._target)
-        gathered = Signal(instruction_shape)        # words that have come of the next instruction
+        # Words that have come of the next instruction, others zero; what is judged and handed on.
+        gathered = Signal(instruction_shape, reset_less=True)
+        held = Signal(instruction_shape, reset_less=True)
         at = Signal(range(INSTRUCTION_WORDS + 1))
-        held = Signal(instruction_shape)            # the instruction that is judged and handed on
+        count = Signal(32, reset_less=True)
         holding = Signal()
         judging = Signal(latency.JUDGEMENT)         # bit n: for n + 1 cycles
         judged = judging[-1]
@@ -91,7 +93,7 @@ class Decode(wiring.Component):
                 with m.If((engine == e) & self.out[e].ready):
                     m.d.comb += legality.accept.eq(1)
         with m.If(legality.accept):
-            m.d.sync += [self.count.eq(self.count + 1), holding.eq(0), judging.eq(0)]
+            m.d.sync += [count.eq(count + 1), holding.eq(0), judging.eq(0)]
             with m.If(held[0][28:32] == isa.Opcode.END):
                 m.d.sync += self.ended.eq(1)
 
@@ -100,9 +102,18 @@ class Decode(wiring.Component):
         stopped = Signal()
         m.d.comb += stopped.eq(self.stop | illegal)
 
-        def hold(*words):
-            m.d.sync += [holding.eq(1), judging.eq(0), held.eq(0)]
-            m.d.sync += [held[i].eq(word) for i, word in enumerate(words)]
+        # Nothing is handed on after a fault: its number stays.
+        m.d.comb += [self.count.eq(count), self.fault.number.eq(count)]
+        with m.If(self.start):
+            m.d.sync += count.eq(0)
+
+        def hold():
+            """Hold what is gathered, and the word that comes."""
+            m.d.sync += [
+                holding.eq(1), judging.eq(0), held[0].eq(gathered[0]),
+                *(held[i].eq(Mux(at == i, incoming.data, gathered[i]))
+                  for i in range(1, INSTRUCTION_WORDS)),
+            ]
 
         def bad(value):
             m.d.sync += cause.eq(value)
@@ -111,17 +122,21 @@ class Decode(wiring.Component):
         with m.FSM(init="Stopped"):
             with m.State("Stopped"):
                 with m.If(self.start):
-                    m.d.sync += [self.ended.eq(0), self.count.eq(0), self.fault.valid.eq(0)]
+                    m.d.sync += [self.ended.eq(0), self.fault.valid.eq(0)]
                     m.next = "First"
             with m.State("First"):
                 m.d.comb += self.words.ready.eq(1)
                 with m.If(self.words.valid):
-                    m.d.sync += [at.eq(1), gathered[0].eq(incoming.data)]
+                    m.d.sync += [
+                        at.eq(1), gathered[0].eq(incoming.data),
+                        *(gathered[i].eq(0) for i in range(1, INSTRUCTION_WORDS)),
+                    ]
                     with m.If(incoming.error):
                         bad(Fault.FETCH_ERROR)
                     with m.Elif(words_incoming == 0):
                         bad(Fault.UNKNOWN_OPCODE)
                     with m.Elif(words_incoming == 1):
+                        m.d.sync += at.eq(0)            # what comes is not its second word
                         m.next = "Single"
                     with m.Else():
                         m.next = "Rest"
@@ -137,30 +152,27 @@ class Decode(wiring.Component):
                     with m.If(incoming.error):
                         bad(Fault.FETCH_ERROR)
                     with m.Elif(last):
-                        hold(gathered[0], *(
-                            Mux(at == i, incoming.data, Mux(at > i, gathered[i], 0))
-                            for i in range(1, INSTRUCTION_WORDS)))
+                        hold()
                         m.next = "First"
                 with m.If(stopped):
                     m.next = "Stopped"
             with m.State("Single"):
                 # Only END has one word; nothing comes after it.
                 with m.If(room):
-                    hold(gathered[0])
+                    hold()
                     m.next = "Stopped"
                 with m.If(stopped):
                     m.next = "Stopped"
             with m.State("Bad"):
                 # The fault of an instruction before this one comes first.
                 with m.If(~holding):
-                    m.d.sync += [self.fault.valid.eq(1), self.fault.cause.eq(cause),
-                                 self.fault.number.eq(self.count)]
+                    m.d.sync += [self.fault.valid.eq(1), self.fault.cause.eq(cause)]
                     m.next = "Stopped"
                 with m.If(stopped):
                     m.next = "Stopped"
         with m.If(illegal):
             m.d.sync += [self.fault.valid.eq(1), self.fault.cause.eq(Fault.ILLEGAL_FIELD),
-                         self.fault.number.eq(self.count), holding.eq(0)]
+                         holding.eq(0)]
         with m.If(self.stop):
             m.d.sync += holding.eq(0)
         return m

@@ -1,20 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host's registers (``opendpu_arch.regs``) behind AXI4-Lite."""
+"""The host's registers (``opendpu_arch.regs``) behind AXI4-Lite.
 
-from amaranth.hdl import Cat, Module, Signal, unsigned
-from amaranth.lib import wiring
+What the host writes is read back from a memory of LUTs, which a multiplexer of all registers costs
+more than; flip-flops keep what something needs.
+"""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, unsigned
+from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from opendpu_arch import regs
 from opendpu_arch.target import MAX_ADDRESS_REGISTERS
 from opendpu_hw.bus.axi4 import ADDRESS_WIDTH
 from opendpu_hw.bus.axi_lite import AxiLiteSignature, AxiLiteSlave
+from opendpu_hw.datapath.multiplexer import choose
 from opendpu_hw.shapes import segments_shape
 
 ADDR_WIDTH = 12
 _COUNTERS = ("BUSY_LOAD", "BUSY_SAVE", "BUSY_CONV", "BUSY_MISC", "ACTIVE_CONV", "ACTIVE_MISC")
 #: Reset value of HP: 7 bursts, 16 beats, as AMD's driver writes.
 _HP = 0x07070F0F
+#: Bits of a register's number that tell stored ones apart; of a number that others share.
+_STORED_BITS, _GROUP_BITS = 6, 4
 
 
 class Registers(wiring.Component):
@@ -55,25 +62,29 @@ class Registers(wiring.Component):
         m.submodules.slave = slave = AxiLiteSlave(addr_width=ADDR_WIDTH)
         wiring.connect(m, wiring.flipped(self.bus), slave.bus)
 
-        storage, readable = {}, {}
+        readable = {}           # what is not stored
+        stored = {}             # reset values
 
         def at(name):
             return regs.OFFSET[name] >> 2
 
-        def writable(name, init=0):
-            register = Signal(32, name=name.lower(), init=init)
-            storage[name] = readable[name] = register
+        def writable(name, init=0, used=32):
+            """Store a register; return its lowest bits, if any are used."""
+            stored[at(name)] = init
+            if not used:
+                return None
+            register = Signal(used, name=name.lower(), init=init & (1 << used) - 1)
             with m.If(slave.write & (slave.write_addr == at(name))):
-                for byte in range(4):
-                    part = slice(8 * byte, 8 * byte + 8)
-                    with m.If(slave.write_strobe[byte]):
+                for low in range(0, used, 8):
+                    part = slice(low, min(low + 8, used))
+                    with m.If(slave.write_strobe[low // 8]):
                         m.d.sync += register[part].eq(slave.write_data[part])
             return register
 
         # -- start, done, interrupt ---------------------------------------------------------------
         done = Signal()
         isr = Signal()
-        gie, ier = writable("GIE"), writable("IER")
+        gie, ier = writable("GIE", used=1), writable("IER", used=1)
         write_ctrl = slave.write & (slave.write_addr == at("AP_CTRL")) & slave.write_strobe[0]
         m.d.comb += [
             self.start.eq(write_ctrl & slave.write_data[0] & ~self.running),
@@ -97,15 +108,15 @@ class Registers(wiring.Component):
 
         # -- addresses ----------------------------------------------------------------------------
         for name in ("PROF_ENA", "PROF_ADDR_L", "PROF_ADDR_H"):
-            writable(name)
-        writable("HP", _HP)
+            writable(name, used=0)
+        writable("HP", _HP, used=0)
         high = ADDRESS_WIDTH - 32
         m.d.comb += self.instr_addr.eq(Cat(writable("INSTR_ADDR_L"),
-                                           writable("INSTR_ADDR_H")[:high]))
+                                           writable("INSTR_ADDR_H", used=high)))
         for i in range(MAX_ADDRESS_REGISTERS):
             m.d.comb += [
                 self.segments[i].base.eq(Cat(writable(f"ADDR_{i}_L"),
-                                             writable(f"ADDR_{i}_H")[:high])),
+                                             writable(f"ADDR_{i}_H", used=high))),
                 self.segments[i].size.eq(writable(f"SEGMENT_SIZE_{i}")),
             ]
 
@@ -145,13 +156,58 @@ class Registers(wiring.Component):
         }
         if target.extensions:
             readable["EXTENSIONS"] = sum(1 << e for e in target.extensions)
-        missing = {r.name for r in regs.registers_of(target.extensions)} ^ set(readable)
+        values = {at(name): Const(value, 32) if isinstance(value, int) else value
+                  for name, value in readable.items()}
+        missing = {r.offset >> 2 for r in regs.registers_of(target.extensions)} ^ (
+            set(values) | set(stored))
         if missing:
-            raise RuntimeError(f"registers without hardware, or the reverse: {sorted(missing)}")
-        value = Signal(unsigned(32))
-        with m.Switch(slave.read_addr):
-            for name, register in readable.items():
-                with m.Case(at(name)):
-                    m.d.comb += value.eq(register)
-        m.d.comb += slave.read_data.eq(value)
+            raise RuntimeError(
+                f"registers without hardware, or the reverse: {sorted(4 * n for n in missing)}")
+        m.d.comb += slave.read_data.eq(self._others(m, slave, values) | self._stored(
+            m, slave, stored))
         return m
+
+    @staticmethod
+    def _others(m, slave, values):
+        """Return what is read of registers that are not stored, else zero."""
+        group = slave.read_addr[_GROUP_BITS:]
+        result = 0
+        for number in sorted({n >> _GROUP_BITS for n in values}):
+            chosen = Signal(32, name=f"group_{number}")
+            m.d.comb += chosen.eq(choose(slave.read_addr[:_GROUP_BITS], [
+                values.get((number << _GROUP_BITS) + n, Const(0))
+                for n in range(1 << _GROUP_BITS)]))
+            result = result | Mux(group == number, chosen, 0)
+        return result
+
+    @staticmethod
+    def _stored(m, slave, stored):
+        """Return what is read of stored registers, else zero."""
+        places = 1 << _STORED_BITS
+        resets = {n % places: value for n, value in stored.items() if value}
+        if len({n % places for n in stored}) != len(stored):
+            raise RuntimeError("two stored registers have one place")
+        m.submodules.storage = storage = memory.Memory(shape=unsigned(32), depth=places, init=[])
+        writer, reader = storage.write_port(granularity=8), storage.read_port(domain="comb")
+        # After a reset all places get their value before the first access.
+        reset_at = Signal(_STORED_BITS + 1)
+        ready = reset_at[-1]
+        with m.If(~ready):
+            m.d.sync += reset_at.eq(reset_at + 1)
+        here = [Signal(name=f"{way}s_stored") for way in ("read", "write")]
+        for signal, number in zip(here, (slave.read_addr, slave.write_addr), strict=True):
+            with m.Switch(number):
+                with m.Case(*stored):
+                    m.d.comb += signal.eq(1)
+        stores = slave.write & here[1]
+        value = 0
+        for number, reset in resets.items():
+            value = value | Mux(reset_at[:-1] == number, reset, 0)
+        m.d.comb += [
+            slave.open.eq(ready),
+            writer.addr.eq(Mux(ready, slave.write_addr[:_STORED_BITS], reset_at[:-1])),
+            writer.data.eq(Mux(ready, slave.write_data, value)),
+            writer.en.eq(Mux(ready, slave.write_strobe & stores.replicate(4), 0xF)),
+            reader.addr.eq(slave.read_addr[:_STORED_BITS]),
+        ]
+        return Mux(here[0], reader.data, 0)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sequencer: from start to END or fault, and back to idle with nothing left on the bus."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -24,7 +24,7 @@ class Sequencer(wiring.Component):
     start : ``In(1)``
         Begin.
     decode_fault, engine_faults, finished : ``In``
-        What went wrong, and instructions that ended, by :class:`Engine`.
+        What went wrong, and instructions that ended, each of :attr:`FAULTING`.
     ended, blocked : ``In(1)``
         From the decoder.
     empty, stuck, tokens : ``In(1)``
@@ -44,11 +44,14 @@ class Sequencer(wiring.Component):
 
     #: Cycles nothing may move before a wait counts as a deadlock.
     PATIENCE = 64
+    #: Engines that can fail: those that have a bus. Of two faults in a cycle the later one counts.
+    FAULTING = (Engine.LOAD, Engine.SAVE)
 
     def __init__(self):
         super().__init__({
             "start": In(1), "decode_fault": In(decode_fault_shape),
-            "engine_faults": In(fault_shape).array(4), "finished": In(1).array(4),
+            "engine_faults": In(fault_shape).array(len(self.FAULTING)),
+            "finished": In(1).array(len(self.FAULTING)),
             "ended": In(1), "blocked": In(1), "empty": In(1), "stuck": In(1), "tokens": In(1),
             "quiet": In(1),
             "running": Out(1), "done": Out(1), "begin": Out(1), "abort": Out(1),
@@ -61,21 +64,42 @@ class Sequencer(wiring.Component):
         cause = Signal(8)
         engine = Signal(4)
         patience = Signal(range(self.PATIENCE + 1))
-        ended_of_engine = [Signal(32, name=f"ended_{e.name.lower()}") for e in Engine]
         m.d.comb += self.status.eq(Cat(cause, engine, cause != 0))
 
-        def fail(why, *, who=0, instruction=0, addr=0):
-            m.d.sync += [cause.eq(why), engine.eq(who), self.fault_instruction.eq(instruction),
-                         self.fault_addr.eq(addr)]
+        # -- which instruction, and where: cleared by a register of its own, as after reset --------
+        fresh = Signal(init=1)
+        failed = Signal()                   # in this cycle
+        ended = [Signal(32, name=f"ended_{e.name.lower()}", reset_less=True)
+                 for e in self.FAULTING]
+        valid = Cat(fault.valid for fault in self.engine_faults)
+        number = self.decode_fault.number & (
+            self.decode_fault.valid & ~valid.any()).replicate(32)
+        addr = Const(0)
+        for i, fault in enumerate(self.engine_faults):
+            mine = fault.valid & ~valid[i + 1:].any()
+            number = number | (ended[i] & mine.replicate(32))
+            addr = addr | (fault.addr & mine.replicate(ADDRESS_WIDTH))
+            with m.If(self.finished[i]):
+                m.d.sync += ended[i].eq(ended[i] + 1)
+        with m.If(failed):
+            m.d.sync += [self.fault_instruction.eq(number), self.fault_addr.eq(addr)]
+        m.d.sync += fresh.eq(0)
+        with m.If(fresh):
+            m.d.sync += [
+                *(count.eq(0) for count in ended), self.fault_instruction.eq(0),
+                self.fault_addr.eq(0),
+            ]
+
+        def fail(why, *, who=0):
+            m.d.comb += failed.eq(1)
+            m.d.sync += [cause.eq(why), engine.eq(who)]
             m.next = "Abort"
 
         with m.FSM(init="Idle"):
             with m.State("Idle"):
                 m.d.comb += [self.abort.eq(1), self.stop_fetch.eq(1)]
                 with m.If(self.start):
-                    m.d.sync += [cause.eq(0), engine.eq(0), self.fault_instruction.eq(0),
-                                 self.fault_addr.eq(0), self.running.eq(1)]
-                    m.d.sync += [count.eq(0) for count in ended_of_engine]
+                    m.d.sync += [cause.eq(0), engine.eq(0), fresh.eq(1), self.running.eq(1)]
                     m.next = "Begin"
             with m.State("Begin"):
                 m.d.comb += [self.abort.eq(1), self.stop_fetch.eq(1)]
@@ -87,9 +111,6 @@ class Sequencer(wiring.Component):
                 m.next = "Run"
             with m.State("Run"):
                 m.d.comb += self.stop_fetch.eq(self.ended)
-                for e in Engine:
-                    with m.If(self.finished[e]):
-                        m.d.sync += ended_of_engine[e].eq(ended_of_engine[e] + 1)
                 with m.If(self.ended & self.empty):
                     with m.If(self.tokens):
                         fail(Fault.LEFTOVER_TOKEN)
@@ -102,12 +123,10 @@ class Sequencer(wiring.Component):
                 with m.Else():
                     m.d.sync += patience.eq(0)
                 with m.If(self.decode_fault.valid):
-                    fail(self.decode_fault.cause, instruction=self.decode_fault.number)
-                for e in Engine:
-                    found = self.engine_faults[e]
-                    with m.If(found.valid):
-                        fail(found.cause, who=e, instruction=ended_of_engine[e],
-                             addr=found.addr)
+                    fail(self.decode_fault.cause)
+                for e, fault in zip(self.FAULTING, self.engine_faults, strict=True):
+                    with m.If(fault.valid):
+                        fail(fault.cause, who=e)
             with m.State("Abort"):
                 m.d.comb += [self.abort.eq(1), self.stop_fetch.eq(1)]
                 with m.If(self.quiet & self.empty):

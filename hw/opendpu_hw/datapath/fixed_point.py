@@ -58,10 +58,10 @@ class FixedPoint(wiring.Component):
         m = Module()
         value = self._product(m)
         # -- stages 6 and 7: shift, twice the result -----------------------------------------------
-        m.submodules.shifter = shifter = SaturatingShift(width=_VALUE_BITS, kept=_KEPT_BITS)
+        m.submodules.shifter = shifter = SaturatingShift(
+            width=_VALUE_BITS, amount=len(self.shift), kept=_KEPT_BITS)
         m.d.comb += [
-            shifter.value.eq(value), shifter.bytes.eq(self.shift[3:]),
-            shifter.bits.eq(self.shift[:3]), shifter.stage.eq(0b11),
+            shifter.value.eq(value), shifter.amount.eq(self.shift), shifter.stage.eq(0b11),
         ]
         # -- stage 8: rounding, zero point ---------------------------------------------------------
         moved = Signal(signed(_KEPT_BITS + 1), reset_less=True)

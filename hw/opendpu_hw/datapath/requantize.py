@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from opendpu_arch.isa import ActType
 from opendpu_hw.datapath.accumulators import SUM_WIDTH
-from opendpu_hw.datapath.shift import BYTE, SaturatingShift
+from opendpu_hw.datapath.shift import SaturatingShift
 
 #: Width of a sum with its bias, doubled.
 BIASED_WIDTH = SUM_WIDTH + 1
@@ -16,13 +16,8 @@ SHIFT_WIDTH = 6
 #: LeakyReLU's factor 26/256 is 13 with this much more shift.
 LEAKY_FACTOR, LEAKY_SHIFT = 13, 7
 _WIDE = BIASED_WIDTH + LEAKY_FACTOR.bit_length()
-_MOST_BYTES = -(-_WIDE // BYTE)
-
-#: A right shift: by ``coarse`` bytes, then by ``fine`` bits.
-amount_shape = data.StructLayout({"coarse": range(_MOST_BYTES + 1), "fine": range(BYTE)})
 #: How to scale: the shifts of positive and negative values, which differ under LEAKYRELU.
-scale_shape = data.StructLayout(
-    {"positive": amount_shape, "negative": amount_shape, "leaky": 1})
+scale_shape = data.StructLayout({"positive": SHIFT_WIDTH, "negative": SHIFT_WIDTH, "leaky": 1})
 #: What a lane with shifts of its own makes its scale of.
 CUT_SHAPE = data.StructLayout({"shift_cut": SHIFT_WIDTH, "act": 4})
 
@@ -32,8 +27,8 @@ def scale_of(shift_cut, act):
     leaky = act == ActType.LEAKYRELU
 
     def amount(bits):
-        coarse = bits[3:]
-        return Cat(Mux(coarse > _MOST_BYTES, _MOST_BYTES, coarse)[:3], bits[:3])
+        # The largest there is leaves the sign alone, as any beyond it would.
+        return bits[:SHIFT_WIDTH] | bits[SHIFT_WIDTH:].any().replicate(SHIFT_WIDTH)
 
     negative = (shift_cut + Mux(leaky, LEAKY_SHIFT, 0))[:SHIFT_WIDTH + 1]
     return Cat(amount(shift_cut), amount(negative), leaky)
@@ -96,7 +91,7 @@ class Requantizer(wiring.Component):
             if self._leaky:
                 m.d.sync += triple.eq(biased + (biased << 1))
         wide = register(_WIDE, "wide")
-        amount = Signal(amount_shape, reset_less=True)
+        amount = Signal(SHIFT_WIDTH, reset_less=True)
         negative = value[-1]
         with m.If(self.stage[2]):
             m.d.sync += amount.eq(Mux(negative, self.scale.negative, self.scale.positive))
@@ -104,10 +99,9 @@ class Requantizer(wiring.Component):
             m.d.sync += wide.eq((more << 2) + value)
 
         # -- shift: twice the result ---------------------------------------------------------------
-        m.submodules.shift = shift = SaturatingShift(width=_WIDE)
+        m.submodules.shift = shift = SaturatingShift(width=_WIDE, amount=SHIFT_WIDTH)
         m.d.comb += [
-            shift.value.eq(wide), shift.bytes.eq(amount.coarse), shift.bits.eq(amount.fine),
-            shift.stage.eq(self.stage[3:5]),
+            shift.value.eq(wide), shift.amount.eq(amount), shift.stage.eq(self.stage[3:5]),
         ]
 
         # -- rounding and limits -------------------------------------------------------------------

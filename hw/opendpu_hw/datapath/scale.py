@@ -68,13 +68,12 @@ class Scale(wiring.Component):
         else:
             wide, scaled, amount = _DOUBLED_WIDTH + LEFT_MAX, value, self.right
         # Twice the result, not yet rounded.
-        m.submodules.shifter = shifter = SaturatingShift(width=wide)
+        m.submodules.shifter = shifter = SaturatingShift(width=wide, amount=6)
         y = Signal(signed(8), reset_less=True)
         rounded = ((shifter.shifted + 1) >> 1)[:9].as_signed()
         m.d.comb += [
             shifter.value.eq(Cat(Const(0, LEFT_MAX), scaled)),
-            shifter.bytes.eq(Mux(amount[3:] > shifter.most, shifter.most, amount[3:])),
-            shifter.bits.eq(amount[:3]), shifter.stage.eq(self.shift),
+            shifter.amount.eq(amount), shifter.stage.eq(self.shift),
             self.y.eq(y),
         ]
         with m.If(self.finish):

@@ -6,13 +6,14 @@ from amaranth.lib.wiring import In, Out
 from opendpu_hw.shapes import InstructionStream, fault_shape
 
 
-def engine_members():
+def engine_members(*, faults=False):
     """Return the members every engine has.
 
     ``insn`` brings instructions whose tokens are there; ``done`` pulses once an instruction, in
     order, when all its effects are visible; ``busy`` is high while an accepted instruction is
     unfinished; ``active`` in cycles with a useful step. While ``abort`` is high the engine drops
-    its work, completes what it has on the bus, and then raises ``idle``.
+    its work, completes what it has on the bus, and then raises ``idle``. With ``faults``, what went
+    wrong is at ``fault`` until then.
     """
     return {
         "insn": In(InstructionStream),
@@ -21,5 +22,5 @@ def engine_members():
         "active": Out(1),
         "abort": In(1),
         "idle": Out(1),
-        "fault": Out(fault_shape),
+        **({"fault": Out(fault_shape)} if faults else {}),
     }

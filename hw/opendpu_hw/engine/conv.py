@@ -347,7 +347,6 @@ class Conv(wiring.Component):
             self.active.eq(step),
             self.busy.eq(order.busy),
             self.idle.eq(~running & ~Cat(reading).any() & ~s3_step & ~ended.any()),
-            self.fault.eq(0),
         ]
         return m
 

@@ -90,7 +90,7 @@ class Load(wiring.Component):
     def __init__(self, target):
         self._target = target
         super().__init__({
-            **engine_members(),
+            **engine_members(faults=True),
             "bus0": Out(read_signature(128)), "bus1": Out(read_signature(128)),
             "write0": Out(BankWrite(target)), "write1": Out(BankWrite(target)),
             "segments": In(segments_shape),

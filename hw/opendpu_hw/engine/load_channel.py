@@ -8,6 +8,7 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
+from opendpu_arch.extensions import Extension
 from opendpu_hw.bus.axi4 import constant_fields, read_signature
 from opendpu_hw.bus.burst import BEAT_SHIFT, BurstGenerator, BurstIssuer, plan_fields
 from opendpu_hw.bus.fields import FieldQueue, FieldSkid, FieldStream
@@ -27,7 +28,8 @@ def load_job_fields(target):
     ``offset`` is the first byte's place in its beat; ``merged`` means the pixels come as one range,
     ``overlap`` that they overlap in it. ``masked`` LOADs (channel augmentation) zero ``skip`` bytes
     of pixel 0, ``jump`` less in each after it, and in the last ``pad_idx + 1`` pixels keep ``tail``
-    bytes, ``jump`` less in each after the first of those.
+    bytes, ``jump`` less in each after the first of those; with the extension ``scaled``, bytes that
+    are not kept become ``value``.
     """
     return {
         "bank_id": 6, "bank_addr": ceil_log2(target.bank_depth), "jump_write": 10,
@@ -116,6 +118,7 @@ class LoadChannel(wiring.Component):
         used = Signal(_POSITION)            # negative while the next byte is beyond a gap
         accept = Signal()
         error_beat = Signal(_POSITION)
+        error_before = Signal(_POSITION)    # the beat before it
         m.d.comb += [
             used.eq(put - keep),
             room.eq(used[-1] | ~used[ceil_log2(WINDOW):].any()),
@@ -129,7 +132,7 @@ class LoadChannel(wiring.Component):
             m.d.sync += put.eq(put_next)
             with m.If(self.bus.rresp[1] & ~error):
                 m.d.sync += [
-                    error.eq(1), error_beat.eq(put),
+                    error.eq(1), error_beat.eq(put), error_before.eq(put - 1),
                     self.fault_addr.eq(Cat(Const(0, BEAT_SHIFT), issuer.oldest_beat)),
                 ]
 
@@ -178,7 +181,7 @@ class LoadChannel(wiring.Component):
             ready.eq(job.constant | (~available[-1] & (
                 available[1:].any() | (available[0] & ~two_beats)))),
             bad.eq(error & ~job.constant
-                   & ((error_beat == beat) | (two_beats & (error_beat == beat_1)))),
+                   & ((error_beat == beat) | (two_beats & (error_before == beat)))),
             advance.eq(out.i.ready),
             step.eq(running & ready & ~bad & advance & ~stop),
             word_end.eq(step & ~pixel_end),
@@ -264,12 +267,18 @@ class LoadChannel(wiring.Component):
         m.d.comb += kept.eq(Mux(limit[4:].any(), 16, limit[:4]))
         keep_masks = masks(m, kept, halves, name="keep")
         skip_masks = masks(m, skip, halves, name="skip")
+        padded = Signal()
+        m.d.comb += padded.eq(job.masked & ~job.constant)
         result = []
         for i in range(halves):
             half = Signal(64, name=f"half_{i}")
             value = Mux(
                 job.constant, job.value.replicate(MASK_BYTES), Cat(word[2 * i:2 * i + 2]))
-            m.d.comb += half.eq(value & keep_masks[i] & ~skip_masks[i])
+            kept_bytes = keep_masks[i] & ~skip_masks[i]
+            m.d.comb += half.eq(value & kept_bytes)
+            if Extension.SCALED in self._target.extensions:
+                fill = job.value.replicate(MASK_BYTES) & padded.replicate(8 * MASK_BYTES)
+                m.d.comb += half.eq((value & kept_bytes) | (fill & ~kept_bytes))
             result.append(half)
         m.d.comb += [
             out.i.valid.eq(step), out.i.data.eq(Cat(result)), out.i.bank_id.eq(job.bank_id),

@@ -21,8 +21,9 @@ class Save(wiring.Component):
 
     A SAVE goes to the channel of its ``hp_id``. Channels read a bank word a cycle each and work
     side by side: a SAVE that waits for its predecessor (its own bit in ``dpdon``) is only held back
-    while one in flight on the other channel writes the same stretch of memory. ``done`` comes with
-    the last response, in program order.
+    while one in flight on the other channel writes the same stretch of memory. Comparing stretches
+    takes it a cycle, unless nothing is in flight there. ``done`` comes with the last response, in
+    program order.
 
     Parameters
     ----------
@@ -46,7 +47,7 @@ class Save(wiring.Component):
     def __init__(self, target):
         self._target = target
         super().__init__({
-            **engine_members(),
+            **engine_members(faults=True),
             "bus0": Out(write_signature(128)), "bus1": Out(write_signature(128)),
             "read0": Out(BankRead(target)), "read1": Out(BankRead(target)),
             "segments": In(segments_shape),
@@ -85,14 +86,16 @@ class Save(wiring.Component):
         # -- what is in flight: a ring of intervals, one each of the order ------------------------
         put = Signal(range(self.DEPTH))
         get = Signal(range(self.DEPTH))
-        overlaps = Signal(self.DEPTH)
+        beside = Signal(self.DEPTH)         # in flight on the other channel
+        overlaps = Signal(self.DEPTH, reset_less=True)   # with the SAVE that was here a cycle ago
+        compared = Signal()                 # which is the one that is here now
         for i in range(self.DEPTH):
             used = Signal(name=f"used_{i}")
             channel = Signal(name=f"channel_{i}")
             first = Signal(ADDRESS_WIDTH, name=f"first_{i}")
             last = Signal(ADDRESS_WIDTH, name=f"last_{i}")
-            m.d.comb += overlaps[i].eq(
-                used & (channel != choice) & (first <= front.last_addr) & (front.addr <= last))
+            m.d.comb += beside[i].eq(used & (channel != choice))
+            m.d.sync += overlaps[i].eq((first <= front.last_addr) & (front.addr <= last))
             with m.If(order.done & (get == i)):
                 m.d.sync += used.eq(0)
             with m.If(order.push & (put == i)):
@@ -102,7 +105,10 @@ class Save(wiring.Component):
                 ]
             with m.If(self.abort):
                 m.d.sync += used.eq(0)
-        m.d.sync += [put.eq(put + order.push), get.eq(get + order.done)]
+        m.d.sync += [
+            put.eq(put + order.push), get.eq(get + order.done),
+            compared.eq(front.valid & ~front.ready & ~self.abort),
+        ]
         with m.If(self.abort):
             m.d.sync += [put.eq(0), get.eq(0)]
 
@@ -111,7 +117,7 @@ class Save(wiring.Component):
         room = [c.plan.ready & c.job.ready for c in channels]
         own = front.words[0][24 + isa.Engine.SAVE]
         m.d.comb += [
-            blocked.eq(own & overlaps.any()),
+            blocked.eq(own & (beside & (overlaps | ~compared.replicate(self.DEPTH))).any()),
             go.eq(front.valid & ~beyond & order.ready & ~halt
                   & (end | (~blocked & Mux(choice, room[1], room[0])))),
             front.ready.eq(go),

@@ -153,7 +153,9 @@ class SaveChannel(wiring.Component):
                 m.d.comb += [
                     run.valid.eq(best.valid), best.ready.eq(run.ready),
                     word.ready.eq(argmax.i.ready & word.argmax),
-                    run.data.eq(Mux(best.info[2], best.value, best.index)), run.count.eq(1),
+                    # The packer does not look at more bytes than one.
+                    run.data.eq(Cat(Mux(best.info[2], best.value, best.index), word.data[8:])),
+                    run.count.eq(1),
                     run.first.eq(best.info[0]), run.last.eq(best.info[1]),
                     run.offset.eq(best.info[3:]),
                 ]

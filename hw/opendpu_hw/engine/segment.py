@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Front of LOAD and SAVE: where in memory an instruction's bytes are, and whether they may be."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from opendpu_hw.datapath.multiplexer import choose
 from opendpu_hw.shapes import InstructionStream, fields_of, segments_shape
 
 
@@ -103,8 +104,8 @@ class SegmentStage(wiring.Component):
             with m.If(first_valid):
                 m.d.sync += [
                     *(second[i].eq(first[i]) for i in range(used)),
-                    base.eq(_choose([self.segments[i].base for i in range(8)], f.reg_id)),
-                    size.eq(_choose([self.segments[i].size for i in range(8)], f.reg_id)),
+                    base.eq(choose(f.reg_id, [self.segments[i].base for i in range(8)])),
+                    size.eq(choose(f.reg_id, [self.segments[i].size for i in range(8)])),
                     reach.eq((f.length * (getattr(f, self._jump) + 1) + self._size(f))[:27]),
                 ]
                 self.second(m, f)
@@ -125,10 +126,3 @@ class SegmentStage(wiring.Component):
         with m.If(self.clear):
             m.d.sync += [first_valid.eq(0), second_valid.eq(0), self.valid.eq(0)]
         return m
-
-
-def _choose(values, index):
-    """Select one of 2^n values by n bits."""
-    for bit in index:
-        values = [Mux(bit, b, a) for a, b in zip(values[::2], values[1::2], strict=True)]
-    return values[0]

@@ -24,17 +24,17 @@ class C2f(nn.Module):
 
     def __init__(self, inner: int, outer: int, count: int, joins: bool) -> None:
         super().__init__()
-        self.half, self.joins = outer // 2, joins
+        self.width, self.joins = outer // 2, joins
         self.first = Conv(inner, outer)
         self.blocks = nn.ModuleList(
-            nn.Sequential(Conv(self.half, self.half, 3), Conv(self.half, self.half, 3))
+            nn.Sequential(Conv(self.width, self.width, 3), Conv(self.width, self.width, 3))
             for _ in range(count)
         )
-        self.last = Conv((2 + count) * self.half, outer)
+        self.last = Conv((2 + count) * self.width, outer)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the block's result."""
-        found = list(self.first(x).split(self.half, 1))
+        found = list(self.first(x).split(self.width, 1))
         for block in self.blocks:
             y = block(found[-1])
             found.append(found[-1] + y if self.joins else y)

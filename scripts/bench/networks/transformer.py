@@ -20,15 +20,20 @@ WIDTH = 96
 
 
 def vittiny(size: int = 224) -> onnx.ModelProto:
-    """Return ViT-Ti/16, LayerNormalization as one operator."""
-    net = Builder("vittiny", size, opset=17)
-    x = net.conv("image", 192, 16, stride=16, pad=0, act="")
+    """Return ViT-Ti/16."""
+    return vit("vittiny", size, width=192, heads=3)
+
+
+def vit(name: str, size: int = 224, *, width: int, heads: int, depth: int = 12) -> onnx.ModelProto:
+    """Return a ViT/16 of some width, LayerNormalization as one operator."""
+    net = Builder(name, size, opset=17)
+    x = net.conv("image", width, 16, stride=16, pad=0, act="")
     channels, rows, columns = net.shapes[x]
     x = net.transpose(net.reshape(x, (channels, rows * columns)), 2, 1)
     x = net.concat(_parameter(net, (1, channels)), x)
     x = net.add(x, _parameter(net, net.shapes[x]))
-    for _ in range(12):
-        x = net.add(x, attention(net, layer_norm(net, x), heads=3))
+    for _ in range(depth):
+        x = net.add(x, attention(net, layer_norm(net, x), heads=heads))
         x = net.add(x, mlp(net, layer_norm(net, x)))
     first = net.node(
         "Gather", [layer_norm(net, x), net.constant(np.array(0, np.int64))], (channels,), axis=1

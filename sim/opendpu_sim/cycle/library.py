@@ -34,6 +34,7 @@ class _Target(ctypes.Structure):
             "taps",
             "window",
             "conv_sum",
+            "conv_scaled",
         )
     ]
 
@@ -128,6 +129,7 @@ class Model:
             taps=taps,
             window=window,
             conv_sum=latency.conv_sum(target),
+            conv_scaled=latency.conv_scaled(target),
         )
         self._words = np.frombuffer(code[: len(code) // 4 * 4], np.uint32)
         self._program = self._library.odpu_cycle_load(

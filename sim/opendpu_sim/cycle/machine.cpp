@@ -16,7 +16,7 @@ Machine::Machine(const Target& target, const Settings& settings, const Program& 
     misc_.scaling = latency::kRecordRead + latency::kFixedPoint + target.alu_pixel_parallel - 1 - (latency::kMiscResult - latency::kMiscSum);
     misc_.walk.distance = std::max(target.alu_pixel_parallel, latency::kScaledDistance);
     conv_.pixels = target.pixel_parallel;
-    conv_.scaling = latency::kRecordRead + latency::kFixedPoint + target.pixel_parallel - latency::kConvWrite;
+    conv_.scaling = target.conv_scaled;
     fetch_.running = true;
     for (const SaveWork& work : program.saves)
         if (!work.end) result.write_bytes += uint64_t{work.plan.rows + 1} * (work.plan.bytes + 1);
@@ -309,7 +309,7 @@ void Machine::step_transfers(const BankGrants& grants, bool load_go, bool save_g
             save_.order.step(save_go, save_go && save_.front.third->channel, save_go && save_.front.third->end,
                              save_finished[0], save_finished[1]);
         }
-        if (save || save_go || !save_.front.still()) save_.front.step(save, save_go);
+        save_.step_front(save, save_go);
     }
 }
 

@@ -22,6 +22,7 @@ struct Target {  // mirrored by ctypes in library.py
     uint32_t taps;    // of the misc engine, a step
     uint32_t window;  // whether it has sliding steps
     uint32_t conv_sum;  // opendpu_arch.latency of the same name
+    uint32_t conv_scaled;  // the same
 };
 
 // Rows in memory, as `plan_fields` of opendpu_hw.bus.burst; lengths are raw (less one).

@@ -189,6 +189,7 @@ struct SaveEngine {
     SaveChannel channels[2];
     Range ranges[8];
     uint32_t put = 0, get = 0;
+    bool compared = false;  // `front.third` was there a cycle ago
 
     bool go() const {
         const SaveWork* work = front.third;
@@ -198,8 +199,15 @@ struct SaveEngine {
     bool blocked(const SaveWork& work) const {
         if (!work.own || work.end) return false;
         for (const Range& r : ranges)
-            if (r.used && r.channel != work.channel && r.first <= work.last && work.plan.address <= r.last) return true;
+            if (r.used && r.channel != work.channel
+                && (!compared || (r.first <= work.last && work.plan.address <= r.last)))
+                return true;
         return false;
+    }
+    // Compares and takes the instruction in front.
+    void step_front(const SaveWork* next, bool go) {
+        compared = front.third && !go;
+        if (next || go || !front.still()) front.step(next, go);
     }
     // Keeps the stretches of memory in flight; before `order.step`.
     void track(bool go) {
@@ -210,7 +218,7 @@ struct SaveEngine {
     }
     bool busy() const { return order.level || front.busy(); }
     bool still() const {
-        return !busy() || (front.still() && !go() && channels[0].still() && channels[1].still());
+        return !busy() || (front.still() && (compared || !front.third) && !go() && channels[0].still() && channels[1].still());
     }
     bool idle() const { return !busy() && channels[0].idle() && channels[1].idle(); }
 };

@@ -43,7 +43,9 @@ class LoadStep:
     """Pixels, bytes of one."""
     constant: int
     keep: npt.NDArray[np.bool_] | None
-    """Bytes that are not zeroed, shape (pixels, bytes); None: all."""
+    """Bytes that are not padding, shape (pixels, bytes); None: all."""
+    padding: int
+    """What the others become, and lanes beyond the pixel."""
     mean: Index | None
     """Words that hold the mean."""
     mode_avg: int
@@ -57,7 +59,7 @@ class LoadStep:
             return
         length, size = self.shape
         words = self.destination.shape[1]
-        buffer = np.zeros((length, words * memory.words.shape[1]), np.uint8)
+        buffer = np.full((length, words * memory.words.shape[1]), self.padding, np.uint8)
         data = buffer[:, :size]
         if self.access is None:
             data[:] = self.constant
@@ -67,7 +69,7 @@ class LoadStep:
                 mean = memory.words[self.mean].view(np.uint8).reshape(-1)[:size]
                 data[:] = numerics.subtract_mean(data, mean, mode_avg=self.mode_avg)
         if self.keep is not None:
-            data *= self.keep
+            data[~self.keep] = self.padding
         memory.write(self.destination, buffer)
 
     def trace(self, memory: Memory) -> None:
@@ -101,6 +103,9 @@ def plan(number: int, i: isa.Load, walker: Walker) -> LoadStep:
     if shallow:
         first = i.bank_id * depth
         destination = first + (destination - first) % shallow
+    padding = 0
+    if Extension.SCALED in target.extensions and _is_augmented(i) and not constant:
+        padding = i.const_value
     flat = None
     if (
         not constant
@@ -125,6 +130,7 @@ def plan(number: int, i: isa.Load, walker: Walker) -> LoadStep:
         shape=(i.length, i.channel),
         constant=i.const_value,
         keep=keep,
+        padding=padding,
         mean=walker.runs(range(target.bias_bank, target.bias_bank + 1), 0, 1, 1, words)[0, 0]
         if i.mode_avg and not constant
         else None,
@@ -142,9 +148,14 @@ def _shallow(i: isa.Load, walker: Walker) -> int:
     return 0
 
 
+def _is_augmented(i: isa.Load) -> bool:
+    """Tell whether pixels are those of channel augmentation, which have padding."""
+    return i.jump_read <= i.channel <= MASK_LIMIT
+
+
 def _keep(i: isa.Load, aligned: int) -> npt.NDArray[np.bool_] | None:
-    """Return which bytes channel augmentation leaves alone, shape (length, channel), or None."""
-    if not i.jump_read <= i.channel <= MASK_LIMIT:
+    """Return which bytes are no padding, shape (length, channel); None if all are not."""
+    if not _is_augmented(i):
         return None
     pixel = np.arange(i.length)[:, None]
     byte = np.arange(i.channel)

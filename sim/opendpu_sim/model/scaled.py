@@ -91,7 +91,7 @@ class Terms:
 
     def taint(self, memory: Memory) -> int:
         """Return the taint of all of them: results depend on it."""
-        unused = np.zeros((256, memory.words.shape[1]), np.bool_)
+        unused = np.zeros((scaled.SLOT_TERMS, memory.words.shape[1]), np.bool_)
         unused[:, scaled.TERM_BYTES :] = True
         found = (memory.taint_of(w, self.number, self.mnemonic, "term", unused) for w in self.words)
         return max(int(taint.max()) for taint in found)
@@ -99,9 +99,9 @@ class Terms:
 
 def terms(number: int, i: isa.Elew, inputs: Sequence[isa.ElewInit], target: Target) -> Terms:
     """Return the tables of an ELEW's inputs."""
-    first = target.term_bank * target.bank_depth
+    first, size = target.term_bank * target.bank_depth, scaled.SLOT_TERMS
     return Terms(
         number,
         i.mnemonic(),
-        tuple(np.asarray(first + 256 * entry.term + np.arange(256), np.intp) for entry in inputs),
+        tuple(np.asarray(first + size * entry.term + np.arange(size), np.intp) for entry in inputs),
     )

@@ -81,16 +81,16 @@ def load_terms(b: Builder, slot: int) -> None:
     slope = b.rng.choice((1, 1 << 19, b.rng.randrange(1 << 19), 37))
     terms = (x - b.rng.randrange(-128, 128)) * slope
     if b.rng.random() < 0.2:
-        terms = noise.integers(-(1 << 31), 1 << 31, 256)
+        terms = noise.integers(-(1 << 31), 1 << 31, scaled.SLOT_TERMS)
     content = terms.astype("<i4").view(np.uint8)
-    address = 256 * slot + scaled.TERM_WORDS * b.rng.randrange(4)
+    address = scaled.SLOT_TERMS * slot + scaled.TERM_WORDS * b.rng.randrange(4)
     assert b.add(
         isa.Load(
             bank_id=b.target.term_bank,
             bank_addr=address,
             channel=scaled.TERM_BYTES,
             jump_read=scaled.TERM_BYTES,
-            length=256,
+            length=scaled.SLOT_TERMS,
             reg_id=DATA,
             ddr_addr=b.content(content),
         )

@@ -7,7 +7,7 @@ from opendpu_arch.isa import Engine
 
 COMPUTE = kinds_where(lambda operator: operator.engine is not None)
 """Kinds that an engine computes."""
-LAYERS = kinds_where(lambda operator: operator.multiplies)
+LAYERS = kinds_where(lambda operator: operator.multiplies and operator.parameters)
 """Kinds with weights and bias."""
 DEPTHWISE = tuple(kind for kind in LAYERS if operator_of(kind).engine is Engine.MISC)
 """Those of them that the misc engine computes."""

@@ -8,7 +8,7 @@ A new kind is a class in ``layers``, its tilings in ``planner/tiling``, its inst
 import dataclasses
 
 from opendpu.compiler.emitter.alu import ALU
-from opendpu.compiler.emitter.conv import CONV
+from opendpu.compiler.emitter.conv import CONV, PRODUCT
 from opendpu.compiler.emitter.dilated import DILATED_CONV
 from opendpu.compiler.emitter.elew import ELTWISE
 from opendpu.compiler.emitter.kind import LayerEmitter
@@ -22,9 +22,10 @@ from opendpu.compiler.layers import (
     Features,
     Layer,
     MoveLayer,
+    ProductLayer,
 )
 from opendpu.compiler.network import Network
-from opendpu.compiler.planner.tiling.conv import conv_tilings
+from opendpu.compiler.planner.tiling.conv import conv_tilings, product_tilings
 from opendpu.compiler.planner.tiling.dilated import dilated_tilings
 from opendpu.compiler.planner.tiling.misc import misc_tilings
 from opendpu.compiler.planner.tiling.move import move_tilings
@@ -45,6 +46,7 @@ class LayerKind:
 
 LAYER_KINDS = (
     LayerKind(layer=ConvLayer, tilings=conv_tilings, emitter=CONV),
+    LayerKind(layer=ProductLayer, tilings=product_tilings, emitter=PRODUCT),
     LayerKind(layer=DilatedConvLayer, tilings=dilated_tilings, emitter=DILATED_CONV),
     LayerKind(layer=AluLayer, tilings=misc_tilings, emitter=ALU),
     LayerKind(layer=EltwiseLayer, tilings=misc_tilings, emitter=ELTWISE),

@@ -28,6 +28,8 @@ class Memory:
     pixel_bytes: int
     lead: int | None = None
     """Bytes of the first pixel in front of its row, where pixels overlap; else none."""
+    padding: int = 0
+    """What is beside rows then."""
     repeat_h: int = 1
     repeat_w: int = 1
     """How often every pixel stands below and beside itself; only to be loaded."""

@@ -3,6 +3,7 @@
 
 from opendpu.compiler.fixed import DEPTHWISE, TRANSPOSED
 from opendpu.ir import Graph, Node
+from opendpu.ops.fixed.product import KIND as PRODUCT
 from opendpu_arch.target import Target
 
 
@@ -19,6 +20,11 @@ def workload(node: Node, graph: Graph, target: Target) -> tuple[int, int]:
 
     rows = up(height, target.pixel_parallel)
     outputs = up(channels, target.output_channel_parallel)
+    if node.kind == PRODUCT:
+        inputs = graph[node.inputs["input"][0]].shape[-1]
+        padded = up(inputs, target.input_channel_parallel)
+        filled = up(height * width, target.pixel_parallel)  # rows are what lowering makes them
+        return height * width * channels * (2 * inputs + 1), filled * outputs * (2 * padded + 1)
     kernel = int(node.attrs["kernel"][0]) * int(node.attrs["kernel"][1]) if (
         "kernel" in node.attrs
     ) else len(node.inputs["input"])  # fmt: skip

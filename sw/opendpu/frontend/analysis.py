@@ -98,6 +98,7 @@ class Analysis:
         )
 
     def _take(self, node: onnx.NodeProto) -> None:
+        node = self._without_empties(self._as_cast(node))
         branched = node.op_type == "If" and node.domain in DEFAULT_DOMAINS
         graphs = {item.name for item in node.attribute if item.type == GRAPH}
         if branched and not graphs.issuperset(BRANCHES):
@@ -161,6 +162,41 @@ class Analysis:
         shape = shape_of(known)
         if shape is not None:
             self.types[node.output[0]] = helper.make_tensor_type_proto(1, shape)
+
+    def _as_cast(self, node: onnx.NodeProto) -> onnx.NodeProto:
+        """Return a CastLike as the Cast that it is: it reads the type of its second input only.
+
+        PyTorch's exporter, before it optimizes, makes the zeros of missing biases with it.
+        """
+        plain = node.op_type == "CastLike" and node.domain in DEFAULT_DOMAINS
+        if not plain or len(node.input) != 2:
+            return node
+        like = node.input[1]
+        known = self.constants[like].dtype if like in self.constants else None
+        dtype = known or (dtype_of(self.types[like]) if like in self.types else None)
+        if dtype is None:
+            return node
+        cast = onnx.NodeProto()
+        cast.CopyFrom(node)
+        cast.op_type = "Cast"
+        del cast.input[1]
+        cast.attribute.append(helper.make_attribute("to", helper.np_dtype_to_tensor_dtype(dtype)))
+        return cast
+
+    def _without_empties(self, node: onnx.NodeProto) -> onnx.NodeProto:
+        """Return a Concat without operands that have no elements, as loops begin with them."""
+        if node.op_type != "Concat" or node.domain not in DEFAULT_DOMAINS:
+            return node
+        full = [name for name in node.input if 0 not in (self.shape(name) or ())]
+        if len(full) == len(node.input) or not full:
+            return node
+        made = onnx.NodeProto()
+        made.CopyFrom(node)
+        made.input[:] = full
+        if len(full) == 1:
+            made.op_type = "Identity"
+            del made.attribute[:]
+        return made
 
     def _measured(self, node: onnx.NodeProto) -> bool:
         """Take Shape and Size of a tensor as constants; return whether it was one."""

@@ -138,12 +138,35 @@ class Context:
         value = self.graph[node].value
         if value is not None and key not in self._views:
             self._views[key] = self.constant_node(f"{node}_reshape", value.reshape(shape))
+        stored = self._integers_behind(node)
+        if stored is not None and key not in self._views:
+            self._views[key] = self._with_shape(node, stored, shape)
         if key not in self._views:
             self._views[key] = self.emit(
                 f"{node}_reshape", "reshape", shape, {"input": [node]}, {"shape": list(shape)},
                 self.graph[node].type.dtype,
             )  # fmt: skip
         return self._views[key]
+
+    def _integers_behind(self, name: str) -> Node | None:
+        """Return the constant in integers that a node makes real numbers of, with one scale."""
+        node = self.graph[name]
+        if node.kind != "fix2float":
+            return None
+        stored = self.graph[node.inputs["input"][0]]
+        return stored if stored.kind == "const-fix" and stored.quantization.axis is None else None
+
+    def _with_shape(self, name: str, stored: Node, shape: tuple[int, ...]) -> str:
+        """Add the real numbers of a constant in integers in another shape."""
+        assert stored.value is not None
+        integers = self.graph.add(
+            self.graph.unique(f"{stored.name}_reshape"), "const-fix",
+            stored.type.with_shape(shape), value=stored.value.reshape(shape), origin=self.origin,
+        ).name  # fmt: skip
+        return self.graph.add(
+            self.graph.unique(f"{name}_reshape"), "fix2float",
+            self.graph[name].type.with_shape(shape), {"input": [integers]}, origin=self.origin,
+        ).name  # fmt: skip
 
     def ordered(self, value: Value, perm: tuple[int, ...]) -> str:
         """Return a node that holds ``value`` with its axes in the order ``perm``."""

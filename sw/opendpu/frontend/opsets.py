@@ -16,11 +16,20 @@ OLDEST_OPSET = 7
 """First operator set that the handlers know; the last is the newest that onnxruntime runs."""
 
 
+LAGGING = {"RoiAlign": 21}
+"""Operators that onnxruntime has in older definitions only, with the last set that has those."""
+
+RENEWED = {"Mod": 28, "Range": 27, "SpaceToDepth": 28}
+"""Operators whose definition says the same as the one before in other words, or with attributes
+that change nothing where they are not given; the first set that has it."""
+
+
 def opsets_of(label: str, model: onnx.ModelProto) -> dict[str, int]:
     """Return the versions of the operator sets by domain; ONNX's own is ``""``.
 
-    A version that onnxruntime does not run yet is taken for the newest that it runs, where the
-    model's operators mean the same in it. ``label`` is the model's name in messages.
+    A version that onnxruntime does not run yet, or no longer, is taken for the nearest that it
+    runs, where the model's operators mean the same in it. ``label`` is the model's name in
+    messages.
 
     Raises
     ------
@@ -38,10 +47,14 @@ def opsets_of(label: str, model: onnx.ModelProto) -> dict[str, int]:
             raise ModelFormatError(f"{label} imports no version of the ai.onnx operator set")
         found[""] = newest_opset()
     opset, newest = found[""], newest_opset()
-    if newest < opset <= onnx.defs.onnx_opset_version() and _means_the_same(
-        model.graph.node, opset, newest
-    ):
-        found[""] = newest
+    nodes = model.graph.node
+    nearest = min(max(opset, OLDEST_OPSET), newest)
+    known = 0 < opset <= onnx.defs.onnx_opset_version()
+    if known and nearest != opset and means_the_same(nodes, opset, nearest):
+        found[""] = nearest
+    for limit in sorted({LAGGING[n.op_type] for n in nodes if n.op_type in LAGGING}, reverse=True):
+        if found[""] > limit and means_the_same(nodes, found[""], limit):
+            found[""] = limit
     if not OLDEST_OPSET <= found[""] <= newest:
         raise UnsupportedError(
             f"{label} uses ONNX operator set {opset}, but {OLDEST_OPSET} to {newest} are supported"
@@ -64,20 +77,29 @@ def newest_opset() -> int:
     return OLDEST_OPSET
 
 
-def _means_the_same(nodes: Iterable[onnx.NodeProto], opset: int, older: int) -> bool:
-    """Return whether operators have the same definition in an older set, but for more types."""
+def means_the_same(nodes: Iterable[onnx.NodeProto], opset: int, other: int) -> bool:
+    """Return whether operators have the same definition in another set, but for types."""
     for node in nodes:
         if node.domain in DEFAULT_DOMAINS:
             try:
-                one, other = (onnx.defs.get_schema(node.op_type, v) for v in (opset, older))
+                one, two = (onnx.defs.get_schema(node.op_type, v) for v in (opset, other))
             except onnx.defs.SchemaError:
                 return False
-            if one.since_version != other.since_version and _form(one) != _form(other):
+            if one.since_version != two.since_version and not _alike(node, one, two):
                 return False
         inner = (graph for item in node.attribute for graph in inner_graphs(item))
-        if not all(_means_the_same(graph.node, opset, older) for graph in inner):
+        if not all(means_the_same(graph.node, opset, other) for graph in inner):
             return False
     return True
+
+
+def _alike(node: onnx.NodeProto, one: onnx.defs.OpSchema, other: onnx.defs.OpSchema) -> bool:
+    if _form(one) == _form(other):
+        return True
+    new, old = sorted((one, other), key=lambda schema: schema.since_version)[::-1]
+    before = onnx.defs.get_schema(node.op_type, new.since_version - 1).since_version
+    renewed = RENEWED.get(node.op_type) == new.since_version and before == old.since_version
+    return renewed and all(attribute.name in old.attributes for attribute in node.attribute)
 
 
 def _form(schema: onnx.defs.OpSchema) -> tuple[object, ...]:

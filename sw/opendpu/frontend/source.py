@@ -15,6 +15,7 @@ from onnx import TypeProto, helper, numpy_helper
 from opendpu.frontend.analysis import Analysis
 from opendpu.frontend.binding import Sizes, bind_inputs
 from opendpu.frontend.clusters import clustered
+from opendpu.frontend.expansion import spelled_out
 from opendpu.frontend.model_file import constants_of, label_of, read_model, reads
 from opendpu.frontend.opsets import opsets_of
 from opendpu.frontend.patterns import recognized
@@ -85,6 +86,7 @@ def read(
         The operator set, inputs that are no tensors, or free dimensions without a size.
     """
     own, proto = read_model(model)
+    proto = spelled_out(proto)
     if any_scale:
         proto = expanded(proto)
     label = label or own

@@ -148,8 +148,7 @@ register(
         fixed="conv2d-fix",
     ),
     Operator(
-        kind="matmul", emit=_matmul, fuses=ACTIVATIONS, fixed="conv2d-fix", constant_operand=1,
-        lift="the weights of the engines are constants; a constant right side would lift it",
+        kind="matmul", emit=_matmul, fuses=ACTIVATIONS, fixed="conv2d-fix",
     ),
     *(
         Operator(kind=kind, lift=NO_DEPTH)

@@ -22,6 +22,8 @@ CLOCK_HZ = 300e6
 DPU_SHARE = 0.5
 """Part of the array's peak that small parts reach."""
 BYTES_PER_CYCLE = 32
+PRODUCTS = ("matmul", "matmul-fix")
+"""Kinds that multiply two matrices."""
 
 
 def elements(node: Node) -> int:
@@ -32,6 +34,9 @@ def elements(node: Node) -> int:
 def macs(node: Node, graph: Graph) -> int:
     """Return the multiply-accumulates of an op; none for what does not multiply by weights."""
     parameters = operator_of(node).parameters
+    if node.kind in PRODUCTS:
+        one = graph[node.inputs["input"][0]].shape
+        return math.prod(node.shape) * one[-2 if node.attrs.get("transpose_a") else -1]
     if parameters is None:
         return 0
     weights = graph[node.inputs[parameters.weights][0]].shape

@@ -71,8 +71,6 @@ class Operator:
         It multiplies and accumulates, so that its work counts in MACs.
     element_bytes
         Size of an element of the DPU's result.
-    constant_operand
-        Number of the input that must be constant on the DPU, of ops that have such a one.
     lift
         What would let the DPU have it, of ops that it has not: ``... would lift it``.
     """
@@ -89,7 +87,6 @@ class Operator:
     engine: Engine | None = None
     multiplies: bool = False
     element_bytes: int = 1
-    constant_operand: int | None = None
     lift: str = ""
 
     @property

@@ -56,7 +56,10 @@ def _difference(
         for name in names
     }
     sparse = copy.deepcopy(model)
-    zero(sparse, dependencies, removed)
+    try:
+        zero(sparse, dependencies, removed)
+    except IndexError:
+        return "the trace has more of them than one of its modules"
     with torch.no_grad():
         wanted = called(sparse, inputs)
         try:

@@ -14,7 +14,7 @@ from opendpu_arch.errors import ModelFormatError
 from opendpu_arch.isa import LOAD_CONSTANT, Conv, ConvInit, Instruction, Load, Save
 from xir import Op, Subgraph
 
-ARRAY_KINDS = ("conv2d-fix", "transposed-conv2d-fix")
+ARRAY_KINDS = ("conv2d-fix", "transposed-conv2d-fix", "matmul-fix")
 """Ops that the multiplier array of the CONV engine computes."""
 MAC_KINDS = (*ARRAY_KINDS, "depthwise-conv2d-fix", "transposed-depthwise-conv2d-fix")
 """Ops that multiply and accumulate."""

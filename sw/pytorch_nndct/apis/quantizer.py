@@ -42,6 +42,8 @@ from pytorch_nndct.source_code import source_code
 
 OUTPUT_DIR = "quantize_result"
 MODES = ("calib", "test")
+NUMBERED = {1: "calib", 2: "test"}
+"""Modes as the first releases of AMD's quantizer called them."""
 FINETUNING = FinetuneConfig()
 """How :meth:`torch_quantizer.fast_finetune` does it."""
 
@@ -57,6 +59,7 @@ class torch_quantizer:
     quant_mode
         ``calib``: :attr:`quant_model` computes in float, and :meth:`export_quant_config` finds the
         scales for what it was called with. ``test``: it computes what the compiled program does.
+        Scripts for early releases say 1 and 2.
     module
         Float module; quantized as it is in evaluation mode.
     input_args
@@ -91,7 +94,7 @@ class torch_quantizer:
 
     def __init__(
         self,
-        quant_mode: str,
+        quant_mode: str | int,
         module: torch.nn.Module,
         input_args: Any = None,
         state_dict_file: str | os.PathLike[str] | None = None,
@@ -114,6 +117,8 @@ class torch_quantizer:
         if qat_proc:
             self._processor = QatProcessor(module, input_args, bitwidth or DEFAULT_BITS)
             return
+        if isinstance(quant_mode, int):
+            quant_mode = NUMBERED.get(quant_mode, quant_mode)
         if quant_mode not in MODES:
             raise UnsupportedError(
                 f"quant_mode is {quant_mode!r}, but must be one of {', '.join(MODES)}"

@@ -194,6 +194,8 @@ def test_amds_compiler_writes_fields_of_extensions_as_zero(models: pathlib.Path)
                 fields = [f.name for f in i.bit_fields() if f.extension]
                 assert not any(getattr(i, name) for name in fields), i
                 seen[i.mnemonic()] = seen.get(i.mnemonic(), 0) + len(fields)
+                if isinstance(i, isa.Load) and i.broadcast != isa.LOAD_CONSTANT:
+                    assert not i.const_value, i  # what padding is with ``scaled``
     assert seen["CONV"] >= 32
     assert seen["ALU"] >= 8
 

@@ -93,10 +93,9 @@ class Control(wiring.Component):
         for e in Engine:
             connect(m, decode.out[e], dispatch.i[e])
             connect(m, dispatch.o[e], flipped(self.insn[e]))
-            m.d.comb += [
-                dispatch.done[e].eq(self.done[e]),
-                sequencer.finished[e].eq(dispatch.finished[e]),
-            ]
+            m.d.comb += dispatch.done[e].eq(self.done[e])
+        for i, e in enumerate(sequencer.FAULTING):
+            m.d.comb += sequencer.finished[i].eq(dispatch.finished[e])
         return m
 
 

@@ -156,7 +156,7 @@ def test_decoder_fault(cause):
     run(bench)
 
 
-@pytest.mark.parametrize("engine", Engine)
+@pytest.mark.parametrize("engine", Sequencer.FAULTING)
 @pytest.mark.parametrize("seed", range(2))
 def test_engine_fault_counts_its_own_instructions(engine, seed):
     rng = random.Random(f"engine fault {engine} {seed}")
@@ -167,12 +167,12 @@ def test_engine_fault_counts_its_own_instructions(engine, seed):
             b.set(empty=0)
             ended = 0
             for _ in range(rng.randint(0, 30)):
-                pulses = [rng.getrandbits(1) for _ in Engine]
-                for e in Engine:
+                pulses = [rng.getrandbits(1) for _ in Sequencer.FAULTING]
+                for e in Sequencer.FAULTING:
                     b.ctx.set(b.dut.finished[e], pulses[e])
                 ended += pulses[engine]
                 await b.step()
-            for e in Engine:
+            for e in Sequencer.FAULTING:
                 b.ctx.set(b.dut.finished[e], 0)
             addr, cause = rng.getrandbits(40), rng.randint(1, 255)
             fault = b.dut.engine_faults[engine]

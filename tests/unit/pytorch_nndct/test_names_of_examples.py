@@ -117,6 +117,21 @@ def test_arguments_beyond_the_traced_ones(seed):
         quantizer.quant_model(x, x)
 
 
+def test_modes_of_early_releases(seed):
+    module, x = seeded(nn.Sequential(nn.Conv2d(3, 4, 3)), seed).eval(), torch.randn(2, 3, 6, 6)
+    quantizer = pytorch_nndct.torch_quantizer(1, module, x, device="cpu")
+    quantizer.quant_model(x)
+    quantizer.export_quant_config()
+    found = pytorch_nndct.torch_quantizer(2, module, x, device="cpu").quant_model(x)
+    wanted = pytorch_nndct.torch_quantizer("test", module, x, device="cpu").quant_model(x)
+    assert torch.equal(found, wanted)
+    for mode in (0, "float"):
+        with pytest.raises(
+            UnsupportedError, match=f"quant_mode is {mode!r}, but must be one of ca"
+        ):
+            pytorch_nndct.torch_quantizer(mode, module, x, device="cpu")
+
+
 class Enhancing(nn.Module):
     """As networks for images of any size are: convolutions, a way around, pixel shuffle."""
 

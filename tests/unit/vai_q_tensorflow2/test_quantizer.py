@@ -161,13 +161,32 @@ def test_free_sizes(images):
     x = keras.Input((None, None, 3), name="image")
     free = keras.Model(x, keras.layers.Conv2D(4, 3, name="conv")(x))
     quantizer = vitis_quantize.VitisQuantizer(free)
-    for shape in ([1, 12, 12, 3], [None, 12, 12, 3], [12, 12, 3], {"image": (12, 12, 3)}):
+    written = "?,12,12,3"
+    for shape in ([1, 12, 12, 3], [None, 12, 12, 3], [12, 12, 3], {"image": (12, 12, 3)}, written):
         made = quantizer.quantize_model(calib_dataset=images, input_shape=shape)
         assert made.output_shape == (None, 10, 10, 4)
     message = refused(
         "QUANTIZER_TF2_INVALID_INPUT_SHAPE", quantizer.quantize_model, images, input_shape=[3, 3]
     )
     assert message.startswith("input_shape of 'image' is [3, 3], but must have 3 sizes")
+    message = refused(
+        "QUANTIZER_TF2_INVALID_INPUT_SHAPE", quantizer.quantize_model, images, input_shape="?x12"
+    )
+    assert message.startswith("input_shape is '?x12', but must be sizes with commas between them")
+
+
+def test_samples_without_a_last_axis_of_one(rng):
+    """As Keras takes them: a table of numbers is an image of one channel."""
+    x = keras.Input((10, 12, 1), name="table")
+    network = keras.Model(x, keras.layers.Conv2D(4, 3, name="conv")(x))
+    tables = rng.standard_normal((40, 10, 12)).astype(np.float32)
+    found = [
+        vitis_quantize.VitisQuantizer(network)
+        .quantize_model(calib_dataset=data)
+        .predict(tables[..., None], verbose=0)
+        for data in (tables, tables[..., None])
+    ]
+    np.testing.assert_array_equal(*found)
 
 
 def test_what_is_refused(model):

@@ -9,6 +9,7 @@ documentation read :data:`CONSTRAINTS`. The order of the imports is the order of
 # isort: off
 from opendpu.compiler.constraints import tensors
 from opendpu.compiler.constraints import layers
+from opendpu.compiler.constraints import product
 from opendpu.compiler.constraints import transposed
 from opendpu.compiler.constraints import pool
 from opendpu.compiler.constraints import eltwise
@@ -33,6 +34,7 @@ __all__ = [
     "move",
     "pointwise",
     "pool",
+    "product",
     "reason",
     "scaled",
     "tensors",

@@ -7,6 +7,7 @@ from opendpu.compiler.constraints.registry import constraint, inputs_of
 from opendpu.compiler.fixed import LAYERS
 from opendpu.ir import Graph, Node
 from opendpu.ops.fixed.requantize import is_scaled
+from opendpu_arch.extensions import Extension
 from opendpu_arch.scaled import SUM_BITS, records
 from opendpu_arch.target import Target
 
@@ -76,12 +77,13 @@ def sums_fit(node: Node, graph: Graph, target: Target) -> str | None:
 
 @constraint(
     "With scales of their own, a layer has at most as many channel groups as there are records.",
-    *LAYERS, "eltwise-fix", POOL, lift="a split along the channels",
+    *LAYERS, "eltwise-fix", "table-fix", POOL, lift="a split along the channels",
     code="XCOM_OP_CONV_PARAM_ERROR",
 )  # fmt: skip
 def records_fit(node: Node, graph: Graph, target: Target) -> str | None:
     """A record belongs to one channel group."""
-    if not is_scaled(node):
+    by_terms = node.kind == "table-fix" and Extension.TABLE not in target.extensions
+    if not is_scaled(node) and not by_terms:
         return None
     groups, most = -(-node.shape[-1] // target.channel_parallel), records(target.bank_depth)
     if groups <= most:

@@ -5,6 +5,7 @@ from opendpu.compiler.constraints.registry import constraint, inputs_of
 from opendpu.compiler.fixed import COMPUTE, LAYERS, MOVE, is_fixed
 from opendpu.compiler.limits import MAX_CHANNEL_GROUPS
 from opendpu.ir import Graph, Node
+from opendpu.ops.fixed.product import KIND as PRODUCT
 from opendpu_arch.target import Target
 
 
@@ -29,7 +30,9 @@ def feature_inputs(node: Node, graph: Graph, target: Target) -> str | None:
     for source in inputs_of(node, graph):
         if not is_fixed(source):
             return f'DPU only supports quantized inputs, but "{source.name}" is float'
-        if source.value is not None:
+        if (
+            source.value is not None and node.kind != PRODUCT
+        ):  # which LOAD brings to image banks too
             return f'DPU only supports feature maps as inputs, but "{source.name}" is a constant'
         if len(source.shape) > 4:
             return f'DPU only supports 4 dimensions, but "{source.name}" has {len(source.shape)}'

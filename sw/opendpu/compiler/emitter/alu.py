@@ -21,7 +21,7 @@ from opendpu.compiler.emitter.kind import LayerEmitter
 from opendpu.compiler.emitter.layouts import tile_layout, whole_tile
 from opendpu.compiler.emitter.recorder import Operand, Recorder
 from opendpu.compiler.emitter.records import Records
-from opendpu.compiler.emitter.tables import table_of
+from opendpu.compiler.emitter.slots import table_of
 from opendpu.compiler.emitter.transfer import (
     Source,
     Tile,

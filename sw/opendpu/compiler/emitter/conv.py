@@ -12,12 +12,12 @@ from opendpu.compiler.emitter.kind import LayerEmitter
 from opendpu.compiler.emitter.layouts import rotated, tile_layout
 from opendpu.compiler.emitter.recorder import Operand, Recorder
 from opendpu.compiler.emitter.transfer import Source, Tile
-from opendpu.compiler.layers import ConvLayer, Window, channel_groups
+from opendpu.compiler.layers import ArrayLayer, ConvLayer, ProductLayer, Window, channel_groups
 from opendpu.compiler.plan import LayerPlan
 
 
-def emit_conv(recorder: Recorder, plan: LayerPlan, layer: ConvLayer) -> None:
-    """Append the commands of a convolution.
+def emit_conv(recorder: Recorder, plan: LayerPlan, layer: ConvLayer | ProductLayer) -> None:
+    """Append the commands of a convolution, or of a product.
 
     Loops, outermost first: columns, passes of rows, passes of output channel blocks, rows, blocks.
     """
@@ -76,6 +76,7 @@ class ConvCascade:
 
 
 CONV = LayerEmitter(alone=emit_conv, in_cascade=ConvCascade)
+PRODUCT = LayerEmitter(alone=emit_conv)
 
 
 class _StripesWithEpilogue:
@@ -119,7 +120,7 @@ class _StripesWithEpilogue:
         return self._passes[block, place]
 
 
-def _result(recorder: Recorder, plan: LayerPlan, layer: ConvLayer) -> Operand:
+def _result(recorder: Recorder, plan: LayerPlan, layer: ConvLayer | ProductLayer) -> Operand:
     """Return where the convolution writes: its output, or the tile for its epilogue."""
     if layer.epilogue is None:
         return recorder.operand(layer.output, plan.output)
@@ -128,7 +129,7 @@ def _result(recorder: Recorder, plan: LayerPlan, layer: ConvLayer) -> Operand:
 
 
 def _fits(
-    layer: ConvLayer, source: Operand, layout_in: Layout, layout_out: Layout, row: int, rows: int
+    layer: ArrayLayer, source: Operand, layout_in: Layout, layout_out: Layout, row: int, rows: int
 ) -> bool:
     """Tell whether one CONV can make these rows."""
     return can_read(layout_in, source.feature, layer.window, row, rows) and can_write(

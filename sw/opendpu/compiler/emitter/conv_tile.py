@@ -9,16 +9,18 @@ from opendpu.compiler.banks.reach import footprint, rows_needed
 from opendpu.compiler.emitter.channels import channel_constants
 from opendpu.compiler.emitter.epilogue import EpilogueRows
 from opendpu.compiler.emitter.recorder import Operand, Recorder
-from opendpu.compiler.emitter.tables import table_of
+from opendpu.compiler.emitter.slots import table_of
 from opendpu.compiler.emitter.transfer import (
     Source,
     Tile,
+    WeightsPlace,
     blocks_a_load,
     load_conv_weights,
     save_rows,
 )
-from opendpu.compiler.layers import ArrayLayer, ConvLayer
+from opendpu.compiler.layers import ArrayLayer, ConvLayer, ProductLayer
 from opendpu.compiler.layers.cost import conv_cycles
+from opendpu.compiler.plan import WEIGHTS_REG
 from opendpu_arch.isa import Conv, ConvInit
 
 
@@ -29,11 +31,10 @@ class ConvWeights:
     """
 
     def __init__(self, recorder: Recorder, layer: ArrayLayer) -> None:
-        outputs, kernel_h, kernel_w, inputs = layer.weights.shape
         self.recorder = recorder
-        self.shape = (outputs, kernel_h, kernel_w, inputs)
+        self.shape = outputs, *_ = layer.weights_shape
         self.blocks = -(-outputs // recorder.target.output_channel_parallel)
-        self._at = recorder.plan.constants[f"{layer.name}/weights"]
+        self._place = _place(recorder, layer)
         self.channels = channel_constants(recorder, layer, outputs)
         self._words: dict[int, int] = {}
 
@@ -44,10 +45,24 @@ class ConvWeights:
     def need(self, block: int, last: int) -> int:
         """Return the word of a block's weights; blocks up to ``last`` may come with it."""
         if block not in self._words:
-            count = blocks_a_load(self.recorder, self.shape, last - block)
-            words = load_conv_weights(self.recorder, self._at, self.shape, block, count)
+            count = blocks_a_load(self.recorder, self._place, self.shape, last - block)
+            words = load_conv_weights(self.recorder, self._place, self.shape, block, count)
             self._words.update(zip(range(block, block + count), words, strict=True))
         return self._words[block]
+
+
+def _place(recorder: Recorder, layer: ArrayLayer) -> WeightsPlace:
+    """Return where weights are in DDR: constants, or the pixels of a feature map."""
+    if isinstance(layer, ProductLayer):
+        memory = recorder.plan.memory[layer.other]
+        return WeightsPlace(
+            reg_id=memory.reg_id, address=memory.address, output_bytes=memory.pixel_bytes
+        )
+    _, height, width, inputs = layer.weights_shape
+    return WeightsPlace(
+        reg_id=WEIGHTS_REG, address=recorder.plan.constants[f"{layer.name}/weights"],
+        output_bytes=height * width * inputs,
+    )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +70,7 @@ class ConvTile:
     """Some columns and output channel blocks of a convolution, made rows by rows."""
 
     recorder: Recorder
-    layer: ConvLayer
+    layer: ConvLayer | ProductLayer
     rows_in: Source
     weights: ConvWeights
     tile: Tile

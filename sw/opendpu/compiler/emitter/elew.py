@@ -11,8 +11,8 @@ from opendpu.compiler.emitter.cascade_tile import CascadeTile
 from opendpu.compiler.emitter.kind import LayerEmitter
 from opendpu.compiler.emitter.layouts import is_run, tile_layout, whole_tile
 from opendpu.compiler.emitter.recorder import Operand, Recorder
-from opendpu.compiler.emitter.records import Records, term_of
-from opendpu.compiler.emitter.tables import table_of
+from opendpu.compiler.emitter.records import Records
+from opendpu.compiler.emitter.slots import table_of, term_of
 from opendpu.compiler.emitter.transfer import Source, Tile, save_rows, tiles_of
 from opendpu.compiler.layers import EltwiseLayer
 from opendpu.compiler.plan import LayerPlan

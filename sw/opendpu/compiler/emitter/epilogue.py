@@ -10,13 +10,14 @@ from opendpu.compiler.emitter.elew import emit_elew
 from opendpu.compiler.emitter.layouts import is_run, tile_layout
 from opendpu.compiler.emitter.recorder import Operand, Recorder
 from opendpu.compiler.emitter.transfer import Source, Tile, save_rows
-from opendpu.compiler.layers import ConvLayer, Epilogue
+from opendpu.compiler.layers import ConvLayer, Epilogue, ProductLayer
 from opendpu.compiler.plan import LayerPlan
 
 
 def epilogue_of(
-    recorder: Recorder, plan: LayerPlan, layer: ConvLayer, tile: Tile, results: Layout
-) -> "EpilogueRows | None":
+    recorder: Recorder, plan: LayerPlan, layer: ConvLayer | ProductLayer, tile: Tile,
+    results: Layout,
+) -> "EpilogueRows | None":  # fmt: skip
     """Return what combines the ``results`` of one tile of a convolution, if anything does."""
     if layer.epilogue is None:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records and terms of the extension ``scaled``: in their memories as long as there is room."""
+"""Records of the extension ``scaled``: in their memory as long as there is room."""
 
 from collections.abc import Iterator
 
@@ -8,9 +8,7 @@ from opendpu.compiler.emitter.recorder import Recorder
 from opendpu.compiler.layers.cost import transfer_cycles
 from opendpu.compiler.plan import WEIGHTS_REG
 from opendpu_arch.isa import Load
-from opendpu_arch.scaled import RECORD_STRIDE, RECORD_WORDS, TERM_BYTES, TERM_SLOTS, TERM_WORDS
-
-SLOT_WORDS = TERM_WORDS // TERM_SLOTS
+from opendpu_arch.scaled import RECORD_STRIDE, RECORD_WORDS
 
 
 class Records:
@@ -61,22 +59,3 @@ class Records:
             (BankAccess(True, target.scale_bank, 1, word, words),),
             transfer_cycles(self.groups, size, size, target.channel_parallel),
         )  # fmt: skip
-
-
-def term_of(recorder: Recorder, layer: str, number: int) -> tuple[int, BankAccess]:
-    """Return the slot of an input's terms and what is read there; they are loaded before."""
-    address = recorder.plan.constants[f"{layer}/terms{number}"]
-    slot, held = recorder.terms.take(address)
-    word, bank = slot * SLOT_WORDS, recorder.target.term_bank
-    if not held:
-        recorder.add(
-            Load(
-                bank_id=bank, bank_addr=word, jump_read=TERM_BYTES, jump_write=1,
-                channel=TERM_BYTES, length=SLOT_WORDS, reg_id=WEIGHTS_REG, ddr_addr=address,
-            ),
-            (BankAccess(True, bank, 1, word, SLOT_WORDS),),
-            transfer_cycles(
-                SLOT_WORDS, TERM_BYTES, TERM_BYTES, recorder.target.channel_parallel
-            ),
-        )  # fmt: skip
-    return slot, BankAccess(False, bank, 1, word, SLOT_WORDS)

@@ -110,6 +110,7 @@ def _load_pixels(
                     channel=channel, length=length,
                     reg_id=memory.reg_id, ddr_addr=address,
                     pad_start=pad_start, pad_idx=pad_idx, pad_end=pad_end,
+                    const_value=memory.padding & 0xFF,
                 ),
                 (
                     BankAccess(True, bank, 1, word, words),
@@ -133,7 +134,7 @@ def _overhang(
 ) -> tuple[int, int, int]:
     """Return ``pad_start``, ``pad_idx``, ``pad_end`` of a LOAD of ``length`` pixels.
 
-    They zero what overlapping pixels read beside their row.
+    They say what overlapping pixels read beside their row, which becomes padding.
     """
     if memory.lead is None:
         return 0, 1, 0
@@ -216,9 +217,20 @@ def save_rows(
                 recorder.saves += 1
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WeightsPlace:
+    """Where the weights of a convolution are in DDR: byte address in a segment, and from an output
+    channel to the next."""
+
+    reg_id: int
+    address: int
+    output_bytes: int
+
+
 def load_conv_weights(
-    recorder: Recorder, address: int, shape: tuple[int, int, int, int], block: int, blocks: int
-) -> list[int]:
+    recorder: Recorder, place: WeightsPlace, shape: tuple[int, int, int, int], block: int,
+    blocks: int,
+) -> list[int]:  # fmt: skip
     """Load the weights of ``blocks`` blocks of output channels, a LOAD a lane; return their words.
 
     ``shape`` is OHWI. Lanes beyond the last output channel keep what they hold.
@@ -231,24 +243,31 @@ def load_conv_weights(
     word = recorder.conv_weights.take(blocks * taps * groups)
     first = block * lanes
     for lane in range(min(lanes, outputs - first)):
-        at = address + (first + lane) * taps * inputs
+        at = place.address + (first + lane) * place.output_bytes
         # One block: a pixel a tap. Several: a pixel a block, so the taps must leave no gaps.
         length, channel, jump, step = taps, inputs, inputs, groups
         if blocks > 1:
             length = min(blocks, -(-(outputs - first - lane) // lanes))
-            channel, jump, step = taps * inputs, lanes * taps * inputs, taps * groups
+            channel, jump, step = taps * inputs, lanes * place.output_bytes, taps * groups
+        accesses: list[BankAccess | MemoryAccess] = [
+            BankAccess(True, target.convw_base + lane, 1, word, blocks * taps * groups)
+        ]
+        if place.reg_id != WEIGHTS_REG:  # a feature map, which has to be there first
+            end = at + (length - 1) * jump + channel
+            accesses.append(MemoryAccess(False, place.reg_id, at, end))
         recorder.add(
             Load(
                 bank_id=target.convw_base + lane, bank_addr=word, jump_read=jump,
-                jump_write=step, channel=channel, length=length, reg_id=WEIGHTS_REG, ddr_addr=at,
+                jump_write=step, channel=channel, length=length, reg_id=place.reg_id, ddr_addr=at,
             ),
-            (BankAccess(True, target.convw_base + lane, 1, word, blocks * taps * groups),),
-            transfer_cycles(length, channel, jump, target.channel_parallel),
+            accesses, transfer_cycles(length, channel, jump, target.channel_parallel),
         )  # fmt: skip
     return [(word + n * taps * groups) % target.bank_depth for n in range(blocks)]
 
 
-def blocks_a_load(recorder: Recorder, shape: tuple[int, int, int, int], most: int) -> int:
+def blocks_a_load(
+    recorder: Recorder, place: WeightsPlace, shape: tuple[int, int, int, int], most: int
+) -> int:
     """Return how many blocks of output channels a LOAD a lane should bring.
 
     More than one where a LOAD would be short, as far as its fields reach.
@@ -256,13 +275,12 @@ def blocks_a_load(recorder: Recorder, shape: tuple[int, int, int, int], most: in
     target = recorder.target
     _, height, width, inputs = shape
     taps = height * width
-    size = taps * inputs
     words = taps * -(-inputs // target.input_channel_parallel)
     gaps = taps > 1 and inputs % target.input_channel_parallel
-    far = size * target.output_channel_parallel > MAX_PIXEL_JUMP or words > MAX_WORD_JUMP
-    if gaps or far:
+    far = place.output_bytes * target.output_channel_parallel > MAX_PIXEL_JUMP
+    if gaps or far or words > MAX_WORD_JUMP:
         return 1
-    return max(1, min(most, SHORT_LOAD // size))
+    return max(1, min(most, SHORT_LOAD // (taps * inputs)))
 
 
 def load_alu_weights(

@@ -2,7 +2,7 @@
 """Layers: what one DPU part computes, a file a kind, and the feature maps between them."""
 
 from opendpu.compiler.layers.alu import AluLayer
-from opendpu.compiler.layers.array import ArrayLayer, diagonal_weights
+from opendpu.compiler.layers.array import ArrayLayer, KernelLayer, diagonal_weights
 from opendpu.compiler.layers.conv import ConvLayer, Epilogue
 from opendpu.compiler.layers.dilated import DilatedConvLayer
 from opendpu.compiler.layers.eltwise import BroadcastLayer, EltwiseLayer
@@ -16,6 +16,7 @@ from opendpu.compiler.layers.layer import (
 )
 from opendpu.compiler.layers.misc import MiscLayer
 from opendpu.compiler.layers.move import MoveLayer, Reduction
+from opendpu.compiler.layers.product import ProductLayer
 
 __all__ = [
     "PER_CHANNEL",
@@ -30,9 +31,11 @@ __all__ = [
     "Feature",
     "Features",
     "Int8Array",
+    "KernelLayer",
     "Layer",
     "MiscLayer",
     "MoveLayer",
+    "ProductLayer",
     "Reduction",
     "Window",
     "channel_groups",

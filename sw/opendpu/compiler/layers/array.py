@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What convolutions on the CONV engine have in common, however their input lies in the banks."""
+"""What layers of the CONV engine have in common, however their input lies in the banks."""
 
+import abc
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -25,10 +27,10 @@ from opendpu_arch.target import Target
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ArrayLayer(ComputeLayer):
-    """A convolution on the multiplier array.
+    """A layer of the multiplier array.
 
-    ``weights`` OHWI, ``bias`` one int8 an output channel, ``shifts`` a byte of SHIFT each where
-    they need some; then the instructions have the smallest shifts.
+    ``bias`` one int8 an output channel, ``shifts`` a byte of SHIFT each where they need some; then
+    the instructions have the smallest shifts.
     """
 
     ENGINE: ClassVar[Engine | None] = Engine.CONV
@@ -36,7 +38,6 @@ class ArrayLayer(ComputeLayer):
 
     source: str
     window: Window
-    weights: Int8Array
     bias: npt.NDArray[Any]
     shift_cut: int
     shift_bias: int
@@ -46,8 +47,13 @@ class ArrayLayer(ComputeLayer):
     """How results are made by records of the extension ``scaled``; ``bias`` has then what
     :data:`CHANNEL` says of each output channel."""
     depthwise: bool = False
-    """Each block of output channels meets the channel group of the same number alone: ``weights``
-    have the inputs of one channel group."""
+    """Each block of output channels meets the channel group of the same number alone: weights have
+    the inputs of one channel group."""
+
+    @property
+    @abc.abstractmethod
+    def weights_shape(self) -> tuple[int, int, int, int]:
+        """Output channels, kernel rows and columns, input channels."""
 
     def groups_read(self, features: Features, target: Target) -> int:
         """Return the input channel groups of an output channel."""
@@ -57,15 +63,6 @@ class ArrayLayer(ComputeLayer):
     def operands(self) -> tuple[str, ...]:
         """Its input."""
         return (self.source,)
-
-    @property
-    def constants(self) -> Mapping[str, Int8Array]:
-        """Bias and shifts or records, weights and the table."""
-        own = self.per_channel
-        if self.requantization is not None:
-            sums = self.weights.sum(axis=(1, 2, 3), dtype=np.int64)
-            own = {"bias": self.requantization.records(self.bias, sums)}
-        return {**own, "weights": self.weights, **self.tables}
 
     def sliding_window(self, name: str) -> Window | None:
         """Return the kernel's window over the input."""
@@ -101,7 +98,7 @@ class ArrayLayer(ComputeLayer):
 
     def weight_cycles(self, target: Target) -> int:
         """Return the cycles to load the weights, a LOAD a lane."""
-        outputs, height, width, inputs = map(int, self.weights.shape)
+        outputs, height, width, inputs = self.weights_shape
         return outputs * transfer_cycles(height * width, inputs, inputs, target.channel_parallel)
 
     def stripe_cycles(
@@ -116,7 +113,7 @@ class ArrayLayer(ComputeLayer):
     def row_cycles(self, features: Features, target: Target) -> int:
         """Return the cycles of a whole row, for all output channels."""
         out = features[self.output]
-        taps = max(self.weights.size // out.channels // target.channel_parallel, 1)
+        taps = max(math.prod(self.weights_shape[1:]) // target.channel_parallel, 1)
         cycles = conv_cycles(out.width, self._column_cycles(taps, target))
         return channel_groups(out, target) * cycles
 
@@ -125,15 +122,37 @@ class ArrayLayer(ComputeLayer):
 
     def broken_rules(self, features: Features) -> Iterator[tuple[str, str]]:
         """Check the kernel, and the number of biases."""
-        kernel = self.weights.shape[1:3]
-        if kernel != (self.window.kernel_h, self.window.kernel_w):
-            yield "kernel-of-weights", f"weights have {kernel}"
+        outputs, *kernel, _ = self.weights_shape
+        if kernel != [self.window.kernel_h, self.window.kernel_w]:
+            yield "kernel-of-weights", f"weights have {tuple(kernel)}"
         for name, values in self.per_channel.items():
-            if values.size != self.weights.shape[0]:
+            if values.size != outputs:
                 yield (
                     f"{name}-per-output",
-                    f"{values.size} values for {self.weights.shape[0]} output channels",
+                    f"{values.size} values for {outputs} output channels",
                 )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KernelLayer(ArrayLayer):
+    """A convolution with trained ``weights``, OHWI."""
+
+    weights: Int8Array
+
+    @property
+    def weights_shape(self) -> tuple[int, int, int, int]:
+        """Output channels, kernel rows and columns, input channels."""
+        outputs, height, width, inputs = map(int, self.weights.shape)
+        return outputs, height, width, inputs
+
+    @property
+    def constants(self) -> Mapping[str, Int8Array]:
+        """Bias and shifts or records, weights and the table."""
+        own = self.per_channel
+        if self.requantization is not None:
+            sums = self.weights.sum(axis=(1, 2, 3), dtype=np.int64)
+            own = {"bias": self.requantization.records(self.bias, sums)}
+        return {**own, "weights": self.weights, **self.tables}
 
 
 def diagonal_weights(weights: Int8Array, parallel: int) -> Int8Array:

@@ -4,7 +4,7 @@
 import dataclasses
 from collections.abc import Iterator
 
-from opendpu.compiler.layers.array import ArrayLayer
+from opendpu.compiler.layers.array import KernelLayer
 from opendpu.compiler.layers.cost import misc_cycles
 from opendpu.compiler.layers.eltwise import EltwiseLayer
 from opendpu.compiler.layers.layer import Features, StripeCycles
@@ -30,7 +30,7 @@ class Epilogue:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ConvLayer(ArrayLayer):
+class ConvLayer(KernelLayer):
     """Convolution whose input rows lie in the banks as in the feature map.
 
     ``output`` is what leaves the layer: the result of the epilogue where there is one.

@@ -5,12 +5,12 @@ import dataclasses
 import math
 from typing import ClassVar
 
-from opendpu.compiler.layers.array import ArrayLayer
+from opendpu.compiler.layers.array import KernelLayer
 from opendpu.compiler.limits import MAX_CONV_KERNEL, MAX_CONV_STRIDE
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DilatedConvLayer(ArrayLayer):
+class DilatedConvLayer(KernelLayer):
     """Convolution whose taps are apart; LOAD gathers the rows that each output row needs.
 
     ``window`` counts taps, not what lies between them; its padding is negative where taps that only

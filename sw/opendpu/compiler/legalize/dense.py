@@ -8,12 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from opendpu.compiler.legalize.context import Context, feature_shape
+from opendpu.compiler.legalize.product import product
 from opendpu.compiler.legalize.refusal import Refusal
 from opendpu.compiler.legalize.registry import Call, legalizes
 from opendpu.ir import Node
 
 Array = npt.NDArray[Any]
 
+MATRIX = 2
+"""Axes of a matrix."""
 MAX_KERNEL = 16
 """Rows and columns of the largest CONV kernel."""
 
@@ -38,18 +41,14 @@ def inner_product(call: Call) -> str:
 
 @legalizes("matmul")
 def matmul(call: Call) -> str:
-    """Make a convolution of one pixel, if the right side is a constant matrix."""
-    node = call.node
+    """Make a convolution of one pixel if the right side is a constant matrix, else products."""
+    node, graph = call.node, call.context.graph
+    values = graph[graph[node.inputs["input"][1]].inputs["input"][0]].value
+    if values is None or values.ndim != MATRIX or node.attrs.get("transpose_a"):
+        return product(call)
     weights = _constant(call, node.inputs["input"][1])
     values = weights.value
     assert values is not None
-    if values.ndim != 2 or node.attrs.get("transpose_a"):
-        raise Refusal(
-            f"DPU only supports matmul with a constant matrix on the right, but it has shape "
-            f"{list(values.shape)} and transpose_a is {bool(node.attrs.get('transpose_a'))}; "
-            "two dimensions and no transposed left side would lift it",
-            "XCOM_TENSOR_DIMENSION_UNMATCH",
-        )
     return _dense(call, weights, values if node.attrs.get("transpose_b") else values.T)
 
 

@@ -13,12 +13,13 @@ from opendpu.compiler.legalize.registry import Call, legalizes
 from opendpu.ops.formats import integers_of
 from opendpu_arch.numerics import quantize
 
+MOST_AXES = 4
 PAD_MODES = ("CONSTANT", "SYMMETRIC", "REFLECT")
 
 
-def at_result(call: Call) -> str:
+def at_result(call: Call, shape: tuple[int, ...] | None = None) -> str:
     """Return the input with the fix point of the result, as NHWC of four axes."""
-    shape = feature_shape(call.shape())
+    shape = feature_shape(call.shape() if shape is None else shape)
     if len(shape) != 4:
         raise Refusal(
             f"DPU only supports 4 dimensions, but {call.node.kind} has {len(shape)}; fewer would "
@@ -45,11 +46,12 @@ def strided_slice(call: Call) -> str:
             "batches; that would lift it",
             "XCOM_UNEXPECTED_VALUE",
         )
+    ranges, shape = _merged(ranges, shape)
     if len(ranges) == 2:  # all of the last axis are channels
         ranges = [ranges[0], range(1), range(1), ranges[1]]
     elif len(ranges) == 3:
         ranges = [ranges[0], range(1), *ranges[1:]]
-    source = at_result(call)
+    source = at_result(call, shape)
     if ranges[-1].step > 1:
         source = permuted(call, source, ranges[-1])
         ranges[-1] = range(len(ranges[-1]))
@@ -64,6 +66,22 @@ def strided_slice(call: Call) -> str:
     return call.context.add(
         call.node, call.fix, "strided_slice-fix", {"input": [source]}, made, shape=size
     )
+
+
+def _merged(ranges: list[range], shape: tuple[int, ...]) -> tuple[list[range], tuple[int, ...]]:
+    """Return the same elements with at most four axes, if neighbouring ones can be one.
+
+    They can where the second is taken whole, and the first in one piece.
+    """
+    ranges, sizes = list(ranges), list(shape)
+    axis = len(sizes) - 2
+    while len(sizes) > MOST_AXES and axis > 0:
+        first, second = ranges[axis], sizes[axis + 1]
+        if first.step == 1 and len(ranges[axis + 1]) == second:
+            ranges[axis : axis + 2] = [range(first.start * second, first.stop * second)]
+            sizes[axis : axis + 2] = [sizes[axis] * second]
+        axis -= 1
+    return ranges, tuple(sizes)
 
 
 @legalizes("pad")

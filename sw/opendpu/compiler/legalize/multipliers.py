@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from opendpu.ir import Node, Quantization, Rounding
-from opendpu.ops.fixed.requantize import FRACTION, Halves
+from opendpu.ops.fixed.requantize import FRACTION, Halves, quantized_multiplier
 
 LEFT_SHIFT = 20
 """Bits that the inputs of a sum get before they are multiplied."""
@@ -60,10 +60,7 @@ class Multipliers:
 
 def fixed_point(factor: float) -> tuple[int, int]:
     """Return multiplier (31 bits, the highest set) and shift of a factor that is not negative."""
-    fraction, shift = math.frexp(factor)
-    multiplier = math.floor(math.ldexp(fraction, FRACTION) + 0.5)
-    if multiplier == 1 << FRACTION:
-        multiplier, shift = multiplier >> 1, shift + 1
+    multiplier, shift = quantized_multiplier(factor)
     if shift > SHIFTS[-1]:
         return (1 << FRACTION) - 1, SHIFTS[-1]
     return (multiplier, shift) if shift >= SHIFTS[0] else (0, 0)

@@ -47,7 +47,8 @@ def legalize(
 
     With ``tables``, functions of one value that no engine has become ``table-fix``, an op of the
     extension ``table``. With ``scaled``, tensors may have any scale and zero point, as that
-    extension computes with them; a graph of powers of two alone is as without.
+    extension computes with them, and there is ``table-fix`` too; a graph of powers of two alone is
+    as without.
 
     Raises
     ------
@@ -106,7 +107,7 @@ def _make_fixed(context: Context, fix: Node) -> str:
     if source.kind == "fix":
         return context.copy(context.fixed(source.name), source, fix)
     made = _on_engine(context, source, fix)
-    if made is None and context.tables:
+    if made is None and (context.tables or context.scaled) and not source.reason:
         made = by_table(context, source, fix)
     if made is not None:
         return made

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from opendpu.compiler.legalize import multipliers
+from opendpu.compiler.legalize import multipliers, scaled_functions
 from opendpu.compiler.legalize.average import excluding_padding
 from opendpu.compiler.legalize.context import feature_shape
 from opendpu.compiler.legalize.eltwise import TYPES, of_features
@@ -93,6 +93,16 @@ def _requantizes(call: Call, made: Node, found: Multipliers) -> None:
 def _eltwise(call: Call) -> str:
     """Make a sum or product of two feature maps; the CPU takes others."""
     context, node = call.context, call.node
+    constants = [n for n in call.sources if context.result[n].value is not None]
+    if len(call.sources) == 2 and len(constants) == 1:
+        (name,) = constants
+        if context.result[name].value.size == 1:  # type: ignore[union-attr]
+            features = [n for n in call.sources if n != name]
+            given = context.result[features[0]].quantization
+            table = scaled_functions.with_constant(
+                node.kind, given, context.result[name], call.fix.quantization
+            )
+            return scaled_functions.add_table(dataclasses.replace(call, sources=features), table)
     if len(call.sources) != 2:
         raise Refusal(
             f"DPU only supports {node.kind} of two inputs with scales of their own, but there are "
@@ -213,6 +223,20 @@ def _activation(call: Call) -> str:
     return call.context.copy(call.sources[0], call.node, call.fix, activation=call.node)
 
 
+def _function(call: Call) -> str:
+    """Make the table of an activation as LiteRT computes it, in integers."""
+    given, made = call.context.result[call.sources[0]].quantization, call.fix.quantization
+    if made.rounding != Rounding.STD_ROUND:
+        raise Refusal(
+            f"DPU does not support {call.node.kind}; a table stands for it",
+            "XCOM_OPERATOR_UNUPPORT",
+        )
+    if call.node.kind == "hard-swish":
+        return scaled_functions.add_table(call, scaled_functions.hard_swish(given, made))
+    slope = float(call.node.attrs["alpha"])
+    return scaled_functions.add_table(call, scaled_functions.leaky_relu(given, made, slope))
+
+
 def _softmax(call: Call) -> str:
     """Make LiteRT's softmax in integers, for the CPU."""
     made, (axis,) = call.fix.quantization, [int(call.node.attrs["axis"])]
@@ -260,6 +284,7 @@ SCALED_RULES: dict[str, Callable[[Call], str]] = {
     "avgpool2d": _pooling(_pool), "maxpool2d": _pooling(_pool),
     "reduction_mean": _pooling(_mean),
     "relu": _activation, "relu6": _activation, "softmax": _softmax,
+    "leaky-relu": _function, "hard-swish": _function,
     "resize": _resize, **{kind: RULES[kind] for kind in MOVING},
 }  # fmt: skip
 """Rules of the kinds that compute with any scale."""

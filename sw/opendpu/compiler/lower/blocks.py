@@ -5,7 +5,7 @@ import dataclasses
 import itertools
 from typing import Any
 
-from opendpu.compiler.layers import ArrayLayer, Feature, MoveLayer
+from opendpu.compiler.layers import Feature, KernelLayer, MoveLayer
 from opendpu.compiler.lower.boxes import Box, add_box, box_of, move
 from opendpu.compiler.lower.context import LoweringContext
 from opendpu.compiler.lower.registry import lowers
@@ -77,7 +77,7 @@ def _split(context: LoweringContext, node: Node, size: int) -> bool:
         return False
     layer, lanes = context.layers[makers[0]], context.target.output_channel_parallel
     channels = context.features[node.name].channels * size
-    if not isinstance(layer, ArrayLayer) or -(-channels // lanes) * size > -(
+    if not isinstance(layer, KernelLayer) or -(-channels // lanes) * size > -(
         -channels * size // lanes
     ):
         return False

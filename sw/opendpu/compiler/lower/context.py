@@ -38,6 +38,7 @@ class LoweringContext:
         self.layers: list[Layer] = []
         self.aliases: dict[str, Alias] = {}
         self.inputs: dict[str, None] = {}
+        self.constants: dict[str, Int8Array] = {}
         self.op = ""
         """Name of the node that is being lowered."""
 
@@ -46,7 +47,7 @@ class LoweringContext:
         return Network(
             features=self.features, layers=tuple(self.layers), inputs=tuple(self.inputs),
             outputs=tuple(n.name for n in self.nodes if n.name in self.outputs),
-            aliases=self.aliases,
+            aliases=self.aliases, constants=self.constants,
         )  # fmt: skip
 
     def add(self, layer: Layer) -> None:

@@ -3,10 +3,12 @@
 
 from collections.abc import Collection, Iterable
 
+import numpy as np
+
 from opendpu.compiler.lower.context import LayerCost, LoweringContext
 from opendpu.compiler.lower.registry import RULES
 from opendpu.compiler.network import Network
-from opendpu.ir import Graph
+from opendpu.ir import Graph, Node
 from opendpu_arch.errors import GraphError
 from opendpu_arch.target import Target
 
@@ -22,12 +24,20 @@ def lower(
     context = LoweringContext(graph, [graph[n] for n in nodes], set(outputs), target, cost)
     for node in context.nodes:
         for name in node.inputs.get("input", ()):
-            if name not in context.inside and name not in context.inputs:
-                context.inputs[name] = None
-                context.feature(graph[name])
+            if name not in context.inside and name not in context.features:
+                _take(context, graph[name])
         context.feature(node)
         if node.kind not in RULES:
             raise GraphError(f"op {node.name!r} ({node.kind}) cannot be lowered for the DPU")
         context.op = node.name
         RULES[node.kind](context, node)
     return context.network()
+
+
+def _take(context: LoweringContext, node: Node) -> None:
+    """Add a feature map that is not made here: an input, or a constant."""
+    if node.value is None:
+        context.inputs[node.name] = None
+    else:
+        context.constants[node.name] = np.asarray(node.value, np.int8)
+    context.feature(node)

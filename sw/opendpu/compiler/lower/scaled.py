@@ -9,10 +9,9 @@ import numpy.typing as npt
 from opendpu.compiler.layers.requantization import Requantization, channels_of
 from opendpu.compiler.lower.context import LoweringContext
 from opendpu.ir import Node
-from opendpu.ops.fixed.requantize import FRACTION, Halves
-from opendpu_arch import numerics, scaled
+from opendpu.ops.fixed.requantize import FRACTION
+from opendpu_arch import latency, numerics, scaled
 
-ROUNDINGS = {Halves.TWICE: scaled.Rounding.TWICE, Halves.ONCE: scaled.Rounding.ONCE}
 BYTES = np.arange(256, dtype=np.uint8).view(np.int8).astype(np.int64)
 """Integers in the order of their bytes."""
 ONE = (1 << FRACTION) - 1
@@ -24,9 +23,9 @@ def requantization(context: LoweringContext, node: Node) -> Requantization:
     low, high = (int(limit) for limit in node.attrs["clamp"])
     return Requantization(
         zero=node.quantization.zero_point[0], low=low, high=high,
-        rounding=ROUNDINGS[Halves(node.attrs["rounding"])], padding=_zero(context, node),
+        rounding=scaled.Rounding[node.attrs["rounding"]], padding=_zero(context, node),
         parallel=context.target.channel_parallel,
-        interval=max(2, context.target.alu_pixel_parallel),
+        interval=_interval(context),
     )  # fmt: skip
 
 
@@ -46,7 +45,7 @@ def layer_channels(context: LoweringContext, node: Node) -> npt.NDArray[np.void]
     axis = weights.ndim - 1 if "depthwise" in node.kind else 0
     dead = ~weights.any(axis=tuple(a for a in range(weights.ndim) if a != axis))
     results = numerics.multiply_by_quantized_multiplier(
-        made["bias"], made["multiplier"], made["shift"], ROUNDINGS[Halves(node.attrs["rounding"])]
+        made["bias"], made["multiplier"], made["shift"], scaled.Rounding[node.attrs["rounding"]]
     )
     made["bias"][dead] = np.clip(results[dead], -512, 511)
     made["multiplier"][dead], made["shift"][dead] = ONE, 0
@@ -71,7 +70,7 @@ def average_channels(node: Node, zero: int) -> npt.NDArray[np.void]:
 def eltwise_fields(context: LoweringContext, node: Node) -> dict[str, Any]:
     """Return how a sum or product requantizes, and what the bytes of its inputs count."""
     multiplier, shift = node.attrs["multiplier"], node.attrs["shift"]
-    rounding = ROUNDINGS[Halves(node.attrs["rounding"])]
+    rounding = scaled.Rounding[node.attrs["rounding"]]
     zeros = [context.graph[name].quantization.zero_point[0] for name in node.inputs["input"]]
     terms = [BYTES - zero for zero in zeros]
     left = max(shift[-1], 0)
@@ -89,6 +88,25 @@ def eltwise_fields(context: LoweringContext, node: Node) -> dict[str, Any]:
         "bias": channels_of(0, multiplier[-1], min(shift[-1], 0), node.shape[-1]),
         "requantization": requantization(context, node),
     }
+
+
+def table_fields(
+    context: LoweringContext, node: Node, entries: npt.NDArray[np.int8]
+) -> dict[str, Any]:
+    """Return how terms that are results already become these."""
+    return {
+        "terms": (entries.astype(np.int32),),
+        "bias": channels_of(0, ONE, 0, node.shape[-1]),
+        "requantization": Requantization(
+            zero=0, low=-128, high=127, rounding=scaled.Rounding.ONCE,
+            parallel=context.target.channel_parallel, interval=_interval(context),
+        ),
+    }  # fmt: skip
+
+
+def _interval(context: LoweringContext) -> int:
+    """Return the cycles from a pixel of the misc engine to the next, at least."""
+    return max(latency.SCALED_DISTANCE, context.target.alu_pixel_parallel)
 
 
 def _zero(context: LoweringContext, node: Node) -> int:

@@ -9,14 +9,27 @@ import numpy as np
 from opendpu.compiler.layers import ComputeLayer, EltwiseLayer, Int8Array
 from opendpu.compiler.lower.context import LoweringContext
 from opendpu.compiler.lower.registry import lowers
+from opendpu.compiler.lower.scaled import table_fields
 from opendpu.ir import Node
+from opendpu_arch.extensions import Extension
 
 
 @lowers("table-fix")
 def table(context: LoweringContext, node: Node) -> None:
-    """Give the layers before it the table, if nobody else reads what they make; or add a layer."""
+    """Give the layers before it the table, if nobody else reads what they make; or add a layer.
+
+    Without the extension ``table``, the layer has the entries as terms.
+    """
     entries = np.array(node.attrs["table"], dtype=np.int8)
     (source,) = node.inputs["input"]
+    if Extension.TABLE not in context.target.extensions:
+        context.add(
+            EltwiseLayer(
+                name=node.name, sources=(source,), output=node.name, shift_read=(0,),
+                shift_write=0, **table_fields(context, node, entries),
+            )
+        )  # fmt: skip
+        return
     views = _views(context, source, node.name)
     makers = _makers(context, views[-1]) if views else []
     if makers and _is_same_shape(context, views[-1], node.name):

@@ -20,6 +20,8 @@ class Alias:
     row_bytes: int
     overlapping: bool = False
     """Pixels overlap, and some hang over the ends of their rows."""
+    padding: int = 0
+    """What they have there: zero, or the zero point of an input with ``scaled``."""
     repeat_h: int = 1
     repeat_w: int = 1
     """How often every pixel of the holder stands below and beside itself: for reading only, LOAD

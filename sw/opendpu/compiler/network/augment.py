@@ -3,7 +3,7 @@
 
 A convolution of a few channels leaves most lanes of the array empty. LOAD can read a pixel as the
 bytes that a whole kernel row covers, so that neighbours overlap; the kernel is then one column wide
-and the lanes are full. LOAD zeroes what lies left and right of a row.
+and the lanes are full. LOAD zeroes what lies left and right of a row, or makes it the zero point.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ def augment(network: Network, target: Target) -> Network:
     for number, layer in enumerate(network.layers):
         if not isinstance(layer, ConvLayer) or layer.depthwise:
             continue
-        if layer.source not in network.inputs or _pads_otherwise(layer, network):
+        if layer.source not in network.inputs:
             continue
         if len(readers[layer.source]) > 1 or layer.source in held:
             continue
@@ -43,6 +43,7 @@ def augment(network: Network, target: Target) -> Network:
             holder=layer.source, offset=-window.pad_left * channels,
             pixel_bytes=window.stride_w * channels, row_bytes=source.width * channels,
             overlapping=True,
+            padding=0 if layer.requantization is None else layer.requantization.padding,
         )  # fmt: skip
         layers[number] = dataclasses.replace(
             layer, source=name,
@@ -50,17 +51,6 @@ def augment(network: Network, target: Target) -> Network:
             weights=layer.weights.reshape(outputs, kernel_h, 1, kernel_w * channels),
         )  # fmt: skip
     return dataclasses.replace(network, features=features, layers=tuple(layers), aliases=aliases)
-
-
-def _pads_otherwise(layer: ConvLayer, network: Network) -> bool:
-    """Tell whether columns outside a row are not zero: LOAD makes them so."""
-    if layer.requantization is None or not layer.requantization.padding:
-        return False
-    source, out, window = (
-        network.features[layer.source], network.features[layer.output], layer.window
-    )  # fmt: skip
-    end = (out.width - 1) * window.stride_w + window.kernel_w - window.pad_left
-    return window.pad_left > 0 or end > source.width
 
 
 def _pays(layer: ConvLayer, network: Network, target: Target) -> bool:

@@ -4,7 +4,7 @@
 import dataclasses
 from collections.abc import Mapping
 
-from opendpu.compiler.layers import Feature, Layer
+from opendpu.compiler.layers import Feature, Int8Array, Layer
 from opendpu.compiler.network.alias import Alias
 
 
@@ -21,6 +21,8 @@ class Network:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     aliases: Mapping[str, Alias] = dataclasses.field(default_factory=dict)
+    constants: Mapping[str, Int8Array] = dataclasses.field(default_factory=dict)
+    """Feature maps that are known when compiling; layers read them from DDR."""
 
     @property
     def in_pieces(self) -> set[str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from opendpu.compiler.layers import Feature
 from opendpu.compiler.network import LayerRange, Network, root_of
 from opendpu.compiler.network.live_range import consumers, live_ranges, widened
 from opendpu.compiler.network.strides import Strides, strides_through
@@ -31,18 +32,21 @@ FEATURE_ALIGNMENT = 64
 
 def allocate_memory(tiled: Tiled, target: Target) -> Plan:
     """Return the plan with places in DDR for feature maps and constants."""
-    memory, segment_bytes = feature_memory(tiled.residency)
     constants, blob = allocate_constants(tiled.network)
+    memory, segment_bytes = feature_memory(tiled.residency, constants)
     return Plan(
         network=tiled.network, layers=tiled.layers, cascades=tiled.cascades, memory=memory,
         constants=constants, segment_bytes={WEIGHTS_REG: len(blob), **segment_bytes}, blob=blob,
     )  # fmt: skip
 
 
-def feature_memory(residency: Residency) -> tuple[dict[str, Memory], dict[int, int]]:
+def feature_memory(
+    residency: Residency, constants: Mapping[str, int]
+) -> tuple[dict[str, Memory], dict[int, int]]:
     """Return where feature maps are in DDR, and the bytes of every feature segment.
 
-    What is on chip whole, or only inside a cascade, never gets there.
+    ``constants`` has the addresses of those that are known when compiling. What is on chip whole,
+    or only inside a cascade, never gets there.
     """
     network = residency.network
     every = _live_ranges(residency)
@@ -60,6 +64,9 @@ def feature_memory(residency: Residency) -> tuple[dict[str, Memory], dict[int, i
             reg_id = INPUT_REG
         elif name in outputs:
             reg_id = OUTPUT_REG
+        elif name in network.constants:
+            placed[name] = _dense(feature, WEIGHTS_REG, constants[name])
+            continue
         elif name in on_chip:
             continue
         size = feature.height * feature.width * feature.channels
@@ -73,14 +80,19 @@ def feature_memory(residency: Residency) -> tuple[dict[str, Memory], dict[int, i
             address = found
             workspace[name] = (address, address + aligned)
         ends[reg_id] = max(ends[reg_id], address + aligned + overhang)
-        placed[name] = Memory(
-            reg_id=reg_id, address=address, row_bytes=feature.width * feature.channels,
-            pixel_bytes=feature.channels,
-        )  # fmt: skip
+        placed[name] = _dense(feature, reg_id, address)
     for name in network.aliases:
         if name in every:
             _place_alias(network, name, placed)
     return placed, ends
+
+
+def _dense(feature: Feature, reg_id: int, address: int) -> Memory:
+    """Return the place of a feature map without gaps."""
+    return Memory(
+        reg_id=reg_id, address=address, row_bytes=feature.width * feature.channels,
+        pixel_bytes=feature.channels,
+    )  # fmt: skip
 
 
 def _live_ranges(residency: Residency) -> Mapping[str, LayerRange]:
@@ -122,6 +134,7 @@ def _place_alias(network: Network, name: str, placed: dict[str, Memory]) -> Memo
         placed[name] = Memory(
             reg_id=holder.reg_id, address=strides.offset, row_bytes=strides.row_bytes,
             pixel_bytes=strides.pixel_bytes, lead=-alias.offset if alias.overlapping else None,
+            padding=alias.padding,
         )  # fmt: skip
     return placed[name]
 
@@ -129,18 +142,23 @@ def _place_alias(network: Network, name: str, placed: dict[str, Memory]) -> Memo
 def allocate_constants(network: Network) -> tuple[dict[str, int], bytes]:
     """Return the address of every constant, and the weight segment (row-major int8).
 
-    Layers that are parts of one op share their constants.
+    Feature maps that are constant are under their own name. Layers that are parts of one op share
+    their constants.
     """
     addresses: dict[str, int] = {}
     known: dict[bytes, int] = {}
     blob = bytearray()
-    every = (one for layer in network.layers for one in (layer, *layer.inner))
-    for layer in every:
-        for part, values in layer.constants.items():
-            data = np.ascontiguousarray(values, dtype=np.int8).tobytes()
-            if data not in known:
-                blob.extend(bytes(-len(blob) % CONSTANT_ALIGNMENT))
-                known[data] = len(blob)
-                blob.extend(data)
-            addresses[f"{layer.name}/{part}"] = known[data]
+    layers = (one for layer in network.layers for one in (layer, *layer.inner))
+    every = [
+        (f"{layer.name}/{part}", values)
+        for layer in layers
+        for part, values in layer.constants.items()
+    ]
+    for name, values in (*every, *network.constants.items()):
+        data = np.ascontiguousarray(values, dtype=np.int8).tobytes()
+        if data not in known:
+            blob.extend(bytes(-len(blob) % CONSTANT_ALIGNMENT))
+            known[data] = len(blob)
+            blob.extend(data)
+        addresses[name] = known[data]
     return addresses, bytes(blob)

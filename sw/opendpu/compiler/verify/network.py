@@ -11,7 +11,7 @@ from opendpu_arch.target import Target
 def network_rules(network: Network, target: Target) -> Iterator[Finding]:
     """Check layers, feature maps and aliases."""
     yield from _aliases(network)
-    known = set(network.inputs)
+    known = {*network.inputs, *network.constants}
     for layer in network.layers:
         for name in (*layer.operands, layer.output):
             if name not in network.features:

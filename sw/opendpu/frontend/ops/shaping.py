@@ -172,6 +172,26 @@ def split(call: Call) -> None:
         start += length
 
 
+@handles("Gather", layout=Layout.NEUTRAL)
+def gather(call: Call) -> None:
+    """Convert to ``strided_slice`` where indices rise by one step; one index drops its axis."""
+    index = call.constant(1)
+    value = call.context.straight(call.value(0))
+    if index is None or index.ndim > 1 or not index.size:
+        raise Refusal("indices are computed, or of several axes")
+    axis = int(call.attrs.get("axis", 0)) % len(value.shape)
+    places = index.ravel().astype(np.int64) % value.shape[axis]
+    steps = set(np.diff(places).tolist()) or {1}
+    if len(steps) > 1 or min(steps) < 1:
+        raise Refusal(f"indices {index.ravel().tolist()} do not rise by one step")
+    ranges = [range(size) for size in value.shape]
+    ranges[axis] = range(int(places[0]), int(places[-1]) + 1, steps.pop())
+    taken = _cut(call, value, call.output, ranges)
+    if index.ndim == 0:
+        taken = reshaped(taken, (*value.shape[:axis], *value.shape[axis + 1 :]))
+    call.bind(taken)
+
+
 def _cut(call: Call, value: Value, output: str, ranges: list[range]) -> Value:
     """Emit the part of ``value`` that ``ranges``, in ONNX's order of axes, say."""
     if not all(len(r) for r in ranges):

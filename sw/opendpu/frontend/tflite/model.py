@@ -15,6 +15,7 @@ from opendpu.frontend.tflite import ops, quantization
 from opendpu.frontend.tflite.file import OTHER, File, Operator, Tensor, read
 from opendpu.frontend.tflite.quantization import Requantize
 from opendpu.frontend.tflite.registry import HANDLERS, Call
+from opendpu.frontend.tflite.variables import stateless
 from opendpu.ir import FloatGraph, Origin
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
@@ -39,7 +40,8 @@ def load_tflite(
     Feature maps are NHWC as in the file; ops have the names of the file's tensors. Weights that are
     stored in integers become the real numbers that they stand for. Tensors that are computed in
     integers become real numbers too, inputs and outputs among them, with a ``fix`` behind each
-    where the scales stay or come from the file's ranges.
+    where the scales stay or come from the file's ranges. Variables become inputs and outputs, see
+    :mod:`opendpu.frontend.tflite.variables`.
 
     Parameters
     ----------
@@ -61,7 +63,7 @@ def load_tflite(
         nobody asks for others.
     """
     label = str(path)
-    file = read(pathlib.Path(path))
+    file = stateless(label, read(pathlib.Path(path)))
     return _Import(label, file, input_shapes or {}, requantize, any_scale=any_scale).graph()
 
 
@@ -73,7 +75,7 @@ def input_ranges(path: str | pathlib.Path) -> dict[str, tuple[float, float]]:
     ModelFormatError
         The file is missing or damaged.
     """
-    file = read(pathlib.Path(path))
+    file = stateless(str(path), read(pathlib.Path(path)))
     inputs = [file.tensors[index] for index in file.inputs]
     return {item.name: quantization.range_of(item) for item in inputs if item.is_quantized}
 

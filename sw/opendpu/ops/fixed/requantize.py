@@ -12,6 +12,7 @@ Products have up to 62 bits, so they are int64; what is behind a shift, float64 
 """
 
 import enum
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,23 +20,31 @@ from onnx import TensorProto
 
 from opendpu.ir import Array, Node
 from opendpu.ops.onnx_builder import OnnxBuilder
+from opendpu_arch.scaled import MULTIPLIER_BITS, Rounding
 
-FRACTION = 31
+FRACTION = MULTIPLIER_BITS
 """Fractional bits of a multiplier."""
-_LIFT = 1 << 62
+LIFT = 1 << 62
 """Makes a product positive, so that a logical shift rounds it down."""
 
 
 class Halves(enum.StrEnum):
-    """How products with multipliers are rounded."""
+    """How products with multipliers are rounded, by the names of the contract's."""
 
-    TWICE = "TWICE"
-    ONCE = "ONCE"
+    TWICE = Rounding.TWICE.name
+    ONCE = Rounding.ONCE.name
 
 
 def is_scaled(node: Node) -> bool:
     """Tell whether an op computes with multipliers, as the extension ``scaled`` does."""
     return "multiplier" in node.attrs
+
+
+def quantized_multiplier(factor: float) -> tuple[int, int]:
+    """Return multiplier (31 bits, the highest set) and left shift of a factor above zero."""
+    fraction, shift = math.frexp(factor)
+    multiplier = math.floor(math.ldexp(fraction, FRACTION) + 0.5)
+    return (multiplier >> 1, shift + 1) if multiplier == 1 << FRACTION else (multiplier, shift)
 
 
 def zero_point(builder: OnnxBuilder, name: str) -> int:
@@ -75,10 +84,10 @@ def multiplied(
         sign = builder.op("Cast", [builder.op("Sign", [wide])], to=TensorProto.DOUBLE)
         return builder.op("Mul", [size, sign])
     product = builder.op("Mul", [wide, constant(factor << np.maximum(shift, 0))])
-    lift = builder.initializer(np.array(_LIFT + (1 << (FRACTION - 1)), np.int64))
+    lift = builder.initializer(np.array(LIFT + (1 << (FRACTION - 1)), np.int64))
     bits = builder.initializer(np.array(FRACTION, np.uint64))
     real = _shifted(builder, builder.op("Add", [product, lift]), bits)
-    real = builder.op("Sub", [real, _double(builder, float(_LIFT >> FRACTION))])
+    real = builder.op("Sub", [real, _double(builder, float(LIFT >> FRACTION))])
     if not (shift < 0).any():
         return real
     scale = constant(np.ldexp(1.0, np.minimum(shift, 0)))

@@ -14,7 +14,7 @@ import numpy as np
 from onnx import TensorProto
 
 from opendpu.ir import Node
-from opendpu.ops.fixed.requantize import FRACTION
+from opendpu.ops.fixed.requantize import FRACTION, LIFT, quantized_multiplier
 from opendpu.ops.onnx_builder import OnnxBuilder
 from opendpu.ops.operator import Operator, register
 from opendpu_arch.errors import UnsupportedError
@@ -35,7 +35,6 @@ _EIGHTH, _THIRD = 1895147668, 715827883
 """``exp(-1/8)`` and a third."""
 _48_17, _32_17 = 1515870810, -1010580540
 """48/17 and -32/17 with two bits before the point: the first guess of a reciprocal."""
-_LIFT = 1 << 62
 
 
 def softmax(builder: OnnxBuilder, node: Node) -> None:
@@ -70,10 +69,7 @@ def softmax(builder: OnnxBuilder, node: Node) -> None:
 def exponentials(scale: float) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return ``exp(-n * scale)`` for n in 0..255 with no bits before the point; zero where tiny."""
     real = min(scale * (1 << (FRACTION - DIFFERENCE_BITS)), float(_ONE))
-    fraction, left = math.frexp(real)
-    multiplier = math.floor(math.ldexp(fraction, FRACTION) + 0.5)
-    if multiplier == 1 << FRACTION:
-        multiplier, left = multiplier >> 1, left + 1
+    multiplier, left = quantized_multiplier(real)
     most = ((1 << DIFFERENCE_BITS) - 1) * (1 << (FRACTION - DIFFERENCE_BITS)) / 2.0**left
     table = [
         _exponential(_doubled_high(-n * 2**left, multiplier)) if n <= math.floor(most) else 0
@@ -138,9 +134,9 @@ class _Words:
 
     def doubled_high(self, one: str, other: str) -> str:
         """Return the upper half of the doubled product, halves up."""
-        lifted = self.op("Add", self.op("Mul", one, other), self.constant(_LIFT + (1 << 30)))
+        lifted = self.op("Add", self.op("Mul", one, other), self.constant(LIFT + (1 << 30)))
         made = self.shift(lifted, self.constant(FRACTION), "RIGHT")
-        return self.op("Sub", made, self.constant(_LIFT >> FRACTION))
+        return self.op("Sub", made, self.constant(LIFT >> FRACTION))
 
 
 def _reciprocal(words: _Words, total: str) -> tuple[str, str]:

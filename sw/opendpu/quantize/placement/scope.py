@@ -80,11 +80,9 @@ def _only_cpu(graph: Graph, node: Node, tabulated: Collection[str]) -> bool:
         return True
     if node.name in tabulated:
         return False
-    operator = operator_of(node)
-    if not operator.on_dpu or (is_layer(node) and not has_constant_weights(graph, node)):
+    if not operator_of(node).on_dpu:
         return True
-    number = operator.constant_operand
-    return number is not None and graph[node.inputs["input"][number]].value is None
+    return is_layer(node) and not has_constant_weights(graph, node)
 
 
 def _joins(node: Node) -> bool:

@@ -82,6 +82,8 @@ class _Sets:
                 return [one for name in names for one in self.of[name]]
             if node.kind == "add" and all(self.graph[n].shape == node.shape for n in names):
                 return self._sum(node, names)
+            if node.kind == "mul" and len(names) == 2:
+                return self._product(node, names)
         for source in node.sources():
             self._fix(source, f"{node.name!r} ({node.kind}) reads it and keeps no factors")
         return [self._new(node, f"{node.name!r} ({node.kind}) makes it")]
@@ -115,6 +117,21 @@ class _Sets:
             for one, other in zip(terms[0], term, strict=True):
                 self._join(self.root(one), self.root(other))
         return terms[0]
+
+    def _product(self, node: Node, names: list[str]) -> list[ChannelSet]:
+        """Return the sets of what is multiplied; the factors of what it is multiplied with are one.
+
+        Gates (of squeeze-and-excitation, say) are smaller than what they open; otherwise it is the
+        first one.
+        """
+        whole = [name for name in names if self.graph[name].shape == node.shape]
+        if not whole or names[0] == names[1]:
+            for name in names:
+                self._fix(name, f"{node.name!r} (mul) reads it and keeps no factors")
+            return [self._new(node, f"{node.name!r} (mul) makes it")]
+        (gate,) = (name for name in names if name != whole[0])
+        self._fix(gate, f"{node.name!r} multiplies with it")
+        return self.of[whole[0]]
 
     def _join(self, one: ChannelSet, other: ChannelSet) -> None:
         if one is other:

@@ -142,6 +142,12 @@ def _balance(
     factor = np.minimum(factor, np.where(bound == 1, 1.0, bound))
     for view in views:
         view *= factor
+    scale_set(graph, one, factor)
+    return factor
+
+
+def scale_set(graph: Graph, one: ChannelSet, factor: Factors) -> None:
+    """Multiply a set's channels with a factor each, and undo it in the layers that read them."""
     for name in one.producers:
         layer = graph[name]
         weights = scaled_outputs(layer, weights_of(graph, layer), factor)
@@ -153,7 +159,6 @@ def _balance(
         back[start : start + one.size] = 1 / factor
         weights = scaled_inputs(layer, weights_of(graph, layer), back)
         set_parameters(graph, layer, weights, bias_of(graph, layer))
-    return factor
 
 
 def _range(rows: npt.NDArray[np.float32]) -> Factors:

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch normalization and per-channel scales, folded into the layer before them."""
+"""Batch normalization and per-channel scales, folded into the layer before or behind them."""
 
 import numpy as np
 import numpy.typing as npt
 
 from opendpu.ir import Graph, Node
+from opendpu.ops.window import explicit_pad
 from opendpu.quantize.layers import (
     bias_of,
+    by_output,
     has_constant_weights,
     is_layer,
+    scaled_inputs,
     scaled_outputs,
     set_parameters,
     weights_of,
@@ -16,12 +19,30 @@ from opendpu.quantize.layers import (
 
 Array = npt.NDArray[np.float64]
 
+_READERS = ("conv2d", "depthwise-conv2d", "inner-product")
+"""Layers that factors and offsets of their input can be folded into: every result of theirs meets
+all taps."""
+_SPREAD = 4.0
+"""The largest factor over the smallest that a layer behind takes: it has one scale for the weights
+of all its input channels."""
+
 
 def fold(graph: Graph) -> None:
     """Fold every ``batchnorm`` and ``scale`` into the layer before it, in place.
 
-    One that stands alone on a feature map becomes a 1x1 ``depthwise-conv2d``.
+    One that stands alone on a feature map is folded into the layers behind it, where these are all
+    that reads it and none sees its padding; else it becomes a 1x1 ``depthwise-conv2d``.
     """
+    for name in reversed(_fold_back(graph)):
+        if name in graph.nodes:  # else an output that came behind gave it its name
+            _fold_forward(graph, graph[name])
+    graph.prune()
+    graph.sort()
+
+
+def _fold_back(graph: Graph) -> list[str]:
+    """Fold into the layers before; return what stands alone, as depthwise convolutions now."""
+    found = []
     for node in graph:
         if node.kind not in ("batchnorm", "scale") or not _is_channelwise(graph, node):
             continue
@@ -34,8 +55,48 @@ def fold(graph: Graph) -> None:
             _take_over(graph, node.name, source.name)
         elif len(node.shape) == 4:
             _to_depthwise(graph, node, factor, offset)
-    graph.prune()
-    graph.sort()
+            found.append(node.name)
+    return found
+
+
+def _fold_forward(graph: Graph, node: Node) -> None:
+    """Fold a depthwise convolution of one pixel into all that reads it, if that is possible."""
+    factor, offset = weights_of(graph, node).astype(np.float64).ravel(), bias_of(graph, node)
+    size = np.abs(factor)
+    if node.name in graph.outputs or not 0 < size.max() <= _SPREAD * size.min():
+        return
+    readers = graph.consumers(node.name)
+    if not readers or not all(_takes(graph, one, node, offset) for one in readers):
+        return
+    for layer in readers:
+        weights = weights_of(graph, layer)
+        bias = bias_of(graph, layer) + _response(layer, weights.astype(np.float64), offset)
+        set_parameters(graph, layer, scaled_inputs(layer, weights, factor), bias)
+    graph.replace(node.name, node.inputs["input"][0])
+    del graph.nodes[node.name]
+
+
+def _takes(graph: Graph, layer: Node, node: Node, offset: Array) -> bool:
+    """Return whether a layer computes the same of the input of ``node`` with other parameters."""
+    if layer.kind not in _READERS or not has_constant_weights(graph, layer):
+        return False
+    shape = weights_of(graph, layer).shape
+    if layer.kind == "depthwise-conv2d":
+        matches = shape[0] == 1
+    elif layer.kind == "conv2d":
+        matches = shape[-1] == offset.size
+    else:
+        matches = shape[-1] % offset.size == 0
+    padded = layer.kind != "inner-product" and any(explicit_pad(layer, node.shape))
+    return matches and not (padded and np.any(offset))
+
+
+def _response(layer: Node, weights: Array, offset: Array) -> Array:
+    """Return what a layer without padding makes of a map that is ``offset`` at every pixel."""
+    if layer.kind == "depthwise-conv2d":
+        return np.asarray(by_output(layer, weights).sum(axis=1) * offset)
+    taps = weights.reshape(weights.shape[0], -1, offset.size)
+    return np.asarray(taps.sum(axis=1) @ offset)
 
 
 def _is_channelwise(graph: Graph, node: Node) -> bool:

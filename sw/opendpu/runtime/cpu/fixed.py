@@ -110,12 +110,18 @@ def pad(op: Op, inputs: Sequence[Array]) -> Array:
     return np.pad(inputs[0], widths, constant_values=value)
 
 
+def _product(op: Op, inputs: Sequence[Array]) -> Array:
+    """Return every row of the first input times every row of the second."""
+    return np.asarray(inputs[0] @ np.swapaxes(inputs[1], -1, -2))
+
+
 for _name, _implementation in {
     "conv2d-fix": spatial.conv2d,
     "depthwise-conv2d-fix": spatial.conv2d,
     "transposed-conv2d-fix": spatial.transposed_conv2d,
     "transposed-depthwise-conv2d-fix": spatial.transposed_conv2d,
     "depthwise-fix": _eltwise,
+    "matmul-fix": _product,
     "concat-fix": layout.concat,
     "strided_slice-fix": layout.strided_slice,
     "upsample-fix": layout.resize,

@@ -32,12 +32,21 @@ def test_matmul_with_a_bias() -> None:
     assert not compile_and_check(q.done(q.fix("mm", 3))).report.on_cpu
 
 
-def test_matmul_of_two_feature_maps() -> None:
+@pytest.mark.parametrize("wrong", ["bias", "leaky-relu"])
+def test_matmul_that_stays_on_the_cpu(wrong: str) -> None:
     q = Quantized()
     x = q.reshape(q.conv(q.data(4, 4, 5), "c", 16, kernel=1, point=5), "flat", 16, 16)
-    q.op("mm", "matmul", (16, 16), [x, x], transpose_a=False, transpose_b=False)
-    reasons = compile_and_check(q.done(q.fix("mm", 1))).report.on_cpu
-    assert 'DPU only supports constant "weights", but "flat_fix" is computed' in reasons["mm"]
+    given = {"input": [x, x]}
+    if wrong == "bias":
+        given["bias"] = [q.const("b", 16)]
+    q.graph.add("mm", "matmul", (1, 16, 16), given, {"transpose_a": False, "transpose_b": False})
+    last = "mm"
+    if wrong == "leaky-relu":
+        last = q.op("leaky", wrong, (16, 16), ["mm"], alpha=26 / 256)
+    made = q.fix(last, 1)
+    reasons = compile_and_check(q.done(made)).report.on_cpu
+    limit = "DPU only supports matmul of two feature maps without bias and with one of NONE, RELU"
+    assert limit in reasons["mm"]
 
 
 def test_inner_product_of_many_rows() -> None:

@@ -59,6 +59,19 @@ def test_random_graphs_by_channel(rng: np.random.Generator, part: int) -> None:
 
 
 @pytest.mark.parametrize("part", range(2))
+def test_random_graphs_with_products(rng: np.random.Generator, part: int) -> None:
+    for number in range(8):
+        check_seed(int(rng.integers(1 << 30)), products=True, tables=number % 3 == 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(40))
+def test_many_random_graphs_with_products(rng: np.random.Generator, part: int) -> None:
+    for number in range(50):
+        check_seed(int(rng.integers(1 << 30)), products=True, tables=number % 3 == 0)
+
+
+@pytest.mark.parametrize("part", range(2))
 def test_random_graphs_of_any_scale(rng: np.random.Generator, part: int) -> None:
     for number in range(8):
         check_seed(int(rng.integers(1 << 30)), scaled=True, tables=number % 3 == 0)

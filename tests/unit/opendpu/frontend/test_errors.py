@@ -193,7 +193,7 @@ def test_inputs_that_are_no_numbers(kind, text):
     refused(model, UnsupportedError, f"input 'x' {text}, but must be a tensor of integers")
 
 
-@pytest.mark.parametrize("opset", [6, 99])
+@pytest.mark.parametrize("opset", [99])
 def test_operator_set(save, opset):
     path = save([node("Relu", ["x"], ["y"])], {"x": X}, {"y": None}, opset=opset)
     refused(path, UnsupportedError, f"ONNX operator set {opset}, but 7 to ")

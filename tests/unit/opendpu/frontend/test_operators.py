@@ -498,6 +498,29 @@ def test_slice(save, agrees):
     agrees(path)
 
 
+@pytest.mark.parametrize("index", [np.array(2), np.array(-1), np.array([1, 3]), np.array([4])])
+@pytest.mark.parametrize("axis", [1, 2])
+def test_gather_in_steps_is_a_slice(save, agrees, index, axis):
+    path = save(
+        [node("Conv", ["x", "w"], ["c"]), node("Gather", ["c", "i"], ["y"], axis=axis)],
+        {"x": X},
+        {"y": None},
+        {"w": random(6, 4, 1, 1), "i": index},
+    )
+    assert "strided_slice" in kinds(agrees(path))
+
+
+@pytest.mark.parametrize("index", [np.array([3, 1]), np.array([0, 1, 3]), np.array([[1], [2]])])
+def test_other_gathers_stay_onnx(save, agrees, index):
+    path = save(
+        [node("Conv", ["x", "w"], ["c"]), node("Gather", ["c", "i"], ["y"], axis=1)],
+        {"x": X},
+        {"y": None},
+        {"w": random(6, 4, 1, 1), "i": index},
+    )
+    assert "strided_slice" not in kinds(agrees(path))
+
+
 def test_square(save, agrees):
     agrees(save([node("Pow", ["x", "e"], ["y"])], {"x": X}, {"y": None}, {"e": np.array(2.0, "f")}))
 

@@ -77,12 +77,15 @@ class Made:
 
     def conv(self, source, name, outputs, kernel=3, *, after=None, **attrs) -> str:
         *_, height, width, channels = self.graph[source].shape
-        values = self.random.normal(0, 0.3, (outputs, kernel, kernel, channels))
+        across, down = kernel if isinstance(kernel, tuple) else (kernel, kernel)
+        values = self.random.normal(0, 0.3, (outputs, down, across, channels))
         scales = tuple(np.abs(values).max(axis=(1, 2, 3)) / 127)
         w = self.graph.add_const(f"{name}_w", values.astype(np.float32)).name
         weights = self.fix(w, Quantization(scales, axis=0, rounding=Rounding.PY3_ROUND))
-        pad = kernel // 2
-        given = {"kernel": [kernel] * 2, "stride": [1, 1], "pad": [pad] * 4, "pad_mode": "FLOOR"}
+        given = {
+            "kernel": [across, down], "stride": [1, 1], "pad": [across // 2] * 4,
+            "pad_mode": "FLOOR",
+        }  # fmt: skip
         self.graph.add(
             name, "conv2d", (1, height, width, outputs),
             {"input": [source], "weights": [weights]}, given | attrs,
@@ -144,6 +147,35 @@ def test_more_records_than_there_is_room_for(tmp_path):
     for number in range(5):  # of B64, whose records have 4 channels
         last = made.conv(last, f"c{number}", 200, 1)
     check(made.done(last), tmp_path, "B64+scaled")
+
+
+@pytest.mark.parametrize("target", ["B512+scaled", "B512+table+scaled"])
+def test_functions_are_terms_where_there_are_no_tables(target, tmp_path):
+    made = Made(5, 6, 20)
+    before = made.conv("x_fix", "c", 20, 1)
+    made.graph.add("s", "sigmoid", (1, 5, 6, 20), {"input": [before]})
+    swish = made.fix("s", made.scale(0.003, 0.004, -128))
+    made.graph.add("p", "mul", (1, 5, 6, 20), {"input": [before, swish]})
+    program = instructions(check(made.done(made.fix("p", made.scale(0.05, 0.1))), tmp_path, target))
+    chosen = Target.from_name(target)
+    banks = [i.bank_id for i in program if isinstance(i, Load)]
+    by_table = "table" in target
+    assert banks.count(chosen.term_bank) == (2 if by_table else 3)
+    assert by_table == any(i.table for i in program if isinstance(i, Elew))
+
+
+@pytest.mark.parametrize("kernel, pads", [((4, 3), [1, 1, 1, 1]), ((3, 2), [0, 2, 1, 0])])
+def test_a_first_layer_with_its_kernel_in_the_channels(kernel, pads, tmp_path):
+    """LOAD makes the columns beside the map the zero point; rows above and below it CONV does."""
+    made = Made(9, 12, 2)
+    width, height = 12 + sum(pads[:2]) - kernel[0] + 1, 9 + sum(pads[2:]) - kernel[1] + 1
+    out = made.conv("x_fix", "c", 9, kernel, pad=pads)
+    for name in ("c", out):
+        made.graph[name].type = made.graph[name].type.with_shape((1, height, width, 9))
+    program = instructions(check(made.done(out), tmp_path))
+    assert {i.kernel_w for i in program if isinstance(i, ConvInit)} == {1}
+    loads = [i for i in program if isinstance(i, Load) and i.pad_start + i.pad_end]
+    assert {i.const_value for i in loads} == {ODD.zero_point[0] & 0xFF}
 
 
 @pytest.mark.parametrize("zero, pad", [(-11, 0), (-11, 6), (0, 6)])

@@ -2,6 +2,7 @@
 """Dependency groups: what goes together, what has to stay, and that cutting is setting to zero."""
 
 import copy
+import dataclasses
 
 import pytest
 
@@ -17,6 +18,7 @@ from opendpu.optimize.layers import Shapes, layers_of  # noqa: E402
 from opendpu.optimize.objective import Macs, Params  # noqa: E402
 from opendpu.optimize.sparse import slim_network, sparse_network  # noqa: E402
 from opendpu.optimize.surgery import slim, zero  # noqa: E402
+from opendpu.pruning.structure import Dependencies  # noqa: E402
 from opendpu_arch.errors import UnsupportedError  # noqa: E402
 
 
@@ -102,6 +104,19 @@ def test_channels_that_are_mixed_stay():
     found = tried(model, x, analyze(model, x))
     assert list(found.groups) == ["free"]
     assert "computes something else than with zeros there" in found.kept["mixed"]
+
+
+def test_groups_with_channels_that_a_module_has_not_stay():
+    """As of InceptionNeXt: its trace counts those of a split for each of the parts."""
+    model, x = settled(Plain()), torch.randn(Plain.size)
+    found = analyze(model, x)
+    name, group = next(iter(found.groups.items()))
+    first, *rest = group.members
+    beyond = dataclasses.replace(first, indices=tuple(1000 + i for i in first.indices))
+    strange = dataclasses.replace(group, members=(beyond, *rest))
+    left = tried(model, x, Dependencies({**found.groups, name: strange}, found.kept))
+    assert set(left.groups) == set(found.groups) - {name}
+    assert left.kept[name] == "the trace has more of them than one of its modules"
 
 
 def test_channels_that_are_not_read_one_by_one_stay():

@@ -288,6 +288,123 @@ def test_lonely_normalization_becomes_a_depthwise_convolution():
     np.testing.assert_allclose(evaluate_float(net, x)["n"], before, rtol=1e-6)
 
 
+def affine(net, name, source, factor, offset):
+    """Put a factor and an offset behind a sum of the map with itself, which takes neither."""
+    net.put(f"{name}_x", "add", {"input": [source, source]})
+    inputs = {
+        "input": [f"{name}_x"],
+        "scale": [net.add_const(f"{name}_f", factor).name],
+        "bias": [net.add_const(f"{name}_o", offset).name],
+    }
+    net.put(name, "scale", inputs, {"axis": -1})
+
+
+def reader(net, name, source, kind, size, pad):
+    channels = net[source].shape[-1]
+    shape = {"conv2d": (6, size, size, channels), "depthwise-conv2d": (1, size, size, channels)}
+    if kind == "inner-product":
+        shape = {kind: (6, int(np.prod(net[source].shape)))}
+    weights = net.random.standard_normal(shape[kind])
+    made = 6 if kind != "depthwise-conv2d" else channels
+    inputs = {
+        "input": [source],
+        "weights": [net.add_const(f"{name}_w", weights).name],
+        "bias": [net.add_const(f"{name}_b", net.random.standard_normal(made)).name],
+    }
+    side = net[source].shape[1] + 2 * pad - size + 1
+    attrs = {"kernel": [size] * 2, "stride": [1, 1], "pad": [pad] * 4, "pad_mode": "FLOOR"}
+    shaped = (1, side, side, made)
+    if kind == "inner-product":
+        attrs, shaped = {"axis": 1}, (1, 6)
+    net.put(name, kind, inputs, attrs, shaped)
+
+
+ONE, SEVERAL, WIDE = [0.7] * 4, [0.7, -1.2, 2.0, 0.6], [0.7, 0.1, 2.0, 1.0]
+NONE, OFFSET = [0.0] * 4, [0.3, -2.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("readers", "factor", "offset", "folds"),
+    [
+        ([("conv2d", 1, 0)], ONE, OFFSET, True),
+        ([("conv2d", 3, 0)], SEVERAL, OFFSET, True),
+        ([("conv2d", 3, 1)], SEVERAL, NONE, True),
+        ([("conv2d", 3, 1)], ONE, OFFSET, False),
+        ([("conv2d", 1, 0)], WIDE, OFFSET, False),
+        ([("conv2d", 1, 0)], [0.0] * 4, OFFSET, False),
+        ([("depthwise-conv2d", 3, 0)], SEVERAL, OFFSET, True),
+        ([("depthwise-conv2d", 3, 1)], SEVERAL, NONE, True),
+        ([("depthwise-conv2d", 3, 1)], SEVERAL, OFFSET, False),
+        ([("inner-product", 0, 0)], SEVERAL, OFFSET, True),
+        ([("conv2d", 1, 0), ("depthwise-conv2d", 3, 0)], ONE, OFFSET, True),
+        ([("conv2d", 1, 0), ("depthwise-conv2d", 3, 1)], ONE, OFFSET, False),
+    ],
+)
+def test_what_stands_alone_is_folded_into_what_reads_it(readers, factor, offset, folds):
+    net = Net()
+    affine(net, "n", "x", factor, offset)
+    for number, one in enumerate(readers):
+        reader(net, f"y{number}", "n", *one)
+    net.outputs = [f"y{number}" for number in range(len(readers))]
+    x = samples(3)
+    before = evaluate_float(net, x)
+    fold(net)
+    kinds = ["add", *([] if folds else ["depthwise-conv2d"]), *(one[0] for one in readers)]
+    assert [node.kind for node in net if node.kind not in ("const", "data")] == kinds
+    after = evaluate_float(net, x)
+    for name, array in before.items():
+        np.testing.assert_allclose(after[name], array, rtol=1e-4, atol=1e-3)
+
+
+def test_factor_and_offset_of_two_ops_are_folded_into_what_reads_them():
+    """As PP-LCNetV3 has them behind hard-swish: Mul, then Add."""
+    net = Net()
+    affine(net, "m", "x", ONE, NONE)
+    inputs = {"input": ["m"], "scale": [net.add_const("f", [1.0] * 4).name],
+              "bias": [net.add_const("o", OFFSET).name]}  # fmt: skip
+    net.put("n", "scale", inputs, {"axis": -1})
+    reader(net, "y", "n", "conv2d", 1, 0)
+    net.outputs = ["y"]
+    x = samples(3)
+    before = evaluate_float(net, x)["y"]
+    fold(net)
+    assert [node.kind for node in net if node.kind not in ("const", "data")] == ["add", "conv2d"]
+    np.testing.assert_allclose(evaluate_float(net, x)["y"], before, rtol=1e-4, atol=1e-3)
+
+
+def test_factor_and_offset_of_two_ops_at_the_end_stay_a_layer():
+    net = Net()
+    affine(net, "m", "x", ONE, NONE)
+    affine_inputs = {"input": ["m"], "scale": [net.add_const("f", [1.0] * 4).name],
+                     "bias": [net.add_const("o", OFFSET).name]}  # fmt: skip
+    net.put("n", "scale", affine_inputs, {"axis": -1})
+    net.outputs = ["n"]
+    x = samples(3)
+    before = evaluate_float(net, x)["n"]
+    fold(net)
+    kinds = [node.kind for node in net if node.kind not in ("const", "data")]
+    assert kinds == ["add", "depthwise-conv2d"]
+    np.testing.assert_allclose(evaluate_float(net, x)["n"], before, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("other", ["output", "relu"])
+def test_what_others_read_too_is_not_folded_into_a_layer_behind(other):
+    net = Net()
+    affine(net, "n", "x", ONE, OFFSET)
+    reader(net, "y", "n", "conv2d", 1, 0)
+    net.outputs = ["y", "n"]
+    if other == "relu":
+        net.put("z", "relu", ["n"])
+        net.outputs = ["y", "z"]
+    x = samples(2)
+    before = evaluate_float(net, x)
+    fold(net)
+    assert net["n"].kind == "depthwise-conv2d"
+    after = evaluate_float(net, x)
+    for name, array in before.items():
+        np.testing.assert_allclose(after[name], array, rtol=1e-5, atol=1e-5)
+
+
 def test_a_layer_whose_own_result_is_wanted_is_not_folded_into():
     net = Net()
     net.conv("a", "x", 4)

@@ -51,7 +51,7 @@ class CascadeCosts:
         network, target = self.network, self.target
         in_ddr = {a.holder for a in network.aliases.values()} | network.aliases.keys()
         in_ddr |= {n.output for n in network.layers if not isinstance(n, ComputeLayer)}
-        in_ddr |= set(spilled)
+        in_ddr |= {*spilled, *network.constants}
         for name, numbers in self.readers.items():
             if name in in_ddr or name not in self.live_ranges or not numbers:
                 continue

@@ -11,7 +11,7 @@ from opendpu.compiler.planner.cascade.columns import Columns, tile_columns
 from opendpu.compiler.planner.cascade.environment import Environment
 from opendpu.compiler.planner.cascade.stage import Buffer, Stage, Stripe
 from opendpu.compiler.planner.cascade.stripes import StripeRequest, cut_stripes
-from opendpu.compiler.planner.cascade.weights import weight_cycles, weights_fit
+from opendpu.compiler.planner.cascade.weights import term_cycles, weight_cycles, weights_fit
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,10 +89,12 @@ class _Builder:
                 return None
             stages.append(stage)
         buffers = tuple(self.buffers.values())
+        stripes = [len(stage.stripes) * len(tiles) for stage in stages]
+        terms = term_cycles(self.target, self.layers, stripes)
         return CascadeModel(
             layers=self.range, stages=tuple(stages), buffers=buffers,
             min_capacities=_min_capacities(stages, buffers), sources=tuple(self.sources),
-            tiles=tuple(tiles), weight_cycles=weight_cycles(self.target, self.layers),
+            tiles=tuple(tiles), weight_cycles=weight_cycles(self.target, self.layers) + terms,
         )  # fmt: skip
 
     def _stage(self, number: int, layer: ComputeLayer) -> Stage | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from opendpu.compiler.banks.layout import address_groups
 from opendpu.compiler.banks.reach import walks_round
-from opendpu.compiler.layers import ConvLayer, Feature, channel_groups
+from opendpu.compiler.layers import ConvLayer, Feature, ProductLayer, channel_groups
 from opendpu.compiler.layers.cost import (
     LATENCY,
     TILE_OVERHEAD,
@@ -28,10 +28,25 @@ from opendpu.compiler.planner.tiling.problem import (
 
 ROW_PASSES = (1, 2, 3, 4, 6, 8)
 """Instructions' rows that are tried as a pass over all output channels."""
+UNUSED = Stream(capacity=1, stride=1, row_words=1)
 
 
-def conv_tilings(problem: TilingProblem, layer: ConvLayer) -> Iterator[Tiling]:
-    """Yield tilings of a convolution."""
+def product_tilings(problem: TilingProblem, layer: ProductLayer) -> Iterator[Tiling]:
+    """Yield tilings of a product: those of a convolution.
+
+    Its second factor never is in the image banks; the word that every operand has stays unused.
+    One that reads more than it makes has no tiles of columns, if it fits without: its loads come
+    while the layer before computes. Others begin to save the sooner for them.
+    """
+    found = list(conv_tilings(problem, layer))
+    if layer.inputs >= layer.outputs:
+        found = [x for x in found if x.nest.columns == problem.out.width] or found
+    for tiling in found:
+        yield dataclasses.replace(tiling, sources=(*tiling.sources, UNUSED))
+
+
+def conv_tilings(problem: TilingProblem, layer: ConvLayer | ProductLayer) -> Iterator[Tiling]:
+    """Yield tilings of a convolution, or of what is one but for its second operand."""
     target, out = problem.target, problem.out
     source = problem.network.features[layer.source]
     groups_in = channel_groups(source, target)
@@ -46,7 +61,7 @@ def conv_tilings(problem: TilingProblem, layer: ConvLayer) -> Iterator[Tiling]:
         blocks=layer.blocks(problem.network.features, target),
         blocks_on_chip=target.bank_depth // taps,
         weight_cycles=lanes * transfer_cycles(
-            kernel, layer.weights.shape[3], layer.weights.shape[3], target.channel_parallel
+            kernel, layer.weights_shape[3], layer.weights_shape[3], target.channel_parallel
         ),
     )  # fmt: skip
     shapes: Iterable[InputShape]
@@ -67,7 +82,7 @@ class _Candidates:
     """Tilings of one convolution, and its sizes in the units of the banks."""
 
     problem: TilingProblem
-    layer: ConvLayer
+    layer: ConvLayer | ProductLayer
     source: Feature
     groups_in: int
     blocks: int

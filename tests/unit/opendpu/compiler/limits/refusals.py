@@ -81,12 +81,19 @@ def product_over_two_axes(q: Drawing) -> str:
     return q.fix("op", 3)
 
 
-@limit("matmul", 'constant "weights", but "y_fix" is computed')
+@limit("matmul", "matmul of two feature maps without bias")
 def computed_matrix(q: Drawing) -> str:
-    x = q.data(4, 5, 3)
-    y = q.data(4, 3, 5, name="y") if q.beyond else q.const("c", 3, 5)
-    q.op("op", "matmul", (4, 5, 5), [x, y], transpose_a=False, transpose_b=False)
+    x, y = q.data(4, 5, 3), q.data(4, 3, 5, name="y")
+    given = {"input": [x, y], **({"bias": [q.const("b", 5)]} if q.beyond else {})}
+    q.graph.add("op", "matmul", (1, 4, 5, 5), given, {"transpose_a": False, "transpose_b": False})
     return q.fix("op", 3)
+
+
+@limit("matmul_shift", '"shift_cut"(-1) in 0..63')
+def fine_product(q: Drawing) -> str:
+    x, y = q.data(1, 5, 3), q.data(1, 5, 3, name="y")
+    q.op("op", "matmul", (1, 5, 5), [x, y], transpose_a=False, transpose_b=True)
+    return q.fix("op", q.either(10))
 
 
 @limit("quantized inputs", 'conv2d of quantized inputs, but "s" is float', beside=("s",))

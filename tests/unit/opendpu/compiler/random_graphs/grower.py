@@ -30,6 +30,8 @@ GROWTHS: list[tuple[Growth, int]] = []
 """What adds an op, or nothing where none fits; with its weight."""
 TABLE_GROWTHS: list[tuple[Growth, int]] = []
 """What is drawn besides for targets with tables, so that plain ones draw what they always drew."""
+PRODUCT_GROWTHS: list[tuple[Growth, int]] = []
+"""What is drawn besides where products of feature maps are asked for."""
 
 
 def grows(weight: int, growths: list[tuple[Growth, int]] = GROWTHS) -> Callable[[Growth], Growth]:
@@ -143,7 +145,7 @@ class Grower(Quantized):
 
 def draw(
     seed: int, most_ops: int = 14, *, tables: bool = False, channels: bool = False,
-    scaled: bool = False,
+    scaled: bool = False, products: bool = False,
 ) -> Grower:  # fmt: skip
     """Return a random graph and its target, one with the extensions that are asked for."""
     grower = Grower(seed)
@@ -154,7 +156,9 @@ def draw(
         bank_depth=max(least, grower.target.bank_depth),
     )  # fmt: skip
     if tables:
-        grower.growths = GROWTHS + TABLE_GROWTHS
+        grower.growths = grower.growths + TABLE_GROWTHS
+    if products:
+        grower.growths = grower.growths + PRODUCT_GROWTHS
     grower.by_channel = channels
     for _ in range(grower.pick.choice([1, 1, 1, 2, 3])):
         grower.start()

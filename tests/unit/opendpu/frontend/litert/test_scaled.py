@@ -156,6 +156,28 @@ def activation(kind):
     return make
 
 
+def function(kind, made=None, **quantization):
+    """One whose table the compiler computes, of numbers or as the kernel does in integers."""
+
+    def make(net):
+        x = net.integers("x", X)
+        given = quantization or {"scale": net.scale_of(x) * net.scale(0.2, 2.0)}
+        net.result(kind, [x], made, X, **given)
+
+    return make
+
+
+def with_constant(kind):
+    def make(net):
+        x = net.integers("x", X)
+        value = net.random.integers(-128, 128, ()).astype(np.int8)
+        c = net.const("c", value, [net.scale(0.01, 0.2)], [net.zero()])
+        net.result(kind.upper(), [x, c], options(kind), X,
+                   scale=net.scale_of(x) * net.scale(0.5, 3.0))  # fmt: skip
+
+    return make
+
+
 def softmax(net):
     net.result("SOFTMAX", [net.integers("x", (1, 13))], options("Softmax", beta=1.0), (1, 13),
                scale=1 / 256, zero=-128)  # fmt: skip
@@ -199,6 +221,12 @@ CASES = {
     "pad": (pad, {}),
     "relu": (activation("RELU"), {}),
     "relu6": (activation("RELU6"), {}),
+    "leaky relu": (function("LEAKY_RELU", options("LeakyRelu", alpha=0.2)), {}),
+    "hard swish": (function("HARD_SWISH"), {}),
+    "logistic": (function("LOGISTIC", scale=1 / 256, zero=-128), {}),
+    "tanh": (function("TANH", scale=1 / 128, zero=0), {}),
+    "sum with a constant": (with_constant("Add"), {}),
+    "product with a constant": (with_constant("Mul"), {}),
     "softmax": (softmax, {}),
     "requantize": (requantize, {}),
     "concatenation": (concatenation, {}),

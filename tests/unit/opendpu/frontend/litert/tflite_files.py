@@ -23,6 +23,7 @@ TYPES = {
     np.dtype(np.int32): schema.TensorType.INT32,
     np.dtype(np.int64): schema.TensorType.INT64,
     np.dtype(np.bool_): schema.TensorType.BOOL,
+    np.dtype(object): schema.TensorType.RESOURCE,
 }
 
 VERSIONS = {"BROADCAST_TO": 2}
@@ -93,7 +94,7 @@ class Network:
             name = type(options).__name__.removesuffix("T")
             made.builtinOptionsType = getattr(schema.BuiltinOptions, name)
         self.operators.append(made)
-        return outputs[0]
+        return outputs[0] if outputs else ""
 
     def write(self, path: Path, outputs) -> Path:
         graph = schema.SubGraphT()

@@ -11,6 +11,7 @@ from opendpu.ops.session import Session
 from opendpu.quantize import quantize, quantize_with_report
 from opendpu.quantize.transforms.channel_sets import find_sets
 from opendpu.quantize.transforms.equalize import bounded_ops, equalize
+from opendpu.quantize.transforms.outliers import shrink_outliers
 
 sys.path.append(str(Path(__file__).parents[1]))
 from float_nets import POINT, WINDOW, Net, samples
@@ -239,3 +240,67 @@ def test_ranges_of_channels_can_be_what_is_equalized():
     np.testing.assert_allclose(after, np.abs(graph["b_w"].value).max(axis=(0, 1, 2)), rtol=1e-4)
     np.testing.assert_allclose(graph["b_w"].value * factor, kept, rtol=1e-4, atol=1e-6)
     assert after.max() / after.min() < np.sqrt(before.max() / before.min()) * 2
+
+
+def gated():
+    """A block of squeeze and excitation: a gate from the channels' means opens the channels."""
+    net = Net()
+    net.conv("a", "x", 8)
+    net.put("v", "avgpool2d", ["a"], WHOLE, (1, 1, 1, 8))
+    net.conv("b", "v", 8, size=1)
+    net.put("g", "hard-sigmoid", ["b"])
+    net.put("m", "mul", ["g", "a"], shape=(1, 8, 8, 8))
+    net.conv("c", "m", 6)
+    return uneven(net, "a").done("c")
+
+
+def test_channels_pass_what_opens_them_but_gates_stay_as_they_are():
+    net, x = gated(), samples(4)["x"]
+    before, apart = values(net, x)["c"], spread(net, "a")
+    gate = Session(net, keep=["g"], batched=True).run({"x": x})["g"]
+    done = equalize(net)
+    assert done.layers == ["a", "b", "c"]
+    assert spread(net, "a") < apart / 3
+    np.testing.assert_allclose(values(net, x)["c"], before, rtol=1e-3, atol=1e-4)
+    after = Session(net, keep=["g"], batched=True).run({"x": x})["g"]
+    np.testing.assert_allclose(after, gate, rtol=1e-4, atol=1e-5)
+
+
+def offset():
+    """A channel that is hardly more than a large constant, as trained networks have them."""
+    net = Net()
+    net.conv("a", "x", 8)
+    net.conv("b", "a", 8)
+    net["a_b"].value[3] = -400
+    net["b_w"].value[..., 3] /= 50
+    net["b_b"].value = net["b_b"].value * 0
+    return net.done("b")
+
+
+def test_channels_with_large_values_shrink_by_the_room_of_what_reads_them():
+    net, x = offset(), samples(8)["x"]
+    (one,) = (found for found in find_sets(net) if found.producers == ["a"])
+
+    def ranges():
+        return np.abs(Session(net, keep=["a"], batched=True).run({"x": x})["a"]).max((0, 1, 2))
+
+    wanted, before, weights = values(net, x)["b"], ranges(), np.abs(net["b_w"].value).max()
+    assert shrink_outliers(net, [one], {"b": before.astype(np.float64)}) == ["a"]
+    after = ranges()
+    np.testing.assert_allclose(values(net, x)["b"], wanted, rtol=1e-3, atol=1e-3)
+    assert after.max() < before.max() / 10
+    np.testing.assert_allclose(after[before < after.max()], before[before < after.max()])
+    assert np.abs(net["b_w"].value).max() == pytest.approx(weights)
+    assert shrink_outliers(net, [one], {"b": after.astype(np.float64)}) == [], "once is enough"
+
+
+def test_large_values_are_made_smaller_where_that_helps():
+    graph, data = offset(), samples(64)
+    options = {"refinement": False, "weight_correction": False}
+    found = quantize_with_report(graph, data, **options)
+    assert any("were made smaller in 1 layers, for example 'a'" in n for n in found.report.notes)
+    without = quantize(graph, data, cross_layer=False, **options)
+    wanted, new, old = (
+        next(iter(values(g, data["x"]).values())) for g in (graph, found.graph, without)
+    )
+    assert ((new - wanted) ** 2).sum() < 0.1 * ((old - wanted) ** 2).sum()

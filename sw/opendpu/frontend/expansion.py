@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that ONNX defines by others, and onnxruntime does not know yet: what they stand for."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import onnx
+from onnx import inliner
+
+from opendpu.frontend.model_file import inner_graphs
+from opendpu.frontend.opsets import means_the_same, newest_opset
+from opendpu.ops.foreign import DEFAULT_DOMAINS
+
+PREVIEW = "ai.onnx.preview"
+"""Domain of operators that are tried out; onnxruntime has none of them."""
+
+DEFINED = ("has_function", "has_context_dependent_function")
+"""Properties of schemas whose operator has a definition by others."""
+
+NEW_ATTRIBUTES = {"Attention": {"left_window_size", "right_window_size"}}
+"""Attributes that came without a new version of their operator; onnxruntime refuses them."""
+
+
+def spelled_out(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model with ONNX's own definitions instead of operators that onnxruntime lacks.
+
+    A model that cannot be treated so is returned as it is.
+    """
+    versions = {item.domain: int(item.version) for item in model.opset_import}
+    opset = min(
+        max((versions.get(name, 0) for name in DEFAULT_DOMAINS), default=0),
+        onnx.defs.onnx_opset_version(),
+    )
+    wanted = {
+        (node.domain, node.op_type)
+        for node in _all_nodes(model.graph.node)
+        if _is_lacking(node, opset, versions)
+    }
+    if not wanted:
+        return model
+    try:
+        return inliner.inline_selected_functions(
+            model, sorted(wanted), inline_schema_functions=True
+        )
+    except Exception:  # onnx raises what its C++ part happened to raise
+        return model
+
+
+def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            for graph in inner_graphs(attribute):
+                yield from _all_nodes(graph.node)
+
+
+def _is_lacking(node: onnx.NodeProto, opset: int, versions: dict[str, int]) -> bool:
+    """Return whether onnx has a definition of a node by other operators that is needed."""
+    if node.domain not in (*DEFAULT_DOMAINS, PREVIEW):
+        return False
+    preview = node.domain == PREVIEW
+    try:
+        version = versions.get(PREVIEW, 1) if preview else opset
+        schema: Any = onnx.defs.get_schema(node.op_type, version, node.domain if preview else "")
+    except onnx.defs.SchemaError:
+        return False
+    if not any(getattr(schema, kind, False) for kind in DEFINED):
+        return False
+    given = {attribute.name for attribute in node.attribute}
+    if preview or not given.isdisjoint(NEW_ATTRIBUTES.get(node.op_type, ())):
+        return True
+    newest = newest_opset()
+    return schema.since_version > newest and not means_the_same([node], opset, newest)
