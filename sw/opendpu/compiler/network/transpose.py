@@ -33,7 +33,7 @@ from opendpu.compiler.network import Alias, Network
 from opendpu.compiler.network.min_cut import NEVER, cheapest_labels
 from opendpu_arch.target import Target
 
-LEAST_SHARE = 0.1
+LEAST_SHARE = 0.25
 """Part of its cycles that a layer has to save: what is planned around it may turn out dearer."""
 BANK_SHARE = 2
 """A kernel's input takes at most this part of a bank, so that there is room for its results."""
