@@ -103,10 +103,11 @@ def _by_hand(model: pathlib.Path, compiled: pathlib.Path, images: Array, device:
             api.run_batch(runner, {name: feeds[name][i : i + 1]}, floats=True)[0]
             for i in range(len(images))
         ]
+    (output,) = graph.outputs  # the file calls the tensor otherwise where the CPU makes it
     found = []
-    for output in graph.outputs:
+    for column in zip(*(row.values() for row in rows), strict=True):
         order = orders.get(output)
-        joined = np.concatenate([row[output] for row in rows])
+        joined = np.concatenate(column)
         found.append(_moved(joined, None if order is None else np.argsort(order)))
     return found
 

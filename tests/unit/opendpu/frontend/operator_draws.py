@@ -344,6 +344,18 @@ def _slice(rng: Rng) -> Case:
     return Case([node("Slice", "x", *"seat")], shape, weights)
 
 
+@draws("Gather")
+def _gather(rng: Rng) -> Case:
+    """Draw indices that rise by one step, some of them from the end, or a single one."""
+    shape = image(rng)
+    axis = int(rng.integers(1, 4))
+    first, step = int(rng.integers(0, shape[axis])), int(rng.integers(1, 4))
+    places = np.arange(first, shape[axis], step) - (shape[axis] if rng.integers(0, 2) else 0)
+    indices = places[0] if rng.integers(0, 3) == 0 else places
+    cut = node("Gather", "x", "i", axis=axis - 4 * int(rng.integers(0, 2)))
+    return Case([cut], shape, {"i": np.array(indices)})
+
+
 @draws("Split")
 def _split(rng: Rng) -> Case:
     shape = image(rng, 6)
