@@ -19,6 +19,7 @@ import onnx
 from networks.mobilevit import mobilevit
 from networks.transformer import vit
 
+from opendpu.compiler.partition import Partitioned
 from opendpu.compiler.pipeline import compile_with_report
 from opendpu.frontend import load_onnx
 from opendpu.integer import IntegerNetwork
@@ -79,22 +80,38 @@ def measure(network: str, depth: int, products: str, target: Target, memory: str
     """Quantize and compile a network, and count."""
     graph = load_onnx(NETWORKS[network](depth))
     made = quantized(graph, products, target)
-    compiled = compile_with_report(made, target)
+    partitions: list[Partitioned] = []
+
+    def passed(name: str, value: object) -> None:
+        if isinstance(value, Partitioned):
+            partitions.append(value)
+
+    compiled = compile_with_report(made, target, passed=passed)
     counted = profile(compiled.graph, device="cycle", memory=memory, target=target).total()
     parts = compiled.report.subgraphs
-    on_dpu = sum(part.macs for part in parts if part.device == "DPU")
     every = sum(cost.macs(node, graph) for node in graph)
+    on_dpu = every - _on_cpu(partitions[-1])
     cycles = int(counted.cycles)
     return Measured(
         network=network, depth=depth, target=target.name, products=products,
         dpu_parts=sum(part.device == "DPU" for part in parts),
         cpu_parts=sum(part.device == "CPU" for part in parts), macs=every,
-        share=round(min(1.0, on_dpu / every), 4), cycles=cycles,
+        share=round(on_dpu / every, 4), cycles=cycles,
         utilization=round(on_dpu / (cycles * target.macs_per_cycle), 4),
         dpu_ms=round(cycles / CLOCK_HZ * 1e3, 3),
         cpu_ms=round(sum(part.cpu_seconds for part in parts) * 1e3, 1),
         sqnr_db=round(_sqnr(graph, made, target), 2),
     )  # fmt: skip
+
+
+def _on_cpu(value: Partitioned) -> int:
+    """Return the multiply-accumulates of the CPU's parts."""
+    return sum(
+        cost.macs(value.graph[name], value.graph)
+        for part in value.partition.parts
+        if part.device == "CPU"
+        for name in part.nodes
+    )
 
 
 def _sample(graph: FloatGraph, seed: int) -> dict[str, Any]:

@@ -125,11 +125,12 @@ class Banks(wiring.Component):
 
                 s_any = s_read[0] | s_read[1]
                 s_on_b = conv_reads | m_read
-                # Which of four sources a port has, in two bits: a LUT a bit of address or data.
+                # Which of four sources a port has, in two bits: a LUT a bit of address or data. Who
+                # writes counts as one of those that use port B.
                 computed = request(c_write | m_write, "computed")
                 writer = Cat(Mux(computed, ~c_write, ~l_write[0]), ~computed)
                 a_reader = Cat(Mux(s_on_b, ~conv_reads, ~s_read[0]), ~s_on_b)
-                b_reader = Cat(Mux(m_on_b, 0, ~s_read[0]), ~m_on_b)
+                b_user = Cat(~write & (m_on_b | ~s_read[0]), ~write & ~m_on_b)
 
                 def choose(which, name, width, *values):
                     chosen, select = Signal(width, name=name), Signal(2, name=f"{name}_of")
@@ -142,9 +143,6 @@ class Banks(wiring.Component):
                 written = choose(
                     writer, f"written_{number}", a, conv_write.addr[b], misc_write.addr[b],
                     loads[0].addr, loads[1].addr)
-                read_on_b = choose(
-                    b_reader, f"read_on_b_{number}", a, misc_read.addr[b], misc_read.addr[b],
-                    saves[0].addr, saves[1].addr)
                 m.d.comb += [
                     bank.a_en.eq(conv_reads | m_read | s_any),
                     bank.a_addr.eq(choose(
@@ -157,7 +155,9 @@ class Banks(wiring.Component):
                     bank.b_wdata.eq(choose(
                         writer, f"word_{number}", word, conv_write.data[b], misc_write.data[b],
                         loads[0].data, loads[1].data)),
-                    bank.b_addr.eq(Mux(write, written, read_on_b)),
+                    bank.b_addr.eq(choose(
+                        b_user, f"on_b_{number}", a, written, misc_read.addr[b], saves[0].addr,
+                        saves[1].addr)),
                 ]
 
         m.d.comb += [

@@ -98,7 +98,7 @@ class Analysis:
         )
 
     def _take(self, node: onnx.NodeProto) -> None:
-        node = self._as_cast(node)
+        node = self._without_empties(self._as_cast(node))
         branched = node.op_type == "If" and node.domain in DEFAULT_DOMAINS
         graphs = {item.name for item in node.attribute if item.type == GRAPH}
         if branched and not graphs.issuperset(BRANCHES):
@@ -182,6 +182,21 @@ class Analysis:
         del cast.input[1]
         cast.attribute.append(helper.make_attribute("to", helper.np_dtype_to_tensor_dtype(dtype)))
         return cast
+
+    def _without_empties(self, node: onnx.NodeProto) -> onnx.NodeProto:
+        """Return a Concat without operands that have no elements, as loops begin with them."""
+        if node.op_type != "Concat" or node.domain not in DEFAULT_DOMAINS:
+            return node
+        full = [name for name in node.input if 0 not in (self.shape(name) or ())]
+        if len(full) == len(node.input) or not full:
+            return node
+        made = onnx.NodeProto()
+        made.CopyFrom(node)
+        made.input[:] = full
+        if len(full) == 1:
+            made.op_type = "Identity"
+            del made.attribute[:]
+        return made
 
     def _measured(self, node: onnx.NodeProto) -> bool:
         """Take Shape and Size of a tensor as constants; return whether it was one."""

@@ -14,6 +14,9 @@ from opendpu.ops.foreign import DEFAULT_DOMAINS
 PREVIEW = "ai.onnx.preview"
 """Domain of operators that are tried out; onnxruntime has none of them."""
 
+DEFINED = ("has_function", "has_context_dependent_function")
+"""Properties of schemas whose operator has a definition by others."""
+
 NEW_ATTRIBUTES = {"Attention": {"left_window_size", "right_window_size"}}
 """Attributes that came without a new version of their operator; onnxruntime refuses them."""
 
@@ -61,7 +64,7 @@ def _is_lacking(node: onnx.NodeProto, opset: int, versions: dict[str, int]) -> b
         schema: Any = onnx.defs.get_schema(node.op_type, version, node.domain if preview else "")
     except (onnx.defs.SchemaError, TypeError):  # a version that does not fit its integers
         return False
-    if not (schema.has_function or schema.has_context_dependent_function):
+    if not any(getattr(schema, kind, False) for kind in DEFINED):
         return False
     given = {attribute.name for attribute in node.attribute}
     if preview or not given.isdisjoint(NEW_ATTRIBUTES.get(node.op_type, ())):

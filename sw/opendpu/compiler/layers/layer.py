@@ -54,6 +54,9 @@ class Layer(abc.ABC):
     """How far its instructions reach."""
     IN_CASCADES: ClassVar[bool] = False
     """It can run together with its neighbours, stripe by stripe."""
+    LOADS_AHEAD: ClassVar[bool] = False
+    """It had better have words of its own beside the layer before, so that its operands come while
+    that one computes."""
 
     @property
     @abc.abstractmethod

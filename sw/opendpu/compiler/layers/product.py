@@ -19,6 +19,7 @@ class ProductLayer(ArrayLayer):
     """
 
     IN_CASCADES: ClassVar[bool] = False
+    LOADS_AHEAD: ClassVar[bool] = True
 
     other: str
     inputs: int

@@ -71,6 +71,8 @@ def _chosen(network: Network, target: Target) -> set[int]:
     """Return the numbers of the layers whose rows and columns are exchanged."""
     in_ddr = _in_ddr(network)
     costs = [_costs(network, layer, in_ddr, target) for layer in network.layers]
+    for number in _without_windows(network, in_ddr):
+        costs[number] = 0, NEVER  # the pass ``rows`` has more shapes to choose from
     if all(first <= second for first, second in costs):
         return set()
     second_way = cheapest_labels(costs, _apart(network, in_ddr, target))
@@ -81,6 +83,36 @@ def _in_ddr(network: Network) -> set[str]:
     """Return the feature maps that are in DDR in any case."""
     holders = {alias.holder for alias in network.aliases.values()}
     return {*network.inputs, *network.outputs, *network.aliases, *holders}
+
+
+def _without_windows(network: Network, in_ddr: set[str]) -> Iterator[int]:
+    """Yield the numbers of layers that are connected, other than through DDR, to no window."""
+    leader: dict[str, str] = {}
+
+    def find(name: str) -> str:
+        while leader.setdefault(name, name) != name:
+            name = leader[name]
+        return name
+
+    for layer in network.layers:
+        for name in (name for name in _names(layer) if name not in in_ddr):
+            leader[find(name)] = find(_group(layer, in_ddr))
+    windows = {
+        find(_group(layer, in_ddr)) for layer in network.layers if _has_window(layer)
+    }  # fmt: skip
+    for number, layer in enumerate(network.layers):
+        if find(_group(layer, in_ddr)) not in windows:
+            yield number
+
+
+def _group(layer: Layer, in_ddr: set[str]) -> str:
+    """Return the name of what a layer is connected to."""
+    return next((name for name in _names(layer) if name not in in_ddr), f"{layer.name}/alone")
+
+
+def _has_window(layer: Layer) -> bool:
+    """Tell whether a layer computes a pixel from others than the one at its place."""
+    return any(layer.sliding_window(name) not in (None, Window()) for name in layer.operands)
 
 
 def _names(layer: Layer) -> tuple[str, ...]:

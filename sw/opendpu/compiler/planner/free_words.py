@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Words of the image banks that no whole feature map takes, and what fits there."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from opendpu.compiler.banks import Region
 from opendpu.compiler.network import LayerRange
@@ -30,6 +30,20 @@ def free_words(
         )
         for group in range(target.bank_groups)
     }
+
+
+def apart_from(free: FreeWords, regions: Iterable[Region]) -> FreeWords:
+    """Return the free words that are in none of ``regions``."""
+    left = {group: list(ranges) for group, ranges in free.items()}
+    for region in regions:
+        low, high = region.base, region.base + region.words
+        left[region.bank_group] = [
+            part
+            for start, end in left[region.bank_group]
+            for part in ((start, min(end, low)), (max(start, high), end))
+            if part[0] < part[1]
+        ]
+    return left
 
 
 def total_words(free: FreeWords) -> int:

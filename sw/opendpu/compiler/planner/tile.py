@@ -13,7 +13,7 @@ from opendpu.compiler.network.live_range import alive, consumers
 from opendpu.compiler.plan import CascadePlan, LayerPlan
 from opendpu.compiler.planner.cascade.environment import Environment
 from opendpu.compiler.planner.cascade.place import Placer, place_cascade
-from opendpu.compiler.planner.free_words import FreeWords, fit, free_words, total_words
+from opendpu.compiler.planner.free_words import FreeWords, apart_from, fit, free_words, total_words
 from opendpu.compiler.planner.proposal import Refusal, Residency, Tiled
 from opendpu.compiler.planner.tiling.problem import Stream, Tiling, TilingProblem, Tilings
 from opendpu_arch.target import Target
@@ -46,7 +46,8 @@ def tile(
             cascades.append(found[0])
             plans += found[1]
             continue
-        plan = _tile_layer(_problem(residency, target, number), free, tilings)
+        before = plans[-1] if plans else None
+        plan = _tile_layer(_problem(residency, target, number), free, tilings, before)
         if plan is None:
             return _refusal(residency, layers, free)
         plans.append(plan)
@@ -75,9 +76,10 @@ def _problem(residency: Residency, target: Target, number: int) -> TilingProblem
 
 
 def _tile_layer(
-    problem: TilingProblem, free: FreeWords, tilings: Mapping[type[Layer], Tilings]
-) -> LayerPlan | None:
-    """Return the cheapest tiling that fits, placed."""
+    problem: TilingProblem, free: FreeWords, tilings: Mapping[type[Layer], Tilings],
+    before: LayerPlan | None,
+) -> LayerPlan | None:  # fmt: skip
+    """Return the cheapest tiling that fits, placed; ``before`` is the layer that runs before."""
     layer = problem.layer
     names = (*layer.operands, layer.output)
     used = [problem.whole[n].bank_group for n in names if n in problem.whole]
@@ -85,13 +87,23 @@ def _tile_layer(
     for tiling in tilings[type(layer)](problem, layer):
         if best is not None and tiling.cycles >= best[0].cycles:
             continue
-        streams = () if tiling.passes_through else tiling.sources
-        streams = (*streams, tiling.alternate, tiling.output, tiling.tile)
-        wanted = [stream.words for stream in streams if stream is not None]
-        slots = fit(wanted, free, used)
+        slots = fit(_wanted(tiling), free, used)
         if slots is not None:
             best = (tiling, slots)
-    return None if best is None else _placed(problem, *best)
+    if best is None:
+        return None
+    tiling, slots = best
+    if layer.LOADS_AHEAD and before is not None:
+        rest = apart_from(free, (*before.sources, before.output))
+        slots = fit(_wanted(tiling), rest, used) or slots
+    return _placed(problem, tiling, slots)
+
+
+def _wanted(tiling: Tiling) -> list[int]:
+    """Return the words of what a tiling has on chip besides whole feature maps."""
+    streams = () if tiling.passes_through else tiling.sources
+    streams = (*streams, tiling.alternate, tiling.output, tiling.tile)
+    return [stream.words for stream in streams if stream is not None]
 
 
 def _placed(problem: TilingProblem, tiling: Tiling, slots: list[tuple[int, int]]) -> LayerPlan:

@@ -6,7 +6,10 @@ import math
 import pytest
 from graph_draws import Quantized, compile_and_check
 
-from opendpu.compiler.pipeline import Compiled
+from opendpu.compiler.layers import ProductLayer
+from opendpu.compiler.pipeline import Compiled, compile_with_report
+from opendpu.compiler.plan import Plan
+from opendpu_arch.target import Target
 
 ROWS = {"transpose_a": False, "transpose_b": True}
 """Attributes of a product of rows with rows."""
@@ -128,6 +131,29 @@ def test_heads_are_channels_of_a_projection(target: str) -> None:
     # scores and mixtures of three heads, and the values of each by columns
     assert _kinds(compiled).count("matmul-fix") == 9
     assert _kinds(compiled).count("download") == 1
+
+
+def test_operands_come_while_the_layer_before_computes() -> None:
+    """Its words are not those of the layer before."""
+    q = Quantized()
+    plans: list[Plan] = []
+
+    def passed(name: str, made: object) -> None:
+        if isinstance(made, Plan):
+            plans.append(made)
+
+    graph = q.done(attention(q, tokens=50, heads=3, size=16)[1])
+    compile_with_report(graph, Target.from_name("B4096"), passed=passed)
+    (plan,) = plans
+    products = [isinstance(placed.layer, ProductLayer) for placed in plan.layers]
+    assert products.count(True) == 9
+    for before, placed, is_product in zip(plan.layers, plan.layers[1:], products[1:], strict=False):
+        if is_product:
+            for one in (placed.sources[0], placed.output):
+                for other in (before.sources[0], before.output):
+                    apart = one.base >= other.base + other.words
+                    apart |= other.base >= one.base + one.words
+                    assert one.bank_group != other.bank_group or apart
 
 
 def test_scores_that_are_needed_elsewhere() -> None:

@@ -35,8 +35,13 @@ def product_tilings(problem: TilingProblem, layer: ProductLayer) -> Iterator[Til
     """Yield tilings of a product: those of a convolution.
 
     Its second factor never is in the image banks; the word that every operand has stays unused.
+    One that reads more than it makes has no tiles of columns, if it fits without: its loads come
+    while the layer before computes. Others begin to save the sooner for them.
     """
-    for tiling in conv_tilings(problem, layer):
+    found = list(conv_tilings(problem, layer))
+    if layer.inputs >= layer.outputs:
+        found = [x for x in found if x.nest.columns == problem.out.width] or found
+    for tiling in found:
         yield dataclasses.replace(tiling, sources=(*tiling.sources, UNUSED))
 
 

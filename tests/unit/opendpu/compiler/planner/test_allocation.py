@@ -7,11 +7,13 @@ import pytest
 from network_draws import draw_network
 from oracle import engines
 
+from opendpu.compiler.banks import Region
 from opendpu.compiler.network import LayerRange, Network
 from opendpu.compiler.network.live_range import alive, live_ranges
 from opendpu.compiler.plan import WORKSPACE_REG
 from opendpu.compiler.planner.cascade.costs import CascadeCosts
 from opendpu.compiler.planner.first_fit import first_fit, holes
+from opendpu.compiler.planner.free_words import apart_from
 from opendpu.compiler.planner.memory import allocate_constants, feature_memory
 from opendpu.compiler.planner.proposal import Proposal, Residency, Restrictions, Revision
 from opendpu.compiler.planner.residency import allocate_banks
@@ -89,3 +91,13 @@ def test_average_factors_are_those_of_the_reference(kernel_h: int) -> None:
     for kernel_w in range(1, 26):
         wanted = engines.average_factor(kernel_w, kernel_h)
         assert average_factor(kernel_h=kernel_h, kernel_w=kernel_w) == wanted
+
+
+def test_words_apart_from_regions() -> None:
+    def region(group: int, base: int, words: int) -> Region:
+        return Region(bank_group=group, base=base, words=words, stride=1, capacity=1)
+
+    free = {0: [(0, 10), (20, 40)], 1: [(5, 6)], 2: []}
+    regions = [region(0, 8, 2), region(0, 25, 5), region(1, 0, 100), region(2, 3, 4)]
+    assert apart_from(free, regions) == {0: [(0, 8), (20, 25), (30, 40)], 1: [], 2: []}
+    assert apart_from(free, [region(0, 12, 4)]) == free
