@@ -62,7 +62,7 @@ def _is_lacking(node: onnx.NodeProto, opset: int, versions: dict[str, int]) -> b
     try:
         version = versions.get(PREVIEW, 1) if preview else opset
         schema: Any = onnx.defs.get_schema(node.op_type, version, node.domain if preview else "")
-    except onnx.defs.SchemaError:
+    except (onnx.defs.SchemaError, TypeError):  # a version that does not fit its integers
         return False
     if not any(getattr(schema, kind, False) for kind in DEFINED):
         return False

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from opendpu.runtime.program import dpu_subgraphs
+from opendpu.runtime.program import CONTEXTS, SIZES, by_register, dpu_subgraphs
 from opendpu_arch.errors import TargetError
 from opendpu_arch.target import Target
 from xir import Graph, Op, Subgraph, Tensor
@@ -115,13 +115,10 @@ def _described(tensors: Sequence[Tensor]) -> list[dict[str, Any]]:
 
 
 def _registers(subgraph: Subgraph) -> list[dict[str, Any]]:
-    attrs = subgraph.get_attrs()
-    sizes = attrs.get("reg_id_to_size", {})
+    if not subgraph.has_attr(CONTEXTS):
+        return []
+    sizes = by_register(subgraph, SIZES, int) if subgraph.has_attr(SIZES) else {}
     return [
-        {
-            "name": name,
-            "context type": _CONTEXTS.get(str(context), str(context)),
-            "size": int(sizes.get(name, 0)),
-        }
-        for name, context in sorted(attrs.get("reg_id_to_context_type", {}).items())
+        {"name": name, "context type": _CONTEXTS.get(context, context), "size": sizes.get(name, 0)}
+        for name, context in sorted(by_register(subgraph, CONTEXTS, str).items())
     ]

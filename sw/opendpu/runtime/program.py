@@ -19,6 +19,9 @@ from xir import Graph, Op, Subgraph, Tensor
 _TRANSPARENT = ("upload", "download", "reshape-fix", "identity", "placeholder")
 """Ops whose result lies where their input lies."""
 
+CONTEXTS, SIZES = "reg_id_to_context_type", "reg_id_to_size"
+"""Attributes of a subgraph: what a register's segment holds, and its bytes."""
+
 PADDING = 1 << 20
 """Bytes at most that a constant segment has more than its value."""
 
@@ -167,7 +170,7 @@ def _attr(subgraph: Subgraph, key: str, expected: type) -> Any:
     return value
 
 
-def _map(subgraph: Subgraph, key: str, expected: type) -> dict[str, Any]:
+def by_register(subgraph: Subgraph, key: str, expected: type) -> dict[str, Any]:
     """Return an attribute that has a value of one type for each register."""
     found: dict[str, Any] = _attr(subgraph, key, dict)
     for name, value in found.items():
@@ -193,11 +196,11 @@ def _register(label: str, name: str) -> int:
 def _segments(subgraph: Subgraph) -> tuple[dict[int, bytes], dict[int, int]]:
     """Return the constant segments and the sizes of the others, by register."""
     label = f"subgraph {subgraph.get_name()!r}"
-    types = _map(subgraph, "reg_id_to_context_type", str)
-    sizes = _map(subgraph, "reg_id_to_size", int)
+    types = by_register(subgraph, CONTEXTS, str)
+    sizes = by_register(subgraph, SIZES, int)
     values: dict[str, bytes] = {}
     if subgraph.has_attr("reg_id_to_parameter_value"):
-        values = _map(subgraph, "reg_id_to_parameter_value", bytes)
+        values = by_register(subgraph, "reg_id_to_parameter_value", bytes)
     constants, others = {}, {}
     for name, context in types.items():
         register = _register(label, name)

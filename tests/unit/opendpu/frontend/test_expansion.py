@@ -10,7 +10,7 @@ from opendpu.frontend import load_onnx
 from opendpu.frontend.expansion import spelled_out
 from opendpu.frontend.opsets import RENEWED, newest_opset
 from opendpu.ops.session import Session
-from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.errors import DPUError, UnsupportedError
 
 NEWEST = onnx.defs.onnx_opset_version()
 
@@ -125,3 +125,10 @@ def test_regions_are_taken_where_onnxruntime_has_only_the_older_definition(rng):
 def test_a_model_without_such_operators_is_the_same_object():
     made = model(helper.make_node("Relu", ["a"], ["y"]), 17, (1, 4))
     assert spelled_out(made) is made
+
+
+@pytest.mark.parametrize("version", [1 << 40, -(1 << 40)])
+def test_versions_that_no_opset_has(version):
+    """Found by fuzzing: onnx takes 32 bits."""
+    with pytest.raises(DPUError):
+        load_onnx(model(helper.make_node("Mish", ["x"], ["y"]), version, (1, 2)))

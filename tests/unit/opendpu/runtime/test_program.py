@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import xir
+from opendpu.runtime.description import describe
 from opendpu.runtime.program import Program, dpu_subgraphs
 from opendpu_arch.errors import AddressError, ModelFormatError, UnsupportedError
 
@@ -122,3 +123,15 @@ def test_an_input_without_upload_lies_where_its_producer_says(copy_graph, copy_s
     copy_graph.remove_op(upload)
     (port,) = Program.from_subgraph(copy_subgraph).inputs
     assert (port.name, port.aliases, port.address) == ("x", (), 8)
+
+
+@pytest.mark.parametrize("key", ["reg_id_to_context_type", "reg_id_to_size"])
+def test_descriptions_check_attributes_by_register(copy_graph, key):
+    (subgraph,) = dpu_subgraphs(copy_graph)
+    subgraph.set_attr(key, [1, 2], "int32_vec")
+    with pytest.raises(ModelFormatError, match=f"attribute '{key}' is a list, but must be dict"):
+        describe(copy_graph)
+    subgraph.remove_attr(key)
+    (found,) = [part for part in describe(copy_graph)["subgraphs"] if "reg info" in part]
+    sizes = [register["size"] for register in found["reg info"]]
+    assert not any(sizes)
