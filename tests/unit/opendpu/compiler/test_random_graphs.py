@@ -142,6 +142,7 @@ def test_every_kind_of_op_is_drawn() -> None:
     drawn = {node.kind for seed in range(150) for node in legalize(draw(seed).graph)}
     for seed in range(20):
         drawn |= {node.kind for node in legalize(draw(seed, tables=True).graph, tables=True)}
+        drawn |= {node.kind for node in legalize(draw(seed, products=True).graph)}
     assert drawn >= {*COMPUTE, *MOVE}
 
 
