@@ -6,6 +6,7 @@ import json
 import onnx
 from onnx import helper
 
+from opendpu.export.bodies import shielded
 from opendpu.export.forms import form_of
 from opendpu.export.functions import CAST_LIKE
 from opendpu.export.naming import name_nodes, value_names
@@ -157,7 +158,7 @@ def _model(builder: QuantizedBuilder, outputs: list[onnx.ValueInfoProto]) -> onn
     name_nodes(builder)
     names = value_names(builder, made, shown)
     model = builder.model(shown)
-    nodes = [renamed(node, names) for node in model.graph.node]
+    nodes = shielded(renamed(node, names) for node in model.graph.node)
     del model.graph.node[:], model.graph.output[:]
     model.graph.node.extend(nodes)
     model.graph.output.extend(outputs)
