@@ -51,10 +51,12 @@ class InstructionSource:
 
     async def _count(self) -> None:
         dut = self._dut
+        reports = hasattr(dut, "fault")  # LOAD and SAVE meet a bus, the others nothing that fails
         while True:
             await RisingEdge(dut.clk)
-            fault = int(dut.fault.value)
-            assert not fault & 1, f"the engine reports fault {fault >> 1 & 0xFF}"
+            if reports:
+                fault = int(dut.fault.value)
+                assert not fault & 1, f"the engine reports fault {fault >> 1 & 0xFF}"
             if int(dut.done.value):
                 self.done += 1
                 assert self.done <= self.accepted + 1, "done for an instruction not yet given"

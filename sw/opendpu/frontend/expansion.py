@@ -5,10 +5,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import onnx
-from onnx import inliner
+from onnx import helper, inliner
 
 from opendpu.frontend.model_file import inner_graphs
 from opendpu.frontend.opsets import means_the_same, newest_opset
+from opendpu.frontend.single_node import Dialect, RefusedError
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 
 PREVIEW = "ai.onnx.preview"
@@ -16,6 +17,9 @@ PREVIEW = "ai.onnx.preview"
 
 DEFINED = ("has_function", "has_context_dependent_function")
 """Properties of schemas whose operator has a definition by others."""
+
+COMPLETE = 22
+"""Operator set up to which onnxruntime computes all that ONNX defines by others."""
 
 NEW_ATTRIBUTES = {"Attention": {"left_window_size", "right_window_size"}}
 """Attributes that came without a new version of their operator; onnxruntime refuses them."""
@@ -36,6 +40,7 @@ def spelled_out(model: onnx.ModelProto) -> onnx.ModelProto:
         for node in _all_nodes(model.graph.node)
         if _is_lacking(node, opset, versions)
     }
+    wanted |= _without_kernel(model, opset) - wanted
     if not wanted:
         return model
     try:
@@ -52,6 +57,47 @@ def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
         for attribute in node.attribute:
             for graph in inner_graphs(attribute):
                 yield from _all_nodes(graph.node)
+
+
+def _without_kernel(model: onnx.ModelProto, opset: int) -> set[tuple[str, str]]:
+    """Return the operators of new sets that onnxruntime takes, but cannot compute."""
+    if opset <= COMPLETE or opset > newest_opset():
+        return set()
+    unsure = {
+        node.op_type: node
+        for node in model.graph.node
+        if node.domain in DEFAULT_DOMAINS and _is_new_function(node.op_type, opset)
+    }
+    if not unsure:
+        return set()
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model).graph
+    except Exception:  # onnx raises what its C++ part happened to raise
+        return set()
+    types = {item.name: item.type for item in (*inferred.input, *inferred.value_info)}
+    types |= {
+        item.name: helper.make_tensor_type_proto(item.data_type, item.dims)
+        for item in inferred.initializer
+    }
+    dialect = Dialect({"": opset})
+    found = set()
+    for node in unsure.values():
+        given = {name: types[name] for name in node.input if name in types}
+        try:
+            dialect.session(dialect.model([node], given, {}, [n for n in node.output if n]))
+        except RefusedError:
+            if len(given) == len({name for name in node.input if name}):
+                found.add((node.domain, node.op_type))
+    return found
+
+
+def _is_new_function(kind: str, opset: int) -> bool:
+    try:
+        schema = onnx.defs.get_schema(kind, opset)
+    except onnx.defs.SchemaError:
+        return False
+    defined = any(getattr(schema, name, False) for name in DEFINED)
+    return defined and schema.since_version > COMPLETE
 
 
 def _is_lacking(node: onnx.NodeProto, opset: int, versions: dict[str, int]) -> bool:

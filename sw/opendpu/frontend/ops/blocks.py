@@ -24,13 +24,16 @@ def depth_to_space(call: Call) -> None:
 
 @handles("SpaceToDepth", layout=Layout.SPATIAL)
 def space_to_depth(call: Call) -> None:
-    """Convert to ``gstiling``."""
+    """Convert to ``gstiling``, or ``pixel-shuffle`` (mode CRD of set 28)."""
     node, (batch, height, width, channels) = call.feature_map()
     size = int(call.attrs["blocksize"])
     if height % size or width % size:
         raise Refusal(f"{height}x{width} is no multiple of the block size {size}")
     shape = (batch, height // size, width // size, channels * size**2)
-    _emit(call, "gstiling", node, shape, {"stride": size, "reverse": False})
+    if call.attrs.get("mode", "DCR") == "CRD":
+        _emit(call, "pixel-shuffle", node, shape, {"scale": size, "upscale": False})
+    else:
+        _emit(call, "gstiling", node, shape, {"stride": size, "reverse": False})
 
 
 def _emit(call: Call, kind: str, node: str, shape: tuple[int, ...], attrs: dict[str, Any]) -> None:
