@@ -16,7 +16,10 @@ OLDEST_OPSET = 7
 """First operator set that the handlers know; the last is the newest that onnxruntime runs."""
 
 
-LAGGING = {"RoiAlign": 21}
+LAGGING = {
+    "DequantizeLinear": 27, "OptionalGetElement": 27, "OptionalHasElement": 27,
+    "QuantizeLinear": 27, "RoiAlign": 21,
+}  # fmt: skip
 """Operators that onnxruntime has in older definitions only, with the last set that has those."""
 
 RENEWED = {"Mod": 28, "Range": 27, "SpaceToDepth": 28}
