@@ -53,8 +53,7 @@ def _work(layer: Layer, network: Network, target: Target) -> tuple[int, int]:
         return _cycles(layer, network, target), 0
     if not isinstance(layer, ComputeLayer):
         return 0, 0
-    rows = -(-network.features[layer.output].height // layer.row_parallel(target))
-    cycles = rows * layer.row_cycles(network.features, target)
+    cycles = layer.total_cycles(network.features, target)
     return (0, cycles) if layer.ENGINE == Engine.MISC else (cycles, 0)
 
 

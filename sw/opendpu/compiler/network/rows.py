@@ -169,8 +169,7 @@ def _cycles(layers: Sequence[Layer], features: Features, target: Target) -> int:
     total = 0
     for layer in layers:
         assert isinstance(layer, ComputeLayer)
-        times = -(-features[layer.output].height // layer.row_parallel(target))
-        total += times * layer.row_cycles(features, target)
+        total += layer.total_cycles(features, target)
     return total
 
 

@@ -189,8 +189,7 @@ def _cycles(layer: ComputeLayer, features: Features, target: Target) -> int:
 
     They wait for its first rows, so that those take their time twice.
     """
-    times = -(-features[layer.output].height // layer.row_parallel(target))
-    return (times + 1) * layer.row_cycles(features, target)
+    return layer.total_cycles(features, target) + layer.row_cycles(features, target)
 
 
 def _transfer(feature: Feature, jump: int, target: Target) -> int:
