@@ -136,7 +136,6 @@ class ConvTile:
         first, last = max(0, read.row), min(feature.height, read.row + read.rows) - 1
         taps = window.kernel_h * window.kernel_w * groups
         own = self.weights.channels
-        interval = target.pixel_parallel if self.layer.requantization is not None else 1
         table, entries = table_of(self.recorder, self.layer)
         self.recorder.add(
             Conv(
@@ -158,5 +157,7 @@ class ConvTile:
                 *own.accesses(block, 1),
                 *layout_out.accesses(row, rows, write=True),
             ),
-            conv_cycles(tile.columns, max(taps, interval), self._rows_per_bank(rows)),
+            conv_cycles(
+                tile.columns, self.layer.cycles_of_taps(taps, target), self._rows_per_bank(rows)
+            ),
         )  # fmt: skip

@@ -154,7 +154,6 @@ class _Results:
         first_word = (weights + skipped) % target.bank_depth
         read = (word + run.slot * source.groups + group) % target.bank_depth
         offset = 0 if self.rows.rows > 1 else place.offset
-        interval = target.pixel_parallel if self.layer.requantization is not None else 1
         table, entries = table_of(self.recorder, self.layer)
         self.recorder.add(
             Conv(
@@ -183,7 +182,10 @@ class _Results:
                 *own.accesses(block, 1),
                 *layout.accesses(self.rows.row, self.rows.rows, write=True),
             ),
-            conv_cycles(run.count, max(steps, interval), layout.region.stride if strided else 1),
+            conv_cycles(
+                run.count, self.layer.cycles_of_taps(steps, target),
+                layout.region.stride if strided else 1,
+            ),
         )  # fmt: skip
 
     def save(self) -> None:

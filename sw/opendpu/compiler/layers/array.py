@@ -83,7 +83,7 @@ class ArrayLayer(ComputeLayer):
 
     def column_cycles(self, features: Features, target: Target) -> int:
         """Return the cycles from a column to the next: its taps, or what the multipliers take."""
-        return self._column_cycles(self.taps(features, target), target)
+        return self.cycles_of_taps(self.taps(features, target), target)
 
     def groups_a_pass(self, features: Features, target: Target, columns: int) -> int:
         """Return all blocks."""
@@ -114,10 +114,11 @@ class ArrayLayer(ComputeLayer):
         """Return the cycles of a whole row, for all output channels."""
         out = features[self.output]
         taps = max(math.prod(self.weights_shape[1:]) // target.channel_parallel, 1)
-        cycles = conv_cycles(out.width, self._column_cycles(taps, target))
+        cycles = conv_cycles(out.width, self.cycles_of_taps(taps, target))
         return channel_groups(out, target) * cycles
 
-    def _column_cycles(self, taps: int, target: Target) -> int:
+    def cycles_of_taps(self, taps: int, target: Target) -> int:
+        """Return the cycles from a column to the next, if each has so many taps."""
         return taps if self.requantization is None else max(taps, target.pixel_parallel)
 
     def broken_rules(self, features: Features) -> Iterator[tuple[str, str]]:
