@@ -2,7 +2,6 @@
 """Operators that ONNX defines by others, and onnxruntime does not know yet: what they stand for."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import onnx
 from onnx import helper, inliner
@@ -82,22 +81,29 @@ def _without_kernel(model: onnx.ModelProto, opset: int) -> set[tuple[str, str]]:
     dialect = Dialect({"": opset})
     found = set()
     for node in unsure.values():
-        given = {name: types[name] for name in node.input if name in types}
+        names = {name for name in node.input if name}
+        if not names <= types.keys():
+            continue
+        given = {name: types[name] for name in names}
         try:
             dialect.session(dialect.model([node], given, {}, [n for n in node.output if n]))
         except RefusedError:
-            if len(given) == len({name for name in node.input if name}):
-                found.add((node.domain, node.op_type))
+            found.add((node.domain, node.op_type))
     return found
 
 
 def _is_new_function(kind: str, opset: int) -> bool:
+    schema = _function(kind, opset)
+    return schema is not None and schema.since_version > COMPLETE
+
+
+def _function(kind: str, version: int, domain: str = "") -> onnx.defs.OpSchema | None:
+    """Return the definition of an operator by others in a set, if there is one."""
     try:
-        schema = onnx.defs.get_schema(kind, opset)
-    except onnx.defs.SchemaError:
-        return False
-    defined = any(getattr(schema, name, False) for name in DEFINED)
-    return defined and schema.since_version > COMPLETE
+        schema = onnx.defs.get_schema(kind, version, domain)
+    except (onnx.defs.SchemaError, TypeError):  # a version that does not fit its integers
+        return None
+    return schema if any(getattr(schema, name, False) for name in DEFINED) else None
 
 
 def _is_lacking(node: onnx.NodeProto, opset: int, versions: dict[str, int]) -> bool:
@@ -105,12 +111,9 @@ def _is_lacking(node: onnx.NodeProto, opset: int, versions: dict[str, int]) -> b
     if node.domain not in (*DEFAULT_DOMAINS, PREVIEW):
         return False
     preview = node.domain == PREVIEW
-    try:
-        version = versions.get(PREVIEW, 1) if preview else opset
-        schema: Any = onnx.defs.get_schema(node.op_type, version, node.domain if preview else "")
-    except (onnx.defs.SchemaError, TypeError):  # a version that does not fit its integers
-        return False
-    if not any(getattr(schema, kind, False) for kind in DEFINED):
+    version = versions.get(PREVIEW, 1) if preview else opset
+    schema = _function(node.op_type, version, PREVIEW if preview else "")
+    if schema is None:
         return False
     given = {attribute.name for attribute in node.attribute}
     if preview or not given.isdisjoint(NEW_ATTRIBUTES.get(node.op_type, ())):
