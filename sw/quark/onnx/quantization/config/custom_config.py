@@ -12,7 +12,7 @@ from typing import Any
 from onnxruntime.quantization import CalibrationMethod, QuantType
 
 from opendpu_arch.errors import UnsupportedError
-from quark.onnx.quantization.config.config import QuantizationConfig
+from quark.onnx.quantization.config.quantization_config import QuantizationConfig
 from quark.onnx.quantization.quant_utils import (
     ExtendedQuantFormat,
     ExtendedQuantType,
