@@ -3,15 +3,9 @@
 
 import pathlib
 import sys
+from collections.abc import Callable
 
-import numpy as np
 import pytest
-from oracle import evaluate_quantized
-
-from opendpu.compiler.pipeline import compile_with_report
-from opendpu.ir import to_xir
-from opendpu.runtime import GraphRunner
-from opendpu_arch.target import Target
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path.append(str(TESTS / "unit" / "opendpu" / "compiler"))
@@ -30,23 +24,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_dilated(case: str) -> None:
-    target = Target.from_name("B64")
+def test_dilated(case: str, as_reference: Callable[..., None]) -> None:
     q = Quantized()
     graph = q.done(dilated(q, q.data(17, 19, 10), channels=12, act="relu", **CASES[case]))
-    compiled = compile_with_report(graph, target)
-    assert not compiled.report.on_cpu
-    cycles = {}
-    for device in ("rtl", "cycle"):
-        with GraphRunner(compiled.graph, device=device, target=target, memory="kv260") as runner:
-            noise = np.random.default_rng(5)
-            given = {
-                t.name: noise.integers(-128, 128, t.dims, np.int8)
-                for t in runner.get_input_tensors()
-            }
-            found = runner.run(given)
-            assert runner.last_statistics is not None
-            cycles[device] = runner.last_statistics.cycles
-        for name, values in evaluate_quantized(to_xir(graph), given).items():
-            assert np.array_equal(values, found[name]), (device, name)
-    assert cycles["rtl"] == cycles["cycle"]
+    as_reference(graph, memory="kv260")
