@@ -13,6 +13,7 @@ from opendpu.compiler.emitter.dilated import DILATED_CONV
 from opendpu.compiler.emitter.elew import ELTWISE
 from opendpu.compiler.emitter.kind import LayerEmitter
 from opendpu.compiler.emitter.move import MOVE
+from opendpu.compiler.emitter.shared import SHARED
 from opendpu.compiler.layers import (
     AluLayer,
     BroadcastLayer,
@@ -23,6 +24,7 @@ from opendpu.compiler.layers import (
     Layer,
     MoveLayer,
     ProductLayer,
+    SharedDepthwiseLayer,
 )
 from opendpu.compiler.network import Network
 from opendpu.compiler.planner.tiling.conv import conv_tilings, product_tilings
@@ -49,6 +51,7 @@ LAYER_KINDS = (
     LayerKind(layer=ProductLayer, tilings=product_tilings, emitter=PRODUCT),
     LayerKind(layer=DilatedConvLayer, tilings=dilated_tilings, emitter=DILATED_CONV),
     LayerKind(layer=AluLayer, tilings=misc_tilings, emitter=ALU),
+    LayerKind(layer=SharedDepthwiseLayer, tilings=misc_tilings, emitter=SHARED),
     LayerKind(layer=EltwiseLayer, tilings=misc_tilings, emitter=ELTWISE),
     LayerKind(layer=BroadcastLayer, tilings=misc_tilings, emitter=ELTWISE),
     LayerKind(layer=MoveLayer, tilings=move_tilings, emitter=MOVE),

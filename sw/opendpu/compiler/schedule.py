@@ -147,10 +147,11 @@ def _areas(
             yield memory[access.reg_id], (slice(0, 1), slice(low, high))
         return
     rows = slice(access.bank, access.bank + access.banks)
-    low, high = access.low, access.low + access.count
-    yield banks, (rows, slice(low, min(high, banks.depth)))
-    if high > banks.depth:
-        yield banks, (rows, slice(0, high - banks.depth))
+    low, high, step = access.low, access.low + access.count, access.step
+    yield banks, (rows, slice(low, min(high, banks.depth), step))
+    again = (low - banks.depth) % step
+    if high - banks.depth > again:
+        yield banks, (rows, slice(again, high - banks.depth, step))
 
 
 def _memory_accesses(commands: Sequence[Command]) -> list[MemoryAccess]:

@@ -71,6 +71,19 @@ class Layout:
         """Return how many address groups the banks of ``rows`` rows from ``row`` on span."""
         return self.address_group(row + rows - 1) - self.address_group(row) + 1
 
+    def accesses_of_groups(
+        self, row: int, rows: int, group: int, groups: int, *, write: bool
+    ) -> tuple[BankAccess, ...]:
+        """Return the words of some channel groups in ``rows`` rows from ``row`` on."""
+        return tuple(
+            dataclasses.replace(
+                access, low=(access.low + number) % self.target.bank_depth,
+                count=access.count - number, step=self.groups,
+            )
+            for access in self.accesses(row, rows, write=write)
+            for number in range(group, group + groups)
+        )  # fmt: skip
+
     def accesses(self, row: int, rows: int, *, write: bool) -> tuple[BankAccess, ...]:
         """Return the words of ``rows`` rows from ``row`` on, exactly these.
 

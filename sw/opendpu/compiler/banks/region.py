@@ -24,10 +24,14 @@ class Region:
 
 @dataclasses.dataclass(frozen=True)
 class BankAccess:
-    """Words ``low .. low + count`` (modulo the depth) of banks ``bank .. bank + banks``."""
+    """Words ``low .. low + count`` (modulo the depth) of banks ``bank .. bank + banks``.
+
+    Every ``step``-th of them, from the first one on.
+    """
 
     write: bool
     bank: int
     banks: int
     low: int
     count: int
+    step: int = 1

@@ -154,7 +154,8 @@ def _access(access: BankAccess | MemoryAccess) -> str:
     if isinstance(access, MemoryAccess):
         return f"{way} REG_{access.reg_id}+{access.low}..{access.high}"
     banks = f"{access.bank}..{access.bank + access.banks - 1}"
-    return f"{way} banks {banks} words {access.low}+{access.count}"
+    step = f" every {access.step}" if access.step > 1 else ""
+    return f"{way} banks {banks} words {access.low}+{access.count}{step}"
 
 
 def _program(program: Program) -> Iterator[str]:

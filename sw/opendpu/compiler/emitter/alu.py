@@ -18,7 +18,7 @@ from opendpu.compiler.banks.reach import (
 from opendpu.compiler.emitter.cascade_tile import CascadeTile
 from opendpu.compiler.emitter.channels import ChannelConstants, channel_constants
 from opendpu.compiler.emitter.kind import LayerEmitter
-from opendpu.compiler.emitter.layouts import tile_layout, whole_tile
+from opendpu.compiler.emitter.layouts import tile_layout, whole_tile, written_words
 from opendpu.compiler.emitter.recorder import Operand, Recorder
 from opendpu.compiler.emitter.records import Records
 from opendpu.compiler.emitter.slots import table_of
@@ -100,6 +100,8 @@ class AluTile:
     output: Operand
     layout_out: Layout
     constants: AluConstants
+    shared: bool = False
+    """Another engine makes the other channel groups of the same rows."""
 
     def fits(self, row: int, rows: int) -> bool:
         """Tell whether one instruction can make these rows."""
@@ -111,7 +113,7 @@ class AluTile:
     def emit(self, row: int, rows: int) -> None:
         """Append what makes ``rows`` rows: loads, the instruction, saves."""
         self.rows_in.need(rows_needed(self.layer.window, row, rows))
-        self._compute(row, rows)
+        self.compute(row, rows)
         made = range(row, row + rows)
         save_rows(self.recorder, self.output, self.layout_out, self.tile, made)
 
@@ -159,7 +161,7 @@ class AluTile:
         at = layout.word(place.address_group, place.offset, read.column, group)
         return (at, at, at, at)
 
-    def _compute(self, row: int, rows: int) -> None:
+    def compute(self, row: int, rows: int) -> None:
         """Append one ALU: ``rows`` rows of the tile."""
         layer, tile = self.layer, self.tile
         layout_in, layout_out = self.rows_in.layout, self.layout_out
@@ -189,7 +191,7 @@ class AluTile:
                 *layout_in.accesses(first, last - first + 1, write=False),
                 *self._weight_accesses(),
                 *own.accesses(tile.group, tile.groups),
-                *layout_out.accesses(row, rows, write=True),
+                *written_words(layout_out, tile, row, rows, shared=self.shared),
             ),
             layer.instruction_cycles(tile.columns, tile.groups, self._rows_per_bank(rows)),
         )  # fmt: skip

@@ -8,6 +8,7 @@ from opendpu.compiler.banks.layout import Layout
 from opendpu.compiler.banks.reach import footprint, rows_needed
 from opendpu.compiler.emitter.channels import channel_constants
 from opendpu.compiler.emitter.epilogue import EpilogueRows
+from opendpu.compiler.emitter.layouts import written_words
 from opendpu.compiler.emitter.recorder import Operand, Recorder
 from opendpu.compiler.emitter.slots import table_of
 from opendpu.compiler.emitter.transfer import (
@@ -77,19 +78,24 @@ class ConvTile:
     result: Operand
     layout_out: Layout
     epilogue: EpilogueRows | None
+    shared: bool = False
+    """Another engine makes the other channel groups of the same rows."""
 
     def emit(self, row: int, rows: int) -> None:
         """Append what makes ``rows`` rows: loads, convolutions, the epilogue, saves."""
-        tile = self.tile
         self.rows_in.need(rows_needed(self.layer.window, row, rows))
-        last = tile.group + tile.groups
-        for block in range(tile.group, last):
-            self._convolve(row, rows, block, self.weights.need(block, last))
+        self.compute(row, rows)
         if self.epilogue is None:
             made = range(row, row + rows)
-            save_rows(self.recorder, self.result, self.layout_out, tile, made)
+            save_rows(self.recorder, self.result, self.layout_out, self.tile, made)
         else:
             self.epilogue.emit(row, rows)
+
+    def compute(self, row: int, rows: int) -> None:
+        """Append the convolutions that make ``rows`` rows, whose inputs are there."""
+        last = self.tile.group + self.tile.groups
+        for block in range(self.tile.group, last):
+            self._convolve(row, rows, block, self.weights.need(block, last))
 
     def _rows_per_bank(self, rows: int) -> int:
         """Return the rows that share a bank in what one instruction writes."""
@@ -155,7 +161,7 @@ class ConvTile:
                 *layout_in.accesses(first, last - first + 1, write=False),
                 BankAccess(False, target.convw_base, target.output_channel_parallel, weights, taps),
                 *own.accesses(block, 1),
-                *layout_out.accesses(row, rows, write=True),
+                *written_words(layout_out, tile, row, rows, shared=self.shared),
             ),
             conv_cycles(
                 tile.columns, self.layer.cycles_of_taps(taps, target), self._rows_per_bank(rows)

@@ -17,6 +17,7 @@ from opendpu.compiler.layers.layer import (
 from opendpu.compiler.layers.misc import MiscLayer
 from opendpu.compiler.layers.move import MoveLayer, Reduction
 from opendpu.compiler.layers.product import ProductLayer
+from opendpu.compiler.layers.shared import SharedDepthwiseLayer, array_layer
 
 __all__ = [
     "PER_CHANNEL",
@@ -37,7 +38,9 @@ __all__ = [
     "MoveLayer",
     "ProductLayer",
     "Reduction",
+    "SharedDepthwiseLayer",
     "Window",
+    "array_layer",
     "channel_groups",
     "diagonal_weights",
 ]

@@ -35,6 +35,8 @@ class StripeCycles:
     """Of the layer's engine."""
     epilogue: int = 0
     """Of the misc engine behind a convolution."""
+    beside: int = 0
+    """Of the array at the same time, for a layer of the misc engine."""
     passes: int = 1
     """Tiles of channels in which the misc engine follows."""
 
@@ -165,6 +167,14 @@ class ComputeLayer(Layer):
         """Return the cycles of the instructions that make all rows."""
         times = -(-features[self.output].height // self.row_parallel(target))
         return times * self.row_cycles(features, target)
+
+    def stripe_rows(self, target: Target) -> int:
+        """Return the rows that are made at a time in a cascade."""
+        return self.row_parallel(target)
+
+    def engine_cycles(self, features: Features, target: Target) -> Mapping[Engine, int]:
+        """Return the cycles of the instructions that make all rows in a cascade, by engine."""
+        return {} if self.ENGINE is None else {self.ENGINE: self.total_cycles(features, target)}
 
     @property
     def max_output_groups(self) -> int | None:

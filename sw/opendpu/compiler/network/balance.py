@@ -3,12 +3,21 @@
 
 Layers that run as a cascade take as long as the busier engine. The array computes a depthwise
 convolution too, a channel group at a time: of its weights all but a diagonal are zeros, so that
-most lanes are wasted, but it makes twice as many rows at a time. Both engines give the same bytes.
+most lanes are wasted, but it makes twice as many rows at a time. Both engines give the same bytes,
+so that they can also share the channels of one layer, where the misc engine still has more to do.
 """
 
 import dataclasses
 
-from opendpu.compiler.layers import AluLayer, ComputeLayer, ConvLayer, Layer, diagonal_weights
+from opendpu.compiler.layers import (
+    AluLayer,
+    ComputeLayer,
+    ConvLayer,
+    Layer,
+    SharedDepthwiseLayer,
+    array_layer,
+    channel_groups,
+)
 from opendpu.compiler.layers.cost import conv_cycles
 from opendpu.compiler.limits import MAX_CONV_KERNEL, MAX_CONV_STRIDE
 from opendpu.compiler.network import Network
@@ -19,6 +28,8 @@ NEAR = 5
 """Layers before and behind one that may run together with it."""
 MARGIN = 0.02
 """Part of the cycles of those layers that a move has to save."""
+MOST_ON_ARRAY = 2
+"""Times the cycles of the misc engine that the array may take for a layer that both share."""
 
 
 def balance(network: Network, target: Target) -> Network:
@@ -44,7 +55,43 @@ def balance(network: Network, target: Target) -> Network:
         after = max(array + cost[number], misc - own)
         if after < max(array, misc) * (1 - MARGIN):
             layers[number], work[number] = moved[number], (cost[number], 0)
+    shareable = {n: made for n, made in moved.items() if layers[n] is not made}
+    for number in sorted(shareable, key=lambda n: cost[n] / max(1, work[n][1])):
+        near = work[max(0, number - NEAR) : number + NEAR + 1]
+        array, misc = (sum(both[engine] for both in near) for engine in (0, 1))
+        found = _share(network, layers[number], cost[number], misc - array, target)
+        if found is None:
+            continue
+        own = _engines(found, network, target)
+        after = max(array + own[0], misc - work[number][1] + own[1])
+        if after < max(array, misc) * (1 - MARGIN):
+            layers[number], work[number] = found, own
     return dataclasses.replace(network, layers=tuple(layers))
+
+
+def _share(
+    network: Network, layer: Layer, cost: int, ahead: int, target: Target
+) -> SharedDepthwiseLayer | None:
+    """Return a layer of which the array makes some channels, if that can help.
+
+    The array takes ``cost`` cycles for all of it; the misc engine has ``ahead`` more to do nearby.
+    """
+    assert isinstance(layer, AluLayer)
+    if layer.requantization is not None or layer.table is not None:
+        return None
+    own = layer.total_cycles(network.features, target)
+    many = channel_groups(network.features[layer.output], target)
+    on_array = min(many - 1, ahead * many // (cost + own))
+    if on_array < 1 or cost > own * MOST_ON_ARRAY:
+        return None
+    fields = {field.name: getattr(layer, field.name) for field in dataclasses.fields(layer)}
+    return SharedDepthwiseLayer(**fields, array_groups=on_array, parallel=target.channel_parallel)
+
+
+def _engines(layer: ComputeLayer, network: Network, target: Target) -> tuple[int, int]:
+    """Return the cycles of array and misc engine in a cascade."""
+    cycles = layer.engine_cycles(network.features, target)
+    return cycles[Engine.CONV], cycles[Engine.MISC]
 
 
 def _work(layer: Layer, network: Network, target: Target) -> tuple[int, int]:
@@ -74,11 +121,4 @@ def on_array(layer: Layer, target: Target) -> ConvLayer | None:
         return None
     if max(window.stride_h, window.stride_w) > MAX_CONV_STRIDE:
         return None
-    assert layer.weights is not None and layer.bias is not None
-    return ConvLayer(
-        name=layer.name, output=layer.output, op=layer.op, source=layer.source, window=window,
-        weights=diagonal_weights(layer.weights, target.channel_parallel), bias=layer.bias,
-        shifts=layer.shifts, shift_cut=layer.shift_cut, shift_bias=layer.shift_bias,
-        act_type=layer.act_type, requantization=layer.requantization, depthwise=True,
-        table=layer.table,
-    )  # fmt: skip
+    return array_layer(layer, layer.name, target.channel_parallel)

@@ -60,6 +60,8 @@ def _accesses(model: CascadeModel) -> list[tuple[Engine, int, tuple[int, ...], i
         reads = model.sources[number]
         if not stage.tile_words:
             found.append((stage.engine, cycles, reads, stage.output))
+            if beside := sum(stripe.beside for stripe in stage.stripes):
+                found.append((Engine.CONV, beside, reads, stage.output))
             continue
         tile = len(model.buffers) + number
         after = sum(stripe.after for stripe in stage.stripes)

@@ -28,9 +28,8 @@ def least_work(network: Network, target: Target) -> list[tuple[int, int]]:
         if isinstance(layer, ComputeLayer):
             out = network.features[layer.output]
             narrow = dataclasses.replace(out, width=int(needed[layer.output].sum()))
-            cycles = layer.total_cycles({**network.features, layer.output: narrow}, target)
-            conv += cycles if layer.ENGINE == Engine.CONV else 0
-            misc += cycles if layer.ENGINE == Engine.MISC else 0
+            work = layer.engine_cycles({**network.features, layer.output: narrow}, target)
+            conv, misc = conv + work.get(Engine.CONV, 0), misc + work.get(Engine.MISC, 0)
         sums.append((conv, misc))
     return sums
 

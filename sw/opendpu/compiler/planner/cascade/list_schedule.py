@@ -169,6 +169,10 @@ class _ListScheduler:
     def _compute(self, stage: Stage, stripe: Stripe, start: int) -> int:
         """Occupy the engines; return when the results are there."""
         end = self.free[stage.engine] = start + stripe.cycles
+        if stripe.beside:
+            array = max(self.free[Engine.CONV], start) + stripe.beside
+            self.free[Engine.CONV] = array
+            return max(end, array)
         if not stripe.after:
             return end
         begin = max(self.free[Engine.MISC], start + stripe.cycles // stripe.passes)

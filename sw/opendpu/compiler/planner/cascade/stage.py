@@ -57,6 +57,8 @@ class Stripe:
     """Cycles of the misc engine behind a convolution."""
     passes: int = 1
     """Tiles of channels in which the misc engine follows."""
+    beside: int = 0
+    """Cycles of the array at the same time, for a stage of the misc engine."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

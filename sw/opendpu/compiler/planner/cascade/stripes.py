@@ -50,7 +50,7 @@ def cut_stripes(request: StripeRequest) -> tuple[Stripe, ...] | None:
     if not _reachable(request):
         return None
     layer, window, source, out = request.layer, request.window, request.source, request.out
-    most = layer.row_parallel(request.target)
+    most = layer.stripe_rows(request.target)
     layout_in, layout_out = _layout(request, request.operands[0]), _layout(request, request.output)
     if layer.intermediate is not None:
         tile = dataclasses.replace(
@@ -114,7 +114,7 @@ def _stripe(request: StripeRequest, row: int, rows: int, cycles: StripeCycles) -
                 for buffer, operand in zip(request.read[1:], request.operands[1:], strict=True)
             ),
         ),
-        cycles=cycles.engine, after=cycles.epilogue, passes=cycles.passes,
+        cycles=cycles.engine, after=cycles.epilogue, passes=cycles.passes, beside=cycles.beside,
     )  # fmt: skip
 
 
