@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+from opendpu.compiler import backend
 from opendpu.compiler.backend import build
 from opendpu.compiler.planner.revise import BankCapacityError
 from opendpu.runtime.device import Job
@@ -19,7 +20,14 @@ sys.path.append(str(TESTS / "unit" / "opendpu" / "compiler"))
 sys.path.append(str(TESTS.parent / "scripts" / "bench"))
 
 import bench_conv_layer as bench  # noqa: E402
-from network_draws import draw_inputs, draw_network, expected, view  # noqa: E402
+from network_draws import (  # noqa: E402
+    draw_inputs,
+    draw_network,
+    expected,
+    replace_pass,
+    share_everything,
+    view,
+)
 
 pytestmark = pytest.mark.cosim
 
@@ -50,6 +58,13 @@ def check_networks(rng: np.random.Generator, name: str, memory: str, count: int)
 
 def test_random_networks(rng: np.random.Generator) -> None:
     check_networks(rng, "B64", "stall:1", 15)
+
+
+def test_random_networks_whose_layers_both_engines_share(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend, "BACKEND_PASSES", replace_pass("balance", share_everything))
+    check_networks(rng, "B64", "stall:1", 8)
 
 
 @pytest.mark.slow

@@ -59,7 +59,13 @@ def balance(network: Network, target: Target) -> Network:
     for number in sorted(shareable, key=lambda n: cost[n] / max(1, work[n][1])):
         near = work[max(0, number - NEAR) : number + NEAR + 1]
         array, misc = (sum(both[engine] for both in near) for engine in (0, 1))
-        found = _share(network, layers[number], cost[number], misc - array, target)
+        pending = sum(
+            work[n][1]
+            for n in shareable
+            if abs(n - number) <= NEAR and not isinstance(layers[n], SharedDepthwiseLayer)
+        )
+        ahead = (misc - array) * work[number][1] // max(1, pending)
+        found = _share(network, layers[number], cost[number], ahead, target)
         if found is None:
             continue
         own = _engines(found, network, target)

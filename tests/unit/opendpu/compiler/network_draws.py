@@ -9,8 +9,18 @@ from typing import Any
 import numpy as np
 
 from opendpu.compiler.backend import BACKEND_PASSES, BackendPass, build
-from opendpu.compiler.layers import AluLayer, ConvLayer, EltwiseLayer, Feature, Layer, Window
+from opendpu.compiler.layers import (
+    AluLayer,
+    ConvLayer,
+    EltwiseLayer,
+    Feature,
+    Layer,
+    SharedDepthwiseLayer,
+    Window,
+    channel_groups,
+)
 from opendpu.compiler.network import Network
+from opendpu.compiler.network.balance import on_array
 from opendpu.compiler.program import Program
 from opendpu.runtime.device import Job
 from opendpu_arch import isa, numerics
@@ -183,6 +193,23 @@ def replace_pass(name: str, run: Callable[[Any, Target], Any]) -> tuple[BackendP
     return tuple(
         dataclasses.replace(one, run=run) if one.name == name else one for one in BACKEND_PASSES
     )
+
+
+def _shared(layer: Layer, network: Network, target: Target, groups: int) -> Layer:
+    """Return a layer that leaves so many channel groups to the array, if that can be."""
+    if not isinstance(layer, AluLayer) or on_array(layer, target) is None:
+        return layer
+    on = min(groups, channel_groups(network.features[layer.output], target) - 1)
+    if on < 1:
+        return layer
+    fields = {f.name: getattr(layer, f.name) for f in dataclasses.fields(layer)}
+    return SharedDepthwiseLayer(**fields, array_groups=on, parallel=target.channel_parallel)
+
+
+def share_everything(network: Network, target: Target) -> Network:
+    """Return ``network`` with one to three channel groups of depthwise layers on the array."""
+    layers = (_shared(x, network, target, n % 3 + 1) for n, x in enumerate(network.layers))
+    return dataclasses.replace(network, layers=tuple(layers))
 
 
 def draw_inputs(network: Network, seed: int) -> dict[str, np.ndarray]:

@@ -70,6 +70,28 @@ def test_words_wrap_at_the_depth() -> None:
     assert waits[1] == {Engine.LOAD: 0}
 
 
+def test_every_few_words_wait_only_for_these() -> None:
+    mine, others = (BankAccess(True, 0, 1, low, 12, step=3) for low in (0, 1))
+    assert waits_of(command(Engine.CONV, mine), command(Engine.MISC, others))[1] == {}
+    waits = waits_of(command(Engine.CONV, mine), command(Engine.SAVE, read(3)))
+    assert waits[1] == {Engine.CONV: 0}
+    assert waits_of(command(Engine.CONV, mine), command(Engine.SAVE, read(4, 2)))[1] == {}
+
+
+def test_every_few_words_of_a_few_banks_are_those_named(rng: np.random.Generator) -> None:
+    depth = TARGET.bank_depth
+    for _ in range(200):
+        step, low = int(rng.integers(1, 9)), int(rng.integers(depth))
+        count = int(rng.integers(1, 60))
+        word = int((low + rng.integers(-70, 70)) % depth)
+        touched = {(low + n) % depth for n in range(0, count, step)}
+        waits = waits_of(
+            command(Engine.MISC, BankAccess(True, 2, 3, low, count, step)),
+            command(Engine.SAVE, read(word, 1, bank=int(rng.integers(2, 5)))),
+        )
+        assert (waits[1] == {Engine.MISC: 0}) == (word in touched), (low, count, step, word)
+
+
 def test_memory_that_is_saved_and_loaded_waits() -> None:
     saved = MemoryAccess(True, 1, 100, 200)
     waits = waits_of(
