@@ -36,7 +36,7 @@ def check_seed(seed: int, target: str) -> None:
     """Check that one DPU subgraph computes all, and what the integer reference computes."""
     graph = quantized(draw_transformer(seed), target, seed)
     compiled = check(graph, Target.from_name(target), seed, reference=by_integers)
-    if not any("variances" in reason for reason in compiled.report.on_cpu.values()):
+    if not any("variances" in node.reason for node in graph):
         devices = [part.device for part in compiled.report.subgraphs]
         assert devices == ["USER", "DPU"], compiled.report.on_cpu
 
@@ -52,7 +52,7 @@ def check_seeds(rng: np.random.Generator, count: int) -> None:
 
 
 def test_random_transformers(rng: np.random.Generator) -> None:
-    check_seeds(rng, 3)
+    check_seeds(rng, 2)
 
 
 @pytest.mark.slow
