@@ -28,7 +28,7 @@ def test_products_on_either_device(
     assert [row["products"] for row in (cpu, dpu, every)] == ["cpu", "dpu", "all"]
     assert (every["dpu_parts"], every["cpu_parts"]) == (1, 1)
     assert every["cpu_ms"] < dpu["cpu_ms"]
-    assert every["sqnr_db"] > dpu["sqnr_db"] - 2
+    assert every["sqnr_db"] > dpu["sqnr_db"] - 3
     assert cpu["macs"] == dpu["macs"]
     tokens, width = 17, 96
     assert (dpu["share"] - cpu["share"]) * dpu["macs"] == pytest.approx(

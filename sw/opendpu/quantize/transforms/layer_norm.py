@@ -14,6 +14,7 @@ from onnx import helper, numpy_helper
 from opendpu.ir import Array, Graph, Node
 from opendpu.ops.foreign import DEFAULT_DOMAINS, KIND, parsed
 from opendpu.quantize.transforms.parts import Parts
+from opendpu.quantize.transforms.rewrite import MAX_TERMS
 
 OPERATOR = "LayerNormalization"
 EPSILON = 1e-5
@@ -53,9 +54,12 @@ def layer_norm(parts: Parts) -> None:
     shape = (1, math.prod(front), rows, count)
     x = parts.reshaped("rows", parts.node.inputs["input"][0], shape)
     mean = parts.product("mean", x, np.full((count, 1), 1 / count))
-    centred = parts.add(
-        "centred", "add", shape, [x, parts.repeated("less_mean", mean, -1.0, count)]
-    )
+    terms = [
+        parts.reshaped(f"term{number}", name, shape)
+        for number, name in enumerate(_terms(parts.graph, parts.node.inputs["input"][0]))
+    ]
+    terms.append(parts.repeated("less_mean", mean, -1.0, count))
+    centred = parts.add("centred", "add", shape, terms)
     squares = parts.add("squares", "mul", shape, [centred, centred])
     variance = parts.product("variance", squares, np.full((count, 1), 1 / count))
     nodes = [
@@ -72,6 +76,14 @@ def layer_norm(parts: Parts) -> None:
         "bias": [parts.constant("bias", np.broadcast_to(bias, (count,)))],
     }
     parts.end(scaled)
+
+
+def _terms(graph: Graph, name: str) -> list[str]:
+    """Return what a tensor is the sum of, if one more term has room: so it is rounded once less."""
+    node = graph[name]
+    terms = node.inputs.get("input", [])
+    alike = all(graph[term].value is None and graph[term].shape == node.shape for term in terms)
+    return list(terms) if node.kind == "add" and alike and len(terms) < MAX_TERMS else [name]
 
 
 def _parameters(node: Node) -> tuple[float, Array, Array]:
