@@ -56,7 +56,8 @@ class SharedDepthwiseLayer(AluLayer):
     def misc_groups(self) -> int:
         """Channel groups that the misc engine makes."""
         assert self.weights is not None
-        return -(-self.weights.shape[2] // self.parallel) - self.array_groups
+        channels = int(self.weights.shape[2])
+        return -(-channels // self.parallel) - self.array_groups
 
     @property
     def constants(self) -> Mapping[str, Int8Array]:

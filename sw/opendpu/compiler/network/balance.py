@@ -8,6 +8,7 @@ so that they can also share the channels of one layer, where the misc engine sti
 """
 
 import dataclasses
+from collections.abc import Mapping
 
 from opendpu.compiler.layers import (
     AluLayer,
@@ -55,13 +56,27 @@ def balance(network: Network, target: Target) -> Network:
         after = max(array + cost[number], misc - own)
         if after < max(array, misc) * (1 - MARGIN):
             layers[number], work[number] = moved[number], (cost[number], 0)
-    shareable = {n: made for n, made in moved.items() if layers[n] is not made}
-    for number in sorted(shareable, key=lambda n: cost[n] / max(1, work[n][1])):
+    left = {n: cost[n] for n, made in moved.items() if layers[n] is not made}
+    _share_left(network, layers, work, left, target)
+    return dataclasses.replace(network, layers=tuple(layers))
+
+
+def _share_left(
+    network: Network, layers: list[Layer], work: list[tuple[int, int]], cost: Mapping[int, int],
+    target: Target,
+) -> None:  # fmt: skip
+    """Let both engines share the layers numbered in ``cost``, cycles on the array, where it helps.
+
+    What the misc engine has to do too much is taken from all of them nearby alike.
+    """
+    for number in sorted(cost, key=lambda n: cost[n] / max(1, work[n][1])):
         near = work[max(0, number - NEAR) : number + NEAR + 1]
         array, misc = (sum(both[engine] for both in near) for engine in (0, 1))
+        if misc == work[number][1]:
+            continue  # alone it is no cascade
         pending = sum(
             work[n][1]
-            for n in shareable
+            for n in cost
             if abs(n - number) <= NEAR and not isinstance(layers[n], SharedDepthwiseLayer)
         )
         ahead = (misc - array) * work[number][1] // max(1, pending)
@@ -72,7 +87,6 @@ def balance(network: Network, target: Target) -> Network:
         after = max(array + own[0], misc - work[number][1] + own[1])
         if after < max(array, misc) * (1 - MARGIN):
             layers[number], work[number] = found, own
-    return dataclasses.replace(network, layers=tuple(layers))
 
 
 def _share(
