@@ -203,8 +203,8 @@ COMPILER = (
          "-(-access.high // BLOCK_BYTES)\n            yield",
          "access.high // BLOCK_BYTES\n            yield"),
         ("compiler-access-over-the-end-of-a-bank-unwatched",
-         "if high > banks.depth:",
-         "if high > 2 * banks.depth:"),
+         "if high - banks.depth > again:",
+         "if high - 2 * banks.depth > again:"),
     ),
     *mutants(
         "sw/opendpu/compiler/emitter/conv.py",
