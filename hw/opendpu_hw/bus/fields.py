@@ -9,6 +9,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out, Signature
 
+from opendpu_hw.bus.level import next_level
+
 #: Fields are stored together up to this width.
 _CHUNK = 64
 
@@ -135,7 +137,7 @@ class FieldQueue(wiring.Component):
             m.d.sync += put.eq(put + 1)
         with m.If(give):
             m.d.sync += get.eq(get + 1)
-        m.d.sync += self.level.eq(self.level + take - give)
+        m.d.sync += self.level.eq(next_level(self.level, take, give))
         with m.If(self.clear):
             m.d.sync += [put.eq(0), get.eq(0), self.level.eq(0)]
         return m

@@ -134,13 +134,14 @@ class MiscWalk(wiring.Component):
         column_offset = Array(Signal(a, name=f"column_offset{i}", reset_less=True)
                               for i in range(plan.INPUTS))
 
-        last_chunk, last_phase, last_tap, last_column, last_group = (Signal() for _ in range(5))
+        last_phase, last_tap, last_column, last_group = (Signal() for _ in range(4))
+        last_chunk = Signal(reset_less=True)            # compared a cycle before
+        next_kernel_h = Signal.like(kernel_h)
         start = Signal()
         again = Signal()
         compute = Signal()
         first = Signal()
         m.d.comb += [
-            last_chunk.eq(p.eltwise | (kernel_h + p.stride_step > p.kernel_h_1)),
             last_phase.eq(p.eltwise | (phase == p.phases_1)),
             last_tap.eq(last_chunk & last_phase
                         & (kernel_w == Mux(p.eltwise, p.inputs_1, p.kernel_w_1))),
@@ -152,6 +153,10 @@ class MiscWalk(wiring.Component):
             first.eq(Mux(p.paired, again | ((column == 0) & (kernel_w == 0) & (phase == 1)),
                          start)),
         ]
+        with m.If(~last_chunk):
+            m.d.comb += next_kernel_h.eq(kernel_h + p.stride_step)
+        with m.Elif(~last_phase):
+            m.d.comb += next_kernel_h.eq(phase + 1)
         last_step = Signal()
         m.d.comb += last_step.eq(last_tap & last_column & last_group)
 
@@ -229,12 +234,15 @@ class MiscWalk(wiring.Component):
         with m.If(step):
             m.d.sync += [base.eq(base_next), index.eq(index_next)]
             low_next = Signal(bb + 1)
+            m.d.sync += [
+                kernel_h.eq(next_kernel_h),
+                last_chunk.eq(p.eltwise | (next_kernel_h + p.stride_step > p.kernel_h_1)),
+            ]
             with m.If(~last_chunk):
                 m.d.comb += low_next.eq(low + Mux(p.wide, 1, taps))
-                m.d.sync += [kernel_h.eq(kernel_h + p.stride_step),
-                             low.eq(low_next[:bb]), wrap.eq(wrap + low_next[bb])]
+                m.d.sync += [low.eq(low_next[:bb]), wrap.eq(wrap + low_next[bb])]
             with m.Elif(~last_phase):
-                m.d.sync += [phase.eq(phase + 1), kernel_h.eq(phase + 1)]
+                m.d.sync += phase.eq(phase + 1)
                 with m.If(in_bank + 1 == p.stride_h):
                     m.d.comb += low_next.eq(phase_low + 1)
                     m.d.sync += [
@@ -248,7 +256,7 @@ class MiscWalk(wiring.Component):
                                  low.eq(phase_low), wrap.eq(phase_wrap)]
             with m.Else():
                 m.d.sync += [
-                    phase.eq(0), kernel_h.eq(0), in_bank.eq(p.in_bank),
+                    phase.eq(0), in_bank.eq(p.in_bank),
                     row_offset.eq(p.row_offset), low.eq(p.low), wrap.eq(p.wrap),
                     phase_low.eq(p.low), phase_wrap.eq(p.wrap),
                 ]
@@ -274,7 +282,9 @@ class MiscWalk(wiring.Component):
         with m.If(take):
             m.d.sync += [
                 p.eq(new), running.eq(1), group.eq(0), column.eq(0), column_at.eq(0),
-                kernel_w.eq(0), phase.eq(0), kernel_h.eq(0), in_bank.eq(new.in_bank),
+                kernel_w.eq(0), phase.eq(0), kernel_h.eq(0),
+                last_chunk.eq(new.eltwise | (new.stride_step > new.kernel_h_1)),
+                in_bank.eq(new.in_bank),
                 row_offset.eq(new.row_offset), tap_offset.eq(0), low.eq(new.low),
                 wrap.eq(new.wrap), phase_low.eq(new.low), phase_wrap.eq(new.wrap),
             ]

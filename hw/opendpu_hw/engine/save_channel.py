@@ -81,11 +81,11 @@ class SaveChannel(wiring.Component):
         m.submodules.issuer = issuer = BurstIssuer()
         m.submodules.lengths = lengths = fifo.SyncFIFO(width=4, depth=OUTSTANDING)
         m.d.comb += [
-            issuer.stop.eq(stop),
             *constant_fields(self.bus, "aw"),
             self.bus.awaddr.eq(issuer.addr), self.bus.awlen.eq(issuer.len),
             self.bus.awvalid.eq(issuer.valid), issuer.ready.eq(self.bus.awready),
-            self.empty.eq(issuer.empty),
+            # A burst may still be taken in the first cycle of ``stop``, none later.
+            self.empty.eq(issuer.empty & ~bursts.o.valid),
             lengths.w_en.eq(issuer.taken), lengths.w_data.eq(issuer.i.len),
         ]
         wiring.connect(m, plans.o, bursts.i)
