@@ -28,7 +28,7 @@ from opendpu.ops import cost
 from opendpu.ops.session import Session
 from opendpu.profile import profile
 from opendpu.quantize import QuantizeConfig, quantize
-from opendpu.quantize.config import Override, TensorSpec
+from opendpu.quantize.tensor_spec import Override, TensorSpec
 from opendpu_arch.target import Target
 
 NETWORKS: dict[str, Callable[..., onnx.ModelProto]] = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many entries there are, a cycle later."""
+"""How many entries there are, a cycle later: without a carry chain, or with one."""
 
 from amaranth.hdl import Cat, Mux
 
@@ -13,3 +13,9 @@ def next_level(level, more, less):
     return Cat(
         bit ^ ((more ^ less) & Mux(more, level[:i].all(), ~level[:i].any()) if i else more ^ less)
         for i, bit in enumerate(level))
+
+
+def next_count(count, more, less):
+    """Return the same of a wide one, with one carry chain: 1, -1 or 0 is added."""
+    down = less & ~more
+    return (count + Cat(more ^ less, down.replicate(len(count) - 1)))[:len(count)]

@@ -11,7 +11,7 @@ from opendpu.ir.types import FLOAT32
 from opendpu.quantize.assign import deployable_scales, free_scales
 from opendpu.quantize.calibrate import observe
 from opendpu.quantize.complete import is_quantized
-from opendpu.quantize.config import DPU_BITS, SUBSTITUTIONS, QuantizeConfig, check_choice
+from opendpu.quantize.config import SUBSTITUTIONS, QuantizeConfig
 from opendpu.quantize.corrections.bias import add_biases, correct_biases, sample_count
 from opendpu.quantize.corrections.refine import refine
 from opendpu.quantize.equalization import equalize_channels
@@ -23,6 +23,7 @@ from opendpu.quantize.placement.tables import has_tables
 from opendpu.quantize.progress import Progress, silent
 from opendpu.quantize.report import Report
 from opendpu.quantize.samples import Calibration, Samples, calibration_samples, suspicions
+from opendpu.quantize.tensor_spec import DPU_BITS, check_choice
 from opendpu.quantize.transforms.approximate import approximate
 from opendpu.quantize.transforms.bounds import bound
 from opendpu.quantize.transforms.fold import fold

@@ -25,6 +25,7 @@ _DTYPES: dict[int, np.dtype[Any]] = {
     tflite.TensorType.FLOAT32: np.dtype(np.float32),
     tflite.TensorType.FLOAT16: np.dtype(np.float16),
     tflite.TensorType.FLOAT64: np.dtype(np.float64),
+    tflite.TensorType.COMPLEX64: np.dtype(np.complex64),
     tflite.TensorType.INT8: np.dtype(np.int8),
     tflite.TensorType.INT16: np.dtype(np.int16),
     tflite.TensorType.INT32: np.dtype(np.int32),
@@ -92,12 +93,22 @@ class Tensor:
 
 @dataclasses.dataclass(frozen=True)
 class Operator:
-    """An operator of a file: what it is, its tensors by index, and the table with its options."""
+    """An operator of a file: what it is, its tensors by index, and the table with its options.
+
+    Parameters
+    ----------
+    custom
+        The options of an operator that TFLite does not know, as they are.
+    version
+        Version of the operator.
+    """
 
     kind: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     table: Any
+    custom: bytes = b""
+    version: int = 1
 
     def options(self, kind: type[Any]) -> Any:
         """Return the options, read as ``kind`` of the schema; defaults where the file has none."""
@@ -145,7 +156,8 @@ def _parsed(data: bytes, name: str) -> File:
     graph = model.Subgraphs(0)
     buffers = [_buffer(model.Buffers(i), data) for i in range(model.BuffersLength())]
     tensors = [_tensor(graph.Tensors(i), buffers) for i in range(graph.TensorsLength())]
-    kinds = [_kind(model.OperatorCodes(i)) for i in range(model.OperatorCodesLength())]
+    codes = [model.OperatorCodes(i) for i in range(model.OperatorCodesLength())]
+    kinds, versions = [_kind(code) for code in codes], [code.Version() for code in codes]
     operators = []
     for i in range(graph.OperatorsLength()):
         item = graph.Operators(i)
@@ -155,11 +167,15 @@ def _parsed(data: bytes, name: str) -> File:
                 _indices(item.InputsAsNumpy(), tensors, optional=True),
                 _indices(item.OutputsAsNumpy(), tensors),
                 item.BuiltinOptions(),
+                item.CustomOptionsAsNumpy().tobytes() if item.CustomOptionsLength() else b"",
+                versions[item.OpcodeIndex()],
             )
         )
     inputs, outputs = (
         _indices(part, tensors) for part in (graph.InputsAsNumpy(), graph.OutputsAsNumpy())
     )
+    computed = {*inputs, *(index for operator in operators for index in operator.outputs)}
+    tensors = [t if i in computed else _with_nothing(t) for i, t in enumerate(tensors)]
     return File((graph.Name() or b"").decode() or name, tensors, operators, inputs, outputs)
 
 
@@ -219,6 +235,13 @@ def _tensor(item: Any, buffers: list[Array]) -> Tensor:
         ),
         axis=quantization.QuantizedDimension(),
     )
+
+
+def _with_nothing(tensor: Tensor) -> Tensor:
+    """Return a tensor that nobody computes as a constant if it has no elements, as for scalars."""
+    if tensor.value is None and 0 in tensor.dims and tensor.dtype != OTHER:
+        return dataclasses.replace(tensor, value=np.zeros(tensor.dims, tensor.dtype))
+    return tensor
 
 
 def _unpacked(data: Array, count: int) -> Array:

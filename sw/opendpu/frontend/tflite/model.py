@@ -11,7 +11,7 @@ from opendpu.frontend.binding import Sizes, bind_inputs
 from opendpu.frontend.building import Builder, Missing
 from opendpu.frontend.channels_last.fixing import fixed
 from opendpu.frontend.refusal import FaultError, Refusal
-from opendpu.frontend.tflite import ops, quantization
+from opendpu.frontend.tflite import complex_numbers, ops, quantization
 from opendpu.frontend.tflite.file import OTHER, File, Operator, Tensor, read
 from opendpu.frontend.tflite.quantization import Requantize
 from opendpu.frontend.tflite.registry import HANDLERS, Call
@@ -107,9 +107,9 @@ class _Import:
         """Return what ONNX calls an input; integers become the real numbers they stand for."""
         tensor = self.file.tensors[index]
         dtype = np.dtype(np.float32) if tensor.is_quantized else tensor.dtype
-        if dtype == OTHER:
+        if dtype == OTHER or dtype.kind == "c":
             raise UnsupportedError(
-                f"{self.label}: input {tensor.name!r} is no tensor of numbers or bools"
+                f"{self.label}: input {tensor.name!r} is no tensor of real numbers or bools"
             )
         kind = helper.np_dtype_to_tensor_dtype(dtype)
         dims = [size if size >= 0 else "" for size in tensor.dims]
@@ -131,6 +131,9 @@ class _Import:
         constants = [i for i in file.outputs if self._is_constant(i)]
         if len(lost) > len(constants):
             raise ModelFormatError(f"{self.label}: nothing makes the outputs {', '.join(lost)}")
+        pairs = [file.tensors[i].name for i in file.outputs if self._is_complex(i)]
+        if pairs:
+            raise UnsupportedError(f"{self.label}: outputs {', '.join(pairs)} are complex numbers")
         outputs = {file.tensors[i].name: self._value(i) for i in file.outputs}
         graph = self.b.load(outputs, any_scale=self.native)
         if self.native:
@@ -140,13 +143,18 @@ class _Import:
     def _is_constant(self, index: int) -> bool:
         return index < 0 or self.file.tensors[index].value is not None
 
+    def _is_complex(self, index: int) -> bool:
+        return index >= 0 and self.file.tensors[index].dtype.kind == "c"
+
     def _value(self, index: int) -> str:
         """Return the name of a tensor's value; empty if there is none."""
         if index < 0:
             return ""
         if index not in self.values:
             tensor = self.file.tensors[index]
-            if self.native and tensor.is_quantized:
+            if self._is_complex(index):
+                self.values[index] = complex_numbers.constant(self.b, tensor.real, tensor.name)
+            elif self.native and tensor.is_quantized:
                 self.values[index] = quantization.dequantized(self.b, tensor)
             else:
                 self.values[index] = self.b.constant(tensor.real, tensor.name)
@@ -192,7 +200,9 @@ class _Import:
         if operator.kind not in HANDLERS:
             raise Refusal("no counterpart")
         dtypes = [self.file.tensors[index].dtype for index in operator.outputs]
-        found = HANDLERS[operator.kind](Call(self.b, operator, inputs, names, dtypes))
+        call, handler = Call(self.b, operator, inputs, names, dtypes), HANDLERS[operator.kind]
+        pairs = [self._is_complex(index) for index in operator.inputs]
+        found = complex_numbers.converted(call, pairs, handler) if any(pairs) else handler(call)
         return [found] if isinstance(found, str) else found
 
     def _converted(self, value: str, result: Tensor) -> str:

@@ -1,6 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """One handler for every TFLite operator that can be converted, grouped by what they do."""
 
-from opendpu.frontend.tflite.ops import activation, elementwise, reducing, shaping, windows
+from opendpu.frontend.tflite.ops import (
+    activation,
+    elementwise,
+    mediapipe,
+    reducing,
+    shaping,
+    spectral,
+    windows,
+)
 
-__all__ = ["activation", "elementwise", "reducing", "shaping", "windows"]
+__all__ = [
+    "activation", "elementwise", "mediapipe", "reducing", "shaping", "spectral", "windows",
+]  # fmt: skip

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators that move elements."""
 
+import math
+
 import numpy as np
 import onnx
 import tflite
@@ -9,6 +11,9 @@ from opendpu.frontend.channels_last import arithmetic, shaping
 from opendpu.frontend.channels_last.axes import known_shape, reshaped
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.tflite.registry import Call, handles
+
+MOST_NUMBERS = 1 << 24
+"""Of a range; no network has more positions."""
 
 
 @handles("RESHAPE")
@@ -226,3 +231,14 @@ def one_hot(call: Call) -> str:
     return arithmetic.one_hot(
         call.b, call.x, depth, call.input(2), call.input(3), axis, name=call.name
     )
+
+
+@handles("RANGE")
+def range_(call: Call) -> str:
+    """Numbers from the first input up to, but without, the second, by steps of the third."""
+    start, stop, step = (call.constant(index, "ends and steps").item() for index in range(3))
+    count = max(0, math.ceil((stop - start) / step))
+    if count > MOST_NUMBERS:
+        raise Refusal(f"a range of {count} numbers, more than {MOST_NUMBERS}")
+    numbers = start + step * np.arange(count, dtype=call.dtypes[0])
+    return call.b.constant(numbers.astype(call.dtypes[0]), call.name)

@@ -237,4 +237,6 @@ def test_every_handler_is_compared():
     tested = {case[0] for case in CASES.values()} | set(POSITIVE)
     tested |= {"LOGICAL_AND", "LOGICAL_OR", "LOGICAL_NOT", "SELECT", "SELECT_V2"}
     tested |= {"SHAPE", "FILL", "ONE_HOT", "DENSIFY"}
-    assert set(HANDLERS) == tested
+    tested |= {"RFFT2D", "REAL", "IMAG", "COMPLEX_ABS", "RANGE"}  # test_spectral.py
+    standard = {kind for kind in HANDLERS if not kind.startswith("CUSTOM")}  # test_mediapipe.py
+    assert standard == tested

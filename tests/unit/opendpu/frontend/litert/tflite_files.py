@@ -23,6 +23,7 @@ TYPES = {
     np.dtype(np.int32): schema.TensorType.INT32,
     np.dtype(np.int64): schema.TensorType.INT64,
     np.dtype(np.bool_): schema.TensorType.BOOL,
+    np.dtype(np.complex64): schema.TensorType.COMPLEX64,
     np.dtype(object): schema.TensorType.RESOURCE,
 }
 
@@ -73,13 +74,13 @@ class Network:
         return name
 
     def op(self, kind, inputs, outputs, options=None, *, dtype=np.float32, scale=None, zero=0,
-           shape=()):  # fmt: skip
+           shape=(), custom=b"", version=None):  # fmt: skip
         code = schema.OperatorCodeT()
         number = getattr(schema.BuiltinOperator, kind, schema.BuiltinOperator.CUSTOM)
         code.builtinCode, code.deprecatedBuiltinCode = number, min(number, 127)
         if number == schema.BuiltinOperator.CUSTOM:
             code.customCode = kind
-        code.version = VERSIONS.get(kind, 1)
+        code.version = version or VERSIONS.get(kind, 1)
         self.codes.append(code)
         dtypes = dtype if isinstance(dtype, list) else [dtype] * len(outputs)
         for name, found in zip(outputs, dtypes, strict=True):
@@ -93,6 +94,8 @@ class Network:
             made.builtinOptions = options
             name = type(options).__name__.removesuffix("T")
             made.builtinOptionsType = getattr(schema.BuiltinOptions, name)
+        if custom:
+            made.customOptions = np.frombuffer(custom, np.uint8)
         self.operators.append(made)
         return outputs[0] if outputs else ""
 
