@@ -198,7 +198,7 @@ DMA = (
 
 CONV = (
     *mutants(
-        "hw/opendpu_hw/engine/conv.py",
+        "hw/opendpu_hw/engine/conv_walk.py",
         "unit/hw/test_conv.py",
         ("conv-right-rest-eleven-bits",
          "right_rest = Signal(16) ",
@@ -206,12 +206,16 @@ CONV = (
         ("conv-columns-share-a-bank-too-early",
          "gap.eq(Mux(turns < least, least, turns))",
          "gap.eq(least)"),
+        ("conv-masked-lanes-in-every-group",
+         "s1.invalid.eq(Mux(self.last_group, plan.channel_offset, 0)),",
+         "s1.invalid.eq(plan.channel_offset),"),
+    ),
+    *mutants(
+        "hw/opendpu_hw/engine/conv.py",
+        "unit/hw/test_conv.py",
         ("conv-hazard-without-the-last-word",
          "(after <= span)",
          "(after < span)"),
-        ("conv-masked-lanes-in-every-group",
-         "s1_invalid.eq(Mux(last_group, plan.channel_offset, 0)),",
-         "s1_invalid.eq(plan.channel_offset),"),
     ),
     *mutants(
         "hw/opendpu_hw/engine/conv_plan.py",
@@ -248,7 +252,7 @@ CONV = (
 
 TABLES = (
     *mutants(
-        "hw/opendpu_hw/engine/conv.py",
+        "hw/opendpu_hw/engine/conv_walk.py",
         "cosim/test_extensions_rtl.py::test_what_results_go_through_is_switched_without_a_bubble",
         ("conv-columns-with-a-table-as-close-as-without",
          "turns = plan.stride_out + plan.tabled if self._tables else plan.stride_out",
