@@ -29,7 +29,7 @@ test-all: $(STAMP) ## Run every test, the long campaigns too
 TF := .venv-tensorflow
 TF_TESTS := tests/unit/opendpu/frontend/tf tests/unit/opendpu/frontend/doors \
 	tests/unit/vai_q_tensorflow tests/unit/vai_q_tensorflow2 tests/unit/vitis_vai \
-	tests/unit/tf_nndct
+	tests/unit/tf_nndct tests/unit/tf1_nndct
 $(TF)/.opendpu-setup: $(STAMP) pyproject.toml
 	@$(BIN)/python -m venv $(TF)
 	@$(TF)/bin/python -m pip install --quiet --disable-pip-version-check --editable \

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What products of two feature maps on the DPU are worth: transformers with and without them.
 
-``cpu`` keeps matmul of two computed tensors in float, beside the softmax on the CPU; ``dpu`` is
-what the compiler makes. Cycles are the cycle model's, time on the CPU the compiler's expectation of
-one Cortex-A53 core, with the DPU at 300 MHz; networks are quantized with one made-up sample.
+``cpu`` keeps matmul of two computed tensors in float, beside softmax and LayerNorm; ``dpu`` only
+these two; ``all`` is what the compiler makes. Cycles are the cycle model's, time on the CPU the
+compiler's expectation of one Cortex-A53 core, with the DPU at 300 MHz; networks are quantized with
+one made-up sample.
 
     python scripts/bench/bench_attention.py vitbase --depth 1 --target B4096+table
 """
@@ -28,7 +29,7 @@ from opendpu.ops import cost
 from opendpu.ops.session import Session
 from opendpu.profile import profile
 from opendpu.quantize import QuantizeConfig, quantize
-from opendpu.quantize.config import Override, TensorSpec
+from opendpu.quantize.tensor_spec import Override, TensorSpec
 from opendpu_arch.target import Target
 
 NETWORKS: dict[str, Callable[..., onnx.ModelProto]] = {
@@ -38,7 +39,10 @@ NETWORKS: dict[str, Callable[..., onnx.ModelProto]] = {
 }
 """What builds each network, with as many blocks as asked for if that is not 0."""
 CLOCK_HZ = 300e6
-PRODUCT = "matmul"
+NORMALIZATIONS = ("softmax", "LayerNormalization")
+KEPT = {"cpu": ("matmul", *NORMALIZATIONS), "dpu": NORMALIZATIONS}
+"""Kinds that stay in float."""
+CHOICES = (*KEPT, "all")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +53,7 @@ class Measured:
     depth: int
     target: str
     products: str
-    """Device that computes them."""
+    """What the DPU computes of attention."""
     dpu_parts: int
     cpu_parts: int
     macs: int
@@ -64,14 +68,14 @@ class Measured:
 
 
 def quantized(graph: FloatGraph, products: str, target: Target) -> QuantizedGraph:
-    """Return a graph quantized with one sample; ``cpu`` keeps products of feature maps in float."""
+    """Return a graph quantized with one sample; ``KEPT`` says what stays in float."""
     config = QuantizeConfig(
         cross_layer=False, bias_correction=False, weight_correction=False, refinement=False,
         target=target,
     )  # fmt: skip
-    if products == "cpu":
+    if products in KEPT:
         real = TensorSpec(number_format="float32")
-        kept = Override(kinds=(PRODUCT,), weights=real, activation=real)
+        kept = Override(kinds=KEPT[products], weights=real, activation=real)
         config = dataclasses.replace(config, overrides=(kept,))
     return quantize(graph, _sample(graph, 0), config)
 
@@ -134,7 +138,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("networks", nargs="+", choices=tuple(NETWORKS))
     parser.add_argument("--depth", type=int, default=0, help="blocks of a ViT; 0: as published")
-    parser.add_argument("--products", nargs="+", choices=("cpu", "dpu"), default=("cpu", "dpu"))
+    parser.add_argument("--products", nargs="+", choices=CHOICES, default=CHOICES)
     parser.add_argument("--target", default="B4096")
     parser.add_argument("--memory", default="kv260")
     given = parser.parse_args()

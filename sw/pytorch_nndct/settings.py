@@ -11,8 +11,8 @@ import torch
 
 from opendpu.frontend.pytorch import Traced
 from opendpu.quantize import Override, QuantizeConfig, TensorSpec
-from opendpu.quantize.config import BITS
 from opendpu.quantize.layers import is_layer
+from opendpu.quantize.tensor_spec import BITS
 from opendpu_arch.target import Target
 from pytorch_nndct import messages
 from pytorch_nndct.guard import as_the_guide_says

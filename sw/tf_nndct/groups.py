@@ -89,20 +89,28 @@ def analyze(network: Network, excludes: Iterable[str] = ()) -> Structure:
     UnsupportedError
         A layer has its channels first.
     """
-    a = _numbered(network, excludes)
-    owner = _components(a)
+    return structure_of(_numbered(network, excludes))
+
+
+def structure_of(a: Channels) -> Structure:
+    """Return the groups of numbered channels: what layers have in common is one group."""
     groups: dict[str, Group] = {}
     kept: dict[str, str] = {}
     channels: dict[int, Channel] = {}
-    for members in owner:
-        roots = sorted({a.root(int(number)) for path in members for number in a.made[path]})
+    for members, roots in _alike(a).items():
         reasons = [a.pinned[root] for root in roots if root in a.pinned]
         if reasons or len(roots) < 2:
             kept |= dict.fromkeys(members, reasons[0] if reasons else "it has one channel")
             continue
-        name = members[0]
+        name = next(
+            (path for path in members if path not in groups), f"{members[0]}, part {len(groups)}"
+        )
         channels |= {root: (name, unit) for unit, root in enumerate(roots)}
-        groups[name] = Group(name, len(roots), max(len(a.made[name]) // len(roots), 1), ())
+        mine = set(roots)
+        counted = sum(a.root(int(number)) in mine for number in a.made[members[0]])
+        groups[name] = Group(name, len(roots), max(counted // len(roots), 1), ())
+
+    kept = {path: reason for path, reason in kept.items() if path not in groups}
 
     def named(ids: Array) -> tuple[Channel, ...]:
         return tuple(channels.get(a.root(int(number))) for number in ids)
@@ -126,20 +134,24 @@ def analyze(network: Network, excludes: Iterable[str] = ()) -> Structure:
     )  # fmt: skip
 
 
-def _components(a: Channels) -> list[list[str]]:
-    """Return layers that make channels, those with some in common together."""
-    found: list[tuple[set[int], list[str]]] = []
+def _alike(a: Channels) -> dict[tuple[str, ...], list[int]]:
+    """Return channels by the layers that make them, those that stay apart from the others.
+
+    Channels of one group are then worth as much and cost as much as each other: behind a
+    concatenation, what one layer made is no group with what another one made.
+    """
+    makers: dict[int, dict[str, None]] = {}
     for path, ids in a.made.items():
-        roots, members = {a.root(int(number)) for number in ids}, [path]
-        apart = []
-        for others, names in found:
-            if others.isdisjoint(roots):
-                apart.append((others, names))
-            else:
-                roots, members = roots | others, names + members
-        found = [*apart, (roots, members)]
-    order = list(a.made)
-    return sorted((names for _, names in found), key=lambda names: order.index(names[0]))
+        for root in sorted({a.root(int(one)) for one in ids}):
+            makers.setdefault(root, {})[path] = None
+    found: dict[tuple[tuple[str, ...], bool], list[int]] = {}
+    for root, paths in makers.items():
+        found.setdefault((tuple(paths), root in a.pinned), []).append(root)
+    result: dict[tuple[str, ...], list[int]] = {}
+    for (members, pinned), roots in found.items():
+        if not pinned or members not in result:
+            result[members] = sorted(roots)
+    return result
 
 
 def _members(name: str, slices: Iterable[Slice]) -> tuple[Member, ...]:

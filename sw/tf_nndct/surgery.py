@@ -9,6 +9,7 @@ import numpy as np
 
 from opendpu.frontend.tensorflow.runtime import tf
 from opendpu.ir import Array
+from tf_nndct import importance
 from tf_nndct.groups import Channel, Slice, Structure
 from tf_nndct.network import is_model, paths_of
 
@@ -18,36 +19,18 @@ STATISTICS = ("moving_mean", "moving_variance", "alpha")
 """Weights whose values do not matter behind zeros."""
 
 
-def scores(model: Any, structure: Structure, name: str) -> Array:
-    """Return how much each unit of a group weighs: squares of weights, each slice's mean 1."""
-    layers = dict(paths_of(model))
-    total = np.zeros(structure.dependencies.groups[name].units)
-    for item in structure.slices:
-        if item.weight in STATISTICS:
-            continue
-        mine = [(i, c[1]) for i, c in enumerate(item.channels) if c is not None and c[0] == name]
-        if not mine:
-            continue
-        values = np.asarray(getattr(layers[item.path], item.weight), np.float64)
-        axes = tuple(axis for axis in range(values.ndim) if axis != item.axis)
-        each = np.square(values).sum(axes)
-        found = np.zeros_like(total)
-        np.add.at(found, [unit for _, unit in mine], each[[index for index, _ in mine]])
-        if found.mean() > 0:
-            total += found / found.mean()
-    return total
-
-
 def least_important(
     model: Any, structure: Structure, widths: Mapping[str, int]
 ) -> dict[str, list[int]]:
     """Return the units to remove, so that widths are met; the first of equals stay."""
-    removed = {}
-    for name, kept in widths.items():
-        if kept < structure.dependencies.groups[name].units:
-            order = np.argsort(-scores(model, structure, name), kind="stable")
-            removed[name] = sorted(int(unit) for unit in order[kept:])
-    return removed
+    layers = dict(paths_of(model))
+
+    def values(item: Slice) -> Array | None:
+        if item.weight in STATISTICS:
+            return None
+        return np.asarray(getattr(layers[item.path], item.weight))
+
+    return importance.least_important(values, structure, widths)
 
 
 def sparse_model(model: Any, structure: Structure, removed: Removed, *, hold: bool = True) -> Any:

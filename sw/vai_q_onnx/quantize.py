@@ -15,7 +15,8 @@ from opendpu.export.files import write_onnx
 from opendpu.frontend import load_onnx
 from opendpu.frontend.model_file import read_model
 from opendpu.quantize import Report, quantize_with_report
-from opendpu.quantize.config import QuantizeConfig, TensorSpec
+from opendpu.quantize.config import QuantizeConfig
+from opendpu.quantize.tensor_spec import TensorSpec
 from opendpu_arch import outputs
 from opendpu_arch.errors import UnsupportedError
 from vai_q_onnx import options as extra

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 import onnx
 
 from opendpu.frontend.model_file import reads
-from opendpu.quantize.config import Override, TensorSpec
+from opendpu.quantize.tensor_spec import Override, TensorSpec
 from opendpu_arch.errors import UnsupportedError
 
 FLOAT = TensorSpec(number_format="float32")

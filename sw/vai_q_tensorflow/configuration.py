@@ -6,7 +6,8 @@ import dataclasses
 import glob
 from typing import Any
 
-from opendpu.quantize.config import BITS, Override, QuantizeConfig, TensorSpec
+from opendpu.quantize.config import QuantizeConfig
+from opendpu.quantize.tensor_spec import BITS, Override, TensorSpec
 from opendpu_arch.errors import UnsupportedError
 from vai_q_tensorflow.graph import names
 

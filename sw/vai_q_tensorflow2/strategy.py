@@ -8,7 +8,8 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opendpu.quantize.config import FinetuneConfig, Override, QuantizeConfig, TensorSpec
+from opendpu.quantize.config import FinetuneConfig, QuantizeConfig
+from opendpu.quantize.tensor_spec import Override, TensorSpec
 from opendpu_arch import outputs
 from opendpu_arch.errors import UnsupportedError
 

@@ -16,13 +16,14 @@ import numpy as np
 import xir
 from opendpu.frontend.tensorflow.runtime import tf
 from opendpu.ir import Array, FloatGraph, Node, QuantizedGraph, from_xir, to_xir
-from opendpu.quantize.config import QuantizeConfig, TensorSpec
+from opendpu.quantize.config import QuantizeConfig
 from opendpu.quantize.layers import parameters_of
 from opendpu.quantize.placement.insert import fix_name, insert
 from opendpu.quantize.placement.place import place
 from opendpu.quantize.scales.grid import best_fix_point
 from opendpu.quantize.scales.shifts import make_legal
 from opendpu.quantize.scales.template import template_of
+from opendpu.quantize.tensor_spec import TensorSpec
 from vai_q_tensorflow2.network import PACKAGE
 from vai_q_tensorflow2.translation import translate
 

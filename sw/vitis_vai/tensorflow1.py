@@ -6,11 +6,11 @@ import sys
 import types
 from typing import Any
 
-_NEEDED = re.compile(r"^\s*(from|import)\s+tensorflow\.contrib\b", re.MULTILINE)
+_NEEDED = re.compile(r"^\s*(from|import)\s+(tensorflow\.contrib|tf1_nndct)\b", re.MULTILINE)
 
 
 def is_needed(script: str) -> bool:
-    """Return whether the text of a script imports ``tensorflow.contrib``, which 1 has only."""
+    """Return whether the text of a script imports what only TensorFlow 1 has."""
     return bool(_NEEDED.search(script))
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantized graphs on the RTL: results of the reference, cycles of the cycle model."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from oracle import evaluate_quantized
@@ -10,9 +12,17 @@ from opendpu.ir import Graph, to_xir
 from opendpu.runtime import GraphRunner
 from opendpu_arch.target import Target
 
+Reference = Callable[[Graph, dict[str, np.ndarray]], dict[str, np.ndarray]]
 
-def _check(graph: Graph, *, memory: str) -> None:
-    target = Target.from_name("B64")
+
+def _by_oracle(graph: Graph, given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return evaluate_quantized(to_xir(graph), given)
+
+
+def _check(
+    graph: Graph, *, memory: str, name: str = "B64", reference: Reference = _by_oracle
+) -> None:
+    target = Target.from_name(name)
     compiled = compile_with_report(graph, target)
     assert not compiled.report.on_cpu
     cycles = {}
@@ -26,12 +36,12 @@ def _check(graph: Graph, *, memory: str) -> None:
             found = runner.run(given)
             assert runner.last_statistics is not None
             cycles[device] = runner.last_statistics.cycles
-        for name, values in evaluate_quantized(to_xir(graph), given).items():
+        for name, values in reference(graph, given).items():
             assert np.array_equal(values, found[name]), (device, name)
     assert cycles["rtl"] == cycles["cycle"]
 
 
 @pytest.fixture
 def as_reference():
-    """Check that nothing of a graph is on the CPU, its results on B64, and its cycles."""
+    """Check that nothing of a graph is on the CPU, its results on a target, and its cycles."""
     return _check

@@ -7,7 +7,8 @@ import pytest
 from opendpu.frontend import load_onnx
 from opendpu.ops.session import Session
 from opendpu.quantize import quantize
-from opendpu.quantize.config import FinetuneConfig, QuantizeConfig, TensorSpec
+from opendpu.quantize.config import FinetuneConfig, QuantizeConfig
+from opendpu.quantize.tensor_spec import TensorSpec
 
 pytestmark = pytest.mark.system
 

@@ -26,6 +26,9 @@ NEEDED = (
     "xir/py.typed",
     "opendpu/cpp/include/vart/runner.hpp",
     "opendpu/cpp/src/runner.cpp",
+    "opendpu/cpp/ai_library/include/vitis/ai/yolov3.hpp",
+    "opendpu/cpp/ai_library/proto/dpu_model_param.proto",
+    "opendpu/cpp/ai_library/src/dpu_task.cpp",
     "vitis_ai_library/__init__.py",
 )
 COMMANDS = ("opendpu", "vai_c_xir", "vaitrace", "xdputil", "xir")

@@ -11,7 +11,8 @@ from opendpu_arch.extensions import Extension
 from opendpu_hw.datapath.cascades import OperandDelay
 from opendpu_hw.datapath.lane import Lane
 from opendpu_hw.engine.base import engine_members
-from opendpu_hw.engine.conv_plan import ConvPlanner, plan_shape
+from opendpu_hw.engine.conv_plan import ConvPlanner
+from opendpu_hw.engine.conv_walk import ConvWalk
 from opendpu_hw.engine.conv_writer import ConvWriter
 from opendpu_hw.engine.order import DoneOrder
 from opendpu_hw.memory.ports import BiasRead, ConvRead, ConvWrite
@@ -66,13 +67,33 @@ class Conv(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        target = self._target
-        banks, inputs = target.pixel_parallel, target.input_channel_parallel
-        abits = ceil_log2(target.bank_depth)
-
-        m.submodules.planner = planner = ConvPlanner(target)
-        m.submodules.writer = writer = ConvWriter(target)
+        m.submodules.planner = planner = ConvPlanner(self._target)
+        m.submodules.writer = writer = ConvWriter(self._target)
         m.submodules.order = order = DoneOrder(depth=16)
+        self._connect(m, planner, writer, order)
+        walk = ConvWalk(self._target)
+        walk.find_ends(m)
+        take = self._take(m, planner, writer, walk)
+        with m.If(walk.step):
+            walk.advance(m)
+        with m.If(take):
+            walk.begin(m, planner.plan)
+        with m.If(self.abort):
+            m.d.sync += walk.running.eq(0)
+        s1 = walk.address(m)
+        reading, s2 = self._read_banks(m, s1)
+        s3 = self._operands(m, reading[-1], s2)
+        ended = self._sum(m, reading[-1], s3, writer)
+        m.d.comb += [
+            self.done.eq(order.done & ~self.abort),
+            self.active.eq(s3.step),
+            self.busy.eq(order.busy),
+            self.idle.eq(~walk.running & ~Cat(reading).any() & ~s3.step & ~ended.any()),
+        ]
+        return m
+
+    def _connect(self, m, planner, writer, order):
+        """Connect what takes instructions, writes results, and keeps their order."""
         m.d.comb += [
             planner.insn.payload.eq(self.insn.payload),
             planner.insn.valid.eq(self.insn.valid & ~self.abort & order.ready),
@@ -86,178 +107,43 @@ class Conv(wiring.Component):
         wiring.connect(m, wiring.flipped(self.bias), planner.bias)
         wiring.connect(m, wiring.flipped(self.write), writer.write)
 
-        # -- the walk: column, kernel row, kernel column, channel group ---------------------------
-        plan = Signal(plan_shape(target))
-        running = Signal()
-        column = Signal(10)
-        tap_h = Signal(4)
-        tap_w = Signal(4)
-        group = Signal(8)
-        low = Signal(range(banks))          # bank of output row 0 at this kernel row
-        wraps = Signal(2)                   # which address group that bank is in
-        beyond = Signal()                   # there is no fifth address group
-        in_bank = Signal(4)                 # row within the bank
-        row_offset = Signal(abits)
-        column_offset = Signal(abits)
-        tap_offset = Signal(abits)
-        weight_offset = Signal(abits)
-        pad_left_now = Signal(16)           # columns of padding still to come, clipped at zero
-        right_rest = Signal(16)             # real columns right of this output column's last tap
-        gap = Signal(5)
-
-        last_group = group == plan.channel_group
-        last_w = last_group & (tap_w == plan.kernel_w)
-        last_tap = Signal()
-        first_tap = Signal()
-        m.d.comb += [
-            last_tap.eq(last_w & (tap_h == plan.kernel_h)),
-            first_tap.eq((tap_h == 0) & (tap_w == 0) & (group == 0)),
-        ]
-        last_step = Signal()
-        last_column = Signal()              # columns end more than a cycle apart
-        step = Signal()
-        m.d.sync += last_column.eq(column == plan.length)
-        m.d.comb += [
-            last_step.eq(last_tap & last_column),
-            step.eq(running & ~(last_tap & (gap != 0))),
-        ]
-        with m.If(step & last_tap):
-            # What is in it is one less than the distance.
-            least = latency.REQUANTIZER_PIXELS - 1
-            turns = plan.stride_out + plan.tabled if self._tables else plan.stride_out
-            if self._scaled:
-                least = Mux(plan.scaled, self._turns(plan), least)
-            m.d.sync += gap.eq(Mux(turns < least, least, turns))
-        with m.Elif(gap != 0):
-            m.d.sync += gap.eq(gap - 1)
-        if self._scaled:
-            behind = self._behind(m, plan, step & last_tap, turns)
-            with m.If(running & last_tap & ~plan.scaled & behind):
-                m.d.comb += step.eq(0)
-
-        # -- start of an instruction --------------------------------------------------------------
+    def _take(self, m, planner, writer, walk):
+        """Return whether the next instruction begins."""
         take = Signal()
         hazard = self._hazard(m, planner.plan, writer, take)
         m.d.comb += [
-            take.eq(planner.valid & ~hazard & writer.ready & (~running | (step & last_step))
-                    & ~self.abort),
+            take.eq(planner.valid & ~hazard & writer.ready
+                    & (~walk.running | (walk.step & walk.last_step)) & ~self.abort),
             planner.ready.eq(take),
             writer.push.eq(take),
             writer.payload.eq(planner.result),
         ]
-        with m.If(step):
-            with m.If(~last_group):
-                m.d.sync += group.eq(group + 1)
-            with m.Else():
-                m.d.sync += group.eq(0)
-                with m.If(tap_w != plan.kernel_w):
-                    m.d.sync += [
-                        tap_w.eq(tap_w + 1),
-                        tap_offset.eq(tap_offset + plan.jump_read),
-                    ]
-                with m.Else():
-                    m.d.sync += [tap_w.eq(0), tap_offset.eq(0)]
-                    with m.If(tap_h != plan.kernel_h):
-                        m.d.sync += tap_h.eq(tap_h + 1)
-                        with m.If(in_bank != plan.stride_h):
-                            m.d.sync += [
-                                in_bank.eq(in_bank + 1),
-                                row_offset.eq(row_offset + plan.jump_read_endl),
-                            ]
-                        with m.Else():
-                            m.d.sync += [in_bank.eq(0), row_offset.eq(0)]
-                            with m.If(low == banks - 1):
-                                m.d.sync += [low.eq(0), wraps.eq(wraps + 1)]
-                                with m.If(wraps == 3):
-                                    m.d.sync += beyond.eq(1)
-                            with m.Else():
-                                m.d.sync += low.eq(low + 1)
-                    with m.Else():
-                        m.d.sync += [
-                            tap_h.eq(0), in_bank.eq(plan.stride_offset_in),
-                            row_offset.eq(plan.row_offset), low.eq(plan.bank_in), wraps.eq(0),
-                            beyond.eq(0), column.eq(column + 1),
-                            column_offset.eq(column_offset + plan.column_jump),
-                            right_rest.eq(right_rest - plan.stride_w - 1),
-                        ]
-                        with m.If(pad_left_now > plan.stride_w):
-                            m.d.sync += pad_left_now.eq(pad_left_now - plan.stride_w - 1)
-                        with m.Else():
-                            m.d.sync += pad_left_now.eq(0)
-            m.d.sync += weight_offset.eq(Mux(last_tap, 0, weight_offset + 1))
-            with m.If(last_step):
-                m.d.sync += running.eq(0)
-        with m.If(take):
-            new = planner.plan
-            m.d.sync += [
-                plan.eq(new), running.eq(1), column.eq(0), last_column.eq(new.length == 0),
-                tap_h.eq(0), tap_w.eq(0), group.eq(0),
-                low.eq(new.bank_in), wraps.eq(0), beyond.eq(0), in_bank.eq(new.stride_offset_in),
-                row_offset.eq(new.row_offset), column_offset.eq(0), tap_offset.eq(0),
-                weight_offset.eq(0), pad_left_now.eq(new.pad_left), right_rest.eq(new.right_rest),
-            ]
-        with m.If(self.abort):
-            m.d.sync += running.eq(0)
+        return take
 
-        # -- stage 1: addresses -------------------------------------------------------------------
-        offset = (row_offset + column_offset + tap_offset + group)[:abits]
-        bases = Array([plan.bank_addr_in, plan.bank_addr_in_1, plan.bank_addr_in_2,
-                       plan.bank_addr_in_3, 0])
-        base_here = Signal(abits)
-        base_next = Signal(abits)
-        m.d.comb += [
-            base_here.eq(Mux(beyond, 0, bases[wraps])),
-            base_next.eq(Mux(beyond, 0, bases[wraps + 1])),
-        ]
-        s1_step = Signal()
-        s1_first = Signal()
-        s1_last = Signal()
-        s1_low = Signal(range(banks))
-        s1_here = Signal(abits)
-        s1_next = Signal(abits)
-        s1_weight = Signal(abits)
-        s1_group = Signal(2)
-        s1_pad = Signal(banks)
-        s1_invalid = Signal(5)
-        s1_zero = Signal(signed(8), reset_less=True)
-        outside = Signal()
-        m.d.comb += outside.eq((tap_w < pad_left_now) | (tap_w > right_rest))
-        m.d.sync += s1_step.eq(step)
-        with m.If(step):
-            m.d.sync += [
-                s1_first.eq(first_tap), s1_last.eq(last_tap), s1_low.eq(low),
-                s1_here.eq((base_here + offset)[:abits]), s1_next.eq((base_next + offset)[:abits]),
-                s1_weight.eq((plan.bank_addr_weights + weight_offset)[:abits]),
-                s1_group.eq(plan.group_in),
-                s1_invalid.eq(Mux(last_group, plan.channel_offset, 0)),
-            ]
-            if self._scaled:
-                m.d.sync += s1_zero.eq(plan.zero_in)
-            for p in range(banks):
-                row = (plan.rows[p] + tap_h)
-                m.d.sync += s1_pad[p].eq(outside | (row < plan.pad_top)
-                                         | (row > plan.bottom_limit))
+    def _read_banks(self, m, s1):
+        """Stage 2: ask the banks; return whether they have been asked n cycles ago, and for what.
 
-        # -- stage 2: memories --------------------------------------------------------------------
+        What is known of the step is that of the step whose data are there.
+        """
+        banks, inputs = self._target.pixel_parallel, self._target.input_channel_parallel
         m.d.comb += [
-            self.read.en.eq(s1_step),
-            self.read.group.eq(s1_group),
-            self.read.weight_addr.eq(s1_weight),
+            self.read.en.eq(s1.step),
+            self.read.group.eq(s1.group),
+            self.read.weight_addr.eq(s1.weight),
         ]
         for b in range(banks):
-            m.d.comb += self.read.addr[b].eq(Mux(b < s1_low, s1_next, s1_here))
+            m.d.comb += self.read.addr[b].eq(Mux(b < s1.low, s1.next, s1.here))
         known = data.StructLayout({
             "first": 1, "last": 1, "low": range(banks), "pad": banks, "lanes": inputs,
             **({"zero": signed(8)} if self._scaled else {})})
-        s1 = Signal(known)
+        s2 = Signal(known, name="s1")
         m.d.comb += [
-            s1.first.eq(s1_first), s1.last.eq(s1_last), s1.low.eq(s1_low), s1.pad.eq(s1_pad),
-            s1.lanes.eq(Cat(i + s1_invalid < inputs for i in range(inputs))),
+            s2.first.eq(s1.first), s2.last.eq(s1.last), s2.low.eq(s1.low), s2.pad.eq(s1.pad),
+            s2.lanes.eq(Cat(i + s1.invalid < inputs for i in range(inputs))),
         ]
         if self._scaled:
-            m.d.comb += s1.zero.eq(s1_zero)
-        reading = [s1_step]                 # n: the banks have been read n cycles ago
-        s2 = s1
+            m.d.comb += s2.zero.eq(s1.zero)
+        reading = [s1.step]
         for n in range(latency.BANK_READ):
             later_step = Signal(name=f"s2_step_{n}")
             later = Signal(known, name=f"s2_{n}", reset_less=True)
@@ -266,15 +152,13 @@ class Conv(wiring.Component):
                 m.d.sync += later.eq(s2)
             reading.append(later_step)
             s2 = later
-        s2_step = reading[-1]
+        return reading, s2
 
-        # -- stage 3: operands, row p from bank low + p -------------------------------------------
-        s3_step = Signal()
-        s3_first = Signal()
-        s3_last = Signal()
-        x = [[Signal(signed(8), name=f"x{p}_{i}", reset_less=True) for i in range(inputs)]
-             for p in range(banks)]
-        m.d.sync += s3_step.eq(s2_step)
+    def _operands(self, m, s2_step, s2):
+        """Stage 3: operands, row p from bank low + p."""
+        banks, inputs = self._target.pixel_parallel, self._target.input_channel_parallel
+        s3 = _Operands(banks, inputs)
+        m.d.sync += s3.step.eq(s2_step)
         rotated = [self.read.data[b] for b in range(banks)]
         for bit in range(len(s2.low)):
             previous, rotated = rotated, []
@@ -284,35 +168,39 @@ class Conv(wiring.Component):
                     Mux(s2.low[bit], previous[(p + (1 << bit)) % banks], previous[p]))
                 rotated.append(word)
         with m.If(s2_step):
-            m.d.sync += [s3_first.eq(s2.first), s3_last.eq(s2.last)]
+            m.d.sync += [s3.first.eq(s2.first), s3.last.eq(s2.last)]
             for p in range(banks):
                 for i in range(inputs):
                     byte = rotated[p][8 * i:8 * i + 8].as_signed()
                     if self._scaled:
                         byte = Mux(s2.pad[p], s2.zero, byte)
-                        m.d.sync += x[p][i].eq(Mux(s2.lanes[i], byte, 0))
+                        m.d.sync += s3.x[p][i].eq(Mux(s2.lanes[i], byte, 0))
                         continue
-                    m.d.sync += x[p][i].eq(Mux(s2.pad[p] | ~s2.lanes[i], 0, byte))
+                    m.d.sync += s3.x[p][i].eq(Mux(s2.pad[p] | ~s2.lanes[i], 0, byte))
+        return s3
 
-        # -- sums, and what becomes of them: bias, scale, saturate ---------------------------------
+    def _sum(self, m, s2_step, s3, writer):
+        """Sums, and what becomes of them: bias, scale, saturate; return where columns are."""
+        target = self._target
+        banks, inputs = target.pixel_parallel, target.input_channel_parallel
         waiting = latency.conv_sum(target)
         ended = Signal(waiting + latency.CONV_WRITE - 1)    # bit n: a column's last step came to
-        m.d.sync += ended.eq(Cat(s3_step & s3_last, ended))  # the array n + 1 cycles ago
+        m.d.sync += ended.eq(Cat(s3.step & s3.last, ended))  # the array n + 1 cycles ago
         column = ended[waiting - 1:]
-        step, first = s3_step, s3_first
+        step, first, x = s3.step, s3.first, s3.x
         if self._vendor:
             m.submodules.delay = delay = OperandDelay(target, rows=banks)
             m.d.comb += [delay.i[p][i].eq(x[p][i]) for p in range(banks) for i in range(inputs)]
             x = delay.o
             late = Signal(2 * (waiting - 1), reset_less=True)
-            m.d.sync += late.eq(Cat(s3_step, s3_first, late))
+            m.d.sync += late.eq(Cat(s3.step, s3.first, late))
             step, first = late[-2], late[-1]
-        for lane_number in range(target.output_channel_parallel):
-            lane = Lane(target, vendor=self._vendor, number=lane_number)
-            m.submodules[f"lane{lane_number}"] = lane
-            word = self.read.weights[lane_number]
+        for number in range(target.output_channel_parallel):
+            lane = Lane(target, vendor=self._vendor, number=number)
+            m.submodules[f"lane{number}"] = lane
+            word = self.read.weights[number]
             for i in range(inputs):
-                w = Signal(signed(8), name=f"w{lane_number}_{i}", reset_less=True)
+                w = Signal(signed(8), name=f"w{number}_{i}", reset_less=True)
                 with m.If(s2_step):
                     m.d.sync += w.eq(word[8 * i:8 * i + 8])
                 m.d.comb += lane.w[i].eq(w)
@@ -320,50 +208,34 @@ class Conv(wiring.Component):
             m.d.comb += [
                 lane.step.eq(step), lane.first.eq(first), lane.complete.eq(ended[0]),
                 lane.column.eq(column),
-                lane.bias.eq(writer.bias[lane_number]), lane.shift_bias.eq(writer.shift_bias),
-                lane.prepare.eq(writer.prepare),
-                lane.scale.eq(writer.scale), lane.act.eq(writer.act),
             ]
-            if Extension.CHANNEL in target.extensions:
-                m.d.comb += [lane.shifts.eq(writer.shifts[lane_number]), lane.cut.eq(writer.cut)]
-            if self._scaled:
-                wiring.connect(m, wiring.flipped(self.records), lane.records)
-                m.d.comb += [lane.steps.eq(writer.steps),
-                             lane.fixed_shift.eq(writer.fixed_shifts[lane_number])]
-            for p in range(banks):
-                m.d.comb += writer.results[p][lane_number].eq(lane.y[p])
-            if self._tables:
-                wiring.connect(m, wiring.flipped(self.tables), lane.tables)
-                m.d.comb += [lane.table.eq(writer.table), lane.late.eq(writer.late)]
+            self._write_back(m, lane, number, writer)
         m.d.comb += writer.column.eq(column)
         if self._tables:
             ended = Cat(ended, writer.late)
         if self._scaled:
             wiring.connect(m, wiring.flipped(self.records), writer.records)
             ended = Cat(ended, writer.scaling)
+        return ended
 
+    def _write_back(self, m, lane, number, writer):
+        """Connect a lane with what the writer knows of the instruction, and its results."""
         m.d.comb += [
-            self.done.eq(order.done & ~self.abort),
-            self.active.eq(step),
-            self.busy.eq(order.busy),
-            self.idle.eq(~running & ~Cat(reading).any() & ~s3_step & ~ended.any()),
+            lane.bias.eq(writer.bias[number]), lane.shift_bias.eq(writer.shift_bias),
+            lane.prepare.eq(writer.prepare),
+            lane.scale.eq(writer.scale), lane.act.eq(writer.act),
         ]
-        return m
-
-    def _turns(self, plan):
-        """Return the least cycles between columns with multipliers, less one."""
-        pixels = self._target.pixel_parallel
-        return pixels - 1 + plan.tabled if self._tables else pixels - 1
-
-    def _behind(self, m, plan, end, turns):
-        """Return whether a column without multipliers would overtake one with."""
-        more = latency.conv_scaled(self._target)
-        left = Signal(range(more + 18))
-        with m.If(end):
-            m.d.sync += left.eq(Mux(plan.scaled, turns + more, 0))
-        with m.Elif(left != 0):
-            m.d.sync += left.eq(left - 1)
-        return left != 0
+        if Extension.CHANNEL in self._target.extensions:
+            m.d.comb += [lane.shifts.eq(writer.shifts[number]), lane.cut.eq(writer.cut)]
+        if self._scaled:
+            wiring.connect(m, wiring.flipped(self.records), lane.records)
+            m.d.comb += [lane.steps.eq(writer.steps),
+                         lane.fixed_shift.eq(writer.fixed_shifts[number])]
+        for p in range(self._target.pixel_parallel):
+            m.d.comb += writer.results[p][number].eq(lane.y[p])
+        if self._tables:
+            wiring.connect(m, wiring.flipped(self.tables), lane.tables)
+            m.d.comb += [lane.table.eq(writer.table), lane.late.eq(writer.late)]
 
     def _hazard(self, m, new, writer, take):
         """Whether a CONV may read what one in flight writes.
@@ -393,3 +265,13 @@ class Conv(wiring.Component):
         m.d.comb += hazard.eq((writer.several >> new.group_in)[0]
                               | ((writer.pending >> new.group_in)[0] & touched.any()))
         return hazard
+
+
+class _Operands:
+    """Registers of a step's inputs, by row and channel, and what is known of the step."""
+
+    def __init__(self, rows, inputs):
+        self.step = Signal(name="s3_step")
+        self.first, self.last = Signal(name="s3_first"), Signal(name="s3_last")
+        self.x = [[Signal(signed(8), name=f"x{p}_{i}", reset_less=True) for i in range(inputs)]
+                  for p in range(rows)]

@@ -45,6 +45,42 @@ def step_shape(target, taps):
     })
 
 
+class _State:
+    """The job that is walked over, where in it the walk is, and what the next step is."""
+
+    def __init__(self, target, new):
+        a, bb = plan.address_bits(target), plan.bank_bits(target)
+        self.new = new                      # what is offered
+        self.p = Signal(plan.walk_shape(target), reset_less=True)
+        self.running = Signal()
+        self.step = Signal()                # goes on to the next step
+        self.take = Signal()                # begins what is offered
+
+        self.group = Signal(8, reset_less=True)
+        self.column = Signal(11, reset_less=True)
+        self.column_at = Signal(20)         # input column of the kernel's left edge
+        self.kernel_w = Signal(8)           # kernel column, or number of the ELEW input
+        self.phase = Signal(8)              # first kernel row of those that are stride_h apart
+        self.kernel_h = Signal(11)          # kernel row of tap 0
+        self.low = Signal(bb)
+        self.phase_low = Signal(bb)
+        self.wrap = Signal(2)
+        self.phase_wrap = Signal(2)
+        self.in_bank = Signal(8)
+        self.row_offset = Signal(a)
+        self.tap_offset = Signal(a)
+        self.column_offset = Array(Signal(a, name=f"column_offset{i}", reset_less=True)
+                                   for i in range(plan.INPUTS))
+
+        self.last_chunk, self.last_phase, self.last_tap = (Signal() for _ in range(3))
+        self.last_column, self.last_group, self.last_step = (Signal() for _ in range(3))
+        self.start, self.again, self.compute, self.first = (Signal() for _ in range(4))
+
+        self.base, self.index = Signal(POINTER_BITS), Signal(POINTER_BITS)  # in the ring of weights
+        self.base_next = Signal(POINTER_BITS)
+        self.uses_ring, self.weights_there = Signal(), Signal()
+
+
 class MiscWalk(wiring.Component):
     """Read one step a cycle, without gaps between columns, groups and jobs.
 
@@ -108,241 +144,253 @@ class MiscWalk(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        target, taps = self._target, self._taps
-        banks, rows = target.pixel_parallel, target.alu_pixel_parallel
-        positions = rows + taps - 1
+        target = self._target
         a, bb = plan.address_bits(target), plan.bank_bits(target)
-
-        p = Signal(plan.walk_shape(target), reset_less=True)
-        new = self.job.payload.walk
-        running = Signal()
-
-        # -- where the walk is ---------------------------------------------------------------------
-        group = Signal(8, reset_less=True)
-        column = Signal(11, reset_less=True)
-        column_at = Signal(20)              # input column of the kernel's left edge
-        kernel_w = Signal(8)                # kernel column, or number of the ELEW input
-        phase = Signal(8)                   # first kernel row of those that are stride_h apart
-        kernel_h = Signal(11)               # kernel row of tap 0
-        low = Signal(bb)
-        phase_low = Signal(bb)
-        wrap = Signal(2)
-        phase_wrap = Signal(2)
-        in_bank = Signal(8)
-        row_offset = Signal(a)
-        tap_offset = Signal(a)
-        column_offset = Array(Signal(a, name=f"column_offset{i}", reset_less=True)
-                              for i in range(plan.INPUTS))
-
-        last_chunk, last_phase, last_tap, last_column, last_group = (Signal() for _ in range(5))
-        start = Signal()
-        again = Signal()
-        compute = Signal()
-        first = Signal()
-        m.d.comb += [
-            last_chunk.eq(p.eltwise | (kernel_h + p.stride_step > p.kernel_h_1)),
-            last_phase.eq(p.eltwise | (phase == p.phases_1)),
-            last_tap.eq(last_chunk & last_phase
-                        & (kernel_w == Mux(p.eltwise, p.inputs_1, p.kernel_w_1))),
-            last_column.eq(column == p.length_1),
-            last_group.eq(group == p.groups_1),
-            start.eq((kernel_h == 0) & (kernel_w == 0)),
-            again.eq((column != 0) & (kernel_w == 1) & (phase == 0)),
-            compute.eq(~p.paired | (phase == 1) | again),
-            first.eq(Mux(p.paired, again | ((column == 0) & (kernel_w == 0) & (phase == 1)),
-                         start)),
-        ]
-        last_step = Signal()
-        m.d.comb += last_step.eq(last_tap & last_column & last_group)
-
-        # -- when it may go on ---------------------------------------------------------------------
-        index = Signal(POINTER_BITS)
-        base = Signal(POINTER_BITS)
-        room = Signal(range(self._results + 1), init=self._results)
-        biases = Signal(4)
-        busy = Signal(target.image_banks)       # banks with unwritten results
-        taken, written = Signal(_JOB_BITS), Signal(_JOB_BITS)       # jobs, modulo
-        stage_free = Signal()
-        step = Signal()
-        take = Signal()
-        hazard = Signal()
-        begin = ~running | (step & last_step)
-        shape = step_shape(target, taps)
+        positions = target.alu_pixel_parallel + self._taps - 1
         # The banks' answer comes late in a cycle: it does not reach the walk in the same one.
         m.submodules.stage = stage = FieldSkid({
-            "step": shape.size, "here": a, "after": a, "low": bb, "group": 2, "used": positions,
-            "entry": POINTER_BITS, "base": POINTER_BITS})
-        if Extension.TABLE in target.extensions:
-            begin = Mux(p.tabled & ~new.tabled, ~running & ~stage.o.valid, begin)
-        scaled = Extension.SCALED in target.extensions
-        if scaled:      # those of multipliers come later
-            begin = Mux(p.scaled & ~new.scaled, ~running & (room == self._results), begin)
-        first_of_group = Signal()
-        weights_there = Signal()
-        uses_ring = Signal()
+            "step": step_shape(target, self._taps).size, "here": a, "after": a, "low": bb,
+            "group": 2, "used": positions, "entry": POINTER_BITS, "base": POINTER_BITS})
+        s = _State(target, self.job.payload.walk)
+        self._find_ends(m, s)
+        self._admit(m, s, stage)
+        self._follow_weights(m, s)
+        with m.If(s.step):
+            self._advance(m, s)
+        with m.If(s.take):
+            self._begin(m, s)
+        self._address(m, s, stage)
+        self._read_banks(m, stage)
+        return m
+
+    @staticmethod
+    def _find_ends(m, s):
+        """Find out what begins and ends with this step."""
+        p = s.p
         m.d.comb += [
-            first_of_group.eq(start & (column == 0)),
-            uses_ring.eq((p.op == Op.MAC) & (p.weights != Weights.FACTOR)),
-            step.eq(running & stage_free
-                    & (~uses_ring | weights_there)
-                    & (~p.bias | ~first_of_group | (biases != 0))
-                    & (~last_tap | (room != 0))),
-            hazard.eq(new.checked & (new.reads & busy).any()),
-            take.eq(self.job.valid & self.room & ~hazard & begin),
-            self.job.ready.eq(take), self.take.eq(take),
+            s.last_chunk.eq(p.eltwise | (s.kernel_h + p.stride_step > p.kernel_h_1)),
+            s.last_phase.eq(p.eltwise | (s.phase == p.phases_1)),
+            s.last_tap.eq(s.last_chunk & s.last_phase
+                          & (s.kernel_w == Mux(p.eltwise, p.inputs_1, p.kernel_w_1))),
+            s.last_column.eq(s.column == p.length_1),
+            s.last_group.eq(s.group == p.groups_1),
+            s.last_step.eq(s.last_tap & s.last_column & s.last_group),
+            s.start.eq((s.kernel_h == 0) & (s.kernel_w == 0)),
+            s.again.eq((s.column != 0) & (s.kernel_w == 1) & (s.phase == 0)),
+            s.compute.eq(~p.paired | (s.phase == 1) | s.again),
+            s.first.eq(Mux(
+                p.paired, s.again | ((s.column == 0) & (s.kernel_w == 0) & (s.phase == 1)),
+                s.start)),
+        ]
+
+    def _admit(self, m, s, stage):
+        """Decide whether the walk goes on, and whether it takes a job."""
+        p = s.p
+        room = Signal(range(self._results + 1), init=self._results)
+        biases = Signal(4)
+        first_of_group = Signal()
+        m.d.comb += [
+            first_of_group.eq(s.start & (s.column == 0)),
+            s.uses_ring.eq((p.op == Op.MAC) & (p.weights != Weights.FACTOR)),
+            s.step.eq(s.running & stage.i.ready
+                      & (~s.uses_ring | s.weights_there)
+                      & (~p.bias | ~first_of_group | (biases != 0))
+                      & (~s.last_tap | (room != 0))),
         ]
         m.d.sync += [
-            room.eq(room - (step & last_tap) + self.result_taken),
-            biases.eq(biases + self.bias_loaded - (step & p.bias & first_of_group)),
+            room.eq(room - (s.step & s.last_tap) + self.result_taken),
+            biases.eq(biases + self.bias_loaded - (s.step & p.bias & first_of_group)),
         ]
-        m.d.sync += [taken.eq(taken + take), written.eq(written + self.job_written)]
-        for b in range(target.image_banks):
+        begin = ~s.running | (s.step & s.last_step)
+        if Extension.TABLE in self._target.extensions:
+            begin = Mux(p.tabled & ~s.new.tabled, ~s.running & ~stage.o.valid, begin)
+        if Extension.SCALED in self._target.extensions:     # those of multipliers come later
+            begin = Mux(p.scaled & ~s.new.scaled, ~s.running & (room == self._results), begin)
+        hazard = self._hazard(m, s)
+        m.d.comb += [
+            s.take.eq(self.job.valid & self.room & ~hazard & begin),
+            self.job.ready.eq(s.take), self.take.eq(s.take),
+        ]
+
+    def _hazard(self, m, s):
+        """Return whether the job that is offered reads banks with unwritten results."""
+        busy = Signal(self._target.image_banks)
+        taken, written = Signal(_JOB_BITS), Signal(_JOB_BITS)       # jobs, modulo
+        hazard = Signal()
+        m.d.comb += hazard.eq(s.new.checked & (s.new.reads & busy).any())
+        m.d.sync += [taken.eq(taken + s.take), written.eq(written + self.job_written)]
+        for b in range(self._target.image_banks):
             writer = Signal(_JOB_BITS, name=f"writer{b}", reset_less=True)      # the last one
-            with m.If(take & new.writes[b]):
+            with m.If(s.take & s.new.writes[b]):
                 m.d.sync += [busy[b].eq(1), writer.eq(taken)]
             with m.Elif(self.job_written & (writer == written)):
                 m.d.sync += busy[b].eq(0)
+        return hazard
 
-        # -- the walk ------------------------------------------------------------------------------
-        base_next = Signal(POINTER_BITS)
+    def _follow_weights(self, m, s):
+        """Find the next step's entry of the ring of weights, and whether it is there."""
         index_next = Signal(POINTER_BITS)
         # Whether the next step's weights were there a cycle before: if it is this one, the one
         # after it or the first of the ring.
         ahead = Signal(POINTER_BITS)
         there_next, here_there, more_there = Signal(), Signal(), Signal()
         m.d.comb += [
-            ahead.eq(self.loaded - base), here_there.eq(ahead > index),
-            more_there.eq(ahead > (index + 1)[:POINTER_BITS]),
-            base_next.eq(base), index_next.eq(index), there_next.eq(here_there),
+            ahead.eq(self.loaded - s.base), here_there.eq(ahead > s.index),
+            more_there.eq(ahead > (s.index + 1)[:POINTER_BITS]),
+            s.base_next.eq(s.base), index_next.eq(s.index), there_next.eq(here_there),
         ]
-        with m.If(uses_ring & compute):
-            with m.If(~p.cached | (last_tap & last_column)):
-                m.d.comb += [base_next.eq(base + index + 1), index_next.eq(0),
+        with m.If(s.uses_ring & s.compute):
+            with m.If(~s.p.cached | (s.last_tap & s.last_column)):
+                m.d.comb += [s.base_next.eq(s.base + s.index + 1), index_next.eq(0),
                              there_next.eq(more_there)]
-            with m.Elif(last_tap):
+            with m.Elif(s.last_tap):
                 # the last of the kernel's columns is the only one that is asked for again
-                with m.If(~p.sliding):
+                with m.If(~s.p.sliding):
                     m.d.comb += [index_next.eq(0), there_next.eq(ahead.any())]
             with m.Else():
-                m.d.comb += [index_next.eq(index + 1), there_next.eq(more_there)]
-        m.d.sync += weights_there.eq(Mux(step, there_next, here_there))
-        with m.If(step):
-            m.d.sync += [base.eq(base_next), index.eq(index_next)]
-            low_next = Signal(bb + 1)
-            with m.If(~last_chunk):
-                m.d.comb += low_next.eq(low + Mux(p.wide, 1, taps))
-                m.d.sync += [kernel_h.eq(kernel_h + p.stride_step),
-                             low.eq(low_next[:bb]), wrap.eq(wrap + low_next[bb])]
-            with m.Elif(~last_phase):
-                m.d.sync += [phase.eq(phase + 1), kernel_h.eq(phase + 1)]
-                with m.If(in_bank + 1 == p.stride_h):
-                    m.d.comb += low_next.eq(phase_low + 1)
-                    m.d.sync += [
-                        in_bank.eq(0), row_offset.eq(0), low.eq(low_next[:bb]),
-                        wrap.eq(phase_wrap + low_next[bb]),
-                        phase_low.eq(low_next[:bb]), phase_wrap.eq(phase_wrap + low_next[bb]),
-                    ]
-                with m.Else():
-                    m.d.sync += [in_bank.eq(in_bank + 1),
-                                 row_offset.eq((row_offset + p.jump_endl)[:a]),
-                                 low.eq(phase_low), wrap.eq(phase_wrap)]
-            with m.Else():
-                m.d.sync += [
-                    phase.eq(0), kernel_h.eq(0), in_bank.eq(p.in_bank),
-                    row_offset.eq(p.row_offset), low.eq(p.low), wrap.eq(p.wrap),
-                    phase_low.eq(p.low), phase_wrap.eq(p.wrap),
-                ]
-                with m.If(~last_tap):
-                    m.d.sync += [kernel_w.eq(kernel_w + 1),
-                                 tap_offset.eq((tap_offset + p.jump)[:a])]
-                with m.Else():
-                    with m.If(last_column | ~p.sliding):
-                        m.d.sync += [kernel_w.eq(0), tap_offset.eq(0)]
-                    with m.If(~last_column):
-                        with m.If(p.paired):
-                            m.d.sync += [kernel_w.eq(1), tap_offset.eq(p.jump)]
-                        m.d.sync += [column.eq(column + 1),
-                                     column_at.eq(column_at + p.stride_w)]
-                        m.d.sync += [offset.eq((offset + source.jump)[:a])
-                                     for offset, source in zip(column_offset, p.inputs,
-                                                               strict=True)]
-                    with m.Else():
-                        m.d.sync += [column.eq(0), column_at.eq(0), group.eq(group + 1)]
-                        m.d.sync += [offset.eq(0) for offset in column_offset]
-                        with m.If(last_group):
-                            m.d.sync += running.eq(0)
-        with m.If(take):
-            m.d.sync += [
-                p.eq(new), running.eq(1), group.eq(0), column.eq(0), column_at.eq(0),
-                kernel_w.eq(0), phase.eq(0), kernel_h.eq(0), in_bank.eq(new.in_bank),
-                row_offset.eq(new.row_offset), tap_offset.eq(0), low.eq(new.low),
-                wrap.eq(new.wrap), phase_low.eq(new.low), phase_wrap.eq(new.wrap),
-            ]
-            m.d.sync += [offset.eq(0) for offset in column_offset]
+                m.d.comb += [index_next.eq(s.index + 1), there_next.eq(more_there)]
+        m.d.sync += s.weights_there.eq(Mux(s.step, there_next, here_there))
+        with m.If(s.step):
+            m.d.sync += [s.base.eq(s.base_next), s.index.eq(index_next)]
 
-        # -- stage 1: addresses --------------------------------------------------------------------
-        source = Array(p.inputs)[kernel_w[:2]]
-        here = Signal(a)
-        after = Signal(a)
-        offset = Signal(a)
+    def _advance(self, m, s):
+        """Go on to the next kernel row, the next phase of rows, or past the column's rows."""
+        p = s.p
+        a, bb = plan.address_bits(self._target), plan.bank_bits(self._target)
+        low_next = Signal(bb + 1)
+        with m.If(~s.last_chunk):
+            m.d.comb += low_next.eq(s.low + Mux(p.wide, 1, self._taps))
+            m.d.sync += [s.kernel_h.eq(s.kernel_h + p.stride_step),
+                         s.low.eq(low_next[:bb]), s.wrap.eq(s.wrap + low_next[bb])]
+        with m.Elif(~s.last_phase):
+            m.d.sync += [s.phase.eq(s.phase + 1), s.kernel_h.eq(s.phase + 1)]
+            with m.If(s.in_bank + 1 == p.stride_h):
+                m.d.comb += low_next.eq(s.phase_low + 1)
+                m.d.sync += [
+                    s.in_bank.eq(0), s.row_offset.eq(0), s.low.eq(low_next[:bb]),
+                    s.wrap.eq(s.phase_wrap + low_next[bb]),
+                    s.phase_low.eq(low_next[:bb]), s.phase_wrap.eq(s.phase_wrap + low_next[bb]),
+                ]
+            with m.Else():
+                m.d.sync += [s.in_bank.eq(s.in_bank + 1),
+                             s.row_offset.eq((s.row_offset + p.jump_endl)[:a]),
+                             s.low.eq(s.phase_low), s.wrap.eq(s.phase_wrap)]
+        with m.Else():
+            m.d.sync += [
+                s.phase.eq(0), s.kernel_h.eq(0), s.in_bank.eq(p.in_bank),
+                s.row_offset.eq(p.row_offset), s.low.eq(p.low), s.wrap.eq(p.wrap),
+                s.phase_low.eq(p.low), s.phase_wrap.eq(p.wrap),
+            ]
+            self._advance_column(m, s)
+
+    def _advance_column(self, m, s):
+        """Go on to the next kernel column, the next column, or the next channel group."""
+        p, a = s.p, plan.address_bits(self._target)
+        with m.If(~s.last_tap):
+            m.d.sync += [s.kernel_w.eq(s.kernel_w + 1),
+                         s.tap_offset.eq((s.tap_offset + p.jump)[:a])]
+        with m.Else():
+            with m.If(s.last_column | ~p.sliding):
+                m.d.sync += [s.kernel_w.eq(0), s.tap_offset.eq(0)]
+            with m.If(~s.last_column):
+                with m.If(p.paired):
+                    m.d.sync += [s.kernel_w.eq(1), s.tap_offset.eq(p.jump)]
+                m.d.sync += [s.column.eq(s.column + 1),
+                             s.column_at.eq(s.column_at + p.stride_w)]
+                m.d.sync += [offset.eq((offset + source.jump)[:a])
+                             for offset, source in zip(s.column_offset, p.inputs, strict=True)]
+            with m.Else():
+                m.d.sync += [s.column.eq(0), s.column_at.eq(0), s.group.eq(s.group + 1)]
+                m.d.sync += [offset.eq(0) for offset in s.column_offset]
+                with m.If(s.last_group):
+                    m.d.sync += s.running.eq(0)
+
+    @staticmethod
+    def _begin(m, s):
+        """Begin the job that is offered."""
+        new = s.new
+        m.d.sync += [
+            s.p.eq(new), s.running.eq(1), s.group.eq(0), s.column.eq(0), s.column_at.eq(0),
+            s.kernel_w.eq(0), s.phase.eq(0), s.kernel_h.eq(0), s.in_bank.eq(new.in_bank),
+            s.row_offset.eq(new.row_offset), s.tap_offset.eq(0), s.low.eq(new.low),
+            s.wrap.eq(new.wrap), s.phase_low.eq(new.low), s.phase_wrap.eq(new.wrap),
+        ]
+        m.d.sync += [offset.eq(0) for offset in s.column_offset]
+
+    def _address(self, m, s, stage):
+        """Stage 1: the step's addresses, and what is to be known of it when its data come."""
+        p, taps = s.p, self._taps
+        a, bb = plan.address_bits(self._target), plan.bank_bits(self._target)
+        source = Array(p.inputs)[s.kernel_w[:2]]
+        here, after, offset = Signal(a), Signal(a), Signal(a)
         at_bank = Signal(bb)
         bank_step = Signal(4)
         with m.If(p.eltwise):
             m.d.comb += [here.eq(source.here), after.eq(source.next), at_bank.eq(source.low),
                          bank_step.eq(source.step),
-                         offset.eq((column_offset[kernel_w[:2]] + group)[:a])]
+                         offset.eq((s.column_offset[s.kernel_w[:2]] + s.group)[:a])]
         with m.Else():
             m.d.comb += [
-                here.eq(Array(p.bases)[wrap]), after.eq(Array(p.bases)[(wrap + 1)[:2]]),
-                at_bank.eq(low), bank_step.eq(1),
-                offset.eq((row_offset + column_offset[0] + tap_offset + group)[:a]),
+                here.eq(Array(p.bases)[s.wrap]), after.eq(Array(p.bases)[(s.wrap + 1)[:2]]),
+                at_bank.eq(s.low), bank_step.eq(1),
+                offset.eq((s.row_offset + s.column_offset[0] + s.tap_offset + s.group)[:a]),
             ]
-        made, s1 = Signal(shape), Signal(shape)
-        column_now = Signal(21)
-        outside = Signal()
+        made = Signal(step_shape(self._target, taps))
         exists = Signal(taps)
         m.d.comb += [
-            column_now.eq(column_at + kernel_w),
-            outside.eq((column_now < p.pad_left) | (column_now > p.right_limit)),
-            exists.eq(Cat((kernel_h + narrow_product(p.stride_h, t) <= p.kernel_h_1)
+            exists.eq(Cat((s.kernel_h + narrow_product(p.stride_h, t) <= p.kernel_h_1)
                           & (~(p.eltwise | p.wide) if t else 1) for t in range(taps))),
-            stage_free.eq(stage.i.ready), stage.i.valid.eq(step), stage.i.step.eq(made),
+            stage.i.valid.eq(s.step), stage.i.step.eq(made),
             made.op.eq(p.op), made.weights.eq(p.weights), made.factor.eq(p.factor),
             made.prelu.eq(p.prelu), made.wide.eq(p.wide), made.shift.eq(source.shift),
-            made.first.eq(first), made.last.eq(last_tap),
-            made.last_group.eq(last_tap & last_column), made.last_job.eq(last_step),
-            made.sliding.eq(p.sliding), made.slot.eq(kernel_w[:2]),
-            made.paired.eq(p.paired), made.odd.eq(phase[0]), made.compute.eq(compute),
+            made.first.eq(s.first), made.last.eq(s.last_tap),
+            made.last_group.eq(s.last_tap & s.last_column), made.last_job.eq(s.last_step),
+            made.sliding.eq(p.sliding), made.slot.eq(s.kernel_w[:2]),
+            made.paired.eq(p.paired), made.odd.eq(s.phase[0]), made.compute.eq(s.compute),
             made.taps.eq(Mux(p.paired, 0b111, exists)),
-            made.invalid.eq(Mux(last_group, p.invalid, 0)),
+            made.invalid.eq(Mux(s.last_group, p.invalid, 0)),
             stage.i.here.eq((here + offset)[:a]), stage.i.after.eq((after + offset)[:a]),
             stage.i.low.eq(at_bank), stage.i.group.eq(Mux(p.eltwise, source.group, p.group)),
-            stage.i.entry.eq((base + index)[:POINTER_BITS]), stage.i.base.eq(base_next),
+            stage.i.entry.eq((s.base + s.index)[:POINTER_BITS]), stage.i.base.eq(s.base_next),
         ]
-        for q in range(positions):
+        if Extension.SCALED in self._target.extensions:
+            m.d.comb += [
+                made.scaled.eq(p.scaled), made.zero.eq(p.zero_in), made.term.eq(source.term),
+            ]
+            if Extension.TABLE in self._target.extensions:
+                m.d.comb += made.tabled.eq(p.tabled)
+        for q in range(self._target.alu_pixel_parallel + taps - 1):
+            m.d.comb += made.bank[q].eq((at_bank + q * bank_step)[:bb])
+        self._find_rows(m, s, made.pad, stage.i.used, exists)
+
+    def _find_rows(self, m, s, pad, used_rows, exists):
+        """Find out for each position whether its row is padding, and whether it is read."""
+        p, taps, rows = s.p, self._taps, self._target.alu_pixel_parallel
+        column_now = Signal(21)
+        outside = Signal()
+        m.d.comb += [
+            column_now.eq(s.column_at + s.kernel_w),
+            outside.eq((column_now < p.pad_left) | (column_now > p.right_limit)),
+        ]
+        for q in range(rows + taps - 1):
             row = Signal(14, name=f"row{q}")
             used = Signal(name=f"used{q}")
             m.d.comb += [
                 used.eq(Cat(
                     exists[t] if q == t else exists[t] & (p.rows_1 >= q - t)
                     for t in range(taps) if 0 <= q - t < rows).any()),
-                row.eq(p.row_base + kernel_h + narrow_product(p.stride_h, q)),
-                made.bank[q].eq((at_bank + q * bank_step)[:bb]),
-                made.pad[q].eq(~p.eltwise & (outside | (row < p.pad_top)
-                                             | (row > p.bottom_limit))),
-                stage.i.used[q].eq(used & (~p.eltwise | (q < rows))),
+                row.eq(p.row_base + s.kernel_h + narrow_product(p.stride_h, q)),
+                pad[q].eq(~p.eltwise & (outside | (row < p.pad_top) | (row > p.bottom_limit))),
+                used_rows[q].eq(used & (~p.eltwise | (q < rows))),
             ]
 
-        if scaled:
-            m.d.comb += [
-                made.scaled.eq(p.scaled), made.zero.eq(p.zero_in), made.term.eq(source.term),
-                *([made.tabled.eq(p.tabled)] if Extension.TABLE in target.extensions else []),
-            ]
-
-        # -- stage 2: the banks answer -------------------------------------------------------------
+    def _read_banks(self, m, stage):
+        """Stage 2: the banks are read; what is known of a step waits for their answer."""
+        banks, positions = self._target.pixel_parallel, len(stage.o.used)
+        s1 = Signal(step_shape(self._target, self._taps))
         fetched = Signal()
         offered, ready = stage.o.valid, self.read.ready
-        if scaled:
+        if Extension.SCALED in self._target.extensions:
             wait = self._turns(m, s1, fetched)
             offered, ready = offered & ~wait, ready & ~wait
         m.d.comb += [
@@ -368,14 +416,13 @@ class MiscWalk(wiring.Component):
                     self.entry.eq(entry),
                 ]
             later_valid = Signal(name=f"s2_valid_{n}")
-            later = Signal(step_shape(target, taps), name=f"s2_{n}", reset_less=True)
+            later = Signal(s1.shape(), name=f"s2_{n}", reset_less=True)
             later_entry = Signal.like(entry, name=f"s2_entry_{n}", reset_less=True)
             m.d.sync += later_valid.eq(read_valid)
             with m.If(read_valid):
                 m.d.sync += [later.eq(read), later_entry.eq(entry)]
             read_valid, read, entry = later_valid, later, later_entry
         m.d.comb += [self.step_valid.eq(read_valid), self.step.eq(read)]
-        return m
 
     def _turns(self, m, step, fetched):
         """Return whether a step would complete a column too early for the multipliers."""

@@ -198,7 +198,7 @@ DMA = (
 
 CONV = (
     *mutants(
-        "hw/opendpu_hw/engine/conv.py",
+        "hw/opendpu_hw/engine/conv_walk.py",
         "unit/hw/test_conv.py",
         ("conv-right-rest-eleven-bits",
          "right_rest = Signal(16) ",
@@ -206,12 +206,16 @@ CONV = (
         ("conv-columns-share-a-bank-too-early",
          "gap.eq(Mux(turns < least, least, turns))",
          "gap.eq(least)"),
+        ("conv-masked-lanes-in-every-group",
+         "s1.invalid.eq(Mux(self.last_group, plan.channel_offset, 0)),",
+         "s1.invalid.eq(plan.channel_offset),"),
+    ),
+    *mutants(
+        "hw/opendpu_hw/engine/conv.py",
+        "unit/hw/test_conv.py",
         ("conv-hazard-without-the-last-word",
          "(after <= span)",
          "(after < span)"),
-        ("conv-masked-lanes-in-every-group",
-         "s1_invalid.eq(Mux(last_group, plan.channel_offset, 0)),",
-         "s1_invalid.eq(plan.channel_offset),"),
     ),
     *mutants(
         "hw/opendpu_hw/engine/conv_plan.py",
@@ -248,7 +252,7 @@ CONV = (
 
 TABLES = (
     *mutants(
-        "hw/opendpu_hw/engine/conv.py",
+        "hw/opendpu_hw/engine/conv_walk.py",
         "cosim/test_extensions_rtl.py::test_what_results_go_through_is_switched_without_a_bubble",
         ("conv-columns-with-a-table-as-close-as-without",
          "turns = plan.stride_out + plan.tabled if self._tables else plan.stride_out",
@@ -266,8 +270,8 @@ TABLES = (
         "cosim/test_extensions_rtl.py::test_what_results_go_through_is_switched_without_a_bubble "
         "cosim/test_extensions_rtl.py::test_random_programs",
         ("misc-result-without-a-table-meets-one-with",
-         "begin = Mux(p.tabled & ~new.tabled, ~running & ~stage.o.valid, begin)",
-         "begin = Mux(p.tabled & ~new.tabled, begin, begin)"),
+         "begin = Mux(p.tabled & ~s.new.tabled, ~s.running & ~stage.o.valid, begin)",
+         "begin = Mux(p.tabled & ~s.new.tabled, begin, begin)"),
     ),
     *mutants(
         "hw/opendpu_hw/engine/misc_decode.py",
@@ -292,17 +296,17 @@ MISC = (
         "unit/hw/test_misc.py::test_a_reader_waits_for_results_that_cannot_be_written_yet "
         "unit/hw/test_misc.py unit/hw/test_dwconv.py unit/hw/test_pool.py unit/hw/test_eltwise.py",
         ("misc-results-overflow",
-         "& (~last_tap | (room != 0))),",
+         "& (~s.last_tap | (room != 0))),",
          "),"),
         ("misc-reads-what-is-not-yet-written",
-         "hazard.eq(new.checked & (new.reads",
-         "hazard.eq(~new.checked & (new.reads"),
+         "hazard.eq(s.new.checked & (s.new.reads",
+         "hazard.eq(~s.new.checked & (s.new.reads"),
         ("misc-elew-writes-nothing-to-wait-for",
-         "with m.If(take & new.writes[b]):",
-         "with m.If(take & new.writes[b] & ~new.eltwise):"),
+         "with m.If(s.take & s.new.writes[b]):",
+         "with m.If(s.take & s.new.writes[b] & ~s.new.eltwise):"),
         ("misc-window-wraps-its-weights",
-         "with m.If(~p.sliding):",
-         "with m.If(~p.sliding | p.sliding):"),
+         "with m.If(~s.p.sliding):",
+         "with m.If(~s.p.sliding | s.p.sliding):"),
     ),
     *mutants(
         "hw/opendpu_hw/engine/misc_writer.py",

@@ -31,8 +31,9 @@ from opendpu.cli.progress import progress
 from opendpu.cli.quantize_summary import as_json, summary
 from opendpu.compiler.options import Options
 from opendpu.export.forms import FORMS
-from opendpu.quantize.config import METHODS, FinetuneConfig, QuantizeConfig
+from opendpu.quantize.config import FinetuneConfig, QuantizeConfig
 from opendpu.quantize.settings import override, with_settings
+from opendpu.quantize.tensor_spec import METHODS
 from opendpu_arch import outputs
 
 QUANTIZER, OUTPUT = "Quantizer", "Output"

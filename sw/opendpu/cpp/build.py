@@ -42,16 +42,16 @@ def prefix() -> pathlib.Path:
     parts = [str(path.relative_to(ROOT)) for path in _files()]
     parts += [word for pair in packages.files().items() for word in pair]
     contents = [path.read_bytes() for path in _files()]
-    version = subprocess.run(
-        [compiler(), "--version"], capture_output=True, text=True, check=False
-    ).stdout
+    version = run([compiler(), "--version"], "tell its version")
     settings = "\0".join([*_flags(pathlib.Path()), version, pathlib.Path(__file__).read_text()])
     name = cache.digest(settings, "\0".join(parts), *contents)
     return cache.entry("cpp", name, _install)
 
 
-def install(folder: pathlib.Path) -> list[pathlib.Path]:
+def install(folder: pathlib.Path, built: pathlib.Path | None = None) -> list[pathlib.Path]:
     """Put headers, library and package files below a folder; return the files that there are.
+
+    ``built`` is where they are; None for :func:`prefix`.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def install(folder: pathlib.Path) -> list[pathlib.Path]:
     ToolError
         See :func:`prefix`.
     """
-    built = prefix()
+    built = built or prefix()
     try:
         shutil.copytree(built, folder, dirs_exist_ok=True)
     except (OSError, shutil.Error) as error:
@@ -112,8 +112,12 @@ def _compile(library: pathlib.Path) -> None:
     header = pathlib.Path(sysconfig.get_path("include")) / "Python.h"
     if not header.is_file():
         raise ToolError(f"the C++ library needs {header}; Debian has it in python3-dev")
-    done = subprocess.run(
-        [compiler(), *_flags(library)], capture_output=True, text=True, check=False
-    )
+    run([compiler(), *_flags(library)], "build the C++ library")
+
+
+def run(command: list[str], purpose: str) -> str:
+    """Run a tool and return what it prints; ToolError where it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise ToolError(f"{compiler()} failed to build the C++ library: {done.stderr.strip()}")
+        raise ToolError(f"{command[0]} failed to {purpose}: {done.stderr.strip()}")
+    return done.stdout

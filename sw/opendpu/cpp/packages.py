@@ -5,6 +5,8 @@ import pathlib
 
 LIBRARY = "opendpu-vart"
 """The library, as linkers name it."""
+AI_LIBRARY = "opendpu-ai-library"
+"""The library of tasks, for which :mod:`opendpu.cpp.ai_library_build` needs OpenCV and Protobuf."""
 
 AMDS_LIBRARIES = (
     "vart-runner", "vart-util", "vart-mem-manager", "vart-dpu-runner", "vart-dpu-controller",
@@ -13,6 +15,14 @@ AMDS_LIBRARIES = (
     "vitis_ai_library-runner-helper",
 )  # fmt: skip
 """Libraries that programs for AMD's name to the linker; here they are all one."""
+
+AMDS_AI_LIBRARIES = (
+    "vitis_ai_library-dpu_task", "vitis_ai_library-model_config", "vitis_ai_library-math",
+    "vitis_ai_library-xnnpp", "vitis_ai_library-benchmark", "vitis_ai_library-classification",
+    "vitis_ai_library-facedetect", "vitis_ai_library-segmentation", "vitis_ai_library-ssd",
+    "vitis_ai_library-yolov2", "vitis_ai_library-yolov3",
+)  # fmt: skip
+"""Libraries of AMD's AI Library, as far as it is here; they are one, too."""
 
 _PKG_CONFIGS = ("opendpu-vart", "vart", "xir")
 
@@ -30,15 +40,33 @@ _CMAKE = {
 
 def files() -> dict[str, str]:
     """Return the text files of an installation but for headers, by their place in it."""
-    found = {
-        f"lib/lib{name}.so": f"INPUT(-l{LIBRARY})\n"  # GNU ld reads these as scripts
-        for name in AMDS_LIBRARIES
-    }
-    found |= {f"lib/pkgconfig/{name}.pc": _pkg_config(name) for name in _PKG_CONFIGS}
+    found = _scripts(LIBRARY, AMDS_LIBRARIES)
+    place = pathlib.PurePosixPath("${prefix}")
+    for name in _PKG_CONFIGS:
+        found[f"lib/pkgconfig/{name}.pc"] = _pkg_config(
+            name, "VART and XIR in C++, on simulated DPUs", cflags(place), libs(place)
+        )
     for name, targets in _CMAKE.items():
-        folder = f"lib/cmake/{name}"
-        found[f"{folder}/{name}Config.cmake"] = _cmake(name, targets)
-        found[f"{folder}/{name}ConfigVersion.cmake"] = "set(PACKAGE_VERSION_COMPATIBLE TRUE)\n"
+        found |= _cmake_files(name, dict.fromkeys(targets, LIBRARY))
+    return found
+
+
+def ai_files(includes: list[str]) -> dict[str, str]:
+    """Return the text files that the library of tasks adds; some replace others.
+
+    ``includes`` are the folders of OpenCV's and Protobuf's headers.
+    """
+    targets = dict.fromkeys(_CMAKE["vitis_ai_library"], LIBRARY)
+    targets |= {name.replace("-", "::"): AI_LIBRARY for name in AMDS_AI_LIBRARIES}
+    name, place = "vitis_ai_library", pathlib.PurePosixPath("${prefix}")
+    found = _scripts(AI_LIBRARY, AMDS_AI_LIBRARIES, f"-l{LIBRARY} -lprotobuf")
+    found |= _cmake_files(name, targets, includes)
+    found[f"lib/pkgconfig/{name}.pc"] = _pkg_config(
+        name,
+        "Tasks with pre- and postprocessing, on simulated DPUs",
+        [*cflags(place), *(f"-I{folder}" for folder in includes)],
+        ai_libs(place),
+    )
     return found
 
 
@@ -53,28 +81,49 @@ def libs(prefix: pathlib.PurePath) -> list[str]:
     return [f"-L{folder}", f"-Wl,-rpath,{folder}", f"-l{LIBRARY}"]
 
 
-def _pkg_config(name: str) -> str:
-    place = pathlib.PurePosixPath("${prefix}")
+def ai_libs(prefix: pathlib.PurePath) -> list[str]:
+    """Return what a linker needs for programs with tasks, but for what they use of OpenCV."""
+    *folders, library = libs(prefix)
+    return [*folders, f"-l{AI_LIBRARY}", library, "-lopencv_imgproc", "-lopencv_core", "-lprotobuf"]
+
+
+def _scripts(library: str, names: tuple[str, ...], inlined: str = "") -> dict[str, str]:
+    """Return scripts for GNU ld; ``inlined`` are libraries that headers may need, too."""
+    text = f"INPUT(-l{library} AS_NEEDED({inlined}))" if inlined else f"INPUT(-l{library})"
+    return {f"lib/lib{name}.so": f"{text}\n" for name in names}
+
+
+def _pkg_config(name: str, about: str, compiling: list[str], linking: list[str]) -> str:
     return (
         "prefix=${pcfiledir}/../..\n"
         f"Name: {name}\n"
-        "Description: VART and XIR in C++, on simulated DPUs\n"
+        f"Description: {about}\n"
         "Version: 3.5.0\n"
-        f"Cflags: {' '.join(cflags(place))}\n"
-        f"Libs: {' '.join(libs(place))}\n"
+        f"Cflags: {' '.join(compiling)}\n"
+        f"Libs: {' '.join(linking)}\n"
     )
 
 
-def _cmake(package: str, targets: tuple[str, ...]) -> str:
+def _cmake_files(
+    package: str, targets: dict[str, str], includes: list[str] | None = None
+) -> dict[str, str]:
+    """Return the files of a package with targets, each with its library."""
     lines = ['get_filename_component(_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)']
-    for target in targets:
+    folders = ";".join(["${_prefix}/include", *(includes or [])])
+    for target, library in targets.items():
         lines += [
             f"if(NOT TARGET {target})",
             f"  add_library({target} SHARED IMPORTED)",
             f"  set_target_properties({target} PROPERTIES",
-            f'    IMPORTED_LOCATION "${{_prefix}}/lib/lib{LIBRARY}.so"',
-            '    INTERFACE_INCLUDE_DIRECTORIES "${_prefix}/include"',
+            f'    IMPORTED_LOCATION "${{_prefix}}/lib/lib{library}.so"',
+            f'    INTERFACE_INCLUDE_DIRECTORIES "{folders}"',
+            *([f'    INTERFACE_LINK_LIBRARIES "${{_prefix}}/lib/lib{LIBRARY}.so"']
+              if library != LIBRARY else []),
             "    INTERFACE_COMPILE_FEATURES cxx_std_17)",
             "endif()",
-        ]
-    return "\n".join([*lines, f"set({package}_FOUND TRUE)", ""])
+        ]  # fmt: skip
+    folder = f"lib/cmake/{package}"
+    return {
+        f"{folder}/{package}Config.cmake": "\n".join([*lines, f"set({package}_FOUND TRUE)", ""]),
+        f"{folder}/{package}ConfigVersion.cmake": "set(PACKAGE_VERSION_COMPATIBLE TRUE)\n",
+    }

@@ -14,7 +14,7 @@ from opendpu.ops import SOURCES
 from opendpu.ops.foreign import opsets_of
 from opendpu.ops.inference import open_session
 from opendpu.ops.onnx_builder import OPSET, TO_NHWC
-from opendpu.quantize.config import DPU_BITS
+from opendpu.quantize.tensor_spec import DPU_BITS
 
 
 def computed_fixes(graph: Graph) -> list[str]:

@@ -56,7 +56,7 @@ def opsets_of(label: str, model: onnx.ModelProto) -> dict[str, int]:
     if known and nearest != opset and means_the_same(nodes, opset, nearest):
         found[""] = nearest
     for limit in sorted({LAGGING[n.op_type] for n in nodes if n.op_type in LAGGING}, reverse=True):
-        if found[""] > limit and means_the_same(nodes, found[""], limit):
+        if known and found[""] > limit and means_the_same(nodes, found[""], limit):
             found[""] = limit
     if not OLDEST_OPSET <= found[""] <= newest:
         raise UnsupportedError(

@@ -2,7 +2,7 @@
 """Choosing what is pruned: groups of channels, analyses, widths and specifications.
 
 No framework is needed here. :mod:`opendpu.optimize` prunes networks of PyTorch with it,
-``tf_nndct`` those of Keras.
+``tf_nndct`` those of Keras, ``tf1_nndct`` graphs of TensorFlow 1.
 """
 
 from opendpu.pruning.allocate import allocate, check_ratio, tolerated

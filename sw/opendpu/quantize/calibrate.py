@@ -4,7 +4,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from opendpu.ir import Array, Graph, Quantization
-from opendpu.quantize.config import TensorSpec
 from opendpu.quantize.executor import evaluate
 from opendpu.quantize.observers.channels import ChannelHistograms
 from opendpu.quantize.observers.histogram import Histogram
@@ -14,6 +13,7 @@ from opendpu.quantize.placement.groups import ScaleGroups
 from opendpu.quantize.progress import Progress
 from opendpu.quantize.samples import Samples
 from opendpu.quantize.scales.choose import scale_of, statistic_of
+from opendpu.quantize.tensor_spec import TensorSpec
 
 
 def observe(

@@ -17,7 +17,7 @@ import pathlib
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from opendpu.quantize.config import ROLES, Override, QuantizeConfig, TensorSpec
+from opendpu.quantize.tensor_spec import ROLES, Override, TensorSpec
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 CODE = "QUANTIZER_TORCH_QUANT_CONFIG"
@@ -59,8 +59,10 @@ _LAYER = ("layer_type", "layer_name", "quantizable_data_type", "overall_quantize
           "tensor_quantize_config")  # fmt: skip
 
 
-def parse(source: str | os.PathLike[str]) -> QuantizeConfig:
-    """Return what a configuration says: the path of a file, or its text.
+def parse(source: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return what a configuration says, as fields of ``QuantizeConfig``.
+
+    ``source`` is the path of a file, or its text.
 
     Raises
     ------
@@ -82,11 +84,12 @@ def parse(source: str | os.PathLike[str]) -> QuantizeConfig:
     if not isinstance(rules, list):
         raise _wrong("layer_quantize_config must be a list of objects")
     overrides = tuple(_override(index, rule, device) for index, rule in enumerate(rules))
-    return QuantizeConfig(
-        **specs, overrides=overrides, cross_layer=flags["include_cle"],
-        bias_correction=flags["include_bias_corr"], relu6_to_relu=flags["convert_relu6_to_relu"],
-        activation_substitution="hard" if flags["convert_silu_to_hswish"] else "none",
-    )  # fmt: skip
+    return {
+        **specs, "overrides": overrides, "cross_layer": flags["include_cle"],
+        "bias_correction": flags["include_bias_corr"],
+        "relu6_to_relu": flags["convert_relu6_to_relu"],
+        "activation_substitution": "hard" if flags["convert_silu_to_hswish"] else "none",
+    }  # fmt: skip
 
 
 def _read(source: str | os.PathLike[str]) -> Any:

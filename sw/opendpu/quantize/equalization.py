@@ -15,7 +15,7 @@ from opendpu.ir import Graph
 from opendpu.ir.types import FLOAT32
 from opendpu.quantize.assign import deployable_scales, free_scales
 from opendpu.quantize.calibrate import observe
-from opendpu.quantize.config import QuantizeConfig, has_channels
+from opendpu.quantize.config import QuantizeConfig
 from opendpu.quantize.corrections.bias import add_biases, correct_biases
 from opendpu.quantize.executor import evaluate
 from opendpu.quantize.measure import sqnr
@@ -25,6 +25,7 @@ from opendpu.quantize.placement.place import place
 from opendpu.quantize.progress import Progress
 from opendpu.quantize.report import Report
 from opendpu.quantize.samples import Samples
+from opendpu.quantize.tensor_spec import has_channels
 from opendpu.quantize.transforms.channel_sets import ChannelSet, find_sets
 from opendpu.quantize.transforms.equalize import Factors, bounded_ops, equalize, is_pair
 from opendpu.quantize.transforms.outliers import shrink_outliers

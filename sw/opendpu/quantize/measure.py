@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What quantization made of a network, for its report: tensor by tensor, layer by layer."""
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
@@ -10,6 +11,7 @@ from opendpu.ir import Array, Graph, Node, NumberFormat, Quantization, Quantized
 from opendpu.ir.types import FLOAT32
 from opendpu.ops.batching import mixes_samples
 from opendpu.ops.formats import fake_quantize
+from opendpu.ops.session import Session
 from opendpu.quantize.executor import chunk_size, evaluate
 from opendpu.quantize.layers import parameters_of
 from opendpu.quantize.observers.histogram import Histogram
@@ -74,6 +76,9 @@ def measure(
         if reference[name].type.dtype == FLOAT32
     ]
     report.outputs_sqnr = sqnr(reference, plain, pairs, samples, batch=batch)
+    report.tabulated = {
+        name: _of_parts(reference, plain, name, samples) for name in report.tabulated
+    }
     _remark(report, graph, groups, observed)
 
 
@@ -110,6 +115,27 @@ def sqnr(
             signal[name] += _energy(wanted[name])
             noise[name] += _energy(found[second] - wanted[name])
     return {name: _ratio(signal[name], noise[name]) for name in names}
+
+
+def _of_parts(reference: Graph, quantized: Graph, name: str, samples: Samples) -> float | None:
+    """Return the signal to noise of an op that became parts, beside it in float.
+
+    Of the first sample, with the same quantized input; none where this is not there any more.
+    """
+    (source,) = reference[name].inputs["input"]
+    given, made = fix_name(source), fix_name(name)
+    if not {given, made} <= quantized.nodes.keys():
+        return None
+    alone = Graph(name)
+    alone.add(source, "data", reference[source].type)
+    alone.nodes[name] = dataclasses.replace(reference[name])
+    alone.outputs = [name]
+    ((_, found),) = evaluate(quantized, [given, made], samples, batch=1, stop=1)
+    shape = reference[source].shape
+    if found[given].size != math.prod(shape):
+        return None
+    (wanted,) = Session(alone, keep=[name]).run({source: found[given].reshape(shape)}).values()
+    return _ratio(_energy(wanted), _energy(found[made].reshape(wanted.shape) - wanted))
 
 
 def _results(

@@ -11,24 +11,27 @@ from opendpu.ir.types import FLOAT32
 from opendpu.quantize.assign import deployable_scales, free_scales
 from opendpu.quantize.calibrate import observe
 from opendpu.quantize.complete import is_quantized
-from opendpu.quantize.config import DPU_BITS, SUBSTITUTIONS, QuantizeConfig, check_choice
+from opendpu.quantize.config import SUBSTITUTIONS, QuantizeConfig
 from opendpu.quantize.corrections.bias import add_biases, correct_biases, sample_count
 from opendpu.quantize.corrections.refine import refine
 from opendpu.quantize.equalization import equalize_channels
 from opendpu.quantize.finetune import correct_weights, finetune
 from opendpu.quantize.measure import measure, sqnr
+from opendpu.quantize.placement.groups import Demands
 from opendpu.quantize.placement.insert import insert
 from opendpu.quantize.placement.place import place
 from opendpu.quantize.placement.tables import has_tables
 from opendpu.quantize.progress import Progress, silent
 from opendpu.quantize.report import Report
 from opendpu.quantize.samples import Calibration, Samples, calibration_samples, suspicions
+from opendpu.quantize.tensor_spec import DPU_BITS, check_choice
 from opendpu.quantize.transforms.approximate import approximate
 from opendpu.quantize.transforms.bounds import bound
 from opendpu.quantize.transforms.fold import fold
 from opendpu.quantize.transforms.permute import permute
 from opendpu.quantize.transforms.rewrite import rewrite
 from opendpu.quantize.transforms.substitute import relu6_to_relu, substitutable, substitute
+from opendpu.quantize.transforms.tabulate import tabulate
 from opendpu.quantize.transforms.upsample import upsample
 from opendpu_arch.errors import UnsupportedError
 
@@ -112,8 +115,8 @@ def quantize_with_report(
     samples = calibration_samples(graph, calib)
     report = Report(samples=samples.count, notes=suspicions(samples), obstacles=config.deployable())
     reference, graph = graph, graph.copy()
-    _transform(graph, samples, config, report, progress)
-    placement = place(graph, config)
+    demands = _transform(graph, samples, config, report, progress)
+    placement = place(graph, config, demands)
     groups, specs = placement.groups, placement.specs
     report.floating = [node.name for node in graph if node.name in placement.floating]
     for name, reason in placement.floating.items():
@@ -189,11 +192,16 @@ def _note_narrow(config: QuantizeConfig, report: Report) -> None:
 
 def _transform(
     graph: Graph, samples: Samples, config: QuantizeConfig, report: Report, progress: Progress
-) -> None:
-    """Change a float graph, in place, to one that quantizes better; say what was done."""
+) -> Demands:
+    """Change a float graph, in place, to one that quantizes better; say what was done.
+
+    Returns what some ops need of their scales.
+    """
     if config.relu6_to_relu:
         report.note(f"{relu6_to_relu(graph)} ReLU6 became ReLU")
     _substituted(graph, samples, config, report, progress)
+    tabulated, demands = tabulate(graph, samples, config)
+    report.tabulated = dict.fromkeys(tabulated)
     fold(graph)
     if not has_tables(config.target) and bound(graph):
         fold(graph)
@@ -203,6 +211,7 @@ def _transform(
     if config.cross_layer:
         equalize_channels(graph, samples, config, report, progress)
     permute(graph)  # after that, so that weights of 0 and 1 stay such
+    return demands
 
 
 def _configured(config: QuantizeConfig, options: Mapping[str, Any]) -> QuantizeConfig:

@@ -118,6 +118,10 @@ class Report:
     substitution_sqnr
         Signal to noise in dB that this made of each output of the float network; none where an
         output is the same.
+    tabulated
+        Softmaxes and LayerNorms that the DPU computes in parts, and the signal to noise in dB that
+        the parts alone make of each, beside the op in float of the same input; none where it was
+        not measured.
     floating
         Ops that stay in float.
     notes
@@ -134,6 +138,7 @@ class Report:
     not_equalized: Mapping[str, str] = dataclasses.field(default_factory=dict)
     substituted: Sequence[str] = ()
     substitution_sqnr: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
+    tabulated: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
     floating: Sequence[str] = ()
     notes: list[str] = dataclasses.field(default_factory=list)
 
@@ -162,6 +167,13 @@ class Report:
             for name, ratio in self.substitution_sqnr.items():
                 text = "unchanged" if ratio is None else f"{ratio:.1f} dB"
                 found.append(f"  output {name}: {text}")
+        if self.tabulated:
+            known = {name: ratio for name, ratio in self.tabulated.items() if ratio is not None}
+            worst = min(known, key=lambda name: known[name], default=None)
+            least = "" if worst is None else (
+                f"; least signal to noise of that: {known[worst]:.1f} dB, {worst!r}"
+            )  # fmt: skip
+            found.append(f"softmax and LayerNorm in parts on the DPU: {len(self.tabulated)}{least}")
         return found + [f"note: {text}" for text in self.notes]
 
 

@@ -5,7 +5,8 @@ import dataclasses
 import typing
 from collections.abc import Iterable
 
-from opendpu.quantize.config import ROLES, Override, QuantizeConfig, TensorSpec
+from opendpu.quantize.config import QuantizeConfig
+from opendpu.quantize.tensor_spec import ROLES, Override, TensorSpec
 from opendpu_arch.errors import UnsupportedError
 
 Value = bool | int | float | str

@@ -7,6 +7,7 @@ the reader, a network, data and a training loop, is ours. :mod:`test_pruning` as
 interface in words of our own.
 """
 
+import itertools
 import pathlib
 import re
 import sys
@@ -90,6 +91,22 @@ def accuracy(outputs, targets, topk):
     return [best[:, :k].any(1).float().sum()[None] * 100 / len(targets) for k in topk]
 
 
+def macs(model):
+    """Count the multiply-accumulates that convolutions make of one image, by their weights."""
+    total = 0
+
+    def count(module, arguments, result):
+        nonlocal total
+        total += result[0].numel() * module.weight[0].numel()
+
+    hooks = [m.register_forward_hook(count) for m in model.modules() if isinstance(m, nn.Conv2d)]
+    with torch.no_grad():
+        model.eval()(torch.zeros(1, 3, 224, 224))
+    for hook in hooks:
+        hook.remove()
+    return total
+
+
 def train(loader, model, criterion, optimizer, epoch):
     model.train()
     for images, targets in loader:
@@ -148,9 +165,19 @@ def session(blocks, monkeypatch, seed):
     return run, names
 
 
-def top1(names):
-    """Return the guide's ``eval_fn`` as training loops have it, with the five best beside it."""
-    return lambda loader, model, criterion: (names["eval_fn"](model, loader), 100.0)
+def rising(names):
+    """Return an ``evaluate`` whose score rises by one with each call.
+
+    Twelve noisy images may never be recognized, and the guide's loop then saves nothing. So it is
+    the last epoch whose network is the best, whatever was learned.
+    """
+    epochs = itertools.count(1)
+
+    def evaluate(loader, model, criterion):
+        assert 0 <= names["eval_fn"](model, loader) <= 100
+        return float(next(epochs)), 100.0
+
+    return evaluate
 
 
 def test_fine_grained(session):
@@ -164,8 +191,8 @@ def test_fine_grained(session):
 
 
 def retrained(run, names):
-    """Train what was pruned, as printed, and return it with its accuracy."""
-    names["evaluate"] = top1(names)
+    """Train what was pruned, as printed, and return it."""
+    names["evaluate"] = rising(names)
     run("best_acc1 = 0")
     return names["model"]
 
@@ -178,14 +205,15 @@ def test_iterative(session):
     run("def eval_fn")
     run("runner.ana", pruning_runner="runner")
     sparse = retrained(run, names).eval()
-    run("method = 'iterative'")
-    run("slim.load_state_dict")
-    images = names["val_loader"][0][0]
-    wanted = torch.load("model_slim.pth")
-    for network in (names["slim_model"], sparse):
-        assert network.eval()(images).shape == (6, 10)
-    assert wanted["conv2.weight"].shape[0] < 24
-    assert names["slim_model"].conv2.weight.shape == wanted["conv2.weight"].shape
+    whole, images = macs(Residual()), names["val_loader"][0][0]
+    assert macs(sparse) == whole
+    with torch.no_grad():
+        wanted = sparse(images)
+        for word in ("method = 'iterative'", "slim.load_state_dict"):
+            run(word)
+            small = names["slim_model"].eval()
+            assert 0.4 * whole < macs(small) <= 0.81 * whole
+            torch.testing.assert_close(small(images), wanted, rtol=1e-4, atol=1e-4)
 
 
 def one_step(session, shorter):

@@ -12,7 +12,8 @@ from export_nets import images, network
 import vai_q_onnx
 from opendpu.frontend import load_onnx
 from opendpu.quantize import complete
-from opendpu.quantize.config import FinetuneConfig, TensorSpec
+from opendpu.quantize.config import FinetuneConfig
+from opendpu.quantize.tensor_spec import TensorSpec
 from opendpu_arch.errors import OutputError, UnsupportedError
 from quark.onnx import (
     AdaQuantConfig,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The benchmark of transformers: who computes products of feature maps, and what it costs."""
+"""The benchmark of transformers: who computes attention, and what it costs."""
 
 import importlib
 import json
@@ -21,11 +21,14 @@ def test_products_on_either_device(
 ) -> None:
     small = {"small": lambda depth: bench.vit("small", 64, width=96, heads=2, depth=depth)}
     monkeypatch.setattr(bench, "NETWORKS", small)
-    arguments = ["bench_attention.py", "small", "--depth", "1", "--target", "B512"]
+    arguments = ["bench_attention.py", "small", "--depth", "1", "--target", "B512+table"]
     monkeypatch.setattr("sys.argv", arguments)
     bench.main()
-    cpu, dpu = (json.loads(line) for line in capsys.readouterr().out.splitlines())
-    assert (cpu["products"], dpu["products"]) == ("cpu", "dpu")
+    cpu, dpu, every = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert [row["products"] for row in (cpu, dpu, every)] == ["cpu", "dpu", "all"]
+    assert (every["dpu_parts"], every["cpu_parts"]) == (1, 1)
+    assert every["cpu_ms"] < dpu["cpu_ms"]
+    assert every["sqnr_db"] > dpu["sqnr_db"] - 3
     assert cpu["macs"] == dpu["macs"]
     tokens, width = 17, 96
     assert (dpu["share"] - cpu["share"]) * dpu["macs"] == pytest.approx(

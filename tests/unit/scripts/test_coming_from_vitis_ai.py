@@ -60,8 +60,12 @@ def test_variables(same, repository):
 
 
 def test_headers_and_classes_of_cpp(same, repository):
-    folder = repository / "sw" / "opendpu" / "cpp" / "include"
-    headers = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.h*")}
+    root = repository / "sw" / "opendpu" / "cpp"
+    headers = {
+        str(path.relative_to(folder)): path.read_text()
+        for folder in (root / "include", root / "ai_library" / "include")
+        for path in folder.rglob("*.h*")
+    }
     text = "".join(headers.values())
     for name in same:
         if re.fullmatch(r"[a-z_/]+\.hp*", name):

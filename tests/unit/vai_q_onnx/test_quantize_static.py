@@ -15,7 +15,8 @@ from onnxruntime.quantization import CalibrationMethod, QuantFormat, QuantType
 import vai_q_onnx
 from opendpu.frontend import load_onnx
 from opendpu.quantize import complete, quantize
-from opendpu.quantize.config import FinetuneConfig, QuantizeConfig, TensorSpec
+from opendpu.quantize.config import FinetuneConfig, QuantizeConfig
+from opendpu.quantize.tensor_spec import TensorSpec
 from opendpu_arch.errors import OutputError, UnsupportedError
 from vai_q_onnx import PowerOfTwoMethod, VitisQuantFormat, VitisQuantType, options
 from vai_q_onnx.quantize import configuration

@@ -67,5 +67,5 @@ def alu_cycles(columns: int, groups: int, window: Window, stride_out: int = 1) -
         steps = width * -(-height // TAPS)
     elif width == 3 and height <= 3:
         steps = 4
-    extra = 2 if slides and stride_out == 1 else 0
-    return misc_cycles(columns + extra, groups, max(steps, stride_out))
+    read = (columns + 2 if slides else columns) * steps
+    return misc_cycles(1, groups, max(read, columns * stride_out))

@@ -3,7 +3,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from opendpu.ir import Graph, Node
 from opendpu.ir.types import FLOAT32
@@ -20,6 +20,27 @@ GATE_INPUT_FIX_POINT = 0
 
 GATE_FIX_POINT = 7
 """Least fix point of its result: the engine only stops at one where int8 does."""
+
+
+@dataclasses.dataclass
+class Demands:
+    """What ops need of their scales, beyond what their kinds tell.
+
+    Parameters
+    ----------
+    least
+        Least fix points, by op.
+    same
+        Ops that need the scale of another one.
+    """
+
+    least: dict[str, int] = dataclasses.field(default_factory=dict)
+    same: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def add(self, others: "Demands") -> None:
+        """Add what other ops need."""
+        self.least |= others.least
+        self.same |= others.same
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,13 +74,17 @@ class ScaleGroups:
 
 
 def find_groups(
-    graph: Graph, floating: Collection[str], tables: Sequence[Function] = ()
+    graph: Graph,
+    floating: Collection[str],
+    tables: Sequence[Function] = (),
+    demands: Demands | None = None,
 ) -> ScaleGroups:
     """Decide which tensors of a folded graph are quantized.
 
     ``floating`` are the ops that stay in float (:mod:`opendpu.quantize.placement.scope`); within
-    functions that become ``tables`` nothing is rounded.
+    functions that become ``tables`` nothing is rounded. Some ops have further ``demands``.
     """
+    demands = demands or Demands()
     users = graph.consumer_map()
     apart = {*floating, *(name for function in tables for name in function.nodes)}
     fused = {n.name for n in graph if _is_fused(graph, n, users[n.name], apart)}
@@ -71,13 +96,13 @@ def find_groups(
         if node.name not in floating or any(u.name not in floating for u in users[node.name]):
             names.append(node.name)
     names += [name for name in _constant_operands(graph, apart) if name not in names]
-    group = _groups(graph, names, floating)
+    group = _groups(graph, names, floating, demands.same)
     results = {
         node.name: users[node.name][0].name if node.name in fused else node.name
         for node in graph
         if is_layer(node) and node.name not in floating
     }
-    return ScaleGroups(names, group, _lower_bounds(graph, group, apart), results)
+    return ScaleGroups(names, group, _lower_bounds(graph, group, apart, demands.least), results)
 
 
 def _has_scale(node: Node) -> bool:
@@ -115,7 +140,9 @@ def _constant_operands(graph: Graph, floating: Collection[str]) -> list[str]:
     return list(found)
 
 
-def _groups(graph: Graph, names: list[str], floating: Collection[str]) -> dict[str, str]:
+def _groups(
+    graph: Graph, names: list[str], floating: Collection[str], same: Mapping[str, str]
+) -> dict[str, str]:
     parent = {name: name for name in names}
 
     def root(name: str) -> str:
@@ -129,15 +156,22 @@ def _groups(graph: Graph, names: list[str], floating: Collection[str]) -> dict[s
             for source in node.inputs["input"]:
                 if source in parent:
                     parent[root(source)] = root(name)
+    for name, other in same.items():
+        if name in parent and other in parent:
+            parent[root(other)] = root(name)
     return {name: root(name) for name in names}
 
 
-def _lower_bounds(graph: Graph, group: dict[str, str], floating: Collection[str]) -> dict[str, int]:
+def _lower_bounds(
+    graph: Graph, group: dict[str, str], floating: Collection[str], given: Mapping[str, int]
+) -> dict[str, int]:
     bounds: dict[str, int] = {}
 
     def raise_to(name: str, least: int) -> None:
         bounds[group[name]] = max(least, bounds.get(group[name], least))
 
+    for name in group.keys() & given.keys():
+        raise_to(name, given[name])
     for name in group:
         if graph[name].kind == "relu6" and name not in floating:
             raise_to(name, RELU6_FIX_POINT)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from opendpu.ir import Graph, Node
 from opendpu.ops.functions import Function
 from opendpu.quantize.config import QuantizeConfig
-from opendpu.quantize.placement.groups import ScaleGroups, find_groups
+from opendpu.quantize.placement.groups import Demands, ScaleGroups, find_groups
 from opendpu.quantize.placement.scope import floating_ops
 from opendpu.quantize.placement.specs import TensorSpecs, kept_float, specify
 from opendpu.quantize.placement.tables import tabulated
@@ -32,8 +32,8 @@ class Placement:
     specs: TensorSpecs
 
 
-def place(graph: Graph, config: QuantizeConfig) -> Placement:
-    """Decide for a folded graph what is quantized, and how."""
+def place(graph: Graph, config: QuantizeConfig, demands: Demands | None = None) -> Placement:
+    """Decide for a folded graph what is quantized, and how; some ops have further demands."""
     kept, users = kept_float(graph, config), graph.consumer_map()
     found = tabulated(graph, config.target)
     while True:
@@ -43,7 +43,7 @@ def place(graph: Graph, config: QuantizeConfig) -> Placement:
         if len(left) == len(found):
             break
         found = left
-    groups, specs = specify(graph, find_groups(graph, floating, found), floating, config)
+    groups, specs = specify(graph, find_groups(graph, floating, found, demands), floating, config)
     return Placement(floating, groups, specs)
 
 

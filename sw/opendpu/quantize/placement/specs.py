@@ -5,10 +5,11 @@ import dataclasses
 from collections.abc import Collection, Mapping
 
 from opendpu.ir import Graph, Node, Quantization
-from opendpu.quantize.config import QuantizeConfig, TensorSpec, has_channels
+from opendpu.quantize.config import QuantizeConfig
 from opendpu.quantize.layers import is_layer, parameters_of
 from opendpu.quantize.placement.groups import ScaleGroups
 from opendpu.quantize.scales.template import template_of
+from opendpu.quantize.tensor_spec import TensorSpec, has_channels
 
 KEPT = "the configuration keeps it in float; quantizing it would lift it"
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from opendpu.ir import Quantization
-from opendpu.quantize.config import TensorSpec
 from opendpu.quantize.observers.channels import ChannelHistograms
 from opendpu.quantize.observers.histogram import Histogram, joined
 from opendpu.quantize.observers.observed import Observed
@@ -17,6 +16,7 @@ from opendpu.quantize.placement.groups import ScaleGroups
 from opendpu.quantize.scales.grid import CANDIDATES, no_overflow
 from opendpu.quantize.scales.search import Rows, search
 from opendpu.quantize.scales.template import has_fix_point, template_of
+from opendpu.quantize.tensor_spec import TensorSpec
 
 COARSE = 4
 """Bits by which the bins of a histogram are joined for scales of any size, up to 8 bits wide."""

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from opendpu.ir import Graph, Quantization
-from opendpu.quantize.config import TensorSpec
 from opendpu.quantize.layers import by_output, parameters_of, weights_of
 from opendpu.quantize.scales.grid import best_fix_point
 from opendpu.quantize.scales.search import Rows, search
 from opendpu.quantize.scales.template import has_fix_point, template_of
+from opendpu.quantize.tensor_spec import TensorSpec
 
 PER_ROW = 1 << 15
 """Values of a row that are looked at, at most, spread evenly; the range is that of all."""

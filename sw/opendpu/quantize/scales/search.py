@@ -21,8 +21,8 @@ import numpy as np
 
 from opendpu.ir import Array, Quantization
 from opendpu.ops.formats import fake_quantize
-from opendpu.quantize.config import TensorSpec
 from opendpu.quantize.scales.grid import OF_ZEROS
+from opendpu.quantize.tensor_spec import TensorSpec
 
 SHRINKING = np.exp2(-np.arange(0, 6, 1 / 12))
 """Parts of the whole range that are tried for the least squared error: six octaves."""

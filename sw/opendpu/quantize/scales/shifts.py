@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from opendpu.ir import Array, Graph, Node, Quantization
-from opendpu.quantize.config import TensorSpec
 from opendpu.quantize.layers import by_output, parameters_of, weights_of
 from opendpu.quantize.placement.groups import ScaleGroups
 from opendpu.quantize.scales.grid import FIX_POINTS, best_fix_point
 from opendpu.quantize.scales.template import template_of
+from opendpu.quantize.tensor_spec import TensorSpec
 from opendpu_arch import isa
 from opendpu_arch.errors import GraphError
 from opendpu_arch.legal import MAX_SHIFT_BIAS

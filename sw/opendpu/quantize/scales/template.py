@@ -2,7 +2,7 @@
 """From the specification of a tensor to a quantization that only lacks its scale."""
 
 from opendpu.ir import NumberFormat, Quantization, Rounding
-from opendpu.quantize.config import TensorSpec
+from opendpu.quantize.tensor_spec import TensorSpec
 
 _ROUNDINGS = {
     "half_up": Rounding.DPU_ROUND, "half_even": Rounding.PY3_ROUND,

@@ -12,7 +12,8 @@ from onnxruntime.quantization import QuantFormat
 
 from opendpu.export.files import write_onnx
 from opendpu.frontend.model_file import read_model
-from opendpu.quantize.config import Override, QuantizeConfig, TensorSpec
+from opendpu.quantize.config import QuantizeConfig
+from opendpu.quantize.tensor_spec import Override, TensorSpec
 from opendpu_arch import outputs
 from opendpu_arch.errors import UnsupportedError
 from quark.onnx.quantization.config.algorithm import AlgoConfig, finetuning_of

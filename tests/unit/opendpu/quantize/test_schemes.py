@@ -12,8 +12,8 @@ from opendpu.compiler.legalize.run import legalize
 from opendpu.ir import NumberFormat, Quantization
 from opendpu.ops.session import Session
 from opendpu.quantize import Override, QuantizeConfig, TensorSpec, quantize, quantize_with_report
-from opendpu.quantize.config import METHODS
 from opendpu.quantize.scales.search import Rows, search
+from opendpu.quantize.tensor_spec import METHODS
 from opendpu_arch.errors import UnsupportedError
 
 sys.path.append(str(Path(__file__).parent))

@@ -5,8 +5,9 @@ import dataclasses
 
 import pytest
 
-from opendpu.quantize.config import QuantizeConfig, TensorSpec
+from opendpu.quantize.config import QuantizeConfig
 from opendpu.quantize.settings import override, with_settings
+from opendpu.quantize.tensor_spec import TensorSpec
 from opendpu_arch.errors import UnsupportedError
 
 

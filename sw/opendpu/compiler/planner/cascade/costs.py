@@ -13,8 +13,8 @@ from opendpu.compiler.network import LayerRange, Network
 from opendpu.compiler.network.live_range import consumers, live_ranges
 from opendpu.compiler.planner.cascade.buffers import size_buffers
 from opendpu.compiler.planner.cascade.environment import Environment, StripesBefore
+from opendpu.compiler.planner.cascade.least_work import least_work
 from opendpu.compiler.planner.cascade.model import CascadeModel, can_cascade, model_cascade
-from opendpu_arch.isa import Engine
 from opendpu_arch.target import Target
 
 TILE_COUNTS = (1, 2, 3, 4, 6, 8)
@@ -41,7 +41,7 @@ class CascadeCosts:
         self.live_ranges = live_ranges(network)
         self._known: dict[LayerRange, tuple[int, int] | None] = {}
         self._stripes: StripesBefore = {}
-        self._until = _work_until(network, target)
+        self._until = least_work(network, target)
         self.resident: dict[str, Region] = {}
         self.streamed: set[tuple[int, str]] = set()
         self._assume_residents(spilled)
@@ -141,19 +141,6 @@ class CascadeCosts:
                 return False
             free[group] -= words
         return True
-
-
-def _work_until(network: Network, target: Target) -> list[tuple[int, int]]:
-    """Return the cycles of CONV and of the misc engine for the layers before each, and for all."""
-    sums = [(0, 0)]
-    for layer in network.layers:
-        conv, misc = sums[-1]
-        if isinstance(layer, ComputeLayer):
-            cycles = layer.total_cycles(network.features, target)
-            conv += cycles if layer.ENGINE == Engine.CONV else 0
-            misc += cycles if layer.ENGINE == Engine.MISC else 0
-        sums.append((conv, misc))
-    return sums
 
 
 def cascade_cycles(model: CascadeModel, cycles: int) -> int:

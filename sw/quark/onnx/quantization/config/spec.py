@@ -5,7 +5,7 @@ import enum
 import glob
 from collections.abc import Sequence
 
-from opendpu.quantize.config import TensorSpec
+from opendpu.quantize.tensor_spec import TensorSpec
 from opendpu_arch.errors import UnsupportedError
 
 

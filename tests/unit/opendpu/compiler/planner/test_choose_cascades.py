@@ -4,7 +4,7 @@
 import numpy as np
 from network_draws import Draw, check, draw_network
 
-from opendpu.compiler.layers import AluLayer, ConvLayer, Window
+from opendpu.compiler.layers import AluLayer, ConvLayer, EltwiseLayer, Window
 from opendpu.compiler.network import LayerRange, Network
 from opendpu.compiler.planner.cascade.costs import CascadeCosts
 from opendpu.compiler.planner.choose_cascades import LONGEST, choose_cascades
@@ -58,15 +58,56 @@ def test_small_maps_stay_on_chip() -> None:
     assert not spilled(blocks(16, 12, 240, 8))
 
 
+def assert_bounds(network: Network) -> int:
+    """Compare the bound of every possible cascade with its cost; return how many there are."""
+    costs, count, compared = CascadeCosts(network, TARGET), len(network.layers), 0
+    for first in range(count):
+        for last in range(first + 1, min(count, first + LONGEST)):
+            found = costs.best(LayerRange(first, last))
+            if found is not None:
+                assert costs.least(LayerRange(first, last)) <= found[0], (first, last)
+                compared += 1
+    return compared
+
+
 def test_no_cascade_costs_less_than_its_busiest_engine(rng: np.random.Generator) -> None:
-    compared = 0
-    for _ in range(12):
-        network = draw_network(int(rng.integers(1 << 30)), 8)
-        costs, count = CascadeCosts(network, TARGET), len(network.layers)
-        for first in range(count):
-            for last in range(first + 1, min(count, first + LONGEST)):
-                found = costs.best(LayerRange(first, last))
-                if found is not None:
-                    assert costs.least(LayerRange(first, last)) <= found[0]
-                    compared += 1
-    assert compared
+    assert sum(assert_bounds(draw_network(int(rng.integers(1 << 30)), 8)) for _ in range(12))
+
+
+def sum_and_depthwise(columns: int, window: Window) -> Network:
+    """Four times a map of so many columns, which a depthwise convolution reads."""
+    draw = Draw(7)
+    source = draw.feature(64, columns, 40)
+    added = draw.feature(64, columns, 40)
+    draw.layers.append(
+        EltwiseLayer(name="add", sources=(source,) * 4, output=added, shift_read=(0,) * 4,
+                     shift_write=0)
+    )  # fmt: skip
+    rows = (64 + 2 * window.pad_top - window.kernel_h) // window.stride_h + 1
+    width = (columns + 2 * window.pad_left - window.kernel_w) // window.stride_w + 1
+    deep = draw.feature(rows, width, 40)
+    weights = draw.bytes(window.kernel_h, window.kernel_w, 40)
+    draw.layers.append(
+        AluLayer(name="deep", mode=AluMode.DWCV, source=added, output=deep, window=window,
+                 weights=weights, bias=draw.bytes(40), shift_cut=9, shift_bias=3)
+    )  # fmt: skip
+    return Network(
+        features=draw.features, layers=tuple(draw.layers), inputs=(source,), outputs=(deep,)
+    )
+
+
+def test_columns_that_no_window_meets_do_not_count() -> None:
+    assert assert_bounds(sum_and_depthwise(16, Window(stride_w=8)))
+
+
+def test_columns_between_tiles_do_not_count() -> None:
+    assert assert_bounds(sum_and_depthwise(256, Window(stride_w=16)))
+
+
+def test_a_single_column_takes_no_longer_where_rows_are_apart() -> None:
+    """Its window slides over three columns; rows that share a bank take two cycles, not three."""
+    network = sum_and_depthwise(1, Window(kernel_h=3, kernel_w=3, pad_top=1, pad_left=1))
+    layer = network.layers[1]
+    assert isinstance(layer, AluLayer)
+    cycles = [layer.instruction_cycles(1, 3, rows_per_bank=rows) for rows in (1, 2, 4)]
+    assert cycles == sorted(cycles)

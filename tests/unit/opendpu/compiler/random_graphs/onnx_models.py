@@ -15,7 +15,8 @@ Shape = tuple[int, ...]
 class Model:
     """A model in the making; everything follows from the seed."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, opset: int = 15) -> None:
+        self.opset = opset
         self.pick = random.Random(seed)
         self.values = np.random.default_rng(seed)
         self.nodes: list[onnx.NodeProto] = []
@@ -56,7 +57,7 @@ class Model:
             [constant for constant in self.constants if constant.name in used],
         )  # fmt: skip
         made = helper.make_model(
-            graph, opset_imports=[helper.make_opsetid("", 15)], ir_version=9
+            graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=9
         )  # fmt: skip
         onnx.checker.check_model(shape_inference.infer_shapes(made, strict_mode=True))
         return made

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage 3 of the MISC engine: the inputs and weights of a step, in registers."""
+
+from amaranth.hdl import Array, Cat, Mux, Signal, signed
+
+from opendpu_arch.extensions import Extension
+from opendpu_hw.datapath.pool import LOWEST
+from opendpu_hw.engine.misc_plan import Op, Weights
+from opendpu_hw.engine.misc_walk import step_shape
+
+
+class Operands:
+    """Registers of a step's operands; :meth:`capture` fills them.
+
+    Attributes
+    ----------
+    x : list of lists of ``Signal(signed(8))``
+        Inputs by position (see :func:`opendpu_hw.engine.misc_walk.step_shape`) and channel.
+    even, odd : list of lists of ``Signal(signed(8))``
+        The last complete column of a 3x3 kernel with stride 2: its even and odd rows.
+    w : list of lists of ``Signal``
+        Weights by tap and channel; those of the first tap have 16 bits.
+    before : list of lists of lists of ``Signal(signed(8))``
+        Weights of the first and second column of a 3 wide kernel; ``w`` has the third.
+    step, valid : ``Signal(step_shape)``, ``Signal()``
+        What is known of the step, and whether there is one to compute.
+    """
+
+    def __init__(self, target, *, taps, window):
+        self._target, self._taps = target, taps
+        rows, lanes = target.alu_pixel_parallel, target.channel_parallel
+
+        def bytes_of(name, count):
+            return [[Signal(signed(8), name=f"{name}{q}_{c}", reset_less=True)
+                     for c in range(lanes)] for q in range(count)]
+
+        pairs = rows if taps >= 3 else 0
+        self.x = bytes_of("x", rows + taps - 1)
+        self.even = bytes_of("even", pairs and pairs + 1)
+        self.odd = bytes_of("odd", pairs)
+        # Where there are weights of more than a byte, a step has one tap.
+        self.w = [[Signal(signed(8 if t else 16), name=f"w{t}_{c}", reset_less=True)
+                   for c in range(lanes)] for t in range(taps)]
+        self.before = [bytes_of(f"w{k}_", 3) for k in range(2 if window else 0)]
+        self.step = Signal(step_shape(target, taps), name="s3", reset_less=True)
+        self.valid = Signal(name="s3_valid")
+
+    def input(self, tap, row, channel):
+        """Return what a tap of an output row multiplies."""
+        x = self.x[row + tap][channel]
+        if not self.odd or tap >= 3:        # more than three taps never have a kept column
+            return x
+        kept = (self.even[row], self.odd[row], self.even[row + 1])
+        return Mux(self.step.paired, kept[tap][channel], x)
+
+    def capture(self, m, walk, bank_data, words):
+        """Take the walk's step, the words of the image banks, and those of the weights."""
+        s2 = walk.step
+        m.d.sync += self.valid.eq(walk.step_valid & s2.compute)
+        with m.If(walk.step_valid):
+            m.d.sync += self.step.eq(s2)
+            self._capture_inputs(m, s2, bank_data)
+        with m.If(walk.step_valid & s2.compute & (s2.op == Op.MAC)):
+            self._capture_weights(m, s2, words)
+
+    def _capture_inputs(self, m, s2, bank_data):
+        lanes = self._target.channel_parallel
+        fill = Signal(signed(8))
+        m.d.comb += fill.eq(Mux(s2.op == Op.MAX, LOWEST, 0))
+        lane_there = Signal(lanes)
+        m.d.comb += lane_there.eq(Cat(c + s2.invalid < lanes for c in range(lanes)))
+        bank_words = Array(bank_data[b] for b in range(self._target.pixel_parallel))
+        for q, inputs in enumerate(self.x):
+            word = Signal(8 * lanes, name=f"position{q}")
+            m.d.comb += word.eq(bank_words[s2.bank[q]])
+            for c in range(lanes):
+                operand = Mux(s2.pad[q] | ~lane_there[c], fill,
+                              word[8 * c:8 * c + 8].as_signed())
+                if Extension.SCALED in self._target.extensions:
+                    operand = Mux(s2.pad[q] & lane_there[c] & (s2.op == Op.MAC), s2.zero, operand)
+                with m.If(s2.paired & s2.odd):
+                    if q < len(self.odd):
+                        m.d.sync += self.odd[q][c].eq(operand)
+                    if q < len(self.even):
+                        m.d.sync += self.even[q][c].eq(inputs[c])
+                with m.Else():
+                    m.d.sync += inputs[c].eq(operand)
+
+    def _capture_weights(self, m, s2, words):
+        lanes = self._target.channel_parallel
+        for t in range(self._taps):
+            word = words[t]
+            for c in range(lanes):
+                with m.If(~s2.taps[t]):
+                    m.d.sync += self.w[t][c].eq(0)
+                with m.Elif(s2.weights == Weights.FACTOR):
+                    m.d.sync += self.w[t][c].eq(s2.factor)
+                with m.Elif(s2.weights == Weights.HALVES if t == 0 else 0):
+                    m.d.sync += self.w[t][c].eq(word[:16].as_signed())
+                with m.Else():
+                    m.d.sync += self.w[t][c].eq(word[8 * c:8 * c + 8].as_signed())
+        for k, column in enumerate(self.before):
+            with m.If(s2.sliding & (s2.slot == k)):
+                for t, c in ((t, c) for t in range(3) for c in range(lanes)):
+                    byte = Mux(s2.weights == Weights.FACTOR, s2.factor[:8],
+                               words[t][8 * c:8 * c + 8])
+                    m.d.sync += column[t][c].eq(Mux(s2.taps[t], byte, 0))

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Classes of images.
+#pragma once
+
+#include <memory>
+#include <opencv2/core.hpp>
+#include <opencv2/highgui.hpp>
+#include <opencv2/imgproc.hpp>
+#include <string>
+#include <vector>
+
+#include "vitis/ai/configurable_dpu_task.hpp"
+#include "vitis/ai/nnpp/classification.hpp"
+
+namespace vitis {
+namespace ai {
+
+class Classification : public ConfigurableDpuTaskBase {
+ public:
+  // See ConfigurableDpuTask.
+  static std::unique_ptr<Classification> create(const std::string& model_name,
+                                                bool need_preprocess = true);
+  static std::unique_ptr<Classification> create(const std::string& model_name, xir::Attrs* attrs,
+                                                bool need_preprocess = true);
+
+  // Images of any size, 8 bits a channel, in the order B, G, R; cropped and resized as
+  // preprocess_type says.
+  virtual ClassificationResult run(const cv::Mat& image) = 0;
+  virtual std::vector<ClassificationResult> run(const std::vector<cv::Mat>& images) = 0;
+
+ protected:
+  using ConfigurableDpuTaskBase::ConfigurableDpuTaskBase;
+};
+
+}  // namespace ai
+}  // namespace vitis

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Classes of pixels in images.
+#pragma once
+
+#include <memory>
+#include <opencv2/core.hpp>
+#include <string>
+#include <vector>
+
+#include "vitis/ai/configurable_dpu_task.hpp"
+#include "vitis/ai/nnpp/segmentation.hpp"
+
+namespace vitis {
+namespace ai {
+
+class Segmentation : public ConfigurableDpuTaskBase {
+ public:
+  // See ConfigurableDpuTask.
+  static std::unique_ptr<Segmentation> create(const std::string& model_name,
+                                              bool need_preprocess = true);
+  static std::unique_ptr<Segmentation> create(const std::string& model_name, xir::Attrs* attrs,
+                                              bool need_preprocess = true);
+
+  // Images of any size, 8 bits a channel, in the order B, G, R. Classes, or their colours.
+  virtual SegmentationResult run_8UC1(const cv::Mat& image) = 0;
+  virtual std::vector<SegmentationResult> run_8UC1(const std::vector<cv::Mat>& images) = 0;
+  virtual SegmentationResult run_8UC3(const cv::Mat& image) = 0;
+  virtual std::vector<SegmentationResult> run_8UC3(const std::vector<cv::Mat>& images) = 0;
+
+ protected:
+  using ConfigurableDpuTaskBase::ConfigurableDpuTaskBase;
+};
+
+// The same with one way to run, for templates.
+class Segmentation8UC1 {
+ public:
+  static std::unique_ptr<Segmentation8UC1> create(const std::string& model_name,
+                                                  bool need_preprocess = true);
+  explicit Segmentation8UC1(std::unique_ptr<Segmentation> segmentation)
+      : segmentation_(std::move(segmentation)) {}
+  int getInputWidth() const { return segmentation_->getInputWidth(); }
+  int getInputHeight() const { return segmentation_->getInputHeight(); }
+  std::size_t get_input_batch() const { return segmentation_->get_input_batch(); }
+  SegmentationResult run(const cv::Mat& image) { return segmentation_->run_8UC1(image); }
+  std::vector<SegmentationResult> run(const std::vector<cv::Mat>& images) {
+    return segmentation_->run_8UC1(images);
+  }
+
+ private:
+  std::unique_ptr<Segmentation> segmentation_;
+};
+
+class Segmentation8UC3 {
+ public:
+  static std::unique_ptr<Segmentation8UC3> create(const std::string& model_name,
+                                                  bool need_preprocess = true);
+  explicit Segmentation8UC3(std::unique_ptr<Segmentation> segmentation)
+      : segmentation_(std::move(segmentation)) {}
+  int getInputWidth() const { return segmentation_->getInputWidth(); }
+  int getInputHeight() const { return segmentation_->getInputHeight(); }
+  std::size_t get_input_batch() const { return segmentation_->get_input_batch(); }
+  SegmentationResult run(const cv::Mat& image) { return segmentation_->run_8UC3(image); }
+  std::vector<SegmentationResult> run(const std::vector<cv::Mat>& images) {
+    return segmentation_->run_8UC3(images);
+  }
+
+ private:
+  std::unique_ptr<Segmentation> segmentation_;
+};
+
+}  // namespace ai
+}  // namespace vitis

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Images fitted into a network's input with their proportions kept.
+#include "letterbox.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "outputs.hpp"
+
+namespace opendpu {
+namespace tasks {
+
+cv::Mat letterboxed(const cv::Mat& image, int width, int height, int fill) {
+  const float ratio = std::min(static_cast<float>(width) / image.cols,
+                               static_cast<float>(height) / image.rows);
+  const int inner_width = std::max(1, static_cast<int>(image.cols * ratio));
+  const int inner_height = std::max(1, static_cast<int>(image.rows * ratio));
+  cv::Mat made(height, width, image.type(), cv::Scalar::all(fill));
+  const cv::Rect middle((width - inner_width) / 2, (height - inner_height) / 2, inner_width,
+                        inner_height);
+  resized(image, inner_width, inner_height).copyTo(made(middle));
+  return made;
+}
+
+std::vector<std::int8_t> darknet_letterboxed(const cv::Mat& image, int width, int height,
+                                             float scale) {
+  int inner_width = width, inner_height = image.rows * width / image.cols;
+  if (static_cast<float>(width) / image.cols >= static_cast<float>(height) / image.rows) {
+    inner_height = height;
+    inner_width = image.cols * height / image.rows;
+  }
+  cv::Mat floats;
+  image.convertTo(floats, CV_32F, 1. / 256.);
+  const auto inner = resized(floats, std::max(1, inner_width), std::max(1, inner_height));
+  cv::Mat whole(height, width, CV_32FC3, cv::Scalar::all(0.5));
+  inner.copyTo(whole(cv::Rect((width - inner.cols) / 2, (height - inner.rows) / 2, inner.cols,
+                              inner.rows)));
+  std::vector<std::int8_t> made;
+  made.reserve(static_cast<std::size_t>(width) * height * 3);
+  for (int row = 0; row < height; ++row) {
+    for (int column = 0; column < width; ++column) {
+      const auto pixel = whole.at<cv::Vec3f>(row, column);
+      for (int c = 2; c >= 0; --c) {
+        made.push_back(static_cast<std::int8_t>(std::min(127, static_cast<int>(pixel[c] * scale))));
+      }
+    }
+  }
+  return made;
+}
+
+}  // namespace tasks
+}  // namespace opendpu

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Outputs as real values, found by names of layers; boxes and what remains of them.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <opencv2/core.hpp>
+#include <string>
+#include <vector>
+
+#include "vitis/ai/library/tensor.hpp"
+
+namespace opendpu {
+namespace tasks {
+
+using vitis::ai::library::InputTensor;
+using vitis::ai::library::OutputTensor;
+
+// All elements of a sample.
+std::vector<float> values(const OutputTensor& tensor, std::size_t sample);
+std::size_t elements(const OutputTensor& tensor);  // of a sample
+
+// The first output whose name has this in it; throws std::runtime_error where there is none.
+const OutputTensor& output_named(const std::vector<OutputTensor>& outputs, const std::string& name);
+
+// An output for each name, in their order; all outputs where there are no names.
+template <typename Names>
+std::vector<OutputTensor> outputs_named(const std::vector<OutputTensor>& outputs,
+                                        const Names& names) {
+  if (names.empty()) return outputs;
+  std::vector<OutputTensor> made;
+  for (const auto& name : names) made.push_back(output_named(outputs, name));
+  return made;
+}
+
+inline float sigmoid(float value) { return 1.f / (1.f + std::exp(-value)); }
+// exp(x) / sum; `stride` values apart.
+void softmax(float* values, std::size_t number);
+
+// The image, resized with linear interpolation where it has another size.
+cv::Mat resized(const cv::Mat& image, int width, int height);
+
+// A box by centre and size, with the score of each class.
+struct ClassBox {
+  float x, y, width, height;
+  std::vector<float> scores;
+};
+
+// A box that remains, in the order of classes and, in a class, of scores.
+struct Kept {
+  int label;
+  float score;
+  float x, y, width, height;  // x, y: the top left corner
+};
+
+// Non-maximum suppression in each class from `first` on, see applyNMS.
+std::vector<Kept> suppressed(const std::vector<ClassBox>& boxes, int first, int classes,
+                             float nms_threshold, float conf_threshold, int iou_type = 0);
+
+}  // namespace tasks
+}  // namespace opendpu

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// SSD's prior boxes.
+#include "prior_boxes.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace opendpu {
+namespace tasks {
+namespace {
+
+using vitis::ai::proto::PriorBoxParam;
+using Sizes = std::vector<std::pair<float, float>>;
+
+// Sizes in pixels of the input.
+Sizes shapes(const PriorBoxParam& param, bool is_tf, float limit) {
+  Sizes made;
+  for (int i = 0; i < param.min_sizes_size(); ++i) {
+    const float smallest = param.min_sizes(i);
+    Sizes squares = {{smallest, smallest}};
+    if (i < param.max_sizes_size()) {
+      const float between = std::sqrt(smallest * param.max_sizes(i));
+      squares.insert(is_tf ? squares.begin() : squares.end(), {between, between});
+    }
+    made.insert(made.end(), squares.begin(), squares.end());
+    Sizes flipped;
+    for (const float ratio : param.aspect_ratios()) {
+      const float root = std::sqrt(ratio);
+      const std::pair<float, float> size{std::min(smallest * root, limit), smallest / root};
+      made.push_back(size);
+      if (param.flip()) (is_tf ? flipped : made).emplace_back(size.second, size.first);
+    }
+    made.insert(made.end(), flipped.begin(), flipped.end());
+  }
+  return made;
+}
+
+float within(float value, bool clip) { return clip ? std::clamp(value, 0.f, 1.f) : value; }
+
+void add_map(const PriorBoxParam& param, bool is_tf, int width, int height,
+             std::vector<Prior>& made) {
+  if (param.variances_size() != 4 && param.variances_size() != 1) {
+    throw std::runtime_error("a prior box has " + std::to_string(param.variances_size()) +
+                             " variances, but must have one or four");
+  }
+  if (param.layer_width() < 1 || param.layer_height() < 1) {
+    throw std::runtime_error("layer_width and layer_height of a prior box must be at least 1");
+  }
+  std::array<float, 4> variances{};
+  for (int i = 0; i < 4; ++i) variances[i] = param.variances(param.variances_size() == 4 ? i : 0);
+  const float step_x = param.step_width() > 0 ? param.step_width()
+                                              : static_cast<float>(width) / param.layer_width();
+  const float step_y = param.step_height() > 0 ? param.step_height()
+                                               : static_cast<float>(height) / param.layer_height();
+  const auto sizes = shapes(param, is_tf, static_cast<float>(width));
+  for (int row = 0; row < param.layer_height(); ++row) {
+    for (int column = 0; column < param.layer_width(); ++column) {
+      const float x = (column + param.offset()) * step_x / width;
+      const float y = (row + param.offset()) * step_y / height;
+      for (const auto& [w, h] : sizes) {
+        const float left = within(x - w / width / 2, param.clip());
+        const float right = within(x + w / width / 2, param.clip());
+        const float top = within(y - h / height / 2, param.clip());
+        const float bottom = within(y + h / height / 2, param.clip());
+        made.push_back({(left + right) / 2, (top + bottom) / 2, right - left, bottom - top,
+                        variances});
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Prior> prior_boxes(const vitis::ai::proto::SSDParam& param, bool is_tf, int width,
+                               int height) {
+  std::vector<Prior> made;
+  for (const auto& map : param.prior_box_param()) add_map(map, is_tf, width, height, made);
+  return made;
+}
+
+}  // namespace tasks
+}  // namespace opendpu

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops that stand for another one: the DPU has only these."""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from opendpu.ir import Array, Graph, Node
+from opendpu.ops.foreign import KIND
+from opendpu.quantize.placement.groups import Demands
+
+OPSET = 17
+IR_VERSION = 10
+
+
+@dataclasses.dataclass
+class Parts:
+    """The ops that stand for ``node``, whose name the last one takes over.
+
+    Parameters
+    ----------
+    names
+        Those that were added, and the last one.
+    demands
+        What some of them need of their scales.
+    """
+
+    graph: Graph
+    node: Node
+    names: list[str] = dataclasses.field(default_factory=list)
+    demands: Demands = dataclasses.field(default_factory=Demands)
+
+    def add(
+        self,
+        name: str,
+        kind: str,
+        shape: tuple[int, ...],
+        sources: list[str],
+        attrs: Mapping[str, object] | None = None,
+    ) -> str:
+        """Add an op."""
+        name = self.graph.unique(f"{self.node.name}_{name}")
+        self.names.append(name)
+        return self.graph.add(
+            name, kind, shape, {"input": sources}, attrs, origin=self.node.origin
+        ).name
+
+    def constant(self, name: str, value: Array) -> str:
+        """Add a constant."""
+        return self.graph.add_const(f"{self.node.name}_{name}", value).name
+
+    def reshaped(self, name: str, source: str, shape: tuple[int, ...]) -> str:
+        """Return a tensor in some shape."""
+        if self.graph[source].shape == shape:
+            return source
+        return self.add(name, "reshape", shape, [source], {"shape": list(shape)})
+
+    def product(self, name: str, source: str, matrix: Array) -> str:
+        """Add a product with a constant matrix, ``[inputs, outputs]``."""
+        weights = self.constant(f"{name}_weights", matrix)
+        shape = (*self.graph[source].shape[:-1], matrix.shape[1])
+        attrs = {"transpose_a": False, "transpose_b": False}
+        return self.add(name, "matmul", shape, [source, weights], attrs)
+
+    def repeated(self, name: str, source: str, factor: float, count: int) -> str:
+        """Add ``factor`` times the sum of a pixel's channels, ``count`` times."""
+        return self.product(name, source, np.full((self.graph[source].shape[-1], count), factor))
+
+    def function(
+        self, name: str, source: str, nodes: list[onnx.NodeProto], numbers: Mapping[str, float]
+    ) -> str:
+        """Add ONNX operators that compute ``y`` from ``x`` and some numbers."""
+        shape = self.graph[source].shape
+        given, made = (
+            helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in ("x", "y")
+        )
+        constants = [
+            helper.make_tensor(n, TensorProto.FLOAT, [], [value]) for n, value in numbers.items()
+        ]
+        model = helper.make_model(
+            helper.make_graph(nodes, name, [given], [made], constants),
+            opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION,
+        )  # fmt: skip
+        call = self.graph.unique(f"{self.node.name}_{name}")
+        data = model.SerializeToString(deterministic=True)
+        return self.add(name, KIND, shape, [source], {"model": data, "call": call, "output": 0})
+
+    def end(self, source: str) -> None:
+        """Let a tensor be the result: in its shape where that is how it is read, else reshaped."""
+        graph, node = self.graph, self.node
+        for user in graph.consumers(node.name):
+            if user.kind == "reshape" and user.shape == graph[source].shape and (
+                user.name not in graph.outputs
+            ):  # fmt: skip
+                graph.replace(user.name, source)
+                del graph.nodes[user.name]
+        node.kind, node.inputs = "reshape", {"input": [source]}
+        node.attrs, node.reason = {"shape": list(node.shape)}, ""
+        self.names.append(node.name)

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a DPU with tables computes in parts: softmax and LayerNorm."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from opendpu.ir import Graph, Node
+from opendpu.quantize.config import QuantizeConfig
+from opendpu.quantize.executor import evaluate
+from opendpu.quantize.placement.groups import Demands
+from opendpu.quantize.placement.place import place
+from opendpu.quantize.placement.specs import kept_float
+from opendpu.quantize.placement.tables import has_tables
+from opendpu.quantize.samples import Samples
+from opendpu.quantize.transforms.fold import fold
+from opendpu.quantize.transforms.layer_norm import SPREAD, is_layer_norm, is_narrow, layer_norm
+from opendpu.quantize.transforms.parts import Parts
+from opendpu.quantize.transforms.rewrite import rewrite
+from opendpu.quantize.transforms.softmax import is_softmax, softmax
+
+KINDS: Mapping[Callable[[Graph, Node], bool], Callable[[Parts], None]] = {
+    is_softmax: softmax, is_layer_norm: layer_norm,
+}  # fmt: skip
+"""By what knows an op, what adds its parts."""
+
+
+WIDE = (
+    f"the variances of its rows differ by more than a factor of {SPREAD:g}, for which the DPU's "
+    "bytes are too coarse; rows that differ less would lift it"
+)
+SAMPLES = 8
+"""Samples that rows are judged by, at most."""
+
+
+def tabulate(graph: Graph, samples: Samples, config: QuantizeConfig) -> tuple[list[str], Demands]:
+    """Replace softmaxes and LayerNorms of a float graph by parts, in place.
+
+    Those between ops of the DPU, for a target with tables. What the configuration keeps in float
+    stays, and LayerNorms of rows that differ too much.
+
+    Returns
+    -------
+    Their names, which their results keep, and what their parts need of their scales.
+    """
+    target = config.target
+    if target is None or not has_tables(target) or not target.save_argmax:
+        return [], Demands()
+    kept = kept_float(graph, config)
+    found = {n.name: make for n in graph if n.name not in kept for is_kind, make in KINDS.items()
+             if is_kind(graph, n)}  # fmt: skip
+    for name in _wide(graph, [name for name in found if found[name] is layer_norm], samples):
+        del found[name]
+        graph[name].reason = WIDE
+    while found:
+        trial = graph.copy()
+        made = _replaced(trial, found)
+        fold(trial)  # a normalization that is not folded yet would count as one of the CPU
+        rewrite(trial)
+        floating = place(trial, config).floating
+        users = trial.consumer_map()
+        left = {
+            name: make for name, make in found.items()
+            if _is_on_dpu(trial, made[name], floating, users)
+        }  # fmt: skip
+        if len(left) == len(found):
+            break
+        found = left
+    demands = Demands()
+    for parts in _replaced(graph, found).values():
+        demands.add(parts.demands)
+    return list(found), demands
+
+
+def _wide(graph: Graph, names: list[str], samples: Samples) -> list[str]:
+    """Return the LayerNorms of rows that differ too much."""
+    sources = {name: graph[name].inputs["input"][0] for name in names}
+    every = list(dict.fromkeys(sources.values()))
+    rows = [part for _, part in evaluate(graph, every, samples, batch=1, stop=SAMPLES)]
+    return [
+        name for name in names
+        if not is_narrow(graph[name], np.stack([part[sources[name]] for part in rows]))
+    ]  # fmt: skip
+
+
+def _replaced(graph: Graph, found: Mapping[str, Callable[[Parts], None]]) -> dict[str, Parts]:
+    """Replace ops; return the parts of each."""
+    made = {name: Parts(graph, graph[name]) for name in found}
+    for name, parts in made.items():
+        found[name](parts)
+    graph.sort()
+    graph.prune()
+    return made
+
+
+def _is_on_dpu(
+    graph: Graph, parts: Parts, floating: Mapping[str, str], users: Mapping[str, list[Node]]
+) -> bool:
+    """Return whether the DPU computes all parts, what they read, and what reads them."""
+    inside = [name for name in parts.names if name in graph.nodes]
+    sources = {s for name in inside for s in graph[name].sources()}
+    return not floating.keys() & {*inside, *sources} and any(
+        user.name not in floating and user.name not in inside
+        for name in inside
+        for user in users[name]
+    )

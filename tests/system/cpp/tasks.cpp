@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tasks of the AI Library find in a picture: tasks KIND MODEL PICTURE..., a line a finding.
+#include <google/protobuf/text_format.h>
+
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <opencv2/imgcodecs.hpp>
+#include <sstream>
+#include <thread>
+
+#include "vitis/ai/benchmark.hpp"
+#include "vitis/ai/classification.hpp"
+#include "vitis/ai/demo.hpp"
+#include "vitis/ai/facedetect.hpp"
+#include "vitis/ai/segmentation.hpp"
+#include "vitis/ai/ssd.hpp"
+#include "vitis/ai/yolov2.hpp"
+#include "vitis/ai/yolov3.hpp"
+
+namespace {
+
+template <typename Result>
+void tell(const Result& result) {
+  std::printf("size %d %d\n", result.width, result.height);
+  for (const auto& box : result.bboxes) {
+    std::printf("%d %.9g %.9g %.9g %.9g %.9g\n", box.label, box.score, box.x, box.y, box.width,
+                box.height);
+  }
+}
+
+void tell(const vitis::ai::FaceDetectResult& result) {
+  std::printf("size %d %d\n", result.width, result.height);
+  for (const auto& box : result.rects) {
+    std::printf("0 %.9g %.9g %.9g %.9g %.9g\n", box.score, box.x, box.y, box.width, box.height);
+  }
+}
+
+void tell(vitis::ai::ClassificationResult result) {
+  std::printf("size %d %d\n", result.width, result.height);
+  for (const auto& score : result.scores) {
+    std::printf("%d %.9g %s\n", score.index, score.score, result.lookup(score.index));
+  }
+}
+
+void tell(const vitis::ai::SegmentationResult& result) {
+  std::printf("size %d %d\n", result.width, result.height);
+  const auto values = result.segmentation.reshape(1);
+  for (int row = 0; row < values.rows; ++row) {
+    for (int i = 0; i < values.cols; ++i) std::printf("%d ", values.at<std::uint8_t>(row, i));
+    std::printf("\n");
+  }
+}
+
+// One picture, many pictures, and four threads with a model of their own say the same.
+template <typename Create>
+void answer(Create create, const cv::Mat& image) {
+  auto model = create();
+  tell(model->run(image));
+  const std::vector<cv::Mat> images(2, image);
+  if (model->run(images).size() != 2) throw std::runtime_error("two pictures give two results");
+}
+
+// As programs do that have only a task: a configuration in the program, pictures set by hand.
+void by_hand(const std::string& name, const cv::Mat& image) {
+  auto task = vitis::ai::DpuTask::create(name);
+  std::ifstream file(name.substr(0, name.rfind('.')) + ".prototxt");
+  std::ostringstream text;
+  text << file.rdbuf();
+  vitis::ai::proto::DpuModelParamList models;
+  if (!google::protobuf::TextFormat::ParseFromString(text.str(), &models)) throw 1;
+  const auto& config = models.model(0);
+  const auto& kernel = config.kernel(0);
+  task->setMeanScaleBGR({kernel.mean().begin(), kernel.mean().end()},
+                        {kernel.scale().begin(), kernel.scale().end()});
+  task->setImageRGB(std::vector<cv::Mat>{image});
+  task->run(0u);
+  const auto inputs = task->getInputTensor(0u);
+  for (const auto& result :
+       vitis::ai::yolov3_post_process(inputs, task->getOutputTensor(0u), config,
+                                      std::vector<int>{image.cols}, std::vector<int>{image.rows})) {
+    tell(result);
+  }
+}
+
+cv::Mat marked(cv::Mat& image, vitis::ai::YOLOv3Result& result, bool is_jpeg) {
+  std::printf("boxes %zu %d\n", result.bboxes.size(), is_jpeg);
+  return image;
+}
+
+int run(const std::string& kind, const std::string& name, int argc, char* argv[]) {
+  const auto yolo = [&] { return vitis::ai::YOLOv3::create(name); };
+  if (kind == "demo") return vitis::ai::main_for_jpeg_demo(argc, argv, yolo, marked, 3);
+  if (kind == "speed") return vitis::ai::main_for_performance(argc - 2, argv + 2, yolo);
+  const auto image = cv::imread(argv[3]);
+  if (kind == "yolov3") answer(yolo, image);
+  if (kind == "task") by_hand(name, image);
+  if (kind == "yolov2") answer([&] { return vitis::ai::YOLOv2::create(name); }, image);
+  if (kind == "ssd") answer([&] { return vitis::ai::SSD::create(name); }, image);
+  if (kind == "faces") answer([&] { return vitis::ai::FaceDetect::create(name); }, image);
+  if (kind == "classes") answer([&] { return vitis::ai::Classification::create(name); }, image);
+  if (kind == "pixels") answer([&] { return vitis::ai::Segmentation8UC1::create(name); }, image);
+  if (kind == "colours") answer([&] { return vitis::ai::Segmentation8UC3::create(name); }, image);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char* argv[]) {
+  try {
+    return run(argv[1], argv[2], argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << std::endl;
+    return 3;
+  }
+}

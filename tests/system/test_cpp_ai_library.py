@@ -1,0 +1,402 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The AI Library in C++: boxes, classes and pixels, against NumPy's on the same outputs."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+import numpy as np
+import onnx
+import pytest
+
+import opendpu.cpp
+import xir
+from opendpu.api import compile_graph
+from opendpu.cpp import ai_library_build, packages
+from opendpu.frontend import load_onnx
+from opendpu.quantize import quantize
+from opendpu.runtime import Runner
+from opendpu.runtime.program import dpu_subgraphs
+from opendpu_arch.errors import ToolError
+
+SOURCE = pathlib.Path(__file__).with_name("cpp") / "tasks.cpp"
+HEIGHT, WIDTH = 32, 48
+MEAN, SCALE = np.float32([104, 117, 123]), np.float32([0.01, 0.02, 0.0125])  # blue, green, red
+CLASSES, ANCHORS = 3, 2
+BIASES = (8.0, 12.0, 20.0, 10.0, 24.0, 30.0, 40.0, 20.0)
+CONF, NMS = 0.3, 0.45
+HEADS = {  # channels and stride
+    "fine": (ANCHORS * (5 + CLASSES), 8),
+    "coarse": (ANCHORS * (5 + CLASSES), 16),
+    "loc_a": (8, 8),
+    "loc_b": (8, 16),
+    "conf_a": (2 * CLASSES, 8),
+    "conf_b": (2 * CLASSES, 16),
+    "corner": (4, 4),
+    "face": (2, 4),
+    "mask": (5, 4),
+    "digit": (10, 0),
+}
+"""Outputs: parts of the networks that the tasks are for."""
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    try:
+        prefix = ai_library_build.prefix()
+        includes = ai_library_build.cflags()
+    except ToolError as error:
+        pytest.skip(str(error))
+    path = tmp_path_factory.mktemp("tasks") / "tasks"
+    subprocess.run(
+        [opendpu.cpp.compiler(), "-O0", "-Wall", "-Wextra", "-Werror", *packages.cflags(prefix),
+         *includes, "-o", path, SOURCE, *packages.ai_libs(prefix), "-lopencv_imgcodecs",
+         "-lopencv_highgui", "-lopencv_videoio", "-lpthread"],
+        check=True, timeout=300,
+    )  # fmt: skip
+    return path
+
+
+@pytest.fixture(scope="module")
+def xmodel(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Return a compiled model with all outputs."""
+    helper, rng = onnx.helper, np.random.default_rng(11)
+    nodes, constants, outputs = [], {}, []
+
+    def conv(source: str, target: str, channels: int, inputs: int, size: int) -> None:
+        weight = rng.normal(0, 1.6 / np.sqrt(inputs * size * size), (channels, inputs, size, size))
+        constants[f"{target}_w"] = weight.astype(np.float32)
+        constants[f"{target}_b"] = rng.normal(0, 0.5, channels).astype(np.float32)
+        nodes.append(
+            helper.make_node(
+                "Conv", [source, f"{target}_w", f"{target}_b"], [target], name=target,
+                strides=[size, size],
+            )
+        )  # fmt: skip
+
+    conv("x", "stem", 12, 3, 4)
+    nodes.append(helper.make_node("Relu", ["stem"], ["s4"], name="s4"))
+    for stride in (8, 16):
+        conv(f"s{stride // 2}", f"down{stride}", 12, 12, 2)
+        nodes.append(helper.make_node("Relu", [f"down{stride}"], [f"s{stride}"], name=f"s{stride}"))
+    nodes.append(helper.make_node("GlobalAveragePool", ["s16"], ["s0"], name="s0"))
+    for name, (channels, stride) in HEADS.items():
+        conv(f"s{stride}", name, channels, 12, 1)
+        height, width = (HEIGHT // stride, WIDTH // stride) if stride else (1, 1)
+        shape = (1, channels, height, width)
+        if name == "corner":  # faces have a size
+            constants["corner_b"] = np.float32([-5, -5, 5, 5])
+        outputs.append(helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape))
+    shape = (1, 3, HEIGHT, WIDTH)
+    graph = helper.make_graph(
+        nodes, "heads", [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape)],
+        outputs, [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    samples = rng.normal(0, 1, (8, 3, HEIGHT, WIDTH)).astype(np.float32)
+    path = tmp_path_factory.mktemp("heads") / "heads.xmodel"
+    compile_graph(quantize(load_onnx(model), {"x": samples}), target="B512").graph.serialize(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def picture(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, np.ndarray]:
+    """Return a picture's file, and its pixels: blue, green, red."""
+    pixels = np.random.default_rng(12).integers(0, 256, (HEIGHT, WIDTH, 3)).astype(np.uint8)
+    path = tmp_path_factory.mktemp("pictures") / "noise.ppm"
+    header = b"P6 %d %d 255\n" % (WIDTH, HEIGHT)
+    path.write_bytes(header + pixels[..., ::-1].tobytes())
+    return path, pixels
+
+
+def results(xmodel: pathlib.Path, pixels: np.ndarray, *, rgb: bool) -> dict[str, np.ndarray]:
+    """Return every output as real values, by its name."""
+    (dpu,) = dpu_subgraphs(xir.Graph.deserialize(xmodel))
+    with Runner(dpu, device="iss") as runner:
+        (tensor,) = runner.get_input_tensors()
+        factor = SCALE * np.float32(2.0 ** tensor.get_attr("fix_point"))
+        whole = np.trunc((pixels - MEAN) * factor).astype(np.int64)
+        values = whole.astype(np.int8)[None, ..., :: -1 if rgb else 1]
+        given = runner.run([np.ascontiguousarray(values)])
+        points = {t.name: t.get_attr("fix_point") for t in runner.get_output_tensors()}
+    named = {}
+    for name, array in given.items():
+        (head,) = [head for head in HEADS if head in name]
+        named[head] = np.ldexp(np.float64(array), -points[name])[0]
+    return named
+
+
+def prepared(xmodel: pathlib.Path, folder: pathlib.Path, text: str) -> pathlib.Path:
+    """Return a copy of the model with a .prototxt beside it."""
+    path = folder / "net.xmodel"
+    shutil.copy(xmodel, path)
+    kernel = "".join(f"mean: {m} scale: {s} " for m, s in zip(MEAN, SCALE, strict=True))
+    path.with_suffix(".prototxt").write_text(
+        f'model {{ name: "net" kernel {{ name: "net" {kernel}}} {text} }}\n'
+    )
+    return path
+
+
+def run(program, *arguments, check: bool = True, folder=None, **environment):
+    done = subprocess.run(
+        [program, *map(str, arguments)], capture_output=True, text=True, timeout=300, check=False,
+        cwd=folder, env={**os.environ, "OPENDPU_DEVICE": "ref", **environment},
+    )  # fmt: skip
+    assert not check or done.returncode == 0, done.stderr
+    return done
+
+
+def found(program, kind, path, picture, **environment) -> list[list[float]]:
+    lines = run(program, kind, path, picture, **environment).stdout.splitlines()
+    assert lines[0] == f"size {WIDTH} {HEIGHT}"
+    return [[float(word) for word in line.split()] for line in lines[1:]]
+
+
+def sigmoid(values: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-values))
+
+
+def softmax(values: np.ndarray) -> np.ndarray:
+    powers = np.exp(values)
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def remaining(boxes: np.ndarray, scores: np.ndarray, extra: float = 0.0) -> list[int]:
+    """Return what NMS leaves of boxes x1, y1, x2, y2."""
+    order, kept = list(np.argsort(-scores, kind="stable")), []
+    sizes = np.prod(np.maximum(boxes[:, 2:] - boxes[:, :2] + extra, 0), 1)
+    while order:
+        first = order.pop(0)
+        kept.append(first)
+        low = np.maximum(boxes[first, :2], boxes[order, :2])
+        high = np.minimum(boxes[first, 2:], boxes[order, 2:])
+        common = np.prod(np.maximum(high - low + extra, 0), 1)
+        iou = common / (sizes[first] + sizes[order] - common)
+        order = [i for i, value in zip(order, iou, strict=True) if value < NMS]
+    return kept
+
+
+def same(lines: list[list[float]], expected: list[tuple[float, ...]]) -> None:
+    assert len(expected) >= 3, "the network finds too little for a test"
+    assert len(lines) == len(expected)
+
+    def rank(row):
+        return (row[0], *np.round(row[1:], 4))
+
+    np.testing.assert_allclose(
+        sorted(lines, key=rank), sorted(expected, key=rank), rtol=1e-4, atol=1e-5
+    )
+
+
+def per_class(xywh: np.ndarray, scores: np.ndarray) -> list[tuple[float, ...]]:
+    """Return label, score, x, y, w, h of what remains of boxes by centre, class by class."""
+    corners = np.concatenate([xywh[:, :2] - xywh[:, 2:] / 2, xywh[:, :2] + xywh[:, 2:] / 2], 1)
+    made = []
+    for label in range(scores.shape[1]):
+        (chosen,) = np.nonzero(scores[:, label] >= CONF)
+        for i in remaining(corners[chosen], scores[chosen, label]):
+            k = chosen[i]
+            made.append((label, scores[k, label], *corners[k, :2], *xywh[k, 2:]))
+    return made
+
+
+def cells(values: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return fields of all cells and anchors, and columns, rows and numbers of anchors."""
+    height, width, _ = values.shape
+    rows, columns, anchors = np.mgrid[:height, :width, :ANCHORS].reshape(3, -1)
+    return values.reshape(-1, 5 + CLASSES), columns, rows, anchors
+
+
+def yolov3(maps: list[np.ndarray], kind: str) -> list[tuple[float, ...]]:
+    boxes, scores = [], []
+    for number, values in enumerate(reversed(maps)):
+        fields, columns, rows, anchors = cells(values)
+        height, width, _ = values.shape
+        bias = np.reshape(BIASES, (2, ANCHORS, 2))[number][anchors] / (WIDTH, HEIGHT)
+        xy, size = sigmoid(fields[:, :2]), np.exp(fields[:, 2:4])
+        if kind == "YOLOV5":
+            xy, size = 2 * xy - 0.5, (2 * sigmoid(fields[:, 2:4])) ** 2
+        centre = (xy + np.stack([columns, rows], 1)) / (width, height)
+        objectness = sigmoid(fields[:, 4:5])
+        seen = objectness[:, 0] >= CONF
+        boxes.append(np.concatenate([centre, size * bias], 1)[seen])
+        scores.append((objectness * sigmoid(fields[:, 5:]))[seen])
+    return per_class(np.concatenate(boxes), np.concatenate(scores))
+
+
+YOLO = (
+    f"yolo_v3_param {{ num_classes: {CLASSES} anchorCnt: {ANCHORS} conf_threshold: {CONF}"
+    f" nms_threshold: {NMS} " + " ".join(f"biases: {bias}" for bias in BIASES)
+)
+
+
+@pytest.mark.parametrize("kind", ["NORMAL", "YOLOV5"])
+@pytest.mark.parametrize("task", ["yolov3", "task"])
+def test_yolov3(program, xmodel, picture, tmp_path, kind, task):
+    text = f'model_type: YOLOv3 {YOLO} layer_name: "coarse" layer_name: "fine" type: {kind} }}'
+    path = prepared(xmodel, tmp_path, text)
+    named = results(xmodel, picture[1], rgb=True)
+    lines = found(program, task, path, picture[0])
+    same(lines, yolov3([named["coarse"], named["fine"]], kind))
+
+
+def test_yolov2(program, xmodel, picture, tmp_path):
+    path = prepared(xmodel, tmp_path, f'model_type: YOLOv2 {YOLO} layer_name: "fine" }}')
+    values = results(xmodel, picture[1], rgb=True)["fine"]
+    fields, columns, rows, anchors = cells(values)
+    height, width, _ = values.shape
+    centre = (sigmoid(fields[:, :2]) + np.stack([columns, rows], 1)) / (width, height)
+    bias = np.reshape(BIASES, (-1, 2))[anchors] / (width, height)
+    boxes = np.concatenate([centre, np.exp(fields[:, 2:4]) * bias], 1)
+    scores = sigmoid(fields[:, 4:5]) * softmax(fields[:, 5:])
+    expected = [
+        (label, score, max(x, 0), max(y, 0), w, h)
+        for label, score, x, y, w, h in per_class(boxes, scores)
+    ]
+    same(found(program, "yolov2", path, picture[0]), expected)
+
+
+PRIORS = {"a": (8.0, 14.0), "b": (16.0, 26.0)}
+"""Least and largest size of the prior boxes of two maps."""
+
+
+def test_ssd(program, xmodel, picture, tmp_path):
+    text = f"model_type: SSD ssd_param {{ num_classes: {CLASSES} nms_threshold: {NMS} "
+    text += f"conf_threshold: 0 conf_threshold: {CONF} conf_threshold: {CONF} "
+    text += "keep_top_k: 20 top_k: 30 "
+    for order, (key, (low, high)) in enumerate(PRIORS.items()):
+        stride = 8 << order
+        text += f"prior_box_param {{ layer_width: {WIDTH // stride} offset: 0.5 "
+        text += f"layer_height: {HEIGHT // stride} min_sizes: {low} max_sizes: {high} "
+        text += "variances: 0.1 variances: 0.1 variances: 0.2 variances: 0.2 } "
+        text += f'output_info {{ type: BBOX order: {order} name: "loc_{key}" }} '
+        text += f'output_info {{ type: CONF order: {order} name: "conf_{key}" }} '
+    path = prepared(xmodel, tmp_path, text + "}")
+    named = results(xmodel, picture[1], rgb=False)
+    boxes, scores = [], []
+    for order, (key, (low, high)) in enumerate(PRIORS.items()):
+        height, width = HEIGHT // (8 << order), WIDTH // (8 << order)
+        rows, columns, shapes = np.mgrid[:height, :width, :2].reshape(3, -1)
+        prior = np.stack([(columns + 0.5) / width, (rows + 0.5) / height], 1)
+        side = np.array([low, np.sqrt(low * high)])[shapes][:, None] / (WIDTH, HEIGHT)
+        code = named[f"loc_{key}"].reshape(-1, 4)
+        centre, size = prior + 0.1 * code[:, :2] * side, side * np.exp(0.2 * code[:, 2:])
+        boxes.append(np.clip(np.concatenate([centre - size / 2, centre + size / 2], 1), 0, 1))
+        scores.append(softmax(named[f"conf_{key}"].reshape(-1, CLASSES)))
+    box, score = np.concatenate(boxes), np.concatenate(scores)
+    expected = []
+    for label in range(1, CLASSES):
+        (chosen,) = np.nonzero(score[:, label] > CONF)
+        chosen = chosen[np.argsort(-score[chosen, label], kind="stable")][:30]
+        for i in remaining(box[chosen], score[chosen, label]):
+            k = chosen[i]
+            expected.append((label, score[k, label], *box[k, :2], *(box[k, 2:] - box[k, :2])))
+    expected = sorted(expected, key=lambda row: -row[1])[:20]
+    same(found(program, "ssd", path, picture[0]), expected)
+
+
+def test_faces(program, xmodel, picture, tmp_path):
+    text = f"dense_box_param {{ num_of_classes: 2 nms_threshold: {NMS} det_threshold: {CONF} }}"
+    path = prepared(xmodel, tmp_path, text)
+    named = results(xmodel, picture[1], rgb=False)
+    height, width, _ = named["corner"].shape
+    rows, columns = np.mgrid[:height, :width].reshape(2, -1)
+    places = named["corner"].reshape(-1, 4) + 4 * np.stack([columns, rows, columns, rows], 1)
+    score = softmax(named["face"].reshape(-1, 2))[:, 1]
+    (chosen,) = np.nonzero(score > CONF)
+    expected = []
+    for i in remaining(places[chosen], score[chosen], 1.0):
+        left, top, right, bottom = places[chosen[i]]
+        sides = (right - left) / WIDTH, (bottom - top) / HEIGHT
+        expected.append((0, score[chosen[i]], left / WIDTH, top / HEIGHT, *sides))
+    same(found(program, "faces", path, picture[0]), expected)
+
+
+CIFAR10 = (
+    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
+)  # fmt: skip
+
+
+def test_classes(program, xmodel, picture, tmp_path):
+    text = 'classification_param { top_k: 4 layer_name: "digit" label_type: "CIFAR10" }'
+    path = prepared(xmodel, tmp_path, text)
+    scores = softmax(results(xmodel, picture[1], rgb=False)["digit"].ravel())
+    lines = run(program, "classes", path, picture[0]).stdout.splitlines()
+    order = np.argsort(-scores, kind="stable")[:4]
+    for line, index in zip(lines[1:], order, strict=True):
+        number, score, name = line.split()
+        assert (int(number), name) == (index, CIFAR10[index])
+        assert float(score) == pytest.approx(scores[index], rel=1e-5)
+
+
+def test_pixels_and_their_colours(program, xmodel, picture, tmp_path):
+    colours = np.random.default_rng(13).integers(0, 256, (3, 5))
+    text = 'order_type: RGB segmentation_param { output_tensor_name: "mask" '
+    for number, levels in enumerate(colours, 1):
+        text += f'color{number}: "{" ".join(map(str, levels))}" '
+    path = prepared(xmodel, tmp_path, text + "}")
+    labels = results(xmodel, picture[1], rgb=True)["mask"].argmax(-1)
+    assert len(np.unique(labels)) > 2
+    pixels = np.array(found(program, "pixels", path, picture[0]))
+    np.testing.assert_array_equal(pixels, labels)
+    painted = np.array(found(program, "colours", path, picture[0]))
+    np.testing.assert_array_equal(painted.reshape(*labels.shape, 3), colours.T[labels])
+
+
+def test_pictures_of_other_sizes_are_resized_or_fitted(program, xmodel, tmp_path):
+    """A picture of one colour stays one where it is resized; beside a fitted one it is grey."""
+    colour = np.array([40, 90, 200], np.uint8)
+    path = tmp_path / "plain.ppm"
+    path.write_bytes(b"P6 24 32 255\n" + np.tile(colour[::-1], 24 * 32).tobytes())
+    layers = 'layer_name: "coarse" layer_name: "fine"'
+    net = prepared(xmodel, tmp_path, f"{YOLO} {layers} }}")
+    named = results(xmodel, np.full((HEIGHT, WIDTH, 3), colour), rgb=True)
+    same(found(program, "yolov3", net, path), yolov3([named["coarse"], named["fine"]], "NORMAL"))
+    net = prepared(xmodel, tmp_path, f"is_tf: true {YOLO} {layers} test_mAP: true }}")
+    fitted = np.full((HEIGHT, WIDTH, 3), 128, np.uint8)
+    fitted[:, 12:36] = colour
+    named = results(xmodel, fitted, rgb=True)
+    expected = [
+        (label, score, x * 2 - 0.5, y, w * 2, h)
+        for label, score, x, y, w, h in yolov3([named["coarse"], named["fine"]], "NORMAL")
+    ]
+    same(found(program, "yolov3", net, path), expected)
+
+
+def test_main_functions_of_demos(program, xmodel, picture, tmp_path):
+    folder = tmp_path / "models" / "net"
+    folder.mkdir(parents=True)
+    prepared(xmodel, folder, f'{YOLO} layer_name: "coarse" layer_name: "fine" }}')
+    models = {"VAI_LIBRARY_MODELS_DIR": str(folder.parent)}
+    done = run(program, "demo", "net", picture[0], folder=tmp_path, **models)
+    assert done.stdout.startswith("boxes ") and done.stdout.endswith(" 1\n\n")
+    assert done.stderr == "batch: 0     image: noise.ppm\n"
+    assert (tmp_path / "0_noise_result.jpg").stat().st_size > 0
+    (tmp_path / "list").write_text(f"{picture[0]}\n")
+    for threads, lines in (1, ["FPS", "E2E_MEAN"]), (2, ["FPS"]):
+        done = run(program, "speed", "net", "-t", threads, "-s", 1, tmp_path / "list", **models)
+        numbers = dict(line.split("=") for line in done.stdout.splitlines())
+        assert list(numbers) == lines
+        assert all(float(number) > 0 for number in numbers.values())
+
+
+def test_what_is_refused(program, xmodel, picture, tmp_path):
+    def refusal(kind: str, path: object) -> str:
+        done = run(program, kind, path, picture[0], check=False)
+        assert done.returncode == 3
+        return done.stderr
+
+    assert "there is no model nothing; tried: ./nothing/nothing.xmodel" in refusal("ssd", "nothing")
+    shutil.copy(xmodel, tmp_path / "alone.xmodel")
+    assert "alone.prototxt: cannot be read" in refusal("ssd", tmp_path / "alone.xmodel")
+    net = prepared(xmodel, tmp_path, f'{YOLO} layer_name: "nowhere" }}')
+    assert "no output has 'nowhere' in its name; there are:" in refusal("yolov2", net)
+    net = prepared(xmodel, tmp_path, f'{YOLO} layer_name: "mask" }}')
+    assert "has 5 channels, but anchorCnt is 2 and num_classes 3" in refusal("yolov2", net)
+    net = prepared(xmodel, tmp_path, "ssd_param { num_classes: 3 }")
+    assert "there are 0 prior boxes and 3 classes, but outputs have" in refusal("ssd", net)
+    net = prepared(xmodel, tmp_path, "ssd_param { num_classes }")
+    assert "net.prototxt:1: Expected" in refusal("ssd", net)
