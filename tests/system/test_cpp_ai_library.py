@@ -259,6 +259,55 @@ def test_yolov2(program, xmodel, picture, tmp_path):
     same(found(program, "yolov2", path, picture[0]), expected)
 
 
+@pytest.mark.parametrize("kind", ["NORMAL", "YOLOX_NANO"])
+def test_yolovx(program, xmodel, tmp_path, kind):
+    """A picture half as large fills a part of the input at its top left."""
+    colour = np.array([250, 20, 60], np.uint8)
+    path = tmp_path / "small.ppm"
+    path.write_bytes(b"P6 12 16 255\n" + np.tile(colour[::-1], 12 * 16).tobytes())
+    text = f"yolo_v5_param {{ yolo_param {{ num_classes: {CLASSES} anchorCnt: {ANCHORS} "
+    text += f'conf_threshold: {CONF} nms_threshold: {NMS} type: {kind} layer_name: "coarse" '
+    text += 'layer_name: "fine" } stride: 16 stride: 8 }'
+    net = prepared(xmodel, tmp_path, text)
+    lines = [line.split() for line in run(program, "yolovx", net, path).stdout.splitlines()]
+    scale = 2.0
+    fitted = np.full((HEIGHT, WIDTH, 3), 114, np.uint8)
+    fitted[:, :24] = colour
+    named = results(xmodel, fitted, rgb=False)
+    boxes, scores, labels = [], [], []
+    for name, stride in ("fine", 8), ("coarse", 16):
+        fields, columns, rows, _ = cells(named[name])
+        centre = (fields[:, :2] + np.stack([columns, rows], 1)) * stride
+        boxes.append(np.concatenate([centre, np.exp(fields[:, 2:4]) * stride], 1))
+        best = CLASSES - 1 - fields[:, :4:-1].argmax(1)
+        labels.append(best)
+        top = np.take_along_axis(fields[:, 5:], best[:, None], 1)[:, 0]
+        scores.append(sigmoid(fields[:, 4]) * sigmoid(top))
+    box, score, label = map(np.concatenate, (boxes, scores, labels))
+    seen = box[:, :2] - (box[:, 2:] / 2 if kind == "YOLOX_NANO" else 0)
+    corners = np.concatenate([seen - box[:, 2:] / 2, seen + box[:, 2:] / 2], 1)
+    expected = []
+    for number in range(CLASSES):
+        (chosen,) = np.nonzero((label == number) & (score > CONF))
+        for i in remaining(corners[chosen], score[chosen]):
+            k = chosen[i]
+            low, high = box[k, :2] - box[k, 2:] / 2, box[k, :2] + box[k, 2:] / 2
+            expected.append((number, score[k], *(low / scale), *(high / scale)))
+    same([[float(word) for word in line] for line in lines], expected)
+
+
+def test_points_of_a_face(program, xmodel, picture, tmp_path):
+    path = prepared(xmodel, tmp_path, "use_graph_runner: false")
+    (dpu,) = dpu_subgraphs(xir.Graph.deserialize(xmodel))
+    with Runner(dpu, device="ref") as runner:
+        (first, *_) = [tensor.name for tensor in runner.get_output_tensors()]
+    (head,) = [head for head in HEADS if head in first]
+    values = results(xmodel, picture[1], rgb=False)[head].ravel()[:10]
+    lines = run(program, "points", path, picture[0]).stdout.splitlines()
+    points = [[float(word) for word in line.split()] for line in lines]
+    np.testing.assert_allclose(points, values.reshape(2, 5).T)
+
+
 PRIORS = {"a": (8.0, 14.0), "b": (16.0, 26.0)}
 """Least and largest size of the prior boxes of two maps."""
 

@@ -7,8 +7,9 @@
 #include <fstream>
 #include <tuple>
 
+#include "vart/assistant/tensor_buffer_allocator.hpp"
+#include "vart/experimental/runner_helper.hpp"
 #include "vart/runner_ext.hpp"
-#include "vart/runner_helper.hpp"
 #include "vitis/ai/collection_helper.hpp"
 #include "vitis/ai/graph_runner.hpp"
 
@@ -58,13 +59,22 @@ int main(int, char* argv[]) {
   print<int8_t>(first);
   // The same as floats, converted by the buffers.
   auto floats = xir::Tensor::create("f", first->get_tensor()->get_shape(), xir::DataType("FLOAT32"));
-  auto copy = vart::alloc_cpu_flat_tensor_buffer(floats.get());
-  vart::TensorBuffer::copy_tensor_buffer(first, copy.get());
-  print<float>(copy.get());
-  vart::TensorBuffer::copy_tensor_buffer(copy.get(), first);
+  std::vector<float> memory(static_cast<size_t>(floats->get_element_num()));
+  vart::CpuFlatTensorBuffer copy(memory.data(), floats.get());
+  vart::TensorBuffer::copy_tensor_buffer(first, &copy);
+  print<float>(&copy);
+  vart::CpuFlatTensorBufferOwned owned(floats.get());
+  vart::TensorBuffer::copy_tensor_buffer(&copy, &owned);
+  CHECK_EQ(std::memcmp(reinterpret_cast<void*>(owned.data().first), memory.data(),
+                       memory.size() * sizeof(float)), 0);
+  vart::TensorBuffer::copy_tensor_buffer(&owned, first);
   print<int8_t>(first);
   std::cout << vart::get_output_scale(first->get_tensor()) << " "
             << vart::get_input_scale(runner->get_input_tensors())[0] << std::endl;
+  auto allocator = vart::assistant::TensorBufferAllocator::create(attrs.get());
+  auto made = allocator->allocate(subgraph, runner->get_input_tensors(), {first->get_tensor()});
+  CHECK_EQ(made.first.size() + made.second.size(), 2u);
+  CHECK_EQ(made.second[0]->data({}).second, first->data({}).second);
   auto whole = vitis::ai::GraphRunner::create_graph_runner(graph.get(), attrs.get());
   run(whole.get(), argv[2]);
   for (auto* buffer : whole->get_outputs()) {

@@ -8,16 +8,17 @@
 #include <iostream>
 #include <opencv2/imgcodecs.hpp>
 #include <sstream>
-#include <thread>
 
 #include "vitis/ai/benchmark.hpp"
 #include "vitis/ai/classification.hpp"
 #include "vitis/ai/demo.hpp"
 #include "vitis/ai/facedetect.hpp"
+#include "vitis/ai/facelandmark.hpp"
 #include "vitis/ai/segmentation.hpp"
 #include "vitis/ai/ssd.hpp"
 #include "vitis/ai/yolov2.hpp"
 #include "vitis/ai/yolov3.hpp"
+#include "vitis/ai/yolovx.hpp"
 
 namespace {
 
@@ -37,6 +38,17 @@ void tell(const vitis::ai::FaceDetectResult& result) {
   }
 }
 
+void tell(const vitis::ai::YOLOvXResult& result) {
+  for (const auto& box : result.bboxes) {
+    std::printf("%d %.9g %.9g %.9g %.9g %.9g\n", box.label, box.score, box.box.at(0),
+                box.box.at(1), box.box.at(2), box.box.at(3));
+  }
+}
+
+void tell(const vitis::ai::FaceLandmarkResult& result) {
+  for (const auto& point : result.points) std::printf("%.9g %.9g\n", point.first, point.second);
+}
+
 void tell(vitis::ai::ClassificationResult result) {
   std::printf("size %d %d\n", result.width, result.height);
   for (const auto& score : result.scores) {
@@ -53,7 +65,7 @@ void tell(const vitis::ai::SegmentationResult& result) {
   }
 }
 
-// One picture, many pictures, and four threads with a model of their own say the same.
+// One picture is told; several give as many results.
 template <typename Create>
 void answer(Create create, const cv::Mat& image) {
   auto model = create();
@@ -97,6 +109,8 @@ int run(const std::string& kind, const std::string& name, int argc, char* argv[]
   if (kind == "yolov3") answer(yolo, image);
   if (kind == "task") by_hand(name, image);
   if (kind == "yolov2") answer([&] { return vitis::ai::YOLOv2::create(name); }, image);
+  if (kind == "yolovx") answer([&] { return vitis::ai::YOLOvX::create(name); }, image);
+  if (kind == "points") answer([&] { return vitis::ai::FaceLandmark::create(name); }, image);
   if (kind == "ssd") answer([&] { return vitis::ai::SSD::create(name); }, image);
   if (kind == "faces") answer([&] { return vitis::ai::FaceDetect::create(name); }, image);
   if (kind == "classes") answer([&] { return vitis::ai::Classification::create(name); }, image);

@@ -26,7 +26,7 @@ def test_products_on_either_device(
     bench.main()
     cpu, dpu, every = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     assert [row["products"] for row in (cpu, dpu, every)] == ["cpu", "dpu", "all"]
-    assert (every["dpu_parts"], every["cpu_parts"]) == (1, 1)
+    assert (every["dpu_parts"], every["cpu_parts"], every["share"]) == (1, 0, 1)
     assert every["cpu_ms"] < dpu["cpu_ms"]
     assert every["sqnr_db"] > dpu["sqnr_db"] - 3
     assert cpu["macs"] == dpu["macs"]

@@ -8,6 +8,9 @@ from opendpu.ir import Graph, Node
 from opendpu.ops.fixed.product import KIND as PRODUCT
 from opendpu_arch.target import Target
 
+TAKE_CONSTANTS = (PRODUCT, "concat-fix", "eltwise-fix")
+"""Kinds that take constants as feature maps: LOAD brings these to image banks as well."""
+
 
 @constraint(
     "The batch is 1.", *COMPUTE, *MOVE, lift="batch 1 (runners take many samples at a time)",
@@ -22,7 +25,8 @@ def batch(node: Node, graph: Graph, target: Target) -> str | None:
 
 
 @constraint(
-    "Inputs are int8 feature maps, not constants.", *COMPUTE, *MOVE,
+    "Inputs are int8 feature maps, and constants only of sums, products and concatenations.",
+    *COMPUTE, *MOVE,
     lift="a quantized feature map of up to 4 dimensions", code="XCOM_TENSOR_SHAPE_UNMATCH",
 )  # fmt: skip
 def feature_inputs(node: Node, graph: Graph, target: Target) -> str | None:
@@ -30,9 +34,7 @@ def feature_inputs(node: Node, graph: Graph, target: Target) -> str | None:
     for source in inputs_of(node, graph):
         if not is_fixed(source):
             return f'DPU only supports quantized inputs, but "{source.name}" is float'
-        if (
-            source.value is not None and node.kind != PRODUCT
-        ):  # which LOAD brings to image banks too
+        if source.value is not None and node.kind not in TAKE_CONSTANTS:
             return f'DPU only supports feature maps as inputs, but "{source.name}" is a constant'
         if len(source.shape) > 4:
             return f'DPU only supports 4 dimensions, but "{source.name}" has {len(source.shape)}'

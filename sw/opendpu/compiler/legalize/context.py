@@ -106,6 +106,12 @@ class Context:
         if node.shape == tuple(shape):
             return node.name
         key = (node.name, tuple(shape))
+        if key not in self._views and node.value is not None:
+            made = self.result.add(
+                self.result.unique(f"{node.name}_reshaped"), node.kind, node.type.with_shape(shape),
+                value=node.value.reshape(shape), origin=node.origin,
+            )  # fmt: skip
+            self._views[key] = made.name
         if key not in self._views:
             made = self.result.add(
                 self.result.unique(f"{node.name}_reshaped"), "reshape-fix",

@@ -8,12 +8,15 @@ from opendpu.compiler.legalize.window import unpadded
 from opendpu.ops.window import explicit_pad, transposed_pad
 
 NORMAL = ("conv2d", "depthwise-conv2d")
+MAX_STRIDE = 8
+MAX_KERNEL = 16
+"""Pixels that CONV moves on by, and those that a kernel has, in each direction."""
 TRANSPOSED = ("transposed-conv2d", "transposed-depthwise-conv2d")
 
 
 @legalizes(*NORMAL, *TRANSPOSED)
 def convolution(call: Call) -> str:
-    """Make the same op with weights and bias as int8."""
+    """Make the same op with weights and bias as int8, or one of patches as pixels."""
     node = call.node
     attrs: dict[str, Any] = {
         "kernel": list(node.attrs["kernel"]), "stride": list(node.attrs["stride"]),
@@ -25,6 +28,8 @@ def convolution(call: Call) -> str:
     ):
         attrs["group"] = int(node.attrs.get("group") or 1)
     inputs = {arg: [call.context.fixed(n) for n in names] for arg, names in node.inputs.items()}
+    if _is_patches(call, attrs):
+        return _patches(call, attrs, inputs)
     if node.kind in NORMAL:
         gaps, kernel = attrs["dilation"], attrs["kernel"]
         extent = [(k - 1) * gap + 1 for k, gap in zip(kernel, gaps, strict=True)]
@@ -44,3 +49,39 @@ def _pad(call: Call) -> list[int]:
     if call.node.kind in TRANSPOSED:
         return transposed_pad(call.node)
     return explicit_pad(call.node, call.shape())
+
+
+def _is_patches(call: Call, attrs: dict[str, Any]) -> bool:
+    """Return whether a convolution cuts the rows into patches wider than any stride."""
+    width = attrs["kernel"][0]
+    weights = call.context.result[call.context.fixed(call.node.inputs["weights"][0])]
+    return (
+        call.node.kind == "conv2d" and attrs["stride"] == attrs["kernel"]
+        and attrs["dilation"] == [1, 1] and not any(attrs["pad"])
+        and attrs["group"] == 1 and weights.value is not None
+        and max(attrs["stride"]) > MAX_STRIDE and width <= MAX_KERNEL
+        and [call.shape()[axis] % size for axis, size in ((2, width), (1, attrs["kernel"][1]))]
+        == [0, 0]
+    )  # fmt: skip
+
+
+def _patches(call: Call, attrs: dict[str, Any], inputs: dict[str, list[str]]) -> str:
+    """Make a convolution of what lies in one row of a patch, as channels of a pixel.
+
+    All rows of a row of patches are one row of these pixels, the taps of a patch as far from each
+    other as there are patches in a row: bytes stay where they are.
+    """
+    context = call.context
+    (width, height), (_, rows, columns, channels) = attrs["kernel"], call.shape()
+    across = columns // width
+    shape = (1, rows // height, height * across, width * channels)
+    weights = context.result[inputs["weights"][0]]
+    taps = (weights.shape[0], 1, height, width * channels)
+    made = {
+        **inputs, "input": [context.view(call.sources[0], shape)],
+        "weights": [context.view(weights.name, taps)],
+    }  # fmt: skip
+    attrs = {
+        **attrs, "kernel": [height, 1], "stride": [1, 1], "dilation": [across, 1],
+    }  # fmt: skip
+    return context.add(call.node, call.fix, "conv2d-fix", made, attrs)

@@ -74,7 +74,7 @@ def _broadcast(call: Call, name: str, shape: tuple[int, ...]) -> str:
 
 
 def _with_constant(call: Call, constants: list[str]) -> str:
-    """Make a feature map times or plus one constant a channel."""
+    """Make a feature map times or plus one constant a channel, or one an element."""
     context, node = call.context, call.node
     features = [s for s in call.sources if s not in constants]
     if len(features) != 1 or len(constants) != 1:
@@ -85,6 +85,8 @@ def _with_constant(call: Call, constants: list[str]) -> str:
         )
     feature, constant = context.result[features[0]], context.result[constants[0]]
     assert constant.value is not None
+    if constant.value.size > feature.shape[-1] and constant.shape == feature.shape == node.shape:
+        return of_features(call)
     channels = feature.shape[-1]
     if feature.shape != node.shape or constant.value.size not in (1, constant.shape[-1]) or (
         constant.shape[-1] not in (1, channels)
@@ -92,7 +94,7 @@ def _with_constant(call: Call, constants: list[str]) -> str:
         raise Refusal(
             f"DPU only supports {node.kind} of a feature map and one constant a channel, but "
             f'"{constant.name}" has shape {list(constant.shape)} and the feature map '
-            f"{list(feature.shape)}; one value a channel would lift it",
+            f"{list(feature.shape)}; one value a channel or an element would lift it",
             "XCOM_TENSOR_SHAPE_UNMATCH",
         )
     values = [int(v) for v in constant.value.reshape(-1)]

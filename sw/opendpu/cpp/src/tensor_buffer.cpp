@@ -55,6 +55,27 @@ char* memory(TensorBuffer* buffer, std::size_t batch, std::size_t offset, std::s
   return reinterpret_cast<char*>(address) + offset;
 }
 
+// The address of an element of memory without gaps, and how many bytes lie from there to the end.
+std::pair<std::uint64_t, std::size_t> within(void* memory, const xir::Tensor* tensor,
+                                             const std::vector<std::int32_t>& idx) {
+  const auto shape = tensor->get_shape();
+  if (!idx.empty() && idx.size() != shape.size()) {
+    throw std::out_of_range("tensor " + tensor->get_name() + " has " +
+                            std::to_string(shape.size()) + " dimensions, not " +
+                            std::to_string(idx.size()));
+  }
+  std::int64_t element = 0;
+  for (std::size_t i = 0; i < idx.size(); ++i) {
+    if (idx[i] < 0 || idx[i] >= shape[i]) {
+      throw std::out_of_range("tensor " + tensor->to_string() + " has no element there");
+    }
+    element = element * shape[i] + idx[i];
+  }
+  const auto offset = static_cast<std::size_t>(element * tensor->get_data_type().bit_width / 8);
+  return {reinterpret_cast<std::uint64_t>(memory) + offset,
+          static_cast<std::size_t>(tensor->get_data_size()) - offset};
+}
+
 }  // namespace
 
 std::string TensorBuffer::to_string(location_t value) {
@@ -114,24 +135,21 @@ HostFlatTensorBuffer::HostFlatTensorBuffer(const xir::Tensor* tensor)
 
 std::pair<std::uint64_t, std::size_t> HostFlatTensorBuffer::data(
     const std::vector<std::int32_t> idx) {
-  const auto shape = tensor_->get_shape();
-  if (!idx.empty() && idx.size() != shape.size()) {
-    throw std::out_of_range("tensor " + tensor_->get_name() + " has " +
-                            std::to_string(shape.size()) + " dimensions, not " +
-                            std::to_string(idx.size()));
-  }
-  std::int64_t element = 0;
-  for (std::size_t i = 0; i < idx.size(); ++i) {
-    if (idx[i] < 0 || idx[i] >= shape[i]) {
-      throw std::out_of_range("tensor " + tensor_->to_string() + " has no element there");
-    }
-    element = element * shape[i] + idx[i];
-  }
-  const auto offset = static_cast<std::size_t>(element * tensor_->get_data_type().bit_width / 8);
-  return {reinterpret_cast<std::uint64_t>(memory_.data() + offset), memory_.size() - offset};
+  return within(memory_.data(), tensor_, idx);
 }
 
 }  // namespace mm
+
+std::pair<std::uint64_t, std::size_t> CpuFlatTensorBuffer::data(
+    const std::vector<std::int32_t> idx) {
+  return within(data_, tensor_, idx);
+}
+
+CpuFlatTensorBufferOwned::CpuFlatTensorBufferOwned(const xir::Tensor* tensor)
+    : CpuFlatTensorBuffer(nullptr, tensor),
+      memory_(static_cast<std::size_t>(tensor->get_data_size())) {
+  data_ = memory_.data();
+}
 
 std::vector<std::int32_t> get_index_zeros(const xir::Tensor* tensor) {
   return first_of(tensor, 0);

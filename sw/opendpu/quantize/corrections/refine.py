@@ -19,7 +19,7 @@ from opendpu.quantize.placement.specs import TensorSpecs
 from opendpu.quantize.progress import Progress
 from opendpu.quantize.samples import Samples
 from opendpu.quantize.scales.choose import candidate_errors
-from opendpu.quantize.scales.grid import GRID
+from opendpu.quantize.scales.grid import FIX_POINTS, GRID, no_overflow
 from opendpu.quantize.scales.shifts import make_legal
 from opendpu_arch.errors import GraphError
 
@@ -73,7 +73,8 @@ def refine(
     Group by group, from the inputs on, one bit less and one bit more are tried; what lowers the
     relative squared error of the network's quantized results stays. The biases of ``layers`` are
     corrected in every trial, as they will be in the end. ``note`` is told what is left out: large
-    networks get trials where they are likeliest to change something.
+    networks get trials where they are likeliest to change something. Inputs of the network do not
+    get so fine that samples are beyond their range: programs convert them, and most let them wrap.
     """
     best = dict(fix_points)
     ends = _ends(graph, groups)
@@ -109,6 +110,8 @@ def refine(
             trial.update({name: best[name] + step for name in groups.members[group]})
             if trial[group] < groups.lower_bounds.get(group, trial[group]):
                 continue
+            if step > 0 and trial[group] > _finest(graph, groups, observed, group):
+                continue
             try:
                 tried = quantizations(trial)
             except GraphError:
@@ -118,6 +121,14 @@ def refine(
                 best, state = trial, found
                 break
     return best
+
+
+def _finest(graph: Graph, groups: ScaleGroups, observed: Observed, group: str) -> int:
+    """Return the largest fix point that a group with inputs of the network may be raised to."""
+    inputs = [name for name in groups.members[group] if graph[name].kind == "data"]
+    return min(
+        (no_overflow(observed.histograms[name].largest) for name in inputs), default=FIX_POINTS[-1]
+    )
 
 
 def plan_trials(

@@ -103,7 +103,7 @@ def test_other_kinds() -> None:
     terms = [x] * 5
     q.op("sum", "add", (4, 4, 3), terms)
     y = q.fix("sum", 5)
-    constant = q.const("c", 1, 4, 4, 3)
+    constant = q.const("c", 1, 1, 4, 3)
     q.op("more", "add", (4, 4, 3), [y, constant])
     q.op("cat", "concat", (4, 8, 3), [q.fix("more", 5), y], axis=2)
     pool = q.pool(q.fix("cat", 5), "pool", "avgpool2d", 2, stride=300)
@@ -116,8 +116,8 @@ def test_other_kinds() -> None:
     )
     assert reasons["more"] == (
         "DPU only supports add of a feature map and one constant a channel, but "
-        '"c" has shape [1, 4, 4, 3] and the feature map [1, 4, 4, 3]; one value a channel '
-        "would lift it (XCOM_TENSOR_SHAPE_UNMATCH)"
+        '"c" has shape [1, 1, 4, 3] and the feature map [1, 4, 4, 3]; one value a channel '
+        "or an element would lift it (XCOM_TENSOR_SHAPE_UNMATCH)"
     )
     assert reasons["cat"] == "no op of the DPU is next to it; one that computes would lift it"
     assert 'DPU only supports "stride_width"(300) in 1..256' in reasons["pool"]

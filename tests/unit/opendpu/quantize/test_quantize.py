@@ -567,6 +567,32 @@ def test_refinement_one_sample_at_a_time_finds_the_same(monkeypatch, seed):
     assert fixes(quantize(varied(seed), samples(16), weight_correction=False)) == together
 
 
+def test_refinement_leaves_inputs_within_their_range():
+    """Programs convert inputs, and most let wrap what is beyond: 1 must not become -128."""
+    net = FloatGraph("gates")
+    net.add("x", "data", (1, 1, 1, 2))
+    layers = (
+        ("h", "x", [[1, 1], [1, 1]], [0, -1]),
+        ("y", "r", [[0, 4], [4, -4], [4, -8]], [-2, -2, -2]),  # and, or, exclusive or
+    )
+    for name, source, weights, bias in layers:
+        inputs = {
+            "input": [source],
+            "weights": [net.add_const(f"{name}_w", np.float32(weights)[:, None, None]).name],
+            "bias": [net.add_const(f"{name}_b", np.float32(bias)).name],
+        }
+        net.add(name, "conv2d", (1, 1, 1, len(bias)), inputs, POINT)
+        if name == "h":
+            net.add("r", "relu", (1, 1, 1, 2), {"input": ["h"]})
+    net.outputs = ["y"]
+    x = np.float32([[0, 0], [0, 1], [1, 0], [1, 1]]).reshape(4, 1, 1, 2)
+    graph = quantize(net, {"x": x})
+    assert fixes(graph)["x_fix"] == no_overflow(1.0) == 6
+    found = evaluate_quantized(graph, {"x": x})
+    ((_, answers),) = found.items() if isinstance(found, dict) else [("y", found)]
+    assert ((answers.reshape(4, 3) > 0) == [[0, 0, 0], [0, 1, 1], [0, 1, 1], [1, 1, 0]]).all()
+
+
 def test_network_without_quantized_results():
     net = Net()
     net.put("s", "softmax", ["x"], {"axis": 3})

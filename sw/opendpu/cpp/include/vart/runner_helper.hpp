@@ -18,6 +18,24 @@ struct tensor_buffer_data_t {
   std::size_t size;
 };
 
+// Memory of somebody else, or of its own, for a tensor, which must live as long.
+class CpuFlatTensorBuffer : public TensorBuffer {
+ public:
+  CpuFlatTensorBuffer(void* data, const xir::Tensor* tensor) : TensorBuffer(tensor), data_(data) {}
+  std::pair<std::uint64_t, std::size_t> data(const std::vector<std::int32_t> idx = {}) override;
+
+ protected:
+  void* data_;
+};
+
+class CpuFlatTensorBufferOwned : public CpuFlatTensorBuffer {
+ public:
+  explicit CpuFlatTensorBufferOwned(const xir::Tensor* tensor);
+
+ private:
+  std::vector<char> memory_;
+};
+
 std::vector<std::int32_t> get_index_zeros(const xir::Tensor* tensor);
 tensor_buffer_data_t get_tensor_buffer_data(TensorBuffer* tensor_buffer,
                                             const std::vector<std::int32_t>& idx);

@@ -16,12 +16,11 @@ def two_samples(q: Drawing) -> str:
 
 
 @limit("feature_inputs", 'feature maps as inputs, but "c" is a constant')
-def constant_part(q: Drawing) -> str:
-    x = q.data(4, 6, 4)
+def constant_map(q: Drawing) -> str:
+    x = q.data(3, 5, 3)
     other = q.const("c", 1, 4, 6, 3, point=5) if q.beyond else q.data(4, 6, 3, name="y")
-    q.op("op", "concat", (4, 6, 7), [x, other], axis=3)
-    joined = q.fix("op", 5)
-    return q.pool(joined, "pool", "maxpool2d", 2)
+    q.op("sum", "add", (3, 5, 3), [x, q.pool(other, "op", "maxpool2d", 2)])
+    return q.fix("sum", 5)
 
 
 @limit("channels", '"input_channel"(2049) up to 2048', target="B512")

@@ -43,10 +43,10 @@ def average_without_much_padding(q: Drawing) -> str:
                     count_include_pad=False)  # fmt: skip
 
 
-@limit("add of a constant", '"c" has shape [1, 4, 5, 3]')
-def one_constant_an_element(q: Drawing) -> str:
+@limit("add of a constant", '"c" has shape [1, 1, 5, 3]')
+def one_constant_a_column(q: Drawing) -> str:
     x = q.data(4, 5, 3)
-    constant = q.const("c", *((1, 4, 5, 3) if q.beyond else (3,)), point=5)
+    constant = q.const("c", *((1, 1, 5, 3) if q.beyond else (3,)), point=5)
     q.op("op", "add", (4, 5, 3), [x, constant])
     return q.fix("op", 4)
 
