@@ -415,6 +415,16 @@ def test_pictures_of_other_sizes_are_resized_or_fitted(program, xmodel, tmp_path
     same(found(program, "yolov3", net, path), expected)
 
 
+def test_functions_on_outputs(program):
+    numbers = [float(word) for word in run(program, "functions", "-").stdout.split()]
+    values = np.array([1, -2, 127, 2, -3, 127, 4, -4, 127, 4, 0, 127])
+    means = values.reshape(4, 3).mean(0) * 2  # 5.5, -4.5 and beyond the range
+    assert numbers[:3] == [np.floor(means[0] + 0.5), np.ceil(means[1] - 0.5), 127]
+    assert numbers[3:15] == values.reshape(3, 2, 2).transpose(1, 2, 0).ravel().tolist()
+    shares = softmax(values[:4].reshape(2, 2) * 0.25)
+    np.testing.assert_allclose(numbers[15:], shares.ravel(), rtol=1e-6)
+
+
 def test_main_functions_of_demos(program, xmodel, picture, tmp_path):
     folder = tmp_path / "models" / "net"
     folder.mkdir(parents=True)

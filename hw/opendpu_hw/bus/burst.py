@@ -6,6 +6,7 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from opendpu_hw.bus.fields import FieldStream
+from opendpu_hw.bus.level import next_level
 
 #: Bytes of a beat are 2^BEAT_SHIFT.
 BEAT_SHIFT = 4
@@ -149,5 +150,5 @@ class BurstIssuer(wiring.Component):
             m.d.sync += self.valid.eq(0)
         with m.If(self.retire):
             m.d.sync += get.eq(get + 1)
-        m.d.sync += count.eq(count + self.taken - self.retire)
+        m.d.sync += count.eq(next_level(count, self.taken, self.retire))
         return m

@@ -9,6 +9,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out, Signature
 
+from opendpu_hw.bus.level import next_level
+
 #: Fields are stored together up to this width.
 _CHUNK = 64
 
@@ -116,7 +118,6 @@ class FieldQueue(wiring.Component):
         take, give = Signal(), Signal()
         m.d.comb += [
             self.i.ready.eq(self.level != self._depth),
-            self.o.valid.eq(self.level != 0),
             take.eq(self.i.valid & self.i.ready),
             give.eq(self.o.valid & self.o.ready),
         ]
@@ -135,7 +136,11 @@ class FieldQueue(wiring.Component):
             m.d.sync += put.eq(put + 1)
         with m.If(give):
             m.d.sync += get.eq(get + 1)
-        m.d.sync += self.level.eq(self.level + take - give)
+        # What is there next is a function of as few signals as its level is: ``valid`` a register.
+        m.d.sync += [
+            self.level.eq(next_level(self.level, take, give)),
+            self.o.valid.eq(take | self.level[1:].any() | (self.level[0] & ~give)),
+        ]
         with m.If(self.clear):
-            m.d.sync += [put.eq(0), get.eq(0), self.level.eq(0)]
+            m.d.sync += [put.eq(0), get.eq(0), self.level.eq(0), self.o.valid.eq(0)]
         return m

@@ -41,7 +41,7 @@ class Packer(wiring.Component):
     o : ``Out(FieldStream(beat_fields))``
         The beats, registered. Payload bytes without strobe are undefined.
     clear : ``In(1)``
-        Forget everything; the payload of ``o`` does not change.
+        Forget everything, also what is taken in this cycle; the payload of ``o`` does not change.
     """
 
     def __init__(self, *, lanes):
@@ -64,6 +64,7 @@ class Packer(wiring.Component):
 
         at = Signal(4)
         end = Signal(6)
+        free = Signal()
         advance = Signal()
         take = Signal()
         full = Signal()
@@ -71,8 +72,9 @@ class Packer(wiring.Component):
             at.eq(Mux(run.first, run.offset, place)),
             end.eq(at + run.count),
             full.eq(end[4:].any()),
-            advance.eq((~self.o.valid | self.o.ready) & ~self.clear),
-            self.i.ready.eq(advance & ~flush),
+            free.eq(~self.o.valid | self.o.ready),
+            advance.eq(free & ~self.clear),
+            self.i.ready.eq(free & ~flush),
             take.eq(self.i.valid & self.i.ready),
         ]
 

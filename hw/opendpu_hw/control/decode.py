@@ -143,17 +143,27 @@ class Decode(wiring.Component):
                 with m.If(stopped):
                     m.next = "Stopped"
             with m.State("Rest"):
-                m.d.comb += self.words.ready.eq(room | ~last)
-                with m.If(self.words.valid & self.words.ready):
+                # Whether there is room is known too late to hold back a word.
+                m.d.comb += self.words.ready.eq(1)
+                with m.If(self.words.valid):
                     m.d.sync += at.eq(at + 1)
                     for i in range(1, INSTRUCTION_WORDS):
                         with m.If(at == i):
                             m.d.sync += gathered[i].eq(incoming.data)
                     with m.If(incoming.error):
                         bad(Fault.FETCH_ERROR)
-                    with m.Elif(last):
+                    with m.Elif(last & room):
                         hold()
                         m.next = "First"
+                    with m.Elif(last):
+                        m.d.sync += at.eq(0)            # no other word is this instruction's
+                        m.next = "Full"
+                with m.If(stopped):
+                    m.next = "Stopped"
+            with m.State("Full"):
+                with m.If(room):
+                    hold()
+                    m.next = "First"
                 with m.If(stopped):
                     m.next = "Stopped"
             with m.State("Single"):

@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from opendpu_arch import isa
 from opendpu_arch.isa import Engine
+from opendpu_hw.bus.level import next_count
 from opendpu_hw.shapes import InstructionStream
 
 #: Words of the longest instruction of each queue.
@@ -96,7 +97,7 @@ class Dispatch(wiring.Component):
                 after.r_en.eq(ended | self.clear),
                 self.started[e].eq(fire), self.finished[e].eq(ended),
             ]
-            m.d.sync += late.eq(late + self.done[e] - ended)
+            m.d.sync += late.eq(next_count(late, self.done[e], ended))
             with m.If(queue.r_en):
                 m.d.sync += [head.eq(queue.r_data), there.eq(queue.r_rdy & ~self.clear)]
             for other in Engine:
@@ -115,7 +116,7 @@ class Dispatch(wiring.Component):
             # tokens beyond the counter are lost, but it does not wrap to zero as if none were left
             room = ~counter.all()
             m.d.sync += [
-                counter.eq(counter + (give[key] & room) - take[key]),
+                counter.eq(next_count(counter, give[key] & room, take[key])),
                 some[key].eq(give[key] | (some[key] & ~(take[key] & (counter == 1)))),
             ]
             with m.If(self.clear):

@@ -54,7 +54,7 @@ class Sequencer(wiring.Component):
             "finished": In(1).array(len(self.FAULTING)),
             "ended": In(1), "blocked": In(1), "empty": In(1), "stuck": In(1), "tokens": In(1),
             "quiet": In(1),
-            "running": Out(1), "done": Out(1), "begin": Out(1), "abort": Out(1),
+            "running": Out(1), "done": Out(1), "begin": Out(1), "abort": Out(1, init=1),
             "stop_fetch": Out(1), "status": Out(32), "fault_instruction": Out(32),
             "fault_addr": Out(ADDRESS_WIDTH),
         })
@@ -90,32 +90,36 @@ class Sequencer(wiring.Component):
                 self.fault_addr.eq(0),
             ]
 
+        def abort():
+            m.d.sync += self.abort.eq(1)
+            m.next = "Abort"
+
         def fail(why, *, who=0):
             m.d.comb += failed.eq(1)
             m.d.sync += [cause.eq(why), engine.eq(who)]
-            m.next = "Abort"
+            abort()
+
+        # What all engines get comes from registers.
+        m.d.comb += self.stop_fetch.eq(self.abort | (self.ended & ~self.begin))
+        m.d.sync += self.begin.eq(0)
 
         with m.FSM(init="Idle"):
             with m.State("Idle"):
-                m.d.comb += [self.abort.eq(1), self.stop_fetch.eq(1)]
                 with m.If(self.start):
                     m.d.sync += [cause.eq(0), engine.eq(0), fresh.eq(1), self.running.eq(1)]
                     m.next = "Begin"
             with m.State("Begin"):
-                m.d.comb += [self.abort.eq(1), self.stop_fetch.eq(1)]
                 with m.If(self.quiet & self.empty):
-                    m.d.sync += patience.eq(0)
+                    m.d.sync += [patience.eq(0), self.abort.eq(0), self.begin.eq(1)]
                     m.next = "Go"
             with m.State("Go"):
-                m.d.comb += self.begin.eq(1)
                 m.next = "Run"
             with m.State("Run"):
-                m.d.comb += self.stop_fetch.eq(self.ended)
                 with m.If(self.ended & self.empty):
                     with m.If(self.tokens):
                         fail(Fault.LEFTOVER_TOKEN)
                     with m.Else():
-                        m.next = "Abort"
+                        abort()
                 with m.If(self.stuck & (self.ended | self.blocked)):
                     m.d.sync += patience.eq(patience + 1)
                     with m.If(patience == self.PATIENCE):
@@ -128,7 +132,6 @@ class Sequencer(wiring.Component):
                     with m.If(fault.valid):
                         fail(fault.cause, who=e)
             with m.State("Abort"):
-                m.d.comb += [self.abort.eq(1), self.stop_fetch.eq(1)]
                 with m.If(self.quiet & self.empty):
                     m.d.comb += self.done.eq(1)
                     m.d.sync += self.running.eq(0)

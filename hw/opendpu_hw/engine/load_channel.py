@@ -97,11 +97,12 @@ class LoadChannel(wiring.Component):
         m.submodules.issuer = issuer = BurstIssuer()
         error = Signal()
         m.d.comb += [
-            issuer.stop.eq(stop | error),
+            issuer.stop.eq(error),
             *constant_fields(self.bus, "ar"),
             self.bus.araddr.eq(issuer.addr), self.bus.arlen.eq(issuer.len),
             self.bus.arvalid.eq(issuer.valid), issuer.ready.eq(self.bus.arready),
-            self.empty.eq(issuer.empty),
+            # A burst may still be taken in the first cycle of ``stop``, none later.
+            self.empty.eq(issuer.empty & ~bursts.o.valid),
         ]
         wiring.connect(m, plans.o, bursts.i)
         wiring.connect(m, bursts.o, issuer.i)
@@ -123,14 +124,14 @@ class LoadChannel(wiring.Component):
             used.eq(put - keep),
             room.eq(used[-1] | ~used[ceil_log2(WINDOW):].any()),
             self.bus.rready.eq(stop | room),
-            accept.eq(self.bus.rvalid & self.bus.rready & ~stop),
-            issuer.retire.eq(self.bus.rvalid & self.bus.rready & self.bus.rlast),
+            accept.eq(self.bus.rvalid & self.bus.rready),
+            issuer.retire.eq(accept & self.bus.rlast),
             put_port.addr.eq(put), put_port.data.eq(self.bus.rdata), put_port.en.eq(accept),
             put_next.eq(put + 1),
         ]
         with m.If(accept):
             m.d.sync += put.eq(put_next)
-            with m.If(self.bus.rresp[1] & ~error):
+            with m.If(self.bus.rresp[1] & ~error & ~stop):
                 m.d.sync += [
                     error.eq(1), error_beat.eq(put), error_before.eq(put - 1),
                     self.fault_addr.eq(Cat(Const(0, BEAT_SHIFT), issuer.oldest_beat)),
@@ -183,7 +184,7 @@ class LoadChannel(wiring.Component):
             bad.eq(error & ~job.constant
                    & ((error_beat == beat) | (two_beats & (error_before == beat)))),
             advance.eq(out.i.ready),
-            step.eq(running & ready & ~bad & advance & ~stop),
+            step.eq(running & ready & ~bad & advance),
             word_end.eq(step & ~pixel_end),
             keep.eq(Mux(job.overlap, pixel[BEAT_SHIFT:], beat)),
             low_port.addr.eq(beat), high_port.addr.eq(beat_1),

@@ -3,7 +3,7 @@
 
 from types import SimpleNamespace
 
-from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -118,16 +118,15 @@ class MiscPlanner(wiring.Component):
         ]
         turn = Signal(3)
         row = Signal(3)
-        taken = Signal(3)
-        offered = Signal(3)
-        offering = Signal()
-        complete = Signal()
-        for n, (part, there) in enumerate(((self.job, offering), (self.fetch, offering),
-                                           (self.write, complete))):
-            m.d.comb += [part.valid.eq(there & ~offered[n]),
-                         taken[n].eq(offered[n] | (part.valid & part.ready))]
-        with m.If(offering):
-            m.d.sync += offered.eq(taken)
+        parts = self.job, self.fetch, self.write
+        for part in parts:
+            with m.If(part.ready):
+                m.d.sync += part.valid.eq(0)
+
+        def make_rows():
+            """Go on with the rows of the writer's part; the others are offered meanwhile."""
+            m.d.sync += [self.job.valid.eq(1), self.fetch.valid.eq(1)]
+            m.next = "Rows"
 
         with m.FSM():
             with m.State("Accept"):
@@ -163,7 +162,7 @@ class MiscPlanner(wiring.Component):
                     with m.Case(Opcode.ALU):
                         misc_decode.alu(m, target, s, fields_of(isa.Alu, insn),
                                         fields_of(isa.AluInit, inits[isa.AluInit]))
-                        m.next = "Rows"
+                        make_rows()
                     with m.Case(Opcode.POOL):
                         misc_decode.pool(m, target, s, fields_of(isa.Pool, insn),
                                          fields_of(isa.PoolInit, inits[isa.PoolInit]))
@@ -173,7 +172,7 @@ class MiscPlanner(wiring.Component):
                     with m.Default():
                         misc_decode.elew(m, target, s, fields_of(isa.Elew, insn),
                                          [fields_of(isa.ElewInit, e) for e in entries])
-                        m.next = "Rows"
+                        make_rows()
             with m.State("Multiply"):
                 # Cycle k loads the operands of product k and stores product k - 1.
                 m.d.sync += index.eq(index + 1)
@@ -194,10 +193,8 @@ class MiscPlanner(wiring.Component):
                                 with m.If(insn[0][28:32] == Opcode.ALUINIT):
                                     m.next = "Keep"
                                 with m.Else():
-                                    m.next = "Rows"
+                                    make_rows()
             with m.State("Rows"):
-                # The writer's part; the others can be taken meanwhile.
-                m.d.comb += offering.eq(1)
                 for h in range(rows):
                     with m.If(row == h):
                         m.d.sync += [
@@ -219,12 +216,11 @@ class MiscPlanner(wiring.Component):
                     row.eq(row + 1), s.remaining.eq(s.remaining - 1), write.rows_1.eq(row),
                 ]
                 with m.If((s.remaining == 1) | (row == rows - 1)):
-                    m.d.sync += write.final.eq(s.remaining == 1)
+                    m.d.sync += [write.final.eq(s.remaining == 1), self.write.valid.eq(1)]
                     m.next = "Offer"
             with m.State("Offer"):
-                m.d.comb += [offering.eq(1), complete.eq(1)]
-                with m.If(taken.all()):
-                    m.d.sync += [row.eq(0), turn.eq(0), write.turns_1.eq(0), offered.eq(0)]
+                with m.If(Cat(~part.valid | part.ready for part in parts).all()):
+                    m.d.sync += [row.eq(0), turn.eq(0), write.turns_1.eq(0)]
                     with m.If(s.remaining == 0):
                         m.next = "Accept"
                     with m.Else():
@@ -238,5 +234,5 @@ class MiscPlanner(wiring.Component):
                             walk.checked.eq(0),
                             walk.rows_1.eq(misc_decode.pass_rows_1(target, s.remaining - 1)),
                         ]
-                        m.next = "Rows"
+                        make_rows()
         return m

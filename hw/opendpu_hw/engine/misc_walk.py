@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 from opendpu_arch import latency
 from opendpu_arch.extensions import Extension
 from opendpu_hw.bus.fields import FieldSkid
+from opendpu_hw.bus.level import next_level
 from opendpu_hw.datapath.narrow_product import narrow_product
 from opendpu_hw.engine import misc_plan as plan
 from opendpu_hw.engine.misc_parameters import POINTER_BITS
@@ -72,7 +73,9 @@ class _State:
         self.column_offset = Array(Signal(a, name=f"column_offset{i}", reset_less=True)
                                    for i in range(plan.INPUTS))
 
-        self.last_chunk, self.last_phase, self.last_tap = (Signal() for _ in range(3))
+        self.last_chunk = Signal(reset_less=True)       # compared a cycle before
+        self.next_kernel_h = Signal(11)
+        self.last_phase, self.last_tap = Signal(), Signal()
         self.last_column, self.last_group, self.last_step = (Signal() for _ in range(3))
         self.start, self.again, self.compute, self.first = (Signal() for _ in range(4))
 
@@ -168,7 +171,6 @@ class MiscWalk(wiring.Component):
         """Find out what begins and ends with this step."""
         p = s.p
         m.d.comb += [
-            s.last_chunk.eq(p.eltwise | (s.kernel_h + p.stride_step > p.kernel_h_1)),
             s.last_phase.eq(p.eltwise | (s.phase == p.phases_1)),
             s.last_tap.eq(s.last_chunk & s.last_phase
                           & (s.kernel_w == Mux(p.eltwise, p.inputs_1, p.kernel_w_1))),
@@ -182,6 +184,10 @@ class MiscWalk(wiring.Component):
                 p.paired, s.again | ((s.column == 0) & (s.kernel_w == 0) & (s.phase == 1)),
                 s.start)),
         ]
+        with m.If(~s.last_chunk):
+            m.d.comb += s.next_kernel_h.eq(s.kernel_h + p.stride_step)
+        with m.Elif(~s.last_phase):
+            m.d.comb += s.next_kernel_h.eq(s.phase + 1)
 
     def _admit(self, m, s, stage):
         """Decide whether the walk goes on, and whether it takes a job."""
@@ -198,8 +204,8 @@ class MiscWalk(wiring.Component):
                       & (~s.last_tap | (room != 0))),
         ]
         m.d.sync += [
-            room.eq(room - (s.step & s.last_tap) + self.result_taken),
-            biases.eq(biases + self.bias_loaded - (s.step & p.bias & first_of_group)),
+            room.eq(next_level(room, self.result_taken, s.step & s.last_tap)),
+            biases.eq(next_level(biases, self.bias_loaded, s.step & p.bias & first_of_group)),
         ]
         begin = ~s.running | (s.step & s.last_step)
         if Extension.TABLE in self._target.extensions:
@@ -258,12 +264,15 @@ class MiscWalk(wiring.Component):
         p = s.p
         a, bb = plan.address_bits(self._target), plan.bank_bits(self._target)
         low_next = Signal(bb + 1)
+        m.d.sync += [
+            s.kernel_h.eq(s.next_kernel_h),
+            s.last_chunk.eq(p.eltwise | (s.next_kernel_h + p.stride_step > p.kernel_h_1)),
+        ]
         with m.If(~s.last_chunk):
             m.d.comb += low_next.eq(s.low + Mux(p.wide, 1, self._taps))
-            m.d.sync += [s.kernel_h.eq(s.kernel_h + p.stride_step),
-                         s.low.eq(low_next[:bb]), s.wrap.eq(s.wrap + low_next[bb])]
+            m.d.sync += [s.low.eq(low_next[:bb]), s.wrap.eq(s.wrap + low_next[bb])]
         with m.Elif(~s.last_phase):
-            m.d.sync += [s.phase.eq(s.phase + 1), s.kernel_h.eq(s.phase + 1)]
+            m.d.sync += s.phase.eq(s.phase + 1)
             with m.If(s.in_bank + 1 == p.stride_h):
                 m.d.comb += low_next.eq(s.phase_low + 1)
                 m.d.sync += [
@@ -277,7 +286,7 @@ class MiscWalk(wiring.Component):
                              s.low.eq(s.phase_low), s.wrap.eq(s.phase_wrap)]
         with m.Else():
             m.d.sync += [
-                s.phase.eq(0), s.kernel_h.eq(0), s.in_bank.eq(p.in_bank),
+                s.phase.eq(0), s.in_bank.eq(p.in_bank),
                 s.row_offset.eq(p.row_offset), s.low.eq(p.low), s.wrap.eq(p.wrap),
                 s.phase_low.eq(p.low), s.phase_wrap.eq(p.wrap),
             ]
@@ -311,7 +320,9 @@ class MiscWalk(wiring.Component):
         new = s.new
         m.d.sync += [
             s.p.eq(new), s.running.eq(1), s.group.eq(0), s.column.eq(0), s.column_at.eq(0),
-            s.kernel_w.eq(0), s.phase.eq(0), s.kernel_h.eq(0), s.in_bank.eq(new.in_bank),
+            s.kernel_w.eq(0), s.phase.eq(0), s.kernel_h.eq(0),
+            s.last_chunk.eq(new.eltwise | (new.stride_step > new.kernel_h_1)),
+            s.in_bank.eq(new.in_bank),
             s.row_offset.eq(new.row_offset), s.tap_offset.eq(0), s.low.eq(new.low),
             s.wrap.eq(new.wrap), s.phase_low.eq(new.low), s.phase_wrap.eq(new.wrap),
         ]

@@ -4,7 +4,7 @@
 from types import SimpleNamespace
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal
-from amaranth.lib import fifo, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from opendpu_hw.bus.axi4 import constant_fields, write_signature
@@ -79,14 +79,14 @@ class SaveChannel(wiring.Component):
         # -- address side -------------------------------------------------------------------------
         m.submodules.bursts = bursts = ResetInserter({"sync": stop})(BurstGenerator())
         m.submodules.issuer = issuer = BurstIssuer()
-        m.submodules.lengths = lengths = fifo.SyncFIFO(width=4, depth=OUTSTANDING)
+        m.submodules.lengths = lengths = FieldQueue({"len": 4}, depth=OUTSTANDING)
         m.d.comb += [
-            issuer.stop.eq(stop),
             *constant_fields(self.bus, "aw"),
             self.bus.awaddr.eq(issuer.addr), self.bus.awlen.eq(issuer.len),
             self.bus.awvalid.eq(issuer.valid), issuer.ready.eq(self.bus.awready),
-            self.empty.eq(issuer.empty),
-            lengths.w_en.eq(issuer.taken), lengths.w_data.eq(issuer.i.len),
+            # A burst may still be taken in the first cycle of ``stop``, none later.
+            self.empty.eq(issuer.empty & ~bursts.o.valid),
+            lengths.i.valid.eq(issuer.taken), lengths.i.len.eq(issuer.i.len),
         ]
         wiring.connect(m, plans.o, bursts.i)
         wiring.connect(m, bursts.o, issuer.i)
@@ -171,13 +171,13 @@ class SaveChannel(wiring.Component):
         go = Signal()
         last = Signal()
         m.d.comb += [
-            self.bus.wvalid.eq(lengths.r_rdy & (packer.o.valid | stop)),
+            self.bus.wvalid.eq(lengths.o.valid & (packer.o.valid | stop)),
             self.bus.wdata.eq(beat.data),
             self.bus.wstrb.eq(Mux(packer.o.valid, beat.strobe, 0)),
-            last.eq(sent == lengths.r_data), self.bus.wlast.eq(last),
+            last.eq(sent == lengths.o.len), self.bus.wlast.eq(last),
             go.eq(self.bus.wvalid & self.bus.wready),
-            packer.o.ready.eq(lengths.r_rdy & self.bus.wready),
-            lengths.r_en.eq(go & last),
+            packer.o.ready.eq(lengths.o.valid & self.bus.wready),
+            lengths.o.ready.eq(go & last),
             held.eq(self.bus.wvalid & ~self.bus.wready),
             packer.clear.eq(stop & ~(held & packer.o.valid)),
         ]

@@ -10,6 +10,7 @@ from amaranth.utils import ceil_log2
 
 from opendpu_arch import latency
 from opendpu_hw.bus.fields import FieldQueue, FieldSkid, FieldStream
+from opendpu_hw.bus.level import next_level
 from opendpu_hw.memory.ports import BankRead
 
 
@@ -51,7 +52,7 @@ class SaveReader(wiring.Component):
         The words, :attr:`LATENCY` cycles after the read. ``range_first`` and ``range_last`` belong
         to the pixel.
     clear : ``In(1)``
-        Forget everything.
+        Forget everything. Does not reach ``read`` in the same cycle: a bank may be read in vain.
     """
 
     LATENCY = latency.BANK_READ + 1
@@ -95,7 +96,7 @@ class SaveReader(wiring.Component):
         taken = Signal()
         m.d.comb += [
             reads.clear.eq(self.clear),
-            self.read.valid.eq(ask.valid & ~ask.constant & ~self.clear),
+            self.read.valid.eq(ask.valid & ~ask.constant),
             self.read.bank_id.eq(ask.bank_id), self.read.addr.eq(ask.addr),
             ask.ready.eq(ask.constant | self.read.ready), taken.eq(ask.valid & ask.ready),
         ]
@@ -121,7 +122,7 @@ class SaveReader(wiring.Component):
         job_end = Signal()
         m.d.comb += [
             room.eq((promised != self.DEPTH) & info.ready),
-            step.eq(running & room & ~self.clear), info.valid.eq(step),
+            step.eq(running & room), info.valid.eq(step),
             info.bank_id.eq(job.bank_id), info.addr.eq(addr),
             info.constant.eq(job.constant), info.value.eq(job.value),
             info.count.eq(Mux(pixel_end, rest[:4] + 1, Const(lanes))),
@@ -133,7 +134,7 @@ class SaveReader(wiring.Component):
             job_end.eq(pixel_end & (rows == 0)),
             self.i.ready.eq(~running | (step & job_end)),
         ]
-        m.d.sync += promised.eq(promised + step - (words.o.valid & words.o.ready))
+        m.d.sync += promised.eq(next_level(promised, step, words.o.valid & words.o.ready))
         with m.If(step):
             with m.If(~pixel_end):
                 m.d.sync += [addr.eq(addr + 1), rest.eq(rest - lanes), pixel_first.eq(0)]

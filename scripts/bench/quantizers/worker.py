@@ -7,6 +7,7 @@ Imports nothing of the project, so that it runs in any environment.
 """
 
 import json
+import os
 import pathlib
 import sys
 import time
@@ -24,16 +25,29 @@ Quantizer = Callable[[str, pathlib.Path, Array], Run]
 
 
 def work(quantize: Quantizer) -> None:
-    """Do what the arguments of the program say."""
+    """Do what the arguments of the program say.
+
+    On a machine that does other work, ``cpu_seconds`` is what can be compared: of all threads.
+    """
     method, model, calibration, test, output = sys.argv[1:]
     samples = np.load(calibration)
-    start = time.perf_counter()
+    start, worked = time.perf_counter(), _worked()
     run = quantize(method, pathlib.Path(model), samples)
-    seconds = time.perf_counter() - start
+    seconds, work = time.perf_counter() - start, _worked() - worked
     peak = peak_megabytes()
     found = [run(sample[None]) for sample in np.load(test)]
     np.save(output, np.concatenate(found))
-    print(json.dumps({"seconds": round(seconds, 1), "megabytes": round(peak)}))
+    figures = {
+        "seconds": round(seconds, 1),
+        "cpu_seconds": round(work, 1),
+        "megabytes": round(peak),
+    }
+    print(json.dumps(figures))
+
+
+def _worked() -> float:
+    """Return the seconds that processors worked for this program and those that it waited for."""
+    return sum(os.times()[:4])
 
 
 def peak_megabytes() -> float:

@@ -55,7 +55,7 @@ struct Fetch {
 };
 
 struct Decode {
-    enum State : uint8_t { kStopped, kGather, kSingle };
+    enum State : uint8_t { kStopped, kGather, kFull, kSingle };
     const Instruction* coming = nullptr;  // whose words come next
     const Instruction* held = nullptr;    // judged and handed on
     State state = kStopped;
@@ -65,10 +65,8 @@ struct Decode {
 
     bool judged() const { return judging == latency::kJudgement; }
 
-    // Whether a word is taken; `accept`: the instruction held goes to its queue.
-    bool takes_word(bool accept) const {
-        return state == kGather && (words == 0 || words + 1 != coming->words || !held || accept);
-    }
+    // Whether a word is taken.
+    bool takes_word() const { return state == kGather; }
     // Whether `step` does nothing while nothing is accepted and no word comes.
     bool still() const { return held ? judged() : state != kSingle; }
     void step(bool accept, bool word) {
@@ -82,12 +80,14 @@ struct Decode {
             ++words;
             if (coming->words == 1) {
                 state = kSingle;
-            } else if (words == coming->words) {
+            } else if (words == coming->words && room) {
                 hold();
+            } else if (words == coming->words) {
+                state = kFull;
             }
-        } else if (state == kSingle && room) {
+        } else if ((state == kSingle || state == kFull) && room) {
+            state = state == kFull ? kGather : kStopped;
             hold();
-            state = kStopped;
         }
     }
 

@@ -183,7 +183,7 @@ void Machine::step_dispatch() {
     const Instruction* held = decode_.held;
     bool accept = held && decode_.judged() && dispatch_.queues[held->engine].waiting.room();
     bool stop = decode_.ended || ending_;
-    bool read = decode_.takes_word(accept), word = read && fetch_.ready && !stop;
+    bool read = decode_.takes_word(), word = read && fetch_.ready && !stop;
     if (events || accept) move_queues(accept ? held : nullptr);
     decode_.step(accept, word);
     step_fetch(stop, read);

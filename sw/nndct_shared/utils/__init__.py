@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``option_util``: switches of AMD's quantizer."""
+"""Switches of AMD's quantizer: ``option_util``, and ``NndctOption`` to read them."""
 
 from nndct_shared.utils import option_util
+from nndct_shared.utils.option_util import NndctOption
 
-__all__ = ["option_util"]
+__all__ = ["NndctOption", "option_util"]

@@ -32,3 +32,26 @@ def set_option_value(option_name: str, option_value: Any) -> None:
 def get_option_value(option_name: str) -> Any:
     """Return what a switch was set to; nothing if it was not."""
     return _VALUES.get(option_name)
+
+
+class Option:
+    """A switch, as scripts read it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def value(self) -> Any:
+        """What it was set to; zero if it was not."""
+        return _VALUES.get(self._name, 0)
+
+
+class _Options(type):
+    def __getattr__(cls, name: str) -> Option:
+        if not name.startswith(PREFIX):
+            raise AttributeError(f"{cls.__name__} has no {name!r}: names begin with {PREFIX}")
+        return Option(name)
+
+
+class NndctOption(metaclass=_Options):
+    """Switches by name: ``NndctOption.nndct_stat.value``."""

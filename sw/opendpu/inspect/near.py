@@ -21,8 +21,8 @@ LEGAL_ALONE = ("sigmoid_shifts", "sigmoid_bound")
 def depends_on_scales(node: Node, graph: FixedGraph, target: Target, *, shared: bool) -> bool:
     """Return whether the DPU could not have the op with fix points up to ``MARGIN`` bits off.
 
-    One tensor is changed at a time: the result, or an input. ``shared`` says whether others have
-    the scale of the result.
+    One tensor is changed at a time, the result or an input; then all alike, because some limits
+    hold for either. ``shared`` says whether others have the scale of the result.
     """
     safe = MADE_LEGAL if shared else (*MADE_LEGAL, *LEGAL_ALONE)
     checks = [
@@ -51,13 +51,15 @@ def _nearly_too_fine(node: Node, graph: FixedGraph) -> bool:
 
 
 def _variants(node: Node, graph: FixedGraph) -> Iterator[tuple[Node, FixedGraph]]:
-    """Yield the op, and a graph with what it reads, with one fix point moved."""
+    """Yield the op, and a graph with what it reads, with one fix point moved, or all."""
     sources = [graph[name] for name in dict.fromkeys(node.sources())]
-    for moved in (node, *(s for s in sources if is_fixed(s) and s.kind not in CONSTANT)):
+    read = (s.name for s in sources if is_fixed(s) and s.kind not in CONSTANT)
+    every = (node.name, *read)
+    for moved in (*((name,) for name in every), every):
         for bits in (-MARGIN, -1, 1, MARGIN):
             probe = FixedGraph(graph.name)
             for one in (*sources, node):
-                probe.nodes[one.name] = _moved(one, bits) if one is moved else one
+                probe.nodes[one.name] = _moved(one, bits) if one.name in moved else one
             yield probe[node.name], probe
 
 

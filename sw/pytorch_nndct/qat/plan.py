@@ -9,6 +9,7 @@ import numpy as np
 from opendpu.frontend.pytorch import Traced
 from opendpu.frontend.pytorch.naming import Place
 from opendpu.ir import Array, FloatGraph, Graph, Node, QuantizedGraph
+from opendpu.ops import operator_of
 from opendpu.quantize import QuantizeConfig, quantize_with_report
 from opendpu.quantize.layers import is_layer
 from opendpu.quantize.placement.groups import ScaleGroups
@@ -137,10 +138,32 @@ def plan_of(
             first = results.setdefault(traced.places[call].path, group)
             if first != group:
                 same[group] = first
-    _check_placed(traced, groups, set(results.values()) | set(same))
+    placed = set(results.values()) | set(same)
+    names = {node.name for node in reference}
+    found = _behind_moves(reference, groups, placed)
+    unnamed = [stub for stub, source in traced.floating.begins.items() if source not in names]
+    if len(found) == len(unnamed):
+        results |= {traced.places[stub].path: g for stub, g in zip(unnamed, found, strict=True)}
+    _check_placed(traced, groups, placed | set(results.values()))
     paths = {traced.places[name].path: name for name in layers}
     norms = {path: _norm_behind(traced, name) for path, name in paths.items()}
     return Plan(norms, paths, results, same, reference, groups, specs)
+
+
+def _behind_moves(reference: Graph, groups: ScaleGroups, placed: set[str]) -> list[str]:
+    """Return groups that no module rounds, of what only changes the shape of something.
+
+    A stub behind a change of shape (``x[:, :, None, None]``) marks one of these: the graph joins
+    such changes, and the name that the stub knows is gone.
+    """
+    return [
+        group for group, members in groups.members.items()
+        if group not in placed and _changes_shape(reference[members[0]])
+    ]  # fmt: skip
+
+
+def _changes_shape(node: Node) -> bool:
+    return bool(node.inputs) and operator_of(node).moves(node)
 
 
 def _constant(graph: Graph, layer: str) -> Node:

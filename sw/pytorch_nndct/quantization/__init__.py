@@ -2,5 +2,7 @@
 """Where scripts find :mod:`pytorch_nndct.bfp`: ``from pytorch_nndct.quantization import bfp``."""
 
 from pytorch_nndct import bfp
+from pytorch_nndct.quantization import torchquantizer
+from pytorch_nndct.quantization.torchquantizer import TORCHQuantizer
 
-__all__ = ["bfp"]
+__all__ = ["TORCHQuantizer", "bfp", "torchquantizer"]

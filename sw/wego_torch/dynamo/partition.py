@@ -9,10 +9,11 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
-from torch.onnx._internal.exporter import _decomp, _registration
+from torch.onnx._internal.exporter import _decomp
 
 from opendpu.frontend.pytorch import Traced
 from opendpu.frontend.pytorch.model import program_traced
+from opendpu.frontend.pytorch.torchlib import registry
 from opendpu.inspect import inspect_graph
 from opendpu.inspect.result import CPU, DPU
 from opendpu_arch.target import Target
@@ -35,8 +36,7 @@ class _Named(OperatorSupportBase):
 
 def decomposed(program: ExportedProgram) -> ExportedProgram:
     """Return a program with the operators that PyTorch's ONNX exporter will look for."""
-    registry = _registration.ONNXRegistry.from_torchlib()
-    known = set(_decomp.get_onnx_implemented_overloads(registry))
+    known = set(_decomp.get_onnx_implemented_overloads(registry()))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what PyTorch says of its own parts
         return program.run_decompositions(_decomp.create_onnx_friendly_decomposition_table(known))
@@ -44,11 +44,10 @@ def decomposed(program: ExportedProgram) -> ExportedProgram:
 
 def unknown_operators(program: ExportedProgram) -> dict[str, str]:
     """Return the operators that have no ONNX counterpart, by node, of a decomposed program."""
-    registry = _registration.ONNXRegistry.from_torchlib()
-    found = {}
+    known, found = registry(), {}
     for node in program.graph.nodes:
         called = node.target if node.op == "call_function" else None
-        if isinstance(called, torch._ops.OpOverload) and not registry.is_registered(called):
+        if isinstance(called, torch._ops.OpOverload) and not known.is_registered(called):
             found[node.name] = str(called)
     return found
 

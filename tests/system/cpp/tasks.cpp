@@ -14,6 +14,8 @@
 #include "vitis/ai/demo.hpp"
 #include "vitis/ai/facedetect.hpp"
 #include "vitis/ai/facelandmark.hpp"
+#include "vitis/ai/globalavepool.hpp"
+#include "vitis/ai/math.hpp"
 #include "vitis/ai/segmentation.hpp"
 #include "vitis/ai/ssd.hpp"
 #include "vitis/ai/yolov2.hpp"
@@ -101,8 +103,22 @@ cv::Mat marked(cv::Mat& image, vitis::ai::YOLOv3Result& result, bool is_jpeg) {
   return image;
 }
 
+// Functions on outputs: an average over 2x2x3 values, softmax of two rows, cells of 2x2 tiles.
+void functions() {
+  const std::int8_t values[] = {1, -2, 127, 2, -3, 127, 4, -4, 127, 4, 0, 127};
+  std::int8_t means[3], tiles[12];
+  vitis::ai::globalAvePool(values, 3, 2, 2, means, 2);
+  vitis::ai::tiling(values, 1, 1, 2, 3, tiles);
+  float shares[12];
+  vitis::ai::softmax(values, 0.25f, 2, 2, shares);
+  for (const auto mean : means) std::printf("%d ", mean);
+  for (const auto tile : tiles) std::printf("%d ", tile);
+  for (int i = 0; i < 4; ++i) std::printf("%.9g ", shares[i]);
+}
+
 int run(const std::string& kind, const std::string& name, int argc, char* argv[]) {
   const auto yolo = [&] { return vitis::ai::YOLOv3::create(name); };
+  if (kind == "functions") return functions(), 0;
   if (kind == "demo") return vitis::ai::main_for_jpeg_demo(argc, argv, yolo, marked, 3);
   if (kind == "speed") return vitis::ai::main_for_performance(argc - 2, argv + 2, yolo);
   const auto image = cv::imread(argv[3]);

@@ -6,7 +6,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 from proof import check
 
-from opendpu_hw.bus import burst, fields
+from opendpu_hw.bus import burst, fields, level
 from opendpu_hw.bus.fields import FieldStream
 
 
@@ -118,6 +118,36 @@ def test_addresses_hold_and_credits_do():
         ("with m.Elif(self.ready):", "with m.Else():"),
     ]
     check(AddressesHold, burst, faults, cycles=12)
+
+
+class LevelsCount(wiring.Component):
+    """A level goes up by what comes and down by what leaves."""
+
+    now: In(4)
+    more: In(1)
+    less: In(1)
+
+    def __init__(self, module):
+        self._module = module
+        super().__init__()
+
+    def elaborate(self, platform):
+        m = Module()
+        after = Signal(4)
+        m.d.comb += [
+            after.eq(self._module.next_level(self.now, self.more, self.less)),
+            Assert(after == (self.now + self.more - self.less)[:4]),
+        ]
+        return m
+
+
+def test_levels_count():
+    faults = [
+        ("~level[:i].any()", "~level[:i].all()"),
+        ("level[:i].all()", "level[:i].any()"),
+        ("if i else more ^ less", "if i else more | less"),
+    ]
+    check(LevelsCount, level, faults)
 
 
 class EntriesInOrder(wiring.Component):

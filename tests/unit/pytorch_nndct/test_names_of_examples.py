@@ -13,10 +13,11 @@ from frameworks.torch_nets import seeded  # noqa: E402
 from torch import nn  # noqa: E402
 
 import pytorch_nndct  # noqa: E402
-from nndct_shared.utils import option_util  # noqa: E402
+from nndct_shared.base import GLOBAL_MAP, NNDCT_KEYS, key_names  # noqa: E402
+from nndct_shared.utils import NndctOption, option_util  # noqa: E402
 from opendpu.quantize import QuantizeConfig  # noqa: E402
 from opendpu_arch.errors import UnsupportedError  # noqa: E402
-from pytorch_nndct.quantization import bfp  # noqa: E402
+from pytorch_nndct.quantization import bfp, torchquantizer  # noqa: E402
 from pytorch_nndct.utils import register_custom_op  # noqa: E402
 
 
@@ -33,6 +34,19 @@ def test_switches():
     assert option_util.get_option_value("nndct_never_set") is None
     with pytest.raises(UnsupportedError, match="option 'leaky' is unknown: names of options begin"):
         option_util.set_option_value("leaky", False)
+    assert NndctOption.nndct_never_set.value == 0
+    option_util.set_option_value("nndct_stat", 2)
+    assert NndctOption.nndct_stat.value == 2
+    with pytest.raises(AttributeError, match="NndctOption has no 'stat': names begin with nndct_"):
+        NndctOption.stat  # noqa: B018
+
+
+def test_names_that_scripts_of_the_model_zoo_import():
+    assert torchquantizer.TORCHQuantizer is pytorch_nndct.torch_quantizer
+    GLOBAL_MAP.set_map(NNDCT_KEYS.QUANT_MODE, "calib")
+    assert GLOBAL_MAP.get_ele(key_names.NNDCT_KEYS.QUANT_MODE) == "calib"
+    GLOBAL_MAP.del_ele(NNDCT_KEYS.QUANT_MODE)
+    assert GLOBAL_MAP.get_ele(NNDCT_KEYS.QUANT_MODE) is None
 
 
 def test_keys_of_example_configurations():

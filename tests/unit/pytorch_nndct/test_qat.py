@@ -260,6 +260,25 @@ class Body(nn.Module):
 X = torch.zeros(1, 3, 6, 6)
 
 
+def test_a_stub_behind_a_change_of_shape(seed):
+    class Pointwise(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.quant, self.dequant = QuantStub(), DeQuantStub()
+            self.conv, self.relu = nn.Conv2d(30, 24, 1), nn.ReLU()
+
+        def forward(self, x):
+            x = self.relu(self.conv(self.quant(x[:, :, None, None])))
+            return self.dequant(x).squeeze(-1).squeeze(-1)
+
+    module, x = seeded(Pointwise(), seed), torch.randn(16, 30)
+    model = QatProcessor(module, x).trainable_model().eval()
+    with torch.no_grad():
+        assert model(x).shape == (16, 24)
+        assert ratio(model(x), module(x)) > 15
+    assert len(list(model.quantizer_parameters())) == 3
+
+
 def test_the_name_that_the_guide_prints():
     import pytorch_qat
 

@@ -20,6 +20,7 @@ from opendpu.frontend.pytorch.capture import TRACE, capture
 from opendpu.frontend.pytorch.markers import Floating, take_out, translations
 from opendpu.frontend.pytorch.naming import Place, rename
 from opendpu.frontend.pytorch.signature import Signature, TensorsOnly, leaves_of, signature_of
+from opendpu.frontend.pytorch.torchlib import collected_once
 from opendpu.ir import FloatGraph, Origin
 from opendpu.ops.batching import mixes_samples
 from opendpu.ops.inference import reason_of
@@ -214,7 +215,7 @@ def _converted(
 def _onnx(program: ExportedProgram, name: str) -> ir.Model:
     """Return a program as ONNX, as it is written: not optimized."""
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), collected_once():
             warnings.simplefilter("ignore")
             made = torch.onnx.export(
                 program, dynamo=True, verbose=False, optimize=False,

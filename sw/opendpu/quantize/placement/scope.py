@@ -166,9 +166,12 @@ def _costs_more(
 
     Two hand-overs and every element that crosses, against the CPU's time for elements and
     multiply-accumulates (:mod:`opendpu.ops.cost`); the DPU's own time is small beside these.
+    Between inputs and float ops there is one, and only ops without multiply-accumulates stay
+    there: what is left of preprocessing, whose ranges, of degrees or seconds, int8 has no room for.
     """
     sources = {s for name in part for s in graph[name].sources() if graph[s].value is None} - part
-    if not sources or any(s not in found or graph[s].kind in SOURCES for s in sources):
+    fed = {s for s in sources if graph[s].kind in SOURCES}
+    if not sources or not (sources - fed) <= set(found):
         return False
     leaving = [
         name
@@ -177,5 +180,8 @@ def _costs_more(
     ]
     crossing = sum(elements(graph[name]) for name in (*sources, *leaving))
     work = sum(macs(graph[name], graph) for name in part)
+    if fed and (work or any(name in graph.outputs for name in leaving)):
+        return False
     own = cpu_seconds(work, sum(elements(graph[name]) for name in part))
-    return own < handover_seconds(crossing) + HANDOVER_SECONDS
+    second = 0.0 if fed else HANDOVER_SECONDS
+    return own < handover_seconds(crossing) + second

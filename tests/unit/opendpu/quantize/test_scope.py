@@ -251,3 +251,13 @@ def test_gates_of_attention_stay_on_the_dpu():
     net.put("g", "hard-sigmoid", ["c"])
     net.put("y", "mul", ["h", "g"], shape=(1, 8, 8, 4))
     assert computed(net.done("y")) == set()
+
+
+def test_little_preprocessing_in_front_of_the_cpu_is_float():
+    """Degrees and weeks that go into a sine: BirdNET's metadata."""
+    net = Net()
+    net.put("half", "mul", ["x", net.add_const("c", np.full((1, 1, 1, 1), 1 / 180)).name])
+    net.put("s", "sin", ["half"])
+    net.conv("b", "s", MANY)
+    net.put("r", "relu", ["x"])  # an output that the DPU makes of the input stays there
+    assert floating_ops(net.done("b", "r")) == {"s": "", "half": COSTS}

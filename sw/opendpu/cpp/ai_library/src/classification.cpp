@@ -3,7 +3,6 @@
 #include "vitis/ai/classification.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <numeric>
 #include <stdexcept>
@@ -12,6 +11,7 @@
 #include "labels.hpp"
 #include "one_by_one.hpp"
 #include "outputs.hpp"
+#include "vitis/ai/globalavepool.hpp"
 
 namespace vitis {
 namespace ai {
@@ -61,15 +61,10 @@ class ClassificationImp : public Classification {
                                std::to_string(source.channel) + " channels, " + target.name + " " +
                                std::to_string(target.size / target.batch) + " values");
     }
-    const auto* values = static_cast<const std::int8_t*>(source.get_data(0));
-    auto* pooled = static_cast<std::int8_t*>(target.get_data(0));
-    const auto cells = source.height * source.width;
-    for (std::size_t c = 0; c < source.channel; ++c) {
-      float sum = 0;
-      for (std::size_t i = 0; i < cells; ++i) sum += values[i * source.channel + c];
-      const auto mean = std::round(sum / static_cast<float>(cells) * scale);
-      pooled[c] = static_cast<std::int8_t>(std::min(mean, 127.f));
-    }
+    globalAvePool(static_cast<const std::int8_t*>(source.get_data(0)),
+                  static_cast<int>(source.channel), static_cast<int>(source.width),
+                  static_cast<int>(source.height), static_cast<std::int8_t*>(target.get_data(0)),
+                  static_cast<int>(scale));
   }
 };
 
