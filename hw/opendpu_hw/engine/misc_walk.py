@@ -13,6 +13,7 @@ from opendpu_hw.datapath.narrow_product import narrow_product
 from opendpu_hw.engine import misc_plan as plan
 from opendpu_hw.engine.misc_parameters import POINTER_BITS
 from opendpu_hw.engine.misc_plan import Op, Weights
+from opendpu_hw.engine.misc_position import Position
 from opendpu_hw.memory.ports import RowRead
 
 #: Fewer jobs than this many bits count are taken, but not written: the writer holds four, one is
@@ -44,44 +45,6 @@ def step_shape(target, taps):
             {"tabled": 1} if Extension.TABLE in target.extensions else {})}
            if Extension.SCALED in target.extensions else {}),
     })
-
-
-class _State:
-    """The job that is walked over, where in it the walk is, and what the next step is."""
-
-    def __init__(self, target, new):
-        a, bb = plan.address_bits(target), plan.bank_bits(target)
-        self.new = new                      # what is offered
-        self.p = Signal(plan.walk_shape(target), reset_less=True)
-        self.running = Signal()
-        self.step = Signal()                # goes on to the next step
-        self.take = Signal()                # begins what is offered
-
-        self.group = Signal(8, reset_less=True)
-        self.column = Signal(11, reset_less=True)
-        self.column_at = Signal(20)         # input column of the kernel's left edge
-        self.kernel_w = Signal(8)           # kernel column, or number of the ELEW input
-        self.phase = Signal(8)              # first kernel row of those that are stride_h apart
-        self.kernel_h = Signal(11)          # kernel row of tap 0
-        self.low = Signal(bb)
-        self.phase_low = Signal(bb)
-        self.wrap = Signal(2)
-        self.phase_wrap = Signal(2)
-        self.in_bank = Signal(8)
-        self.row_offset = Signal(a)
-        self.tap_offset = Signal(a)
-        self.column_offset = Array(Signal(a, name=f"column_offset{i}", reset_less=True)
-                                   for i in range(plan.INPUTS))
-
-        self.last_chunk = Signal(reset_less=True)       # compared a cycle before
-        self.next_kernel_h = Signal(11)
-        self.last_phase, self.last_tap = Signal(), Signal()
-        self.last_column, self.last_group, self.last_step = (Signal() for _ in range(3))
-        self.start, self.again, self.compute, self.first = (Signal() for _ in range(4))
-
-        self.base, self.index = Signal(POINTER_BITS), Signal(POINTER_BITS)  # in the ring of weights
-        self.base_next = Signal(POINTER_BITS)
-        self.uses_ring, self.weights_there = Signal(), Signal()
 
 
 class MiscWalk(wiring.Component):
@@ -154,40 +117,17 @@ class MiscWalk(wiring.Component):
         m.submodules.stage = stage = FieldSkid({
             "step": step_shape(target, self._taps).size, "here": a, "after": a, "low": bb,
             "group": 2, "used": positions, "entry": POINTER_BITS, "base": POINTER_BITS})
-        s = _State(target, self.job.payload.walk)
-        self._find_ends(m, s)
+        s = Position(target, self._taps, self.job.payload.walk)
+        s.find_ends(m)
         self._admit(m, s, stage)
         self._follow_weights(m, s)
         with m.If(s.step):
-            self._advance(m, s)
+            s.advance(m)
         with m.If(s.take):
-            self._begin(m, s)
+            s.begin(m)
         self._address(m, s, stage)
         self._read_banks(m, stage)
         return m
-
-    @staticmethod
-    def _find_ends(m, s):
-        """Find out what begins and ends with this step."""
-        p = s.p
-        m.d.comb += [
-            s.last_phase.eq(p.eltwise | (s.phase == p.phases_1)),
-            s.last_tap.eq(s.last_chunk & s.last_phase
-                          & (s.kernel_w == Mux(p.eltwise, p.inputs_1, p.kernel_w_1))),
-            s.last_column.eq(s.column == p.length_1),
-            s.last_group.eq(s.group == p.groups_1),
-            s.last_step.eq(s.last_tap & s.last_column & s.last_group),
-            s.start.eq((s.kernel_h == 0) & (s.kernel_w == 0)),
-            s.again.eq((s.column != 0) & (s.kernel_w == 1) & (s.phase == 0)),
-            s.compute.eq(~p.paired | (s.phase == 1) | s.again),
-            s.first.eq(Mux(
-                p.paired, s.again | ((s.column == 0) & (s.kernel_w == 0) & (s.phase == 1)),
-                s.start)),
-        ]
-        with m.If(~s.last_chunk):
-            m.d.comb += s.next_kernel_h.eq(s.kernel_h + p.stride_step)
-        with m.Elif(~s.last_phase):
-            m.d.comb += s.next_kernel_h.eq(s.phase + 1)
 
     def _admit(self, m, s, stage):
         """Decide whether the walk goes on, and whether it takes a job."""
@@ -258,75 +198,6 @@ class MiscWalk(wiring.Component):
         m.d.sync += s.weights_there.eq(Mux(s.step, there_next, here_there))
         with m.If(s.step):
             m.d.sync += [s.base.eq(s.base_next), s.index.eq(index_next)]
-
-    def _advance(self, m, s):
-        """Go on to the next kernel row, the next phase of rows, or past the column's rows."""
-        p = s.p
-        a, bb = plan.address_bits(self._target), plan.bank_bits(self._target)
-        low_next = Signal(bb + 1)
-        m.d.sync += [
-            s.kernel_h.eq(s.next_kernel_h),
-            s.last_chunk.eq(p.eltwise | (s.next_kernel_h + p.stride_step > p.kernel_h_1)),
-        ]
-        with m.If(~s.last_chunk):
-            m.d.comb += low_next.eq(s.low + Mux(p.wide, 1, self._taps))
-            m.d.sync += [s.low.eq(low_next[:bb]), s.wrap.eq(s.wrap + low_next[bb])]
-        with m.Elif(~s.last_phase):
-            m.d.sync += s.phase.eq(s.phase + 1)
-            with m.If(s.in_bank + 1 == p.stride_h):
-                m.d.comb += low_next.eq(s.phase_low + 1)
-                m.d.sync += [
-                    s.in_bank.eq(0), s.row_offset.eq(0), s.low.eq(low_next[:bb]),
-                    s.wrap.eq(s.phase_wrap + low_next[bb]),
-                    s.phase_low.eq(low_next[:bb]), s.phase_wrap.eq(s.phase_wrap + low_next[bb]),
-                ]
-            with m.Else():
-                m.d.sync += [s.in_bank.eq(s.in_bank + 1),
-                             s.row_offset.eq((s.row_offset + p.jump_endl)[:a]),
-                             s.low.eq(s.phase_low), s.wrap.eq(s.phase_wrap)]
-        with m.Else():
-            m.d.sync += [
-                s.phase.eq(0), s.in_bank.eq(p.in_bank),
-                s.row_offset.eq(p.row_offset), s.low.eq(p.low), s.wrap.eq(p.wrap),
-                s.phase_low.eq(p.low), s.phase_wrap.eq(p.wrap),
-            ]
-            self._advance_column(m, s)
-
-    def _advance_column(self, m, s):
-        """Go on to the next kernel column, the next column, or the next channel group."""
-        p, a = s.p, plan.address_bits(self._target)
-        with m.If(~s.last_tap):
-            m.d.sync += [s.kernel_w.eq(s.kernel_w + 1),
-                         s.tap_offset.eq((s.tap_offset + p.jump)[:a])]
-        with m.Else():
-            with m.If(s.last_column | ~p.sliding):
-                m.d.sync += [s.kernel_w.eq(0), s.tap_offset.eq(0)]
-            with m.If(~s.last_column):
-                with m.If(p.paired):
-                    m.d.sync += [s.kernel_w.eq(1), s.tap_offset.eq(p.jump)]
-                m.d.sync += [s.column.eq(s.column + 1),
-                             s.column_at.eq(s.column_at + p.stride_w)]
-                m.d.sync += [offset.eq((offset + source.jump)[:a])
-                             for offset, source in zip(s.column_offset, p.inputs, strict=True)]
-            with m.Else():
-                m.d.sync += [s.column.eq(0), s.column_at.eq(0), s.group.eq(s.group + 1)]
-                m.d.sync += [offset.eq(0) for offset in s.column_offset]
-                with m.If(s.last_group):
-                    m.d.sync += s.running.eq(0)
-
-    @staticmethod
-    def _begin(m, s):
-        """Begin the job that is offered."""
-        new = s.new
-        m.d.sync += [
-            s.p.eq(new), s.running.eq(1), s.group.eq(0), s.column.eq(0), s.column_at.eq(0),
-            s.kernel_w.eq(0), s.phase.eq(0), s.kernel_h.eq(0),
-            s.last_chunk.eq(new.eltwise | (new.stride_step > new.kernel_h_1)),
-            s.in_bank.eq(new.in_bank),
-            s.row_offset.eq(new.row_offset), s.tap_offset.eq(0), s.low.eq(new.low),
-            s.wrap.eq(new.wrap), s.phase_low.eq(new.low), s.phase_wrap.eq(new.wrap),
-        ]
-        m.d.sync += [offset.eq(0) for offset in s.column_offset]
 
     def _address(self, m, s, stage):
         """Stage 1: the step's addresses, and what is to be known of it when its data come."""

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the walk of the MISC engine is: groups, columns, kernel columns, kernel rows."""
+
+from amaranth.hdl import Array, Mux, Signal
+
+from opendpu_hw.engine import misc_plan as plan
+from opendpu_hw.engine.misc_parameters import POINTER_BITS
+
+
+class Position:
+    """The job that is walked over, where in it the walk is, and what the next step is.
+
+    Attributes
+    ----------
+    p, running : ``Signal(walk_shape)``, ``Signal()``
+        The job, and whether there is one.
+    step, take : ``Signal()``
+        The walk goes on to the next step, or begins the job ``new`` that is offered.
+    first, last_tap, last_step : ``Signal()``
+        This step begins or ends a sum, or ends the job.
+    compute : ``Signal()``
+        This step has products; others only bring rows of a column.
+    """
+
+    def __init__(self, target, taps, new):
+        self._target, self._taps = target, taps
+        a, bb = plan.address_bits(target), plan.bank_bits(target)
+        self.new = new                      # what is offered
+        self.p = Signal(plan.walk_shape(target), reset_less=True)
+        self.running = Signal()
+        self.step = Signal()                # goes on to the next step
+        self.take = Signal()                # begins what is offered
+
+        self.group = Signal(8, reset_less=True)
+        self.column = Signal(11, reset_less=True)
+        self.column_at = Signal(20)         # input column of the kernel's left edge
+        self.kernel_w = Signal(8)           # kernel column, or number of the ELEW input
+        self.phase = Signal(8)              # first kernel row of those that are stride_h apart
+        self.kernel_h = Signal(11)          # kernel row of tap 0
+        self.low = Signal(bb)
+        self.phase_low = Signal(bb)
+        self.wrap = Signal(2)
+        self.phase_wrap = Signal(2)
+        self.in_bank = Signal(8)
+        self.row_offset = Signal(a)
+        self.tap_offset = Signal(a)
+        self.column_offset = Array(Signal(a, name=f"column_offset{i}", reset_less=True)
+                                   for i in range(plan.INPUTS))
+
+        self.last_chunk = Signal(reset_less=True)       # compared a cycle before
+        self.next_kernel_h = Signal(11)
+        self.last_phase, self.last_tap = Signal(), Signal()
+        self.last_column, self.last_group, self.last_step = (Signal() for _ in range(3))
+        self.start, self.again, self.compute, self.first = (Signal() for _ in range(4))
+
+        self.base, self.index = Signal(POINTER_BITS), Signal(POINTER_BITS)  # in the ring of weights
+        self.base_next = Signal(POINTER_BITS)
+        self.uses_ring, self.weights_there = Signal(), Signal()
+
+    def find_ends(self, m):
+        """Find out what begins and ends with this step."""
+        p = self.p
+        m.d.comb += [
+            self.last_phase.eq(p.eltwise | (self.phase == p.phases_1)),
+            self.last_tap.eq(self.last_chunk & self.last_phase
+                             & (self.kernel_w == Mux(p.eltwise, p.inputs_1, p.kernel_w_1))),
+            self.last_column.eq(self.column == p.length_1),
+            self.last_group.eq(self.group == p.groups_1),
+            self.last_step.eq(self.last_tap & self.last_column & self.last_group),
+            self.start.eq((self.kernel_h == 0) & (self.kernel_w == 0)),
+            self.again.eq((self.column != 0) & (self.kernel_w == 1) & (self.phase == 0)),
+            self.compute.eq(~p.paired | (self.phase == 1) | self.again),
+            self.first.eq(Mux(
+                p.paired,
+                self.again | ((self.column == 0) & (self.kernel_w == 0) & (self.phase == 1)),
+                self.start)),
+        ]
+        with m.If(~self.last_chunk):
+            m.d.comb += self.next_kernel_h.eq(self.kernel_h + p.stride_step)
+        with m.Elif(~self.last_phase):
+            m.d.comb += self.next_kernel_h.eq(self.phase + 1)
+
+    def advance(self, m):
+        """Go on to the next kernel row, the next phase of rows, or past the column's rows."""
+        p = self.p
+        a, bb = plan.address_bits(self._target), plan.bank_bits(self._target)
+        low_next = Signal(bb + 1)
+        m.d.sync += [
+            self.kernel_h.eq(self.next_kernel_h),
+            self.last_chunk.eq(p.eltwise | (self.next_kernel_h + p.stride_step > p.kernel_h_1)),
+        ]
+        with m.If(~self.last_chunk):
+            m.d.comb += low_next.eq(self.low + Mux(p.wide, 1, self._taps))
+            m.d.sync += [self.low.eq(low_next[:bb]), self.wrap.eq(self.wrap + low_next[bb])]
+        with m.Elif(~self.last_phase):
+            m.d.sync += self.phase.eq(self.phase + 1)
+            with m.If(self.in_bank + 1 == p.stride_h):
+                m.d.comb += low_next.eq(self.phase_low + 1)
+                m.d.sync += [
+                    self.in_bank.eq(0), self.row_offset.eq(0), self.low.eq(low_next[:bb]),
+                    self.wrap.eq(self.phase_wrap + low_next[bb]),
+                    self.phase_low.eq(low_next[:bb]),
+                    self.phase_wrap.eq(self.phase_wrap + low_next[bb]),
+                ]
+            with m.Else():
+                m.d.sync += [self.in_bank.eq(self.in_bank + 1),
+                             self.row_offset.eq((self.row_offset + p.jump_endl)[:a]),
+                             self.low.eq(self.phase_low), self.wrap.eq(self.phase_wrap)]
+        with m.Else():
+            m.d.sync += [
+                self.phase.eq(0), self.in_bank.eq(p.in_bank),
+                self.row_offset.eq(p.row_offset), self.low.eq(p.low), self.wrap.eq(p.wrap),
+                self.phase_low.eq(p.low), self.phase_wrap.eq(p.wrap),
+            ]
+            self._advance_column(m)
+
+    def _advance_column(self, m):
+        """Go on to the next kernel column, the next column, or the next channel group."""
+        p, a = self.p, plan.address_bits(self._target)
+        with m.If(~self.last_tap):
+            m.d.sync += [self.kernel_w.eq(self.kernel_w + 1),
+                         self.tap_offset.eq((self.tap_offset + p.jump)[:a])]
+        with m.Else():
+            with m.If(self.last_column | ~p.sliding):
+                m.d.sync += [self.kernel_w.eq(0), self.tap_offset.eq(0)]
+            with m.If(~self.last_column):
+                with m.If(p.paired):
+                    m.d.sync += [self.kernel_w.eq(1), self.tap_offset.eq(p.jump)]
+                m.d.sync += [self.column.eq(self.column + 1),
+                             self.column_at.eq(self.column_at + p.stride_w)]
+                m.d.sync += [offset.eq((offset + source.jump)[:a])
+                             for offset, source in zip(self.column_offset, p.inputs, strict=True)]
+            with m.Else():
+                m.d.sync += [self.column.eq(0), self.column_at.eq(0), self.group.eq(self.group + 1)]
+                m.d.sync += [offset.eq(0) for offset in self.column_offset]
+                with m.If(self.last_group):
+                    m.d.sync += self.running.eq(0)
+
+    def begin(self, m):
+        """Begin the job that is offered."""
+        new = self.new
+        m.d.sync += [
+            self.p.eq(new), self.running.eq(1), self.group.eq(0), self.column.eq(0),
+            self.column_at.eq(0), self.kernel_w.eq(0), self.phase.eq(0), self.kernel_h.eq(0),
+            self.last_chunk.eq(new.eltwise | (new.stride_step > new.kernel_h_1)),
+            self.in_bank.eq(new.in_bank),
+            self.row_offset.eq(new.row_offset), self.tap_offset.eq(0), self.low.eq(new.low),
+            self.wrap.eq(new.wrap), self.phase_low.eq(new.low), self.phase_wrap.eq(new.wrap),
+        ]
+        m.d.sync += [offset.eq(0) for offset in self.column_offset]
