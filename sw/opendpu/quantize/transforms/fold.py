@@ -5,6 +5,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opendpu.ir import Graph, Node
+from opendpu.ops.foreign import KIND
 from opendpu.ops.window import explicit_pad
 from opendpu.quantize.layers import (
     bias_of,
@@ -25,6 +26,9 @@ all taps."""
 _SPREAD = 4.0
 """The largest factor over the smallest that a layer behind takes: it has one scale for the weights
 of all its input channels."""
+
+_MOST_OF_A_GUARD = 1e-3
+"""The largest constant that is taken for one that keeps a variance from zero."""
 
 
 def fold(graph: Graph) -> None:
@@ -53,10 +57,20 @@ def _fold_back(graph: Graph) -> list[str]:
         if layer and alone and source.shape[-1] == factor.size:
             _into_layer(graph, source, factor, offset)
             _take_over(graph, node.name, source.name)
-        elif len(node.shape) == 4:
+        elif len(node.shape) == 4 and not _is_guard(graph, node, factor, offset):
             _to_depthwise(graph, node, factor, offset)
             found.append(node.name)
     return found
+
+
+def _is_guard(graph: Graph, node: Node, factor: Array, offset: Array) -> bool:
+    """Return whether a sum only keeps an operator of the CPU, such as a root, from zero.
+
+    In eight bits it would be lost, and a corrected bias could be below zero: it stays in float.
+    """
+    added = bool(np.all(factor == 1) and np.all((offset > 0) & (offset <= _MOST_OF_A_GUARD)))
+    readers = graph.consumers(node.name)
+    return added and bool(readers) and all(reader.kind == KIND for reader in readers)
 
 
 def _fold_forward(graph: Graph, node: Node) -> None:
