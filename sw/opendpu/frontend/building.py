@@ -21,10 +21,8 @@ from opendpu.frontend.lowering import load_onnx
 from opendpu.frontend.model_file import reads
 from opendpu.frontend.single_node import Dialect, dtype_of, type_of
 from opendpu.ir import Array, FloatGraph, Origin, TensorType
-from opendpu.ops.onnx_builder import OPSET
+from opendpu.ops.onnx_builder import IR_VERSION, OPSET
 from opendpu_arch.errors import ModelFormatError
-
-_IR_VERSION = 10
 
 
 class Builder:
@@ -145,7 +143,7 @@ class Builder:
             [numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items() if n in used],
         )  # fmt: skip
         imports = [helper.make_opsetid("", OPSET), *(helper.make_opsetid(d, 1) for d in domains)]
-        return helper.make_model(graph, opset_imports=imports, ir_version=_IR_VERSION)
+        return helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)
 
     def _output(self, name: str, value: str, names: Mapping[str, str]) -> onnx.ValueInfoProto:
         constant = self.value(value)

@@ -15,6 +15,7 @@ from opendpu.frontend.model_file import reads
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 from opendpu.ops.inference import open_session, reason_of
+from opendpu.ops.onnx_builder import IR_VERSION
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -23,7 +24,6 @@ LARGEST_KNOWN = 4096
 """Bytes of the largest constant whose values take part in inference; shapes are smaller."""
 LARGEST_FOLDED = 1 << 29
 """Bytes of the largest tensor that is computed while a model is read."""
-IR_VERSION = 10
 _RANDOM = (
     "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
     "RandomUniformLike",

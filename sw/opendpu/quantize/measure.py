@@ -3,7 +3,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -76,9 +76,7 @@ def measure(
         if reference[name].type.dtype == FLOAT32
     ]
     report.outputs_sqnr = sqnr(reference, plain, pairs, samples, batch=batch)
-    report.tabulated = {
-        name: _of_parts(reference, plain, name, samples) for name in report.tabulated
-    }
+    report.tabulated = _of_parts(reference, plain, report.tabulated, samples)
     _remark(report, graph, groups, observed)
 
 
@@ -117,25 +115,41 @@ def sqnr(
     return {name: _ratio(signal[name], noise[name]) for name in names}
 
 
-def _of_parts(reference: Graph, quantized: Graph, name: str, samples: Samples) -> float | None:
-    """Return the signal to noise of an op that became parts, beside it in float.
+def _of_parts(
+    reference: Graph, quantized: Graph, names: Iterable[str], samples: Samples
+) -> dict[str, float | None]:
+    """Return the signal to noise of ops that became parts, beside them in float.
 
     Of the first sample, with the same quantized input; none where this is not there any more.
     """
-    (source,) = reference[name].inputs["input"]
-    given, made = fix_name(source), fix_name(name)
-    if not {given, made} <= quantized.nodes.keys():
+    ratios: dict[str, float | None] = dict.fromkeys(names)
+    ends = {name: (fix_name(_source(reference, name)), fix_name(name)) for name in ratios}
+    there = {name: pair for name, pair in ends.items() if quantized.nodes.keys() >= {*pair}}
+    keep = list(dict.fromkeys(end for pair in there.values() for end in pair))
+    for _, found in evaluate(quantized, keep, samples, batch=1, stop=1):
+        for name, (given, made) in there.items():
+            ratios[name] = _of_part(reference, name, found[given], found[made])
+    return ratios
+
+
+def _of_part(reference: Graph, name: str, given: Array, made: Array) -> float | None:
+    """Return the signal to noise of what parts made of an input, beside what the op makes of it."""
+    source = _source(reference, name)
+    shape = reference[source].shape
+    if given.size != math.prod(shape):
         return None
     alone = Graph(name)
     alone.add(source, "data", reference[source].type)
     alone.nodes[name] = dataclasses.replace(reference[name])
     alone.outputs = [name]
-    ((_, found),) = evaluate(quantized, [given, made], samples, batch=1, stop=1)
-    shape = reference[source].shape
-    if found[given].size != math.prod(shape):
-        return None
-    (wanted,) = Session(alone, keep=[name]).run({source: found[given].reshape(shape)}).values()
-    return _ratio(_energy(wanted), _energy(found[made].reshape(wanted.shape) - wanted))
+    (wanted,) = Session(alone, keep=[name]).run({source: given.reshape(shape)}).values()
+    return _ratio(_energy(wanted), _energy(made.reshape(wanted.shape) - wanted))
+
+
+def _source(graph: Graph, name: str) -> str:
+    """Return what an op with one input reads."""
+    (source,) = graph[name].inputs["input"]
+    return source
 
 
 def _results(

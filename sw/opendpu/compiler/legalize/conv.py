@@ -5,12 +5,10 @@ from typing import Any
 
 from opendpu.compiler.legalize.registry import Call, legalizes
 from opendpu.compiler.legalize.window import unpadded
+from opendpu.compiler.limits import MAX_CONV_KERNEL, MAX_CONV_STRIDE
 from opendpu.ops.window import explicit_pad, transposed_pad
 
 NORMAL = ("conv2d", "depthwise-conv2d")
-MAX_STRIDE = 8
-MAX_KERNEL = 16
-"""Pixels that CONV moves on by, and those that a kernel has, in each direction."""
 TRANSPOSED = ("transposed-conv2d", "transposed-depthwise-conv2d")
 
 
@@ -59,7 +57,7 @@ def _is_patches(call: Call, attrs: dict[str, Any]) -> bool:
         call.node.kind == "conv2d" and attrs["stride"] == attrs["kernel"]
         and attrs["dilation"] == [1, 1] and not any(attrs["pad"])
         and attrs["group"] == 1 and weights.value is not None
-        and max(attrs["stride"]) > MAX_STRIDE and width <= MAX_KERNEL
+        and max(attrs["stride"]) > MAX_CONV_STRIDE and width <= MAX_CONV_KERNEL
         and [call.shape()[axis] % size for axis, size in ((2, width), (1, attrs["kernel"][1]))]
         == [0, 0]
     )  # fmt: skip

@@ -80,38 +80,33 @@ def _share_left(
             if abs(n - number) <= NEAR and not isinstance(layers[n], SharedDepthwiseLayer)
         )
         ahead = (misc - array) * work[number][1] // max(1, pending)
-        found = _share(network, layers[number], cost[number], ahead, target)
+        found = _share(network, layers[number], (cost[number], work[number][1]), ahead, target)
         if found is None:
             continue
-        own = _engines(found, network, target)
+        own = _work(found, network, target)
         after = max(array + own[0], misc - work[number][1] + own[1])
         if after < max(array, misc) * (1 - MARGIN):
             layers[number], work[number] = found, own
 
 
 def _share(
-    network: Network, layer: Layer, cost: int, ahead: int, target: Target
+    network: Network, layer: Layer, costs: tuple[int, int], ahead: int, target: Target
 ) -> SharedDepthwiseLayer | None:
     """Return a layer of which the array makes some channels, if that can help.
 
-    The array takes ``cost`` cycles for all of it; the misc engine has ``ahead`` more to do nearby.
+    Array and misc engine take ``costs`` cycles for all of it, each; the misc engine has ``ahead``
+    more to do nearby.
     """
     assert isinstance(layer, AluLayer)
     if layer.requantization is not None or layer.table is not None:
         return None
-    own = layer.total_cycles(network.features, target)
+    array, misc = costs
     many = channel_groups(network.features[layer.output], target)
-    on_array = min(many - 1, ahead * many // (cost + own))
-    if on_array < 1 or cost > own * MOST_ON_ARRAY:
+    on_array = min(many - 1, ahead * many // (array + misc))
+    if on_array < 1 or array > misc * MOST_ON_ARRAY:
         return None
     fields = {field.name: getattr(layer, field.name) for field in dataclasses.fields(layer)}
     return SharedDepthwiseLayer(**fields, array_groups=on_array, parallel=target.channel_parallel)
-
-
-def _engines(layer: ComputeLayer, network: Network, target: Target) -> tuple[int, int]:
-    """Return the cycles of array and misc engine in a cascade."""
-    cycles = layer.engine_cycles(network.features, target)
-    return cycles[Engine.CONV], cycles[Engine.MISC]
 
 
 def _work(layer: Layer, network: Network, target: Target) -> tuple[int, int]:
@@ -120,8 +115,8 @@ def _work(layer: Layer, network: Network, target: Target) -> tuple[int, int]:
         return _cycles(layer, network, target), 0
     if not isinstance(layer, ComputeLayer):
         return 0, 0
-    cycles = layer.total_cycles(network.features, target)
-    return (0, cycles) if layer.ENGINE == Engine.MISC else (cycles, 0)
+    cycles = layer.engine_cycles(network.features, target)
+    return cycles.get(Engine.CONV, 0), cycles.get(Engine.MISC, 0)
 
 
 def _cycles(layer: ConvLayer, network: Network, target: Target) -> int:

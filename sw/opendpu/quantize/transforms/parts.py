@@ -10,10 +10,8 @@ from onnx import TensorProto, helper
 
 from opendpu.ir import Array, Graph, Node
 from opendpu.ops.foreign import KIND
+from opendpu.ops.onnx_builder import IR_VERSION, OPSET
 from opendpu.quantize.placement.groups import Demands
-
-OPSET = 17
-IR_VERSION = 10
 
 
 @dataclasses.dataclass
