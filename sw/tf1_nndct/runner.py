@@ -5,23 +5,18 @@ The guide's eval functions take frozen graphs. They are called in this process, 
 graph of their own.
 """
 
-import hashlib
-import json
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from opendpu.cli.progress import progress
 from opendpu.frontend.tensorflow.runtime import tf
 from opendpu.ir import Array
-from opendpu.pruning import Analysis, Plan, allocate, check_ratio, score_of, tolerated
+from opendpu.pruning import Analysis, Plan, check_ratio, score_of
 from opendpu_arch.errors import UnsupportedError
 from tf1_nndct.frozen import Graph, dimensions, frozen, graph_of
 from tf1_nndct.numbering import analyze
 from tf1_nndct.surgery import least_important, masked, masks_of, sizes_of, slim
-from tf_nndct.objective import Macs
-
-FOLDER = ".vai"
+from tf_nndct.analyzing import FOLDER, analyze_groups, chosen_widths, fingerprint_of
 
 EvalFn = Callable[[Any], Any]
 
@@ -56,13 +51,7 @@ class IterativePruningRunner:
         self._specs, self._outputs = dict(input_specs), list(output_node_names)
         graph = self._graph()
         self._structure = analyze(graph, excludes)
-        if not self._structure.dependencies.groups:
-            kept = self._structure.dependencies.kept
-            reasons = "; ".join(f"{name}: {why}" for name, why in list(kept.items())[:3])
-            raise UnsupportedError(
-                f"nothing of {model_name} can be pruned: {reasons or 'it has no convolutions'}",
-                code="OPTIMIZER_UNSUPPORTED_OP_ERROR",
-            )
+        self._structure.dependencies.need_groups(model_name)
         self._fingerprint = _fingerprint(graph)
 
     def ana(
@@ -92,20 +81,11 @@ class IterativePruningRunner:
         path, known = self._path("sens"), Analysis(self._fingerprint)
         if path.is_file():
             known = Analysis.load(path, self._fingerprint)
-        graph, dependencies = self._graph(), self._structure.dependencies
-        tasks = known.unknown(dependencies)
-        with progress("analyzing") as show:
-            try:
-                if known.baseline is None:
-                    known.baseline = self._score(graph, {}, eval_fn)
-                for done, (name, count) in enumerate(tasks):
-                    show(f"analyzing: {done} of {len(tasks)} evaluations")
-                    widths = {name: dependencies.groups[name].units - count}
-                    known.scores.setdefault(name, {})[count] = self._score(graph, widths, eval_fn)
-                    if done % checkpoint_interval == checkpoint_interval - 1:
-                        known.save(path)
-            finally:
-                known.save(path)
+        graph = self._graph()
+        analyze_groups(
+            known, self._structure, lambda widths: self._score(graph, widths, eval_fn), path,
+            checkpoint_interval,
+        )  # fmt: skip
 
     def prune(
         self, sparsity: float | None = None, threshold: float | None = None, max_attemp: int = 10
@@ -136,7 +116,6 @@ class IterativePruningRunner:
         ModelFormatError
             There is no analysis, or it is of another graph.
         """
-        dependencies = self._structure.dependencies
         if sparsity is None and threshold is None:
             raise UnsupportedError(
                 "say how much to prune: sparsity or threshold",
@@ -145,15 +124,7 @@ class IterativePruningRunner:
         if sparsity is not None:
             check_ratio(sparsity, "sparsity")
         analysis = Analysis.load(self._path("sens"), self._fingerprint)
-        analysis.check(dependencies)
-        if sparsity is None:
-            assert threshold is not None
-            widths = tolerated(dependencies, analysis, threshold)
-        else:
-            with progress("choosing widths") as show:
-                widths = allocate(
-                    dependencies, analysis, Macs(self._structure), sparsity, show=show
-                )
+        widths = chosen_widths(self._structure, analysis, sparsity, threshold)
         graph = self._graph()
         removed = least_important(graph, self._structure, widths)
         amount = sparsity if sparsity is not None else threshold
@@ -201,7 +172,7 @@ class IterativePruningRunner:
                 variable._constraint = _keeping(before, mask)
 
     def _path(self, suffix: str, separator: str = ".") -> pathlib.Path:
-        return pathlib.Path(FOLDER) / f"{self._name}{separator}{suffix}"
+        return FOLDER / f"{self._name}{separator}{suffix}"
 
 
 def _keeping(before: Any, mask: Array) -> Callable[[Any], Any]:
@@ -217,4 +188,4 @@ def _fingerprint(graph: Graph) -> str:
         (name, node.op, dimensions(node) if node.op == "Const" else ())
         for name, node in graph.nodes.items()
     ]
-    return hashlib.sha256(json.dumps(nodes).encode()).hexdigest()[:16]
+    return fingerprint_of(nodes)

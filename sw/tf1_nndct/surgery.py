@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Masks of what is cut, and graphs without it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,8 @@ from opendpu_arch.errors import UnsupportedError
 from tf1_nndct.frozen import Graph, dimensions, value_of
 from tf1_nndct.numbering import NORMALIZATIONS
 from tf_nndct import importance
-from tf_nndct.groups import Slice, Structure
+from tf_nndct.groups import Removed, Slice, Structure, gone
 
-Removed = Mapping[str, Sequence[int]]
-"""Units by group."""
 STATISTICS = (3, 4)
 """Inputs of a normalization that say nothing of what channels are worth."""
 
@@ -41,11 +39,11 @@ def masks_of(graph: Graph, structure: Structure, removed: Removed) -> dict[str, 
     """Return ones and zeros by the constants, in the graph's form, that channels are cut of."""
     masks: dict[str, Array] = {}
     for item in structure.slices:
-        gone = _gone(item.channels, removed)
-        if gone:
+        cut = gone(item.channels, removed)
+        if cut:
             shape = dimensions(graph.nodes[item.weight])
             mask = masks.setdefault(item.weight, np.ones(shape, np.float32))
-            mask[(slice(None),) * item.axis + (gone,)] = 0
+            mask[(slice(None),) * item.axis + (cut,)] = 0
     return masks
 
 
@@ -53,10 +51,10 @@ def sizes_of(graph: Graph, structure: Structure, removed: Removed) -> dict[str, 
     """Return constants that say sizes as a slim graph has them, ``TensorProto`` by name."""
     found = {}
     for name, channels in structure.sizes.items():
-        gone = _gone(channels, removed)
-        if gone:
+        cut = gone(channels, removed)
+        if cut:
             value = value_of(graph.nodes[name])
-            value.reshape(-1)[-1] -= len(gone)
+            value.reshape(-1)[-1] -= len(cut)
             found[name] = tf.make_tensor_proto(value, dtype=value.dtype)
     return found
 
@@ -101,11 +99,3 @@ def _changed(definition: Any, masks: Mapping[str, Array], change: Any) -> Any:
         value = change(value_of(node), np.asarray(mask))
         node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, dtype=value.dtype))
     return made
-
-
-def _gone(channels: Sequence[tuple[str, int] | None], removed: Removed) -> list[int]:
-    units = {name: set(found) for name, found in removed.items()}
-    return [
-        index for index, channel in enumerate(channels)
-        if channel is not None and channel[1] in units.get(channel[0], ())
-    ]  # fmt: skip

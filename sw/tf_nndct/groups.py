@@ -8,7 +8,7 @@ channels that it reads.
 """
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from opendpu.ir import Array
 from opendpu.pruning import Dependencies, Group, Member
@@ -18,6 +18,10 @@ from tf_nndct.network import Network
 
 Channel = tuple[str, int] | None
 """Group and unit that a channel belongs to; nothing where it stays."""
+
+
+Removed = Mapping[str, Sequence[int]]
+"""Units by group."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +76,15 @@ class Structure:
     slices: tuple[Slice, ...]
     work: tuple[Work, ...]
     sizes: dict[str, tuple[Channel, ...]]
+
+
+def gone(channels: Sequence[Channel], removed: Removed) -> list[int]:
+    """Return the indices of channels that are removed."""
+    units = {name: set(found) for name, found in removed.items()}
+    return [
+        index for index, channel in enumerate(channels)
+        if channel is not None and channel[1] in units.get(channel[0], ())
+    ]  # fmt: skip
 
 
 def analyze(network: Network, excludes: Iterable[str] = ()) -> Structure:

@@ -1,23 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """``IterativePruningRunner`` for Keras models, with what it finds out in files below ``.vai``."""
 
-import hashlib
-import json
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from opendpu.cli.progress import progress
-from opendpu.pruning import Analysis, Plan, allocate, check_ratio, score_of, tolerated
+from opendpu.pruning import Analysis, Plan, check_ratio, score_of
 from opendpu_arch import outputs
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
+from tf_nndct.analyzing import FOLDER, analyze_groups, chosen_widths, fingerprint_of
 from tf_nndct.groups import Structure, analyze
 from tf_nndct.network import Network, network_of, paths_of, stable_name
-from tf_nndct.objective import Macs
 from tf_nndct.surgery import least_important, slim_model, sparse_model
 
-FOLDER = ".vai"
 LATEST = "latest_spec"
 SAVE_EVERY = 10
 """Evaluations between two writings of an analysis."""
@@ -79,22 +75,12 @@ class IterativePruningRunner:
         known = Analysis(self._fingerprint)
         if path.is_file() and not forced:
             known = Analysis.load(path, self._fingerprint)
-        dependencies = structure.dependencies
-        tasks = known.unknown(dependencies)
-        with progress("analyzing") as show:
-            try:
-                if known.baseline is None:
-                    known.baseline = score_of(sparse_model(self._model, structure, {}), eval_fn)
-                for done, (name, count) in enumerate(tasks):
-                    show(f"analyzing: {done} of {len(tasks)} evaluations")
-                    widths = {name: dependencies.groups[name].units - count}
-                    removed = least_important(self._model, structure, widths)
-                    tried = sparse_model(self._model, structure, removed, hold=False)
-                    known.scores.setdefault(name, {})[count] = score_of(tried, eval_fn)
-                    if done % SAVE_EVERY == SAVE_EVERY - 1:
-                        known.save(path)
-            finally:
-                known.save(path)
+
+        def score(widths: Mapping[str, int]) -> float:
+            removed = least_important(self._model, structure, widths)
+            return score_of(sparse_model(self._model, structure, removed, hold=False), eval_fn)
+
+        analyze_groups(known, structure, score, path, SAVE_EVERY)
 
     def prune(
         self, ratio: float | None = None, threshold: float | None = None,
@@ -142,8 +128,8 @@ class IterativePruningRunner:
             removed = least_important(self._model, structure, widths)
             plan = Plan(self._fingerprint, removed, "macs", ratio)
             plan.save(path)
-        pathlib.Path(FOLDER).mkdir(exist_ok=True)
-        outputs.write(pathlib.Path(FOLDER) / LATEST, path.as_posix() + "\n")
+        FOLDER.mkdir(exist_ok=True)
+        outputs.write(FOLDER / LATEST, path.as_posix() + "\n")
         if mode == "slim":
             return slim_model(self._model, structure, plan.removed)
         return sparse_model(self._model, structure, plan.removed)
@@ -162,7 +148,7 @@ class IterativePruningRunner:
             There is none, or it is of another model.
         """
         if spec_path is None:
-            latest = pathlib.Path(FOLDER) / LATEST
+            latest = FOLDER / LATEST
             if not latest.is_file():
                 raise ModelFormatError(
                     f"{latest}: no such file; prune the model first",
@@ -175,30 +161,18 @@ class IterativePruningRunner:
     def _structure(self, excludes: Excludes) -> Structure:
         paths = _excluded(self._model, excludes or ())
         found = analyze(self._network, paths)
-        if not found.dependencies.groups:
-            kept = found.dependencies.kept
-            reasons = "; ".join(f"{name}: {why}" for name, why in list(kept.items())[:3])
-            raise UnsupportedError(
-                f"nothing of {self._name} can be pruned: {reasons or 'it has no convolutions'}",
-                code="OPTIMIZER_UNSUPPORTED_OP_ERROR",
-            )
+        found.dependencies.need_groups(self._name)
         return found
 
     def _widths(
         self, structure: Structure, ratio: float | None, threshold: float | None
     ) -> Mapping[str, int]:
-        dependencies = structure.dependencies
         if ratio == 0 and not isinstance(ratio, bool):  # as scripts that count up have it first
-            return {name: group.units for name, group in dependencies.groups.items()}
+            return {name: group.units for name, group in structure.dependencies.groups.items()}
         if ratio is not None:
             check_ratio(ratio, "ratio")
         analysis = Analysis.load(self._path("sens"), self._fingerprint)
-        analysis.check(dependencies)
-        if ratio is None:
-            assert threshold is not None
-            return tolerated(dependencies, analysis, threshold)
-        with progress("choosing widths") as show:
-            return allocate(dependencies, analysis, Macs(structure), ratio, show=show)
+        return chosen_widths(structure, analysis, ratio, threshold)
 
     def _plan(self, path: Path, structure: Structure) -> Plan:
         found = Plan.load(path)
@@ -207,7 +181,7 @@ class IterativePruningRunner:
 
     def _path(self, suffix: str, ratio: float | None = None) -> pathlib.Path:
         middle = "" if ratio is None else f"_ratio_{ratio:g}"
-        return pathlib.Path(FOLDER) / f"{self._name}{middle}.{suffix}"
+        return FOLDER / f"{self._name}{middle}.{suffix}"
 
 
 def _fingerprint(model: Any) -> str:
@@ -216,7 +190,7 @@ def _fingerprint(model: Any) -> str:
         (path, type(layer).__name__, [tuple(weight.shape) for weight in layer.weights])
         for path, layer in paths_of(model)
     ]
-    return hashlib.sha256(json.dumps(layers).encode()).hexdigest()[:16]
+    return fingerprint_of(layers)
 
 
 def _check_specs(network: Network, specs: Any) -> None:

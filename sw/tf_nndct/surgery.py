@@ -2,7 +2,7 @@
 """Keras models with zeros where channels were, and models without these channels."""
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,9 @@ import numpy as np
 from opendpu.frontend.tensorflow.runtime import tf
 from opendpu.ir import Array
 from tf_nndct import importance
-from tf_nndct.groups import Channel, Slice, Structure
+from tf_nndct.groups import Removed, Slice, Structure, gone
 from tf_nndct.network import is_model, paths_of
 
-Removed = Mapping[str, Sequence[int]]
-"""Units by group."""
 STATISTICS = ("moving_mean", "moving_variance", "alpha")
 """Weights whose values do not matter behind zeros."""
 
@@ -45,12 +43,12 @@ def sparse_model(model: Any, structure: Structure, removed: Removed, *, hold: bo
     layers = dict(paths_of(made))
     masks: dict[tuple[str, str], Array] = {}
     for item in structure.slices:
-        gone = _gone(item, removed)
-        if not gone or item.weight in STATISTICS:
+        cut = gone(item.channels, removed)
+        if not cut or item.weight in STATISTICS:
             continue
         shape = tuple(getattr(layers[item.path], item.weight).shape)
         mask = masks.setdefault((item.path, item.weight), np.ones(shape, np.float32))
-        mask[(slice(None),) * item.axis + (gone,)] = 0
+        mask[(slice(None),) * item.axis + (cut,)] = 0
     for (path, weight), mask in masks.items():
         variable = getattr(layers[path], weight)
         variable.assign(np.asarray(variable) * mask)
@@ -67,7 +65,7 @@ def slim_model(model: Any, structure: Structure, removed: Removed) -> Any:
         config = layer.get_config()
         channels = structure.sizes.get(named.get(id(layer), ""))
         if channels is not None:
-            left = sum(not _is_gone(channel, removed) for channel in channels)
+            left = len(channels) - len(gone(channels, removed))
             for key in ("filters", "units"):
                 if key in config:
                     config[key] = left
@@ -86,9 +84,7 @@ def slim_model(model: Any, structure: Structure, removed: Removed) -> Any:
         for weight in {weight for owner, weight in slices if owner == path}:
             key = id(getattr(layer, weight))
             for item in slices[path, weight]:
-                gone = set(_gone(item, removed))
-                stay = [i for i in range(len(item.channels)) if i not in gone]
-                values[key] = np.take(values[key], stay, item.axis)
+                values[key] = np.delete(values[key], gone(item.channels, removed), item.axis)
         other.set_weights([values[id(variable)] for variable in layer.weights])
     return made
 
@@ -108,14 +104,6 @@ def copied(model: Any, clone: Callable[[Any], Any] | None = None) -> Any:
     if clone is None:
         found.set_weights(model.get_weights())
     return found
-
-
-def _is_gone(channel: Channel, removed: Removed) -> bool:
-    return channel is not None and channel[1] in removed.get(channel[0], ())
-
-
-def _gone(item: Slice, removed: Removed) -> list[int]:
-    return [i for i, channel in enumerate(item.channels) if _is_gone(channel, removed)]
 
 
 def _hold(variable: Any, mask: Array) -> None:

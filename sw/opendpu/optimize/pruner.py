@@ -97,14 +97,7 @@ class Pruner:
         UnsupportedError
             No layer has channels that can be cut.
         """
-        if not self.dependencies.groups:
-            kept = self.dependencies.kept
-            reasons = "; ".join(f"{name or 'it'}: {why}" for name, why in list(kept.items())[:3])
-            raise UnsupportedError(
-                f"nothing of {type(self.model).__name__} can be pruned: "
-                f"{reasons or 'it has no convolutions'}",
-                code="OPTIMIZER_UNSUPPORTED_OP_ERROR",
-            )
+        self.dependencies.need_groups(type(self.model).__name__)
 
     def analyze(
         self,

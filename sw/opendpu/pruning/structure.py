@@ -4,6 +4,8 @@
 import dataclasses
 from collections.abc import Mapping
 
+from opendpu_arch.errors import UnsupportedError
+
 OUT, IN = "out", "in"
 """Side of a layer whose channels are meant; what has one side only has OUT."""
 
@@ -78,6 +80,22 @@ class Dependencies:
 
     groups: dict[str, Group]
     kept: dict[str, str]
+
+    def need_groups(self, network: str) -> None:
+        """Refuse to go on where there is nothing to prune of a network.
+
+        Raises
+        ------
+        UnsupportedError
+            No layer has channels that can be cut.
+        """
+        if not self.groups:
+            kept = list(self.kept.items())[:3]
+            reasons = "; ".join(f"{name or 'it'}: {why}" for name, why in kept)
+            raise UnsupportedError(
+                f"nothing of {network} can be pruned: {reasons or 'it has no convolutions'}",
+                code="OPTIMIZER_UNSUPPORTED_OP_ERROR",
+            )
 
     def without(self, names: Mapping[str, str]) -> "Dependencies":
         """Return the same with groups left out, for the reasons given."""
