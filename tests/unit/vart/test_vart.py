@@ -114,7 +114,7 @@ def test_the_device_is_an_argument_or_the_environments(monkeypatch):
 
 @pytest.mark.parametrize("mode", ["run", "ref"])
 def test_root_of_a_graph_runs_as_a_whole(mode):
-    """As AMD's tools have it: tensors are those of the graph, with the CPU's ops behind the DPU's."""
+    """Tensors are those of the graph, with the CPU's ops behind the DPU's."""
     root = copying_subgraph().get_graph().get_root_subgraph()
     runner = vart.RunnerExt.create_runner(root, mode)
     inputs, outputs = runner.get_inputs(), runner.get_outputs()
