@@ -482,8 +482,18 @@ def test_what_is_refused(program, xmodel, picture, tmp_path):
     (tmp_path / "net_officialcfg.prototxt").write_text(text)
     assert "feature_map_list has 0 numbers, but 2 layers have two each" in refusal("tfssd", "")
     assert "yolo_v6_param has no without_dfl" in refusal("yolov6", "")
-    message = refusal("yolov6", "yolo_v6_param { without_dfl: true }")
+    message = refusal("yolov6", "yolo_v6_param { without_dfl: true num_classes: 1 }")
     assert "yolo_v6_param has 0 bbox_layer_name, 0 cls_layer_name and 0 stride" in message
     text = f'yolo_v7_param {{ num_classes: {CLASSES} detect_layer_name: "seven8" }}'
     assert "there are 0 biases, but must be 6" in refusal("yolov7", text)
     assert "values, but features have 512" in refusal("features", "", joint=(10, 0))
+    for kind, text in (
+        ("yolov7", "yolo_v7_param { num_classes: -4 biases: [1, 1, 1, 1, 1, 1]"),
+        ("yolov8", "yolo_v8_param { num_classes: -4 stride: 8"),
+    ):
+        message = refusal(kind, f'{text} detect_layer_name: "seven8" }}')
+        assert "num_classes is -4, but must be at least 1" in message
+    huge = PRIOR.replace("layer_width: ", "layer_width: 10000000")
+    names = " ".join(f'layer_name: "{n}"' for n in ("arm_loc", "seg", "odm_loc", "odm_conf"))
+    message = refusal("refinedet", f"refine_det_param {{ num_classes: 2 {huge} {names} }}")
+    assert "the configuration asks for more than 4194304 prior boxes" in message

@@ -66,6 +66,8 @@ std::vector<Prior> anchors(const SsdAnchorGenerator& given, const std::vector<in
   for (int layer = 0; layer < layers; ++layer) {
     const auto theirs = shapes(given, layer, scales);
     const int rows = maps[2 * layer], columns = maps[2 * layer + 1];
+    opendpu::tasks::check_number(made.size(), static_cast<double>(rows) * columns *
+                                                  static_cast<double>(theirs.size()));
     for (int row = 0; row < rows; ++row) {
       for (int column = 0; column < columns; ++column) {
         for (const auto& [scale, ratio] : theirs) {

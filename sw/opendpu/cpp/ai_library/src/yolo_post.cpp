@@ -30,6 +30,7 @@ struct Map {
         width(static_cast<int>(tensor.width)),
         anchors(param.anchorcnt()),
         fields(5 + param.num_classes()) {
+    opendpu::tasks::check_classes(param.num_classes());
     if (anchors < 1 || tensor.channel != static_cast<std::size_t>(anchors * fields)) {
       throw std::runtime_error("output " + tensor.name + " has " + std::to_string(tensor.channel) +
                                " channels, but anchorCnt is " + std::to_string(anchors) +

@@ -2,6 +2,7 @@
 // YOLOv6: images in, boxes out.
 #include "vitis/ai/yolov6.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -24,7 +25,7 @@ struct Map {
       : places(opendpu::tasks::values(box, sample)),
         classes(opendpu::tasks::values(cls, sample)),
         width(cls.width),
-        anchors(static_cast<std::size_t>(param.anchorcnt())),
+        anchors(static_cast<std::size_t>(std::max(param.anchorcnt(), 0))),
         labels(static_cast<std::size_t>(param.num_classes())),
         boxes(cls.height * cls.width * anchors) {
     if (anchors > 0 && classes.size() == boxes * labels && places.size() == 4 * boxes) return;
@@ -99,6 +100,7 @@ std::vector<YOLOv6Result> yolov6_post_process(
     const std::vector<float>& scales, const std::vector<int>& left_padding,
     const std::vector<int>& top_padding) {
   const auto& param = config.yolo_v6_param();
+  opendpu::tasks::check_classes(param.num_classes());
   const int maps = param.bbox_layer_name_size();
   if (maps == 0 || param.cls_layer_name_size() != maps || param.stride_size() < maps) {
     throw std::runtime_error("yolo_v6_param has " + std::to_string(maps) + " bbox_layer_name, " +

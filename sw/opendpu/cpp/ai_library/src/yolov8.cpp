@@ -89,6 +89,7 @@ std::vector<YOLOv8Result> yolov8_post_process(
     const std::vector<float>& scales, const std::vector<int>& left_padding,
     const std::vector<int>& top_padding) {
   const auto& param = config.yolo_v8_param();
+  opendpu::tasks::check_classes(param.num_classes());
   const auto maps = opendpu::tasks::outputs_named(output_tensors, param.detect_layer_name());
   if (static_cast<std::size_t>(param.stride_size()) < maps.size()) {
     throw std::runtime_error("there are " + std::to_string(param.stride_size()) +
