@@ -24,20 +24,28 @@ SPREAD = 16.0
 
 
 def is_layer_norm(graph: Graph, node: Node) -> bool:
-    """Return whether an op is ONNX's LayerNormalization over the last axis, by constants."""
-    if node.kind != KIND or len(node.shape) < 2 or node.shape[0] != 1:
+    """Return whether an op is such a normalization of one sample."""
+    return (
+        len(node.shape) > 1
+        and node.shape[0] == 1
+        and is_normalization(node, len(node.shape))
+        and graph[node.sources()[0]].shape == node.shape
+    )
+
+
+def is_normalization(node: Node, rank: int) -> bool:
+    """Return whether an op is ONNX's LayerNormalization over the last of ``rank`` axes, by constants."""
+    if node.kind != KIND:
         return False
     model = parsed(node.attrs["model"])
     if len(model.graph.node) != 1 or len(model.graph.output) != 1 or len(node.sources()) != 1:
         return False
     (operator,) = model.graph.node
     axis = next((int(a.i) for a in operator.attribute if a.name == "axis"), -1)
-    rank = len(node.shape)
     return (
         operator.op_type == OPERATOR
         and operator.domain in DEFAULT_DOMAINS
         and axis % rank == rank - 1
-        and graph[node.sources()[0]].shape == node.shape
     )
 
 
