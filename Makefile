@@ -24,7 +24,7 @@ test: $(STAMP) ## Run the tests, all but the slow ones
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 
 test-all: $(STAMP) ## Run every test, the long campaigns too
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m ""
+	@OPT_FAST="-O3 -march=native" $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m ""
 
 TF := .venv-tensorflow
 TF_TESTS := tests/unit/opendpu/frontend/tf tests/unit/opendpu/frontend/doors \
