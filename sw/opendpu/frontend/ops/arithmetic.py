@@ -170,9 +170,9 @@ def _common_order(call: Call, values: list[Value], rank: int) -> tuple[int, ...]
     computed = [v for v in values if len(v.shape) == rank and graph[v.node].value is None]
     usual = any(value.perm == plain(rank) for value in computed)
     for value in values:
-        if len(value.shape) == rank and value.perm != plain(rank):
-            if not usual or value.perm == CHANNELS_LAST.get(rank):
-                return value.perm
+        other = len(value.shape) == rank and value.perm != plain(rank)
+        if other and (not usual or value.perm == CHANNELS_LAST.get(rank)):
+            return value.perm
     return plain(rank)
 
 

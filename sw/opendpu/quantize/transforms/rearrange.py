@@ -7,10 +7,12 @@ elsewhere than in the last axis, or join axes that lie apart. Together they ofte
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from opendpu.ir import Graph, Node
 
+Attributes = Mapping[str, Any]
 KINDS = ("reshape", "flatten", "squeeze", "transpose")
 
 
@@ -121,8 +123,8 @@ def _replace(graph: Graph, node: Node) -> None:
 
 
 def _add(
-    graph: Graph, node: Node, kind: str, shape: tuple[int, ...], source: str, attrs: dict[str, object]
-) -> str:  # fmt: skip
+    graph: Graph, node: Node, kind: str, shape: tuple[int, ...], source: str, attrs: Attributes
+) -> str:
     """Add a step of the chain that ends in a node."""
     name = graph.unique(f"{node.name}_{kind}")
     made = node.type.with_shape(shape)

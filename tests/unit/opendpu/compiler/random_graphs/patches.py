@@ -23,16 +23,37 @@ def draw_patches(seed: int) -> onnx.ModelProto:
     to, back = m.pick.choice([(_patches, _from_patches), (_windows, _from_windows)])
     tokens = to(m, x, size)
     for _ in range(m.pick.randint(1, 2)):
-        y = layer_norm(m, tokens) if m.pick.random() < 0.7 else tokens
+        y = _normalized(m, tokens) if m.pick.random() < 0.7 else tokens
         y = _attention(m, y, heads)
         tokens = m.op("Add", [tokens, y], m.shapes[tokens])
     if m.pick.random() < 0.5:
-        tokens = m.op("Add", [tokens, mlp(m, layer_norm(m, tokens))], m.shapes[tokens])
+        tokens = m.op("Add", [tokens, mlp(m, _normalized(m, tokens))], m.shapes[tokens])
     y = back(m, tokens, (width, rows, columns), size)
     if m.pick.random() < 0.5:
         y = m.op("Concat", [x, y], (2 * width, rows, columns), axis=1)
     _conv(m, y, m.pick.randint(1, 9))
     return m.proto()
+
+
+def _normalized(m: Model, x: str) -> str:
+    """Normalize as one operator, or as several as exporters write it; RMSNorm has no mean."""
+    how = m.pick.choice(["one", "several", "root mean square"])
+    if how == "one":
+        return layer_norm(m, x)
+    shape = m.shapes[x]
+    row = (*shape[:-1], 1)
+    two, epsilon = m.constant(np.float32(2)), m.constant(np.float32(1e-5))
+    if how == "several":
+        x = m.op("Sub", [x, m.op("ReduceMean", [x], row, axes=[-1])], shape)
+    variance = m.op("ReduceMean", [m.op("Pow", [x, two], shape)], row, axes=[-1])
+    root = m.op("Sqrt", [m.op("Add", [variance, epsilon], row)], row)
+    if how == "several":
+        y = m.op("Div", [x, root], shape)
+    else:
+        y = m.op("Mul", [x, m.op("Reciprocal", [root], row)], shape)
+    scale = m.constant(m.values.uniform(0.5, 2, shape[-1]).astype(np.float32))
+    y = m.op("Mul", [y, scale], shape)
+    return m.op("Add", [y, m.weights(shape[-1])], shape) if how == "several" else y
 
 
 def _conv(m: Model, x: str, channels: int) -> str:

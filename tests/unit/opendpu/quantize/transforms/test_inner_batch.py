@@ -100,7 +100,9 @@ def test_random_chains(rng: np.random.Generator) -> None:
 
 def test_ops_between_windows() -> None:
     """Each kind of op on tensors whose first axis is no batch; an output stays as it was."""
-    graph = graph_of(("reshape", (4, 2, 12, 6)), ("transpose", (0, 2, 1, 3)), ("reshape", (4, 24, 6)))  # fmt: skip
+    graph = graph_of(
+        ("reshape", (4, 2, 12, 6)), ("transpose", (0, 2, 1, 3)), ("reshape", (4, 24, 6)),
+    )  # fmt: skip
     windows = graph.outputs[0]
 
     def op(name: str, kind: str, shape: tuple, sources: list[str], **attrs) -> str:
