@@ -358,10 +358,10 @@ class torch_quantizer:
         if self._network is None:
             assert self._result is not None
             if self._result.finetuned and self._tuned is None:
-                raise messages.error(
+                messages.warn(
                     "QUANTIZER_TORCH_FAST_FINETUNE",
-                    f"{self._folder / result.INFO} is of a finetuned network: call load_ft_param "
-                    "before",
+                    f"{self._folder / result.INFO} is of a finetuned network and load_ft_param was "
+                    f"not called; the parameters in {self._folder / self._name}.pth are used",
                 )
             graph = self._tuned or self._result.graph
             target: Target | None = self._config.target
