@@ -33,6 +33,7 @@ class State:
 class Frame:
     """A loop."""
 
+    name: str
     condition: str
     states: tuple[State, ...]
     constants: tuple[str, ...]
@@ -66,7 +67,7 @@ def frames_of(nodes: Mapping[str, Node], label: str) -> dict[str, Frame]:
     found: dict[str, Frame] = {}
     for name, enters in inside.items():
         try:
-            frame = _frame(nodes, enters, merges, switches, exits)
+            frame = _frame(name, nodes, enters, merges, switches, exits)
         except (KeyError, IndexError, ValueError):
             raise ModelFormatError(f"{label}: the nodes of loop {name!r} are incomplete") from None
         found.update(dict.fromkeys(frame.exits, frame))
@@ -74,6 +75,7 @@ def frames_of(nodes: Mapping[str, Node], label: str) -> dict[str, Frame]:
 
 
 def _frame(
+    name: str,
     nodes: Mapping[str, Node],
     enters: Iterable[Node],
     merges: Mapping[str, Node],
@@ -100,4 +102,5 @@ def _frame(
         for number, state in enumerate(states) for node in exits.get(state.switch, ())
     }  # fmt: skip
     outside = tuple(enter.inputs[0] for enter in enters)
-    return Frame(nodes[split(gate)[0]].inputs[0], tuple(states), tuple(constants), last, outside)
+    condition = nodes[split(gate)[0]].inputs[0]
+    return Frame(name, condition, tuple(states), tuple(constants), last, outside)

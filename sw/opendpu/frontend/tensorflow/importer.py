@@ -172,7 +172,10 @@ class _Import:
         references = [item for item in given if not item.startswith(CONTROL)]
         if any(split(item) not in self.values for item in references):
             return
-        origin = self.b.origin = Origin(self._short(node.name), node.op)
+        if frame is None:
+            self.b.origin = Origin(self._short(node.name), node.op)
+        else:
+            self.b.origin = Origin(self._short(frame.name), "While")
         values = [self.values[split(item)] for item in references]
         try:
             if frame is None:
@@ -190,8 +193,6 @@ class _Import:
             raise ModelFormatError(
                 f"{self.label}: attributes of {node.op} {node.name!r} make no sense: {error!r}"
             ) from error
-        finally:
-            self.b.origin = origin
         self.values |= results
 
     def _loop(self, frame: Frame) -> dict[tuple[str, int], Value]:
@@ -227,12 +228,12 @@ class _Import:
     @contextlib.contextmanager
     def _inside(self, b: Builder, bound: Mapping[tuple[str, int], Value]) -> Iterator[None]:
         """Convert into another builder, where some results have other values."""
-        outside, values = self.b, self.values
+        outside, values, origin = self.b, self.values, b.origin
         self.b, self.values = b, {**values, **bound}
         try:
             yield
         finally:
-            self.b, self.values = outside, values
+            self.b, self.values, b.origin = outside, values, origin
 
     def _results(self, node: Node, values: list[Value]) -> list[Value]:
         if node.op == "Merge":
