@@ -61,6 +61,19 @@ def test_loops(rounds, tmp_path, rng):
     agree(load_tflite(path), path, {"x": rng.standard_normal((2, 3)).astype(np.float32)})
 
 
+def test_loops_of_constants_are_not_computed_while_the_file_is_read(tmp_path):
+    """Such a loop may have no end."""
+    net = Network()
+    as_long_as(net, 0x7FFFFFFF)
+    one_round(net)
+    looped(net)
+    first = net.const("first", weights(2, 3))
+    net.operators[0].inputs[1] = list(net.tensors).index(first)
+    net.op("ADD", ["y", "x"], ["sum"], options("Add"))
+    graph = load_tflite(net.write(tmp_path / "endless.tflite", ["sum"]))
+    assert "onnx" in [node.kind for node in graph]
+
+
 def choice(net):
     """Add two ways to go on, by the sign of a sum."""
     x = net.data("x", (2, 3))
