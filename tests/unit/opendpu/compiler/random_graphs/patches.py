@@ -128,6 +128,11 @@ def _attention(m: Model, x: str, heads: int) -> str:
     if m.pick.random() < 0.5:  # a bias for each place, the same for all windows
         bias = m.values.standard_normal((1, heads, tokens, tokens)).astype(np.float32)
         scores = m.op("Add", [scores, m.constant(bias)], m.shapes[scores])
+    if m.pick.random() < 0.5:  # tokens of other windows that some do not see
+        hidden = m.values.random((count, 1, tokens, tokens)) < m.pick.random()
+        hidden &= ~np.eye(tokens, dtype=bool)
+        far = np.where(hidden, m.pick.choice([-100, -1e9, -np.inf]), 0).astype(np.float32)
+        scores = m.op("Add", [scores, m.constant(far)], m.shapes[scores])
     weights = m.op("Softmax", [scores], m.shapes[scores], axis=-1)
     mixed = m.op("MatMul", [weights, value], shape)
     mixed = _transpose(m, mixed, 0, 2, 1, 3)
