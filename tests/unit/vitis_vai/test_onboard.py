@@ -58,5 +58,8 @@ def test_models_that_are_not_compiled(model, form, images):
 
 
 def test_what_is_no_model(tmp_path):
-    with SummaryCollector(str(tmp_path)) as collector, pytest.raises(TensorError, match="no model of"):
+    with (
+        SummaryCollector(str(tmp_path)) as collector,
+        pytest.raises(TensorError, match="no model of"),
+    ):
         collector.add_graph(np.zeros(3))
