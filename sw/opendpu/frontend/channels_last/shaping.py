@@ -72,9 +72,22 @@ def strided_slice(
 def pad(
     b: Builder, x: str, amounts: Array, *, name: str, mode: str = "constant", fill: str = ""
 ) -> str:
-    """Pad; ``amounts`` are ``[axes, 2]``."""
+    """Pad by ``amounts`` ``[axes, 2]``; ``symmetric`` repeats the border, ``reflect`` does not."""
+    if mode == "symmetric":
+        return _mirrored(b, x, amounts, name)
     pads = b.integers(*amounts[:, 0].tolist(), *amounts[:, 1].tolist())
     return b.node("Pad", [x, pads, *([fill] if fill else [])], name, mode=mode)
+
+
+def _mirrored(b: Builder, x: str, amounts: Array, name: str) -> str:
+    """Gather along every axis that is padded: ONNX's Pad leaves out the border."""
+    shape = known_shape(b, x)
+    padded = [axis for axis, both in enumerate(amounts.tolist()) if any(both)]
+    for axis in padded:
+        indices = np.pad(np.arange(shape[axis]), amounts[axis].tolist(), "symmetric").tolist()
+        last = axis == padded[-1]
+        x = b.node("Gather", [x, b.integers(*indices)], name if last else "", axis=axis)
+    return x if padded else b.node("Identity", [x], name)
 
 
 def stack(b: Builder, values: Sequence[str], axis: int, *, name: str) -> str:

@@ -19,6 +19,9 @@ using vitis::ai::library::OutputTensor;
 // All elements of a sample.
 std::vector<float> values(const OutputTensor& tensor, std::size_t sample);
 std::size_t elements(const OutputTensor& tensor);  // of a sample
+// Those of several outputs, one after the other.
+std::vector<float> values(const std::vector<OutputTensor>& tensors, std::size_t sample);
+std::size_t elements(const std::vector<OutputTensor>& tensors);
 
 // The first output whose name has this in it; throws std::runtime_error where there is none.
 const OutputTensor& output_named(const std::vector<OutputTensor>& outputs, const std::string& name);

@@ -128,11 +128,11 @@ def pad(call: Call) -> str:
 
 @handles("MIRROR_PAD")
 def mirror_pad(call: Call) -> str:
-    """With what is inside; the border itself is not repeated."""
-    if call.options(tflite.MirrorPadOptions).Mode() != tflite.MirrorPadMode.REFLECT:
-        raise Refusal("mode SYMMETRIC is not supported, but REFLECT is")
+    """With what is inside."""
     amounts = call.constant(1, "pads").astype(np.int64)
-    return shaping.pad(call.b, call.x, amounts, name=call.name, mode="reflect")
+    reflect = call.options(tflite.MirrorPadOptions).Mode() == tflite.MirrorPadMode.REFLECT
+    mode = "reflect" if reflect else "symmetric"
+    return shaping.pad(call.b, call.x, amounts, name=call.name, mode=mode)
 
 
 @handles("TILE")

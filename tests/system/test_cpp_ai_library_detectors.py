@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Further tasks of the AI Library in C++, against NumPy's on the same outputs."""
+
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+
+import xir
+from opendpu.quantize import Override, TensorSpec
+from opendpu.runtime.program import dpu_subgraphs
+
+sys.path.append(str(pathlib.Path(__file__).parent))
+
+import ai_library
+from ai_library import (
+    CONF,
+    HEIGHT,
+    NMS,
+    WIDTH,
+    prepared,
+    remaining,
+    results,
+    run,
+    same,
+    sigmoid,
+    softmax,
+)
+
+SOURCE = pathlib.Path(__file__).with_name("cpp") / "detectors.cpp"
+CLASSES = 3
+NUMBER = {
+    "province": 32, "letter": 26, "first": 35, "second": 35, "third": 35, "fourth": 35,
+    "fifth": 35, "colour": 2,
+}  # fmt: skip
+"""Classes of the outputs for a plate's characters."""
+HEADS = {  # channels and stride
+    "arm_loc": (8, 8),
+    "odm_loc": (8, 8),
+    "odm_conf": (2 * CLASSES, 8),
+    "vehicle": (12, 8),
+    "seg": (5, 4),
+    "plate_conf": (128, 16),
+    "plate_box": (512, 16),
+    "fine": (64 + CLASSES, 8),
+    "coarse": (64 + CLASSES, 16),
+    **{name: (classes, 0) for name, classes in NUMBER.items()},
+}
+"""Outputs: parts of the networks that the tasks are for."""
+PRIORS = (8.0, 14.0)
+"""Least and largest size of prior boxes."""
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    return ai_library.compiled_program(SOURCE, tmp_path_factory.mktemp("tasks") / "detectors")
+
+
+@pytest.fixture(scope="module")
+def xmodel(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    return ai_library.compiled(HEADS, tmp_path_factory.mktemp("heads") / "heads.xmodel")
+
+
+@pytest.fixture(scope="module")
+def picture(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, np.ndarray]:
+    return ai_library.noise(tmp_path_factory.mktemp("pictures"))
+
+
+def numbers(lines: list[str]) -> np.ndarray:
+    return np.array([[float(word) for word in line.split()] for line in lines])
+
+
+def told(program, kind, path, picture, size: tuple[int, int] = (WIDTH, HEIGHT)) -> list[str]:
+    first, *lines = run(program, kind, path, picture).stdout.splitlines()
+    assert first == "size {} {}".format(*size)
+    return lines
+
+
+PRIOR = (
+    f"prior_box_param {{ layer_width: {WIDTH // 8} layer_height: {HEIGHT // 8} offset: 0.5 "
+    f"min_sizes: {PRIORS[0]} max_sizes: {PRIORS[1]} "
+    "variances: 0.1 variances: 0.1 variances: 0.2 variances: 0.2 } "
+)
+
+
+def moved(code: np.ndarray, place: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Return corners of boxes that codes move."""
+    centre, sides = place + 0.1 * code[:, :2] * size, size * np.exp(0.2 * code[:, 2:4])
+    return np.concatenate([centre - sides / 2, centre + sides / 2], 1)
+
+
+def from_priors(code: np.ndarray) -> np.ndarray:
+    """Return corners of prior boxes that codes move, within the image."""
+    rows, columns, shapes = np.mgrid[: HEIGHT // 8, : WIDTH // 8, :2].reshape(3, -1)
+    place = np.stack([(columns + 0.5) / (WIDTH // 8), (rows + 0.5) / (HEIGHT // 8)], 1)
+    side = np.array([PRIORS[0], np.sqrt(np.prod(PRIORS))])[shapes][:, None] / (WIDTH, HEIGHT)
+    return np.clip(moved(code, place, side), 0, 1)
+
+
+def of_classes(box: np.ndarray, score: np.ndarray, top_k: int, keep: int) -> list[tuple]:
+    """Return label, score and number of what remains, by falling score."""
+    made = []
+    for label in range(1, CLASSES):
+        (chosen,) = np.nonzero(score[:, label] > CONF)
+        chosen = chosen[np.argsort(-score[chosen, label], kind="stable")][:top_k]
+        for i in remaining(box[chosen], score[chosen, label]):
+            made.append((label, score[chosen[i], label], chosen[i]))
+    return sorted(made, key=lambda row: -row[1])[:keep]
+
+
+def test_refinedet(program, xmodel, picture, tmp_path):
+    """The second stage moves what the first one made of prior boxes, and NMS runs again."""
+    names = " ".join(f'layer_name: "{n}"' for n in ("arm_loc", "seg", "odm_loc", "odm_conf"))
+    text = f"model_type: REFINEDET refine_det_param {{ num_classes: {CLASSES} {PRIOR} {names} "
+    text += f"nms_threshold: {NMS} top_k: 30 keep_top_k: 25 conf_threshold: 0 "
+    path = prepared(xmodel, tmp_path, text + f"conf_threshold: {CONF} conf_threshold: {CONF} }}")
+    named = results(xmodel, picture[1], HEADS, rgb=False)
+    first = from_priors(named["arm_loc"].reshape(-1, 4))
+    score = softmax(named["odm_conf"].reshape(-1, CLASSES))
+    code = named["odm_loc"].reshape(-1, 4)
+    low, high = first[:, :2], first[:, 2:]
+    second = moved(code, (low + high) / 2, high - low)
+    seen = of_classes(first, score, 30, 25)
+    expected = []
+    for label in range(1, CLASSES):
+        chosen = np.array([k for known, _, k in seen if known == label])
+        for i in remaining(second[chosen], score[chosen, label]):
+            box = second[chosen[i]]
+            expected.append((label, score[chosen[i], label], *box[:2], *(box[2:] - box[:2])))
+    same(numbers(told(program, "refinedet", path, picture[0])).tolist(), expected)
+
+
+@pytest.mark.parametrize("kind", ["multitask", "multicolour"])
+def test_multitask(program, xmodel, picture, tmp_path, kind):
+    colours = np.random.default_rng(14).integers(0, 256, (3, 5))
+    text = f"model_type: MULTI_TASK multi_task_param {{ num_of_detection_classes: {CLASSES} {PRIOR}"
+    text += f'loc_name: "vehicle" conf_name: "odm_conf" seg_name: "seg" nms_threshold: {NMS} '
+    text += f"top_k: 30 keep_top_k: 20 th_conf: 0 th_conf: {CONF} th_conf: {CONF} }} "
+    text += "segmentation_param { "
+    for number, levels in enumerate(colours, 1):
+        text += f'color{number}: "{" ".join(map(str, levels))}" '
+    path = prepared(xmodel, tmp_path, text + "}")
+    named = results(xmodel, picture[1], HEADS, rgb=False)
+    code = named["vehicle"].reshape(-1, 6)
+    box = from_priors(code)
+    score = softmax(named["odm_conf"].reshape(-1, CLASSES))
+    expected = [
+        (label, value, *box[k, :2], *(box[k, 2:] - box[k, :2]),
+         np.degrees(np.arctan2(code[k, 5], code[k, 4])))
+        for label, value, k in of_classes(box, score, 30, 20)
+    ]  # fmt: skip
+    lines = told(program, kind, path, picture[0])
+    split = lines.index("pixels")
+    same(numbers(lines[:split]).tolist(), expected)
+    labels = named["seg"].argmax(-1)
+    assert len(np.unique(labels)) > 2
+    seen = numbers(lines[split + 1 :])
+    if kind == "multitask":
+        np.testing.assert_array_equal(seen, labels)
+    else:
+        np.testing.assert_array_equal(seen.reshape(*labels.shape, 3), colours.T[labels])
+
+
+def test_plates(program, xmodel, picture, tmp_path):
+    """The likeliest of all places; corners are whole pixels of the input from there."""
+    path = prepared(xmodel, tmp_path, "model_type: PLATEDETECT")
+    named = results(xmodel, picture[1], HEADS, rgb=False)
+    height, width, _ = named["plate_conf"].shape
+    tiles = named["plate_conf"].reshape(height, width, 2, 8, 8)
+    sure = tiles[:, :, 1].transpose(2, 3, 0, 1)  # places first: of equals, the last of this order
+    last = sure.size - 1 - sure.ravel()[::-1].argmax()
+    down, right, row, column = np.unravel_index(last, sure.shape)
+    minus, plus = tiles[row, column, :, down, right]
+    offsets = named["plate_box"].reshape(height, width, 4, 2, 8, 8)[row, column, :, :, down, right]
+    points = np.trunc(4 * np.array([8 * column + right, 8 * row + down]) + offsets)
+    low = [min(points[0, 0], points[3, 0]), min(points[0, 1], points[1, 1])]
+    high = [max(points[1, 0], points[2, 0]), max(points[2, 1], points[3, 1])]
+    size = np.array([WIDTH, HEIGHT])
+    score = softmax(np.array([minus, np.trunc(plus)]))[1]
+    lines = told(program, "plate", path, picture[0])
+    box = [score, *(low / size), *(np.subtract(high, low) / size)]
+    np.testing.assert_allclose(numbers(lines[:1])[0], box, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(numbers(lines[1:]), points / size, rtol=1e-5, atol=1e-6)
+
+
+PROVINCES = [
+    "jing", "hu", "jin", "yu", "ji", "jin", "meng", "liao", "ji", "hei", "su", "zhe", "wan",
+    "min", "gan", "lu", "yu", "e", "xiang", "yue", "gui", "qiong", "chuan", "gui", "yun", "zang",
+    "shan", "gan", "qing", "ning", "xin",
+]  # fmt: skip
+
+
+def test_numbers_of_plates(program, xmodel, picture, tmp_path):
+    names = " ".join(f'output_tensor_name: "{name}"' for name in NUMBER)
+    path = prepared(xmodel, tmp_path, f"model_type: PLATENUM platenum_param {{ {names} }}")
+    named = results(xmodel, picture[1], HEADS, rgb=False)
+    best = [max(int(named[name].argmax()) - 1, 0) for name in NUMBER]
+    letters = [chr(code) for code in range(ord("A"), ord("Z") + 1) if chr(code) != "I"]
+    others = [str(digit) for digit in range(10)] + [letter for letter in letters if letter != "O"]
+    text = PROVINCES[best[0]] + letters[best[1]] + "".join(others[i] for i in best[2:7])
+    colour = ("Blue", "Yellow")[int(named["colour"].argmax())]
+    line = run(program, "number", path, picture[0]).stdout.strip()
+    assert line == f"{WIDTH} {HEIGHT} {text} {colour}"
+
+
+@pytest.mark.parametrize("on_cpu", [False, True])
+def test_joints(program, picture, tmp_path, on_cpu):
+    """AMD's network averages on the CPU, between two DPU subgraphs; the DPU can do it, too."""
+    heads = {"joint": (28, 0)}
+    options = {}
+    if on_cpu:
+        kept = Override(names=("s0",), activation=TensorSpec(number_format="float32"))
+        options["overrides"] = (kept,)
+        options["hidden"] = (700, 700)  # enough for the DPU to be worth it
+    xmodel = ai_library.compiled(heads, tmp_path / "joints.xmodel", **options)
+    parts = dpu_subgraphs(xir.Graph.deserialize(xmodel))
+    assert len(parts) == (2 if on_cpu else 1)
+    path = prepared(xmodel, tmp_path, "model_type: POSEDETECT")
+    points = numbers(told(program, "pose", path, picture[0]))
+    values = ai_library.over_averages(xmodel, picture[1], "joint")
+    expected = values.reshape(14, 2) / (WIDTH, HEIGHT)
+    np.testing.assert_allclose(points, [*expected, expected[-1]], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+def test_features(program, picture, tmp_path, normalized):
+    heads = {"feature": (6, 8)}
+    xmodel = ai_library.compiled(heads, tmp_path / "features.xmodel")
+    rng = np.random.default_rng(15)
+    mean, weight, var = rng.normal(0, 1, 6), rng.normal(1, 0.5, 6), rng.uniform(0.1, 2, 6)
+    text = "".join(
+        f"bn_{name}: {value} "
+        for name, values in (("means", mean), ("weights", weight), ("vars", var))
+        for value in values
+    )
+    text = f"reid_param {{ {text} }}" if normalized else ""
+    path = prepared(xmodel, tmp_path, f"model_type: REID {text}")
+    values = results(xmodel, picture[1], heads, rgb=True)["feature"].reshape(-1, 6).mean(0)
+    if normalized:
+        values = (values - mean) / np.sqrt(var + 1e-5) * weight
+    seen = numbers(told(program, "reid", path, picture[0]))[:, 0]
+    np.testing.assert_allclose(seen, values / np.linalg.norm(values), rtol=1e-4, atol=1e-6)
+
+
+def test_yolov8(program, xmodel, tmp_path):
+    """A smaller picture is not enlarged; it has grey around it."""
+    colour = np.array([250, 20, 60], np.uint8)
+    path = tmp_path / "small.ppm"
+    path.write_bytes(b"P6 13 16 255\n" + np.tile(colour[::-1], 13 * 16).tobytes())
+    text = f"model_type: YOLOv8 yolo_v8_param {{ num_classes: {CLASSES} conf_thresh: {CONF} "
+    text += f"nms_threshold: {NMS} max_boxes_num: 40 max_nms_num: 15 stride: 8 stride: 16 "
+    net = prepared(
+        xmodel, tmp_path, text + 'detect_layer_name: "fine" detect_layer_name: "coarse"}'
+    )
+    fitted = np.full((HEIGHT, WIDTH, 3), 114, np.uint8)
+    fitted[8:24, 17:30] = colour
+    named = results(xmodel, fitted, HEADS, rgb=True)
+    places, scores, labels = [], [], []
+    for name, stride in ("fine", 8), ("coarse", 16):
+        height, width, _ = named[name].shape
+        fields = named[name].reshape(-1, 64 + CLASSES)
+        rows, columns = np.mgrid[:height, :width].reshape(2, -1)
+        middle = np.stack([columns, rows], 1) + 0.5
+        sides = softmax(fields[:, :64].reshape(-1, 4, 16)) @ np.arange(16)
+        corners = np.concatenate([middle - sides[:, :2], middle + sides[:, 2:]], 1) * stride
+        step = ai_library.steps(xmodel, HEADS)[name]
+        lowest = np.trunc(-np.log(1 / CONF - 1) / step) * step
+        cell, label = np.nonzero(fields[:, 64:] > lowest)
+        places.append(corners[cell])
+        scores.append(sigmoid(fields[cell, 64 + label]))
+        labels.append(label)
+    box, score, label = map(np.concatenate, (places, scores, labels))
+    order = np.argsort(-score, kind="stable")[:40]
+    expected = []
+    for number in range(CLASSES):
+        chosen = order[label[order] == number]
+        for i in remaining(box[chosen], score[chosen]):
+            k = chosen[i]
+            expected.append((number, score[k], *(box[k] - (17, 8, 17, 8))))
+    expected = sorted(expected, key=lambda row: -row[1])[:15]
+    seen = numbers(run(program, "yolov8", net, path).stdout.splitlines())
+    assert (np.diff(seen[:, 1]) <= 0).all()
+    same(seen.tolist(), expected)
+
+
+def test_what_is_refused(program, xmodel, picture, tmp_path):
+    def refusal(kind: str, text: str, **heads: tuple[int, int]) -> str:
+        net = xmodel
+        if heads:
+            net = ai_library.compiled(heads, tmp_path / "other.xmodel")
+        done = run(program, kind, prepared(net, tmp_path, text), picture[0], check=False)
+        assert done.returncode == 3
+        return done.stderr
+
+    assert "refine_det_param has 0 layer_name, but must have four" in refusal("refinedet", "")
+    message = refusal("multitask", "")
+    assert "multi_task_param has no loc_name or no conf_name" in message
+    assert "fourteen joints have 28" in refusal("pose", "", joint=(10, 0))
+    assert "no output has 128 channels" in refusal("plate", "", joint=(10, 0))
+    assert "a plate has eight outputs, but there are 1" in refusal("number", "", joint=(10, 0))
+    text = 'platenum_param { output_tensor_name: "nowhere" }'
+    assert "no output has 'nowhere' in its name" in refusal("number", text)
+    message = refusal("reid", "reid_param { bn_means: 1 }", joint=(10, 0))
+    assert "reid_param must have 10 bn_means, bn_vars and bn_weights" in message
+    text = f'yolo_v8_param {{ num_classes: {CLASSES} detect_layer_name: "fine" }}'
+    assert "there are 0 strides, but 1 outputs" in refusal("yolov8", text)
+    text = 'yolo_v8_param { num_classes: 7 stride: 8 detect_layer_name: "fine" }'
+    assert "has 67 channels, but boxes have 64 and num_classes is 7" in refusal("yolov8", text)
