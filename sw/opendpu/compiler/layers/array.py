@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from opendpu.compiler.layers.cost import conv_cycles, transfer_cycles
+from opendpu.compiler.layers.cost import conv_cycles, conv_steps, transfer_cycles
 from opendpu.compiler.layers.feature import Int8Array, Window
 from opendpu.compiler.layers.layer import (
     ComputeLayer,
@@ -112,10 +112,21 @@ class ArrayLayer(ComputeLayer):
 
     def row_cycles(self, features: Features, target: Target) -> int:
         """Return the cycles of a whole row, for all output channels."""
+        cycles = conv_cycles(features[self.output].width, self._steps(target))
+        return channel_groups(features[self.output], target) * cycles
+
+    def single_row_cycles(self, features: Features, target: Target) -> int:
+        """Return the steps lost when every instruction makes a single row.
+
+        What columns of a single step wait for each other is left out: such layers wait for DDR.
+        """
         out = features[self.output]
+        lost = out.height - -(-out.height // self.row_parallel(target))
+        return lost * channel_groups(out, target) * conv_steps(out.width, self._steps(target))
+
+    def _steps(self, target: Target) -> int:
         taps = max(math.prod(self.weights_shape[1:]) // target.channel_parallel, 1)
-        cycles = conv_cycles(out.width, self.cycles_of_taps(taps, target))
-        return channel_groups(out, target) * cycles
+        return self.cycles_of_taps(taps, target)
 
     def cycles_of_taps(self, taps: int, target: Target) -> int:
         """Return the cycles from a column to the next, if each has so many taps."""

@@ -9,6 +9,7 @@ one beat a cycle.
 import functools
 
 from opendpu.compiler.layers.feature import Window
+from opendpu_arch.latency import REQUANTIZER_PIXELS
 
 BEAT_BYTES = 16
 PORTS = 2
@@ -39,12 +40,18 @@ def transfer_cycles(length: int, channel: int, jump: int, parallel: int) -> int:
     return TRANSFER_OVERHEAD + max(words, beats) // PORTS
 
 
+def conv_steps(columns: int, taps: int) -> int:
+    """Return the cycles of a CONV whose columns do not wait for each other."""
+    return COMPUTE_OVERHEAD + columns * taps
+
+
 def conv_cycles(columns: int, taps: int, stride_out: int = 1) -> int:
     """Return the cycles of a CONV; ``taps`` counts kernel rows, columns and channel groups.
 
-    A bank takes one word a cycle, so results of rows that share a bank wait for each other.
+    A bank takes one word a cycle, so results of rows that share a bank wait for each other; pixels
+    that share a requantizer take turns.
     """
-    return COMPUTE_OVERHEAD + columns * max(taps, stride_out)
+    return conv_steps(columns, max(taps, stride_out, REQUANTIZER_PIXELS))
 
 
 def misc_cycles(columns: int, groups: int, steps: int) -> int:

@@ -20,7 +20,7 @@ from opendpu.compiler.layers import (
     Layer,
     MoveLayer,
 )
-from opendpu.compiler.layers.cost import conv_cycles, transfer_cycles
+from opendpu.compiler.layers.cost import transfer_cycles
 from opendpu.compiler.network import Alias, Network
 from opendpu.compiler.network.live_range import consumers
 from opendpu_arch.target import Target
@@ -134,7 +134,7 @@ def _lost(
             out = network.features[layer.output]
             taps = more * layer.window.kernel_h * layer.window.kernel_w
             times = -(-out.height // target.pixel_parallel) * layer.blocks(network.features, target)
-            lost += times * (conv_cycles(out.width, taps) - conv_cycles(out.width, 0))
+            lost += times * out.width * taps
     return lost
 
 

@@ -39,14 +39,13 @@ def preferred_layout(
     preferred = {rows for rows in preferred if rows <= CONV_REACH.rows_per_bank}
     best: tuple[float, Preference] | None = None
     for rows in sorted(preferred | {*ALWAYS_TRIED}):
+        misfits = {n: _misfit(network, target, network.layers[n], feature, rows) for n in readers}
+        elsewhere = {number for number, misfit in misfits.items() if misfit > transfer}
+        apart = transfer * (1 + len(elsewhere))  # saved once, loaded by each
+        if apart >= sum(misfits[number] for number in elsewhere):
+            elsewhere, apart = set(), 0
         cost: float = _written_alone(network, target, producer, rows)
-        elsewhere = set()
-        for number in readers:
-            misfit = _misfit(network, target, network.layers[number], feature, rows)
-            if misfit > transfer:
-                elsewhere.add(number)
-            cost += min(misfit, transfer)
-        cost += transfer if elsewhere else 0
+        cost += apart + sum(misfit for n, misfit in misfits.items() if n not in elsewhere)
         if best is None or cost < best[0]:
             best = (cost, Preference(rows_per_bank=rows, elsewhere=frozenset(elsewhere)))
     assert best is not None
