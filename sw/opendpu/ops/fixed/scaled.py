@@ -28,7 +28,7 @@ def bias_of(builder: OnnxBuilder, node: Node) -> np.ndarray[tuple[int, ...], np.
 
 
 def add(builder: OnnxBuilder, node: Node) -> None:
-    """Emit a sum or difference: every input at its own scale with ``left_shift`` more bits, then the result's.
+    """Emit a sum or difference: inputs at their own scales, ``left_shift`` more bits, then all.
 
     A single input is requantized at once.
     """
