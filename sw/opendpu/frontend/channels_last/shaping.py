@@ -4,6 +4,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from onnx import TensorProto
 
 from opendpu.frontend.building import Builder
 from opendpu.frontend.channels_last.axes import (
@@ -88,6 +89,14 @@ def _mirrored(b: Builder, x: str, amounts: Array, name: str) -> str:
         last = axis == padded[-1]
         x = b.node("Gather", [x, b.integers(*indices)], name if last else "", axis=axis)
     return x if padded else b.node("Identity", [x], name)
+
+
+def computed_slice(b: Builder, x: str, begin: str, size: str, *, name: str) -> str:
+    """Cut out a part whose place or size is computed; sizes of -1 take all that is left."""
+    begin, size = (b.node("Cast", [value], to=TensorProto.INT64) for value in (begin, size))
+    open_ = b.node("Less", [size, b.integers(0)])
+    end = b.node("Where", [open_, b.integers(LAST), b.node("Add", [begin, size])])
+    return b.node("Slice", [x, begin, end], name)
 
 
 def stack(b: Builder, values: Sequence[str], axis: int, *, name: str) -> str:

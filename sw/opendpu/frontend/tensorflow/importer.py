@@ -11,7 +11,7 @@ from onnx import helper
 
 from opendpu.frontend.binding import Sizes, bind_inputs
 from opendpu.frontend.building import Builder, Missing
-from opendpu.frontend.loops import while_loop
+from opendpu.frontend.control_flow import while_loop
 from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.tensorflow import ops
 from opendpu.frontend.tensorflow.frames import CONTROL, Frame, frames_of

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """TFLite files that are damaged, or hold what cannot be converted."""
 
+import numpy as np
 import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed (opendpu[dev])")
 
-from tflite_files import Network
+from tflite_files import Network, options
 
 from opendpu.frontend import load_model
 from opendpu.frontend.tflite import load_tflite
@@ -30,14 +31,17 @@ def test_all_unknown_operators_are_named(tmp_path):
     x = net.data("x", (1, 4))
     one = net.op("LSH_PROJECTION", [x, x], ["one"])
     two = net.op("MyOwn", [one], ["two"])
-    net.op("UNIDIRECTIONAL_SEQUENCE_LSTM", [x], ["three"])
-    path = net.write(tmp_path / "odd.tflite", [two, "three"])
+    net.op("HASHTABLE_LOOKUP", [x], ["three"])
+    net.op("GATHER", [x, net.const("i", np.zeros(1, np.int32))], ["four"],
+           options("Gather", batchDims=1))  # fmt: skip
+    path = net.write(tmp_path / "odd.tflite", [two, "three", "four"])
     with pytest.raises(UnsupportedError) as caught:
         load_tflite(path)
     assert str(caught.value) == (
-        f"{path} has 2 operators that cannot be converted:\n"
+        f"{path} has 3 operators that cannot be converted:\n"
         "  LSH_PROJECTION (no counterpart): one\n"
-        "  UNIDIRECTIONAL_SEQUENCE_LSTM (no counterpart): three"
+        "  HASHTABLE_LOOKUP (no counterpart): three\n"
+        "  GATHER (batch_dims is 1, but must be 0): four"
     )
 
 

@@ -6,11 +6,13 @@ import pytest
 
 pytest.importorskip("tensorflow", reason="TensorFlow is not installed (opendpu[tensorflow])")
 
+from tensorflow.python.framework import convert_to_constants
 from tf_graphs import agree, computed, load_function, tf
 
 from opendpu.frontend.tensorflow.graphdef import parse
 from opendpu.frontend.tensorflow.importer import load_nodes
 from opendpu.frontend.tensorflow.keras_model import load_keras
+from opendpu.frontend.tflite import load_tflite
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 layers = tf.keras.layers
@@ -38,6 +40,22 @@ def test_recurrent_layers(name, rng):
     graph = load_keras(model, {"x": [1, 7, 8]})
     given = rng.standard_normal((1, 7, 8)).astype(np.float32)
     (found,) = computed(graph, [given])
+    np.testing.assert_allclose(found, model(given).numpy(), rtol=0, atol=1e-5)
+
+
+def test_recurrent_layers_in_tflite_files(rng, tmp_path):
+    """TensorFlow's converter makes a WHILE of a layer, whose list is sliced and joined again."""
+    x = layers.Input((7, 8), name="x")
+    model = tf.keras.Model(x, layers.GRU(6, return_sequences=True, name="y")(x))
+    function = tf.function(lambda x: model(x, training=False))
+    concrete = function.get_concrete_function(tf.TensorSpec([1, 7, 8], tf.float32))
+    constant = convert_to_constants.convert_variables_to_constants_v2(
+        concrete, lower_control_flow=False
+    )
+    path = tmp_path / "net.tflite"
+    path.write_bytes(tf.lite.TFLiteConverter.from_concrete_functions([constant]).convert())
+    given = rng.standard_normal((1, 7, 8)).astype(np.float32)
+    (found,) = computed(load_tflite(path), [given])
     np.testing.assert_allclose(found, model(given).numpy(), rtol=0, atol=1e-5)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops of other frameworks as ONNX's ``Loop``, which onnxruntime computes.
+"""Loops and branches of other frameworks as ONNX's ``Loop`` and ``If``; onnxruntime computes them.
 
-ONNX asks for a condition before the first round and behind every other one; TensorFlow and TFLite
-have a function for it, so it is converted twice.
+ONNX's loop asks for a condition before the first round and behind every other one; TensorFlow and
+TFLite have a function for it, so it is converted twice.
 """
 
 from collections.abc import Callable, Sequence
@@ -54,6 +54,38 @@ def while_loop(b: Builder, states: Sequence[str], condition: Condition, body: Ro
         b.node("Reshape", [value, b.integers(*kind.shape)], f"{b.origin.name}/result{i}")
         for i, (value, kind) in enumerate(zip(made, kinds, strict=True))
     ]
+
+
+def branch(
+    b: Builder, condition: str, then: Callable[[Builder], Sequence[str]],
+    otherwise: Callable[[Builder], Sequence[str]],
+) -> list[str]:  # fmt: skip
+    """Append two ways to compute some results, which may read other values of ``b``; return them.
+
+    Raises
+    ------
+    Refusal
+        The ways do not make results of the same shapes.
+    """
+    known = b.value(condition)
+    if known is not None:
+        return list((then if bool(known.ravel()[0]) else otherwise)(b))
+    ways = [b.inner({}) for _ in range(2)]
+    made = [way(inner) for way, inner in zip((then, otherwise), ways, strict=True)]
+    shapes = [
+        [known_shape(inner, value) for value in results]
+        for inner, results in zip(ways, made, strict=True)
+    ]
+    if shapes[0] != shapes[1]:
+        raise Refusal(f"its branches make results of shapes {shapes[0]} and {shapes[1]}")
+    graphs = [
+        inner.finish({inner.unique(f"{inner.name}/made{i}"): v for i, v in enumerate(results)})
+        for inner, results in zip(ways, made, strict=True)
+    ]
+    return b.nodes(
+        "If", [condition], [f"{b.origin.name}/result{i}" for i in range(len(shapes[0]))],
+        then_branch=graphs[0].graph, else_branch=graphs[1].graph,
+    )  # fmt: skip
 
 
 def _body(inner: Builder, goes_on: str, states: Sequence[str]) -> onnx.GraphProto:
