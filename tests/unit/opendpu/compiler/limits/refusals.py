@@ -104,7 +104,7 @@ def float_input(q: Drawing) -> str:
     return q.layer(DENSE, x, 5, (1, 1))
 
 
-@limit("transpose", "or elements of blocks of at most 1024, but here they are of 1025")
+@limit("transpose", "moves elements of blocks of at most 1024, but here they are of 1025")
 def channels_to_the_front(q: Drawing) -> str:
     height, width, channels = (5, 41, 5) if q.beyond else (8, 16, 8)
     x = q.data(height, width, channels)
