@@ -6,8 +6,12 @@ import pathlib
 import random
 import signal
 
+import hypothesis
 import numpy as np
 import pytest
+
+hypothesis.settings.register_profile("any machine", deadline=None)  # time is no matter of tests
+hypothesis.settings.load_profile("any machine")
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 

@@ -24,6 +24,8 @@ from opendpu_arch.errors import ToolError
 HEIGHT, WIDTH = 32, 48
 MEAN, SCALE = np.float32([104, 117, 123]), np.float32([0.01, 0.02, 0.0125])  # blue, green, red
 CONF, NMS = 0.3, 0.45
+PLACES = {"corner": [-5, -5, 5, 5], "box6": [6, 6, 6, 6]}
+"""Biases of outputs for places, so that boxes have a size."""
 
 
 def compiled_program(source: pathlib.Path, path: pathlib.Path) -> pathlib.Path:
@@ -83,8 +85,8 @@ def compiled(
             conv(source, name, channels, inputs, 1)
         height, width = (HEIGHT // stride, WIDTH // stride) if stride else (1, 1)
         shape = (1, channels, height, width)
-        if name == "corner":  # faces have a size
-            constants["corner_b"] = np.float32([-5, -5, 5, 5])
+        if name in PLACES:
+            constants[f"{name}_b"] = np.float32(PLACES[name])
         outputs.append(helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape))
     shape = (1, 3, HEIGHT, WIDTH)
     graph = helper.make_graph(

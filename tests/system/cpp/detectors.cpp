@@ -4,17 +4,23 @@
 #include <iostream>
 #include <opencv2/imgcodecs.hpp>
 
+#include "vitis/ai/facefeature.hpp"
 #include "vitis/ai/multitask.hpp"
 #include "vitis/ai/platedetect.hpp"
 #include "vitis/ai/platenum.hpp"
 #include "vitis/ai/posedetect.hpp"
 #include "vitis/ai/refinedet.hpp"
 #include "vitis/ai/reid.hpp"
+#include "vitis/ai/tfssd.hpp"
+#include "vitis/ai/yolov4.hpp"
+#include "vitis/ai/yolov6.hpp"
+#include "vitis/ai/yolov7.hpp"
 #include "vitis/ai/yolov8.hpp"
 
 namespace {
 
-void tell(const vitis::ai::RefineDetResult& result) {
+template <typename Result>
+void tell(const Result& result) {
   std::printf("size %d %d\n", result.width, result.height);
   for (const auto& box : result.bboxes) {
     std::printf("%d %.9g %.9g %.9g %.9g %.9g\n", box.label, box.score, box.x, box.y, box.width,
@@ -65,11 +71,25 @@ void tell(const vitis::ai::MultiTaskResult& result) {
   }
 }
 
-void tell(const vitis::ai::YOLOv8Result& result) {
+template <typename Result>
+void tell_corners(const Result& result) {
   for (const auto& box : result.bboxes) {
     std::printf("%d %.9g %.9g %.9g %.9g %.9g\n", box.label, box.score, box.box.at(0),
                 box.box.at(1), box.box.at(2), box.box.at(3));
   }
+}
+
+void tell(const vitis::ai::YOLOv6Result& result) { tell_corners(result); }
+void tell(const vitis::ai::YOLOv8Result& result) { tell_corners(result); }
+
+void tell(const vitis::ai::FaceFeatureFloatResult& result) {
+  std::printf("size %d %d\n", result.width, result.height);
+  for (const auto value : *result.feature) std::printf("%.9g\n", value);
+}
+
+void tell(const vitis::ai::FaceFeatureFixedResult& result) {
+  std::printf("size %d %d\n", result.width, result.height);
+  for (const auto value : *result.feature) std::printf("%.9g\n", value * result.scale);
 }
 
 // One picture is told; several give as many results.
@@ -89,6 +109,12 @@ void run(const std::string& kind, const std::string& name, const cv::Mat& image)
   if (kind == "reid") return answer<vitis::ai::Reid>(name, image);
   if (kind == "multitask") return answer<vitis::ai::MultiTask8UC1>(name, image);
   if (kind == "multicolour") return answer<vitis::ai::MultiTask8UC3>(name, image);
+  if (kind == "features") return answer<vitis::ai::FaceFeature>(name, image);
+  if (kind == "fixed") return tell(vitis::ai::FaceFeature::create(name)->run_fixed(image));
+  if (kind == "tfssd") return answer<vitis::ai::TFSSD>(name, image);
+  if (kind == "yolov4") return answer<vitis::ai::YOLOv4>(name, image);
+  if (kind == "yolov6") return answer<vitis::ai::YOLOv6>(name, image);
+  if (kind == "yolov7") return answer<vitis::ai::YOLOv7>(name, image);
   if (kind == "yolov8") return answer<vitis::ai::YOLOv8>(name, image);
   throw std::invalid_argument("there is no task " + kind);
 }

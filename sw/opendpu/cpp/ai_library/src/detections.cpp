@@ -6,6 +6,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "outputs.hpp"
 #include "vitis/ai/nnpp/apply_nms.hpp"
 
 namespace opendpu {
@@ -77,11 +78,10 @@ std::vector<Detection> detections(const std::vector<float>& scores, const std::v
 
 void check_sizes(std::size_t priors, int classes, std::size_t code, std::size_t places,
                  std::size_t scores) {
-  if (places == code * priors && scores == static_cast<std::size_t>(std::max(classes, 1)) * priors) {
-    return;
-  }
+  check_classes(classes);
+  if (places == code * priors && scores == static_cast<std::size_t>(classes) * priors) return;
   throw std::runtime_error("there are " + std::to_string(priors) + " prior boxes and " +
-                           std::to_string(std::max(classes, 1)) + " classes, but outputs have " +
+                           std::to_string(classes) + " classes, but outputs have " +
                            std::to_string(places) + " values of boxes and " +
                            std::to_string(scores) + " of classes");
 }

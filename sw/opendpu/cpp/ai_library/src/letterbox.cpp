@@ -17,6 +17,19 @@ namespace {
 constexpr int kGrey = 114;
 // Half pixels go to the right and to the bottom.
 constexpr float kLess = 0.1f;
+// 640 - 634.
+constexpr int kMargin = 6;
+
+Centred with_border(const cv::Mat& inner, float scale, int width, int height) {
+  const auto before = [](int space) {
+    return static_cast<int>(std::round(static_cast<float>(space) / 2 - kLess));
+  };
+  const int left = before(width - inner.cols), top = before(height - inner.rows);
+  cv::Mat made;
+  cv::copyMakeBorder(inner, made, top, height - inner.rows - top, left, width - inner.cols - left,
+                     cv::BORDER_CONSTANT, cv::Scalar::all(kGrey));
+  return {made, scale, left, top};
+}
 
 }  // namespace
 
@@ -40,15 +53,22 @@ Centred centred(const cv::Mat& image, int width, int height, bool enlarge) {
   const auto size = [scale](int side) {
     return std::max(1, static_cast<int>(std::round(static_cast<float>(side) * scale)));
   };
-  const auto inner = resized(image, size(image.cols), size(image.rows));
-  const auto before = [](int space) {
-    return static_cast<int>(std::round(static_cast<float>(space) / 2 - kLess));
-  };
-  const int left = before(width - inner.cols), top = before(height - inner.rows);
-  cv::Mat made;
-  cv::copyMakeBorder(inner, made, top, height - inner.rows - top, left, width - inner.cols - left,
-                     cv::BORDER_CONSTANT, cv::Scalar::all(kGrey));
-  return {made, scale, left, top};
+  return with_border(resized(image, size(image.cols), size(image.rows)), scale, width, height);
+}
+
+Centred centred_with_margin(const cv::Mat& image, int width, int height) {
+  if (image.empty()) throw std::invalid_argument("the image is empty");
+  const int longer = std::max(width, height) - kMargin;
+  const float scale = std::min({static_cast<float>(longer) / std::max(image.cols, image.rows),
+                                static_cast<float>(width) / image.cols,
+                                static_cast<float>(height) / image.rows});
+  const cv::Size size(std::max(1, static_cast<int>(image.cols * scale)),
+                      std::max(1, static_cast<int>(image.rows * scale)));
+  cv::Mat inner = image;
+  if (size != image.size()) {
+    cv::resize(image, inner, size, 0, 0, scale < 1 ? cv::INTER_AREA : cv::INTER_LINEAR);
+  }
+  return with_border(inner, scale, width, height);
 }
 
 std::vector<std::int8_t> darknet_letterboxed(const cv::Mat& image, int width, int height,

@@ -23,6 +23,8 @@ struct Centred {
 // As PyTorch's YOLOs do it: sizes to the nearest, grey beside the image. `enlarge` says whether small
 // images become larger.
 Centred centred(const cv::Mat& image, int width, int height, bool enlarge);
+// As YOLOv6's own evaluation does it: six pixels of grey beside the longer side.
+Centred centred_with_margin(const cv::Mat& image, int width, int height);
 
 // The same as Darknet does it, in floats: elements for an input whose values are pixels / 256 times
 // `scale`; R, G, B. Beyond 127 they become 127.

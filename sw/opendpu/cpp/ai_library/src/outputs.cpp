@@ -56,6 +56,12 @@ const OutputTensor& output_named(const std::vector<OutputTensor>& outputs,
   throw std::runtime_error("no output has '" + name + "' in its name; there are:" + names);
 }
 
+void check_classes(int num_classes) {
+  if (num_classes >= 1) return;
+  throw std::runtime_error("num_classes is " + std::to_string(num_classes) +
+                           ", but must be at least 1");
+}
+
 void softmax(float* values, std::size_t number) {
   float sum = 0;
   for (std::size_t i = 0; i < number; ++i) sum += values[i] = std::exp(values[i]);

@@ -36,6 +36,9 @@ std::vector<OutputTensor> outputs_named(const std::vector<OutputTensor>& outputs
   return made;
 }
 
+// Throws std::runtime_error where a configuration has fewer than one.
+void check_classes(int num_classes);
+
 inline float sigmoid(float value) { return 1.f / (1.f + std::exp(-value)); }
 // exp(x) / sum; `stride` values apart.
 void softmax(float* values, std::size_t number);

@@ -13,6 +13,10 @@ namespace tasks {
 namespace {
 
 using vitis::ai::proto::PriorBoxParam;
+
+// Far beyond any network; memory for more is not asked for.
+constexpr double kMostPriors = 1 << 22;
+
 using Sizes = std::vector<std::pair<float, float>>;
 
 // Sizes in pixels of the input.
@@ -58,6 +62,8 @@ void add_map(const PriorBoxParam& param, const PriorRules& rules, int width, int
   const float step_y = param.step_height() > 0 ? param.step_height()
                                                : static_cast<float>(height) / param.layer_height();
   const auto sizes = shapes(param, rules, static_cast<float>(width));
+  check_number(made.size(), static_cast<double>(param.layer_height()) * param.layer_width() *
+                                static_cast<double>(sizes.size()));
   for (int row = 0; row < param.layer_height(); ++row) {
     for (int column = 0; column < param.layer_width(); ++column) {
       const float x = (column + param.offset()) * step_x / width;
@@ -75,6 +81,12 @@ void add_map(const PriorBoxParam& param, const PriorRules& rules, int width, int
 }
 
 }  // namespace
+
+void check_number(std::size_t made, double further) {
+  if (static_cast<double>(made) + further <= kMostPriors) return;
+  throw std::runtime_error("the configuration asks for more than " +
+                           std::to_string(static_cast<long>(kMostPriors)) + " prior boxes");
+}
 
 std::vector<Prior> prior_boxes(const google::protobuf::RepeatedPtrField<PriorBoxParam>& maps,
                                const PriorRules& rules, int width, int height) {

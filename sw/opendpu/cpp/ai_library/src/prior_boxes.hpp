@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <vector>
 
 #include "vitis/ai/proto/dpu_model_param.pb.h"
@@ -15,6 +16,9 @@ struct Prior {
   float x, y, width, height;
   std::array<float, 4> variances;
 };
+
+// Throws std::runtime_error where a configuration asks for more prior boxes than any network has.
+void check_number(std::size_t made, double further);
 
 // What SSD's relatives do otherwise: TensorFlow's order of shapes is another, and only SSD's wide
 // boxes are at most as wide as the input.

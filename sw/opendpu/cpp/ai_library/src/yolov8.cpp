@@ -3,36 +3,25 @@
 #include "vitis/ai/yolov8.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdint>
 #include <stdexcept>
 #include <string>
 
 #include "letterbox.hpp"
 #include "one_by_one.hpp"
-#include "outputs.hpp"
-#include "vitis/ai/nnpp/apply_nms.hpp"
+#include "pixel_boxes.hpp"
 
 namespace vitis {
 namespace ai {
 namespace {
 
 using opendpu::tasks::OutputTensor;
+using opendpu::tasks::PixelBox;
 using opendpu::tasks::sigmoid;
 using proto::YoloV8Param;
 
 // A side's distance from the cell is a distribution over so many steps of a stride.
 constexpr std::size_t kSteps = 16;
 constexpr std::size_t kSides = 4;
-
-// By centre and size, in pixels of the input.
-struct Found {
-  int label;
-  float score;
-  std::vector<float> place;
-};
-
-bool surer(const Found& a, const Found& b) { return a.score > b.score; }
 
 // The mean of a distribution.
 float distance(const float* steps) {
@@ -44,17 +33,8 @@ float distance(const float* steps) {
   return mean;
 }
 
-// The value that a class must exceed. Of an output of 8 bits it is a whole number of its steps,
-// toward zero, as in the library.
-float least(const OutputTensor& tensor, float threshold) {
-  const float value = -std::log(1 / threshold - 1);
-  if (tensor.dtype == library::DT_FLOAT) return value;
-  const float scale = tensor_scale(tensor);
-  return std::clamp(std::trunc(value / scale), -128.f, 127.f) * scale;
-}
-
 void decode(const OutputTensor& tensor, std::size_t sample, float stride, const YoloV8Param& param,
-            std::vector<Found>& found) {
+            std::vector<PixelBox>& found) {
   const auto classes = static_cast<std::size_t>(param.num_classes());
   const std::size_t fields = kSides * kSteps + classes;
   if (tensor.channel != fields) {
@@ -63,7 +43,7 @@ void decode(const OutputTensor& tensor, std::size_t sample, float stride, const 
                              std::to_string(classes));
   }
   const auto values = opendpu::tasks::values(tensor, sample);
-  const float lowest = least(tensor, param.conf_thresh());
+  const float lowest = opendpu::tasks::logit_of(tensor, param.conf_thresh());
   for (std::size_t i = 0; i < values.size() / fields; ++i) {
     const float* cell = &values[i * fields];
     std::vector<float> place;
@@ -71,41 +51,15 @@ void decode(const OutputTensor& tensor, std::size_t sample, float stride, const 
       const float value = cell[kSides * kSteps + label];
       if (!(value > lowest)) continue;
       if (place.empty()) {
-        const float x = static_cast<float>(i % tensor.width) + 0.5f;
-        const float y = static_cast<float>(i / tensor.width) + 0.5f;
-        const float left = x - distance(cell), top = y - distance(cell + kSteps);
-        const float right = x + distance(cell + 2 * kSteps);
-        const float bottom = y + distance(cell + 3 * kSteps);
-        place = {(left + right) / 2 * stride, (top + bottom) / 2 * stride, (right - left) * stride,
-                 (bottom - top) * stride};
+        place = opendpu::tasks::around(
+            static_cast<float>(i % tensor.width) + 0.5f, static_cast<float>(i / tensor.width) + 0.5f,
+            {distance(cell), distance(cell + kSteps), distance(cell + 2 * kSteps),
+             distance(cell + 3 * kSteps)},
+            stride);
       }
       found.push_back({static_cast<int>(label), sigmoid(value), place});
     }
   }
-}
-
-// At most `number` of the surest, in their order; any number where it is 0.
-void keep_surest(std::vector<Found>& found, int number) {
-  std::stable_sort(found.begin(), found.end(), surer);
-  const auto limit = static_cast<std::size_t>(number);
-  if (number > 0 && found.size() > limit) found.resize(limit);
-}
-
-std::vector<Found> remaining(const std::vector<Found>& found, const YoloV8Param& param) {
-  std::vector<Found> made;
-  for (int label = 0; label < param.num_classes(); ++label) {
-    std::vector<std::vector<float>> places;
-    std::vector<float> scores;
-    for (const auto& one : found) {
-      if (one.label != label) continue;
-      places.push_back(one.place);
-      scores.push_back(one.score);
-    }
-    std::vector<std::size_t> kept;
-    applyNMS(places, scores, param.nms_threshold(), 0, kept, true);
-    for (const auto i : kept) made.push_back({label, scores[i], places[i]});
-  }
-  return made;
 }
 
 class YOLOv8Imp : public YOLOv8 {
@@ -135,6 +89,7 @@ std::vector<YOLOv8Result> yolov8_post_process(
     const std::vector<float>& scales, const std::vector<int>& left_padding,
     const std::vector<int>& top_padding) {
   const auto& param = config.yolo_v8_param();
+  opendpu::tasks::check_classes(param.num_classes());
   const auto maps = opendpu::tasks::outputs_named(output_tensors, param.detect_layer_name());
   if (static_cast<std::size_t>(param.stride_size()) < maps.size()) {
     throw std::runtime_error("there are " + std::to_string(param.stride_size()) +
@@ -142,22 +97,19 @@ std::vector<YOLOv8Result> yolov8_post_process(
   }
   std::vector<YOLOv8Result> results;
   for (std::size_t sample = 0; sample < scales.size(); ++sample) {
-    std::vector<Found> found;
+    std::vector<PixelBox> found;
     for (std::size_t i = 0; i < maps.size(); ++i) {
       decode(maps[i], sample, param.stride(static_cast<int>(i)), param, found);
     }
-    keep_surest(found, param.max_boxes_num());
-    found = remaining(found, param);
-    keep_surest(found, param.max_nms_num());
+    opendpu::tasks::keep_surest(found, param.max_boxes_num());
+    found = opendpu::tasks::suppressed(found, param.num_classes(), param.nms_threshold(), 0);
+    opendpu::tasks::keep_surest(found, param.max_nms_num());
     YOLOv8Result result;
     for (const auto& [label, score, place] : found) {
-      const float left = (place[0] - place[2] / 2 - static_cast<float>(left_padding.at(sample))) /
-                         scales[sample];
-      const float top = (place[1] - place[3] / 2 - static_cast<float>(top_padding.at(sample))) /
-                        scales[sample];
       result.bboxes.push_back({label, score,
-                               {left, top, left + place[2] / scales[sample],
-                                top + place[3] / scales[sample]}});
+                               opendpu::tasks::in_image(place, scales[sample],
+                                                        left_padding.at(sample),
+                                                        top_padding.at(sample))});
     }
     results.push_back(std::move(result));
   }
