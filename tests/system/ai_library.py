@@ -231,3 +231,15 @@ def per_class(xywh: np.ndarray, scores: np.ndarray) -> list[tuple[float, ...]]:
             k = chosen[i]
             made.append((label, scores[k, label], *corners[k, :2], *xywh[k, 2:]))
     return made
+
+
+def numbers(lines: list[str]) -> np.ndarray:
+    """Return what lines say."""
+    return np.array([[float(word) for word in line.split()] for line in lines])
+
+
+def told(program, kind, path, picture) -> list[str]:
+    """Return what a program tells, but for the input's size, which comes first."""
+    first, *lines = run(program, kind, path, picture).stdout.splitlines()
+    assert first == f"size {WIDTH} {HEIGHT}"
+    return lines

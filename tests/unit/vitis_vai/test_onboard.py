@@ -57,6 +57,6 @@ def test_models_that_are_not_compiled(model, form, images):
     assert "Conv2D" in kinds or kinds & inner
 
 
-def test_what_is_no_model():
-    with SummaryCollector("none") as collector, pytest.raises(TensorError, match="no model of"):
+def test_what_is_no_model(tmp_path):
+    with SummaryCollector(str(tmp_path)) as collector, pytest.raises(TensorError, match="no model of"):
         collector.add_graph(np.zeros(3))

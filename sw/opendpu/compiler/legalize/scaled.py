@@ -117,8 +117,8 @@ def _eltwise(call: Call) -> str:
         found = multipliers.of_sum(first, second, call.fix.quantization)
         if max(found.shift) > 0:
             raise Refusal(
-                f"DPU only supports {node.kind} whose result has at least 2**-19 of the inputs' scale, but "
-                f"it is {call.fix.quantization.scale[0]:g}",
+                f"DPU only supports {node.kind} whose result has at least 2**-19 of the inputs' "
+                f"scale, but it is {call.fix.quantization.scale[0]:g}",
                 "XCOM_UNSUPPORT_QUANTIZATION",
             )
         made.attrs["left_shift"] = multipliers.LEFT_SHIFT

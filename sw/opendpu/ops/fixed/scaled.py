@@ -28,9 +28,9 @@ def bias_of(builder: OnnxBuilder, node: Node) -> np.ndarray[tuple[int, ...], np.
 
 
 def add(builder: OnnxBuilder, node: Node) -> None:
-    """Emit a sum or difference: every input at its own scale with ``left_shift`` more bits, then the result's.
+    """Emit a sum or difference: inputs at their own scales with ``left_shift`` more bits.
 
-    A single input is requantized at once.
+    Then comes the result's scale. A single input is requantized at once.
     """
     names = node.inputs["input"]
     given, first = operands(builder, node, names)
