@@ -168,16 +168,30 @@ def _whole_phases(sizes: Sequence[int], most: int) -> Iterator[int]:
         yield tile
 
 
+def least_slots(layer: DilatedConvLayer, width: int, outputs: int, columns: int) -> int:
+    """Return the input columns that a tile in the middle stores as they are in the feature map.
+
+    No tiles of so many output columns have all of them fewer.
+    """
+    column = outputs // columns // 2 * columns
+    axis = _axis_of(layer, width)
+    low, high = axis.met(column, min(column + columns, outputs))
+    return high - low + 1
+
+
 def column_tiles(
     layer: DilatedConvLayer, width: int, outputs: int, columns: int, *, phase_major: bool
 ) -> tuple[ColumnTile, ...]:
     """Return the tiles of ``columns`` output columns each; ``width`` is that of the input."""
+    return _cached_tiles(_axis_of(layer, width), outputs, columns, phase_major)
+
+
+def _axis_of(layer: DilatedConvLayer, width: int) -> "_Axis":
     window = layer.window
-    axis = _Axis(
+    return _Axis(
         width=width, kernel=window.kernel_w, stride=window.stride_w, pad=window.pad_left,
         gap=layer.dilation_w, phases=layer.phases, tap_stride=layer.tap_stride,
     )  # fmt: skip
-    return _cached_tiles(axis, outputs, columns, phase_major)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -194,13 +208,7 @@ class _Axis:
 
     def dense_tile(self, column: int, columns: int) -> ColumnTile:
         """Return a tile whose input columns are stored as they are in the feature map."""
-        met = [
-            at
-            for o in range(column, column + columns)
-            for tap in range(self.kernel)
-            if 0 <= (at := _start(o, self.stride, self.pad) + tap * self.gap) < self.width
-        ]
-        low, high = min(met, default=0), max(met, default=0)
+        low, high = self.met(column, column + columns)
         runs = []
         for phase in range(min(self.phases, columns)):
             made = range(column + phase, column + columns, self.phases)
@@ -216,13 +224,18 @@ class _Axis:
         """Return a tile whose columns, of input and output, are stored phase by phase."""
         runs: list[Run] = []
         pieces: list[Piece] = []
-        slots = index = place = 0
-        for phase in range(min(self.phases, outputs)):
+        slots = index = 0
+        short, longer = divmod(outputs, self.phases)
+        skipped = min(column // (short + 1), longer)  # phases in front, those that have one more
+        if skipped == longer and short:
+            skipped += (column - longer * (short + 1)) // short
+        place = skipped * short + min(skipped, longer)
+        for phase in range(skipped, min(self.phases, outputs)):
+            if place >= column + columns:
+                break
             every = range(phase, outputs, self.phases)
             low, high = max(column - place, 0), min(column + columns - place, len(every))
             place += len(every)
-            if low >= high:
-                continue
             for first, count, left, right in self._segments(every[low:high]):
                 if not count:
                     runs.append(self._run(first, 0, index, 0, 1, left, right))
@@ -248,23 +261,47 @@ class _Axis:
             pad_left=left, pad_right=right,
         )  # fmt: skip
 
-    def _segments(self, made: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
+    def met(self, begin: int, end: int) -> tuple[int, int]:
+        """Return the first and the last column of the input that a range of outputs meets."""
+        low, high = self.width, -1
+        for tap in range(self.kernel):
+            at = tap * self.gap - self.pad  # of output 0
+            first = max(begin, -(at // self.stride))
+            last = min(end - 1, (self.width - 1 - at) // self.stride)
+            if first <= last:
+                low, high = min(low, at + first * self.stride), max(high, at + last * self.stride)
+        return (low, high) if high >= 0 else (0, 0)
+
+    def _inside(self, made: range) -> tuple[int, int]:
+        """Return the part of the outputs of a phase that meets no padding."""
+        step, reach = made.step * self.stride, (self.kernel - 1) * self.gap
+        at = _start(made.start, self.stride, self.pad)
+        first = max(0, -(at // step))
+        last = (self.width - 1 - reach - at) // step
+        return first, max(first, min(len(made), last + 1))
+
+    def _segments(self, made: range) -> Iterator[tuple[int, int, int, int]]:
         """Tiling columns of a phase into (first, count, left and right padding) of instructions.
 
         Windows that meet only padding come alone, with count 0 and everything padded.
         """
-        run: list[int] = []
-        for output in (*made, None):
-            if output is not None and self._padding(output) is not None:
-                run.append(output)
+        begin, end = self._inside(made)
+        start = index = 0
+        while index <= len(made):
+            if index == begin and begin < end:
+                index = end  # none of them ends a run
                 continue
-            if run:
-                first, last = self._padding(run[0]), self._padding(run[-1])
+            if index < len(made) and self._padding(made[index]) is not None:
+                index += 1
+                continue
+            if start < index:
+                first, last = self._padding(made[start]), self._padding(made[index - 1])
                 assert first is not None and last is not None
-                yield run[0], len(run), first[0], self.kernel - 1 - last[1]
-                run = []
-            if output is not None:
-                yield output, 0, 1, 0
+                yield made[start], index - start, first[0], self.kernel - 1 - last[1]
+            if index < len(made):
+                yield made[index], 0, 1, 0
+            index += 1
+            start = index
 
     def _padding(self, output: int) -> tuple[int, int] | None:
         """Return the taps left and right of the map, or none if no tap meets it."""

@@ -13,6 +13,7 @@ from opendpu.compiler.layers.gather import (
     ColumnTile,
     RowBlock,
     column_tiles,
+    least_slots,
     row_blocks,
 )
 from opendpu.compiler.limits import CONV_REACH, MAX_COLUMNS
@@ -82,6 +83,10 @@ def dilated_tilings(problem: TilingProblem, layer: DilatedConvLayer) -> Iterator
         return
     for phase_major in (False, True) if layer.phases > 1 else (False,):
         for columns in splits(min(out.width, MAX_COLUMNS)):
+            if not phase_major:
+                slots = least_slots(layer, source.width, out.width, columns)
+                if slots * work.groups_in > target.bank_depth:
+                    continue  # no stream holds it
             tiles = column_tiles(layer, source.width, out.width, columns, phase_major=phase_major)
             tiling = _tiling(work, tiles, columns, phase_major=phase_major)
             for streams in _streams(work, tiles):

@@ -4,8 +4,8 @@
 import numpy as np
 import pytest
 
-from opendpu.compiler.layers import DilatedConvLayer, Window
-from opendpu.compiler.layers.gather import column_tiles, row_blocks
+from opendpu.compiler.layers import DilatedConvLayer, Window, gather
+from opendpu.compiler.layers.gather import column_tiles, least_slots, row_blocks
 
 DRAWS = 200
 
@@ -101,3 +101,31 @@ def test_columns(rng: np.random.Generator, phase_major: bool) -> None:
         assert sorted(columns) == list(range(outputs)), axis
         assert len(found) == len(set(found)), axis
         assert set(found) == products(*axis), axis
+
+
+def test_no_tiles_store_less_than_one_in_the_middle(rng: np.random.Generator) -> None:
+    for _ in range(DRAWS):
+        size, kernel, stride, gap, pad, outputs = axis = draw(rng)
+        made = layer(kernel, stride, gap, pad, rows=False)
+        columns = int(rng.integers(1, outputs + 1))
+        tiles = column_tiles(made, size, outputs, columns, phase_major=False)
+        most = max(tile.slots for tile in tiles)
+        assert least_slots(made, size, outputs, columns) <= most, (axis, columns)
+
+
+@pytest.mark.parametrize("phase_major", [False, True])
+def test_only_borders_of_long_maps_are_looked_at(
+    phase_major: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A one-dimensional network of EEG, 7500 samples with gaps of 1024, took minutes a layer."""
+    asked = []
+    padding = gather._Axis._padding
+    monkeypatch.setattr(
+        gather._Axis, "_padding", lambda axis, output: asked.append(output) or padding(axis, output)
+    )
+    gather._cached_tiles.cache_clear()
+    made = layer(3, 1, 64, 64, rows=False)
+    tiles = column_tiles(made, 7500, 7500, 1500, phase_major=phase_major)
+    runs = sum(len(tile.runs) for tile in tiles)
+    assert runs < 7500 // 10
+    assert len(asked) <= 6 * runs
