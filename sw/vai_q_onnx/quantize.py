@@ -30,6 +30,7 @@ from vai_q_onnx.enums import (
     form_of,
 )
 from vai_q_onnx.selection import as_overrides, float_nodes
+from vai_q_onnx.sizes import fixed
 from vai_q_onnx.tools.convert_qdq_to_qop import convert_qdq_to_qop
 from vai_q_onnx.unsigned import store_unsigned
 
@@ -142,7 +143,8 @@ def quantized_model(
     Parameters
     ----------
     model_input, reader, quant_format
-        As for :func:`quantize_static`.
+        As for :func:`quantize_static`; sizes that the model leaves open are those of the first
+        batch.
     config
         What to do.
     options
@@ -152,10 +154,15 @@ def quantized_model(
         :mod:`vai_q_onnx.unsigned`; of ONNX's own operators around float ones only.
     """
     form = form_of(quant_format)
-    graph = load_onnx(_source(model_input))
     if reader is None:
+        graph = load_onnx(_source(model_input))
         reader = RandomDataReader(graph, seed=int(options.get("RandomDataReaderSeed", 0)))
-    found = quantize_with_report(graph, batches_of(reader), config)
+        batches = batches_of(reader)
+    else:
+        _, model = read_model(_source(model_input))
+        sizes, batches = fixed(model, batches_of(reader))
+        graph = load_onnx(_source(model_input), sizes)
+    found = quantize_with_report(graph, batches, config)
     integers = quant_format is QuantFormat.QOperator
     wide = form != "native" and any(s.bits > 8 for role, s in config.specs() if role == "weights")
     pairs = (bool(options["AddQDQPairToWeight"]) or wide) and not integers

@@ -172,17 +172,18 @@ def _spec(where: str, given: Mapping[str, Any], device: str) -> TensorSpec:
     bits = given["bit_width"]
     if not isinstance(bits, int) or isinstance(bits, bool):
         raise _wrong(f"{where}: bit_width is {bits!r}, but must be a whole number")
+    per_channel = _flag(f"{where}: per_channel", given["per_channel"])
+    words: dict[str, Any] = {
+        "scale": _mapped(where, "scale_type", given, _SCALES),
+        "rounding": _mapped(where, "round_mode", given, _ROUNDINGS),
+        "signed": _flag(f"{where}: signed", given["signed"]),
+        "narrow_range": _flag(f"{where}: narrow_range", given["narrow_range"]),
+        "granularity": "per_channel" if per_channel else "per_tensor",
+    }
     try:
         return TensorSpec(
             bits=bits, symmetric=symmetric, method=method, statistic=statistic,
-            scale=_mapped(where, "scale_type", given, _SCALES), number_format=number_format,
-            granularity=(
-                "per_channel" if _flag(f"{where}: per_channel", given["per_channel"])
-                else "per_tensor"
-            ),
-            rounding=_mapped(where, "round_mode", given, _ROUNDINGS),
-            signed=_flag(f"{where}: signed", given["signed"]),
-            narrow_range=_flag(f"{where}: narrow_range", given["narrow_range"]),
+            number_format=number_format, **words,
         )  # fmt: skip
     except UnsupportedError as error:
         raise _wrong(f"{where}: {error}") from None

@@ -77,6 +77,9 @@ def measure(
         if reference[name].type.dtype == FLOAT32
     ]
     report.outputs_sqnr = sqnr(reference, plain, pairs, samples, batch=batch)
+    for name, _ in pairs:
+        if name not in report.outputs_sqnr:
+            report.note(f"result {name!r} is not compared: its shape depends on the data")
     report.tabulated = _of_parts(reference, plain, report.tabulated, samples)
     _remark(report, graph, groups, observed)
 
@@ -99,7 +102,8 @@ def sqnr(
 ) -> dict[str, float | None]:
     """Return the signal of some ops of a graph to what ops of another give instead, in dB.
 
-    None stands for no noise.
+    None stands for no noise. Ops whose shape depends on the data, so that there is nothing to
+    compare, are left out.
     """
     names, others = ([pair[side] for pair in pairs] for side in (0, 1))
     signal, noise = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
@@ -109,11 +113,15 @@ def sqnr(
         evaluate(g, list(dict.fromkeys(some)), samples, batch=size, stop=stop)
         for g, some in ((graph, names), (other, others))
     ]
+    uneven = set()
     for (_, wanted), (_, found) in zip(*runs, strict=True):
         for name, second in pairs:
+            if found[second].shape != wanted[name].shape:
+                uneven.add(name)
+                continue
             signal[name] += _energy(wanted[name])
             noise[name] += _energy(found[second] - wanted[name])
-    return {name: _ratio(signal[name], noise[name]) for name in names}
+    return {name: _ratio(signal[name], noise[name]) for name in names if name not in uneven}
 
 
 def _of_parts(

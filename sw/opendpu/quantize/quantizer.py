@@ -20,6 +20,7 @@ from opendpu.quantize.measure import measure, sqnr
 from opendpu.quantize.placement.groups import Demands
 from opendpu.quantize.placement.insert import insert
 from opendpu.quantize.placement.place import place
+from opendpu.quantize.placement.specs import unmatched
 from opendpu.quantize.placement.tables import has_tables
 from opendpu.quantize.progress import Progress, silent
 from opendpu.quantize.report import Report
@@ -121,6 +122,8 @@ def quantize_with_report(
     demands = _transform(graph, samples, config, report, progress)
     placement = place(graph, config, demands)
     groups, specs = placement.groups, placement.specs
+    for rule in unmatched(config, (reference, graph)):
+        report.note(f"no layer is called as a rule says: {', '.join((*rule.kinds, *rule.names))}")
     report.floating = [node.name for node in graph if node.name in placement.floating]
     for name, reason in placement.floating.items():
         graph[name].reason = graph[name].reason or reason

@@ -342,3 +342,45 @@ def test_what_is_refused(float_model, tmp_path):
     with pytest.raises(OutputError, match="it is the input"):
         vai_q_onnx.quantize_static(float_model, float_model, None)
     assert not output.exists()
+
+
+class Sizes:
+    """Images of several widths, as spoken sentences have several lengths."""
+
+    def __init__(self, *widths: int) -> None:
+        random = np.random.default_rng(0)
+        self.batches = [random.random((1, 3, 8, width), np.float32) for width in widths]
+
+    def get_next(self):
+        return {"x": self.batches.pop(0)} if self.batches else None
+
+
+@pytest.fixture
+def open_model(tmp_path: pathlib.Path) -> pathlib.Path:
+    made = onnx.parser.parse_model("""
+        <ir_version: 9, opset_import: ["" : 17]>
+        net (float[n, 3, 8, width] x) => (float[n, 4, 6, other] y) { y = Conv(x, w) }""")
+    weights = np.random.default_rng(1).standard_normal((4, 3, 3, 3)).astype(np.float32)
+    made.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    onnx.save(made, tmp_path / "open.onnx")
+    return tmp_path / "open.onnx"
+
+
+def test_free_dimensions_are_those_of_the_first_batch(open_model, tmp_path):
+    with (
+        pytest.warns(UserWarning, match=r"those of the first .* batch: x: \[1, 3, 8, 12\]"),
+        pytest.warns(UserWarning, match="2 calibration batches are left out: their sizes are not"),
+    ):
+        report = vai_q_onnx.quantize_static(
+            str(open_model), str(tmp_path / "q.onnx"), Sizes(12, 12, 10, 12, 14)
+        )
+    assert report.samples == 3
+    (given,) = onnxruntime.InferenceSession(tmp_path / "q.onnx").get_inputs()
+    assert given.shape[1:] == [3, 8, 12]
+
+
+def test_free_dimensions_without_data(open_model, tmp_path):
+    with pytest.raises(UnsupportedError, match="free dimensions"):
+        vai_q_onnx.quantize_static(str(open_model), str(tmp_path / "q.onnx"), None)
+    with pytest.raises(UnsupportedError, match="free dimensions"):
+        vai_q_onnx.quantize_static(str(open_model), str(tmp_path / "q.onnx"), Sizes())

@@ -19,7 +19,7 @@ from opendpu.quantize.placement.specs import TensorSpecs
 from opendpu.quantize.progress import Progress
 from opendpu.quantize.samples import Samples
 from opendpu.quantize.scales.choose import candidate_errors
-from opendpu.quantize.scales.grid import FIX_POINTS, GRID, no_overflow
+from opendpu.quantize.scales.grid import GRID, no_overflow
 from opendpu.quantize.scales.shifts import make_legal
 from opendpu_arch.errors import GraphError
 
@@ -43,6 +43,9 @@ STEPS = (-1, 1)
 
 GAIN = 0.99
 """A change is taken if it brings the error below this part of what it was."""
+
+FEW_BEYOND = 0.005
+"""Part of the values of an input that may saturate: rare outliers, not the white of pictures."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,7 +113,7 @@ def refine(
             trial.update({name: best[name] + step for name in groups.members[group]})
             if trial[group] < groups.lower_bounds.get(group, trial[group]):
                 continue
-            if step > 0 and trial[group] > _finest(graph, groups, observed, group):
+            if step > 0 and _is_too_fine(graph, groups, observed, group, trial[group]):
                 continue
             try:
                 tried = quantizations(trial)
@@ -123,11 +126,15 @@ def refine(
     return best
 
 
-def _finest(graph: Graph, groups: ScaleGroups, observed: Observed, group: str) -> int:
-    """Return the largest fix point that a group with inputs of the network may be raised to."""
+def _is_too_fine(
+    graph: Graph, groups: ScaleGroups, observed: Observed, group: str, fix_point: int
+) -> bool:
+    """Return whether inputs of the network have values beyond the range, more than a few."""
     inputs = [name for name in groups.members[group] if graph[name].kind == "data"]
-    return min(
-        (no_overflow(observed.histograms[name].largest) for name in inputs), default=FIX_POINTS[-1]
+    return any(
+        fix_point > no_overflow(observed.histograms[name].largest)
+        and observed.histograms[name].saturation(GRID.at(fix_point)) > FEW_BEYOND
+        for name in inputs
     )
 
 

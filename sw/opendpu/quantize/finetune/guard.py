@@ -49,12 +49,17 @@ class Guard:
         self.before = self.errors()
 
     def errors(self) -> Array:
-        """Return the squared error of each result, by its energy: quantized ones, then others."""
+        """Return the squared error of each result, by its energy: quantized ones, then others.
+
+        Where the data decide the shape, so that there is nothing to compare, it is 0.
+        """
         session = Session(self._graph, keep=list(self._ends))
         noise, signal = np.zeros(len(self._ends)), np.zeros(len(self._ends))
         for index, wanted in zip(self._chosen, self._wanted, strict=True):
             found = session.run(self._samples.single(index))
             for number, (name, source) in enumerate(self._ends.items()):
+                if found[name].shape != wanted[source].shape:
+                    continue
                 noise[number] += _energy(found[name] - wanted[source])
                 signal[number] += _energy(wanted[source])
         return noise / np.maximum(signal, np.finfo(np.float32).tiny)

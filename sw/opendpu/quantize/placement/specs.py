@@ -2,14 +2,14 @@
 """Which specification of the configuration holds for each tensor of a graph."""
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from opendpu.ir import Graph, Node, Quantization
 from opendpu.quantize.config import QuantizeConfig
 from opendpu.quantize.layers import is_layer, parameters_of
 from opendpu.quantize.placement.groups import ScaleGroups
 from opendpu.quantize.scales.template import template_of
-from opendpu.quantize.tensor_spec import TensorSpec, has_channels
+from opendpu.quantize.tensor_spec import Override, TensorSpec, has_channels
 
 KEPT = "the configuration keeps it in float; quantizing it would lift it"
 
@@ -97,8 +97,21 @@ def _of_channels(graph: Graph, layer: Node, spec: TensorSpec, config: QuantizeCo
     return spec
 
 
+def unmatched(config: QuantizeConfig, graphs: Iterable[Graph]) -> list[Override]:
+    """Return the rules of the configuration that are for no op of some graphs."""
+    words = [_words([node]) for graph in graphs for node in graph]
+    return [
+        rule for rule in config.overrides if not any(rule.matches(*called) for called in words)
+    ]  # fmt: skip
+
+
 def _spec(config: QuantizeConfig, role: str, nodes: list[Node]) -> TensorSpec:
     """Return what holds for a tensor of some ops: a result and the layer before it."""
+    return config.spec_of(role, *_words(nodes))
+
+
+def _words(nodes: list[Node]) -> tuple[list[str], list[str]]:
+    """Return what the kinds and what the names of some ops are called, here and in the model."""
     kinds = [word for node in nodes for word in (node.kind, node.origin.op_type) if word]
     names = [word for node in nodes for word in (node.name, node.origin.name) if word]
-    return config.spec_of(role, kinds, names)
+    return kinds, names

@@ -6,8 +6,11 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import numpy_helper
 
+from opendpu.frontend import load_onnx
 from opendpu.ops.session import Session
 from opendpu.quantize import QuantizeConfig, TensorSpec, quantize_with_report
 from opendpu.quantize.progress import Progress
@@ -79,6 +82,26 @@ def test_outputs_with_much_noise_name_layers():
     (note,) = (n for n in notes if "signal to quantization noise" in n)
     assert note.startswith("output 'c' has ")
     assert "most is lost in 'ar'" in note
+
+
+def test_results_whose_shape_depends_on_the_data_are_not_compared():
+    made = onnx.parser.parse_model("""
+        <ir_version: 9, opset_import: ["" : 17]>
+        net (float[1, 3, 8, 8] x) => (float[1, 4, 6, 6] c, float[n] y) {
+            c = Conv(x, w)
+            flat = Reshape(c, all)
+            positive = Greater(flat, zero)
+            y = Compress(flat, positive)
+        }""")
+    weights = np.random.default_rng(0).standard_normal((4, 3, 3, 3)).astype(np.float32)
+    for name, value in (("w", weights), ("all", np.array([-1])), ("zero", np.float32(0))):
+        made.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
+    data = {"x": np.random.default_rng(1).standard_normal((8, 3, 8, 8)).astype(np.float32)}
+    report = quantize_with_report(load_onnx(made), data).report
+    assert list(report.outputs_sqnr) == ["c"]
+    assert report.outputs_sqnr["c"] > 25
+    text = "result 'y' is not compared: its shape depends on the data"
+    assert any(text in line for line in report.lines())
 
 
 def test_tensors_that_saturate_are_noted():

@@ -200,6 +200,17 @@ def test_layers_that_rules_keep_in_float():
     legalize(found.graph)
 
 
+def test_a_rule_for_no_layer_is_noted():
+    rules = (
+        Override(kinds=("Conv3d",), weights=TensorSpec(bits=6)),
+        Override(names=("b",), weights=TensorSpec(bits=6)),
+        Override(names=("heads/*",), kinds=("conv2d",), weights=TensorSpec(bits=6)),
+    )
+    found = quantize_with_report(net(), samples(32), QuantizeConfig(overrides=rules)).report.notes
+    text = "no layer is called as a rule says: "
+    assert [note for note in found if text in note] == [f"{text}Conv3d", f"{text}conv2d, heads/*"]
+
+
 def test_rules_by_kind_and_mixed_widths():
     rule = Override(kinds=("conv2d",), weights=TensorSpec(bits=6))
     last = Override(names=("c",), weights=TensorSpec(bits=3))
