@@ -6,14 +6,23 @@ import pathlib
 import random
 import signal
 
+import hypothesis
 import numpy as np
 import pytest
+
+hypothesis.settings.register_profile("any machine", deadline=None)  # time is no matter of tests
+hypothesis.settings.load_profile("any machine")
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 
 
 def pytest_configure() -> None:
-    """Let processes that tests start end by SIGINT where the tests run in a shell's background."""
+    """Build simulators quickly, and let processes that tests start end by SIGINT.
+
+    Most tests simulate for less time than a compiler needs to optimize. SIGINT is ignored where the
+    tests run in a shell's background.
+    """
+    os.environ.setdefault("OPT_FAST", "-O1")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

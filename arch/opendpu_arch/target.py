@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any, Self
 
+from opendpu_arch.arch_files import target_of_path
 from opendpu_arch.errors import TargetError
 from opendpu_arch.extensions import Extension, extension, feature_bits, in_feature_code
 
@@ -317,6 +318,8 @@ class Target:
     def from_arch_json(cls, source: str | pathlib.Path | Mapping[str, Any]) -> Self:
         """Return the target of an ``arch.json``, which holds a ``target`` or a ``fingerprint``.
 
+        One of Vitis AI's for a board need not exist, see :mod:`opendpu_arch.arch_files`.
+
         Raises
         ------
         TargetError
@@ -327,6 +330,9 @@ class Target:
             try:
                 content = json.loads(pathlib.Path(source).read_text(encoding="utf-8"))
             except (OSError, ValueError) as error:
+                missing = isinstance(error, FileNotFoundError)
+                if missing and (name := target_of_path(source, TYPE)):
+                    return cls.from_name(name)
                 raise TargetError(
                     f"arch.json {str(source)!r} cannot be read: {error}",
                     code="TARGET_FACTORY_PARSE_TARGET_FAIL",

@@ -6,18 +6,17 @@
 >>> collector.add_graph(wego_module, input_to_model=image)
 >>> collector.close()
 
-``tensorboard --logdir OnBoard_info`` shows it.
+``tensorboard --logdir OnBoard_info`` shows it. Models are PyTorch's or
+TensorFlow's, compiled or not.
 """
 
 from opendpu_arch.errors import ToolError
 
 try:
     import tensorboard  # noqa: F401
-    import torch  # noqa: F401
 except ModuleNotFoundError as error:
     raise ToolError(
-        f"OnBoard needs {error.name}, which is not installed: "
-        "pip install 'opendpu[torch,tensorboard]'"
+        f"OnBoard needs {error.name}, which is not installed: pip install 'opendpu[tensorboard]'"
     ) from error
 
 from OnBoard.collector import SummaryCollector

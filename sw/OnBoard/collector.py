@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """``SummaryCollector``: writes event files with simple calls."""
 
-import io
+import importlib.metadata
 import os
 import pathlib
 import platform
+import subprocess
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-import torch
 from tensorboard.compat.proto.event_pb2 import Event, TaggedRunMetadata
 from tensorboard.compat.proto.graph_pb2 import GraphDef
 from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
@@ -20,12 +20,14 @@ from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.compat.proto.types_pb2 import DT_STRING
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-import wego_torch
-from OnBoard.graph import CPU, DPU, add_network, add_script, run_metadata
+from OnBoard.graph import CPU, DPU, Compiled, add_network, run_metadata
+from OnBoard.images import encoded
+from opendpu import api
 from opendpu_arch import outputs
 from opendpu_arch.errors import OutputError, TensorError, ToolError
-from wego_torch.network import Network
-from wego_torch.script import networks_of
+
+FRAMEWORKS = {"torch": "PyTorch", "tensorflow": "TensorFlow"}
+"""Names for people, by module."""
 
 
 class SummaryCollector:
@@ -54,54 +56,90 @@ class SummaryCollector:
 
     def add_platform_info(self) -> None:
         """Write which DPU there is, and on which host."""
-        info = wego_torch.get_target_info()
+        target = api.chosen_target()
+        versions = {name: sys.modules[module].__version__ for module, name in FRAMEWORKS.items()
+                    if module in sys.modules}  # fmt: skip
         rows = {
-            "DPU": info.name, "fingerprint": f"{info.fingerprint:#x}", "batch": str(info.batch),
-            "WeGO": wego_torch.version(), "PyTorch": torch.__version__,
+            "DPU": target.name, "fingerprint": f"{target.fingerprint:#x}",
+            "OpenDPU": importlib.metadata.version("opendpu"), **versions,
             "host": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
         }  # fmt: skip
-        self._text("platform", _table(("", ""), rows.items()))
+        self.add_text("platform", _table(("", ""), rows.items()))
 
-    def add_graph(
-        self, model: torch.nn.Module, input_to_model: Any = None, verbose: bool = False
-    ) -> None:
-        """Write the partition of a compiled module, and what each part takes.
+    def add_text(self, tag: str, text: str, global_step: int = 0) -> None:
+        """Write a text, which may be Markdown.
+
+        Parameters
+        ----------
+        tag
+            Its title.
+        text
+            The text.
+        global_step
+            Number of the step it belongs to.
+        """
+        tensor = TensorProto(
+            dtype=DT_STRING, string_val=[text.encode()],
+            tensor_shape=TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)]),
+        )  # fmt: skip
+        data = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="text"))
+        value = Summary.Value(tag=f"{tag}/text_summary", metadata=data, tensor=tensor)
+        self._summary(value, global_step)
+
+    def user_command_result(self, command: str) -> None:
+        """Run a command in the shell, and write what it prints.
+
+        Raises
+        ------
+        ToolError
+            The command fails.
+        """
+        done = subprocess.run(command, shell=True, capture_output=True, text=True)
+        if done.returncode:
+            raise ToolError(
+                f"command {command!r} ended with code {done.returncode}: {done.stderr.strip()}"
+            )
+        self.add_text(command, f"```\n{done.stdout.rstrip()}\n```")
+
+    def add_graph(self, model: Any, input_to_model: Any = None, verbose: bool = False) -> None:
+        """Write a model; of a compiled one the partition, and what each part takes.
 
         Parameters
         ----------
         model
-            Of :func:`wego_torch.compile`, or what ``torch.compile`` with backend ``opendpu`` gave.
+            Of :func:`wego_torch.compile`, what ``torch.compile`` with backend ``opendpu`` gave, or
+            any module of PyTorch; of :func:`vitis_vai.create_wego_model`, or any model, function
+            or graph of TensorFlow.
         input_to_model
             A tensor or a tuple of tensors that it is called with once; if not given, times are
-            those of its calls so far.
+            those of its calls so far. A module of PyTorch that is not compiled needs it.
         verbose
             Whether to print the partition.
 
         Raises
         ------
         TensorError
-            The module has no compiled network.
+            The model has no compiled network, and cannot be traced.
         """
-        if input_to_model is not None:
-            given = input_to_model if isinstance(input_to_model, tuple) else (input_to_model,)
-            with torch.no_grad():
-                model(*given)
-        graph, networks = GraphDef(), networks_of(model)
-        if not networks:
-            raise TensorError(
-                f"{type(model).__name__} has no compiled network: give what wego_torch.compile "
-                "returns, or torch.compile after its first call"
-            )
-        calls = add_script(graph, model) if isinstance(model, torch.jit.ScriptModule) else []
-        for number, network in enumerate(networks):
-            self._network(graph, network, f"network_{number}", calls[number : number + 1], verbose)
+        graph = GraphDef()
+        if _is_of_tensorflow(model):
+            from OnBoard import tensorflow
+
+            found = tensorflow.compiled_networks(graph, model, input_to_model)
+        else:
+            from OnBoard import pytorch
+
+            found = pytorch.compiled_networks(graph, model, input_to_model)
+            if not found:
+                pytorch.write_float_module(self.folder, model, input_to_model, verbose)
+                return
+        for number, network in enumerate(found):
+            self._network(graph, network, f"network_{number}", verbose)
         self._writer.add_event(Event(wall_time=time.time(), graph_def=graph.SerializeToString()))
 
-    def _network(
-        self, graph: GraphDef, network: Network, scope: str, source: list[str], verbose: bool
-    ) -> None:
-        report = network.artefact.report
-        parts = add_network(graph, network.graph, scope, report["on_cpu"], "".join(source))
+    def _network(self, graph: GraphDef, network: Compiled, scope: str, verbose: bool) -> None:
+        report = network.report
+        parts = add_network(graph, network.graph, scope, report["on_cpu"], network.source)
         devices = {
             part["name"]: DPU if part["device"] == "DPU" else CPU for part in report["subgraphs"]
         }
@@ -122,53 +160,51 @@ class SummaryCollector:
         why = _table(("operator on the CPU", "why"), report["on_cpu"].items())
         if verbose:
             print(text)  # noqa: T201 - asked for
-        self._text(f"{scope}/partition", f"{text}\n\n{why}")
+        self.add_text(f"{scope}/partition", f"{text}\n\n{why}")
         tagged = TaggedRunMetadata(
             tag=scope, run_metadata=run_metadata(parts, seconds, devices).SerializeToString()
         )
         self._writer.add_event(Event(wall_time=time.time(), tagged_run_metadata=tagged))
 
     def add_image(
-        self, tag: str, image: Any, global_step: int = 0, dataformats: str = "CHW"
-    ) -> None:
-        """Write an image.
+        self, tag: str | Sequence[str], image: Any, boxes: Any = None, *, global_step: int = 0,
+        dataformats: str = "CHW",
+    ) -> None:  # fmt: skip
+        """Write an image, or several.
 
         Parameters
         ----------
         tag
-            Its title.
+            Its title; a list for several images, which may share one.
         image
-            A file, or an array or tensor: pixels of 0..255, or of 0..1 where they are floats.
+            A file, or an array or tensor: pixels of 0..255, or of 0..1 where they are floats; as
+            many as titles.
+        boxes
+            Boxes to draw, ``[N, 4]``: left, top, right, bottom in pixels; as many as images.
         global_step
-            Number of the step it belongs to.
+            Number of the step it belongs to; images with the same title follow each other.
         dataformats
             Order of the axes of an array: ``CHW``, ``HWC`` or ``HW``.
 
         Raises
         ------
         TensorError
-            It is no image.
+            It is no image, or there are not as many as titles.
         ToolError
             Pillow is missing.
         """
-        try:
-            from PIL import Image
-        except ModuleNotFoundError:
-            raise ToolError("images need Pillow: pip install 'opendpu[png]'") from None
-        if isinstance(image, str | os.PathLike):
-            try:
-                found = Image.open(image).convert("RGB")
-            except OSError as error:
-                raise TensorError(f"{os.fspath(image)} is no image: {error}") from error
-        else:
-            found = Image.fromarray(_pixels(image, dataformats))
-        written = io.BytesIO()
-        found.save(written, "PNG")
-        encoded = Summary.Image(
-            height=found.height, width=found.width, colorspace=3,
-            encoded_image_string=written.getvalue(),
-        )  # fmt: skip
-        self._summary(Summary.Value(tag=tag, image=encoded), global_step)
+        single = isinstance(tag, str)
+        titles: Sequence[Any] = [tag] if single else list(tag)
+        pictures = [image] if single else list(image)
+        drawn = [boxes] if single else [None] * len(titles) if boxes is None else list(boxes)
+        if not len(titles) == len(pictures) == len(drawn):
+            raise TensorError(
+                f"there are {len(titles)} tags for {len(pictures)} images with {len(drawn)} sets "
+                "of boxes, but must be as many of each"
+            )
+        for number, (title, picture, own) in enumerate(zip(titles, pictures, drawn, strict=True)):
+            value = Summary.Value(tag=title, image=encoded(picture, dataformats, own))
+            self._summary(value, global_step + titles[:number].count(title))
 
     def close(self) -> None:
         """Finish the file; OutputError if it cannot be written."""
@@ -193,14 +229,6 @@ class SummaryCollector:
     def _scalar(self, tag: str, value: float, step: int) -> None:
         self._summary(Summary.Value(tag=tag, simple_value=value), step)
 
-    def _text(self, tag: str, text: str) -> None:
-        tensor = TensorProto(
-            dtype=DT_STRING, string_val=[text.encode()],
-            tensor_shape=TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)]),
-        )  # fmt: skip
-        data = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="text"))
-        self._summary(Summary.Value(tag=f"{tag}/text_summary", metadata=data, tensor=tensor), 0)
-
     def _summary(self, value: Summary.Value, step: int) -> None:
         event = Event(wall_time=time.time(), step=step, summary=Summary(value=[value]))
         self._writer.add_event(event)
@@ -214,17 +242,11 @@ def _table(head: tuple[str, ...], rows: Any) -> str:
     return "\n".join(lines)
 
 
-def _pixels(image: Any, order: str) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    array = image.detach().cpu().numpy() if isinstance(image, torch.Tensor) else np.asarray(image)
-    if order not in ("CHW", "HWC", "HW") or array.ndim != len(order):
-        raise TensorError(
-            f"an image with {array.ndim} axes has no dataformats {order!r}; known: CHW, HWC, HW"
-        )
-    if order == "CHW":
-        array = array.transpose(1, 2, 0)
-    if array.dtype.kind == "f":
-        array = np.rint(np.clip(array, 0, 1) * 255)
-    array = np.clip(array, 0, 255).astype(np.uint8)
-    if array.ndim == 2 or array.shape[2] == 1:
-        array = np.repeat(array.reshape(*array.shape[:2], 1), 3, axis=2)
-    return array
+def _is_of_tensorflow(model: Any) -> bool:
+    """Return whether a model is TensorFlow's, which is there then."""
+    if "tensorflow" not in sys.modules:
+        return False
+    torch = sys.modules.get("torch")
+    return torch is None or not (
+        isinstance(model, torch.nn.Module) or "torch" in type(model).__module__
+    )

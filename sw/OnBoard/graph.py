@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled networks, and the PyTorch around them, as graphs of TensorBoard."""
 
+import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
 from tensorboard.compat.proto.attr_value_pb2 import AttrValue
 from tensorboard.compat.proto.config_pb2 import RunMetadata
 from tensorboard.compat.proto.graph_pb2 import GraphDef
@@ -15,6 +15,31 @@ import xir
 
 DPU, CPU, FRAMEWORK = "/device:DPU:0", "/device:CPU:0", "/device:PyTorch:0"
 """What TensorBoard colours operators by."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Compiled:
+    """A compiled network that has run.
+
+    Parameters
+    ----------
+    graph
+        The network.
+    report
+        What the compiler decided, as JSON-ready values.
+    statistics
+        What each part took in the last jobs, by name: the newest last.
+    seconds
+        Samples and time of the last calls.
+    source
+        The node of the framework that calls it; empty for none.
+    """
+
+    graph: xir.Graph
+    report: Mapping[str, Any]
+    statistics: Sequence[Mapping[str, Mapping[str, Any]]]
+    seconds: Sequence[tuple[int, float]]
+    source: str = ""
 
 
 def add_network(graph: GraphDef, compiled: xir.Graph, scope: str, reasons: Mapping[str, str],
@@ -58,7 +83,7 @@ def add_network(graph: GraphDef, compiled: xir.Graph, scope: str, reasons: Mappi
     return parts
 
 
-def add_script(graph: GraphDef, module: torch.jit.ScriptModule) -> list[str]:
+def add_script(graph: GraphDef, module: Any) -> list[str]:
     """Add what a TorchScript module does in PyTorch; return the nodes that call networks."""
     made: dict[str, str] = {}
     calls = []

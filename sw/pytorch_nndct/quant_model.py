@@ -51,18 +51,26 @@ class QuantModel(torch.nn.Module):
         Raises
         ------
         VAIQError
-            A tensor has another shape than that of the trace; the number of samples may differ.
+            A tensor has another shape than that of the trace; the number of samples may differ, and
+        one sample beside several is that of each.
         """
         with as_the_guide_says():
             tensors = self.traced.signature.tensors(args, kwargs)
         arrays = {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
         counts = {len(array) if array.ndim else 0 for array in arrays.values()}
-        if self.traced.batched and len(counts) > 1:
-            raise messages.error(SHAPE, f"the inputs hold {sorted(counts)} samples")
         for name, array in arrays.items():
             self._check(name, array)
+        if not self.traced.batched:
+            self.calls += 1
+            return arrays, None
+        count = max(counts)
+        if not counts <= {1, count}:
+            raise messages.error(SHAPE, f"the inputs hold {sorted(counts)} samples")
         self.calls += 1
-        return arrays, counts.pop() if self.traced.batched else None
+        return {
+            name: np.broadcast_to(array, (count, *array.shape[1:]))
+            for name, array in arrays.items()
+        }, count
 
     def _check(self, name: str, array: Array) -> None:
         node = self.traced.graph[name]

@@ -7,21 +7,18 @@ maps are NHWC in both, so that nothing is transposed but weights.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from opendpu.frontend.tensorflow.runtime import tf
 from opendpu.ir import Graph, Node
+from opendpu.ops.foreign import KIND as FOREIGN
 from opendpu.ops.pooling import counted_elements
 from opendpu.ops.window import explicit_pad, pair, transposed_pad, whole_window
 from opendpu_arch.errors import UnsupportedError
-
-Tensor = Any
-Name = str | None
-"""Of an operator; none for any."""
-Given = Mapping[str, Sequence[Tensor]]
-Emit = Callable[[Graph, Node, Given, Name], Tensor]
+from vai_q_tensorflow2 import elementwise
+from vai_q_tensorflow2.elementwise import Emit, Given, Name, Tensor
+from vai_q_tensorflow2.onnx_operators import translate_call
 
 LOWEST = float(np.finfo(np.float32).min)
 
@@ -190,23 +187,6 @@ def _joined(function: Callable[..., Tensor]) -> Emit:
     return emit
 
 
-def _unary(function: Callable[..., Tensor]) -> Emit:
-    return lambda graph, node, given, name: function(given["input"][0], name=name)
-
-
-def _leaky(graph: Graph, node: Node, given: Given, name: Name) -> Tensor:
-    return tf.nn.leaky_relu(given["input"][0], float(node.attrs["alpha"]), name=name)
-
-
-def _prelu(graph: Graph, node: Node, given: Given, name: Name) -> Tensor:
-    x, slope = given["input"][0], given["weight"][0]
-    return tf.add(tf.nn.relu(x), slope * tf.minimum(x, 0.0), name=name)
-
-
-def _hard_sigmoid(x: Tensor, name: Name) -> Tensor:
-    return tf.multiply(tf.nn.relu6(x + 3.0), 1 / 6, name=name)
-
-
 def _reshape(graph: Graph, node: Node, given: Given, name: Name) -> Tensor:
     return tf.reshape(given["input"][0], [-1, *node.shape[1:]], name=name)
 
@@ -268,6 +248,16 @@ def _resize(graph: Graph, node: Node, given: Given, name: Name) -> Tensor:
     )  # fmt: skip
 
 
+def _foreign(graph: Graph, node: Node, given: Given, name: Name) -> Tensor:
+    return translate_call(node, given.get("input", []), name)
+
+
+def _matmul(graph: Graph, node: Node, given: Given, name: Name) -> Tensor:
+    a, b = given["input"]
+    turned = {key: bool(node.attrs.get(key)) for key in ("transpose_a", "transpose_b")}
+    return _biased(given, lambda named: tf.matmul(a, b, **turned, name=named), name)
+
+
 def _softmax(graph: Graph, node: Node, given: Given, name: Name) -> Tensor:
     return tf.nn.softmax(given["input"][0], int(node.attrs["axis"]), name=name)
 
@@ -295,14 +285,9 @@ EMITS: dict[str, Emit] = {
     "argmax": _argmax, "softmax": _softmax, "fix": _fix,
     "add": _joined(tf.add), "sub": _joined(tf.subtract), "mul": _joined(tf.multiply),
     "div": _joined(tf.divide), "min": _joined(tf.minimum), "max": _joined(tf.maximum),
-    "relu": _unary(tf.nn.relu), "relu6": _unary(tf.nn.relu6), "sigmoid": _unary(tf.sigmoid),
-    "tanh": _unary(tf.tanh), "exp": _unary(tf.exp), "neg": _unary(tf.negative),
-    "elu": _unary(tf.nn.elu), "identity": _unary(tf.identity),
-    "hard-sigmoid": _unary(_hard_sigmoid),
-    "hard-swish": _unary(lambda x, name: tf.multiply(x, _hard_sigmoid(x, None), name=name)),
-    "swish": _unary(lambda x, name: tf.multiply(x, tf.sigmoid(x), name=name)),
-    "leaky-relu": _leaky, "prelu": _prelu,
+    **elementwise.EMITS,
     **dict.fromkeys(("reshape", "flatten", "squeeze"), _reshape),
+    "matmul": _matmul, FOREIGN: _foreign,
     "transpose": _transpose, "concat": _concat, "strided_slice": _slice, "pad": _pad,
     "resize": _resize, "pixel-shuffle": _rearranged(_shuffle), "gstiling": _rearranged(_tile),
 }  # fmt: skip

@@ -6,7 +6,7 @@ import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import opendpu.runtime
 from opendpu.runtime import CpuRunner, Device, GraphRunner, GraphStatistics, JobStatistics
@@ -15,7 +15,7 @@ from opendpu.runtime.buffers import view
 from opendpu.runtime.tensor_buffer import TensorBuffer
 from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.target import Target
-from xir import Subgraph, Tensor
+from xir import Graph, Subgraph, Tensor
 
 TIMEOUT_VARIABLE = "XLNX_DPU_TIMEOUT"
 
@@ -51,10 +51,10 @@ class Runner:
         target: Target | str | None = None,
         **options: Any,
     ) -> Self:
-        """Return a runner for a compiled subgraph.
+        """Return a runner for a compiled subgraph, or for the root of a graph: the whole of it.
 
         Modes ``run`` and the empty one use ``device``; ``ref`` computes the ops of the subgraph,
-        ``sim`` uses the functional simulator. A CPU subgraph runs on the CPU in every mode.
+        ``sim`` uses the functional simulator. CPU subgraphs run on the CPU in every mode.
         Keywords are those of :class:`opendpu.runtime.Runner`.
 
         Raises
@@ -70,10 +70,11 @@ class Runner:
             )
         if subgraph.has_attr("device") and str(subgraph.get_attr("device")).upper() == "CPU":
             return cls(CpuRunner(subgraph))
-        chosen = _DEVICES[mode] or device
-        return cls(
-            opendpu.runtime.Runner(subgraph, device=chosen, memory=memory, target=target, **options)
-        )
+        chosen: dict[str, Any] = {"device": _DEVICES[mode] or device}
+        chosen |= {"memory": memory, "target": target, **options}
+        if subgraph.is_root and not subgraph.has_attr("device"):
+            return cls(GraphRunner(cast(Graph, subgraph.get_graph()), **chosen))
+        return cls(opendpu.runtime.Runner(subgraph, **chosen))
 
     def get_input_tensors(self) -> list[Tensor]:
         """Return the input tensors, by name."""

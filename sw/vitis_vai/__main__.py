@@ -9,15 +9,21 @@ import types
 
 import vitis_vai
 from vitis_vai import tensorflow1
+from vitis_vai.python import vai_convert
 
 PLACES = ("tensorflow.compiler", "tensorflow.contrib")
 """Packages that AMD's forks of TensorFlow 2 and 1 have it in."""
 
 
+assert vai_convert  # scripts find it inside TensorFlow, too
+
+
 def alias() -> None:
-    """Let ``vitis_vai`` be found inside TensorFlow."""
+    """Let ``vitis_vai`` and its modules be found inside TensorFlow."""
     import tensorflow
 
+    own = {name: module for name, module in sys.modules.items()
+           if name == vitis_vai.__name__ or name.startswith(f"{vitis_vai.__name__}.")}  # fmt: skip
     for place in PLACES:
         try:
             package = importlib.import_module(place)
@@ -26,7 +32,7 @@ def alias() -> None:
             sys.modules[place] = package
             setattr(tensorflow, place.partition(".")[2], package)
         package.vitis_vai = vitis_vai  # type: ignore[attr-defined]
-        sys.modules[f"{place}.vitis_vai"] = vitis_vai
+        sys.modules.update({f"{place}.{name}": module for name, module in own.items()})
 
 
 def main() -> None:

@@ -5,9 +5,11 @@ The operator computes whole batches: the DPU's parts on the device that ``OPENDP
 (``ref`` by default), what stays on the CPU in onnxruntime.
 """
 
+import collections
 import os
 import pathlib
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,9 +24,12 @@ from opendpu.runtime import GraphRunner
 from opendpu.runtime.devices import DEVICE_VARIABLE
 from opendpu_arch.errors import UnsupportedError
 from vitis_vai import operator
+from vitis_vai.target import target_for
 
 FORM = "compiled"
 FASTEST = "ref"
+REMEMBERED = 64
+"""Jobs and calls whose times are kept."""
 _FILE = "model.xmodel"
 
 
@@ -38,9 +43,19 @@ class _Running:
     header
         ``inputs``: names with their shapes, the batch of 1 in front, in order; ``outputs``: names
         with theirs, without it.
+
+    Attributes
+    ----------
+    statistics
+        What each part took in the last jobs, by name: the newest last.
+    seconds
+        Samples and time of the last calls.
     """
 
     def __init__(self, graph: xir.Graph, header: Mapping[str, Any]) -> None:
+        self.graph = graph
+        self.statistics: collections.deque[dict[str, Any]] = collections.deque(maxlen=REMEMBERED)
+        self.seconds: collections.deque[tuple[int, float]] = collections.deque(maxlen=REMEMBERED)
         device = os.environ.get(DEVICE_VARIABLE) or FASTEST
         runner = api.create_runner(graph, device=device)
         assert isinstance(runner, GraphRunner)
@@ -54,7 +69,10 @@ class _Running:
             name: np.ascontiguousarray(array, np.float32).reshape(count, *shape)
             for (name, shape), array in zip(self._inputs, arrays, strict=True)
         }
-        found, _ = api.run_batch(self._runner, feeds, floats=True)
+        start = time.perf_counter()
+        found, statistics = api.run_batch(self._runner, feeds, floats=True)
+        self.statistics.extend(statistics)
+        self.seconds.append((count, time.perf_counter() - start))
         return [
             np.asarray(found[name], np.float32).reshape(count, *shape)
             for name, shape in self._outputs
@@ -80,14 +98,18 @@ class CompiledNetwork:
         The quantized graph.
     label
         The model's name in messages.
+    target
+        As of :func:`vitis_vai.target.target_for`.
 
     Raises
     ------
     UnsupportedError
         The model is not quantized.
+    TargetError
+        There is no such target.
     """
 
-    def __init__(self, graph: QuantizedGraph, label: str) -> None:
+    def __init__(self, graph: QuantizedGraph, label: str, target: str | None = None) -> None:
         if not is_quantized(graph):
             raise UnsupportedError(
                 f"{label} is a float model: quantize it first (vitis_vai.quantize)"
@@ -96,7 +118,7 @@ class CompiledNetwork:
         heads = [node for node in quantized if node.kind == "data"]
         self.inputs = {node.name: node.shape for node in heads}
         self.outputs = {name: quantized[name].shape for name in quantized.outputs}
-        made = api.compile_graph(quantized, target=api.chosen_target())
+        made = api.compile_graph(quantized, target=target_for(target))
         self.report = made.report
         self.header = {
             "form": FORM,
@@ -107,12 +129,12 @@ class CompiledNetwork:
             path = pathlib.Path(folder, _FILE)
             made.graph.serialize(path)
             self.content = path.read_bytes()
-        self._running = _Running(made.graph, self.header)
+        self.running = _Running(made.graph, self.header)
 
     def operator(self, tensors: Sequence[Any]) -> list[Any]:
         """Return the outputs as tensors of TensorFlow, made by one operator."""
         shapes = [shape[1:] for shape in self.outputs.values()]
-        return operator.place(self.header, self.content, tensors, shapes, self._running)
+        return operator.place(self.header, self.content, tensors, shapes, self.running)
 
 
 def specs(inputs: Mapping[str, tuple[int, ...]]) -> list[Any]:

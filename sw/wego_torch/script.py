@@ -102,17 +102,28 @@ def artefacts_of(module: torch.jit.ScriptModule) -> list[Artefact]:
     return found
 
 
-def networks_of(module: torch.nn.Module) -> list[Network]:
-    """Return the compiled networks of a module, ready to run.
+def networks_of(module: Any) -> list[Network]:
+    """Return the compiled networks of a module, ready to run; none if it has none.
 
     Those that ``torch.compile`` has made do not belong to a module: all of the process are given.
     """
     if isinstance(module, torch.jit.ScriptModule):
         ready = [torch_script.ready(getattr(p, name)) for p, name in list(_networks(module))]
         return [one.network for one in ready if isinstance(one, _Running)]
-    own = [getattr(part, "network", None) for part in module.modules()]
+    parts = list(module.modules()) if isinstance(module, torch.nn.Module) else []
+    own = [getattr(part, "network", None) for part in parts]
     found = [one for one in own if isinstance(one, Network)]
-    return found or list(alive)
+    return found or (list(alive) if _is_for_dynamo(module) else [])
+
+
+def _is_for_dynamo(module: Any) -> bool:
+    """Return whether ``torch.compile`` has made a function or module, or a part of it."""
+    if not isinstance(module, torch.nn.Module):
+        return hasattr(module, "_torchdynamo_orig_callable")
+    return any(
+        hasattr(part, "_orig_mod") or part._compiled_call_impl is not None
+        for part in module.modules()
+    )
 
 
 def _networks(module: torch.jit.ScriptModule) -> Iterator[tuple[Any, str]]:

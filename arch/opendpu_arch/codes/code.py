@@ -25,9 +25,10 @@ class Code:
     id
         As the guide spells it.
     severity
-        Four ids are both a warning and an error, with different meanings.
+        Five ids are both a warning and an error, with different meanings.
     table
-        Number of the guide's table, ``54`` for Appendix A.
+        Number of the guide's table, ``54`` for Appendix A; ``sources`` for what AMD's quantizer
+        gives and the guide does not have in this severity.
     meaning
         When it is given, in our words.
     never

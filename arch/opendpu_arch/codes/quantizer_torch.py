@@ -36,6 +36,13 @@ WARNINGS = (
     ),
     *codes(
         """
+        QUANTIZER_TORCH_FAST_FINETUNE test mode has a finetuned network, whose parameters were
+            not loaded
+        """,
+        table="sources", severity=Severity.WARN,
+    ),
+    *codes(
+        """
         QUANTIZER_TORCH_CONVERT_XMODEL the quantized graph cannot be converted to XIR
         """,
         table="22", severity=Severity.WARN,

@@ -20,7 +20,7 @@ from opendpu_arch.numerics import signed_byte
 from opendpu_sim.model.memory import Index, Memory, Taint
 from opendpu_sim.model.requantize import requantized
 from opendpu_sim.model.scaled import Records, records
-from opendpu_sim.model.walk import Walk, Walker
+from opendpu_sim.model.walk import Walker, WalkStep
 
 EXACT_PRODUCTS = 1024
 """Products of int8 whose sum float32 holds exactly, whatever the data and the order."""
@@ -61,10 +61,9 @@ def _small_products(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ConvStep:
+class ConvStep(WalkStep):
     """A planned CONV."""
 
-    walk: Walk
     weights: Index
     """Word index, shape (OCP, 1, taps * groups)."""
     bias: Index
@@ -78,22 +77,6 @@ class ConvStep:
     """Multipliers; None: shifts."""
     zero_in: int
     """What padding reads."""
-    access = None
-
-    @property
-    def number(self) -> int:
-        """Position in the program."""
-        return self.walk.number
-
-    @property
-    def mnemonic(self) -> str:
-        """Name of the instruction."""
-        return self.walk.mnemonic
-
-    @property
-    def spans(self) -> tuple[tuple[str, int, int], ...]:
-        """What it walks over in one bank."""
-        return self.walk.spans
 
     def run(self, memory: Memory) -> None:
         """Convolve."""

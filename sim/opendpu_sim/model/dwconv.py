@@ -17,14 +17,13 @@ from opendpu_arch.isa import AluMode
 from opendpu_sim.model.memory import Index, Memory, Taint
 from opendpu_sim.model.requantize import requantized
 from opendpu_sim.model.scaled import Records, records
-from opendpu_sim.model.walk import Walk, Walker
+from opendpu_sim.model.walk import Walker, WalkStep
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DepthwiseStep:
+class DepthwiseStep(WalkStep):
     """A planned depthwise convolution."""
 
-    walk: Walk
     weights: Index
     """Word index, shape (kernel_h, kernel_w, groups)."""
     wide: bool
@@ -40,22 +39,6 @@ class DepthwiseStep:
     """Multipliers; None: shifts."""
     zero_in: int = 0
     """What padding reads."""
-    access = None
-
-    @property
-    def number(self) -> int:
-        """Position in the program."""
-        return self.walk.number
-
-    @property
-    def mnemonic(self) -> str:
-        """Name of the instruction."""
-        return self.walk.mnemonic
-
-    @property
-    def spans(self) -> tuple[tuple[str, int, int], ...]:
-        """What it walks over in one bank."""
-        return self.walk.spans
 
     def run(self, memory: Memory) -> None:
         """Convolve."""

@@ -11,33 +11,16 @@ import numpy as np
 from opendpu_arch import isa, numerics
 from opendpu_arch.isa import AluMode
 from opendpu_sim.model.memory import Index, Memory
-from opendpu_sim.model.walk import Walk, Walker
+from opendpu_sim.model.walk import Walker, WalkStep
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ActivationStep:
+class ActivationStep(WalkStep):
     """A planned activation."""
 
-    walk: Walk
     init: isa.AluInit
     factors: Index | None
     """Word index of PRELU's factors, shape (groups,)."""
-    access = None
-
-    @property
-    def number(self) -> int:
-        """Position in the program."""
-        return self.walk.number
-
-    @property
-    def mnemonic(self) -> str:
-        """Name of the instruction."""
-        return self.walk.mnemonic
-
-    @property
-    def spans(self) -> tuple[tuple[str, int, int], ...]:
-        """What it walks over in one bank."""
-        return self.walk.spans
 
     def run(self, memory: Memory) -> None:
         """Apply the activation."""

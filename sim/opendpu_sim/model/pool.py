@@ -14,35 +14,18 @@ from opendpu_arch import isa, numerics
 from opendpu_arch.isa import AluMode, PoolType
 from opendpu_sim.model.memory import Memory, Words
 from opendpu_sim.model.scaled import Records, records
-from opendpu_sim.model.walk import Walk, Walker
+from opendpu_sim.model.walk import Walker, WalkStep
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PoolStep:
+class PoolStep(WalkStep):
     """A planned pooling."""
 
-    walk: Walk
     average: bool
     finish: Callable[[Memory, npt.NDArray[np.int32]], Words]
     """Makes the result of a window's sum or maximum."""
     scaled: Records | None = None
     """Multipliers that it takes."""
-    access = None
-
-    @property
-    def number(self) -> int:
-        """Position in the program."""
-        return self.walk.number
-
-    @property
-    def mnemonic(self) -> str:
-        """Name of the instruction."""
-        return self.walk.mnemonic
-
-    @property
-    def spans(self) -> tuple[tuple[str, int, int], ...]:
-        """What it walks over in one bank."""
-        return self.walk.spans
 
     def run(self, memory: Memory) -> None:
         """Pool."""

@@ -121,6 +121,29 @@ class Walk:
         return result
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WalkStep:
+    """What the steps of instructions with a window have alike; DDR they leave alone."""
+
+    walk: Walk
+    access = None
+
+    @property
+    def number(self) -> int:
+        """Position in the program."""
+        return self.walk.number
+
+    @property
+    def mnemonic(self) -> str:
+        """Name of the instruction."""
+        return self.walk.mnemonic
+
+    @property
+    def spans(self) -> tuple[tuple[str, int, int], ...]:
+        """What it walks over in one bank."""
+        return self.walk.spans
+
+
 class Walker:
     """Makes :class:`Walk`; index arrays that several instructions share are made once."""
 

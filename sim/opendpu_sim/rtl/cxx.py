@@ -4,16 +4,21 @@
 import concurrent.futures
 import os
 import pathlib
+import shlex
 from collections.abc import Sequence
 
 from opendpu_arch import cache
 from opendpu_arch.errors import ToolError
 from opendpu_sim.rtl import tools
 
+OPT_FAST = "OPT_FAST"
+"""Environment variable with flags for the model's hot code, as in Verilator's own makefiles."""
 FAST_FLAGS = ("-O3", "-march=native")
-"""For the model's hot code; the models' speed lies in the vector units."""
-SLOW_FLAGS = ("-O1",)
-"""For what runs once, such as initial blocks, and for Verilator's own library."""
+"""For the model's hot code without :data:`OPT_FAST`; its speed lies in the vector units."""
+SLOW_FLAGS = ("-O0",)
+"""For what runs once, such as initial blocks."""
+RUNTIME_FLAGS = ("-O1",)
+"""For Verilator's own library."""
 COMMON_FLAGS = ("-std=c++17", "-fPIC", "-fno-gnu-unique", "-w")
 INCLUDE_FOLDERS = ("/usr/include", "/usr/local/include")
 COMPAT = pathlib.Path(__file__).parent / "compat"
@@ -25,7 +30,7 @@ def key(*, trace: bool) -> str:
         tools.verilator_version(),
         tools.host(),
         (COMPAT / "lz4.h").read_bytes(),
-        repr((_flags(trace), FAST_FLAGS, SLOW_FLAGS)),
+        repr((_flags(trace), _fast_flags(), SLOW_FLAGS, RUNTIME_FLAGS)),
     )
     return digest
 
@@ -35,8 +40,9 @@ def compile_model(
 ) -> list[pathlib.Path]:
     """Compile every source in a folder of Verilator, and ``main``; return the objects."""
     sources = sorted(folder.glob("*.cpp"), key=lambda p: p.stat().st_size, reverse=True)
-    jobs = [(p, SLOW_FLAGS if "Slow" in p.stem else FAST_FLAGS) for p in sources]
-    return _compile([*jobs, (main, FAST_FLAGS)], [*_flags(trace), "-I.", *flags], folder)
+    fast = _fast_flags()
+    jobs = [(p, SLOW_FLAGS if "Slow" in p.stem else fast) for p in sources]
+    return _compile([*jobs, (main, fast)], [*_flags(trace), "-I.", *flags], folder)
 
 
 def runtime(names: Sequence[str], *, trace: bool) -> list[pathlib.Path]:
@@ -48,7 +54,7 @@ def runtime(names: Sequence[str], *, trace: bool) -> list[pathlib.Path]:
     def make(folder: pathlib.Path) -> None:
         folder.mkdir()
         include = tools.VERILATOR_ROOT / "include"
-        _compile([(include / n, SLOW_FLAGS) for n in names], _flags(trace), folder)
+        _compile([(include / n, RUNTIME_FLAGS) for n in names], _flags(trace), folder)
 
     folder: pathlib.Path = cache.entry("rtl", f"runtime-{digest}", make)
     return sorted(folder.glob("*.o"))
@@ -58,6 +64,11 @@ def link(output: pathlib.Path, objects: Sequence[pathlib.Path], options: Sequenc
     """Link objects to a library or program."""
     command = [tools.compiler(), "-o", str(output), *map(str, objects), "-pthread", *options]
     tools.run(command, cwd=output.parent)
+
+
+def _fast_flags() -> tuple[str, ...]:
+    given = os.environ.get(OPT_FAST)
+    return FAST_FLAGS if given is None else tuple(shlex.split(given))
 
 
 def _flags(trace: bool) -> list[str]:

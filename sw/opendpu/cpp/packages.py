@@ -19,9 +19,14 @@ AMDS_LIBRARIES = (
 AMDS_AI_LIBRARIES = (
     "vitis_ai_library-dpu_task", "vitis_ai_library-model_config", "vitis_ai_library-math",
     "vitis_ai_library-xnnpp", "vitis_ai_library-benchmark", "vitis_ai_library-classification",
-    "vitis_ai_library-facedetect", "vitis_ai_library-facelandmark",
-    "vitis_ai_library-segmentation", "vitis_ai_library-ssd",
-    "vitis_ai_library-yolov2", "vitis_ai_library-yolov3", "vitis_ai_library-yolovx",
+    "vitis_ai_library-facedetect", "vitis_ai_library-facefeature",
+    "vitis_ai_library-facelandmark",
+    "vitis_ai_library-multitask", "vitis_ai_library-platedetect", "vitis_ai_library-platenum",
+    "vitis_ai_library-posedetect", "vitis_ai_library-refinedet", "vitis_ai_library-reid",
+    "vitis_ai_library-segmentation", "vitis_ai_library-ssd", "vitis_ai_library-tfssd",
+    "vitis_ai_library-yolov2", "vitis_ai_library-yolov3", "vitis_ai_library-yolov4",
+    "vitis_ai_library-yolov6", "vitis_ai_library-yolov7", "vitis_ai_library-yolov8",
+    "vitis_ai_library-yolovx",
 )  # fmt: skip
 """Libraries of AMD's AI Library, as far as it is here; they are one, too."""
 

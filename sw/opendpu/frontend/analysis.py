@@ -97,6 +97,13 @@ class Analysis:
             and len({shape_of(kind) for kind in kinds}) == 1
         )
 
+    def shape_of_floats(self, name: str) -> tuple[int, ...] | None:
+        """Return the shape of a computed tensor of float32; none where that is not known."""
+        kind = self.types.get(name)
+        if kind is None or dtype_of(kind) != np.float32:
+            return None
+        return shape_of(kind)
+
     def _take(self, node: onnx.NodeProto) -> None:
         node = self._without_empties(self._as_cast(node))
         branched = node.op_type == "If" and node.domain in DEFAULT_DOMAINS

@@ -13,7 +13,10 @@ from opendpu.ir import TensorType
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 Sizes = Mapping[str, Sequence[int] | int]
-"""By input, its shape; or by name of a dimension, its size. ``""`` stands for the only input."""
+"""By input, its shape, in which -1 stands for the model's own size; or by name of a dimension, its
+size. ``""`` stands for the only input."""
+OPEN = -1
+"""In a given shape: what the model says, and 1 for a batch that it leaves open."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,6 +100,7 @@ def _sorted_out(
         name = inputs[0].name if not key and len(inputs) == 1 else key
         if name in known:
             dims = known[name].dims
+            shape = _with_own_sizes(shape, dims)
             fits = dims is None or (
                 len(dims) == len(shape)
                 and all(isinstance(d, str) or d == s for d, s in zip(dims, shape, strict=True))
@@ -119,6 +123,19 @@ def _sorted_out(
                 code="XCOM_ITEM_UNDEFINED",
             )
     return shapes, symbols
+
+
+def _with_own_sizes(shape: tuple[int, ...], dims: tuple[int | str, ...] | None) -> tuple[int, ...]:
+    """Return a given shape with the model's sizes where it leaves them to the model."""
+    own = dims if dims is not None and len(dims) == len(shape) else ("?",) * len(shape)
+    sizes = []
+    for axis, (given, size) in enumerate(zip(shape, own, strict=True)):
+        if given == OPEN and isinstance(size, int):
+            given = size
+        elif given == OPEN and axis == 0:
+            given = 1
+        sizes.append(given)
+    return tuple(sizes)
 
 
 def _take_symbols(

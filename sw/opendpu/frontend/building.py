@@ -8,7 +8,7 @@ written to a file, and transposes between orders of axes cost nothing, see
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from onnx import helper, numpy_helper
 
 from opendpu.frontend.analysis import Analysis, renamed
 from opendpu.frontend.lowering import load_onnx
-from opendpu.frontend.model_file import reads
+from opendpu.frontend.model_file import inner_graphs, reads
 from opendpu.frontend.single_node import Dialect, dtype_of, type_of
 from opendpu.ir import Array, FloatGraph, Origin, TensorType
 from opendpu.ops.onnx_builder import IR_VERSION, OPSET
@@ -47,6 +47,15 @@ class Builder:
         self._analysis = Analysis(Dialect({"": OPSET}), {}, inputs, {})
         self._origins: dict[str, Origin] = {}
         self._taken = set(inputs)
+
+    def inner(self, inputs: Mapping[str, TensorType]) -> "Builder":
+        """Return a builder for a graph inside a node, which may read all that is known here."""
+        made = Builder(self.label, f"{self.origin.name}/graph", inputs)
+        made.origin = self.origin
+        made._analysis.types = {**self._analysis.types, **made._analysis.types}
+        made._analysis.constants = dict(self._analysis.constants)
+        made._taken = self._taken
+        return made
 
     def unique(self, name: str) -> str:
         """Return ``name``, or with a number behind it if it is taken; it is taken then."""
@@ -130,7 +139,7 @@ class Builder:
                 last.append(helper.make_node("Identity", [names.get(value, value)], [made]))
         every = _living([*nodes, *last], [*outputs])
         used = {name for node in every for name in reads(node)}
-        domains = {node.domain for node in every} - {""}
+        domains = set(_domains(every)) - {""}
         graph = helper.make_graph(
             every, self.name,
             [
@@ -175,6 +184,15 @@ class Builder:
         return graph
 
 
+def _domains(nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
+    """Return the domains of nodes and of those in graphs inside them."""
+    for node in nodes:
+        yield node.domain
+        for attribute in node.attribute:
+            for graph in inner_graphs(attribute):
+                yield from _domains(graph.node)
+
+
 def _living(nodes: Sequence[onnx.NodeProto], outputs: Sequence[str]) -> list[onnx.NodeProto]:
     """Return the nodes that outputs depend on."""
     wanted, kept = set(outputs) | {f"{name}_copy" for name in outputs}, []
@@ -199,8 +217,10 @@ class Missing:
     found: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
     def add(self, kind: str, name: str) -> None:
-        """Note an operator and its name in the model."""
-        self.found.setdefault(kind, []).append(name)
+        """Note an operator and its name in the model; those in loops come twice."""
+        names = self.found.setdefault(kind, [])
+        if name not in names:
+            names.append(name)
 
     def __str__(self) -> str:
         listed = "\n  ".join(

@@ -24,6 +24,8 @@ LARGEST_KNOWN = 4096
 """Bytes of the largest constant whose values take part in inference; shapes are smaller."""
 LARGEST_FOLDED = 1 << 29
 """Bytes of the largest tensor that is computed while a model is read."""
+MOST_ROUNDS = 1 << 12
+"""Rounds of the longest loop that is computed while a model is read."""
 _RANDOM = (
     "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
     "RandomUniformLike",
@@ -127,7 +129,7 @@ def evaluate(
     dialect: Dialect, node: onnx.NodeProto, constants: Mapping[str, Array]
 ) -> dict[str, Array] | None:
     """Return what a node makes of constants; nothing if it makes no arrays of numbers or text."""
-    if node.op_type in _RANDOM:
+    if node.op_type in _RANDOM or not _ends(node, constants):
         return None
     if node.op_type == "Constant" and node.domain in DEFAULT_DOMAINS:
         return {node.output[0]: constant_value(node)}
@@ -147,6 +149,14 @@ def evaluate(
     if not all(isinstance(array, np.ndarray) for array in results):
         return None
     return dict(zip(wanted, results, strict=True))
+
+
+def _ends(node: onnx.NodeProto, constants: Mapping[str, Array]) -> bool:
+    """Return whether a node is no loop, or one of so few rounds that it may be computed."""
+    if node.op_type != "Loop" or node.domain not in DEFAULT_DOMAINS:
+        return True
+    rounds = constants[node.input[0]] if node.input and node.input[0] else None
+    return rounds is not None and rounds.size == 1 and int(rounds.ravel()[0]) <= MOST_ROUNDS
 
 
 def constant_value(node: onnx.NodeProto) -> Array:

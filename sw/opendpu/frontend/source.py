@@ -17,6 +17,7 @@ from opendpu.frontend.binding import Sizes, bind_inputs
 from opendpu.frontend.clusters import clustered
 from opendpu.frontend.expansion import spelled_out
 from opendpu.frontend.model_file import constants_of, label_of, read_model, reads
+from opendpu.frontend.normalizations import normalized
 from opendpu.frontend.opsets import opsets_of
 from opendpu.frontend.patterns import recognized
 from opendpu.frontend.qlinear import expanded
@@ -107,6 +108,7 @@ def read(
     uses = Counter(name for node in analysis.nodes for name in reads(node))
     uses.update(outputs)
     nodes = recognized(analysis.nodes, constants, uses, analysis.alike)
+    nodes = normalized(nodes, constants, uses, analysis.shape_of_floats)
     uses = Counter(name for node in nodes for name in reads(node))
     uses.update(outputs)
     return Source(

@@ -7,7 +7,6 @@ Optuna's tree-structured Parzen estimator looks near those that did well.
 
 import contextlib
 import dataclasses
-import json
 import logging
 import os
 import pathlib
@@ -94,23 +93,22 @@ class Subnets:
                 f"{file}: no such file; search for subnets of this ratio first (search)",
                 code="OPTIMIZER_SUBNET_ERROR",
             )
-        try:
-            content = json.loads(file.read_text(encoding="utf-8"))
-            if content.pop("format") != FORMAT:
-                raise ValueError(f"its format is not {FORMAT!r}")
-            found = cls(**content)
-            if not len(found.removed) == len(found.scores) == len(found.costs) > 0:
-                raise ValueError("it has no subnets, or some without a score")
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ModelFormatError(
-                f"{file} holds no subnets: {error}", code="OPTIMIZER_SUBNET_ERROR"
-            ) from None
+        found = document.load(
+            file, FORMAT, cls._parsed, "holds no subnets", "OPTIMIZER_SUBNET_ERROR"
+        )
         if found.fingerprint != fingerprint:
             raise ModelFormatError(
                 f"{file} holds subnets of another network: its layers or their groups differ; "
                 "search again",
                 code="OPTIMIZER_SUBNET_ERROR",
             )
+        return found
+
+    @classmethod
+    def _parsed(cls, content: dict[str, Any]) -> "Subnets":
+        found = cls(**content)
+        if not len(found.removed) == len(found.scores) == len(found.costs) > 0:
+            raise ValueError("it has no subnets, or some without a score")
         return found
 
 

@@ -3,9 +3,9 @@
 
 import dataclasses
 import itertools
-import json
 import os
 import pathlib
+from typing import Any
 
 from opendpu.pruning import document
 from opendpu.pruning.structure import Dependencies
@@ -88,23 +88,9 @@ class Analysis:
                 f"{file}: no such file; analyze the network first (ana)",
                 code="OPTIMIZER_NO_ANA_RESULT_ERROR",
             )
-        try:
-            content = json.loads(file.read_text(encoding="utf-8"))
-            if content["format"] != FORMAT:
-                raise ValueError(f"its format is {content['format']!r}, not {FORMAT!r}")
-            baseline = content["baseline"]
-            found = cls(
-                str(content["fingerprint"]),
-                None if baseline is None else float(baseline),
-                {
-                    str(name): {int(count): float(score) for count, score in known.items()}
-                    for name, known in content["scores"].items()
-                },
-            )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ModelFormatError(
-                f"{file} is no analysis: {error}", code="OPTIMIZER_INVALID_ANA_RESULT_ERROR"
-            ) from None
+        found = document.load(
+            file, FORMAT, cls._parsed, "is no analysis", "OPTIMIZER_INVALID_ANA_RESULT_ERROR"
+        )
         if found.fingerprint != fingerprint:
             raise ModelFormatError(
                 f"{file} is the analysis of another network: its layers or their groups differ; "
@@ -112,6 +98,18 @@ class Analysis:
                 code="OPTIMIZER_INVALID_ANA_RESULT_ERROR",
             )
         return found
+
+    @classmethod
+    def _parsed(cls, content: dict[str, Any]) -> "Analysis":
+        baseline = content["baseline"]
+        return cls(
+            str(content["fingerprint"]),
+            None if baseline is None else float(baseline),
+            {
+                str(name): {int(count): float(score) for count, score in known.items()}
+                for name, known in content["scores"].items()
+            },
+        )
 
 
 def tasks_of(dependencies: Dependencies, steps: int = STEPS) -> list[Task]:

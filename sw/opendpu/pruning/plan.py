@@ -2,9 +2,9 @@
 """What is cut out of a network, as a file: the pruning specification."""
 
 import dataclasses
-import json
 import os
 import pathlib
+from typing import Any
 
 from opendpu.pruning import document
 from opendpu.pruning.structure import Dependencies
@@ -54,20 +54,19 @@ class Plan:
         """
         file = pathlib.Path(path)
         try:
-            content = json.loads(file.read_text(encoding="utf-8"))
-            if content.pop("format") != FORMAT:
-                raise ValueError(f"its format is not {FORMAT!r}")
-            plan = cls(**content)
-            plan.removed.items()
+            return document.load(
+                file, FORMAT, cls._parsed, "is no pruning specification",
+                "OPTIMIZER_INVALID_ARGUMENT_ERROR",
+            )  # fmt: skip
         except OSError as error:
             raise ModelFormatError(
                 f"{file} cannot be read: {error.strerror}", code="OPTIMIZER_IO_ERROR"
             ) from None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ModelFormatError(
-                f"{file} is no pruning specification: {error}",
-                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
-            ) from None
+
+    @classmethod
+    def _parsed(cls, content: dict[str, Any]) -> "Plan":
+        plan = cls(**content)
+        plan.removed.items()
         return plan
 
     def check(self, fingerprint: str, dependencies: Dependencies, where: str) -> None:

@@ -20,6 +20,7 @@ from opendpu.quantize.placement.groups import ScaleGroups
 from opendpu.quantize.placement.insert import fix_name, with_plain_constants
 from opendpu.quantize.report import LayerReport, Report, TensorHistogram, TensorReport
 from opendpu.quantize.samples import Samples
+from opendpu.quantize.transforms.mask import mask_of
 
 SAMPLES = 8
 """Samples that layers and outputs are measured on, at most."""
@@ -140,16 +141,29 @@ def _of_part(reference: Graph, name: str, given: Array, made: Array) -> float | 
         return None
     alone = Graph(name)
     alone.add(source, "data", reference[source].type)
-    alone.nodes[name] = dataclasses.replace(reference[name])
+    for node in _behind(reference, source, name):
+        alone.nodes[node.name] = dataclasses.replace(node)
     alone.outputs = [name]
     (wanted,) = Session(alone, keep=[name]).run({source: given.reshape(shape)}).values()
     return _ratio(_energy(wanted), _energy(made.reshape(wanted.shape) - wanted))
 
 
 def _source(graph: Graph, name: str) -> str:
-    """Return what an op with one input reads."""
-    (source,) = graph[name].inputs["input"]
-    return source
+    """Return what an op with one input reads; of a softmax, the scores before a mask."""
+    node = graph[name]
+    mask = mask_of(graph, node) if node.kind == "softmax" else None
+    (source,) = node.inputs["input"]
+    return source if mask is None else mask.scores
+
+
+def _behind(graph: Graph, source: str, name: str) -> list[Node]:
+    """Return the ops from what reads ``source`` to ``name``, with their constants, in order."""
+    inside, waiting = set[str](), [name]
+    while waiting:
+        inside.add(waiting.pop())
+        read = [s for found in inside for s in graph[found].sources()]
+        waiting = [s for s in read if s not in inside and s != source]
+    return [node for node in graph if node.name in inside]
 
 
 def _results(

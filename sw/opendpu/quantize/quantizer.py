@@ -28,8 +28,11 @@ from opendpu.quantize.tensor_spec import DPU_BITS, check_choice
 from opendpu.quantize.transforms.approximate import approximate
 from opendpu.quantize.transforms.bounds import bound
 from opendpu.quantize.transforms.fold import fold
+from opendpu.quantize.transforms.inner_batch import lift
 from opendpu.quantize.transforms.permute import permute
+from opendpu.quantize.transforms.rearrange import rearrange
 from opendpu.quantize.transforms.rewrite import rewrite
+from opendpu.quantize.transforms.spread import spread
 from opendpu.quantize.transforms.substitute import relu6_to_relu, substitutable, substitute
 from opendpu.quantize.transforms.tabulate import tabulate
 from opendpu.quantize.transforms.upsample import upsample
@@ -200,6 +203,10 @@ def _transform(
     if config.relu6_to_relu:
         report.note(f"{relu6_to_relu(graph)} ReLU6 became ReLU")
     _substituted(graph, samples, config, report, progress)
+    if has_tables(config.target):
+        rearrange(graph)
+        lift(graph)
+        spread(graph)
     tabulated, demands = tabulate(graph, samples, config)
     report.tabulated = dict.fromkeys(tabulated)
     fold(graph)

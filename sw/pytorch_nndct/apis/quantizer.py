@@ -224,13 +224,16 @@ class torch_quantizer:
     def export_quant_config(self) -> None:
         """Find the scales for what the model was called with, and write ``quant_info.json``.
 
+        In mode ``test`` the file stays as it is.
+
         Raises
         ------
         VAIQError
             The model was never called.
         """
         if self._mode == "test":
-            raise UnsupportedError("export_quant_config is for quant_mode 'calib'")
+            messages.note(f"{self._folder / result.INFO} stays as quant_mode 'calib' wrote it")
+            return
         seen = self._calibration().reservoir
         if not seen.kept and self._tuned is None:
             raise _never_called("export_quant_config")
@@ -253,6 +256,8 @@ class torch_quantizer:
     ) -> None:
         """Write ``<Module>_int.xmodel``, which compiles for any target.
 
+        It is ``<Module>_0_int.xmodel`` where the module has a QuantStub, as of AMD's quantizer.
+
         Parameters
         ----------
         output_dir
@@ -266,7 +271,10 @@ class torch_quantizer:
         if self._processor is not None:
             self._processor.export_xmodel(output_dir)
             return
-        xmodel.write(self._exporting(), pathlib.Path(output_dir), self._name, self._last(),
+        if not self._exports("export_xmodel"):
+            return
+        name = xmodel.graph_name(self._name, self._traced.floating)
+        xmodel.write(self._exporting(), pathlib.Path(output_dir), name, self._last(),
                      deploy_check=deploy_check)  # fmt: skip
 
     def export_onnx_model(
@@ -302,6 +310,8 @@ class torch_quantizer:
         opt_graph
             Whether to let onnxruntime simplify the graph.
         """
+        if not self._exports("export_onnx_model"):
+            return
         onnx_file.write(
             self._exporting(), pathlib.Path(output_dir), self._name, self._last(),
             onnx_file.Choice(
@@ -314,6 +324,8 @@ class torch_quantizer:
         self, output_dir: str | os.PathLike[str] = OUTPUT_DIR, verbose: bool = False
     ) -> Any:
         """Write ``<Module>_int.pt`` and return the TorchScript module; it needs this package."""
+        if not self._exports("export_torch_script"):
+            return None
         return torch_script.write(
             self._exporting(), pathlib.Path(output_dir), self._name, self._last(), self._traced,
             verbose=verbose,
@@ -358,20 +370,24 @@ class torch_quantizer:
         if self._network is None:
             assert self._result is not None
             if self._result.finetuned and self._tuned is None:
-                raise messages.error(
+                messages.warn(
                     "QUANTIZER_TORCH_FAST_FINETUNE",
-                    f"{self._folder / result.INFO} is of a finetuned network: call load_ft_param "
-                    "before",
+                    f"{self._folder / result.INFO} is of a finetuned network and load_ft_param was "
+                    f"not called; the parameters in {self._folder / self._name}.pth are used",
                 )
             graph = self._tuned or self._result.graph
             target: Target | None = self._config.target
             self._network = IntegerNetwork(graph, target)
         return self._network
 
+    def _exports(self, what: str) -> bool:
+        """Return whether this mode exports models; say so where it does not, as AMD's goes on."""
+        if self._mode != "test":
+            messages.note(f"{what} writes nothing in quant_mode 'calib'; use 'test' afterwards")
+        return self._mode == "test"
+
     def _exporting(self) -> IntegerNetwork:
         """Return the network to export."""
-        if self._mode != "test":
-            raise UnsupportedError("models are exported in quant_mode 'test', after calibration")
         if not self._model.calls:
             raise messages.error(
                 "QUANTIZER_TORCH_NO_FORWARD",

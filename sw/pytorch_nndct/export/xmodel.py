@@ -9,6 +9,7 @@ from opendpu.deploy_check import DEVICES
 from opendpu.deploy_check import deploy_check as run_deploy_check
 from opendpu.export.golden import dump_activations, dump_weights, make_folder
 from opendpu.export.reference import IntegerReference
+from opendpu.frontend.pytorch.markers import Floating
 from opendpu.ir import Array, to_xir
 from opendpu.runtime.devices import known_devices
 from opendpu_arch.errors import DPUError
@@ -17,6 +18,15 @@ from pytorch_nndct import messages
 from pytorch_nndct.program import DEFAULT_TARGET, IntegerNetwork
 
 CHECK_FOLDER = "deploy_check_data_int"
+
+
+def graph_name(module: str, floating: Floating) -> str:
+    """Return what a module's graph is called in the name of its file.
+
+    AMD's quantizer cuts a module at its stubs and numbers the graphs (``ResNet_0_int.xmodel``);
+    here all is in one, the first.
+    """
+    return f"{module}_0" if floating.begins else module
 
 
 def write(

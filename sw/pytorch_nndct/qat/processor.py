@@ -198,11 +198,10 @@ class QatProcessor:
     def export_xmodel(
         self, output_dir: str | os.PathLike[str] = OUTPUT_DIR, deploy_check: bool = False
     ) -> None:
-        """Write ``<Module>_int.xmodel``; the deployable model must have been called."""
+        """Write ``<Module>_0_int.xmodel``; the deployable model must have been called."""
         model, network = self._exporting()
-        xmodel.write(
-            network, pathlib.Path(output_dir), self._name, model.last, deploy_check=deploy_check
-        )
+        name = xmodel.graph_name(self._name, model.traced.floating)
+        xmodel.write(network, pathlib.Path(output_dir), name, model.last, deploy_check=deploy_check)
 
     def export_onnx_model(
         self, output_dir: str | os.PathLike[str] = OUTPUT_DIR, *, native_onnx: bool = True

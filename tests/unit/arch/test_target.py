@@ -325,3 +325,24 @@ def test_an_arch_json_that_cannot_be_read_is_named(
         path.write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(TargetError, match=r"arch\.json .*arch\.json' cannot be read: "):
         Target.from_arch_json(path)
+
+
+@pytest.mark.parametrize("board", ["KV260", "ZCU102", "ZCU104"])
+def test_the_arch_json_of_a_board_in_amds_containers_need_not_exist(board):
+    path = f"/opt/vitis_ai/compiler/arch/DPUCZDX8G/{board}/arch.json"
+    assert Target.from_arch_json(path).name == "DPUCZDX8G_ISA1_B4096"
+
+
+@pytest.mark.parametrize(
+    "path", ["arch/DPUCZDX8G/U50/arch.json", "arch/DPUCAHX8H/ZCU102/arch.json", "KV260/arch.json"]
+)
+def test_other_arch_json_files_must_exist(path, tmp_path):
+    with pytest.raises(TargetError, match="cannot be read"):
+        Target.from_arch_json(tmp_path / path)
+
+
+def test_an_arch_json_that_exists_holds(tmp_path):
+    path = tmp_path / "arch" / "DPUCZDX8G" / "KV260" / "arch.json"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"target": "DPUCZDX8G_ISA1_B512"}')
+    assert Target.from_arch_json(path).name == "DPUCZDX8G_ISA1_B512"

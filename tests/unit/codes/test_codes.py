@@ -68,8 +68,10 @@ def test_every_code_has_a_meaning_once() -> None:
     }
     assert both == {
         f"{TORCH}{name}"
-        for name in ("EXPORT_XMODEL", "TORCH_VERSION", "XMODEL_DEVICE", "REUSED_MODULE")
-    }
+        for name in (
+            "EXPORT_XMODEL", "FAST_FINETUNE", "REUSED_MODULE", "TORCH_VERSION", "XMODEL_DEVICE",
+        )
+    }  # fmt: skip
 
 
 def test_a_code_that_is_not_the_guides_is_not_found() -> None:

@@ -60,11 +60,24 @@ def test_modes():
         UnsupportedError, match="quant_mode is 'float', but must be one of calib, t"
     ):
         made("float")
-    with pytest.raises(UnsupportedError, match="export_quant_config is for quant_mode 'calib'"):
-        calibrated()
-        made("test").export_quant_config()
-    with pytest.raises(UnsupportedError, match="exported in quant_mode 'test', after calibration"):
-        made("calib").export_xmodel()
+
+
+def test_what_scripts_export_in_both_modes(capsys):
+    found = made("calib")
+    found.quant_model(*CALL)
+    found.export_quant_config()
+    before = Path("quantize_result/quant_info.json").read_text()
+    files = sorted(Path().rglob("*"))
+    found.export_xmodel()
+    found.export_onnx_model()
+    assert found.export_torch_script() is None
+    assert sorted(Path().rglob("*")) == files
+    said = capsys.readouterr().out
+    for name in ("export_xmodel", "export_onnx_model", "export_torch_script"):
+        assert f"[VAIQ_NOTE]: {name} writes nothing in quant_mode 'calib'; use 'test'" in said
+    made("test").export_quant_config()
+    assert Path("quantize_result/quant_info.json").read_text() == before
+    assert "quant_info.json stays as quant_mode 'calib' wrote it" in capsys.readouterr().out
 
 
 def test_calibration_that_never_called_the_module():

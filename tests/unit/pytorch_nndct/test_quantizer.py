@@ -16,6 +16,7 @@ from small_nets import Joining, TwoHeads, compiled, loaded, ratio  # noqa: E402
 
 from opendpu import api  # noqa: E402
 from pytorch_nndct.apis import dump_xmodel, load_vai_ops, torch_quantizer  # noqa: E402
+from pytorch_nndct.messages import VAIQError  # noqa: E402
 
 RESULT = Path("quantize_result")
 
@@ -164,6 +165,27 @@ def test_finetuning_in_the_same_process(seed, monkeypatch):
     found = tested.quant_model(data[:4])
     tested.export_xmodel()
     assert torch.equal(compiled(RESULT / "ResNet_int.xmodel", data[:4]), found)
+
+
+class Shifted(torch.nn.Module):
+    """A convolution of an image, and an offset a channel."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 4, 3)
+
+    def forward(self, x, y):
+        return self.conv(x) + y
+
+
+def test_one_sample_beside_several(seed):
+    module = seeded(Shifted(), seed)
+    images, offset = torch.randn(6, 3, 8, 8), torch.randn(1, 4, 1, 1)
+    quantizer = calibrated(module, (images, offset))
+    found = quantizer.quant_model(images, offset)
+    assert torch.equal(found, quantizer.quant_model(images, offset.repeat(6, 1, 1, 1)))
+    with pytest.raises(VAIQError, match=r"SHAPE_MISMATCH.*the inputs hold \[2, 6\] samples"):
+        quantizer.quant_model(images, offset.repeat(2, 1, 1, 1))
 
 
 def test_the_xmodel_compiles_for_every_size(seed):

@@ -63,7 +63,7 @@ def test_parts_between_stubs_are_quantized(seed):
     with torch.no_grad():
         assert ratio(result, module(data)) > 25
     quantizer.export_xmodel()
-    assert torch.equal(compiled(RESULT / "WholeModule_int.xmodel", data[:2]), result[:2])
+    assert torch.equal(compiled(RESULT / "WholeModule_0_int.xmodel", data[:2]), result[:2])
 
 
 def test_stubs_around_everything_leave_nothing_out(seed, capsys):

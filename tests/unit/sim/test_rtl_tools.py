@@ -17,7 +17,7 @@ from opendpu.runtime.devices import check_device
 from opendpu_arch import cache
 from opendpu_arch.errors import ToolError
 from opendpu_arch.target import Target
-from opendpu_sim.rtl import build, tools
+from opendpu_sim.rtl import build, cxx, tools
 
 TEXT = "module opendpu_top(input aclk);\nendmodule\n"
 
@@ -157,3 +157,12 @@ def test_a_stopped_group_runs_nothing_more(tmp_path):
     programs.stop()
     with pytest.raises(ToolError, match="echo is not run any more"):
         programs.run(["echo", "hello"], cwd=tmp_path)
+
+
+def test_flags_of_the_hot_code_can_be_given(monkeypatch):
+    monkeypatch.delenv(cxx.OPT_FAST)
+    usual = build.key(TEXT, trace=False)
+    monkeypatch.setenv(cxx.OPT_FAST, "-O1 --no-such-flag")
+    assert build.key(TEXT, trace=False) != usual
+    with pytest.raises(ToolError, match="no-such-flag"):
+        build.build(TEXT)

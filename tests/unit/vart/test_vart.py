@@ -112,6 +112,18 @@ def test_the_device_is_an_argument_or_the_environments(monkeypatch):
         vart.Runner.create_runner(copying_subgraph(), "run", device="iss", target="B512")
 
 
+@pytest.mark.parametrize("mode", ["run", "ref"])
+def test_root_of_a_graph_runs_as_a_whole(mode):
+    """Tensors are those of the graph, with the CPU's ops behind the DPU's."""
+    root = copying_subgraph().get_graph().get_root_subgraph()
+    runner = vart.RunnerExt.create_runner(root, mode)
+    inputs, outputs = runner.get_inputs(), runner.get_outputs()
+    assert [buffer.get_tensor().name for buffer in (*inputs, *outputs)] == ["x", "relu"]
+    inputs[0][...] = np.array([1, -2, 3, -4], np.int8)
+    assert runner.wait(runner.execute_async(inputs, outputs)) == 0
+    assert np.asarray(outputs[0]).ravel().tolist() == [1, 0, 3, 0]
+
+
 def test_unknown_mode_and_user_subgraph():
     dpu = copying_subgraph()
     with pytest.raises(UnsupportedError, match="mode is 'walk', but must be one of '', 'run'"):

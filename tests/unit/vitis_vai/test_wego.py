@@ -19,6 +19,10 @@ SCRIPT = """
 from tensorflow.compiler import vitis_vai
 target_info = vitis_vai.get_target_info()
 print(target_info.batch, target_info.target, hex(target_info.fingerprint))
+from tensorflow.compiler.vitis_vai.python.vai_convert import create_wego_model
+import tensorflow.compiler.vitis_vai.enums as enums
+assert create_wego_model is vitis_vai.create_wego_model
+assert enums.AccuracyMode is vitis_vai.enums.AccuracyMode
 """
 
 
@@ -36,12 +40,13 @@ def test_quantized_models_become_functions(model, images, monkeypatch):
     assert [p.device for p in wego.wego_report.subgraphs if p.device != "USER"] == ["DPU", "CPU"]
 
 
+def fake(x, point):
+    step = 2.0**-point
+    return tf.quantization.fake_quant_with_min_max_args(x, -128 * step, 127 * step)
+
+
 def test_quantized_frozen_graphs_become_graphs(images):
     weights = (np.random.default_rng(1).integers(-100, 100, (3, 3, 3, 4)) / 128).astype("float32")
-
-    def fake(x, point):
-        step = 2.0**-point
-        return tf.quantization.fake_quant_with_min_max_args(x, -128 * step, 127 * step)
 
     def network(image):
         x = tf.nn.conv2d(fake(image, 5), fake(weights, 7), 1, "SAME")
@@ -56,6 +61,26 @@ def test_quantized_frozen_graphs_become_graphs(images):
     expected = network(images[:3]).numpy()
     assert np.count_nonzero(expected) > 100
     np.testing.assert_array_equal(result, expected)
+
+
+def test_rounded_outputs_keep_the_float_name_and_sizes_may_be_left_open(images, caplog):
+    weights = (np.random.default_rng(1).integers(-100, 100, (3, 3, 3, 4)) / 128).astype("float32")
+    with tf.Graph().as_default() as graph:
+        image = tf.compat.v1.placeholder(tf.float32, [None, None, None, 3], name="image")
+        product = tf.nn.conv2d(fake(image, 5), fake(weights, 7), 1, "SAME")
+        fake(tf.identity(tf.nn.bias_add(product, [0.5] * 4, name="head/BiasAdd")), 4)
+    found = vitis_vai.create_wego_graph(
+        input_graph_def=graph.as_graph_def(), feed_dict={"image": [-1, 12, 12, 3]},
+        target="DPUCVDX8H_ISA1_F2W2_8PE",
+    )  # fmt: skip
+    assert "target DPUCVDX8H_ISA1_F2W2_8PE is another DPU" in caplog.text
+    with tf.Graph().as_default() as made, tf.compat.v1.Session(graph=made) as session:
+        tf.import_graph_def(found, name="")
+        rounded, given = session.run(
+            ["FakeQuantWithMinMaxArgs_2:0", "head/BiasAdd:0"], {"image:0": images[:2]}
+        )
+    assert rounded.shape == (2, 12, 12, 4)
+    np.testing.assert_array_equal(given, rounded)
 
 
 def test_scripts_find_it_inside_tensorflow(tmp_path):

@@ -9,7 +9,7 @@ from opendpu_arch.target import Target
 
 MAX_SHIFT_READ = 15
 MAX_SHIFT_WRITE = 15
-MAX_INPUTS = {"ADD": 4, "MUL": 2}
+MAX_INPUTS = {"ADD": 4, "SUB": 2, "MUL": 2}
 QUANTIZATION = "XCOM_UNSUPPORT_QUANTIZATION"
 
 

@@ -10,6 +10,8 @@ from opendpu_arch.target import Target
 
 TAKE_CONSTANTS = (PRODUCT, "concat-fix", "eltwise-fix")
 """Kinds that take constants as feature maps: LOAD brings these to image banks as well."""
+ANY_AXES = ("reshape-fix", "transpose")
+"""Kinds whose inputs have any number of axes: they only say where bytes belong."""
 
 
 @constraint(
@@ -36,7 +38,7 @@ def feature_inputs(node: Node, graph: Graph, target: Target) -> str | None:
             return f'DPU only supports quantized inputs, but "{source.name}" is float'
         if source.value is not None and node.kind not in TAKE_CONSTANTS:
             return f'DPU only supports feature maps as inputs, but "{source.name}" is a constant'
-        if len(source.shape) > 4:
+        if len(source.shape) > 4 and node.kind not in ANY_AXES:
             return f'DPU only supports 4 dimensions, but "{source.name}" has {len(source.shape)}'
     return None
 

@@ -2,6 +2,7 @@
 """The graph that legalization makes: its nodes, and those already made for the quantized graph."""
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -186,6 +187,8 @@ class Context:
 
 
 def feature_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the NHWC shape of a tensor with batch one and up to three further axes."""
+    """Return the NHWC shape of a tensor with batch one; of more axes, the first ones are rows."""
     rest = shape[1:]
-    return (shape[0], *(1,) * (3 - len(rest)), *rest) if len(rest) < 3 else tuple(shape)
+    if len(rest) > 3:
+        rest = (math.prod(rest[:-2]), *rest[-2:])
+    return (shape[0], *(1,) * (3 - len(rest)), *rest)

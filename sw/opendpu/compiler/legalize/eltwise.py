@@ -11,7 +11,7 @@ from opendpu.ir import Node
 PAIR = 2
 GUARD = 2
 """Bits that an addition keeps beyond the coarsest of its inputs."""
-TYPES = {"add": "ADD", "mul": "MUL"}
+TYPES = {"add": "ADD", "sub": "SUB", "mul": "MUL"}
 
 
 @legalizes("add", "mul")

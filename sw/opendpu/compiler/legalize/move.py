@@ -19,14 +19,15 @@ PAD_MODES = ("CONSTANT", "SYMMETRIC", "REFLECT")
 
 def at_result(call: Call, shape: tuple[int, ...] | None = None) -> str:
     """Return the input with the fix point of the result, as NHWC of four axes."""
-    shape = feature_shape(call.shape() if shape is None else shape)
-    if len(shape) != 4:
+    shape = call.shape() if shape is None else shape
+    if len(shape) > MOST_AXES:
         raise Refusal(
             f"DPU only supports 4 dimensions, but {call.node.kind} has {len(shape)}; fewer would "
             "lift it",
             "XCOM_TENSOR_DIMENSION_UNMATCH",
         )
-    return call.context.view(call.context.copy(call.sources[0], call.node, call.fix), shape)
+    copied = call.context.copy(call.sources[0], call.node, call.fix)
+    return call.context.view(copied, feature_shape(shape))
 
 
 def four_axes(values: Sequence[int], fill: int) -> list[int]:

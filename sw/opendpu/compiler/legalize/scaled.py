@@ -91,10 +91,10 @@ def _requantizes(call: Call, made: Node, found: Multipliers) -> None:
 
 
 def _eltwise(call: Call) -> str:
-    """Make a sum or product of two feature maps; the CPU takes others."""
+    """Make a sum, difference or product of two feature maps; the CPU takes others."""
     context, node = call.context, call.node
     constants = [n for n in call.sources if context.result[n].value is not None]
-    if len(call.sources) == 2 and len(constants) == 1:
+    if len(call.sources) == 2 and len(constants) == 1 and node.kind != "sub":
         (name,) = constants
         if context.result[name].value.size == 1:  # type: ignore[union-attr]
             features = [n for n in call.sources if n != name]
@@ -117,7 +117,7 @@ def _eltwise(call: Call) -> str:
         found = multipliers.of_sum(first, second, call.fix.quantization)
         if max(found.shift) > 0:
             raise Refusal(
-                "DPU only supports add whose result has at least 2**-19 of the inputs' scale, but "
+                f"DPU only supports {node.kind} whose result has at least 2**-19 of the inputs' scale, but "
                 f"it is {call.fix.quantization.scale[0]:g}",
                 "XCOM_UNSUPPORT_QUANTIZATION",
             )
@@ -272,7 +272,7 @@ FUSES = ("relu", "relu6")
 """Activations that are bounds of what is requantized."""
 FUSING = (
     "conv2d", "depthwise-conv2d", "transposed-conv2d", "transposed-depthwise-conv2d",
-    "inner-product", "matmul", "add", "mul", "avgpool2d", "maxpool2d",
+    "inner-product", "matmul", "add", "sub", "mul", "avgpool2d", "maxpool2d",
 )  # fmt: skip
 """Kinds in front of them."""
 SCALED_RULES: dict[str, Callable[[Call], str]] = {
@@ -280,7 +280,7 @@ SCALED_RULES: dict[str, Callable[[Call], str]] = {
         ("conv2d", "depthwise-conv2d", "transposed-conv2d", "transposed-depthwise-conv2d",
          "inner-product", "matmul"), _layer,
     ),
-    "add": _eltwise, "mul": _eltwise,
+    **dict.fromkeys(("add", "sub", "mul"), _eltwise),
     "avgpool2d": _pooling(_pool), "maxpool2d": _pooling(_pool),
     "reduction_mean": _pooling(_mean),
     "relu": _activation, "relu6": _activation, "softmax": _softmax,

@@ -76,13 +76,15 @@ def eltwise_fields(context: LoweringContext, node: Node) -> dict[str, Any]:
     left = max(shift[-1], 0)
     if len(terms) == 1:
         terms = [terms[0] << left]
-    elif node.attrs["type"] == "ADD":
+    elif node.attrs["type"] != "MUL":
         terms = [
             numerics.multiply_by_quantized_multiplier(
                 term << node.attrs["left_shift"], np.array(m), np.array(-s), rounding
             )
             for term, m, s in zip(terms, multiplier, shift, strict=False)
         ]
+    if node.attrs["type"] == "SUB":
+        terms[1] = -terms[1]
     return {
         "terms": tuple(term.astype(np.int32) for term in terms),
         "bias": channels_of(0, multiplier[-1], min(shift[-1], 0), node.shape[-1]),

@@ -8,9 +8,13 @@ from opendpu.compiler.layers import Feature
 from opendpu.compiler.lower.boxes import Box, alias_of, box_of, is_free, place_in
 from opendpu.compiler.lower.context import LoweringContext
 from opendpu.compiler.lower.registry import lowers
+from opendpu.compiler.lower.walk import Walk, walk
 from opendpu.compiler.network import Alias
 from opendpu.compiler.network.strides import dense
 from opendpu.ir import Node
+
+AXES = 2
+"""Rows and columns: an alias has a step for each."""
 
 
 @lowers("reshape-fix")
@@ -34,7 +38,13 @@ def strided_slice(context: LoweringContext, node: Node) -> None:
 
 @lowers("transpose")
 def transpose(context: LoweringContext, node: Node) -> None:
-    """Make the result the pixels of its input, walked by columns."""
+    """Make the result the pixels of its input, walked by columns; copy what takes more loops."""
+    found = Walk.of(
+        context.graph[node.inputs["input"][0]].shape, [int(axis) for axis in node.attrs["order"]]
+    )  # fmt: skip
+    if len(found.axes) > AXES:
+        walk(context, node, found)
+        return
     strides = dense(context.features[node.inputs["input"][0]])
     _view(context, node, Alias(
         holder=node.inputs["input"][0], offset=0, pixel_bytes=strides.row_bytes,

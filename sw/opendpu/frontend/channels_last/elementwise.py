@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comparisons, quotients and selections, element by element, that ONNX has in another form."""
 
+import numpy as np
 from onnx import TensorProto, helper
 
 from opendpu.frontend.building import Builder
@@ -16,6 +17,13 @@ def squared_difference(b: Builder, one: str, other: str, *, name: str) -> str:
     """Return a difference times itself."""
     difference = b.node("Sub", [one, other])
     return b.node("Mul", [difference, difference], name)
+
+
+def div_no_nan(b: Builder, one: str, other: str, *, name: str) -> str:
+    """Return quotients, and 0 where the divisor is 0."""
+    zero = b.constant(np.zeros((), b.dtype(other)), f"{name}/zero")
+    quotient = b.node("Div", [one, other])
+    return b.node("Where", [b.node("Equal", [other, zero]), zero, quotient], name)
 
 
 def floor_div(b: Builder, one: str, other: str, *, name: str) -> str:

@@ -4,6 +4,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from onnx import TensorProto
 
 from opendpu.frontend.building import Builder
 from opendpu.frontend.channels_last.axes import (
@@ -72,9 +73,30 @@ def strided_slice(
 def pad(
     b: Builder, x: str, amounts: Array, *, name: str, mode: str = "constant", fill: str = ""
 ) -> str:
-    """Pad; ``amounts`` are ``[axes, 2]``."""
+    """Pad by ``amounts`` ``[axes, 2]``; ``symmetric`` repeats the border, ``reflect`` does not."""
+    if mode == "symmetric":
+        return _mirrored(b, x, amounts, name)
     pads = b.integers(*amounts[:, 0].tolist(), *amounts[:, 1].tolist())
     return b.node("Pad", [x, pads, *([fill] if fill else [])], name, mode=mode)
+
+
+def _mirrored(b: Builder, x: str, amounts: Array, name: str) -> str:
+    """Gather along every axis that is padded: ONNX's Pad leaves out the border."""
+    shape = known_shape(b, x)
+    padded = [axis for axis, both in enumerate(amounts.tolist()) if any(both)]
+    for axis in padded:
+        indices = np.pad(np.arange(shape[axis]), amounts[axis].tolist(), "symmetric").tolist()
+        last = axis == padded[-1]
+        x = b.node("Gather", [x, b.integers(*indices)], name if last else "", axis=axis)
+    return x if padded else b.node("Identity", [x], name)
+
+
+def computed_slice(b: Builder, x: str, begin: str, size: str, *, name: str) -> str:
+    """Cut out a part whose place or size is computed; sizes of -1 take all that is left."""
+    begin, size = (b.node("Cast", [value], to=TensorProto.INT64) for value in (begin, size))
+    open_ = b.node("Less", [size, b.integers(0)])
+    end = b.node("Where", [open_, b.integers(LAST), b.node("Add", [begin, size])])
+    return b.node("Slice", [x, begin, end], name)
 
 
 def stack(b: Builder, values: Sequence[str], axis: int, *, name: str) -> str:

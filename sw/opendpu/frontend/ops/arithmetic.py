@@ -46,7 +46,7 @@ def _emit(call: Call, kind: str) -> None:
     for value in values[1:]:
         shape = broadcast_shape(shape, value.shape)
     rank = len(shape)
-    perm = _common_order(values, rank)
+    perm = _common_order(call, values, rank)
     nodes = [_aligned(call, value, perm) for value in values]
     stored = tuple(shape[axis] for axis in perm)
     name = call.context.emit(call.output, kind, stored, {"input": nodes})
@@ -161,9 +161,17 @@ def _add_bias(call: Call, name: str, vector: Array, constant: int) -> None:
     graph.sort()
 
 
-def _common_order(values: list[Value], rank: int) -> tuple[int, ...]:
+def _common_order(call: Call, values: list[Value], rank: int) -> tuple[int, ...]:
+    """Return the order of a result: that of the first operand in another one than ONNX's.
+
+    One that is no feature map's is what is left of a transpose, and gives way to ONNX's.
+    """
+    graph = call.context.graph
+    computed = [v for v in values if len(v.shape) == rank and graph[v.node].value is None]
+    usual = any(value.perm == plain(rank) for value in computed)
     for value in values:
-        if len(value.shape) == rank and value.perm != plain(rank):
+        other = len(value.shape) == rank and value.perm != plain(rank)
+        if other and (not usual or value.perm == CHANNELS_LAST.get(rank)):
             return value.perm
     return plain(rank)
 

@@ -23,7 +23,7 @@ def single_sample(
 
     That is tried: the first result for several samples has to be the result for the first. A
     module for which it is not, because it mixes samples or has a fixed batch, keeps the call that
-    is given.
+    is given. A tensor that holds one sample beside tensors that hold several is that of each.
 
     Raises
     ------
@@ -37,18 +37,26 @@ def single_sample(
         raise UnsupportedError(failure(module, error), code=TRACE) from error
     tensors = [leaf for leaf in leaves_of(given) if isinstance(leaf, torch.Tensor)]
     sizes = {tensor.shape[0] if tensor.ndim else 0 for tensor in tensors}
-    if len(sizes) != 1 or 0 in sizes:
+    size = max(sizes, default=0)
+    if 0 in sizes or not sizes <= {1, size}:
         return given, whole, False
-    (size,) = sizes
     try:
         if size > 1:
+            many = whole
+            if len(sizes) > 1:
+                many = _run(module, _changed(given, lambda tensor: repeated(tensor, size)))
             one = _changed(given, lambda tensor: tensor[:1])
             result = _run(module, one)
-            return (one, result, True) if _first(whole, result, size) else (given, whole, False)
+            return (one, result, True) if _first(many, result, size) else (given, whole, False)
         two = _changed(given, lambda tensor: torch.cat([tensor, tensor.flip(-1)]))
         return given, whole, _first(_run(module, two), whole, 2)
     except Exception:  # a module for this one batch
         return given, whole, False
+
+
+def repeated(tensor: torch.Tensor, size: int) -> torch.Tensor:
+    """Return a tensor with one sample as one with ``size`` of them, others as they are."""
+    return tensor.repeat(size, *[1] * (tensor.ndim - 1)) if len(tensor) == 1 else tensor
 
 
 def computes_first(single: torch.nn.Module, args: Sequence[torch.Tensor], whole: Any) -> bool:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """From the nodes of a GraphDef to a float graph."""
 
-from collections.abc import Callable, Iterator, Mapping
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -9,20 +11,23 @@ from onnx import helper
 
 from opendpu.frontend.binding import Sizes, bind_inputs
 from opendpu.frontend.building import Builder, Missing
+from opendpu.frontend.control_flow import while_loop
 from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.tensorflow import ops
+from opendpu.frontend.tensorflow.frames import CONTROL, Frame, frames_of
 from opendpu.frontend.tensorflow.graphdef import Node, split
+from opendpu.frontend.tensorflow.lists import CONVERTERS, Reserved, with_shapes
 from opendpu.frontend.tensorflow.registry import HANDLERS, Call
 from opendpu.ir import FloatGraph, Origin
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 assert ops  # registers the handlers
 INPUT = "Placeholder"
-CONTROL = "^"
-"""In front of inputs that only say what comes first."""
 NO_RESULT = ("NoOp", "Assert", "SaveV2", "RestoreV2", "Print")
 DEAD = object()
 """Value of the branch that a ``Switch`` with a known condition does not take."""
+Value = str | Reserved | object
+"""The name of a value, a list without elements, or ``DEAD``."""
 _MALFORMED = (
     ArithmeticError, AssertionError, AttributeError, KeyError, IndexError, TypeError, ValueError,
 )  # fmt: skip
@@ -79,6 +84,10 @@ def sinks(nodes: Mapping[str, Node]) -> list[str]:
     ]  # fmt: skip
 
 
+class _UnconvertedError(Exception):
+    """Something in a loop cannot be converted; it has been noted."""
+
+
 class _Import:
     def __init__(
         self, nodes: Mapping[str, Node], label: str, name: str, sizes: Sizes,
@@ -93,8 +102,9 @@ class _Import:
                 raise ModelFormatError(f"{label} has no outputs: every result is read")
             outputs = {node: node for node in found}
         self.outputs = outputs
-        self.order = list(self._reached())
-        heads = [node for node in self.order if node.op == INPUT]
+        self.frames = frames_of(nodes, label)
+        self.values: dict[tuple[str, int], Value] = {}
+        heads = [node for node in self._reached(outputs.values()) if node.op == INPUT]
         names = {node.name: node.name for node in heads} if inputs is None else dict(inputs)
         unknown = [node.name for node in heads if node.name not in names]
         if unknown:
@@ -103,15 +113,16 @@ class _Import:
         items = [_item(label, names[node.name], node) for node in heads]
         renamed = {names.get(key, key): value for key, value in sizes.items()}
         self.b = Builder(label, name, bind_inputs(label, items, renamed))
-        self.values: dict[tuple[str, int], str | object] = {
-            (node.name, 0): names[node.name] for node in heads
-        }
+        self.values = {(node.name, 0): names[node.name] for node in heads}
 
-    def _reached(self) -> Iterator[Node]:
-        """Return the nodes that outputs depend on, inputs before users."""
-        done: set[str] = set()
+    def _reached(self, wanted: Iterable[str]) -> Iterator[Node]:
+        """Return the nodes without values that results depend on, inputs before users.
+
+        A loop is one step, made by its ``Exit`` nodes.
+        """
+        done = {name for name, _ in self.values}
         active: set[str] = set()
-        stack = [split(item)[0] for item in reversed(list(self.outputs.values()))]
+        stack = [split(item)[0] for item in reversed(list(wanted))]
         while stack:
             name = stack[-1]
             if name in done:
@@ -120,7 +131,8 @@ class _Import:
             if name not in self.nodes:
                 raise ModelFormatError(f"{self.label}: nothing makes {name!r}")
             node = self.nodes[name]
-            before = [split(item)[0] for item in node.inputs if not item.startswith(CONTROL)]
+            given = self.frames[name].outside if name in self.frames else node.inputs
+            before = [split(item)[0] for item in given if not item.startswith(CONTROL)]
             waiting = [item for item in before if item not in done]
             if not waiting:
                 stack.pop()
@@ -135,13 +147,17 @@ class _Import:
 
     def graph(self) -> FloatGraph:
         """Return the graph."""
-        for node in self.order:
-            if node.op != INPUT:
-                self._convert(node)
+        self._run(self.outputs.values())
         if self.missing.found:
             raise UnsupportedError(str(self.missing))
         outputs = {name: self._value(item) for name, item in self.outputs.items()}
         return self.b.load(outputs)
+
+    def _run(self, wanted: Iterable[str]) -> None:
+        """Convert what results depend on."""
+        for node in list(self._reached(wanted)):
+            if node.op != INPUT and (node.name, 0) not in self.values:
+                self._convert(node)
 
     def _value(self, reference: str) -> str:
         """Return the name of the value of a result."""
@@ -151,13 +167,23 @@ class _Import:
         return found
 
     def _convert(self, node: Node) -> None:
-        references = [item for item in node.inputs if not item.startswith(CONTROL)]
+        frame = self.frames.get(node.name)
+        given = node.inputs if frame is None else frame.outside
+        references = [item for item in given if not item.startswith(CONTROL)]
         if any(split(item) not in self.values for item in references):
             return
-        self.b.origin = Origin(self._short(node.name), node.op)
+        if frame is None:
+            self.b.origin = Origin(self._short(node.name), node.op)
+        else:
+            self.b.origin = Origin(self._short(frame.name), "While")
         values = [self.values[split(item)] for item in references]
         try:
-            results = self._results(node, values)
+            if frame is None:
+                results = {(node.name, i): v for i, v in enumerate(self._results(node, values))}
+            else:
+                results = self._loop(frame)
+        except _UnconvertedError:
+            return
         except Refusal as reason:
             self.missing.add(f"{node.op} ({reason})", node.name)
             return
@@ -167,9 +193,49 @@ class _Import:
             raise ModelFormatError(
                 f"{self.label}: attributes of {node.op} {node.name!r} make no sense: {error!r}"
             ) from error
-        self.values |= {(node.name, i): value for i, value in enumerate(results)}
+        self.values |= results
 
-    def _results(self, node: Node, values: list[str | object]) -> list[str | object]:
+    def _loop(self, frame: Frame) -> dict[tuple[str, int], Value]:
+        """Return the values of a loop's ``Exit`` nodes."""
+        entered = {
+            (name, 0): self.values[split(self.nodes[name].inputs[0])] for name in frame.constants
+        }
+        first = [self.values[split(self.nodes[s.enter].inputs[0])] for s in frame.states]
+
+        def condition(b: Builder, states: Sequence[Value]) -> str:
+            bound = {(s.merge, 0): v for s, v in zip(frame.states, states, strict=True)}
+            with self._inside(b, entered | bound):
+                (goes_on,) = self._made([frame.condition])
+            return str(goes_on)
+
+        def body(b: Builder, states: Sequence[Value]) -> list[Any]:
+            bound = {(s.switch, 1): v for s, v in zip(frame.states, states, strict=True)}
+            bound |= {(s.merge, 0): v for s, v in zip(frame.states, states, strict=True)}
+            with self._inside(b, entered | bound):
+                return self._made([state.following for state in frame.states])
+
+        first = with_shapes(self.b, first, body)
+        last = while_loop(self.b, [str(value) for value in first], condition, body)
+        return {(name, 0): last[number] for name, number in frame.exits.items()}
+
+    def _made(self, wanted: Sequence[str]) -> list[Value]:
+        """Return the values of results inside a loop."""
+        self._run(wanted)
+        if any(split(item) not in self.values for item in wanted):
+            raise _UnconvertedError
+        return [self.values[split(item)] for item in wanted]
+
+    @contextlib.contextmanager
+    def _inside(self, b: Builder, bound: Mapping[tuple[str, int], Value]) -> Iterator[None]:
+        """Convert into another builder, where some results have other values."""
+        outside, values, origin = self.b, self.values, b.origin
+        self.b, self.values = b, {**values, **bound}
+        try:
+            yield
+        finally:
+            self.b, self.values, b.origin = outside, values, origin
+
+    def _results(self, node: Node, values: list[Value]) -> list[Value]:
         if node.op == "Merge":
             living = [(i, value) for i, value in enumerate(values) if value is not DEAD]
             if len(living) == 1:
@@ -177,6 +243,11 @@ class _Import:
             raise Refusal("its branches depend on the data")
         if any(value is DEAD for value in values):
             return [DEAD, DEAD]
+        if node.op in CONVERTERS:
+            made = CONVERTERS[node.op](self.b, node, values)
+            return [*made] if isinstance(made, list) else [made]
+        if node.op == "Identity" and isinstance(values[0], Reserved):
+            return values
         inputs = [value for value in values if isinstance(value, str)]
         if node.op == "Switch":
             taken = self.b.value(inputs[1])

@@ -120,13 +120,17 @@ class Operator:
 
 @dataclasses.dataclass(frozen=True)
 class File:
-    """The main graph of a file."""
+    """A graph of a file: the main one, or one that an operator refers to.
+
+    ``graphs`` of the main one are all, by the numbers that operators have for them.
+    """
 
     name: str
     tensors: list[Tensor]
     operators: list[Operator]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    graphs: "tuple[File, ...]" = ()
 
 
 def read(path: pathlib.Path) -> File:
@@ -153,22 +157,29 @@ def _parsed(data: bytes, name: str) -> File:
     model = tflite.Model.GetRootAs(data, 0)
     if not model.SubgraphsLength():
         raise ValueError("it has no graph")
-    graph = model.Subgraphs(0)
     buffers = [_buffer(model.Buffers(i), data) for i in range(model.BuffersLength())]
-    tensors = [_tensor(graph.Tensors(i), buffers) for i in range(graph.TensorsLength())]
     codes = [model.OperatorCodes(i) for i in range(model.OperatorCodesLength())]
-    kinds, versions = [_kind(code) for code in codes], [code.Version() for code in codes]
+    kinds = [(_kind(code), code.Version()) for code in codes]
+    graphs = [
+        _graph(model.Subgraphs(i), buffers, kinds, name) for i in range(model.SubgraphsLength())
+    ]
+    return dataclasses.replace(graphs[0], graphs=tuple(graphs))
+
+
+def _graph(graph: Any, buffers: list[Array], kinds: list[tuple[str, int]], name: str) -> File:
+    tensors = [_tensor(graph.Tensors(i), buffers) for i in range(graph.TensorsLength())]
     operators = []
     for i in range(graph.OperatorsLength()):
         item = graph.Operators(i)
+        kind, version = kinds[item.OpcodeIndex()]
         operators.append(
             Operator(
-                kinds[item.OpcodeIndex()],
+                kind,
                 _indices(item.InputsAsNumpy(), tensors, optional=True),
                 _indices(item.OutputsAsNumpy(), tensors),
                 item.BuiltinOptions(),
                 item.CustomOptionsAsNumpy().tobytes() if item.CustomOptionsLength() else b"",
-                versions[item.OpcodeIndex()],
+                version,
             )
         )
     inputs, outputs = (
@@ -223,6 +234,8 @@ def _tensor(item: Any, buffers: list[Array]) -> Tensor:
             data = _unpacked(data, int(np.prod(shape)) if sparsity is None else 2 * data.size)
         value = data.view(dtype)
         value = value.reshape(shape) if sparsity is None else dense(value, shape, sparsity)
+    if value is None and item.IsVariable() and dtype != OTHER:
+        value = np.broadcast_to(np.zeros((), dtype), shape)  # what recurrent layers begin with
     made = Tensor(name, shape, dtype, value)
     quantization = item.Quantization()
     if quantization is None or not quantization.ScaleLength():

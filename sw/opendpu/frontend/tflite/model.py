@@ -2,14 +2,18 @@
 """From a TFLite file to a float graph."""
 
 import pathlib
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx
+import tflite
 from onnx import helper
 
 from opendpu.frontend.binding import Sizes, bind_inputs
 from opendpu.frontend.building import Builder, Missing
 from opendpu.frontend.channels_last.fixing import fixed
+from opendpu.frontend.control_flow import branch, while_loop
 from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.tflite import complex_numbers, ops, quantization
 from opendpu.frontend.tflite.file import OTHER, File, Operator, Tensor, read
@@ -80,6 +84,10 @@ def input_ranges(path: str | pathlib.Path) -> dict[str, tuple[float, float]]:
     return {item.name: quantization.range_of(item) for item in inputs if item.is_quantized}
 
 
+class _UnconvertedError(Exception):
+    """Something in a loop or branch cannot be converted; it has been noted."""
+
+
 class _Import:
     """Goes over the operators of a file."""
 
@@ -98,10 +106,13 @@ class _Import:
         if requantize is Requantize.NO and not self.native:
             quantization.check(label, quantized)
         self.rounds = requantize is not Requantize.DATA
+        self._graphs = file.graphs
         inputs = [self._item(index) for index in file.inputs]
         self.b = Builder(label, file.name, bind_inputs(label, inputs, sizes))
         self.values: dict[int, str] = {}
         self.missing = Missing(label)
+        self._active: list[int] = []
+        """Graphs that are being converted inside of others."""
 
     def _item(self, index: int) -> onnx.ValueInfoProto:
         """Return what ONNX calls an input; integers become the real numbers they stand for."""
@@ -120,11 +131,7 @@ class _Import:
         file = self.file
         if not file.outputs:
             raise ModelFormatError(f"{self.label} has no outputs")
-        for index in file.inputs:
-            self._bind(index, file.tensors[index].name)
-        for operator in file.operators:
-            if all(index in self.values or self._is_constant(index) for index in operator.inputs):
-                self._convert(operator)
+        self._run([file.tensors[index].name for index in file.inputs])
         if self.missing.found:
             raise UnsupportedError(str(self.missing))
         lost = [file.tensors[i].name for i in file.outputs if i not in self.values]
@@ -139,6 +146,38 @@ class _Import:
         if self.native:
             quantization.round_away(graph)
         return graph
+
+    def _run(self, given: Sequence[str]) -> None:
+        """Convert the operators of a graph whose inputs have the given values."""
+        for index, value in zip(self.file.inputs, given, strict=True):
+            self._bind(index, value)
+        for operator in self.file.operators:
+            if all(index in self.values or self._is_constant(index) for index in operator.inputs):
+                self._convert(operator)
+
+    def _inside(self, number: int, b: Builder, given: Sequence[str]) -> list[str]:
+        """Convert another graph of the file into a builder; return the values of its results."""
+        if number in self._active or not 0 < number < len(self._graphs):
+            raise FaultError(f"it refers to graph {number} of {len(self._graphs)}")
+        outside, origin = (self.b, self.file, self.values), b.origin
+        self.b, self.file, self.values = b, self._graphs[number], {}
+        self._active.append(number)
+        try:
+            self._run(given)
+            outputs = self.file.outputs
+            if any(not (i in self.values or self._is_constant(i)) for i in outputs):
+                raise _UnconvertedError
+            return [self._shaped(index) for index in outputs]
+        finally:
+            self._active.pop()
+            (self.b, self.file, self.values), b.origin = outside, origin
+
+    def _shaped(self, index: int) -> str:
+        """Return the value of a result, in the shape that the file says if no other is known."""
+        value, dims = self._value(index), self.file.tensors[index].dims
+        if self.b.shape(value) is None and min(dims, default=0) >= 0:
+            return self.b.node("Reshape", [value, self.b.integers(*dims)])
+        return value
 
     def _is_constant(self, index: int) -> bool:
         return index < 0 or self.file.tensors[index].value is not None
@@ -177,6 +216,8 @@ class _Import:
         self.b.origin = Origin(names[0], operator.kind)
         try:
             results = self._results(operator, names)
+        except _UnconvertedError:
+            return
         except Refusal as reason:
             self.missing.add(f"{operator.kind} ({reason})", names[0])
             return
@@ -197,6 +238,10 @@ class _Import:
             raise Refusal(f"tensor {others[0]!r} is not of numbers")
         if operator.kind in CONVERSIONS:
             return [self._converted(inputs[0], self.file.tensors[operator.outputs[0]])]
+        if operator.kind == "WHILE":
+            return self._loop(operator.options(tflite.WhileOptions), inputs)
+        if operator.kind == "IF":
+            return self._branch(operator.options(tflite.IfOptions), inputs)
         if operator.kind not in HANDLERS:
             raise Refusal("no counterpart")
         dtypes = [self.file.tensors[index].dtype for index in operator.outputs]
@@ -204,6 +249,23 @@ class _Import:
         pairs = [self._is_complex(index) for index in operator.inputs]
         found = complex_numbers.converted(call, pairs, handler) if any(pairs) else handler(call)
         return [found] if isinstance(found, str) else found
+
+    def _loop(self, options: Any, states: Sequence[str]) -> list[str]:
+        def condition(b: Builder, given: Sequence[str]) -> str:
+            return self._inside(options.CondSubgraphIndex(), b, given)[0]
+
+        def body(b: Builder, given: Sequence[str]) -> list[str]:
+            return self._inside(options.BodySubgraphIndex(), b, given)
+
+        return while_loop(self.b, states, condition, body)
+
+    def _branch(self, options: Any, inputs: Sequence[str]) -> list[str]:
+        condition, *given = inputs
+        return branch(
+            self.b, condition,
+            lambda b: self._inside(options.ThenSubgraphIndex(), b, given),
+            lambda b: self._inside(options.ElseSubgraphIndex(), b, given),
+        )  # fmt: skip
 
     def _converted(self, value: str, result: Tensor) -> str:
         """Return what a conversion makes: half precision becomes float32."""

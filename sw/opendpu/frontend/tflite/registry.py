@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import tflite
+from flatbuffers import flexbuffers
 from onnx import helper
 
 from opendpu.frontend.building import Builder
@@ -79,6 +80,17 @@ class Call:
     def options(self, kind: type[Any]) -> Any:
         """Return the options of the operator."""
         return self.operator.options(kind)
+
+    def flexible_options(self, *keys: str) -> dict[str, Any]:
+        """Return options that are written as a map of FlexBuffers, which has some keys at least."""
+        try:
+            found = flexbuffers.Loads(self.operator.custom)
+        except Exception as error:  # whatever the reader comes across in bytes that are no map
+            raise Refusal(f"its options cannot be read ({type(error).__name__})") from None
+        missing = [key for key in keys if not isinstance(found, dict) or key not in found]
+        if missing:
+            raise Refusal(f"its options do not say {missing[0]}")
+        return dict(found)
 
     def node(self, op_type: str, *inputs: str, **attrs: Any) -> str:
         """Append a node that makes the first result."""

@@ -26,8 +26,8 @@ SIGMOID_BITS = 14
 def eltwise(builder: OnnxBuilder, node: Node) -> None:
     """Emit a sum, with the guard bits that the engine keeps, a difference or a product."""
     if is_scaled(node):
-        emit = {"ADD": scaled.add, "MUL": scaled.mul}[str(node.attrs["type"]).upper()]
-        emit(builder, node)
+        product = str(node.attrs["type"]).upper() == "MUL"
+        (scaled.mul if product else scaled.add)(builder, node)
         return
     names = node.inputs["input"]
     given, first = operands(builder, node, names)

@@ -28,7 +28,7 @@ def bias_of(builder: OnnxBuilder, node: Node) -> np.ndarray[tuple[int, ...], np.
 
 
 def add(builder: OnnxBuilder, node: Node) -> None:
-    """Emit a sum: every input at its own scale with ``left_shift`` more bits, then the result's.
+    """Emit a sum or difference: every input at its own scale with ``left_shift`` more bits, then the result's.
 
     A single input is requantized at once.
     """
@@ -44,7 +44,8 @@ def add(builder: OnnxBuilder, node: Node) -> None:
     for number, value in enumerate(values):
         lifted = builder.op("Mul", [value, lift])
         term = multiplied(builder, node, lifted, slice(number, number + 1))
-        total = builder.op("Add", [total, term]) if total else term
+        kind = "Sub" if node.attrs["type"] == "SUB" else "Add"
+        total = builder.op(kind, [total, term]) if total else term
     bound(builder, node, multiplied(builder, node, total, slice(-1, None)), channels_first=first)
 
 

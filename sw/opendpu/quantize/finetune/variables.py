@@ -80,7 +80,7 @@ class Variables(abc.ABC):
 class AdaQuant(Variables):
     """Weights themselves are trained, straight through their rounding (arXiv 2006.10518)."""
 
-    learning_rate = 0.02
+    learning_rate = 0.005  # with 0.02 and more, rounding moves on few samples only: less agreement
     rows_a_sample = 4  # with more of them, steps fit the examples better and other data worse
 
     def __init__(self, weights: Array, grid: Grid, bias: Array | None, bias_grid: Grid) -> None:

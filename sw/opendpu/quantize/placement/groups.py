@@ -32,15 +32,19 @@ class Demands:
         Least fix points, by op.
     same
         Ops that need the scale of another one.
+    saturating
+        Those of them that are meant to saturate: what they are has no part in the scale.
     """
 
     least: dict[str, int] = dataclasses.field(default_factory=dict)
     same: dict[str, str] = dataclasses.field(default_factory=dict)
+    saturating: set[str] = dataclasses.field(default_factory=set)
 
     def add(self, others: "Demands") -> None:
         """Add what other ops need."""
         self.least |= others.least
         self.same |= others.same
+        self.saturating |= others.saturating
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,12 +61,15 @@ class ScaleGroups:
         Least fix points, by group.
     results
         By layer, the tensor that it is rounded to: its own, or its activation's.
+    saturating
+        Tensors that have no part in the scale of their group.
     """
 
     names: list[str]
     group: dict[str, str]
     lower_bounds: dict[str, int]
     results: dict[str, str]
+    saturating: frozenset[str] = frozenset()
 
     @functools.cached_property
     def members(self) -> dict[str, list[str]]:
@@ -71,6 +78,14 @@ class ScaleGroups:
         for name in self.names:
             found.setdefault(self.group[name], []).append(name)
         return found
+
+    @functools.cached_property
+    def deciding(self) -> dict[str, list[str]]:
+        """Names whose values decide about the scale, by group."""
+        return {
+            group: [name for name in members if name not in self.saturating] or members
+            for group, members in self.members.items()
+        }
 
 
 def find_groups(
@@ -102,7 +117,8 @@ def find_groups(
         for node in graph
         if is_layer(node) and node.name not in floating
     }
-    return ScaleGroups(names, group, _lower_bounds(graph, group, apart, demands.least), results)
+    bounds = _lower_bounds(graph, group, apart, demands.least)
+    return ScaleGroups(names, group, bounds, results, frozenset(demands.saturating))
 
 
 def _has_scale(node: Node) -> bool:

@@ -63,7 +63,7 @@ def scale_of(
     if has_fix_point(spec) and spec.method in _ERRORS:
         errors = candidate_errors(groups, histograms, group, template)
         return template.at(min(errors, key=lambda point: errors[point]))
-    found = search(_rows(joined([histograms[n] for n in groups.members[group]]), spec), spec,
+    found = search(_rows(joined([histograms[n] for n in groups.deciding[group]]), spec), spec,
                    template)  # fmt: skip
     return _bounded(groups, histograms, group, spec, found)
 
@@ -95,7 +95,7 @@ def first_candidate(
     template: Quantization,
 ) -> int:
     """Return the largest fix point at which nothing of a group saturates, or its lower bound."""
-    start = min(no_overflow(histograms[name].largest, template) for name in groups.members[group])
+    start = min(no_overflow(histograms[name].largest, template) for name in groups.deciding[group])
     return max(start, groups.lower_bounds.get(group, start))
 
 
@@ -109,7 +109,7 @@ def candidate_errors(
     start = first_candidate(groups, histograms, group, template)
     return {
         point: sum(
-            histograms[name].squared_error(template.at(point)) for name in groups.members[group]
+            histograms[name].squared_error(template.at(point)) for name in groups.deciding[group]
         )
         for point in range(start, start + CANDIDATES)
     }

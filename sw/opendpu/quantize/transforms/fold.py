@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batch normalization and per-channel scales, folded into the layer before or behind them."""
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -40,8 +42,8 @@ def fold(graph: Graph) -> None:
     for name in reversed(_fold_back(graph)):
         if name in graph.nodes:  # else an output that came behind gave it its name
             _fold_forward(graph, graph[name])
-    graph.prune()
     graph.sort()
+    graph.prune()
 
 
 def _fold_back(graph: Graph) -> list[str]:
@@ -57,10 +59,34 @@ def _fold_back(graph: Graph) -> list[str]:
         if layer and alone and source.shape[-1] == factor.size:
             _into_layer(graph, source, factor, offset)
             _take_over(graph, node.name, source.name)
-        elif len(node.shape) == 4 and not _is_guard(graph, node, factor, offset):
-            _to_depthwise(graph, node, factor, offset)
-            found.append(node.name)
+        elif _is_pixels(node) and not _is_guard(graph, node, factor, offset):
+            whole = _as_feature_map(graph, node)
+            _to_depthwise(graph, whole, factor, offset)
+            found.append(whole.name)
     return found
+
+
+def _is_pixels(node: Node) -> bool:
+    """Return whether a result is a feature map, or one in another shape: tokens, heads."""
+    return len(node.shape) == 4 or (len(node.shape) > 2 and node.shape[0] == 1)
+
+
+def _as_feature_map(graph: Graph, node: Node) -> Node:
+    """Return an op of four axes that computes the same; the op itself reshapes its result then."""
+    if len(node.shape) == 4:
+        return node
+    shape = (1, math.prod(node.shape[1:-2]), *node.shape[-2:])
+    rows = graph.add(
+        graph.unique(f"{node.name}_rows"), "reshape", shape, {"input": node.inputs["input"]},
+        {"shape": list(shape)}, origin=node.origin,
+    )  # fmt: skip
+    made = graph.add(
+        graph.unique(f"{node.name}_scaled"), node.kind, shape,
+        {**node.inputs, "input": [rows.name]}, node.attrs, origin=node.origin,
+    )  # fmt: skip
+    node.kind, node.inputs = "reshape", {"input": [made.name]}
+    node.attrs = {"shape": list(node.shape)}
+    return made
 
 
 def _is_guard(graph: Graph, node: Node, factor: Array, offset: Array) -> bool:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Normalization of rows (LayerNorm) as ops that a DPU with tables has.
+"""Normalization of rows (LayerNorm, RMSNorm) as ops that a DPU with tables has.
 
-``c = x - mean(x)``, ``y = scale * c / sqrt(mean(c**2) + epsilon) + bias``. Products with constants
-make the means, and repeat what belongs to a row for each element of it; the reciprocal root is a
-table. Scale and bias go into the layers behind, where these are all that reads the result.
+``c = x - mean(x)`` (RMSNorm: ``c = x``), ``y = scale * c / sqrt(mean(c**2) + epsilon) + bias``.
+Products with constants make the means, and repeat what belongs to a row for each element of it; the
+reciprocal root is a table. Scale and bias go into the layers behind, where these are all that reads
+the result.
 """
 
 import math
@@ -17,6 +18,8 @@ from opendpu.quantize.transforms.parts import Parts
 from opendpu.quantize.transforms.rewrite import MAX_TERMS
 
 OPERATOR = "LayerNormalization"
+WITHOUT_MEAN = "SimplifiedLayerNormalization"
+"""RMSNorm, as onnxruntime calls it."""
 EPSILON = 1e-5
 """Where the operator has no attribute for it."""
 SPREAD = 16.0
@@ -24,26 +27,35 @@ SPREAD = 16.0
 
 
 def is_layer_norm(graph: Graph, node: Node) -> bool:
-    """Return whether an op is ONNX's LayerNormalization over the last axis, by constants."""
-    if node.kind != KIND or len(node.shape) < 2 or node.shape[0] != 1:
+    """Return whether an op is such a normalization of one sample."""
+    return (
+        len(node.shape) > 1
+        and node.shape[0] == 1
+        and is_normalization(node, len(node.shape))
+        and graph[node.sources()[0]].shape == node.shape
+    )
+
+
+def is_normalization(node: Node, rank: int) -> bool:
+    """Return whether an op normalizes the last of ``rank`` axes, by constants."""
+    if node.kind != KIND:
         return False
     model = parsed(node.attrs["model"])
     if len(model.graph.node) != 1 or len(model.graph.output) != 1 or len(node.sources()) != 1:
         return False
     (operator,) = model.graph.node
     axis = next((int(a.i) for a in operator.attribute if a.name == "axis"), -1)
-    rank = len(node.shape)
     return (
-        operator.op_type == OPERATOR
+        operator.op_type in (OPERATOR, WITHOUT_MEAN)
         and operator.domain in DEFAULT_DOMAINS
         and axis % rank == rank - 1
-        and graph[node.sources()[0]].shape == node.shape
     )
 
 
 def is_narrow(node: Node, rows: Array) -> bool:
     """Return whether the rows of an input differ so little in their variance that bytes hold it."""
-    variance = rows.var(axis=-1, dtype=np.float64) + _parameters(node)[0]
+    squares = np.square(rows - (rows.mean(axis=-1, keepdims=True) if _has_mean(node) else 0))
+    variance = squares.mean(axis=-1, dtype=np.float64) + _parameters(node)[0]
     return bool(variance.max() <= SPREAD * variance.min())
 
 
@@ -53,13 +65,7 @@ def layer_norm(parts: Parts) -> None:
     *front, rows, count = parts.node.shape
     shape = (1, math.prod(front), rows, count)
     x = parts.reshaped("rows", parts.node.inputs["input"][0], shape)
-    mean = parts.product("mean", x, np.full((count, 1), 1 / count))
-    terms = [
-        parts.reshaped(f"term{number}", name, shape)
-        for number, name in enumerate(_terms(parts.graph, parts.node.inputs["input"][0]))
-    ]
-    terms.append(parts.repeated("less_mean", mean, -1.0, count))
-    centred = parts.add("centred", "add", shape, terms)
+    centred = _centred(parts, x) if _has_mean(parts.node) else x
     squares = parts.add("squares", "mul", shape, [centred, centred])
     variance = parts.product("variance", squares, np.full((count, 1), 1 / count))
     nodes = [
@@ -76,6 +82,23 @@ def layer_norm(parts: Parts) -> None:
         "bias": [parts.constant("bias", np.broadcast_to(bias, (count,)))],
     }
     parts.end(scaled)
+
+
+def _centred(parts: Parts, x: str) -> str:
+    """Add the difference from the mean."""
+    shape = parts.graph[x].shape
+    mean = parts.product("mean", x, np.full((shape[-1], 1), 1 / shape[-1]))
+    terms = [
+        parts.reshaped(f"term{number}", name, shape)
+        for number, name in enumerate(_terms(parts.graph, parts.node.inputs["input"][0]))
+    ]
+    terms.append(parts.repeated("less_mean", mean, -1.0, shape[-1]))
+    return parts.add("centred", "add", shape, terms)
+
+
+def _has_mean(node: Node) -> bool:
+    """Return whether the mean is taken away first."""
+    return bool(parsed(node.attrs["model"]).graph.node[0].op_type == OPERATOR)
 
 
 def _terms(graph: Graph, name: str) -> list[str]:

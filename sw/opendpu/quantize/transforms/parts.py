@@ -9,7 +9,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from opendpu.ir import Array, Graph, Node
-from opendpu.ops.foreign import KIND
+from opendpu.ops.foreign import KIND, opset_of
 from opendpu.ops.onnx_builder import IR_VERSION, OPSET
 from opendpu.quantize.placement.groups import Demands
 
@@ -78,9 +78,11 @@ class Parts:
         constants = [
             helper.make_tensor(n, TensorProto.FLOAT, [], [value]) for n, value in numbers.items()
         ]
+        needed = {opset_of(n) for n in self.graph} - {None}
+        opset = max((version for version in needed if version), default=OPSET)
         model = helper.make_model(
             helper.make_graph(nodes, name, [given], [made], constants),
-            opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION,
+            opset_imports=[helper.make_opsetid("", opset)], ir_version=IR_VERSION,
         )  # fmt: skip
         call = self.graph.unique(f"{self.node.name}_{name}")
         data = model.SerializeToString(deterministic=True)

@@ -15,6 +15,7 @@ import numpy as np
 from onnx import helper
 
 from opendpu.ir import Graph, Node
+from opendpu.quantize.transforms.mask import Mask, is_sound, mask_of
 from opendpu.quantize.transforms.parts import Parts
 from opendpu.quantize.transforms.rewrite import MAX_TERMS
 
@@ -33,8 +34,10 @@ FURTHER = 2.0
 FINE, COARSE = (5, 3.75), (4, 7.75)
 """Fix point of the logarithms of probabilities, and what is added to them: a byte then ends just
 above zero, and at -7.75 or -15.75."""
-MASKED = 16.0
-"""A constant so far below zero hides scores; int8 has no room for it beside them."""
+LOWEST = -100.0
+"""What is added to hidden scores: a byte has less at their scale, so that it becomes the least."""
+NOTHING = -15.0
+"""Added to any logarithm of a probability, it leaves none; eighths of it are a byte."""
 
 
 def is_softmax(graph: Graph, node: Node) -> bool:
@@ -42,12 +45,11 @@ def is_softmax(graph: Graph, node: Node) -> bool:
     rank = len(node.shape)
     if node.kind != "softmax" or rank < 3 or node.shape[0] != 1:
         return False
-    (source,) = (graph[name] for name in node.inputs["input"])
-    masks = [graph[name].value for name in source.sources()]
+    mask = mask_of(graph, node)
     return (
         int(node.attrs["axis"]) % rank == rank - 1
         and 1 < node.shape[-1] <= MOST_SCORES
-        and not any(mask is not None and mask.min(initial=0) < -MASKED for mask in masks)
+        and (mask is None or is_sound(mask))
     )
 
 
@@ -55,22 +57,48 @@ def softmax(parts: Parts) -> None:
     """Add the parts of a softmax."""
     *front, rows, count = parts.node.shape
     shape = (1, math.prod(front), rows, count)
-    scores = parts.reshaped("scores", parts.node.inputs["input"][0], shape)
+    mask = mask_of(parts.graph, parts.node)
+    source = parts.node.inputs["input"][0] if mask is None else mask.scores
+    scores = parts.reshaped("scores", source, shape)
+    if mask is not None and np.any(mask.added):
+        added = parts.constant("bias", mask.added.reshape(shape))
+        scores = parts.add("biased", "add", shape, [scores, added])
+    seen = scores
+    if mask is not None:  # twice, so that the largest becomes the least one too
+        seen = _lowered(parts, mask, "seen", _lowered(parts, mask, "lowered", scores))
     row = (*shape[:-1], 1)
-    largest = parts.add("max", "reduction_max", row, [scores], {"axis": [3], "keep_dims": True})
+    largest = parts.add("max", "reduction_max", row, [seen], {"axis": [3], "keep_dims": True})
     less = parts.repeated("less_max", largest, -1.0, count)
-    parts.demands.same[less] = scores  # else what is above zero behind it saturates
-    difference = parts.add("difference", "add", shape, [scores, less])
+    parts.demands.same[less] = seen  # else what is above zero behind it saturates
+    difference = parts.add("difference", "add", shape, [seen, less])
     parts.demands.least[difference] = DIFFERENCE_POINT
+    if mask is not None:
+        difference = _lowered(parts, mask, "kept", difference)
     point, offset = FINE if math.log(count) + FURTHER <= FINE[1] + 2 ** (7 - FINE[0]) else COARSE
     logarithms = _logarithms(parts, parts.add("exp", "exp", shape, [difference]), offset)
-    terms = [scores, less, *logarithms]
+    terms = [seen, less, *logarithms]
     assert len(terms) <= MAX_TERMS
     logarithm = parts.add("logarithm", "add", shape, terms)
     parts.demands.least[logarithm] = point
-    exponent = [logarithm, parts.constant("offset", np.array([-offset]))]
+    last = np.array([-offset])
+    if mask is not None:
+        last = np.where(mask.hidden.reshape(shape), NOTHING, -offset)
+    exponent = [logarithm, parts.constant("offset", last)]
     shifted = parts.add("exponent", "add", shape, exponent)
+    if mask is not None:
+        parts.demands.least[shifted] = point - 1
     parts.end(parts.add("probability", "exp", shape, [shifted]))
+
+
+def _lowered(parts: Parts, mask: Mask, name: str, source: str) -> str:
+    """Return a tensor with what a mask hides as low as a byte goes, at the same scale."""
+    shape = parts.graph[source].shape
+    low = parts.constant(f"{name}_mask", np.where(mask.hidden.reshape(shape), LOWEST, 0.0))
+    made = parts.add(name, "add", shape, [source, low])
+    for saturating in (low, made):
+        parts.demands.same[saturating] = source
+        parts.demands.saturating.add(saturating)
+    return made
 
 
 def _logarithms(parts: Parts, exps: str, offset: float) -> list[str]:

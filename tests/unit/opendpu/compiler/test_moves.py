@@ -184,6 +184,44 @@ def test_channels_of_a_small_map_become_rows(point: int) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("split", "order"),
+    [
+        ((3, 2, 4, 2, 24), (0, 2, 4, 1, 3, 5)),  # pixels at the same place of patches
+        ((3, 4, 2, 2, 24), (0, 1, 3, 2, 4, 5)),  # windows
+        ((2, 12, 6, 8), (0, 1, 3, 2, 4)),  # heads in front of tokens
+        ((6, 8, 3, 8), (0, 3, 2, 1, 4)),
+        ((2, 3, 2, 2, 2, 24), (0, 5, 3, 4, 1, 2, 6)),
+        ((2, 3, 8, 1, 24), (0, 3, 4, 2, 1, 5)),
+    ],
+)
+def test_pixels_in_another_order(split: tuple, order: tuple, target: str) -> None:
+    """More axes than rows and columns move; a map that others read too."""
+    q = Quantized()
+    x = q.conv(q.data(6, 8, 5), "before", 24, kernel=3, pad=1, point=4)
+    y = q.reshape(x, "split", *split, point=4)
+    q.op("op", "transpose", tuple(([1, *split])[axis] for axis in order[1:]), [y], order=order)
+    y = q.reshape(q.fix("op", 4), "joined", 12, 96 // 24, 24, point=4)
+    y = q.conv(y, "after", 7, kernel=3, pad=1, point=2)
+    assert not compile_and_check(q.done(y, x), target).report.on_cpu
+
+
+def test_pixels_in_another_order_at_the_borders() -> None:
+    """Of a result, as a result, and of part of a map; with another position."""
+    q = Quantized()
+    x = q.conv(q.data(8, 8, 3), "before", 40, kernel=3, pad=1, point=4)
+    q.op("cut", "strided_slice", (8, 8, 24), [x], **cut([0, 0, 0, 8], [1, 8, 8, 32], [1] * 4))
+    y = q.reshape(q.fix("cut", 4), "split", 4, 2, 4, 2, 24, point=4)
+    q.op("op", "transpose", (2, 2, 4, 4, 24), [y], order=(0, 2, 4, 1, 3, 5))
+    op = q.fix("op", 3)
+    y = q.reshape(op, "tokens", 4, 16, 24, point=3)
+    y = q.conv(y, "after", 24, kernel=1, point=3)
+    y = q.reshape(y, "apart", 2, 2, 4, 4, 24, point=3)
+    q.op("back", "transpose", (4, 2, 4, 2, 24), [y], order=(0, 3, 1, 4, 2, 5))
+    assert not compile_and_check(q.done(op, q.fix("back", 3), x)).report.on_cpu
+
+
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("groups", [2, 3])
 @pytest.mark.parametrize("alone", [True, False])
 def test_shuffled_channels(groups: int, target: str, alone: bool) -> None:

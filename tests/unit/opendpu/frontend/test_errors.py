@@ -109,6 +109,7 @@ def test_free_dimensions_are_listed_with_an_example(save):
     ("sizes", "text"),
     [
         ({"x": (1, 5, 9, 7)}, "gives [1, 5, 9, 7] for input 'x', but the model has [N, 4, h, 7]"),
+        ({"x": (1, 4, -1, 7)}, "gives [1, 4, -1, 7] for input 'x'"),
         ({"x": (1, 4, 9)}, "gives [1, 4, 9] for input 'x', but the model has [N, 4, h, 7]"),
         ({"other": (1, 4)}, "has input 'other', but the inputs are: x: [N, 4, h, 7]"),
         ({"width": 4}, "has input 'width', but the inputs are"),
@@ -121,7 +122,10 @@ def test_sizes_that_do_not_fit(save, sizes, text):
     assert text in str(caught.value)
 
 
-@pytest.mark.parametrize("sizes", [{"x": (1, 4, 9, 7)}, {"": (1, 4, 9, 7)}, {"h": 9}, {"h": (9,)}])
+@pytest.mark.parametrize(
+    "sizes",
+    [{"x": (1, 4, 9, 7)}, {"x": (-1, -1, 9, -1)}, {"": (1, 4, 9, 7)}, {"h": 9}, {"h": (9,)}],
+)
 def test_sizes_by_input_or_name_of_a_dimension(save, sizes):
     path = save([node("Relu", ["x"], ["y"])], {"x": ["N", 4, "h", 7]}, {"y": None})
     assert load_onnx(path, sizes)["x"].shape == (1, 4, 9, 7)

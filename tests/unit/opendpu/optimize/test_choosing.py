@@ -287,7 +287,9 @@ def test_stale_and_damaged_files_are_refused(pruner, data, tmp_path):
     with pytest.raises(ModelFormatError, match=r"INVALID_ARGUMENT_ERROR\] .* is for another netwo"):
         other.apply(Plan.load(plan))
     plan.write_text(json.dumps({"format": "other"}), encoding="utf-8")
-    with pytest.raises(ModelFormatError, match="is no pruning specification: its format is not"):
+    with pytest.raises(
+        ModelFormatError, match="no pruning specification: its format is 'other', not"
+    ):
         Plan.load(plan)
     search = tmp_path / "net.search"
     with pytest.raises(

@@ -21,22 +21,38 @@ namespace fs = std::filesystem;
 using vitis::ai::proto::DpuModelParam;
 using vitis::ai::proto::DpuModelParamList;
 
-// What a file has that is not of this schema is told once, errors are kept.
+// What a file has that is not of this schema is told, where it matters; the first error is kept.
 class Complaints : public google::protobuf::io::ErrorCollector {
  public:
-  explicit Complaints(std::string path) : path_(std::move(path)) {}
+  Complaints(std::string path, bool told) : path_(std::move(path)), told_(told) {}
   void AddError(int line, int, const std::string& message) override {
     if (error.empty()) error = place(line) + message;
   }
   void AddWarning(int line, int, const std::string& message) override {
-    std::cerr << "vitis_ai_library: " << place(line) << message << std::endl;
+    if (told_) std::cerr << "vitis_ai_library: " << place(line) << message << std::endl;
   }
   std::string error;
 
  private:
   std::string place(int line) const { return path_ + ":" + std::to_string(line + 1) + ": "; }
   std::string path_;
+  bool told_;
 };
+
+// What a text file says; `told` as above.
+template <typename Message>
+Message read_text(const std::string& path, bool told) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) throw std::runtime_error(path + ": cannot be read");
+  Complaints complaints(path, told);
+  google::protobuf::TextFormat::Parser parser;
+  parser.AllowUnknownField(true);
+  parser.RecordErrorsTo(&complaints);
+  Message message;
+  if (!parser.ParseFromString(text.str(), &message)) throw std::runtime_error(complaints.error);
+  return message;
+}
 
 }  // namespace
 
@@ -59,20 +75,16 @@ std::string find_model(const std::string& name) {
 
 DpuModelParam read_config(const std::string& name) {
   const auto path = fs::path(find_model(name)).replace_extension(".prototxt").string();
-  std::ifstream file(path);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) throw std::runtime_error(path + ": cannot be read");
-  Complaints complaints(path);
-  google::protobuf::TextFormat::Parser parser;
-  parser.AllowUnknownField(true);
-  parser.RecordErrorsTo(&complaints);
-  DpuModelParamList models;
-  if (!parser.ParseFromString(text.str(), &models)) throw std::runtime_error(complaints.error);
+  const auto models = read_text<DpuModelParamList>(path, true);
   if (models.model_size() != 1) {
     throw std::runtime_error(path + ": has " + std::to_string(models.model_size()) +
                              " models, but must have one");
   }
   return models.model(0);
+}
+
+vitis::ai::proto::TrainEvalPipelineConfig read_pipeline(const std::string& path) {
+  return read_text<vitis::ai::proto::TrainEvalPipelineConfig>(path, false);
 }
 
 }  // namespace tasks

@@ -13,6 +13,8 @@ namespace tasks {
 std::string find_model(const std::string& name);
 // What the .prototxt beside it says; throws std::runtime_error, with the line.
 vitis::ai::proto::DpuModelParam read_config(const std::string& name);
+// A file of TensorFlow's object detection API, of which much does not concern us.
+vitis::ai::proto::TrainEvalPipelineConfig read_pipeline(const std::string& path);
 
 }  // namespace tasks
 }  // namespace opendpu

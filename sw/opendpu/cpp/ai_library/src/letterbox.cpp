@@ -4,11 +4,34 @@
 
 #include <algorithm>
 #include <cmath>
+#include <opencv2/imgproc.hpp>
+#include <stdexcept>
 
 #include "outputs.hpp"
 
 namespace opendpu {
 namespace tasks {
+namespace {
+
+// The value of pixels beside an image.
+constexpr int kGrey = 114;
+// Half pixels go to the right and to the bottom.
+constexpr float kLess = 0.1f;
+// 640 - 634.
+constexpr int kMargin = 6;
+
+Centred with_border(const cv::Mat& inner, float scale, int width, int height) {
+  const auto before = [](int space) {
+    return static_cast<int>(std::round(static_cast<float>(space) / 2 - kLess));
+  };
+  const int left = before(width - inner.cols), top = before(height - inner.rows);
+  cv::Mat made;
+  cv::copyMakeBorder(inner, made, top, height - inner.rows - top, left, width - inner.cols - left,
+                     cv::BORDER_CONSTANT, cv::Scalar::all(kGrey));
+  return {made, scale, left, top};
+}
+
+}  // namespace
 
 cv::Mat letterboxed(const cv::Mat& image, int width, int height, int fill) {
   const float ratio = std::min(static_cast<float>(width) / image.cols,
@@ -20,6 +43,32 @@ cv::Mat letterboxed(const cv::Mat& image, int width, int height, int fill) {
                         inner_height);
   resized(image, inner_width, inner_height).copyTo(made(middle));
   return made;
+}
+
+Centred centred(const cv::Mat& image, int width, int height, bool enlarge) {
+  if (image.empty()) throw std::invalid_argument("the image is empty");
+  float scale = std::min(static_cast<float>(width) / static_cast<float>(image.cols),
+                         static_cast<float>(height) / static_cast<float>(image.rows));
+  if (!enlarge) scale = std::min(scale, 1.f);
+  const auto size = [scale](int side) {
+    return std::max(1, static_cast<int>(std::round(static_cast<float>(side) * scale)));
+  };
+  return with_border(resized(image, size(image.cols), size(image.rows)), scale, width, height);
+}
+
+Centred centred_with_margin(const cv::Mat& image, int width, int height) {
+  if (image.empty()) throw std::invalid_argument("the image is empty");
+  const int longer = std::max(width, height) - kMargin;
+  const float scale = std::min({static_cast<float>(longer) / std::max(image.cols, image.rows),
+                                static_cast<float>(width) / image.cols,
+                                static_cast<float>(height) / image.rows});
+  const cv::Size size(std::max(1, static_cast<int>(image.cols * scale)),
+                      std::max(1, static_cast<int>(image.rows * scale)));
+  cv::Mat inner = image;
+  if (size != image.size()) {
+    cv::resize(image, inner, size, 0, 0, scale < 1 ? cv::INTER_AREA : cv::INTER_LINEAR);
+  }
+  return with_border(inner, scale, width, height);
 }
 
 std::vector<std::int8_t> darknet_letterboxed(const cv::Mat& image, int width, int height,

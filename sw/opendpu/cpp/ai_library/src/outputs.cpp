@@ -30,6 +30,22 @@ std::vector<float> values(const OutputTensor& tensor, std::size_t sample) {
   return made;
 }
 
+std::vector<float> values(const std::vector<OutputTensor>& tensors, std::size_t sample) {
+  std::vector<float> made;
+  made.reserve(elements(tensors));
+  for (const auto& tensor : tensors) {
+    const auto part = values(tensor, sample);
+    made.insert(made.end(), part.begin(), part.end());
+  }
+  return made;
+}
+
+std::size_t elements(const std::vector<OutputTensor>& tensors) {
+  std::size_t sum = 0;
+  for (const auto& tensor : tensors) sum += elements(tensor);
+  return sum;
+}
+
 const OutputTensor& output_named(const std::vector<OutputTensor>& outputs,
                                  const std::string& name) {
   std::string names;
@@ -38,6 +54,12 @@ const OutputTensor& output_named(const std::vector<OutputTensor>& outputs,
     names += " " + output.name;
   }
   throw std::runtime_error("no output has '" + name + "' in its name; there are:" + names);
+}
+
+void check_classes(int num_classes) {
+  if (num_classes >= 1) return;
+  throw std::runtime_error("num_classes is " + std::to_string(num_classes) +
+                           ", but must be at least 1");
 }
 
 void softmax(float* values, std::size_t number) {

@@ -19,6 +19,9 @@ using vitis::ai::library::OutputTensor;
 // All elements of a sample.
 std::vector<float> values(const OutputTensor& tensor, std::size_t sample);
 std::size_t elements(const OutputTensor& tensor);  // of a sample
+// Those of several outputs, one after the other.
+std::vector<float> values(const std::vector<OutputTensor>& tensors, std::size_t sample);
+std::size_t elements(const std::vector<OutputTensor>& tensors);
 
 // The first output whose name has this in it; throws std::runtime_error where there is none.
 const OutputTensor& output_named(const std::vector<OutputTensor>& outputs, const std::string& name);
@@ -32,6 +35,9 @@ std::vector<OutputTensor> outputs_named(const std::vector<OutputTensor>& outputs
   for (const auto& name : names) made.push_back(output_named(outputs, name));
   return made;
 }
+
+// Throws std::runtime_error where a configuration has fewer than one.
+void check_classes(int num_classes);
 
 inline float sigmoid(float value) { return 1.f / (1.f + std::exp(-value)); }
 // exp(x) / sum; `stride` values apart.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <vector>
 
 #include "vitis/ai/proto/dpu_model_param.pb.h"
@@ -16,9 +17,20 @@ struct Prior {
   std::array<float, 4> variances;
 };
 
-// The boxes of all maps: by map, row, column and shape. TensorFlow's order of shapes is another.
-std::vector<Prior> prior_boxes(const vitis::ai::proto::SSDParam& param, bool is_tf, int width,
-                               int height);
+// Throws std::runtime_error where a configuration asks for more prior boxes than any network has.
+void check_number(std::size_t made, double further);
+
+// What SSD's relatives do otherwise: TensorFlow's order of shapes is another, and only SSD's wide
+// boxes are at most as wide as the input.
+struct PriorRules {
+  bool is_tf = false;
+  bool capped = true;
+};
+
+// The boxes of all maps: by map, row, column and shape.
+std::vector<Prior> prior_boxes(
+    const google::protobuf::RepeatedPtrField<vitis::ai::proto::PriorBoxParam>& maps,
+    const PriorRules& rules, int width, int height);
 
 }  // namespace tasks
 }  // namespace opendpu

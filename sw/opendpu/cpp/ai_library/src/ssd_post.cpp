@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Boxes out of the outputs of SSD.
 #include <algorithm>
-#include <cmath>
 #include <stdexcept>
 #include <string>
 
+#include "detections.hpp"
 #include "outputs.hpp"
-#include "prior_boxes.hpp"
-#include "vitis/ai/nnpp/apply_nms.hpp"
 #include "vitis/ai/nnpp/ssd.hpp"
 
 namespace vitis {
@@ -18,21 +16,6 @@ using opendpu::tasks::InputTensor;
 using opendpu::tasks::OutputTensor;
 using opendpu::tasks::Prior;
 using proto::SSDParam;
-
-std::size_t size_of(const std::vector<OutputTensor>& tensors) {
-  std::size_t sum = 0;
-  for (const auto& tensor : tensors) sum += opendpu::tasks::elements(tensor);
-  return sum;
-}
-
-std::vector<float> joined(const std::vector<OutputTensor>& tensors, std::size_t sample) {
-  std::vector<float> made;
-  for (const auto& tensor : tensors) {
-    const auto part = opendpu::tasks::values(tensor, sample);
-    made.insert(made.end(), part.begin(), part.end());
-  }
-  return made;
-}
 
 class Post : public SSDPostProcess {
  public:
@@ -45,16 +28,11 @@ class Post : public SSDPostProcess {
     if (param_.is_mlperf()) {
       throw std::runtime_error("ssd_param has is_mlperf, which is not supported");
     }
-    priors_ = opendpu::tasks::prior_boxes(param_, is_tf_, width_, height_);
+    priors_ = opendpu::tasks::prior_boxes(param_.prior_box_param(), {is_tf_}, width_, height_);
     find(outputs);
-    const auto classes = static_cast<std::size_t>(std::max(param_.num_classes(), 1));
-    if (size_of(boxes_) != 4 * priors_.size() || size_of(scores_) != classes * priors_.size()) {
-      throw std::runtime_error(
-          "there are " + std::to_string(priors_.size()) + " prior boxes and " +
-          std::to_string(classes) + " classes, but outputs have " +
-          std::to_string(size_of(boxes_)) + " values of boxes and " +
-          std::to_string(size_of(scores_)) + " of classes");
-    }
+    opendpu::tasks::check_sizes(priors_.size(), param_.num_classes(), 4,
+                                opendpu::tasks::elements(boxes_),
+                                opendpu::tasks::elements(scores_));
   }
 
   std::vector<SSDResult> ssd_post_process(std::size_t batch_size) override {
@@ -96,73 +74,25 @@ class Post : public SSDPostProcess {
     return first != outputs.end() && &*first == &output;
   }
 
-  // Centre, width and height of every box, corners within the image.
-  std::vector<std::vector<float>> places(const std::vector<float>& codes) const {
-    std::vector<std::vector<float>> made;
-    made.reserve(priors_.size());
-    for (std::size_t i = 0; i < priors_.size(); ++i) {
-      const auto& prior = priors_[i];
-      const float* code = &codes[4 * i];
-      const auto& v = prior.variances;
-      const float dx = code[is_tf_ ? 1 : 0], dy = code[is_tf_ ? 0 : 1];
-      const float dw = code[is_tf_ ? 3 : 2], dh = code[is_tf_ ? 2 : 3];
-      const float x = prior.x + v[0] * dx * prior.width, y = prior.y + v[1] * dy * prior.height;
-      const float w = prior.width * std::exp(v[2] * dw), h = prior.height * std::exp(v[3] * dh);
-      const float left = std::clamp(x - w / 2, 0.f, 1.f), right = std::clamp(x + w / 2, 0.f, 1.f);
-      const float top = std::clamp(y - h / 2, 0.f, 1.f), bottom = std::clamp(y + h / 2, 0.f, 1.f);
-      made.push_back({(left + right) / 2, (top + bottom) / 2, right - left, bottom - top});
-    }
-    return made;
-  }
-
-  float threshold(int label) const {
-    const auto& all = param_.conf_threshold();
-    if (all.empty()) return 0;
-    return label < all.size() ? all[label] : *std::min_element(all.begin(), all.end());
-  }
-
   SSDResult of(std::size_t sample) const {
-    const auto boxes = places(joined(boxes_, sample));
-    auto scores = joined(scores_, sample);
+    const auto codes = opendpu::tasks::values(boxes_, sample);
+    auto scores = opendpu::tasks::values(scores_, sample);
     const auto classes = static_cast<std::size_t>(param_.num_classes());
+    std::vector<opendpu::tasks::Box> boxes;
+    boxes.reserve(priors_.size());
     for (std::size_t i = 0; i < priors_.size(); ++i) {
+      boxes.push_back(opendpu::tasks::clipped(
+          opendpu::tasks::decoded(&codes[4 * i], priors_[i], is_tf_)));
       opendpu::tasks::softmax(&scores[i * classes], classes);
     }
     SSDResult result{width_, height_, {}};
-    for (int label = 1; label < param_.num_classes(); ++label) {
-      add_class(label, boxes, scores, result);
+    for (const auto& one :
+         opendpu::tasks::detections(scores, boxes, opendpu::tasks::limits_of(param_))) {
+      const auto& box = boxes[one.prior];
+      result.bboxes.push_back({one.label, one.score, box[0] - box[2] / 2, box[1] - box[3] / 2,
+                               box[2], box[3]});
     }
-    std::stable_sort(result.bboxes.begin(), result.bboxes.end(),
-                     [](const auto& a, const auto& b) { return a.score > b.score; });
-    const auto limit = static_cast<std::size_t>(param_.keep_top_k());
-    if (limit > 0 && result.bboxes.size() > limit) result.bboxes.resize(limit);
     return result;
-  }
-
-  void add_class(int label, const std::vector<std::vector<float>>& boxes,
-                 const std::vector<float>& scores, SSDResult& result) const {
-    std::vector<std::size_t> chosen;
-    const auto score_of = [&](std::size_t i) { return scores[i * param_.num_classes() + label]; };
-    for (std::size_t i = 0; i < boxes.size(); ++i) {
-      if (score_of(i) > threshold(label)) chosen.push_back(i);
-    }
-    std::stable_sort(chosen.begin(), chosen.end(),
-                     [&](std::size_t a, std::size_t b) { return score_of(a) > score_of(b); });
-    const auto limit = static_cast<std::size_t>(param_.top_k());
-    if (limit > 0 && chosen.size() > limit) chosen.resize(limit);
-    std::vector<std::vector<float>> places;
-    std::vector<float> theirs;
-    for (const auto i : chosen) {
-      places.push_back(boxes[i]);
-      theirs.push_back(score_of(i));
-    }
-    std::vector<std::size_t> kept;
-    applyNMS(places, theirs, param_.nms_threshold(), threshold(label), kept);
-    for (const auto i : kept) {
-      const auto& box = places[i];
-      result.bboxes.push_back({label, theirs[i], box[0] - box[2] / 2, box[1] - box[3] / 2, box[2],
-                               box[3]});
-    }
   }
 
   SSDParam param_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// YOLOv2 and YOLOv3: images in, boxes out.
+// YOLOv2, YOLOv3, YOLOv4 and YOLOv7: images in, boxes out.
 #include <cmath>
 
 #include "letterbox.hpp"
@@ -7,6 +7,8 @@
 #include "outputs.hpp"
 #include "vitis/ai/yolov2.hpp"
 #include "vitis/ai/yolov3.hpp"
+#include "vitis/ai/yolov4.hpp"
+#include "vitis/ai/yolov7.hpp"
 
 namespace vitis {
 namespace ai {
@@ -34,12 +36,14 @@ class YOLOv2Imp : public YOLOv2 {
   }
 };
 
-class YOLOv3Imp : public YOLOv3 {
+// YOLOv3 and YOLOv4.
+template <typename Base>
+class YOLOv3Imp : public Base {
  public:
-  using YOLOv3::YOLOv3;
+  using Base::Base;
 
   YOLOv3Result run(const cv::Mat& image) override {
-    auto& task = *configurable_dpu_task_;
+    auto& task = *this->configurable_dpu_task_;
     set(image);
     task.run(0);
     return yolov3_post_process(task.getInputTensor()[0], task.getOutputTensor()[0],
@@ -51,11 +55,11 @@ class YOLOv3Imp : public YOLOv3 {
 
  private:
   void set(const cv::Mat& image) {
-    auto& task = *configurable_dpu_task_;
+    auto& task = *this->configurable_dpu_task_;
     const auto& config = task.getConfig();
     const auto type = config.yolo_v3_param().type();
     const bool late = type == YoloV3Param::YOLOV4_CSP || type == YoloV3Param::YOLOV5;
-    const int width = getInputWidth(), height = getInputHeight();
+    const int width = this->getInputWidth(), height = this->getInputHeight();
     if (!config.yolo_v3_param().test_map()) {
       task.setInputImageRGB(opendpu::tasks::resized(image, width, height));
     } else if (config.is_tf() || late) {
@@ -66,6 +70,24 @@ class YOLOv3Imp : public YOLOv3 {
       task.setInputDataArray(
           opendpu::tasks::darknet_letterboxed(image, width, height, scale));
     }
+  }
+};
+
+class YOLOv7Imp : public YOLOv7 {
+ public:
+  using YOLOv7::YOLOv7;
+
+  YOLOv7Result run(const cv::Mat& image) override {
+    auto& task = *configurable_dpu_task_;
+    task.setInputImageRGB(
+        opendpu::tasks::letterboxed(image, getInputWidth(), getInputHeight(), kGreyOfV5));
+    task.run(0);
+    return yolov7_post_process(task.getInputTensor()[0], task.getOutputTensor()[0],
+                               task.getConfig(), {image.cols}, {image.rows})
+        .front();
+  }
+  std::vector<YOLOv7Result> run(const std::vector<cv::Mat>& images) override {
+    return opendpu::tasks::one_by_one(images, [this](const cv::Mat& image) { return run(image); });
   }
 };
 
@@ -86,7 +108,25 @@ std::unique_ptr<YOLOv3> YOLOv3::create(const std::string& model_name, bool need_
 
 std::unique_ptr<YOLOv3> YOLOv3::create(const std::string& model_name, xir::Attrs* attrs,
                                        bool need_preprocess) {
-  return std::make_unique<YOLOv3Imp>(model_name, attrs, need_preprocess);
+  return std::make_unique<YOLOv3Imp<YOLOv3>>(model_name, attrs, need_preprocess);
+}
+
+std::unique_ptr<YOLOv4> YOLOv4::create(const std::string& model_name, bool need_preprocess) {
+  return create(model_name, nullptr, need_preprocess);
+}
+
+std::unique_ptr<YOLOv4> YOLOv4::create(const std::string& model_name, xir::Attrs* attrs,
+                                       bool need_preprocess) {
+  return std::make_unique<YOLOv3Imp<YOLOv4>>(model_name, attrs, need_preprocess);
+}
+
+std::unique_ptr<YOLOv7> YOLOv7::create(const std::string& model_name, bool need_preprocess) {
+  return create(model_name, nullptr, need_preprocess);
+}
+
+std::unique_ptr<YOLOv7> YOLOv7::create(const std::string& model_name, xir::Attrs* attrs,
+                                       bool need_preprocess) {
+  return std::make_unique<YOLOv7Imp>(model_name, attrs, need_preprocess);
 }
 
 }  // namespace ai

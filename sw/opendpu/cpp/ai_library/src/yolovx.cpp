@@ -113,6 +113,7 @@ std::vector<YOLOvXResult> yolovx_post_process(
     const std::vector<float>& scale) {
   const auto& param = config.yolo_v5_param().yolo_param();
   const auto& strides = config.yolo_v5_param().stride();
+  opendpu::tasks::check_classes(param.num_classes());
   const auto maps = opendpu::tasks::outputs_named(output_tensors, param.layer_name());
   if (static_cast<std::size_t>(strides.size()) < maps.size()) {
     throw std::runtime_error("there are " + std::to_string(strides.size()) + " strides, but " +

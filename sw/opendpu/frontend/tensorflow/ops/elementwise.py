@@ -7,7 +7,7 @@ from opendpu.frontend.tensorflow.graphdef import Node, split
 from opendpu.frontend.tensorflow.registry import Call, handles
 
 _PLAIN = {
-    "Add": "Add", "AddN": "Sum", "Sub": "Sub", "Mul": "Mul", "RealDiv": "Div", "DivNoNan": "Div",
+    "Add": "Add", "AddN": "Sum", "Sub": "Sub", "Mul": "Mul", "RealDiv": "Div",
     "Maximum": "Max", "Minimum": "Min", "Pow": "Pow", "Equal": "Equal", "Greater": "Greater",
     "GreaterEqual": "GreaterOrEqual", "Less": "Less", "LessEqual": "LessOrEqual",
     "LogicalAnd": "And", "LogicalOr": "Or", "TruncateDiv": "Div", "Div": "Div",
@@ -62,6 +62,12 @@ def not_equal(call: Call) -> str:
 def squared_difference(call: Call) -> str:
     """Convert to a difference times itself."""
     return elementwise.squared_difference(call.b, call.input(0), call.input(1), name=call.name)
+
+
+@handles("DivNoNan")
+def div_no_nan(call: Call) -> str:
+    """Quotients, and 0 where the divisor is 0."""
+    return elementwise.div_no_nan(call.b, call.input(0), call.input(1), name=call.name)
 
 
 @handles("FloorDiv")

@@ -110,11 +110,10 @@ def pad(call: Call) -> str:
 
 @handles("MirrorPad")
 def mirror_pad(call: Call) -> str:
-    """With what is inside; the border itself is not repeated."""
-    if call.attr("mode") != "REFLECT":
-        raise Refusal(f"mode {call.attr('mode')} is not supported, but REFLECT is")
+    """With what is inside."""
     amounts = call.constant(1, "pads").astype(np.int64)
-    return shaping.pad(call.b, call.x, amounts, name=call.name, mode="reflect")
+    mode = str(call.attr("mode")).lower()
+    return shaping.pad(call.b, call.x, amounts, name=call.name, mode=mode)
 
 
 @handles("Tile")

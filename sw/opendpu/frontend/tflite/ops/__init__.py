@@ -3,8 +3,10 @@
 
 from opendpu.frontend.tflite.ops import (
     activation,
+    detection,
     elementwise,
     mediapipe,
+    recurrent,
     reducing,
     shaping,
     spectral,
@@ -12,5 +14,6 @@ from opendpu.frontend.tflite.ops import (
 )
 
 __all__ = [
-    "activation", "elementwise", "mediapipe", "reducing", "shaping", "spectral", "windows",
+    "activation", "detection", "elementwise", "mediapipe", "recurrent", "reducing", "shaping",
+    "spectral", "windows",
 ]  # fmt: skip

@@ -9,7 +9,6 @@ import struct
 from typing import Any
 
 import numpy as np
-from flatbuffers import flexbuffers
 
 from opendpu.frontend.channels_last import convolution
 from opendpu.frontend.channels_last.axes import (
@@ -65,7 +64,7 @@ def transform_tensor(call: Call) -> str:
     Places are centers of pixels; what would be outside of the outermost centers is 0.
     """
     _second_version(call)
-    given = _options(call, "output_height", "output_width")
+    given = call.flexible_options("output_height", "output_width")
     height, width = int(given["output_height"]), int(given["output_width"])
     b = call.b
     batch, *size, _ = feature_map(b, call.x)
@@ -93,8 +92,8 @@ def landmarks_to_matrix(call: Call) -> str:
     points of the subset.
     """
     _second_version(call)
-    given = _options(
-        call, "left_rotation_idx", "right_rotation_idx", "subset_idxs", "output_height",
+    given = call.flexible_options(
+        "left_rotation_idx", "right_rotation_idx", "subset_idxs", "output_height",
         "output_width", "scale_x", "scale_y", "target_rotation_radians",
     )  # fmt: skip
     b = call.b
@@ -126,18 +125,6 @@ def landmarks_to_matrix(call: Call) -> str:
 def _second_version(call: Call) -> None:
     if call.operator.version != 2:
         raise Refusal(f"version {call.operator.version} is not supported, but 2 is")
-
-
-def _options(call: Call, *keys: str) -> dict[str, Any]:
-    """Return options that are written as a map of FlexBuffers."""
-    try:
-        found = flexbuffers.Loads(call.operator.custom)
-    except Exception as error:  # whatever the reader comes across in bytes that are no map
-        raise Refusal(f"its options cannot be read ({type(error).__name__})") from None
-    missing = [key for key in keys if not isinstance(found, dict) or key not in found]
-    if missing:
-        raise Refusal(f"its options do not say {missing[0]}")
-    return dict(found)
 
 
 def _rows(call: Call, matrix: str) -> tuple[str, str]:

@@ -22,6 +22,17 @@ def reduce(call: Call) -> str:
     return arithmetic.reduce(call.b, kind, call.x, axes, keep=keep, name=call.name)
 
 
+@handles("REDUCE_ALL", "REDUCE_ANY")
+def reduce_bools(call: Call) -> str:
+    """Whether all or some are true: the smallest or largest of zeros and ones."""
+    keep = bool(call.options(tflite.ReducerOptions).KeepDims())
+    kind = "ReduceMin" if call.operator.kind == "REDUCE_ALL" else "ReduceMax"
+    numbers = call.b.node("Cast", [call.x], to=onnx.TensorProto.FLOAT)
+    axes = call.integers(1, "axes")
+    found = arithmetic.reduce(call.b, kind, numbers, axes, keep=keep, name=f"{call.name}/number")
+    return call.cast(found)
+
+
 @handles("ARG_MAX", "ARG_MIN")
 def arg(call: Call) -> str:
     """Of 32 or 64 bits, as the operator says."""

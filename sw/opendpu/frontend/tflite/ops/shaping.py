@@ -6,6 +6,7 @@ import math
 import numpy as np
 import onnx
 import tflite
+from onnx import numpy_helper
 
 from opendpu.frontend.channels_last import arithmetic, shaping
 from opendpu.frontend.channels_last.axes import known_shape, reshaped
@@ -96,6 +97,8 @@ def split_v(call: Call) -> list[str]:
 @handles("SLICE")
 def slice_(call: Call) -> str:
     """A part by where it begins and its sizes; -1 takes all that is left."""
+    if any(call.b.value(call.input(index)) is None for index in (1, 2)):
+        return shaping.computed_slice(call.b, call.x, call.input(1), call.input(2), name=call.name)
     begin, size = call.integers(1, "begins"), call.integers(2, "sizes")
     shape = known_shape(call.b, call.x)
     end = [
@@ -128,11 +131,11 @@ def pad(call: Call) -> str:
 
 @handles("MIRROR_PAD")
 def mirror_pad(call: Call) -> str:
-    """With what is inside; the border itself is not repeated."""
-    if call.options(tflite.MirrorPadOptions).Mode() != tflite.MirrorPadMode.REFLECT:
-        raise Refusal("mode SYMMETRIC is not supported, but REFLECT is")
+    """With what is inside."""
     amounts = call.constant(1, "pads").astype(np.int64)
-    return shaping.pad(call.b, call.x, amounts, name=call.name, mode="reflect")
+    reflect = call.options(tflite.MirrorPadOptions).Mode() == tflite.MirrorPadMode.REFLECT
+    mode = "reflect" if reflect else "symmetric"
+    return shaping.pad(call.b, call.x, amounts, name=call.name, mode=mode)
 
 
 @handles("TILE")
@@ -168,6 +171,38 @@ def gather_nd(call: Call) -> str:
     """Pick by coordinates."""
     places = call.b.node("Cast", [call.input(1)], to=onnx.TensorProto.INT64)
     return call.node("GatherND", call.x, places)
+
+
+@handles("SCATTER_ND")
+def scatter_nd(call: Call) -> str:
+    """Elements by coordinates into zeros; those of one place are added."""
+    shape = call.b.integers(*call.integers(2, "shapes"))
+    zero = numpy_helper.from_array(np.zeros(1, call.dtypes[0]))
+    zeros = call.b.node("ConstantOfShape", [shape], value=zero)
+    places = call.b.node("Cast", [call.x], to=onnx.TensorProto.INT64)
+    return call.node("ScatterND", zeros, places, call.input(1), reduction="add")
+
+
+@handles("EMBEDDING_LOOKUP")
+def embedding_lookup(call: Call) -> str:
+    """Rows of a table."""
+    return call.node("Gather", call.input(1), call.x, axis=0)
+
+
+@handles("REVERSE_SEQUENCE")
+def reverse_sequence(call: Call) -> str:
+    """Turn around as many elements of an axis as there are in use."""
+    given = call.options(tflite.ReverseSequenceOptions)
+    counts = call.b.node("Cast", [call.input(1)], to=onnx.TensorProto.INT64)
+    return call.node(
+        "ReverseSequence", call.x, counts, time_axis=given.SeqDim(), batch_axis=given.BatchDim()
+    )
+
+
+@handles("RANK")
+def rank(call: Call) -> str:
+    """How many axes there are."""
+    return call.b.constant(np.array(len(known_shape(call.b, call.x)), np.int32), call.name)
 
 
 @handles("DEPTH_TO_SPACE")

@@ -31,17 +31,17 @@ def test_all_unknown_operators_are_named(tmp_path):
     x = net.data("x", (1, 4))
     one = net.op("LSH_PROJECTION", [x, x], ["one"])
     two = net.op("MyOwn", [one], ["two"])
-    net.op("UNIDIRECTIONAL_SEQUENCE_LSTM", [x], ["three"])
-    net.op("MIRROR_PAD", [x, net.const("p", np.zeros((2, 2), np.int32))], ["four"],
-           options("MirrorPad", mode=1))  # fmt: skip
+    net.op("HASHTABLE_LOOKUP", [x], ["three"])
+    net.op("GATHER", [x, net.const("i", np.zeros(1, np.int32))], ["four"],
+           options("Gather", batchDims=1))  # fmt: skip
     path = net.write(tmp_path / "odd.tflite", [two, "three", "four"])
     with pytest.raises(UnsupportedError) as caught:
         load_tflite(path)
     assert str(caught.value) == (
         f"{path} has 3 operators that cannot be converted:\n"
         "  LSH_PROJECTION (no counterpart): one\n"
-        "  UNIDIRECTIONAL_SEQUENCE_LSTM (no counterpart): three\n"
-        "  MIRROR_PAD (mode SYMMETRIC is not supported, but REFLECT is): four"
+        "  HASHTABLE_LOOKUP (no counterpart): three\n"
+        "  GATHER (batch_dims is 1, but must be 0): four"
     )
 
 

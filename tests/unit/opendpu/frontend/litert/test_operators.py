@@ -136,6 +136,14 @@ CASES = {
                          np.array(-2, np.float32)], options("PadV2")),
     "mirror pad": ("MIRROR_PAD", [X, np.array([[0, 0], [1, 2], [0, 3], [0, 0]], np.int32)],
                    options("MirrorPad", mode=0)),
+    "mirror pad with the border": (
+        "MIRROR_PAD", [X, np.array([[0, 0], [1, 2], [0, 3], [0, 0]], np.int32)],
+        options("MirrorPad", mode=1)),
+    "scatter nd": ("SCATTER_ND", [np.array([[3], [0], [3]], np.int32), (3, 4), ints(5, 4)],
+                   options("ScatterNd")),
+    "embedding lookup": ("EMBEDDING_LOOKUP", [ints(2, 0, 2), weights(4, 5)], None),
+    "reverse sequence": ("REVERSE_SEQUENCE", [(2, 5, 3), ints(3, 5)],
+                         options("ReverseSequence", seqDim=1, batchDim=0)),
     "tile": ("TILE", [(1, 3), ints(2, 2)], options("Tile")),
     "broadcast to": ("BROADCAST_TO", [(1, 3), ints(2, 3)], options("BroadcastTo")),
     "gather": ("GATHER", [X, ints(3, 1)], options("Gather", axis=2)),
@@ -196,8 +204,15 @@ def test_logic_and_selection(tmp_path, rng):
     either = net.op("LOGICAL_OR", [less, small], ["either"], dtype=np.bool_)
     neither = net.op("LOGICAL_NOT", [either], ["neither"], dtype=np.bool_)
     net.op("SELECT_V2", [both, x, y], ["one"])
+    axes = net.const("axes", ints(1, 3))
+    for name, kind in (("every", "REDUCE_ALL"), ("any", "REDUCE_ANY")):
+        found = net.op(kind, [both, axes], [f"{name}?"], options("Reducer"), dtype=np.bool_)
+        net.op("CAST", [found], [name], options("Cast"))
+    rank = net.op("RANK", [x], ["rank"], options("Rank"), dtype=np.int32)
+    net.op("ADD", [x, net.op("CAST", [rank], ["axes of x"], options("Cast"))], ["three"],
+           options("Add"))  # fmt: skip
     net.op("SELECT", [neither, x, y], ["two"])
-    path = net.write(tmp_path / "logic.tflite", ["one", "two"])
+    path = net.write(tmp_path / "logic.tflite", ["one", "two", "three", "every", "any"])
     feeds = {name: rng.standard_normal(X).astype(np.float32) for name in "xy"}
     agree(load_tflite(path), path, feeds)
 
@@ -236,7 +251,11 @@ def test_one_hot(tmp_path, rng):
 def test_every_handler_is_compared():
     tested = {case[0] for case in CASES.values()} | set(POSITIVE)
     tested |= {"LOGICAL_AND", "LOGICAL_OR", "LOGICAL_NOT", "SELECT", "SELECT_V2"}
-    tested |= {"SHAPE", "FILL", "ONE_HOT", "DENSIFY"}
+    tested |= {"REDUCE_ALL", "REDUCE_ANY", "RANK", "SHAPE", "FILL", "ONE_HOT", "DENSIFY"}
+    tested |= {
+        "UNIDIRECTIONAL_SEQUENCE_LSTM",
+        "UNIDIRECTIONAL_SEQUENCE_RNN",
+    }  # test_control_flow.py
     tested |= {"RFFT2D", "REAL", "IMAG", "COMPLEX_ABS", "RANGE"}  # test_spectral.py
     standard = {kind for kind in HANDLERS if not kind.startswith("CUSTOM")}  # test_mediapipe.py
     assert standard == tested

@@ -208,6 +208,8 @@ CASES = {
     "dense per channel": (dense, {"per_channel": True}),
     "add": (two("Add"), {}),
     "add relu": (two("Add"), {"activation": RELU}),
+    "sub": (two("Sub"), {}),
+    "sub relu6": (two("Sub"), {"activation": RELU6}),
     "mul": (two("Mul"), {}),
     "mul relu6": (two("Mul"), {"activation": RELU6}),
     "average pool": (pool("AVERAGE_POOL_2D"), {}),

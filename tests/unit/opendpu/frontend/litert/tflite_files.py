@@ -40,9 +40,24 @@ class Network:
     codes: list = dataclasses.field(default_factory=list)
     operators: list = dataclasses.field(default_factory=list)
     inputs: list = dataclasses.field(default_factory=list)
+    graphs: list = dataclasses.field(default_factory=list)
+    outputs: list = dataclasses.field(default_factory=list)
+    """Of a graph that an operator refers to."""
 
     def __post_init__(self):
-        self.buffers.append(schema.BufferT())
+        if not self.buffers:
+            self.buffers.append(schema.BufferT())
+
+    def inner(self):
+        """Return a graph for an operator to refer to, by ``1 + graphs.index(...)``."""
+        made = Network(buffers=self.buffers, codes=self.codes)
+        self.graphs.append(made)
+        return made
+
+    def variable(self, name, shape):
+        self._tensor(name, shape, np.float32, None, 0)
+        self.tensors[name].isVariable = True
+        return name
 
     def _tensor(self, name, shape, dtype, scale, zero, axis=0):
         tensor = schema.TensorT()
@@ -99,15 +114,19 @@ class Network:
         self.operators.append(made)
         return outputs[0] if outputs else ""
 
-    def write(self, path: Path, outputs) -> Path:
+    def _graph(self, name, outputs):
         graph = schema.SubGraphT()
         order = list(self.tensors)
         graph.tensors, graph.operators = list(self.tensors.values()), self.operators
         graph.inputs = [order.index(name) for name in self.inputs]
         graph.outputs = [order.index(name) for name in outputs]
-        graph.name = "main"
+        graph.name = name
+        return graph
+
+    def write(self, path: Path, outputs) -> Path:
         model = schema.ModelT()
-        model.version, model.subgraphs, model.buffers = 3, [graph], self.buffers
+        made = [self._graph("main", outputs), *(g._graph("inner", g.outputs) for g in self.graphs)]
+        model.version, model.subgraphs, model.buffers = 3, made, self.buffers
         model.operatorCodes = self.codes
         builder = flatbuffers.Builder(1024)
         builder.Finish(model.Pack(builder), b"TFL3")

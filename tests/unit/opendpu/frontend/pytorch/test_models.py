@@ -127,6 +127,31 @@ def test_a_call_of_another_form_is_refused(seed):
         found.signature.tensors((torch.randn(1), torch.randn(1)), {})
 
 
+class Timed(torch.nn.Module):
+    """A convolution, and a time beside the image, as of a diffusion model."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 4, 3)
+        self.embed = torch.nn.Linear(1, 4)
+
+    def forward(self, x, t):
+        return self.conv(x) + self.embed(t.unsqueeze(-1))[:, :, None, None]
+
+
+def test_one_sample_beside_several_is_that_of_each(seed):
+    module = seeded(Timed(), seed)
+    images, time = torch.randn(3, 3, 6, 6), torch.randn(1)
+    found = trace(module, (images, time))
+    assert found.batched
+    assert (found.graph["x"].shape[0], found.graph["t"].shape) == (1, (1,))
+    with torch.no_grad():
+        wanted = module(images, time)
+    for index in range(3):
+        (one,) = computed(found.graph, {"x": images[index : index + 1], "t": time})
+        torch.testing.assert_close(one, wanted[index : index + 1], rtol=1e-4, atol=1e-4)
+
+
 def test_samples_that_are_mixed_stay_together(seed):
     module = seeded(nets.Joining(), seed)
     x = torch.randn(5, 6)

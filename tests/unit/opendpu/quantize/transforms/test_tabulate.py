@@ -27,7 +27,7 @@ FLOAT = TensorSpec(number_format="float32")
 
 def tabulate(graph: Graph, config: QuantizeConfig, least: float = 0.7) -> tuple[list[str], Demands]:
     """Replace what can be, judged by rows that differ less than threefold."""
-    values = logits(graph["x"].shape[-1], least=least)
+    values = logits(graph["x"].shape[-1], least=least, rows=graph["x"].shape[2])
     return _tabulate(graph, calibration_samples(graph, {"x": values}), config)
 
 
@@ -142,16 +142,55 @@ def test_other_axes_and_ends_of_networks_stay_whole() -> None:
     assert tabulate(rows_of(16, "onnx", **normalization(16, axis=2)), TABLES) == ([], Demands())
 
 
-def test_masked_scores_stay_in_float() -> None:
-    """-100 beside scores of some units leaves these no bits."""
-    graph = rows_of(16)
-    mask = np.zeros((1, 1, 12, 16))
-    mask[..., 8:] = -100
-    graph.add_const("mask", mask)
-    graph.add("masked", "add", graph["twice"].shape, {"input": ["twice", "mask"]})
-    graph["op"].inputs = {"input": ["masked"]}
+CAUSAL = np.triu(np.ones((16, 16), bool), 1)
+HALF = np.broadcast_to(np.arange(16) >= 8, (16, 16))
+
+
+def masked(hidden: np.ndarray, how: str, far: float = -100.0) -> FloatGraph:
+    """Return rows of which some scores are hidden, in front of their softmax."""
+    graph = rows_of(16, rows=16)
+    shape = graph["twice"].shape
+    bias = np.random.default_rng(4).standard_normal(shape).astype(np.float32)
+    values = np.where(hidden, far, 0.0).astype(np.float32)
+    if how == "Where":
+        node = helper.make_node("Where", ["hidden", "far", "x"], ["y"])
+        infos = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, None) for n in ("x", "y")]
+        flags = helper.make_tensor("hidden", onnx.TensorProto.BOOL, [1, 1, 16, 16], hidden.ravel())
+        one = helper.make_tensor("far", onnx.TensorProto.FLOAT, [], [far])
+        made = helper.make_graph([node], "hide", infos[:1], infos[1:], [flags, one])
+        model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+        attrs = {"model": model.SerializeToString(), "call": "hide", "output": 0}
+        graph.add("masked", "onnx", shape, {"input": ["twice"]}, attrs)
+    else:
+        graph.add_const("mask", values[None, None] + (bias if how == "bias" else 0))
+        graph.add("masked", "add", shape, {"input": ["mask", "twice"]})
+    graph.add("same", "reshape", shape, {"input": ["masked"]}, {"shape": list(shape)})
+    graph["op"].inputs = {"input": ["same"]}
     graph.sort()
-    assert tabulate(graph, TABLES) == ([], Demands())
+    return graph
+
+
+@pytest.mark.parametrize("far", [-100.0, -1e9, -np.inf])
+@pytest.mark.parametrize("how", ["Add", "bias", "Where"])
+@pytest.mark.parametrize("hidden", [CAUSAL, HALF], ids=["causal", "half"])
+def test_hidden_scores(hidden: np.ndarray, how: str, far: float) -> None:
+    """In float as before; in integers with little more noise than with no score hidden."""
+    graph, values = masked(hidden, how, far), logits(16, rows=16)
+    wanted = computed(graph, values)
+    names, _ = tabulate(graph, TABLES)
+    assert names == ["op"]
+    np.testing.assert_allclose(computed(graph, values), wanted, rtol=1e-3, atol=1e-4)
+    samples = np.concatenate([logits(16, seed, rows=16) for seed in range(8)])
+    report = quantize_with_report(masked(hidden, how, far), {"x": samples}, TABLES).report
+    assert report is not None
+    found = report.tabulated["op"]
+    assert found is not None and found > 26
+
+
+def test_rows_without_a_score_stay_in_float() -> None:
+    hidden = CAUSAL.copy()
+    hidden[5] = True
+    assert tabulate(masked(hidden, "Add"), TABLES) == ([], Demands())
 
 
 def test_rows_of_very_different_variance_stay_in_float() -> None:

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Normalizations of rows that exporters write as several nodes, and the operator that each is.
+
+PyTorch's LayerNorm has nine nodes below operator set 17: mean, difference, square, mean, sum with
+epsilon, root, quotient, scale, bias. RMSNorm has no mean and no difference. onnxruntime computes
+``LayerNormalization`` and ``SimplifiedLayerNormalization`` in every operator set.
+"""
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from opendpu.frontend.model_file import reads
+from opendpu.ir import Array
+from opendpu.ops.foreign import DEFAULT_DOMAINS
+
+LAYER_NORM, RMS_NORM = "LayerNormalization", "SimplifiedLayerNormalization"
+
+
+def normalized(
+    nodes: Sequence[onnx.NodeProto],
+    constants: MutableMapping[str, Array],
+    uses: Counter[str],
+    shape_of: Callable[[str], tuple[int, ...] | None],
+) -> list[onnx.NodeProto]:
+    """Return the nodes with normalizations of the last axis as one each.
+
+    Results inside one must have no other reader; ``shape_of`` says the shape of a float32 tensor.
+    ``constants`` gets scales of one where there are none.
+    """
+    search = _Search(nodes, constants, uses, shape_of)
+    replaced: dict[int, onnx.NodeProto] = {}
+    dropped: set[int] = set()
+    for root in nodes:
+        found = search.at(root) if root.op_type == "Sqrt" else None
+        if found is None:
+            continue
+        replaced[id(found.nodes[-1])] = _operator(found, constants, shape_of)
+        dropped.update(id(node) for node in found.nodes[:-1])
+    return [replaced.get(id(node), node) for node in nodes if id(node) not in dropped]
+
+
+@dataclasses.dataclass
+class _Norm:
+    """The nodes of a normalization, the last one at the end."""
+
+    op_type: str
+    x: str
+    epsilon: float
+    nodes: list[onnx.NodeProto]
+    scale: str = ""
+    bias: str = ""
+
+
+def _operator(
+    found: _Norm,
+    constants: MutableMapping[str, Array],
+    shape_of: Callable[[str], tuple[int, ...] | None],
+) -> onnx.NodeProto:
+    """Return one node that computes the same."""
+    last, shape = found.nodes[-1], shape_of(found.x)
+    assert shape is not None
+    inputs = [found.x]
+    for name, fill in ((found.scale, 1.0), (found.bias, 0.0)):
+        if not name and fill == 0.0:
+            continue
+        made = f"{last.output[0]}_{'scale' if fill else 'bias'}"
+        value = np.full(1, fill) if not name else constants[name].reshape(-1)
+        constants[made] = np.broadcast_to(value, shape[-1:]).astype(np.float32)
+        inputs.append(made)
+    made_node = helper.make_node(
+        found.op_type, inputs, last.output, last.name, axis=-1, epsilon=found.epsilon
+    )
+    made_node.doc_string = last.doc_string
+    made_node.metadata_props.extend(last.metadata_props)
+    return made_node
+
+
+class _Search:
+    """Where normalizations are among the nodes of a model."""
+
+    def __init__(
+        self,
+        nodes: Sequence[onnx.NodeProto],
+        constants: MutableMapping[str, Array],
+        uses: Counter[str],
+        shape_of: Callable[[str], tuple[int, ...] | None],
+    ) -> None:
+        self.constants, self.uses, self.shape_of = constants, uses, shape_of
+        self.producers = {node.output[0]: node for node in nodes if len(node.output) == 1}
+        self.readers: dict[str, list[onnx.NodeProto]] = {}
+        for node in nodes:
+            for name in reads(node):
+                self.readers.setdefault(name, []).append(node)
+
+    def at(self, root: onnx.NodeProto) -> _Norm | None:
+        """Return the normalization whose root of the variance is a node."""
+        added = self._made(root.input[0], "Add")
+        found = next(self._with_constant(added), None) if added is not None else None
+        if added is None or found is None or found[1].size != 1:
+            return None
+        variance = self._mean(found[0])
+        square = self._square(variance.input[0]) if variance is not None else None
+        if variance is None or square is None:
+            return None
+        inner = [square, variance, added, root]
+        norm = _Norm(RMS_NORM, square.input[0], float(found[1].ravel()[0]), inner)
+        same = self._centre(norm)
+        if not self._divide(norm, root, same):
+            return None
+        self._affine(norm)
+        return norm if self._is_closed(norm) else None
+
+    def _centre(self, norm: _Norm) -> set[str]:
+        """Take a difference from the mean in front, if there is; return what it is called."""
+        below = self._made(norm.x, "Sub")
+        mean = self._mean(below.input[1]) if below is not None else None
+        if below is None or mean is None or mean.input[0] != below.input[0]:
+            return {norm.x}
+        again = [
+            node for node in self.readers[mean.output[0]]
+            if node.op_type == "Sub" and list(node.input) == list(below.input)
+        ]  # fmt: skip
+        norm.op_type, norm.x = LAYER_NORM, below.input[0]
+        norm.nodes[:0] = [mean, *again]
+        return {node.output[0] for node in again}
+
+    def _divide(self, norm: _Norm, root: onnx.NodeProto, same: set[str]) -> bool:
+        """Take the quotient, or the product with the reciprocal; return whether there is one."""
+        (reader, *others) = self.readers.get(root.output[0], [root])
+        if others:
+            return False
+        if reader.op_type == "Div" and reader.input[1] == root.output[0]:
+            if reader.input[0] in same:
+                norm.nodes.append(reader)
+                return True
+            one = self.constants.get(reader.input[0])
+            inverse = one is not None and one.size == 1 and float(one.ravel()[0]) == 1
+        else:
+            inverse = reader.op_type == "Reciprocal"
+        products = self.readers.get(reader.output[0], [])
+        if not inverse or len(products) != 1 or products[0].op_type != "Mul":
+            return False
+        if not same.intersection(products[0].input):
+            return False
+        norm.nodes += [reader, products[0]]
+        return True
+
+    def _affine(self, norm: _Norm) -> None:
+        """Take a scale and a bias behind, if they are constants of one number a channel."""
+        for op_type in ("Mul", "Add"):
+            readers = self.readers.get(norm.nodes[-1].output[0], [])
+            if len(readers) != 1 or readers[0].op_type != op_type:
+                continue
+            for _, value in self._with_constant(readers[0]):
+                shape = self.shape_of(norm.x)
+                if shape and value.size in (1, shape[-1]) and value.size == math.prod(
+                    value.shape[-1:]
+                ):  # fmt: skip
+                    name = next(n for n in readers[0].input if n in self.constants)
+                    norm.nodes.append(readers[0])
+                    if op_type == "Mul":
+                        norm.scale = name
+                    else:
+                        norm.bias = name
+        if norm.op_type == RMS_NORM and norm.bias:  # the operator has none
+            norm.nodes.pop()
+            norm.bias = ""
+
+    def _is_closed(self, norm: _Norm) -> bool:
+        """Return whether nobody else reads what is made inside, and shapes are known and alike."""
+        inside = {id(node) for node in norm.nodes}
+        made = [node.output[0] for node in norm.nodes[:-1]]
+        shape = self.shape_of(norm.x)
+        return (
+            bool(shape)
+            and self.shape_of(norm.nodes[-1].output[0]) == shape
+            and all(node.domain in DEFAULT_DOMAINS for node in norm.nodes)
+            and all(
+                all(id(reader) in inside for reader in self.readers.get(name, ()))
+                and len(self.readers.get(name, ())) == self.uses[name]
+                for name in made
+            )
+        )
+
+    def _made(self, name: str, op_type: str) -> onnx.NodeProto | None:
+        node = self.producers.get(name)
+        return node if node is not None and node.op_type == op_type else None
+
+    def _with_constant(self, node: onnx.NodeProto) -> Iterator[tuple[str, Array]]:
+        """Yield the computed operand of a sum or product, and the constant one."""
+        for one, other in (node.input, reversed(node.input)):
+            if other in self.constants and one not in self.constants:
+                yield one, self.constants[other]
+
+    def _square(self, name: str) -> onnx.NodeProto | None:
+        node = self._made(name, "Mul")
+        if node is not None and node.input[0] == node.input[1]:
+            return node
+        node = self._made(name, "Pow")
+        exponent = self.constants.get(node.input[1]) if node is not None else None
+        return node if exponent is not None and np.all(exponent == 2) else None
+
+    def _mean(self, name: str) -> onnx.NodeProto | None:
+        """Return the node of a mean over the last axis alone, which stays as one of size 1."""
+        node = self._made(name, "ReduceMean")
+        if node is None:
+            return None
+        attrs = {item.name: helper.get_attribute_value(item) for item in node.attribute}
+        axes = attrs.get("axes")
+        if axes is None and len(node.input) > 1:
+            value = self.constants.get(node.input[1])
+            axes = None if value is None else [int(axis) for axis in value.ravel()]
+        shape = self.shape_of(node.input[0])
+        if not shape or axes is None or [a % len(shape) for a in axes] != [len(shape) - 1]:
+            return None
+        return node if attrs.get("keepdims", 1) else None

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches that a network makes of one sample itself: patches, windows or heads in the first axis.
+
+The first axis of a tensor is its batch, and that of the DPU is 1. Such tensors get one more axis in
+front, and the ops that make and read them the attributes for that; what has none for it, a
+convolution for instance, stays between two reshapes.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import onnx
+
+from opendpu.ir import Graph, Node
+from opendpu.ops import CONSTANTS, SOURCES, operator_of
+from opendpu.ops.foreign import KIND, parsed
+from opendpu.quantize.transforms.layer_norm import is_normalization
+
+Attributes = Mapping[str, Any]
+
+
+def lift(graph: Graph) -> None:
+    """Put an axis of one element in front of every tensor with another batch, in place.
+
+    A network whose inputs have another batch stays as it is.
+    """
+    inputs = [node for node in graph if node.kind in SOURCES]
+    wide = [node for node in graph if node.kind not in CONSTANTS and node.shape[:1] != (1,)]
+    if not wide or any(node in wide for node in inputs):
+        return
+    made = _Lifted(graph, {node.name for node in wide})
+    for node in list(graph):
+        if node.kind not in (*CONSTANTS, *SOURCES):
+            made.node(node)
+    for name in list(graph.outputs):
+        made.output(name)
+    graph.sort()
+    graph.prune()
+
+
+@dataclasses.dataclass
+class _Lifted:
+    """A graph in which tensors with another batch get an axis."""
+
+    graph: Graph
+    wide: set[str]
+    """Names of those tensors."""
+    now: dict[str, str] = dataclasses.field(default_factory=dict)
+    """The node with one more axis, by the name of a tensor."""
+    before: dict[str, str] = dataclasses.field(default_factory=dict)
+    """The node without, where that is no longer the one of the name."""
+
+    def node(self, node: Node) -> None:
+        """Change a node, if it makes or reads such a tensor."""
+        sources = [name for name in node.sources() if self.graph[name].value is None]
+        if node.name not in self.wide and not self.wide.intersection(sources):
+            self._read(node, self.plain)
+            return
+        if node.kind in ("reshape", "flatten", "squeeze"):
+            node.inputs = {"input": [self.now.get(n, n) for n in node.inputs["input"]]}
+            if node.name in self.wide:
+                node.kind, node.attrs = "reshape", {"shape": [1, *node.shape]}
+                self._widen(node)
+            return
+        first = node.sources()[0]
+        attrs = _attributes(node, len(self.graph[first].shape) - (self.now.get(first) == first))
+        if attrs is None:
+            self._read(node, self.plain)
+            return
+        self._read(node, self.lifted, constants=node.kind == "concat")
+        node.attrs = dict(attrs)
+        self._widen(node)
+
+    def output(self, name: str) -> None:
+        """Let a node be an output in the shape that it had."""
+        if self.now.get(name) != name:
+            return
+        made = self.graph.unique(f"{name}_lifted")
+        self.graph.rename(name, made)
+        node = self.graph[made]
+        shape = node.shape[1:]
+        self.graph.add(
+            name, "reshape", node.type.with_shape(shape), {"input": [made]},
+            {"shape": list(shape)}, origin=node.origin,
+        )  # fmt: skip
+        self.graph.outputs = [name if n == made else n for n in self.graph.outputs]
+
+    def _widen(self, node: Node) -> None:
+        node.type = node.type.with_shape((1, *node.shape))
+        self.now[node.name] = node.name
+
+    def _read(self, node: Node, form: Callable[[str], str], *, constants: bool = False) -> None:
+        """Let a node read its operands in a form."""
+        node.inputs = {
+            arg: [form(n) if constants or self.graph[n].value is None else n for n in names]
+            for arg, names in node.inputs.items()
+        }
+
+    def lifted(self, name: str) -> str:
+        """Return a tensor with one more axis."""
+        if name not in self.now:
+            node = self.graph[name]
+            self.now[name] = self._reshaped(name, (1, *node.shape), "lifted")
+        return self.now[name]
+
+    def plain(self, name: str) -> str:
+        """Return a tensor in the shape that it had."""
+        if self.now.get(name) != name:
+            return name
+        if name not in self.before:
+            self.before[name] = self._reshaped(name, self.graph[name].shape[1:], "plain")
+        return self.before[name]
+
+    def _reshaped(self, name: str, shape: tuple[int, ...], what: str) -> str:
+        node = self.graph[name]
+        made = self.graph.unique(f"{name}_{what}")
+        if node.value is not None:
+            return self.graph.add(
+                made, node.kind, node.type.with_shape(shape), value=node.value.reshape(shape)
+            ).name
+        return self.graph.add(
+            made, "reshape", node.type.with_shape(shape), {"input": [name]},
+            {"shape": list(shape)}, origin=node.origin,
+        ).name  # fmt: skip
+
+
+def _attributes(node: Node, rank: int) -> Attributes | None:
+    """Return the attributes of a node whose operands have one axis more than ``rank``.
+
+    None if there are none with which it computes the same.
+    """
+    if node.kind == KIND and is_normalization(node, rank):
+        return {**node.attrs, "model": _over_last_axis(node.attrs["model"])}
+    if operator_of(node).is_elementwise(node):
+        return node.attrs
+    rule = RULES.get(node.kind)
+    return None if rule is None else rule(node.attrs, rank)
+
+
+def _over_last_axis(data: bytes) -> bytes:
+    """Return the model of a normalization of rows of any rank."""
+    model = onnx.ModelProto()
+    model.CopyFrom(parsed(data))
+    for attribute in model.graph.node[0].attribute:
+        if attribute.name == "axis":
+            attribute.i = -1
+    return model.SerializeToString(deterministic=True)
+
+
+def _same(attrs: Attributes, rank: int) -> Attributes:
+    return attrs
+
+
+def _axis(attrs: Attributes, rank: int) -> Attributes:
+    """Count an axis, or several, from one more on."""
+    axis = attrs.get("axis", -1)
+    if isinstance(axis, int):
+        return {**attrs, "axis": axis % rank + 1}
+    return {**attrs, "axis": [int(a) % rank + 1 for a in axis]}
+
+
+def _order(attrs: Attributes, rank: int) -> Attributes:
+    return {**attrs, "order": [0, *(int(axis) + 1 for axis in attrs["order"])]}
+
+
+def _slice(attrs: Attributes, rank: int) -> Attributes:
+    return {
+        **attrs, "begin": [0, *attrs["begin"]], "end": [1, *attrs["end"]],
+        "strides": [1, *attrs["strides"]],
+    }  # fmt: skip
+
+
+RULES: dict[str, Callable[[Attributes, int], Attributes]] = {
+    "matmul": _same, "softmax": _axis, "concat": _axis, "scale": _axis, "batchnorm": _axis,
+    "reduction_mean": _axis, "reduction_sum": _axis, "reduction_max": _axis,
+    "transpose": _order, "strided_slice": _slice,
+}  # fmt: skip
+"""Attributes with one more axis in front, by kind."""

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Patches, windows and heads in the first axis, and chains of what moves them: the same numbers."""
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from opendpu.ir import FloatGraph, Graph
+from opendpu.ops.foreign import KIND
+from opendpu.ops.session import Session
+from opendpu.quantize.transforms.inner_batch import lift
+from opendpu.quantize.transforms.rearrange import rearrange
+
+SHAPE = (1, 8, 12, 6)
+
+
+def graph_of(*steps: tuple[str, tuple[int, ...]]) -> FloatGraph:
+    """Return a graph of reshapes and transposes from ``x``."""
+    graph = FloatGraph("moves")
+    name = graph.add("x", "data", SHAPE).name
+    for number, (kind, numbers) in enumerate(steps):
+        shape = graph[name].shape
+        if kind == "transpose":
+            shape = tuple(shape[axis] for axis in numbers)
+            attrs = {"order": list(numbers)}
+        else:
+            shape, attrs = numbers, {"shape": list(numbers)}
+        name = graph.add(f"s{number}", kind, shape, {"input": [name]}, attrs).name
+    graph.outputs = [name]
+    return graph
+
+
+def results(graph: Graph) -> list[np.ndarray]:
+    values = np.random.default_rng(7).standard_normal(graph["x"].shape).astype(np.float32)
+    return list(Session(graph).run({"x": values}).values())
+
+
+def check(graph: FloatGraph) -> FloatGraph:
+    """Return what both passes make of a graph; it computes the same."""
+    names, before = list(graph.outputs), results(graph)
+    rearrange(graph)
+    lift(graph)
+    assert graph.outputs == names
+    for found, wanted in zip(results(graph), before, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    return graph
+
+
+def kinds(graph: Graph) -> list[str]:
+    return [node.kind for node in graph]
+
+
+def test_patches_as_torch_writes_them_move_pixels_only() -> None:
+    """Channels first, patches of 2 x 2 to the first axis, channels last in the end."""
+    graph = check(graph_of(
+        ("transpose", (0, 3, 1, 2)), ("reshape", (24, 2, 6, 2)), ("transpose", (0, 2, 1, 3)),
+        ("reshape", (1, 6, 24, 4)), ("transpose", (0, 3, 2, 1)), ("reshape", (4, 24, 6)),
+    ))  # fmt: skip
+    (moved,) = (node for node in graph if node.kind == "transpose")
+    assert graph[moved.sources()[0]].shape == (1, 4, 2, 6, 2, 6)
+    assert moved.attrs["order"] == [0, 2, 4, 1, 3, 5]
+
+
+def test_what_is_undone_is_nothing() -> None:
+    graph = check(graph_of(
+        ("transpose", (0, 3, 1, 2)), ("reshape", (6, 96)), ("transpose", (1, 0)),
+        ("reshape", (1, 96, 6)),
+    ))  # fmt: skip
+    assert "transpose" not in kinds(graph)
+
+
+def test_axes_that_do_not_divide_stay() -> None:
+    steps = [("transpose", (0, 3, 2, 1)), ("reshape", (1, 64, 9)), ("transpose", (0, 2, 1))]
+    assert kinds(check(graph_of(*steps))).count("transpose") == 2
+
+
+def drawn(random: np.random.Generator) -> FloatGraph:
+    """Return a random chain."""
+    steps: list[tuple[str, tuple[int, ...]]] = []
+    shape: tuple[int, ...] = SHAPE
+    for _ in range(random.integers(1, 7)):
+        if random.random() < 0.5:
+            order = tuple(int(axis) for axis in random.permutation(len(shape)))
+            steps.append(("transpose", order))
+            shape = tuple(shape[axis] for axis in order)
+        else:
+            left, sizes = int(np.prod(shape)), []
+            while left > 1 and len(sizes) < 4:
+                sizes.append(int(random.choice([n for n in range(1, left + 1) if left % n == 0])))
+                left //= sizes[-1]
+            shape = (*sizes, left)
+            steps.append(("reshape", shape))
+    return graph_of(*steps)
+
+
+def test_random_chains(rng: np.random.Generator) -> None:
+    for _ in range(20):
+        check(drawn(rng))
+
+
+def test_ops_between_windows() -> None:
+    """Each kind of op on tensors whose first axis is no batch; an output stays as it was."""
+    graph = graph_of(
+        ("reshape", (4, 2, 12, 6)), ("transpose", (0, 2, 1, 3)), ("reshape", (4, 24, 6)),
+    )  # fmt: skip
+    windows = graph.outputs[0]
+
+    def op(name: str, kind: str, shape: tuple, sources: list[str], **attrs) -> str:
+        return graph.add(name, kind, shape, {"input": sources}, attrs).name
+
+    turned = op("turned", "transpose", (4, 6, 24), [windows], order=[0, 2, 1])
+    scores = op("scores", "matmul", (4, 24, 24), [windows, turned], transpose_a=False,
+                transpose_b=False)  # fmt: skip
+    bias = graph.add_const("bias", np.arange(4 * 24 * 24).reshape(4, 24, 24) / 100).name
+    biased = op("biased", "add", (4, 24, 24), [scores, bias])
+    soft = op("soft", "softmax", (4, 24, 24), [biased], axis=2)
+    mixed = op("mixed", "matmul", (4, 24, 6), [soft, windows], transpose_a=False, transpose_b=False)
+    ones = {"scale": [graph.add_const("one", np.linspace(1, 2, 6)).name],
+            "bias": [graph.add_const("zero", np.zeros(6)).name]}  # fmt: skip
+    scaled = graph.add("scaled", "scale", (4, 24, 6), {"input": [mixed], **ones}, {"axis": 2}).name
+    part = op("part", "strided_slice", (3, 10, 6), [scaled], begin=[1, 4, 0], end=[4, 14, 6],
+              strides=[1, 1, 1])  # fmt: skip
+    low = op("low", "reduction_mean", (3, 6), [part], axis=[1], keep_dims=False)
+    both = op("both", "concat", (3, 20, 6), [part, part], axis=1)
+    first = op("first", "concat", (6, 20, 6), [both, both], axis=0)
+    sums = op("sums", "reduction_sum", (6, 20, 1), [first], axis=[-1], keep_dims=True)
+    graph.outputs = [first, low, sums, scaled]
+    check(graph)
+    wide = [n.name for n in graph if n.value is None and n.shape[0] != 1]
+    assert set(wide) == {*graph.outputs}
+
+
+@pytest.mark.parametrize("axis", [-1, 2])
+def test_a_normalization_of_windows(axis: int) -> None:
+    graph = graph_of(("reshape", (4, 24, 6)))
+    node = helper.make_node("LayerNormalization", ["x", "s"], ["y"], axis=axis, epsilon=1e-5)
+    infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [4, 24, 6]) for n in ("x", "y")]
+    scale = helper.make_tensor("s", TensorProto.FLOAT, [6], [1, 2, 3, 4, 5, 6])
+    model = helper.make_model(
+        helper.make_graph([node], "norm", infos[:1], infos[1:], [scale]),
+        opset_imports=[helper.make_opsetid("", 17)], ir_version=10,
+    )  # fmt: skip
+    attrs = {"model": model.SerializeToString(), "call": "norm", "output": 0}
+    graph.add("norm", KIND, (4, 24, 6), {"input": list(graph.outputs)}, attrs)
+    graph.add("last", "relu", (4, 24, 6), {"input": ["norm"]})
+    graph.outputs = ["last"]
+    assert check(graph)["norm"].shape == (1, 4, 24, 6)
+
+
+def test_a_batch_of_the_network_itself_stays() -> None:
+    graph = FloatGraph("batch")
+    graph.add("x", "data", (4, 8, 8, 3))
+    graph.add("y", "relu", (4, 8, 8, 3), {"input": ["x"]})
+    graph.outputs = ["y"]
+    lift(graph)
+    assert [node.shape for node in graph] == [(4, 8, 8, 3)] * 2
+
+
+def test_what_has_no_attributes_for_it_stays_between_reshapes() -> None:
+    graph = graph_of(("reshape", (4, 2, 12, 6)))
+    attrs = {"kernel": [2, 2], "stride": [1, 1], "pad": [0] * 4, "pad_mode": "FLOOR"}
+    graph.add("pool", "maxpool2d", (4, 1, 11, 6), {"input": list(graph.outputs)}, attrs)
+    graph.add("more", "relu", (4, 1, 11, 6), {"input": ["pool"]})
+    graph.outputs = ["more"]
+    check(graph)
+    assert graph["pool"].shape == (4, 1, 11, 6)
