@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One of the two halves of LOAD: a read port of the bus and a write port of the banks."""
 
+from types import SimpleNamespace
+
 from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal, unsigned
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
@@ -11,11 +13,13 @@ from opendpu_hw.bus.axi4 import constant_fields, read_signature
 from opendpu_hw.bus.burst import BEAT_SHIFT, BurstGenerator, BurstIssuer, plan_fields
 from opendpu_hw.bus.fields import FieldQueue, FieldSkid, FieldStream
 from opendpu_hw.datapath.bytes import MASK_BYTES, masks, pieces, shift_down
-from opendpu_hw.engine.load_walk import POSITION, WINDOW, LoadWalk
 from opendpu_hw.memory.ports import BankWrite
 
+#: Beats between the bus and the banks.
+WINDOW = 16
 #: Longest pixel, in bytes, that may overlap the next one in one fetched range.
 OVERLAP_MAX = 128
+_POSITION = ceil_log2(WINDOW) + 2
 
 
 def load_job_fields(target):
@@ -76,38 +80,23 @@ class LoadChannel(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+        lanes = self._target.channel_parallel
         stop = Signal()
-        error = Signal()
         m.d.comb += stop.eq(self.stop | self.failed)
-        issuer, jobs = self._address_side(m, stop, error)
-        walk = LoadWalk(self._target, load_job_fields(self._target))
-        window = self._window(m, walk, stop, error, issuer)
-        m.submodules.out = out = FieldSkid({
-            "data": len(self.write.data), "bank_id": 6, "addr": len(self.write.addr), "ending": 1})
-        self._find_word(m, walk, window, error, out)
-        walk.go_on(m)
-        walk.begin(m, jobs.o)
-        self._write_word(m, walk, window, out)
-        m.d.comb += out.clear.eq(stop)
-        with m.If(stop):
-            walk.clear(m)
-            m.d.sync += [window.put.eq(0), window.newest.eq(window.newest.init), error.eq(0)]
-        with m.If(self.stop):
-            m.d.sync += self.failed.eq(0)
-        return m
 
-    def _address_side(self, m, stop, error):
-        """Queue plans for the address side, jobs for the bank side; issue bursts."""
+        # -- queues: plans for the address side, jobs for the bank side ---------------------------
+        job_fields = load_job_fields(self._target)
         m.submodules.plans = plans = FieldQueue(plan_fields, depth=self.DEPTH)
-        m.submodules.jobs = jobs = FieldQueue(load_job_fields(self._target), depth=self.DEPTH)
-        m.submodules.bursts = bursts = ResetInserter({"sync": stop})(BurstGenerator())
-        m.submodules.issuer = issuer = BurstIssuer()
+        m.submodules.jobs = jobs = FieldQueue(job_fields, depth=self.DEPTH)
         wiring.connect(m, wiring.flipped(self.plan), plans.i)
         wiring.connect(m, wiring.flipped(self.job), jobs.i)
-        wiring.connect(m, plans.o, bursts.i)
-        wiring.connect(m, bursts.o, issuer.i)
+        m.d.comb += [plans.clear.eq(stop), jobs.clear.eq(stop)]
+
+        # -- address side -------------------------------------------------------------------------
+        m.submodules.bursts = bursts = ResetInserter({"sync": stop})(BurstGenerator())
+        m.submodules.issuer = issuer = BurstIssuer()
+        error = Signal()
         m.d.comb += [
-            plans.clear.eq(stop), jobs.clear.eq(stop),
             issuer.stop.eq(error),
             *constant_fields(self.bus, "ar"),
             self.bus.araddr.eq(issuer.addr), self.bus.arlen.eq(issuer.len),
@@ -115,67 +104,170 @@ class LoadChannel(wiring.Component):
             # A burst may still be taken in the first cycle of ``stop``, none later.
             self.empty.eq(issuer.empty & ~bursts.o.valid),
         ]
-        return issuer, jobs
+        wiring.connect(m, plans.o, bursts.i)
+        wiring.connect(m, bursts.o, issuer.i)
 
-    def _window(self, m, walk, stop, error, issuer):
-        """Keep the beats that come until the walk has made words of them."""
-        m.submodules.window = beats = memory.Memory(shape=unsigned(128), depth=WINDOW, init=[])
-        put_port = beats.write_port()
-        low_port, high_port = beats.read_port(domain="comb"), beats.read_port(domain="comb")
-        window = _Window(low_port.data, high_port.data)
-        put_next = Signal(POSITION)
-        keep = Signal(POSITION)             # number of the oldest beat still needed
-        used = Signal(POSITION)             # negative while the next byte is beyond a gap
-        room, accept = Signal(), Signal()
+        # -- window of beats ----------------------------------------------------------------------
+        m.submodules.window = window = memory.Memory(
+            shape=unsigned(128), depth=WINDOW, init=[])
+        put_port = window.write_port()
+        low_port, high_port = window.read_port(domain="comb"), window.read_port(domain="comb")
+        put = Signal(_POSITION)             # number of the next beat, modulo 4·WINDOW
+        put_next = Signal(_POSITION)
+        keep = Signal(_POSITION)            # number of the oldest beat still needed
+        room = Signal()
+        used = Signal(_POSITION)            # negative while the next byte is beyond a gap
+        accept = Signal()
+        error_beat = Signal(_POSITION)
+        error_before = Signal(_POSITION)    # the beat before it
         m.d.comb += [
-            keep.eq(Mux(walk.job.overlap, walk.pixel[BEAT_SHIFT:], walk.beat)),
-            used.eq(window.put - keep),
+            used.eq(put - keep),
             room.eq(used[-1] | ~used[ceil_log2(WINDOW):].any()),
             self.bus.rready.eq(stop | room),
             accept.eq(self.bus.rvalid & self.bus.rready),
             issuer.retire.eq(accept & self.bus.rlast),
-            put_port.addr.eq(window.put), put_port.data.eq(self.bus.rdata), put_port.en.eq(accept),
-            put_next.eq(window.put + 1),
-            low_port.addr.eq(walk.beat), high_port.addr.eq(walk.beat_1),
+            put_port.addr.eq(put), put_port.data.eq(self.bus.rdata), put_port.en.eq(accept),
+            put_next.eq(put + 1),
         ]
         with m.If(accept):
-            m.d.sync += [window.put.eq(put_next), window.newest.eq(window.put)]
+            m.d.sync += put.eq(put_next)
             with m.If(self.bus.rresp[1] & ~error & ~stop):
                 m.d.sync += [
-                    error.eq(1), window.error_beat.eq(window.put),
-                    window.error_before.eq(window.newest),
+                    error.eq(1), error_beat.eq(put), error_before.eq(put - 1),
                     self.fault_addr.eq(Cat(Const(0, BEAT_SHIFT), issuer.oldest_beat)),
                 ]
-        return window
 
-    def _find_word(self, m, walk, window, error, out):
-        """Decide whether the next word is made: its beats have come, and are whole."""
-        job = walk.job
-        ahead = Signal(POSITION + 1)        # beats that have come after the word's last one
-        ready, bad, advance = Signal(), Signal(), Signal()
-        # newest - (beat + two_beats), of which only the sign matters: its last term is a carry.
+        # -- bank side: the word to write next ----------------------------------------------------
+        queued = jobs.o
+        lasting = ("bank_id", "jump_write", "bytes", "jump", "merged", "overlap", "constant",
+                   "value", "masked", "pad_idx")
+        job = SimpleNamespace(**{n: Signal(job_fields[n], name=f"job_{n}") for n in lasting})
+        running = Signal()
+        rows = Signal(10)
+        rest = Signal(14)                   # bytes of the pixel after the next one
+        here = Signal(_POSITION + BEAT_SHIFT)
+        pixel = Signal(_POSITION + BEAT_SHIFT)
+        addr = Signal.like(queued.bank_addr)
+        pixel_addr = Signal.like(queued.bank_addr)
+        skip = Signal(5)
+        pixel_skip = Signal(5)
+        limit = Signal(15)
+        tail = Signal(7)                    # of the next pixel
+
+        word_end = Signal()
+        pixel_end = Signal()
+        job_end = Signal()
+        two_beats = Signal()
+        available = Signal(_POSITION)
+        ready = Signal()
+        bad = Signal()
+        step = Signal()
+        advance = Signal()
+        beat = here[BEAT_SHIFT:]
+        beat_1 = Signal(_POSITION)
+        m.submodules.out = out = FieldSkid({
+            "data": len(self.write.data), "bank_id": 6, "addr": len(self.write.addr), "ending": 1})
+
+        def next_word(rest, place):
+            """Whether the next word is its pixel's last, and in two beats: known a cycle before."""
+            ends, reach = Signal(), Signal(5)
+            m.d.comb += [ends.eq(rest < lanes),
+                         reach.eq(place[:BEAT_SHIFT] + Mux(ends, rest[:4], lanes - 1))]
+            return [pixel_end.eq(ends), two_beats.eq(reach[BEAT_SHIFT])]
+
         m.d.comb += [
-            ahead.eq(Cat(1, window.newest) + Cat(~walk.two_beats, ~walk.beat)),
-            ready.eq(job.constant | ~ahead[-1]),
+            job_end.eq(pixel_end & (rows == 0)),
+            beat_1.eq(beat + 1),
+            available.eq(put - beat),
+            ready.eq(job.constant | (~available[-1] & (
+                available[1:].any() | (available[0] & ~two_beats)))),
             bad.eq(error & ~job.constant
-                   & ((window.error_beat == walk.beat)
-                      | (walk.two_beats & (window.error_before == walk.beat)))),
+                   & ((error_beat == beat) | (two_beats & (error_before == beat)))),
             advance.eq(out.i.ready),
-            walk.step.eq(walk.running & ready & ~bad & advance),
+            step.eq(running & ready & ~bad & advance),
+            word_end.eq(step & ~pixel_end),
+            keep.eq(Mux(job.overlap, pixel[BEAT_SHIFT:], beat)),
+            low_port.addr.eq(beat), high_port.addr.eq(beat_1),
         ]
-        with m.If(walk.running & ready & bad & ~self.write.valid):
+        with m.If(running & ready & bad & ~self.write.valid):
             m.d.sync += self.failed.eq(1)
 
-    def _write_word(self, m, walk, window, out):
-        """Shift the word's bytes down, put others where none are kept, and write it."""
-        job = walk.job
-        halves = -(-self._target.channel_parallel // MASK_BYTES)
-        source = pieces(window.low, 4) + pieces(window.high, 4)
-        word = shift_down(m, source, walk.here[:BEAT_SHIFT], 2 * halves, name="word")
+        after = Signal(_POSITION)           # beat after the last one of this word
+        next_pixel = Signal.like(pixel)
+        m.d.comb += after.eq(Mux(job.constant, beat, beat_1 + two_beats))
+        with m.If(job.constant):
+            m.d.comb += next_pixel.eq(here)
+        with m.Elif(job.merged):
+            m.d.comb += next_pixel.eq(pixel + job.jump + 1)
+        with m.Else():
+            m.d.comb += next_pixel.eq(
+                Cat((pixel[:BEAT_SHIFT] + job.jump + 1)[:BEAT_SHIFT], after))
+        next_addr = Signal.like(addr)
+        m.d.comb += next_addr.eq(pixel_addr + job.jump_write + 1)
+        next_in_tail = Signal()
+        next_skip = Signal(5)
+        jump = Signal(8)
+
+        def less(tail, jump, in_tail):
+            """The bytes that the pixel after one keeps."""
+            return Mux(in_tail, Mux(tail > jump, (tail - jump)[:7], 0), tail)
+
+        m.d.comb += [
+            jump.eq(job.jump[:7] + 1),
+            next_in_tail.eq(rows <= job.pad_idx + 1),
+            next_skip.eq(Mux(pixel_skip > jump, (pixel_skip - jump)[:5], 0)),
+        ]
+
+        rest_after, here_after = Signal.like(rest), Signal.like(here)
+        m.d.comb += [rest_after.eq(rest - lanes), here_after.eq(here + lanes)]
+        with m.If(word_end):
+            m.d.sync += [
+                *next_word(rest_after, here_after),
+                here.eq(Mux(job.constant, here, here_after)),
+                addr.eq(addr + 1), rest.eq(rest_after),
+                skip.eq(Mux(skip > lanes, skip - lanes, 0)),
+                limit.eq(Mux(limit > lanes, limit - lanes, 0)),
+            ]
+        with m.Elif(step & ~job_end):
+            m.d.sync += [
+                *next_word(job.bytes, next_pixel),
+                here.eq(next_pixel), pixel.eq(next_pixel),
+                addr.eq(next_addr), pixel_addr.eq(next_addr),
+                rest.eq(job.bytes), rows.eq(rows - 1),
+                skip.eq(next_skip), pixel_skip.eq(next_skip),
+                tail.eq(less(tail, jump, next_in_tail)),
+                limit.eq(self._limit(job.bytes, job.masked & next_in_tail, tail)),
+            ]
+        with m.Elif(step):
+            m.d.sync += [running.eq(0), here[BEAT_SHIFT:].eq(after), job.overlap.eq(0)]
+        start = Signal(_POSITION + BEAT_SHIFT)
+        m.d.comb += [
+            queued.ready.eq(~running | (step & job_end)),
+            start.eq(Cat(queued.offset, Mux(running, after, beat))),
+        ]
+        starts_in_tail = Signal()
+        m.d.comb += starts_in_tail.eq(queued.rows <= queued.pad_idx)
+        with m.If(queued.ready & queued.valid):
+            m.d.sync += [
+                *next_word(queued.bytes, queued.offset),
+                running.eq(1), here.eq(start), pixel.eq(start),
+                *(getattr(job, n).eq(getattr(queued, n)) for n in lasting),
+                addr.eq(queued.bank_addr), pixel_addr.eq(queued.bank_addr),
+                rest.eq(queued.bytes), rows.eq(queued.rows),
+                skip.eq(queued.skip), pixel_skip.eq(queued.skip),
+                tail.eq(less(queued.tail, queued.jump[:7] + 1, starts_in_tail)),
+                limit.eq(self._limit(
+                    queued.bytes, queued.masked & starts_in_tail, queued.tail)),
+            ]
+
+        # -- the word ------------------------------------------------------------------------------
+        halves = -(-lanes // MASK_BYTES)
+        source = pieces(low_port.data, 4) + pieces(high_port.data, 4)
+        word = shift_down(m, source, here[:BEAT_SHIFT], 2 * halves, name="word")
         kept = Signal(5)
-        m.d.comb += kept.eq(Mux(walk.limit[4:].any(), 16, walk.limit[:4]))
+        m.d.comb += kept.eq(Mux(limit[4:].any(), 16, limit[:4]))
         keep_masks = masks(m, kept, halves, name="keep")
-        skip_masks = masks(m, walk.skip, halves, name="skip")
+        skip_masks = masks(m, skip, halves, name="skip")
         padded = Signal()
         m.d.comb += padded.eq(job.masked & ~job.constant)
         result = []
@@ -190,20 +282,22 @@ class LoadChannel(wiring.Component):
                 m.d.comb += half.eq((value & kept_bytes) | (fill & ~kept_bytes))
             result.append(half)
         m.d.comb += [
-            out.i.valid.eq(walk.step), out.i.data.eq(Cat(result)), out.i.bank_id.eq(job.bank_id),
-            out.i.addr.eq(walk.addr), out.i.ending.eq(walk.job_end),
+            out.i.valid.eq(step), out.i.data.eq(Cat(result)), out.i.bank_id.eq(job.bank_id),
+            out.i.addr.eq(addr), out.i.ending.eq(job_end), out.clear.eq(stop),
             self.write.valid.eq(out.o.valid), out.o.ready.eq(self.write.ready),
             *(getattr(self.write, n).eq(getattr(out.o, n)) for n in ("data", "bank_id", "addr")),
             self.finished.eq(self.write.valid & self.write.ready & out.o.ending),
         ]
 
+        with m.If(stop):
+            m.d.sync += [
+                running.eq(0), put.eq(0), here.eq(0), job.overlap.eq(0), error.eq(0),
+            ]
+        with m.If(self.stop):
+            m.d.sync += self.failed.eq(0)
+        return m
 
-class _Window:
-    """Beats that wait; those of the next word are ``low`` and ``high``."""
-
-    def __init__(self, low, high):
-        self.low, self.high = low, high
-        self.put = Signal(POSITION)             # number of the next beat, modulo 4·WINDOW
-        self.newest = Signal(POSITION, init=-1 % (1 << POSITION))       # the one before it
-        self.error_beat = Signal(POSITION)
-        self.error_before = Signal(POSITION)    # the beat before it
+    @staticmethod
+    def _limit(size, in_tail, tail):
+        """Bytes of a pixel to keep, of ``size + 1``."""
+        return Mux(in_tail & (tail <= size), tail, size + 1)

@@ -146,16 +146,9 @@ DMA = (
         ("load-window-overflows",
          "room.eq(used[-1] | ~used[ceil_log2(WINDOW):].any()),",
          "room.eq(used[-1] | ~used[ceil_log2(WINDOW):].any() | (used == WINDOW)),"),
-        ("load-word-before-its-second-beat",
-         "Cat(~walk.two_beats, ~walk.beat)",
-         "Cat(1, ~walk.beat)"),
-    ),
-    *mutants(
-        "hw/opendpu_hw/engine/load_walk.py",
-        "unit/hw/dma/test_load.py",
         ("load-tail-one-pixel-late",
-         "next_in_tail.eq(self.rows <= job.pad_idx + 1),",
-         "next_in_tail.eq(self.rows <= job.pad_idx),"),
+         "next_in_tail.eq(rows <= job.pad_idx + 1),",
+         "next_in_tail.eq(rows <= job.pad_idx),"),
     ),
     *mutants(
         "hw/opendpu_hw/engine/dma_order.py",
@@ -196,7 +189,7 @@ DMA = (
     ),
     *mutants(
         "hw/opendpu_hw/datapath/argmax.py",
-        "unit/hw/dma/test_save.py",
+        "unit/hw/dma/test_parts.py unit/hw/dma/test_save.py",
         ("argmax-last-of-equals",
          "with m.If(stage_first | (value > best)):",
          "with m.If(stage_first | (value >= best)):"),
