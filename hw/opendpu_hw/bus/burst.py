@@ -56,7 +56,8 @@ class BurstGenerator(wiring.Component):
         m.d.comb += [
             page.eq(~beat[:8]),
             limit.eq(Mux(page[4:].any(), 15, page[:4])),
-            row_end.eq(left <= limit),
+            # left <= limit, without a carry chain: a limit of 15 takes whatever has four bits
+            row_end.eq(~left[4:].any() & (page[4:].any() | (left[:4] <= page[:4]))),
             length.eq(Mux(row_end, left[:4], limit)),
             self.o.valid.eq(running),
             self.o.beat.eq(beat),

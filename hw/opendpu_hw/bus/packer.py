@@ -40,6 +40,8 @@ class Packer(wiring.Component):
         The runs.
     o : ``Out(FieldStream(beat_fields))``
         The beats, registered. Payload bytes without strobe are undefined.
+    flushing : ``Out(1)``
+        A range ends with what is held: nothing is taken.
     clear : ``In(1)``
         Forget everything, also what is taken in this cycle; the payload of ``o`` does not change.
     """
@@ -49,8 +51,12 @@ class Packer(wiring.Component):
         super().__init__({
             "i": In(FieldStream(run_fields(lanes))),
             "o": Out(FieldStream(beat_fields)),
-            "clear": In(1),
+            "flushing": Out(1), "clear": In(1),
         })
+
+    def takes(self, ready):
+        """Return ``i.ready`` if ``o.ready`` is ``ready``: an expression of registers besides."""
+        return (~self.o.valid | ready) & ~self.flushing
 
     def elaborate(self, platform):
         if not 1 <= self._lanes <= BEAT_BYTES:
@@ -60,7 +66,7 @@ class Packer(wiring.Component):
         held = [Signal(8, name=f"held_{i}", reset_less=True) for i in range(BEAT_BYTES)]
         held_strobe = Signal(BEAT_BYTES)
         place = Signal(4)                   # of the next byte, in a range
-        flush = Signal()                    # the range ends with what is held
+        flush = self.flushing
 
         at = Signal(4)
         end = Signal(6)
@@ -74,7 +80,7 @@ class Packer(wiring.Component):
             full.eq(end[4:].any()),
             free.eq(~self.o.valid | self.o.ready),
             advance.eq(free & ~self.clear),
-            self.i.ready.eq(free & ~flush),
+            self.i.ready.eq(self.takes(self.o.ready)),
             take.eq(self.i.valid & self.i.ready),
         ]
 

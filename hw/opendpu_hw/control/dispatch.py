@@ -3,11 +3,11 @@
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
-from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from opendpu_arch import isa
 from opendpu_arch.isa import Engine
+from opendpu_hw.bus.block_queue import BlockQueue
 from opendpu_hw.bus.level import next_count
 from opendpu_hw.shapes import InstructionStream
 
@@ -15,6 +15,26 @@ from opendpu_hw.shapes import InstructionStream
 QUEUE_WORDS = {
     engine: max(i.WORDS for i in isa.INSTRUCTIONS.values() if engine == i.ENGINE)
     for engine in Engine}
+
+
+def used_bits(engine):
+    """Return which bits of each word the engine's instructions have, as (low, high) of runs.
+
+    Opcode and tokens are theirs; all other bits are not kept.
+    """
+    words = [0] * QUEUE_WORDS[engine]
+    words[0] = 0xFFF0_0000
+    for instruction in isa.INSTRUCTIONS.values():
+        if engine == instruction.ENGINE:
+            for n, claimed in enumerate(instruction.claimed()):
+                words[n] |= claimed
+    return [_runs(word) for word in words]
+
+
+def _runs(word):
+    """Return the runs of ones in a word, each (low, high), ``high`` not included."""
+    edges = [i for i in range(33) if (word >> i & 1) != (word << 1 >> i & 1)]
+    return list(zip(edges[::2], edges[1::2], strict=True))
 
 
 class Dispatch(wiring.Component):
@@ -70,8 +90,12 @@ class Dispatch(wiring.Component):
         waiting, flying, eligible = [], [], []
         for e in Engine:
             words = QUEUE_WORDS[e]
-            queue = SyncFIFOBuffered(width=32 * words, depth=self.DEPTH)
-            after = SyncFIFOBuffered(width=4, depth=self.IN_FLIGHT)
+            # Only bits that mean something are kept; others are zero.
+            kept = [slice(32 * n + low, 32 * n + high)
+                    for n, runs in enumerate(used_bits(e)) for low, high in runs]
+            given = self.i[e].payload.as_value()
+            queue = BlockQueue(width=sum(bits.stop - bits.start for bits in kept), depth=self.DEPTH)
+            after = BlockQueue(width=4, depth=self.IN_FLIGHT)
             m.submodules[f"queue_{e.name.lower()}"] = queue
             m.submodules[f"after_{e.name.lower()}"] = after
             # The first instruction has a register of its own: block RAM answers late in a cycle.
@@ -83,33 +107,34 @@ class Dispatch(wiring.Component):
             ended = Signal(name=f"ended_{e.name.lower()}")
             wants, gives = head[24:28], head[20:24]
             m.d.comb += [
-                queue.w_data.eq(self.i[e].payload.as_value()),
-                queue.w_en.eq(self.i[e].valid & queue.w_rdy & ~self.clear),
-                self.i[e].ready.eq(queue.w_rdy),
+                queue.i.payload.eq(Cat(given[bits] for bits in kept)),
+                queue.i.valid.eq(self.i[e].valid & ~self.clear),
+                self.i[e].ready.eq(queue.i.ready),
                 have.eq(~Cat(wants[p] & ~some[p, e] for p in Engine if p != e).any()),
                 self.o[e].payload.as_value().eq(head),
-                self.o[e].valid.eq(there & have & after.w_rdy & ~self.clear),
+                self.o[e].valid.eq(there & have & after.i.ready & ~self.clear),
                 fire.eq(self.o[e].valid & self.o[e].ready),
-                queue.r_en.eq(~there | fire | self.clear),
-                after.w_data.eq(gives), after.w_en.eq(fire),
+                queue.o.ready.eq(~there | fire | self.clear),
+                after.i.payload.eq(gives), after.i.valid.eq(fire),
                 # An INIT may be done before its entry has come through the queue: wait for it.
-                ended.eq(after.r_rdy & (self.done[e] | (late != 0))),
-                after.r_en.eq(ended | self.clear),
+                ended.eq(after.o.valid & (self.done[e] | (late != 0))),
+                after.o.ready.eq(self.done[e] | (late != 0) | self.clear),
                 self.started[e].eq(fire), self.finished[e].eq(ended),
             ]
             m.d.sync += late.eq(next_count(late, self.done[e], ended))
-            with m.If(queue.r_en):
-                m.d.sync += [head.eq(queue.r_data), there.eq(queue.r_rdy & ~self.clear)]
+            with m.If(queue.o.ready):
+                m.d.sync += [Cat(head[bits] for bits in kept).eq(queue.o.payload),
+                             there.eq(queue.o.valid & ~self.clear)]
             for other in Engine:
                 if other != e:
                     m.d.comb += [
                         take[other, e].eq(fire & wants[other]),
-                        give[e, other].eq(ended & after.r_data[other]),
+                        give[e, other].eq(ended & after.o.payload[other]),
                     ]
-            # levels, not r_rdy: an entry takes a cycle from one end of a queue to the other
-            waiting.append((queue.level != 0) | there)
-            flying.append(after.level != 0)
-            eligible.append(((queue.level != 0) | there) & (~there | have))
+            # not whether one is at the output: it takes a cycle from one end to the other
+            waiting.append(queue.some | there)
+            flying.append(after.some)
+            eligible.append((queue.some & ~there) | (there & have))
             with m.If(self.clear):
                 m.d.sync += late.eq(0)
         for key, counter in counters.items():

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The largest of a pixel's bytes, and where it is."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from opendpu_hw.bus.fields import FieldStream
+
+#: Width of a byte's place in its word.
+_PLACE = 4
 
 
 def word_fields(lanes, info):
@@ -52,33 +55,27 @@ class Argmax(wiring.Component):
             "busy": Out(1), "clear": In(1),
         })
 
+    def takes(self, ready):
+        """Return ``i.ready`` if ``o.ready`` is ``ready``: an expression of registers besides."""
+        return ~self.o.valid | ready
+
     def elaborate(self, platform):
         m = Module()
         word = self.i
         advance = Signal()
-        m.d.comb += [advance.eq(~self.o.valid | self.o.ready), self.i.ready.eq(advance)]
+        m.d.comb += [advance.eq(self.takes(self.o.ready)), self.i.ready.eq(advance)]
 
-        # Stage 1: the best of the word. Keys order by value, then lowest index: the value with its
-        # sign turned, above the index turned. Key 0 stands for bytes past the count.
-        keys = []
-        for i in range(self._lanes):
-            key = Signal(12, name=f"key_{i}")
-            value = word.data[8 * i:8 * i + 8] ^ 0x80
-            m.d.comb += key.eq(Mux(word.count > i, Cat(Const(15 - i, 4), value), 0))
-            keys.append(key)
-        level = 0
-        while len(keys) > 1:
-            pairs = []
-            for i in range(0, len(keys) - 1, 2):
-                key = Signal(12, name=f"key_{level}_{i}")
-                m.d.comb += key.eq(Mux(keys[i] > keys[i + 1], keys[i], keys[i + 1]))
-                pairs.append(key)
-            keys = pairs + keys[len(pairs) * 2:]
-            level += 1
+        # Stage 1: the best of each half of the word: value, place, whether it is there. Bytes past
+        # the count are the last ones, so of equal ones the first is always there.
+        bests = [(word.data[8 * i:8 * i + 8].as_signed(), Const(i, _PLACE), word.count > i)
+                 for i in range(self._lanes)]
+        while len(bests) > 2:
+            bests = _halve(m, bests)
         valid = Signal()
         m.d.comb += self.busy.eq(valid | self.o.valid)
-        stage_value = Signal(8)             # sign turned
-        stage_place = Signal(4)             # in its word
+        halves = [
+            (Signal(signed(8), name=f"half_{i}_value"), Signal(_PLACE, name=f"half_{i}_place"),
+             Signal(name=f"half_{i}_there")) for i in range(len(bests))]
         stage_base = Signal(8)
         stage_first = Signal()
         stage_last = Signal()
@@ -90,21 +87,37 @@ class Argmax(wiring.Component):
             m.d.sync += valid.eq(self.i.valid)
             with m.If(self.i.valid):
                 m.d.sync += [
-                    stage_value.eq(keys[0][4:]), stage_place.eq((~keys[0])[:4]),
+                    *(Cat(*kept).eq(Cat(*best))
+                      for kept, best in zip(halves, bests, strict=True)),
                     stage_base.eq(this_base),
                     stage_first.eq(word.first), stage_last.eq(word.last), stage_info.eq(word.info),
                     base.eq(this_base + self._lanes),
                 ]
 
-        # Stage 2: the best of the pixel so far, in the output register.
-        best = Signal(8)
-        m.d.comb += self.o.value.eq(best ^ 0x80)
+        # Stage 2: the best of the word; the best of the pixel so far, in the output register.
+        (value, place, _), = _halve(m, halves) if len(halves) == 2 else halves
+        best = Signal(signed(8))
+        m.d.comb += self.o.value.eq(best)
         with m.If(advance):
             m.d.sync += self.o.valid.eq(valid & stage_last)
             with m.If(valid):
-                with m.If(stage_first | (stage_value > best)):
-                    m.d.sync += [best.eq(stage_value), self.o.index.eq(stage_base + stage_place)]
+                with m.If(stage_first | (value > best)):
+                    m.d.sync += [best.eq(value), self.o.index.eq(stage_base + place)]
                 m.d.sync += self.o.info.eq(stage_info)
         with m.If(self.clear):
             m.d.sync += [valid.eq(0), self.o.valid.eq(0)]
         return m
+
+
+def _halve(m, bests):
+    """Return the better of each two (value, place, whether it is there), the first of equals."""
+    pairs = []
+    for i in range(0, len(bests) - 1, 2):
+        (value_0, place_0, there_0), (value_1, place_1, there_1) = bests[i:i + 2]
+        later, value, place = Signal(), Signal(signed(8)), Signal(_PLACE)
+        m.d.comb += [
+            later.eq((value_1 > value_0) & there_1), value.eq(Mux(later, value_1, value_0)),
+            place.eq(Mux(later, place_1, place_0)),
+        ]
+        pairs.append((value, place, there_0))
+    return pairs + bests[2 * len(pairs):]

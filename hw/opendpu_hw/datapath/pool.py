@@ -69,16 +69,18 @@ class MaxPool(wiring.Component):
                     other = self.x[t][h][c]
                     m.d.comb += larger.eq(Mux(self.exists[t], maximum(here, other), here))
                     here = larger
-                total = Signal(signed(8), name=f"most{h}_{c}", reset_less=True)
+                total = Signal(signed(8), name=f"total{h}_{c}", reset_less=True)
                 m.d.comb += self.total[h][c].eq(total)
                 with m.If(self.step):
                     m.d.sync += best.eq(here)
+                # Of this column's steps, or the last two steps if they slide.
+                most = Signal(signed(8), name=f"most{h}_{c}", reset_less=True)
+                joined = Signal(signed(8), name=f"joined{h}_{c}")
+                m.d.comb += joined.eq(Mux(self.first & ~self.slide, best, maximum(most, best)))
                 with m.If(self.add):
-                    m.d.sync += total.eq(Mux(self.first, best, maximum(total, best)))
+                    m.d.sync += [total.eq(joined), most.eq(joined)]
                 if self._window:
                     previous = Signal(signed(8), name=f"previous{h}_{c}", reset_less=True)
-                    pair = Signal(signed(8), name=f"pair{h}_{c}", reset_less=True)
                     with m.If(self.add & self.slide):
-                        m.d.sync += [previous.eq(best), pair.eq(maximum(previous, best)),
-                                     total.eq(maximum(pair, best))]
+                        m.d.sync += [previous.eq(best), most.eq(maximum(previous, best))]
         return m

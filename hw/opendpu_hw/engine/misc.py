@@ -16,6 +16,7 @@ from opendpu_hw.engine.misc_results import Results
 from opendpu_hw.engine.misc_sums import Sums
 from opendpu_hw.engine.misc_walk import MiscWalk
 from opendpu_hw.engine.misc_writer import MiscWriter
+from opendpu_hw.engine.order import DoneOrder
 from opendpu_hw.memory.ports import BiasRead, ParameterRead, RowRead, RowWrite
 from opendpu_hw.memory.record_ram import RecordWrite
 from opendpu_hw.memory.table_ram import TableWrite
@@ -132,19 +133,15 @@ class _MiscCore(wiring.Component):
         """Connect the planner, and what makes jobs of instructions; report their end in order."""
         m.submodules.planner = planner = MiscPlanner(
             self._target, taps=self._taps, window=self._window)
-        m.submodules.order = order = fifo.SyncFIFO(width=1, depth=_ORDER)
-        written = Signal(range(_ORDER + 1))
+        m.submodules.order = order = DoneOrder(depth=_ORDER)
         m.d.comb += [
             planner.insn.payload.eq(self.insn.payload),
-            planner.insn.valid.eq(self.insn.valid & order.w_rdy),
-            self.insn.ready.eq(planner.insn.ready & order.w_rdy),
-            order.w_en.eq(self.insn.valid & self.insn.ready), order.w_data.eq(planner.is_init),
-            self.done.eq(order.r_rdy & (order.r_data | (written != 0) | writer.done)),
-            order.r_en.eq(self.done),
-            self.busy.eq(order.r_rdy),
-            self.active.eq(walk.step_valid),
+            planner.insn.valid.eq(self.insn.valid & order.ready),
+            self.insn.ready.eq(planner.insn.ready & order.ready),
+            order.push.eq(self.insn.valid & self.insn.ready),
+            order.immediate.eq(planner.is_init), order.completed.eq(writer.done),
+            self.done.eq(order.done), self.busy.eq(order.some), self.active.eq(walk.step_valid),
         ]
-        m.d.sync += written.eq(written + writer.done - (self.done & ~order.r_data))
         wiring.connect(m, planner.job, walk.job)
         wiring.connect(m, planner.fetch, parameters.job)
         wiring.connect(m, planner.write, writer.job)

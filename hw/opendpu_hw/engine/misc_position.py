@@ -36,7 +36,9 @@ class Position:
         self.column_at = Signal(20)         # input column of the kernel's left edge
         self.kernel_w = Signal(8)           # kernel column, or number of the ELEW input
         self.phase = Signal(8)              # first kernel row of those that are stride_h apart
-        self.kernel_h = Signal(11)          # kernel row of tap 0
+        self.top = Signal()                 # kernel row 0
+        self.rest = Signal(8)               # kernel rows below that of tap 0
+        self.row = Signal(14, reset_less=True)          # row of tap 0, padding included
         self.low = Signal(bb)
         self.phase_low = Signal(bb)
         self.wrap = Signal(2)
@@ -48,7 +50,7 @@ class Position:
                                    for i in range(plan.INPUTS))
 
         self.last_chunk = Signal(reset_less=True)       # compared a cycle before
-        self.next_kernel_h = Signal(11)
+        self.next_rest = Signal(8)
         self.last_phase, self.last_tap = Signal(), Signal()
         self.last_column, self.last_group, self.last_step = (Signal() for _ in range(3))
         self.start, self.again, self.compute, self.first = (Signal() for _ in range(4))
@@ -67,7 +69,7 @@ class Position:
             self.last_column.eq(self.column == p.length_1),
             self.last_group.eq(self.group == p.groups_1),
             self.last_step.eq(self.last_tap & self.last_column & self.last_group),
-            self.start.eq((self.kernel_h == 0) & (self.kernel_w == 0)),
+            self.start.eq(self.top & (self.kernel_w == 0)),
             self.again.eq((self.column != 0) & (self.kernel_w == 1) & (self.phase == 0)),
             self.compute.eq(~p.paired | (self.phase == 1) | self.again),
             self.first.eq(Mux(
@@ -76,9 +78,11 @@ class Position:
                 self.start)),
         ]
         with m.If(~self.last_chunk):
-            m.d.comb += self.next_kernel_h.eq(self.kernel_h + p.stride_step)
+            m.d.comb += self.next_rest.eq(self.rest - p.stride_step)
         with m.Elif(~self.last_phase):
-            m.d.comb += self.next_kernel_h.eq(self.phase + 1)
+            m.d.comb += self.next_rest.eq(p.kernel_h_1 + ~self.phase)
+        with m.Else():
+            m.d.comb += self.next_rest.eq(p.kernel_h_1)
 
     def advance(self, m):
         """Go on to the next kernel row, the next phase of rows, or past the column's rows."""
@@ -86,14 +90,16 @@ class Position:
         a, bb = plan.address_bits(self._target), plan.bank_bits(self._target)
         low_next = Signal(bb + 1)
         m.d.sync += [
-            self.kernel_h.eq(self.next_kernel_h),
-            self.last_chunk.eq(p.eltwise | (self.next_kernel_h + p.stride_step > p.kernel_h_1)),
+            self.rest.eq(self.next_rest), self.top.eq(self.last_chunk & self.last_phase),
+            self.last_chunk.eq(p.eltwise | (self.next_rest < p.stride_step)),
         ]
         with m.If(~self.last_chunk):
             m.d.comb += low_next.eq(self.low + Mux(p.wide, 1, self._taps))
-            m.d.sync += [self.low.eq(low_next[:bb]), self.wrap.eq(self.wrap + low_next[bb])]
+            m.d.sync += [self.low.eq(low_next[:bb]), self.wrap.eq(self.wrap + low_next[bb]),
+                         self.row.eq((self.row + p.stride_step)[:14])]
         with m.Elif(~self.last_phase):
-            m.d.sync += self.phase.eq(self.phase + 1)
+            m.d.sync += [self.phase.eq(self.phase + 1),
+                         self.row.eq((p.row_base + self.phase + 1)[:14])]
             with m.If(self.in_bank + 1 == p.stride_h):
                 m.d.comb += low_next.eq(self.phase_low + 1)
                 m.d.sync += [
@@ -108,7 +114,7 @@ class Position:
                              self.low.eq(self.phase_low), self.wrap.eq(self.phase_wrap)]
         with m.Else():
             m.d.sync += [
-                self.phase.eq(0), self.in_bank.eq(p.in_bank),
+                self.phase.eq(0), self.row.eq(p.row_base), self.in_bank.eq(p.in_bank),
                 self.row_offset.eq(p.row_offset), self.low.eq(p.low), self.wrap.eq(p.wrap),
                 self.phase_low.eq(p.low), self.phase_wrap.eq(p.wrap),
             ]
@@ -141,8 +147,9 @@ class Position:
         new = self.new
         m.d.sync += [
             self.p.eq(new), self.running.eq(1), self.group.eq(0), self.column.eq(0),
-            self.column_at.eq(0), self.kernel_w.eq(0), self.phase.eq(0), self.kernel_h.eq(0),
-            self.last_chunk.eq(new.eltwise | (new.stride_step > new.kernel_h_1)),
+            self.column_at.eq(0), self.kernel_w.eq(0), self.phase.eq(0), self.top.eq(1),
+            self.rest.eq(new.kernel_h_1), self.row.eq(new.row_base),
+            self.last_chunk.eq(new.eltwise | (new.kernel_h_1 < new.stride_step)),
             self.in_bank.eq(new.in_bank),
             self.row_offset.eq(new.row_offset), self.tap_offset.eq(0), self.low.eq(new.low),
             self.wrap.eq(new.wrap), self.phase_low.eq(new.low), self.phase_wrap.eq(new.wrap),

@@ -112,11 +112,11 @@ class MiscWalk(wiring.Component):
         m = Module()
         target = self._target
         a, bb = plan.address_bits(target), plan.bank_bits(target)
-        positions = target.alu_pixel_parallel + self._taps - 1
+        banks = target.pixel_parallel
         # The banks' answer comes late in a cycle: it does not reach the walk in the same one.
         m.submodules.stage = stage = FieldSkid({
             "step": step_shape(target, self._taps).size, "here": a, "after": a, "low": bb,
-            "group": 2, "used": positions, "entry": POINTER_BITS, "base": POINTER_BITS})
+            "group": 2, "mask": banks, "entry": POINTER_BITS, "base": POINTER_BITS})
         s = Position(target, self._taps, self.job.payload.walk)
         s.find_ends(m)
         self._admit(m, s, stage)
@@ -220,7 +220,7 @@ class MiscWalk(wiring.Component):
         made = Signal(step_shape(self._target, taps))
         exists = Signal(taps)
         m.d.comb += [
-            exists.eq(Cat((s.kernel_h + narrow_product(p.stride_h, t) <= p.kernel_h_1)
+            exists.eq(Cat((narrow_product(p.stride_h, t) <= s.rest)
                           & (~(p.eltwise | p.wide) if t else 1) for t in range(taps))),
             stage.i.valid.eq(s.step), stage.i.step.eq(made),
             made.op.eq(p.op), made.weights.eq(p.weights), made.factor.eq(p.factor),
@@ -243,10 +243,14 @@ class MiscWalk(wiring.Component):
                 m.d.comb += made.tabled.eq(p.tabled)
         for q in range(self._target.alu_pixel_parallel + taps - 1):
             m.d.comb += made.bank[q].eq((at_bank + q * bank_step)[:bb])
-        self._find_rows(m, s, made.pad, stage.i.used, exists)
+        used = self._find_rows(m, s, made.pad, exists)
+        m.d.comb += stage.i.mask.eq(Cat(
+            Cat(row & (made.bank[q] == b) for q, row in enumerate(used)).any()
+            for b in range(self._target.pixel_parallel)))
 
-    def _find_rows(self, m, s, pad, used_rows, exists):
-        """Find out for each position whether its row is padding, and whether it is read."""
+    def _find_rows(self, m, s, pad, exists):
+        """Find out for each position whether its row is padding; return whether it is read."""
+        used_rows = []
         p, taps, rows = s.p, self._taps, self._target.alu_pixel_parallel
         column_now = Signal(21)
         outside = Signal()
@@ -257,18 +261,19 @@ class MiscWalk(wiring.Component):
         for q in range(rows + taps - 1):
             row = Signal(14, name=f"row{q}")
             used = Signal(name=f"used{q}")
+            used_rows.append(used)
             m.d.comb += [
-                used.eq(Cat(
+                used.eq((~p.eltwise if q >= rows else 1) & Cat(
                     exists[t] if q == t else exists[t] & (p.rows_1 >= q - t)
                     for t in range(taps) if 0 <= q - t < rows).any()),
-                row.eq(p.row_base + s.kernel_h + narrow_product(p.stride_h, q)),
+                row.eq(s.row + narrow_product(p.stride_h, q)),
                 pad[q].eq(~p.eltwise & (outside | (row < p.pad_top) | (row > p.bottom_limit))),
-                used_rows[q].eq(used & (~p.eltwise | (q < rows))),
             ]
+        return used_rows
 
     def _read_banks(self, m, stage):
         """Stage 2: the banks are read; what is known of a step waits for their answer."""
-        banks, positions = self._target.pixel_parallel, len(stage.o.used)
+        banks = self._target.pixel_parallel
         s1 = Signal(step_shape(self._target, self._taps))
         fetched = Signal()
         offered, ready = stage.o.valid, self.read.ready
@@ -278,9 +283,7 @@ class MiscWalk(wiring.Component):
         m.d.comb += [
             s1.eq(stage.o.step), stage.o.ready.eq(ready),
             self.read.valid.eq(offered), self.read.group.eq(stage.o.group),
-            self.read.mask.eq(Cat(
-                Cat(stage.o.used[q] & (s1.bank[q] == b) for q in range(positions)).any()
-                for b in range(banks))),
+            self.read.mask.eq(stage.o.mask),
             fetched.eq(offered & self.read.ready),
         ]
         for b in range(banks):

@@ -5,6 +5,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from opendpu_hw.bus.level import next_level
+
 
 class DoneOrder(wiring.Component):
     """Turn completions into one ``done`` pulse an instruction, in the order of acceptance.
@@ -24,8 +26,8 @@ class DoneOrder(wiring.Component):
         The oldest one that needs a completion has finished.
     done : ``Out(1)``
         The oldest instruction is finished.
-    ready, busy : ``Out(1)``
-        There is room; something is in flight that is no INIT.
+    ready, some, busy : ``Out(1)``
+        There is room; something is in flight; something that is no INIT.
     clear : ``In(1)``
         Forget everything.
     """
@@ -34,7 +36,7 @@ class DoneOrder(wiring.Component):
         self._depth = depth
         super().__init__({
             "push": In(1), "immediate": In(1), "completed": In(1), "clear": In(1),
-            "done": Out(1), "ready": Out(1), "busy": Out(1),
+            "done": Out(1), "ready": Out(1), "some": Out(1), "busy": Out(1),
         })
 
     def elaborate(self, platform):
@@ -42,21 +44,29 @@ class DoneOrder(wiring.Component):
         waiting = Signal(self._depth)       # bit 0 is the oldest; 1: waits for a completion
         level = Signal(range(self._depth + 1))
         finished = Signal(range(self._depth + 1))
+        early = Signal()                    # some have finished before their turn
         spend = Signal()
         m.d.comb += [
             self.ready.eq(level != self._depth),
-            spend.eq((level != 0) & waiting[0] & ((finished != 0) | self.completed)),
-            self.done.eq((level != 0) & (~waiting[0] | spend)),
+            spend.eq(self.some & waiting[0] & (early | self.completed)),
+            self.done.eq(self.some & (~waiting[0] | early | self.completed)),
             self.busy.eq(waiting.any()),
         ]
-        m.d.sync += finished.eq(finished + self.completed - spend)
+        m.d.sync += [
+            finished.eq(next_level(finished, self.completed, spend)),
+            early.eq(Mux(self.completed == spend, early,
+                         self.completed | finished[1:].any())),
+        ]
         # Bits past the level are zero, so that a new one can be joined: for both outcomes of
         # `done`, which is known late.
         fresh = self.push & ~self.immediate
         stay = waiting | Cat(fresh & (level == i) for i in range(self._depth))
         move = waiting[1:] | Cat(fresh & (level == i + 1) for i in range(self._depth))
         m.d.sync += waiting.eq(Mux(self.done, move, stay))
-        m.d.sync += level.eq(level + self.push - self.done)
+        m.d.sync += [
+            level.eq(next_level(level, self.push, self.done)),
+            self.some.eq(self.push | level[1:].any() | (self.some & ~self.done)),
+        ]
         with m.If(self.clear):
-            m.d.sync += [waiting.eq(0), level.eq(0), finished.eq(0)]
+            m.d.sync += [waiting.eq(0), level.eq(0), finished.eq(0), early.eq(0), self.some.eq(0)]
         return m

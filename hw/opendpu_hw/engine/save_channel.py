@@ -118,9 +118,12 @@ class SaveChannel(wiring.Component):
         run = SimpleNamespace(
             valid=Signal(name="run_valid"), ready=Signal(name="run_ready"),
             **{name: Signal(width, name=f"run_{name}") for name, width in fields.items()})
-        m.d.comb += run.ready.eq(~packer.i.valid | packer.i.ready)
-        packed = Signal()
-        m.d.comb += packer.i.valid.eq(packed)
+        packed, sending = Signal(), Signal()
+        # From registers, not through the modules between: it goes far.
+        m.d.comb += [
+            sending.eq(lengths.o.valid & self.bus.wready), packer.i.valid.eq(packed),
+            run.ready.eq(~packed | packer.takes(sending)),
+        ]
         with m.If(run.ready):
             m.d.sync += packed.eq(run.valid)
         with m.If(stop):
@@ -152,7 +155,7 @@ class SaveChannel(wiring.Component):
             with m.If(argmax.busy | (word.valid & word.argmax)):
                 m.d.comb += [
                     run.valid.eq(best.valid), best.ready.eq(run.ready),
-                    word.ready.eq(argmax.i.ready & word.argmax),
+                    word.ready.eq(argmax.takes(run.ready) & word.argmax),
                     # The packer does not look at more bytes than one.
                     run.data.eq(Cat(Mux(best.info[2], best.value, best.index), word.data[8:])),
                     run.count.eq(1),
@@ -176,7 +179,7 @@ class SaveChannel(wiring.Component):
             self.bus.wstrb.eq(Mux(packer.o.valid, beat.strobe, 0)),
             last.eq(sent == lengths.o.len), self.bus.wlast.eq(last),
             go.eq(self.bus.wvalid & self.bus.wready),
-            packer.o.ready.eq(lengths.o.valid & self.bus.wready),
+            packer.o.ready.eq(sending),
             lengths.o.ready.eq(go & last),
             held.eq(self.bus.wvalid & ~self.bus.wready),
             packer.clear.eq(stop & ~(held & packer.o.valid)),

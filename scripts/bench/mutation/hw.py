@@ -11,11 +11,11 @@ CONTROL = (
          "room = ~counter.all()",
          "room = 1"),
         ("dispatch-early-end-dropped",
-         "ended.eq(after.r_rdy & (self.done[e] | (late != 0))),",
-         "ended.eq(after.r_rdy & self.done[e]),"),
+         "ended.eq(after.o.valid & (self.done[e] | (late != 0))),",
+         "ended.eq(after.o.valid & self.done[e]),"),
         ("dispatch-stuck-too-early",
-         "& (~there | have))",
-         "& have)"),
+         "(queue.some & ~there) | (there & have)",
+         "there & have"),
         ("dispatch-tokens-survive-clear",
          "m.d.sync += [counter.eq(0), some[key].eq(0)]",
          "m.d.sync += [counter.eq(counter), some[key].eq(some[key])]"),
@@ -189,10 +189,13 @@ DMA = (
     ),
     *mutants(
         "hw/opendpu_hw/datapath/argmax.py",
-        "unit/hw/dma/test_save.py",
+        "unit/hw/dma/test_parts.py unit/hw/dma/test_save.py",
         ("argmax-last-of-equals",
-         "with m.If(stage_first | (stage_value > best)):",
-         "with m.If(stage_first | (stage_value >= best)):"),
+         "with m.If(stage_first | (value > best)):",
+         "with m.If(stage_first | (value >= best)):"),
+        ("argmax-past-the-count",
+         "later.eq((value_1 > value_0) & there_1)",
+         "later.eq(value_1 > value_0)"),
     ),
 )  # fmt: skip
 
@@ -245,8 +248,8 @@ CONV = (
         "hw/opendpu_hw/engine/order.py",
         "unit/hw/test_order.py",
         ("order-early-completion-lost",
-         "m.d.sync += finished.eq(finished + self.completed - spend)",
-         "m.d.sync += finished.eq(0)"),
+         "finished.eq(next_level(finished, self.completed, spend)),",
+         "finished.eq(0),"),
     ),
 )  # fmt: skip
 

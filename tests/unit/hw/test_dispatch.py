@@ -7,6 +7,7 @@ import random
 import pytest
 from amaranth_bench import simulate, tick
 
+from opendpu_arch import isa
 from opendpu_arch.isa import Engine
 from opendpu_hw.control.dispatch import QUEUE_WORDS, Dispatch
 
@@ -21,6 +22,19 @@ def word(rng, on, by):
 def packed(words):
     """The instruction as one number, word 0 lowest."""
     return sum(w << 32 * n for n, w in enumerate(words))
+
+
+def meant_bits(engine):
+    """The bits that fields of an engine's instructions have, opcode and tokens: others get lost."""
+    meant = 0xFFF << 20
+    for instruction in isa.INSTRUCTIONS.values():
+        if engine == instruction.ENGINE:
+            for f in instruction.bit_fields():
+                meant |= ((2 << f.high) - (1 << f.low)) << 32 * f.word
+    return meant
+
+
+MEANT = {engine: meant_bits(engine) for engine in Engine}
 
 
 def draw_program(rng, count):
@@ -130,7 +144,7 @@ class Model:
                     if p != e and instruction >> 24 >> p & 1:
                         self.tokens[p, e] -= 1
             if s["i_valid", e] and s["i_ready", e]:
-                self.queues[e].append((s["i_payload", e], cycle))
+                self.queues[e].append((s["i_payload", e] & MEANT[e], cycle))
         self.most_tokens = max(self.most_tokens, max(self.tokens.values(), default=0))
 
 

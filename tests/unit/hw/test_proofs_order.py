@@ -59,11 +59,11 @@ def spent(m, kinds, done):
 def test_completion_keeps_the_order():
     faults = [
         (
-            "finished.eq(finished + self.completed - spend)",
-            "finished.eq(finished + self.completed)",
+            "finished.eq(next_level(finished, self.completed, spend))",
+            "finished.eq(next_level(finished, self.completed, 0))",
         ),
         ("fresh & (level == i + 1)", "fresh & (level == i)"),
-        ("(~waiting[0] | spend))", "(~waiting[0] | self.completed))"),
+        ("(~waiting[0] | early | self.completed))", "(~waiting[0] | self.completed))"),
     ]
     check(Completion, order, faults, cycles=8)
 
@@ -173,6 +173,6 @@ def test_tokens_are_neither_lost_nor_made_up():
     faults = [
         ("(take[key] & (counter == 1))", "(take[key] & (counter == 2))"),
         ("eq(give[key] | (some[key]", "eq((give[key] & ~take[key]) | (some[key]"),
-        ("give[e, other].eq(ended & after.r_data[other])", "give[e, other].eq(ended)"),
+        ("give[e, other].eq(ended & after.o.payload[other])", "give[e, other].eq(ended)"),
     ]
     check(Tokens, dispatch, faults, cycles=9)
