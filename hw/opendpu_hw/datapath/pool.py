@@ -8,12 +8,14 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from opendpu_hw.datapath.compare import exceeds
+
 LOWEST = -128
 
 
 def maximum(a, b):
     """Return the larger of two INT8 values."""
-    return Mux(a > b, a, b)
+    return Mux(exceeds(a, b), a, b)
 
 
 class MaxPool(wiring.Component):

@@ -107,13 +107,18 @@ class Requantizer(wiring.Component):
         # -- rounding and limits -------------------------------------------------------------------
         rounded = ((shift.shifted + 1) >> 1)[:9].as_signed()
         relu = (self.act == ActType.RELU) | (self.act == ActType.RELU6)
-        high = Mux(self.act == ActType.RELU6, 96, 127)
+        six, top, zero, lowest = Signal(), Signal(), Signal(), Signal()
+        # More than 127, or ReLU6's 96.
+        beyond = ~rounded[8] & (rounded[7] | (six & rounded[5:7].all() & rounded[:5].any()))
         y = register(8, "result")
-        m.d.comb += self.y.eq(y)
+        m.d.comb += [
+            six.eq(self.act == ActType.RELU6),
+            top.eq(~shift.negative & (shift.large | beyond)),
+            zero.eq(shift.negative & relu), lowest.eq(shift.negative & ~relu & shift.large),
+            self.y.eq(y),
+        ]
+        keep = ~(top | zero | lowest)
+        limit = Cat((top & ~six).replicate(5), top.replicate(2), lowest)
         with m.If(self.stage[5]):
-            with m.If(shift.negative):
-                m.d.sync += y.eq(Mux(relu, 0, Mux(shift.large, -128, rounded[:8].as_signed())))
-            with m.Else():
-                m.d.sync += y.eq(Mux(shift.large | (rounded > high), high,
-                                     rounded[:8].as_signed()))
+            m.d.sync += y.eq((rounded[:8] & keep.replicate(8)) | limit)
         return m
