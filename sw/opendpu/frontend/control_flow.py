@@ -15,6 +15,8 @@ from opendpu.frontend.channels_last.axes import known_shape
 from opendpu.frontend.refusal import Refusal
 from opendpu.ir import TensorType
 
+MOST_GRAPHS = 512
+"""Conversions of graphs inside a model's; loops within loops are converted several times."""
 Round = Callable[[Builder, Sequence[str]], Sequence[str]]
 """Appends what one round computes of the states to a builder, and returns the new states."""
 Condition = Callable[[Builder, Sequence[str]], str]

@@ -11,7 +11,7 @@ from onnx import helper
 
 from opendpu.frontend.binding import Sizes, bind_inputs
 from opendpu.frontend.building import Builder, Missing
-from opendpu.frontend.control_flow import while_loop
+from opendpu.frontend.control_flow import MOST_GRAPHS, while_loop
 from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.tensorflow import ops
 from opendpu.frontend.tensorflow.frames import CONTROL, Frame, frames_of
@@ -103,6 +103,7 @@ class _Import:
             outputs = {node: node for node in found}
         self.outputs = outputs
         self.frames = frames_of(nodes, label)
+        self._inner = 0
         self.values: dict[tuple[str, int], Value] = {}
         heads = [node for node in self._reached(outputs.values()) if node.op == INPUT]
         names = {node.name: node.name for node in heads} if inputs is None else dict(inputs)
@@ -228,6 +229,9 @@ class _Import:
     @contextlib.contextmanager
     def _inside(self, b: Builder, bound: Mapping[tuple[str, int], Value]) -> Iterator[None]:
         """Convert into another builder, where some results have other values."""
+        self._inner += 1
+        if self._inner > MOST_GRAPHS:
+            raise FaultError(f"it leads through more than {MOST_GRAPHS} graphs")
         outside, values, origin = self.b, self.values, b.origin
         self.b, self.values = b, {**values, **bound}
         try:

@@ -13,7 +13,7 @@ from onnx import helper
 from opendpu.frontend.binding import Sizes, bind_inputs
 from opendpu.frontend.building import Builder, Missing
 from opendpu.frontend.channels_last.fixing import fixed
-from opendpu.frontend.control_flow import branch, while_loop
+from opendpu.frontend.control_flow import MOST_GRAPHS, branch, while_loop
 from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.tflite import complex_numbers, ops, quantization
 from opendpu.frontend.tflite.file import OTHER, File, Operator, Tensor, read
@@ -113,6 +113,8 @@ class _Import:
         self.missing = Missing(label)
         self._active: list[int] = []
         """Graphs that are being converted inside of others."""
+        self._inner = 0
+        """Conversions of graphs inside of others, so far."""
 
     def _item(self, index: int) -> onnx.ValueInfoProto:
         """Return what ONNX calls an input; integers become the real numbers they stand for."""
@@ -159,6 +161,9 @@ class _Import:
         """Convert another graph of the file into a builder; return the values of its results."""
         if number in self._active or not 0 < number < len(self._graphs):
             raise FaultError(f"it refers to graph {number} of {len(self._graphs)}")
+        self._inner += 1
+        if self._inner > MOST_GRAPHS:
+            raise FaultError(f"it leads through more than {MOST_GRAPHS} graphs")
         outside, origin = (self.b, self.file, self.values), b.origin
         self.b, self.file, self.values = b, self._graphs[number], {}
         self._active.append(number)

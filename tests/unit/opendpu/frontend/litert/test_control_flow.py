@@ -131,6 +131,27 @@ def test_graphs_within_themselves(tmp_path):
         load_tflite(path)
 
 
+def test_graphs_that_double_at_each_step(tmp_path):
+    """A small file, and 2**30 conversions."""
+    net = Network()
+    for number in range(2, 32):
+        graph = net.inner()
+        on, x = graph.data("on", (), np.bool_), graph.data("x", (2, 3))
+        further = options("If", thenSubgraphIndex=number, elseSubgraphIndex=number)
+        for name in ("one", "two"):
+            graph.op("IF", [on, on, x], [f"{name} on", name], further, shape=(2, 3),
+                     dtype=[np.bool_, np.float32])  # fmt: skip
+        graph.outputs = ["on", "two"]
+    last = net.inner()
+    last.outputs = [last.data("on", (), np.bool_), last.data("x", (2, 3))]
+    given = [net.data("on", (), np.bool_), net.data("x", (2, 3))]
+    net.op("IF", [given[0], *given], ["z", "y"], dtype=[np.bool_, np.float32],
+           options=options("If", thenSubgraphIndex=1, elseSubgraphIndex=1))  # fmt: skip
+    path = net.write(tmp_path / "odd.tflite", ["y"])
+    with pytest.raises(ModelFormatError, match="it leads through more than 512 graphs"):
+        load_tflite(path)
+
+
 def lstm(net, *, time_major, peepholes):
     """Add an LSTM of five units for seven steps of three values."""
     x = net.data("x", (7, 1, 3) if time_major else (1, 7, 3))
