@@ -8,7 +8,7 @@ written to a file, and transposes between orders of axes cost nothing, see
 """
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from onnx import helper, numpy_helper
 
 from opendpu.frontend.analysis import Analysis, renamed
 from opendpu.frontend.lowering import load_onnx
-from opendpu.frontend.model_file import inner_graphs, reads
+from opendpu.frontend.model_file import all_nodes, reads
 from opendpu.frontend.single_node import Dialect, dtype_of, type_of
 from opendpu.ir import Array, FloatGraph, Origin, TensorType
 from opendpu.ops.onnx_builder import IR_VERSION, OPSET
@@ -139,7 +139,7 @@ class Builder:
                 last.append(helper.make_node("Identity", [names.get(value, value)], [made]))
         every = _living([*nodes, *last], [*outputs])
         used = {name for node in every for name in reads(node)}
-        domains = set(_domains(every)) - {""}
+        domains = {node.domain for node in all_nodes(every)} - {""}
         graph = helper.make_graph(
             every, self.name,
             [
@@ -182,15 +182,6 @@ class Builder:
         for node in graph:
             node.origin = self._origins.get(node.origin.name, node.origin)
         return graph
-
-
-def _domains(nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
-    """Return the domains of nodes and of those in graphs inside them."""
-    for node in nodes:
-        yield node.domain
-        for attribute in node.attribute:
-            for graph in inner_graphs(attribute):
-                yield from _domains(graph.node)
 
 
 def _living(nodes: Sequence[onnx.NodeProto], outputs: Sequence[str]) -> list[onnx.NodeProto]:

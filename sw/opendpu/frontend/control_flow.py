@@ -12,11 +12,30 @@ from onnx import TensorProto, helper
 
 from opendpu.frontend.building import Builder
 from opendpu.frontend.channels_last.axes import known_shape
-from opendpu.frontend.refusal import Refusal
+from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.ir import TensorType
 
 MOST_GRAPHS = 512
 """Conversions of graphs inside a model's; loops within loops are converted several times."""
+
+
+class UnconvertedError(Exception):
+    """Something in a loop or branch cannot be converted; it has been noted."""
+
+
+class InnerGraphs:
+    """Counts the conversions of graphs inside a model's."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def enter(self) -> None:
+        """Begin another one; FaultError where a small file leads to ever more of them."""
+        self._count += 1
+        if self._count > MOST_GRAPHS:
+            raise FaultError(f"it leads through more than {MOST_GRAPHS} graphs")
+
+
 Round = Callable[[Builder, Sequence[str]], Sequence[str]]
 """Appends what one round computes of the states to a builder, and returns the new states."""
 Condition = Callable[[Builder, Sequence[str]], str]

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators that ONNX defines by others, and onnxruntime does not know yet: what they stand for."""
 
-from collections.abc import Iterable, Iterator
-
 import onnx
 from onnx import helper, inliner
 
-from opendpu.frontend.model_file import inner_graphs
+from opendpu.frontend.model_file import all_nodes
 from opendpu.frontend.opsets import means_the_same, newest_opset
 from opendpu.frontend.single_node import Dialect, RefusedError
 from opendpu.ops.foreign import DEFAULT_DOMAINS
@@ -36,7 +34,7 @@ def spelled_out(model: onnx.ModelProto) -> onnx.ModelProto:
     )
     wanted = {
         (node.domain, node.op_type)
-        for node in _all_nodes(model.graph.node)
+        for node in all_nodes(model.graph.node)
         if _is_lacking(node, opset, versions)
     }
     wanted |= _without_kernel(model, opset) - wanted
@@ -48,14 +46,6 @@ def spelled_out(model: onnx.ModelProto) -> onnx.ModelProto:
         )
     except Exception:  # onnx raises what its C++ part happened to raise
         return model
-
-
-def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    for node in nodes:
-        yield node
-        for attribute in node.attribute:
-            for graph in inner_graphs(attribute):
-                yield from _all_nodes(graph.node)
 
 
 def _without_kernel(model: onnx.ModelProto, opset: int) -> set[tuple[str, str]]:

@@ -159,6 +159,15 @@ def captured(node: onnx.NodeProto) -> Iterator[str]:
                     yield item.name
 
 
+def all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """Return nodes, and those of graphs inside them."""
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            for graph in inner_graphs(attribute):
+                yield from all_nodes(graph.node)
+
+
 def inner_graphs(attribute: onnx.AttributeProto) -> Iterable[onnx.GraphProto]:
     """Return the graphs that an attribute holds."""
     if attribute.type == onnx.AttributeProto.GRAPH:

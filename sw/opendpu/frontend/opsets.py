@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import onnx
 from onnx import helper
 
-from opendpu.frontend.model_file import inner_graphs
+from opendpu.frontend.model_file import all_nodes
 from opendpu.frontend.single_node import Dialect, RefusedError
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
@@ -82,7 +82,7 @@ def newest_opset() -> int:
 
 def means_the_same(nodes: Iterable[onnx.NodeProto], opset: int, other: int) -> bool:
     """Return whether operators have the same definition in another set, but for types."""
-    for node in nodes:
+    for node in all_nodes(nodes):
         if node.domain in DEFAULT_DOMAINS:
             try:
                 one, two = (onnx.defs.get_schema(node.op_type, v) for v in (opset, other))
@@ -90,9 +90,6 @@ def means_the_same(nodes: Iterable[onnx.NodeProto], opset: int, other: int) -> b
                 return False
             if one.since_version != two.since_version and not _alike(node, one, two):
                 return False
-        inner = (graph for item in node.attribute for graph in inner_graphs(item))
-        if not all(means_the_same(graph.node, opset, other) for graph in inner):
-            return False
     return True
 
 

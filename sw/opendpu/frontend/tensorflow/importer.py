@@ -11,7 +11,7 @@ from onnx import helper
 
 from opendpu.frontend.binding import Sizes, bind_inputs
 from opendpu.frontend.building import Builder, Missing
-from opendpu.frontend.control_flow import MOST_GRAPHS, while_loop
+from opendpu.frontend.control_flow import InnerGraphs, UnconvertedError, while_loop
 from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.tensorflow import ops
 from opendpu.frontend.tensorflow.frames import CONTROL, Frame, frames_of
@@ -84,10 +84,6 @@ def sinks(nodes: Mapping[str, Node]) -> list[str]:
     ]  # fmt: skip
 
 
-class _UnconvertedError(Exception):
-    """Something in a loop cannot be converted; it has been noted."""
-
-
 class _Import:
     def __init__(
         self, nodes: Mapping[str, Node], label: str, name: str, sizes: Sizes,
@@ -103,7 +99,7 @@ class _Import:
             outputs = {node: node for node in found}
         self.outputs = outputs
         self.frames = frames_of(nodes, label)
-        self._inner = 0
+        self._inner = InnerGraphs()
         self.values: dict[tuple[str, int], Value] = {}
         heads = [node for node in self._reached(outputs.values()) if node.op == INPUT]
         names = {node.name: node.name for node in heads} if inputs is None else dict(inputs)
@@ -183,7 +179,7 @@ class _Import:
                 results = {(node.name, i): v for i, v in enumerate(self._results(node, values))}
             else:
                 results = self._loop(frame)
-        except _UnconvertedError:
+        except UnconvertedError:
             return
         except Refusal as reason:
             self.missing.add(f"{node.op} ({reason})", node.name)
@@ -223,15 +219,13 @@ class _Import:
         """Return the values of results inside a loop."""
         self._run(wanted)
         if any(split(item) not in self.values for item in wanted):
-            raise _UnconvertedError
+            raise UnconvertedError
         return [self.values[split(item)] for item in wanted]
 
     @contextlib.contextmanager
     def _inside(self, b: Builder, bound: Mapping[tuple[str, int], Value]) -> Iterator[None]:
         """Convert into another builder, where some results have other values."""
-        self._inner += 1
-        if self._inner > MOST_GRAPHS:
-            raise FaultError(f"it leads through more than {MOST_GRAPHS} graphs")
+        self._inner.enter()
         outside, values, origin = self.b, self.values, b.origin
         self.b, self.values = b, {**values, **bound}
         try:

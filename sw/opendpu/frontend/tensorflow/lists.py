@@ -62,20 +62,12 @@ def _filled(b: Builder, value: Value) -> str:
     return value.zeros(b) if isinstance(value, Reserved) else value
 
 
-def _reserve(b: Builder, node: Node, values: Sequence[Value]) -> Value:
-    """Shape of an element (-1 where it is open) and number of elements."""
-    shape = tuple(_integers(b, values[0], "shapes"))
-    (count,) = _integers(b, values[1], "sizes")
-    dtype = node.attr("element_dtype")
-    closed = b.value(str(values[0])).ndim == 1 and min(shape, default=0) >= 0  # type: ignore[union-attr]
-    return Reserved(count, dtype, shape if closed else None)
-
-
-def _array(b: Builder, node: Node, values: Sequence[Value]) -> Value:
-    (count,) = _integers(b, values[0], "sizes")
-    shape = node.attr("element_shape")
-    closed = shape is not None and min(shape, default=0) >= 0
-    return Reserved(count, node.attr("dtype"), shape if closed else None)
+def _reserved(b: Builder, count: Value, dtype: Any, shape: Sequence[int] | None) -> Reserved:
+    """Return a list; ``shape`` is that of an element, with -1 where it is open."""
+    (size,) = _integers(b, count, "sizes")
+    if shape is None or min(shape, default=0) < 0:
+        return Reserved(size, dtype)
+    return Reserved(size, dtype, tuple(shape))
 
 
 def _with(b: Builder, held: Value, index: str, item: str) -> Value:
@@ -109,14 +101,18 @@ def _length(b: Builder, held: Value) -> str:
 
 Convert = Callable[[Builder, Node, Sequence[Any]], Value | list[Value]]
 CONVERTERS: dict[str, Convert] = {
-    "TensorListReserve": _reserve,
+    "TensorListReserve": lambda b, node, v: _reserved(
+        b, v[1], node.attr("element_dtype"), _integers(b, v[0], "shapes")
+    ),
     "TensorListFromTensor": lambda b, node, v: v[0],
     "TensorListGetItem": lambda b, node, v: _at(b, v[0], v[1]),
     "TensorListGather": lambda b, node, v: _at(b, v[0], v[1]),
     "TensorListSetItem": lambda b, node, v: _with(b, v[0], v[1], v[2]),
     "TensorListStack": lambda b, node, v: _filled(b, v[0]),
     "TensorListLength": lambda b, node, v: _length(b, v[0]),
-    "TensorArrayV3": lambda b, node, v: [_array(b, node, v)] * 2,
+    "TensorArrayV3": lambda b, node, v: (
+        [_reserved(b, v[0], node.attr("dtype"), node.attr("element_shape"))] * 2
+    ),
     "TensorArrayReadV3": lambda b, node, v: _at(b, v[2], v[1]),
     "TensorArrayGatherV3": lambda b, node, v: _at(b, v[2], v[1]),
     "TensorArrayWriteV3": lambda b, node, v: _with(b, v[3], v[1], v[2]),

@@ -13,7 +13,7 @@ from onnx import helper
 from opendpu.frontend.binding import Sizes, bind_inputs
 from opendpu.frontend.building import Builder, Missing
 from opendpu.frontend.channels_last.fixing import fixed
-from opendpu.frontend.control_flow import MOST_GRAPHS, branch, while_loop
+from opendpu.frontend.control_flow import InnerGraphs, UnconvertedError, branch, while_loop
 from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.tflite import complex_numbers, ops, quantization
 from opendpu.frontend.tflite.file import OTHER, File, Operator, Tensor, read
@@ -84,10 +84,6 @@ def input_ranges(path: str | pathlib.Path) -> dict[str, tuple[float, float]]:
     return {item.name: quantization.range_of(item) for item in inputs if item.is_quantized}
 
 
-class _UnconvertedError(Exception):
-    """Something in a loop or branch cannot be converted; it has been noted."""
-
-
 class _Import:
     """Goes over the operators of a file."""
 
@@ -113,8 +109,7 @@ class _Import:
         self.missing = Missing(label)
         self._active: list[int] = []
         """Graphs that are being converted inside of others."""
-        self._inner = 0
-        """Conversions of graphs inside of others, so far."""
+        self._inner = InnerGraphs()
 
     def _item(self, index: int) -> onnx.ValueInfoProto:
         """Return what ONNX calls an input; integers become the real numbers they stand for."""
@@ -161,9 +156,7 @@ class _Import:
         """Convert another graph of the file into a builder; return the values of its results."""
         if number in self._active or not 0 < number < len(self._graphs):
             raise FaultError(f"it refers to graph {number} of {len(self._graphs)}")
-        self._inner += 1
-        if self._inner > MOST_GRAPHS:
-            raise FaultError(f"it leads through more than {MOST_GRAPHS} graphs")
+        self._inner.enter()
         outside, origin = (self.b, self.file, self.values), b.origin
         self.b, self.file, self.values = b, self._graphs[number], {}
         self._active.append(number)
@@ -171,7 +164,7 @@ class _Import:
             self._run(given)
             outputs = self.file.outputs
             if any(not (i in self.values or self._is_constant(i)) for i in outputs):
-                raise _UnconvertedError
+                raise UnconvertedError
             return [self._shaped(index) for index in outputs]
         finally:
             self._active.pop()
@@ -221,7 +214,7 @@ class _Import:
         self.b.origin = Origin(names[0], operator.kind)
         try:
             results = self._results(operator, names)
-        except _UnconvertedError:
+        except UnconvertedError:
             return
         except Refusal as reason:
             self.missing.add(f"{operator.kind} ({reason})", names[0])
