@@ -50,22 +50,6 @@ HEADS = {  # channels and stride
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    return ai_library.compiled_program(SOURCE, tmp_path_factory.mktemp("tasks") / "tasks")
-
-
-@pytest.fixture(scope="module")
-def xmodel(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Return a compiled model with all outputs."""
-    return ai_library.compiled(HEADS, tmp_path_factory.mktemp("heads") / "heads.xmodel")
-
-
-@pytest.fixture(scope="module")
-def picture(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, np.ndarray]:
-    return ai_library.noise(tmp_path_factory.mktemp("pictures"))
-
-
 def results(xmodel: pathlib.Path, pixels: np.ndarray, *, rgb: bool) -> dict[str, np.ndarray]:
     return ai_library.results(xmodel, pixels, HEADS, rgb=rgb)
 

@@ -58,21 +58,6 @@ PRIORS = (8.0, 14.0)
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    return ai_library.compiled_program(SOURCE, tmp_path_factory.mktemp("tasks") / "detectors")
-
-
-@pytest.fixture(scope="module")
-def xmodel(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    return ai_library.compiled(HEADS, tmp_path_factory.mktemp("heads") / "heads.xmodel")
-
-
-@pytest.fixture(scope="module")
-def picture(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, np.ndarray]:
-    return ai_library.noise(tmp_path_factory.mktemp("pictures"))
-
-
 PRIOR = (
     f"prior_box_param {{ layer_width: {WIDTH // 8} layer_height: {HEIGHT // 8} offset: 0.5 "
     f"min_sizes: {PRIORS[0]} max_sizes: {PRIORS[1]} "

@@ -41,21 +41,6 @@ HEADS = {  # channels and stride
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    return ai_library.compiled_program(SOURCE, tmp_path_factory.mktemp("tasks") / "detectors")
-
-
-@pytest.fixture(scope="module")
-def xmodel(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    return ai_library.compiled(HEADS, tmp_path_factory.mktemp("heads") / "heads.xmodel")
-
-
-@pytest.fixture(scope="module")
-def picture(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, np.ndarray]:
-    return ai_library.noise(tmp_path_factory.mktemp("pictures"))
-
-
 def small_picture(folder: pathlib.Path, width: int, height: int) -> tuple[pathlib.Path, np.ndarray]:
     """Return a picture of one colour, and the colour."""
     colour = np.array([250, 20, 60], np.uint8)
