@@ -159,7 +159,7 @@ def _pooling(rule: Rule) -> Rule:
             given = graph[node.inputs["input"][0]].quantization
             found = Multipliers((), ())
             if node.attrs["type"] == "AVG" and (
-                call.node.kind == "reduction_mean" or not given.same_grid(node.quantization)
+                _is_mean(call) or not given.same_grid(node.quantization)
             ):
                 count = math.prod(node.attrs["kernel"])
                 found = multipliers.of_mean(given, node.quantization, count)
@@ -167,6 +167,15 @@ def _pooling(rule: Rule) -> Rule:
         return made
 
     return wrapped
+
+
+def _is_mean(call: Call) -> bool:
+    """Tell whether an average is MEAN of TFLite, which multiplies where scales are equal too.
+
+    That of a whole feature map is a pooling, as AVERAGE_POOL_2D never is.
+    """
+    whole = call.node.attrs.get("global") and call.fix.quantization.rounding == Rounding.STD_ROUND
+    return call.node.kind == "reduction_mean" or bool(whole)
 
 
 def _pool(call: Call) -> str:

@@ -130,12 +130,16 @@ def pool(kind):
     return make
 
 
-def mean(net, *, keep=True):
+def mean(net, *, keep=True, alike=False, along=(1, 2)):
     x = net.integers("x", X)
-    axes = net.const("axes", np.array([1, 2], np.int32))
+    axes = net.const("axes", np.array(along, np.int32))
     made = options("Reducer", keepDims=keep)
-    net.result("MEAN", [x, axes], made, (1, 1, 1, 4) if keep else (1, 4),
-               scale=net.scale_of(x) * net.scale(0.3, 2.0))  # fmt: skip
+    shape = [1 if a in along else n for a, n in enumerate(X) if keep or a not in along]
+    if alike:
+        net.alike("MEAN", [x, axes], made, tuple(shape))
+    else:
+        net.result("MEAN", [x, axes], made, tuple(shape),
+                   scale=net.scale_of(x) * net.scale(0.3, 2.0))  # fmt: skip
 
 
 def reshape(net):
@@ -219,6 +223,9 @@ CASES = {
     "max pool relu6": (pool("MAX_POOL_2D"), {"activation": RELU6}),
     "mean": (mean, {}),
     "mean dropping axes": (mean, {"keep": False}),
+    "mean at the same scale": (mean, {"alike": True}),
+    "mean at the same scale dropping axes": (mean, {"keep": False, "alike": True}),
+    "mean of columns at the same scale": (mean, {"alike": True, "along": (2,)}),
     "reshape": (reshape, {}),
     "pad": (pad, {}),
     "relu": (activation("RELU"), {}),
