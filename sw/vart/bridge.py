@@ -174,7 +174,9 @@ class BridgedRunner:
         """Return the output tensors, described."""
         return [describe_tensor(tensor) for tensor in self._outputs]
 
-    def execute_async(self, inputs: list[Memory], outputs: list[Memory], finish: bool) -> int:
+    def execute_async(
+        self, inputs: list[Memory], outputs: list[Memory], finish: bool = False
+    ) -> int:
         """Start a job and return its number; TensorError for wrong memory.
 
         ``finish`` waits for it, see :meth:`vart.Runner.execute_async`.
