@@ -126,4 +126,4 @@ def sqnr_of_logarithm(values: Array) -> float:
     lost = float(np.square(noise).sum())
     if not lost:
         return np.inf
-    return 10 * np.log10(max(signal, np.finfo(np.float64).tiny) / lost)
+    return float(10 * np.log10(max(signal, np.finfo(np.float64).tiny) / lost))
