@@ -14,6 +14,7 @@ from opendpu.frontend.fallback import keep_onnx
 from opendpu.frontend.layout import CHANNELS_LAST, Value, plain
 from opendpu.frontend.model_file import AnyModel, label_of, operator_name, read_model, reads
 from opendpu.frontend.ops import HANDLERS
+from opendpu.frontend.ops.quantization import clips_integers
 from opendpu.frontend.ops.registry import ANY_DTYPE, KEEPS_GRID, Layout, layout_of
 from opendpu.frontend.origins import origin_of
 from opendpu.frontend.outputs import bind_outputs
@@ -173,7 +174,7 @@ def _handle(context: Context, proto: onnx.NodeProto) -> None:
     """Convert a node; Refusal if it has to stay ONNX."""
     own = is_quantizing(proto.domain, proto.op_type)
     known = own or proto.domain in DEFAULT_DOMAINS
-    quantizing = own or proto.op_type in OPERATORS
+    quantizing = own or proto.op_type in OPERATORS or clips_integers(context, proto)
     handler = HANDLERS.get(proto.op_type) if known else None
     if not quantizing and _fold(context, proto):
         return
@@ -194,7 +195,7 @@ def _handle(context: Context, proto: onnx.NodeProto) -> None:
 
 def _check_types(context: Context, proto: onnx.NodeProto) -> None:
     """Refuse tensors of other types than float32, and integers that are real numbers here."""
-    grid = proto.op_type in (*OPERATORS, *KEEPS_GRID)
+    grid = proto.op_type in (*OPERATORS, *KEEPS_GRID) or clips_integers(context, proto)
     for name in proto.input:
         if name not in context.values:
             continue
