@@ -12,7 +12,7 @@ from opendpu.frontend.binding import Sizes
 from opendpu.frontend.context import Call, Context
 from opendpu.frontend.fallback import keep_onnx
 from opendpu.frontend.layout import CHANNELS_LAST, Value, plain
-from opendpu.frontend.model_file import label_of, operator_name, reads
+from opendpu.frontend.model_file import AnyModel, label_of, operator_name, read_model, reads
 from opendpu.frontend.ops import HANDLERS
 from opendpu.frontend.ops.quantization import clips_integers
 from opendpu.frontend.ops.registry import ANY_DTYPE, KEEPS_GRID, Layout, layout_of
@@ -34,7 +34,7 @@ _MALFORMED = (
 
 
 def load_onnx(
-    model: str | pathlib.Path | onnx.ModelProto,
+    model: AnyModel,
     input_shapes: Sizes | None = None,
     *,
     libraries: Sequence[str | pathlib.Path] = (),
@@ -56,7 +56,7 @@ def load_onnx(
     Parameters
     ----------
     model
-        The file, or the model.
+        The file, the model, or what :func:`opendpu.frontend.model_file.read_model` made of either.
     input_shapes
         Shapes by input, or sizes by name of a dimension, where the model leaves them open; ``""``
         stands for the only input. A batch that is open becomes 1 by itself.
@@ -83,7 +83,9 @@ def load_onnx(
         source = read(model, input_shapes, libraries, label, any_scale=any_scale)
         return lower(source, channels_last=channels_last, any_scale=any_scale)
     except UnicodeDecodeError as error:
-        name = model.graph.name if isinstance(model, onnx.ModelProto) else model
+        name = model
+        if not isinstance(model, str | pathlib.Path):
+            name = read_model(model).proto.graph.name
         raise ModelFormatError(f"{label or name}: a name in it is no UTF-8 text: {error}") from None
 
 
