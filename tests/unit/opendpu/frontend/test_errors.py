@@ -213,6 +213,17 @@ def test_an_operator_whose_name_is_no_text(save):
     refused(path, UnsupportedError, "ONNX operator set 2, but 7 to ")
 
 
+def test_a_quantizer_behind_an_unknown_operator(save):
+    """Found by fuzzing: what it reads has no type."""
+    step = {"s": np.float32(0.5), "z": np.int8(0)}
+    nodes = [
+        node("QuanpizeLinear", ["x", "s", "z"], ["q"]),
+        node("DequantizeLinear", ["q", "s", "z"], ["y"]),
+    ]
+    path = save(nodes, {"x": X}, {"y": None}, step, opset=9)  # which has neither
+    refused(path, UnsupportedError, "No Op registered for QuanpizeLinear")
+
+
 def test_missing_weights(save):
     path = save([node("Conv", ["x", "w"], ["y"], name="c")], {"x": X}, {"y": None})
     refused(path, ModelFormatError, "node 'c' (Conv) reads 'w', which is neither an input")
