@@ -13,6 +13,8 @@ from opendpu.frontend.whole_file import read_bytes
 from opendpu.ir import Array
 from opendpu_arch.errors import ModelFormatError
 
+RAW_TYPES = {0: "<f8", 1: "<f4", 2: "<f2"}
+"""Numbers by ``RawType``."""
 TEST = 1
 """``Phase`` of inference."""
 
@@ -71,7 +73,12 @@ def read_weights(path: pathlib.Path) -> dict[str, list[Array]]:
 
 def _array(blob: Any) -> Array:
     """Return the numbers of a blob; old ones have four dimensions."""
-    data = np.array(blob.data or blob.double_data, np.float32)
+    if blob.HasField("raw_data"):
+        if blob.raw_data_type not in RAW_TYPES:
+            raise ValueError("a blob's raw_data_type is none of DOUBLE, FLOAT and FLOAT16")
+        data = np.frombuffer(blob.raw_data, RAW_TYPES[blob.raw_data_type]).astype(np.float32)
+    else:
+        data = np.array(blob.data or blob.double_data, np.float32)
     if blob.HasField("shape"):
         return data.reshape(tuple(blob.shape.dim))
     return data.reshape(blob.num, blob.channels, blob.height, blob.width)

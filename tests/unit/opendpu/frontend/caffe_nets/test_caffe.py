@@ -206,7 +206,27 @@ def test_layers_of_several_tensors(x, tmp_path):
 
 def test_every_handler_is_compared():
     others = {"Pooling", "BatchNorm", "Scale", "Slice", "Eltwise", "Concat", "Crop"}
-    assert set(HANDLERS) == set(CASES) | others
+    detection = {"Normalize", "PriorBox", "DetectionOutput"}  # in test_detection
+    assert set(HANDLERS) == set(CASES) | others | detection
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [(0, "<f8"), (1, "<f4"), (2, "<f2")])
+def test_weights_as_raw_bytes(kind, dtype, x, tmp_path):
+    slopes = np.array([0.5, 0.25, 2, 3])
+    path = written(tmp_path, layer("PReLU"), {"one": [slopes]})
+    file = tmp_path / "weights.caffemodel"
+    net = Net.FromString(file.read_bytes())
+    blob = net.layer[0].blobs[0]
+    del blob.data[:]
+    blob.raw_data_type, blob.raw_data = kind, slopes.astype(dtype).tobytes()
+    file.write_bytes(net.SerializeToString())
+    (found,) = run(load_caffe(path), x)
+    np.testing.assert_allclose(found, np.where(x > 0, x, x * slopes[:, None, None]), rtol=1e-6)
+    blob.ClearField("raw_data_type")
+    blob.raw_data = b"odd"
+    file.write_bytes(net.SerializeToString())
+    with pytest.raises(ModelFormatError, match=r"is no \.caffemodel"):
+        load_caffe(path)
 
 
 def test_either_file_leads_to_the_network(x, tmp_path):
@@ -223,8 +243,8 @@ def test_either_file_leads_to_the_network(x, tmp_path):
         (layer("Convolution", "convolution_param { num_output: 3 kernel_size: 1 }"),
          ModelFormatError, r"'one' \(Convolution\): the \.caffemodel has no weights of it"),
         (layer("ReLU", bottoms=["nothing"]), ModelFormatError, r"reads 'nothing', which nobody"),
-        (layer("PriorBox") + layer("Proposal", name="two"), UnsupportedError,
-         r"has 2 operators that cannot be converted:\n  PriorBox \(no counterpart\): one\n  Propo"),
+        (layer("PSROIPooling") + layer("Proposal", name="two"), UnsupportedError,
+         r"has 2 operators that cannot be converted:\n  PSROIPooling \(no counterpart\): one\n"),
         ("layers { }", ModelFormatError, r"has 'layers' of Caffe before 2014"),
         ("layer {", ModelFormatError, r"is not a network of Caffe: "),
     ],
