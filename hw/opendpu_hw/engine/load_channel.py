@@ -156,7 +156,7 @@ class LoadChannel(wiring.Component):
         pixel_end = Signal()
         job_end = Signal()
         two_beats = Signal()
-        margin = Signal(_POSITION + 1)      # beats there beyond those that the word needs, and a bit
+        margin = Signal(_POSITION + 1)      # beats beyond those that the word needs, and a bit
         ready = Signal()
         bad = Signal()
         step = Signal()

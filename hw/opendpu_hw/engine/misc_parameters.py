@@ -202,7 +202,8 @@ class MiscParameters(wiring.Component):
         m.d.sync += waits.eq(~free & (waits | self.job.valid))
         with m.If(free & (waits | self.job.valid)):
             m.d.sync += [
-                p.eq(new), turn_h.eq(new.kernel_h_1 - new.stride_h), weights_left.eq(new.weights), bias_left.eq(new.bias),
+                p.eq(new), turn_h.eq(new.kernel_h_1 - new.stride_h),
+                weights_left.eq(new.weights), bias_left.eq(new.bias),
                 group.eq(0), column.eq(0), kernel_w.eq(0), phase.eq(0), kernel_h.eq(0), tap.eq(0),
                 at_group.eq(new.addr), at_column.eq(new.addr), at_phase.eq(new.addr),
                 at.eq(new.addr), bias_group.eq(0), bias_at.eq(new.bias_addr),
