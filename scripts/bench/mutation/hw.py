@@ -133,9 +133,6 @@ DMA = (
         ("load-constant-checks-its-address",
          "beyond.eq(front.valid & front.beyond & ~constant),",
          "beyond.eq(front.valid & front.beyond),"),
-        ("load-fault-address-of-the-other-channel",
-         "order.fault[1], channels[1].fault_addr, channels[0].fault_addr",
-         "order.fault[1], channels[0].fault_addr, channels[1].fault_addr"),
         ("load-one-channel-for-all-banks",
          "choice.eq(f.bank_id[0]),",
          "choice.eq(0),"),
@@ -155,6 +152,13 @@ DMA = (
         ("load-tail-one-pixel-late",
          "next_in_tail.eq(rows <= job.pad_idx + 1),",
          "next_in_tail.eq(rows <= job.pad_idx),"),
+    ),
+    *mutants(
+        "hw/opendpu_hw/engine/dma_engine.py",
+        "unit/hw/dma/test_load.py unit/hw/dma/test_save.py",
+        ("load-fault-address-of-the-other-channel",
+         "order.fault[1], channels[1].fault_addr, channels[0].fault_addr",
+         "order.fault[1], channels[0].fault_addr, channels[1].fault_addr"),
     ),
     *mutants(
         "hw/opendpu_hw/engine/dma_order.py",
