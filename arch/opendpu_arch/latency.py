@@ -3,7 +3,7 @@
 
 from opendpu_arch.target import Target
 
-JUDGEMENT = 2
+JUDGEMENT = 3
 """Cycles that the decoder takes to judge an instruction."""
 CONV_PLAN = 5
 """Cycles from the read of a CONV's bias to its offer to the walk."""

@@ -49,14 +49,17 @@ class BurstGenerator(wiring.Component):
         beat = Signal(BEAT_WIDTH)
         left = Signal(24)                   # beats of this row after the next one
 
-        page = Signal(8)                    # beats of this page after the next one
+        page = Signal(4)                    # beats after the next one up to a multiple of 16
+        far = Signal()                      # which is not the end of the page
         limit = Signal(4)
         length = Signal(4)
+        beyond = Signal(25)                 # beats of this row after the next burst's, or negative
         row_end = Signal()
         m.d.comb += [
-            page.eq(~beat[:8]),
-            limit.eq(Mux(page[4:].any(), 15, page[:4])),
-            row_end.eq(left <= limit),
+            page.eq(~beat[:4]),
+            limit.eq(Mux(far, 15, page)),
+            beyond.eq(Cat(left, 0) + ~Cat(limit, 0).as_signed()),   # left - limit - 1
+            row_end.eq(beyond[-1]),
             length.eq(Mux(row_end, left[:4], limit)),
             self.o.valid.eq(running),
             self.o.beat.eq(beat),
@@ -70,14 +73,15 @@ class BurstGenerator(wiring.Component):
             with m.If(~row_end):
                 # To the next page, or by 16: either way the upper bits count by one.
                 m.d.sync += [
-                    beat.eq(Cat(Mux(page[4:].any(), beat[:4], 0), beat[4:] + 1)),
-                    left.eq(left - limit - 1),
+                    beat.eq(Cat(Mux(far, beat[:4], 0), beat[4:] + 1)),
+                    far.eq(beat[4:8] != 14),
+                    left.eq(beyond[:24]),
                 ]
             with m.Else():
                 m.d.sync += [
                     rows.eq(rows - 1),
                     row.eq(next_row),
-                    beat.eq(next_row[BEAT_SHIFT:]),
+                    beat.eq(next_row[BEAT_SHIFT:]), far.eq(~next_row[BEAT_SHIFT + 4:12].all()),
                     left.eq((next_row[:BEAT_SHIFT] + size) >> BEAT_SHIFT),
                 ]
                 with m.If(rows == 0):
@@ -87,6 +91,7 @@ class BurstGenerator(wiring.Component):
             m.d.sync += [
                 running.eq(1), row.eq(p.addr), rows.eq(Mux(p.merged, 0, p.rows)),
                 jump.eq(p.jump), size.eq(p.bytes), beat.eq(p.addr[BEAT_SHIFT:]),
+                far.eq(~p.addr[BEAT_SHIFT + 4:12].all()),
                 left.eq((p.addr[:BEAT_SHIFT] + Mux(p.merged, p.reach, p.bytes)) >> BEAT_SHIFT),
             ]
         return m

@@ -204,7 +204,7 @@ class Legality(wiring.Component):
         return m
 
     def _judge(self, m, broken, rows, spread):
-        """Make ``legal``: a cycle for the rules, one for a product, which is then compared."""
+        """Make ``legal``: a cycle for the rules, one for a product, one to compare it."""
         first, second = Signal(), Signal()
         spread_over = Signal()
         for banks in spread:
@@ -220,4 +220,4 @@ class Legality(wiring.Component):
             second.eq(first | spread_over), last.eq(checked.last),
             most.eq(narrow_product(checked.stride, checked.banks)),
         ]
-        m.d.comb += self.legal.eq(~second & (last <= most))
+        m.d.sync += self.legal.eq(~second & (last <= most))

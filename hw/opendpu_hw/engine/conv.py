@@ -96,12 +96,12 @@ class Conv(wiring.Component):
         """Connect what takes instructions, writes results, and keeps their order."""
         m.d.comb += [
             planner.insn.payload.eq(self.insn.payload),
-            planner.insn.valid.eq(self.insn.valid & ~self.abort & order.ready),
-            self.insn.ready.eq(planner.insn.ready & ~self.abort & order.ready),
+            planner.insn.valid.eq(self.insn.valid & order.ready),
+            self.insn.ready.eq(planner.insn.ready & order.ready),
             planner.clear.eq(self.abort),
             writer.clear.eq(self.abort),
             order.clear.eq(self.abort),
-            order.push.eq(planner.accepted), order.immediate.eq(planner.accepted_init),
+            order.push.eq(planner.accepted), order.immediate.eq(planner.is_init),
             order.completed.eq(writer.completed),
         ]
         wiring.connect(m, wiring.flipped(self.bias), planner.bias)

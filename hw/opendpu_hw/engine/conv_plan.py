@@ -81,8 +81,8 @@ class ConvPlanner(wiring.Component):
         CONVINIT and CONV.
     clear : ``In(1)``
         Drop everything.
-    accepted, accepted_init : ``Out(1)``
-        Pulses: an instruction was accepted, and it was CONVINIT.
+    accepted, is_init : ``Out(1)``
+        Pulse: an instruction was accepted; the one offered is CONVINIT.
     valid, ready : ``Out(1)``, ``In(1)``
         A CONV is set up; take it.
     plan, result : ``Out(plan_shape)``, ``Out(result_shape)``
@@ -95,7 +95,7 @@ class ConvPlanner(wiring.Component):
         self._target = target
         super().__init__({
             "insn": In(InstructionStream), "clear": In(1),
-            "accepted": Out(1), "accepted_init": Out(1),
+            "accepted": Out(1), "is_init": Out(1),
             "valid": Out(1), "ready": In(1),
             "plan": Out(plan_shape(target)), "result": Out(result_shape(target)),
             "bias": Out(BiasRead(target)),
@@ -115,11 +115,12 @@ class ConvPlanner(wiring.Component):
         is_init = self.insn.payload[0][28:32] == isa.Opcode.CONVINIT
 
         # -- accept -------------------------------------------------------------------------------
+        free = Signal()                     # for the set-up of a CONV
         fire = Signal()
         m.d.comb += [
-            self.insn.ready.eq(~have_conv | fire),
+            self.insn.ready.eq(~have_conv | free),
             self.accepted.eq(self.insn.valid & self.insn.ready),
-            self.accepted_init.eq(self.accepted & is_init),
+            self.is_init.eq(is_init),
         ]
         with m.If(fire):
             m.d.sync += have_conv.eq(0)
@@ -133,19 +134,21 @@ class ConvPlanner(wiring.Component):
         offered = Signal()
         planning = Signal(latency.CONV_PLAN - 1)    # bit n: it began n + 1 cycles ago
         waiting = planning[0]
+        busy = Signal()                     # any of them
         if Extension.CHANNEL in target.extensions:
             channel_shift = Signal()
             with m.If(fire):
                 m.d.sync += channel_shift.eq(conv.channel_shift)
         m.d.comb += [
-            self.bias.valid.eq(have_conv & ~planning.any() & ~offered),
+            self.bias.valid.eq(have_conv & ~busy & ~offered),
+            free.eq(~busy & ~offered & self.bias.ready),
             self.bias.addr.eq(conv.bank_addr_bias[:abits]),
-            fire.eq(self.bias.valid & self.bias.ready),
+            fire.eq(have_conv & free),
             self.valid.eq(offered),
         ]
         with m.If(self.ready):
             m.d.sync += offered.eq(0)
-        m.d.sync += planning.eq(Cat(fire, planning))
+        m.d.sync += [planning.eq(Cat(fire, planning)), busy.eq(fire | planning[:-1].any())]
         with m.If(waiting):
             m.d.sync += self.result.bias.as_value().eq(self.bias.data)
             if Extension.CHANNEL in target.extensions:
@@ -154,7 +157,7 @@ class ConvPlanner(wiring.Component):
         with m.If(planning[-1]):
             m.d.sync += offered.eq(1)
         with m.If(self.clear):
-            m.d.sync += [offered.eq(0), planning.eq(0), have_conv.eq(0)]
+            m.d.sync += [offered.eq(0), planning.eq(0), busy.eq(0), have_conv.eq(0)]
 
         self._spans(m, init, conv, fire)
 

@@ -5,6 +5,8 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from opendpu_hw.bus.level import next_level
+
 
 class DmaOrder(wiring.Component):
     """Order of the accepted instructions over two channels.
@@ -47,20 +49,25 @@ class DmaOrder(wiring.Component):
         immediates = Signal(self._depth)
         waiting = [Signal(range(self._depth + 1), name=f"waiting_{c}") for c in range(2)]
         ended = Signal(2)                   # channel has a finished instruction to report
+        some = Signal()
         m.d.comb += [
             self.ready.eq(level != self._depth),
-            self.empty.eq(level == 0),
-            self.done.eq(~self.empty & (immediates[0] | Mux(channels[0], ended[1], ended[0]))),
+            self.empty.eq(~some),
+            self.done.eq(some & (immediates[0] | Mux(channels[0], ended[1], ended[0]))),
             place.eq(level - self.done),
         ]
+        m.d.sync += some.eq(self.push | level[1:].any() | (some & ~self.done))
         for c in range(2):
             mine = Signal(name=f"mine_{c}")
+            spend = self.done & mine
             m.d.comb += [
-                ended[c].eq(waiting[c] != 0),
-                mine.eq(~self.empty & ~immediates[0] & (channels[0] == c)),
+                mine.eq(some & ~immediates[0] & (channels[0] == c)),
                 self.fault[c].eq(mine & ~ended[c] & self.failed[c]),
             ]
-            m.d.sync += waiting[c].eq(waiting[c] + self.finished[c] - (self.done & mine))
+            m.d.sync += [
+                waiting[c].eq(next_level(waiting[c], self.finished[c], spend)),
+                ended[c].eq(self.finished[c] | waiting[c][1:].any() | (ended[c] & ~spend)),
+            ]
         # Bits past the level are zero, so a new one can be joined.
         with m.If(self.push | self.done):
             m.d.sync += [
@@ -70,5 +77,6 @@ class DmaOrder(wiring.Component):
             ]
         with m.If(self.clear):
             m.d.sync += [
-                level.eq(0), channels.eq(0), immediates.eq(0), waiting[0].eq(0), waiting[1].eq(0)]
+                level.eq(0), some.eq(0), channels.eq(0), immediates.eq(0), ended.eq(0),
+                waiting[0].eq(0), waiting[1].eq(0)]
         return m

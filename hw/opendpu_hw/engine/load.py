@@ -3,19 +3,18 @@
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Out
 
 from opendpu_arch import isa
 from opendpu_arch.errors import TargetError
 from opendpu_arch.regs import Fault
 from opendpu_hw.bus.axi4 import read_signature
 from opendpu_hw.datapath.narrow_product import narrow_product
-from opendpu_hw.engine.base import engine_members
-from opendpu_hw.engine.dma_order import DmaOrder
+from opendpu_hw.engine.dma_engine import DmaEngine
 from opendpu_hw.engine.load_channel import OVERLAP_MAX, LoadChannel
 from opendpu_hw.engine.segment import SegmentStage
 from opendpu_hw.memory.ports import BankWrite
-from opendpu_hw.shapes import fields_of, segments_shape
+from opendpu_hw.shapes import fields_of
 
 #: Channel augmentation works on pixels of at most this many bytes.
 MASKED_MAX = 64
@@ -60,7 +59,7 @@ class LoadStage(SegmentStage):
         ]
 
 
-class Load(wiring.Component):
+class Load(DmaEngine):
     """The LOAD engine.
 
     LOADs of even banks go to one channel, those of odd banks to the other, so every bank sees its
@@ -75,25 +74,20 @@ class Load(wiring.Component):
 
     Members
     -------
-    (engine members) : see :func:`opendpu_hw.engine.base.engine_members`
+    (engine members) : see :class:`opendpu_hw.engine.dma_engine.DmaEngine`
     bus0, bus1 : ``Out(read_signature(128))``
         Memory.
     write0, write1 : ``Out(BankWrite)``
         The banks.
-    segments : ``In(segments_shape)``
-        Where the address registers point, and how far.
     """
 
-    #: Most LOADs in flight.
     DEPTH = 16
+    BUS_ERROR, ADDRESS = Fault.LOAD_BUS_ERROR, Fault.LOAD_ADDRESS
 
     def __init__(self, target):
-        self._target = target
-        super().__init__({
-            **engine_members(faults=True),
+        super().__init__(target, {
             "bus0": Out(read_signature(128)), "bus1": Out(read_signature(128)),
             "write0": Out(BankWrite(target)), "write1": Out(BankWrite(target)),
-            "segments": In(segments_shape),
         })
 
     def elaborate(self, platform):
@@ -103,33 +97,21 @@ class Load(wiring.Component):
                 f"target {target.name} has load_mean=True, but must have False: "
                 "no bank with means is known")
         m = Module()
-        halt = Signal()
-        m.d.comb += halt.eq(self.abort | self.fault.valid)
 
         # -- front: one LOAD a cycle, to a channel ------------------------------------------------
-        m.submodules.front = front = LoadStage(target)
-        m.submodules.order = order = DmaOrder(depth=self.DEPTH)
+        front = LoadStage(target)
+        halt, order = self._begin(m, front)
         channels = [LoadChannel(target) for _ in range(2)]
-        m.submodules.channel_0, m.submodules.channel_1 = channels
-        m.d.comb += [
-            front.insn.payload.eq(self.insn.payload),
-            front.insn.valid.eq(self.insn.valid & ~halt),
-            self.insn.ready.eq(front.insn.ready & ~halt),
-            front.segments.eq(self.segments),
-            front.clear.eq(self.abort),
-            order.clear.eq(self.abort),
-        ]
         f = fields_of(isa.Load, front.words)
         choice = Signal()
         go = Signal()
         beyond = Signal()
         constant = Signal()
-        room = [c.plan.ready & c.job.ready for c in channels]
         m.d.comb += [
             constant.eq(f.broadcast == isa.LOAD_CONSTANT),
             beyond.eq(front.valid & front.beyond & ~constant),
             choice.eq(f.bank_id[0]),
-            go.eq(front.valid & ~beyond & order.ready & ~halt & Mux(choice, room[1], room[0])),
+            go.eq(front.valid & ~beyond & order.ready & ~halt & self._room(channels, choice)),
             front.ready.eq(go),
             order.push.eq(go), order.channel.eq(choice),
         ]
@@ -159,33 +141,10 @@ class Load(wiring.Component):
             ]
 
         # -- channels -----------------------------------------------------------------------------
-        buses, writes = (self.bus0, self.bus1), (self.write0, self.write1)
-        for i, channel in enumerate(channels):
-            wiring.connect(m, wiring.flipped(buses[i]), channel.bus)
-            wiring.connect(m, wiring.flipped(writes[i]), channel.write)
-            m.d.comb += [
-                channel.stop.eq(halt),
-                order.finished[i].eq(channel.finished), order.failed[i].eq(channel.failed),
-            ]
-
-        # -- completion ---------------------------------------------------------------------------
-        m.d.comb += [
-            self.done.eq(order.done & ~halt),
-            self.busy.eq(~order.empty | front.busy),
-            self.active.eq(Cat(w.valid & w.ready for w in writes).any()),
-            self.idle.eq(channels[0].empty & channels[1].empty & (halt | ~self.busy)),
-        ]
-        with m.If(order.fault.any() & ~halt):
-            m.d.sync += [
-                self.fault.valid.eq(1), self.fault.cause.eq(Fault.LOAD_BUS_ERROR),
-                self.fault.addr.eq(Mux(
-                    order.fault[1], channels[1].fault_addr, channels[0].fault_addr)),
-            ]
-        with m.Elif(beyond & order.empty & ~halt):
-            m.d.sync += [
-                self.fault.valid.eq(1), self.fault.cause.eq(Fault.LOAD_ADDRESS),
-                self.fault.addr.eq(front.last_addr),
-            ]
-        with m.If(self.abort):
-            m.d.sync += self.fault.valid.eq(0)
+        self._connect(m, channels, order, halt)
+        writes = (self.write0, self.write1)
+        for write, channel in zip(writes, channels, strict=True):
+            wiring.connect(m, wiring.flipped(write), channel.write)
+        m.d.comb += self.active.eq(Cat(w.valid & w.ready for w in writes).any())
+        self._complete(m, front, order, channels, halt, beyond)
         return m

@@ -113,7 +113,7 @@ class LoadChannel(wiring.Component):
         put_port = window.write_port()
         low_port, high_port = window.read_port(domain="comb"), window.read_port(domain="comb")
         put = Signal(_POSITION)             # number of the next beat, modulo 4·WINDOW
-        put_next = Signal(_POSITION)
+        newest = Signal(_POSITION, init=-1)     # number of the beat before it
         keep = Signal(_POSITION)            # number of the oldest beat still needed
         room = Signal()
         used = Signal(_POSITION)            # negative while the next byte is beyond a gap
@@ -127,10 +127,9 @@ class LoadChannel(wiring.Component):
             accept.eq(self.bus.rvalid & self.bus.rready),
             issuer.retire.eq(accept & self.bus.rlast),
             put_port.addr.eq(put), put_port.data.eq(self.bus.rdata), put_port.en.eq(accept),
-            put_next.eq(put + 1),
         ]
         with m.If(accept):
-            m.d.sync += put.eq(put_next)
+            m.d.sync += [put.eq(put + 1), newest.eq(put)]
             with m.If(self.bus.rresp[1] & ~error & ~stop):
                 m.d.sync += [
                     error.eq(1), error_beat.eq(put), error_before.eq(put - 1),
@@ -154,11 +153,10 @@ class LoadChannel(wiring.Component):
         limit = Signal(15)
         tail = Signal(7)                    # of the next pixel
 
-        word_end = Signal()
         pixel_end = Signal()
         job_end = Signal()
         two_beats = Signal()
-        available = Signal(_POSITION)
+        margin = Signal(_POSITION + 1)      # beats beyond those that the word needs, and a bit
         ready = Signal()
         bad = Signal()
         step = Signal()
@@ -178,14 +176,13 @@ class LoadChannel(wiring.Component):
         m.d.comb += [
             job_end.eq(pixel_end & (rows == 0)),
             beat_1.eq(beat + 1),
-            available.eq(put - beat),
-            ready.eq(job.constant | (~available[-1] & (
-                available[1:].any() | (available[0] & ~two_beats)))),
+            # newest - beat - two_beats with one carry chain, into which the lowest bit carries
+            margin.eq(Cat(1, newest) + Cat(~two_beats, ~beat)),
+            ready.eq(job.constant | ~margin[-1]),
             bad.eq(error & ~job.constant
                    & ((error_beat == beat) | (two_beats & (error_before == beat)))),
             advance.eq(out.i.ready),
             step.eq(running & ready & ~bad & advance),
-            word_end.eq(step & ~pixel_end),
             keep.eq(Mux(job.overlap, pixel[BEAT_SHIFT:], beat)),
             low_port.addr.eq(beat), high_port.addr.eq(beat_1),
         ]
@@ -218,9 +215,18 @@ class LoadChannel(wiring.Component):
             next_skip.eq(Mux(pixel_skip > jump, (pixel_skip - jump)[:5], 0)),
         ]
 
+        start = Signal(_POSITION + BEAT_SHIFT)
+        starts_in_tail = Signal()
+        m.d.comb += [
+            queued.ready.eq(~running | (step & job_end)),
+            start.eq(Cat(queued.offset, Mux(running, after, beat))),
+            starts_in_tail.eq(queued.rows <= queued.pad_idx),
+        ]
         rest_after, here_after = Signal.like(rest), Signal.like(here)
         m.d.comb += [rest_after.eq(rest - lanes), here_after.eq(here + lanes)]
-        with m.If(word_end):
+        # What comes next does not depend on `step`, which is known late.
+        move = step | ~running
+        with m.If(move & running & ~pixel_end):
             m.d.sync += [
                 *next_word(rest_after, here_after),
                 here.eq(Mux(job.constant, here, here_after)),
@@ -228,7 +234,7 @@ class LoadChannel(wiring.Component):
                 skip.eq(Mux(skip > lanes, skip - lanes, 0)),
                 limit.eq(Mux(limit > lanes, limit - lanes, 0)),
             ]
-        with m.Elif(step & ~job_end):
+        with m.Elif(move & running & ~job_end):
             m.d.sync += [
                 *next_word(job.bytes, next_pixel),
                 here.eq(next_pixel), pixel.eq(next_pixel),
@@ -238,20 +244,13 @@ class LoadChannel(wiring.Component):
                 tail.eq(less(tail, jump, next_in_tail)),
                 limit.eq(self._limit(job.bytes, job.masked & next_in_tail, tail)),
             ]
-        with m.Elif(step):
-            m.d.sync += [running.eq(0), here[BEAT_SHIFT:].eq(after), job.overlap.eq(0)]
-        start = Signal(_POSITION + BEAT_SHIFT)
-        m.d.comb += [
-            queued.ready.eq(~running | (step & job_end)),
-            start.eq(Cat(queued.offset, Mux(running, after, beat))),
-        ]
-        starts_in_tail = Signal()
-        m.d.comb += starts_in_tail.eq(queued.rows <= queued.pad_idx)
-        with m.If(queued.ready & queued.valid):
+        with m.Elif(move):
+            # Without a job only the beat means something.
             m.d.sync += [
                 *next_word(queued.bytes, queued.offset),
-                running.eq(1), here.eq(start), pixel.eq(start),
+                running.eq(queued.valid), here.eq(start), pixel.eq(start),
                 *(getattr(job, n).eq(getattr(queued, n)) for n in lasting),
+                job.overlap.eq(queued.overlap & queued.valid),
                 addr.eq(queued.bank_addr), pixel_addr.eq(queued.bank_addr),
                 rest.eq(queued.bytes), rows.eq(queued.rows),
                 skip.eq(queued.skip), pixel_skip.eq(queued.skip),
@@ -291,7 +290,8 @@ class LoadChannel(wiring.Component):
 
         with m.If(stop):
             m.d.sync += [
-                running.eq(0), put.eq(0), here.eq(0), job.overlap.eq(0), error.eq(0),
+                running.eq(0), put.eq(0), newest.eq(-1), here.eq(0), job.overlap.eq(0),
+                error.eq(0),
             ]
         with m.If(self.stop):
             m.d.sync += self.failed.eq(0)

@@ -94,8 +94,8 @@ class MiscEngine(wiring.Component):
             wiring.connect(m, wiring.flipped(self.terms), core.terms)
         m.d.comb += [
             core.insn.payload.eq(self.insn.payload),
-            core.insn.valid.eq(self.insn.valid & ~self.abort),
-            self.insn.ready.eq(core.insn.ready & ~self.abort),
+            core.insn.valid.eq(self.insn.valid),
+            self.insn.ready.eq(core.insn.ready),
             self.done.eq(core.done & ~self.abort), self.busy.eq(core.busy),
             self.active.eq(core.active), self.idle.eq(~core.busy),
         ]

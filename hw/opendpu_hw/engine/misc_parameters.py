@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weights and biases of the MISC engine, fetched ahead of the steps that use them."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
+from amaranth.hdl import Cat, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -95,6 +95,7 @@ class MiscParameters(wiring.Component):
         used = Signal(POINTER_BITS)
         next_h = Signal(10)
         last_row = Signal()
+        turn_h = Signal(signed(10), reset_less=True)    # no tap follows in rows after this one
         last_kernel = Signal()
         go = Signal()
         entry_done = Signal()
@@ -104,7 +105,7 @@ class MiscParameters(wiring.Component):
             self.weights.addr.eq(at),
             go.eq(self.weights.valid & self.weights.ready),
             next_h.eq(kernel_h + p.stride_h),
-            last_row.eq(next_h > p.kernel_h_1),
+            last_row.eq(kernel_h > turn_h),
             entry_done.eq(last_row | (tap == taps - 1) | p.wide),
             last_kernel.eq(last_row & (phase == p.phases_1) & (kernel_w == p.kernel_w_1)),
         ]
@@ -201,7 +202,8 @@ class MiscParameters(wiring.Component):
         m.d.sync += waits.eq(~free & (waits | self.job.valid))
         with m.If(free & (waits | self.job.valid)):
             m.d.sync += [
-                p.eq(new), weights_left.eq(new.weights), bias_left.eq(new.bias),
+                p.eq(new), turn_h.eq(new.kernel_h_1 - new.stride_h),
+                weights_left.eq(new.weights), bias_left.eq(new.bias),
                 group.eq(0), column.eq(0), kernel_w.eq(0), phase.eq(0), kernel_h.eq(0), tap.eq(0),
                 at_group.eq(new.addr), at_column.eq(new.addr), at_phase.eq(new.addr),
                 at.eq(new.addr), bias_group.eq(0), bias_at.eq(new.bias_addr),

@@ -128,6 +128,8 @@ class MiscPlanner(wiring.Component):
             m.d.sync += [self.job.valid.eq(1), self.fetch.valid.eq(1)]
             m.next = "Rows"
 
+        m.d.comb += self.is_init.eq(Cat(
+            self.insn.payload[0][28:32] == cls.OPCODE for cls in (*inits, isa.ElewInit)).any())
         with m.FSM():
             with m.State("Accept"):
                 m.d.comb += self.insn.ready.eq(1)
@@ -139,12 +141,10 @@ class MiscPlanner(wiring.Component):
                 with m.If(self.insn.valid), m.Switch(self.insn.payload[0][28:32]):
                     for cls, kept in inits.items():
                         with m.Case(cls.OPCODE):
-                            m.d.comb += self.is_init.eq(1)
                             m.d.sync += kept.eq(self.insn.payload)
                             if cls is isa.AluInit:
                                 m.next = "Prepare"
                     with m.Case(Opcode.ELEWINIT):
-                        m.d.comb += self.is_init.eq(1)
                         number = fields_of(isa.ElewInit, self.insn.payload).id
                         m.d.sync += Array(entries)[number].eq(self.insn.payload)
                     with m.Default():

@@ -27,7 +27,8 @@ class DoneOrder(wiring.Component):
     done : ``Out(1)``
         The oldest instruction is finished.
     ready, some, busy : ``Out(1)``
-        There is room; something is in flight; something that is no INIT.
+        There is room, and it was not cleared a cycle ago; something is in flight; something that
+        is no INIT.
     clear : ``In(1)``
         Forget everything.
     """
@@ -45,9 +46,10 @@ class DoneOrder(wiring.Component):
         level = Signal(range(self._depth + 1))
         finished = Signal(range(self._depth + 1))
         early = Signal()                    # some have finished before their turn
+        full = Signal(init=1)               # so that nothing is taken while it is cleared
         spend = Signal()
         m.d.comb += [
-            self.ready.eq(level != self._depth),
+            self.ready.eq(~full),
             spend.eq(self.some & waiting[0] & (early | self.completed)),
             self.done.eq(self.some & (~waiting[0] | early | self.completed)),
             self.busy.eq(waiting.any()),
@@ -65,8 +67,11 @@ class DoneOrder(wiring.Component):
         m.d.sync += waiting.eq(Mux(self.done, move, stay))
         m.d.sync += [
             level.eq(next_level(level, self.push, self.done)),
+            full.eq(~self.done & ((level == self._depth)
+                                  | (self.push & (level == self._depth - 1)))),
             self.some.eq(self.push | level[1:].any() | (self.some & ~self.done)),
         ]
         with m.If(self.clear):
-            m.d.sync += [waiting.eq(0), level.eq(0), finished.eq(0), early.eq(0), self.some.eq(0)]
+            m.d.sync += [waiting.eq(0), level.eq(0), finished.eq(0), early.eq(0),
+                         full.eq(1), self.some.eq(0)]
         return m

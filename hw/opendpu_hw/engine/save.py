@@ -3,20 +3,19 @@
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Out
 
 from opendpu_arch import isa
 from opendpu_arch.regs import Fault
 from opendpu_hw.bus.axi4 import ADDRESS_WIDTH, write_signature
-from opendpu_hw.engine.base import engine_members
-from opendpu_hw.engine.dma_order import DmaOrder
+from opendpu_hw.engine.dma_engine import DmaEngine
 from opendpu_hw.engine.save_channel import SaveChannel
 from opendpu_hw.engine.segment import SegmentStage
 from opendpu_hw.memory.ports import BankRead
-from opendpu_hw.shapes import fields_of, segments_shape
+from opendpu_hw.shapes import fields_of
 
 
-class Save(wiring.Component):
+class Save(DmaEngine):
     """The SAVE engine; END takes its turn here too.
 
     A SAVE goes to the channel of its ``hp_id``. Channels read a bank word a cycle each and work
@@ -32,47 +31,30 @@ class Save(wiring.Component):
 
     Members
     -------
-    (engine members) : see :func:`opendpu_hw.engine.base.engine_members`
+    (engine members) : see :class:`opendpu_hw.engine.dma_engine.DmaEngine`
     bus0, bus1 : ``Out(write_signature(128))``
         Memory.
     read0, read1 : ``Out(BankRead)``
         The banks.
-    segments : ``In(segments_shape)``
-        Where the address registers point, and how far.
     """
 
-    #: Most SAVEs in flight.
     DEPTH = 8
+    BUS_ERROR, ADDRESS = Fault.SAVE_BUS_ERROR, Fault.SAVE_ADDRESS
 
     def __init__(self, target):
-        self._target = target
-        super().__init__({
-            **engine_members(faults=True),
+        super().__init__(target, {
             "bus0": Out(write_signature(128)), "bus1": Out(write_signature(128)),
             "read0": Out(BankRead(target)), "read1": Out(BankRead(target)),
-            "segments": In(segments_shape),
         })
 
     def elaborate(self, platform):
         m = Module()
         target = self._target
-        halt = Signal()
-        m.d.comb += halt.eq(self.abort | self.fault.valid)
 
         # -- front: one SAVE a cycle, to its channel ----------------------------------------------
-        m.submodules.front = front = SegmentStage(
-            isa.Save, jump="jump_write", size=self._size)
-        m.submodules.order = order = DmaOrder(depth=self.DEPTH)
+        front = SegmentStage(isa.Save, jump="jump_write", size=self._size)
+        halt, order = self._begin(m, front)
         channels = [SaveChannel(target) for _ in range(2)]
-        m.submodules.channel_0, m.submodules.channel_1 = channels
-        m.d.comb += [
-            front.insn.payload.eq(self.insn.payload),
-            front.insn.valid.eq(self.insn.valid & ~halt),
-            self.insn.ready.eq(front.insn.ready & ~halt),
-            front.segments.eq(self.segments),
-            front.clear.eq(self.abort),
-            order.clear.eq(self.abort),
-        ]
         f = fields_of(isa.Save, front.words)
         end = Signal()
         choice = Signal()
@@ -114,12 +96,11 @@ class Save(wiring.Component):
 
         blocked = Signal()
         go = Signal()
-        room = [c.plan.ready & c.job.ready for c in channels]
         own = front.words[0][24 + isa.Engine.SAVE]
         m.d.comb += [
             blocked.eq(own & (beside & (overlaps | ~compared.replicate(self.DEPTH))).any()),
             go.eq(front.valid & ~beyond & order.ready & ~halt
-                  & (end | (~blocked & Mux(choice, room[1], room[0])))),
+                  & (end | (~blocked & self._room(channels, choice)))),
             front.ready.eq(go),
             order.push.eq(go), order.immediate.eq(end), order.channel.eq(choice),
         ]
@@ -148,35 +129,11 @@ class Save(wiring.Component):
             ]
 
         # -- channels -----------------------------------------------------------------------------
-        buses, reads = (self.bus0, self.bus1), (self.read0, self.read1)
-        for i, channel in enumerate(channels):
-            wiring.connect(m, wiring.flipped(buses[i]), channel.bus)
-            wiring.connect(m, wiring.flipped(reads[i]), channel.read)
-            m.d.comb += [
-                channel.stop.eq(halt),
-                order.finished[i].eq(channel.finished), order.failed[i].eq(channel.failed),
-            ]
-
-        # -- completion ---------------------------------------------------------------------------
-        m.d.comb += [
-            self.done.eq(order.done & ~halt),
-            self.busy.eq(~order.empty | front.busy),
-            self.active.eq(Cat(b.wvalid & b.wready for b in buses).any()),
-            self.idle.eq(channels[0].empty & channels[1].empty & (halt | ~self.busy)),
-        ]
-        with m.If(order.fault.any() & ~halt):
-            m.d.sync += [
-                self.fault.valid.eq(1), self.fault.cause.eq(Fault.SAVE_BUS_ERROR),
-                self.fault.addr.eq(Mux(
-                    order.fault[1], channels[1].fault_addr, channels[0].fault_addr)),
-            ]
-        with m.Elif(beyond & order.empty & ~halt):
-            m.d.sync += [
-                self.fault.valid.eq(1), self.fault.cause.eq(Fault.SAVE_ADDRESS),
-                self.fault.addr.eq(front.last_addr),
-            ]
-        with m.If(self.abort):
-            m.d.sync += self.fault.valid.eq(0)
+        self._connect(m, channels, order, halt)
+        for read, channel in zip((self.read0, self.read1), channels, strict=True):
+            wiring.connect(m, wiring.flipped(read), channel.read)
+        m.d.comb += self.active.eq(Cat(b.wvalid & b.wready for b in (self.bus0, self.bus1)).any())
+        self._complete(m, front, order, channels, halt, beyond)
         return m
 
     @staticmethod

@@ -25,6 +25,7 @@ def test_random_traffic(depth, seed):
     async def bench(ctx):
         signals = signals_of(dut)
         open_work, surplus = 0, 0  # pushed and not completed; completed and not done
+        cleared = True
         for _ in range(900):
             ready = ctx.get(dut.ready)
             push = ready and rng.random() < 0.6
@@ -37,7 +38,8 @@ def test_random_traffic(depth, seed):
             ctx.set(dut.clear, clear)
             s = await tick(ctx, signals)
 
-            assert s["ready"] == (len(flight) < depth)
+            assert s["ready"] == (len(flight) < depth and not cleared)
+            cleared = clear
             assert s["busy"] == any(not i for i in flight)
             expected = bool(flight) and (flight[0] or surplus + completed > 0)
             assert s["done"] == expected, (flight, surplus, completed)

@@ -33,8 +33,10 @@ class BurstsKeepToAPage(wiring.Component):
 
 def test_bursts_keep_to_a_page():
     faults = [
-        ("limit.eq(Mux(page[4:].any(), 15, page[:4]))", "limit.eq(15)"),
-        ("page.eq(~beat[:8])", "page.eq(~beat[:8] + 1)"),
+        ("limit.eq(Mux(far, 15, page))", "limit.eq(15)"),
+        ("page.eq(~beat[:4])", "page.eq(~beat[:4] + 1)"),
+        ("far.eq(beat[4:8] != 14)", "far.eq(beat[4:8] != 15)"),
+        ("far.eq(~p.addr[BEAT_SHIFT + 4:12].all())", "far.eq(1)"),
     ]
     check(BurstsKeepToAPage, burst, faults, induction=2)
 
@@ -76,7 +78,7 @@ class RowsAreCovered(wiring.Component):
 
 
 def test_a_plan_is_covered_exactly():
-    faults = [("left.eq(left - limit - 1)", "left.eq(left - limit)")]
+    faults = [("left.eq(beyond[:24])", "left.eq(beyond[:24] + 1)")]
     check(RowsAreCovered, burst, faults, cycles=6)
 
 

@@ -38,6 +38,8 @@ class Completion(wiring.Component):
             Assert(~dut.done | (done < pushed)),
             # nothing is done before its completion, and all that can be is
             Assert(dut.done == ((done < pushed) & (~kind | may))),
+            # no more than fit are in flight
+            Assert(~dut.ready | (pushed - done < 4)),
         ]  # fmt: skip
         m.d.sync += [
             pushed.eq(pushed + self.push), done.eq(done + dut.done),
@@ -63,6 +65,7 @@ def test_completion_keeps_the_order():
             "finished.eq(next_level(finished, self.completed, 0))",
         ),
         ("fresh & (level == i + 1)", "fresh & (level == i)"),
+        ("level == self._depth - 1", "level == self._depth"),
         ("(~waiting[0] | early | self.completed))", "(~waiting[0] | self.completed))"),
     ]
     check(Completion, order, faults, cycles=8)
@@ -110,7 +113,8 @@ class Transfers(wiring.Component):
 def test_transfers_keep_the_order():
     faults = [
         ("Mux(channels[0], ended[1], ended[0])", "(ended[1] | ended[0])"),
-        ("- (self.done & mine))", "- self.done)"),
+        ("spend = self.done & mine", "spend = self.done"),
+        ("(ended[c] & ~spend)", "ended[c]"),
     ]
     check(Transfers, dma_order, faults, cycles=8)
 
