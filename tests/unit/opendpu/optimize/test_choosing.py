@@ -94,6 +94,36 @@ def test_a_ray_cluster_has_the_same_result(pruner, data, monkeypatch):
         pruner.analyze(noisy, data, ray="auto")
 
 
+def test_candidates_are_trained_a_little(pruner, data):
+    parameters = []
+
+    def tune(model, x, wanted):
+        parameters.append(sum(p.numel() for p in model.parameters()))
+        optimizer = torch.optim.SGD(model.parameters(), 0.02)
+        for _ in range(10):
+            optimizer.zero_grad()
+            (model.eval()(x) - wanted).square().mean().backward()
+            optimizer.step()
+
+    plain = pruner.analyze(likeness, data)
+    tuned = pruner.analyze(likeness, data, tune=tune, tune_args=data)
+    assert pruner.analyze(likeness, data, tune=tune, tune_args=data, workers=2) == tuned
+    assert set(tuned.scores) == set(plain.scores)
+    whole = sum(p.numel() for p in pruner.model.parameters())
+    assert len(parameters) == 1 + len(tasks_of(pruner.dependencies))
+    assert parameters[0] == whole and all(count < whole for count in parameters[1:])
+    for name, known in plain.scores.items():
+        assert all(tuned.scores[name][count] > score for count, score in known.items())
+    with torch.no_grad():
+        assert torch.equal(pruner.model(data[0]), data[1]), "the network itself was trained"
+
+    def failing(model):
+        raise ValueError("no data")
+
+    with pytest.raises(UnsupportedError, match="failing failed: ValueError: no data"):
+        pruner.analyze(likeness, data, tune=failing)
+
+
 def test_an_interrupted_analysis_goes_on(pruner, data, tmp_path):
     path, calls = tmp_path / "deep" / "net.sens", []
 
