@@ -95,6 +95,8 @@ def load_any(
 ) -> Graph:
     """Return the graph in a model file of any framework, or in an ``.xmodel``.
 
+    Quantized tensors have the scales and zero points that the file says, whatever they are.
+
     Raises
     ------
     ModelFormatError, UnsupportedError
@@ -102,8 +104,7 @@ def load_any(
     """
     if format_of(os.fspath(path)) is Format.XMODEL:
         return load(path)
-    found = load_model(os.fspath(path), input_shapes or {}, requantize=Requantize.DATA)
-    return to_xir(found)
+    return to_xir(load_model(os.fspath(path), input_shapes or {}, any_scale=True))
 
 
 def create_runner(

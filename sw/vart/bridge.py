@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 import opendpu.runtime
 import vart.runner
+from opendpu.runtime.jobs import REMEMBERED
 from opendpu_arch.errors import DPUError, GraphError, TensorError
 from xir import DataType, Graph, Op, Subgraph, Tensor
 from xir.attrs import Attrs
@@ -173,12 +174,21 @@ class BridgedRunner:
         """Return the output tensors, described."""
         return [describe_tensor(tensor) for tensor in self._outputs]
 
-    def execute_async(self, inputs: list[Memory], outputs: list[Memory]) -> int:
-        """Start a job and return its number; TensorError for wrong memory."""
+    def execute_async(
+        self, inputs: list[Memory], outputs: list[Memory], finish: bool = False
+    ) -> int:
+        """Start a job and return its number; TensorError for wrong memory.
+
+        ``finish`` waits for it, see :meth:`vart.Runner.execute_async`.
+        """
         job = self._runner.execute_async(
             _ordered(inputs, self._inputs), _ordered(outputs, self._outputs)
         )
         self._pending[job[0]] = job
+        if finish:
+            self._runner.wait(job)
+        while len(self._pending) > REMEMBERED:
+            self._pending.popitem(last=False)
         return job[0]
 
     def wait(self, job: int, timeout: int) -> int:

@@ -18,6 +18,7 @@ from opendpu_arch.target import Target
 from xir import Graph, Subgraph, Tensor
 
 TIMEOUT_VARIABLE = "XLNX_DPU_TIMEOUT"
+ASYNC_VARIABLE = "XLNX_ENABLE_ASYNC_RUNNER"
 
 _DEVICES = {"": None, "run": None, "ref": "ref", "sim": "iss"}
 """Device of each mode; nothing leaves the choice to the caller and the environment."""
@@ -101,11 +102,19 @@ class Runner:
 
         ``enable_dynamic_array`` is taken for compatibility: batches of the DPUCZDX8G are 1, so
         there are no smaller ones.
+
+        Inputs may be changed as soon as this returns, outputs are there when :meth:`wait` returns.
+        AMD's runners return with the outputs, and programs for :class:`RunnerExt` rely on it: jobs
+        whose outputs are :class:`TensorBuffer` are waited for here, and all jobs where the
+        environment says ``XLNX_ENABLE_ASYNC_RUNNER=0``. What made them fail is raised here, too.
         """
-        return self._runner.execute_async(
+        job = self._runner.execute_async(
             _shaped(inputs, self._inputs, self._shapes[0], "input"),
             _shaped(outputs, self._outputs, self._shapes[1], "output"),
         )
+        if _of_runner(outputs) or os.environ.get(ASYNC_VARIABLE) == "0":
+            self.wait(job)
+        return job
 
     def wait(self, job: int | tuple[int, int], timeout: int = -1) -> int:
         """Wait for a job, at most ``timeout`` milliseconds if that is positive; return 0.
@@ -132,6 +141,13 @@ class Runner:
     def last_statistics(self) -> JobStatistics | GraphStatistics | None:
         """What the job that finished last took; nothing before the first."""
         return self._runner.last_statistics
+
+
+def _of_runner(outputs: Arrays) -> bool:
+    """Tell whether all outputs are buffers that runners make."""
+    if not isinstance(outputs, list | tuple):
+        return False
+    return bool(outputs) and all(isinstance(buffer, TensorBuffer) for buffer in outputs)
 
 
 def _environments_timeout() -> int:

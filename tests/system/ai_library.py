@@ -24,7 +24,11 @@ from opendpu_arch.errors import ToolError
 HEIGHT, WIDTH = 32, 48
 MEAN, SCALE = np.float32([104, 117, 123]), np.float32([0.01, 0.02, 0.0125])  # blue, green, red
 CONF, NMS = 0.3, 0.45
-PLACES = {"corner": [-5, -5, 5, 5], "box6": [6, 6, 6, 6]}
+PLACES = {
+    "corner": [-5, -5, 5, 5],
+    "box6": [6, 6, 6, 6],
+    **dict.fromkeys(("box_at8", "box_at16"), [0, 0, 3.5, 3.5] * 2),
+}
 """Biases of outputs for places, so that boxes have a size."""
 
 
@@ -48,11 +52,12 @@ def compiled(
     heads: Mapping[str, tuple[int, int]],
     path: pathlib.Path,
     hidden: tuple[int, ...] = (),
+    size: tuple[int, int] = (HEIGHT, WIDTH),
     **options,
 ) -> pathlib.Path:
     """Compile a network with outputs of ``heads``: their channels and stride, 0 for one cell.
 
-    ``hidden`` are channels of layers in front of those of one cell.
+    ``hidden`` are channels of layers in front of those of one cell, ``size`` is the input's.
     """
     helper, rng = onnx.helper, np.random.default_rng(11)
     nodes, constants, outputs = [], {}, []
@@ -83,28 +88,30 @@ def compiled(
             conv(f"s{stride}", name, channels, 12, 1)
         else:
             conv(source, name, channels, inputs, 1)
-        height, width = (HEIGHT // stride, WIDTH // stride) if stride else (1, 1)
+        height, width = (size[0] // stride, size[1] // stride) if stride else (1, 1)
         shape = (1, channels, height, width)
         if name in PLACES:
             constants[f"{name}_b"] = np.float32(PLACES[name])
         outputs.append(helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape))
-    shape = (1, 3, HEIGHT, WIDTH)
+    shape = (1, 3, *size)
     graph = helper.make_graph(
         nodes, "heads", [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape)],
         outputs, [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()],
     )  # fmt: skip
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    samples = rng.normal(0, 1, (8, 3, HEIGHT, WIDTH)).astype(np.float32)
+    samples = rng.normal(0, 1, (8, 3, *size)).astype(np.float32)
     quantized = quantize(load_onnx(model), {"x": samples}, **options)
     compile_graph(quantized, target="B512").graph.serialize(path)
     return path
 
 
-def noise(folder: pathlib.Path) -> tuple[pathlib.Path, np.ndarray]:
+def noise(
+    folder: pathlib.Path, size: tuple[int, int] = (HEIGHT, WIDTH)
+) -> tuple[pathlib.Path, np.ndarray]:
     """Return a picture's file, and its pixels: blue, green, red."""
-    pixels = np.random.default_rng(12).integers(0, 256, (HEIGHT, WIDTH, 3)).astype(np.uint8)
+    pixels = np.random.default_rng(12).integers(0, 256, (*size, 3)).astype(np.uint8)
     path = folder / "noise.ppm"
-    header = b"P6 %d %d 255\n" % (WIDTH, HEIGHT)
+    header = b"P6 %d %d 255\n" % size[::-1]
     path.write_bytes(header + pixels[..., ::-1].tobytes())
     return path, pixels
 
@@ -238,8 +245,8 @@ def numbers(lines: list[str]) -> np.ndarray:
     return np.array([[float(word) for word in line.split()] for line in lines])
 
 
-def told(program, kind, path, picture) -> list[str]:
+def told(program, kind, path, picture, size: tuple[int, int] = (HEIGHT, WIDTH)) -> list[str]:
     """Return what a program tells, but for the input's size, which comes first."""
     first, *lines = run(program, kind, path, picture).stdout.splitlines()
-    assert first == f"size {WIDTH} {HEIGHT}"
+    assert first == f"size {size[1]} {size[0]}"
     return lines

@@ -49,11 +49,17 @@ def small_picture(folder: pathlib.Path, width: int, height: int) -> tuple[pathli
     return path, colour
 
 
-def test_yolov6(program, xmodel, tmp_path):
-    """The picture's longer side is six pixels shorter than the input's."""
+@pytest.mark.parametrize("whole_graph", [False, True])
+def test_yolov6(program, xmodel, tmp_path, whole_graph):
+    """The picture's longer side is six pixels shorter than the input's.
+
+    A whole graph has the CPU's projection and sigmoid behind it: distances side by side, scores.
+    """
     path, colour = small_picture(tmp_path, 21, 13)  # twice as large in the input
     text = f"model_type: YOLOv6 yolo_v6_param {{ num_classes: {CLASSES} conf_threshold: {CONF} "
-    text += f"nms_threshold: {NMS} max_nms_num: 15 anchorCnt: 1 without_dfl: true stride: 8 "
+    text += f"nms_threshold: {NMS} max_nms_num: 15 anchorCnt: 1 stride: 8 "
+    text += "" if whole_graph else "without_dfl: true "
+    text = ("use_graph_runner: true " if whole_graph else "") + text
     net = prepared(xmodel, tmp_path, text + 'bbox_layer_name: "box6" cls_layer_name: "cls6" }')
     fitted = np.full((HEIGHT, WIDTH, 3), 114, np.uint8)
     fitted[3:29, 3:45] = colour
@@ -61,10 +67,12 @@ def test_yolov6(program, xmodel, tmp_path):
     height, width, _ = named["cls6"].shape
     rows, columns = np.mgrid[:height, :width].reshape(2, -1)
     middle, sides = np.stack([columns, rows], 1) + 0.5, named["box6"].reshape(-1, 4)
+    if whole_graph:
+        sides = named["box6"].reshape(4, -1).T
     corners = np.concatenate([middle - sides[:, :2], middle + sides[:, 2:]], 1) * 8
     values = named["cls6"].reshape(-1, CLASSES)
     label = CLASSES - 1 - values[:, ::-1].argmax(1)
-    score = sigmoid(values.max(1))
+    score = values.max(1) if whole_graph else sigmoid(values.max(1))
     # The library compares boxes as if their corners were their centres.
     seen = corners - np.tile((corners[:, 2:] - corners[:, :2]) / 2, 2)
     expected = []

@@ -56,8 +56,7 @@ class BurstGenerator(wiring.Component):
         m.d.comb += [
             page.eq(~beat[:8]),
             limit.eq(Mux(page[4:].any(), 15, page[:4])),
-            # left <= limit, without a carry chain: a limit of 15 takes whatever has four bits
-            row_end.eq(~left[4:].any() & (page[4:].any() | (left[:4] <= page[:4]))),
+            row_end.eq(left <= limit),
             length.eq(Mux(row_end, left[:4], limit)),
             self.o.valid.eq(running),
             self.o.beat.eq(beat),

@@ -41,4 +41,10 @@ def _text(found: dict[str, Any]) -> str:
 
 def _tensor(tensor: dict[str, Any]) -> str:
     scale = "" if tensor["fixpos"] is None else f", fix_point {tensor['fixpos']}"
+    if "quantized" in tensor:
+        found = tensor["quantized"]
+        scale += (
+            f", quantized to {'' if found['if_signed'] else 'u'}int{found['bit_width']}: "
+            f"scale {found['scale']:g}, zero point {found['zero_point']}"
+        )
     return f"{tensor['name']} {tensor['shape']} {tensor['type']}{scale}"

@@ -12,7 +12,7 @@ from typing import Any
 
 from opendpu.compiler.boundary import Passed, unwatched
 from opendpu.compiler.emitter.emit import emit
-from opendpu.compiler.kinds import EMITTERS, TILINGS
+from opendpu.compiler.kinds import EMITTERS, TILINGS, cycles_alone
 from opendpu.compiler.network import Network
 from opendpu.compiler.network.augment import augment
 from opendpu.compiler.network.balance import balance
@@ -22,6 +22,7 @@ from opendpu.compiler.network.planar import planar
 from opendpu.compiler.network.repeat import repeat
 from opendpu.compiler.network.rows import fill_rows
 from opendpu.compiler.network.sequence import sequence
+from opendpu.compiler.network.space_to_depth import space_to_depth
 from opendpu.compiler.network.transpose import transpose
 from opendpu.compiler.plan import Plan
 from opendpu.compiler.planner.alone import fits_alone
@@ -47,6 +48,10 @@ class BackendPass:
     makes: str
     run: Callable[[Any, Target], Any]
     """From the result of the pass before, or from a revision, to its own result or a refusal."""
+
+
+def _space_to_depth(network: Network, target: Target) -> Network:
+    return space_to_depth(network, target, cycles_alone)
 
 
 def _tile(residency: Residency, target: Target) -> Tiled | Refusal:
@@ -93,6 +98,10 @@ BACKEND_PASSES = (
     BackendPass(
         "repeat", "pixels that a resize repeats are repeated by LOAD, for whoever reads them",
         "network", "network", repeat,
+    ),
+    BackendPass(
+        "space_to_depth", "pixels become channels of one, where blocks of output channels are full",
+        "network", "network", _space_to_depth,
     ),
     BackendPass(
         "cascade", "which consecutive layers run together, stripes of rows of each in turn",

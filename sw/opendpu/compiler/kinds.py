@@ -16,6 +16,7 @@ from opendpu.compiler.emitter.move import MOVE
 from opendpu.compiler.emitter.shared import SHARED
 from opendpu.compiler.layers import (
     AluLayer,
+    BlockwiseConvLayer,
     BroadcastLayer,
     ConvLayer,
     DilatedConvLayer,
@@ -48,6 +49,7 @@ class LayerKind:
 
 LAYER_KINDS = (
     LayerKind(layer=ConvLayer, tilings=conv_tilings, emitter=CONV),
+    LayerKind(layer=BlockwiseConvLayer, tilings=conv_tilings, emitter=CONV),
     LayerKind(layer=ProductLayer, tilings=product_tilings, emitter=PRODUCT),
     LayerKind(layer=DilatedConvLayer, tilings=dilated_tilings, emitter=DILATED_CONV),
     LayerKind(layer=AluLayer, tilings=misc_tilings, emitter=ALU),

@@ -142,9 +142,12 @@ def quantization_of(item: xir.Tensor | xir.Op) -> Quantization | None:
 
 
 def type_with_quantization(tensor: xir.Tensor) -> TensorType:
-    """Return the type of a tensor, with its scales where they are not the DPU's."""
+    """Return the type of a tensor, with its scale where its integers have one for all of it."""
     made = type_of(tensor)
-    return made.with_quantization(quantization_of(tensor)) if tensor.has_attr(SCALE) else made
+    fixed = tensor.data_type.type is xir.DataType.XINT and not tensor.has_attr(FIX_POINTS)
+    return made.with_quantization(quantization_of(tensor)) if fixed or tensor.has_attr(SCALE) else (
+        made
+    )  # fmt: skip
 
 
 def channels_of(attrs: Mapping[str, Any], shape: Sequence[int]) -> tuple[list[int], int] | None:

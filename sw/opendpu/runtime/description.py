@@ -56,7 +56,8 @@ def describe(graph: Graph) -> dict[str, Any]:
 
     Keys are ``name``, ``stage`` (``compiled``, ``quantized`` or ``float``), ``ops`` (how many there
     are by type), ``inputs``, ``outputs``, and ``subgraphs``, each as :func:`describe_subgraph` has
-    it.
+    it. Inputs and outputs that the model quantizes have ``quantized`` besides: ``bit_width``,
+    ``if_signed``, ``scale`` and ``zero_point``.
     """
     ops = graph.toposort()
     counts: dict[str, int] = {}
@@ -67,8 +68,8 @@ def describe(graph: Graph) -> dict[str, Any]:
         "name": graph.get_name(),
         "stage": _stage(graph, counts),
         "ops": dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))),
-        "inputs": _described([op.get_output_tensor() for op in ops if _is_input(op)]),
-        "outputs": _described([op.get_output_tensor() for op in _results(graph, ops)]),
+        "inputs": _of_ops([op for op in ops if _is_input(op)]),
+        "outputs": _of_ops(_results(graph, ops)),
         "subgraphs": [describe_subgraph(child, index) for index, child in enumerate(children)],
     }
 
@@ -99,6 +100,34 @@ def _results(graph: Graph, ops: Sequence[Op]) -> list[Op]:
         named = set(graph.get_attr("return_ops"))
         return [op for op in ops if op.get_name() in named]
     return [op for op in ops if not op.get_fanout_num() and not _is_input(op)]
+
+
+def _of_ops(ops: Sequence[Op]) -> list[dict[str, Any]]:
+    """Return the tensors of inputs or outputs, and what those are quantized to that are."""
+    found = _described([op.get_output_tensor() for op in ops])
+    for op, tensor in zip(ops, found, strict=True):
+        quantized = _quantized(op)
+        if quantized is not None:
+            tensor["quantized"] = quantized
+    return found
+
+
+def _quantized(op: Op) -> dict[str, Any] | None:
+    """Return how an output is quantized, or an input by all that read it; none if in no one way."""
+    readers = op.get_fanout_ops() if _is_input(op) else [op]
+    if not readers or any(reader.get_type() != "fix" for reader in readers):
+        return None
+    ways = [_way(reader) for reader in readers]
+    return ways[0] if all(way == ways[0] for way in ways) else None
+
+
+def _way(fix: Op) -> dict[str, Any]:
+    scale = fix.get_attr("scale")[0] if fix.has_attr("scale") else 2.0 ** -fix.get_attr("fix_point")
+    zero = fix.get_attr("zero_point")[0] if fix.has_attr("zero_point") else 0
+    return {
+        "bit_width": fix.get_attr("bit_width"), "if_signed": bool(fix.get_attr("if_signed")),
+        "scale": scale, "zero_point": zero,
+    }  # fmt: skip
 
 
 def _described(tensors: Sequence[Tensor]) -> list[dict[str, Any]]:

@@ -21,7 +21,8 @@ class QuantizedLayer(nn.Module):
 
     Weights are those that deployment has: multiplied with ``gamma / sqrt(variance + eps)``, with
     the running statistics, then rounded. In training mode the statistics follow the data, until
-    :meth:`freeze_bn`; that takes a second, float pass of the layer, without gradients.
+    :meth:`freeze_bn`, or while the normalization itself is in evaluation mode, by which scripts
+    freeze it; that takes a second, float pass of the layer, without gradients.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ class QuantizedLayer(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the result of the layer, before its rounding."""
-        if self.training and not self.frozen:
+        if self.training and not self.frozen and self.norm.training:
             return self._following(x)
         weight, bias = self.folded()
         return self._computed(x, self.weight_quantizer(weight), self._rounded(bias))
@@ -112,11 +113,8 @@ class QuantizedLayer(nn.Module):
         """
         norm = self.norm
         made = self._computed(x, self.layer.weight, self.layer.bias)
-        training = norm.training
-        norm.train(True)
         with torch.no_grad():
             norm(made)
-        norm.train(training)
         axes = [axis for axis in range(made.ndim) if axis != 1]
         variance, mean = torch.var_mean(made, axes, correction=0)
         weight, _ = self.folded()

@@ -9,22 +9,26 @@ import torch
 
 from opendpu.ir import QuantizedGraph
 from opendpu.quantize.placement.insert import fix_name
+from pytorch_nndct.qat.folded import folded
 from pytorch_nndct.qat.layers import Layer, QuantizedLayer
 from pytorch_nndct.qat.plan import Plan
 from pytorch_nndct.qat.threshold import TrainedThreshold
 
 
 class RoundedResult(torch.nn.Module):
-    """A module whose result is rounded."""
+    """A module whose result is rounded; of several, as of a maximum and its place, the first."""
 
     def __init__(self, inner: torch.nn.Module, quantizer: TrainedThreshold) -> None:
         super().__init__()
         self.inner = inner
         self.quantizer = quantizer
 
-    def forward(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Return the result on its grid."""
-        return self.quantizer(self.inner(*args, **kwargs))
+        found = self.inner(*args, **kwargs)
+        if isinstance(found, tuple):
+            return (self.quantizer(found[0]), *found[1:])
+        return self.quantizer(found)
 
 
 class TrainableModel(torch.nn.Module):
@@ -52,6 +56,7 @@ class TrainableModel(torch.nn.Module):
         )
         self._layers: dict[str, QuantizedLayer] = {}
         self._norms: dict[str, torch.nn.Module] = {}
+        self._norm_of = dict(plan.norms)
         self.fused = False
         self.trained = False
         for path, norm in plan.norms.items():
@@ -139,6 +144,12 @@ class TrainableModel(torch.nn.Module):
                 for name, value in part.named_buffers(recurse=False):
                     value.copy_(getattr(own[path], name))
         return result
+
+    def folded_module(self, original: torch.nn.Module) -> torch.nn.Module:
+        """Return what :meth:`float_module` does, with batch normalizations in the weights."""
+        with torch.no_grad():
+            weights = {path: layer.folded() for path, layer in self._layers.items()}
+        return folded(self.float_module(original), self._norm_of, weights)
 
     def result_points(self) -> dict[str, int]:
         """Return the fractional bits of results, by group."""

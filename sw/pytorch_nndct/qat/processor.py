@@ -17,6 +17,7 @@ from pytorch_nndct.export import onnx_file, torch_script, xmodel
 from pytorch_nndct.guard import as_the_guide_says
 from pytorch_nndct.layer_names import layer_names
 from pytorch_nndct.program import IntegerNetwork
+from pytorch_nndct.qat import folded
 from pytorch_nndct.qat.model import TrainableModel
 from pytorch_nndct.qat.plan import Plan, plan_of
 from pytorch_nndct.quant_model import IntegerModel
@@ -131,6 +132,8 @@ class QatProcessor:
     ) -> torch.nn.Module:
         """Return what the compiled program computes, to the bit; write it to ``output_dir``.
 
+        Its parameters are the trained ones, with batch normalizations in them.
+
         Raises
         ------
         VAIQError
@@ -169,8 +172,10 @@ class QatProcessor:
             graph, result.structure_of(traced.graph), result.weights_of(traced.graph),
             finetuned=False, bias_corrected=False,
         ), layer_names(self._name, places))  # fmt: skip
+        deployable = trained.folded_module(self._model).cpu()
+        folded.save(folder, self._name, deployable)
         messages.note(f"the deployable model is in {folder}")
-        return self._deploying(module, traced, graph)
+        return self._deploying(deployable, traced, graph)
 
     convert_to_deployable = to_deployable
 
@@ -192,8 +197,10 @@ class QatProcessor:
             There is nothing, or of another module.
         """
         traced = self._traced(self._model)
-        found = result.read(pathlib.Path(src_dir), self._name, traced.graph, trained=True)
-        return self._deploying(self._model, traced, found.graph)
+        folder = pathlib.Path(src_dir)
+        found = result.read(folder, self._name, traced.graph, trained=True)
+        module = folded.load(folder, self._name, self._model)
+        return self._deploying(module, traced, found.graph)
 
     def export_xmodel(
         self, output_dir: str | os.PathLike[str] = OUTPUT_DIR, deploy_check: bool = False

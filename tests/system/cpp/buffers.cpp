@@ -81,4 +81,9 @@ int main(int, char* argv[]) {
     const bool floats = buffer->get_tensor()->get_data_type().type == xir::DataType::FLOAT;
     (floats ? print<float> : print<int8_t>)(buffer);
   }
+  // Programs for boards read such results without waiting.
+  const std::vector<char> nothing(static_cast<size_t>(first->get_tensor()->get_data_size()));
+  first->copy_from_host(0, nothing.data(), nothing.size(), 0);
+  runner->execute_async(runner->get_inputs(), runner->get_outputs());
+  print<int8_t>(first);
 }

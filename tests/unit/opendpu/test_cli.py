@@ -275,6 +275,35 @@ def test_info(model):
     assert found["ops"]["upload"] == 1
 
 
+def test_info_of_models_that_are_quantized_with_any_scale(tmp_path):
+    """The stage, and the scales of inputs and outputs, as the file says them."""
+    make, tensor = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    numbers = {
+        "s": np.float32(0.03), "z": np.uint8(100), "t": np.float32(0.25), "n": np.int8(0),
+        "w": np.full((2, 3, 1, 1), 5, np.int8),
+    }  # fmt: skip
+    nodes = [
+        make("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        make("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        make("DequantizeLinear", ["w", "s", "n"], ["v"]), make("Conv", ["d", "v"], ["c"]),
+        make("QuantizeLinear", ["c", "t", "n"], ["p"]),
+        make("DequantizeLinear", ["p", "t", "n"], ["y"]),
+    ]  # fmt: skip
+    graph = onnx.helper.make_graph(
+        nodes, "quantized", [tensor("x", onnx.TensorProto.FLOAT, (1, 3, 4, 4))],
+        [tensor("y", onnx.TensorProto.FLOAT, (1, 2, 4, 4))],
+        [onnx.numpy_helper.from_array(np.asarray(v), k) for k, v in numbers.items()],
+    )  # fmt: skip
+    opset = onnx.helper.make_opsetid("", 17)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8), tmp_path / "m")
+    lines = call("info", tmp_path / "m").stdout.splitlines()
+    assert lines[0].startswith("quantized: quantized, ")
+    assert lines[1].endswith("float32, quantized to int8: scale 0.03, zero point -28")
+    assert lines[2].endswith("float32, quantized to int8: scale 0.25, zero point 0")
+    found = json.loads(call("info", tmp_path / "m", "--json").stdout)
+    assert found["inputs"][0]["quantized"]["zero_point"] == -28
+
+
 def test_info_of_what_is_no_model(tmp_path):
     (tmp_path / "x.xmodel").write_bytes(b"no model")
     assert "x.xmodel" in refused("info", tmp_path / "x.xmodel")

@@ -327,3 +327,85 @@ def test_what_cannot_be_deployed(capsys):
     model.fuse_conv_bn()
     with error("QAT_DEPLOYABLE_MODEL_ERROR", "do not call fuse_conv_bn"):
         processor.to_deployable(model)
+
+
+def test_a_deployable_model_has_normalizations_in_its_weights(seed):
+    module = seeded(ResNet(), seed).eval()
+    processor = QatProcessor(module, torch.randn(4, 3, 16, 16))
+    model = processor.trainable_model()
+    model.train()(torch.randn(8, 3, 16, 16) + 1)  # moves the statistics
+    deployable = processor.to_deployable(model.eval(), "qat_result")
+    state = deployable.state_dict()
+    assert not [name for name in state if ".bn" in name or "running" in name]
+    layers = [part for part in module.modules() if isinstance(part, nn.Conv2d | nn.Linear)]
+    assert len([name for name in state if name.endswith(".weight")]) == len(layers)
+    assert len([name for name in state if name.endswith(".bias")]) == len(layers)
+    x = torch.randn(4, 3, 16, 16)
+    with torch.no_grad():
+        wanted = model.float_module(module).eval()(x)
+        torch.testing.assert_close(deployable.module(x), wanted, rtol=1e-4, atol=1e-4)
+    again = QatProcessor(seeded(ResNet(), seed), x).deployable_model("qat_result")
+    for name, value in again.state_dict().items():
+        assert torch.equal(value, state[name]), name
+    with torch.no_grad():
+        assert torch.equal(again.module(x), deployable.module(x))
+
+
+def test_normalizations_in_evaluation_mode_are_frozen(seed):
+    model = QatProcessor(seeded(ResNet(), seed), torch.randn(4, 3, 16, 16)).trainable_model()
+    model.train()
+    norms = [part for part in model.modules() if isinstance(part, nn.BatchNorm2d)]
+    for norm in norms:
+        norm.eval()
+    before = [norm.running_mean.clone() for norm in norms]
+    x = torch.randn(8, 3, 16, 16) + 3
+    found = model(x)
+    assert all(torch.equal(n.running_mean, b) for n, b in zip(norms, before, strict=True))
+    model.eval()
+    with torch.no_grad():
+        assert torch.equal(found, model(x))
+
+
+FUNCTIONS = {
+    "Cat": lambda f, y: f(x=[y[:, :4], y[:, 4:]], dim=1),
+    "Pad": lambda f, y: f(y, (1, 1, 2, 0), mode="replicate"),
+    "Max": lambda f, y: f(input=y, dim=2, keepdim=True)[0],
+    "Sum": lambda f, y: f(y, (2, 3), keepdim=True),
+    "Mean": lambda f, y: f(y, (2, 3), keepdim=True),
+    "Upsample": lambda f, y: f(y, scale_factor=2, mode="nearest"),
+    "Interpolate": lambda f, y: f(input=y, size=(12, 12), recompute_scale_factor=None),
+    "AddScalar": lambda f, y: f(y, 0.5),
+    "Add": lambda f, y: f(input=y, other=y),
+    "Mul": lambda f, y: f(y, y),
+}
+
+
+class Functions(nn.Module):
+    """A convolution, and behind it each operator as a module."""
+
+    def __init__(self):
+        super().__init__()
+        self.quant, self.conv, self.relu = QuantStub(), nn.Conv2d(3, 8, 3, padding=1), nn.ReLU()
+        self.functions = nn.ModuleDict({name: getattr(functional, name)() for name in FUNCTIONS})
+        self.dequants = nn.ModuleDict({name: DeQuantStub() for name in FUNCTIONS})
+
+    def forward(self, x):
+        y = self.relu(self.conv(self.quant(x)))
+        return {
+            name: self.dequants[name](call(self.functions[name], y))
+            for name, call in FUNCTIONS.items()
+        }
+
+
+def test_operators_as_modules(seed):
+    module, x = seeded(Functions(), seed).eval(), torch.rand(4, 3, 6, 6)
+    processor = QatProcessor(module, x)
+    model = processor.trainable_model()
+    sum(result.square().sum() for result in model.train()(x).values()).backward()
+    assert all(p.grad is not None for p in model.parameters())
+    deployable = processor.to_deployable(model.eval(), "qat_result")
+    with torch.no_grad():
+        found, trained, wanted = deployable(x), model(x), module(x)
+        for name in FUNCTIONS:
+            assert ratio(found[name], wanted[name]) > 15, name
+            assert ratio(found[name], trained[name]) > 25, name

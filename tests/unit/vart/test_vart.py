@@ -5,6 +5,7 @@ import array
 import ctypes
 import dataclasses
 import re
+import time
 
 import numpy as np
 import pytest
@@ -170,6 +171,48 @@ def test_each_call_makes_new_buffers():
     for job, (result,), value in jobs:
         runner.wait(job)
         assert (np.asarray(result) == value).all()
+
+
+class SlowDevice(Recorder):
+    """A device whose jobs take a while, and count."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        super().__init__(self._take_time)
+
+    def _take_time(self, _job) -> None:
+        time.sleep(0.05)
+        self.done += 1
+
+
+def test_jobs_for_buffers_of_runners_are_done_without_waiting(monkeypatch):
+    """As on a board, where programs leave ``wait`` away."""
+    device = SlowDevice()
+    runner = vart.RunnerExt.create_runner(copying_subgraph(), "run", device=device)
+    job = runner.execute_async(runner.get_inputs(), runner.get_outputs())
+    assert device.done == 1
+    assert runner.wait(job) == 0
+    runner.execute_async([VALUES], tuple(runner.get_outputs()))
+    assert device.done == 2
+    monkeypatch.setenv("XLNX_ENABLE_ASYNC_RUNNER", "0")
+    runner.execute_async([VALUES], [VALUES.copy()])
+    assert device.done == 3
+    with pytest.raises(ZeroDivisionError):
+        vart.Runner.create_runner(
+            copying_subgraph(), "run", device=Recorder(lambda _job: 1 // 0)
+        ).execute_async([VALUES], [VALUES.copy()])
+
+
+def test_jobs_for_arrays_are_not_waited_for():
+    import threading
+
+    gate = threading.Event()
+    device = Recorder(lambda _job: gate.wait(20))
+    runner = vart.RunnerExt.create_runner(copying_subgraph(), "run", device=device)
+    job = runner.execute_async(runner.get_inputs(), [VALUES.copy()])
+    assert runner.last_statistics is None
+    gate.set()
+    assert runner.wait(job) == 0
 
 
 class Exchanged:

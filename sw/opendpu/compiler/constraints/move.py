@@ -5,6 +5,7 @@ from opendpu.compiler.constraints.registry import constraint, inputs_of, pair
 from opendpu.compiler.fixed import point_of
 from opendpu.ir import Graph, Node
 from opendpu.ops.bilinear import bilinear_weights
+from opendpu.ops.fixed.requantize import is_scaled
 from opendpu_arch.target import Target
 
 MAX_SCALE = 256
@@ -64,7 +65,7 @@ def resize_scale(node: Node, graph: Graph, target: Target) -> str | None:
 )  # fmt: skip
 def resize_shift(node: Node, graph: Graph, target: Target) -> str | None:
     """Each phase is a depthwise convolution."""
-    if node.attrs["mode"] != "BILINEAR":
+    if node.attrs["mode"] != "BILINEAR" or is_scaled(node):
         return None
     scale_w, scale_h = (round(s) for s in node.attrs["scale"])
     made = bilinear_weights(scale_h, scale_w, half=bool(node.attrs["half_pixel_centers"]))

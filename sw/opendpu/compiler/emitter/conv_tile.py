@@ -2,6 +2,7 @@
 """CONV instructions of one tile of a convolution."""
 
 import dataclasses
+import math
 
 from opendpu.compiler.banks import BankAccess
 from opendpu.compiler.banks.layout import Layout
@@ -19,7 +20,7 @@ from opendpu.compiler.emitter.transfer import (
     load_conv_weights,
     save_rows,
 )
-from opendpu.compiler.layers import ArrayLayer, ConvLayer, ProductLayer
+from opendpu.compiler.layers import ArrayLayer, ConvLayer, ProductLayer, Window
 from opendpu.compiler.layers.cost import conv_cycles
 from opendpu.compiler.plan import WEIGHTS_REG
 from opendpu_arch.isa import Conv, ConvInit
@@ -33,6 +34,7 @@ class ConvWeights:
 
     def __init__(self, recorder: Recorder, layer: ArrayLayer) -> None:
         self.recorder = recorder
+        self._layer = layer
         self.shape = outputs, *_ = layer.weights_shape
         self.blocks = -(-outputs // recorder.target.output_channel_parallel)
         self._place = _place(recorder, layer)
@@ -45,7 +47,14 @@ class ConvWeights:
 
     def need(self, block: int, last: int) -> int:
         """Return the word of a block's weights; blocks up to ``last`` may come with it."""
-        if block not in self._words:
+        own = self._layer.block_weights(block)
+        if block not in self._words and own is not None:
+            place = dataclasses.replace(
+                self._place, address=self._place.address + own.offset,
+                output_bytes=math.prod(own.shape[1:]),
+            )  # fmt: skip
+            (self._words[block],) = load_conv_weights(self.recorder, place, own.shape, 0, 1)
+        elif block not in self._words:
             count = blocks_a_load(self.recorder, self._place, self.shape, last - block)
             words = load_conv_weights(self.recorder, self._place, self.shape, block, count)
             self._words.update(zip(range(block, block + count), words, strict=True))
@@ -101,9 +110,9 @@ class ConvTile:
         """Return the rows that share a bank in what one instruction writes."""
         return self.layout_out.region.stride if rows > 1 else 1
 
-    def _set_up(self, row: int, rows: int, offset_in: int) -> None:
-        """Append what all blocks of some rows have in common, unless it is in force."""
-        layer, window = self.layer, self.layer.window
+    def _set_up(self, row: int, rows: int, offset_in: int, window: Window) -> None:
+        """Append what a kernel's blocks of some rows have in common, unless it is in force."""
+        layer = self.layer
         layout_in, layout_out = self.rows_in.layout, self.layout_out
         stride_out, jump = self._rows_per_bank(rows), layer.REACH.row_jump
         zero_in = 0 if layer.requantization is None else layer.requantization.padding & 0xFF
@@ -125,29 +134,26 @@ class ConvTile:
 
     def _convolve(self, row: int, rows: int, block: int, weights: int) -> None:
         """Append one CONV: ``rows`` rows of one block of output channels."""
-        target, window, tile = self.recorder.target, self.layer.window, self.tile
+        target, tile = self.recorder.target, self.tile
         layout_in, layout_out = self.rows_in.layout, self.layout_out
         feature = self.rows_in.operand.feature
-        read = footprint(window, feature, row, rows, tile.column, tile.columns)
+        part = self.layer.kernel_part(block, layout_in.groups)
+        read = footprint(part.window, feature, row, rows, tile.column, tile.columns)
         place_in, place_out = layout_in.place(read.row), layout_out.place(row)
-        groups, group = layout_in.groups, 0
-        if self.layer.depthwise:
-            groups, group = 1, block
-        channels = (group + groups) * target.channel_parallel
-        bases = layout_in.bases(read.row, read.column, group)
+        channels = (part.group + part.groups) * target.channel_parallel
+        bases = layout_in.bases(read.row, read.column, part.group)
         word = layout_out.word(
             place_out.address_group, 0 if rows > 1 else place_out.offset, tile.column, block
         )
-        self._set_up(row, rows, place_in.offset)
+        self._set_up(row, rows, place_in.offset, part.window)
         first, last = max(0, read.row), min(feature.height, read.row + read.rows) - 1
-        taps = window.kernel_h * window.kernel_w * groups
         own = self.weights.channels
         table, entries = table_of(self.recorder, self.layer)
         self.recorder.add(
             Conv(
                 bank_id_in=layout_in.first_bank + place_in.bank, bank_addr_in=bases[0],
                 bank_addr_in_1=bases[1], bank_addr_in_2=bases[2], bank_addr_in_3=bases[3],
-                channel_group=groups, channel_offset=max(0, channels - feature.channels),
+                channel_group=part.groups, channel_offset=max(0, channels - feature.channels),
                 pad_left=read.pad_left, pad_right=read.pad_right,
                 pad_top=read.pad_top, pad_bottom=read.pad_bottom,
                 length=tile.columns, bank_id_out=layout_out.first_bank + place_out.bank,
@@ -159,11 +165,12 @@ class ConvTile:
             (
                 *entries,
                 *layout_in.accesses(first, last - first + 1, write=False),
-                BankAccess(False, target.convw_base, target.output_channel_parallel, weights, taps),
+                BankAccess(
+                    False, target.convw_base, target.output_channel_parallel, weights, part.taps
+                ),
                 *own.accesses(block, 1),
                 *written_words(layout_out, tile, row, rows, shared=self.shared),
             ),
-            conv_cycles(
-                tile.columns, self.layer.cycles_of_taps(taps, target), self._rows_per_bank(rows)
-            ),
+            conv_cycles(tile.columns, self.layer.cycles_of_taps(part.taps, target),
+                        self._rows_per_bank(rows)),
         )  # fmt: skip

@@ -3,6 +3,7 @@
 
 from opendpu.compiler.layers.alu import AluLayer
 from opendpu.compiler.layers.array import ArrayLayer, KernelLayer, diagonal_weights
+from opendpu.compiler.layers.blockwise import BlockwiseConvLayer, kernel_parts
 from opendpu.compiler.layers.conv import ConvLayer, Epilogue
 from opendpu.compiler.layers.dilated import DilatedConvLayer
 from opendpu.compiler.layers.eltwise import BroadcastLayer, EltwiseLayer
@@ -23,6 +24,7 @@ __all__ = [
     "PER_CHANNEL",
     "AluLayer",
     "ArrayLayer",
+    "BlockwiseConvLayer",
     "BroadcastLayer",
     "ComputeLayer",
     "ConvLayer",
@@ -43,4 +45,5 @@ __all__ = [
     "array_layer",
     "channel_groups",
     "diagonal_weights",
+    "kernel_parts",
 ]

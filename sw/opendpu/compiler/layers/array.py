@@ -26,6 +26,31 @@ from opendpu_arch.target import Target
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class KernelPart:
+    """What a block of output channels meets of a kernel."""
+
+    window: Window
+    """Its rows and columns."""
+    group: int
+    """The first input channel group."""
+    groups: int
+
+    @property
+    def taps(self) -> int:
+        """Weight words: kernel rows, columns and input channel groups."""
+        return self.window.kernel_h * self.window.kernel_w * self.groups
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BlockWeights:
+    """Where the weights of one block of output channels are in a constant of their layer."""
+
+    offset: int
+    shape: tuple[int, int, int, int]
+    """OHWI, dense."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ArrayLayer(ComputeLayer):
     """A layer of the multiplier array.
 
@@ -76,14 +101,31 @@ class ArrayLayer(ComputeLayer):
         """Return the blocks of output channels."""
         return -(-features[self.output].channels // target.output_channel_parallel)
 
+    def kernel_part(self, block: int, groups: int) -> KernelPart:
+        """Return what a block of output channels meets of an input of ``groups`` groups."""
+        if self.depthwise:
+            return KernelPart(window=self.window, group=block, groups=1)
+        return KernelPart(window=self.window, group=0, groups=groups)
+
+    def block_weights(self, block: int) -> BlockWeights | None:
+        """Return where a block's weights are; none where blocks of one shape follow each other."""
+        return None
+
     def taps(self, features: Features, target: Target) -> int:
-        """Return the weight words of a block: kernel rows, columns and input channel groups."""
+        """Return the weight words of a block, at most."""
         kernel = self.window.kernel_h * self.window.kernel_w
         return kernel * self.groups_read(features, target)
 
     def column_cycles(self, features: Features, target: Target) -> int:
         """Return the cycles from a column to the next: its taps, or what the multipliers take."""
         return self.cycles_of_taps(self.taps(features, target), target)
+
+    def blocks_cycles(
+        self, features: Features, target: Target, columns: int, rows_per_bank: int = 1
+    ) -> int:  # fmt: skip
+        """Return the cycles of all blocks, in as many rows as an instruction makes."""
+        steps = self.column_cycles(features, target)
+        return self.blocks(features, target) * conv_cycles(columns, steps, rows_per_bank)
 
     def groups_a_pass(self, features: Features, target: Target, columns: int) -> int:
         """Return all blocks."""
@@ -106,9 +148,8 @@ class ArrayLayer(ComputeLayer):
         rows_per_bank: int,
     ) -> StripeCycles:  # fmt: skip
         """Return the cycles of all blocks."""
-        blocks = self.blocks(features, target)
-        cycles = conv_cycles(columns, self.column_cycles(features, target), rows_per_bank)
-        return StripeCycles(engine=blocks * cycles, passes=-(-blocks // groups))
+        cycles = self.blocks_cycles(features, target, columns, rows_per_bank)
+        return StripeCycles(engine=cycles, passes=-(-self.blocks(features, target) // groups))
 
     def row_cycles(self, features: Features, target: Target) -> int:
         """Return the cycles of a whole row, for all output channels."""

@@ -35,13 +35,17 @@ def _attrs(call: Call) -> dict[str, str]:
 
 
 def of_features(call: Call) -> str:
-    """Make an operation of feature maps of one shape, after repeating single rows and columns."""
+    """Make an operation of feature maps of one shape, after repeating single rows and columns.
+
+    A single pixel comes last; that of a difference stays where it is, and is repeated if first.
+    """
     context, node = call.context, call.node
     shape = feature_shape(node.shape)
     fours = [context.view(s, feature_shape(context.result[s].shape)) for s in call.sources]
     pixel = (*(1,) * (len(shape) - 1), shape[-1])
     single = [name for name in fours if context.result[name].shape == pixel != shape]
-    if len(fours) == PAIR and len(single) == 1:  # the engine reads it for every place
+    movable = node.kind != "sub" or fours[0] not in single
+    if len(fours) == PAIR and len(single) == 1 and movable:  # read for every place
         whole = [_broadcast(call, name, shape) for name in fours if name not in single]
         fours = [*whole, *single]
     else:

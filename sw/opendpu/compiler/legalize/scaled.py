@@ -11,21 +11,27 @@ from collections.abc import Callable
 
 import numpy as np
 
-from opendpu.compiler.legalize import multipliers, scaled_functions
+from opendpu.compiler.legalize import multipliers, scaled_functions, scaled_pairs
 from opendpu.compiler.legalize.average import excluding_padding
 from opendpu.compiler.legalize.context import feature_shape
-from opendpu.compiler.legalize.eltwise import TYPES, of_features
 from opendpu.compiler.legalize.multipliers import Multipliers, clamp_of, rounding_of
 from opendpu.compiler.legalize.pool import add_pool, pool
 from opendpu.compiler.legalize.reduce import CHANNELS
 from opendpu.compiler.legalize.refusal import Refusal
 from opendpu.compiler.legalize.registry import RULES, Call, Rule
+from opendpu.compiler.legalize.scaled_pairs import requantizes
 from opendpu.ir import Node, Quantization, Rounding, TensorType
+from opendpu.ops.fixed.product import KIND as PRODUCT
+from opendpu.ops.fixed.requantize import Halves
 from opendpu.ops.window import explicit_pad
 
 SOFTMAX_SCALE, SOFTMAX_ZERO = 1 / 256, -128
 """What the result of LiteRT's softmax in integers has."""
 DENSE = ("inner-product", "matmul")
+PRODUCTS = (
+    "DPU only supports products of two feature maps whose scales are powers of two around zero; "
+    "quantizing the float model would lift it"
+)
 INT32 = np.dtype(np.int32)
 BIAS_TOLERANCE = 1e-5
 """How far the scale of a bias may be from the product of the other two, relatively: float32."""
@@ -34,6 +40,8 @@ BIAS_TOLERANCE = 1e-5
 def _layer(call: Call) -> str:
     """Make a convolution, whatever the layer; each output channel has a multiplier."""
     context, node = call.context, call.node
+    if node.kind == "matmul" and context.result[call.sources[1]].value is None:
+        return _product(call)
     weights_name = node.inputs["weights" if "weights" in node.inputs else "input"][-1]
     given, weights = (
         context.result[context.fixed(name)].quantization
@@ -48,8 +56,22 @@ def _layer(call: Call) -> str:
     channels = made.shape[-1]
     if len(found.multiplier) == 1:
         found = Multipliers(found.multiplier * channels, found.shift * channels)
-    _requantizes(call, made, found)
+    requantizes(call, made, found, dense=node.kind in DENSE)
     return made.name
+
+
+def _product(call: Call) -> str:
+    """Make the product of two feature maps, for the CPU."""
+    node, factors = call.node, [call.context.result[name] for name in call.sources]
+    if node.inputs.get("bias") or call.fix.quantization.rounding != Rounding.STD_ROUND:
+        raise Refusal(PRODUCTS, "XCOM_UNSUPPORT_QUANTIZATION")
+    attrs = {key: bool(node.attrs.get(key)) for key in ("transpose_a", "transpose_b")}
+    name = call.context.add(node, call.fix, PRODUCT, {"input": call.sources}, attrs)
+    made = call.context.result[name]
+    one, other = (factor.quantization for factor in factors)
+    requantizes(call, made, multipliers.of_layer(one, other, call.fix.quantization))
+    made.reason = str(Refusal(PRODUCTS, "XCOM_UNSUPPORT_QUANTIZATION"))
+    return name
 
 
 def _bias(call: Call, given: Quantization, weights: Quantization) -> None:
@@ -82,69 +104,6 @@ def _bias(call: Call, given: Quantization, weights: Quantization) -> None:
     context.take(name, constant.name)
 
 
-def _requantizes(call: Call, made: Node, found: Multipliers) -> None:
-    """Say how an op requantizes its results."""
-    quantization = call.fix.quantization
-    clamp = clamp_of(call.activation, quantization)
-    rounding = rounding_of(quantization, dense=call.node.kind in DENSE)
-    made.attrs |= found.attributes(rounding, clamp) | {"nonlinear": "NONE"}
-
-
-def _eltwise(call: Call) -> str:
-    """Make a sum, difference or product of two feature maps; the CPU takes others."""
-    context, node = call.context, call.node
-    constants = [n for n in call.sources if context.result[n].value is not None]
-    if len(call.sources) == 2 and len(constants) == 1 and node.kind != "sub":
-        (name,) = constants
-        if context.result[name].value.size == 1:  # type: ignore[union-attr]
-            features = [n for n in call.sources if n != name]
-            given = context.result[features[0]].quantization
-            table = scaled_functions.with_constant(
-                node.kind, given, context.result[name], call.fix.quantization
-            )
-            return scaled_functions.add_table(dataclasses.replace(call, sources=features), table)
-    if len(call.sources) != 2:
-        raise Refusal(
-            f"DPU only supports {node.kind} of two inputs with scales of their own, but there are "
-            f"{len(call.sources)}; pairs of two would lift it",
-            "XCOM_TOO_MANY_INPUTS",
-        )
-    first, second = (context.result[name].quantization for name in call.sources)
-    made = context.result[_of_two(call)]
-    if node.kind == "mul":
-        found = multipliers.of_product(first, second, call.fix.quantization)
-    else:
-        found = multipliers.of_sum(first, second, call.fix.quantization)
-        if max(found.shift) > 0:
-            raise Refusal(
-                f"DPU only supports {node.kind} whose result has at least 2**-19 of the inputs' "
-                f"scale, but it is {call.fix.quantization.scale[0]:g}",
-                "XCOM_UNSUPPORT_QUANTIZATION",
-            )
-        made.attrs["left_shift"] = multipliers.LEFT_SHIFT
-    _requantizes(call, made, found)
-    return made.name
-
-
-def _of_two(call: Call) -> str:
-    """Add the op of two inputs, with the reason why the DPU has it not if that is so."""
-    context, node = call.context, call.node
-    try:
-        for name in call.sources:
-            if context.result[name].value is not None:
-                raise Refusal(
-                    f"DPU only supports {node.kind} with scales of its own of feature maps, but "
-                    f'"{name}" is constant; a feature map would lift it',
-                    "XCOM_UNEXPECTED_VALUE",
-                )
-        return of_features(call)
-    except Refusal as refusal:
-        attrs = {"type": TYPES[node.kind], "nonlinear": "NONE"}
-        made = context.add(node, call.fix, "eltwise-fix", {"input": call.sources}, attrs)
-        context.result[made].reason = str(refusal)
-        return made
-
-
 def _pooling(rule: Rule) -> Rule:
     """Return a rule whose pooling ops are told how they requantize."""
 
@@ -159,7 +118,7 @@ def _pooling(rule: Rule) -> Rule:
             given = graph[node.inputs["input"][0]].quantization
             found = Multipliers((), ())
             if node.attrs["type"] == "AVG" and (
-                call.node.kind == "reduction_mean" or not given.same_grid(node.quantization)
+                _is_mean(call) or not given.same_grid(node.quantization)
             ):
                 count = math.prod(node.attrs["kernel"])
                 found = multipliers.of_mean(given, node.quantization, count)
@@ -167,6 +126,15 @@ def _pooling(rule: Rule) -> Rule:
         return made
 
     return wrapped
+
+
+def _is_mean(call: Call) -> bool:
+    """Tell whether an average is MEAN of TFLite, which multiplies where scales are equal too.
+
+    That of a whole feature map is a pooling, as AVERAGE_POOL_2D never is.
+    """
+    whole = call.node.attrs.get("global") and call.fix.quantization.rounding == Rounding.STD_ROUND
+    return call.node.kind == "reduction_mean" or bool(whole)
 
 
 def _pool(call: Call) -> str:
@@ -253,14 +221,26 @@ def _softmax(call: Call) -> str:
 
 
 def _resize(call: Call) -> str:
-    """Repeat pixels or leave some out; interpolation is left to the CPU."""
-    if str(call.node.attrs["mode"]).upper() != "NEAREST":
-        raise Refusal(
-            "DPU only supports resize with scales of its own that repeats pixels (NEAREST); that "
-            "would lift it",
-            "XCOM_UNSUPPORT_QUANTIZATION",
-        )
-    return RULES["resize"](call)
+    """Repeat pixels, leave some out, or interpolate; the CPU has what layers do not."""
+    context, node, attrs = call.context, call.node, call.node.attrs
+    if str(attrs["mode"]).upper() != "BILINEAR":
+        return RULES["resize"](call)
+    given, made = context.result[call.sources[0]].quantization, call.fix.quantization
+    if not given.same_grid(made):
+        call = dataclasses.replace(call, sources=[context.copy(call.sources[0], node, call.fix)])
+    try:
+        name = RULES["resize"](call)
+    except Refusal as refusal:
+        if made.rounding != Rounding.STD_ROUND or len(call.shape()) != 4:
+            raise
+        kept = ("mode", "scale", "align_corners", "half_pixel_centers")
+        name = context.add(
+            node, call.fix, "upsample-fix", {"input": call.sources},
+            {key: attrs.get(key, False) for key in kept} | {"mode": "BILINEAR"},
+        )  # fmt: skip
+        context.result[name].reason = str(refusal)
+    context.result[name].attrs |= Multipliers((), ()).attributes(Halves.ONCE, clamp_of(None, made))
+    return name
 
 
 MOVING = (
@@ -280,7 +260,7 @@ SCALED_RULES: dict[str, Callable[[Call], str]] = {
         ("conv2d", "depthwise-conv2d", "transposed-conv2d", "transposed-depthwise-conv2d",
          "inner-product", "matmul"), _layer,
     ),
-    **dict.fromkeys(("add", "sub", "mul"), _eltwise),
+    **scaled_pairs.PAIR_RULES,
     "avgpool2d": _pooling(_pool), "maxpool2d": _pooling(_pool),
     "reduction_mean": _pooling(_mean),
     "relu": _activation, "relu6": _activation, "softmax": _softmax,

@@ -47,8 +47,13 @@ def add_table(call: Call, table: Wide) -> str:
     )  # fmt: skip
 
 
-def with_constant(kind: str, feature: Quantization, constant: Node, made: Quantization) -> Wide:
-    """Return the sum or product with a constant of one element."""
+def with_constant(
+    kind: str, feature: Quantization, constant: Node, made: Quantization, *, first: bool = False
+) -> Wide:
+    """Return the sum, difference or product with a constant of one element.
+
+    ``first`` says whether it is the minuend of a difference.
+    """
     assert constant.value is not None
     other, rounding = constant.quantization, Rounding[rounding_of(made)]
     x, c = BYTES - feature.zero_point[0], int(constant.value.ravel()[0]) - other.zero_point[0]
@@ -56,10 +61,11 @@ def with_constant(kind: str, feature: Quantization, constant: Node, made: Quanti
         found = of_product(feature, other, made)
         return _multiplied(x * c, found, 0, rounding) + made.zero_point[0]
     found = of_sum(feature, other, made)
-    total = _multiplied(x << LEFT_SHIFT, found, 0, rounding) + _multiplied(
-        np.array(c << LEFT_SHIFT), found, 1, rounding
-    )
-    return _multiplied(total, found, 2, rounding) + made.zero_point[0]
+    term = _multiplied(x << LEFT_SHIFT, found, 0, rounding)
+    same = _multiplied(np.array(c << LEFT_SHIFT), found, 1, rounding)
+    if kind == "sub":
+        term, same = (same, -term) if first else (term, -same)
+    return _multiplied(term + same, found, 2, rounding) + made.zero_point[0]
 
 
 def leaky_relu(given: Quantization, made: Quantization, slope: float) -> Wide:
@@ -69,6 +75,19 @@ def leaky_relu(given: Quantization, made: Quantization, slope: float) -> Wide:
     x = BYTES - given.zero_point[0]
     positive, negative = (_multiplied(x, found, n, Rounding.TWICE) for n in range(2))
     return np.where(x >= 0, positive, negative) + made.zero_point[0]
+
+
+def negative_part(given: Quantization) -> Wide:
+    """Return the input where it is negative, else its zero point."""
+    return np.minimum(BYTES, given.zero_point[0])
+
+
+def positive_part(given: Quantization, made: Quantization) -> Wide:
+    """Return the input at the scale of the result where it is not negative, else zero."""
+    factor = float(np.float32(given.scale[0]) / np.float32(made.scale[0]))
+    x = np.maximum(BYTES - given.zero_point[0], 0)
+    rounding = Rounding[rounding_of(made)]
+    return _multiplied(x, Multipliers.of([factor]), 0, rounding) + made.zero_point[0]
 
 
 def hard_swish(given: Quantization, made: Quantization) -> Wide:

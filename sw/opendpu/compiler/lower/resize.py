@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Enlarged feature maps: repeated pixels, or one depthwise convolution a phase."""
 
+import dataclasses
+from typing import Any
+
 import numpy as np
 
 from opendpu.compiler.fixed import point_of
@@ -9,9 +12,12 @@ from opendpu.compiler.lower.boxes import Box, add_box, place_in
 from opendpu.compiler.lower.context import LoweringContext
 from opendpu.compiler.lower.pad import mirror
 from opendpu.compiler.lower.registry import lowers
+from opendpu.compiler.lower.scaled import bilinear_channels, requantization
 from opendpu.ir import Node
 from opendpu.ops.bilinear import Phase, bilinear_weights
+from opendpu.ops.fixed.requantize import is_scaled
 from opendpu_arch.isa import AluMode
+from opendpu_arch.scaled import Rounding
 
 
 @lowers("upsample-fix")
@@ -31,9 +37,27 @@ def upsample(context: LoweringContext, node: Node) -> None:
     point, phases = made
     before = 1 if node.attrs["half_pixel_centers"] else 0
     padded = _bordered(context, node, source, before)
-    cut = point_of(context.graph[source]) + point - point_of(node)
+    how = _requantizes(context, node, point)
     for number, phase in enumerate(phases):
-        _add_phase(context, node, padded, phase, number, before, cut, (scale_h, scale_w))
+        _add_phase(context, node, padded, phase, number, before, how, (scale_h, scale_w))
+
+
+def _requantizes(context: LoweringContext, node: Node, point: int) -> dict[str, Any]:
+    """Return what becomes of sums whose weights have some fractional bits.
+
+    Those of scales of their own have zero points in them, as the weights add up to one.
+    """
+    channels = node.shape[-1]
+    if is_scaled(node):
+        return {
+            "bias": bilinear_channels(point, channels), "shift_cut": 0,
+            "requantization": dataclasses.replace(
+                requantization(context, node), zero=0, padding=0, rounding=Rounding.ONCE
+            ),
+        }  # fmt: skip
+    (source,) = node.inputs["input"]
+    cut = point_of(context.graph[source]) + point - point_of(node)
+    return {"bias": np.zeros(channels, np.int8), "shift_cut": cut}
 
 
 def _bordered(context: LoweringContext, node: Node, source: str, before: int) -> str:
@@ -59,7 +83,7 @@ def _add_phase(
     phase: Phase,
     number: int,
     before: int,
-    cut: int,
+    how: dict[str, Any],
     scale: tuple[int, int],
 ) -> None:
     """Add the layer of the pixels at one place of every block."""
@@ -80,7 +104,6 @@ def _add_phase(
     context.add(
         AluLayer(
             name=name, source=source, output=output, mode=AluMode.DWCV, weights=weights,
-            window=Window(kernel_h=kernel_h, kernel_w=kernel_w),
-            bias=np.zeros(result.channels, np.int8), shift_cut=cut,
+            window=Window(kernel_h=kernel_h, kernel_w=kernel_w), **how,
         )
     )  # fmt: skip

@@ -67,6 +67,13 @@ def average_channels(node: Node, zero: int) -> npt.NDArray[np.void]:
     return channels_of(0, multiplier, -left, node.shape[-1])
 
 
+def bilinear_channels(bits: int, count: int) -> npt.NDArray[np.void]:
+    """Return the parameters of sums that lose ``bits`` fractional bits."""
+    if not bits:
+        return channels_of(0, ONE, 0, count)
+    return channels_of(0, 1 << (FRACTION - 1), 1 - bits, count)
+
+
 def eltwise_fields(context: LoweringContext, node: Node) -> dict[str, Any]:
     """Return how a sum or product requantizes, and what the bytes of its inputs count."""
     multiplier, shift = node.attrs["multiplier"], node.attrs["shift"]

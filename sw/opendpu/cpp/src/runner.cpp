@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runners: those of Python behind VART's classes.
+#include <algorithm>
 #include <iostream>
 #include <stdexcept>
 
@@ -91,7 +92,8 @@ class BridgedRunner : public RunnerExt {
                                               const std::vector<TensorBuffer*>& output) override {
     Gil gil;
     const Ref given = memory_of(input), wanted = memory_of(output);
-    const Ref job = opendpu::call(runner_.get(), "execute_async", {given.get(), wanted.get()});
+    const Ref job = opendpu::call(runner_.get(), "execute_async",
+                                  {given.get(), wanted.get(), are_own(output) ? Py_True : Py_False});
     return {static_cast<std::uint32_t>(opendpu::integer(job.get())), 0};
   }
 
@@ -113,6 +115,14 @@ class BridgedRunner : public RunnerExt {
   std::vector<TensorBuffer*> get_outputs() override { return buffers_of(outputs_); }
 
  private:
+  bool are_own(const std::vector<TensorBuffer*>& buffers) const {
+    const auto is_own = [this](const TensorBuffer* buffer) {
+      return std::any_of(outputs_.begin(), outputs_.end(),
+                         [&](const Slot& slot) { return slot.buffer.get() == buffer; });
+    };
+    return !buffers.empty() && std::all_of(buffers.begin(), buffers.end(), is_own);
+  }
+
   Ref runner_;
   std::vector<Slot> inputs_, outputs_;
 };

@@ -6,7 +6,9 @@ import math
 from opendpu.ir import Node
 from opendpu.ops import move
 from opendpu.ops.elementwise import operands
+from opendpu.ops.fixed import scaled
 from opendpu.ops.fixed.exact import bind, carried
+from opendpu.ops.fixed.requantize import is_scaled
 from opendpu.ops.onnx_builder import OnnxBuilder
 from opendpu.ops.operator import Emit, Operator, Result, register
 
@@ -70,6 +72,15 @@ def _pad(builder: OnnxBuilder, node: Node) -> None:
     builder.narrow(node.name, min(low, fill), max(high, fill))
 
 
+_repeat = moved(move.resize)
+
+
+def _upsample(builder: OnnxBuilder, node: Node) -> None:
+    """Emit a resize; interpolation between scales of their own has a kernel of its own."""
+    interpolates = str(node.attrs["mode"]).upper() == "BILINEAR"
+    (scaled.bilinear if is_scaled(node) and interpolates else _repeat)(builder, node)
+
+
 register(
     Operator(kind="reshape-fix", emit=moved(move.reshape), result=Result.MOVED),
     Operator(kind="concat-fix", emit=_concat, result=Result.MOVED),
@@ -77,6 +88,6 @@ register(
     Operator(kind="pad-fix", emit=_pad, result=Result.PADDED),
     Operator(kind="tile-fix", emit=moved(move.tile), result=Result.MOVED),
     Operator(kind="reorg-fix", emit=moved(move.reorg), result=Result.MOVED),
-    Operator(kind="upsample-fix", emit=moved(move.resize), result=move.resized),
+    Operator(kind="upsample-fix", emit=_upsample, result=move.resized),
     Operator(kind="downsample-fix", emit=moved(move.resize), result=move.resized),
 )

@@ -2,7 +2,8 @@
 """Kernel of products of two feature maps: matrices of integers, of which the second is transposed.
 
 ``y = floor(sum(a * b) / 2**cut + 1/2)``, where ``cut`` is the fractional bits that a product has
-more than the result.
+more than the result. With scales of their own, sums of what is left of the factors without their
+zero points are multiplied (:mod:`opendpu.ops.fixed.scaled`); such products are the CPU's.
 """
 
 import itertools
@@ -10,7 +11,9 @@ import itertools
 from onnx import TensorProto
 
 from opendpu.ir import Node
+from opendpu.ops.fixed import scaled
 from opendpu.ops.fixed.exact import EXACT, Exact, bind
+from opendpu.ops.fixed.requantize import is_scaled
 from opendpu.ops.onnx_builder import OnnxBuilder
 from opendpu.ops.operator import Operator, register
 from opendpu_arch.isa import Engine
@@ -21,6 +24,9 @@ KIND = "matmul-fix"
 def product(builder: OnnxBuilder, node: Node) -> None:
     """Emit ``a @ b.T``: every row of the first input times every row of the second."""
     names = node.inputs["input"]
+    if is_scaled(node):
+        scaled.product(builder, node)
+        return
     one, other = (builder.plain(name) for name in names)
     ends = [builder.limits(name) for name in names]
     terms = [a * b for a, b in itertools.product(*ends)]

@@ -17,6 +17,9 @@ from opendpu.ops.onnx_builder import OnnxBuilder
 from opendpu.ops.window import onnx_window, pair
 from opendpu_arch.errors import UnsupportedError
 
+COORDINATE_BITS = 10
+"""Fractional bits of a coordinate in bilinear interpolation."""
+
 
 def bias_of(builder: OnnxBuilder, node: Node) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """Return the 32-bit bias of every output channel; zeros if there is none."""
@@ -56,6 +59,65 @@ def mul(builder: OnnxBuilder, node: Node) -> None:
     values = _centred(builder, names, given)
     made = multiplied(builder, node, builder.op("Mul", values))
     bound(builder, node, made, channels_first=first)
+
+
+def product(builder: OnnxBuilder, node: Node) -> None:
+    """Emit matrix products of two inputs, of which the attributes say which are transposed."""
+    names = node.inputs["input"]
+    values = []
+    for name, key in zip(names, ("transpose_a", "transpose_b"), strict=True):
+        value = centred(builder, builder.plain(name), zero_point(builder, name))
+        value = builder.op("Cast", [value], to=TensorProto.DOUBLE)  # sums are then exact
+        rank = len(builder.graph[name].shape)
+        if node.attrs[key]:
+            value = builder.op("Transpose", [value], perm=[*range(rank - 2), rank - 1, rank - 2])
+        values.append(value)
+    made = multiplied(builder, node, builder.op("MatMul", values))
+    bound(builder, node, made, channels_first=False)
+
+
+def bilinear(builder: OnnxBuilder, node: Node) -> None:
+    """Emit bilinear interpolation as LiteRT's kernel of integers has it: ten bits a coordinate.
+
+    Sums have twenty fractional bits and lose them at once, halves away from zero; zero points are
+    in them, because the weights of a pixel add up to one.
+    """
+    (source,) = node.inputs["input"]
+    size, made = builder.graph[source].shape, node.shape
+    rows, columns = (
+        weights_of_axis(
+            size[axis], made[axis], half=bool(node.attrs["half_pixel_centers"]),
+            corners=bool(node.attrs["align_corners"]),
+        )
+        for axis in (1, 2)
+    )  # fmt: skip
+    value = builder.op("Cast", [builder.channels_first(source)], to=TensorProto.DOUBLE)
+    value = builder.op("MatMul", [builder.initializer(rows), value])
+    value = builder.op("MatMul", [value, builder.initializer(columns.T.copy())])
+    value = rounded_away(builder, value)
+    centre = builder.initializer(np.array(node.quantization.zero_point[0], np.float64))
+    bound(builder, node, builder.op("Sub", [value, centre]), channels_first=True)
+
+
+def weights_of_axis(
+    given: int, made: int, *, half: bool, corners: bool
+) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """Return the share that every input has in every output along an axis, [outputs, inputs].
+
+    The method is that of ``ResizeBilinearInteger`` in LiteRT's ``resize_bilinear.h``.
+    """
+    one, last = 1 << COORDINATE_BITS, given - 1
+    step = (one * given + made // 2) // made
+    if corners and made > 1:
+        step = (one * last + (made - 1) // 2) // (made - 1)
+    at = np.arange(made) * step + (step // 2 - one // 2 if half else 0)
+    lower = np.clip(np.trunc(at / one).astype(np.int64), 0, None)
+    upper = np.minimum(np.trunc((at + one - 1) / one).astype(np.int64), last)
+    shares = np.zeros((made, given))
+    places = np.arange(made)
+    np.add.at(shares, (places, lower), (one - (at - one * lower)) / one)
+    np.add.at(shares, (places, upper), (at - one * lower) / one)
+    return shares
 
 
 def _centred(builder: OnnxBuilder, names: list[str], given: list[str]) -> list[str]:

@@ -131,7 +131,7 @@ def _in_session(op: Op) -> bool:
 def is_any_scale(op: Op) -> bool:
     """Tell whether an op computes with scales other than the DPU's, which its kernel does."""
     tensors = [op.get_output_tensor(), *op.get_input_tensors()]
-    return any(tensor.has_attr("scale") for tensor in tensors)
+    return op.has_attr("multiplier") or any(tensor.has_attr("scale") for tensor in tensors)
 
 
 def _opset(op: Op) -> int | None:

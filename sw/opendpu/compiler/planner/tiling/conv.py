@@ -180,8 +180,8 @@ class _Candidates:
         load, first, serial = self._load_cycles(shape, nest, stream)
         if passes > 1 and 2 * nest.groups * self.taps > target.bank_depth:
             serial = load
-        compute = tiles * -(-out.height // shape.rows) * self.blocks * conv_cycles(
-            nest.columns, self.steps
+        compute = tiles * -(-out.height // shape.rows) * self.layer.blocks_cycles(
+            self.problem.network.features, target, nest.columns
         )  # fmt: skip
         total = first + max(compute + serial, load) + TILE_OVERHEAD * tiles
         if out_capacity:

@@ -6,6 +6,8 @@
 #include <opencv2/core.hpp>
 #include <vector>
 
+#include "vitis/ai/configurable_dpu_task.hpp"
+
 namespace opendpu {
 namespace tasks {
 
@@ -25,6 +27,16 @@ struct Centred {
 Centred centred(const cv::Mat& image, int width, int height, bool enlarge);
 // As YOLOv6's own evaluation does it: six pixels of grey beside the longer side.
 Centred centred_with_margin(const cv::Mat& image, int width, int height);
+
+// Runs a task on such an image, and its postprocessing, which takes where the image lies.
+template <typename PostProcess>
+auto run_centred(vitis::ai::ConfigurableDpuTask& task, const Centred& fitted, PostProcess post) {
+  task.setInputImageRGB(fitted.image);
+  task.run(0);
+  return post(task.getInputTensor()[0], task.getOutputTensor()[0], task.getConfig(),
+              {fitted.scale}, {fitted.left}, {fitted.top})
+      .front();
+}
 
 // The same as Darknet does it, in floats: elements for an input whose values are pixels / 256 times
 // `scale`; R, G, B. Beyond 127 they become 127.

@@ -34,5 +34,15 @@ std::vector<PixelBox> suppressed(const std::vector<PixelBox>& boxes, int classes
 // `left` and `top` pixels from its corner.
 std::vector<float> in_image(const std::vector<float>& place, float scale, int left, int top);
 
+// A result with such places, as YOLOv6 and YOLOv8 have it.
+template <typename Result>
+Result result_of(const std::vector<PixelBox>& boxes, float scale, int left, int top) {
+  Result result;
+  for (const auto& [label, score, place] : boxes) {
+    result.bboxes.push_back({label, score, in_image(place, scale, left, top)});
+  }
+  return result;
+}
+
 }  // namespace tasks
 }  // namespace opendpu

@@ -78,14 +78,10 @@ class YOLOv6Imp : public YOLOv6 {
   }
 
   YOLOv6Result run(const cv::Mat& image) override {
-    auto& task = *configurable_dpu_task_;
-    const auto fitted =
-        opendpu::tasks::centred_with_margin(image, getInputWidth(), getInputHeight());
-    task.setInputImageRGB(fitted.image);
-    task.run(0);
-    return yolov6_post_process(task.getInputTensor()[0], task.getOutputTensor()[0],
-                               task.getConfig(), {fitted.scale}, {fitted.left}, {fitted.top})
-        .front();
+    return opendpu::tasks::run_centred(
+        *configurable_dpu_task_,
+        opendpu::tasks::centred_with_margin(image, getInputWidth(), getInputHeight()),
+        yolov6_post_process);
   }
   std::vector<YOLOv6Result> run(const std::vector<cv::Mat>& images) override {
     return opendpu::tasks::one_by_one(images, [this](const cv::Mat& image) { return run(image); });
@@ -121,17 +117,15 @@ std::vector<YOLOv6Result> yolov6_post_process(
     found = opendpu::tasks::suppressed(found, param.num_classes(), param.nms_threshold(),
                                        threshold);
     opendpu::tasks::keep_surest(found, param.max_nms_num());
-    YOLOv6Result result;
-    for (auto& [label, score, place] : found) {
-      if (!(score > threshold)) continue;
-      place[0] += place[2] / 2;
-      place[1] += place[3] / 2;
-      result.bboxes.push_back({label, score,
-                               opendpu::tasks::in_image(place, scales[sample],
-                                                        left_padding.at(sample),
-                                                        top_padding.at(sample))});
+    found.erase(std::remove_if(found.begin(), found.end(),
+                               [&](const PixelBox& box) { return !(box.score > threshold); }),
+                found.end());
+    for (auto& box : found) {
+      box.place[0] += box.place[2] / 2;
+      box.place[1] += box.place[3] / 2;
     }
-    results.push_back(std::move(result));
+    results.push_back(opendpu::tasks::result_of<YOLOv6Result>(
+        found, scales[sample], left_padding.at(sample), top_padding.at(sample)));
   }
   return results;
 }

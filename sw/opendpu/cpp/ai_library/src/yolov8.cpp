@@ -67,14 +67,10 @@ class YOLOv8Imp : public YOLOv8 {
   using YOLOv8::YOLOv8;
 
   YOLOv8Result run(const cv::Mat& image) override {
-    auto& task = *configurable_dpu_task_;
-    const auto fitted =
-        opendpu::tasks::centred(image, getInputWidth(), getInputHeight(), false);
-    task.setInputImageRGB(fitted.image);
-    task.run(0);
-    return yolov8_post_process(task.getInputTensor()[0], task.getOutputTensor()[0],
-                               task.getConfig(), {fitted.scale}, {fitted.left}, {fitted.top})
-        .front();
+    return opendpu::tasks::run_centred(
+        *configurable_dpu_task_,
+        opendpu::tasks::centred(image, getInputWidth(), getInputHeight(), false),
+        yolov8_post_process);
   }
   std::vector<YOLOv8Result> run(const std::vector<cv::Mat>& images) override {
     return opendpu::tasks::one_by_one(images, [this](const cv::Mat& image) { return run(image); });
@@ -104,14 +100,8 @@ std::vector<YOLOv8Result> yolov8_post_process(
     opendpu::tasks::keep_surest(found, param.max_boxes_num());
     found = opendpu::tasks::suppressed(found, param.num_classes(), param.nms_threshold(), 0);
     opendpu::tasks::keep_surest(found, param.max_nms_num());
-    YOLOv8Result result;
-    for (const auto& [label, score, place] : found) {
-      result.bboxes.push_back({label, score,
-                               opendpu::tasks::in_image(place, scales[sample],
-                                                        left_padding.at(sample),
-                                                        top_padding.at(sample))});
-    }
-    results.push_back(std::move(result));
+    results.push_back(opendpu::tasks::result_of<YOLOv8Result>(
+        found, scales[sample], left_padding.at(sample), top_padding.at(sample)));
   }
   return results;
 }

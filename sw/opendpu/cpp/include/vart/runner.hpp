@@ -42,6 +42,8 @@ class Runner : public BaseRunner<const std::vector<TensorBuffer*>&> {
 
   // Starts a job; returns its number and 0. Inputs are copied before it returns. Buffers are found
   // by the names of their tensors; where these are others, they are in the order of the tensors.
+  // With outputs that the runner owns (RunnerExt::get_outputs) it returns when they are there, as
+  // AMD's runners do, and throws where the job fails; XLNX_ENABLE_ASYNC_RUNNER=0 makes it so always.
   std::pair<std::uint32_t, int> execute_async(const std::vector<TensorBuffer*>& input,
                                               const std::vector<TensorBuffer*>& output) override = 0;
   // Waits for a job, or for the one that waits longest where the number is negative; returns 0.

@@ -7,77 +7,12 @@ import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed (opendpu[dev])")
 
-from tflite_files import Network, interpreter, options, schema
+from scaled_draws import RELU, RELU6, SAME, SAMPLES, VALID, Draws, X, feeds_of, reference
+from tflite_files import options
 
 from opendpu.frontend.tflite import load_tflite
 from opendpu.integer import IntegerNetwork
 from opendpu_arch.errors import UnsupportedError
-
-SAME, VALID = schema.Padding.SAME, schema.Padding.VALID
-RELU, RELU6 = 1, 3
-X = (1, 7, 6, 4)
-SAMPLES = 8
-
-
-def reference(path, feeds):
-    """Return what LiteRT's reference kernels make of samples, by output."""
-    made = interpreter.Interpreter(
-        str(path), experimental_op_resolver_type=interpreter.OpResolverType.BUILTIN_REF
-    )
-    made.allocate_tensors()
-    found = {item["name"]: [] for item in made.get_output_details()}
-    for number in range(len(next(iter(feeds.values())))):
-        for item in made.get_input_details():
-            made.set_tensor(item["index"], feeds[item["name"]][number : number + 1])
-        made.invoke()
-        for item in made.get_output_details():
-            found[item["name"]].append(made.get_tensor(item["index"]))
-    return {name: np.concatenate(parts) for name, parts in found.items()}
-
-
-class Draws(Network):
-    """A network in int8 whose scales and zero points are drawn."""
-
-    def drawn(self, seed):
-        self.random = np.random.default_rng(seed)
-        return self
-
-    def scale(self, low, high):
-        return float(np.float32(np.exp(self.random.uniform(np.log(low), np.log(high)))))
-
-    def zero(self):
-        return int(self.random.integers(-128, 128))
-
-    def integers(self, name, shape, scale=None):
-        scale = scale or self.scale(0.01, 0.2)
-        return self.data(name, shape, np.int8, scale, self.zero())
-
-    def weights(self, name, shape, axis, per_channel):
-        count = shape[axis] if per_channel else 1
-        scales = np.array([self.scale(0.002, 0.02) for _ in range(count)], np.float32)
-        values = self.random.integers(-127, 128, shape).astype(np.int8)
-        return self.const(name, values, scales, np.zeros(count), axis), scales
-
-    def bias(self, name, count, scales, given):
-        values = self.random.integers(-3000, 3000, count).astype(np.int32)
-        return self.const(name, values, np.float32(given) * scales, np.zeros(len(scales)))
-
-    def scale_of(self, name):
-        return float(self.tensors[name].quantization.scale[0])
-
-    def zero_of(self, name):
-        return int(self.tensors[name].quantization.zeroPoint[0])
-
-    def result(self, kind, inputs, given, shape, scale=None, zero=None):
-        return self.op(
-            kind, inputs, ["y"], given, dtype=np.int8, shape=shape,
-            scale=scale or self.scale(0.02, 0.4), zero=self.zero() if zero is None else zero,
-        )  # fmt: skip
-
-    def alike(self, kind, inputs, given, shape):
-        """Append an operator whose result has its input's scale."""
-        x = inputs[0]
-        return self.result(kind, inputs, given, shape, self.scale_of(x), self.zero_of(x))
 
 
 def convolution(net, *, per_channel=True, **given):
@@ -130,12 +65,16 @@ def pool(kind):
     return make
 
 
-def mean(net, *, keep=True):
+def mean(net, *, keep=True, alike=False, along=(1, 2)):
     x = net.integers("x", X)
-    axes = net.const("axes", np.array([1, 2], np.int32))
+    axes = net.const("axes", np.array(along, np.int32))
     made = options("Reducer", keepDims=keep)
-    net.result("MEAN", [x, axes], made, (1, 1, 1, 4) if keep else (1, 4),
-               scale=net.scale_of(x) * net.scale(0.3, 2.0))  # fmt: skip
+    shape = [1 if a in along else n for a, n in enumerate(X) if keep or a not in along]
+    if alike:
+        net.alike("MEAN", [x, axes], made, tuple(shape))
+    else:
+        net.result("MEAN", [x, axes], made, tuple(shape),
+                   scale=net.scale_of(x) * net.scale(0.3, 2.0))  # fmt: skip
 
 
 def reshape(net):
@@ -219,6 +158,9 @@ CASES = {
     "max pool relu6": (pool("MAX_POOL_2D"), {"activation": RELU6}),
     "mean": (mean, {}),
     "mean dropping axes": (mean, {"keep": False}),
+    "mean at the same scale": (mean, {"alike": True}),
+    "mean at the same scale dropping axes": (mean, {"keep": False, "alike": True}),
+    "mean of columns at the same scale": (mean, {"alike": True, "along": (2,)}),
     "reshape": (reshape, {}),
     "pad": (pad, {}),
     "relu": (activation("RELU"), {}),
@@ -233,18 +175,6 @@ CASES = {
     "requantize": (requantize, {}),
     "concatenation": (concatenation, {}),
 }
-
-
-def feeds_of(net, random):
-    """Return samples: random bytes, and bytes near the zero point, for results in the middle."""
-    found = {}
-    for name in net.inputs:
-        shape = (SAMPLES, *net.tensors[name].shape[1:])
-        few = net.zero_of(name) + random.integers(-12, 13, shape)
-        many = random.integers(-128, 128, shape)
-        half = np.arange(SAMPLES).reshape(-1, *[1] * (len(shape) - 1)) % 2
-        found[name] = np.clip(np.where(half, few, many), -128, 127).astype(np.int8)
-    return found
 
 
 @pytest.mark.parametrize("case", CASES)
