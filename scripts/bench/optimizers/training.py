@@ -25,7 +25,9 @@ def train(
     """
     samples, labels = part
     if fast:
-        model.to(memory_format=torch.channels_last)
+        for value in model.parameters():
+            if value.dim() == 4:
+                value.data = value.data.to(memory_format=torch.channels_last)
     steps = -(-len(samples) // BATCH)
     optimizer = torch.optim.AdamW(model.parameters(), rate, weight_decay=1e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
