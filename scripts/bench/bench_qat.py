@@ -94,7 +94,7 @@ def measured(name: str, bits: int, epochs: int, seed: int) -> dict[str, object]:
         processor = QatProcessor(model, shown, quant_config_file=CONFIG)
         quantized = processor.trainable_model()
         groups = [
-            {"params": list(quantized.quantizer_parameters()), "lr": 1e-2},
+            {"params": list(quantized.quantizer_parameters()), "lr": task.threshold_rate},
             {"params": list(quantized.non_quantizer_parameters()), "lr": task.weight_rate},
         ]
         train(quantized, task, torch.optim.Adam(groups), epochs)

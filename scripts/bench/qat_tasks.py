@@ -31,6 +31,9 @@ class Task:
     test_labels: torch.Tensor
     weight_rate: float
     """Learning rate of weights that suits the network."""
+    threshold_rate: float = 1e-2
+    """Learning rate of the logarithms of thresholds. Adam moves these by as much each step; where
+    there are few steps an epoch, scales that double and halve again cost more than they gain."""
     labels_weight: float = 1.0
     """Of the labels in the loss, next to what the float network says."""
     shift: int = 0
@@ -130,7 +133,10 @@ def keywords(seed: int) -> Task:
     first, second = order[: len(order) // 2], order[len(order) // 2 :]
     if seed % 2:
         first, second = second, first
-    return Task(model, inputs[first], labels[first], inputs[second], labels[second], 1e-3, 0.3, 2)
+    return Task(
+        model, inputs[first], labels[first], inputs[second], labels[second], weight_rate=1e-3,
+        threshold_rate=1e-3, labels_weight=0.3, shift=2,
+    )  # fmt: skip
 
 
 def _load_keywords(model: KeywordNet, path: pathlib.Path) -> None:

@@ -13,7 +13,7 @@ from onnxruntime.quantization import QuantFormat, QuantType
 from opendpu.export import to_onnx
 from opendpu.export.files import write_onnx
 from opendpu.frontend import load_onnx
-from opendpu.frontend.model_file import read_model
+from opendpu.frontend.model_file import AnyModel, read_model
 from opendpu.quantize import Report, quantize_with_report
 from opendpu.quantize.config import QuantizeConfig
 from opendpu.quantize.tensor_spec import TensorSpec
@@ -110,9 +110,9 @@ def quantize_static(
     chosen = extra.checked(extra.with_later(extra_options, later), power_of_two=power_of_two)
     given = () if isinstance(model_input, onnx.ModelProto) else (model_input,)
     outputs.check(model_output, inputs=given)
-    _, model = read_model(_source(model_input))
+    model = read_model(source_of(model_input))
     floating = float_nodes(
-        model, input_nodes=input_nodes, output_nodes=output_nodes,
+        model.proto, input_nodes=input_nodes, output_nodes=output_nodes,
         op_types_to_quantize=op_types_to_quantize, nodes_to_quantize=nodes_to_quantize,
         nodes_to_exclude=nodes_to_exclude,
     )  # fmt: skip
@@ -122,7 +122,7 @@ def quantize_static(
     )  # fmt: skip
     config = dataclasses.replace(config, overrides=as_overrides(floating))
     made, report = quantized_model(
-        model_input, calibration_data_reader, config, quant_format, chosen,
+        model, calibration_data_reader, config, quant_format, chosen,
         unsigned=is_unsigned(activation_type) and bool(chosen["ActivationSymmetric"]),
     )  # fmt: skip
     write_onnx(made, model_output, external_data=use_external_data_format)
@@ -130,7 +130,7 @@ def quantize_static(
 
 
 def quantized_model(
-    model_input: Path | onnx.ModelProto,
+    model: AnyModel,
     reader: Reader | None,
     config: QuantizeConfig,
     quant_format: enum.Enum,
@@ -142,7 +142,9 @@ def quantized_model(
 
     Parameters
     ----------
-    model_input, reader, quant_format
+    model
+        The float model.
+    reader, quant_format
         As for :func:`quantize_static`; sizes that the model leaves open are those of the first
         batch.
     config
@@ -154,14 +156,14 @@ def quantized_model(
         :mod:`vai_q_onnx.unsigned`; of ONNX's own operators around float ones only.
     """
     form = form_of(quant_format)
+    source = read_model(model)
     if reader is None:
-        graph = load_onnx(_source(model_input))
+        graph = load_onnx(source)
         reader = RandomDataReader(graph, seed=int(options.get("RandomDataReaderSeed", 0)))
         batches = batches_of(reader)
     else:
-        _, model = read_model(_source(model_input))
-        sizes, batches = fixed(model, batches_of(reader))
-        graph = load_onnx(_source(model_input), sizes)
+        sizes, batches = fixed(source.proto, batches_of(reader))
+        graph = load_onnx(source, sizes)
     found = quantize_with_report(graph, batches, config)
     integers = quant_format is QuantFormat.QOperator
     wide = form != "native" and any(s.bits > 8 for role, s in config.specs() if role == "weights")
@@ -178,7 +180,8 @@ def quantized_model(
     return made, found.report
 
 
-def _source(model: Path | onnx.ModelProto) -> str | onnx.ModelProto:
+def source_of(model: Path | onnx.ModelProto) -> AnyModel:
+    """Return what a caller gives as a file or a model as the front end takes it."""
     return model if isinstance(model, onnx.ModelProto) else os.fspath(model)
 
 

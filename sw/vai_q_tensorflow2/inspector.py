@@ -12,6 +12,7 @@ from opendpu.inspect.picture import picture
 from opendpu.inspect.text import summary_lines
 from opendpu_arch import outputs
 from opendpu_arch.errors import TargetError, UnsupportedError
+from vai_q_tensorflow2 import strategy as strategies
 from vai_q_tensorflow2.shapes import input_shapes
 
 Path = str | os.PathLike[str]
@@ -45,7 +46,7 @@ class VitisInspector:
         self, model: Any, input_shape: Any = None, dump_model: bool = True,
         dump_model_file: Path = "inspect_model.h5", plot: bool = True,
         plot_file: Path = "model.svg", dump_results: bool = True,
-        dump_results_file: Path = "inspect_results.txt", verbose: int = 0,
+        dump_results_file: Path = "inspect_results.txt", verbose: int = 0, **kwargs: Any,
     ) -> Inspection:  # fmt: skip
         """Write the model, a picture and a report, and print a summary.
 
@@ -63,6 +64,8 @@ class VitisInspector:
             Whether and where the report goes.
         verbose
             Above 0, every operator is printed.
+        kwargs
+            Settings of a quantize strategy, which have no effect on where operators run.
 
         Raises
         ------
@@ -70,6 +73,7 @@ class VitisInspector:
             As of :func:`opendpu.frontend.tensorflow.keras_model.load_keras`; a file that cannot be
             written, or a picture of another format.
         """
+        strategies.updated(strategies.default_strategy("pof2s"), kwargs)
         suffix = pathlib.Path(plot_file).suffix
         if plot and suffix not in (".svg", ".png"):
             raise UnsupportedError(f"plot_file ends in {suffix!r}, but must end in .svg or .png")

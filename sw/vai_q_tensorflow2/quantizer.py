@@ -142,7 +142,7 @@ class VitisQuantizer:
             )
         graph = load_keras(self._model, input_shapes(self._model, shape))
         kept = _outside(graph, pipeline["quantize_pipeline_config"])
-        config = strategies.configuration(strategy, kept)
+        config = strategies.configuration(strategy, kept, _by_class(self._model))
         return strategy, graph, dataclasses.replace(config, target=self._target)
 
     def dump_quantize_strategy(
@@ -287,6 +287,16 @@ def _outside(graph: FloatGraph, config: Mapping[str, Any]) -> list[str]:
         if wanted:
             kept += _before(graph, wanted) if key == "input_layers" else _behind(graph, wanted)
     return kept
+
+
+def _by_class(model: Any) -> dict[str, list[str]]:
+    """Return the names of layers by class, those of models inside included."""
+    found: dict[str, list[str]] = {}
+    for layer in getattr(model, "layers", ()):
+        found.setdefault(type(layer).__name__, []).append(layer.name)
+        for kind, names in _by_class(layer).items():
+            found.setdefault(kind, []).extend(names)
+    return found
 
 
 def _belongs(op: str, layer: str) -> bool:

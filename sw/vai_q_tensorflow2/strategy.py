@@ -12,6 +12,7 @@ from opendpu.quantize.config import FinetuneConfig, QuantizeConfig
 from opendpu.quantize.tensor_spec import Override, TensorSpec
 from opendpu_arch import outputs
 from opendpu_arch.errors import UnsupportedError
+from vai_q_tensorflow2 import layer_types
 
 STRATEGIES = ("pof2s", "pof2s_tqt", "fs", "fsx", "bfp")
 _SPELLINGS = {
@@ -48,12 +49,24 @@ _TENSOR = {
 _OLD = {
     "fold_bn": "convert_bn_to_dwconv", "replace_sigmoid": "convert_sigmoid_to_hard_sigmoid",
     "replace_relu6": "convert_relu_to_relu6", "forced_cle": "cle_to_relu6",
+    "convert_relu6_to_relu": "convert_relu_to_relu6",
 }  # fmt: skip
-"""Names before Vitis AI 2.5."""
+"""Names before Vitis AI 2.5, and one that the guide has the other way round."""
 _WITHOUT_EFFECT = ("separate_conv_act", "fold_conv_bn", "convert_bn_to_dwconv", "cle_steps",
-                   "cle_to_relu6", "quantize_with_xcompiler",
-                   "layer_quantize_config")  # fmt: skip
-"""What our quantizer always does, or finds itself; layers that are not Keras's own stay float."""
+                   "cle_to_relu6", "quantize_with_xcompiler")  # fmt: skip
+"""What our quantizer always does, or finds itself."""
+_AMDS = (
+    "remove_dropout", "convert_tf_op_to_keras", "cle_balance_method", "cle_weight_threshold",
+    "train_with_bn", "separable_conv", "convert_hard_sigmoid_to_dpu_version",
+    "convert_average_pooling2d_to_dpu_version", "convert_leaky_relu_to_dpu_version",
+    "freeze_bn_delay", "adjust_dpu_sigmoid", "adjust_dpu_shift_cut", "adjust_dpu_shift_bias",
+    "adjust_dpu_shift_bias_leakyrelu", "adjust_dpu_shift_read", "adjust_dpu_shift_write",
+    "adjust_dpu_shift_swish", "align_concat", "align_pool", "include_bias_corr",
+    "use_framework_quant", "custom_layer_type",
+)  # fmt: skip
+"""Settings in the files of AMD's strategies that the guide does not name: what they switch is
+always done here where the DPU needs it (shifts, averages, slopes), or there is nothing to switch
+(dropouts are not part of a graph)."""
 
 
 def default_strategy(name: str) -> dict[str, Any]:
@@ -101,6 +114,8 @@ def updated(strategy: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str
     sections = [*made["pipeline_config"].values(), made["quantize_registry_config"]]
     for key, value in _flat(changes).items():
         name = _OLD.get(key, key)
+        if name in _AMDS:
+            continue
         owner = next((section for section in sections if name in section), None)
         if owner is None:
             known = sorted(key for section in sections for key in section)
@@ -114,8 +129,15 @@ def updated(strategy: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str
 def _flat(changes: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in changes.items():
-        nested = key.endswith(SECTIONS) and isinstance(value, Mapping)
-        found |= _flat(value) if nested else {key: value}
+        if key == "input_quantize_config":
+            found |= {"input_layers": value["input_layers"]} if value.get("input_layers") else {}
+            found |= layer_types.changed(value.get("input_quantizer", {}), "input")
+        elif key == "user_quantize_config":
+            found |= {name: one for name, one in value.items() if one not in (None, [])}
+        elif key.endswith(SECTIONS) and isinstance(value, Mapping):
+            found |= _flat(value)
+        else:
+            found[key] = value
     return found
 
 
@@ -152,7 +174,10 @@ def write(
     outputs.write(path, json.dumps(shown, indent=4) + "\n")
 
 
-def configuration(strategy: Mapping[str, Any], layers: Sequence[str]) -> QuantizeConfig:
+def configuration(
+    strategy: Mapping[str, Any], layers: Sequence[str],
+    classes: Mapping[str, Sequence[str]] | None = None,
+) -> QuantizeConfig:  # fmt: skip
     """Return what a strategy means for our quantizer.
 
     Parameters
@@ -161,6 +186,8 @@ def configuration(strategy: Mapping[str, Any], layers: Sequence[str]) -> Quantiz
         As of :func:`updated`.
     layers
         Names of layers that stay in float.
+    classes
+        Names of all layers by class, for ``layer_quantize_config``.
 
     Raises
     ------
@@ -173,7 +200,7 @@ def configuration(strategy: Mapping[str, Any], layers: Sequence[str]) -> Quantiz
     if pipeline["quantize_pipeline_config"]["convert_to_fs_quantize_strategy"]:
         registry = {**registry, "scale": "float"}
     specs = {ours: _spec(registry, role) for role, ours in ROLES.items()}
-    if wanted is not None:
+    if wanted:
         if wanted not in _DATATYPES:
             raise UnsupportedError(
                 f"convert_datatype is {wanted!r}, but must be one of {', '.join(_DATATYPES)}"
@@ -186,13 +213,20 @@ def configuration(strategy: Mapping[str, Any], layers: Sequence[str]) -> Quantiz
         names=tuple(pattern for name in layers for pattern in _patterns(name)),
         input=none, weights=none, bias=none, activation=none,
     )  # fmt: skip
+    patterns = {
+        kind: [pattern for name in names for pattern in _patterns(name)]
+        for kind, names in (classes or {}).items()
+    }
+    by_type = layer_types.rules(registry["layer_quantize_config"], registry, patterns, _spec)
     finetune = None
     if refine["include_fast_ft"]:
         finetune = FinetuneConfig(iterations=100 * int(refine["fast_ft_epochs"]))
     return QuantizeConfig(
         input=specs["input"], weights=specs["weights"], bias=specs["bias"],
         activation=specs["activation"],
-        overrides=((kept,) if layers else ()) + _rules(pipeline["quantize_pipeline_config"]),
+        overrides=(
+            *((kept,) if layers else ()), *_rules(pipeline["quantize_pipeline_config"]), *by_type,
+        ),
         cross_layer=bool(optimize["include_cle"]),
         activation_substitution="hard" if optimize["convert_sigmoid_to_hard_sigmoid"] else "none",
         relu6_to_relu=bool(optimize["convert_relu_to_relu6"]), finetune=finetune,

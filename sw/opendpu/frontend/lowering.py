@@ -12,8 +12,9 @@ from opendpu.frontend.binding import Sizes
 from opendpu.frontend.context import Call, Context
 from opendpu.frontend.fallback import keep_onnx
 from opendpu.frontend.layout import CHANNELS_LAST, Value, plain
-from opendpu.frontend.model_file import label_of, operator_name, reads
+from opendpu.frontend.model_file import AnyModel, label_of, operator_name, read_model, reads
 from opendpu.frontend.ops import HANDLERS
+from opendpu.frontend.ops.quantization import clips_integers
 from opendpu.frontend.ops.registry import ANY_DTYPE, KEEPS_GRID, Layout, layout_of
 from opendpu.frontend.origins import origin_of
 from opendpu.frontend.outputs import bind_outputs
@@ -33,7 +34,7 @@ _MALFORMED = (
 
 
 def load_onnx(
-    model: str | pathlib.Path | onnx.ModelProto,
+    model: AnyModel,
     input_shapes: Sizes | None = None,
     *,
     libraries: Sequence[str | pathlib.Path] = (),
@@ -55,7 +56,7 @@ def load_onnx(
     Parameters
     ----------
     model
-        The file, or the model.
+        The file, the model, or what :func:`opendpu.frontend.model_file.read_model` made of either.
     input_shapes
         Shapes by input, or sizes by name of a dimension, where the model leaves them open; ``""``
         stands for the only input. A batch that is open becomes 1 by itself.
@@ -82,7 +83,9 @@ def load_onnx(
         source = read(model, input_shapes, libraries, label, any_scale=any_scale)
         return lower(source, channels_last=channels_last, any_scale=any_scale)
     except UnicodeDecodeError as error:
-        name = model.graph.name if isinstance(model, onnx.ModelProto) else model
+        name = model
+        if not isinstance(model, str | pathlib.Path):
+            name = read_model(model).proto.graph.name
         raise ModelFormatError(f"{label or name}: a name in it is no UTF-8 text: {error}") from None
 
 
@@ -171,7 +174,7 @@ def _handle(context: Context, proto: onnx.NodeProto) -> None:
     """Convert a node; Refusal if it has to stay ONNX."""
     own = is_quantizing(proto.domain, proto.op_type)
     known = own or proto.domain in DEFAULT_DOMAINS
-    quantizing = own or proto.op_type in OPERATORS
+    quantizing = own or proto.op_type in OPERATORS or clips_integers(context, proto)
     handler = HANDLERS.get(proto.op_type) if known else None
     if not quantizing and _fold(context, proto):
         return
@@ -192,7 +195,7 @@ def _handle(context: Context, proto: onnx.NodeProto) -> None:
 
 def _check_types(context: Context, proto: onnx.NodeProto) -> None:
     """Refuse tensors of other types than float32, and integers that are real numbers here."""
-    grid = proto.op_type in (*OPERATORS, *KEEPS_GRID)
+    grid = proto.op_type in (*OPERATORS, *KEEPS_GRID) or clips_integers(context, proto)
     for name in proto.input:
         if name not in context.values:
             continue

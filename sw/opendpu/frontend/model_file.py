@@ -3,6 +3,7 @@
 
 import pathlib
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 import onnx
@@ -19,8 +20,30 @@ _MAPPED = "fiub"
 """Kinds of element types that numpy knows by itself, and files hold one after another."""
 
 
-def read_model(model: str | pathlib.Path | onnx.ModelProto) -> tuple[str, onnx.ModelProto]:
-    """Return the name of a model in messages, and the model, whose functions are inlined.
+class ParsedModel(NamedTuple):
+    """An ONNX model in memory, read once for all who need it.
+
+    Parameters
+    ----------
+    label
+        What it is called in messages.
+    proto
+        The model; its functions are inlined.
+    folder
+        Where weights in files of their own are.
+    """
+
+    label: str
+    proto: onnx.ModelProto
+    folder: pathlib.Path
+
+
+AnyModel = str | pathlib.Path | onnx.ModelProto | ParsedModel
+"""A model by its file, or in memory."""
+
+
+def read_model(model: AnyModel) -> ParsedModel:
+    """Return a model that is a file or in memory; one that was read already as it is.
 
     Quantizers stay what they are, though a model may say as functions how it computes them.
     Weights in other files stay there, see :func:`constants_of`.
@@ -30,10 +53,13 @@ def read_model(model: str | pathlib.Path | onnx.ModelProto) -> tuple[str, onnx.M
     ModelFormatError
         The file cannot be read, or is no ONNX model.
     """
+    if isinstance(model, ParsedModel):
+        return model
+    folder = pathlib.Path()
     if isinstance(model, onnx.ModelProto):
         label, proto = model.graph.name or "model", model
     else:
-        label, proto = str(model), _parse(pathlib.Path(model))
+        label, proto, folder = str(model), _parse(pathlib.Path(model)), pathlib.Path(model).parent
     if not proto.graph.node and not proto.graph.output:
         raise ModelFormatError(f"{label} is not an ONNX model: it has no nodes and no outputs")
     if not proto.graph.output:
@@ -44,7 +70,7 @@ def read_model(model: str | pathlib.Path | onnx.ModelProto) -> tuple[str, onnx.M
             proto = inliner.inline_selected_functions(_one_opset(proto), kept, exclude=True)
         except Exception as error:  # onnx raises what its C++ part happened to raise
             raise ModelFormatError(f"{label}: its functions cannot be inlined: {error}") from None
-    return label, proto
+    return ParsedModel(label, proto, folder)
 
 
 def _one_opset(proto: onnx.ModelProto) -> onnx.ModelProto:

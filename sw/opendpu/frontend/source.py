@@ -16,7 +16,7 @@ from opendpu.frontend.analysis import Analysis
 from opendpu.frontend.binding import Sizes, bind_inputs
 from opendpu.frontend.clusters import clustered
 from opendpu.frontend.expansion import spelled_out
-from opendpu.frontend.model_file import constants_of, label_of, read_model, reads
+from opendpu.frontend.model_file import AnyModel, constants_of, label_of, read_model, reads
 from opendpu.frontend.normalizations import normalized
 from opendpu.frontend.opsets import opsets_of
 from opendpu.frontend.patterns import recognized
@@ -66,7 +66,7 @@ class Source:
 
 
 def read(
-    model: str | pathlib.Path | onnx.ModelProto,
+    model: AnyModel,
     input_shapes: Sizes | None = None,
     libraries: Sequence[str | pathlib.Path] = (),
     label: str = "",
@@ -86,13 +86,12 @@ def read(
     UnsupportedError
         The operator set, inputs that are no tensors, or free dimensions without a size.
     """
-    own, proto = read_model(model)
+    own, proto, folder = read_model(model)
     proto = spelled_out(proto)
     if any_scale:
         proto = expanded(proto)
     label = label or own
     graph = proto.graph
-    folder = pathlib.Path() if isinstance(model, onnx.ModelProto) else pathlib.Path(model).parent
     constants, faults = constants_of(graph, folder)
     dialect = Dialect(opsets_of(label, proto), tuple(str(library) for library in libraries))
     items = [item for item in graph.input if item.name not in constants]

@@ -95,7 +95,8 @@ def evaluate(graph: Graph, function: Function, values: Array) -> Array:
         for source in node.sources() if name != function.root else ():
             if graph[source].value is not None and source not in part.nodes:
                 constant = graph[source]
-                part.add(source, constant.kind, constant.type, value=constant.value)
+                one = _single(constant)
+                part.add(source, constant.kind, constant.type.with_shape(one.shape), value=one)
         made = dataclasses.replace(node.type.with_shape(shape), quantization=None)
         if name == function.root:
             part.add(name, "data", made)
@@ -116,11 +117,23 @@ def _is_fused(graph: Graph, node: Node, users: Mapping[str, Sequence[Node]]) -> 
 
 
 def _is_link(graph: Graph, node: Node) -> bool:
-    """Return whether an op can be part of a chain: its operands have its shape, or one element."""
+    """Return whether an op can be part of a chain: its operands have its shape, or one value."""
     if not operator_of(node).is_elementwise(node):
         return False
     operands = [graph[name] for name in node.sources()]
     return all(
-        operand.shape == node.shape if operand.value is None else operand.value.size == 1
+        operand.shape == node.shape if operand.value is None else _is_uniform(operand)
         for operand in operands
     ) and any(operand.value is None for operand in operands)
+
+
+def _is_uniform(constant: Node) -> bool:
+    """Return whether all elements of a constant are equal, as a divisor spread over channels is."""
+    assert constant.value is not None
+    return constant.value.size > 0 and bool((constant.value == constant.value.flat[0]).all())
+
+
+def _single(constant: Node) -> Array:
+    """Return the value of a uniform constant as one element, of one axis where it had some."""
+    assert constant.value is not None
+    return constant.value if constant.value.size == 1 else constant.value.ravel()[:1]

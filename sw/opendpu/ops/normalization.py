@@ -73,7 +73,7 @@ def _l2_normalize(builder: OnnxBuilder, node: Node) -> None:
 
 
 register(
-    Operator(kind="scale", emit=_scale),
+    Operator(kind="scale", emit=_scale, elementwise=True),
     Operator(kind="batchnorm", emit=_batchnorm),
     Operator(kind="softmax", emit=_softmax),
     Operator(kind="lrn", emit=_lrn),

@@ -19,6 +19,7 @@ from opendpu.quantize.finetune import correct_weights, finetune
 from opendpu.quantize.measure import measure, sqnr
 from opendpu.quantize.placement.groups import Demands
 from opendpu.quantize.placement.insert import insert
+from opendpu.quantize.placement.logarithms import wide_arguments
 from opendpu.quantize.placement.place import place
 from opendpu.quantize.placement.specs import unmatched
 from opendpu.quantize.placement.tables import has_tables
@@ -120,7 +121,7 @@ def quantize_with_report(
     report = Report(samples=samples.count, notes=suspicions(samples), obstacles=config.deployable())
     reference, graph = graph, graph.copy()
     demands = _transform(graph, samples, config, report, progress)
-    placement = place(graph, config, demands)
+    placement = place(graph, config, demands, wide_arguments(graph, samples))
     groups, specs = placement.groups, placement.specs
     for rule in unmatched(config, (reference, graph)):
         report.note(f"no layer is called as a rule says: {', '.join((*rule.kinds, *rule.names))}")

@@ -21,6 +21,10 @@ from opendpu_arch.errors import OutputError, UnsupportedError
 from vai_q_onnx import PowerOfTwoMethod, VitisQuantFormat, VitisQuantType, options
 from vai_q_onnx.quantize import configuration
 from vai_q_onnx.selection import as_overrides, float_nodes
+from vai_q_onnx.tools.convert_customqdq_to_qdq import (
+    convert_customqdq_to_qdq,
+    custom_ops_infer_shapes,
+)
 from vai_q_onnx.tools.convert_qdq_to_qop import convert_qdq_to_qop
 
 
@@ -252,6 +256,44 @@ def test_from_amds_operators_to_those_of_onnx(float_model, tmp_path):
     arguments = ["--input_model", float_model, "--output_model", second]
     failed = subprocess.run([*script, *arguments], capture_output=True, text=True)
     assert (failed.returncode, failed.stderr) == (1, "error: model 'average' is not quantized\n")
+
+
+def test_results_of_16_bits_converted_in_memory(float_model, tmp_path):
+    path = tmp_path / "a16w8.onnx"
+    vai_q_onnx.quantize_static(
+        float_model, path, Reader(), quant_format=VitisQuantFormat.QDQ,
+        activation_type=VitisQuantType.QInt16, weight_type=QuantType.QInt8,
+        calibrate_method=PowerOfTwoMethod.NonOverflow, use_external_data_format=True,
+        op_types_to_quantize=["Conv", "Gemm", "MatMul"], enable_ipu_cnn=True,
+    )  # fmt: skip
+    custom = onnx.load(path)
+    kept = custom.SerializeToString()
+    model = custom_ops_infer_shapes(convert_customqdq_to_qdq(custom))
+    assert custom.SerializeToString() == kept
+    wide = {node.op_type for node in model.graph.node if node.domain == "com.microsoft"}
+    assert wide == {"QuantizeLinear", "DequantizeLinear"}  # before operator set 21
+    assert {node.domain for node in model.graph.node} == {"", "com.microsoft"}
+    known = {item.name for item in (*model.graph.value_info, *model.graph.output)}
+    assert {name for node in model.graph.node for name in node.output} <= known
+    found, wanted = (
+        onnxruntime.InferenceSession(one).run(None, {"image": DATA[:1]})[0]
+        for one in (model.SerializeToString(), float_model)
+    )
+    assert 0 < np.abs(found - wanted).max() < 0.05 * np.abs(wanted).max()
+
+
+def test_a_file_is_read_once(float_model, tmp_path, monkeypatch):
+    read = []
+    load = onnx.load_model
+
+    def counted(path, *args, **kwargs):
+        read.append(path)
+        return load(path, *args, **kwargs)
+
+    monkeypatch.setattr(onnx, "load_model", counted)
+    for reader in (Reader(), None):
+        vai_q_onnx.quantize_static(float_model, tmp_path / "q.onnx", reader)
+    assert read == [str(float_model)] * 2
 
 
 @pytest.mark.parametrize("kind", [QuantType.QInt8, QuantType.QUInt8])

@@ -90,3 +90,87 @@ def test_a_strategy_of_a_custom_layer(model, images):
     made = quantizer.quantize_model(calib_dataset=images[:10], calib_steps=None)
     quantizer.dump_model(made, dataset=images[:1], dump_float=True)
     assert Path("dump_results/dump_results_0").is_dir()
+
+
+def quantizer_of(kind="Pof2SQuantizer", **changes):
+    params = {"bit_width": 8, "method": 1, "round_mode": 0, "symmetry": True, "per_channel": False,
+              "channel_axis": -1, "unsigned": False, "narrow_range": False}  # fmt: skip
+    return {"quantizer_type": kind, "quantizer_params": {**params, **changes}}
+
+
+def layer_of(name, weight, **changes):
+    return {
+        "layer_type": f"tensorflow.keras.layers.{name}", "quantizable_weights": [weight],
+        "weight_quantizers": [quantizer_of(**changes)],
+        "quantizable_biases": ["bias"], "bias_quantizers": [quantizer_of()],
+        "quantizable_activations": ["activation"],
+        "activation_quantizers": [quantizer_of(round_mode=1)],
+    }  # fmt: skip
+
+
+def strategy_file(**changes):
+    """A strategy as AMD's quantizer has and dumps it, settings that it does not name included."""
+    return {
+        "optimize_pipeline_config": {
+            "remove_dropout": True, "separate_conv_act": True, "fold_conv_bn": True,
+            "convert_relu6_to_relu": False, "include_cle": True, "cle_steps": 10,
+            "cle_balance_method": "max", "cle_weight_threshold": 0.1, "train_with_bn": False,
+        },
+        "quantize_pipeline_config": {
+            "convert_datatype": "", "convert_sigmoid_to_hard_sigmoid": True,
+            "convert_hard_sigmoid_to_dpu_version": True, "freeze_bn_delay": -1,
+        },
+        "refine_pipeline_config": {
+            "adjust_dpu_shift_cut": True, "align_concat": True, "include_fast_ft": False,
+            "include_bias_corr": False,
+        },
+        "finalize_pipeline_config": {"output_format": "", "output_dir": "./quantize_results/"},
+        "quantize_registry_config": {
+            "user_quantize_config": {"input_bit": None, "weight_bit": None, "ignore_layers": []},
+            "custom_layer_type": [],
+            "input_quantize_config": {
+                "input_layers": [], "input_quantizer": quantizer_of(method=0, round_mode=1)
+            },
+            "layer_quantize_config": [
+                layer_of("Conv2D", "kernel", **changes), layer_of("Dense", "kernel"),
+                {"layer_type": "tensorflow.keras.layers.Flatten"},
+                layer_of("DepthwiseConv2D", "depthwise_kernel", bit_width=3),
+            ],
+        },
+    }  # fmt: skip
+
+
+def test_whole_files_of_strategies(model, images):
+    def bits(file):
+        Path("strategy.json").write_text(json.dumps(file))
+        quantizer = vitis_quantize.VitisQuantizer(model)
+        quantizer.set_quantize_strategy("strategy.json")
+        made = quantizer.quantize_model(images, calib_batch_size=10)
+        assert 0 < noise(made.predict(images, verbose=0), model(images).numpy()) < 0.5
+        return {t.name: t.bits for t in quantizer.report.tensors}
+
+    usual = bits(strategy_file())
+    assert set(usual.values()) == {8}
+    layers = {layer.name for layer in model.layers if type(layer).__name__ == "Conv2D"}
+    changed = {name: width for name, width in bits(strategy_file(bit_width=6)).items() if width < 8}
+    assert set(changed.values()) == {6}
+    assert {name.partition("/")[0] for name in changed} == layers
+    assert not [name for name in changed if "bias" in name]
+    file = strategy_file()
+    file["quantize_registry_config"]["user_quantize_config"]["weight_bit"] = 7
+    assert {width for name, width in bits(file).items() if "weights" in name} == {7}
+    file["quantize_registry_config"]["layer_quantize_config"].append({})
+    with pytest.raises(DPUError, match="an entry of layer_quantize_config has no layer_type"):
+        bits(file)
+
+
+def test_settings_of_training_and_inspection_that_are_always_so(model):
+    trained = vitis_quantize.VitisQuantizer(model, "8bit_tqt").get_qat_model(
+        remove_dropout=False, replace_relu6=False
+    )
+    assert trained.trainable_weights
+    inspector = vitis_inspect.VitisInspector(target="DPUCZDX8G_ISA1_B3136")
+    inspector.inspect_model(model, plot=False, convert_bn_to_dwconv=False)
+    assert Path("inspect_results.txt").exists()
+    with pytest.raises(DPUError, match="'convert_bn' is no setting of a quantize strategy"):
+        inspector.inspect_model(model, plot=False, convert_bn=False)

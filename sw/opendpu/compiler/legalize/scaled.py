@@ -223,7 +223,7 @@ def _softmax(call: Call) -> str:
 def _resize(call: Call) -> str:
     """Repeat pixels, leave some out, or interpolate; the CPU has what layers do not."""
     context, node, attrs = call.context, call.node, call.node.attrs
-    if str(attrs["mode"]).upper() != "BILINEAR":
+    if str(attrs["mode"]).upper() != "BILINEAR" or call.shape()[1:3] == (1, 1):
         return RULES["resize"](call)
     given, made = context.result[call.sources[0]].quantization, call.fix.quantization
     if not given.same_grid(made):

@@ -9,6 +9,7 @@ from onnx import TensorProto
 from opendpu.frontend.context import Call
 from opendpu.frontend.layout import Value
 from opendpu.frontend.ops.convolution import scale
+from opendpu.frontend.ops.quantization import clip_integers, clips_integers
 from opendpu.frontend.ops.registry import Layout, handles
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.single_node import tensor_dtype
@@ -50,6 +51,9 @@ def swish(call: Call) -> None:
 @handles("Clip")
 def clip(call: Call) -> None:
     """Convert to ``relu`` or ``relu6`` where it is one of these, else to ``max`` and ``min``."""
+    if clips_integers(call.context, call.proto):
+        clip_integers(call)
+        return
     low, high = (
         call.attrs.get(key, None)
         if key in call.attrs or not call.has(index)

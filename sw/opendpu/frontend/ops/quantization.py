@@ -12,13 +12,14 @@ import math
 from typing import Any
 
 import numpy as np
+import onnx
 
-from opendpu.frontend.context import Array, Call
+from opendpu.frontend.context import Array, Call, Context
 from opendpu.frontend.ops.registry import Layout, handles
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.source import as_float
 from opendpu.ir import Quantization, Rounding
-from opendpu.ops.formats import fake_quantize
+from opendpu.ops.formats import fake_quantize, integers_of, real_numbers
 from opendpu.ops.quantizing import BOTH, DEQUANTIZE, QUANTIZE, ROUNDINGS
 
 _ROUNDING = {2: Rounding.DPU_ROUND, 3: Rounding.STD_ROUND}
@@ -82,6 +83,46 @@ def rounding(call: Call) -> None:
             call.context.grids[call.output] = call.context.grids[name]
     else:
         call.bind(call.value(0))
+
+
+def clips_integers(context: Context, proto: onnx.NodeProto) -> bool:
+    """Tell whether a node is Clip between the two nodes of a pair, with both bounds."""
+    if proto.op_type != "Clip" or len(proto.input) != 3 or not all(proto.input):
+        return False
+    name = proto.input[0]
+    if name in context.constants:
+        return name in context.grids
+    integers = context.source.dtype(name) in (np.int8, np.uint8)
+    return integers and name in context.values and _grid_at(context, name) is not None
+
+
+def clip_integers(call: Call) -> None:
+    """Bind what Clip leaves of integers, between the two nodes of a pair.
+
+    So quantizers write integers of fewer bits, or without the least one.
+    """
+    context, name = call.context, call.name(0)
+    stored = name in context.constants
+    grid = context.grids[name] if stored else _grid_of(call)
+    assert grid is not None  # clips_integers
+    bounds = [call.weights(index, "bounds") for index in (1, 2)]
+    moved = 1 << (grid.bits - 1) if bounds[0].dtype.kind == "u" else 0
+    low, high = (int(bound.reshape(())) - moved for bound in bounds)
+    if stored:
+        integers = np.clip(integers_of(context.constants[name], grid), low, high)
+        context.constants[call.output] = real_numbers(integers, grid)
+        context.grids[call.output] = grid
+        return
+    if (low, high) == grid.limits:
+        call.bind(call.value(0))
+        return
+    value = call.value(0)
+    for kind, bound in zip(("max", "min"), real_numbers(np.array([low, high]), grid), strict=True):
+        shape = value.stored if value.flat is None else value.shape
+        limit = context.const(f"{call.output}_{kind}", np.full(1, bound))
+        inputs = {"input": [context.view(value.node, shape), limit]}
+        value = value.on(context.emit(f"{call.output}_{kind}imum", kind, shape, inputs))
+    call.bind(value.on(context.graph.add_fix(call.output, value.node, grid).name))
 
 
 def _stored_constant(call: Call, stored: Array, scale: Array, zero: Array) -> None:
@@ -175,9 +216,13 @@ def _text(value: Any) -> Any:
 
 def _grid_of(call: Call) -> Quantization | None:
     """Return the quantization of a computed tensor that has been quantized."""
-    node = call.context.graph[call.value(0).node]
+    return _grid_at(call.context, call.name(0))
+
+
+def _grid_at(context: Context, name: str) -> Quantization | None:
+    node = context.graph[context.values[name].node]
     while node.kind in ("reshape", "transpose"):
-        node = call.context.graph[node.inputs["input"][0]]
+        node = context.graph[node.inputs["input"][0]]
     return node.quantization if node.kind == "fix" else None
 
 
@@ -193,8 +238,6 @@ def _fix(call: Call, grid: Quantization, rounding: Rounding) -> None:
         node = context.view(value.node, shape)
         call.bind(value.on(context.graph.add_fix(call.output, node, grid).name))
         return
-    if grid.axis is not None:
-        raise Refusal(f"constant {name!r} is quantized by the model with a scale for each channel")
     exact = dataclasses.replace(grid, rounding=rounding)
     context.constants[call.output] = fake_quantize(as_float(constant), exact)
     context.grids[call.output] = grid

@@ -76,6 +76,12 @@ class Tensor:
         """Whether integers stand for real numbers."""
         return bool(self.scale) and self.dtype.kind in "iu"
 
+    def same_scale(self, other: "Tensor") -> bool:
+        """Tell whether integers of both stand for the same real numbers."""
+        return (self.dtype, self.scale, self.zero_point) == (
+            other.dtype, other.scale, other.zero_point
+        )  # fmt: skip
+
     @property
     def real(self) -> Array:
         """The real numbers of a constant, float32."""
@@ -92,6 +98,25 @@ class Tensor:
 
 
 @dataclasses.dataclass(frozen=True)
+class Dilation:
+    """What operators around a convolution make of it: see :mod:`.dilation`.
+
+    Parameters
+    ----------
+    factors
+        Rows and columns from one tap to the next.
+    padding
+        Rows above and below, columns left and right.
+    sequence
+        The axis of the feature map that a sequence is; nothing for feature maps.
+    """
+
+    factors: tuple[int, ...]
+    padding: tuple[tuple[int, int], tuple[int, int]]
+    sequence: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Operator:
     """An operator of a file: what it is, its tensors by index, and the table with its options.
 
@@ -101,6 +126,8 @@ class Operator:
         The options of an operator that TFLite does not know, as they are.
     version
         Version of the operator.
+    dilation
+        Of a convolution that stands for operators around it, too, and of the SQUEEZE behind it.
     """
 
     kind: str
@@ -109,6 +136,7 @@ class Operator:
     table: Any
     custom: bytes = b""
     version: int = 1
+    dilation: Dilation | None = None
 
     def options(self, kind: type[Any]) -> Any:
         """Return the options, read as ``kind`` of the schema; defaults where the file has none."""

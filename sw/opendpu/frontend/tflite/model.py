@@ -16,6 +16,7 @@ from opendpu.frontend.channels_last.fixing import fixed
 from opendpu.frontend.control_flow import InnerGraphs, UnconvertedError, branch, while_loop
 from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.tflite import complex_numbers, ops, quantization
+from opendpu.frontend.tflite.dilation import joined
 from opendpu.frontend.tflite.file import OTHER, File, Operator, Tensor, read
 from opendpu.frontend.tflite.quantization import Requantize
 from opendpu.frontend.tflite.registry import HANDLERS, Call
@@ -148,7 +149,7 @@ class _Import:
         """Convert the operators of a graph whose inputs have the given values."""
         for index, value in zip(self.file.inputs, given, strict=True):
             self._bind(index, value)
-        for operator in self.file.operators:
+        for operator in joined(self.file):
             if all(index in self.values or self._is_constant(index) for index in operator.inputs):
                 self._convert(operator)
 

@@ -32,9 +32,17 @@ class Placement:
     specs: TensorSpecs
 
 
-def place(graph: Graph, config: QuantizeConfig, demands: Demands | None = None) -> Placement:
-    """Decide for a folded graph what is quantized, and how; some ops have further demands."""
-    kept, users = kept_float(graph, config), graph.consumer_map()
+def place(
+    graph: Graph,
+    config: QuantizeConfig,
+    demands: Demands | None = None,
+    precise: Mapping[str, str] | None = None,
+) -> Placement:
+    """Decide for a folded graph what is quantized, and how.
+
+    Some ops have further ``demands``; ``precise`` ones stay in float, for the reasons given.
+    """
+    kept, users = {**(precise or {}), **kept_float(graph, config)}, graph.consumer_map()
     found = tabulated(graph, config.target)
     while True:
         inside = {name for function in found for name in function.nodes}

@@ -23,7 +23,7 @@ from quark.onnx.quantization.quant_utils import ExtendedQuantFormat
 from vai_q_onnx import options as extra
 from vai_q_onnx.calibration import Reader
 from vai_q_onnx.enums import PowerOfTwoMethod
-from vai_q_onnx.quantize import configuration, is_unsigned, quantized_model
+from vai_q_onnx.quantize import configuration, is_unsigned, quantized_model, source_of
 from vai_q_onnx.selection import FLOAT, as_overrides, float_nodes
 
 Path = str | os.PathLike[str]
@@ -139,9 +139,9 @@ def _first(
         given.calibrate_method, given.activation_type, given.weight_type,
         per_channel=given.per_channel, reduce_range=given.reduce_range, options=chosen,
     )  # fmt: skip
-    source = model if isinstance(model, onnx.ModelProto) else os.fspath(model)
+    source = read_model(source_of(model))
     floating = float_nodes(
-        read_model(source)[1], input_nodes=given.input_nodes, output_nodes=given.output_nodes,
+        source.proto, input_nodes=given.input_nodes, output_nodes=given.output_nodes,
         nodes_to_exclude=given.nodes_to_exclude,
         nodes_to_quantize=given.nodes_to_quantize or selection.get("nodes_to_quantize"),
         op_types_to_quantize=given.op_types_to_quantize or selection.get("op_types_to_quantize"),
@@ -151,7 +151,7 @@ def _first(
         config, overrides=as_overrides(floating), finetune=tuned or config.finetune
     )
     made, _ = quantized_model(
-        model, None if options.get("UseRandomData") else reader, config, given.quant_format,
+        source, None if options.get("UseRandomData") else reader, config, given.quant_format,
         chosen, unsigned=is_unsigned(given.activation_type) and bool(chosen["ActivationSymmetric"]),
     )  # fmt: skip
     return made, given.use_external_data_format
@@ -169,8 +169,8 @@ def _second(
     activation = _tensor(layers.result())
     power_of_two = activation.scale == "power_of_two"
     chosen = extra.checked(options, power_of_two=power_of_two)
-    source = model if isinstance(model, onnx.ModelProto) else os.fspath(model)
-    floating = float_nodes(read_model(source)[1], **selection) if selection else []
+    source = read_model(source_of(model))
+    floating = float_nodes(source.proto, **selection) if selection else []
     excluded = named(given.exclude)
     rules = [
         *as_overrides(floating),
@@ -185,7 +185,7 @@ def _second(
     )  # fmt: skip
     result = layers.result()
     made, _ = quantized_model(
-        model, None if options.get("UseRandomData") else reader, config,
+        source, None if options.get("UseRandomData") else reader, config,
         QuantFormat.QDQ if _is_native(config) else ExtendedQuantFormat.QDQ, chosen,
         unsigned=result is not None and result.is_unsigned,
     )  # fmt: skip

@@ -137,5 +137,6 @@ def draw(seed: int, folder: Path) -> tuple[Path, tuple[int, ...]]:
         quant_format=QuantFormat.QDQ if random.random() < 0.7 else QuantFormat.QOperator,
         activation_type=QuantType.QUInt8 if random.random() < 0.5 else QuantType.QInt8,
         weight_type=QuantType.QInt8, per_channel=bool(random.random() < 0.6),
+        extra_options={"AddQDQPairToWeight": seed % 3 == 0},
     )  # fmt: skip
     return made, shape

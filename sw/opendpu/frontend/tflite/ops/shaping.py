@@ -40,10 +40,14 @@ def densify(call: Call) -> str:
 def squeeze(call: Call) -> str:
     """Drop axes of size 1: those that are named, or all."""
     shape = known_shape(call.b, call.x)
-    axes = call.options(tflite.SqueezeOptions).SqueezeDimsAsNumpy()
+    around = call.operator.dilation
     drop = {i for i, size in enumerate(shape) if size == 1}
-    if not isinstance(axes, int) and axes.size:
-        drop = {int(axis) % len(shape) for axis in axes}
+    if around is not None and around.sequence is not None:
+        drop = {1, 2} - {around.sequence}
+    else:
+        axes = call.options(tflite.SqueezeOptions).SqueezeDimsAsNumpy()
+        if not isinstance(axes, int) and axes.size:
+            drop = {int(axis) % len(shape) for axis in axes}
     return reshaped(
         call.b, call.x, tuple(s for i, s in enumerate(shape) if i not in drop), call.name
     )

@@ -26,12 +26,20 @@ def depthwise_conv(call: Call) -> str:
 
 def _conv(call: Call, given: Any, order: tuple[int, ...]) -> str:
     """Convert a convolution; ``order`` makes its weights OIHW."""
-    fused = given.FusedActivationFunction()
+    fused, around = given.FusedActivationFunction(), call.operator.dilation
+    x, padding = call.x, _padding(given)
+    dilation: tuple[int, ...] = (given.DilationHFactor(), given.DilationWFactor())
+    if around is not None:
+        padding, dilation = around.padding, around.factors
+    shape = known_shape(call.b, x)
+    at = None if around is None else around.sequence
+    if at is not None:
+        length = (1, shape[1]) if at == 2 else (shape[1], 1)
+        x = reshaped(call.b, x, (shape[0], *length, shape[2]))
     made = convolution.conv(
-        call.b, call.x, ordered(call.b, call.input(1), order), name=call.inner(fused),
-        bias=call.optional(2), padding=_padding(given),
-        stride=(given.StrideH(), given.StrideW()),
-        dilation=(given.DilationHFactor(), given.DilationWFactor()),
+        call.b, x, ordered(call.b, call.input(1), order), name=call.inner(fused),
+        bias=call.optional(2), padding=padding, stride=(given.StrideH(), given.StrideW()),
+        dilation=dilation,
     )  # fmt: skip
     return call.activated(made, fused)
 

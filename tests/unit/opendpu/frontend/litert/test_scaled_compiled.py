@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed (opendpu[dev])")
 
-from scaled_draws import Draws, X, feeds_of, reference
+from scaled_draws import RELU, VALID, Draws, X, feeds_of, reference
 from tflite_files import options
 
 from opendpu.compiler.pipeline import compile_with_report
@@ -145,3 +145,74 @@ def test_products_of_two_feature_maps(transposes, seed, tmp_path):
     scale = net.scale_of("x") * net.scale_of("a") * net.scale(50, 200)
     net.result("BATCH_MATMUL", names, given, (1, 3, 5, 6), scale=scale)
     assert "products of two feature maps whose scales" in check(net, tmp_path, parts=None)
+
+
+def test_a_pixel_is_repeated_whatever_the_factor(tmp_path):
+    net = Draws().drawn(0)
+    x = net.integers("x", X)
+    axes, scale, zero = net.const("axes", np.array([1, 2], np.int32)), net.scale(0.01, 0.1), 5
+    pixel = net.op(
+        "MEAN", [x, axes], ["pixel"], options("Reducer", keepDims=True), dtype=np.int8,
+        shape=(1, 1, 1, 4), scale=scale, zero=zero,
+    )  # fmt: skip
+    given = options("ResizeBilinear", halfPixelCenters=True)
+    to = net.const("s", np.array((9, 11), np.int32))
+    net.result("RESIZE_BILINEAR", [pixel, to], given, (1, 9, 11, 4), scale, zero)
+    check(net, tmp_path)
+
+
+@pytest.mark.parametrize("crops", [0, 1])
+@pytest.mark.parametrize("sequence", [False, True])
+@pytest.mark.parametrize("depthwise", [False, True])
+def test_dilated_convolutions_in_parts(crops, sequence, depthwise, tmp_path):
+    """Pixels go to the batch and back; along a sequence, an axis is added and dropped."""
+    net, rate, taps = Draws().drawn(crops), 2, 3
+    axes = 1 if sequence else 2
+    size, channels = (6,) if sequence else (6, 8), 4
+    x = net.integers("x", (1, *size, channels))
+    pads = np.array([[crops + rate, rate + crops]] * axes, np.int32)
+    block = net.const("block", np.full(axes, rate, np.int32))
+    small = tuple((n + int(p.sum())) // rate for n, p in zip(size, pads, strict=True))
+
+    def moved(kind, inputs, name, shape, like, made=None):
+        return net.op(
+            kind, inputs, [name], made, dtype=np.int8, shape=shape, scale=net.scale_of(like),
+            zero=net.zero_of(like),
+        )  # fmt: skip
+
+    batch = rate**axes
+    given = moved(
+        "SPACE_TO_BATCH_ND", [x, block, net.const("pads", pads)], "spread",
+        (batch, *small, channels), x,
+    )  # fmt: skip
+    if sequence:
+        shape = (batch, 1, *small, channels)
+        to = net.const("to", np.array(shape, np.int32))
+        given = moved("RESHAPE", [given, to], "four", shape, x, options("Reshape"))
+    kernel = (1, taps) if sequence else (taps, taps)
+    w, scales = net.weights(
+        "w", (1, *kernel, channels) if depthwise else (channels, *kernel, channels),
+        3 if depthwise else 0, True,
+    )  # fmt: skip
+    b = net.bias("b", channels, scales, net.scale_of(x))
+    settings = {"strideH": 1, "strideW": 1, "padding": VALID, "fusedActivationFunction": RELU}
+    kind, options_of = ("DEPTHWISE_CONV_2D", "DepthwiseConv2D") if depthwise else (
+        "CONV_2D", "Conv2D")  # fmt: skip
+    less = tuple(n - taps + 1 for n in small)
+    made = net.op(
+        kind, [given, w, b], ["made"], options(options_of, **settings, **(
+            {"depthMultiplier": 1} if depthwise else {})), dtype=np.int8,
+        shape=(batch, *((1, *less) if sequence else less), channels),
+        scale=net.scale(0.02, 0.4), zero=net.zero(),
+    )  # fmt: skip
+    if sequence:
+        shape = (batch, *less, channels)
+        to = net.const("back", np.array(shape, np.int32))
+        made = moved("RESHAPE", [made, to], "three", shape, made, options("Reshape"))
+    cut = net.const("crops", np.full((axes, 2), crops, np.int32))
+    whole = tuple(n * rate - 2 * crops for n in less)
+    like = "made"
+    net.result("BATCH_TO_SPACE_ND", [made, block, cut], None, (1, *whole, channels),
+               net.scale_of(like), net.zero_of(like))  # fmt: skip
+    report = check(net, tmp_path, target="B512+scaled")
+    assert "assigned to CPU" not in report

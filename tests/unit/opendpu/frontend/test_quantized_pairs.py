@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pairs of any scale as other tools write them, in integers against onnxruntime."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import qdq
+
+from opendpu.frontend import load_onnx
+from opendpu.integer import IntegerNetwork
+from opendpu.ir import FixedGraph
+from opendpu.quantize import complete
+
+
+def compared(model: onnx.ModelProto) -> tuple[FixedGraph, np.ndarray]:
+    """Return the integers' graph of a model, and by how many units its result is off."""
+    shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
+    sample = np.random.default_rng(5).normal(0, 1, shape).astype(np.float32)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    (wanted,) = session.run(None, {"x": sample})
+    graph = complete(load_onnx(model, any_scale=True))
+    network = IntegerNetwork(graph, scaled=True)
+    (given,) = (n.quantization for n in network.graph if n.kind == "data-fix")
+    integers = np.rint(sample / np.float32(given.scale[0])) + given.zero_point[0]
+    (found,) = network.run(
+        {"x": np.clip(integers, -128, 127).astype(np.int8).transpose(0, 2, 3, 1)}
+    ).values()
+    made = network.graph[network.graph.outputs[0]].quantization
+    units = np.rint(wanted / made.scale[0] + made.zero_point[0]).transpose(0, 2, 3, 1)
+    return network.graph, np.abs(found.astype(int) - units)
+
+
+class Pairs(qdq.QdqModel):
+    """A model in the making whose pairs have any scale, and perhaps bounds between the two."""
+
+    def pair(self, x, scale, zero, bounds=None, axis=None) -> str:
+        zero, attrs = np.asarray(zero), {} if axis is None else {"axis": axis}
+        given = [self.constant(np.asarray(scale, np.float32)), self.constant(zero)]
+        stored = self.node("QuantizeLinear", x, *given, **attrs)
+        if bounds is not None:
+            ends = [self.constant(np.array(bound, zero.dtype)) for bound in bounds]
+            stored = self.node("Clip", stored, *ends)
+        return self.node("DequantizeLinear", stored, *given, **attrs)
+
+    def spread(self, *shape) -> tuple[np.ndarray, np.ndarray]:
+        """Return weights and the scale of each output channel."""
+        values = self.random.normal(0, 0.3, shape).astype(np.float32)
+        return values, np.abs(values).max(axis=(1, 2, 3)) / np.float32(127)
+
+
+def test_bounds_between_the_nodes_of_a_pair_are_of_its_integers():
+    """As Brevitas writes them: float weights, and integers that need not use all 8 bits."""
+    net = Pairs(seed=3)
+    x = net.pair("x", 0.031, np.uint8(90), (5, 250))
+    values, scales = net.spread(8, 3, 3, 3)
+    weights = net.pair(net.constant(values), scales, np.zeros(8, np.int8), (-100, 127), axis=0)
+    made = net.node("Relu", net.node("Conv", x, weights, pads=[1] * 4))
+    few = net.pair(made, 0.02, np.uint8(0), (0, 15))
+    last, _ = net.spread(4, 8, 1, 1)
+    coarse = net.pair(net.constant(last), np.abs(last).max() / 7, np.int8(0), (-7, 7))
+    out = net.pair(net.node("Conv", few, coarse), 0.05, np.int8(0), (-128, 127))
+    graph, off = compared(net.model(out, (1, 3, 12, 12)))
+    assert not {"onnx", "fix2float", "float2fix"} & {node.kind for node in graph}
+    stored = [node.value for node in graph if node.value is not None and node.value.ndim == 4]
+    assert [int(np.abs(value).max()) for value in stored] == [127, 7]
+    assert min(int(value.min()) for value in stored) == -100
+    assert off.max() <= 1
+    assert (off > 0).mean() < 0.01
+
+
+def pooled(net: Pairs) -> str:
+    """Return largest pixels of the input, which says that it is a feature map."""
+    x = net.pair("x", 0.04, np.int8(3))
+    made = net.node("MaxPool", x, kernel_shape=[2, 2], strides=[1, 1])
+    return net.pair(made, 0.04, np.int8(3))
+
+
+@pytest.mark.parametrize("op", ["Div", "Mul"])
+def test_one_factor_between_pairs_is_a_table(op):
+    """Hard-swish in parts divides by six, which is no operator that quantizers know."""
+    net = Pairs(seed=1)
+    x = pooled(net)
+    product = net.pair(net.node(op, x, net.constant(np.float32(6.0))), 0.01, np.int8(-5))
+    graph, off = compared(net.model(product, (1, 5, 6, 7)))
+    assert not {"scale", "fix2float", "float2fix"} & {node.kind for node in graph}
+    assert off.max() <= (op == "Mul")
+
+
+@pytest.mark.parametrize("cube", ["pow", "products"])
+def test_gelu_with_tanh_in_parts_is_one_table(cube):
+    """As programs of PyTorch write it: x / 2 * (1 + tanh(root(2 / pi) * (x + 0.044715 * x**3)))."""
+    net = Pairs(seed=1)
+    x = pooled(net)
+
+    def number(value: float) -> str:
+        return net.constant(np.float32(value))
+
+    third = net.node("Pow", x, number(3.0)) if cube == "pow" else (
+        net.node("Mul", net.node("Mul", x, x), x))  # fmt: skip
+    inner = net.node("Add", x, net.node("Mul", third, number(0.044715)))
+    curve = net.node("Tanh", net.node("Mul", inner, number(np.sqrt(2 / np.pi))))
+    half = net.node("Mul", x, number(0.5))
+    made = net.node("Mul", half, net.node("Add", curve, number(1.0)))
+    graph, off = compared(net.model(net.pair(made, 0.03, np.int8(-100)), (1, 5, 6, 7)))
+    assert [n.kind for n in graph if n.value is None] == ["data-fix", "pool-fix", "table-fix"]
+    assert not off.any()
