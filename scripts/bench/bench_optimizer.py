@@ -3,8 +3,8 @@
 
 ``methods`` removes half of the MACs by iterative, one-step and once-for-all pruning; ``objectives``
 compares pruning for MACs with pruning for cycles of a target, over a sweep of ratios; both tell the
-accuracy of samples that nothing else looks at. ``rtl`` lets the RTL confirm the cycles of the
-smallest network.
+accuracy of samples that nothing else looks at. ``rtl`` lets the RTL confirm the cycles of a
+network.
 
     python scripts/bench/bench_optimizer.py methods --data digits textures
     python scripts/bench/bench_optimizer.py objectives --data textures --target B512 B4096
@@ -276,15 +276,22 @@ def cheapest(line: Sequence[tuple[float, float]], wanted: float) -> float | None
 
 
 def confirmed(data: Data, options: argparse.Namespace) -> dict[str, Any]:
-    """Return the cycles of a small pruned network by the cycle model and on the RTL."""
+    """Return the cycles of a pruned residual network by the cycle model and on the RTL.
+
+    It has the widths that are given, group by group, or half of every group of a small one.
+    """
     torch.manual_seed(options.seed)
-    model, x = FAMILIES["resnet"](data.shape[1], data.classes, 16).eval(), torch.randn(data.shape)
-    target = Target.from_name(options.target[0])
+    target, sizes = Target.from_name(options.target[0]), () if options.widths else (16,)
+    model = FAMILIES["resnet"](data.shape[1], data.classes, *sizes).eval()
+    x = torch.randn(data.shape)
     pruner = Pruner(model, x, objective="cycles", target=target)
-    widths = {n: max(g.units // 2, 1) for n, g in pruner.dependencies.groups.items()}
+    groups = pruner.dependencies.groups
+    wanted = options.widths or [max(group.units // 2, 1) for group in groups.values()]
+    widths = dict(zip(groups, wanted, strict=True))
     graph = load_torch(pruner.apply(pruner.plan_of(widths), "slim"), x)
     return {
         "target": target.name,
+        "widths": widths,
         "search": pruner.objective.exact(widths),
         "cycle": measure(graph, target).cycles,
         "rtl": measure(graph, target, device="rtl").cycles,
@@ -308,6 +315,9 @@ def main() -> None:
         "--short-epochs", type=int, default=0, help="trained before each score of an analysis"
     )
     parser.add_argument("--fast", action="store_true", help="train in bfloat16")
+    parser.add_argument(
+        "--widths", nargs="+", type=int, help="rtl: what each group of the residual network keeps"
+    )
     parser.add_argument("--width", type=int, help="channels of the stem")
     parser.add_argument(
         "--keep", type=pathlib.Path, help="folder: objectives goes on with the seeds that it has"
