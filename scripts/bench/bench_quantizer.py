@@ -35,6 +35,7 @@ QUARK = ("amd-quark==0.13", "onnxruntime<=1.28", "torch>=2.9,<3")
 CONTENDERS = {
     "quark": ("with_quark.py", "plain"),
     "quark adaround": ("with_quark.py", "adaround"),
+    "quark adaround 100": ("with_quark.py", "adaround 100"),
     "quark adaquant": ("with_quark.py", "adaquant"),
     "onnxruntime": ("with_onnxruntime.py", "plain"),
     "opendpu": ("with_opendpu.py", "plain"),

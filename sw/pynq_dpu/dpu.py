@@ -27,6 +27,8 @@ class DpuOverlay:
         The model, a ``xir.Graph``; none before :meth:`load_model`.
     runner
         A ``vart.Runner`` for it; none before :meth:`load_model`.
+    ip_dict
+        The other parts of the bitstream, by name: none.
     """
 
     def __init__(
@@ -41,9 +43,18 @@ class DpuOverlay:
         self.overlay_dirname, self.overlay_basename = os.path.split(self.bitfile_name)
         self.graph: xir.Graph | None = None
         self.runner: vart.Runner | None = None
+        self.ip_dict: dict[str, Any] = {}
 
     def download(self) -> None:
         """Do nothing: there is no hardware to configure."""
+
+    def is_loaded(self) -> bool:
+        """Tell whether the hardware has the bitstream: always."""
+        return True
+
+    def free(self) -> None:
+        """Let go of the model and its runner, as PYNQ of the hardware."""
+        self.graph = self.runner = None
 
     def set_runtime(self, runtime: str) -> None:
         """Choose the runtime, which is ``vart``; UnsupportedError for another one."""

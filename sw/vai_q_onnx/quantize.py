@@ -31,7 +31,6 @@ from vai_q_onnx.enums import (
 )
 from vai_q_onnx.selection import as_overrides, float_nodes
 from vai_q_onnx.sizes import fixed
-from vai_q_onnx.tools.convert_qdq_to_qop import convert_qdq_to_qop
 from vai_q_onnx.unsigned import store_unsigned
 
 Path = str | os.PathLike[str]
@@ -173,6 +172,8 @@ def quantized_model(
         simulate=bool(options.get("SimulateDPU", True)),
     )  # fmt: skip
     if integers:
+        from vai_q_onnx.tools.convert_qdq_to_qop import convert_qdq_to_qop
+
         made = convert_qdq_to_qop(made)
     elif unsigned and form == "native":
         store_unsigned(made)

@@ -266,8 +266,22 @@ def test_pictures_of_other_sizes_are_resized_or_fitted(program, xmodel, tmp_path
     same(found(program, "yolov3", net, path), expected)
 
 
+@pytest.mark.parametrize("rounded", [False, True])
+def test_functions_on_inputs(program, rounded):
+    done = run(program, "functions", "-", XLNX_ENABLE_ROUND_SETINPUT=str(int(rounded)))
+    *words, told = done.stdout.split(" ", 43)
+    pixels = np.array([10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 200, 255]).reshape(4, 3)
+    reals = (pixels - np.float32([11, 22, 33])) * np.float32([0.75, -0.5, 1.5])
+    elements = np.trunc(reals).astype(np.int64).astype(np.int8)
+    if rounded:
+        elements = np.trunc(reals + np.copysign(0.5, reals)).clip(-128, 127).astype(np.int8)
+    seen = np.array([int(word) for word in words[19:]]).reshape(2, 4, 3)
+    np.testing.assert_array_equal(seen, [elements, elements[:, ::-1]])
+    assert told == "the image has 3 channels, but there are 2 means and 3 scales"
+
+
 def test_functions_on_outputs(program):
-    numbers = [float(word) for word in run(program, "functions", "-").stdout.split()]
+    numbers = [float(word) for word in run(program, "functions", "-").stdout.split()[:19]]
     values = np.array([1, -2, 127, 2, -3, 127, 4, -4, 127, 4, 0, 127])
     means = values.reshape(4, 3).mean(0) * 2  # 5.5, -4.5 and beyond the range
     assert numbers[:3] == [np.floor(means[0] + 0.5), np.ceil(means[1] - 0.5), 127]

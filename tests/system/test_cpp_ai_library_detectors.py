@@ -49,6 +49,10 @@ HEADS = {  # channels and stride
     "tfl16": (12, 16),
     "tfc8": (3 * CLASSES, 8),
     "tfc16": (3 * CLASSES, 16),
+    "eff_box8": (16, 8),
+    "eff_box16": (16, 16),
+    "eff_cls8": (4 * CLASSES, 8),
+    "eff_cls16": (4 * CLASSES, 16),
     **{name: (classes, 0) for name, classes in NUMBER.items()},
 }
 """Outputs: parts of the networks that the tasks are for."""
@@ -273,6 +277,63 @@ def test_tfssd(program, xmodel, picture, tmp_path, converter):
     same(numbers(told(program, "tfssd", net, picture[0])).tolist(), expected)
 
 
+EFFICIENT = (
+    "model_type: EFFICIENTDET_D2 efficientdet_d2_param { anchor_info { min_level: 3 max_level: 4 "
+    "num_scales: 2 anchor_scales: 1.5 anchor_scales: 2 aspect_ratio: 1 aspect_ratio: 0.5 } "
+    f"num_classes: {CLASSES} pre_nms_num: 40 nms_threshold: {NMS} conf_threshold: {CONF} "
+    "nms_output_num: 25 "
+    + "".join(
+        f'output_info {{ type: {kind} level: {level} name: "eff_{name}{1 << level}" }} '
+        for level in (3, 4)
+        for kind, name in (("CONF", "cls"), ("BBOX", "box"))
+    )
+    + "}"
+)
+
+
+def test_efficientdet(program, xmodel, tmp_path):
+    """A picture of another shape lies in the input's corner; nothing is beside it."""
+    pixels = np.full((HEIGHT // 2, WIDTH // 4, 3), (250, 20, 60), np.uint8)
+    path = tmp_path / "small.ppm"
+    path.write_bytes(b"P6 %d %d 255\n" % pixels.shape[1::-1] + pixels[..., ::-1].tobytes())
+    fitted = np.broadcast_to(ai_library.MEAN, (HEIGHT, WIDTH, 3)).copy()
+    fitted[:, : WIDTH // 2] = (250, 20, 60)
+    named = results(xmodel, fitted, HEADS, rgb=True)
+    boxes, scores = [], []
+    for stride, size in ((8, 1.5), (16, 2)):
+        height, width, _ = named[f"eff_box{stride}"].shape
+        rows, columns, octave, ratio = np.mgrid[:height, :width, :2, :2].reshape(4, -1)
+        side = size * stride * 2 ** (octave / 2)
+        root = np.sqrt([1, 0.5])[ratio]
+        shape = np.stack([side * root, side / root], 1)
+        middle = stride * (np.stack([columns, rows], 1) + 0.5)
+        dy, dx, dh, dw = named[f"eff_box{stride}"].reshape(-1, 4).T
+        centre, sides = (
+            middle + np.stack([dx, dy], 1) * shape,
+            shape * np.exp(np.stack([dw, dh], 1)),
+        )
+        boxes.append(np.concatenate([centre - sides / 2, sides], 1))
+        scores.append(sigmoid(named[f"eff_cls{stride}"]).reshape(-1, CLASSES))
+    box, score = np.concatenate(boxes), np.concatenate(scores)
+    order = np.argsort(-score, axis=None, kind="stable")[:40]
+    places, labels = np.unravel_index(order, score.shape)
+    expected = []
+    for label in range(CLASSES):
+        chosen = places[labels == label]
+        chosen = chosen[score[chosen, label] >= CONF]
+        # The library compares boxes as if their corners were their centres.
+        corner, size = box[chosen, :2], box[chosen, 2:]
+        seen = np.concatenate([corner - size / 2, corner + size / 2], 1)
+        for i in remaining(seen, score[chosen, label]):
+            share = box[chosen[i]].reshape(2, 2) / (WIDTH / 2, HEIGHT)
+            expected.append((label, score[chosen[i], label], *share.ravel()))
+    expected = sorted(expected, key=lambda row: -row[1])[:25]
+    lines = run(program, "efficient", prepared(xmodel, tmp_path, EFFICIENT), path).stdout
+    size, *lines = lines.splitlines()
+    assert size == f"size {WIDTH // 4} {HEIGHT // 2}"
+    same(numbers(lines).tolist(), expected)
+
+
 def test_features_of_faces(program, picture, tmp_path):
     heads = {"feature": (512, 0)}
     xmodel = ai_library.compiled(heads, tmp_path / "face.xmodel")
@@ -309,6 +370,14 @@ def test_what_is_refused(program, xmodel, picture, tmp_path):
     text = PIPELINE % (CLASSES - 1, "SIGMOID", CONF, NMS)
     (tmp_path / "net_officialcfg.prototxt").write_text(text)
     assert "feature_map_list has 0 numbers, but 2 layers have two each" in refusal("tfssd", "")
+    message = refusal("efficient", "")
+    assert "num_classes is 0, but must be at least 1" in message
+    message = refusal("efficient", EFFICIENT.replace("max_level: 4", "max_level: 40"))
+    assert "has levels 3 to 40 and 2 anchor_scales" in message
+    message = refusal("efficient", EFFICIENT.replace("num_scales: 2", "num_scales: 3"))
+    assert "has 16 channels, but 6 anchors have 4 each, in the same cells" in message
+    message = refusal("efficient", EFFICIENT.replace("level: 4 name", "level: 5 name"))
+    assert "names no output for boxes or classes of level 4" in message
     assert "values, but features have 512" in refusal("features", "", joint=(10, 0))
     huge = PRIOR.replace("layer_width: ", "layer_width: 10000000")
     names = " ".join(f'layer_name: "{n}"' for n in ("arm_loc", "seg", "odm_loc", "odm_conf"))

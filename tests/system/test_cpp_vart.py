@@ -318,6 +318,8 @@ def test_settings_and_times(tmp_path):
     )  # fmt: skip
     done = run(program)
     assert (done.stdout, done.stderr) == ("4|0.5|two words|1|20", "")
+    done = run(program, "threads")
+    assert done.stdout == f"failed 3 {sum(range(1, 101)) + 7} 1 a thread pool needs a thread"
     done = run(
         program, SAMPLE_LOOPS="-2", SAMPLE_SCALE="1e3", SAMPLE_FOLDER="", SAMPLE_SIZES="7",
         DEEPHI_PROFILING="1",

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AMD Quark's ``XINT8``, alone, or with its AdaRound or AdaQuant. Runs where ``amd-quark`` is."""
+"""AMD Quark's ``XINT8``, alone, or with its AdaRound or AdaQuant. Runs where ``amd-quark`` is.
+
+``adaround 100`` bounds the iterations a layer, 1000 of which its preset has.
+"""
 
 import importlib
 import pathlib
@@ -23,12 +26,18 @@ def quantize(method: str, model: pathlib.Path, samples: Array) -> Run:
     name = input_name(model)
     folder = tempfile.TemporaryDirectory()
     made = pathlib.Path(folder.name) / "quantized.onnx"
-    preset = custom.get_default_config(PRESETS[method])
+    kind, _, iterations = method.partition(" ")
+    preset = custom.get_default_config(PRESETS[kind])
+    if iterations:
+        options = preset.extra_options
+        preset.extra_options = {
+            **options, "FastFinetune": {**options["FastFinetune"], "NumIterations": int(iterations)}
+        }  # fmt: skip
     quantizer = api.ModelQuantizer(config.Config(global_quant_config=preset))
     quantizer.quantize_model(str(model), str(made), Reader(name, samples))
-    options = runtime.SessionOptions()
-    options.register_custom_ops_library(operators.get_library_path())
-    session = runtime.InferenceSession(str(made), options, providers=["CPUExecutionProvider"])
+    settings = runtime.SessionOptions()
+    settings.register_custom_ops_library(operators.get_library_path())
+    session = runtime.InferenceSession(str(made), settings, providers=["CPUExecutionProvider"])
 
     def run(sample: Array) -> Array:
         assert folder is not None

@@ -19,7 +19,8 @@ AMDS_LIBRARIES = (
 AMDS_AI_LIBRARIES = (
     "vitis_ai_library-dpu_task", "vitis_ai_library-model_config", "vitis_ai_library-math",
     "vitis_ai_library-xnnpp", "vitis_ai_library-benchmark", "vitis_ai_library-classification",
-    "vitis_ai_library-facedetect", "vitis_ai_library-facefeature",
+    "vitis_ai_library-efficientdet_d2", "vitis_ai_library-facedetect",
+    "vitis_ai_library-facefeature",
     "vitis_ai_library-facelandmark", "vitis_ai_library-facequality5pt",
     "vitis_ai_library-hourglass", "vitis_ai_library-medicalsegmentation",
     "vitis_ai_library-movenet", "vitis_ai_library-multitask", "vitis_ai_library-openpose",

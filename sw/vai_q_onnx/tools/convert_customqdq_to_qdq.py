@@ -7,19 +7,17 @@ Integers of 16 bits need operator set 21; in older models the operators for thes
 onnxruntime's domain. Nothing else in the model changes.
 """
 
-import argparse
 import os
-import sys
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from opendpu.export.files import write_onnx
-from opendpu.frontend.model_file import read_model
 from opendpu.ops.quantizing import BOTH, DEQUANTIZE, OPERATORS, QUANTIZE
 from opendpu_arch import outputs
-from opendpu_arch.errors import DPUError, ModelFormatError, UnsupportedError
+from opendpu_arch.errors import UnsupportedError
+from vai_q_onnx.tools.command import loaded, run
 
 Path = str | os.PathLike[str]
 
@@ -54,16 +52,7 @@ def convert_customqdq_to_qdq(
     given = () if isinstance(input_model, onnx.ModelProto) else (input_model,)
     if output_model is not None:
         outputs.check(output_model, inputs=given)
-    made = onnx.ModelProto()
-    if isinstance(input_model, onnx.ModelProto):
-        made.CopyFrom(input_model)
-    else:
-        label, proto, _ = read_model(os.fspath(input_model))
-        made.CopyFrom(proto)
-        try:
-            onnx.load_external_data_for_model(made, os.path.dirname(os.fspath(input_model)))  # noqa: PTH120
-        except (OSError, ValueError) as error:
-            raise ModelFormatError(f"{label}: weights cannot be read: {error}") from None
+    made = loaded(input_model)
     _Conversion(made).run()
     if output_model is not None:
         write_onnx(made, output_model)
@@ -187,17 +176,5 @@ def custom_ops_infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
     return result
 
 
-def main() -> None:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description=convert_customqdq_to_qdq.__doc__)
-    parser.add_argument("--input_model", required=True)
-    parser.add_argument("--output_model", required=True)
-    given = parser.parse_args()
-    try:
-        convert_customqdq_to_qdq(given.input_model, given.output_model)
-    except DPUError as error:
-        sys.exit(f"error: {error}")
-
-
 if __name__ == "__main__":
-    main()
+    run(convert_customqdq_to_qdq)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From quantizing operators around float ones to operators on integers: QLinearConv and the like.
 
->>> onnx.save(convert_qdq_to_qop(onnx.load("qdq.onnx")), "qop.onnx")
+python -m vai_q_onnx.tools.convert_qdq_to_qop --input_model QDQ.onnx --output_model QOP.onnx
 
 onnxruntime's own optimizer does it. It wants biases of 32 bits in units of the sum, which those of
 the DPU are whole multiples of, and no activation in between: a ReLU of what is rounded is the
@@ -17,6 +17,8 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx import helper, numpy_helper
+
+from vai_q_onnx.tools import command
 
 LAYERS = ("Conv", "ConvTranspose", "Gemm")
 INTEGER_RELU = 14
@@ -146,3 +148,7 @@ def _copy(node: onnx.NodeProto) -> onnx.NodeProto:
     made = onnx.NodeProto()
     made.CopyFrom(node)
     return made
+
+
+if __name__ == "__main__":
+    command.run(convert_qdq_to_qop)

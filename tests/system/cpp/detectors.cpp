@@ -4,6 +4,7 @@
 #include <iostream>
 #include <opencv2/imgcodecs.hpp>
 
+#include "vitis/ai/efficientdet_d2.hpp"
 #include "vitis/ai/facefeature.hpp"
 #include "vitis/ai/multitask.hpp"
 #include "vitis/ai/platedetect.hpp"
@@ -103,6 +104,7 @@ void answer(const std::string& name, const cv::Mat& image) {
 
 void run(const std::string& kind, const std::string& name, const cv::Mat& image) {
   if (kind == "refinedet") return answer<vitis::ai::RefineDet>(name, image);
+  if (kind == "efficient") return answer<vitis::ai::EfficientDetD2>(name, image);
   if (kind == "plate") return answer<vitis::ai::PlateDetect>(name, image);
   if (kind == "number") return answer<vitis::ai::PlateNum>(name, image);
   if (kind == "pose") return answer<vitis::ai::PoseDetect>(name, image);

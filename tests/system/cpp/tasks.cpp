@@ -15,6 +15,7 @@
 #include "vitis/ai/facedetect.hpp"
 #include "vitis/ai/facelandmark.hpp"
 #include "vitis/ai/globalavepool.hpp"
+#include "vitis/ai/image_util.hpp"
 #include "vitis/ai/math.hpp"
 #include "vitis/ai/segmentation.hpp"
 #include "vitis/ai/ssd.hpp"
@@ -114,6 +115,20 @@ void functions() {
   for (const auto mean : means) std::printf("%d ", mean);
   for (const auto tile : tiles) std::printf("%d ", tile);
   for (int i = 0; i < 4; ++i) std::printf("%.9g ", shares[i]);
+  // Rows of the second one are eight bytes apart, of which six count.
+  const std::uint8_t pixels[] = {10, 20, 30, 40, 50, 60, 0, 0, 70, 80, 90, 100, 200, 255, 0, 0};
+  const cv::Mat image(2, 2, CV_8UC3, const_cast<std::uint8_t*>(pixels), 8);
+  const std::vector<float> mean = {11, 22, 33}, scale = {0.75f, -0.5f, 1.5f};
+  std::int8_t plain[12], turned[12];
+  vitis::ai::NormalizeInputData(image, mean, scale, plain);
+  vitis::ai::NormalizeInputDataRGB(pixels, 2, 2, 3, 8, mean, scale, turned);
+  for (const auto value : plain) std::printf("%d ", value);
+  for (const auto value : turned) std::printf("%d ", value);
+  try {
+    vitis::ai::NormalizeInputData(image, {1, 2}, scale, plain);
+  } catch (const std::invalid_argument& error) {
+    std::printf("%s", error.what());
+  }
 }
 
 int run(const std::string& kind, const std::string& name, int argc, char* argv[]) {

@@ -43,6 +43,9 @@ def test_another_model_takes_the_place_of_the_first(model, monkeypatch):
     first = overlay.runner
     overlay.load_model(model)
     assert overlay.runner is not first
+    assert overlay.is_loaded() and overlay.ip_dict == {}
+    overlay.free()
+    assert (overlay.graph, overlay.runner) == (None, None)
 
 
 def test_what_is_no_model_for_it(model, copy_graph):

@@ -3,15 +3,12 @@
 #include "dpu_task.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <stdexcept>
 
 #include "files.hpp"
-#include "vitis/ai/env_config.hpp"
+#include "quantized.hpp"
 #include "vitis/ai/graph_runner.hpp"
-
-DEF_ENV_PARAM(XLNX_ENABLE_ROUND_SETINPUT, "0")
 
 namespace opendpu {
 namespace tasks {
@@ -53,15 +50,6 @@ T described(vart::TensorBuffer* buffer) {
     made.data.push_back(reinterpret_cast<void*>(buffer->data(index).first));
   }
   return made;
-}
-
-// Toward zero and wrapping, as the library does it, or to the nearest and clamped, on demand.
-std::int8_t quantized(float value) {
-  if (ENV_PARAM(XLNX_ENABLE_ROUND_SETINPUT)) {
-    return static_cast<std::int8_t>(std::clamp(std::round(value), -128.f, 127.f));
-  }
-  const auto whole = static_cast<std::int32_t>(std::clamp(value, -2147483648.f, 2147483520.f));
-  return static_cast<std::int8_t>(whole);
 }
 
 class Task : public vitis::ai::DpuTask {
