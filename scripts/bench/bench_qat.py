@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What finetuning and training win back where weights have few bits: accuracy, as JSON.
 
-``ptq`` is post-training quantization with 100 training samples, ``finetuned`` that with AdaQuant,
-``qat`` training with rounding; all three are computed as the compiled program computes them, and
+``rounded`` is rounding alone, at the scales with the least error for 100 training samples; ``ptq``
+is post-training quantization with these and all its corrections, ``finetuned`` that with AdaQuant,
+``qat`` training with rounding; all are computed as the compiled program computes them, and
 judged by samples that nothing else has looked at (see ``qat_tasks.py`` for networks and splits).
 
     MODELS=../shared/models python scripts/bench/bench_qat.py kws --bits 3 --seeds 2
@@ -35,7 +36,7 @@ def train(model: Any, task: Task, optimizer: Any, epochs: int) -> None:
 
     Batch normalizations are frozen after half of the epochs.
     """
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(1, epochs))
     model.train()
     for epoch in range(epochs):
         if 2 * epoch >= epochs:
@@ -93,9 +94,10 @@ def measured(name: str, bits: int, epochs: int, seed: int) -> dict[str, object]:
             tested.load_ft_param()
         return tested.quant_model
 
-    def trained() -> nn.Module:
+    def trained(epochs: int) -> nn.Module:
         processor = QatProcessor(model, shown, quant_config_file=CONFIG)
         quantized = processor.trainable_model()
+        quantized.eval()(shown)  # chooses the scales
         groups = [
             {"params": list(quantized.quantizer_parameters()), "lr": task.threshold_rate},
             {"params": list(quantized.non_quantizer_parameters()), "lr": task.weight_rate},
@@ -106,19 +108,21 @@ def measured(name: str, bits: int, epochs: int, seed: int) -> dict[str, object]:
     return {
         "seed": seed,
         "float": accuracy(model, task.test_inputs, task.test_labels),
+        "rounded": timed("rounded", lambda: trained(0)),
         "ptq": timed("ptq", lambda: post_training(False)),
         "finetuned": timed("finetuned", lambda: post_training(True)),
-        "qat": timed("qat", trained),
+        "qat": timed("qat", lambda: trained(epochs)),
         "seconds": seconds,
     }
 
 
 def won_back(draws: list[dict[str, Any]]) -> dict[str, float]:
     """Return which percentage of what rounding alone loses comes back, over all draws."""
-    total = {key: sum(draw[key] for draw in draws) for key in ("float", "ptq", "finetuned", "qat")}
-    lost = total["float"] - total["ptq"]
-    return {key: round(100 * (total[key] - total["ptq"]) / lost, 1) if lost > 0 else 100.0
-            for key in ("finetuned", "qat")}  # fmt: skip
+    stages = ("ptq", "finetuned", "qat")
+    total = {key: sum(draw[key] for draw in draws) for key in ("float", "rounded", *stages)}
+    lost = total["float"] - total["rounded"]
+    return {key: round(100 * (total[key] - total["rounded"]) / lost, 1) if lost > 0 else 100.0
+            for key in stages}  # fmt: skip
 
 
 def main() -> None:

@@ -20,7 +20,6 @@ from opendpu.compiler.pipeline import Compiled, compile_with_report
 from opendpu.compiler.report import Report
 from opendpu.frontend import load_model
 from opendpu.frontend.formats import Format, format_of
-from opendpu.frontend.tflite import Requantize
 from opendpu.inspect import Inspection, inspect_compiled, inspect_graph
 from opendpu.ir import QuantizedGraph, from_xir, to_xir
 from opendpu.profile import Profile
@@ -33,7 +32,7 @@ from opendpu.quantize import (
 from opendpu.quantize.progress import silent
 from opendpu.quantize.samples import Calibration
 from opendpu.quantize_model import quantize_onnx
-from opendpu.requantization import load_for_quantizing
+from opendpu.requantization import load_for_inspection, load_for_quantizing
 from opendpu.runtime import Device, GraphRunner, Runner
 from opendpu.runtime.batch import run_batch
 from opendpu.runtime.devices import (
@@ -327,6 +326,7 @@ def inspect(
         As for :func:`compile_onnx`.
     """
     chosen = find_target(target) if isinstance(target, str) else target
+    requantized = False
     show("reading")
     if format_of(os.fspath(path)) is Format.XMODEL:
         loaded = load(path)
@@ -334,11 +334,9 @@ def inspect(
             return inspect_compiled(loaded, _compiled_for(loaded, chosen, path))
         graph = from_xir(loaded)
     else:
-        graph = load_model(
-            pathlib.Path(path),
-            input_shapes or {},
-            libraries=onnx_libraries,
-            requantize=Requantize.DATA,
+        scaled = chosen is not None and Extension.SCALED in chosen.extensions
+        graph, requantized = load_for_inspection(
+            path, input_shapes, onnx_libraries, any_scale=scaled
         )
     if chosen is None:
         raise TargetError(
@@ -346,7 +344,8 @@ def inspect(
             code="XCOM_TARGET_REQUIRED",
         )
     show("inspecting")
-    return inspect_graph(graph, chosen, activation_substitution=activation_substitution)
+    found = inspect_graph(graph, chosen, activation_substitution=activation_substitution)
+    return dataclasses.replace(found, requantized=requantized)
 
 
 def _compiled_for(graph: Graph, wanted: Target | None, path: str | os.PathLike[str]) -> Target:

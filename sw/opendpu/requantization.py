@@ -12,6 +12,7 @@ from opendpu.frontend.binding import Sizes
 from opendpu.frontend.formats import Format, format_of
 from opendpu.frontend.tflite import Requantize, input_ranges
 from opendpu.ir import FloatGraph
+from opendpu.ir.graph import has_any_scale
 from opendpu.quantize import Quantized, Report, complete, is_quantized
 from opendpu.quantize.measure import sqnr
 from opendpu.quantize.samples import calibration_samples
@@ -65,6 +66,27 @@ def load_for_quantizing(
         return Quantized(found, None)
     reference = load_model(pathlib.Path(path), input_shapes or {}, requantize=Requantize.DATA)
     return Quantized(found, _loss(reference, Quantized(found, None), path), reference)
+
+
+def load_for_inspection(
+    path: Path,
+    input_shapes: Sizes | None = None,
+    libraries: Sequence[str | pathlib.Path] = (),
+    *,
+    any_scale: bool = False,
+) -> tuple[FloatGraph, bool]:
+    """Return the graph of a model, and whether its scales would have to be changed.
+
+    Those of a TFLite file that the DPU does not compute with are then left out. Parameters and
+    errors are those of :func:`load_for_quantizing`.
+    """
+    tflite = format_of(os.fspath(path)) is Format.TFLITE
+    graph = load_model(
+        pathlib.Path(path), input_shapes, libraries=libraries, any_scale=any_scale or tflite
+    )
+    if any_scale or not tflite or not has_any_scale(graph):
+        return graph, False
+    return load_model(pathlib.Path(path), input_shapes, requantize=Requantize.DATA), True
 
 
 def _loss(reference: FloatGraph, found: Quantized, path: Path) -> Report:

@@ -17,6 +17,7 @@ from opendpu.compiler.network import Network
 from opendpu.compiler.network.augment import augment
 from opendpu.compiler.network.balance import balance
 from opendpu.compiler.network.fuse import fuse
+from opendpu.compiler.network.join_resized import join_resized
 from opendpu.compiler.network.phases import read_phases
 from opendpu.compiler.network.planar import planar
 from opendpu.compiler.network.repeat import repeat
@@ -90,6 +91,10 @@ BACKEND_PASSES = (
     BackendPass(
         "fuse", "convolutions take the element-wise operation behind them as epilogue",
         "network", "network", fuse,
+    ),
+    BackendPass(
+        "join_resized", "resized inputs of a concatenation are joined where they are small",
+        "network", "network", join_resized,
     ),
     BackendPass(
         "planar", "concatenated channels lie in DDR plane by plane, where that makes longer bursts",

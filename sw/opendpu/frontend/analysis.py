@@ -164,9 +164,7 @@ class Analysis:
 
     def _keep_shape(self, node: onnx.NodeProto) -> None:
         """Say what quantizers' own operators make, which onnx does not know."""
-        name = node.input[0]
-        known = self.types.get(name) or type_of(self.constants[name])
-        shape = shape_of(known)
+        shape = self.shape(node.input[0])
         if shape is not None:
             self.types[node.output[0]] = helper.make_tensor_type_proto(1, shape)
 

@@ -86,8 +86,8 @@ def means_the_same(nodes: Iterable[onnx.NodeProto], opset: int, other: int) -> b
         if node.domain in DEFAULT_DOMAINS:
             try:
                 one, two = (onnx.defs.get_schema(node.op_type, v) for v in (opset, other))
-            except onnx.defs.SchemaError:
-                return False
+            except (onnx.defs.SchemaError, TypeError):
+                return False  # there is no such operator, or its name is no UTF-8 text
             if one.since_version != two.since_version and not _alike(node, one, two):
                 return False
     return True

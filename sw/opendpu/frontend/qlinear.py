@@ -57,8 +57,9 @@ FORMS = {
 }
 """By domain and operator; concatenation has as many inputs as it likes."""
 CONCAT = (MICROSOFT, "QLinearConcat")
-COMPARING = ("MaxPool",)
-"""Operators of real numbers that models have between integers too, at one scale."""
+PICKING = ("MaxPool", "Resize", "Slice", "Gather", "DepthToSpace", "SpaceToDepth")
+"""Operators of real numbers that models have between integers too, at one scale: every result is
+one of the first input's elements. Resizing is, if it does not interpolate."""
 OWN = ("channels_last", "opset")
 """Attributes that only operators on integers have."""
 MOVING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Identity")
@@ -105,9 +106,9 @@ class _Rewriting:
         elif key == CONCAT:
             operands = [self._operand(given, at) for at in range(2, len(given), 3)]
             return self._between(node, "Concat", operands, (given[0], given[1]), "")
-        elif key[0] == "" and key[1] in COMPARING and given[0] in self.grids:
+        elif key[0] == "" and key[1] in PICKING and given[0] in self.grids and _picks(node):
             grid = self.grids[given[0]]
-            return self._between(node, key[1], [(given[0], *grid)], grid, "")
+            return self._between(node, key[1], [(given[0], *grid)], grid, "", given[1:])
         elif key[0] == "" and key[1] in MOVING and given[0] in self.grids:
             self.grids[node.output[0]] = self.grids[given[0]]
         elif key[1] == "QuantizeLinear":
@@ -122,9 +123,12 @@ class _Rewriting:
 
     def _between(
         self, node: onnx.NodeProto, op_type: str, operands: Sequence[Operand],
-        result: tuple[str, str], bias: str,
+        result: tuple[str, str], bias: str, rest: Sequence[str] = (),
     ) -> list[onnx.NodeProto]:  # fmt: skip
-        """Return the operator on real numbers, and the conversions around it."""
+        """Return the operator on real numbers, and the conversions around it.
+
+        ``rest`` are inputs behind those that are quantized: sizes, indices.
+        """
         output, made, real = node.output[0], [], []
         for number, (name, scale, zero) in enumerate(operands):
             real.append(f"{output}/operand{number}")
@@ -139,7 +143,9 @@ class _Rewriting:
             real.append(f"{output}/bias")
             inputs = [bias, self._constant(f"{output}/bias_scale", product)]
             made.append(helper.make_node("DequantizeLinear", inputs, real[-1:], axis=0))
-        inner = helper.make_node(op_type, real, [f"{output}/real"], name=node.name or output)
+        inner = helper.make_node(
+            op_type, [*real, *rest], [f"{output}/real"], name=node.name or output
+        )
         inner.attribute.extend(a for a in node.attribute if a.name not in OWN)
         scale, zero = result
         inputs = [f"{output}/real", scale, *([zero] if zero else [])]
@@ -158,6 +164,12 @@ class _Rewriting:
     def _constant(self, name: str, value: Array) -> str:
         self.graph.initializer.append(numpy_helper.from_array(value, name))
         return name
+
+
+def _picks(node: onnx.NodeProto) -> bool:
+    """Tell whether a node makes one result of elements of its input as they are."""
+    mode = next((a.s for a in node.attribute if a.name == "mode"), b"nearest")
+    return len(node.output) == 1 and (node.op_type != "Resize" or mode == b"nearest")
 
 
 def _at(names: Sequence[str], index: int | None) -> str:

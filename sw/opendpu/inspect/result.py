@@ -71,6 +71,8 @@ class Inspection:
     nodes: tuple[InspectedNode, ...]
     assumed_scales: bool = True
     """Whether scales were assumed; those of quantized models are known."""
+    requantized: bool = False
+    """Whether the model is quantized, with scales that the target does not compute with."""
     devices: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """By op of the compiled graph: what a compilation with these scales does, op by op."""
 
@@ -85,6 +87,7 @@ class Inspection:
             "target": self.target.name,
             "fingerprint": f"{self.target.fingerprint:#x}",
             "assumed_scales": self.assumed_scales,
+            "requantized": self.requantized,
             "operators": {name: len(self.on(name)) for name in (DPU, CPU, USER)},
             "nodes": [dataclasses.asdict(node) for node in self.nodes],
         }

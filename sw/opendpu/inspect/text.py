@@ -14,6 +14,10 @@ ASSUMED = (
     "Scales are assumed: no data was given. Operators marked with * may be on the other device "
     "with calibrated ones."
 )
+REQUANTIZED = (
+    "The model is quantized with scales that the target does not compute with: so it goes if they "
+    "are changed (compile --requantize). A target with the extension scaled takes them as they are."
+)
 
 
 def report(inspection: Inspection, *, file: str = "") -> str:
@@ -63,6 +67,8 @@ def summary_lines(inspection: Inspection, *, file: str = "", every: bool = False
     listed = inspection.nodes if every else on_cpu
     if any(node.of_scales for node in listed):
         lines.append(ASSUMED)
+    if inspection.requantized:
+        lines.append(REQUANTIZED)
     if listed:
         lines += ["", *_table(listed, every=every)]
     return lines

@@ -248,7 +248,10 @@ def _outputs(subgraph: Subgraph) -> tuple[Port, ...]:
             producer = place.producer
             if producer is None or producer.get_type() not in _TRANSPARENT:
                 break
-            place = producer.get_input_tensors()[0]
+            sources = producer.get_input_tensors()
+            if not sources:
+                break
+            place = sources[0]
             aliases.append(place.name)
         ports[tensor.name] = _port(subgraph.get_name(), tensor, place, tuple(aliases))
     return tuple(ports[name] for name in sorted(ports))

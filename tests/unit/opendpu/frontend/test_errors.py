@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is refused, and the words it is refused with."""
 
+import pathlib
+
 import numpy as np
 import onnx
 import pytest
@@ -202,6 +204,24 @@ def test_inputs_that_are_no_numbers(kind, text):
 def test_operator_set(save, last, opset):
     path = save([node(last, ["x"], ["y"])], {"x": X}, {"y": None}, opset=opset)
     refused(path, UnsupportedError, f"ONNX operator set {opset}, but 7 to ")
+
+
+def test_an_operator_whose_name_is_no_text(save):
+    """Found by fuzzing: the definition of such a name in another operator set is asked for."""
+    path = pathlib.Path(save([node("Relu", ["x"], ["y"])], {"x": X}, {"y": None}, opset=2))
+    path.write_bytes(path.read_bytes().replace(b"Relu", b"\xf9elu"))
+    refused(path, UnsupportedError, "ONNX operator set 2, but 7 to ")
+
+
+def test_a_quantizer_behind_an_unknown_operator(save):
+    """Found by fuzzing: what it reads has no type."""
+    step = {"s": np.float32(0.5), "z": np.int8(0)}
+    nodes = [
+        node("QuanpizeLinear", ["x", "s", "z"], ["q"]),
+        node("DequantizeLinear", ["q", "s", "z"], ["y"]),
+    ]
+    path = save(nodes, {"x": X}, {"y": None}, step, opset=9)  # which has neither
+    refused(path, UnsupportedError, "No Op registered for QuanpizeLinear")
 
 
 def test_missing_weights(save):

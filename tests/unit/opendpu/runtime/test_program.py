@@ -116,6 +116,15 @@ def test_tensors_without_a_place(copy_subgraph, op):
         Program.from_subgraph(copy_subgraph)
 
 
+def test_a_download_of_nothing(copy_subgraph):
+    """Found by fuzzing: a file whose op lost its input."""
+    download = copy_subgraph.get_graph().get_op("y")
+    download.set_input_ops("input", [])
+    download.get_output_tensor().remove_attr("reg_id")
+    with pytest.raises(ModelFormatError, match="tensor 'y' has no attribute 'reg_id'"):
+        Program.from_subgraph(copy_subgraph)
+
+
 def test_an_input_without_upload_lies_where_its_producer_says(copy_graph, copy_subgraph):
     source, upload = copy_graph.get_op("x"), copy_graph.get_op("x_upload")
     source.get_output_tensor().set_attrs(upload.get_output_tensor())

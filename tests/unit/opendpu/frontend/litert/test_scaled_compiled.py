@@ -11,8 +11,10 @@ pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed (opendpu[d
 from scaled_draws import RELU, VALID, Draws, X, feeds_of, reference
 from tflite_files import options
 
+from opendpu import api
 from opendpu.compiler.pipeline import compile_with_report
 from opendpu.frontend.tflite import load_tflite
+from opendpu.inspect.text import summary_lines
 from opendpu.quantize import complete
 from opendpu.runtime import GraphRunner
 from opendpu_arch.target import Target
@@ -216,3 +218,19 @@ def test_dilated_convolutions_in_parts(crops, sequence, depthwise, tmp_path):
                net.scale_of(like), net.zero_of(like))  # fmt: skip
     report = check(net, tmp_path, target="B512+scaled")
     assert "assigned to CPU" not in report
+
+
+def test_inspection_says_whose_scales_it_is_about(tmp_path):
+    net = Draws().drawn(0)
+    x, c = net.integers("x", X), constant(net, (4,))
+    net.result("ADD", [x, c], options("Add"), X, scale=1.0)
+    path = net.write(tmp_path / "op.tflite", ["y"])
+    native = api.inspect(path, target="B64+scaled")
+    assert not native.requantized
+    assert not native.assumed_scales
+    assert not native.on("CPU")
+    plain = api.inspect(path, target="B64")
+    assert plain.requantized
+    assert plain.as_dict()["requantized"]
+    (line,) = (line for line in summary_lines(plain) if "quantized with scales" in line)
+    assert "compile --requantize" in line
