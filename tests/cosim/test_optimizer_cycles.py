@@ -120,7 +120,8 @@ def run(*arguments):
 def test_the_command_trains_cuts_and_quantizes(files):
     found = run(
         "net.py:net", "--data", "data.npz", "--target", "B64", "--ratio", "0.5", "-o", "out.xmodel",
-        "--report", "out.html", "--state", "slim.pth", "--epochs", 2, "--tune-epochs", 1, "--json",
+        "--report", "out.html", "--state", "slim.pth", "--epochs", 2, "--tune-epochs", 1,
+        "--analysis-epochs", 1, "--json",
     )  # fmt: skip
     assert found.exit_code == 0, found.output
     told = json.loads(found.stdout)

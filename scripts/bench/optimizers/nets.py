@@ -83,6 +83,16 @@ class ResNet(_Net):
         super().__init__([*stem, *stages], 3 * width, classes)
 
 
+class ResNet10(_Net):
+    """A stem and the four residual stages of ImageNet's networks, one block each."""
+
+    def __init__(self, inputs: int, classes: int, width: int = 16) -> None:
+        stem = [*_unit(inputs, width, 3), nn.ReLU()]
+        stages = [Block(width, width, 1)]
+        stages += [Block(width * n, 2 * width * n, 2) for n in (1, 2, 4)]
+        super().__init__([*stem, *stages], 8 * width, classes)
+
+
 class MobileNet(_Net):
     """A stem and four inverted residual blocks."""
 
@@ -96,5 +106,5 @@ class MobileNet(_Net):
         super().__init__([*stem, *stages, *head], 4 * width, classes)
 
 
-FAMILIES = {"vgg": VGG, "resnet": ResNet, "mobilenet": MobileNet}
+FAMILIES = {"vgg": VGG, "resnet": ResNet, "resnet10": ResNet10, "mobilenet": MobileNet}
 """Networks by name."""

@@ -12,10 +12,22 @@ WARMUP = 0.2
 
 
 def train(
-    model: nn.Module, part: tuple[torch.Tensor, torch.Tensor], epochs: int, rate: float
+    model: nn.Module,
+    part: tuple[torch.Tensor, torch.Tensor],
+    epochs: int,
+    rate: float,
+    *,
+    fast: bool = False,
 ) -> nn.Module:
-    """Train a classifier with Adam and one cycle of the learning rate; return it."""
+    """Train a classifier with Adam and one cycle of the learning rate; return it.
+
+    ``fast`` computes in bfloat16, channels last, in half the time; parameters stay float32.
+    """
     samples, labels = part
+    if fast:
+        for value in model.parameters():
+            if value.dim() == 4:
+                value.data = value.data.to(memory_format=torch.channels_last)
     steps = -(-len(samples) // BATCH)
     optimizer = torch.optim.AdamW(model.parameters(), rate, weight_decay=1e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
@@ -25,7 +37,9 @@ def train(
     for _ in range(epochs):
         for chosen in torch.randperm(len(samples)).split(BATCH):
             optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(model(samples[chosen]), labels[chosen])
+            with torch.autocast("cpu", torch.bfloat16, enabled=fast):
+                output = model(samples[chosen])
+            loss = nn.functional.cross_entropy(output.float(), labels[chosen])
             torch.autograd.backward(loss)
             optimizer.step()
             schedule.step()
@@ -40,6 +54,13 @@ def accuracy(model: nn.Module, part: tuple[torch.Tensor, torch.Tensor]) -> float
         for samples, labels in zip(part[0].split(256), part[1].split(256), strict=True):
             right += int((model(samples).argmax(1) == labels).sum())
     return 100 * right / len(part[1])
+
+
+def likelihood(model: nn.Module, part: tuple[torch.Tensor, torch.Tensor]) -> float:
+    """Return the mean logarithm of the likelihood of the labels: finer than what is recognized."""
+    model.eval()
+    with torch.no_grad():
+        return -float(nn.functional.cross_entropy(model(part[0]), part[1]))
 
 
 def calibrate(model: nn.Module, part: tuple[torch.Tensor, torch.Tensor]) -> None:

@@ -60,6 +60,10 @@ def optimize(
     rounds: Annotated[int, typer.Option(min=1, help="Cuts with training behind each.")] = 2,
     epochs: Annotated[int, typer.Option(min=0, help="Of training before the first cut.")] = 10,
     tune_epochs: Annotated[int, typer.Option(min=0, help="Of training after each cut.")] = 4,
+    analysis_epochs: Annotated[
+        int,
+        typer.Option(min=0, help="Of training of each candidate of the analysis: slower, better."),
+    ] = 0,
     rate: Annotated[float, typer.Option(help="Largest learning rate.")] = 5e-3,
     exclude: Annotated[
         list[str] | None,
@@ -85,9 +89,8 @@ def optimize(
     outputs.check_all((output, state, report), inputs=given)
     settings = Settings(
         ratio=ratio, objective=objective, target=api.find_target(target), rounds=rounds,
-        epochs=epochs, tune_epochs=tune_epochs, rate=rate, workers=workers, ray=ray,
-        seed=seed,
-        excludes=tuple(exclude or ()),
+        epochs=epochs, tune_epochs=tune_epochs, analysis_epochs=analysis_epochs, rate=rate,
+        workers=workers, ray=ray, seed=seed, excludes=tuple(exclude or ()),
     )  # fmt: skip
     with progress(f"optimizing {model}") as show:
         network = load_module(model, weights, seed)

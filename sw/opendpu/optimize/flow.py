@@ -10,7 +10,7 @@ from torch import nn
 
 from opendpu.ops.inference import reason_of
 from opendpu.optimize.cycles import Cycles
-from opendpu.optimize.labelled import Labelled
+from opendpu.optimize.labelled import Labelled, Part
 from opendpu.optimize.objective import objective_of
 from opendpu.optimize.pruner import Pruner
 from opendpu.optimize.sparse import slim_network
@@ -20,6 +20,9 @@ from opendpu.pruning.analysis import Analysis
 from opendpu.pruning.plan import Plan
 from opendpu_arch.errors import TensorError, UnsupportedError
 from opendpu_arch.target import Target
+
+SHORT = 0.2
+"""Part of the learning rate with which candidates of an analysis are trained."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,6 +37,8 @@ class Settings:
     """Of training before anything is cut; 0 for a network that is trained."""
     tune_epochs: int = 4
     """Of training after each round."""
+    analysis_epochs: int = 0
+    """Of short training of each candidate of the analysis."""
     rate: float = 5e-3
     workers: int = 1
     ray: str | None = None
@@ -113,13 +118,10 @@ def optimize(
     }  # fmt: skip
     first = Pruner(model, inputs, **options)
     analysis = first.analyze(
-        score,
-        (data.choice,),
-        workers=settings.workers,
-        ray=settings.ray,
-        seed=settings.seed,
-        show=show,
-    )
+        score, (data.choice,), tune=_tune if settings.analysis_epochs else None,
+        tune_args=(data.train, settings), workers=settings.workers, ray=settings.ray,
+        seed=settings.seed, show=show,
+    )  # fmt: skip
     counted = _Counted(first)
     steps = [counted.step("unpruned", model, {}, data)]
     network, plan = model, Plan(first.fingerprint, {})
@@ -149,6 +151,12 @@ def optimize(
         depthwise=tuple(n for n, g in groups.items() if g.depthwise),
         by_classes=data.is_classes,
     )  # fmt: skip
+
+
+def _tune(model: nn.Module, part: Part, settings: Settings) -> None:
+    """Train a candidate of the analysis a little."""
+    rate = settings.rate * SHORT
+    train(model, part, epochs=settings.analysis_epochs, rate=rate, seed=settings.seed)
 
 
 def _try(model: nn.Module, inputs: torch.Tensor) -> None:

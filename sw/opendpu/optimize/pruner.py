@@ -15,7 +15,7 @@ from opendpu.optimize.search import Subnets, search
 from opendpu.optimize.sensitivity import fingerprint, sensitivity
 from opendpu.optimize.sparse import slim_network, sparse_network, unmasked
 from opendpu.pruning.allocate import allocate, tolerated
-from opendpu.pruning.analysis import Analysis
+from opendpu.pruning.analysis import STEPS, Analysis
 from opendpu.pruning.objective import Objective
 from opendpu.pruning.plan import Plan
 from opendpu.pruning.score import Evaluate
@@ -104,7 +104,10 @@ class Pruner:
         evaluate: Evaluate,
         args: Sequence[Any] = (),
         *,
+        tune: Callable[..., Any] | None = None,
+        tune_args: Sequence[Any] = (),
         analysis: Analysis | None = None,
+        steps: int = STEPS,
         workers: int = 1,
         ray: str | None = None,
         seed: int = 0,
@@ -115,8 +118,9 @@ class Pruner:
         """Return what pruning single groups costs, see :func:`sensitivity`."""
         self.need_groups()
         return sensitivity(
-            self.model, self.dependencies, evaluate, args, analysis=analysis, workers=workers,
-            ray=ray, seed=seed, save=save, save_every=save_every, show=show,
+            self.model, self.dependencies, evaluate, args, tune=tune, tune_args=tune_args,
+            analysis=analysis, steps=steps, workers=workers, ray=ray, seed=seed, save=save,
+            save_every=save_every, show=show,
         )  # fmt: skip
 
     def search(self, ratio: float, **options: Any) -> Subnets:

@@ -24,7 +24,7 @@ from opendpu.pruning import document
 from opendpu.pruning.allocate import check_ratio
 from opendpu.pruning.objective import Objective, levels
 from opendpu.pruning.plan import Plan
-from opendpu.pruning.score import Evaluate
+from opendpu.pruning.score import Evaluate, silent
 from opendpu.pruning.structure import Dependencies
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 from opendpu_arch.target import Target
@@ -168,7 +168,7 @@ def search(
                 removed = least_important(model, dependencies, widths)
                 network = slim_network(model, dependencies, removed)
                 with renewed_statistics(network):
-                    seeded_score(network, _silent(calibrate), calibration_args, seed)
+                    seeded_score(network, silent(calibrate), calibration_args, seed)
                 score = seeded_score(network, evaluate, evaluation_args, seed)
                 study.tell(trial, score)
                 found.removed.append(removed)
@@ -181,17 +181,6 @@ def search(
         if found.scores:
             save(found)
     return found
-
-
-def _silent(calibrate: Callable[..., Any]) -> Evaluate:
-    """Return the calibration as a function with a score, whose failures are told as such."""
-
-    def run(network: nn.Module, *args: Any) -> float:
-        calibrate(network, *args)
-        return 0.0
-
-    run.__name__ = getattr(calibrate, "__name__", "calibration_fn")
-    return run
 
 
 class _Budget:

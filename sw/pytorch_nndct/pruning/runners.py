@@ -194,6 +194,7 @@ class IterativePruningRunner(_Runner):
         ----------
         removal_ratio
             The part of the MACs (or of the objective) that goes, of the unpruned network. Wins.
+            What one-step pruning chose for it is taken where nothing was analyzed.
         threshold
             The part of the score that pruning a group alone may cost.
         spec_path
@@ -218,15 +219,21 @@ class IterativePruningRunner(_Runner):
             There is no analysis, or it or the specification is of another network.
         """
         from opendpu.optimize import Analysis, Plan
+        from opendpu.pruning.allocate import check_ratio
 
         wanted = removal_ratio if removal_ratio is not None else ratio
+        if wanted is not None:
+            check_ratio(wanted)
         pruner = self._pruner(excludes, channel_divisible)
-        if wanted is None and threshold is None and spec_path is not None:
-            plan, path = Plan.load(spec_path), pathlib.Path(spec_path)
+        path = self._path("spec", wanted if wanted is not None else threshold)
+        given = wanted is None and threshold is None and spec_path is not None
+        if given:
+            path = pathlib.Path(str(spec_path))
+        if given or (path.is_file() and not self._path("sens").is_file()):
+            plan = Plan.load(path)
             plan.check(pruner.fingerprint, pruner.dependencies, str(path))
         else:
             analysis = Analysis.load(self._path("sens"), pruner.fingerprint)
-            path = self._path("spec", wanted if wanted is not None else threshold)
             plan = self._chosen(pruner, analysis, path, wanted, threshold)
             plan.save(path)
         made = pruner.apply(plan, mode)
@@ -357,7 +364,7 @@ class OneStepPruningRunner(_Runner):
         pruning_info_path: str | pathlib.Path | None = None,
         channel_divisible: int = DIVISIBLE,
     ) -> nn.Module:
-        """Return one of the networks that were found.
+        """Return one of the networks that were found; it is written to ``.vai/…_ratio_<r>.spec``.
 
         Parameters
         ----------
@@ -388,7 +395,9 @@ class OneStepPruningRunner(_Runner):
         if info is not None and info.is_file() and not path.is_file():
             plan = Plan.load(info)
         else:
-            plan = Subnets.load(path, pruner.fingerprint).plan(index)
+            found = Subnets.load(path, pruner.fingerprint)
+            plan = found.plan(index)
+            plan.save(self._path("spec", found.ratio))
             if info is not None:
                 plan.save(info)
         return pruner.apply(plan, mode)

@@ -18,7 +18,13 @@ from torch.nn import functional as F  # noqa: E402
 
 from opendpu.optimize.distillation import AdaptiveSoftKDLoss, SoftTargetLoss  # noqa: E402
 from opendpu_arch.errors import DPUError  # noqa: E402
-from pytorch_nndct import OFAPruner, SparsePruner, get_pruning_runner  # noqa: E402
+from pytorch_nndct import (  # noqa: E402
+    IterativePruningRunner,
+    OFAPruner,
+    OneStepPruningRunner,
+    SparsePruner,
+    get_pruning_runner,
+)
 from pytorch_nndct.nn.modules.dynamic_ops import DynamicBatchNorm2d, DynamicConv2d  # noqa: E402
 from pytorch_nndct.nn.modules.sparse_ops import SparseConv2d, SparseLinear  # noqa: E402
 from pytorch_nndct.utils import slim  # noqa: E402
@@ -181,6 +187,26 @@ def test_one_step_pruning(model, data, folder):
     for path in Path(".vai").glob("*.search"):
         path.unlink()
     assert macs(runner.prune(pruning_info_path="info.json")) == macs(small)
+
+
+def test_what_one_step_pruning_chose_is_pruned_again_without_an_analysis(model, data, folder):
+    x, _ = data
+    runner = OneStepPruningRunner(model, INPUTS)
+    runner.search(
+        gpus=[], calibration_fn=calibration_fn, calib_args=(data,), eval_fn=eval_fn,
+        eval_args=(data,), num_subnet=4, removal_ratio=0.5, excludes=[],
+    )  # fmt: skip
+    small = runner.prune(removal_ratio=0.5, index=None, channel_divisible=2).eval()
+    again = IterativePruningRunner(model, INPUTS)
+    sparse = again.prune(removal_ratio=0.5, excludes=[]).eval()
+    with torch.no_grad():
+        torch.testing.assert_close(sparse(x), small(x), rtol=1e-4, atol=1e-5)
+    with pytest.raises(DPUError, match=r"NO_ANA_RESULT_ERROR\] .*no such file; analyze"):
+        again.prune(removal_ratio=0.4)
+    again.ana(eval_fn, (data,))
+    assert again.prune(removal_ratio=0.5) is not None
+    plan = json.loads((folder / ".vai" / "MyNet_ratio_0.5.spec").read_text(encoding="utf-8"))
+    assert plan["source"], "the analysis chose it"
 
 
 def test_what_runners_refuse(model, data, folder):

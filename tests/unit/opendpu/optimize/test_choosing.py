@@ -94,6 +94,35 @@ def test_a_ray_cluster_has_the_same_result(pruner, data, monkeypatch):
         pruner.analyze(noisy, data, ray="auto")
 
 
+def test_candidates_are_trained_a_little(pruner, data):
+    parameters = []
+
+    def tune(model, x, wanted):
+        parameters.append(sum(p.numel() for p in model.parameters()))
+        with torch.no_grad():  # a training that forgets everything can be told apart
+            model.fc.weight.zero_()
+            model.fc.bias.fill_(2)
+
+    tuned = pruner.analyze(likeness, data, tune=tune, tune_args=data)
+    tasks = tasks_of(pruner.dependencies)
+    whole = sum(p.numel() for p in pruner.model.parameters())
+    assert len(parameters) == 1 + len(tasks)
+    assert parameters[0] == whole and all(count < whole for count in parameters[1:])
+    score = -float((2 - data[1]).square().mean())
+    assert tuned.baseline == pytest.approx(score, rel=1e-5)
+    assert {(n, c) for n, known in tuned.scores.items() for c in known} == set(tasks)
+    for known in tuned.scores.values():
+        assert all(found == pytest.approx(score, rel=1e-5) for found in known.values())
+    with torch.no_grad():
+        assert torch.equal(pruner.model(data[0]), data[1]), "the network itself was trained"
+
+    def failing(model):
+        raise ValueError("no data")
+
+    with pytest.raises(UnsupportedError, match="failing failed: ValueError: no data"):
+        pruner.analyze(likeness, data, tune=failing)
+
+
 def test_an_interrupted_analysis_goes_on(pruner, data, tmp_path):
     path, calls = tmp_path / "deep" / "net.sens", []
 
