@@ -101,6 +101,8 @@ def _conv(rng: Rng) -> Case:
     attrs = window(rng, kernel)
     if "auto_pad" not in attrs:
         attrs["dilations"] = pair(rng, 1, 2) if max(kernel) < 4 else [1, 1]
+    if "pads" in attrs and rng.random() < 0.3:  # beyond the kernel too
+        attrs["pads"] = [int(rng.integers(0, kernel[i % 2] + 2)) for i in range(4)]
     weights = {"w": floats(rng, outputs, channels // group, *kernel), "b": floats(rng, outputs)}
     names = ["w", "b"][: int(rng.integers(1, 3))]
     return Case([node("Conv", "x", *names, group=group, **attrs)], image(rng, channels), weights)

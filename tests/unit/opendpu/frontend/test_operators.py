@@ -21,7 +21,7 @@ def kinds(graph) -> list[str]:
     ("attrs", "weights", "kind"),
     [
         ({}, (6, 4, 3, 3), "conv2d"),
-        ({"pads": [1, 2, 0, 1], "strides": [2, 1]}, (6, 4, 3, 2), "conv2d"),
+        ({"pads": [1, 2, 0, 1], "strides": [2, 1]}, (6, 4, 3, 3), "conv2d"),
         ({"auto_pad": "SAME_UPPER", "strides": [2, 2]}, (6, 4, 3, 3), "conv2d"),
         ({"auto_pad": "SAME_LOWER", "strides": [2, 2]}, (6, 4, 4, 4), "conv2d"),
         ({"auto_pad": "VALID"}, (6, 4, 3, 3), "conv2d"),
@@ -43,6 +43,40 @@ def test_conv(save, agrees, attrs, weights, kind, bias):
         constants,
     )
     assert kinds(agrees(path)) == [kind]
+
+
+@pytest.mark.parametrize(
+    ("attrs", "weights", "kept"),
+    [
+        ({"pads": [1, 1, 1, 1]}, (6, 4, 1, 1), [0, 0, 0, 0]),
+        ({"pads": [2, 0, 1, 1], "strides": [1, 2]}, (6, 4, 1, 2), [0, 1, 0, 0]),
+        ({"pads": [1, 3, 0, 2], "dilations": [1, 1]}, (6, 4, 3, 3), [0, 0, 1, 0]),
+        ({"pads": [4, 4, 4, 4], "dilations": [2, 2]}, (6, 4, 3, 3), [4, 4, 4, 4]),
+        ({"pads": [5, 4, 5, 4], "dilations": [2, 2], "group": 4}, (4, 1, 3, 3), [4, 4, 0, 0]),
+    ],
+)
+def test_padding_as_large_as_the_kernel_is_an_op_of_its_own(save, agrees, attrs, weights, kept):
+    path = save(
+        [node("Conv", ["x", "w"], ["y"], **attrs)], {"x": X}, {"y": None}, {"w": random(*weights)}
+    )
+    graph = agrees(path)
+    (conv,) = (found for found in graph if found.kind.endswith("conv2d"))
+    assert conv.attrs["pad"] == kept
+    assert ("pad" in kinds(graph)) == (kept != [4, 4, 4, 4])
+
+
+def test_a_pad_that_a_kernel_cannot_take_stays(save, agrees):
+    path = save(
+        [
+            node("Pad", ["x"], ["a"], pads=[0, 0, 1, 1, 0, 0, 1, 1], name="border"),
+            node("Conv", ["a", "w"], ["y"]),
+        ],
+        {"x": X},
+        {"y": None},
+        {"w": random(6, 4, 1, 1)},
+        opset=10,
+    )
+    assert kinds(agrees(path)) == ["pad", "conv2d"]
 
 
 def test_conv_of_one_dimension(save, agrees):
@@ -428,7 +462,7 @@ def test_pad(save, agrees, extra):
         ],
         {"x": X},
         {"y": None},
-        {"w": random(6, 4, 3, 3), "p": np.array([0, 0, 1, 2, 0, 0, 0, 3]), **extra},
+        {"w": random(6, 4, 3, 3), "p": np.array([0, 0, 1, 1, 0, 0, 0, 2]), **extra},
     )
     assert kinds(agrees(path)) == (["pad", "conv2d"] if extra else ["conv2d"])
 
