@@ -76,7 +76,10 @@ def _quantized(graph: Graph, layer: Node, arg: str, allowed: range, method: str)
 def _is_exact(node: Node) -> bool:
     """Return whether a result is on the grid of the inputs: elements of these, or zeros."""
     operator = operator_of(node)
-    return operator.on_dpu and (operator.keeps_values(node) or node.kind == "relu")
+    if not operator.on_dpu or node.kind == "relu":
+        return operator.on_dpu
+    zeros = operator.moves(node) and not any(node.attrs.get("constant_values") or ())
+    return zeros or operator.keeps_values(node)
 
 
 def _fix_behind(graph: Graph, node: Node) -> None:

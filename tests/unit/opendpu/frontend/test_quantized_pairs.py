@@ -109,6 +109,26 @@ def test_gelu_with_tanh_in_parts_is_one_table(cube):
     assert not off.any()
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_zeros_around_integers_keep_their_scale(own):
+    """Of a kernel of one place, or of a Pad that has no pair of its own behind it."""
+    net = Pairs(seed=4)
+    x = net.pair("x", 0.03, np.uint8(40))
+    values, scales = net.spread(6, 3, 1, 1)
+    weights = net.pair(net.constant(values), scales, np.zeros(6, np.int8), axis=0)
+    border = [0, 0, 1, 2, 0, 0, 0, 1]
+    if own:
+        made = net.node("Conv", x, weights, pads=[*border[2:4], *border[6:]])
+    else:
+        made = net.node("Conv", net.node("Pad", x, net.constant(np.array(border))), weights)
+    graph, off = compared(net.model(net.pair(made, 0.02, np.int8(-7)), (1, 3, 6, 7)))
+    kinds = [node.kind for node in graph if node.value is None]
+    assert kinds == ["data-fix", "pad-fix", "conv2d-fix"]
+    assert off.shape == (1, 7, 10, 6)
+    assert off.max() <= 1
+    assert (off > 0).mean() < 0.01
+
+
 @pytest.mark.parametrize("picking", ["Resize", "Slice", "SpaceToDepth"])
 def test_operators_that_pick_integers_keep_their_scale(picking):
     """Between two operators on integers, as onnxruntime's QOperator models have them."""
