@@ -132,10 +132,10 @@ def _attributes(node: Node, rank: int) -> Attributes | None:
     """
     if node.kind == KIND and is_normalization(node, rank):
         return {**node.attrs, "model": _over_last_axis(node.attrs["model"])}
-    if operator_of(node).is_elementwise(node):
-        return node.attrs
     rule = RULES.get(node.kind)
-    return None if rule is None else rule(node.attrs, rank)
+    if rule is not None:
+        return rule(node.attrs, rank)
+    return node.attrs if operator_of(node).is_elementwise(node) else None
 
 
 def _over_last_axis(data: bytes) -> bytes:
