@@ -155,7 +155,7 @@ class Group:
         features, aliases = dict(self.network.features), dict(self.network.aliases)
         renamed = {}
         for name in self.deep:
-            renamed[name] = f"{name}/depth"
+            renamed[name] = f"{name}/depth{self.pixels}"  # another group may read it otherwise
             features[renamed[name]] = dataclasses.replace(
                 self._deeper(features[name]), name=renamed[name]
             )

@@ -4,7 +4,8 @@
 import numpy as np
 import pytest
 from graph_draws import Quantized, compile_and_check
-from network_draws import replace_pass
+from network_draws import check as check_network
+from network_draws import draw_network, replace_pass
 from random_graphs import draw
 from random_graphs.check import check
 
@@ -13,7 +14,7 @@ from opendpu.compiler.kinds import cycles_alone
 from opendpu.compiler.layers import BlockwiseConvLayer, ConvLayer, Feature, Features, Layer
 from opendpu.compiler.legalize import legalize
 from opendpu.compiler.lower import lower
-from opendpu.compiler.network import Network, space_to_depth
+from opendpu.compiler.network import Network, space_to_depth, transpose
 from opendpu.ir import QuantizedGraph
 from opendpu_arch.isa import Engine
 from opendpu_arch.target import Target
@@ -156,6 +157,13 @@ def test_fewer_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
         before = compile_and_check(gated(), "B4096", runs=1).report
     cycles = [sum(part.cycles for part in found.subgraphs) for found in (after, before)]
     assert cycles[0] < 0.95 * cycles[1]
+
+
+def test_groups_that_meet_in_ddr_may_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two pixels in one for the convolution that writes a map, three for the one that reads it."""
+    monkeypatch.setattr(transpose, "LEAST_SHARE", -1)
+    seed = 269097325
+    check_network(draw_network(seed, most_layers=8), Target.from_name("B1152"), seed, check=True)
 
 
 def test_random_graphs_where_it_does_not_pay(
