@@ -10,8 +10,8 @@ _PADDED = ("conv2d", "depthwise-conv2d")
 def tidy(graph: Graph) -> None:
     """Merge zero padding into convolutions and chains of reshapes; drop what nobody uses.
 
-    Padding that is as large as a kernel, as of 1x1 kernels, is an op of its own: the DPU has it
-    only so.
+    Padding that is as large as a kernel, as of 1x1 kernels, but no larger than the feature map, is
+    an op of its own: the DPU has it only so.
     """
     graph.prune()
     graph.sort()
@@ -53,6 +53,8 @@ def _split_pad(graph: Graph, node: Node) -> None:
         return
     left, right, top, bottom = node.attrs["pad"]
     source = graph[node.inputs["input"][0]]
+    if max(top, bottom) > source.shape[1] or max(left, right) > source.shape[2]:
+        return
     amounts = [[0, 0], [top * rows, bottom * rows], [left * columns, right * columns], [0, 0]]
     shape = [size + sum(pair) for size, pair in zip(source.shape, amounts, strict=True)]
     attrs = {

@@ -267,5 +267,7 @@ def _item(label: str, name: str, node: Node) -> onnx.ValueInfoProto:
     dtype, shape = node.attr("dtype"), node.attr("shape")
     if dtype is None:
         raise UnsupportedError(f"{label}: input {name!r} is no tensor of numbers or bools")
+    if not isinstance(shape, tuple | None) or not isinstance(dtype, np.dtype):
+        raise ModelFormatError(f"{label}: attributes of input {name!r} are no dtype and no shape")
     dims = None if shape is None else [size if size >= 0 else "" for size in shape]
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), dims)

@@ -107,6 +107,8 @@ def test_elements_of_constants():
         (lambda net: [net.data("x", (1, 5, 5, 2)), net.const("w", np.ones((3, 3, 2, 4))),
                       net.node("z", "Conv2D", "x", "w", padding="SAME", strides=[1, 1, 1, 2])],
          r"strides is \[1, 1, 1, 2\], but only rows and columns"),
+        (lambda net: [net.data("x", (1, 2)), net.node("y", "Placeholder", shape="wide", dtype=1.0),
+                      net.node("z", "Add", "x", "y")], "input 'y' are no dtype and no shape"),
     ],
 )  # fmt: skip
 def test_faults(build, message, tmp_path):
