@@ -109,7 +109,7 @@ def quantize_static(
     chosen = extra.checked(extra.with_later(extra_options, later), power_of_two=power_of_two)
     given = () if isinstance(model_input, onnx.ModelProto) else (model_input,)
     outputs.check(model_output, inputs=given)
-    model = read_model(source_of(model_input))
+    model = read_model(model_input)
     floating = float_nodes(
         model.proto, input_nodes=input_nodes, output_nodes=output_nodes,
         op_types_to_quantize=op_types_to_quantize, nodes_to_quantize=nodes_to_quantize,
@@ -179,11 +179,6 @@ def quantized_model(
         store_unsigned(made)
     assert found.report is not None
     return made, found.report
-
-
-def source_of(model: Path | onnx.ModelProto) -> AnyModel:
-    """Return what a caller gives as a file or a model as the front end takes it."""
-    return model if isinstance(model, onnx.ModelProto) else os.fspath(model)
 
 
 def configuration(

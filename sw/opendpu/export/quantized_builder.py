@@ -234,7 +234,7 @@ class QuantizedBuilder(OnnxBuilder):
 
     def _is_on_grid(self, source: Node, fix: Node) -> bool:
         """Return whether an op only hands on elements that are on the grid of the ``fix``."""
-        if source.kind == "relu" or operator_of(source).keeps_values(source):
+        if operator_of(source).keeps_grid(source):
             before = [self.graph[name] for name in source.inputs["input"]]
             return all(n.type.quantization == fix.quantization for n in before)
         return False

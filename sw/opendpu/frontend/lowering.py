@@ -2,6 +2,7 @@
 """From an ONNX file to a float graph: inputs, nodes, outputs."""
 
 import dataclasses
+import os
 import pathlib
 from collections.abc import Sequence
 
@@ -84,7 +85,7 @@ def load_onnx(
         return lower(source, channels_last=channels_last, any_scale=any_scale)
     except UnicodeDecodeError as error:
         name = model
-        if not isinstance(model, str | pathlib.Path):
+        if not isinstance(model, str | os.PathLike):
             name = read_model(model).proto.graph.name
         raise ModelFormatError(f"{label or name}: a name in it is no UTF-8 text: {error}") from None
 

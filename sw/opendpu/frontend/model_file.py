@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX files into memory: the protobuf, and weights where they lie."""
 
+import os
 import pathlib
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -38,7 +39,7 @@ class ParsedModel(NamedTuple):
     folder: pathlib.Path
 
 
-AnyModel = str | pathlib.Path | onnx.ModelProto | ParsedModel
+AnyModel = str | os.PathLike[str] | onnx.ModelProto | ParsedModel
 """A model by its file, or in memory."""
 
 
@@ -55,11 +56,11 @@ def read_model(model: AnyModel) -> ParsedModel:
     """
     if isinstance(model, ParsedModel):
         return model
-    folder = pathlib.Path()
     if isinstance(model, onnx.ModelProto):
-        label, proto = model.graph.name or "model", model
+        label, proto, folder = model.graph.name or "model", model, pathlib.Path()
     else:
-        label, proto, folder = str(model), _parse(pathlib.Path(model)), pathlib.Path(model).parent
+        path = pathlib.Path(model)
+        label, proto, folder = os.fspath(model), _parse(path), path.parent
     if not proto.graph.node and not proto.graph.output:
         raise ModelFormatError(f"{label} is not an ONNX model: it has no nodes and no outputs")
     if not proto.graph.output:

@@ -120,6 +120,11 @@ class Operator:
         """Return whether every element of the result is one of an input."""
         return self.result_of(node) in (Result.MOVED, Result.SELECTED)
 
+    def keeps_grid(self, node: Node) -> bool:
+        """Return whether every element of the result is one of an input, or zero."""
+        zeros = self.moves(node) and not any(node.attrs.get("constant_values") or ())
+        return self.kind == "relu" or zeros or self.keeps_values(node)
+
 
 OPERATORS: dict[str, Operator] = {}
 """Every kind that is known, by name."""

@@ -8,6 +8,7 @@ widened again, and others narrowed for them, as long as that loses less at no hi
 leaves this algorithm open.
 """
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -75,15 +76,16 @@ def allocate(
             code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
         )
     penalty = _penalty(steps, analysis)
+    search = _Search(steps, penalty, objective)
     widths, aim = dict(whole), limit
     while True:
-        widths = _narrowed(widths, steps, penalty, objective, aim, show)
+        widths = search.narrowed(widths, aim, show=show)
         if objective.exact(widths) <= limit * (1 + CLOSE) or widths == floor:
             break
         aim = min(aim, objective.cost(widths) * STEP)
     for _ in range(TURNS):
-        wider = _widened(widths, steps, penalty, objective, limit)
-        found = _exchanged(wider, steps, penalty, objective, limit)
+        wider = search.widened(widths, limit)
+        found = search.exchanged(wider, limit)
         better = [
             some
             for some in (wider, found)
@@ -96,35 +98,68 @@ def allocate(
     return refined(widths, steps, penalty, objective, limit, show)
 
 
-def _narrowed(
-    widths: Mapping[str, int],
-    steps: Mapping[str, Sequence[int]],
-    penalty: Penalty,
-    objective: Objective,
-    limit: float,
-    show: Callable[[str], None] = lambda text: None,
-) -> dict[str, int]:
-    """Narrow groups until the estimated cost is low enough, or nothing is left to narrow."""
-    now = dict(widths)
-    cost = objective.cost(now)
-    start = cost
-    while cost > limit:
-        best: tuple[float, str, int, float] | None = None
-        for name, found in steps.items():
-            narrower = [width for width in found if width < now[name]]
-            if not narrower:
+@dataclasses.dataclass(frozen=True)
+class _Search:
+    """Goes from widths to others by estimated costs."""
+
+    steps: Mapping[str, Sequence[int]]
+    penalty: Penalty
+    objective: Objective
+
+    def lost(self, widths: Mapping[str, int]) -> float:
+        """Return what all groups lose."""
+        return sum(self.penalty(name, width) for name, width in widths.items())
+
+    def narrowed(
+        self,
+        widths: Mapping[str, int],
+        limit: float,
+        *,
+        kept: str = "",
+        show: Callable[[str], None] = lambda text: None,
+    ) -> dict[str, int]:
+        """Narrow groups, all but ``kept``, until the cost is low enough or nothing is left."""
+        now = dict(widths)
+        cost = self.objective.cost(now)
+        start = cost
+        while cost > limit:
+            best: tuple[float, str, int, float] | None = None
+            for name, found in self.steps.items():
+                narrower = [width for width in found if width < now[name]]
+                if name == kept or not narrower:
+                    continue
+                width = narrower[-1]
+                then = self.objective.cost({**now, name: width})
+                lost = self.penalty(name, width) - self.penalty(name, now[name])
+                saved = max(cost - then, 1e-9 * start)
+                if best is None or lost / saved < best[0]:
+                    best = (lost / saved, name, width, then)
+            if best is None:
+                break
+            now[best[1]], cost = best[2], best[3]
+            show(f"choosing widths: {cost / start:.0%} of the {self.objective.name}")
+        return now
+
+    def widened(self, widths: Mapping[str, int], limit: float) -> dict[str, int]:
+        """Widen groups, those that lost most first, as far as the cost allows it."""
+        now = dict(widths)
+        for name in sorted(now, key=lambda name: -self.penalty(name, now[name])):
+            for width in self.steps[name]:
+                if width > now[name] and self.objective.cost({**now, name: width}) <= limit:
+                    now[name] = width
+        return now
+
+    def exchanged(self, widths: Mapping[str, int], limit: float) -> dict[str, int]:
+        """Widen one group by a level, narrow others for it if that loses less; each in turn."""
+        now = dict(widths)
+        for name, found in self.steps.items():
+            wider = [width for width in found if width > now[name]]
+            if not wider:
                 continue
-            width = narrower[-1]
-            then = objective.cost({**now, name: width})
-            lost = penalty(name, width) - penalty(name, now[name])
-            saved = max(cost - then, 1e-9 * start)
-            if best is None or lost / saved < best[0]:
-                best = (lost / saved, name, width, then)
-        if best is None:
-            break
-        now[best[1]], cost = best[2], best[3]
-        show(f"choosing widths: {cost / start:.0%} of the {objective.name}")
-    return now
+            tried = self.narrowed({**now, name: wider[0]}, limit, kept=name)
+            if self.objective.cost(tried) <= limit and self.lost(tried) < self.lost(now):
+                now = tried
+        return now
 
 
 def _penalty(steps: Mapping[str, Sequence[int]], analysis: Analysis) -> Penalty:
@@ -138,46 +173,6 @@ def _penalty(steps: Mapping[str, Sequence[int]], analysis: Analysis) -> Penalty:
         return analysis.loss(name, gone) + EVENNESS * scale * (gone / units[name]) ** 2
 
     return penalty
-
-
-def _widened(
-    widths: Mapping[str, int],
-    steps: Mapping[str, Sequence[int]],
-    penalty: Penalty,
-    objective: Objective,
-    limit: float,
-) -> dict[str, int]:
-    """Widen groups again, those that lost most first, as far as the cost allows it."""
-    now = dict(widths)
-    for name in sorted(now, key=lambda name: -penalty(name, now[name])):
-        for width in steps[name]:
-            if width > now[name] and objective.cost({**now, name: width}) <= limit:
-                now[name] = width
-    return now
-
-
-def _exchanged(
-    widths: Mapping[str, int],
-    steps: Mapping[str, Sequence[int]],
-    penalty: Penalty,
-    objective: Objective,
-    limit: float,
-) -> dict[str, int]:
-    """Widen one group by a level and narrow others for it, where that loses less; each in turn."""
-
-    def lost(some: Mapping[str, int]) -> float:
-        return sum(penalty(name, width) for name, width in some.items())
-
-    now = dict(widths)
-    for name, found in steps.items():
-        wider = [width for width in found if width > now[name]]
-        if not wider:
-            continue
-        others = {other: found for other, found in steps.items() if other != name}
-        tried = _narrowed({**now, name: wider[0]}, others, penalty, objective, limit)
-        if objective.cost(tried) <= limit and lost(tried) < lost(now):
-            now = tried
-    return now
 
 
 def tolerated(

@@ -73,20 +73,13 @@ def _quantized(graph: Graph, layer: Node, arg: str, allowed: range, method: str)
     return (point,)
 
 
-def _is_exact(node: Node) -> bool:
-    """Return whether a result is on the grid of the inputs: elements of these, or zeros."""
-    operator = operator_of(node)
-    if not operator.on_dpu or node.kind == "relu":
-        return operator.on_dpu
-    zeros = operator.moves(node) and not any(node.attrs.get("constant_values") or ())
-    return zeros or operator.keeps_values(node)
-
-
 def _fix_behind(graph: Graph, node: Node) -> None:
     """Put a ``fix`` behind a node whose result is on its inputs' grid and has none."""
     sources = [graph[name] for name in node.sources()]
     users = graph.consumers(node.name)
-    if not _is_exact(node) or any(user.kind == "fix" for user in users):
+    operator = operator_of(node)
+    exact = operator.on_dpu and operator.keeps_grid(node)
+    if not exact or any(user.kind == "fix" for user in users):
         return
     if any(
         source.kind != "fix" or source.quantization != sources[0].quantization for source in sources

@@ -4,6 +4,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from opendpu.ir.xir_bridge import quantization_of
 from opendpu.runtime.program import CONTEXTS, SIZES, by_register, dpu_subgraphs
 from opendpu_arch.errors import TargetError
 from opendpu_arch.target import Target
@@ -117,16 +118,13 @@ def _quantized(op: Op) -> dict[str, Any] | None:
     readers = op.get_fanout_ops() if _is_input(op) else [op]
     if not readers or any(reader.get_type() != "fix" for reader in readers):
         return None
-    ways = [_way(reader) for reader in readers]
-    return ways[0] if all(way == ways[0] for way in ways) else None
-
-
-def _way(fix: Op) -> dict[str, Any]:
-    scale = fix.get_attr("scale")[0] if fix.has_attr("scale") else 2.0 ** -fix.get_attr("fix_point")
-    zero = fix.get_attr("zero_point")[0] if fix.has_attr("zero_point") else 0
+    ways = [quantization_of(reader) for reader in readers]
+    found = ways[0]
+    if found is None or any(way != found for way in ways):
+        return None
     return {
-        "bit_width": fix.get_attr("bit_width"), "if_signed": bool(fix.get_attr("if_signed")),
-        "scale": scale, "zero_point": zero,
+        "bit_width": found.bits, "if_signed": found.signed,
+        "scale": found.scale[0], "zero_point": found.zero_point[0],
     }  # fmt: skip
 
 

@@ -56,9 +56,7 @@ def loaded(model: Path | onnx.ModelProto) -> onnx.ModelProto:
         A file cannot be read.
     """
     made = onnx.ModelProto()
-    label, proto, folder = read_model(
-        model if isinstance(model, onnx.ModelProto) else os.fspath(model)
-    )
+    label, proto, folder = read_model(model)
     made.CopyFrom(proto)
     try:
         load_external_data_for_model(made, str(folder))

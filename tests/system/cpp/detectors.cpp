@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What further tasks of the AI Library find in a picture: detectors KIND MODEL PICTURE.
 #include <cstdio>
-#include <iostream>
 #include <opencv2/imgcodecs.hpp>
 
+#include "status.hpp"
 #include "vitis/ai/efficientdet_d2.hpp"
 #include "vitis/ai/facefeature.hpp"
 #include "vitis/ai/multitask.hpp"
@@ -124,11 +124,8 @@ void run(const std::string& kind, const std::string& name, const cv::Mat& image)
 }  // namespace
 
 int main(int, char* argv[]) {
-  try {
+  return status_of([&] {
     run(argv[1], argv[2], cv::imread(argv[3]));
     return 0;
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << std::endl;
-    return 3;
-  }
+  });
 }

@@ -2,9 +2,9 @@
 // What tasks of the AI Library for persons, faces, roads and pictures find: pictures KIND MODEL
 // PICTURE.
 #include <cstdio>
-#include <iostream>
 #include <opencv2/imgcodecs.hpp>
 
+#include "status.hpp"
 #include "vitis/ai/facequality5pt.hpp"
 #include "vitis/ai/hourglass.hpp"
 #include "vitis/ai/medicalsegmentation.hpp"
@@ -103,11 +103,8 @@ void run(const std::string& kind, const std::string& name, const cv::Mat& image)
 }  // namespace
 
 int main(int, char* argv[]) {
-  try {
+  return status_of([&] {
     run(argv[1], argv[2], cv::imread(argv[3]));
     return 0;
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << std::endl;
-    return 3;
-  }
+  });
 }

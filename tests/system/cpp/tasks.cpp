@@ -5,10 +5,10 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <iostream>
 #include <opencv2/imgcodecs.hpp>
 #include <sstream>
 
+#include "status.hpp"
 #include "vitis/ai/benchmark.hpp"
 #include "vitis/ai/classification.hpp"
 #include "vitis/ai/demo.hpp"
@@ -153,10 +153,5 @@ int run(const std::string& kind, const std::string& name, int argc, char* argv[]
 }  // namespace
 
 int main(int argc, char* argv[]) {
-  try {
-    return run(argv[1], argv[2], argc, argv);
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << std::endl;
-    return 3;
-  }
+  return status_of([&] { return run(argv[1], argv[2], argc, argv); });
 }

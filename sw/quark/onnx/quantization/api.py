@@ -23,7 +23,7 @@ from quark.onnx.quantization.quant_utils import ExtendedQuantFormat
 from vai_q_onnx import options as extra
 from vai_q_onnx.calibration import Reader
 from vai_q_onnx.enums import PowerOfTwoMethod
-from vai_q_onnx.quantize import configuration, is_unsigned, quantized_model, source_of
+from vai_q_onnx.quantize import configuration, is_unsigned, quantized_model
 from vai_q_onnx.selection import FLOAT, as_overrides, float_nodes
 
 Path = str | os.PathLike[str]
@@ -139,7 +139,7 @@ def _first(
         given.calibrate_method, given.activation_type, given.weight_type,
         per_channel=given.per_channel, reduce_range=given.reduce_range, options=chosen,
     )  # fmt: skip
-    source = read_model(source_of(model))
+    source = read_model(model)
     floating = float_nodes(
         source.proto, input_nodes=given.input_nodes, output_nodes=given.output_nodes,
         nodes_to_exclude=given.nodes_to_exclude,
@@ -169,7 +169,7 @@ def _second(
     activation = _tensor(layers.result())
     power_of_two = activation.scale == "power_of_two"
     chosen = extra.checked(options, power_of_two=power_of_two)
-    source = read_model(source_of(model))
+    source = read_model(model)
     floating = float_nodes(source.proto, **selection) if selection else []
     excluded = named(given.exclude)
     rules = [
