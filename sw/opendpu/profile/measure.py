@@ -19,7 +19,9 @@ from opendpu_arch.target import Target
 from xir import Graph
 
 MEGABYTE = 1 << 20
-SETTINGS: dict[str, dict[str, Any]] = {"cycle": {"results": False}}
+COUNTER = "cycle"
+"""Device that counts cycles fast."""
+SETTINGS: dict[str, dict[str, Any]] = {COUNTER: {"results": False}}
 """Keywords of a device that need not compute."""
 TOTAL = "total"
 REST = "(start and end)"

@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import xir
-from opendpu import api
+from opendpu import api, compile_model
 from opendpu.cli import app
 from opendpu.cli.vai_c import app as vai_c
 from opendpu_arch import cache
@@ -70,7 +70,9 @@ def run(folder: pathlib.Path, output: object, *more: object) -> Result:
 
 
 def test_compile_refuses_outputs_before_it_quantizes(folder, monkeypatch):
-    monkeypatch.setattr(api, "load_model", lambda *_: pytest.fail("the model was read"))
+    monkeypatch.setattr(
+        compile_model, "load_for_quantizing", lambda *_, **__: pytest.fail("the model was read")
+    )
     before = sorted(folder.rglob("*"))
     bytes_before = [path.read_bytes() for path in before if path.is_file()]
     assert refused(compile_float(folder, folder / "dir")).endswith(
@@ -173,14 +175,14 @@ def test_what_goes_wrong_in_counting_loses_nothing(folder, monkeypatch):
         assert (folder / "o.xmodel").is_file()
         raise ToolError("no compiler")
 
-    monkeypatch.setattr(api, "run_profile", fail)
+    monkeypatch.setattr(compile_model, "profile", fail)
     assert compile_float(folder, folder / "o.xmodel").exit_code == 0
     (folder / "o.xmodel").unlink()
 
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(api, "run_profile", interrupt)
+    monkeypatch.setattr(compile_model, "profile", interrupt)
     assert compile_float(folder, folder / "o.xmodel").exit_code != 0
     assert xir.Graph.deserialize(folder / "o.xmodel").get_ops()
 
@@ -295,14 +297,14 @@ def test_interrupted_runs_end_and_leave_nothing(folder, image, number):
 
 SLOW_QUANTIZER = """
 import pathlib, sys, time
-from opendpu import api
+from opendpu import compile_model
 from opendpu.cli import main
 
 def quantize(*_, **__):
     pathlib.Path(sys.argv[0]).write_text("begun")
     time.sleep(600)
 
-api.quantize_with_report = quantize
+compile_model.quantize_with_report = quantize
 sys.argv[:2] = [sys.argv[1]]
 main()
 """

@@ -117,7 +117,7 @@ def test_our_files_say_the_layer_of_every_instruction(compiled: xir.Graph) -> No
 def test_reports_take_their_cycles_from_the_cycle_model(
     devices: list[TimedDevice], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opendpu.api.known_devices", lambda: ["cycle", "iss"])
+    monkeypatch.setattr("opendpu.compile_model.known_devices", lambda: ["cycle", "iss"])
     found = api.compile_graph(quantized(), target=TARGET, count=True)
     cycles = [s.counted_cycles for s in found.report.subgraphs if s.device == "DPU"]
     again = api.profile(found.graph, device="cycle")
@@ -133,7 +133,7 @@ def test_without_a_cycle_model_the_cost_model_has_to_do(
     def fail(*_given, **_more):
         raise ToolError("there is no C++ compiler")
 
-    monkeypatch.setattr("opendpu.api.known_devices", lambda: known)
+    monkeypatch.setattr("opendpu.compile_model.known_devices", lambda: known)
     monkeypatch.setattr("opendpu.profile.measure.open_device", fail)
     report = api.compile_graph(quantized(), target=TARGET, count=True).report
     assert not any(s.counted_cycles for s in report.subgraphs)
