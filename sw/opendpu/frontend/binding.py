@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes for the free dimensions of a model's inputs."""
+"""Sizes of a model's inputs: of free dimensions, and others than those that it fixes."""
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -28,17 +29,69 @@ class _Input:
     dims: tuple[int | str, ...] | None
 
     def __str__(self) -> str:
-        if self.dims is None:
-            return f"{self.name}: no shape at all"
-        return f"{self.name}: [{', '.join(map(str, self.dims))}]"
+        return f"{self.name}: {'no shape at all' if self.dims is None else self.wanted}"
+
+    @property
+    def wanted(self) -> str:
+        """The shapes that it may have, in words."""
+        return "any shape" if self.dims is None else f"[{', '.join(map(str, self.dims))}]"
+
+    def is_resized(self, shape: Sequence[int]) -> bool:
+        """Return whether a shape of the same rank has other sizes than the file fixes."""
+        own = self.dims if self.dims is not None else shape
+        return any(isinstance(d, int) and d != s for d, s in zip(own, shape, strict=True))
 
 
-def bind_inputs(
-    label: str, items: Sequence[onnx.ValueInfoProto], sizes: Sizes
-) -> dict[str, TensorType]:
+@dataclasses.dataclass(frozen=True)
+class Bound:
+    """The types of a model's inputs, by name, and what the user gives instead of its own sizes."""
+
+    types: dict[str, TensorType]
+    resized: tuple[str, ...] = ()
+    """A phrase for every input whose shape is not the one that the model fixes."""
+
+    @contextlib.contextmanager
+    def checked(self) -> Iterator[None]:
+        """Say, where a model is refused in here, that it may be because of the new sizes."""
+        try:
+            yield
+        except (ModelFormatError, UnsupportedError) as error:
+            if not self.resized:
+                raise
+            raise UnsupportedError(
+                f"with option 'input_shape', which gives {' and '.join(self.resized)}: {error}",
+                code="XCOM_SIZE_UNMATCH",
+            ) from None
+
+    def check_batch(
+        self, label: str, name: str, own: Sequence[int | str], made: Sequence[int]
+    ) -> None:
+        """Refuse new sizes that a reshape of fixed lengths turns into a larger batch.
+
+        ``own`` is the shape of an output that the model declares, ``made`` the one that follows
+        from the inputs.
+
+        Raises
+        ------
+        ModelFormatError
+            The output had the batch of the inputs, and has another one now.
+        """
+        batches = {kind.shape[0] for kind in self.types.values() if kind.shape}
+        if not self.resized or len(batches) != 1 or len(own) != len(made) or not made:
+            return
+        if own[0] == 1 and batches == {1} and made[0] != 1:
+            raise ModelFormatError(
+                f"{label}: output {name!r} is {list(made)} instead of {list(own)}: a Reshape of "
+                "fixed lengths makes several samples of one"
+            )
+
+
+def bind_inputs(label: str, items: Sequence[onnx.ValueInfoProto], sizes: Sizes) -> Bound:
     """Return the type of every input, with the sizes that the user gives.
 
     A free first dimension that nobody gives becomes 1. ``label`` is the model's name in messages.
+    What follows from sizes other than the model's is for the caller to find out, see
+    :meth:`Bound.checked`.
 
     Raises
     ------
@@ -59,11 +112,17 @@ def bind_inputs(
     made = {item.name: _bound(item, shapes.get(item.name), symbols) for item in inputs}
     if any(shape is None for shape in made.values()):
         raise UnsupportedError(_question(label, inputs))
-    return {
+    types = {
         item.name: TensorType(shape, item.dtype)
         for item in inputs
         if (shape := made[item.name]) is not None
     }
+    resized = [
+        f"{list(types[item.name].shape)} for input {item.name!r}, where the model has {item.wanted}"
+        for item in inputs
+        if item.is_resized(types[item.name].shape)
+    ]
+    return Bound(types, tuple(resized))
 
 
 def _declared(label: str, item: onnx.ValueInfoProto) -> _Input:
@@ -103,13 +162,12 @@ def _sorted_out(
             shape = _with_own_sizes(shape, dims)
             fits = dims is None or (
                 len(dims) == len(shape)
-                and all(isinstance(d, str) or d == s for d, s in zip(dims, shape, strict=True))
+                and all(isinstance(d, str) or s > 0 for d, s in zip(dims, shape, strict=True))
             )
             if not fits or min(shape, default=0) < 0:
-                wanted = "any shape" if dims is None else f"[{', '.join(map(str, dims))}]"
                 raise UnsupportedError(
                     f"option 'input_shape' gives {list(shape)} for input {name!r}, "
-                    f"but the model has {wanted}",
+                    f"but the model has {known[name].wanted}",
                     code="XCOM_SIZE_UNMATCH",
                 )
             shapes[name] = shape

@@ -59,8 +59,9 @@ def load_onnx(
     model
         The file, the model, or what :func:`opendpu.frontend.model_file.read_model` made of either.
     input_shapes
-        Shapes by input, or sizes by name of a dimension, where the model leaves them open; ``""``
-        stands for the only input. A batch that is open becomes 1 by itself.
+        Shapes by input, or sizes by name of a dimension that the model leaves open; ``""`` stands
+        for the only input. A batch that is open becomes 1 by itself. Shapes may have other sizes
+        than the model fixes, where its constants allow it.
     libraries
         Shared libraries with operators of other domains, for onnxruntime.
     label
@@ -82,7 +83,8 @@ def load_onnx(
     """
     try:
         source = read(model, input_shapes, libraries, label, any_scale=any_scale)
-        return lower(source, channels_last=channels_last, any_scale=any_scale)
+        with source.bound.checked():
+            return lower(source, channels_last=channels_last, any_scale=any_scale)
     except UnicodeDecodeError as error:
         name = model
         if not isinstance(model, str | os.PathLike):

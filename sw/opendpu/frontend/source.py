@@ -13,7 +13,7 @@ import onnx
 from onnx import TypeProto, helper, numpy_helper
 
 from opendpu.frontend.analysis import Analysis
-from opendpu.frontend.binding import Sizes, bind_inputs
+from opendpu.frontend.binding import Bound, Sizes, bind_inputs
 from opendpu.frontend.clusters import clustered
 from opendpu.frontend.expansion import spelled_out
 from opendpu.frontend.model_file import AnyModel, constants_of, label_of, read_model, reads
@@ -48,6 +48,8 @@ class Source:
     types: Mapping[str, TypeProto]
     producers: Mapping[str, onnx.NodeProto]
     uses: Counter[str]
+    bound: Bound
+    """The inputs, and which of them have other sizes than the file fixes."""
     quantized: bool = False
     """Whether some tensors are quantized already."""
 
@@ -95,14 +97,19 @@ def read(
     constants, faults = constants_of(graph, folder)
     dialect = Dialect(opsets_of(label, proto), tuple(str(library) for library in libraries))
     items = [item for item in graph.input if item.name not in constants]
-    inputs = bind_inputs(label, items, input_shapes or {})
+    bound = bind_inputs(label, items, input_shapes or {})
+    inputs = bound.types
     faults += _unconnected(graph, set(inputs) | set(constants))
     _check(label, faults)
     declared = {item.name: item.type for item in (*graph.value_info, *graph.output)}
     analysis = Analysis(dialect, constants, inputs, declared)
     analysis.run(graph.node)
     faults += analysis.faults + _too_large(analysis.types)
-    _check(label, faults)
+    with bound.checked():
+        _check(label, faults)
+        for item in graph.output:
+            before, now = shape_of(item.type) or (), analysis.shape(item.name) or ()
+            bound.check_batch(label, item.name, before, now)
     outputs = [item.name for item in graph.output]
     uses = Counter(name for node in analysis.nodes for name in reads(node))
     uses.update(outputs)
@@ -121,6 +128,7 @@ def read(
         types=analysis.types,
         producers={name: node for node in nodes for name in node.output},
         uses=uses,
+        bound=bound,
         quantized=any(node.op_type in QUANTIZERS for node in graph.node),
     )
 

@@ -164,7 +164,7 @@ def test_input_shape_of_a_float_model(folder: pathlib.Path) -> None:
         ]  # fmt: skip
         assert head.get_output_tensor().dims == [1, 8, 8, 3]
     for shape, message in (
-        ("1,3,8,9", "gives [1, 3, 8, 9] for input 'x', but the model has [1, 3, rows, 8]"),
+        ("3,8,9", "gives [3, 8, 9] for input 'x', but the model has [1, 3, rows, 8]"),
         ("z:1,3,8,8", "has input 'z', but the inputs are: x"),
     ):
         assert message in refused(call(*arguments, "-e", f"input_shape={shape}"))

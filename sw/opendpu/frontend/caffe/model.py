@@ -79,12 +79,16 @@ class _Import:
         self.missing = Missing(label)
         shapes = dict(_inputs(label, net))
         items = [_item(name, dims) for name, dims in shapes.items()]
-        self.b = Builder(label, net.name or pathlib.Path(label).stem,
-                         bind_inputs(label, items, sizes))  # fmt: skip
+        self._bound = bind_inputs(label, items, sizes)
+        self.b = Builder(label, net.name or pathlib.Path(label).stem, self._bound.types)
         self.values = {name: name for name in shapes}
 
     def graph(self) -> FloatGraph:
         """Return the graph."""
+        with self._bound.checked():
+            return self._graph()
+
+    def _graph(self) -> FloatGraph:
         for layer in self.net.layer:
             if layer.type != "Input" and layer.type not in _LOSSES:
                 self._convert(layer)

@@ -109,7 +109,8 @@ class _Import:
         self.inputs = names
         items = [_item(label, names[node.name], node) for node in heads]
         renamed = {names.get(key, key): value for key, value in sizes.items()}
-        self.b = Builder(label, name, bind_inputs(label, items, renamed))
+        self._bound = bind_inputs(label, items, renamed)
+        self.b = Builder(label, name, self._bound.types)
         self.values = {(node.name, 0): names[node.name] for node in heads}
 
     def _reached(self, wanted: Iterable[str]) -> Iterator[Node]:
@@ -144,6 +145,10 @@ class _Import:
 
     def graph(self) -> FloatGraph:
         """Return the graph."""
+        with self._bound.checked():
+            return self._graph()
+
+    def _graph(self) -> FloatGraph:
         self._run(self.outputs.values())
         if self.missing.found:
             raise UnsupportedError(str(self.missing))

@@ -105,7 +105,8 @@ class _Import:
         self.rounds = requantize is not Requantize.DATA
         self._graphs = file.graphs
         inputs = [self._item(index) for index in file.inputs]
-        self.b = Builder(label, file.name, bind_inputs(label, inputs, sizes))
+        self._bound = bind_inputs(label, inputs, sizes)
+        self.b = Builder(label, file.name, self._bound.types)
         self.values: dict[int, str] = {}
         self.missing = Missing(label)
         self._active: list[int] = []
@@ -126,6 +127,10 @@ class _Import:
 
     def graph(self) -> FloatGraph:
         """Return the graph."""
+        with self._bound.checked():
+            return self._graph()
+
+    def _graph(self) -> FloatGraph:
         file = self.file
         if not file.outputs:
             raise ModelFormatError(f"{self.label} has no outputs")
@@ -140,6 +145,10 @@ class _Import:
         if pairs:
             raise UnsupportedError(f"{self.label}: outputs {', '.join(pairs)} are complex numbers")
         outputs = {file.tensors[i].name: self._value(i) for i in file.outputs}
+        for index in file.outputs:
+            tensor = file.tensors[index]
+            made = self.b.shape(self._value(index)) or ()
+            self._bound.check_batch(self.label, tensor.name, tensor.dims, made)
         graph = self.b.load(outputs, any_scale=self.native)
         if self.native:
             quantization.round_away(graph)

@@ -110,7 +110,7 @@ def test_free_dimensions_are_listed_with_an_example(save):
 @pytest.mark.parametrize(
     ("sizes", "text"),
     [
-        ({"x": (1, 5, 9, 7)}, "gives [1, 5, 9, 7] for input 'x', but the model has [N, 4, h, 7]"),
+        ({"x": (1, 0, 9, 7)}, "gives [1, 0, 9, 7] for input 'x', but the model has [N, 4, h, 7]"),
         ({"x": (1, 4, -1, 7)}, "gives [1, 4, -1, 7] for input 'x'"),
         ({"x": (1, 4, 9)}, "gives [1, 4, 9] for input 'x', but the model has [N, 4, h, 7]"),
         ({"other": (1, 4)}, "has input 'other', but the inputs are: x: [N, 4, h, 7]"),

@@ -82,3 +82,16 @@ def test_flipped_bytes_never_escape(relu, rng):
             load_tflite(relu)
         except DPUError as error:
             assert str(relu) in str(error)
+
+
+def test_fixed_sizes_are_replaced(tmp_path):
+    net = Network()
+    net.data("x", (1, 8, 8, 4))
+    net.op("RELU", ["x"], ["y"])
+    net.const("shape", np.array([-1, 256], np.int32))
+    net.op("RESHAPE", ["x", "shape"], ["z"], shape=(1, 256))
+    graph = load_tflite(net.write(tmp_path / "y.tflite", ["y"]), {"x": (1, 6, 20, 4)})
+    assert graph["y"].shape == (1, 6, 20, 4)
+    text = r"gives \[1, 8, 16, 4\] for input 'x', where the model has \[1, 8, 8, 4\].*'z' is \[2, 2"
+    with pytest.raises(UnsupportedError, match=text):
+        load_tflite(net.write(tmp_path / "z.tflite", ["z"]), {"x": (1, 8, 16, 4)})

@@ -133,3 +133,16 @@ def test_damaged_files(rng, tmp_path):
             load_frozen(path)
         except DPUError as error:
             assert str(path) in str(error)
+
+
+def test_fixed_sizes_are_replaced(tmp_path):
+    net = Network()
+    net.data("x", (1, 8, 8, 4))
+    net.const("axes", np.array([1, 2], np.int32))
+    net.const("shape", np.array([1, 8, 8, 4], np.int32))
+    net.node("mean", "Mean", "x", "axes", keep_dims=False)
+    mean = net.write(tmp_path / "mean.pb")
+    assert load_model(mean, {"x": (1, 20, 6, 4)})["mean"].shape == (1, 4)
+    net.node("fixed", "Reshape", "x", "shape")
+    with pytest.raises(UnsupportedError, match=r"gives \[1, 20, 6, 4\] for input 'x', where"):
+        load_model(net.write(tmp_path / "fixed.pb"), {"x": (1, 20, 6, 4)})
