@@ -124,11 +124,17 @@ def quantization_attributes(quantization: Quantization) -> dict[str, Any]:
 
 
 def quantization_of(item: xir.Tensor | xir.Op) -> Quantization | None:
-    """Return what attributes of a tensor or op say of its integers; none if they say nothing."""
+    """Return what attributes of a tensor or op say of its integers; none if they say nothing.
+
+    Raises
+    ------
+    GraphError
+        They say something that is no quantization.
+    """
     get, has = item.get_attr, item.has_attr
     bits = int(get("bit_width")) if has("bit_width") else 8
     signed = bool(get("if_signed")) if has("if_signed") else True
-    rounding = Rounding(get("round_mode")) if has("round_mode") else Rounding.DPU_ROUND
+    rounding = _rounding(get("round_mode")) if has("round_mode") else Rounding.DPU_ROUND
     if has(SCALE):
         return Quantization(
             tuple(get(SCALE)), tuple(get("zero_point")), get(AXIS) if has(AXIS) else None,
@@ -139,6 +145,15 @@ def quantization_of(item: xir.Tensor | xir.Op) -> Quantization | None:
     return Quantization.power_of_two(
         int(get("fix_point")), bits=bits, signed=signed, rounding=rounding
     )
+
+
+def _rounding(mode: str) -> Rounding:
+    if mode not in tuple(Rounding):
+        raise GraphError(
+            f"round_mode is {mode!r}, but must be one of {', '.join(Rounding)}",
+            code="XCOM_UNSUPPORT_ROUND_MODE",
+        )
+    return Rounding(mode)
 
 
 def type_with_quantization(tensor: xir.Tensor) -> TensorType:

@@ -6,6 +6,7 @@ import pytest
 
 import xir
 from opendpu.ir import Graph, Origin, Quantization, QuantizedGraph, TensorType, from_xir, to_xir
+from opendpu.ir.xir_bridge import quantization_of
 from opendpu_arch.errors import GraphError
 
 
@@ -53,6 +54,15 @@ def test_quantized_file_of_amd(models):
     fix = graph["VoxelNet__rpn_conv_box_weight_fix"]
     scaled = graph[fix.inputs["input"][0]].value * 2.0**fix.fix_point
     np.testing.assert_array_equal(scaled, np.rint(scaled))
+
+
+def test_an_unknown_rounding_is_refused():
+    graph = xir.Graph("g")
+    head = graph.create_op("x", "data", {"shape": [1, 2], "data_type": "FLOAT32"})
+    attrs = {"fix_point": 1, "bit_width": 8, "if_signed": True, "round_mode": "DHU_ROUND"}
+    fix = graph.create_op("f", "fix", attrs, {"input": [head]})
+    with pytest.raises(GraphError, match="round_mode is 'DHU_ROUND', but must be one of DPU_ROUND"):
+        quantization_of(fix)
 
 
 def test_wrong_shape_is_found():
