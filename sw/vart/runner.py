@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, cast
 
+import numpy as np
+
 import opendpu.runtime
 from opendpu.runtime import CpuRunner, Device, GraphRunner, GraphStatistics, JobStatistics
 from opendpu.runtime.arrays import Array, Arrays
@@ -98,7 +100,8 @@ class Runner:
         with a buffer, which is used in place: see :func:`opendpu.runtime.buffers.view`; an array
         is the list of what its first axis holds. Only the memory counts, as in AMD's module: a
         buffer may be flat, or without dimensions of 1. Of one that has another shape, or is
-        longer, the first elements are used, with a warning.
+        longer, the first elements are used, and of one whose axes are transposed the elements as
+        they lie in memory, both with a warning.
 
         ``enable_dynamic_array`` is taken for compatibility: batches of the DPUCZDX8G are 1, so
         there are no smaller ones.
@@ -162,7 +165,8 @@ def _shaped(
     buffers: Arrays, tensors: Sequence[Tensor], shapes: Sequence[tuple[int, ...]], role: str
 ) -> Arrays:
     """Return buffers as arrays with the dimensions of their tensors, where they can have them."""
-    if type(buffers) is list and [getattr(b, "shape", None) for b in buffers] == shapes:
+    same = type(buffers) is list and [getattr(b, "shape", None) for b in buffers] == shapes
+    if same and not any(isinstance(b, np.ndarray) and not b.flags.c_contiguous for b in buffers):
         return buffers
     if isinstance(buffers, Mapping) or len(buffers) != len(tensors):
         return buffers  # the runtime's own checks take it from here
@@ -173,8 +177,19 @@ def _shaped(
 def _with_dims(buffer: Any, tensor: Tensor, label: str) -> Array:
     array, dims = view(buffer, tensor.data_type.numpy(), label), tensor.dims
     size = math.prod(dims)
-    if not array.flags.c_contiguous or array.size < size:
+    if array.size < size:
         return array
+    if not array.flags.c_contiguous:
+        order = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
+        array = array.transpose(order)
+        if not array.flags.c_contiguous:  # gaps, or an axis backwards: the runtime refuses it
+            return array.transpose(np.argsort(order))
+        warnings.warn(
+            f"{label} has transposed axes; its elements are used as they lie in memory, as on a "
+            "board; use numpy.ascontiguousarray for those of the array",
+            stacklevel=4,
+        )
+        return array.reshape(-1)[:size].reshape(dims)
     flat = array.ndim == 1 and array.size == size
     if not flat and [s for s in array.shape if s != 1] != [s for s in dims if s != 1]:
         warnings.warn(

@@ -292,6 +292,19 @@ def test_of_other_shapes_and_longer_buffers_the_first_elements_are_used(shape):
     assert wanted.ravel().tolist() == VALUES.ravel().tolist() + [9] * (wanted.size - 4)
 
 
+def test_of_transposed_arrays_the_memory_counts():
+    """As pictures, whose channels come last in memory, given with the channels in front."""
+    runner = vart.Runner.create_runner(copying_subgraph(), "run", device="iss")
+    given, wanted = VALUES.reshape(2, 2).T[None], np.zeros((2, 2), np.int8).T
+    output = np.zeros_like(VALUES)
+    with pytest.warns(UserWarning, match="input 'up' has transposed axes; its elements are used"):
+        runner.wait(runner.execute_async([given], [output]))
+    assert (output == VALUES).all()
+    with pytest.warns(UserWarning, match="output 'down' has transposed axes"):
+        runner.wait(runner.execute_async([VALUES], [wanted]))
+    assert wanted.T.ravel().tolist() == VALUES.ravel().tolist()
+
+
 def test_an_array_is_the_list_of_what_its_first_axis_holds():
     runner = vart.Runner.create_runner(copying_subgraph(), "run", device="iss")
     output = np.zeros_like(VALUES)
