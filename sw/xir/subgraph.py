@@ -145,6 +145,20 @@ class Subgraph(Attrs):
         """Return the children."""
         return list(self._children)
 
+    @property
+    def children(self) -> list["Subgraph"]:
+        """The children, as Vitis AI 1.2 named them."""
+        return self.get_children()
+
+    @property
+    def metadata(self) -> "Subgraph":
+        """What has the attributes in Vitis AI 1.2: the subgraph itself."""
+        return self
+
+    def get_attr_str(self, key: str) -> str:
+        """Return an attribute of kind ``string``, as Vitis AI 1.2 did."""
+        return str(self.get_attr(key))
+
     def is_child(self, op: "Subgraph") -> bool:
         """Return whether a subgraph is a direct child; its name here is PyXIR's."""
         return op in self._children
