@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The modules that a quantizer gives to the user's own loop."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,13 @@ from opendpu_arch.errors import TensorError
 from pytorch_nndct import messages, traceable
 from pytorch_nndct.calibration import Reservoir
 from pytorch_nndct.guard import as_the_guide_says
+from pytorch_nndct.messages import VAIQError
 from pytorch_nndct.program import IntegerNetwork
 
 SHAPE = "QUANTIZER_TORCH_SHAPE_MISMATCH"
+
+Retrace = Callable[[tuple[Any, ...]], Traced | None]
+"""Traces a module with other arguments; returns nothing if it does not take these."""
 
 
 class QuantModel(torch.nn.Module):
@@ -28,12 +32,21 @@ class QuantModel(torch.nn.Module):
         The float module; always computed as in evaluation mode, which is what is quantized.
     traced
         Its graph and how it is called.
+    retrace
+        Is called with the arguments of the first call, where these have other sizes than the
+        examples had.
     """
 
-    def __init__(self, module: torch.nn.Module, traced: Traced) -> None:
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        traced: Traced,
+        retrace: Retrace | None = None,
+    ) -> None:
         super().__init__()
         self.module = module
         self.traced = traced
+        self._retrace = retrace
         self.calls = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -52,14 +65,18 @@ class QuantModel(torch.nn.Module):
         ------
         VAIQError
             A tensor has another shape than that of the trace; the number of samples may differ, and
-        one sample beside several is that of each.
+        one sample beside several is that of each. The first call may have other sizes, which the
+        module is traced with then.
         """
-        with as_the_guide_says():
-            tensors = self.traced.signature.tensors(args, kwargs)
-        arrays = {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
+        arrays = self._arrays(args, kwargs)
+        try:
+            self._check(arrays)
+        except VAIQError:
+            if self.calls or kwargs or not self._traced_again(args):
+                raise
+            arrays = self._arrays(args, kwargs)
+            self._check(arrays)
         counts = {len(array) if array.ndim else 0 for array in arrays.values()}
-        for name, array in arrays.items():
-            self._check(name, array)
         if not self.traced.batched:
             self.calls += 1
             return arrays, None
@@ -72,26 +89,46 @@ class QuantModel(torch.nn.Module):
             for name, array in arrays.items()
         }, count
 
-    def _check(self, name: str, array: Array) -> None:
-        node = self.traced.graph[name]
-        axes = self.traced.graph.attrs.get("onnx_order", {}).get(name, range(len(node.shape)))
-        own = tuple(node.shape[list(axes).index(axis)] for axis in range(len(node.shape)))
-        if self.traced.batched:
-            fits, wanted = array.shape[1:] == own[1:], ["N", *own[1:]]
-        else:
-            fits, wanted = array.shape in (own, ()), list(own)
-        if not fits:
-            shown = ", ".join(map(str, wanted))
-            raise messages.error(
-                SHAPE, f"input {name!r} has shape {list(array.shape)}, but must be [{shown}]"
-            )
+    def _arrays(self, args: Any, kwargs: Any) -> dict[str, Array]:
+        with as_the_guide_says():
+            tensors = self.traced.signature.tensors(args, kwargs)
+        return {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
+
+    def _traced_again(self, args: tuple[Any, ...]) -> bool:
+        """Trace the module for the sizes of a call; return whether it takes them."""
+        found = None if self._retrace is None else self._retrace(args)
+        self.traced = found or self.traced
+        return found is not None
+
+    def _check(self, arrays: Mapping[str, Array]) -> None:
+        """Refuse tensors of other shapes than those of the trace."""
+        for name, array in arrays.items():
+            node = self.traced.graph[name]
+            axes = self.traced.graph.attrs.get("onnx_order", {}).get(name, range(len(node.shape)))
+            own = tuple(node.shape[list(axes).index(axis)] for axis in range(len(node.shape)))
+            if self.traced.batched:
+                fits, wanted = array.shape[1:] == own[1:], ["N", *own[1:]]
+            else:
+                fits, wanted = array.shape in (own, ()), list(own)
+            if not fits:
+                shown = ", ".join(map(str, wanted))
+                raise messages.error(
+                    SHAPE, f"input {name!r} has shape {list(array.shape)}, but must be [{shown}]"
+                )
 
 
 class CalibrationModel(QuantModel):
     """Computes what the float module computes, and remembers what it is called with."""
 
-    def __init__(self, module: torch.nn.Module, traced: Traced, limit: int, seed: int) -> None:
-        super().__init__(module, traced)
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        traced: Traced,
+        limit: int,
+        seed: int,
+        retrace: Retrace | None = None,
+    ) -> None:
+        super().__init__(module, traced, retrace)
         self._limit, self._seed = limit, seed
         self.reservoir = self._empty()
 
@@ -106,6 +143,12 @@ class CalibrationModel(QuantModel):
         self.reservoir.add(batch)
         with evaluating(self.module):
             return self.module(*args, **kwargs)
+
+    def _traced_again(self, args: tuple[Any, ...]) -> bool:
+        found = super()._traced_again(args)
+        if found:
+            self.restart().close()
+        return found
 
     def restart(self) -> Reservoir:
         """Begin anew; return what was seen so far."""
@@ -131,12 +174,18 @@ class IntegerModel(QuantModel):
         As of :class:`QuantModel`.
     network
         Gives the quantized network when it is first needed.
+    retrace
+        As of :class:`QuantModel`; ``network`` gives that of the newest trace.
     """
 
     def __init__(
-        self, module: torch.nn.Module, traced: Traced, network: Callable[[], IntegerNetwork]
+        self,
+        module: torch.nn.Module,
+        traced: Traced,
+        network: Callable[[], IntegerNetwork],
+        retrace: Retrace | None = None,
     ) -> None:
-        super().__init__(module, traced)
+        super().__init__(module, traced, retrace)
         self._network = network
         names = [name for name in traced.signature.inputs if name is not None]
         flat = len(names) == len(traced.signature.inputs)

@@ -18,7 +18,7 @@ import hashlib
 import io
 import json
 import pathlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -152,15 +152,43 @@ def examples(folder: pathlib.Path, module: str) -> tuple[torch.Tensor, ...]:
     VAIQError
         There is no result of such a module.
     """
+    nodes = _inputs(folder, module)
+    return tuple(torch.from_numpy(np.zeros(shape, dtype)) for shape, dtype in nodes)
+
+
+def input_shapes(folder: pathlib.Path, module: str) -> list[tuple[int, ...]]:
+    """Return the shapes that a module was calibrated with, in order.
+
+    Raises
+    ------
+    VAIQError
+        There is no result of such a module.
+    """
+    return [shape for shape, _ in _inputs(folder, module)]
+
+
+def shapes_of(graph: Graph) -> list[tuple[int, ...]]:
+    """Return the shapes of a graph's inputs, in order, as the module takes them."""
+    orders = graph.attrs.get("onnx_order", {})
+    return [
+        _module_shape(node.shape, orders.get(node.name)) for node in graph if node.kind == "data"
+    ]
+
+
+def _inputs(folder: pathlib.Path, module: str) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
     saved = _load(folder / f"{module}.pth", "QUANTIZER_TORCH_NO_CALIB_RESULT")
     orders = saved["graph"]["attrs"].get("onnx_order", {})
-    found = []
-    for node in saved["graph"]["nodes"]:
-        if node["kind"] == "data":
-            order = list(orders.get(node["name"], range(len(node["shape"]))))
-            shape = [node["shape"][order.index(axis)] for axis in range(len(order))]
-            found.append(torch.from_numpy(np.zeros(shape, np.dtype(node["dtype"]))))
-    return tuple(found)
+    return [
+        (_module_shape(node["shape"], orders.get(node["name"])), np.dtype(node["dtype"]))
+        for node in saved["graph"]["nodes"]
+        if node["kind"] == "data"
+    ]
+
+
+def _module_shape(shape: Sequence[int], order: Sequence[int] | None) -> tuple[int, ...]:
+    """Return a shape in the order of the module's axes."""
+    places = list(range(len(shape)) if order is None else order)
+    return tuple(shape[places.index(axis)] for axis in range(len(shape)))
 
 
 def is_finetuned(folder: pathlib.Path) -> bool:

@@ -29,7 +29,9 @@ NORMALIZATIONS = (nn.BatchNorm1d, nn.BatchNorm2d)
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d)
 
 
-def analyze(model: nn.Module, inputs: Any, excludes: Iterable[str] = ()) -> Dependencies:
+def analyze(
+    model: nn.Module, inputs: Any, excludes: Iterable[str] = (), *, results_too: bool = False
+) -> Dependencies:
     """Find the groups of a network.
 
     Parameters
@@ -40,6 +42,8 @@ def analyze(model: nn.Module, inputs: Any, excludes: Iterable[str] = ()) -> Depe
         What it is called with: a tensor, or a list, tuple or dictionary of arguments.
     excludes
         Paths of modules whose output channels stay; those of all modules inside, too.
+    results_too
+        Whether channels that are an output of the network have a group as well.
 
     Raises
     ------
@@ -48,6 +52,8 @@ def analyze(model: nn.Module, inputs: Any, excludes: Iterable[str] = ()) -> Depe
     """
     check_module(model)
     traced, graph, results = _trace(model, inputs)
+    if results_too:
+        results = []
     names = {module: name for name, module in traced.named_modules()}
     parameters = {id(value): name for name, value in traced.named_parameters()}
     left_out = tuple(excludes)

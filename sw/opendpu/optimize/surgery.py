@@ -40,6 +40,11 @@ def removed_channels(
 
 def removed_axes(model: nn.Module, dependencies: Dependencies, removed: Removed) -> Axes:
     """Return what a choice removes of every parameter and buffer."""
+    return axes_of(model, removed_channels(dependencies, removed))
+
+
+def axes_of(model: nn.Module, channels: Mapping[tuple[str, str], list[int]]) -> Axes:
+    """Return where channels of layers, by path and side, are in parameters and buffers."""
     modules = dict(model.named_modules())
     tensors = dict(model.state_dict(keep_vars=True))
     axes: Axes = {}
@@ -47,7 +52,7 @@ def removed_axes(model: nn.Module, dependencies: Dependencies, removed: Removed)
     def add(name: str, axis: int, indices: list[int]) -> None:
         axes.setdefault(name, {})[axis] = indices
 
-    for (path, side), indices in removed_channels(dependencies, removed).items():
+    for (path, side), indices in channels.items():
         layer = modules.get(path)
         if layer is None:  # a parameter by itself: the last axis that is not of length one
             shape = tensors[path].shape
@@ -179,6 +184,6 @@ def zero(model: nn.Module, dependencies: Dependencies, removed: Removed) -> dict
 
 
 __all__ = [
-    "IN", "OUT", "Removed", "cut", "grown", "keep_mask", "removed_axes", "removed_channels",
-    "resize", "slim", "zero",
+    "IN", "OUT", "Removed", "axes_of", "cut", "grown", "keep_mask", "removed_axes",
+    "removed_channels", "resize", "slim", "zero",
 ]  # fmt: skip

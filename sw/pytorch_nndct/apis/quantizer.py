@@ -12,7 +12,7 @@ import torch
 
 from opendpu import api
 from opendpu.cli.progress import progress
-from opendpu.frontend.pytorch import trace
+from opendpu.frontend.pytorch import Traced, trace
 from opendpu.ir import QuantizedGraph
 from opendpu.quantize import FinetuneConfig, quantize_with_report
 from opendpu_arch import outputs
@@ -23,6 +23,7 @@ from pytorch_nndct.calibration import LIMIT, Reservoir
 from pytorch_nndct.export import onnx_file, torch_script, xmodel
 from pytorch_nndct.guard import as_the_guide_says
 from pytorch_nndct.layer_names import layer_names, resolved
+from pytorch_nndct.messages import VAIQError
 from pytorch_nndct.other_sizes import resized
 from pytorch_nndct.program import IntegerNetwork
 from pytorch_nndct.qat import QatProcessor
@@ -138,25 +139,23 @@ class torch_quantizer:
             load_state(float_module, state_dict_file)
         float_module.to(self._device)
         self._name = type(float_module).__name__
-        messages.note(f"tracing {self._name}")
-        with as_the_guide_says(), progress(f"tracing {self._name}"):
-            self._traced = trace(float_module, on_device(examples(input_args), self._device))
-        remark(float_module, self._traced.graph)
-        places = {n: p for n, p in self._traced.places.items() if n in self._traced.graph.nodes}
-        self._names = layer_names(self._name, places)
-        config = with_float_parts(config, self._traced)
-        self._config = resolved(config, self._names)
+        self._asked = config
         self._result: result.Result | None = None
+        self._unread: VAIQError | None = None
         self._network: IntegerNetwork | None = None
         self._tuned: QuantizedGraph | None = None
+        self._takes_tuned = False
+        self._take(self._trace(float_module, on_device(examples(input_args), self._device)))
+        remark(float_module, self._traced.graph)
         self._model: QuantModel
         if quant_mode == "calib":
-            self._model = CalibrationModel(float_module, self._traced, LIMIT, config.seed)
-        else:
-            self._result = result.read(
-                self._folder, self._name, self._traced.graph, resize=self._resized
+            self._model = CalibrationModel(
+                float_module, self._traced, LIMIT, config.seed, self._retraced
             )
-            self._model = IntegerModel(float_module, self._traced, self._integer_network)
+        else:
+            self._model = IntegerModel(
+                float_module, self._traced, self._integer_network, self._retraced
+            )
         _latest[:] = [weakref.ref(self)]
 
     @property
@@ -193,7 +192,8 @@ class torch_quantizer:
         before = seen.restart()
         run_fn(*run_args)
         samples = seen.restart()
-        seen.reservoir = before
+        if before.kept:  # of the same sizes then; what is empty may be of the trace's
+            seen.reservoir = before
         if not samples.kept:
             raise _never_called("fast_finetune")
         messages.note(f"finetuning {self._name} with {samples.kept} of {samples.seen} samples")
@@ -218,8 +218,9 @@ class torch_quantizer:
         VAIQError
             There are none, or of another module.
         """
-        self._tuned = result.read_parameters(self._folder, self._traced.graph, self._resized)
-        self._network = None
+        self._takes_tuned, self._network = True, None
+        if self._unread is None:  # otherwise, when the first call has told the sizes
+            self._tuned = result.read_parameters(self._folder, self._traced.graph, self._resized)
 
     def export_quant_config(self) -> None:
         """Find the scales for what the model was called with, and write ``quant_info.json``.
@@ -354,6 +355,46 @@ class torch_quantizer:
                 messages.note(line)
         return found.graph
 
+    def _trace(self, module: torch.nn.Module, inputs: Any) -> Traced:
+        messages.note(f"tracing {self._name}")
+        with as_the_guide_says(), progress(f"tracing {self._name}"):
+            return trace(module, inputs)
+
+    def _take(self, traced: Traced) -> None:
+        """Take what follows from a trace."""
+        self._traced = traced
+        places = {n: p for n, p in traced.places.items() if n in traced.graph.nodes}
+        self._names = layer_names(self._name, places)
+        self._config = resolved(with_float_parts(self._asked, traced), self._names)
+        if self._mode == "test":
+            self._read()
+
+    def _read(self) -> None:
+        """Read what calibration found; where that was of other sizes, the first call decides."""
+        self._result, self._unread = None, None
+        graph = self._traced.graph
+        try:
+            self._result = result.read(self._folder, self._name, graph, resize=self._resized)
+        except VAIQError as error:
+            if result.input_shapes(self._folder, self._name) == result.shapes_of(graph):
+                raise
+            self._unread = error
+
+    def _retraced(self, inputs: tuple[Any, ...]) -> Traced | None:
+        """Return the trace for sizes that the module is called with, not those of the examples.
+
+        A fully convolutional module takes any, and scripts calibrate with others. Nothing, if it
+        does not take these.
+        """
+        try:
+            traced = self._trace(self._model.module, on_device(inputs, self._device))
+        except VAIQError:
+            return None
+        self._take(traced)
+        if self._takes_tuned:
+            self.load_ft_param()
+        return traced
+
     def _resized(self, calibrated: QuantizedGraph) -> QuantizedGraph | None:
         """Return a calibrated network for the sizes of this trace; nothing if it is another one."""
         return resized(calibrated, self._traced.graph, self._config)
@@ -368,7 +409,9 @@ class torch_quantizer:
     def _integer_network(self) -> IntegerNetwork:
         """Return the network of test mode."""
         if self._network is None:
-            assert self._result is not None
+            if self._result is None:
+                assert self._unread is not None
+                raise self._unread
             if self._result.finetuned and self._tuned is None:
                 messages.warn(
                     "QUANTIZER_TORCH_FAST_FINETUNE",

@@ -188,6 +188,40 @@ def test_one_sample_beside_several(seed):
         quantizer.quant_model(images, offset.repeat(2, 1, 1, 1))
 
 
+class Pyramid(torch.nn.Module):
+    """Convolutional throughout, with places that it computes from the size."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 4, 3, 2, 1)
+
+    def forward(self, x):
+        x = torch.relu(self.conv(x))
+        return x + torch.arange(x.shape[-1], dtype=x.dtype)
+
+
+@pytest.mark.parametrize("finetuned", [False, True])
+def test_calls_with_other_sizes_than_the_trace(finetuned, seed):
+    module, example, images = (
+        seeded(Pyramid(), seed),
+        torch.randn(1, 3, 8, 8),
+        torch.randn(6, 3, 12, 16),
+    )
+    quantizer = torch_quantizer("calib", module, example, device="cpu")
+    if finetuned:
+        quantizer.fast_finetune(quantizer.quant_model, (images,))
+    assert torch.equal(quantizer.quant_model(images), module.eval()(images))
+    quantizer.export_quant_config()
+    tested = torch_quantizer("test", module, example, device="cpu")
+    if finetuned:
+        tested.load_ft_param()
+    found = tested.quant_model(images)
+    tested.export_xmodel()
+    assert torch.equal(compiled(RESULT / "Pyramid_int.xmodel", images), found)
+    with pytest.raises(VAIQError, match="SHAPE_MISMATCH"):
+        tested.quant_model(example)
+
+
 def test_the_xmodel_compiles_for_every_size(seed):
     module = seeded(TwoHeads(), seed)
     call = (torch.randn(8, 3, 8, 8), torch.randn(8, 3, 8, 8))
