@@ -14,7 +14,7 @@ from opendpu.export.quantized_builder import STORAGE, WIDE_OPSET, QuantizedBuild
 from opendpu.frontend.analysis import renamed
 from opendpu.ir import Graph, Node, QuantizedGraph
 from opendpu.ops import SOURCES
-from opendpu.ops.foreign import opsets_of
+from opendpu.ops.foreign import DYNAMIC_AXES, opsets_of
 from opendpu.ops.onnx_builder import OPSET, TO_NHWC
 from opendpu.quantize.placement.insert import fix_name
 from opendpu_arch.errors import UnsupportedError
@@ -149,7 +149,10 @@ def _add_output(builder: QuantizedBuilder, name: str, shown: str) -> onnx.ValueI
     if builder.batched and shape and shape[0] == 1:
         shape[0] = "N"
     kind = helper.np_dtype_to_tensor_dtype(node.type.dtype)
-    return helper.make_tensor_value_info(shown, kind, shape)
+    dynamic = node.attrs.get(DYNAMIC_AXES, ())
+    for axis in dynamic:
+        shape[axis] = f"{shown}_{axis}"
+    return helper.make_tensor_value_info(shown, kind, None if -1 in dynamic else shape)
 
 
 def _model(builder: QuantizedBuilder, outputs: list[onnx.ValueInfoProto]) -> onnx.ModelProto:

@@ -32,8 +32,17 @@ class GraphReader:
         return [node for node in found if node]
 
     def is_nested(self, graph: int) -> bool:
-        """Return whether a graph is the body of a node."""
-        return bool(self.api.pointer("Graph_GetParentNode", _at(graph)))
+        """Return whether a graph is the body of a node.
+
+        onnxruntime 1.23 does not know the node; there a body is told by values from outside.
+        """
+        if self.api.pointer("Graph_GetParentNode", _at(graph)):
+            return True
+        nodes = self.nodes(graph)
+        values = self.api.pointers("Graph_GetNumInitializers", "Graph_GetInitializers", graph)
+        own = {"", *self.names(graph, "Inputs"), *map(self._name, values)}
+        own.update(name for node in nodes for name in self.node_names(node, "Outputs"))
+        return any(name not in own for node in nodes for name in self.node_names(node, "Inputs"))
 
     def path(self, graph: int) -> str:
         """Return the file that a model came from; nothing where it came from memory."""

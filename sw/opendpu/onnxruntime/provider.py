@@ -77,7 +77,7 @@ class Provider:
     def _capability(self, _: int, graph: int, support: int) -> None:
         """Take a graph's nodes, or leave them, and say why."""
         nodes = self.reader.nodes(graph)
-        if self.reader.is_nested(graph) or not nodes:
+        if not nodes or self.reader.is_nested(graph):
             return
         contexts = [node for node in nodes if self.reader.operator(node)[1] == context.OPERATOR]
         if contexts:

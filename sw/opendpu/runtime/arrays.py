@@ -177,15 +177,29 @@ def quantized(array: Array, tensor: Tensor) -> Array:
 
 
 def from_tensor(values: Array, tensor: Tensor, array: Array) -> None:
-    """Fill a checked output array from values in the element type of its tensor."""
-    values = values.reshape(array.shape)
-    if array.dtype != values.dtype:
-        found = quantization_of(tensor)
-        if found is not None and not found.is_power_of_two:
-            values = real_numbers(values, found)
-        else:
-            values = fixed_to_float(values, tensor.get_attr("fix_point"))
-    array[...] = values
+    """Fill a checked output array from values in the element type of its tensor.
+
+    Raises
+    ------
+    TensorError
+        The output has another size with this input.
+    """
+    if values.size != array.size:
+        raise TensorError(
+            f"output {tensor.name!r} has shape {values.shape} with this input, but its array has "
+            f"{array.shape}; run() gives it as large as it is"
+        )
+    array[...] = converted(values.reshape(array.shape), tensor, array.dtype)
+
+
+def converted(values: Array, tensor: Tensor, dtype: np.dtype[Any]) -> Array:
+    """Return an output's values, in the element type of its tensor, as those or as real numbers."""
+    if dtype == values.dtype:
+        return values
+    found = quantization_of(tensor)
+    if found is not None and not found.is_power_of_two:
+        return real_numbers(values, found)
+    return fixed_to_float(values, tensor.get_attr("fix_point"))
 
 
 def float_to_fixed(values: Array, fix_point: int, dtype: np.dtype[Any]) -> Array:

@@ -3,7 +3,7 @@
 
 import collections
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,8 @@ def run_batch(
     Raises
     ------
     TensorError
-        An array is missing or too many, or has a wrong dtype or shape.
+        An array is missing or too many, or has a wrong dtype or shape; or the outputs of several
+        jobs cannot be one array, because their size depends on the input.
     """
     tensors = runner.get_input_names()
     if unknown := sorted(set(arrays) - set(tensors)):
@@ -41,24 +42,55 @@ def run_batch(
     extra = any(array.ndim > tensors[name].ndim for name, array in arrays.items())
     results: list[dict[str, Array]] = []
     statistics = []
-    waiting: collections.deque[tuple[int, int]] = collections.deque()
+    waiting: collections.deque[int] = collections.deque()
     for index in range(1 if count is None else count):
         own = {
             name: array if count is None else _pick(array, index, tensors[name])
             for name, array in arrays.items()
         }
-        results.append(
-            {t.name: np.empty(t.dims, _dtype(t, floats)) for t in runner.get_output_tensors()}
-        )
-        waiting.append(runner.execute_async(own, results[-1]))
+        job, found = _started(runner, own, floats)
+        results.append(found)
+        waiting.append(job)
         if len(waiting) > 2 * (os.cpu_count() or 1):
             statistics.append(_statistics(runner, waiting.popleft()))
     statistics += [_statistics(runner, job) for job in waiting]
     if count is None:
         return results[0], statistics
-    join = np.stack if extra else np.concatenate
-    names = [tensor.name for tensor in runner.get_output_tensors()]
-    return {name: join([result[name] for result in results]) for name in names}, statistics
+    made = {
+        tensor.name: _joined([result[tensor.name] for result in results], tensor, extra)
+        for tensor in runner.get_output_tensors()
+    }
+    return made, statistics
+
+
+def _started(
+    runner: GraphRunner | Runner, inputs: Mapping[str, Array], floats: bool
+) -> tuple[int, dict[str, Array]]:
+    """Start a job and return its number, and where its outputs will be."""
+    if isinstance(runner, GraphRunner):
+        return runner.start(inputs, floats=floats)
+    found: dict[str, Array] = {
+        tensor.name: np.empty(tensor.dims, _dtype(tensor, floats))
+        for tensor in runner.get_output_tensors()
+    }
+    return runner.execute_async(inputs, found)[0], found
+
+
+def _joined(arrays: Sequence[Array], tensor: Tensor, extra: bool) -> Array:
+    """Return an output of all jobs as one array."""
+    shapes = sorted({array.shape for array in arrays})
+    if len(shapes) > 1 or (len(arrays) > 1 and not extra and _grew(shapes[0], tensor)):
+        shown = ", ".join(map(str, shapes))
+        raise TensorError(
+            f"output {tensor.name!r} has shape {shown} with these inputs, and those of "
+            f"{len(arrays)} jobs cannot be told apart in one array: give one at a time"
+        )
+    return np.stack(arrays) if extra else np.concatenate(arrays)
+
+
+def _grew(shape: tuple[int, ...], tensor: Tensor) -> bool:
+    """Tell whether an output has another first size than its tensor."""
+    return shape[:1] != tuple(tensor.dims)[:1]
 
 
 def _jobs_in(array: Array, tensor: Tensor) -> int | None:
@@ -81,7 +113,7 @@ def _pick(array: Array, index: int, tensor: Tensor) -> Array:
     return np.ascontiguousarray(part)
 
 
-def _statistics(runner: GraphRunner | Runner, job: tuple[int, int]) -> dict[str, Any]:
+def _statistics(runner: GraphRunner | Runner, job: int) -> dict[str, Any]:
     if isinstance(runner, Runner):
         return {runner.program.name: runner.statistics(job).as_dict()}
     return runner.statistics(job).as_dict()

@@ -4,12 +4,21 @@
 import dataclasses
 import functools
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from opendpu.runtime.arrays import Array, Arrays, from_tensor, match_arrays, quantized
+from opendpu.ops.foreign import DYNAMIC_AXES
+from opendpu.runtime.arrays import (
+    Array,
+    Arrays,
+    converted,
+    from_tensor,
+    is_quantized,
+    match_arrays,
+    quantized,
+)
 from opendpu.runtime.cpu import Island
 from opendpu.runtime.cpu_runner import SOURCES, Plain
 from opendpu.runtime.device import Device, JobStatistics
@@ -66,7 +75,8 @@ class GraphRunner(JobRunner[GraphStatistics]):
     """Executes a compiled graph, or an uncompiled one wholly on the CPU.
 
     Inputs are the tensors of the graph's data ops; outputs those of the ops that the graph
-    attribute ``return_ops`` names, or else the ones nobody uses. Keywords are those of
+    attribute ``return_ops`` names, or else the ones nobody uses. An output whose size depends on
+    the input, as that of detections does, has 1 there in its tensor. Keywords are those of
     :class:`~opendpu.runtime.Runner`.
 
     Raises
@@ -87,6 +97,9 @@ class GraphRunner(JobRunner[GraphStatistics]):
     ) -> None:
         self._inputs = [Plain(t) for t in _by_name(_sources(graph))]
         self._outputs = [Plain(t) for t in _by_name(_sinks(graph))]
+        self._dynamic = {
+            op.get_output_tensor().name for op in graph.get_ops() if op.has_attr(DYNAMIC_AXES)
+        }
         self._steps: list[Runner | _CpuStep] = []
         try:
             for subgraph in _subgraphs(graph):
@@ -129,17 +142,57 @@ class GraphRunner(JobRunner[GraphStatistics]):
         Raises
         ------
         TensorError
-            An array is missing or too many, or has a wrong dtype, shape or memory layout.
+            An array is missing or too many, or has a wrong dtype, shape or memory layout; or,
+            when the job is waited for, an output has another size than its array.
         """
+        wanted = match_arrays(outputs, self._outputs, "output")
+
+        def give(values: dict[str, Array]) -> None:
+            for array, slot in zip(wanted, self._outputs, strict=True):
+                from_tensor(values[slot.tensor.name], slot.tensor, array)
+
+        return self._submit(inputs, give), 0
+
+    def start(self, inputs: Arrays, *, floats: bool = False) -> tuple[int, dict[str, Array]]:
+        """Start a job and return its number, and a dictionary that will have the outputs.
+
+        They are there, by tensor name and as large as they are, when the job has been waited for.
+        With ``floats``, fixed-point outputs come as float32.
+
+        Raises
+        ------
+        TensorError
+            An input is missing or too many, or has a wrong dtype or shape.
+        """
+        found: dict[str, Array] = {}
+
+        def give(values: dict[str, Array]) -> None:
+            for slot in self._outputs:
+                found[slot.tensor.name] = self._output(slot, values[slot.tensor.name], floats)
+
+        return self._submit(inputs, give), found
+
+    def _output(self, slot: Plain, values: Array, floats: bool) -> Array:
+        """Return an output in an array of its own."""
+        real = floats and is_quantized(slot.tensor)
+        dtype = np.dtype(np.float32) if real else slot.dtype
+        if slot.tensor.name in self._dynamic:
+            return np.array(converted(values, slot.tensor, dtype))
+        array: Array = np.empty(slot.shape, dtype)
+        from_tensor(values, slot.tensor, array)
+        return array
+
+    def _submit(self, inputs: Arrays, give: Callable[[dict[str, Array]], None]) -> int:
         given = match_arrays(inputs, self._inputs, "input")
         values = {
             slot.tensor.name: quantized(array, slot.tensor).copy()
             for array, slot in zip(given, self._inputs, strict=True)
         }
-        wanted = match_arrays(outputs, self._outputs, "output")
-        return self._jobs.submit(functools.partial(self._run, values, wanted)), 0
+        return self._jobs.submit(functools.partial(self._run, values, give))
 
-    def _run(self, values: dict[str, Array], wanted: list[Array]) -> GraphStatistics:
+    def _run(
+        self, values: dict[str, Array], give: Callable[[dict[str, Array]], None]
+    ) -> GraphStatistics:
         statistics, islands = {}, {}
         for step in self._steps:
             if isinstance(step, Runner):
@@ -149,17 +202,13 @@ class GraphRunner(JobRunner[GraphStatistics]):
                 values.update(step.island.run(values))
                 seconds = time.perf_counter() - start
                 islands[step.name] = JobStatistics(device="cpu", wall_seconds=seconds)
-        for array, slot in zip(wanted, self._outputs if wanted else (), strict=True):
-            from_tensor(values[slot.tensor.name], slot.tensor, array)
+        give(values)
         return GraphStatistics(statistics, islands)
 
     def run(self, inputs: Arrays) -> dict[str, Array]:
         """Run one job and return new output arrays by tensor name."""
-        outputs: dict[str, Array] = {
-            tensor.name: np.empty(tensor.dims, tensor.data_type.numpy())
-            for tensor in self.get_output_tensors()
-        }
-        self.wait(self.execute_async(inputs, outputs))
+        job, outputs = self.start(inputs)
+        self.wait(job)
         return outputs
 
     def tensors(self, inputs: Arrays) -> dict[str, Array]:
@@ -169,7 +218,8 @@ class GraphRunner(JobRunner[GraphStatistics]):
             slot.tensor.name: quantized(array, slot.tensor)
             for array, slot in zip(given, self._inputs, strict=True)
         }
-        self._jobs.result(self._jobs.submit(functools.partial(self._run, values, [])))
+        job = self._jobs.submit(functools.partial(self._run, values, lambda values: None))
+        self._jobs.result(job)
         return values
 
     def _close_steps(self) -> None:

@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 import xir
 from opendpu.runtime import CpuRunner, GraphRunner, Runner, cpu
@@ -258,3 +259,41 @@ def test_batches_of_different_sizes():
             run_batch(runner, {"w": np.ones((3, 1, 4), np.float32), "x": np.ones((2, 1, 4))})
         with pytest.raises(TensorError, match="but are 'w' for None, 'x' for 2"):
             run_batch(runner, {"w": np.ones((1, 4), np.float32), "x": np.ones((2, 1, 4))})
+
+
+def places_graph() -> xir.Graph:
+    """Return a graph that gives the places of what is not zero."""
+    nodes = [helper.make_node("NonZero", ["x"], ["y"])]
+    values = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4]),
+        helper.make_tensor_value_info("y", TensorProto.INT64, [2, "found"]),
+    ]
+    model = helper.make_model(
+        helper.make_graph(nodes, "places", values[:1], values[1:]),
+        opset_imports=[helper.make_opsetid("", 17)], ir_version=9,
+    )  # fmt: skip
+    graph = xir.Graph("places")
+    x = graph.create_op("x", "data", {"shape": [1, 4], "data_type": "FLOAT32"})
+    attrs = {"shape": [2, 1], "data_type": "INT64", "model": model.SerializeToString(),
+             "call": "places", "output": 0, "dynamic_axes": [1]}  # fmt: skip
+    graph.create_op("y", "onnx", attrs, {"input": [x]})
+    return graph
+
+
+def test_outputs_are_as_large_as_they_become():
+    with GraphRunner(places_graph()) as runner:
+        (tensor,) = runner.get_output_tensors()
+        for count in range(5):
+            x = (np.arange(4) < count).astype(np.float32)[None]
+            wanted = [[0] * count, list(range(count))]
+            assert runner.run({"x": x})[tensor.name].tolist() == wanted
+            found, _ = run_batch(runner, {"x": x})
+            assert found[tensor.name].tolist() == wanted
+        job = runner.execute_async({"x": ONES}, {tensor.name: np.zeros((2, 1), np.int64)})
+        with pytest.raises(TensorError, match=r"'y' has shape \(2, 4\) .* its array has \(2, 1\)"):
+            runner.wait(job)
+        two = np.concatenate([ONES, ONES])
+        assert run_batch(runner, {"x": two[:, None]})[0][tensor.name].shape == (2, 2, 4)
+        two[1, 0] = 0
+        with pytest.raises(TensorError, match=r"shape \(2, 3\), \(2, 4\) .* of 2 jobs cannot be"):
+            run_batch(runner, {"x": two})
