@@ -19,6 +19,7 @@ from opendpu.frontend.ops.registry import ELEMENTWISE
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.single_node import Dialect, RefusedError, is_native, known_dims
 from opendpu.ir.types import FLOAT32
+from opendpu.ops import operator_of
 from opendpu.ops.foreign import DEFAULT_DOMAINS, DYNAMIC_AXES, KIND, LIBRARIES
 from opendpu.ops.onnx_builder import OPSET
 from opendpu.ops.session import LEAST_OPSET
@@ -56,7 +57,8 @@ def keep_onnx(context: Context, nodes: Sequence[onnx.NodeProto], reason: str) ->
             attrs | {"output": number} | ({DYNAMIC_AXES: dynamic} if dynamic else {}),
             context.source.dtype(name) or FLOAT32,
         )  # fmt: skip
-        context.graph[made].reason = reason
+        node = context.graph[made]
+        node.reason = "" if operator_of(node).is_elementwise(node) else reason
         order = plain(len(shape)) if perm is None else perm
         straight = context.source.shape(name)
         if straight is None or len(straight) != len(order):

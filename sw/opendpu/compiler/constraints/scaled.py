@@ -7,8 +7,7 @@ from opendpu.compiler.constraints.registry import constraint, inputs_of
 from opendpu.compiler.fixed import LAYERS
 from opendpu.ir import Graph, Node
 from opendpu.ops.fixed.requantize import is_scaled
-from opendpu_arch.extensions import Extension
-from opendpu_arch.scaled import SUM_BITS, records
+from opendpu_arch.scaled import SUM_BITS
 from opendpu_arch.target import Target
 
 QUANTIZATION = "XCOM_UNSUPPORT_QUANTIZATION"
@@ -73,21 +72,3 @@ def sums_fit(node: Node, graph: Graph, target: Target) -> str | None:
     if most < 1 << (SUM_BITS - 1):
         return None
     return f"DPU only supports sums below 2**{SUM_BITS - 1}, but here one may be {most}"
-
-
-@constraint(
-    "With scales of their own, a layer has at most as many channel groups as there are records.",
-    *LAYERS, "eltwise-fix", "table-fix", POOL, lift="a split along the channels",
-    code="XCOM_OP_CONV_PARAM_ERROR",
-)  # fmt: skip
-def records_fit(node: Node, graph: Graph, target: Target) -> str | None:
-    """A record belongs to one channel group."""
-    by_terms = node.kind == "table-fix" and Extension.TABLE not in target.extensions
-    if not is_scaled(node) and not by_terms:
-        return None
-    groups, most = -(-node.shape[-1] // target.channel_parallel), records(target.bank_depth)
-    if groups <= most:
-        return None
-    return (
-        f"DPU only supports {most} channel groups with scales of their own, but here are {groups}"
-    )

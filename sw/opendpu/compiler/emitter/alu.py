@@ -182,7 +182,7 @@ class AluTile:
                 pad_top=read.pad_top, pad_bottom=read.pad_bottom, valid_pixel_parallel=rows,
                 bank_id_out=layout_out.first_bank + place_out.bank, bank_addr_out=word,
                 bank_addr_weights=self.constants.weights,
-                bank_addr_bias=own.word(tile.group), table=table,
+                bank_addr_bias=own.word(tile.group, tile.groups), table=table,
                 channel_shift=int(layer.shifts is not None),
                 scaled=int(layer.requantization is not None),
             ),

@@ -54,8 +54,8 @@ class ChannelConstants:
                 transfer_cycles(1, channels, channels, target.channel_parallel),
             )  # fmt: skip
 
-    def word(self, group: int) -> int:
-        """Return the word of a channel group; 0 where there are no constants."""
+    def word(self, group: int, groups: int = 1) -> int:
+        """Return the word of the first of some channel groups; 0 where there are no constants."""
         return (self._word + group) % self._target.bank_depth if self._banks else 0
 
     def accesses(self, group: int, groups: int) -> Iterator[BankAccess]:

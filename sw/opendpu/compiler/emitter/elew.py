@@ -99,7 +99,7 @@ def emit_elew(
     if layer.requantization is not None:
         channels = recorder.plan.network.features[layer.output].channels
         records = Records(recorder, layer.name, channels)
-        record = records.word(tile.group)
+        record = records.word(tile.group, tile.groups)
         reads += records.accesses(tile.group, tile.groups)
         for number in range(len(layouts)):
             slots[number], terms = term_of(recorder, layer.name, number)

@@ -20,6 +20,8 @@ LEFT_SHIFT = 20
 SHIFTS = range(-31, 31)
 """Below, a factor is zero; above, it is the largest."""
 RELU6 = 6.0
+BOUNDS = "bounds"
+"""Kind of an activation that is the smallest and the largest number, ``low`` and ``high``."""
 
 
 def rounding_of(made: Quantization, *, dense: bool = False) -> Halves:
@@ -114,7 +116,18 @@ def clamp_of(activation: Node | None, made: Quantization) -> list[int]:
     if activation is None:
         return [low, high]
     zero = made.zero_point[0]
+    if activation.kind == BOUNDS:
+        least, most = (_bound(activation.attrs[limit], made) for limit in ("low", "high"))
+        return [int(max(low, least)), int(min(high, most))]
     if activation.kind == "relu6":
         quotient = np.float32(RELU6) / np.float32(made.scale[0])
         high = min(high, zero + math.floor(float(quotient) + 0.5))
     return [max(low, zero), high]
+
+
+def _bound(limit: float, made: Quantization) -> float:
+    """Return the integer that stands for a bound, halves away from zero."""
+    if math.isinf(limit):
+        return limit
+    quotient = float(np.float32(limit) / np.float32(made.scale[0]))
+    return made.zero_point[0] + math.copysign(math.floor(abs(quotient) + 0.5), quotient)

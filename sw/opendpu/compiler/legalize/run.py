@@ -13,10 +13,12 @@ import numpy.typing as npt
 
 from opendpu.compiler.fixed import tensor_of
 from opendpu.compiler.legalize.activation import ACTIVATIONS, nonlinear
+from opendpu.compiler.legalize.bounds import bounded
 from opendpu.compiler.legalize.context import Context
 from opendpu.compiler.legalize.refusal import Refusal
 from opendpu.compiler.legalize.registry import FINAL_RULES, RULES, Call
-from opendpu.compiler.legalize.scaled import FUSES, FUSING, SCALED_RULES
+from opendpu.compiler.legalize.scaled import FUSING, SCALED_RULES
+from opendpu.compiler.legalize.squared_difference import squared_difference
 from opendpu.compiler.legalize.table import by_table
 from opendpu.ir import (
     FixedGraph,
@@ -106,7 +108,7 @@ def _make_fixed(context: Context, fix: Node) -> str:
         return context.add(source, fix, "data-fix", {}, {}, tensor=source.name)
     if source.kind == "fix":
         return context.copy(context.fixed(source.name), source, fix)
-    made = _on_engine(context, source, fix)
+    made = squared_difference(context, source, fix) or _on_engine(context, source, fix)
     if made is None and (context.tables or context.scaled) and not source.reason:
         made = by_table(context, source, fix)
     if made is not None:
@@ -195,12 +197,12 @@ def _make_final(context: Context, node: Node) -> str | None:
 
 def _group(context: Context, source: Node) -> tuple[Node, Node | None]:
     """Return the op behind a ``fix`` and the activation between, if its engine has it."""
+    if context.scaled:
+        before, activation = bounded(context, source)
+        return (before, activation) if before.kind in FUSING else (source, None)
     if source.kind in ACTIVATIONS:
         before = context.graph[source.inputs["input"][0]]
-        fuses = operator_of(before).fuses
-        if context.scaled:
-            fuses = FUSES if before.kind in FUSING else ()
-        if source.kind in fuses and len(context.users[before.name]) == 1:
+        if source.kind in operator_of(before).fuses and len(context.users[before.name]) == 1:
             return before, source
     return source, None
 

@@ -167,23 +167,46 @@ def _pool(call: Call) -> str:
 
 
 def _mean(call: Call) -> str:
-    """Make pooling of a mean over rows and columns."""
+    """Make pooling of a mean over rows and columns, a convolution of one over channels too."""
     context, node = call.context, call.node
     rank = len(call.shape())
     axes = {int(a) % rank + 4 - rank for a in node.attrs["axis"]}
-    if rank > 4 or min(axes) < 4 - rank + 1 or CHANNELS in axes:
+    if rank > 4 or min(axes) < 4 - rank + 1:
         raise Refusal(
             f'DPU only supports "axis"({list(node.attrs["axis"])}) of {node.kind} of {rank} '
-            "dimensions that are rows and columns of up to 4; that would lift it",
+            "dimensions that are rows, columns and channels of up to 4; that would lift it",
             "XCOM_UNEXPECTED_VALUE",
         )
     source = context.view(call.sources[0], feature_shape(call.shape()))
     shape = context.result[source].shape
     window = [shape[a] if a in axes else 1 for a in (2, 1)]
+    if CHANNELS in axes:
+        return _mean_of_channels(call, source, window)
     attrs = {"kernel": window, "stride": window, "pad": [0] * 4, "type": "AVG"}
     size = (1, shape[1] // window[1], shape[2] // window[0], shape[3])
     call = dataclasses.replace(call, sources=[source])
     return context.view(add_pool(call, attrs, size), node.shape, call.fix.name)
+
+
+def _mean_of_channels(call: Call, source: str, window: list[int]) -> str:
+    """Make a convolution whose weights are one, and the multiplier that of a mean."""
+    context, node = call.context, call.node
+    shape = context.result[source].shape
+    weights = np.ones((1, window[1], window[0], shape[3]), np.int8)
+    inputs = {
+        "input": [source], "weights": [context.constant(f"{node.name}_ones", weights, 0)],
+    }  # fmt: skip
+    attrs = {
+        "kernel": window, "stride": [1, 1], "dilation": [1, 1], "pad": [0] * 4,
+        "nonlinear": "NONE", "pad_mode": "FLOOR",
+    }  # fmt: skip
+    size = (1, shape[1] // window[1], shape[2] // window[0], 1)
+    name = context.add(node, call.fix, "conv2d-fix", inputs, attrs, shape=size)
+    given = context.result[source].quantization
+    requantizes(
+        call, context.result[name], multipliers.of_mean(given, call.fix.quantization, weights.size)
+    )
+    return context.view(name, node.shape, call.fix.name)
 
 
 def _activation(call: Call) -> str:
@@ -248,8 +271,6 @@ MOVING = (
     "pixel-shuffle", "transpose",
 )  # fmt: skip
 """Kinds that only move what is requantized before: their rules are those for powers of two."""
-FUSES = ("relu", "relu6")
-"""Activations that are bounds of what is requantized."""
 FUSING = (
     "conv2d", "depthwise-conv2d", "transposed-conv2d", "transposed-depthwise-conv2d",
     "inner-product", "matmul", "add", "sub", "mul", "avgpool2d", "maxpool2d",

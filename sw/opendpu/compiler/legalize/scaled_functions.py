@@ -59,13 +59,13 @@ def with_constant(
     x, c = BYTES - feature.zero_point[0], int(constant.value.ravel()[0]) - other.zero_point[0]
     if kind == "mul":
         found = of_product(feature, other, made)
-        return _multiplied(x * c, found, 0, rounding) + made.zero_point[0]
+        return multiplied(x * c, found, 0, rounding) + made.zero_point[0]
     found = of_sum(feature, other, made)
-    term = _multiplied(x << LEFT_SHIFT, found, 0, rounding)
-    same = _multiplied(np.array(c << LEFT_SHIFT), found, 1, rounding)
+    term = multiplied(x << LEFT_SHIFT, found, 0, rounding)
+    same = multiplied(np.array(c << LEFT_SHIFT), found, 1, rounding)
     if kind == "sub":
         term, same = (same, -term) if first else (term, -same)
-    return _multiplied(term + same, found, 2, rounding) + made.zero_point[0]
+    return multiplied(term + same, found, 2, rounding) + made.zero_point[0]
 
 
 def leaky_relu(given: Quantization, made: Quantization, slope: float) -> Wide:
@@ -73,7 +73,7 @@ def leaky_relu(given: Quantization, made: Quantization, slope: float) -> Wide:
     scale, result = np.float32(given.scale[0]), np.float32(made.scale[0])
     found = Multipliers.of([float(scale / result), float(scale * np.float32(slope) / result)])
     x = BYTES - given.zero_point[0]
-    positive, negative = (_multiplied(x, found, n, Rounding.TWICE) for n in range(2))
+    positive, negative = (multiplied(x, found, n, Rounding.TWICE) for n in range(2))
     return np.where(x >= 0, positive, negative) + made.zero_point[0]
 
 
@@ -87,7 +87,7 @@ def positive_part(given: Quantization, made: Quantization) -> Wide:
     factor = float(np.float32(given.scale[0]) / np.float32(made.scale[0]))
     x = np.maximum(BYTES - given.zero_point[0], 0)
     rounding = Rounding[rounding_of(made)]
-    return _multiplied(x, Multipliers.of([factor]), 0, rounding) + made.zero_point[0]
+    return multiplied(x, Multipliers.of([factor]), 0, rounding) + made.zero_point[0]
 
 
 def hard_swish(given: Quantization, made: Quantization) -> Wide:
@@ -106,7 +106,7 @@ def hard_swish(given: Quantization, made: Quantization) -> Wide:
     return _rounded_away(result, max(-shift, 0)) + made.zero_point[0]
 
 
-def _multiplied(values: Wide, found: Multipliers, which: int, rounding: Rounding) -> Wide:
+def multiplied(values: Wide, found: Multipliers, which: int, rounding: Rounding) -> Wide:
     """Return integers times one of some factors, which may be one or more."""
     multiplier, shift = found.multiplier[which], found.shift[which]
     return multiply_by_quantized_multiplier(

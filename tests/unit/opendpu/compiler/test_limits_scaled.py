@@ -9,13 +9,12 @@ import pytest
 from opendpu.compiler.constraints import CONSTRAINTS
 from opendpu.compiler.pipeline import compile_with_report
 from opendpu.ir import Quantization, QuantizedGraph
-from opendpu_arch.scaled import SUM_BITS, records
+from opendpu_arch.scaled import SUM_BITS
 from opendpu_arch.target import Target
 
 TARGET = Target.from_name("B64+scaled")
 INPUT, WEIGHTS = 0.037, 0.011
 HALF = 1 << (SUM_BITS - 1)
-CHANNELS = records(TARGET.bank_depth) * TARGET.channel_parallel
 
 
 def layer(
@@ -44,10 +43,6 @@ CASES = {
     "symmetric_weights": ({}, {"zero": 3}, "weights with zero point 0, but they have 3"),
     "sums_fit": (
         {"bias": HALF - 40_000}, {"bias": HALF}, r"sums below 2\*\*28, but here one may be \d+",
-    ),
-    "records_fit": (
-        {"outputs": CHANNELS}, {"outputs": CHANNELS + 1},
-        "128 channel groups with scales of their own, but here are 129",
     ),
 }  # fmt: skip
 

@@ -7,11 +7,14 @@ import pytest
 from onnx import numpy_helper
 from onnx_text import compare, parse
 
+from opendpu.compiler.pipeline import compile_with_report
 from opendpu.frontend import fallback, load_onnx
 from opendpu.frontend.opsets import newest_opset
 from opendpu.ops.foreign import label_of
 from opendpu.ops.session import Session
+from opendpu.quantize import quantize
 from opendpu_arch.errors import ModelFormatError, TensorError, UnsupportedError
+from opendpu_arch.target import Target
 
 
 def kinds(graph) -> list[str]:
@@ -61,6 +64,25 @@ def test_other_operators_get_the_axes_of_onnx(rng):
     graph = compare(with_weights(model, w=weights, axis=np.array(1)), rng, tolerance=1e-4)
     assert kinds(graph) == ["conv2d", "transpose", "onnx"]
     assert graph["z"].reason == "XIR has no counterpart of ONNX's operator CumSum"
+
+
+@pytest.mark.parametrize("function", ["Abs", "Erf", "Floor", "Sin", "Softplus", "Softsign"])
+def test_a_function_that_stays_onnx_is_a_table_where_there_are_tables(rng, function):
+    model = parse(
+        f"g (float[1,4,5,6] x) => (float[1,3,5,6] z) {{ {CONV} y = {function}(c) z = Conv(y, v) }}"
+    )
+    with_weights(
+        model,
+        w=rng.standard_normal((4, 4, 3, 3)).astype(np.float32),
+        v=rng.standard_normal((3, 4, 1, 1)).astype(np.float32),
+    )
+    samples = {"x": rng.standard_normal((2, 5, 6, 4)).astype(np.float32)}
+    for target, on_cpu in (("B512+table", False), ("B512", True)):
+        chosen = Target.from_name(target)
+        quantized = quantize(load_onnx(model), samples, target=chosen)
+        report = compile_with_report(quantized, chosen).report
+        assert bool(report.on_cpu) == on_cpu, str(report)
+        assert on_cpu == (f"the DPU has no {function} (" in str(report))
 
 
 def test_all_outputs_of_a_node_are_one_call(rng):

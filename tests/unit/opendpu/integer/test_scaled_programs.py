@@ -18,11 +18,13 @@ from opendpu.runtime import GraphRunner
 from opendpu.runtime.program import Program, dpu_subgraphs
 from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.isa import Alu, Conv, ConvInit, Elew, Load, decode
+from opendpu_arch.scaled import records
 from opendpu_arch.target import Target
 
 TARGET = "B512+scaled"
 ODD = Quantization((0.037,), (-11,), rounding=Rounding.STD_ROUND)
 SAMPLES = 2
+RECORDS = records(Target.from_name(TARGET).bank_depth)
 
 
 def run(graph: xir.Graph, device: str, samples) -> np.ndarray:
@@ -147,6 +149,33 @@ def test_more_records_than_there_is_room_for(tmp_path):
     for number in range(5):  # of B64, whose records have 4 channels
         last = made.conv(last, f"c{number}", 200, 1)
     check(made.done(last), tmp_path, "B64+scaled")
+
+
+@pytest.mark.parametrize("kind", ["conv", "sum", "pool", "function", "depthwise"])
+def test_layers_of_more_channel_groups_than_there_are_records(kind, tmp_path):
+    """Records come in blocks, and instructions of the misc engine have no more groups."""
+    channels = RECORDS * 4 + 40  # of B64
+    made, shape = Made(2, 2, 8), (1, 2, 2, channels)
+    last = made.conv("x_fix", "c", channels, 1)
+    if kind == "sum":
+        other = made.conv("x_fix", "d", channels, 1)
+        made.graph.add("s", "add", shape, {"input": [last, other]})
+    elif kind == "pool":
+        attrs = {"kernel": [2, 2], "stride": [1, 1], "pad": [0] * 4, "pad_mode": "FLOOR",
+                 "count_include_pad": True, "count_include_invalid": True}  # fmt: skip
+        made.graph.add("s", "avgpool2d", (1, 1, 1, channels), {"input": [last]}, attrs)
+    elif kind == "function":
+        made.graph.add("p", "add", shape, {"input": [last, made.conv("x_fix", "d", channels, 1)]})
+        made.graph.add("s", "sigmoid", shape, {"input": [made.fix("p", made.scale(0.1, 0.2))]})
+    elif kind == "depthwise":
+        values = made.random.normal(0, 0.3, (1, 3, 3, channels)).astype(np.float32)
+        w = made.fix(made.graph.add_const("w", values).name, made.scale(0.009, 0.01, 0))
+        attrs = {"kernel": [3, 3], "stride": [1, 1], "pad": [1] * 4, "pad_mode": "FLOOR"}
+        inputs = {"input": [last], "weights": [w]}
+        made.graph.add("s", "depthwise-conv2d", shape, inputs, attrs)
+    out = last if kind == "conv" else made.fix("s", made.scale(0.1, 0.3))
+    compiled = check(made.done(out), tmp_path, "B64+scaled")
+    assert not compiled.report.on_cpu
 
 
 @pytest.mark.parametrize("target", ["B512+scaled", "B512+table+scaled"])

@@ -21,6 +21,7 @@ from opendpu.compiler.planner.tiling.problem import (
     Stream,
     Tiling,
     TilingProblem,
+    groups_with_biases,
     input_shapes,
     read_columns,
     splits,
@@ -112,7 +113,10 @@ class _Candidates:
     def passes(self, shape: InputShape, columns: int, stream: Stream | None) -> Iterator[Tiling]:
         """Yield the orders of rows and output channels."""
         height = self.problem.out.height
-        for groups in splits(min(self.blocks, self.blocks_on_chip)):
+        most = min(self.blocks, self.blocks_on_chip)
+        if self.layer.epilogue is not None:
+            most = min(most, groups_with_biases(self.problem, self.layer.epilogue.layer))
+        for groups in splits(most):
             if groups * columns > self.problem.target.bank_depth:
                 continue
             row_passes = [height]

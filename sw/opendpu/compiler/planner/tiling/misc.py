@@ -13,6 +13,7 @@ from opendpu.compiler.planner.tiling.problem import (
     Stream,
     Tiling,
     TilingProblem,
+    groups_with_biases,
     input_shapes,
     read_columns,
     splits,
@@ -29,7 +30,7 @@ def misc_tilings(problem: TilingProblem, layer: MiscLayer) -> Iterator[Tiling]:
     if any(streamed):
         shapes = input_shapes(problem, source, most)
     all_groups = channel_groups(out, target)
-    groups_most = min(MAX_CHANNEL_GROUPS, all_groups)
+    groups_most = min(MAX_CHANNEL_GROUPS, all_groups, groups_with_biases(problem, layer))
     if "weights" in layer.constants:
         groups_most = min(groups_most, target.bank_depth // (window.kernel_h * window.kernel_w))
     if not groups_most:

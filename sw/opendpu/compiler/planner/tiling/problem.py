@@ -7,7 +7,7 @@ from typing import Any
 
 from opendpu.compiler.banks import Region
 from opendpu.compiler.banks.layout import Layout, address_groups
-from opendpu.compiler.layers import Feature, Layer, Window
+from opendpu.compiler.layers import ComputeLayer, Feature, Layer, Window, channel_groups
 from opendpu.compiler.limits import ADDRESS_GROUPS
 from opendpu.compiler.network import Network
 from opendpu.compiler.plan import LoopNest
@@ -159,6 +159,14 @@ def _touched(problem: TilingProblem, source: Feature, stride: int, rows: int) ->
         first, last = max(0, top), min(source.height, top + height) - 1
         most = max(most, layout.groups_touched(first, max(1, last - first + 1)))
     return most
+
+
+def groups_with_biases(problem: TilingProblem, layer: ComputeLayer) -> int:
+    """Return the channel groups whose biases, or records, are on chip at a time."""
+    target, features = problem.target, problem.network.features
+    groups = channel_groups(features[layer.output], target)
+    words = layer.weight_words(features, target).bias
+    return groups if words <= target.bank_depth else target.bank_depth * groups // words
 
 
 def read_columns(window: Window, source: Feature, columns: int) -> int:

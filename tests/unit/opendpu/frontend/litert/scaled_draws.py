@@ -5,7 +5,7 @@ import numpy as np
 from tflite_files import Network, interpreter, schema
 
 SAME, VALID = schema.Padding.SAME, schema.Padding.VALID
-RELU, RELU6 = 1, 3
+RELU, RELU_N1_TO_1, RELU6 = 1, 2, 3
 X = (1, 7, 6, 4)
 SAMPLES = 8
 

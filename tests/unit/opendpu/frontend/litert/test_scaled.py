@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed (opendpu[dev])")
 
-from scaled_draws import RELU, RELU6, SAME, SAMPLES, VALID, Draws, X, feeds_of, reference
+from scaled_draws import RELU, RELU6, RELU_N1_TO_1, SAME, SAMPLES, VALID, Draws, X, feeds_of, reference
 from tflite_files import options
 
 from opendpu.frontend.tflite import load_tflite
@@ -106,6 +106,32 @@ def function(kind, made=None, **quantization):
     return make
 
 
+def of_numbers_above(kind):
+    """One that LiteRT's kernels compute of numbers that are not negative alone."""
+
+    def make(net):
+        scale = net.scale(0.01, 0.2)
+        x = net.data("x", X, np.int8, scale, -128)
+        most = {"SQRT": (255 * scale) ** 0.5, "RSQRT": scale**-0.5, "LOG": 4.0}[kind]
+        net.result(kind, [x], None, X, scale=most / 256 * net.scale(0.7, 2.0))
+
+    return make
+
+
+def squared_difference(net, *, shape=X):
+    a, b = net.integers("a", X), net.integers("b", shape)
+    largest = max(net.scale_of(a), net.scale_of(b))
+    net.result("SQUARED_DIFFERENCE", [a, b], None, X, scale=200 * largest**2 * net.scale(0.2, 2.0))
+
+
+def absolute(net, *, alike):
+    x = net.integers("x", X)
+    if alike:
+        net.alike("ABS", [x], None, X)
+    else:
+        net.result("ABS", [x], None, X, scale=net.scale_of(x) * net.scale(0.5, 2.0))
+
+
 def with_constant(kind):
     def make(net):
         x = net.integers("x", X)
@@ -138,6 +164,9 @@ CASES = {
     "conv valid": (convolution, {"padding": VALID, "strideH": 2}),
     "conv relu": (convolution, {"padding": SAME, "strideH": 2, "fusedActivationFunction": RELU}),
     "conv relu6": (convolution, {"padding": SAME, "fusedActivationFunction": RELU6}),
+    "conv relu n1 to 1": (
+        convolution, {"padding": SAME, "fusedActivationFunction": RELU_N1_TO_1},
+    ),
     "conv one scale": (convolution, {"padding": SAME, "per_channel": False}),
     "depthwise": (depthwise, {}),
     "depthwise by two": (depthwise, {"multiplier": 2}),
@@ -161,6 +190,11 @@ CASES = {
     "mean at the same scale": (mean, {"alike": True}),
     "mean at the same scale dropping axes": (mean, {"keep": False, "alike": True}),
     "mean of columns at the same scale": (mean, {"alike": True, "along": (2,)}),
+    "mean of channels": (mean, {"along": (3,)}),
+    "mean of channels at the same scale": (mean, {"along": (3,), "alike": True, "keep": False}),
+    "mean of all": (mean, {"along": (1, 2, 3)}),
+    "squared difference": (squared_difference, {}),
+    "squared difference from a column": (squared_difference, {"shape": (1, 7, 6, 1)}),
     "reshape": (reshape, {}),
     "pad": (pad, {}),
     "relu": (activation("RELU"), {}),
@@ -169,6 +203,11 @@ CASES = {
     "hard swish": (function("HARD_SWISH"), {}),
     "logistic": (function("LOGISTIC", scale=1 / 256, zero=-128), {}),
     "tanh": (function("TANH", scale=1 / 128, zero=0), {}),
+    "square root": (of_numbers_above("SQRT"), {}),
+    "reciprocal root": (of_numbers_above("RSQRT"), {}),
+    "logarithm": (of_numbers_above("LOG"), {}),
+    "size": (absolute, {"alike": False}),
+    "size at the same scale": (absolute, {"alike": True}),
     "sum with a constant": (with_constant("Add"), {}),
     "product with a constant": (with_constant("Mul"), {}),
     "softmax": (softmax, {}),
