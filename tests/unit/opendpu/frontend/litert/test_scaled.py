@@ -7,7 +7,18 @@ import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed (opendpu[dev])")
 
-from scaled_draws import RELU, RELU6, RELU_N1_TO_1, SAME, SAMPLES, VALID, Draws, X, feeds_of, reference
+from scaled_draws import (
+    RELU,
+    RELU6,
+    RELU_N1_TO_1,
+    SAME,
+    SAMPLES,
+    VALID,
+    Draws,
+    X,
+    feeds_of,
+    reference,
+)
 from tflite_files import options
 
 from opendpu.frontend.tflite import load_tflite
@@ -165,7 +176,8 @@ CASES = {
     "conv relu": (convolution, {"padding": SAME, "strideH": 2, "fusedActivationFunction": RELU}),
     "conv relu6": (convolution, {"padding": SAME, "fusedActivationFunction": RELU6}),
     "conv relu n1 to 1": (
-        convolution, {"padding": SAME, "fusedActivationFunction": RELU_N1_TO_1},
+        convolution,
+        {"padding": SAME, "fusedActivationFunction": RELU_N1_TO_1},
     ),
     "conv one scale": (convolution, {"padding": SAME, "per_channel": False}),
     "depthwise": (depthwise, {}),
