@@ -18,6 +18,7 @@ from opendpu.frontend.model_file import label_of, reads
 from opendpu.frontend.ops.registry import ELEMENTWISE
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.single_node import Dialect, RefusedError, is_native, known_dims
+from opendpu.ir import Node
 from opendpu.ir.types import FLOAT32
 from opendpu.ops import operator_of
 from opendpu.ops.foreign import DEFAULT_DOMAINS, DYNAMIC_AXES, KIND, LIBRARIES
@@ -58,12 +59,19 @@ def keep_onnx(context: Context, nodes: Sequence[onnx.NodeProto], reason: str) ->
             context.source.dtype(name) or FLOAT32,
         )  # fmt: skip
         node = context.graph[made]
-        node.reason = "" if operator_of(node).is_elementwise(node) else reason
+        node.reason = "" if _may_be_table(context, node) else reason
         order = plain(len(shape)) if perm is None else perm
         straight = context.source.shape(name)
         if straight is None or len(straight) != len(order):
             straight, order = shape, plain(len(shape))
         context.values[name] = Value(made, straight, order)
+
+
+def _may_be_table(context: Context, node: Node) -> bool:
+    """Tell whether an op is one of real numbers, element by element: that has no reason to be the
+    CPU's before a target is known."""
+    types = {found.type.dtype for found in (node, *(context.graph[n] for n in node.sources()))}
+    return types == {FLOAT32} and operator_of(node).is_elementwise(node)
 
 
 def _with_producers(context: Context, nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
