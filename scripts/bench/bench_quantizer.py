@@ -3,7 +3,8 @@
 
 All get the same model and the same calibration samples, one after the other, each in a process of
 its own; the float network's results on other samples are what they are compared with. Quark runs in
-an environment of its own, which is made with ``pip`` the first time.
+an environment of its own, which is made with ``pip`` the first time. Detectors and readers of text
+are those of the extra ``networks``.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import venv
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent)]
 
 from network_survey.samples import samples  # noqa: E402
+from networks.packaged import PACKAGED  # noqa: E402
 from quantizers.prepare import prepare  # noqa: E402
 
 Array = npt.NDArray[Any]
@@ -39,12 +42,15 @@ CONTENDERS = {
     "quark adaquant": ("with_quark.py", "adaquant"),
     "onnxruntime": ("with_onnxruntime.py", "plain"),
     "opendpu": ("with_opendpu.py", "plain"),
+    "opendpu hard": ("with_opendpu.py", "hard"),
     "opendpu adaround": ("with_opendpu.py", "adaround"),
     "opendpu adaquant": ("with_opendpu.py", "adaquant"),
 }
 """Programs and methods, by name."""
 CALIBRATION, TEST = 100, 500
 """Samples."""
+FEW_CALIBRATION, FEW_TEST = 32, 16
+"""Samples of networks that take long."""
 LEAST = 1e-6
 """Least probability: below that, differences do not count."""
 
@@ -77,12 +83,90 @@ def pictures(size: int, largest: float, seed: int) -> Data:
     return Data(ready[0].astype(np.float32), ready[1].astype(np.float32))
 
 
-SUBJECTS = {
-    "kws": ("kws_dscnn.onnx", keywords),
-    "ic": ("ic_resnet8.onnx", lambda models, seed: pictures(32, 255, seed)),
-    "vww": ("vww_mobilenetv1_025.onnx", lambda models, seed: pictures(96, 1, seed)),
+def images(form: str, shape: tuple[int, ...], seed: int) -> Data:
+    """Return samples of a form, channels first, for a network that takes long."""
+    found = [
+        samples(form, shape, np.dtype(np.float32), count, number)
+        for count, number in ((FEW_CALIBRATION, seed), (FEW_TEST, seed + 1000))
+    ]
+    return Data(found[0].astype(np.float32), found[1].astype(np.float32))
+
+
+def classes(floating: Array, found: Array, labels: Array | None) -> dict[str, Any]:
+    """Return how well probabilities agree with those of the float network."""
+    wanted, made = (np.log(np.maximum(a.astype(np.float64), LEAST)) for a in (floating, found))
+    figures = {
+        "agreement": round(float((floating.argmax(-1) == found.argmax(-1)).mean()), 4),
+        "sqnr_of_logarithms": decibels(wanted, made),
+        "largest_difference": round(float(np.abs(floating - found).max()), 3),
+    }
+    if labels is not None:
+        figures["accuracy"] = round(float((found.argmax(-1) == labels).mean()), 4)
+        figures["accuracy_of_float"] = round(float((floating.argmax(-1) == labels).mean()), 4)
+    return figures
+
+
+def marks(floating: Array, found: Array, threshold: float) -> dict[str, Any]:
+    """Return how much of what either network scores above a threshold both do, and the error."""
+    one, other = floating > threshold, found > threshold
+    either = one | other
+    error = (found - floating)[either]
+    return {
+        "both_of_either": round(float((one & other).sum() / max(either.sum(), 1)), 4),
+        "float_finds": int(one.sum()),
+        "mean_error": round(float(np.abs(error).mean()), 3) if error.size else 0.0,
+        "bias": round(float(error.mean()), 3) if error.size else 0.0,
+        "sqnr": decibels(floating.astype(np.float64), found.astype(np.float64)),
+    }
+
+
+def decibels(wanted: Array, made: Array) -> float:
+    """Return the signal to noise ratio."""
+    noise = np.square(made - wanted).sum()
+    return round(float(10 * np.log10(np.square(wanted).sum() / noise)), 2)
+
+
+def text_map(floating: Array, found: Array, _: Array | None) -> dict[str, Any]:
+    """Compare maps of where text is, as PP-OCR reads them."""
+    return marks(floating, found, 0.3)
+
+
+def boxes(floating: Array, found: Array, _: Array | None) -> dict[str, Any]:
+    """Compare the scores of YOLOv8's boxes, which come behind four coordinates."""
+    return marks(floating[:, 4:], found[:, 4:], 0.25)
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """A network, its data, and how results are compared.
+
+    ``model`` is a file of MLPerf Tiny, or a name of the packaged networks; ``shape`` is that of the
+    input where the model leaves it open.
+    """
+
+    model: str
+    data: Callable[[pathlib.Path, int], Data]
+    compare: Callable[[Array, Array, Array | None], dict[str, Any]] = classes
+    shape: tuple[int, ...] = ()
+
+    def path(self, models: pathlib.Path) -> pathlib.Path:
+        """Return the model's file."""
+        return PACKAGED[self.model].path() if self.model in PACKAGED else models / self.model
+
+
+def packaged(model: str, form: str, shape: tuple[int, ...], compare: Any) -> Subject:
+    """Return a network of a package, and samples for it."""
+    return Subject(model, lambda models, seed: images(form, shape, seed), compare, shape)
+
+
+SUBJECTS: Mapping[str, Subject] = {
+    "kws": Subject("kws_dscnn.onnx", keywords),
+    "ic": Subject("ic_resnet8.onnx", lambda models, seed: pictures(32, 255, seed)),
+    "vww": Subject("vww_mobilenetv1_025.onnx", lambda models, seed: pictures(96, 1, seed)),
+    "nudenet": packaged("nudenet", "photographs, 0 to 1", (1, 3, 320, 320), boxes),
+    "ppocr-det": packaged("ppocr-det", "scanned text, -1 to 1", (1, 3, 320, 320), text_map),
+    "ppocr-rec": packaged("ppocr-rec", "lines of text, -1 to 1", (1, 3, 48, 320), classes),
 }
-"""Models of MLPerf Tiny, and their data."""
 
 
 def quark_python() -> str:
@@ -96,7 +180,9 @@ def quark_python() -> str:
     return str(python)
 
 
-def measured(contender: str, model: pathlib.Path, data: Data, floating: Array) -> dict[str, Any]:
+def measured(
+    contender: str, model: pathlib.Path, subject: Subject, data: Data, floating: Array
+) -> dict[str, Any]:
     """Let one quantizer work, and compare its network with the float one."""
     script, method = CONTENDERS[contender]
     quark = "quark" in script
@@ -117,22 +203,7 @@ def measured(contender: str, model: pathlib.Path, data: Data, floating: Array) -
             return {"error": done.stderr.strip().splitlines()[-1]}
         figures: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
         found = np.load(files[-1])
-    return figures | compared(floating, found, data.labels)
-
-
-def compared(floating: Array, found: Array, labels: Array | None) -> dict[str, Any]:
-    """Return how well probabilities agree with those of the float network."""
-    wanted, made = (np.log(np.maximum(a.astype(np.float64), LEAST)) for a in (floating, found))
-    noise = np.square(made - wanted).sum()
-    figures = {
-        "agreement": round(float((floating.argmax(-1) == found.argmax(-1)).mean()), 4),
-        "sqnr_of_logarithms": round(float(10 * np.log10(np.square(wanted).sum() / noise)), 2),
-        "largest_difference": round(float(np.abs(floating - found).max()), 3),
-    }
-    if labels is not None:
-        figures["accuracy"] = round(float((found.argmax(-1) == labels).mean()), 4)
-        figures["accuracy_of_float"] = round(float((floating.argmax(-1) == labels).mean()), 4)
-    return figures
+    return figures | subject.compare(floating, found, data.labels)
 
 
 def main() -> None:
@@ -147,15 +218,16 @@ def main() -> None:
     rows = []
     folder = tempfile.TemporaryDirectory()
     for network in given.networks:
-        file, make = SUBJECTS[network]
-        model = pathlib.Path(folder.name) / file
-        prepare(given.models / file, model)
+        subject = SUBJECTS[network]
+        model = pathlib.Path(folder.name) / f"{network}.onnx"
+        prepare(subject.path(given.models), model, subject.shape)
         session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
+        name = session.get_inputs()[0].name
         for seed in given.seeds:
-            data = make(given.models, seed)
-            (floating,) = session.run(None, {session.get_inputs()[0].name: data.test})
+            data = subject.data(given.models, seed)
+            floating = np.concatenate([session.run(None, {name: x[None]})[0] for x in data.test])
             for contender in given.quantizers:
-                figures = measured(contender, model, data, floating)
+                figures = measured(contender, model, subject, data, floating)
                 rows.append({"network": network, "seed": seed, "quantizer": contender, **figures})
                 print(json.dumps(rows[-1]), file=sys.stderr)
     print(json.dumps(rows, indent=1))

@@ -34,6 +34,8 @@ from pytorch_nndct.storage import constants, restored, stored
 INFO = "quant_info.json"
 BIASES = "bias_corr.pth"
 PARAMETERS = "param.pth"
+MISMATCH = "QUANTIZER_TORCH_CALIB_RESULT_MISMATCH"
+"""Code of the error for a result of other layers or sizes."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,7 +119,7 @@ def read(
     info = _info(folder)
     saved = _load(folder / f"{module}.pth", "QUANTIZER_TORCH_NO_CALIB_RESULT")
     mismatch = messages.error(
-        "QUANTIZER_TORCH_CALIB_RESULT_MISMATCH",
+        MISMATCH,
         f"{folder / INFO} was written for a module {module} with other layers or sizes; "
         "calibrate again with this one",
     )

@@ -107,8 +107,10 @@ def quantize_static(
     form_of(quant_format)
     power_of_two = isinstance(calibrate_method, PowerOfTwoMethod)
     chosen = extra.checked(extra.with_later(extra_options, later), power_of_two=power_of_two)
-    given = () if isinstance(model_input, onnx.ModelProto) else (model_input,)
-    outputs.check(model_output, inputs=given)
+    # The model is read as a whole before its file may be written; constants beside it are not.
+    if use_external_data_format and not isinstance(model_input, onnx.ModelProto):
+        outputs.check(model_output, inputs=(model_input,))
+    outputs.check(model_output)
     model = read_model(model_input)
     floating = float_nodes(
         model.proto, input_nodes=input_nodes, output_nodes=output_nodes,

@@ -2,6 +2,7 @@
 """One float model for all quantizers: shapes inferred, constants folded, weights as float32."""
 
 import pathlib
+from collections.abc import Sequence
 
 import numpy as np
 import onnx
@@ -10,13 +11,21 @@ from onnx.reference import ReferenceEvaluator
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 
-def prepare(source: pathlib.Path, target: pathlib.Path) -> None:
+def prepare(source: pathlib.Path, target: pathlib.Path, shape: Sequence[int] = ()) -> None:
     """Write a model as onnxruntime recommends it to be before quantization.
+
+    Its input gets a shape where one is given.
 
     Weights that are stored as integers (MLPerf Tiny's keyword spotting) become constants: AMD
     Quark's equalization fails on them.
     """
-    quant_pre_process(str(source), str(target))
+    bound = onnx.load(str(source))
+    for axis, size in zip(bound.graph.input[0].type.tensor_type.shape.dim, shape, strict=False):
+        axis.dim_value = size
+    if shape:
+        del bound.graph.value_info[:]
+    onnx.save(bound, str(target))
+    quant_pre_process(str(target), str(target))
     model = onnx.load(str(target))
     constants = {c.name: c for c in model.graph.initializer}
     for node in list(model.graph.node):

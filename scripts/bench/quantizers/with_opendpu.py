@@ -14,11 +14,14 @@ from quantizers.worker import Array, Run, work
 
 
 def quantize(method: str, model: pathlib.Path, samples: Array) -> Run:
-    """Quantize; any other method than ``plain`` is one of finetuning."""
+    """Quantize; ``hard`` has the DPU's activations, others but ``plain`` are of finetuning."""
     graph = load_onnx(model)
     (name,) = (node.name for node in graph if node.kind == "data")
-    tuning = None if method == "plain" else FinetuneConfig(method=method)
-    made = quantize_with_report(graph, {name: samples}, QuantizeConfig(finetune=tuning)).graph
+    tuning = None if method in ("plain", "hard") else FinetuneConfig(method=method)
+    config = QuantizeConfig(
+        finetune=tuning, activation_substitution="hard" if method == "hard" else "none"
+    )
+    made = quantize_with_report(graph, {name: samples}, config).graph
     session = Session(made)
     order = graph.attrs.get("onnx_order", {})
 

@@ -376,6 +376,8 @@ class torch_quantizer:
         try:
             self._result = result.read(self._folder, self._name, graph, resize=self._resized)
         except VAIQError as error:
+            if error.code != result.MISMATCH:
+                raise
             if result.input_shapes(self._folder, self._name) == result.shapes_of(graph):
                 raise
             self._unread = error

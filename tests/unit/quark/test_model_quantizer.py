@@ -41,7 +41,7 @@ from quark.onnx import (
     XInt8Spec,
     quant_utils,
 )
-from quark.onnx.quantization.config import DEFAULT_CONFIG_MAPPING, get_default_config
+from quark.onnx.quantization.config import DEFAULT_CONFIG_MAPPING, custom_config, get_default_config
 from quark.onnx.quantization.config.algorithm import finetuning_of
 from quark.onnx.quantization.config.spec import named
 
@@ -161,6 +161,26 @@ def test_the_second_form(float_model):
     assert decibel(wanted, result(mixed)) > 20
     halves = QLayerConfig(activation=BFloat16Spec(), weight=BFloat16Spec())
     assert decibel(wanted, result(quantized(float_model, QConfig(halves)))) > 35
+
+
+def test_configurations_as_constants(float_model):
+    for name in ("XINT8", "A8W8", "A16W8", "VINT8", "BF16"):
+        config = copy.deepcopy(getattr(custom_config, f"{name}_QCONFIG"))
+        config.extra_options["ConvertSigmoidToHardSigmoid"] = False
+        assert isinstance(config, QConfig)
+        assert config.algo_config == []
+    (tuning,) = custom_config.A8W8_ADAROUND_QCONFIG.algo_config
+    assert isinstance(tuning, AdaRoundConfig)
+    first = custom_config.XINT8_ADAQUANT_CONFIG
+    assert first.extra_options["FastFinetune"]["OptimAlgorithm"] == "adaquant"
+    first.include_cle = False  # of this one only
+    assert custom_config.XINT8_CONFIG.include_cle == get_default_config("XINT8").include_cle
+    same = quantized(float_model, custom_config.XINT8_QCONFIG)
+    layers = QLayerConfig(activation=XInt8Spec(), weight=XInt8Spec())
+    assert np.array_equal(result(same), result(quantized(float_model, QConfig(layers))))
+    for name in ("MX6_QCONFIG", "BF16_ADAROUND_QCONFIG", "MX6_CONFIG", "other"):
+        with pytest.raises(AttributeError, match=name):
+            getattr(custom_config, name)
 
 
 def test_layers_that_are_left_out(float_model):

@@ -382,8 +382,15 @@ def test_what_is_refused(float_model, tmp_path):
             float_model, output, None, weight_type=QuantType.QInt16, reduce_range=True
         )
     with pytest.raises(OutputError, match="it is the input"):
-        vai_q_onnx.quantize_static(float_model, float_model, None)
+        vai_q_onnx.quantize_static(float_model, float_model, None, use_external_data_format=True)
     assert not output.exists()
+
+
+def test_the_quantized_model_in_place_of_the_float_one(float_model, tmp_path):
+    output = tmp_path / "q.onnx"
+    output.write_bytes(pathlib.Path(float_model).read_bytes())
+    vai_q_onnx.quantize_static(output, output, None, quant_format=QuantFormat.QDQ)
+    assert any("Quantize" in node.op_type for node in onnx.load(output).graph.node)
 
 
 class Sizes:

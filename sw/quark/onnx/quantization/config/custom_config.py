@@ -98,3 +98,20 @@ def _made(parts: Mapping[str, Any]) -> QuantizationConfig:
 
 DEFAULT_CONFIG_MAPPING = get_default_config_mapping()
 """By name, as scripts look them up."""
+
+
+def __getattr__(name: str) -> Any:
+    """Return a configuration by the name of its constant, each time a new one.
+
+    ``A8W8_CONFIG`` is one in the first form, ``A8W8_QCONFIG`` one in the second.
+    """
+    base, _, form = name.rpartition("_")
+    if form == "CONFIG" and base in DEFAULT_CONFIG_MAPPING:
+        return get_default_config(base)
+    if form == "QCONFIG":
+        from quark.onnx.quantization.config.presets import second_form
+
+        found = second_form(base)
+        if found is not None:
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
