@@ -13,6 +13,7 @@ import onnx
 from onnx import TypeProto, helper, numpy_helper
 
 from opendpu.frontend.analysis import Analysis
+from opendpu.frontend.batch_first import sequence_first
 from opendpu.frontend.binding import Bound, Sizes, bind_inputs
 from opendpu.frontend.clusters import clustered
 from opendpu.frontend.expansion import spelled_out
@@ -89,7 +90,7 @@ def read(
         The operator set, inputs that are no tensors, or free dimensions without a size.
     """
     own, proto, folder = read_model(model)
-    proto = spelled_out(proto)
+    proto = sequence_first(spelled_out(proto))
     if any_scale:
         proto = expanded(proto)
     label = label or own

@@ -51,7 +51,7 @@ def test_truncated_model(save):
 def test_every_node_that_nothing_computes_is_listed(save):
     path = save(
         [
-            node("LSTM", ["x", "w", "w"], ["a"], name="memory", hidden_size=3, layout=1),
+            node("LSTM", ["x", "w", "w"], ["a"], name="memory", hidden_size=3, activations=["no"]),
             node("Fancy", ["x"], ["b"], name="power", domain="com.example"),
             node("Relu", ["a"], ["c"], name="after"),
             node("Plain", ["x"], ["y"], name="later", domain="org.other"),
