@@ -36,6 +36,7 @@ from opendpu.quantize.transforms.rearrange import rearrange
 from opendpu.quantize.transforms.rewrite import rewrite
 from opendpu.quantize.transforms.spread import spread
 from opendpu.quantize.transforms.substitute import relu6_to_relu, substitutable, substitute
+from opendpu.quantize.transforms.subtract import subtract
 from opendpu.quantize.transforms.tabulate import tabulate
 from opendpu.quantize.transforms.upsample import upsample
 from opendpu_arch.errors import UnsupportedError
@@ -215,6 +216,8 @@ def _transform(
     report.tabulated = dict.fromkeys(tabulated)
     fold(graph)
     if not has_tables(config.target) and bound(graph):
+        fold(graph)
+    if subtract(graph):
         fold(graph)
     approximate(graph)
     upsample(graph)

@@ -32,14 +32,19 @@ def _pair(given: Any, name: str, default: int) -> list[int]:
     return numbers * 2 if len(numbers) == 1 else numbers
 
 
-@handles("Convolution", "Deconvolution")
+DEPTHWISE = ("ConvolutionDepthwise", "DepthwiseConvolution")
+"""Names that forks have for convolutions of as many groups as channels."""
+
+
+@handles("Convolution", "Deconvolution", *DEPTHWISE)
 def convolution(call: Call) -> str:
     """Weights are OIHW, those of deconvolutions IOHW, as ONNX has them."""
     given = call.layer.convolution_param
     kernel, pads = _pair(given, "kernel", 0), _pair(given, "pad", 0)
     dilation = list(given.dilation) or [1]
     transposed = call.layer.type == "Deconvolution"
-    channels, outputs, group = call.shape[1], given.num_output, given.group
+    channels, outputs = call.shape[1], given.num_output
+    group = channels if call.layer.type in DEPTHWISE else given.group
     if channels % group or outputs % group:
         raise FaultError(f"{group} groups do not divide {channels} and {outputs} channels")
     shape = (channels, outputs // group) if transposed else (outputs, channels // group)

@@ -9,14 +9,14 @@ from onnx import TensorProto, helper
 
 from opendpu.frontend.binding import Sizes, bind_inputs
 from opendpu.frontend.building import Builder, Missing
-from opendpu.frontend.caffe import detection, layers
+from opendpu.frontend.caffe import detection, forks, layers
 from opendpu.frontend.caffe.net import read_net, read_weights
 from opendpu.frontend.caffe.registry import HANDLERS, Call
 from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.ir import Array, FloatGraph, Origin
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
-assert layers and detection  # register the handlers
+assert layers and detection and forks  # register the handlers
 NET, WEIGHTS = ".prototxt", ".caffemodel"
 _LOSSES = ("Accuracy", "Silence")
 """Layers that make nothing in inference."""

@@ -13,7 +13,7 @@ from opendpu.quantize import quantize
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
 sys.path.append(str(Path(__file__).parent))
-from test_caffe import layer, run, written
+from caffe_files import layer, run, written
 
 VARIANCES = (0.1, 0.1, 0.2, 0.2)
 PRIORS = (
