@@ -81,7 +81,7 @@ def interp(call: Call) -> str:
     if begin or end:
         stops = (rows - begin, columns - begin)
         x = b.node("Slice", [x, b.integers(-begin, -begin), b.integers(*stops), b.integers(2, 3)])
-    sizes = (given.height, given.width)
+    sizes: tuple[int, ...] = (given.height, given.width)
     if not all(sizes):
         sizes = tuple(_zoomed(n, given.shrink_factor, given.zoom_factor) for n in (rows, columns))
     if len(call.inputs) > 1:
