@@ -127,4 +127,22 @@ def read_keras(
             )
     except Exception as error:  # Keras raises what its parts happen to raise
         reason = reason_of(error)
+        if _has_only_weights(path):
+            reason = (
+                "it has weights, but no network: build the model, load them (load_weights), and "
+                "write it whole (save)"
+            )
         raise ModelFormatError(f"{path} cannot be read by Keras: {reason}") from error
+
+
+def _has_only_weights(path: pathlib.Path) -> bool:
+    """Return whether ``save_weights`` wrote a file of HDF5."""
+    import h5py  # of TensorFlow, which is named where it is missing
+
+    if not h5py.is_hdf5(path):
+        return False
+    try:
+        with h5py.File(path) as file:
+            return "model_config" not in file.attrs and bool(len(file) or len(file.attrs))
+    except OSError:  # damaged
+        return False

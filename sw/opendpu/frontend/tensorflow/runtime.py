@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from opendpu.frontend.tensorflow.graphdef import Node, parse
+from opendpu.ops.inference import reason_of
+from opendpu_arch.errors import UnsupportedError
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before it is imported
 with warnings.catch_warnings():
@@ -27,8 +29,18 @@ def frozen(function: Any, label: str) -> tuple[dict[str, Node], list[str], list[
     Returns
     -------
     The nodes; the placeholders; the results, ``node`` or ``node:1``.
+
+    Raises
+    ------
+    UnsupportedError
+        TensorFlow refuses to, for instance where tables of text are looked up.
     """
-    made = convert_to_constants.convert_variables_to_constants_v2(function)
+    try:
+        made = convert_to_constants.convert_variables_to_constants_v2(function)
+    except Exception as error:  # TensorFlow raises what its parts happen to raise
+        raise UnsupportedError(
+            f"{label}: TensorFlow cannot make constants of its variables: {reason_of(error)}"
+        ) from error
     nodes = parse(made.graph.as_graph_def().SerializeToString(), label)
     inputs = [tensor.name.partition(":")[0] for tensor in made.inputs]
     outputs = [tensor.name.removesuffix(":0") for tensor in made.outputs]

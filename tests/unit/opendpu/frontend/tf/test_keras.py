@@ -129,6 +129,31 @@ def test_custom_layers(rng, tmp_path):
     assert [node.kind for node in graph] == ["data", "add"]
 
 
+def test_weights_alone_are_no_network(model, tmp_path):
+    model.save_weights(tmp_path / "m.weights.h5")
+    with pytest.raises(ModelFormatError, match=r"it has weights, but no network: build the model"):
+        load_model(tmp_path / "m.weights.h5")
+
+
+def test_tables_of_text_are_refused_by_name(tmp_path):
+    class Words(tf.Module):
+        def __init__(self):
+            keys, values = tf.constant(["a", "b"]), tf.constant([1.0, 2.0])
+            made = tf.lookup.KeyValueTensorInitializer(keys, values)
+            self.table = tf.lookup.StaticHashTable(made, 0.0)
+            self.weight = tf.Variable(2.0)
+
+        @tf.function(input_signature=[tf.TensorSpec([1, 3], tf.string, name="words")])
+        def __call__(self, words):
+            return {"y": self.table.lookup(words) * self.weight}
+
+    words = Words()
+    tf.saved_model.save(words, str(tmp_path), signatures=words.__call__)
+    with pytest.raises(UnsupportedError) as caught:
+        load_saved_model(tmp_path)
+    assert str(tmp_path) in str(caught.value)
+
+
 def test_what_is_refused(tmp_path):
     class Unbuilt(tf.keras.Model):
         def call(self, x):
