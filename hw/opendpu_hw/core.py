@@ -32,7 +32,7 @@ class Core(wiring.Component):
     ----------
     target : :class:`opendpu_arch.target.Target`
         What to build.
-    vendor : :class:`str` or None
+    vendor, leaky_blocks : :class:`str` or None, :class:`bool` or None
         See :class:`opendpu_hw.engine.conv.Conv`.
     options : keyword arguments
         Passed on to :class:`opendpu_hw.engine.misc.MiscEngine`.
@@ -50,8 +50,9 @@ class Core(wiring.Component):
         What happened in the cycle before.
     """
 
-    def __init__(self, target, *, vendor=None, **options):
+    def __init__(self, target, *, vendor=None, leaky_blocks=None, **options):
         self._target, self._vendor, self._options = target, vendor, options
+        self._leaky_blocks = leaky_blocks
         super().__init__({
             "control": In(AxiLiteSignature(addr_width=ADDR_WIDTH)),
             "instr": Out(read_signature(32)),
@@ -71,7 +72,8 @@ class Core(wiring.Component):
         m.submodules.banks = banks = Banks(target)
         m.submodules.load = load = Load(target)
         m.submodules.save = save = Save(target)
-        m.submodules.conv = conv = Conv(target, vendor=self._vendor)
+        m.submodules.conv = conv = Conv(
+            target, vendor=self._vendor, leaky_blocks=self._leaky_blocks)
         m.submodules.misc = misc = MiscEngine(
             target, vendor=self._vendor, **self._options)
         engines = {Engine.LOAD: load, Engine.SAVE: save, Engine.CONV: conv, Engine.MISC: misc}

@@ -91,6 +91,14 @@ def test_columns_of_two_rows_as_close_as_they_may_be(engine, seed, memory):
     compare("B128+scaled", memory, code, segments, f"{engine} {seed}")
 
 
+@pytest.mark.slow
+def test_a_column_with_a_table_close_behind_one_without():
+    """Both by multipliers: the one before ended a second time, and all columns moved by one."""
+    name = "B512+table+channel+scaled"
+    code, segments = random_program("eltwise", Target.from_name(name), 50016)
+    compare(name, "ideal", code, segments, "eltwise 50016")
+
+
 @pytest.mark.parametrize("table", [0, 3])
 @pytest.mark.parametrize("stride", [1, 2, 3, 4, 16])
 def test_end_while_multipliers_finish(stride, table):

@@ -20,12 +20,16 @@ pytestmark = pytest.mark.cosim
 DSP48E2 = (pathlib.Path(__file__).parent / "dsp48e2.v").read_text(encoding="utf-8")
 
 
+LEAKY = ("B128", "B4096")
+"""Targets whose LEAKYRELU is in DSP blocks here."""
+
+
 @functools.cache
 def device(name, vendor):
     target = Target.from_name(name)
     if vendor is None:
         return RtlDevice(target, memory="ideal", trace=True)
-    text = verilog.elaborate(target, vendor=vendor) + DSP48E2
+    text = verilog.elaborate(target, vendor=vendor, leaky_blocks=name in LEAKY) + DSP48E2
     path = build(text, what=f"{target.name} of {vendor}")
     return RtlDevice(target, memory="ideal", trace=True, simulator=path)
 
@@ -50,7 +54,8 @@ def compare(name, engine, seed):
 
 
 @pytest.mark.parametrize(
-    ("name", "engine"), [("B64", "conv"), ("B64", "mixed"), ("B128", "dwconv"), ("B128", "misc")]
+    ("name", "engine"),
+    [("B64", "conv"), ("B64", "mixed"), ("B128", "conv"), ("B128", "dwconv"), ("B128", "misc")],
 )
 def test_dsp48e2(name, engine, rng):
     """B128 has three taps and the window."""

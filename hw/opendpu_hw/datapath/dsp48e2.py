@@ -14,7 +14,7 @@ _RESETS = ("RSTA", "RSTALLCARRYIN", "RSTALUMODE", "RSTB", "RSTC", "RSTCTRL", "RS
 
 
 def dsp48e2(total, *, a, b, d=None, pcin=None, c=None, operands, sum_register=True, last,
-            enable=None, alone=None, product=None):
+            enable=None, alone=None, product=None, c_enable=None):
     """Return the primitive.
 
     Parameters
@@ -35,6 +35,8 @@ def dsp48e2(total, *, a, b, d=None, pcin=None, c=None, operands, sum_register=Tr
         While this is high ``pcin`` is not added; by default it always is.
     product : :class:`Signal` of 48 bits
         Gets P of a block that is not the ``last`` one.
+    c_enable : value
+        When C is taken into its register; by default it has none.
     """
     one, zero = Const(1, 1), Const(0, 1)
     z = "pcin" if pcin is not None else "c" if c is not None else None
@@ -51,14 +53,15 @@ def dsp48e2(total, *, a, b, d=None, pcin=None, c=None, operands, sum_register=Tr
         "INMODE": Const(0 if d is None else 0b00100, 5), "CARRYINSEL": Const(0, 3),
         "CARRYIN": zero, "CLK": ClockSignal(), **dict.fromkeys(_ENABLES, one),
         **dict.fromkeys(_RESETS, zero), "CEM": of_product, "CEP": of_sum,
+        "CEC": one if c_enable is None else c_enable,
     }
     parameters = {
         "AMULTSEL": "A" if d is None else "AD", "BMULTSEL": "B", "PREADDINSEL": "A",
         "USE_MULT": "MULTIPLY", "A_INPUT": "DIRECT", "B_INPUT": "DIRECT", "USE_SIMD": "ONE48",
         "AREG": register, "ACASCREG": register, "DREG": register, "ADREG": register,
         "BREG": 2 * register, "BCASCREG": 2 * register, "MREG": 1, "PREG": int(sum_register),
-        "CREG": 0 if c is not None else 1, "INMODEREG": 1, "OPMODEREG": int(alone is None),
-        "ALUMODEREG": 1, "CARRYINREG": 1, "CARRYINSELREG": 1,
+        "CREG": int(c is None or c_enable is not None), "INMODEREG": 1,
+        "OPMODEREG": int(alone is None), "ALUMODEREG": 1, "CARRYINREG": 1, "CARRYINSELREG": 1,
     }
     return Instance(
         "DSP48E2", **{f"p_{name}": value for name, value in parameters.items()},

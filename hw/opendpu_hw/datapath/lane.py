@@ -45,6 +45,8 @@ class Lane(wiring.Component):
     vendor : :class:`str` or None
         ``xilinx``: with :class:`opendpu_hw.datapath.cascades.Cascades` of DSP48E2. None: with
         :class:`opendpu_hw.datapath.accumulators.Accumulators`.
+    leaky_blocks : :class:`bool`
+        Whether LEAKYRELU's factor is in DSP blocks.
     number : :class:`int`
         Which output channel; matters with the extension ``scaled`` only.
 
@@ -57,6 +59,8 @@ class Lane(wiring.Component):
         With ``prepare``, what the columns from the next cycle on have as bias.
     scale, act : ``In(scale_shape)``, ``In(4)``
         Valid with bits 2 and 3, and with bits 5 and 6, of ``column``.
+    leaky : ``In(1)``
+        Whether it is LEAKYRELU, valid with bits 1 and 2 of ``column``.
     y : ``Out(signed(8)).array(PP)``
         Results, from the cycle after bit 7 until the next column's.
     tables, table, late : ``In(TableWrite)``, ``In(4)``, ``In(1)``
@@ -70,8 +74,9 @@ class Lane(wiring.Component):
         :class:`opendpu_hw.datapath.scaled_steps.ScaledSteps` says.
     """
 
-    def __init__(self, target, *, vendor=None, number=0):
+    def __init__(self, target, *, vendor=None, leaky_blocks=False, number=0):
         self._target, self._vendor, self._number = target, vendor, number
+        self._leaky_blocks = leaky_blocks
         self._scaled = Extension.SCALED in target.extensions
         self._tables = Extension.TABLE in target.extensions
         self._channels = Extension.CHANNEL in target.extensions
@@ -82,6 +87,7 @@ class Lane(wiring.Component):
             **members, "column": In(CONV_WRITE),
             "bias": In(signed(8)), "shift_bias": In(SHIFT_WIDTH), "prepare": In(1),
             "scale": In(scale_shape), "act": In(unsigned(4)),
+            "leaky": In(1),
             "y": Out(signed(8)).array(target.pixel_parallel),
             **({"tables": In(TableWrite()), "table": In(SELECT_BITS), "late": In(1)}
                if self._tables else {}),
@@ -114,7 +120,8 @@ class Lane(wiring.Component):
             fixed = self._fixed_point(m, sums)
         for j in range(pixels // 2):
             m.submodules[f"requantizer{j}"] = requantizer = Requantizer(
-                leaky=self._target.conv_leaky_relu)
+                leaky=self._target.conv_leaky_relu, block=self._leaky_blocks,
+                vendor=self._vendor)
             even = Signal(signed(8), name=f"even{j}", reset_less=True)
             y_even = Signal(signed(8), name=f"y{2 * j}", reset_less=True)
             y_odd = Signal(signed(8), name=f"y{2 * j + 1}", reset_less=True)
@@ -125,6 +132,8 @@ class Lane(wiring.Component):
                 requantizer.scale.eq(scale), requantizer.act.eq(self.act),
                 self.y[2 * j].eq(y_even), self.y[2 * j + 1].eq(y_odd),
             ]
+            if hasattr(requantizer, "early_leaky"):
+                m.d.comb += requantizer.early_leaky.eq(self.leaky)
             with m.If(self.column[stages]):
                 m.d.sync += even.eq(requantizer.y)
             if self._scaled:

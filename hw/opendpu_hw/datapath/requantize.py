@@ -7,15 +7,16 @@ from amaranth.lib.wiring import In, Out
 
 from opendpu_arch.isa import ActType
 from opendpu_hw.datapath.accumulators import SUM_WIDTH
+from opendpu_hw.datapath.leaky_block import FACTOR, LeakyBlock
 from opendpu_hw.datapath.shift import SaturatingShift
 
 #: Width of a sum with its bias, doubled.
 BIASED_WIDTH = SUM_WIDTH + 1
 #: Width of ``shift_cut`` and ``shift_bias``.
 SHIFT_WIDTH = 6
-#: LeakyReLU's factor 26/256 is 13 with this much more shift.
-LEAKY_FACTOR, LEAKY_SHIFT = 13, 7
-_WIDE = BIASED_WIDTH + LEAKY_FACTOR.bit_length()
+#: LeakyReLU's factor 26/256 is :data:`FACTOR` with this much more shift.
+LEAKY_SHIFT = 7
+_WIDE = BIASED_WIDTH + FACTOR.bit_length()
 #: How to scale: the shifts of positive and negative values, which differ under LEAKYRELU.
 scale_shape = data.StructLayout({"positive": SHIFT_WIDTH, "negative": SHIFT_WIDTH, "leaky": 1})
 #: What a lane with shifts of its own makes its scale of.
@@ -44,6 +45,10 @@ class Requantizer(wiring.Component):
     ----------
     leaky : :class:`bool`
         Whether there is LEAKYRELU.
+    block : :class:`bool`
+        Whether its factor is in a DSP block, which takes half the LUTs.
+    vendor : :class:`str` or None
+        Whose block that is, see :class:`opendpu_hw.datapath.leaky_block.LeakyBlock`.
 
     Members
     -------
@@ -56,19 +61,22 @@ class Requantizer(wiring.Component):
         ``n`` cycles later.
     scale, act : ``In(scale_shape)``, ``In(4)``
         Valid with stages 2 and 5.
+    early_leaky : ``In(1)``
+        With ``block``: ``scale.leaky``, valid with stage 1.
     y : ``Out(signed(8))``
         Result, from the cycle after stage 5 until the next one's.
     """
 
     STAGES = 6
 
-    def __init__(self, *, leaky=True):
-        self._leaky = leaky
+    def __init__(self, *, leaky=True, block=False, vendor=None):
+        self._leaky, self._block, self._vendor = leaky, leaky and block, vendor
         super().__init__({
             "sum": In(signed(SUM_WIDTH)).array(2), "odd": In(1),
             "offset": In(signed(BIASED_WIDTH)),
             "stage": In(self.STAGES), "scale": In(scale_shape), "act": In(unsigned(4)),
             "y": Out(signed(8)),
+            **({"early_leaky": In(1)} if self._block else {}),
         })
 
     def elaborate(self, platform):
@@ -84,19 +92,10 @@ class Requantizer(wiring.Component):
             doubled = Cat(Const(0, 1), chosen).as_signed()
             m.d.sync += biased.eq((self.offset + doubled)[:BIASED_WIDTH].as_signed())
 
-        # -- negative values of LEAKYRELU times 13 = 1 + 4 · 3 -------------------------------------
-        value, triple = register(BIASED_WIDTH, "value"), register(BIASED_WIDTH + 2, "triple")
-        with m.If(self.stage[1]):
-            m.d.sync += value.eq(biased)
-            if self._leaky:
-                m.d.sync += triple.eq(biased + (biased << 1))
-        wide = register(_WIDE, "wide")
+        wide, negative = (self._block_product if self._block else self._product)(m, biased)
         amount = Signal(SHIFT_WIDTH, reset_less=True)
-        negative = value[-1]
         with m.If(self.stage[2]):
             m.d.sync += amount.eq(Mux(negative, self.scale.negative, self.scale.positive))
-            more = Mux(self.scale.leaky & negative, triple, 0) if self._leaky else Const(0)
-            m.d.sync += wide.eq((more << 2) + value)
 
         # -- shift: twice the result ---------------------------------------------------------------
         m.submodules.shift = shift = SaturatingShift(width=_WIDE, amount=SHIFT_WIDTH)
@@ -122,3 +121,33 @@ class Requantizer(wiring.Component):
         with m.If(self.stage[5]):
             m.d.sync += y.eq((rounded[:8] & keep.replicate(8)) | limit)
         return m
+
+    def _product(self, m, biased):
+        """Return, after stage 2, negative values of LEAKYRELU times 13 = 1 + 4 · 3, and the sign.
+
+        The sign comes with stage 2.
+        """
+        value = Signal(signed(BIASED_WIDTH), name="value", reset_less=True)
+        triple = Signal(signed(BIASED_WIDTH + 2), name="triple", reset_less=True)
+        with m.If(self.stage[1]):
+            m.d.sync += value.eq(biased)
+            if self._leaky:
+                m.d.sync += triple.eq(biased + (biased << 1))
+        wide = Signal(signed(_WIDE), name="wide", reset_less=True)
+        negative = value[-1]
+        with m.If(self.stage[2]):
+            more = Mux(self.scale.leaky & negative, triple, 0) if self._leaky else Const(0)
+            m.d.sync += wide.eq((more << 2) + value)
+        return wide, negative
+
+    def _block_product(self, m, biased):
+        """Return the same from a DSP block."""
+        m.submodules.product = product = LeakyBlock(width=BIASED_WIDTH, vendor=self._vendor)
+        negative = Signal(reset_less=True)
+        m.d.comb += [
+            product.value.eq(biased), product.leaky.eq(self.early_leaky),
+            product.stage.eq(self.stage[1:3]),
+        ]
+        with m.If(self.stage[1]):
+            m.d.sync += negative.eq(biased[-1])
+        return product.product, negative

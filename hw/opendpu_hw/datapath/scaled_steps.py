@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Columns through fixed-point multipliers (extension ``scaled``): when what happens."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -133,11 +133,18 @@ class ScaledSteps(wiring.Component):
         if self._tables:
             entry = kept[first + _LIMIT + 1].table
             tabled = entry != 0
+
+            def with_table(name, pulse):
+                """Delay a pulse if the column has a table; the next one's may be known by then."""
+                later = Signal(name=f"{name}_later")
+                m.d.sync += later.eq(pulse & tabled)
+                return later | (pulse & ~tabled)
+
             m.d.comb += [
                 steps.look_up.eq(gone[due] & tabled), steps.table.eq(entry),
-                steps.gather.eq(Mux(tabled, gone[due + 1], gone[due])),
-                steps.finish.eq(Mux(tabled, lasted[due + 1], lasted[due])),
-                self.begin.eq(Mux(tabled, lasted[due], lasted[due - 1])),
+                steps.gather.eq(with_table("gather", gone[due])),
+                steps.finish.eq(with_table("finish", lasted[due])),
+                self.begin.eq(with_table("begin", lasted[due - 1])),
             ]
         else:
             m.d.comb += [

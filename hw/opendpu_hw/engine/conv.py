@@ -38,6 +38,9 @@ class Conv(wiring.Component):
     vendor : :class:`str` or None
         ``xilinx``: the array is made of DSP48E2, two products each. None: of plain multiplications.
         Both take the same cycles.
+    leaky_blocks : :class:`bool` or None
+        With a ``vendor``: whether LEAKYRELU's factor is in DSP blocks too, one a requantizer. By
+        default it is where that adds a tenth or less to the array's.
 
     Members
     -------
@@ -52,8 +55,11 @@ class Conv(wiring.Component):
         With the extension ``scaled``.
     """
 
-    def __init__(self, target, *, vendor=None):
+    def __init__(self, target, *, vendor=None, leaky_blocks=None):
         self._target, self._vendor = target, vendor
+        if leaky_blocks is None:        # the array has ICP blocks a requantizer
+            leaky_blocks = target.input_channel_parallel >= 10
+        self._leaky_blocks = bool(vendor) and leaky_blocks
         self._tables = Extension.TABLE in target.extensions
         self._scaled = Extension.SCALED in target.extensions
         super().__init__({
@@ -196,7 +202,8 @@ class Conv(wiring.Component):
             m.d.sync += late.eq(Cat(s3.step, s3.first, late))
             step, first = late[-2], late[-1]
         for number in range(target.output_channel_parallel):
-            lane = Lane(target, vendor=self._vendor, number=number)
+            lane = Lane(
+                target, vendor=self._vendor, leaky_blocks=self._leaky_blocks, number=number)
             m.submodules[f"lane{number}"] = lane
             word = self.read.weights[number]
             for i in range(inputs):
@@ -223,7 +230,7 @@ class Conv(wiring.Component):
         m.d.comb += [
             lane.bias.eq(writer.bias[number]), lane.shift_bias.eq(writer.shift_bias),
             lane.prepare.eq(writer.prepare),
-            lane.scale.eq(writer.scale), lane.act.eq(writer.act),
+            lane.leaky.eq(writer.leaky), lane.scale.eq(writer.scale), lane.act.eq(writer.act),
         ]
         if Extension.CHANNEL in self._target.extensions:
             m.d.comb += [lane.shifts.eq(writer.shifts[number]), lane.cut.eq(writer.cut)]

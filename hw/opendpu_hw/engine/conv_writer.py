@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CONV write-back: from finished columns to image banks."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, ResetInserter, Signal, signed, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
@@ -9,6 +9,7 @@ from amaranth.utils import ceil_log2
 
 from opendpu_arch import latency
 from opendpu_arch.extensions import Extension
+from opendpu_hw.datapath.multiplexer import choose
 from opendpu_hw.datapath.narrow_product import narrow_product
 from opendpu_hw.datapath.requantize import CUT_SHAPE, scale_of, scale_shape
 from opendpu_hw.datapath.scaled_steps import ScaledSteps, steps_shape
@@ -16,6 +17,9 @@ from opendpu_hw.engine.conv_plan import result_shape, split_result_shape
 from opendpu_hw.memory.ports import ConvWrite
 from opendpu_hw.memory.record_ram import RecordWrite, common_shape
 from opendpu_hw.memory.table_ram import SELECT_BITS
+
+#: Ways of a multiplexer of one LUT of six inputs a bit.
+_WAYS = 4
 
 
 class ConvWriter(wiring.Component):
@@ -31,7 +35,8 @@ class ConvWriter(wiring.Component):
     column : ``In(8)``
         See above.
     bias, shift_bias : valid with ``prepare``, for the columns after that cycle
-    scale, act : valid with bits 2 and 3, and with bits 5 and 6, of ``column``
+    leaky, scale, act : valid with bits 1 and 2, with bits 2 and 3, and with bits 5 and 6, of
+        ``column``
     results : ``In``
         Lane results [row][lane], from the cycle after the last bit of ``column``, until the next.
     write : ``Out(ConvWrite)``
@@ -68,7 +73,7 @@ class ConvWriter(wiring.Component):
             "push": In(1), "payload": In(result_shape(target)), "ready": Out(1),
             "clear": In(1), "column": In(latency.CONV_WRITE),
             "bias": Out(data.ArrayLayout(signed(8), lanes)), "shift_bias": Out(6),
-            "prepare": Out(1), "scale": Out(scale_shape), "act": Out(4),
+            "prepare": Out(1), "leaky": Out(1), "scale": Out(scale_shape), "act": Out(4),
             "results": In(data.ArrayLayout(data.ArrayLayout(signed(8), lanes), banks)),
             "write": Out(ConvWrite(target)),
             "completed": Out(1), "pending": Out(4), "several": Out(4),
@@ -125,6 +130,7 @@ class ConvWriter(wiring.Component):
         act = [Signal(4, name=f"act{n}", reset_less=True) for n in range(1, 6)]
         with m.If(captured):
             m.d.sync += [scale.eq(scale_of(head.shift_cut, head.act)), act[0].eq(head.act)]
+        m.d.comb += self.leaky.eq(scale.leaky)
         with m.If(self.column[1]):
             m.d.sync += self.scale.eq(scale)
         if self._channels:
@@ -171,25 +177,55 @@ class ConvWriter(wiring.Component):
             with m.If(this.first):
                 m.d.sync += writing.eq(next_writing)
         m.d.sync += self.write.group.eq(writing.group_out)
-        rows = Array([self.results[p].as_value() for p in range(banks)])
-        for b in range(banks):
-            row = Signal(signed(10), name=f"row{b}")
+        rows = [Signal(signed(10), name=f"row{b}") for b in range(banks)]
+        for b, row in enumerate(rows):
             wrapped = Signal(abits, name=f"wrapped{b}")
-            source = Signal(range(banks), name=f"source{b}", reset_less=True)
             m.d.comb += [
                 row.eq((writing.first_row[b] + turn)[:10].as_signed()),
                 wrapped.eq(narrow_product(writing.wrap_jump, writing.wraps[b])[:abits]),
-                self.write.data[b].eq(rows[source]),
             ]
             m.d.sync += [
-                source.eq(row[:ceil_log2(banks)]),
                 self.write.mask[b].eq(active & (row >= 0) & (row <= writing.last_row)),
                 self.write.addr[b].eq((writing_addr + turn_addr + wrapped)[:abits]),
             ]
+        self._distribute(m, rows)
         self._in_flight(m, captured & last_column, head)
         with m.If(self.clear):
             m.d.sync += [head_valid.eq(0), active.eq(0), self.write.mask.eq(0)]
         return m
+
+    def _distribute(self, m, rows):
+        """Bring every bank the results of a row, a cycle later; ``rows`` has one for each bank.
+
+        The row of a bank is as many further, in a ring, as its neighbours' rows from them, or rows
+        share banks, and then at most half of the banks, which follow each other, have one. So of
+        two banks that are half the ring apart only one has a row, or both are as far from theirs:
+        the first half of the multiplexers serves both.
+        """
+        results = [self.results[p].as_value() for p in range(len(rows))]
+        bits, count = ceil_log2(len(rows)), len(rows)
+        half = min(count, _WAYS)
+        near_bits = ceil_log2(half)
+        distance = [(row[:bits] - b)[:bits] for b, row in enumerate(rows)]
+        near = [Signal(near_bits, name=f"near{b}", reset_less=True) for b in range(half)]
+        for b, chosen in enumerate(near):
+            value = distance[b][:near_bits]
+            if count > half:
+                value = Mux(rows[b][bits:].any(), distance[b + half][:near_bits], value)
+            m.d.sync += chosen.eq(value)
+        first = [choose(near[b % half], [results[(b + n) % count] for n in range(half)])
+                 for b in range(count)]
+        if count == half:
+            m.d.comb += [self.write.data[b].eq(value) for b, value in enumerate(first)]
+            return
+        shared = [Signal(len(value), name=f"near_row{b}") for b, value in enumerate(first)]
+        for b in range(count):
+            far = Signal(name=f"far{b}", reset_less=True)
+            m.d.sync += far.eq(distance[b][-1])
+            m.d.comb += [
+                shared[b].eq(first[b]),
+                self.write.data[b].eq(Mux(far, shared[(b + half) % count], shared[b])),
+            ]
 
     def _through_table(self, m, head):
         """Take the table along with a column; return when to write it."""

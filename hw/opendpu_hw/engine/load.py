@@ -11,7 +11,8 @@ from opendpu_arch.regs import Fault
 from opendpu_hw.bus.axi4 import read_signature
 from opendpu_hw.datapath.narrow_product import narrow_product
 from opendpu_hw.engine.dma_engine import DmaEngine
-from opendpu_hw.engine.load_channel import OVERLAP_MAX, LoadChannel
+from opendpu_hw.engine.load_channel import LoadChannel
+from opendpu_hw.engine.load_window import OVERLAP_MAX
 from opendpu_hw.engine.segment import SegmentStage
 from opendpu_hw.memory.ports import BankWrite
 from opendpu_hw.shapes import fields_of

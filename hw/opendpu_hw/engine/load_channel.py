@@ -3,23 +3,22 @@
 
 from types import SimpleNamespace
 
-from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal, unsigned
-from amaranth.lib import memory, wiring
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from opendpu_arch.extensions import Extension
-from opendpu_hw.bus.axi4 import constant_fields, read_signature
-from opendpu_hw.bus.burst import BEAT_SHIFT, BurstGenerator, BurstIssuer, plan_fields
+from opendpu_hw.bus.axi4 import read_signature
+from opendpu_hw.bus.burst import BEAT_SHIFT, plan_fields
 from opendpu_hw.bus.fields import FieldQueue, FieldSkid, FieldStream
 from opendpu_hw.datapath.bytes import MASK_BYTES, masks, pieces, shift_down
+from opendpu_hw.engine.load_window import POSITION, BeatWindow
 from opendpu_hw.memory.ports import BankWrite
 
-#: Beats between the bus and the banks.
-WINDOW = 16
-#: Longest pixel, in bytes, that may overlap the next one in one fetched range.
-OVERLAP_MAX = 128
-_POSITION = ceil_log2(WINDOW) + 2
+#: What a job keeps as it is until its end.
+_LASTING = ("bank_id", "jump_write", "bytes", "jump", "merged", "overlap", "constant", "value",
+            "masked", "pad_idx")
 
 
 def load_job_fields(target):
@@ -41,8 +40,9 @@ def load_job_fields(target):
 class LoadChannel(wiring.Component):
     """Fetch the bytes of LOADs and write them to the banks, one word a cycle.
 
-    Bursts are issued ahead, also those of LOADs whose turn has not come. Beats wait in a window of
-    :data:`WINDOW` beats, from which any CP adjacent bytes are taken each cycle.
+    Bursts are issued ahead, also those of LOADs whose turn has not come. Beats wait in a
+    :class:`opendpu_hw.engine.load_window.BeatWindow`, from which any CP adjacent bytes are taken
+    each cycle.
 
     Parameters
     ----------
@@ -80,193 +80,177 @@ class LoadChannel(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        lanes = self._target.channel_parallel
         stop = Signal()
         m.d.comb += stop.eq(self.stop | self.failed)
+        plans, queued = self._queues(m, stop)
+        window = BeatWindow(m, self.bus, plans, stop=stop, fault_addr=self.fault_addr)
+        m.d.comb += self.empty.eq(window.empty)
+        m.submodules.out = out = FieldSkid({
+            "data": len(self.write.data), "bank_id": 6, "addr": len(self.write.addr), "ending": 1})
+        place = self._place(queued)
+        step, after = self._judge(m, place, window, out.i.ready)
+        self._move(m, place, queued, step, after)
+        self._write(m, place, step, self._word(m, place, window), out, stop)
+        with m.If(stop):
+            m.d.sync += [place.running.eq(0), place.here.eq(0), place.job.overlap.eq(0)]
+            window.reset(m)
+        with m.If(self.stop):
+            m.d.sync += self.failed.eq(0)
+        return m
 
-        # -- queues: plans for the address side, jobs for the bank side ---------------------------
-        job_fields = load_job_fields(self._target)
+    def _queues(self, m, stop):
+        """Return plans for the address side and jobs for the bank side."""
         m.submodules.plans = plans = FieldQueue(plan_fields, depth=self.DEPTH)
-        m.submodules.jobs = jobs = FieldQueue(job_fields, depth=self.DEPTH)
+        m.submodules.jobs = jobs = FieldQueue(load_job_fields(self._target), depth=self.DEPTH)
         wiring.connect(m, wiring.flipped(self.plan), plans.i)
         wiring.connect(m, wiring.flipped(self.job), jobs.i)
         m.d.comb += [plans.clear.eq(stop), jobs.clear.eq(stop)]
+        return plans.o, jobs.o
 
-        # -- address side -------------------------------------------------------------------------
-        m.submodules.bursts = bursts = ResetInserter({"sync": stop})(BurstGenerator())
-        m.submodules.issuer = issuer = BurstIssuer()
-        error = Signal()
-        m.d.comb += [
-            issuer.stop.eq(error),
-            *constant_fields(self.bus, "ar"),
-            self.bus.araddr.eq(issuer.addr), self.bus.arlen.eq(issuer.len),
-            self.bus.arvalid.eq(issuer.valid), issuer.ready.eq(self.bus.arready),
-            # A burst may still be taken in the first cycle of ``stop``, none later.
-            self.empty.eq(issuer.empty & ~bursts.o.valid),
-        ]
-        wiring.connect(m, plans.o, bursts.i)
-        wiring.connect(m, bursts.o, issuer.i)
+    def _place(self, queued):
+        """Return the job under way, and which of its words comes next."""
+        job_fields = load_job_fields(self._target)
 
-        # -- window of beats ----------------------------------------------------------------------
-        m.submodules.window = window = memory.Memory(
-            shape=unsigned(128), depth=WINDOW, init=[])
-        put_port = window.write_port()
-        low_port, high_port = window.read_port(domain="comb"), window.read_port(domain="comb")
-        put = Signal(_POSITION)             # number of the next beat, modulo 4·WINDOW
-        newest = Signal(_POSITION, init=-1)     # number of the beat before it
-        keep = Signal(_POSITION)            # number of the oldest beat still needed
-        room = Signal()
-        used = Signal(_POSITION)            # negative while the next byte is beyond a gap
-        accept = Signal()
-        error_beat = Signal(_POSITION)
-        error_before = Signal(_POSITION)    # the beat before it
-        m.d.comb += [
-            used.eq(put - keep),
-            room.eq(used[-1] | ~used[ceil_log2(WINDOW):].any()),
-            self.bus.rready.eq(stop | room),
-            accept.eq(self.bus.rvalid & self.bus.rready),
-            issuer.retire.eq(accept & self.bus.rlast),
-            put_port.addr.eq(put), put_port.data.eq(self.bus.rdata), put_port.en.eq(accept),
-        ]
-        with m.If(accept):
-            m.d.sync += [put.eq(put + 1), newest.eq(put)]
-            with m.If(self.bus.rresp[1] & ~error & ~stop):
-                m.d.sync += [
-                    error.eq(1), error_beat.eq(put), error_before.eq(put - 1),
-                    self.fault_addr.eq(Cat(Const(0, BEAT_SHIFT), issuer.oldest_beat)),
-                ]
+        def like(name, signal):
+            return Signal.like(signal, name=name)
 
-        # -- bank side: the word to write next ----------------------------------------------------
-        queued = jobs.o
-        lasting = ("bank_id", "jump_write", "bytes", "jump", "merged", "overlap", "constant",
-                   "value", "masked", "pad_idx")
-        job = SimpleNamespace(**{n: Signal(job_fields[n], name=f"job_{n}") for n in lasting})
-        running = Signal()
-        rows = Signal(10)
-        rest = Signal(14)                   # bytes of the pixel after the next one
-        here = Signal(_POSITION + BEAT_SHIFT)
-        pixel = Signal(_POSITION + BEAT_SHIFT)
-        addr = Signal.like(queued.bank_addr)
-        pixel_addr = Signal.like(queued.bank_addr)
-        skip = Signal(5)
-        pixel_skip = Signal(5)
-        limit = Signal(15)
-        tail = Signal(7)                    # of the next pixel
+        return SimpleNamespace(
+            job=SimpleNamespace(**{n: Signal(job_fields[n], name=f"job_{n}") for n in _LASTING}),
+            running=Signal(name="running"), rows=Signal(10, name="rows"),
+            rest=Signal(14, name="rest"),           # bytes of the pixel after the next one
+            here=Signal(POSITION + BEAT_SHIFT, name="here"),
+            pixel=Signal(POSITION + BEAT_SHIFT, name="pixel"),
+            addr=like("addr", queued.bank_addr), pixel_addr=like("pixel_addr", queued.bank_addr),
+            skip=Signal(5, name="skip"), pixel_skip=Signal(5, name="pixel_skip"),
+            limit=Signal(15, name="limit"),
+            tail=Signal(7, name="tail"),            # of the next pixel
+            pixel_end=Signal(name="pixel_end"), job_end=Signal(name="job_end"),
+            two_beats=Signal(name="two_beats"))
 
-        pixel_end = Signal()
-        job_end = Signal()
-        two_beats = Signal()
-        margin = Signal(_POSITION + 1)      # beats beyond those that the word needs, and a bit
+    def _judge(self, m, place, window, free):
+        """Return whether the next word goes, and the number of the beat after its last one."""
+        job, beat, two_beats = place.job, place.here[BEAT_SHIFT:], place.two_beats
+        margin = Signal(POSITION + 1)       # beats beyond those that the word needs, and a bit
         ready = Signal()
         bad = Signal()
         step = Signal()
-        advance = Signal()
-        beat = here[BEAT_SHIFT:]
-        beat_1 = Signal(_POSITION)
-        m.submodules.out = out = FieldSkid({
-            "data": len(self.write.data), "bank_id": 6, "addr": len(self.write.addr), "ending": 1})
-
-        def next_word(rest, place):
-            """Whether the next word is its pixel's last, and in two beats: known a cycle before."""
-            ends, reach = Signal(), Signal(5)
-            m.d.comb += [ends.eq(rest < lanes),
-                         reach.eq(place[:BEAT_SHIFT] + Mux(ends, rest[:4], lanes - 1))]
-            return [pixel_end.eq(ends), two_beats.eq(reach[BEAT_SHIFT])]
-
+        beat_1 = Signal(POSITION)
         m.d.comb += [
-            job_end.eq(pixel_end & (rows == 0)),
+            place.job_end.eq(place.pixel_end & (place.rows == 0)),
             beat_1.eq(beat + 1),
             # newest - beat - two_beats with one carry chain, into which the lowest bit carries
-            margin.eq(Cat(1, newest) + Cat(~two_beats, ~beat)),
+            margin.eq(Cat(1, window.newest) + Cat(~two_beats, ~beat)),
             ready.eq(job.constant | ~margin[-1]),
-            bad.eq(error & ~job.constant
-                   & ((error_beat == beat) | (two_beats & (error_before == beat)))),
-            advance.eq(out.i.ready),
-            step.eq(running & ready & ~bad & advance),
-            keep.eq(Mux(job.overlap, pixel[BEAT_SHIFT:], beat)),
-            low_port.addr.eq(beat), high_port.addr.eq(beat_1),
+            bad.eq(window.error & ~job.constant & (
+                (window.error_beat == beat) | (two_beats & (window.error_before == beat)))),
+            step.eq(place.running & ready & ~bad & free),
+            window.keep.eq(Mux(job.overlap, place.pixel[BEAT_SHIFT:], beat)),
+            window.low_port.addr.eq(beat), window.high_port.addr.eq(beat_1),
         ]
-        with m.If(running & ready & bad & ~self.write.valid):
+        with m.If(place.running & ready & bad & ~self.write.valid):
             m.d.sync += self.failed.eq(1)
-
-        after = Signal(_POSITION)           # beat after the last one of this word
-        next_pixel = Signal.like(pixel)
+        after = Signal(POSITION)
         m.d.comb += after.eq(Mux(job.constant, beat, beat_1 + two_beats))
-        with m.If(job.constant):
-            m.d.comb += next_pixel.eq(here)
-        with m.Elif(job.merged):
-            m.d.comb += next_pixel.eq(pixel + job.jump + 1)
-        with m.Else():
-            m.d.comb += next_pixel.eq(
-                Cat((pixel[:BEAT_SHIFT] + job.jump + 1)[:BEAT_SHIFT], after))
-        next_addr = Signal.like(addr)
-        m.d.comb += next_addr.eq(pixel_addr + job.jump_write + 1)
+        return step, after
+
+    def _next_word(self, m, place, rest, start):
+        """Whether the next word is its pixel's last, and in two beats: known a cycle before."""
+        lanes = self._target.channel_parallel
+        ends, reach = Signal(), Signal(5)
+        m.d.comb += [ends.eq(rest < lanes),
+                     reach.eq(start[:BEAT_SHIFT] + Mux(ends, rest[:4], lanes - 1))]
+        return [place.pixel_end.eq(ends), place.two_beats.eq(reach[BEAT_SHIFT])]
+
+    def _move(self, m, place, queued, step, after):
+        """Go on to the next word, pixel or job.
+
+        What comes next does not depend on ``step``, which is known late.
+        """
+        running = place.running
+        m.d.comb += queued.ready.eq(~running | (step & place.job_end))
+        move = step | ~running
+        ways = (self._within_pixel(m, place), self._to_next_pixel(m, place, after),
+                self._to_next_job(m, place, queued, after))
+
+        def go(way):
+            rest, start, others = way
+            m.d.sync += [*self._next_word(m, place, rest, start), *others]
+
+        with m.If(move & running & ~place.pixel_end):
+            go(ways[0])
+        with m.Elif(move & running & ~place.job_end):
+            go(ways[1])
+        with m.Elif(move):
+            go(ways[2])
+
+    def _within_pixel(self, m, place):
+        """Return bytes after the next word, where it begins, and all else that changes."""
+        lanes, here = self._target.channel_parallel, place.here
+        rest_after, here_after = Signal.like(place.rest), Signal.like(here)
+        m.d.comb += [rest_after.eq(place.rest - lanes), here_after.eq(here + lanes)]
+        return rest_after, here_after, [
+            here.eq(Mux(place.job.constant, here, here_after)),
+            place.addr.eq(place.addr + 1), place.rest.eq(rest_after),
+            *(bytes_.eq(Mux(bytes_ > lanes, bytes_ - lanes, 0))
+              for bytes_ in (place.skip, place.limit)),
+        ]
+
+    def _to_next_pixel(self, m, place, after):
+        """Return the same for the first word of the next pixel."""
+        job, rows, pixel_skip = place.job, place.rows, place.pixel_skip
+        next_pixel = Signal.like(place.pixel)
+        next_addr = Signal.like(place.addr)
         next_in_tail = Signal()
         next_skip = Signal(5)
         jump = Signal(8)
-
-        def less(tail, jump, in_tail):
-            """The bytes that the pixel after one keeps."""
-            return Mux(in_tail, Mux(tail > jump, (tail - jump)[:7], 0), tail)
-
+        far, near = place.pixel + job.jump + 1, (place.pixel[:BEAT_SHIFT] + job.jump + 1)
         m.d.comb += [
+            next_pixel.eq(Mux(job.constant, place.here, Mux(
+                job.merged, far, Cat(near[:BEAT_SHIFT], after)))),
+            next_addr.eq(place.pixel_addr + job.jump_write + 1),
             jump.eq(job.jump[:7] + 1),
             next_in_tail.eq(rows <= job.pad_idx + 1),
             next_skip.eq(Mux(pixel_skip > jump, (pixel_skip - jump)[:5], 0)),
         ]
+        return job.bytes, next_pixel, [
+            place.here.eq(next_pixel), place.pixel.eq(next_pixel),
+            place.addr.eq(next_addr), place.pixel_addr.eq(next_addr),
+            place.rest.eq(job.bytes), rows.eq(rows - 1),
+            place.skip.eq(next_skip), pixel_skip.eq(next_skip),
+            place.tail.eq(_less(place.tail, jump, next_in_tail)),
+            place.limit.eq(_limit(job.bytes, job.masked & next_in_tail, place.tail)),
+        ]
 
-        start = Signal(_POSITION + BEAT_SHIFT)
+    def _to_next_job(self, m, place, queued, after):
+        """Return the same for the next job; without one only the beat means something."""
+        job = place.job
+        start = Signal(POSITION + BEAT_SHIFT)
         starts_in_tail = Signal()
         m.d.comb += [
-            queued.ready.eq(~running | (step & job_end)),
-            start.eq(Cat(queued.offset, Mux(running, after, beat))),
+            start.eq(Cat(queued.offset, Mux(place.running, after, place.here[BEAT_SHIFT:]))),
             starts_in_tail.eq(queued.rows <= queued.pad_idx),
         ]
-        rest_after, here_after = Signal.like(rest), Signal.like(here)
-        m.d.comb += [rest_after.eq(rest - lanes), here_after.eq(here + lanes)]
-        # What comes next does not depend on `step`, which is known late.
-        move = step | ~running
-        with m.If(move & running & ~pixel_end):
-            m.d.sync += [
-                *next_word(rest_after, here_after),
-                here.eq(Mux(job.constant, here, here_after)),
-                addr.eq(addr + 1), rest.eq(rest_after),
-                skip.eq(Mux(skip > lanes, skip - lanes, 0)),
-                limit.eq(Mux(limit > lanes, limit - lanes, 0)),
-            ]
-        with m.Elif(move & running & ~job_end):
-            m.d.sync += [
-                *next_word(job.bytes, next_pixel),
-                here.eq(next_pixel), pixel.eq(next_pixel),
-                addr.eq(next_addr), pixel_addr.eq(next_addr),
-                rest.eq(job.bytes), rows.eq(rows - 1),
-                skip.eq(next_skip), pixel_skip.eq(next_skip),
-                tail.eq(less(tail, jump, next_in_tail)),
-                limit.eq(self._limit(job.bytes, job.masked & next_in_tail, tail)),
-            ]
-        with m.Elif(move):
-            # Without a job only the beat means something.
-            m.d.sync += [
-                *next_word(queued.bytes, queued.offset),
-                running.eq(queued.valid), here.eq(start), pixel.eq(start),
-                *(getattr(job, n).eq(getattr(queued, n)) for n in lasting),
-                job.overlap.eq(queued.overlap & queued.valid),
-                addr.eq(queued.bank_addr), pixel_addr.eq(queued.bank_addr),
-                rest.eq(queued.bytes), rows.eq(queued.rows),
-                skip.eq(queued.skip), pixel_skip.eq(queued.skip),
-                tail.eq(less(queued.tail, queued.jump[:7] + 1, starts_in_tail)),
-                limit.eq(self._limit(
-                    queued.bytes, queued.masked & starts_in_tail, queued.tail)),
-            ]
+        return queued.bytes, queued.offset, [
+            place.running.eq(queued.valid), place.here.eq(start), place.pixel.eq(start),
+            *(getattr(job, n).eq(getattr(queued, n)) for n in _LASTING),
+            job.overlap.eq(queued.overlap & queued.valid),
+            place.addr.eq(queued.bank_addr), place.pixel_addr.eq(queued.bank_addr),
+            place.rest.eq(queued.bytes), place.rows.eq(queued.rows),
+            place.skip.eq(queued.skip), place.pixel_skip.eq(queued.skip),
+            place.tail.eq(_less(queued.tail, queued.jump[:7] + 1, starts_in_tail)),
+            place.limit.eq(_limit(queued.bytes, queued.masked & starts_in_tail, queued.tail)),
+        ]
 
-        # -- the word ------------------------------------------------------------------------------
+    def _word(self, m, place, window):
+        """Return the word: bytes of two beats, a constant, or what augmentation leaves of them."""
+        job, lanes = place.job, self._target.channel_parallel
         halves = -(-lanes // MASK_BYTES)
-        source = pieces(low_port.data, 4) + pieces(high_port.data, 4)
-        word = shift_down(m, source, here[:BEAT_SHIFT], 2 * halves, name="word")
+        source = pieces(window.low_port.data, 4) + pieces(window.high_port.data, 4)
+        word = shift_down(m, source, place.here[:BEAT_SHIFT], 2 * halves, name="word")
         kept = Signal(5)
-        m.d.comb += kept.eq(Mux(limit[4:].any(), 16, limit[:4]))
+        m.d.comb += kept.eq(Mux(place.limit[4:].any(), 16, place.limit[:4]))
         keep_masks = masks(m, kept, halves, name="keep")
-        skip_masks = masks(m, skip, halves, name="skip")
+        skip_masks = masks(m, place.skip, halves, name="skip")
         padded = Signal()
         m.d.comb += padded.eq(job.masked & ~job.constant)
         result = []
@@ -280,24 +264,24 @@ class LoadChannel(wiring.Component):
                 fill = job.value.replicate(MASK_BYTES) & padded.replicate(8 * MASK_BYTES)
                 m.d.comb += half.eq((value & kept_bytes) | (fill & ~kept_bytes))
             result.append(half)
+        return Cat(result)
+
+    def _write(self, m, place, step, word, out, stop):
+        """Hand words to the banks; say when the last one of a LOAD goes."""
         m.d.comb += [
-            out.i.valid.eq(step), out.i.data.eq(Cat(result)), out.i.bank_id.eq(job.bank_id),
-            out.i.addr.eq(addr), out.i.ending.eq(job_end), out.clear.eq(stop),
+            out.i.valid.eq(step), out.i.data.eq(word), out.i.bank_id.eq(place.job.bank_id),
+            out.i.addr.eq(place.addr), out.i.ending.eq(place.job_end), out.clear.eq(stop),
             self.write.valid.eq(out.o.valid), out.o.ready.eq(self.write.ready),
             *(getattr(self.write, n).eq(getattr(out.o, n)) for n in ("data", "bank_id", "addr")),
             self.finished.eq(self.write.valid & self.write.ready & out.o.ending),
         ]
 
-        with m.If(stop):
-            m.d.sync += [
-                running.eq(0), put.eq(0), newest.eq(-1), here.eq(0), job.overlap.eq(0),
-                error.eq(0),
-            ]
-        with m.If(self.stop):
-            m.d.sync += self.failed.eq(0)
-        return m
 
-    @staticmethod
-    def _limit(size, in_tail, tail):
-        """Bytes of a pixel to keep, of ``size + 1``."""
-        return Mux(in_tail & (tail <= size), tail, size + 1)
+def _less(tail, jump, in_tail):
+    """The bytes that the pixel after one keeps."""
+    return Mux(in_tail, Mux(tail > jump, (tail - jump)[:7], 0), tail)
+
+
+def _limit(size, in_tail, tail):
+    """Bytes of a pixel to keep, of ``size + 1``."""
+    return Mux(in_tail & (tail <= size), tail, size + 1)

@@ -58,18 +58,40 @@ class MiscPlanner(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+        s = self._signals()
+        self._place_inputs(m, s)
+        products = self._products(m, s)
+        self._offer(m, s)
+        m.d.comb += self.is_init.eq(Cat(
+            self.insn.payload[0][28:32] == cls.OPCODE for cls in (*s.inits, isa.ElewInit)).any())
+        with m.FSM():
+            with m.State("Accept"):
+                self._accept(m, s)
+            with m.State("Prepare"):
+                misc_decode.aluinit(m, self._target, s, fields_of(isa.AluInit, s.insn))
+                m.next = "Multiply"
+            with m.State("Keep"):
+                misc_decode.keep(m, s)
+                m.next = "Accept"
+            with m.State("Select"):
+                self._select(m, s)
+            with m.State("Multiply"):
+                self._multiply(m, s, products)
+            with m.State("Rows"):
+                self._place_row(m, s)
+            with m.State("Offer"):
+                self._end_pass(m, s)
+        return m
+
+    def _signals(self):
+        """Return the job being made, what only its making needs, and the instructions it is of."""
         target = self._target
-        banks, rows = target.pixel_parallel, target.alu_pixel_parallel
-        a, bb = plan.address_bits(target), plan.bank_bits(target)
+        rows, a, bb = target.alu_pixel_parallel, plan.address_bits(target), plan.bank_bits(target)
 
-        insn = Signal(instruction_shape, reset_less=True)
-        inits = {cls: Signal(instruction_shape, name=cls.__name__.lower(), reset_less=True)
-                 for cls in (isa.AluInit, isa.PoolInit, isa.DwInit)}
-        entries = [Signal(instruction_shape, name=f"entry{i}", reset_less=True)
-                   for i in range(plan.INPUTS)]
+        def instruction(name):
+            return Signal(instruction_shape, name=name, reset_less=True)
 
-        #: The job being made, and what only its making needs.
-        s = SimpleNamespace(
+        return SimpleNamespace(
             taps=self._taps, window=self._window,
             **{name: Signal(shape, name=name, reset_less=True) for name, shape in {
                 "walk": plan.walk_shape(target), "finish": plan.finish_shape(target),
@@ -79,26 +101,28 @@ class MiscPlanner(wiring.Component):
                 "out_bank": bb, "out_base": a, "out_offset": a,
                 "pad_right": 8, "pad_bottom": 8, "rows_1": 4, "unpadded": 1, "tap_jump": a,
                 "kept": misc_decode.kept_shape(target),
-            }.items()})
-        # Banks of the rows of ELEW's inputs: there before ELEW itself is.
-        s.places = [[Signal(bb, name=f"place{n}_{q}", reset_less=True) for q in range(rows)]
-                    for n in range(plan.INPUTS)]
-        for places, words in zip(s.places, entries, strict=True):
+            }.items()},
+            insn=instruction("insn"),
+            inits={cls: instruction(cls.__name__.lower())
+                   for cls in (isa.AluInit, isa.PoolInit, isa.DwInit)},
+            entries=[instruction(f"entry{i}") for i in range(plan.INPUTS)],
+            # Banks of the rows of ELEW's inputs: there before ELEW itself is.
+            places=[[Signal(bb, name=f"place{n}_{q}", reset_less=True) for q in range(rows)]
+                    for n in range(plan.INPUTS)],
+            index=Signal(4, name="index"),
+            turn=Signal(3, name="turn"), row=Signal(3, name="row"))
+
+    def _place_inputs(self, m, s):
+        """Keep the banks of the rows of ELEW's inputs."""
+        for places, words in zip(s.places, s.entries, strict=True):
             entry = fields_of(isa.ElewInit, words)
             step = Mux(entry.share_pp, 0, entry.jump_bank + 1)
-            m.d.sync += [place.eq((entry.bank_id_in + q * step)[:bb])
+            m.d.sync += [place.eq((entry.bank_id_in + q * step)[:len(place)])
                          for q, place in enumerate(places)]
-        walk, fetch, write = s.walk, s.fetch, s.write
-        m.d.comb += [
-            self.job.payload.walk.eq(walk), self.job.payload.finish.eq(s.finish),
-            # Products of registers: they have the cycle in which the walk takes them.
-            self.job.payload.walk.bottom_limit.eq(misc_decode.bottom_limit(s)),
-            self.job.payload.walk.stride_step.eq(narrow_product(
-                walk.stride_h, Mux(walk.wide, 1, self._taps))),
-            self.fetch.payload.eq(fetch), self.write.payload.eq(write),
-        ]
 
-        index = Signal(4)
+    def _products(self, m, s):
+        """Return factors and result of each product, the one multiplier, and its operands."""
+        walk, fetch = s.walk, s.fetch
         left = Signal(13, reset_less=True)
         right = Signal(13, reset_less=True)
         product = Signal(26)
@@ -106,133 +130,147 @@ class MiscPlanner(wiring.Component):
         kernel_w = Signal(9)
         kernel_h = Signal(9)
         m.d.comb += [kernel_w.eq(walk.kernel_w_1 + 1), kernel_h.eq(walk.kernel_h_1 + 1)]
-        products = [
+        return SimpleNamespace(left=left, right=right, product=product, all=[
             (walk.stride_w, walk.jump, walk.inputs[0].jump),
             (walk.stride_w, walk.length_1, None),
             (walk.in_bank, walk.jump_endl, walk.row_offset),
             (s.stride_out, s.out_jump, s.out_wrap),
             (s.out_phase, s.out_jump, s.out_offset),
             (kernel_w, s.tap_jump, fetch.tap_h),
-            (fetch.stride_h, product[:a], fetch.tap_stride),
+            (fetch.stride_h, product[:plan.address_bits(self._target)], fetch.tap_stride),
             (kernel_h, kernel_w, None),
+        ])
+
+    def _offer(self, m, s):
+        """Offer the three parts of a job until each is taken."""
+        walk = s.walk
+        m.d.comb += [
+            self.job.payload.walk.eq(walk), self.job.payload.finish.eq(s.finish),
+            # Products of registers: they have the cycle in which the walk takes them.
+            self.job.payload.walk.bottom_limit.eq(misc_decode.bottom_limit(s)),
+            self.job.payload.walk.stride_step.eq(narrow_product(
+                walk.stride_h, Mux(walk.wide, 1, self._taps))),
+            self.fetch.payload.eq(s.fetch), self.write.payload.eq(s.write),
         ]
-        turn = Signal(3)
-        row = Signal(3)
-        parts = self.job, self.fetch, self.write
-        for part in parts:
+        for part in self._parts():
             with m.If(part.ready):
                 m.d.sync += part.valid.eq(0)
 
-        def make_rows():
-            """Go on with the rows of the writer's part; the others are offered meanwhile."""
-            m.d.sync += [self.job.valid.eq(1), self.fetch.valid.eq(1)]
-            m.next = "Rows"
+    def _parts(self):
+        return self.job, self.fetch, self.write
 
-        m.d.comb += self.is_init.eq(Cat(
-            self.insn.payload[0][28:32] == cls.OPCODE for cls in (*inits, isa.ElewInit)).any())
-        with m.FSM():
-            with m.State("Accept"):
-                m.d.comb += self.insn.ready.eq(1)
+    def _make_rows(self, m):
+        """Go on with the rows of the writer's part; the others are offered meanwhile."""
+        m.d.sync += [self.job.valid.eq(1), self.fetch.valid.eq(1)]
+        m.next = "Rows"
+
+    def _accept(self, m, s):
+        """Take an instruction; an INIT is kept, anything else becomes jobs."""
+        m.d.comb += self.insn.ready.eq(1)
+        m.d.sync += [
+            s.index.eq(0), s.row.eq(0), s.turn.eq(0), s.write.turns_1.eq(0),
+            s.pad_right.eq(0), s.unpadded.eq(0), s.out_offset.eq(0),
+        ]
+        m.d.sync += s.insn.eq(self.insn.payload)
+        with m.If(self.insn.valid), m.Switch(self.insn.payload[0][28:32]):
+            for cls, kept in s.inits.items():
+                with m.Case(cls.OPCODE):
+                    m.d.sync += kept.eq(self.insn.payload)
+                    if cls is isa.AluInit:
+                        m.next = "Prepare"
+            with m.Case(Opcode.ELEWINIT):
+                number = fields_of(isa.ElewInit, self.insn.payload).id
+                m.d.sync += Array(s.entries)[number].eq(self.insn.payload)
+            with m.Default():
+                m.next = "Select"
+
+    def _select(self, m, s):
+        """Make what needs no product; ALU and ELEW need none that is not there."""
+        target, insn, inits = self._target, s.insn, s.inits
+        misc_decode.defaults(m, target, s)
+        m.next = "Multiply"
+        with m.Switch(insn[0][28:32]):
+            with m.Case(Opcode.ALU):
+                misc_decode.alu(m, target, s, fields_of(isa.Alu, insn),
+                                fields_of(isa.AluInit, inits[isa.AluInit]))
+                self._make_rows(m)
+            with m.Case(Opcode.POOL):
+                misc_decode.pool(m, target, s, fields_of(isa.Pool, insn),
+                                 fields_of(isa.PoolInit, inits[isa.PoolInit]))
+            with m.Case(Opcode.DPTWISE):
+                misc_decode.dptwise(m, target, s, fields_of(isa.DptWise, insn),
+                                    fields_of(isa.DwInit, inits[isa.DwInit]))
+            with m.Default():
+                misc_decode.elew(m, target, s, fields_of(isa.Elew, insn),
+                                 [fields_of(isa.ElewInit, e) for e in s.entries])
+                self._make_rows(m)
+
+    def _multiply(self, m, s, products):
+        """Cycle k loads the operands of product k and stores product k - 1."""
+        product, last = products.product, len(products.all)
+        m.d.sync += s.index.eq(s.index + 1)
+        with m.Switch(s.index):
+            for k in range(last + 1):
+                with m.Case(k):
+                    if k < last:
+                        m.d.sync += [products.left.eq(products.all[k][0][:13]),
+                                     products.right.eq(products.all[k][1][:13])]
+                    if k > 0 and products.all[k - 1][2] is not None:
+                        m.d.sync += products.all[k - 1][2].eq(
+                            product[:plan.address_bits(self._target)])
+                    if k == 2:
+                        m.d.sync += s.walk.right_limit.eq(
+                            (product[:20] + s.pad_right) | s.unpadded.replicate(20))
+                    if k == last:
+                        m.d.sync += [s.walk.cached.eq(product <= CACHED_TAPS),
+                                     s.fetch.cached.eq(product <= CACHED_TAPS)]
+                        with m.If(s.insn[0][28:32] == Opcode.ALUINIT):
+                            m.next = "Keep"
+                        with m.Else():
+                            self._make_rows(m)
+
+    def _place_row(self, m, s):
+        """Say where a row of the pass is written, a row a cycle."""
+        banks, rows = self._target.pixel_parallel, self._target.alu_pixel_parallel
+        write, turn, row = s.write, s.turn, s.row
+        for h in range(rows):
+            with m.If(row == h):
                 m.d.sync += [
-                    index.eq(0), row.eq(0), turn.eq(0), write.turns_1.eq(0),
-                    s.pad_right.eq(0), s.unpadded.eq(0), s.out_offset.eq(0),
+                    write.bank[h].eq(s.out_bank), write.turn[h].eq(turn),
+                    write.addr[h].eq((s.out_base + s.out_offset)[:len(s.out_base)]),
                 ]
-                m.d.sync += insn.eq(self.insn.payload)
-                with m.If(self.insn.valid), m.Switch(self.insn.payload[0][28:32]):
-                    for cls, kept in inits.items():
-                        with m.Case(cls.OPCODE):
-                            m.d.sync += kept.eq(self.insn.payload)
-                            if cls is isa.AluInit:
-                                m.next = "Prepare"
-                    with m.Case(Opcode.ELEWINIT):
-                        number = fields_of(isa.ElewInit, self.insn.payload).id
-                        m.d.sync += Array(entries)[number].eq(self.insn.payload)
-                    with m.Default():
-                        m.next = "Select"
-            with m.State("Prepare"):
-                misc_decode.aluinit(m, target, s, fields_of(isa.AluInit, insn))
-                m.next = "Multiply"
-            with m.State("Keep"):
-                misc_decode.keep(m, s)
+        with m.If(turn > write.turns_1):
+            m.d.sync += write.turns_1.eq(turn)
+        m.d.sync += turn.eq(Mux(turn + 1 == s.stride_out, 0, turn + 1))
+        with m.If(s.out_phase + 1 == s.stride_out):
+            m.d.sync += [s.out_phase.eq(0), s.out_offset.eq(0), s.out_bank.eq(s.out_bank + 1)]
+            with m.If(s.out_bank == banks - 1):
+                m.d.sync += s.out_base.eq((s.out_base + s.out_wrap)[:len(s.out_base)])
+        with m.Else():
+            m.d.sync += [s.out_phase.eq(s.out_phase + 1),
+                         s.out_offset.eq((s.out_offset + s.out_jump)[:len(s.out_offset)])]
+        m.d.sync += [row.eq(row + 1), s.remaining.eq(s.remaining - 1), write.rows_1.eq(row)]
+        with m.If((s.remaining == 1) | (row == rows - 1)):
+            m.d.sync += [write.final.eq(s.remaining == 1), self.write.valid.eq(1)]
+            m.next = "Offer"
+
+    def _end_pass(self, m, s):
+        """When all parts are taken, go on with the next pass or the next instruction."""
+        target, walk = self._target, s.walk
+        rows, bb = target.alu_pixel_parallel, plan.bank_bits(target)
+        with m.If(Cat(~part.valid | part.ready for part in self._parts()).all()):
+            m.d.sync += [s.row.eq(0), s.turn.eq(0), s.write.turns_1.eq(0)]
+            with m.If(s.remaining == 0):
                 m.next = "Accept"
-            with m.State("Select"):
-                misc_decode.defaults(m, target, s)
-                m.next = "Multiply"
-                with m.Switch(insn[0][28:32]):
-                    with m.Case(Opcode.ALU):
-                        misc_decode.alu(m, target, s, fields_of(isa.Alu, insn),
-                                        fields_of(isa.AluInit, inits[isa.AluInit]))
-                        make_rows()
-                    with m.Case(Opcode.POOL):
-                        misc_decode.pool(m, target, s, fields_of(isa.Pool, insn),
-                                         fields_of(isa.PoolInit, inits[isa.PoolInit]))
-                    with m.Case(Opcode.DPTWISE):
-                        misc_decode.dptwise(m, target, s, fields_of(isa.DptWise, insn),
-                                            fields_of(isa.DwInit, inits[isa.DwInit]))
-                    with m.Default():
-                        misc_decode.elew(m, target, s, fields_of(isa.Elew, insn),
-                                         [fields_of(isa.ElewInit, e) for e in entries])
-                        make_rows()
-            with m.State("Multiply"):
-                # Cycle k loads the operands of product k and stores product k - 1.
-                m.d.sync += index.eq(index + 1)
-                with m.Switch(index):
-                    for k in range(len(products) + 1):
-                        with m.Case(k):
-                            if k < len(products):
-                                m.d.sync += [left.eq(products[k][0][:13]),
-                                             right.eq(products[k][1][:13])]
-                            if k > 0 and products[k - 1][2] is not None:
-                                m.d.sync += products[k - 1][2].eq(product[:a])
-                            if k == 2:
-                                m.d.sync += walk.right_limit.eq(
-                                    (product[:20] + s.pad_right) | s.unpadded.replicate(20))
-                            if k == len(products):
-                                m.d.sync += [walk.cached.eq(product <= CACHED_TAPS),
-                                             fetch.cached.eq(product <= CACHED_TAPS)]
-                                with m.If(insn[0][28:32] == Opcode.ALUINIT):
-                                    m.next = "Keep"
-                                with m.Else():
-                                    make_rows()
-            with m.State("Rows"):
-                for h in range(rows):
-                    with m.If(row == h):
-                        m.d.sync += [
-                            write.bank[h].eq(s.out_bank), write.turn[h].eq(turn),
-                            write.addr[h].eq((s.out_base + s.out_offset)[:a]),
-                        ]
-                with m.If(turn > write.turns_1):
-                    m.d.sync += write.turns_1.eq(turn)
-                m.d.sync += turn.eq(Mux(turn + 1 == s.stride_out, 0, turn + 1))
-                with m.If(s.out_phase + 1 == s.stride_out):
-                    m.d.sync += [s.out_phase.eq(0), s.out_offset.eq(0),
-                                 s.out_bank.eq(s.out_bank + 1)]
-                    with m.If(s.out_bank == banks - 1):
-                        m.d.sync += s.out_base.eq((s.out_base + s.out_wrap)[:a])
-                with m.Else():
-                    m.d.sync += [s.out_phase.eq(s.out_phase + 1),
-                                 s.out_offset.eq((s.out_offset + s.out_jump)[:a])]
+            with m.Else():
+                # The next pass starts PP_alu banks further on.
+                if rows < target.pixel_parallel:
+                    low = Signal(bb + 1)
+                    m.d.comb += low.eq(walk.low + rows)
+                    m.d.sync += [walk.low.eq(low[:bb]), walk.wrap.eq(walk.wrap + low[bb])]
                 m.d.sync += [
-                    row.eq(row + 1), s.remaining.eq(s.remaining - 1), write.rows_1.eq(row),
+                    walk.row_base.eq((walk.row_base + walk.stride_h * rows)[:13]),
+                    walk.checked.eq(0),
+                    walk.rows_1.eq(misc_decode.pass_rows_1(target, s.remaining - 1)),
                 ]
-                with m.If((s.remaining == 1) | (row == rows - 1)):
-                    m.d.sync += [write.final.eq(s.remaining == 1), self.write.valid.eq(1)]
-                    m.next = "Offer"
-            with m.State("Offer"):
-                with m.If(Cat(~part.valid | part.ready for part in parts).all()):
-                    m.d.sync += [row.eq(0), turn.eq(0), write.turns_1.eq(0)]
-                    with m.If(s.remaining == 0):
-                        m.next = "Accept"
-                    with m.Else():
-                        # The next pass starts PP_alu banks further on.
-                        if rows < banks:
-                            low = Signal(bb + 1)
-                            m.d.comb += low.eq(walk.low + rows)
-                            m.d.sync += [walk.low.eq(low[:bb]), walk.wrap.eq(walk.wrap + low[bb])]
-                        m.d.sync += [
-                            walk.row_base.eq((walk.row_base + walk.stride_h * rows)[:13]),
-                            walk.checked.eq(0),
-                            walk.rows_1.eq(misc_decode.pass_rows_1(target, s.remaining - 1)),
-                        ]
-                        make_rows()
-        return m
+                self._make_rows(m)

@@ -4,7 +4,9 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
 
+from opendpu_hw.datapath.multiplexer import choose
 from opendpu_hw.engine import misc_plan as plan
 from opendpu_hw.memory.ports import RowWrite
 
@@ -107,16 +109,19 @@ class MiscWriter(wiring.Component):
         for b in range(banks):
             here = [(p.bank[h] == b) & (p.turn[h] == turn) & (p.rows_1 >= h if h else 1)
                     for h in range(rows)]
-            addr, byte = Signal(a, name=f"addr{b}"), Signal(word, name=f"data{b}")
+            # One row at most is here: its number in binary takes fewer LUTs than a bit each.
+            row = Cat(Cat(is_here for h, is_here in enumerate(here) if h >> bit & 1).any()
+                      for bit in range(ceil_log2(rows)))
+            row_here = Signal(len(row), name=f"row{b}")
             w_addr = Signal(a, name=f"w_addr{b}", reset_less=True)
             w_data = Signal(word, name=f"w_data{b}", reset_less=True)
-            m.d.comb += mask[b].eq(Cat(here).any())
-            for h in range(rows):
-                with m.If(here[h]):
-                    m.d.comb += [addr.eq(sums[h]),
-                                 byte.eq(results.r_data[h * word:(h + 1) * word])]
+            m.d.comb += [mask[b].eq(Cat(here).any()), row_here.eq(row)]
             with m.If(go & mask[b]):
-                m.d.sync += [w_addr.eq(addr), w_data.eq(byte)]
+                m.d.sync += [
+                    w_addr.eq(choose(row_here, sums)),
+                    w_data.eq(choose(row_here, [
+                        results.r_data[h * word:(h + 1) * word] for h in range(rows)])),
+                ]
             m.d.comb += [self.write.addr[b].eq(w_addr), self.write.data[b].eq(w_data)]
         with m.If(go):
             m.d.sync += [self.write.mask.eq(mask), self.write.group.eq(p.group),

@@ -8,6 +8,7 @@ from amaranth.utils import ceil_log2
 
 from opendpu_arch import latency
 from opendpu_arch.extensions import Extension
+from opendpu_hw.datapath.multiplexer import choose
 from opendpu_hw.memory.bank import Bank
 from opendpu_hw.memory.ports import (
     BankRead,
@@ -132,7 +133,7 @@ class Banks(wiring.Component):
                 a_reader = Cat(Mux(s_on_b, ~conv_reads, ~s_read[0]), ~s_on_b)
                 b_user = Cat(~write & (m_on_b | ~s_read[0]), ~write & ~m_on_b)
 
-                def choose(which, name, width, *values):
+                def request_of(which, name, width, *values):
                     chosen, select = Signal(width, name=name), Signal(2, name=f"{name}_of")
                     m.d.comb += [select.eq(which), chosen.eq(Mux(
                         select[1], Mux(select[0], values[3], values[2]),
@@ -140,22 +141,22 @@ class Banks(wiring.Component):
                     return chosen
 
                 a, word = len(bank.a_addr), len(bank.b_wdata)
-                written = choose(
+                written = request_of(
                     writer, f"written_{number}", a, conv_write.addr[b], misc_write.addr[b],
                     loads[0].addr, loads[1].addr)
                 m.d.comb += [
                     bank.a_en.eq(conv_reads | m_read | s_any),
-                    bank.a_addr.eq(choose(
+                    bank.a_addr.eq(request_of(
                         a_reader, f"read_on_a_{number}", a, conv_read.addr[b], misc_read.addr[b],
                         saves[0].addr, saves[1].addr)),
                     bank.b_write.eq(c_write | (m_write & misc_write.ready)
                                     | (l_write[0] & loads[0].ready)
                                     | (l_write[1] & loads[1].ready)),
                     bank.b_en.eq(m_on_b | (s_any & s_on_b)),
-                    bank.b_wdata.eq(choose(
+                    bank.b_wdata.eq(request_of(
                         writer, f"word_{number}", word, conv_write.data[b], misc_write.data[b],
                         loads[0].data, loads[1].data)),
-                    bank.b_addr.eq(choose(
+                    bank.b_addr.eq(request_of(
                         b_user, f"on_b_{number}", a, written, misc_read.addr[b], saves[0].addr,
                         saves[1].addr)),
                 ]
@@ -181,11 +182,10 @@ class Banks(wiring.Component):
         misc_on_b = when_answered(
             conv_read.en & (conv_read.group == misc_read.group), "misc_on_b")
         for b in range(banks):
-            a_data = Array([image[g * banks + b].a_data for g in range(groups)])
-            b_data = Array([image[g * banks + b].b_data for g in range(groups)])
+            column = image[b::banks]
             m.d.comb += [
-                conv_read.data[b].eq(a_data[conv_group]),
-                misc_read.data[b].eq(Mux(misc_on_b, b_data[misc_group], a_data[misc_group])),
+                conv_read.data[b].eq(choose(conv_group, [bank.a_data for bank in column])),
+                misc_read.data[b].eq(choose(Cat(misc_on_b, misc_group), _answers(column))),
             ]
         for i, save in enumerate(saves):
             conv_there = conv_read.en & (conv_read.group == save.bank_id[ceil_log2(banks):])
@@ -195,8 +195,7 @@ class Banks(wiring.Component):
             bank_id = when_answered(
                 save.bank_id[:ceil_log2(target.image_banks)], f"save{i}_bank")
             on_b = when_answered(conv_there | misc_there, f"save{i}_on_b")
-            m.d.comb += save.data.eq(Mux(on_b, Array([k.b_data for k in image])[bank_id],
-                                         Array([k.a_data for k in image])[bank_id]))
+            m.d.comb += save.data.eq(choose(Cat(on_b, bank_id), _answers(image)))
 
     def _parameter_banks(self, m):
         target = self._target
@@ -261,3 +260,8 @@ class Banks(wiring.Component):
             to = getattr(copies, name)
             m.d.sync += to.eq(Mux(here[0], getattr(self.load0, name)[:len(to)],
                                   getattr(self.load1, name)[:len(to)]))
+
+
+def _answers(banks):
+    """Return what port A and port B of every bank answer, in this order."""
+    return [data for bank in banks for data in (bank.a_data, bank.b_data)]

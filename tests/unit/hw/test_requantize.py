@@ -27,10 +27,10 @@ def sums(rng, bits, shift, count):
             yield max(-(1 << bits), min((1 << bits) - 1, near))
 
 
-def requantized(cases, *, leaky=True):
+def requantized(cases, *, leaky=True, block=False):
     """Return the results of ``Requantizer`` for (sum, offset, shift_cut, act), one a cycle."""
     m = Module()
-    m.submodules.dut = dut = Requantizer(leaky=leaky)
+    m.submodules.dut = dut = Requantizer(leaky=leaky, block=block)
     cut, act, valid = Signal(6), Signal(4), Signal()
     m.d.comb += dut.scale.eq(scale_of(cut, act)), dut.stage[0].eq(valid)
     for n in range(1, Requantizer.STAGES):
@@ -45,6 +45,8 @@ def requantized(cases, *, leaky=True):
                 ctx.set(dut.sum[number % 2], cases[number][0])
                 ctx.set(dut.sum[1 - number % 2], ~cases[number][0])
                 ctx.set(dut.offset, cases[number][1])
+            if block and 0 <= number - 1 < len(cases):
+                ctx.set(dut.early_leaky, cases[number - 1][3] == ActType.LEAKYRELU)
             if 0 <= number - 2 < len(cases):
                 ctx.set(cut, cases[number - 2][2])
                 ctx.set(act, cases[number - 2][3])
@@ -61,8 +63,8 @@ def requantized(cases, *, leaky=True):
     return found
 
 
-@pytest.mark.parametrize("leaky", [True, False])
-def test_requantizer_is_numerics(leaky, rng):
+@pytest.mark.parametrize(("leaky", "block"), [(True, False), (False, False), (True, True)])
+def test_requantizer_is_numerics(leaky, block, rng):
     draw = random.Random(int(rng.integers(1 << 32)))
     acts = ACTS if leaky else [act for act in ACTS if act != ActType.LEAKYRELU]
     cases, expected = [], []
@@ -81,7 +83,7 @@ def test_requantizer_is_numerics(leaky, rng):
                     act_type=act,
                 )
             )
-    assert requantized(cases, leaky=leaky) == expected
+    assert requantized(cases, leaky=leaky, block=block) == expected
 
 
 def scaled(cases, *, leaky=True):
