@@ -65,7 +65,7 @@ def load_tflite(
         The file is missing or damaged.
     UnsupportedError
         Operators that cannot be converted, all of them; scales that are not powers of two where
-        nobody asks for others.
+        nobody asks for others; activations of 16 bits that stay what they are.
     """
     label = str(path)
     file = stateless(label, read(pathlib.Path(path)))
@@ -102,6 +102,8 @@ class _Import:
         """Whether quantized tensors stay as they are."""
         if requantize is Requantize.NO and not self.native:
             quantization.check(label, quantized)
+        if self.native:
+            quantization.check_width(label, quantized)
         self.rounds = requantize is not Requantize.DATA
         self._graphs = file.graphs
         inputs = [self._item(index) for index in file.inputs]

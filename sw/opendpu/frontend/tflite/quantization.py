@@ -63,6 +63,25 @@ def check(label: str, tensors: Iterable[Tensor]) -> None:
     )
 
 
+def check_width(label: str, tensors: Iterable[Tensor]) -> None:
+    """Check that quantized tensors have the eight bits of the extension ``scaled``.
+
+    Raises
+    ------
+    UnsupportedError
+        Some have not, with the first of them.
+    """
+    every = list(tensors)
+    wide = [tensor for tensor in every if tensor.dtype not in (np.int8, np.uint8)]
+    if wide:
+        raise UnsupportedError(
+            f"{label} has {len(wide)} of {len(every)} quantized tensors in other integers than a "
+            f"target with the extension scaled computes with, the first {wide[0].name!r} in "
+            f"{wide[0].dtype}, but that has int8 and uint8; --requantize gives them 8 bits, a "
+            "float model loses less"
+        )
+
+
 def fix_point(tensor: Tensor) -> int:
     """Return the fractional bits at which 8 bits hold every number that a tensor can."""
     if is_power_of_two(tensor):

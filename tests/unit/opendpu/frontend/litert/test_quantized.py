@@ -111,6 +111,21 @@ def test_with_samples_it_is_quantized_anew(odd, tmp_path, rng):
         compile_onnx(odd, calibration=samples, target="B512", output=out)
 
 
+def test_activations_of_16_bits_are_refused_where_scales_stay(tmp_path):
+    net = Network()
+    x = net.data("x", (1, 6), np.int16, 0.01, 0)
+    net.op("LOGISTIC", [x], ["y"], dtype=np.int16, scale=2.0**-15, zero=0, shape=(1, 6))
+    path = net.write(tmp_path / "wide.tflite", ["y"])
+    with pytest.raises(UnsupportedError) as caught:
+        load_tflite(path, any_scale=True)
+    assert str(caught.value) == (
+        f"{path} has 2 of 2 quantized tensors in other integers than a target with the extension "
+        "scaled computes with, the first 'x' in int16, but that has int8 and uint8; --requantize "
+        "gives them 8 bits, a float model loses less"
+    )
+    assert is_quantized(load_tflite(path, requantize=Requantize.RANGES))
+
+
 def test_samples_for_a_file_that_keeps_its_scales_are_refused(even, tmp_path):
     samples = {"x": np.zeros((1, 6, 6, 3), np.float32)}
     with pytest.raises(UnsupportedError, match=r"is quantized already: it needs no calibration"):

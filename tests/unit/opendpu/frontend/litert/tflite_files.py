@@ -20,6 +20,7 @@ TYPES = {
     np.dtype(np.float16): schema.TensorType.FLOAT16,
     np.dtype(np.int8): schema.TensorType.INT8,
     np.dtype(np.uint8): schema.TensorType.UINT8,
+    np.dtype(np.int16): schema.TensorType.INT16,
     np.dtype(np.int32): schema.TensorType.INT32,
     np.dtype(np.int64): schema.TensorType.INT64,
     np.dtype(np.bool_): schema.TensorType.BOOL,
