@@ -75,8 +75,10 @@ class GraphRunner(JobRunner[GraphStatistics]):
     """Executes a compiled graph, or an uncompiled one wholly on the CPU.
 
     Inputs are the tensors of the graph's data ops; outputs those of the ops that the graph
-    attribute ``return_ops`` names, or else the ones nobody uses. An output whose size depends on
-    the input, as that of detections does, has 1 there in its tensor. Keywords are those of
+    attribute ``return_ops`` names, or else the ones nobody uses; both by name. With
+    ``as_vitis_ai``, inputs are in the order of AMD's graph runner, on which programs rely: those of
+    the subgraph that comes last are first. An output whose size depends on the input, as that of
+    detections does, has 1 there in its tensor. Keywords are those of
     :class:`~opendpu.runtime.Runner`.
 
     Raises
@@ -93,9 +95,14 @@ class GraphRunner(JobRunner[GraphStatistics]):
         memory: str | None = None,
         target: Target | str | None = None,
         workers: int | None = None,
+        as_vitis_ai: bool = False,
         **options: Any,
     ) -> None:
-        self._inputs = [Plain(t) for t in _by_name(_sources(graph))]
+        inputs = _by_name(_sources(graph))
+        if as_vitis_ai:
+            place = {child: -i for i, child in enumerate(graph.get_root_subgraph().get_children())}
+            inputs.sort(key=lambda tensor: place.get(graph.get_leaf_subgraph(tensor.producer), 0))
+        self._inputs = [Plain(tensor) for tensor in inputs]
         self._outputs = [Plain(t) for t in _by_name(_sinks(graph))]
         self._dynamic = {
             op.get_output_tensor().name for op in graph.get_ops() if op.has_attr(DYNAMIC_AXES)

@@ -4,8 +4,10 @@
 import numpy as np
 import pytest
 
+import opendpu.runtime
 import vart
 import vitis_ai_library
+import xir
 from opendpu_arch.errors import DPUError, UnsupportedError
 
 
@@ -32,3 +34,33 @@ def test_an_unknown_job(copy_graph, fake_device):
     runner = vitis_ai_library.GraphRunner.create_graph_runner(copy_graph, device=fake_device)
     with pytest.raises(DPUError, match="job 7 is unknown"):
         runner.wait((7, 0))
+
+
+def test_inputs_are_in_amds_order_and_outputs_by_name():
+    """AMD's PointPillars samples take the second input of the model for the first."""
+    graph = xir.Graph("two")
+    ops = {}
+    for name in ("pillars", "voxels", "anchors"):
+        ops[name] = graph.create_op(name, "data", {"shape": [1, 4], "data_type": "FLOAT32"})
+    for name, source in zip("ba", ("pillars", "voxels"), strict=True):
+        ops[name] = graph.create_op(name, "relu", {}, {"input": [ops[source]]})
+    ops["c"] = graph.create_op("c", "relu", {}, {"input": [ops["anchors"]]})
+    root = graph.get_root_subgraph()
+    root.split([(name, [op]) for name, op in ops.items()])
+    for child in root.get_children():
+        child.set_attr("device", "CPU" if child.get_name() in "abc" else "USER")
+    for runner in (
+        vitis_ai_library.GraphRunner.create_graph_runner(graph),
+        vart.RunnerExt.create_runner(root, "run"),
+    ):
+        found = [tensor.name for tensor in runner.get_input_tensors()]
+        assert found == ["anchors", "voxels", "pillars"]
+        assert [buffer.get_tensor().name for buffer in runner.get_inputs()] == found
+        assert [tensor.name for tensor in runner.get_output_tensors()] == ["a", "b", "c"]
+        inputs, outputs = runner.get_inputs(), runner.get_outputs()
+        for number, buffer in enumerate(inputs):
+            buffer[...] = number
+        runner.wait(runner.execute_async(inputs, outputs))
+        assert [int(np.asarray(buffer)[0, 0]) for buffer in outputs] == [1, 2, 0]
+    by_name = [t.name for t in opendpu.runtime.GraphRunner(graph).get_input_tensors()]
+    assert by_name == ["anchors", "pillars", "voxels"]
