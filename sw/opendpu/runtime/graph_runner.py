@@ -27,7 +27,7 @@ from opendpu.runtime.jobs import JobQueue
 from opendpu.runtime.runner import Runner
 from opendpu_arch.errors import GraphError
 from opendpu_arch.target import Target
-from xir import Graph, Op, Subgraph, Tensor
+from xir import DataType, Graph, Op, Subgraph, Tensor
 
 _CONSTANTS = ("const", "const-fix")
 
@@ -76,10 +76,10 @@ class GraphRunner(JobRunner[GraphStatistics]):
 
     Inputs are the tensors of the graph's data ops; outputs those of the ops that the graph
     attribute ``return_ops`` names, or else the ones nobody uses; both by name. With
-    ``as_vitis_ai``, inputs are in the order of AMD's graph runner, on which programs rely: those of
-    the subgraph that comes last are first. An output whose size depends on the input, as that of
-    detections does, has 1 there in its tensor. Keywords are those of
-    :class:`~opendpu.runtime.Runner`.
+    ``as_vitis_ai``, programs find them as in AMD's graph runner: inputs of the subgraph that comes
+    last are first, and quantized outputs are real numbers, in float32 tensors with a ``_`` behind
+    their names. An output whose size depends on the input, as that of detections does, has 1 there
+    in its tensor. Keywords are those of :class:`~opendpu.runtime.Runner`.
 
     Raises
     ------
@@ -103,7 +103,12 @@ class GraphRunner(JobRunner[GraphStatistics]):
             place = {child: -i for i, child in enumerate(graph.get_root_subgraph().get_children())}
             inputs.sort(key=lambda tensor: place.get(graph.get_leaf_subgraph(tensor.producer), 0))
         self._inputs = [Plain(tensor) for tensor in inputs]
-        self._outputs = [Plain(t) for t in _by_name(_sinks(graph))]
+        outputs = _by_name(_sinks(graph))
+        self._results = [_real(t) for t in outputs] if as_vitis_ai else outputs
+        self._outputs = [
+            Plain(own, () if own.name == told.name else (told.name,))
+            for own, told in zip(outputs, self._results, strict=True)
+        ]
         self._dynamic = {
             op.get_output_tensor().name for op in graph.get_ops() if op.has_attr(DYNAMIC_AXES)
         }
@@ -121,7 +126,7 @@ class GraphRunner(JobRunner[GraphStatistics]):
                     )
                     self._steps.append(step)
                 else:
-                    self._steps.append(_CpuStep.of(subgraph, self.get_output_tensors()))
+                    self._steps.append(_CpuStep.of(subgraph, outputs))
         except BaseException:
             self._close_steps()
             raise
@@ -133,7 +138,7 @@ class GraphRunner(JobRunner[GraphStatistics]):
 
     def get_output_tensors(self) -> list[Tensor]:
         """Return the output tensors, by name."""
-        return [slot.tensor for slot in self._outputs]
+        return list(self._results)
 
     def get_input_names(self) -> dict[str, Tensor]:
         """Return the input tensors by each name they answer to."""
@@ -273,6 +278,13 @@ def _device_of(subgraph: Subgraph) -> str:
 
 def _by_name(ops: list[Op]) -> list[Tensor]:
     return sorted((op.get_output_tensor() for op in ops), key=lambda tensor: tensor.name)
+
+
+def _real(tensor: Tensor) -> Tensor:
+    """Return a tensor as AMD's compiler leaves a graph's output: one on the CPU, of floats."""
+    if tensor.data_type.type is DataType.FLOAT or not is_quantized(tensor):
+        return tensor
+    return Tensor(f"{tensor.name}_", tensor.dims, "FLOAT32")
 
 
 def _sources(graph: Graph) -> list[Op]:

@@ -64,3 +64,23 @@ def test_inputs_are_in_amds_order_and_outputs_by_name():
         assert [int(np.asarray(buffer)[0, 0]) for buffer in outputs] == [1, 2, 0]
     by_name = [t.name for t in opendpu.runtime.GraphRunner(graph).get_input_tensors()]
     assert by_name == ["anchors", "pillars", "voxels"]
+
+
+def test_a_graph_that_ends_on_the_dpu_gives_real_numbers(copy_graph, fake_device, image):
+    """AMD's compiler leaves the last step to the CPU, and programs read floats."""
+    (download,) = [op for op in copy_graph.get_ops() if op.get_type() == "download"]
+    copy_graph.set_attr("return_ops", [download.get_name()])
+    runner = vitis_ai_library.GraphRunner.create_graph_runner(copy_graph, device=fake_device)
+    (output,) = runner.get_outputs()
+    own = download.get_output_tensor()
+    told = output.get_tensor()
+    assert (told.name, told.dims, told.dtype) == (f"{own.name}_", own.dims, "float32")
+    assert not told.has_attr("fix_point")
+    runner.wait(runner.execute_async([image], [output]))
+    expected = image / np.float32(2 ** own.get_attr("fix_point"))
+    np.testing.assert_array_equal(np.asarray(output), expected)
+    integers = np.zeros(own.dims, np.int8)
+    runner.wait(runner.execute_async([image], [integers]))
+    np.testing.assert_array_equal(integers, image)
+    ours = opendpu.runtime.GraphRunner(copy_graph, device=fake_device)
+    assert [tensor.dtype for tensor in ours.get_output_tensors()] == ["xint8"]
