@@ -100,8 +100,11 @@ class GraphRunner(JobRunner[GraphStatistics]):
     ) -> None:
         inputs = _by_name(_sources(graph))
         if as_vitis_ai:
-            place = {child: -i for i, child in enumerate(graph.get_root_subgraph().get_children())}
-            inputs.sort(key=lambda tensor: place.get(graph.get_leaf_subgraph(tensor.producer), 0))
+            children = enumerate(graph.get_root_subgraph().get_children())
+            place = {
+                op.get_output_tensor().name: -i for i, part in children for op in part.get_ops()
+            }
+            inputs.sort(key=lambda tensor: place.get(tensor.name, 0))
         self._inputs = [Plain(tensor) for tensor in inputs]
         outputs = _by_name(_sinks(graph))
         self._results = [_real(t) for t in outputs] if as_vitis_ai else outputs
