@@ -154,7 +154,9 @@ def create_runner(subgraph: Subgraph, mode: str) -> "BridgedRunner":
 
 def create_graph_runner(graph: Graph) -> "BridgedRunner":
     """Return a runner for a whole graph."""
-    return BridgedRunner(vart.runner.RunnerExt(opendpu.runtime.GraphRunner(graph)))
+    return BridgedRunner(
+        vart.runner.RunnerExt(opendpu.runtime.GraphRunner(graph, as_vitis_ai=True))
+    )
 
 
 class BridgedRunner:

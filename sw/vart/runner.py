@@ -76,11 +76,12 @@ class Runner:
         chosen: dict[str, Any] = {"device": _DEVICES[mode] or device}
         chosen |= {"memory": memory, "target": target, **options}
         if subgraph.is_root and not subgraph.has_attr("device"):
-            return cls(GraphRunner(cast(Graph, subgraph.get_graph()), **chosen))
+            graph = cast(Graph, subgraph.get_graph())
+            return cls(GraphRunner(graph, as_vitis_ai=True, **chosen))
         return cls(opendpu.runtime.Runner(subgraph, **chosen))
 
     def get_input_tensors(self) -> list[Tensor]:
-        """Return the input tensors, by name."""
+        """Return the input tensors, by name; of a whole graph the last input's first, as AMD's."""
         return self._runner.get_input_tensors()
 
     def get_output_tensors(self) -> list[Tensor]:

@@ -15,6 +15,8 @@ class GraphRunner:
     def create_graph_runner(graph: Graph, **options: Any) -> vart.RunnerExt:
         """Return a runner for a graph: DPU subgraphs on a device, the others on the CPU.
 
+        Outputs are sorted by name. Inputs are in AMD's order: the model's last one is first.
+
         ``options`` are ours, and those of :class:`opendpu.runtime.GraphRunner`: ``device``,
         ``memory``, ``target`` and so on.
 
@@ -23,4 +25,4 @@ class GraphRunner:
         UnsupportedError
             A CPU op has no implementation; the message says how to register one.
         """
-        return vart.RunnerExt(opendpu.runtime.GraphRunner(graph, **options))
+        return vart.RunnerExt(opendpu.runtime.GraphRunner(graph, as_vitis_ai=True, **options))

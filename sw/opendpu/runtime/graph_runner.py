@@ -27,7 +27,7 @@ from opendpu.runtime.jobs import JobQueue
 from opendpu.runtime.runner import Runner
 from opendpu_arch.errors import GraphError
 from opendpu_arch.target import Target
-from xir import Graph, Op, Subgraph, Tensor
+from xir import DataType, Graph, Op, Subgraph, Tensor
 
 _CONSTANTS = ("const", "const-fix")
 
@@ -75,9 +75,11 @@ class GraphRunner(JobRunner[GraphStatistics]):
     """Executes a compiled graph, or an uncompiled one wholly on the CPU.
 
     Inputs are the tensors of the graph's data ops; outputs those of the ops that the graph
-    attribute ``return_ops`` names, or else the ones nobody uses. An output whose size depends on
-    the input, as that of detections does, has 1 there in its tensor. Keywords are those of
-    :class:`~opendpu.runtime.Runner`.
+    attribute ``return_ops`` names, or else the ones nobody uses; both by name. With
+    ``as_vitis_ai``, programs find them as in AMD's graph runner: inputs of the subgraph that comes
+    last are first, and quantized outputs are real numbers, in float32 tensors with a ``_`` behind
+    their names. An output whose size depends on the input, as that of detections does, has 1 there
+    in its tensor. Keywords are those of :class:`~opendpu.runtime.Runner`.
 
     Raises
     ------
@@ -93,10 +95,23 @@ class GraphRunner(JobRunner[GraphStatistics]):
         memory: str | None = None,
         target: Target | str | None = None,
         workers: int | None = None,
+        as_vitis_ai: bool = False,
         **options: Any,
     ) -> None:
-        self._inputs = [Plain(t) for t in _by_name(_sources(graph))]
-        self._outputs = [Plain(t) for t in _by_name(_sinks(graph))]
+        inputs = _by_name(_sources(graph))
+        if as_vitis_ai:
+            children = enumerate(graph.get_root_subgraph().get_children())
+            place = {
+                op.get_output_tensor().name: -i for i, part in children for op in part.get_ops()
+            }
+            inputs.sort(key=lambda tensor: place.get(tensor.name, 0))
+        self._inputs = [Plain(tensor) for tensor in inputs]
+        outputs = _by_name(_sinks(graph))
+        self._results = [_real(t) for t in outputs] if as_vitis_ai else outputs
+        self._outputs = [
+            Plain(own, () if own.name == told.name else (told.name,))
+            for own, told in zip(outputs, self._results, strict=True)
+        ]
         self._dynamic = {
             op.get_output_tensor().name for op in graph.get_ops() if op.has_attr(DYNAMIC_AXES)
         }
@@ -114,7 +129,7 @@ class GraphRunner(JobRunner[GraphStatistics]):
                     )
                     self._steps.append(step)
                 else:
-                    self._steps.append(_CpuStep.of(subgraph, self.get_output_tensors()))
+                    self._steps.append(_CpuStep.of(subgraph, outputs))
         except BaseException:
             self._close_steps()
             raise
@@ -126,7 +141,7 @@ class GraphRunner(JobRunner[GraphStatistics]):
 
     def get_output_tensors(self) -> list[Tensor]:
         """Return the output tensors, by name."""
-        return [slot.tensor for slot in self._outputs]
+        return list(self._results)
 
     def get_input_names(self) -> dict[str, Tensor]:
         """Return the input tensors by each name they answer to."""
@@ -266,6 +281,13 @@ def _device_of(subgraph: Subgraph) -> str:
 
 def _by_name(ops: list[Op]) -> list[Tensor]:
     return sorted((op.get_output_tensor() for op in ops), key=lambda tensor: tensor.name)
+
+
+def _real(tensor: Tensor) -> Tensor:
+    """Return a tensor as AMD's compiler leaves a graph's output: one on the CPU, of floats."""
+    if tensor.data_type.type is DataType.FLOAT or not is_quantized(tensor):
+        return tensor
+    return Tensor(f"{tensor.name}_", tensor.dims, "FLOAT32")
 
 
 def _sources(graph: Graph) -> list[Op]:

@@ -2,9 +2,7 @@
 // Classification: images in, the likeliest classes out.
 #include "vitis/ai/classification.hpp"
 
-#include <algorithm>
 #include <cstdint>
-#include <numeric>
 #include <stdexcept>
 
 #include "crops.hpp"
@@ -82,17 +80,11 @@ std::vector<ClassificationResult> classification_post_process(
                            : opendpu::tasks::output_named(output_tensors, param.layer_name());
   std::vector<ClassificationResult> results;
   for (std::size_t sample = 0; sample < output.batch; ++sample) {
-    auto scores = opendpu::tasks::values(output, sample);
-    opendpu::tasks::softmax(scores.data(), scores.size());
-    std::vector<int> order(scores.size());
-    std::iota(order.begin(), order.end(), 0);
-    const auto number = std::min<std::size_t>(std::max(param.top_k(), 0), order.size());
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return scores[a] > scores[b]; });
     ClassificationResult result{static_cast<int>(input.width), static_cast<int>(input.height), {},
                                 opendpu::tasks::label_table(param.label_type())};
-    const int first = scores.size() == kWithBackground ? 1 : 0;
-    for (std::size_t i = 0; i < number; ++i) {
-      result.scores.push_back({order[i] - first, scores[order[i]]});
+    const int first = opendpu::tasks::elements(output) == kWithBackground ? 1 : 0;
+    for (const auto& [index, score] : opendpu::tasks::likeliest(output, sample, param.top_k())) {
+      result.scores.push_back({index - first, score});
     }
     results.push_back(std::move(result));
   }

@@ -67,7 +67,7 @@ Box clipped(const Box& box) {
 std::vector<Detection> detections(const std::vector<float>& scores, const std::vector<Box>& boxes,
                                   const DetectionLimits& limits) {
   std::vector<Detection> found;
-  for (int label = 1; label < limits.classes; ++label) {
+  for (int label = limits.first; label < limits.classes; ++label) {
     add_class(label, scores, boxes, limits, found);
   }
   std::stable_sort(found.begin(), found.end(),

@@ -21,16 +21,17 @@ Box decoded(const float* code, const Prior& prior, bool is_tf = false);
 Box clipped(const Box& box);
 
 struct DetectionLimits {
-  int classes = 0;                // with the background, class 0, which is never found
+  int classes = 0;                // with the background, if there is one
   std::vector<float> thresholds;  // of each class; of classes that have none the least
   float nms = 0;
   int top_k = 0, keep_top_k = 0;  // at most so many of a class before, and of all after; 0: any
+  int first = 1;                  // class 0 is the background, which is never found; 0: there is none
 };
 
 template <typename Param>
 DetectionLimits limits_of(const Param& param) {
   return {param.num_classes(), {param.conf_threshold().begin(), param.conf_threshold().end()},
-          param.nms_threshold(), param.top_k(), param.keep_top_k()};
+          param.nms_threshold(), param.top_k(), param.keep_top_k(), 1};
 }
 
 struct Detection {

@@ -30,7 +30,7 @@ class Post : public MultiTaskPostProcess {
       throw std::runtime_error("multi_task_param has no loc_name or no conf_name");
     }
     limits_ = {param.num_of_detection_classes(), {param.th_conf().begin(), param.th_conf().end()},
-               param.nms_threshold(), param.top_k(), param.keep_top_k()};
+               param.nms_threshold(), param.top_k(), param.keep_top_k(), 1};
     priors_ = opendpu::tasks::prior_boxes(param.prior_box_param(), {false, false},
                                           static_cast<int>(input.width),
                                           static_cast<int>(input.height));

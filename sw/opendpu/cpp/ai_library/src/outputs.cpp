@@ -68,6 +68,18 @@ void softmax(float* values, std::size_t number) {
   for (std::size_t i = 0; i < number; ++i) values[i] /= sum;
 }
 
+std::vector<std::pair<int, float>> likeliest(const OutputTensor& tensor, std::size_t sample,
+                                             int number) {
+  auto scores = values(tensor, sample);
+  softmax(scores.data(), scores.size());
+  std::vector<std::pair<int, float>> made;
+  for (const float score : scores) made.emplace_back(static_cast<int>(made.size()), score);
+  std::stable_sort(made.begin(), made.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  made.resize(std::min<std::size_t>(std::max(number, 0), made.size()));
+  return made;
+}
+
 cv::Mat resized(const cv::Mat& image, int width, int height) {
   if (image.cols == width && image.rows == height) return image;
   if (image.empty()) throw std::invalid_argument("the image is empty");

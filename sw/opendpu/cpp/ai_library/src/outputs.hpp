@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <opencv2/core.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "vitis/ai/library/tensor.hpp"
@@ -42,6 +43,10 @@ void check_classes(int num_classes);
 inline float sigmoid(float value) { return 1.f / (1.f + std::exp(-value)); }
 // exp(x) / sum; `stride` values apart.
 void softmax(float* values, std::size_t number);
+
+// Indices and softmax of the largest values of a sample, at most `number`, by falling score.
+std::vector<std::pair<int, float>> likeliest(const OutputTensor& tensor, std::size_t sample,
+                                             int number);
 
 // The image, resized with linear interpolation where it has another size.
 cv::Mat resized(const cv::Mat& image, int width, int height);

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Objects in images, by the YOLOv5 of once-for-all networks.
+#pragma once
+
+#include <memory>
+#include <opencv2/core.hpp>
+#include <string>
+#include <vector>
+
+#include "vitis/ai/configurable_dpu_task.hpp"
+#include "vitis/ai/nnpp/ofa_yolo.hpp"
+
+namespace vitis {
+namespace ai {
+
+class OFAYOLO : public ConfigurableDpuTaskBase {
+ public:
+  // See ConfigurableDpuTask.
+  static std::unique_ptr<OFAYOLO> create(const std::string& model_name,
+                                         bool need_preprocess = true);
+
+  // Images of any size, 8 bits a channel, in the order B, G, R.
+  virtual OFAYOLOResult run(const cv::Mat& image) = 0;
+  virtual std::vector<OFAYOLOResult> run(const std::vector<cv::Mat>& images) = 0;
+
+ protected:
+  using ConfigurableDpuTaskBase::ConfigurableDpuTaskBase;
+};
+
+}  // namespace ai
+}  // namespace vitis
