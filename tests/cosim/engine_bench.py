@@ -76,7 +76,6 @@ async def random_instructions(dut):
     dut.insn_valid.value = 0
     dut.abort.value = 0
     await start(dut.clk, dut.rst, active=1, deadline=200_000)
-    await banks.fill_copies()
     source = InstructionSource(dut, wanted.instructions, rng)
     await source.finished()
     # Everything is visible at the last `done`, or to whoever reads CONV_DONE cycles later, as the

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from cocotb.triggers import RisingEdge
 
-from opendpu_arch import latency, scaled, table
-from opendpu_arch.extensions import Extension
+from opendpu_arch import latency
 from opendpu_arch.target import Target
 from opendpu_sim.tb.clock import stalls
 
@@ -136,34 +135,11 @@ class BankResponder:
                 answer(self._junk())
 
     async def _parameter_read(self, prefix: str) -> None:
-        target = self._target
-        answers = {"data": {"weights": target.dwconvw_bank, "bias": target.bias_bank}[prefix]}
-        if prefix == "bias" and Extension.CHANNEL in target.extensions:
-            answers["shifts"] = target.shift_bank
+        data = self._signal(prefix, "data")
+        bank = {"weights": self._target.dwconvw_bank, "bias": self._target.bias_bank}[prefix]
         async for happened in self._transfers(prefix):
             address = int(self._signal(prefix, "addr").value)
-            for name, bank in answers.items():
-                word = self._word(self._at(bank, address)) if happened else self._junk()
-                self._signal(prefix, name).value = word
-
-    async def fill_copies(self) -> None:
-        """Write the banks of extensions into the copies that an engine has of them."""
-        target = self._target
-        word = self._target.channel_parallel
-        for prefix, extension, bank, count, size in (
-            ("tables", Extension.TABLE, "table_bank", table.WORDS, table.WORD_BYTES),
-            ("records", Extension.SCALED, "scale_bank", target.bank_depth, word),
-            ("terms", Extension.SCALED, "term_bank", scaled.TERM_WORDS, table.WORD_BYTES),
-        ):
-            if extension not in target.extensions or not hasattr(self._dut, f"{prefix}_valid"):
-                continue
-            self._signal(prefix, "valid").value = 1
-            for address in range(count):
-                content = self.words[self._at(getattr(target, bank), address)][:size]
-                self._signal(prefix, "addr").value = address
-                self._signal(prefix, "data").value = int.from_bytes(content.tobytes(), "little")
-                await RisingEdge(self._dut.clk)
-            self._signal(prefix, "valid").value = 0
+            data.value = self._word(self._at(bank, address)) if happened else self._junk()
 
     async def _row_read(self, prefix: str) -> None:
         answer = self._answers(prefix, "data")
