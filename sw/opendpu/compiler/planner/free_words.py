@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Words of the image banks that no whole feature map takes, and what fits there."""
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from opendpu.compiler.banks import Region
@@ -56,27 +57,71 @@ def fit(
     free: FreeWords,
     used: Sequence[int] = (),
     groups: Sequence[int] | None = None,
+    busy: Iterable[Region] = (),
 ) -> list[tuple[int, int]] | None:
     """Return (bank group, first word) of each wanted size, in groups of their own if possible.
 
     ``used`` are the bank groups that are busy already, once for every use; ``groups`` says which
-    group each one has to be in. None if they do not fit.
+    group each one has to be in; ``busy`` are words that had better be taken last. None if they do
+    not fit.
     """
     holes_left = {group: list(h) for group, h in free.items()}
     load = {group: used.count(group) for group in free}
     found: dict[int, tuple[int, int]] = {}
+    busy = tuple(busy)
     for index in sorted(range(len(wanted)), key=lambda i: -wanted[i]):
+        words = wanted[index]
         options = [
             (load[group], end - start, group, at)
             for group, ranges in holes_left.items()
             for at, (start, end) in enumerate(ranges)
-            if end - start >= wanted[index] and (groups is None or groups[index] == group)
+            if end - start >= words and (groups is None or groups[index] == group)
         ]
         if not options:
             return None
         _, _, group, at = min(options)
         start, end = holes_left[group][at]
-        found[index] = (group, start)
-        holes_left[group][at] = (start + wanted[index], end)
+        if _overlap(busy, group, start, words) > _overlap(busy, group, end - words, words):
+            found[index] = (group, end - words)
+            holes_left[group][at] = (start, end - words)
+        else:
+            found[index] = (group, start)
+            holes_left[group][at] = (start + words, end)
         load[group] += 1
     return [found[i] for i in range(len(wanted))]
+
+
+@dataclasses.dataclass(frozen=True)
+class Placer:
+    """Places the pieces of a cascade in ``free`` words, beside ``busy`` ones where there is room.
+
+    Busy are those of the layers that run before: what is in other words can be loaded already.
+    """
+
+    free: FreeWords
+    busy: frozenset[Region] = frozenset()
+
+    def place(
+        self, wanted: Sequence[int], groups: Sequence[int] | None = None
+    ) -> list[tuple[int, int]] | None:
+        """Return (bank group, first word) of pieces of so many words, if there is room.
+
+        In these bank ``groups``, if given.
+        """
+        return fit(wanted, self.free, groups=groups, busy=self.busy)
+
+    def busy_words(self, wanted: Sequence[int], slots: Sequence[tuple[int, int]]) -> int:
+        """Return how many busy words the pieces take."""
+        return sum(
+            _overlap(self.busy, group, start, words)
+            for words, (group, start) in zip(wanted, slots, strict=True)
+        )
+
+
+def _overlap(regions: Iterable[Region], group: int, start: int, words: int) -> int:
+    """Return how many words of regions are among ``words`` words of a bank group."""
+    return sum(
+        max(0, min(r.base + r.words, start + words) - max(r.base, start))
+        for r in regions
+        if r.bank_group == group
+    )

@@ -4,7 +4,7 @@
 Every tiling of a layer that fits gets a cost in cycles; the cheapest wins.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from opendpu.compiler.banks import Region
 from opendpu.compiler.layers import Layer
@@ -12,8 +12,15 @@ from opendpu.compiler.network import LayerRange
 from opendpu.compiler.network.live_range import alive, consumers
 from opendpu.compiler.plan import CascadePlan, LayerPlan
 from opendpu.compiler.planner.cascade.environment import Environment
-from opendpu.compiler.planner.cascade.place import Placer, place_cascade
-from opendpu.compiler.planner.free_words import FreeWords, apart_from, fit, free_words, total_words
+from opendpu.compiler.planner.cascade.place import place_cascade
+from opendpu.compiler.planner.free_words import (
+    FreeWords,
+    Placer,
+    apart_from,
+    fit,
+    free_words,
+    total_words,
+)
 from opendpu.compiler.planner.proposal import Refusal, Residency, Tiled
 from opendpu.compiler.planner.tiling.problem import Stream, Tiling, TilingProblem, Tilings
 from opendpu_arch.target import Target
@@ -40,7 +47,8 @@ def tile(
         layers = LayerRange(number, number) if cascade is None else cascade.layers
         free = free_words(target, residency.regions, residency.live_ranges, layers)
         if cascade is not None:
-            found = place_cascade(environment, cascade, _placer(free))
+            placer = Placer(free, _used_before(plans, cascades))
+            found = place_cascade(environment, cascade, placer)
             if found is None:
                 return _refusal(residency, layers, free)
             cascades.append(found[0])
@@ -62,8 +70,11 @@ def _refusal(residency: Residency, layers: LayerRange, free: FreeWords) -> Refus
     )  # fmt: skip
 
 
-def _placer(free: FreeWords) -> Placer:
-    return lambda wanted, groups: fit(wanted, free, groups=groups)
+def _used_before(plans: Sequence[LayerPlan], cascades: Sequence[CascadePlan]) -> frozenset[Region]:
+    """Return what the layers use that run before the next one: a cascade, or one layer."""
+    together = cascades and cascades[-1].layers.last == len(plans) - 1
+    before = plans[cascades[-1].layers.first if together else -1 :]
+    return frozenset(r for plan in before for r in (*plan.sources, plan.output, plan.tile) if r)
 
 
 def _problem(residency: Residency, target: Target, number: int) -> TilingProblem:
