@@ -57,45 +57,37 @@ def fit(
     free: FreeWords,
     used: Sequence[int] = (),
     groups: Sequence[int] | None = None,
-    busy: Iterable[Region] = (),
 ) -> list[tuple[int, int]] | None:
     """Return (bank group, first word) of each wanted size, in groups of their own if possible.
 
     ``used`` are the bank groups that are busy already, once for every use; ``groups`` says which
-    group each one has to be in; ``busy`` are words that had better be taken last. None if they do
-    not fit.
+    group each one has to be in. None if they do not fit.
     """
     holes_left = {group: list(h) for group, h in free.items()}
     load = {group: used.count(group) for group in free}
     found: dict[int, tuple[int, int]] = {}
-    busy = tuple(busy)
     for index in sorted(range(len(wanted)), key=lambda i: -wanted[i]):
-        words = wanted[index]
         options = [
             (load[group], end - start, group, at)
             for group, ranges in holes_left.items()
             for at, (start, end) in enumerate(ranges)
-            if end - start >= words and (groups is None or groups[index] == group)
+            if end - start >= wanted[index] and (groups is None or groups[index] == group)
         ]
         if not options:
             return None
         _, _, group, at = min(options)
         start, end = holes_left[group][at]
-        if _overlap(busy, group, start, words) > _overlap(busy, group, end - words, words):
-            found[index] = (group, end - words)
-            holes_left[group][at] = (start, end - words)
-        else:
-            found[index] = (group, start)
-            holes_left[group][at] = (start + words, end)
+        found[index] = (group, start)
+        holes_left[group][at] = (start + wanted[index], end)
         load[group] += 1
     return [found[i] for i in range(len(wanted))]
 
 
 @dataclasses.dataclass(frozen=True)
 class Placer:
-    """Places the pieces of a cascade in ``free`` words, beside ``busy`` ones where there is room.
+    """Places the pieces of a cascade in ``free`` words; knows those that are ``busy`` for a while.
 
-    Busy are those of the layers that run before: what is in other words can be loaded already.
+    Those are what the layers use that run before: what is in other words can be loaded already.
     """
 
     free: FreeWords
@@ -108,7 +100,7 @@ class Placer:
 
         In these bank ``groups``, if given.
         """
-        return fit(wanted, self.free, groups=groups, busy=self.busy)
+        return fit(wanted, self.free, groups=groups)
 
     def busy_words(self, wanted: Sequence[int], slots: Sequence[tuple[int, int]]) -> int:
         """Return how many busy words the pieces take."""

@@ -35,8 +35,8 @@ class _Access:
 
 def bank_group_candidates(
     model: CascadeModel, resident: Mapping[str, Region], pieces: Sequence[int], bank_groups: int
-) -> Iterator[tuple[float, tuple[int, ...]]]:
-    """Yield prices and bank groups of the ``pieces``, low prices first, if there are not too many.
+) -> Iterator[tuple[int, ...]]:
+    """Yield bank groups of the ``pieces``, the best ones first, if there are not too many.
 
     ``pieces`` are numbers of buffers, then of stages behind them for the tiles of epilogues.
     """
@@ -52,7 +52,8 @@ def bank_group_candidates(
     for groups in itertools.product(range(bank_groups), repeat=len(pieces)):
         at = {**fixed, **dict(zip(pieces, groups, strict=True))}
         candidates.append((prices.price(at), groups))
-    yield from sorted(candidates)
+    for _, groups in sorted(candidates):
+        yield groups
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

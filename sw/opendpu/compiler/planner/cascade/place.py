@@ -2,8 +2,7 @@
 """Where the buffers of a cascade are, how large they are, and the order of its stripes."""
 
 import dataclasses
-import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from opendpu.compiler.banks import Region
 from opendpu.compiler.plan import CascadePlan, LayerPlan, LoopNest
@@ -18,10 +17,6 @@ from opendpu.compiler.planner.free_words import Placer
 
 Slot = tuple[int, int]
 """Bank group and first word of a piece."""
-SAME = 1.000001
-"""Prices of bank groups that differ by less are the same."""
-TRIED = 32
-"""Distributions of the same price that are compared."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,35 +97,28 @@ def _slots(environment: Environment, sized: _Sized, placer: Placer) -> list[Slot
     wanted = buffer_words(sized.model, sized.capacities)
     words = [w for w in wanted if w]
     pieces = [number for number, w in enumerate(wanted) if w]
-    candidates = bank_group_candidates(
-        sized.model, environment.resident, pieces, environment.target.bank_groups
-    )
-    found = _cheapest(candidates, words, placer) or placer.place(words)
+    bank_groups = environment.target.bank_groups
+    candidates = bank_group_candidates(sized.model, environment.resident, pieces, bank_groups)
+    for groups in candidates:
+        slots = placer.place(words, groups)
+        if slots is not None:
+            alone = not any(buffer.resident for buffer in sized.model.buffers)
+            return _least_busy(words, groups, placer, bank_groups) if alone else slots
+    found = placer.place(words)
     assert found is not None
     return found
 
 
-def _cheapest(
-    candidates: Iterable[tuple[float, tuple[int, ...]]], words: Sequence[int], placer: Placer
-) -> list[Slot] | None:
-    """Return the slots of the lowest price, of equals those with the fewest busy words."""
-    fitting = (
-        (price, slots)
-        for price, groups in candidates
-        if (slots := placer.place(words, groups)) is not None
-    )
-    first = next(fitting, None)
-    if first is None:
-        return None
-    price, best = first
-    least = placer.busy_words(words, best)
-    for other, slots in itertools.islice(fitting, TRIED):
-        if other > SAME * price or not least:
-            break
-        busy = placer.busy_words(words, slots)
-        if busy < least:
-            least, best = busy, slots
-    return best
+def _least_busy(
+    words: Sequence[int], groups: Sequence[int], placer: Placer, bank_groups: int
+) -> list[Slot]:
+    """Return slots that take the fewest busy words: in these bank groups, or all in the next ones.
+
+    Engines disturb each other as much in one as in the other.
+    """
+    turned = ([(g + n) % bank_groups for g in groups] for n in range(bank_groups))
+    found = [slots for one in turned if (slots := placer.place(words, one)) is not None]
+    return min(found, key=lambda slots: placer.busy_words(words, slots))
 
 
 def _nest(environment: Environment, model: CascadeModel, stage: Stage) -> LoopNest:
