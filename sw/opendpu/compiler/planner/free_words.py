@@ -2,7 +2,7 @@
 """Words of the image banks that no whole feature map takes, and what fits there."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from opendpu.compiler.banks import Region
 from opendpu.compiler.network import LayerRange
@@ -57,11 +57,13 @@ def fit(
     free: FreeWords,
     used: Sequence[int] = (),
     groups: Sequence[int] | None = None,
+    busy: Collection[Region] = (),
 ) -> list[tuple[int, int]] | None:
     """Return (bank group, first word) of each wanted size, in groups of their own if possible.
 
     ``used`` are the bank groups that are busy already, once for every use; ``groups`` says which
-    group each one has to be in. None if they do not fit.
+    group each one has to be in; ``busy`` are words to leave at one end of what is free, if it is
+    long enough. None if they do not fit.
     """
     holes_left = {group: list(h) for group, h in free.items()}
     load = {group: used.count(group) for group in free}
@@ -77,15 +79,19 @@ def fit(
             return None
         _, _, group, at = min(options)
         start, end = holes_left[group][at]
-        found[index] = (group, start)
-        holes_left[group][at] = (start + wanted[index], end)
+        last = end - wanted[index]
+        at_start, at_end = (_overlap(busy, group, n, wanted[index]) for n in (start, last))
+        if at_end < at_start:
+            found[index], holes_left[group][at] = (group, last), (start, last)
+        else:
+            found[index], holes_left[group][at] = (group, start), (start + wanted[index], end)
         load[group] += 1
     return [found[i] for i in range(len(wanted))]
 
 
 @dataclasses.dataclass(frozen=True)
 class Placer:
-    """Places the pieces of a cascade in ``free`` words; knows those that are ``busy`` for a while.
+    """Places the pieces of a cascade in ``free`` words, if possible beside the ``busy`` ones.
 
     Those are what the layers use that run before: what is in other words can be loaded already.
     """
@@ -100,7 +106,7 @@ class Placer:
 
         In these bank ``groups``, if given.
         """
-        return fit(wanted, self.free, groups=groups)
+        return fit(wanted, self.free, groups=groups, busy=self.busy)
 
     def busy_words(self, wanted: Sequence[int], slots: Sequence[tuple[int, int]]) -> int:
         """Return how many busy words the pieces take."""
