@@ -51,9 +51,9 @@ def tile(
         layers = LayerRange(number, number) if cascade is None else cascade.layers
         free = free_words(target, residency.regions, residency.live_ranges, layers)
         if cascade is not None:
-            before = _before(plans, cascades)
-            beside = before and _idles(residency, target, before, layers)
-            placer = Placer(free, _used(plans, before) if beside else frozenset())
+            earlier = _before(plans, cascades)
+            beside = earlier and _idles(residency, target, earlier, layers)
+            placer = Placer(free, _used(plans, earlier) if beside else frozenset())
             found = place_cascade(environment, cascade, placer)
             if found is None:
                 return _refusal(residency, layers, free)
