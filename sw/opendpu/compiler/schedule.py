@@ -14,12 +14,19 @@ import numpy as np
 import numpy.typing as npt
 
 from opendpu.compiler.banks import BankAccess
+from opendpu.compiler.load_ahead import load_ahead
 from opendpu.compiler.program import Command, CommandStream, MemoryAccess, Program, Schedule
 from opendpu_arch.isa import End, Engine, Instruction
 from opendpu_arch.target import Target
 
 BLOCK_BYTES = 64
 """Granularity at which DDR is watched."""
+
+LATER = np.iinfo(np.int32).max
+"""Number of the LOAD of a cell that none has filled."""
+
+SHORT_RANGE = 256
+"""Commands among which LOADs are not told apart."""
 
 EVERY = tuple(Engine)
 ENGINES = len(EVERY)
@@ -32,8 +39,14 @@ def schedule(stream: CommandStream, target: Target) -> Program:
 
 def order_commands(commands: Sequence[Command], target: Target) -> Schedule:
     """Return the instructions of ``commands`` with tokens and END, in the order of their starts."""
-    waits = reduce_waits(commands, find_waits(commands, target))
-    start, cycles = simulate(commands, waits)
+    found, loads = find_dependences(commands, target)
+    start, cycles = simulate(commands, found)
+    issued = load_ahead(commands, found, loads, cycles)
+    if issued != range(len(commands)):
+        commands = [commands[n] for n in issued]
+        found = find_waits(commands, target)
+        start, cycles = simulate(commands, found)
+    waits = reduce_waits(commands, found)
     signals: list[int] = [0] * len(commands)
     for number, wait in enumerate(waits):
         for producer in wait.values():
@@ -60,7 +73,16 @@ def order_commands(commands: Sequence[Command], target: Target) -> Schedule:
 
 
 def find_waits(commands: Sequence[Command], target: Target) -> list[dict[Engine, int]]:
-    """Return, a command each, the last one of every other engine that must be done before it."""
+    """Return, a command each, the last one of every engine that must be done before it."""
+    return find_dependences(commands, target)[0]
+
+
+def find_dependences(
+    commands: Sequence[Command], target: Target
+) -> tuple[list[dict[Engine, int]], list[list[tuple[int, int]]]]:
+    """Return, a command each, the last one of every engine that must be done before it, and ranges
+    ``first .. last`` of numbers that hold all LOADs which must.
+    """
     banks = _Watch(target.bank_count, target.bank_depth)
     memory: dict[int, _Watch] = {}
     for shared in _memory_accesses(commands):
@@ -68,18 +90,20 @@ def find_waits(commands: Sequence[Command], target: Target) -> list[dict[Engine,
         known = memory.get(shared.reg_id)
         if known is None or known.depth < blocks:
             memory[shared.reg_id] = _Watch(1, blocks)
-    found = []
+    found, loads = [], []
     for number, command in enumerate(commands):
         engine = command.instruction.ENGINE
         last = np.full(ENGINES, -1, dtype=np.int64)
+        ranges: list[tuple[int, int]] = []
         for access in command.accesses:
             for watch, where in _areas(access, banks, memory):
-                watch.ask(last, access.write, where)
+                watch.ask(last, ranges, access.write, where)
         for access in command.accesses:
             for watch, where in _areas(access, banks, memory):
                 watch.note(engine, access.write, where, number)
-        found.append({e: int(last[e]) for e in EVERY if e != engine and last[e] >= 0})
-    return found
+        found.append({e: int(last[e]) for e in EVERY if last[e] >= 0})
+        loads.append(ranges)
+    return found, loads
 
 
 def reduce_waits(
@@ -126,16 +150,36 @@ class _Watch:
         self.depth = depth
         self.writer = np.full((ENGINES, rows, depth), -1, dtype=np.int32)
         self.reader = np.full((ENGINES, rows, depth), -1, dtype=np.int32)
+        self.loaded = np.full((rows, depth), LATER, dtype=np.int32)
 
-    def ask(self, last: npt.NDArray[np.int64], write: bool, where: tuple[slice, slice]) -> None:
-        """Raise ``last`` to the commands that an access has to come after."""
-        np.maximum(last, self.writer[:, *where].max(axis=(1, 2)), out=last)
+    def ask(
+        self, last: npt.NDArray[np.int64], loads: list[tuple[int, int]], write: bool,
+        where: tuple[slice, slice],
+    ) -> None:  # fmt: skip
+        """Raise ``last`` to the commands that an access has to come after; note its LOADs."""
+        latest = self.writer[:, *where].max(axis=(1, 2))
+        np.maximum(last, latest, out=last)
+        if latest[Engine.LOAD] >= 0:
+            loads += self._loads(where, int(latest[Engine.LOAD]))
         if write:
-            np.maximum(last, self.reader[:, *where].max(axis=(1, 2)), out=last)
+            latest = self.reader[:, *where].max(axis=(1, 2))
+            np.maximum(last, latest, out=last)
+            if latest[Engine.LOAD] >= 0:
+                loads.append((0, int(latest[Engine.LOAD])))
+
+    def _loads(self, where: tuple[slice, slice], last: int) -> list[tuple[int, int]]:
+        """Return the LOADs up to ``last`` that filled cells: a short range, or each of them."""
+        filled = self.loaded[where]
+        first = int(filled.min())
+        if last - first <= SHORT_RANGE:
+            return [(first, last)]
+        return [(n, n) for n in np.unique(filled).tolist() if n != LATER]
 
     def note(self, engine: Engine, write: bool, where: tuple[slice, slice], number: int) -> None:
         """Record an access."""
         (self.writer if write else self.reader)[engine, *where] = number
+        if write and engine == Engine.LOAD:
+            self.loaded[where] = number
 
 
 def _areas(

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Words of the image banks that no whole feature map takes, and what fits there."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from opendpu.compiler.banks import Region
 from opendpu.compiler.network import LayerRange
@@ -56,11 +57,13 @@ def fit(
     free: FreeWords,
     used: Sequence[int] = (),
     groups: Sequence[int] | None = None,
+    busy: Collection[Region] = (),
 ) -> list[tuple[int, int]] | None:
     """Return (bank group, first word) of each wanted size, in groups of their own if possible.
 
     ``used`` are the bank groups that are busy already, once for every use; ``groups`` says which
-    group each one has to be in. None if they do not fit.
+    group each one has to be in; ``busy`` are words to leave at one end of what is free, if it is
+    long enough. None if they do not fit.
     """
     holes_left = {group: list(h) for group, h in free.items()}
     load = {group: used.count(group) for group in free}
@@ -76,7 +79,47 @@ def fit(
             return None
         _, _, group, at = min(options)
         start, end = holes_left[group][at]
-        found[index] = (group, start)
-        holes_left[group][at] = (start + wanted[index], end)
+        last = end - wanted[index]
+        at_start, at_end = (_overlap(busy, group, n, wanted[index]) for n in (start, last))
+        if at_end < at_start:
+            found[index], holes_left[group][at] = (group, last), (start, last)
+        else:
+            found[index], holes_left[group][at] = (group, start), (start + wanted[index], end)
         load[group] += 1
     return [found[i] for i in range(len(wanted))]
+
+
+@dataclasses.dataclass(frozen=True)
+class Placer:
+    """Places the pieces of a cascade in ``free`` words, if possible beside the ``busy`` ones.
+
+    Those are what the layers use that run before: what is in other words can be loaded already.
+    """
+
+    free: FreeWords
+    busy: frozenset[Region] = frozenset()
+
+    def place(
+        self, wanted: Sequence[int], groups: Sequence[int] | None = None
+    ) -> list[tuple[int, int]] | None:
+        """Return (bank group, first word) of pieces of so many words, if there is room.
+
+        In these bank ``groups``, if given.
+        """
+        return fit(wanted, self.free, groups=groups, busy=self.busy)
+
+    def busy_words(self, wanted: Sequence[int], slots: Sequence[tuple[int, int]]) -> int:
+        """Return how many busy words the pieces take."""
+        return sum(
+            _overlap(self.busy, group, start, words)
+            for words, (group, start) in zip(wanted, slots, strict=True)
+        )
+
+
+def _overlap(regions: Iterable[Region], group: int, start: int, words: int) -> int:
+    """Return how many words of regions are among ``words`` words of a bank group."""
+    return sum(
+        max(0, min(r.base + r.words, start + words) - max(r.base, start))
+        for r in regions
+        if r.bank_group == group
+    )

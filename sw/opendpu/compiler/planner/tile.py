@@ -4,19 +4,30 @@
 Every tiling of a layer that fits gets a cost in cycles; the cheapest wins.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from opendpu.compiler.banks import Region
-from opendpu.compiler.layers import Layer
+from opendpu.compiler.layers import ComputeLayer, Layer
 from opendpu.compiler.network import LayerRange
 from opendpu.compiler.network.live_range import alive, consumers
 from opendpu.compiler.plan import CascadePlan, LayerPlan
 from opendpu.compiler.planner.cascade.environment import Environment
-from opendpu.compiler.planner.cascade.place import Placer, place_cascade
-from opendpu.compiler.planner.free_words import FreeWords, apart_from, fit, free_words, total_words
+from opendpu.compiler.planner.cascade.place import place_cascade
+from opendpu.compiler.planner.free_words import (
+    FreeWords,
+    Placer,
+    apart_from,
+    fit,
+    free_words,
+    total_words,
+)
 from opendpu.compiler.planner.proposal import Refusal, Residency, Tiled
 from opendpu.compiler.planner.tiling.problem import Stream, Tiling, TilingProblem, Tilings
+from opendpu_arch.isa import Engine
 from opendpu_arch.target import Target
+
+IDLE = 4
+"""The array idles where the misc engine has so many times as much to do."""
 
 
 def tile(
@@ -40,7 +51,10 @@ def tile(
         layers = LayerRange(number, number) if cascade is None else cascade.layers
         free = free_words(target, residency.regions, residency.live_ranges, layers)
         if cascade is not None:
-            found = place_cascade(environment, cascade, _placer(free))
+            earlier = _before(plans, cascades)
+            beside = earlier and _idles(residency, target, earlier, layers)
+            placer = Placer(free, _used(plans, earlier) if beside else frozenset())
+            found = place_cascade(environment, cascade, placer)
             if found is None:
                 return _refusal(residency, layers, free)
             cascades.append(found[0])
@@ -62,8 +76,38 @@ def _refusal(residency: Residency, layers: LayerRange, free: FreeWords) -> Refus
     )  # fmt: skip
 
 
-def _placer(free: FreeWords) -> Placer:
-    return lambda wanted, groups: fit(wanted, free, groups=groups)
+def _before(plans: Sequence[LayerPlan], cascades: Sequence[CascadePlan]) -> range:
+    """Return the numbers of the layers that run before the next one: a cascade, or one layer."""
+    last = len(plans) - 1
+    if cascades and cascades[-1].layers.last == last:
+        return cascades[-1].layers.numbers
+    return range(max(last, 0), last + 1)
+
+
+def _idles(residency: Residency, target: Target, before: Iterable[int], layers: LayerRange) -> bool:
+    """Tell whether the array has little to do in the layers ``before``, and most in ``layers``."""
+    array, misc = _work(residency, target, before)
+    next_array, next_misc = _work(residency, target, layers.numbers)
+    return array * IDLE < misc and next_array > next_misc
+
+
+def _work(residency: Residency, target: Target, numbers: Iterable[int]) -> tuple[int, int]:
+    """Return the cycles of the array and of the misc engine for some layers."""
+    network = residency.network
+    members = (network.layers[number] for number in numbers)
+    work = [
+        layer.engine_cycles(network.features, target)
+        for layer in members
+        if isinstance(layer, ComputeLayer)
+    ]
+    array, misc = (sum(one.get(e, 0) for one in work) for e in (Engine.CONV, Engine.MISC))
+    return array, misc
+
+
+def _used(plans: Sequence[LayerPlan], numbers: Iterable[int]) -> frozenset[Region]:
+    """Return the words that some layers use."""
+    used = (plans[number] for number in numbers)
+    return frozenset(r for plan in used for r in (*plan.sources, plan.output, plan.tile) if r)
 
 
 def _problem(residency: Residency, target: Target, number: int) -> TilingProblem:

@@ -15,6 +15,8 @@ from opendpu.compiler.planner.cascade.stage import Buffer, Stage, Stripe
 from opendpu_arch.isa import Engine
 
 NEVER = 1 << 60
+UNKNOWN = -1
+"""Start of a stage that has to be found again."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +39,11 @@ def list_schedule(
 
 
 class _ListScheduler:
-    """One simulation of the engines."""
+    """One simulation of the engines.
+
+    When a stage could start, but for its engine, is computed once and kept until a stage is put
+    that has a say in it.
+    """
 
     def __init__(
         self, stages: Sequence[Stage], buffers: Sequence[Buffer], capacities: Sequence[int]
@@ -54,36 +60,59 @@ class _ListScheduler:
         self.ready: list[list[int]] = [[0] * b.height for b in buffers]
         self.readers: list[list[tuple[int, list[int]]]] = [[] for _ in buffers]
         for number, stage in enumerate(stages):
-            for buffer in {need.buffer for stripe in stage.stripes for need in stripe.needs}:
-                lows = [*stage.lows(buffer), NEVER]
-                self.readers[buffer].append((number, lows))
+            for buffer, lows in stage.lows.items():
+                self.readers[buffer].append((number, [*lows, NEVER]))
         self.next = [0] * len(stages)
         self.done: list[list[int]] = [[] for _ in stages]
         self.saved: list[tuple[list[int], list[int]]] = [([], []) for _ in buffers]
-        self.free = dict.fromkeys(Engine, 0)
+        self.free = [0] * len(Engine)
         self.blocked: int | None = None
+        self._starts: list[int] = [UNKNOWN] * len(stages)
+        self._blocked: list[int | None] = [None] * len(stages)
+        self._loading = [False] * len(stages)
+        self._touched = [self._touches(stage) for stage in stages]
+
+    def _touches(self, stage: Stage) -> list[int]:
+        """Return the stages that can start earlier or later when this one is put."""
+        read = stage.lows.keys()
+        return [
+            number
+            for number, other in enumerate(self.stages)
+            if other is stage
+            or stage.output in other.lows
+            or other.output in read
+            or other.in_place in read
+            or any(not self.made[buffer] for buffer in other.lows.keys() & read)
+        ]
 
     def order(self) -> IssueOrder:
         """Run to the end, or until nothing can go on."""
         issued: list[tuple[int, int]] = []
-        left = sum(len(stage.stripes) for stage in self.stages)
+        free, starts = self.free, self._starts
+        left = [
+            (number, int(stage.engine))
+            for number, stage in reversed(list(enumerate(self.stages)))
+            if stage.stripes
+        ]
         while left:
-            best: tuple[int, int] | None = None
-            self.blocked = None
-            for number in range(len(self.stages) - 1, -1, -1):
-                if self.next[number] < len(self.stages[number].stripes):
-                    start = self._start(number)
-                    if start is not None and (best is None or start < best[0]):
-                        best = (start, number)
-            if best is None:
+            best, first = -1, NEVER
+            for number, engine in left:
+                start = starts[number]
+                if start == UNKNOWN:
+                    start = starts[number] = self._start(number)
+                start = max(start, free[engine])
+                if start < first:
+                    best, first = number, start
+            if best < 0:
+                blocked = (self._blocked[number] for number, _ in left)
                 return IssueOrder(
-                    tuple(issued), NEVER, self.blocked if self.blocked is not None else -1
+                    tuple(issued), NEVER, next((b for b in blocked if b is not None), -1)
                 )
-            start, number = best
-            issued.append((number, self.next[number]))
-            self._take(number, start)
-            left -= 1
-        return IssueOrder(tuple(issued), max(self.free.values()))
+            issued.append((best, self.next[best]))
+            self._take(best, first)
+            if self.next[best] == len(self.stages[best].stripes):
+                left = [one for one in left if one[0] != best]
+        return IssueOrder(tuple(issued), max(free))
 
     def _freed_at(self, buffer: int, limit: int) -> int | None:
         """Return when the rows below ``limit`` of a buffer are no longer needed, if that is known.
@@ -95,8 +124,7 @@ class _ListScheduler:
         time = 0
         for reader, lows in self.readers[buffer]:
             if lows[self.next[reader]] < limit:
-                if self.blocked is None:
-                    self.blocked = buffer
+                self.blocked = buffer
                 return None
             last = bisect.bisect_left(lows, limit) - 1
             if last >= 0:
@@ -106,25 +134,35 @@ class _ListScheduler:
             time = max(time, times[min(bisect.bisect_left(ends, limit), len(times) - 1)])
         return time
 
-    def _start(self, number: int) -> int | None:
-        """Return the cycle in which the next stripe of a stage can start, if it can be put next."""
+    def _start(self, number: int) -> int:
+        """Return the cycle in which the next stripe of a stage can start, but for its engine.
+
+        ``NEVER`` if it cannot be put next.
+        """
+        self.blocked = None
+        self._loading[number] = False
+        start = self._start_or_none(number)
+        self._blocked[number] = self.blocked
+        return NEVER if start is None else start
+
+    def _start_or_none(self, number: int) -> int | None:
         stage = self.stages[number]
         stripe = stage.stripes[self.next[number]]
-        time = self.free[stage.engine]
+        time = 0
         for need in stripe.needs:
-            if self.made[need.buffer]:
-                if self.have[need.buffer] < need.high:
-                    return None
-                time = max(time, self.ready[need.buffer][need.high - 1])
-            elif self.have[need.buffer] < need.high:
-                freed = self._freed_at(need.buffer, need.high - self.capacity[need.buffer])
+            number_in, high = need.buffer, need.high
+            missing = high - self.have[number_in]
+            if missing <= 0:
+                time = max(time, self.ready[number_in][high - 1])
+            elif self.made[number_in]:
+                return None
+            else:
+                self._loading[number] = True
+                freed = self._freed_at(number_in, high - self.capacity[number_in])
                 if freed is None:
                     return None
-                rows = need.high - self.have[need.buffer]
-                buffer = self.buffers[need.buffer]
-                time = max(time, max(self.free[Engine.LOAD], freed) + rows * buffer.load + LATENCY)
-            else:
-                time = max(time, self.ready[need.buffer][need.high - 1])
+                load = missing * self.buffers[number_in].load
+                time = max(time, max(self.free[Engine.LOAD], freed) + load + LATENCY)
         end = stripe.row + stripe.rows
         freed = self._freed_at(stage.output, end - self.capacity[stage.output])
         if freed is None:
@@ -144,15 +182,12 @@ class _ListScheduler:
         """Put the next stripe of a stage."""
         stage = self.stages[number]
         stripe = stage.stripes[self.next[number]]
-        for need in stripe.needs:
-            if not self.made[need.buffer] and self.have[need.buffer] < need.high:
-                freed = self._freed_at(need.buffer, need.high - self.capacity[need.buffer])
-                begin = max(self.free[Engine.LOAD], freed or 0)
-                for row in range(self.have[need.buffer], need.high):
-                    begin += self.buffers[need.buffer].load
-                    self.ready[need.buffer][row] = begin + LATENCY
-                self.free[Engine.LOAD] = begin
-                self.have[need.buffer] = need.high
+        if self._loading[number]:
+            for need in stripe.needs:
+                self._load(need.buffer, need.high)
+            for other, loading in enumerate(self._loading):
+                if loading:
+                    self._starts[other] = UNKNOWN
         done = self._compute(stage, stripe, start)
         self.done[number].append(done)
         self.next[number] += 1
@@ -165,6 +200,20 @@ class _ListScheduler:
             ends, times = self.saved[stage.output]
             ends.append(end)
             times.append(self.free[Engine.SAVE])
+        for other in self._touched[number]:
+            self._starts[other] = UNKNOWN
+
+    def _load(self, number: int, high: int) -> None:
+        """Load the rows of a buffer below ``high`` that are not there yet."""
+        if self.made[number] or self.have[number] >= high:
+            return
+        freed = self._freed_at(number, high - self.capacity[number])
+        begin = max(self.free[Engine.LOAD], freed or 0)
+        for row in range(self.have[number], high):
+            begin += self.buffers[number].load
+            self.ready[number][row] = begin + LATENCY
+        self.free[Engine.LOAD] = begin
+        self.have[number] = high
 
     def _compute(self, stage: Stage, stripe: Stripe, start: int) -> int:
         """Occupy the engines; return when the results are there."""

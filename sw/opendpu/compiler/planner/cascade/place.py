@@ -2,7 +2,7 @@
 """Where the buffers of a cascade are, how large they are, and the order of its stripes."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from opendpu.compiler.banks import Region
 from opendpu.compiler.plan import CascadePlan, LayerPlan, LoopNest
@@ -13,11 +13,10 @@ from opendpu.compiler.planner.cascade.environment import Environment
 from opendpu.compiler.planner.cascade.list_schedule import IssueOrder
 from opendpu.compiler.planner.cascade.model import CascadeModel, model_cascade
 from opendpu.compiler.planner.cascade.stage import Stage
+from opendpu.compiler.planner.free_words import Placer
 
 Slot = tuple[int, int]
 """Bank group and first word of a piece."""
-Placer = Callable[[Sequence[int], Sequence[int] | None], list[Slot] | None]
-"""Finds slots for pieces of so many words, if there are some; in these bank groups, if given."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +29,7 @@ class _Sized:
 
 
 def place_cascade(
-    environment: Environment, cascade: Cascade, place: Placer
+    environment: Environment, cascade: Cascade, placer: Placer
 ) -> tuple[CascadePlan, tuple[LayerPlan, ...]] | None:
     """Return a cascade with its buffers placed and its order, or none if it does not fit."""
     best: tuple[int, _Sized] | None = None
@@ -40,7 +39,7 @@ def place_cascade(
             break
 
         def fits(wanted: Sequence[int]) -> bool:
-            return place([w for w in wanted if w], None) is not None
+            return placer.place([w for w in wanted if w]) is not None
 
         found = size_buffers(model, fits, thorough=True)
         if found is None:
@@ -49,14 +48,14 @@ def place_cascade(
         if best is not None and cycles >= best[0]:
             break
         best = (cycles, _Sized(model, *found))
-    return None if best is None else _placed(environment, best[1], place)
+    return None if best is None else _placed(environment, best[1], placer)
 
 
 def _placed(
-    environment: Environment, sized: _Sized, place: Placer
+    environment: Environment, sized: _Sized, placer: Placer
 ) -> tuple[CascadePlan, tuple[LayerPlan, ...]]:
     model = sized.model
-    left = iter(_slots(environment, sized, place))
+    left = iter(_slots(environment, sized, placer))
     regions = []
     for buffer, capacity in zip(model.buffers, sized.capacities, strict=True):
         if buffer.resident:
@@ -93,18 +92,33 @@ def _placed(
     return plan, tuple(plans)
 
 
-def _slots(environment: Environment, sized: _Sized, place: Placer) -> list[Slot]:
+def _slots(environment: Environment, sized: _Sized, placer: Placer) -> list[Slot]:
     """Return a slot for every piece, in the bank groups where engines disturb each other least."""
     wanted = buffer_words(sized.model, sized.capacities)
     words = [w for w in wanted if w]
     pieces = [number for number, w in enumerate(wanted) if w]
-    candidates = bank_group_candidates(
-        sized.model, environment.resident, pieces, environment.target.bank_groups
-    )
-    tried = (place(words, groups) for groups in candidates)
-    slots = next((found for found in tried if found is not None), None) or place(words, None)
-    assert slots is not None
-    return slots
+    bank_groups = environment.target.bank_groups
+    candidates = bank_group_candidates(sized.model, environment.resident, pieces, bank_groups)
+    for groups in candidates:
+        slots = placer.place(words, groups)
+        if slots is not None:
+            alone = not any(buffer.resident for buffer in sized.model.buffers)
+            return _least_busy(words, groups, placer, bank_groups) if alone else slots
+    found = placer.place(words)
+    assert found is not None
+    return found
+
+
+def _least_busy(
+    words: Sequence[int], groups: Sequence[int], placer: Placer, bank_groups: int
+) -> list[Slot]:
+    """Return slots that take the fewest busy words: in these bank groups, or all in the next ones.
+
+    Engines disturb each other as much in one as in the other.
+    """
+    turned = ([(g + n) % bank_groups for g in groups] for n in range(bank_groups))
+    found = [slots for one in turned if (slots := placer.place(words, one)) is not None]
+    return min(found, key=lambda slots: placer.busy_words(words, slots))
 
 
 def _nest(environment: Environment, model: CascadeModel, stage: Stage) -> LoopNest:

@@ -2,6 +2,7 @@
 """What a cascade is made of: stages that work stripe by stripe, and buffers between them."""
 
 import dataclasses
+import functools
 
 from opendpu_arch.isa import Engine
 
@@ -78,10 +79,12 @@ class Stage:
     groups: int = 1
     """Blocks of output channels, or channel groups, that are made at a time."""
 
-    def lows(self, buffer: int) -> list[int]:
-        """Return the first row of ``buffer`` that each stripe needs, none counting as all used."""
-        found: list[int] = []
-        for stripe in self.stripes:
-            rows = [need.low for need in stripe.needs if need.buffer == buffer]
-            found.append(min(rows) if rows else -1)
+    @functools.cached_property
+    def lows(self) -> dict[int, list[int]]:
+        """The first row of every buffer read that each stripe needs, none counting as all used."""
+        found: dict[int, list[int]] = {}
+        for number, stripe in enumerate(self.stripes):
+            for need in stripe.needs:
+                lows = found.setdefault(need.buffer, [-1] * len(self.stripes))
+                lows[number] = need.low if lows[number] < 0 else min(lows[number], need.low)
         return found

@@ -13,7 +13,7 @@ from opendpu.compiler.network.live_range import alive, live_ranges
 from opendpu.compiler.plan import WORKSPACE_REG
 from opendpu.compiler.planner.cascade.costs import CascadeCosts
 from opendpu.compiler.planner.first_fit import first_fit, holes
-from opendpu.compiler.planner.free_words import apart_from
+from opendpu.compiler.planner.free_words import Placer, apart_from
 from opendpu.compiler.planner.memory import allocate_constants, feature_memory
 from opendpu.compiler.planner.proposal import Proposal, Residency, Restrictions, Revision
 from opendpu.compiler.planner.residency import allocate_banks
@@ -101,3 +101,14 @@ def test_words_apart_from_regions() -> None:
     regions = [region(0, 8, 2), region(0, 25, 5), region(1, 0, 100), region(2, 3, 4)]
     assert apart_from(free, regions) == {0: [(0, 8), (20, 25), (30, 40)], 1: [], 2: []}
     assert apart_from(free, [region(0, 12, 4)]) == free
+
+
+def test_a_cascade_is_beside_the_words_of_the_one_before_where_there_is_room() -> None:
+    busy = frozenset({Region(bank_group=0, base=0, words=40, stride=1, capacity=1)})
+    placer = Placer({0: [(0, 100)], 1: [(10, 30)]}, busy)
+    assert placer.place([50], [0]) == [(0, 50)]
+    assert placer.place([70], [0]) == [(0, 30)]
+    assert placer.place([10, 20], [0, 1]) == [(0, 90), (1, 10)]
+    assert Placer(placer.free).place([50], [0]) == [(0, 0)]
+    assert placer.place([30], [1]) is None
+    assert placer.busy_words([70, 20], [(0, 30), (1, 10)]) == 10

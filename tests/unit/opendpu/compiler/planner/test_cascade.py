@@ -6,14 +6,14 @@ import dataclasses
 import numpy as np
 from network_draws import Draw, check
 
-from opendpu.compiler.layers import AluLayer, ConvLayer, Window
+from opendpu.compiler.layers import AluLayer, BroadcastLayer, ConvLayer, Window
 from opendpu.compiler.network import LayerRange, Network
 from opendpu.compiler.planner.cascade.list_schedule import NEVER, list_schedule
 from opendpu.compiler.planner.cascade.stage import Buffer, Need, Stage, Stripe
 from opendpu.compiler.planner.choose_cascades import choose_cascades
 from opendpu.compiler.planner.proposal import Restrictions
 from opendpu.compiler.planner.revise import unrestricted
-from opendpu_arch.isa import AluMode, Engine
+from opendpu_arch.isa import AluMode, Conv, Engine
 from opendpu_arch.target import Target
 
 
@@ -66,6 +66,49 @@ def test_columns_are_cut_where_rows_are_too_long() -> None:
         last = program.plan.layers[cascade.layers.last].layer.output
         columns = [tile[last] for tile in cascade.tiles]
         assert sum(many for _, many in columns) == program.plan.network.features[last].width
+
+
+def gated(size: int, channels: int, wide: int) -> Network:
+    """Wide by 1x1, a gate of one pixel added to every place, narrow by 1x1."""
+    draw = Draw(12)
+    start, pixel = draw.feature(size, size, channels), draw.feature(1, 1, channels)
+
+    def conv(source: str, side: int, outputs: int) -> str:
+        inputs, output = draw.features[source].channels, draw.feature(side, side, outputs)
+        draw.layers.append(
+            ConvLayer(
+                name=f"layer_{output}", source=source, output=output, window=Window(),
+                weights=draw.bytes(outputs, 1, 1, inputs), bias=draw.bytes(outputs),
+                shift_cut=8, shift_bias=4,
+            )
+        )  # fmt: skip
+        return output
+
+    gate = conv(pixel, 1, wide)
+    made = conv(start, size, wide)
+    joined = draw.feature(size, size, wide)
+    draw.layers.append(
+        BroadcastLayer(
+            name="add", sources=(made, gate), output=joined, shift_read=(0, 0), shift_write=17
+        )
+    )
+    last = conv(joined, size, channels)
+    return Network(
+        features=draw.features, layers=tuple(draw.layers), inputs=(start, pixel), outputs=(last,)
+    )
+
+
+def test_a_gate_is_computed_once_for_all_tiles_of_columns() -> None:
+    target = dataclasses.replace(Target.from_name("B1024"), bank_depth=512)
+    program = check(gated(60, 16, 96), target, 1, check=True, schedule_seed=3)
+    (cascade,) = (c for c in program.plan.cascades if 0 in c.layers.numbers)
+    assert len(cascade.tiles) > 1
+    gate = program.plan.layers[0].layer.name
+    made = [
+        i for i, layer in zip(program.schedule.instructions, program.schedule.layers, strict=True)
+        if layer == gate and isinstance(i, Conv)
+    ]  # fmt: skip
+    assert len(made) == 96 // target.output_channel_parallel
 
 
 def test_cascades_that_were_ruled_out_are_not_chosen() -> None:
