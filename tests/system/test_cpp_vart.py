@@ -128,7 +128,13 @@ def test_buffers_of_runners(prefix, model, values, tmp_path):
         tensors = runner.get_output_tensors()[0], runner.get_input_tensors()[0]
         points = [tensor.get_attr("fix_point") for tensor in tensors]
     with GraphRunner(graph, device="iss") as whole:
-        results = [array.ravel() for array in whole.run([values]).values()]
+        found = whole.run([values])
+        results = [  # as AMD's graph runner has them, which ends with real numbers
+            array.ravel() / np.float32(2 ** t.get_attr("fix_point"))
+            if (array := found[t.name]).dtype == np.int8
+            else array.ravel()
+            for t in whole.get_output_tensors()
+        ]
     assert lines[0] == lines[2] == " ".join(map(str, first))
     np.testing.assert_array_equal(np.float32(lines[1].split()), first / np.float32(2 ** points[0]))
     assert [float(word) for word in lines[3].split()] == [2.0 ** -points[0], 2.0 ** points[1]]
