@@ -15,7 +15,20 @@ class Role(enum.Enum):
     """A tensor of a module: a parameter, a buffer, an attribute."""
     SIZE = enum.auto()
     """A number that is a size of a tensor."""
+    NUMBER = enum.auto()
+    """A number of a module that TorchDynamo hands over as a tensor."""
     TENSOR = enum.auto()
+
+
+class _Number:
+    """A number where a graph reads it out of a tensor."""
+
+    def __init__(self, value: float) -> None:
+        self._value = value
+
+    def item(self) -> float:
+        """Return it."""
+        return self._value
 
 
 class Bound:
@@ -53,6 +66,8 @@ class Bound:
         for role, value in zip(self.roles, args, strict=True):
             if role is Role.CONSTANT:
                 found += [value.data_ptr(), value._version]
+            elif role is Role.NUMBER:
+                found.append(hash(float(value)))
         return tuple(found)
 
     def module(self, args: Sequence[Any]) -> "BoundModule":
@@ -83,6 +98,11 @@ class BoundModule(torch.nn.Module):
         self.graph = graph
         self._roles, self._places = list(roles), dict(places)
         self._sizes = {index: args[index] for index in places}
+        self._numbers = {
+            index: _Number(float(args[index]))
+            for index, role in enumerate(roles)
+            if role is Role.NUMBER
+        }
         for index, (role, value) in enumerate(zip(roles, args, strict=True)):
             if role is Role.CONSTANT:
                 self.register_buffer(f"constant_{index}", value.detach())
@@ -97,6 +117,8 @@ class BoundModule(torch.nn.Module):
                 args.append(getattr(self, f"constant_{index}"))
             elif role is Role.TENSOR:
                 args.append(next(given))
+            elif role is Role.NUMBER:
+                args.append(self._numbers[index])
             else:
                 place = self._places[index]
                 args.append(
@@ -104,20 +126,19 @@ class BoundModule(torch.nn.Module):
                 )
         return self.graph(*args)
 
-    def _size(self, index: int, tensors: Sequence[torch.Tensor]) -> Any:
-        place = self._places[index]
-        if place is None:
-            return self._sizes[index]
-        number, axis = place
-        return tensors[number].shape[axis]
-
 
 def _role(node: torch.fx.Node, value: Any) -> Role:
     if not isinstance(value, torch.Tensor):
         return Role.SIZE
     source = getattr(node, "_dynamo_source", None)
     of_module = source is not None and "NN_MODULE" in source.guard_source.name
+    if of_module and value.ndim == 0 and node.users and all(map(_reads_number, node.users)):
+        return Role.NUMBER
     return Role.CONSTANT if of_module or isinstance(value, torch.nn.Parameter) else Role.TENSOR
+
+
+def _reads_number(node: torch.fx.Node) -> bool:
+    return node.op == "call_method" and node.target == "item"
 
 
 def _place(value: Any, tensors: Sequence[torch.Tensor]) -> tuple[int, int] | None:

@@ -24,10 +24,10 @@ class Options:
     Parameters
     ----------
     calibration
-        What float modules are calibrated with: a tensor or a tuple of tensors, samples along the
-        first axis; an iterable of batches, each a tensor, a dictionary of keyword arguments, or a
-        sequence that begins with the arguments, as those of a data loader with labels. Not needed
-        by modules that are quantized.
+        What float modules are calibrated with: a tensor, an array or a tuple of tensors, samples
+        along the first axis; an iterable of batches, each a tensor, a dictionary of keyword
+        arguments, or a sequence that begins with the arguments, as those of a data loader with
+        labels. Not needed by modules that are quantized.
     samples
         How many samples are taken at most.
     quant_config_file

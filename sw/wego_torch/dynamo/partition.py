@@ -17,6 +17,7 @@ from opendpu.frontend.pytorch.torchlib import registry
 from opendpu.inspect import inspect_graph
 from opendpu.inspect.result import CPU, DPU
 from opendpu_arch.target import Target
+from wego_torch.dynamo.mutation import written_values
 
 PART = "fused_"
 """How names of submodules begin that PyTorch's partitioner makes."""
@@ -50,6 +51,20 @@ def unknown_operators(program: ExportedProgram) -> dict[str, str]:
         if isinstance(called, torch._ops.OpOverload) and not known.is_registered(called):
             found[node.name] = str(called)
     return found
+
+
+def complex_operators(program: ExportedProgram) -> dict[str, str]:
+    """Return the operators that take or give complex numbers, which ONNX has as pairs of others."""
+
+    def is_complex(node: torch.fx.Node) -> bool:
+        value = node.meta.get("val")
+        return isinstance(value, torch.Tensor) and value.is_complex()
+
+    return {
+        node.name: f"{node.target} is of complex numbers"
+        for node in _calls(program.graph)
+        if is_complex(node) or any(map(is_complex, node.all_input_nodes))
+    }
 
 
 def on_cpu(program: ExportedProgram, target: Target) -> dict[str, str]:
@@ -86,7 +101,8 @@ def split(
     wanted
         Whether a part with certain operators, by name, is worth it.
     """
-    names = {node.name for node in _calls(module.graph)} - set(elsewhere)
+    exact = written_values(module.graph)
+    names = {node.name for node in _calls(module.graph)} - exact - set(elsewhere)
     partitioner = CapabilityBasedPartitioner(
         module, _Named(names), allows_single_node_partition=True
     )

@@ -17,9 +17,17 @@ from opendpu.frontend.pytorch.capture import capture
 from opendpu_arch.errors import UnsupportedError
 from wego_torch import messages
 from wego_torch.dynamo.bound import BoundModule
+from wego_torch.dynamo.mutation import functional
 from wego_torch.dynamo.options import Options
 from wego_torch.dynamo.part import DpuPart, float_part
-from wego_torch.dynamo.partition import PART, decomposed, on_cpu, split, unknown_operators
+from wego_torch.dynamo.partition import (
+    PART,
+    complex_operators,
+    decomposed,
+    on_cpu,
+    split,
+    unknown_operators,
+)
 from wego_torch.dynamo.rebatch import rebatched
 from wego_torch.dynamo.samples import Samples
 
@@ -106,7 +114,7 @@ def plan_of(
     """
     with progress("torch.compile: tracing") as show:
         call, batched = _one_sample(module, tensors)
-        program = capture(call[0], call[1], {})
+        program = functional(capture(call[0], call[1], {}))
         made = _with_parts(program, options, show)
         if not any(isinstance(part, DpuPart) for part in made.modules()):
             raise UnsupportedError("no part of it is for the DPU")
@@ -136,7 +144,7 @@ def _with_parts(program: ExportedProgram, options: Options, show: Show) -> torch
     show("torch.compile: looking for parts for the DPU")
     target = chosen_target(options.target)
     try:
-        reasons = on_cpu(program, target)
+        reasons = on_cpu(program, target) | complex_operators(program)
     except UnsupportedError:
         return _around_unknown(decomposed(program), options, show)
     for why in dict.fromkeys(reasons.values()):

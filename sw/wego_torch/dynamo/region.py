@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 
-from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.errors import ModelFormatError, UnsupportedError
 from wego_torch import messages
 from wego_torch.dynamo.bound import Bound, Role
+from wego_torch.dynamo.mutation import changes_module
 from wego_torch.dynamo.plan import Plan, plan_of
 from wego_torch.dynamo.quantized import has_quantized, with_programs
 from wego_torch.dynamo.samples import Samples
@@ -54,6 +55,7 @@ class Region:
         self._lock = self._shared.lock
         self._programs: Any = None
         self._empty = not any(n.op.startswith("call") for n in graph.graph.nodes)
+        self._changes = changes_module(graph, self.bound)
 
     def __call__(self, *args: Any) -> Any:
         """Return the results of the graph.
@@ -69,6 +71,7 @@ class Region:
         refuse_gradients(tensors)
         if self._empty or not tensors:
             return self.graph(*args)
+        _refuse_without_values(tensors)
         if has_quantized(self.graph):
             with self._lock:
                 if self._programs is None:
@@ -101,6 +104,9 @@ class Region:
         self, sizes: Sizes, tensors: Sequence[torch.Tensor], args: Sequence[Any]
     ) -> Plan | None:
         """Return how inputs of these sizes are computed; nothing for wholly in PyTorch."""
+        if self._changes:
+            messages.say_once("a graph runs in PyTorch: it changes a tensor of the module")
+            return None
         shared = self._shared
         versions = self.bound.versions(args)
         if versions != shared.versions:  # somebody has loaded other weights
@@ -119,13 +125,24 @@ class Region:
             return None
         try:
             made = plan_of(
-                self.bound.module(args), tensors, shared.samples[sizes], self.session.options
-            )
-        except UnsupportedError as error:
+                self.bound.module(args), [tensor.clone() for tensor in tensors],
+                shared.samples[sizes], self.session.options,
+            )  # fmt: skip
+        except (UnsupportedError, ModelFormatError) as error:
             messages.say_once(f"a graph runs in PyTorch: {error}")
             made = None
         shared.plans[sizes if made is not None and made.batched else counted] = made
         return made
+
+
+def _refuse_without_values(tensors: Sequence[torch.Tensor]) -> None:
+    """Raise WegoError for tensors on PyTorch's device ``meta``."""
+    if any(tensor.is_meta for tensor in tensors):
+        raise messages.error(
+            "WEGO_TORCH_INVALID_ARGUMENT",
+            "an input is on the device meta, where tensors have no values: load the model and its "
+            "inputs on the device cpu",
+        )
 
 
 def _structure(graph: torch.fx.GraphModule, bound: Bound) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import torch
 
 from wego_torch import messages
@@ -32,12 +33,17 @@ class Session:
 
     def __init__(self, options: Options, call: Callable[..., Any] | None, parameters: int) -> None:
         self.options = options
-        self.calibrating = False
+        self._calibrating: int | None = None
         self.calibrated = False
         self.shared: dict[tuple[str, ...], Any] = {}
         """What graphs of the same code have in common, by what they do."""
         self._call, self._parameters = call, parameters
         self._lock = threading.RLock()
+
+    @property
+    def calibrating(self) -> bool:
+        """Whether this thread is calling the module with the calibration data; others wait."""
+        return self._calibrating == threading.get_ident()
 
     def calibrate(self) -> None:
         """Call the compiled module with the calibration data, once, while its graphs look on.
@@ -62,7 +68,7 @@ class Session:
                     "WEGO_TORCH_UNIMPLEMENTED",
                     "the backend was not called by torch.compile: no calibration",
                 )
-            self.calibrating = True
+            self._calibrating = threading.get_ident()
             try:
                 seen = 0
                 for args, kwargs in self._batches():
@@ -77,13 +83,15 @@ class Session:
                         "WEGO_TORCH_INVALID_ARGUMENT", "the calibration data is empty"
                     )
             finally:
-                self.calibrating = False
+                self._calibrating = None
             self.calibrated = True
             self._call = None
 
     def _batches(self) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
         """Return the calls of the calibration data."""
         data = self.options.calibration
+        if isinstance(data, np.ndarray):
+            data = torch.from_numpy(data)
         if isinstance(data, torch.Tensor) or (
             isinstance(data, tuple) and all(isinstance(one, torch.Tensor) for one in data)
         ):
@@ -107,8 +115,38 @@ class Session:
                 yield (batch,), {}
 
 
+class _Options(dict[str, Any]):
+    """Options that are equal to themselves only: tensors among them have no truth value."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        return self is not other
+
+
+def _tell_apart(options: Mapping[str, Any] | None) -> None:
+    """Let PyTorch compare the options of this ``torch.compile`` with those of another.
+
+    It does when the same code is compiled twice, as for two networks of one class.
+    """
+    if not options:
+        return
+    alone = _Options(options)
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        kwargs = getattr(frame.f_locals.get("self"), "kwargs", None)
+        if isinstance(kwargs, dict) and kwargs.get("options") is options:
+            kwargs["options"] = alone
+            return
+        frame = frame.f_back
+
+
 def session_of(options: Mapping[str, Any] | None) -> Session:
     """Return the session of the ``torch.compile`` that is just calling its backend."""
+    _tell_apart(options)
     frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_code.co_name != "compile_wrapper":
         frame = frame.f_back
