@@ -83,6 +83,8 @@ class _Round:
         self.start = [0] * len(order)
         self.done = [0] * len(order)
         self.loaded = [PENDING] * given.engine.count(Engine.LOAD)
+        self._leading: list[int] = []
+        """When the first LOADs, up to each, are done: as many as were put without a gap."""
         self.place = [0] * len(order)
         for place, number in enumerate(order):
             self.place[number] = place
@@ -114,13 +116,21 @@ class _Round:
     def _start(self, number: int) -> int:
         """Return when a command can start, all of whose producers were put."""
         engine, done = self.given.engine[number], self.done
-        start = self.free[engine]
-        for producer in self.given.others[number]:
-            start = max(start, done[producer])
+        ends = [self.free[engine], *[done[producer] for producer in self.given.others[number]]]
         if engine != Engine.LOAD:
-            for first, end in self.given.loads[number]:
-                start = max(start, *self.loaded[first:end])
-        return start
+            ends += [self._all_loaded(first, end) for first, end in self.given.loads[number]]
+        return max(ends)
+
+    def _all_loaded(self, first: int, end: int) -> int:
+        """Return when the last of some LOADs that were put is done."""
+        if first:
+            return max(self.loaded[first:end])
+        known = self._leading
+        while len(known) < end and self.loaded[len(known)] != PENDING:
+            known.append(max(known[-1] if known else 0, self.loaded[len(known)]))
+        if end <= len(known):
+            return known[end - 1]
+        return max(self.loaded[len(known) : end] + known[-1:])
 
     def _put(self, number: int) -> None:
         """Put a command next."""

@@ -74,14 +74,14 @@ def order_commands(commands: Sequence[Command], target: Target) -> Schedule:
 
 def find_waits(commands: Sequence[Command], target: Target) -> list[dict[Engine, int]]:
     """Return, a command each, the last one of every engine that must be done before it."""
-    return find_dependences(commands, target)[0]
+    return find_dependences(commands, target, with_loads=False)[0]
 
 
 def find_dependences(
-    commands: Sequence[Command], target: Target
+    commands: Sequence[Command], target: Target, *, with_loads: bool = True
 ) -> tuple[list[dict[Engine, int]], list[list[tuple[int, int]]]]:
     """Return, a command each, the last one of every engine that must be done before it, and ranges
-    ``first .. last`` of numbers that hold all LOADs which must.
+    ``first .. last`` of numbers that hold all LOADs which must, if wanted.
     """
     banks = _Watch(target.bank_count, target.bank_depth)
     memory: dict[int, _Watch] = {}
@@ -91,17 +91,17 @@ def find_dependences(
         if known is None or known.depth < blocks:
             memory[shared.reg_id] = _Watch(1, blocks)
     found, loads = [], []
+    nothing = np.full(ENGINES, -1, dtype=np.int64)
     for number, command in enumerate(commands):
         engine = command.instruction.ENGINE
-        last = np.full(ENGINES, -1, dtype=np.int64)
+        last = nothing.copy()
         ranges: list[tuple[int, int]] = []
-        for access in command.accesses:
-            for watch, where in _areas(access, banks, memory):
-                watch.ask(last, ranges, access.write, where)
-        for access in command.accesses:
-            for watch, where in _areas(access, banks, memory):
-                watch.note(engine, access.write, where, number)
-        found.append({e: int(last[e]) for e in EVERY if last[e] >= 0})
+        areas = [(a.write, *area) for a in command.accesses for area in _areas(a, banks, memory)]
+        for write, watch, where in areas:
+            watch.ask(last, ranges if with_loads else None, write, where)
+        for write, watch, where in areas:
+            watch.note(engine, write, where, number)
+        found.append({e: n for e, n in zip(EVERY, last.tolist(), strict=True) if n >= 0})
         loads.append(ranges)
     return found, loads
 
@@ -153,18 +153,18 @@ class _Watch:
         self.loaded = np.full((rows, depth), LATER, dtype=np.int32)
 
     def ask(
-        self, last: npt.NDArray[np.int64], loads: list[tuple[int, int]], write: bool,
+        self, last: npt.NDArray[np.int64], loads: list[tuple[int, int]] | None, write: bool,
         where: tuple[slice, slice],
     ) -> None:  # fmt: skip
         """Raise ``last`` to the commands that an access has to come after; note its LOADs."""
         latest = self.writer[:, *where].max(axis=(1, 2))
         np.maximum(last, latest, out=last)
-        if latest[Engine.LOAD] >= 0:
+        if loads is not None and latest[Engine.LOAD] >= 0:
             loads += self._loads(where, int(latest[Engine.LOAD]))
         if write:
             latest = self.reader[:, *where].max(axis=(1, 2))
             np.maximum(last, latest, out=last)
-            if latest[Engine.LOAD] >= 0:
+            if loads is not None and latest[Engine.LOAD] >= 0:
                 loads.append((0, int(latest[Engine.LOAD])))
 
     def _loads(self, where: tuple[slice, slice], last: int) -> list[tuple[int, int]]:
