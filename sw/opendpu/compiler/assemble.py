@@ -134,6 +134,7 @@ class _Assembly:
         own: dict[str, xir.Op] = {}
         leaves: list[tuple[str, list[xir.Op]]] = []
         plan = program.plan
+        sizes = {part: values.size for part, values in plan.network.layer_constants().items()}
         work = [0, 0]
         for name in plan.network.inputs:
             node, source = self.source[name], self.ops[name]
@@ -147,7 +148,8 @@ class _Assembly:
             for arg, sources in node.inputs.items():
                 for used in sources:
                     if self.source[used].kind in CONSTANT and used not in own:
-                        constant = self._constant(self.source[used], plan, f"{name}/{arg}")
+                        part = f"{name}/{arg}"
+                        constant = self._constant(self.source[used], plan, part, sizes.get(part))
                         own[used] = constant
                         ops.append(constant)
                 inputs[arg] = [own[s] for s in sources]
@@ -172,15 +174,15 @@ class _Assembly:
         attrs |= {**layers, "workload": work[0], "workload_on_arch": work[1]}
         self._group(leaves, attrs)
 
-    def _constant(self, node: Node, plan: Plan, part: str) -> xir.Op:
+    def _constant(self, node: Node, plan: Plan, part: str, size: int | None) -> xir.Op:
         """Add a constant of a DPU part; it is stripped where the segment has it as it is.
 
-        Lowering may have made something else of it, such as the taps of every phase of a
-        transposed convolution.
+        Lowering may have made something else of it, ``size`` bytes now, such as the taps of every
+        phase of a transposed convolution.
         """
         assert node.value is not None
         at, data = plan.constants.get(part), np.ascontiguousarray(node.value).tobytes()
-        if at is None or plan.blob[at : at + len(data)] != data:
+        if at is None or len(data) != size or plan.blob[at : at + size] != data:
             return self._create(node, {}, "DPU")
         constant = self._create(node, {}, "DPU", stripped=self.stripped)
         locate(constant, WEIGHTS_REG, at, 1)

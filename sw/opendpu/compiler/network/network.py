@@ -29,6 +29,15 @@ class Network:
         """The feature maps that may be written as others, which are bytes of them."""
         return {alias.holder for alias in self.aliases.values() if not alias.repeats}
 
+    def layer_constants(self) -> dict[str, Int8Array]:
+        """Return the constants of all layers, by ``layer/part``; parts of one op share theirs."""
+        layers = (one for layer in self.layers for one in (layer, *layer.inner))
+        return {
+            f"{layer.name}/{part}": values
+            for layer in layers
+            for part, values in layer.constants.items()
+        }
+
     def read_with(self, name: str) -> tuple[str, ...]:
         """Return the feature maps whose bytes are read with ``name``: itself, or its planes."""
         return self.features[name].planes or (name,)

@@ -148,13 +148,7 @@ def allocate_constants(network: Network) -> tuple[dict[str, int], bytes]:
     addresses: dict[str, int] = {}
     known: dict[bytes, int] = {}
     blob = bytearray()
-    layers = (one for layer in network.layers for one in (layer, *layer.inner))
-    every = [
-        (f"{layer.name}/{part}", values)
-        for layer in layers
-        for part, values in layer.constants.items()
-    ]
-    for name, values in (*every, *network.constants.items()):
+    for name, values in (*network.layer_constants().items(), *network.constants.items()):
         data = np.ascontiguousarray(values, dtype=np.int8).tobytes()
         if data not in known:
             blob.extend(bytes(-len(blob) % CONSTANT_ALIGNMENT))

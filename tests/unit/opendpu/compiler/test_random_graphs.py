@@ -154,3 +154,7 @@ def test_the_smallest_graph_with_the_same_trouble() -> None:
     small = shrink(graph, lambda d: any(n.kind == "maxpool2d" for n in d))
     assert [n.kind for n in small] == ["data", "fix", "maxpool2d", "fix"]
     check(small, Target.from_name("B64"), 1)
+
+
+def test_a_constant_that_begins_as_a_longer_one_of_the_segment() -> None:
+    check(draw(393291861).graph, Target.from_name("B64"), 393291861)
