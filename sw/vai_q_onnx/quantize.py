@@ -108,9 +108,10 @@ def quantize_static(
     power_of_two = isinstance(calibrate_method, PowerOfTwoMethod)
     chosen = extra.checked(extra.with_later(extra_options, later), power_of_two=power_of_two)
     # The model is read as a whole before its file may be written; constants beside it are not.
+    given: tuple[Path, ...] = ()
     if use_external_data_format and not isinstance(model_input, onnx.ModelProto):
-        outputs.check(model_output, inputs=(model_input,))
-    outputs.check(model_output)
+        given = (model_input,)
+    outputs.check(model_output, inputs=given)
     model = read_model(model_input)
     floating = float_nodes(
         model.proto, input_nodes=input_nodes, output_nodes=output_nodes,

@@ -66,12 +66,20 @@ def _difference(
             found = called(slim(model, dependencies, removed), inputs)
         except Exception as error:  # whatever the user's code raises
             return f"the network does not run without some of them: {reason_of(error)}"
-    for one, other in zip(tree_leaves(found), tree_leaves(wanted), strict=True):
+    return other_results(
+        tree_leaves(found), tree_leaves(wanted),
+        "without some of them the network computes something else than with zeros there",
+    )  # fmt: skip
+
+
+def other_results(found: Sequence[Any], wanted: Sequence[Any], otherwise: str) -> str:
+    """Return how results of a network differ, ``otherwise`` by values; nothing if they do not."""
+    for one, other in zip(found, wanted, strict=True):
         if not isinstance(other, torch.Tensor) or not other.is_floating_point():
             continue
         if one.shape != other.shape:
             return f"an output has shape {tuple(one.shape)} instead of {tuple(other.shape)}"
         scale = float(other.abs().max()) or 1.0
         if not torch.allclose(one / scale, other / scale, rtol=0, atol=TOLERANCE, equal_nan=True):
-            return "without some of them the network computes something else than with zeros there"
+            return otherwise
     return ""

@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils._pytree import tree_leaves
 
 from opendpu.ops.inference import reason_of
-from opendpu.optimize.equivalence import TOLERANCE
+from opendpu.optimize.equivalence import other_results
 from opendpu.optimize.groups import CONVOLUTIONS, analyze, called
 from opendpu.optimize.surgery import axes_of, grown, resize
 from opendpu.pruning.structure import Dependencies, Group, Member
@@ -149,14 +149,13 @@ def _difference(model: nn.Module, inputs: Any, dependencies: Dependencies, added
             found = called(expanded(before, dependencies, added), inputs)
         except Exception as error:  # whatever the user's code raises
             return f"the network does not run with more of them: {reason_of(error)}"
-    for one, other in zip(tree_leaves(found), tree_leaves(wanted), strict=True):
-        if not isinstance(other, torch.Tensor) or not other.is_floating_point():
-            continue
-        if one.dim() > 1 and one.shape[1] > other.shape[1]:  # an output, filled up itself
-            one = one[:, : other.shape[1]]
-        if one.shape != other.shape:
-            return f"an output has shape {tuple(one.shape)} instead of {tuple(other.shape)}"
-        scale = float(other.abs().max()) or 1.0
-        if not torch.allclose(one / scale, other / scale, rtol=0, atol=TOLERANCE, equal_nan=True):
-            return "with more of them the network computes something else"
-    return ""
+    expected = tree_leaves(wanted)
+    results = [_cut(one, other) for one, other in zip(tree_leaves(found), expected, strict=True)]
+    return other_results(results, expected, "with more of them the network computes something else")
+
+
+def _cut(found: Any, wanted: Any) -> Any:
+    """Return a result without the channels by which it was filled up itself."""
+    if not isinstance(wanted, torch.Tensor) or found.dim() < 2 or wanted.dim() < 2:
+        return found
+    return found[:, : wanted.shape[1]]
