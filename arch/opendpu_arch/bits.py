@@ -99,6 +99,12 @@ class Record:
 
     @classmethod
     @functools.cache
+    def _places(cls) -> tuple[tuple[str, int, int, int, int], ...]:
+        """Return name, word, lowest bit, smallest and largest value of every field."""
+        return tuple((f.name, f.word, f.low, f.minimum, f.maximum) for f in cls.bit_fields())
+
+    @classmethod
+    @functools.cache
     def claimed(cls) -> tuple[int, ...]:
         """Return, a word each, the bits that are constant or that some field claims."""
         masks = [mask for mask, _ in cls.FIXED] or [0] * cls.WORDS
@@ -115,28 +121,29 @@ class Record:
             A value is no integer or out of its field's range, or reserved bits overlap a field.
         """
         words = list(self.reserved) or [0] * self.WORDS
-        free = [~m & _WORD for m in self.claimed()]
-        if len(words) != self.WORDS or any(w & ~m for w, m in zip(words, free, strict=True)):
+        claimed = self.claimed()
+        if len(words) != self.WORDS or (
+            self.reserved and any(w & (m | ~_WORD) for w, m in zip(words, claimed, strict=True))
+        ):
             raise EncodingError(
                 f"{type(self).__name__}.reserved is {self.reserved!r}, "
                 f"but must be {self.WORDS} words outside the fields"
             )
         for at, (_, fixed) in enumerate(self.FIXED):
             words[at] |= fixed
-        for f in self.bit_fields():
-            value = getattr(self, f.name)
+        for name, word, low, minimum, maximum in self._places():
+            value = getattr(self, name)
             try:
                 value = operator.index(value)
             except TypeError:
                 raise EncodingError(
-                    f"{type(self).__name__}.{f.name} is {value!r}, but must be an integer"
+                    f"{type(self).__name__}.{name} is {value!r}, but must be an integer"
                 ) from None
-            if not f.minimum <= value <= f.maximum:
+            if not minimum <= value <= maximum:
                 raise EncodingError(
-                    f"{type(self).__name__}.{f.name} is {value}, "
-                    f"but must be in {f.minimum}..{f.maximum}"
+                    f"{type(self).__name__}.{name} is {value}, but must be in {minimum}..{maximum}"
                 )
-            words[f.word] |= (value - f.minimum) << f.low
+            words[word] |= (value - minimum) << low
         return tuple(words)
 
     @classmethod

@@ -194,7 +194,7 @@ COMPILER = (
          "values = [(v + (1 << (at - finest - 1))) >> (at - finest) for v in values]"),
     ),
     *mutants(
-        "sw/opendpu/compiler/schedule.py",
+        "sw/opendpu/compiler/dependences.py",
         "unit/opendpu/compiler/test_schedule.py unit/opendpu/compiler/planner/test_networks.py",
         ("compiler-overwrites-what-is-still-read",
          "        if write:\n            latest = self.reader",

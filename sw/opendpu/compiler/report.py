@@ -11,8 +11,8 @@ from opendpu.compiler.partition import Partitioned
 from opendpu.compiler.plan import INPUT_REG, OUTPUT_REG, WEIGHTS_REG, WORKSPACE_REG
 from opendpu.compiler.program import Program
 from opendpu.ops import cost, operator_of
-from opendpu_arch import isa
-from opendpu_arch.isa import LOAD_CONSTANT, Load, Save
+from opendpu_arch.bits import WORD_BITS
+from opendpu_arch.isa import LOAD_CONSTANT, Instruction, Load, Save
 from opendpu_arch.target import Target
 
 SEGMENTS = {
@@ -178,7 +178,7 @@ def _with_figures(
         busy_cycles=made.busy_cycles,
         macs=macs,
         utilization=macs / (target.macs_per_cycle * made.cycles) if made.cycles else 0.0,
-        code_bytes=len(isa.encode(made.instructions)),
+        code_bytes=sum(WORD_BITS // 8 * i.WORDS for i in made.instructions),
         weight_bytes=len(plan.blob),
         segment_bytes={name: plan.segment_bytes.get(r, 0) for r, name in SEGMENTS.items()},
         load_bytes=loaded,
@@ -194,7 +194,7 @@ def _macs(op: xir.Op) -> int:
     return (int(op.get_attr("workload")) - op.get_output_tensor().get_element_num()) // 2
 
 
-def _moved(instructions: Sequence[isa.Instruction]) -> tuple[int, int]:
+def _moved(instructions: Sequence[Instruction]) -> tuple[int, int]:
     """Return the bytes that LOADs and SAVEs move."""
     loads = (i for i in instructions if isinstance(i, Load) and i.broadcast != LOAD_CONSTANT)
     loaded = sum(i.length * i.channel for i in loads)

@@ -1,35 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pass: commands to a program with tokens, in the order in which engines become free.
 
-A command must wait for the last earlier one of another engine that wrote what it touches, or read
-what it writes. Engines work in order, so that waiting for a command means waiting for all before
-it; a wait is left out when an earlier one covers it. Each wait that stays is one token: the
+Engines work in order, so that waiting for a command means waiting for all before it; a wait is left
+out when an earlier one covers it. Each wait that stays is one token: the
 producer signals, the consumer takes it, and every counter is zero at END.
 """
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from opendpu.compiler.banks import BankAccess
+from opendpu.compiler.dependences import find_dependences, renumbered
 from opendpu.compiler.load_ahead import load_ahead
-from opendpu.compiler.program import Command, CommandStream, MemoryAccess, Program, Schedule
+from opendpu.compiler.program import Command, CommandStream, Program, Schedule
 from opendpu_arch.isa import End, Engine, Instruction
 from opendpu_arch.target import Target
 
-BLOCK_BYTES = 64
-"""Granularity at which DDR is watched."""
-
-LATER = np.iinfo(np.int32).max
-"""Number of the LOAD of a cell that none has filled."""
-
-SHORT_RANGE = 256
-"""Commands among which LOADs are not told apart."""
-
-EVERY = tuple(Engine)
-ENGINES = len(EVERY)
+ENGINES = len(Engine)
 
 
 def schedule(stream: CommandStream, target: Target) -> Program:
@@ -43,8 +32,7 @@ def order_commands(commands: Sequence[Command], target: Target) -> Schedule:
     start, cycles = simulate(commands, found)
     issued = load_ahead(commands, found, loads, cycles)
     if issued != range(len(commands)):
-        commands = [commands[n] for n in issued]
-        found = find_waits(commands, target)
+        commands, found = renumbered(commands, issued, found, loads, target)
         start, cycles = simulate(commands, found)
     waits = reduce_waits(commands, found)
     signals: list[int] = [0] * len(commands)
@@ -70,40 +58,6 @@ def order_commands(commands: Sequence[Command], target: Target) -> Schedule:
         start=(*(int(start[i]) for i in order), cycles),
         end=(*(int(start[i]) + commands[i].cycles for i in order), cycles),
     )  # fmt: skip
-
-
-def find_waits(commands: Sequence[Command], target: Target) -> list[dict[Engine, int]]:
-    """Return, a command each, the last one of every engine that must be done before it."""
-    return find_dependences(commands, target, with_loads=False)[0]
-
-
-def find_dependences(
-    commands: Sequence[Command], target: Target, *, with_loads: bool = True
-) -> tuple[list[dict[Engine, int]], list[list[tuple[int, int]]]]:
-    """Return, a command each, the last one of every engine that must be done before it, and ranges
-    ``first .. last`` of numbers that hold all LOADs which must, if wanted.
-    """
-    banks = _Watch(target.bank_count, target.bank_depth)
-    memory: dict[int, _Watch] = {}
-    for shared in _memory_accesses(commands):
-        blocks = -(-shared.high // BLOCK_BYTES)
-        known = memory.get(shared.reg_id)
-        if known is None or known.depth < blocks:
-            memory[shared.reg_id] = _Watch(1, blocks)
-    found, loads = [], []
-    nothing = np.full(ENGINES, -1, dtype=np.int64)
-    for number, command in enumerate(commands):
-        engine = command.instruction.ENGINE
-        last = nothing.copy()
-        ranges: list[tuple[int, int]] = []
-        areas = [(a.write, *area) for a in command.accesses for area in _areas(a, banks, memory)]
-        for write, watch, where in areas:
-            watch.ask(last, ranges if with_loads else None, write, where)
-        for write, watch, where in areas:
-            watch.note(engine, write, where, number)
-        found.append({e: n for e, n in zip(EVERY, last.tolist(), strict=True) if n >= 0})
-        loads.append(ranges)
-    return found, loads
 
 
 def reduce_waits(
@@ -141,66 +95,3 @@ def simulate(
         start[number] = begin
         done[number] = free[engine] = begin + command.cycles
     return start, max(free)
-
-
-class _Watch:
-    """Last command of every engine that read, and that wrote, each cell of a memory."""
-
-    def __init__(self, rows: int, depth: int) -> None:
-        self.depth = depth
-        self.writer = np.full((ENGINES, rows, depth), -1, dtype=np.int32)
-        self.reader = np.full((ENGINES, rows, depth), -1, dtype=np.int32)
-        self.loaded = np.full((rows, depth), LATER, dtype=np.int32)
-
-    def ask(
-        self, last: npt.NDArray[np.int64], loads: list[tuple[int, int]] | None, write: bool,
-        where: tuple[slice, slice],
-    ) -> None:  # fmt: skip
-        """Raise ``last`` to the commands that an access has to come after; note its LOADs."""
-        latest = self.writer[:, *where].max(axis=(1, 2))
-        np.maximum(last, latest, out=last)
-        if loads is not None and latest[Engine.LOAD] >= 0:
-            loads += self._loads(where, int(latest[Engine.LOAD]))
-        if write:
-            latest = self.reader[:, *where].max(axis=(1, 2))
-            np.maximum(last, latest, out=last)
-            if loads is not None and latest[Engine.LOAD] >= 0:
-                loads.append((0, int(latest[Engine.LOAD])))
-
-    def _loads(self, where: tuple[slice, slice], last: int) -> list[tuple[int, int]]:
-        """Return the LOADs up to ``last`` that filled cells: a short range, or each of them."""
-        filled = self.loaded[where]
-        first = int(filled.min())
-        if last - first <= SHORT_RANGE:
-            return [(first, last)]
-        return [(n, n) for n in np.unique(filled).tolist() if n != LATER]
-
-    def note(self, engine: Engine, write: bool, where: tuple[slice, slice], number: int) -> None:
-        """Record an access."""
-        (self.writer if write else self.reader)[engine, *where] = number
-        if write and engine == Engine.LOAD:
-            self.loaded[where] = number
-
-
-def _areas(
-    access: BankAccess | MemoryAccess, banks: _Watch, memory: dict[int, _Watch]
-) -> Iterable[tuple[_Watch, tuple[slice, slice]]]:
-    if isinstance(access, MemoryAccess):
-        if access.reg_id in memory:
-            low, high = access.low // BLOCK_BYTES, -(-access.high // BLOCK_BYTES)
-            yield memory[access.reg_id], (slice(0, 1), slice(low, high))
-        return
-    rows = slice(access.bank, access.bank + access.banks)
-    low, high, step = access.low, access.low + access.count, access.step
-    yield banks, (rows, slice(low, min(high, banks.depth), step))
-    again = (low - banks.depth) % step
-    if high - banks.depth > again:
-        yield banks, (rows, slice(again, high - banks.depth, step))
-
-
-def _memory_accesses(commands: Sequence[Command]) -> list[MemoryAccess]:
-    """Return the accesses to segments that are both read and written, the only ones to watch."""
-    every = [a for c in commands for a in c.accesses if isinstance(a, MemoryAccess)]
-    written = {a.reg_id for a in every if a.write}
-    shared = written & {a.reg_id for a in every if not a.write}
-    return sorted((a for a in every if a.reg_id in shared), key=lambda a: a.high)

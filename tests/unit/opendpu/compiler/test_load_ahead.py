@@ -10,11 +10,12 @@ import pytest
 from network_draws import draw_network
 
 from opendpu.compiler.backend import build
+from opendpu.compiler.dependences import find_dependences, find_waits, renumbered
 from opendpu.compiler.emitter.emit import emit
 from opendpu.compiler.kinds import EMITTERS
 from opendpu.compiler.load_ahead import load_ahead
 from opendpu.compiler.program import BankAccess, Command, MemoryAccess
-from opendpu.compiler.schedule import find_dependences, find_waits, order_commands, simulate
+from opendpu.compiler.schedule import order_commands, simulate
 from opendpu_arch.isa import Alu, Conv, Engine, Load, Save
 from opendpu_arch.target import Target
 
@@ -91,7 +92,29 @@ def test_random_networks_read_the_same_values(monkeypatch: pytest.MonkeyPatch) -
         moved += order != list(range(len(commands)))
         wanted, found = (seen(commands, o, TARGET) for o in (range(len(commands)), order))
         assert wanted == found, f"seed {seed}"
+        again, waits = renumbered(commands, order, *find_dependences(commands, TARGET), TARGET)
+        assert others(again, waits) == others(again, find_waits(again, TARGET)), f"seed {seed}"
     assert moved
+
+
+def test_waits_follow_their_loads_to_other_places() -> None:
+    both = command(Engine.MISC, BankAccess(False, 0, 1, 0, 12))
+    commands = (*WAITING, command(Engine.LOAD, write(8)), both, NEXT)
+    waits, loads = find_dependences(commands, TARGET)
+    moved, found = renumbered(commands, [0, 1, 4, 2, 3, 5, 6], waits, loads, TARGET)
+    assert waits[5][Engine.LOAD] == 4
+    assert found[5][Engine.LOAD] == 3
+    assert others(moved, found) == others(moved, find_waits(moved, TARGET))
+
+
+def others(
+    commands: Sequence[Command], waits: Sequence[dict[Engine, int]]
+) -> list[dict[Engine, int]]:
+    """Return the waits for engines other than a command's own."""
+    return [
+        {e: n for e, n in wait.items() if e != command.instruction.ENGINE}
+        for command, wait in zip(commands, waits, strict=True)
+    ]
 
 
 def seen(commands: Sequence[Command], order: Iterable[int], target: Target) -> dict[int, bytes]:

@@ -9,10 +9,11 @@ import pytest
 from network_draws import draw_network
 
 from opendpu.compiler.backend import BACKEND_PASSES, build
+from opendpu.compiler.dependences import find_waits
 from opendpu.compiler.emitter.emit import emit
 from opendpu.compiler.kinds import EMITTERS
 from opendpu.compiler.program import BankAccess, Command, MemoryAccess
-from opendpu.compiler.schedule import find_waits, order_commands, reduce_waits, simulate
+from opendpu.compiler.schedule import order_commands, reduce_waits, simulate
 from opendpu.compiler.verify import verify
 from opendpu_arch.isa import Alu, Conv, End, Engine, Load, Save
 from opendpu_arch.target import Target
