@@ -16,7 +16,7 @@ from opendpu_arch.isa import Engine
 
 ROUNDS = 4
 """Times that LOADs change places at most."""
-LEAST_GAIN = 0.001
+LEAST_GAIN = 0.0003
 """Part of the cycles that a round has to save, by the cost model."""
 LOOK = 16
 """LOADs too long for a gap that are looked at before it is left as it is."""
