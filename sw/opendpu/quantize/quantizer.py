@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from opendpu.ir import FloatGraph, Graph, QuantizedGraph
-from opendpu.ir.types import FLOAT32
 from opendpu.quantize.assign import deployable_scales, free_scales
 from opendpu.quantize.calibrate import observe
 from opendpu.quantize.complete import is_quantized
@@ -16,7 +15,7 @@ from opendpu.quantize.corrections.bias import add_biases, correct_biases, sample
 from opendpu.quantize.corrections.refine import refine
 from opendpu.quantize.equalization import equalize_channels
 from opendpu.quantize.finetune import correct_weights, finetune
-from opendpu.quantize.measure import measure, sqnr
+from opendpu.quantize.measure import measure
 from opendpu.quantize.placement.groups import Demands
 from opendpu.quantize.placement.insert import insert
 from opendpu.quantize.placement.logarithms import wide_arguments
@@ -26,6 +25,7 @@ from opendpu.quantize.placement.tables import has_tables
 from opendpu.quantize.progress import Progress, silent
 from opendpu.quantize.report import Report
 from opendpu.quantize.samples import Calibration, Samples, calibration_samples, suspicions
+from opendpu.quantize.substitution import substitute_activations
 from opendpu.quantize.tensor_spec import DPU_BITS, check_choice
 from opendpu.quantize.transforms.approximate import approximate
 from opendpu.quantize.transforms.bounds import bound
@@ -35,7 +35,7 @@ from opendpu.quantize.transforms.permute import permute
 from opendpu.quantize.transforms.rearrange import rearrange
 from opendpu.quantize.transforms.rewrite import rewrite
 from opendpu.quantize.transforms.spread import spread
-from opendpu.quantize.transforms.substitute import relu6_to_relu, substitutable, substitute
+from opendpu.quantize.transforms.substitute import relu6_to_relu
 from opendpu.quantize.transforms.subtract import subtract
 from opendpu.quantize.transforms.tabulate import tabulate
 from opendpu.quantize.transforms.upsample import upsample
@@ -207,7 +207,7 @@ def _transform(
     """
     if config.relu6_to_relu:
         report.note(f"{relu6_to_relu(graph)} ReLU6 became ReLU")
-    _substituted(graph, samples, config, report, progress)
+    substitute_activations(graph, samples, config, report, progress)
     if has_tables(config.target):
         rearrange(graph)
         lift(graph)
@@ -248,27 +248,3 @@ def _configured(config: QuantizeConfig, options: Mapping[str, Any]) -> QuantizeC
 def check_substitution(how: str) -> None:
     """Raise UnsupportedError if there is no such ``activation_substitution``."""
     check_choice("activation substitution", how, SUBSTITUTIONS)
-
-
-def _substituted(
-    graph: Graph, samples: Samples, config: QuantizeConfig, report: Report, progress: Progress
-) -> None:
-    """Replace activations, in place, and report what it cost; or propose it."""
-    names = [] if has_tables(config.target) else substitutable(graph)
-    if not names:
-        return
-    how = config.activation_substitution
-    if how == "none":
-        report.note(
-            f"sigmoid and swish split the network between DPU and CPU ({len(names)} ops); "
-            "activation substitution 'hard' would put them on the DPU"
-        )
-        return
-    before = graph.copy()
-    substitute(graph, how, names)
-    report.substituted = names
-    progress.say("measuring what substituted activations cost")
-    pairs = [(name, name) for name in graph.outputs if graph[name].type.dtype == FLOAT32]
-    report.substitution_sqnr = sqnr(
-        before, graph, pairs, samples, batch=config.batch, stop=samples.count
-    )

@@ -26,10 +26,11 @@ class Block:
     layer
         The layer.
     weights, bias
-        The ``fix`` ops of its constants; ``bias`` is none where it has none.
+        The ``fix`` ops of its constants, in a float graph these themselves; ``bias`` is none where
+        it has none.
     tail
         Ops behind it, in order, ``fix`` ops included: its activation, a hard-swish, a residual sum;
-        the last one is a ``fix``.
+        the last one is a ``fix``. Nothing in a float graph, where the layer is fitted by itself.
     others
         The ``fix`` ops that the tail reads besides, which are computed before the layer.
     """
@@ -43,7 +44,7 @@ class Block:
     @property
     def compared(self) -> str:
         """The op whose result in the float network is the aim."""
-        return self.tail[-1].inputs["input"][0]
+        return self.tail[-1].inputs["input"][0] if self.tail else self.layer.name
 
     @property
     def is_linear(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from opendpu.ir import Array, FloatGraph, Node, QuantizedGraph
+from opendpu.ir import Array, FloatGraph, Graph, Node, QuantizedGraph
 from opendpu.ops.batching import mixes_samples
 from opendpu.ops.cost import macs
 from opendpu.quantize.config import FinetuneConfig
@@ -129,13 +129,18 @@ def correct_weights(
     seconds, and without PyTorch. Nothing is done where the network's results are near the float
     ones anyway. How many samples and layers take part is bounded by their work.
     """
-    work = sum(macs(node, reference) for node in reference)
-    least, most = SAMPLES
-    count = min(samples.count, max(least, min(most, int(PASS_WORK / max(work, 1)))))
+    count = correction_samples(reference, samples)
     config = FinetuneConfig(batch=batch)
     return _each(
         quantized, reference, samples, count, config, seed, "correcting weights", show, note
     )
+
+
+def correction_samples(graph: Graph, samples: Samples) -> int:
+    """Return how many samples the weights of a float graph are corrected with."""
+    work = sum(macs(node, graph) for node in graph)
+    least, most = SAMPLES
+    return min(samples.count, max(least, min(most, int(PASS_WORK / max(work, 1)))))
 
 
 def _each(
@@ -147,7 +152,7 @@ def _each(
     blocks, left = find_blocks(quantized, reference)
     trains = what == "finetuning"
     if not trains:
-        large = [b for b in blocks if not _correction_rows(form_of(quantized, b.layer))]
+        large = [b for b in blocks if not correction_rows(form_of(quantized, b.layer))]
         left |= {b.layer.name: "its equations would take too long" for b in large}
         blocks = [b for b in blocks if b not in large]
     if not blocks:
@@ -170,7 +175,7 @@ def _each(
             clock.begin(number)
             rng = np.random.default_rng([seed, number])
             fit = _Fit(quantized, reference, block)
-            rows = ROWS if trains else _correction_rows(fit.form)
+            rows = ROWS if trains else correction_rows(fit.form)
             found.append(
                 fit.run(exact, floating, rows, config if trains else None, rng, clock.tell)
             )
@@ -184,7 +189,7 @@ def _each(
     return found
 
 
-def _correction_rows(form: Form) -> int:
+def correction_rows(form: Form) -> int:
     """Return how many rows correction looks at; 0 where the equations take too long."""
     rows = max(CORRECTION_ROWS, FEWEST_ROWS * form.terms)
     return rows if work_of(form, rows) <= CORRECTION_WORK else 0
@@ -213,11 +218,14 @@ class _Fit:
         before = error_of(model, judged, weights, bias)
         moved = best_move(model, examples, block, form, self.graph, self.original, bias)
         grid, bias_grid = grid_of(block.weights, moved, form), grid_of(block.bias or block.weights)
+
+        def rounded(some: Array, other: Array | None) -> tuple[Array, Array | None]:
+            return nearest(some, grid), None if other is None else nearest(other, bias_grid)
+
         start, start_bias, error = best_start(
-            model, examples, judged, form, self.original, bias, grid, bias_grid
+            model, examples, judged, form, self.original, bias, rounded
         )
-        held = None if start_bias is None else nearest(start_bias, bias_grid)
-        made = Trained(nearest(start, grid), held, error)
+        made = Trained(*rounded(start, start_bias), error)
         if config is not None:
             variables = METHODS[config.method](start, grid, start_bias, bias_grid)
             trained = train(block, form, variables, examples, judged, config, rng, show=show)

@@ -63,7 +63,7 @@ class BlockModel:
         for node in self._block.tail:
             given = [values[name] for name in node.inputs["input"]]
             values[node.name] = self._computed(node, given, exact=exact)
-        return values[self._block.tail[-1].name]
+        return values[self._block.tail[-1].name if self._block.tail else self._block.layer.name]
 
     def _computed(self, node: Node, given: list[Tensor], *, exact: bool) -> Tensor:
         """Return the result of an op of the tail."""

@@ -7,13 +7,12 @@ means that moved - changes the best weights. ``W`` and ``b`` minimize
 ``T`` and its weights ``W0``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from opendpu.ir import Array
 from opendpu.quantize.finetune.examples import Examples
-from opendpu.quantize.finetune.grids import Grid, nearest
 from opendpu.quantize.finetune.model import BlockModel, error_of
 from opendpu.quantize.finetune.rows import Form
 
@@ -27,14 +26,18 @@ def work_of(form: Form, rows: int) -> float:
     return form.groups * form.terms**2 * (rows + len(RIDGES) * form.terms / 3)
 
 
+Rounded = Callable[[Array, Array | None], tuple[Array, Array | None]]
+"""What becomes of weights and bias: those nearest to them on their grids, or themselves."""
+
+
 def best_start(
     model: BlockModel, examples: Examples, judged: Examples, form: Form, weights: Array,
-    bias: Array | None, grid: Grid, bias_grid: Grid,
+    bias: Array | None, rounded: Rounded,
 ) -> tuple[Array, Array | None, float]:  # fmt: skip
     """Return weights ``[terms, groups, outputs]`` and bias, not rounded, and their error rounded.
 
-    Those that make the least error on held-out examples when they are rounded to nearest: of the
-    float network, or a solution of the equations.
+    Those that make the least error on held-out examples when they are rounded: of the float
+    network, or a solution of the equations.
 
     Parameters
     ----------
@@ -44,13 +47,12 @@ def best_start(
         Examples for the equations, and held-out ones.
     weights, bias
         Those of the float network; no bias where the layer has none.
-    grid, bias_grid
+    rounded
         What they are rounded to.
     """
 
     def error(some: Array, other: Array | None) -> float:
-        held = None if other is None else nearest(other, bias_grid)
-        return error_of(model, judged, nearest(some, grid), held)
+        return error_of(model, judged, *rounded(some, other))
 
     best = (weights, bias, error(weights, bias))
     for found in _solutions(examples, form, weights, biased=bias is not None):

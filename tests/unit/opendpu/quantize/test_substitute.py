@@ -87,6 +87,44 @@ def test_the_report_says_what_it_cost():
     assert f"  output scores: {ratio:.1f} dB" in report.lines()
 
 
+def deep(kind="swish"):
+    """Six convolutions with an activation behind each, but for the last."""
+    net = Net()
+    source = "x"
+    for number in range(6):
+        source = net.conv(f"c{number}", source, 6)
+        if number < 5:
+            source = net.put(f"a{number}", kind, [source])
+    return net.done(source)
+
+
+def error_db(wanted, found):
+    return 10 * np.log10((wanted**2).sum() / ((wanted - found) ** 2).sum())
+
+
+def test_weights_make_up_for_what_hard_swish_lacks():
+    """On samples that were not seen: what a YOLOv8 needs to find what it found before."""
+    x = samples(64, seed=5)
+    wanted, plain = (evaluate_float(deep(kind), x)["c5"] for kind in ("swish", "hard-swish"))
+    made = quantize_with_report(deep(), samples(64), activation_substitution="hard")
+    found = evaluate_float(made.reference, x)["c5"]
+    assert error_db(wanted, found) > error_db(wanted, plain) + 6
+    assert [n for n in made.report.notes if n.startswith("weights of 5 layers were refitted")]
+    weights = [made.reference["c0_w"].value, made.reference["c1_w"].value]
+    assert np.array_equal(weights[0], deep()["c0_w"].value)  # nothing before it was replaced
+    assert not np.array_equal(weights[1], deep()["c1_w"].value)
+
+
+def test_weights_stay_where_they_may_not_change():
+    made = quantize_with_report(
+        deep(), samples(64), activation_substitution="hard", weight_correction=False,
+        cross_layer=False,
+    )  # fmt: skip
+    for number in range(6):
+        assert np.array_equal(made.reference[f"c{number}_w"].value, deep()[f"c{number}_w"].value)
+    assert not [note for note in made.report.notes if "refit" in note]
+
+
 def test_none_proposes_it_where_it_would_help():
     report = quantize_with_report(gated(), samples()).report
     assert report.substituted == ()
