@@ -75,6 +75,8 @@ def make_legal(
             finest = None if best is None else np.minimum(best, point + FINEST_BIAS)
             rows = by_output(layer, weights_of(graph, layer))
             found = near_each_other(found, rows, finest, source)
+        elif best is not None:
+            found = _coarse_enough(found, int(best[0]), source, point)
         accumulator = np.array(found.fix_points) + source
         for cut in (int(accumulator.min()) - point, int(accumulator.max()) - point):
             if cut not in SHIFT_CUT:
@@ -116,6 +118,26 @@ def near_each_other(
         points = np.minimum(points, bias + most - 1 - source)
     points = np.clip(points, least, least + MAX_CHANNEL_SHIFT)
     return weights.along(map(int, points), weights.axis)
+
+
+def _coarse_enough(weights: Quantization, bias: int, source: int, result: int) -> Quantization:
+    """Return weights as coarse as the shift of a bias demands, which would saturate otherwise.
+
+    Products so small beside the bias are less than a unit of the result.
+
+    Parameters
+    ----------
+    weights
+        As good as they can be alone.
+    bias
+        Fix point at which the bias does not saturate.
+    source, result
+        Fix points of input and result; the accumulator stays as fine as the result.
+    """
+    point = weights.fix_point
+    excess = point + source + 1 - SHIFT_BIAS[-1] - bias
+    room = point + source - result - SHIFT_CUT[0]
+    return weights.at(point - max(0, min(excess, room)))
 
 
 def _best_of_bias(bias: Node, spec: TensorSpec, result: int) -> Points:

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fix points that the DPU's shift fields can hold, and what they cost."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from opendpu.ops.session import Session
+from opendpu.quantize import quantize
+from opendpu.quantize.scales.grid import best_fix_point
+
+sys.path.append(str(Path(__file__).parents[1]))
+from float_nets import Net, samples
+
+
+@pytest.mark.parametrize("offset", [-11.5, 100.0])
+def test_a_large_bias_beside_small_products_does_not_saturate(offset):
+    """The scores of a detector that was not trained: the bias is all that counts."""
+    net = Net()
+    net.conv("a", "x", 8)
+    for name in ("a_w", "a_b"):
+        net[name].value *= 1e-4
+    net.put("r", "leaky-relu", ["a"], {"alpha": 26 / 256})
+    net.conv("b", "r", 8)
+    net["b_w"].value *= 0.05
+    net["b_b"].value[:] = offset
+    graph = net.done("b")
+    made = quantize(graph, samples(32))
+    bias, weights = made["b_b_fix"], made["b_w_fix"]
+    assert weights.fix_point + made["r_fix"].fix_point + 1 - bias.fix_point == 20
+    (wanted,) = Session(graph, batched=True).run(samples(4, seed=7)).values()
+    (found,) = Session(made, batched=True).run(samples(4, seed=7)).values()
+    assert np.abs(found - wanted).max() <= 0.5 * 2.0 ** -made["b_fix"].fix_point
+
+
+def test_weights_stay_fine_where_the_bias_is_not_large():
+    net = Net()
+    net.conv("a", "x", 8)
+    graph = net.done("a")
+    made = quantize(graph, samples(32), cross_layer=False, weight_correction=False)
+    assert made["a_w_fix"].fix_point == best_fix_point(graph["a_w"].value)
