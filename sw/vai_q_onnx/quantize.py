@@ -29,6 +29,7 @@ from vai_q_onnx.enums import (
     VitisQuantFormat,
     form_of,
 )
+from vai_q_onnx.layout import channels_last
 from vai_q_onnx.selection import as_overrides, float_nodes
 from vai_q_onnx.sizes import fixed
 from vai_q_onnx.unsigned import store_unsigned
@@ -54,6 +55,8 @@ def quantize_static(
     optimize_model: bool = True,
     use_external_data_format: bool = False,
     extra_options: Mapping[str, Any] | None = None,
+    *,
+    convert_nchw_to_nhwc: bool = False,
     **later: Any,
 ) -> Report:
     """Quantize an ONNX model with calibration data, and write it.
@@ -89,6 +92,8 @@ def quantize_static(
         Whether large constants go to a file beside the model.
     extra_options
         See :mod:`vai_q_onnx.options`.
+    convert_nchw_to_nhwc
+        Whether the quantized model takes images as NHWC; the reader gives NCHW all the same.
     later
         Arguments that AMD's function got after the guide: ``include_cle``, ``enable_dpu`` and
         ``enable_ipu_cnn`` (which is how it always is), others without effect.
@@ -112,7 +117,9 @@ def quantize_static(
     if use_external_data_format and not isinstance(model_input, onnx.ModelProto):
         given = (model_input,)
     outputs.check(model_output, inputs=given)
-    model = read_model(model_input)
+    model, reader = read_model(model_input), calibration_data_reader
+    if convert_nchw_to_nhwc:
+        model, reader = channels_last(model, reader)
     floating = float_nodes(
         model.proto, input_nodes=input_nodes, output_nodes=output_nodes,
         op_types_to_quantize=op_types_to_quantize, nodes_to_quantize=nodes_to_quantize,
@@ -124,7 +131,7 @@ def quantize_static(
     )  # fmt: skip
     config = dataclasses.replace(config, overrides=as_overrides(floating))
     made, report = quantized_model(
-        model, calibration_data_reader, config, quant_format, chosen,
+        model, reader, config, quant_format, chosen,
         unsigned=is_unsigned(activation_type) and bool(chosen["ActivationSymmetric"]),
     )  # fmt: skip
     write_onnx(made, model_output, external_data=use_external_data_format)

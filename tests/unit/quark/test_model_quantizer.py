@@ -232,5 +232,15 @@ def test_what_is_refused(float_model, tmp_path):
         Int8Spec(quant_granularity=QuantGranularity.Group).tensor()
     with pytest.raises(UnsupportedError, match="algo_config has str, but there are here: AdaQ"):
         finetuning_of(["cle"])
-    with pytest.warns(UserWarning, match="convert_nchw_to_nhwc has no effect here"):
-        quantized(float_model, Config(QuantizationConfig(convert_nchw_to_nhwc=True)))
+    with pytest.warns(UserWarning, match="convert_fp16_to_fp32 has no effect here"):
+        quantized(float_model, Config(QuantizationConfig(convert_fp16_to_fp32=True)))
+
+
+def test_images_with_channels_last(float_model):
+    first, second = (
+        quantized(float_model, Config(QuantizationConfig(convert_nchw_to_nhwc=turned)))
+        for turned in (False, True)
+    )
+    shapes = [[d.dim_value for d in m.graph.input[0].type.tensor_type.shape.dim]
+              for m in (first, second)]  # fmt: skip
+    assert [shapes[0][axis] for axis in (0, 2, 3, 1)] == shapes[1]

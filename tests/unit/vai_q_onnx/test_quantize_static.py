@@ -14,6 +14,7 @@ from onnxruntime.quantization import CalibrationMethod, QuantFormat, QuantType
 
 import vai_q_onnx
 from opendpu.frontend import load_onnx
+from opendpu.ops.session import Session
 from opendpu.quantize import complete, quantize
 from opendpu.quantize.config import FinetuneConfig, QuantizeConfig
 from opendpu.quantize.tensor_spec import TensorSpec
@@ -235,11 +236,42 @@ def test_arguments_that_came_after_the_guide(float_model, tmp_path):
     assert options.with_later(None, {"include_fast_ft": True}) == {
         "FastFinetune": {"OptimAlgorithm": "adaround"}
     }
-    with pytest.warns(UserWarning, match="argument 'convert_nchw_to_nhwc' has no effect"):
+    with pytest.warns(UserWarning, match="argument 'convert_fp16_to_fp32' has no effect"):
         vai_q_onnx.quantize_static(
-            float_model, tmp_path / "q.onnx", Reader(), enable_dpu=True, convert_nchw_to_nhwc=True,
-            convert_fp16_to_fp32=False,
-        )  # fmt: skip
+            float_model, tmp_path / "q.onnx", Reader(), enable_dpu=True, convert_fp16_to_fp32=True
+        )
+
+
+@pytest.mark.parametrize("quant_format", [QuantFormat.QDQ, VitisQuantFormat.FixNeuron])
+def test_images_with_channels_last_from_data_with_channels_first(
+    float_model, tmp_path, quant_format
+):
+    """The same numbers, and the same program for the DPU but for the input's layout."""
+    paths = [tmp_path / "nchw.onnx", tmp_path / "nhwc.onnx"]
+    for path, turned in zip(paths, (False, True), strict=True):
+        vai_q_onnx.quantize_static(
+            float_model, path, Reader(), quant_format=quant_format, convert_nchw_to_nhwc=turned
+        )
+    shapes = [[d.dim_value for d in onnx.load(p).graph.input[0].type.tensor_type.shape.dim]
+              for p in paths]  # fmt: skip
+    assert [shapes[0][axis] for axis in (0, 2, 3, 1)] == shapes[1]
+    x = images(1, 9)
+    first, second = (complete(load_onnx(path)) for path in paths)
+    wanted = Session(first).run({"image": x.transpose(0, 2, 3, 1)})
+    found = Session(second).run({"image": x.transpose(0, 2, 3, 1)})
+    for one, other in zip(wanted.values(), found.values(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_what_has_its_channels_last_already_stays(tmp_path):
+    text = """<ir_version: 8, opset_import: ["": 17]>
+        last (float[1,8,8,3] x) => (float[1,8,8,3] y) { y = Relu(x) }"""
+    model = onnx.parser.parse_model(text)
+    with pytest.warns(UserWarning, match="leaves last as it is: its images are NHWC already"):
+        vai_q_onnx.quantize_static(model, tmp_path / "q.onnx", None, convert_nchw_to_nhwc=True)
+    model = onnx.parser.parse_model(text.replace("8,8,3", "3"))
+    with pytest.warns(UserWarning, match="leaves last as it is: no input has four axes"):
+        vai_q_onnx.quantize_static(model, tmp_path / "q.onnx", None, convert_nchw_to_nhwc=True)
 
 
 def test_from_amds_operators_to_those_of_onnx(float_model, tmp_path):

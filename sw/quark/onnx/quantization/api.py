@@ -23,6 +23,7 @@ from quark.onnx.quantization.quant_utils import ExtendedQuantFormat
 from vai_q_onnx import options as extra
 from vai_q_onnx.calibration import Reader
 from vai_q_onnx.enums import PowerOfTwoMethod
+from vai_q_onnx.layout import channels_last
 from vai_q_onnx.quantize import configuration, is_unsigned, quantized_model
 from vai_q_onnx.selection import FLOAT, as_overrides, float_nodes
 
@@ -34,8 +35,8 @@ REFUSED = (
 )  # fmt: skip
 """What a configuration of the first form may not ask for: there is nothing of the kind here."""
 
-WARNED = ("convert_nchw_to_nhwc", "convert_fp16_to_fp32")
-"""What has no effect: both is so inside, and the file keeps the model's layout."""
+WARNED = ("convert_fp16_to_fp32",)
+"""What has no effect: it is always so."""
 
 SELECTION = {"NodesToQuantize": "nodes_to_quantize", "OpTypesToQuantize": "op_types_to_quantize"}
 """Extra options that are arguments elsewhere."""
@@ -140,6 +141,8 @@ def _first(
         per_channel=given.per_channel, reduce_range=given.reduce_range, options=chosen,
     )  # fmt: skip
     source = read_model(model)
+    if given.convert_nchw_to_nhwc:
+        source, reader = channels_last(source, reader)
     floating = float_nodes(
         source.proto, input_nodes=given.input_nodes, output_nodes=given.output_nodes,
         nodes_to_exclude=given.nodes_to_exclude,
