@@ -128,7 +128,7 @@ class Analysis:
             return
         if branched:
             self._agree(node)
-        if quantizing and node.output[0] not in self.types:
+        if quantizing and self.shape(node.output[0]) is None:
             self._keep_shape(node)
         elif node.domain not in DEFAULT_DOMAINS:
             self._believe(node)
@@ -164,9 +164,10 @@ class Analysis:
 
     def _keep_shape(self, node: onnx.NodeProto) -> None:
         """Say what quantizers' own operators make, which onnx does not know."""
-        shape = self.shape(node.input[0])
+        shape, known = self.shape(node.input[0]), self.types.get(node.output[0])
         if shape is not None:
-            self.types[node.output[0]] = helper.make_tensor_type_proto(1, shape)
+            dtype = known.tensor_type.elem_type if known else onnx.TensorProto.FLOAT
+            self.types[node.output[0]] = helper.make_tensor_type_proto(dtype, shape)
 
     def _as_cast(self, node: onnx.NodeProto) -> onnx.NodeProto:
         """Return a CastLike as the Cast that it is: it reads the type of its second input only.

@@ -57,13 +57,14 @@ FORMS = {
 }
 """By domain and operator; concatenation has as many inputs as it likes."""
 CONCAT = (MICROSOFT, "QLinearConcat")
-PICKING = ("MaxPool", "Resize", "Slice", "Gather", "DepthToSpace", "SpaceToDepth")
+PICKING = (
+    "MaxPool", "Resize", "Slice", "Gather", "DepthToSpace", "SpaceToDepth", "Split", "Pad",
+    "Expand", "Tile", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Identity",
+)  # fmt: skip
 """Operators of real numbers that models have between integers too, at one scale: every result is
-one of the first input's elements. Resizing is, if it does not interpolate."""
+one of the first input's elements, or what Pad is told. Resizing is, if it does not interpolate."""
 OWN = ("channels_last", "opset")
 """Attributes that only operators on integers have."""
-MOVING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Identity")
-"""Operators that pass scales on."""
 
 
 def expanded(proto: onnx.ModelProto) -> onnx.ModelProto:
@@ -108,9 +109,11 @@ class _Rewriting:
             return self._between(node, "Concat", operands, (given[0], given[1]), "")
         elif key[0] == "" and key[1] in PICKING and given[0] in self.grids and _picks(node):
             grid = self.grids[given[0]]
-            return self._between(node, key[1], [(given[0], *grid)], grid, "", given[1:])
-        elif key[0] == "" and key[1] in MOVING and given[0] in self.grids:
-            self.grids[node.output[0]] = self.grids[given[0]]
+            operands, rest = [(given[0], *grid)], given[1:]
+            if key[1] != "Pad":
+                return self._between(node, key[1], operands, grid, "", rest)
+            before, rest = self._padded(node, grid, rest)
+            return [*before, *self._between(node, key[1], operands, grid, "", rest)]
         elif key[1] == "QuantizeLinear":
             self.grids[node.output[0]] = (given[1], _at(given, 2))
         return [node]
@@ -129,7 +132,9 @@ class _Rewriting:
 
         ``rest`` are inputs behind those that are quantized: sizes, indices.
         """
-        output, made, real = node.output[0], [], []
+        output = node.output[0]
+        made: list[onnx.NodeProto] = []
+        real: list[str] = []
         for number, (name, scale, zero) in enumerate(operands):
             real.append(f"{output}/operand{number}")
             axis = self._axis(op_type, number, name, node)
@@ -143,15 +148,34 @@ class _Rewriting:
             real.append(f"{output}/bias")
             inputs = [bias, self._constant(f"{output}/bias_scale", product)]
             made.append(helper.make_node("DequantizeLinear", inputs, real[-1:], axis=0))
-        inner = helper.make_node(
-            op_type, [*real, *rest], [f"{output}/real"], name=node.name or output
-        )
+        results = [f"{name}/real" for name in node.output]
+        inner = helper.make_node(op_type, [*real, *rest], results, name=node.name or output)
         inner.attribute.extend(a for a in node.attribute if a.name not in OWN)
+        made.append(inner)
         scale, zero = result
-        inputs = [f"{output}/real", scale, *([zero] if zero else [])]
-        last = helper.make_node("QuantizeLinear", inputs, [output])
-        self.grids[output] = result
-        return [*made, inner, last]
+        for name in node.output:
+            inputs = [f"{name}/real", scale, *([zero] if zero else [])]
+            made.append(helper.make_node("QuantizeLinear", inputs, [name]))
+            self.grids[name] = result
+        return made
+
+    def _padded(
+        self, node: onnx.NodeProto, grid: tuple[str, str], rest: Sequence[str]
+    ) -> tuple[list[onnx.NodeProto], list[str]]:
+        """Return what makes a real number of what Pad pads with, and its inputs but the first.
+
+        Integers are padded with the integer 0 where nothing is said.
+        """
+        (scale, zero), value = grid, _at(rest, 1)
+        mode = next((a.s for a in node.attribute if a.name == "mode"), b"constant")
+        if mode != b"constant" or not zero:
+            return [], list(rest)
+        if not value and zero in self.constants:
+            kind = numpy_helper.to_array(self.constants[zero]).dtype
+            value = self._constant(f"{node.output[0]}/value", np.zeros((), kind))
+        made = f"{node.output[0]}/filling"
+        before = helper.make_node("DequantizeLinear", [value, scale, zero], [made])
+        return [before], [rest[0], made, *rest[2:]]
 
     def _axis(self, op_type: str, number: int, name: str, node: onnx.NodeProto) -> int:
         """Return the axis of output channels in an operand; of features it means nothing."""
@@ -169,7 +193,8 @@ class _Rewriting:
 def _picks(node: onnx.NodeProto) -> bool:
     """Tell whether a node makes one result of elements of its input as they are."""
     mode = next((a.s for a in node.attribute if a.name == "mode"), b"nearest")
-    return len(node.output) == 1 and (node.op_type != "Resize" or mode == b"nearest")
+    several = len(node.output) > 1 and node.op_type != "Split"
+    return not several and (node.op_type != "Resize" or mode == b"nearest")
 
 
 def _at(names: Sequence[str], index: int | None) -> str:

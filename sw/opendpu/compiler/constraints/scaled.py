@@ -32,11 +32,12 @@ def multiplier_below_one(node: Node, graph: Graph, target: Target) -> str | None
 
 
 @constraint(
-    "With scales of their own, weights have the zero point 0.", *LAYERS,
+    "With scales of their own, weights of transposed depthwise layers, and of depthwise ones and "
+    "groups with dilated columns, have a zero point with which they fit into 8 bits.", *LAYERS,
     lift="weights that are quantized symmetrically", code=QUANTIZATION, scales=True,
 )  # fmt: skip
 def symmetric_weights(node: Node, graph: Graph, target: Target) -> str | None:
-    """The array multiplies bytes."""
+    """The array multiplies bytes; legalization has taken zero points off where it can."""
     if not is_scaled(node):
         return None
     for weights in inputs_of(node, graph, "weights"):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inner products and matrices: convolutions of one pixel, or as large as the feature map."""
 
+import dataclasses
 import math
 from typing import Any
 
@@ -71,10 +72,13 @@ def _dense(call: Call, weights: Node, matrix: Array) -> str:
     kernel = [shape[2], shape[1]] if shape[3] != inputs else [1, 1]
     size = (1, 1, 1, outputs) if shape[3] != inputs else (*shape[:3], outputs)
     taps = matrix.reshape(outputs, kernel[1], kernel[0], -1)
+    found = weights.quantization
+    if found.axis is not None:
+        found = dataclasses.replace(found, axis=0)
     constant = context.result.add(
         context.result.unique(f"{weights.name}_reshaped"), "const-fix",
-        weights.type.with_shape(taps.shape), value=np.ascontiguousarray(taps),
-        origin=weights.origin, tensor=weights.tensor,
+        weights.type.with_shape(taps.shape).with_quantization(found),
+        value=np.ascontiguousarray(taps), origin=weights.origin, tensor=weights.tensor,
     )  # fmt: skip
     given = {"input": [context.view(name, shape)], "weights": [constant.name]}
     if call.node.inputs.get("bias"):

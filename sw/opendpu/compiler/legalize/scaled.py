@@ -20,6 +20,7 @@ from opendpu.compiler.legalize.reduce import CHANNELS
 from opendpu.compiler.legalize.refusal import Refusal
 from opendpu.compiler.legalize.registry import RULES, Call, Rule
 from opendpu.compiler.legalize.scaled_pairs import requantizes
+from opendpu.compiler.legalize.zero_points import around_zero
 from opendpu.ir import Node, Quantization, Rounding, TensorType
 from opendpu.ops.fixed.product import KIND as PRODUCT
 from opendpu.ops.fixed.requantize import Halves
@@ -28,6 +29,8 @@ from opendpu.ops.window import explicit_pad
 SOFTMAX_SCALE, SOFTMAX_ZERO = 1 / 256, -128
 """What the result of LiteRT's softmax in integers has."""
 DENSE = ("inner-product", "matmul")
+ROWS = "FULLY_CONNECTED"
+"""TFLite's operator of them, which is a convolution where there are several rows."""
 PRODUCTS = (
     "DPU only supports products of two feature maps whose scales are powers of two around zero; "
     "quantizing the float model would lift it"
@@ -47,7 +50,8 @@ def _layer(call: Call) -> str:
         context.result[context.fixed(name)].quantization
         for name in (node.inputs["input"][0], weights_name)
     )
-    found = (multipliers.of_inner_product if node.kind in DENSE else multipliers.of_layer)(
+    dense = node.kind in DENSE or node.origin.op_type == ROWS
+    found = (multipliers.of_inner_product if dense else multipliers.of_layer)(
         given, weights, call.fix.quantization
     )
     if node.inputs.get("bias"):
@@ -56,7 +60,8 @@ def _layer(call: Call) -> str:
     channels = made.shape[-1]
     if len(found.multiplier) == 1:
         found = Multipliers(found.multiplier * channels, found.shift * channels)
-    requantizes(call, made, found, dense=node.kind in DENSE)
+    requantizes(call, made, found, dense=dense)
+    around_zero(context, made)
     return made.name
 
 

@@ -82,7 +82,7 @@ def _chosen(network: Network, target: Target) -> set[int]:
 def _in_ddr(network: Network) -> set[str]:
     """Return the feature maps that are in DDR in any case."""
     holders = {alias.holder for alias in network.aliases.values()}
-    return {*network.inputs, *network.outputs, *network.aliases, *holders}
+    return {*network.inputs, *network.constants, *network.outputs, *network.aliases, *holders}
 
 
 def _without_windows(network: Network, in_ddr: set[str]) -> Iterator[int]:

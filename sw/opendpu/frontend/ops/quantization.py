@@ -24,6 +24,7 @@ from opendpu.ops.quantizing import BOTH, DEQUANTIZE, QUANTIZE, ROUNDINGS
 
 _ROUNDING = {2: Rounding.DPU_ROUND, 3: Rounding.STD_ROUND}
 """Methods of NNDCT's operators; every other operator rounds halves to even."""
+_NARROW = ("int2", "uint2", "int4", "uint4")
 WIDTHS = (8, 32)
 """Bits that constants can have: weights and biases."""
 
@@ -127,9 +128,13 @@ def clip_integers(call: Call) -> None:
 
 def _stored_constant(call: Call, stored: Array, scale: Array, zero: Array) -> None:
     """Take over a constant that the model stores in integers."""
+    stored, zero = in_bytes(stored), in_bytes(zero)
     if stored.dtype.kind not in "iu":
         raise Refusal(f"constant {call.name(0)!r} has type {stored.dtype}, but must be integer")
     context = call.context
+    if scale.ndim > 1:  # a scale a block, which no layer has
+        context.constants[call.output] = _of_blocks(call, stored, scale, zero)
+        return
     if context.any_scale:
         context.grids[call.output] = _grid(call, scale, zero, constant=True)
         if stored.dtype.itemsize > 1:
@@ -139,12 +144,37 @@ def _stored_constant(call: Call, stored: Array, scale: Array, zero: Array) -> No
     # Biases of 32 bits are quantized to 8 later, and float models may store any weights so.
     axis = int(call.attrs.get("axis", 1)) if stored.ndim > 1 else 0
     shape = [1] * stored.ndim
-    if scale.size > 1:
-        shape[axis] = scale.size
-    elif not shape:
-        shape = []
-    real = (stored.astype(np.float64) - np.float64(zero.ravel()[0])) * scale.reshape(shape)
-    context.constants[call.output] = as_float(real)
+
+    def spread(numbers: Array) -> Array:
+        made = list(shape)
+        if numbers.size > 1:
+            made[axis] = numbers.size
+        return numbers.astype(np.float64).reshape(made)
+
+    context.constants[call.output] = as_float((stored - spread(zero)) * spread(scale))
+
+
+def in_bytes(array: Array) -> Array:
+    """Return integers of fewer than eight bits, which numpy does not have, as bytes."""
+    name = array.dtype.name
+    if name in _NARROW:
+        return array.astype(np.uint8 if name.startswith("u") else np.int8)
+    return array
+
+
+def _of_blocks(call: Call, stored: Array, scale: Array, zero: Array) -> Array:
+    """Return the real numbers of a constant with a scale for each block along an axis."""
+    axis, size = int(call.attrs.get("axis", 1)), int(call.attrs.get("block_size", 0))
+    count = stored.shape[axis]
+    if size < 1 or scale.shape[axis] != -(-count // size):
+        raise Refusal(
+            f"constant {call.name(0)!r} has scales of shape {list(scale.shape)}, but blocks of "
+            f"{size} along axis {axis} of {list(stored.shape)}"
+        )
+    place = np.arange(count) // size
+    zero = np.broadcast_to(zero.astype(np.float64), scale.shape)
+    real = stored.astype(np.float64) - zero.take(place, axis)
+    return as_float(real * scale.take(place, axis))
 
 
 def _scale(call: Call, index: int) -> Array:
@@ -154,10 +184,10 @@ def _scale(call: Call, index: int) -> Array:
 def _zero_point(call: Call, index: int) -> Array:
     """Return the zero points; zero of the type of the integers if there is none."""
     if call.has(index):
-        return call.weights(index, "zero points")
+        return in_bytes(call.weights(index, "zero points"))
     name = call.name(0)
     stored = call.context.constants.get(name)
-    dtype = call.context.source.dtype(name) if stored is None else stored.dtype
+    dtype = call.context.source.dtype(name) if stored is None else in_bytes(stored).dtype
     return np.zeros(1, dtype if dtype is not None and dtype.kind in "iu" else np.uint8)
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from opendpu.ir import Array, Node
 from opendpu.ops.fixed.exact import EXACT
+from opendpu.ops.formats import along
 from opendpu.ops.onnx_builder import OnnxBuilder
 from opendpu_arch.errors import UnsupportedError
 
@@ -70,7 +71,7 @@ class Weights:
         group = values.shape[3] if depthwise else int(node.attrs.get("group") or 1)
         found = builder.graph[name].type.quantization  # files leave out powers of two around zero
         if found is not None and any(found.zero_point):
-            values = values.astype(np.int32) - np.array(found.zero_point, np.int32)[:1]
+            values = values.astype(np.int32) - along(found.zero_point, found, values.ndim, np.int32)
         return cls(node, values, group, factor)
 
     @property

@@ -12,10 +12,11 @@ from opendpu.ops.formats import block, floating, integer
 from opendpu.ops.formats.node_builder import NodeBuilder
 
 __all__ = [
-    "BLOCK_FORMATS", "emit_fake_quantize", "emit_integers", "emit_real", "fake_quantize",
+    "BLOCK_FORMATS", "along", "emit_fake_quantize", "emit_integers", "emit_real", "fake_quantize",
     "integers_of", "real_numbers",
 ]  # fmt: skip
 
+along = integer.along
 emit_integers = integer.emit_integers
 emit_real = integer.emit_real
 integers_of, real_numbers = integer.integers_of, integer.real_numbers

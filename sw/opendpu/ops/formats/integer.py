@@ -24,7 +24,7 @@ def fake_quantize(values: Array, quantization: Quantization) -> Array:
     shifted = quantization.is_power_of_two and kind == np.float32
     if shifted and quantization.rounding == Rounding.DPU_ROUND:
         return _of_dpu(values, quantization)
-    scale = _along(quantization.scale, quantization, values.ndim, kind)
+    scale = along(quantization.scale, quantization, values.ndim, kind)
     low, high = quantization.limits
     if quantization.is_power_of_two:
         made = np.multiply(values, 1 / scale, dtype=kind)
@@ -32,7 +32,7 @@ def fake_quantize(values: Array, quantization: Quantization) -> Array:
         made = np.divide(values, scale, dtype=kind)
     made = rounded(made, quantization.rounding)
     if any(quantization.zero_point):
-        zero = _along(quantization.zero_point, quantization, values.ndim, kind)
+        zero = along(quantization.zero_point, quantization, values.ndim, kind)
         made += zero
         np.clip(made, low, high, out=made)
         made -= zero
@@ -44,16 +44,16 @@ def fake_quantize(values: Array, quantization: Quantization) -> Array:
 
 def integers_of(values: Array, quantization: Quantization) -> npt.NDArray[np.int64]:
     """Return the integers that stand for real numbers, computed in float64."""
-    scale = _along(quantization.scale, quantization, values.ndim, np.float64)
-    zero = _along(quantization.zero_point, quantization, values.ndim, np.float64)
+    scale = along(quantization.scale, quantization, values.ndim, np.float64)
+    zero = along(quantization.zero_point, quantization, values.ndim, np.float64)
     made = rounded(np.divide(values, scale, dtype=np.float64), quantization.rounding) + zero
     return np.asarray(np.clip(made, *quantization.limits), np.int64)
 
 
 def real_numbers(integers: Array, quantization: Quantization) -> npt.NDArray[np.float32]:
     """Return the real numbers that integers stand for."""
-    scale = _along(quantization.scale, quantization, integers.ndim, np.float64)
-    zero = _along(quantization.zero_point, quantization, integers.ndim, np.float64)
+    scale = along(quantization.scale, quantization, integers.ndim, np.float64)
+    zero = along(quantization.zero_point, quantization, integers.ndim, np.float64)
     return np.asarray((integers.astype(np.float64) - zero) * scale, np.float32)
 
 
@@ -87,7 +87,7 @@ def emit_scaled(
     """Add nodes that make integers, as float32, of real numbers; return the name of the result."""
 
     def constant(numbers: Sequence[float]) -> str:
-        made = _along(numbers, quantization, rank, np.float32, channels_first=channels_first)
+        made = along(numbers, quantization, rank, np.float32, channels_first=channels_first)
         return builder.initializer(made)
 
     if quantization.is_power_of_two:
@@ -112,7 +112,7 @@ def emit_real(
     """Add nodes that make real numbers of integers, as float32; return the name of the result."""
 
     def constant(numbers: Sequence[float]) -> str:
-        made = _along(numbers, quantization, rank, np.float32, channels_first=channels_first)
+        made = along(numbers, quantization, rank, np.float32, channels_first=channels_first)
         return builder.initializer(made)
 
     if any(quantization.zero_point):
@@ -120,7 +120,7 @@ def emit_real(
     return builder.op("Mul", [value, constant(quantization.scale)])
 
 
-def _along(
+def along(
     numbers: Sequence[float],
     quantization: Quantization,
     rank: int,

@@ -156,3 +156,75 @@ def test_operators_that_pick_integers_keep_their_scale(picking):
     assert not {"onnx", "fix2float", "float2fix"} & {node.kind for node in graph}
     assert off.max() <= 1
     assert (off > 0).mean() < 0.02
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+def test_every_channel_of_the_weights_may_have_a_zero_point(kind):
+    net = Pairs(seed=4)
+    x = net.pair("x", 0.03, np.uint8(120))
+    values, scales = net.spread(6, 3, 3, 3)
+    zeros = np.array([-40, 3, 0, 55, -9, 20]) + (128 if kind is np.uint8 else 0)
+    weights = net.pair(net.constant(values), scales * 1.5, zeros.astype(kind), axis=0)
+    out = net.pair(net.node("Conv", x, weights), 0.05, np.int8(2))
+    graph, off = compared(net.model(out, (1, 3, 7, 8)))
+    assert not {"onnx", "fix2float", "float2fix"} & {node.kind for node in graph}
+    assert off.max() <= 1
+    assert (off > 0).mean() < 0.01
+
+
+@pytest.mark.parametrize("size", [4, 8])
+def test_weights_of_four_bits(size):
+    """A scale a channel where a block is a whole channel's; else they are real numbers."""
+    net = Pairs(seed=2, opset=21)
+    x = net.pair("x", 0.03, np.uint8(120))
+    stored = onnx.helper.make_tensor(
+        "w", onnx.TensorProto.INT4, (5, 8, 1, 1), net.random.integers(-8, 8, 40)
+    )
+    shape = (5,) if size == 8 else (5, 2, 1, 1)
+    scale = net.constant(net.random.uniform(0.01, 0.03, shape).astype(np.float32))
+    attrs = {"axis": 0} if size == 8 else {"axis": 1, "block_size": size}
+    weights = net.node("DequantizeLinear", "w", scale, **attrs)
+    made = net.node("Conv", x, weights)
+    model = net.model(net.pair(made, 0.02, np.int8(2)), (1, 8, 4, 6))
+    model.graph.initializer.append(stored)
+    model.ir_version = 10
+    graph, off = compared(model)
+    assert ("conv2d-fix" in {node.kind for node in graph}) == (size == 8)
+    assert off.max() <= (size == 8)
+
+
+def test_scalars_between_operators_of_microsoft_have_a_shape():
+    net = Pairs(seed=6)
+    x = pooled(net)
+    scale, zero = net.constant(np.float32(0.02)), net.constant(np.uint8(0))
+    factor = net.node(
+        "DequantizeLinear", net.constant(np.uint8(37)), scale, zero, domain="com.microsoft"
+    )
+    out = net.pair(net.node("Mul", x, factor), 0.03, np.int8(-5))
+    graph, off = compared(net.model(out, (1, 5, 6, 7)))
+    assert "onnx" not in {node.kind for node in graph}
+    assert off.max() <= 1
+
+
+@pytest.mark.parametrize("value", [None, 7])
+def test_operators_that_move_integers_keep_their_scale(value):
+    """As onnxruntime's QOperator format has them; Pad without a value pads with the integer 0."""
+    net = Pairs(seed=8)
+    grid = [net.constant(np.float32(0.03)), net.constant(np.uint8(60))]
+    stored = net.node("QuantizeLinear", "x", *grid)
+    stored = net.node("MaxPool", stored, kernel_shape=[1, 1])
+    amounts = net.constant(np.array([0, 0, 1, 0, 0, 0, 2, 1]))
+    filling = [] if value is None else [net.constant(np.uint8(value))]
+    padded = net.node("Pad", stored, amounts, *filling)
+    halves = [f"half{number}" for number in range(2)]
+    sizes = net.constant(np.array([2, 4]))
+    net.nodes.append(onnx.helper.make_node("Split", [padded, sizes], halves, axis=1))
+    turned = net.node("Transpose", halves[1], perm=[0, 1, 3, 2])
+    weights = net.constant(net.random.integers(-128, 128, (3, 4, 3, 2)).astype(np.int8))
+    ends = [net.constant(np.float32(s)) for s in (0.01, 0.11)]
+    zeros = [net.constant(np.int8(0)), net.constant(np.uint8(99))]
+    made = net.node("QLinearConv", turned, *grid, weights, ends[0], zeros[0], ends[1], zeros[1])
+    out = net.node("DequantizeLinear", made, ends[1], zeros[1])
+    graph, off = compared(net.model(out, (1, 6, 5, 6)))
+    assert not {"onnx", "fix2float", "float2fix"} & {node.kind for node in graph}
+    assert off.max() <= 1

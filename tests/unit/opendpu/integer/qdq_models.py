@@ -110,8 +110,11 @@ def inputs_of(random, shape, count):
     return (random.standard_normal((count, *shape)) * random.uniform(0.3, 2.0)).astype(np.float32)
 
 
-def draw(seed: int, folder: Path) -> tuple[Path, tuple[int, ...]]:
-    """Write a quantized network; return its file and the input's shape."""
+def draw(seed: int, folder: Path, **settings) -> tuple[Path, tuple[int, ...]]:
+    """Write a quantized network; return its file and the input's shape.
+
+    ``settings`` of the quantizer go before those that are drawn.
+    """
     random = np.random.default_rng(seed)
     net = Drawn(random)
     shape = (1, int(random.integers(1, 7)), *(int(n) for n in random.integers(5, 13, 2)))
@@ -132,11 +135,12 @@ def draw(seed: int, folder: Path) -> tuple[Path, tuple[int, ...]]:
     onnx.checker.check_model(model)
     plain, made = folder / f"float{seed}.onnx", folder / f"drawn{seed}.onnx"
     onnx.save(model, plain)
-    quantize_static(
-        plain, made, _Samples(inputs_of(random, shape, CALIBRATION)),
-        quant_format=QuantFormat.QDQ if random.random() < 0.7 else QuantFormat.QOperator,
-        activation_type=QuantType.QUInt8 if random.random() < 0.5 else QuantType.QInt8,
-        weight_type=QuantType.QInt8, per_channel=bool(random.random() < 0.6),
-        extra_options={"AddQDQPairToWeight": seed % 3 == 0},
-    )  # fmt: skip
+    samples = _Samples(inputs_of(random, shape, CALIBRATION))
+    drawn = {
+        "quant_format": QuantFormat.QDQ if random.random() < 0.7 else QuantFormat.QOperator,
+        "activation_type": QuantType.QUInt8 if random.random() < 0.5 else QuantType.QInt8,
+        "weight_type": QuantType.QInt8, "per_channel": bool(random.random() < 0.6),
+        "extra_options": {"AddQDQPairToWeight": seed % 3 == 0},
+    }  # fmt: skip
+    quantize_static(plain, made, samples, **(drawn | settings))
     return made, shape

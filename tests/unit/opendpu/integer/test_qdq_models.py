@@ -103,8 +103,8 @@ def before_rounding(graph: QuantizedGraph, fix: Node, known) -> np.ndarray:
     return made / fix.quantization.scale[0]
 
 
-def compare(seed: int, folder) -> Compared:
-    path, shape = draw(seed, folder)
+def compare(seed: int, folder, **settings) -> Compared:
+    path, shape = draw(seed, folder, **settings)
     theirs = Onnxruntime(path)
     graph = complete(load_onnx(path, any_scale=True))
     fixed = IntegerNetwork(graph, scaled=True).graph

@@ -56,6 +56,14 @@ def parts(height: int, width: int) -> QuantizedGraph:
     return q.done(q.conv(half, "four", 32, kernel=3, pad=1), y)
 
 
+def with_constant(width: int) -> QuantizedGraph:
+    """A single row, and a constant for each of its elements."""
+    q = Quantized()
+    x = q.conv(q.data(1, width, 16), "one", 48, kernel=3, pad=1)
+    q.op("sum", "add", (1, width, 48), [x, q.const("places", 1, 1, width, 48, point=4)])
+    return q.done(q.conv(q.fix("sum", 3), "two", 48, kernel=5, pad=2))
+
+
 def network(graph: QuantizedGraph) -> Network:
     fixed = legalize(graph)
     names = [n.name for n in fixed if "input" in n.inputs]
@@ -112,7 +120,7 @@ def test_a_layer_that_is_not_worth_the_way_over_ddr() -> None:
 @pytest.mark.parametrize(
     "graph",
     [line(4, 80), line(3, 50, 24), line(1, 60), sound(77), sound(200, 20), parts(2, 48),
-     parts(5, 33)],
+     parts(5, 33), with_constant(90)],
 )  # fmt: skip
 def test_results(graph: QuantizedGraph, target: str) -> None:
     compile_and_check(graph, target, runs=1)

@@ -71,13 +71,34 @@ class Draws(Network):
         return self.result(kind, inputs, given, shape, self.scale_of(x), self.zero_of(x))
 
 
+class UnsignedDraws(Draws):
+    """The same as TensorFlow 1 wrote it: uint8, and weights with a zero point."""
+
+    def integers(self, name, shape, scale=None):
+        scale = scale or self.scale(0.01, 0.2)
+        return self.data(name, shape, np.uint8, scale, self.zero() + 128)
+
+    def weights(self, name, shape, axis, per_channel):
+        scales = np.array([self.scale(0.002, 0.02)], np.float32)
+        values = self.random.integers(0, 256, shape).astype(np.uint8)
+        return self.const(name, values, scales, self.random.integers(60, 200, 1)), scales
+
+    def result(self, kind, inputs, given, shape, scale=None, zero=None):
+        return self.op(
+            kind, inputs, ["y"], given, dtype=np.uint8, shape=shape,
+            scale=scale or self.scale(0.02, 0.4),
+            zero=self.zero() + 128 if zero is None else zero,
+        )  # fmt: skip
+
+
 def feeds_of(net, random):
     """Return samples: random bytes, and bytes near the zero point, for results in the middle."""
-    found = {}
+    found, kind = {}, np.uint8 if isinstance(net, UnsignedDraws) else np.int8
+    low, high = np.iinfo(kind).min, np.iinfo(kind).max
     for name in net.inputs:
         shape = (SAMPLES, *net.tensors[name].shape[1:])
         few = net.zero_of(name) + random.integers(-12, 13, shape)
-        many = random.integers(-128, 128, shape)
+        many = random.integers(low, high + 1, shape)
         half = np.arange(SAMPLES).reshape(-1, *[1] * (len(shape) - 1)) % 2
-        found[name] = np.clip(np.where(half, few, many), -128, 127).astype(np.int8)
+        found[name] = np.clip(np.where(half, few, many), low, high).astype(kind)
     return found

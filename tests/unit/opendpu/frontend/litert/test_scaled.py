@@ -15,6 +15,7 @@ from scaled_draws import (
     SAMPLES,
     VALID,
     Draws,
+    UnsignedDraws,
     X,
     feeds_of,
     reference,
@@ -52,6 +53,14 @@ def dense(net, *, per_channel=False, activation=0):
     b = net.bias("b", 9, scales, net.scale_of(x))
     made = options("FullyConnected", fusedActivationFunction=activation)
     net.result("FULLY_CONNECTED", [x, w, b], made, (1, 9))
+
+
+def dense_of_rows(net, *, per_channel=True):
+    x = net.integers("x", (1, 70, 24))
+    w, scales = net.weights("w", (9, 24), 0, per_channel)
+    b = net.bias("b", 9, scales, net.scale_of(x))
+    made = options("FullyConnected", keepNumDims=True)
+    net.result("FULLY_CONNECTED", [x, w, b], made, (1, 70, 9))
 
 
 def two(kind):
@@ -186,6 +195,8 @@ CASES = {
     "dense": (dense, {}),
     "dense relu": (dense, {"activation": RELU}),
     "dense per channel": (dense, {"per_channel": True}),
+    "dense of rows": (dense_of_rows, {"per_channel": False}),
+    "dense of rows per channel": (dense_of_rows, {}),
     "add": (two("Add"), {}),
     "add relu": (two("Add"), {"activation": RELU}),
     "sub": (two("Sub"), {}),
@@ -243,6 +254,32 @@ def test_operators_compute_what_the_reference_kernels_do(case, seed, tmp_path):
     (found,) = network.run(feeds).values()
     assert len(np.unique(expected)) > 2
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "conv same", "conv relu6", "depthwise by two", "dense relu", "dense of rows", "add", "mul",
+        "max pool", "mean", "concatenation", "requantize",
+    ],
+)  # fmt: skip
+def test_operators_in_uint8_compute_what_the_reference_kernels_do(case, tmp_path):
+    make, given = CASES[case]
+    net = UnsignedDraws().drawn(5)
+    if case == "concatenation":
+        a = net.integers("a", X)
+        b = net.data("b", (1, 7, 6, 3), np.uint8, net.scale_of(a), net.zero_of(a))
+        net.alike("CONCATENATION", [a, b], options("Concatenation", axis=3), (1, 7, 6, 7))
+    else:
+        make(net, **given)
+    path = net.write(tmp_path / "op.tflite", ["y"])
+    feeds = feeds_of(net, net.random)
+    expected = reference(path, feeds)["y"]
+    network = IntegerNetwork(load_tflite(path, any_scale=True), scaled=True)
+    signed = {name: (array ^ 128).view(np.int8) for name, array in feeds.items()}
+    (found,) = network.run(signed).values()
+    assert len(np.unique(expected)) > 2
+    np.testing.assert_array_equal(found, (expected ^ 128).view(np.int8))
 
 
 @pytest.mark.parametrize("halves", [1, 2, 4])
