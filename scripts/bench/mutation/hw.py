@@ -40,8 +40,8 @@ CONTROL = (
          "\"banks\": 6}",
          "\"banks\": 4}"),
         ("legality-init-outlives-the-program",
-         "                m.d.sync += seen.eq(0)",
-         "                m.d.sync += seen.eq(seen)"),
+         "            m.d.sync += seen.eq(0)",
+         "            m.d.sync += seen.eq(seen)"),
     ),
     *mutants(
         "hw/opendpu_hw/control/sequencer.py",
