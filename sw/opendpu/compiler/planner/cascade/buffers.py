@@ -3,7 +3,7 @@
 
 from collections.abc import Callable, Sequence
 
-from opendpu.compiler.planner.cascade.list_schedule import IssueOrder, list_schedule
+from opendpu.compiler.planner.cascade.list_schedule import IssueOrder, estimate, list_schedule
 from opendpu.compiler.planner.cascade.model import CascadeModel
 
 Fits = Callable[[Sequence[int]], bool]
@@ -21,7 +21,8 @@ def size_buffers(
 ) -> tuple[list[int], IssueOrder] | None:
     """Return capacities that fit and let the cascade run, and its order, if there are some.
 
-    ``thorough`` tries buffers one by one, else they all get one address group more if that fits.
+    ``thorough`` tries buffers one by one and gives the whole order; else they all get one address
+    group more if that fits, and the order is an estimate.
     """
     found = _smallest(model, fits)
     if found is None:
@@ -33,14 +34,16 @@ def size_buffers(
     if thorough:
         for _ in range(2):
             capacities, order = _grow_each(model, fits, capacities, order)
-    return capacities, order
+        if not order.whole:
+            order = list_schedule(model.stages, model.buffers, capacities)
+    return None if order.blocked is not None else (capacities, order)
 
 
 def _smallest(model: CascadeModel, fits: Fits) -> tuple[list[int], IssueOrder] | None:
     """Return the smallest capacities with which some order exists: what blocks it grows."""
     capacities = list(model.min_capacities)
     while fits(buffer_words(model, capacities)):
-        order = list_schedule(model.stages, model.buffers, capacities)
+        order = estimate(model.stages, model.buffers, capacities)
         if order.blocked is None:
             return capacities, order
         if order.blocked < 0 or capacities[order.blocked] >= model.buffers[order.blocked].groups:
@@ -65,5 +68,5 @@ def _grow_each(
 def _better(
     model: CascadeModel, capacities: list[int], order: IssueOrder, more: list[int]
 ) -> tuple[list[int], IssueOrder]:
-    tried = list_schedule(model.stages, model.buffers, more)
+    tried = estimate(model.stages, model.buffers, more)
     return (more, tried) if tried.cycles < order.cycles else (capacities, order)

@@ -17,18 +17,24 @@ from opendpu_arch.isa import Engine
 NEVER = 1 << 60
 UNKNOWN = -1
 """Start of a stage that has to be found again."""
+SAMPLE = 192
+"""Stripes of the longest stage after which an estimate stops: by then a cascade repeats itself."""
+TALL = 2 * SAMPLE
+"""Stripes up to which an estimate is the whole order, which those of all images are."""
 
 
 @dataclasses.dataclass(frozen=True)
 class IssueOrder:
     """(stage, stripe) by number in the order of emission, and the cycles they are expected to take.
 
-    ``blocked`` is the buffer that is too small for any order, if that is so.
+    ``blocked`` is the buffer that is too small for any order, if that is so. Of an estimate that is
+    not ``whole``, there are the first stripes.
     """
 
     stripes: tuple[tuple[int, int], ...]
     cycles: int
     blocked: int | None = None
+    whole: bool = True
 
 
 def list_schedule(
@@ -36,6 +42,17 @@ def list_schedule(
 ) -> IssueOrder:
     """Return the order of a cascade whose buffers hold ``capacities`` address groups."""
     return _ListScheduler(stages, buffers, capacities).order()
+
+
+def estimate(
+    stages: Sequence[Stage], buffers: Sequence[Buffer], capacities: Sequence[int]
+) -> IssueOrder:
+    """Return the order as :func:`list_schedule`, of tall feature maps as far as tells its cycles.
+
+    Sequences of thousands of positions have so many stripes that choosing among hundreds of
+    cascades would take minutes.
+    """
+    return _ListScheduler(stages, buffers, capacities).order(SAMPLE)
 
 
 class _ListScheduler:
@@ -85,9 +102,12 @@ class _ListScheduler:
             or any(not self.made[buffer] for buffer in other.lows.keys() & read)
         ]
 
-    def order(self) -> IssueOrder:
-        """Run to the end, or until nothing can go on."""
+    def order(self, sample: int | None = None) -> IssueOrder:
+        """Run to the end, or until nothing can go on, or ``sample`` stripes tell the rest."""
         issued: list[tuple[int, int]] = []
+        longest = max(range(len(self.stages)), key=lambda n: len(self.stages[n].stripes))
+        stop = NEVER if sample is None or len(self.stages[longest].stripes) <= TALL else sample
+        half = 0
         free, starts = self.free, self._starts
         left = [
             (number, int(stage.engine))
@@ -110,9 +130,22 @@ class _ListScheduler:
                 )
             issued.append((best, self.next[best]))
             self._take(best, first)
+            if best == longest and self.next[best] >= stop // 2:
+                half = half or max(free)
+                if self.next[best] >= stop:
+                    return self._extrapolated(issued, longest, half)
             if self.next[best] == len(self.stages[best].stripes):
                 left = [one for one in left if one[0] != best]
         return IssueOrder(tuple(issued), max(free))
+
+    def _extrapolated(
+        self, issued: Sequence[tuple[int, int]], longest: int, half: int
+    ) -> IssueOrder:
+        """Return an order whose rest goes on as the second half of what was issued did."""
+        put = self.next[longest]
+        left, now = len(self.stages[longest].stripes) - put, max(self.free)
+        cycles = now + (now - half) * left // (put - put // 2)
+        return IssueOrder(tuple(issued), cycles, whole=False)
 
     def _freed_at(self, buffer: int, limit: int) -> int | None:
         """Return when the rows below ``limit`` of a buffer are no longer needed, if that is known.

@@ -8,7 +8,13 @@ from network_draws import Draw, check
 
 from opendpu.compiler.layers import AluLayer, BroadcastLayer, ConvLayer, Window
 from opendpu.compiler.network import LayerRange, Network
-from opendpu.compiler.planner.cascade.list_schedule import NEVER, list_schedule
+from opendpu.compiler.planner.cascade.list_schedule import (
+    NEVER,
+    SAMPLE,
+    TALL,
+    estimate,
+    list_schedule,
+)
 from opendpu.compiler.planner.cascade.stage import Buffer, Need, Stage, Stripe
 from opendpu.compiler.planner.choose_cascades import choose_cascades
 from opendpu.compiler.planner.proposal import Restrictions
@@ -165,6 +171,22 @@ def test_order_says_which_buffer_is_too_small() -> None:
     stages, buffers = line(64, 3)
     found = list_schedule(stages, buffers, [1, 1, 1])
     assert (found.blocked, found.cycles) == (1, NEVER)
+
+
+def test_an_estimate_looks_at_few_stripes_of_tall_maps_only() -> None:
+    for kernel, capacities in ((1, [1, 1, 1]), (3, [2, 4, 2]), (9, [1, 3, 1])):
+        short, tall = line(8 * TALL, kernel), line(8 * 5000, kernel)
+        assert estimate(*short, capacities) == list_schedule(*short, capacities)
+        whole, found = list_schedule(*tall, capacities), estimate(*tall, capacities)
+        assert whole.whole and not found.whole
+        assert len(found.stripes) < 3 * SAMPLE
+        assert found.stripes == whole.stripes[: len(found.stripes)]
+        assert abs(found.cycles - whole.cycles) < 0.01 * whole.cycles
+
+
+def test_an_estimate_says_what_is_too_small() -> None:
+    tall = line(8 * 5000, 3)
+    assert estimate(*tall, [1, 1, 1]).blocked == 1
 
 
 def test_order_never_overwrites_rows_in_use(rng: np.random.Generator) -> None:
