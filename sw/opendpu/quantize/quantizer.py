@@ -39,6 +39,7 @@ from opendpu.quantize.transforms.substitute import relu6_to_relu
 from opendpu.quantize.transforms.subtract import subtract
 from opendpu.quantize.transforms.tabulate import tabulate
 from opendpu.quantize.transforms.upsample import upsample
+from opendpu.quantize.transforms.wide_kernel import split_wide_kernels
 from opendpu_arch.errors import UnsupportedError
 
 
@@ -122,7 +123,10 @@ def quantize_with_report(
     report = Report(samples=samples.count, notes=suspicions(samples), obstacles=config.deployable())
     reference, graph = graph, graph.copy()
     demands = _transform(graph, samples, config, report, progress)
-    placement = place(graph, config, demands, wide_arguments(graph, samples))
+    precise = wide_arguments(graph, samples)
+    placement = place(graph, config, demands, precise)
+    if split_wide_kernels(graph, placement.floating, config.target):
+        placement = place(graph, config, demands, precise)
     groups, specs = placement.groups, placement.specs
     for rule in unmatched(config, (reference, graph)):
         report.note(f"no layer is called as a rule says: {', '.join((*rule.kinds, *rule.names))}")

@@ -100,8 +100,8 @@ def test_substitution_is_what_lifts_a_swish() -> None:
 
 
 def test_a_constraint_comes_with_its_text_its_numbers_and_what_lifts_it() -> None:
-    wide = helper.make_node("Conv", ["x", "w"], ["y"], "wide", pads=[9, 9, 9, 9])
-    found = by_name(inspect_graph(load_onnx(model(wide, w=weights(2, 4, 17, 17))), TARGET))["wide"]
+    wide = helper.make_node("Conv", ["x", "w"], ["y"], "wide", pads=[9, 9, 9, 9], group=2)
+    found = by_name(inspect_graph(load_onnx(model(wide, w=weights(2, 2, 17, 17))), TARGET))["wide"]
     assert found.device == "CPU"
     assert found.constraint == (
         "Kernels of convolutions are 1..16 rows and columns; dilation is not counted."
