@@ -5,12 +5,16 @@
 Products with constants make the means, and repeat what belongs to a row for each element of it; the
 reciprocal root is a table. Scale and bias go into the layers behind, where these are all that reads
 the result.
+
+Where the variances of rows lie further apart than a byte tells, the rows are brought nearer to each
+other before: ``c / sqrt(max(mean(c**2), floor))`` has the same direction. How exact that factor is
+does not count, because the normalization behind takes it off again.
 """
 
 import math
 
 import numpy as np
-from onnx import helper, numpy_helper
+from onnx import NodeProto, helper, numpy_helper
 
 from opendpu.ir import Array, Graph, Node
 from opendpu.ops.foreign import DEFAULT_DOMAINS, KIND, parsed
@@ -24,6 +28,12 @@ EPSILON = 1e-5
 """Where the operator has no attribute for it."""
 SPREAD = 16.0
 """The largest variance over the smallest one: eight bits hold both, and their roots."""
+NEARER = 64.0
+"""The same, of those that the first of two factors makes equal."""
+SQUARES = 32
+"""Steps of the squares of such rows in the largest variance; what is above a byte saturates."""
+NEGLIGIBLE = 2.0**-8
+"""Part of the floor that epsilon may be, which then counts as if all rows were brought there."""
 
 
 def is_layer_norm(graph: Graph, node: Node) -> bool:
@@ -52,36 +62,61 @@ def is_normalization(node: Node, rank: int) -> bool:
     )
 
 
-def is_narrow(node: Node, rows: Array) -> bool:
-    """Return whether the rows of an input differ so little in their variance that bytes hold it."""
+def floor_of(node: Node, rows: Array) -> float | None:
+    """Return the variance up to which rows of an input are brought nearer to the largest one.
+
+    Zero where they differ so little that bytes hold all variances; nothing where they differ so
+    much that two factors in bytes do not make them equal.
+    """
     squares = np.square(rows - (rows.mean(axis=-1, keepdims=True) if _has_mean(node) else 0))
-    variance = squares.mean(axis=-1, dtype=np.float64) + _parameters(node)[0]
-    return bool(variance.max() <= SPREAD * variance.min())
+    epsilon = _parameters(node)[0]
+    variance = squares.mean(axis=-1, dtype=np.float64) + epsilon
+    low, high = float(variance.min()), float(variance.max())
+    if high <= SPREAD * low:
+        return 0.0
+    floor = high / NEARER
+    return floor if floor <= SPREAD * low and epsilon <= NEGLIGIBLE * floor else None
 
 
-def layer_norm(parts: Parts) -> None:
-    """Add the parts of a normalization."""
+def layer_norm(parts: Parts, floor: float = 0.0) -> None:
+    """Add the parts of a normalization, ``floor`` as :func:`floor_of` has it."""
     epsilon, scale, bias = _parameters(parts.node)
     *front, rows, count = parts.node.shape
     shape = (1, math.prod(front), rows, count)
     x = parts.reshaped("rows", parts.node.inputs["input"][0], shape)
     centred = _centred(parts, x) if _has_mean(parts.node) else x
-    squares = parts.add("squares", "mul", shape, [centred, centred])
-    variance = parts.product("variance", squares, np.full((count, 1), 1 / count))
-    nodes = [
-        helper.make_node("Add", ["x", "epsilon"], ["sum"]),
-        helper.make_node("Sqrt", ["sum"], ["deviation"]),
-        helper.make_node("Reciprocal", ["deviation"], ["y"]),
-    ]
-    reciprocal = parts.function("reciprocal", variance, nodes, {"epsilon": epsilon})
-    factor = parts.repeated("factor", reciprocal, 1.0, count)
-    normalized = parts.add("normalized", "mul", shape, [centred, factor])
+    if floor:
+        nodes = [helper.make_node("Max", ["x", "floor"], ["variance"])]
+        centred = _divided(parts, "nearer", centred, nodes, {"floor": floor})
+        epsilon /= floor
+    nodes = [helper.make_node("Add", ["x", "epsilon"], ["variance"])]
+    normalized = _divided(parts, "normalized", centred, nodes, {"epsilon": epsilon})
     scaled = parts.add("scaled", "scale", shape, [normalized], {"axis": 3})
     parts.graph[scaled].inputs |= {
         "scale": [parts.constant("scale", np.broadcast_to(scale, (count,)))],
         "bias": [parts.constant("bias", np.broadcast_to(bias, (count,)))],
     }
     parts.end(scaled)
+
+
+def _divided(
+    parts: Parts, name: str, source: str, nodes: list[NodeProto], numbers: dict[str, float]
+) -> str:
+    """Add rows over the root of a variance, which ``nodes`` make of the mean of squares."""
+    shape = parts.graph[source].shape
+    count = shape[-1]
+    squares = parts.add(f"{name}_squares", "mul", shape, [source, source])
+    variance = parts.product(f"{name}_variance", squares, np.full((count, 1), 1 / count))
+    if "floor" in numbers:
+        parts.demands.least[squares] = math.ceil(math.log2(SQUARES / (NEARER * numbers["floor"])))
+    nodes = [
+        *nodes,
+        helper.make_node("Sqrt", ["variance"], ["deviation"]),
+        helper.make_node("Reciprocal", ["deviation"], ["y"]),
+    ]
+    reciprocal = parts.function(f"{name}_reciprocal", variance, nodes, numbers)
+    factor = parts.repeated(f"{name}_factor", reciprocal, 1.0, count)
+    return parts.add(name, "mul", shape, [source, factor])
 
 
 def _centred(parts: Parts, x: str) -> str:

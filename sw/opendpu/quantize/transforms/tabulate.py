@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a DPU with tables computes in parts: softmax and LayerNorm."""
 
+import functools
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -14,7 +15,13 @@ from opendpu.quantize.placement.specs import kept_float
 from opendpu.quantize.placement.tables import has_tables
 from opendpu.quantize.samples import Samples
 from opendpu.quantize.transforms.fold import fold
-from opendpu.quantize.transforms.layer_norm import SPREAD, is_layer_norm, is_narrow, layer_norm
+from opendpu.quantize.transforms.layer_norm import (
+    NEARER,
+    SPREAD,
+    floor_of,
+    is_layer_norm,
+    layer_norm,
+)
 from opendpu.quantize.transforms.parts import Parts
 from opendpu.quantize.transforms.rewrite import rewrite
 from opendpu.quantize.transforms.softmax import is_softmax, softmax
@@ -26,8 +33,8 @@ KINDS: Mapping[Callable[[Graph, Node], bool], Callable[[Parts], None]] = {
 
 
 WIDE = (
-    f"the variances of its rows differ by more than a factor of {SPREAD:g}, for which the DPU's "
-    "bytes are too coarse; rows that differ less would lift it"
+    f"the variances of its rows differ by more than a factor of {SPREAD * NEARER:g}, for which the "
+    "DPU's bytes are too coarse; rows that differ less would lift it"
 )
 SAMPLES = 8
 """Samples that rows are judged by, at most."""
@@ -49,9 +56,13 @@ def tabulate(graph: Graph, samples: Samples, config: QuantizeConfig) -> tuple[li
     kept = kept_float(graph, config)
     found = {n.name: make for n in graph if n.name not in kept for is_kind, make in KINDS.items()
              if is_kind(graph, n)}  # fmt: skip
-    for name in _wide(graph, [name for name in found if found[name] is layer_norm], samples):
-        del found[name]
-        graph[name].reason = WIDE
+    norms = [name for name in found if found[name] is layer_norm]
+    for name, floor in _floors(graph, norms, samples).items():
+        if floor is None:
+            del found[name]
+            graph[name].reason = WIDE
+        else:
+            found[name] = functools.partial(layer_norm, floor=floor)
     while found:
         trial = graph.copy()
         made = _replaced(trial, found)
@@ -72,15 +83,15 @@ def tabulate(graph: Graph, samples: Samples, config: QuantizeConfig) -> tuple[li
     return list(found), demands
 
 
-def _wide(graph: Graph, names: list[str], samples: Samples) -> list[str]:
-    """Return the LayerNorms of rows that differ too much."""
+def _floors(graph: Graph, names: list[str], samples: Samples) -> dict[str, float | None]:
+    """Return how near to each other the rows of LayerNorms have to be brought first."""
     sources = {name: graph[name].inputs["input"][0] for name in names}
     every = list(dict.fromkeys(sources.values()))
     rows = [part for _, part in evaluate(graph, every, samples, batch=1, stop=SAMPLES)]
-    return [
-        name for name in names
-        if not is_narrow(graph[name], np.stack([part[sources[name]] for part in rows]))
-    ]  # fmt: skip
+    return {
+        name: floor_of(graph[name], np.stack([part[sources[name]] for part in rows]))
+        for name in names
+    }
 
 
 def _replaced(graph: Graph, found: Mapping[str, Callable[[Parts], None]]) -> dict[str, Parts]:

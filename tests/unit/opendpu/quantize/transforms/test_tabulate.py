@@ -194,7 +194,24 @@ def test_rows_without_a_score_stay_in_float() -> None:
 
 
 def test_rows_of_very_different_variance_stay_in_float() -> None:
-    assert tabulate(rows_of(96, "onnx", **normalization(96)), TABLES, least=0.1) == ([], Demands())
+    assert tabulate(rows_of(96, "onnx", **normalization(96)), TABLES, least=0.01) == ([], Demands())
+
+
+@pytest.mark.parametrize("least", [0.3, 0.1])
+def test_rows_of_different_variance_are_brought_nearer_first(least: float) -> None:
+    """In float as before; in integers with the noise that a byte leaves of the smaller rows."""
+    graph, values = rows_of(96, "onnx", **normalization(96)), logits(96, least=least)
+    samples = np.concatenate([logits(96, seed, least=least) for seed in range(8)])
+    wanted = computed(graph, values)
+    assert tabulate(graph, TABLES, least)[0] == ["op"]
+    assert sum(node.name.startswith("op_nearer") for node in graph) > 4
+    np.testing.assert_allclose(computed(graph, values), wanted, rtol=2e-3, atol=2e-3)
+    report = quantize_with_report(
+        rows_of(96, "onnx", **normalization(96)), {"x": samples}, TABLES
+    ).report
+    assert report is not None
+    found = report.tabulated["op"]
+    assert found is not None and found > {0.3: 29, 0.1: 23}[least]
 
 
 def test_the_report_names_them() -> None:
