@@ -26,7 +26,7 @@ def product(context: LoweringContext, node: Node) -> None:
     cut = sum(point_of(context.graph[name]) for name in (source, other)) - point_of(node)
     context.add(
         ProductLayer(
-            name=node.name, source=rows.view(context, source, f"{node.name}/rows"), other=other,
+            name=node.name, source=rows.view(context, source, f"{node.name}/factor"), other=other,
             output=rows.view(context, node.name, f"{node.name}/result"),
             window=Window(), inputs=one.channels, outputs=result.channels,
             bias=np.zeros(result.channels, np.int8), shift_cut=cut, shift_bias=0,

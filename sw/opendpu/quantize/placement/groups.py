@@ -34,17 +34,21 @@ class Demands:
         Ops that need the scale of another one.
     saturating
         Those of them that are meant to saturate: what they are has no part in the scale.
+    floating
+        Ops that stay in float, with the reason.
     """
 
     least: dict[str, int] = dataclasses.field(default_factory=dict)
     same: dict[str, str] = dataclasses.field(default_factory=dict)
     saturating: set[str] = dataclasses.field(default_factory=set)
+    floating: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def add(self, others: "Demands") -> None:
         """Add what other ops need."""
         self.least |= others.least
         self.same |= others.same
         self.saturating |= others.saturating
+        self.floating |= others.floating
 
 
 @dataclasses.dataclass(frozen=True)

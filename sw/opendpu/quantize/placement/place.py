@@ -43,6 +43,8 @@ def place(
     Some ops have further ``demands``; ``precise`` ones stay in float, for the reasons given.
     """
     kept, users = {**(precise or {}), **kept_float(graph, config)}, graph.consumer_map()
+    if demands is not None:
+        kept |= {name: why for name, why in demands.floating.items() if name in graph.nodes}
     found = tabulated(graph, config.target)
     while True:
         inside = {name for function in found for name in function.nodes}

@@ -23,13 +23,16 @@ class Parts:
     names
         Those that were added, and the last one.
     demands
-        What some of them need of their scales.
+        What some of them need of their scales, and which are the CPU's.
+    given
+        What the CPU makes of the network's inputs, beside the result of another op.
     """
 
     graph: Graph
     node: Node
     names: list[str] = dataclasses.field(default_factory=list)
     demands: Demands = dataclasses.field(default_factory=Demands)
+    given: set[str] = dataclasses.field(default_factory=set)
 
     def add(
         self,

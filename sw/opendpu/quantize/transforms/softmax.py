@@ -15,7 +15,8 @@ import numpy as np
 from onnx import helper
 
 from opendpu.ir import Graph, Node
-from opendpu.quantize.transforms.mask import Mask, is_sound, mask_of
+from opendpu.quantize.transforms.computed_mask import FLOAT, ComputedMask, without_guard
+from opendpu.quantize.transforms.mask import HIDING, Mask, is_sound, mask_of
 from opendpu.quantize.transforms.parts import Parts
 from opendpu.quantize.transforms.rewrite import MAX_TERMS
 
@@ -53,14 +54,16 @@ def is_softmax(graph: Graph, node: Node) -> bool:
     )
 
 
-def softmax(parts: Parts) -> None:
-    """Add the parts of a softmax."""
+def softmax(parts: Parts, computed: ComputedMask | None = None) -> None:
+    """Add the parts of a softmax, ``computed`` the mask that the model makes for it."""
     *front, rows, count = parts.node.shape
     shape = (1, math.prod(front), rows, count)
-    mask = mask_of(parts.graph, parts.node)
+    mask = computed or mask_of(parts.graph, parts.node)
+    if computed is not None:
+        without_guard(parts.graph, parts.node)
     source = parts.node.inputs["input"][0] if mask is None else mask.scores
     scores = parts.reshaped("scores", source, shape)
-    if mask is not None and np.any(mask.added):
+    if isinstance(mask, Mask) and np.any(mask.added):
         added = parts.constant("bias", mask.added.reshape(shape))
         scores = parts.add("biased", "add", shape, [scores, added])
     seen = scores
@@ -80,24 +83,42 @@ def softmax(parts: Parts) -> None:
     assert len(terms) <= MAX_TERMS
     logarithm = parts.add("logarithm", "add", shape, terms)
     parts.demands.least[logarithm] = point
-    last = np.array([-offset])
-    if mask is not None:
-        last = np.where(mask.hidden.reshape(shape), NOTHING, -offset)
-    exponent = [logarithm, parts.constant("offset", last)]
-    shifted = parts.add("exponent", "add", shape, exponent)
+    last = parts.constant("offset", np.array([-offset])) if mask is None else (
+        _chosen(parts, mask, "offset", NOTHING, -offset)
+    )  # fmt: skip
+    shifted = parts.add("exponent", "add", shape, [logarithm, last])
     if mask is not None:
         parts.demands.least[shifted] = point - 1
     parts.end(parts.add("probability", "exp", shape, [shifted]))
 
 
-def _lowered(parts: Parts, mask: Mask, name: str, source: str) -> str:
+def _lowered(parts: Parts, mask: Mask | ComputedMask, name: str, source: str) -> str:
     """Return a tensor with what a mask hides as low as a byte goes, at the same scale."""
     shape = parts.graph[source].shape
-    low = parts.constant(f"{name}_mask", np.where(mask.hidden.reshape(shape), LOWEST, 0.0))
+    low = _chosen(parts, mask, f"{name}_mask", LOWEST, 0.0)
     made = parts.add(name, "add", shape, [source, low])
     for saturating in (low, made):
         parts.demands.same[saturating] = source
         parts.demands.saturating.add(saturating)
+    return made
+
+
+def _chosen(
+    parts: Parts, mask: Mask | ComputedMask, name: str, hidden: float, seen: float
+) -> str:  # fmt: skip
+    """Return a number where a mask hides scores, and another one elsewhere."""
+    if isinstance(mask, Mask):
+        *front, rows, count = parts.node.shape
+        where = mask.hidden.reshape(1, math.prod(front), rows, count)
+        return parts.constant(name, np.where(where, hidden, seen))
+    nodes = [
+        helper.make_node("Less", ["x", "limit"], ["hides"]),
+        helper.make_node("Where", ["hides", "hidden", "seen"], ["y"]),
+    ]
+    numbers = {"limit": -HIDING, "hidden": hidden, "seen": seen}
+    made = parts.function(name, mask.mask, nodes, numbers)
+    parts.given |= {mask.mask, made}
+    parts.demands.floating |= dict.fromkeys((*mask.makers, made), FLOAT)
     return made
 
 

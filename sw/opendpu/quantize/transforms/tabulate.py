@@ -14,6 +14,7 @@ from opendpu.quantize.placement.place import place
 from opendpu.quantize.placement.specs import kept_float
 from opendpu.quantize.placement.tables import has_tables
 from opendpu.quantize.samples import Samples
+from opendpu.quantize.transforms.computed_mask import FLOAT, computed_masks
 from opendpu.quantize.transforms.fold import fold
 from opendpu.quantize.transforms.layer_norm import (
     NEARER,
@@ -36,6 +37,8 @@ WIDE = (
     f"the variances of its rows differ by more than a factor of {SPREAD * NEARER:g}, for which the "
     "DPU's bytes are too coarse; rows that differ less would lift it"
 )
+AXES = 4
+"""Of scores and of what is added to them, where a mask is computed."""
 SAMPLES = 8
 """Samples that rows are judged by, at most."""
 
@@ -50,12 +53,21 @@ def tabulate(graph: Graph, samples: Samples, config: QuantizeConfig) -> tuple[li
     -------
     Their names, which their results keep, and what their parts need of their scales.
     """
-    target = config.target
+    target, masks = config.target, computed_masks(graph, samples)
+    demands = Demands()
+    for mask in masks.values():
+        demands.floating |= dict.fromkeys((mask.total, *mask.makers), FLOAT)
     if target is None or not has_tables(target) or not target.save_argmax:
-        return [], Demands()
+        return [], demands
     kept = kept_float(graph, config)
     found = {n.name: make for n in graph if n.name not in kept for is_kind, make in KINDS.items()
              if is_kind(graph, n)}  # fmt: skip
+    for name, mask in masks.items():
+        if (
+            found.get(name) is softmax
+            and len(graph[name].shape) == len(graph[mask.mask].shape) == AXES
+        ):
+            found[name] = functools.partial(softmax, computed=mask)
     norms = [name for name in found if found[name] is layer_norm]
     for name, floor in _floors(graph, norms, samples).items():
         if floor is None:
@@ -68,7 +80,10 @@ def tabulate(graph: Graph, samples: Samples, config: QuantizeConfig) -> tuple[li
         made = _replaced(trial, found)
         fold(trial)  # a normalization that is not folded yet would count as one of the CPU
         rewrite(trial)
-        floating = place(trial, config).floating
+        kept_in_trial = Demands()
+        for parts in made.values():
+            kept_in_trial.floating |= parts.demands.floating
+        floating = place(trial, config, kept_in_trial).floating
         users = trial.consumer_map()
         left = {
             name: make for name, make in found.items()
@@ -77,7 +92,6 @@ def tabulate(graph: Graph, samples: Samples, config: QuantizeConfig) -> tuple[li
         if len(left) == len(found):
             break
         found = left
-    demands = Demands()
     for parts in _replaced(graph, found).values():
         demands.add(parts.demands)
     return list(found), demands
@@ -108,8 +122,8 @@ def _is_on_dpu(
     graph: Graph, parts: Parts, floating: Mapping[str, str], users: Mapping[str, list[Node]]
 ) -> bool:
     """Return whether the DPU computes all parts, what they read, and what reads them."""
-    inside = [name for name in parts.names if name in graph.nodes]
-    sources = {s for name in inside for s in graph[name].sources()}
+    inside = [name for name in parts.names if name in graph.nodes and name not in parts.given]
+    sources = {s for name in inside for s in graph[name].sources()} - parts.given
     return not floating.keys() & {*inside, *sources} and any(
         user.name not in floating and user.name not in inside
         for name in inside

@@ -90,6 +90,17 @@ def test_a_feature_map_with_itself() -> None:
     assert not compile_and_check(q.done(q.fix("mm", 1), again)).report.on_cpu
 
 
+@pytest.mark.parametrize("tokens", [64, 196])
+def test_a_product_in_front_of_layers_that_get_more_rows(tokens: int) -> None:
+    """One head: its scores are a feature map of their own, which the pass ``rows`` reshapes."""
+    q = Quantized()
+    q.op("mm", "matmul", (tokens, 16), _maps(q, (tokens, 12), (16, 12)), **ROWS)
+    x = q.reshape(q.fix("mm", 3), "map", 1, tokens, 16, point=3)
+    for number in range(3):
+        x = q.conv(x, f"point{number}", 64, kernel=1, point=3)
+    assert not compile_and_check(q.done(x), "B4096").report.on_cpu
+
+
 @pytest.mark.parametrize("target", ["B64", "B512", "B4096"])
 def test_batches_repeat_single_matrices(target: str) -> None:
     q = Quantized()
