@@ -158,7 +158,12 @@ class Builder:
         constant = self.value(value)
         kind = self._analysis.types.get(value)
         kind = type_of(constant) if constant is not None else kind
-        assert kind is not None, value
+        if kind is None:
+            origin = self._origins.get(value, self.origin).name
+            raise ModelFormatError(
+                f"{self.label}: the parameters of {origin!r} do not fit its inputs, so {name!r} "
+                "has no shape"
+            )
         made = name if name not in self.inputs or value == name else f"{name}_copy"
         return helper.make_value_info(made, kind)
 

@@ -91,13 +91,14 @@ def output_types(
     Raises
     ------
     ContradictionError
-        The inputs are of types that the operator does not take.
+        The inputs are of types that the operator does not take, or smaller than nothing.
     """
     known = {n: constants[n] for n in reads(node) if n in constants}
     small = {n: a for n, a in known.items() if a.nbytes <= LARGEST_KNOWN}
     given = {n: types[n] for n in reads(node) if n in types and n not in known}
     given |= {n: type_of(a) for n, a in known.items() if n not in small}
     wanted = [name for name in node.output if name]
+    _check_dimensions(given)
     model = dialect.model([node], given, small, wanted)
     try:
         found = shape_inference.infer_shapes(model, check_type=True, data_prop=True)
@@ -117,6 +118,18 @@ def output_types(
         if kind is not None and (item.name not in made or shape_of(kind) is not None):
             made[item.name] = kind
     return made
+
+
+def _least(kind: TypeProto) -> int:
+    """Return the least dimension of a tensor that is negative, 0 where none is."""
+    return min((0, *(dim.dim_value for dim in kind.tensor_type.shape.dim)))
+
+
+def _check_dimensions(types: Mapping[str, TypeProto]) -> None:
+    """Refuse what is smaller than nothing: there onnx's inference ends the process."""
+    for name, kind in types.items():
+        if size := _least(kind):
+            raise ContradictionError(f"its input {name} has a dimension of {size}")
 
 
 def _inferred(model: onnx.ModelProto, wanted: Sequence[str]) -> dict[str, TypeProto]:

@@ -2,6 +2,7 @@
 """From a TFLite file to a float graph."""
 
 import pathlib
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,7 +29,7 @@ assert ops  # registers the handlers
 CONVERSIONS = ("QUANTIZE", "DEQUANTIZE")
 """Between integers and the real numbers that they stand for, which are the same here."""
 _MALFORMED = (
-    ArithmeticError, AttributeError, KeyError, IndexError, TypeError, ValueError,
+    ArithmeticError, AttributeError, KeyError, IndexError, TypeError, ValueError, struct.error,
 )  # fmt: skip
 """What handlers come across in options that make no sense."""
 
@@ -237,6 +238,11 @@ class _Import:
             raise ModelFormatError(
                 f"{self.label}: options of {operator.kind} {names[0]!r} make no sense: {error!r}"
             ) from error
+        if len(results) != len(names):
+            raise ModelFormatError(
+                f"{self.label}: {operator.kind} {names[0]!r} has {len(names)} results, but makes "
+                f"{len(results)}"
+            )
         for index, value in zip(operator.outputs, results, strict=True):
             self._bind(index, value)
 

@@ -230,3 +230,18 @@ def test_missing_files(tmp_path):
     (tmp_path / "deploy.caffemodel").write_bytes(b"\xff\xff")
     with pytest.raises(ModelFormatError, match=r"deploy\.caffemodel is no \.caffemodel"):
         load_caffe(path)
+
+
+def test_parameters_that_leave_nothing_of_a_result_are_refused(tmp_path, rng):
+    """onnx's inference ends the process on what is smaller than nothing."""
+    text = layer("Deconvolution", "convolution_param { num_output: 4 kernel_size: 4 pad: 65536 }")
+    text += layer("Crop", "crop_param { axis: 2 }", ("y", "data"), ("c",), "two")
+    path = written(tmp_path, text, {"one": [rng.standard_normal((4, 4, 4, 4)), np.zeros(4)]})
+    with pytest.raises(ModelFormatError, match=r"'two'.* its input one has a dimension of -131"):
+        load_caffe(path)
+
+
+def test_parameters_that_do_not_fit_are_refused(tmp_path):
+    path = written(tmp_path, layer("Pooling", ""), {})
+    with pytest.raises(ModelFormatError, match="parameters of 'one' do not fit its inputs, so 'y'"):
+        load_caffe(path)

@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+import tflite
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed (opendpu[dev])")
 
@@ -82,6 +83,26 @@ def test_flipped_bytes_never_escape(relu, rng):
             load_tflite(relu)
         except DPUError as error:
             assert str(relu) in str(error)
+
+
+def test_options_that_lie_outside_the_file_are_refused(tmp_path):
+    net = Network()
+    net.op("SOFTMAX", [net.data("x", (1, 4))], ["y"], options("Softmax", beta=2.0))
+    path = net.write(tmp_path / "softmax.tflite", ["y"])
+    data = bytearray(path.read_bytes())
+    place = tflite.Model.GetRootAs(data, 0).Subgraphs(0).Operators(0).BuiltinOptions().Pos
+    data[place : place + 4] = (-(1 << 20)).to_bytes(4, "little", signed=True)
+    path.write_bytes(data)
+    with pytest.raises(ModelFormatError, match=r"options of SOFTMAX 'y' make no sense: error"):
+        load_tflite(path)
+
+
+def test_operators_have_as_many_results_as_they_make(tmp_path):
+    net = Network()
+    net.op("RELU", [net.data("x", (1, 4))], ["y", "z"])
+    path = net.write(tmp_path / "two.tflite", ["y"])
+    with pytest.raises(ModelFormatError, match="RELU 'y' has 2 results, but makes 1"):
+        load_tflite(path)
 
 
 def test_fixed_sizes_are_replaced(tmp_path):
