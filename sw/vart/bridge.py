@@ -5,6 +5,7 @@ Everything here is plain tuples, lists and numbers, so that C++ needs little of 
 """
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,17 @@ import numpy.typing as npt
 import opendpu.runtime
 import vart.runner
 from opendpu.runtime.jobs import REMEMBERED
+from opendpu.runtime.program import Port, Program
 from opendpu_arch.errors import DPUError, GraphError, TensorError
 from xir import DataType, Graph, Op, Subgraph, Tensor
 from xir.attrs import Attrs
 
 Memory = tuple[str, str, memoryview]
 """Name of a tensor, element type, and the bytes of all its elements."""
+
+
+IN_DDR = 1
+"""The attribute ``location`` of tensors in the DPU's memory."""
 
 
 def load(path: str) -> Graph:
@@ -149,7 +155,23 @@ def attributes(owner: Attrs) -> list[str]:
 
 def create_runner(subgraph: Subgraph, mode: str) -> "BridgedRunner":
     """Return a runner for a subgraph, see :meth:`vart.Runner.create_runner`."""
-    return BridgedRunner(vart.runner.RunnerExt.create_runner(subgraph, mode))
+    runner = vart.runner.RunnerExt.create_runner(subgraph, mode)
+    device = subgraph.get_attr("device") if subgraph.has_attr("device") else ""
+    if str(device).upper() != "DPU":
+        return BridgedRunner(runner)
+    return BridgedRunner(runner, Program.from_subgraph(subgraph).outputs)
+
+
+def _placed(tensor: Tensor, port: Port | None) -> Tensor:
+    """Return a copy of a tensor that says where in memory it is; itself where it says so."""
+    if port is None or tensor.has_attr("reg_id"):
+        return tensor
+    made = Tensor(tensor.name, tensor.dims, tensor.data_type)
+    for key in tensor.get_attrs():
+        made.set_attr(key, tensor.get_attr(key), tensor.get_attr_kind(key))
+    for key, value in ("reg_id", port.reg_id), ("ddr_addr", port.address), ("location", IN_DDR):
+        made.set_attr(key, value, "int32")
+    return made
 
 
 def create_graph_runner(graph: Graph) -> "BridgedRunner":
@@ -162,10 +184,13 @@ def create_graph_runner(graph: Graph) -> "BridgedRunner":
 class BridgedRunner:
     """A runner whose buffers are memory of C++."""
 
-    def __init__(self, runner: vart.runner.RunnerExt) -> None:
+    def __init__(self, runner: vart.runner.RunnerExt, ports: Iterable[Port] = ()) -> None:
+        places = {port.tensor.name: port for port in ports}
         self._runner = runner
         self._inputs = runner.get_input_tensors()
-        self._outputs = runner.get_output_tensors()
+        self._outputs = [
+            _placed(tensor, places.get(tensor.name)) for tensor in runner.get_output_tensors()
+        ]
         self._pending: OrderedDict[int, tuple[int, int]] = OrderedDict()
 
     def inputs(self) -> list[tuple[Tensor, str, list[int], str]]:

@@ -144,6 +144,39 @@ def test_buffers_of_runners(prefix, model, values, tmp_path):
         np.testing.assert_allclose(np.float32(line.split()), result, rtol=1e-4)
 
 
+def test_memory_from_xrt_and_runners_by_name(prefix, model, values, tmp_path):
+    program = built(prefix, tmp_path, "zero_copy")
+    values.tofile(tmp_path / "in.bin")
+    (dpu,) = dpu_subgraphs(xir.Graph.deserialize(model))
+    lines = run(
+        program, model, dpu.get_name(), tmp_path / "in.bin", OPENDPU_DEVICE="ref"
+    ).stdout.splitlines()
+    with Runner(dpu, device="iss") as runner:
+        expected = list(runner.run([values]).values())
+        (taken,), made = runner.get_input_tensors(), runner.get_output_tensors()
+    scales = [2.0 ** -t.get_attr("fix_point") for t in made]
+    assert lines[0] == f"input scale {2 ** taken.get_attr('fix_point')}"
+    assert [float(word) for word in lines[1].split()[2:]] == scales
+    moved = [op for op in dpu.toposort() if op.get_type() == "download"]
+    places = {op.get_output_tensor().name: op.get_input_tensors()[0] for op in moved}
+    offsets = [places[tensor.name].get_attr("ddr_addr") for tensor in made]
+    assert len(set(offsets)) == 2
+    assert lines[2:4] == ["input offsets 0", f"output offsets {offsets[0]} {offsets[1]}"]
+    types = ["CONST", "DATA_GLOBAL", "DATA_LOCAL_INPUT", "DATA_LOCAL_OUTPUT"]
+    sizes = dpu.get_attr("reg_id_to_size")
+    assert lines[4:8] == [f"{i} {name} {sizes[f'REG_{i}']}" for i, name in enumerate(types)]
+    assert lines[8:] == [f"output {' '.join(map(str, array.ravel()))}" for array in expected]
+    for what, message in {
+        "device": "there is no device 1, only device 0",
+        "kernel": f"has no DPU subgraph nothing; there are: {dpu.get_name()}",
+        "small": "but its buffer object has 8",
+        "none": "is given no buffer object",
+        "part": "a buffer object of 8 bytes has no 8 at 1",
+    }.items():
+        done = run(program, model, dpu.get_name(), "-", what, check=False)
+        assert (done.returncode, message in done.stderr) == (3, True), (what, done.stderr)
+
+
 def seen(graph: xir.Graph) -> list[str]:
     """Return the lines that surface.cpp prints of a graph."""
     heads, tails = graph.get_head_ops(), graph.get_tail_ops()

@@ -6,8 +6,8 @@
 
 #include "graph.hpp"
 #include "python.hpp"
+#include "vart/dpu/vitis_dpu_runner_factory.hpp"
 #include "vart/mm/host_flat_tensor_buffer.hpp"
-#include "vart/runner_ext.hpp"
 #include "vitis/ai/graph_runner.hpp"
 
 namespace vart {
@@ -71,7 +71,7 @@ Ref memory_of(const std::vector<TensorBuffer*>& buffers) {
   return made;
 }
 
-class BridgedRunner : public RunnerExt {
+class BridgedRunner : public dpu::DpuRunnerExt {
  public:
   explicit BridgedRunner(Ref runner) : runner_(std::move(runner)) {
     inputs_ = slots(opendpu::call(runner_.get(), "inputs", {}).get());
@@ -113,6 +113,12 @@ class BridgedRunner : public RunnerExt {
   std::vector<const xir::Tensor*> get_output_tensors() override { return tensors_of(outputs_); }
   std::vector<TensorBuffer*> get_inputs() override { return buffers_of(inputs_); }
   std::vector<TensorBuffer*> get_outputs() override { return buffers_of(outputs_); }
+  std::vector<float> get_input_scale() const override {
+    return vart::get_input_scale(tensors_of(inputs_));
+  }
+  std::vector<float> get_output_scale() const override {
+    return vart::get_output_scale(tensors_of(outputs_));
+  }
 
  private:
   bool are_own(const std::vector<TensorBuffer*>& buffers) const {
@@ -154,6 +160,23 @@ std::unique_ptr<Runner> Runner::create_runner_with_attrs(const xir::Subgraph* su
 std::unique_ptr<RunnerExt> RunnerExt::create_runner(const xir::Subgraph* subgraph,
                                                     xir::Attrs* attrs) {
   return runner_for(subgraph, mode_in(attrs));
+}
+
+std::unique_ptr<Runner> dpu::DpuRunnerFactory::create_dpu_runner(const xir::Subgraph* subgraph,
+                                                                 xir::Attrs* attrs) {
+  return runner_for(subgraph, mode_in(attrs));
+}
+
+std::unique_ptr<Runner> dpu::DpuRunnerFactory::create_dpu_runner(const std::string& file_name,
+                                                                 const std::string& kernel_name) {
+  const auto graph = xir::Graph::deserialize(file_name);
+  std::string names;
+  for (const auto* child : graph->get_root_subgraph()->children_topological_sort()) {
+    if (!child->has_attr("device") || child->get_attr<std::string>("device") != "DPU") continue;
+    if (child->get_name() == kernel_name) return runner_for(child, "");
+    names += " " + child->get_name();
+  }
+  throw std::runtime_error(file_name + " has no DPU subgraph " + kernel_name + "; there are:" + names);
 }
 
 std::vector<float> get_input_scale(std::vector<const xir::Tensor*> input_tensors) {
