@@ -5,7 +5,7 @@ import os
 import pathlib
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import onnx
@@ -28,6 +28,9 @@ PLACES = {
     "corner": [-5, -5, 5, 5],
     "box6": [6, 6, 6, 6],
     **dict.fromkeys(("box_at8", "box_at16"), [0, 0, 3.5, 3.5] * 2),
+    "extent": [4, 3],
+    "sides8": [1, 1, 1.5, 1.5],
+    "sides16": [1, 1, 1.5, 1.5],
 }
 """Biases of outputs for places, so that boxes have a size."""
 
@@ -120,9 +123,16 @@ def results(
     xmodel: pathlib.Path, pixels: np.ndarray, heads: Mapping[str, object], *, rgb: bool
 ) -> dict[str, np.ndarray]:
     """Return every output as real values, by its name."""
+    return results_of(xmodel, lambda runner: _elements(runner, pixels, rgb=rgb), heads)
+
+
+def results_of(
+    xmodel: pathlib.Path, elements: Callable[[Runner], np.ndarray], heads: Mapping[str, object]
+) -> dict[str, np.ndarray]:
+    """Return every output as real values, by its name, for elements of the input."""
     (dpu,) = dpu_subgraphs(xir.Graph.deserialize(xmodel))
     with Runner(dpu, device="iss") as runner:
-        given = runner.run([_elements(runner, pixels, rgb=rgb)])
+        given = runner.run([elements(runner)])
         points = {t.name: t.get_attr("fix_point") for t in runner.get_output_tensors()}
     named = {}
     for name, array in given.items():

@@ -56,6 +56,19 @@ const OutputTensor& output_named(const std::vector<OutputTensor>& outputs,
   throw std::runtime_error("no output has '" + name + "' in its name; there are:" + names);
 }
 
+const OutputTensor& single_channel(const std::vector<OutputTensor>& outputs) {
+  const auto& output = outputs.at(0);
+  if (output.channel == 1) return output;
+  throw std::runtime_error("output " + output.name + " has " + std::to_string(output.channel) +
+                           " channels, but must have one");
+}
+
+bool has_probabilities(const OutputTensor& tensor) {
+  constexpr float kCoarsest = 1.f / 64;
+  if (tensor.name.find("sigmoid") != std::string::npos) return true;
+  return tensor.dtype != vitis::ai::library::DT_FLOAT && tensor_scale(tensor) <= kCoarsest;
+}
+
 void check_classes(int num_classes) {
   if (num_classes >= 1) return;
   throw std::runtime_error("num_classes is " + std::to_string(num_classes) +

@@ -37,6 +37,13 @@ std::vector<OutputTensor> outputs_named(const std::vector<OutputTensor>& outputs
   return made;
 }
 
+// The first output; throws std::runtime_error where it has more than one value a pixel.
+const OutputTensor& single_channel(const std::vector<OutputTensor>& outputs);
+
+// Whether a value is a probability already, and not what a sigmoid makes one of: it says so in its
+// name, or its 8 bits reach at most to two.
+bool has_probabilities(const OutputTensor& tensor);
+
 // Throws std::runtime_error where a configuration has fewer than one.
 void check_classes(int num_classes);
 

@@ -20,6 +20,15 @@ struct SegmentationResult {
   cv::Mat segmentation;
 };
 
+// Pictures of two outputs, each as in SegmentationResult.
+struct Covid19SegmentationResult {
+  // Of the network's input.
+  int width;
+  int height;
+  cv::Mat positive_classification;
+  cv::Mat infected_area_classification;
+};
+
 // A result a sample. With HARDWARE_ARGMAX=1 in the environment the output has classes already.
 std::vector<SegmentationResult> segmentation_post_process_8UC1(
     const library::InputTensor& input_tensor, const library::OutputTensor& output_tensor);
