@@ -5,6 +5,7 @@
 // does what is refused.
 #include <xrt/xrt_bo.h>
 #include <xrt/xrt_device.h>
+#include <xrt/xrt_kernel.h>
 
 #include <cstdint>
 #include <fstream>
@@ -53,6 +54,7 @@ void refused(const std::string& what, vart::Runner& runner, const char* model) {
   xrt::bo small(device, 8, 1);
   if (what == "small") buffers_in(&device, &small, runner.get_input_tensors());
   if (what == "none") buffers_in(&device, nullptr, runner.get_input_tensors());
+  if (what == "other kernel") xrt::kernel(device, device.get_xclbin_uuid(), "pp_pipeline_accel");
   if (what == "part") small.sync(XCL_BO_SYNC_BO_TO_DEVICE, 8, 1);
 }
 
