@@ -133,12 +133,8 @@ class _Import:
 
 def _inputs(label: str, net: Any) -> list[tuple[str, list[int]]]:
     """Return inputs with their shapes: said by layers, or in front of them."""
-    found = [
-        (layer.top[i], [int(size) for size in shape.dim])
-        for layer in net.layer
-        if layer.type == "Input"
-        for i, shape in enumerate(layer.input_param.shape)
-    ]
+    layers = [layer for layer in net.layer if layer.type == "Input"]
+    found = [item for layer in layers for item in _tops(label, layer)]
     for i, name in enumerate(net.input):
         dims = list(net.input_dim[4 * i : 4 * i + 4])
         if i < len(net.input_shape):
@@ -150,6 +146,19 @@ def _inputs(label: str, net: Any) -> list[tuple[str, list[int]]]:
             "'input_dim'"
         )
     return found
+
+
+def _tops(label: str, layer: Any) -> list[tuple[str, list[int]]]:
+    """Return what an ``Input`` makes; one shape is that of all."""
+    shapes = [[int(size) for size in shape.dim] for shape in layer.input_param.shape]
+    number = len(layer.top)
+    if len(shapes) == 1 and number:
+        shapes *= number
+    if shapes and len(shapes) != number:
+        raise ModelFormatError(
+            f"{label}: layer {layer.name!r} (Input) has {len(shapes)} shapes for {number} tops"
+        )
+    return list(zip(layer.top, shapes, strict=False))
 
 
 def _item(name: str, dims: list[int]) -> onnx.ValueInfoProto:

@@ -245,3 +245,17 @@ def test_parameters_that_do_not_fit_are_refused(tmp_path):
     path = written(tmp_path, layer("Pooling", ""), {})
     with pytest.raises(ModelFormatError, match="parameters of 'one' do not fit its inputs, so 'y'"):
         load_caffe(path)
+
+
+def test_one_shape_is_that_of_all_inputs(tmp_path):
+    path = written(tmp_path, layer("Eltwise", "", ("data", "more")), {})
+    text = path.read_text()
+    path.write_text(text.replace('top: "data"', 'top: "data" top: "more"', 1))
+    assert load_caffe(path)["y"].shape == (1, 4, 7, 6)
+    for tops, shapes, message in (
+        ("", "shape { dim: 1 }", "1 shapes for 0 tops"),
+        ('top: "data" top: "more" top: "most"', "shape { dim: 1 } shape { dim: 2 }", "2 .* 3 tops"),
+    ):
+        path.write_text(f'layer {{ name: "in" type: "Input" {tops} input_param {{ {shapes} }} }}')
+        with pytest.raises(ModelFormatError, match=rf"layer 'in' \(Input\) has {message}"):
+            load_caffe(path)
