@@ -74,6 +74,7 @@ class Network:
         given = {
             name: self._arranged(name, tensor.detach().cpu().numpy())
             for name, tensor in zip(self.artefact.inputs, inputs, strict=True)
+            if name in self._inputs  # not what the network takes, and does without
         }
         count = len(inputs[0]) if self.artefact.batched else 1
         if count:
@@ -107,6 +108,8 @@ class Network:
         refuse_gradients(inputs)
         counts = set()
         for name, tensor in zip(names, inputs, strict=True):
+            if name not in self._inputs:
+                continue
             wanted = self.shape(name)
             own = tuple(tensor.shape)
             free = self.artefact.batched

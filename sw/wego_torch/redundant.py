@@ -17,7 +17,7 @@ def without_redundant_fixes(
     for the values that the CPU gives it.
     """
     value = partition_settled(graph, target, options=options)
-    names = _redundant(value)
+    names = [name for name in _redundant(value) if name in graph.nodes]
     if not names:
         return graph
     made = graph.copy()
@@ -32,7 +32,10 @@ def without_redundant_fixes(
 
 
 def _redundant(value: Partitioned) -> list[str]:
-    """Return the ``fix`` ops of the quantized graph that nobody on the DPU makes or reads."""
+    """Return the ``fix`` ops that nobody on the DPU makes or reads.
+
+    Some are the compiler's own, where it has carried a scale across a reshape.
+    """
     users = value.graph.consumer_map()
     return [
         node.tensor_name

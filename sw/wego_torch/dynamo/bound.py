@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments of a graph of TorchDynamo: constants of modules, sizes, tensors that change."""
 
+import copy
 import enum
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import torch
+
+from wego_torch.dynamo.captured import version_of
+from wego_torch.dynamo.folding import folded
+from wego_torch.dynamo.in_place import written
 
 
 class Role(enum.Enum):
@@ -18,6 +23,9 @@ class Role(enum.Enum):
     NUMBER = enum.auto()
     """A number of a module that TorchDynamo hands over as a tensor."""
     TENSOR = enum.auto()
+    CAPTURED = enum.auto()
+    """A tensor of the program that is no argument: a global one, one of a function around it or of
+    an object. It is a constant as long as it is the same in every call."""
 
 
 class _Number:
@@ -43,12 +51,14 @@ class Bound:
     def __init__(self, graph: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> None:
         self.graph = graph
         heads = [node for node in graph.graph.nodes if node.op == "placeholder"]
-        self.roles = [_role(n, x) for n, x in zip(heads, example_inputs, strict=True)]
-        tensors = self.tensors(example_inputs)
+        changed = written(graph.graph)
+        self.roles = [
+            Role.TENSOR if role is Role.CAPTURED and node in changed else role
+            for node, role in zip(heads, map(_role, heads, example_inputs), strict=True)
+        ]
         self._places = {
-            index: _place(value, tensors)
-            for index, (role, value) in enumerate(zip(self.roles, example_inputs, strict=True))
-            if role is Role.SIZE
+            steady: self._places_of(example_inputs, self.changing(example_inputs, steady))
+            for steady in (False, True)
         }
         self.trainable = any(
             isinstance(x, torch.Tensor) and x.requires_grad
@@ -57,25 +67,84 @@ class Bound:
         ) or any(one.requires_grad for one in graph.parameters())
 
     def tensors(self, args: Sequence[Any]) -> list[torch.Tensor]:
-        """Return the tensors of a call that are no constants."""
-        return [x for role, x in zip(self.roles, args, strict=True) if role is Role.TENSOR]
+        """Return the tensors of a call that are no constants of modules."""
+        return self.changing(args, steady=False)
+
+    def changing(self, args: Sequence[Any], steady: bool) -> list[torch.Tensor]:
+        """Return the tensors of a call that are no constants.
+
+        Parameters
+        ----------
+        args
+            The call.
+        steady
+            Whether captured tensors are constants.
+        """
+        kept = {Role.TENSOR} if steady else {Role.TENSOR, Role.CAPTURED}
+        return [x for role, x in zip(self.roles, args, strict=True) if role in kept]
+
+    def columns(self, steady: bool) -> list[int]:
+        """Return which of the :meth:`tensors` are :meth:`changing`."""
+        both = [role for role in self.roles if role in (Role.TENSOR, Role.CAPTURED)]
+        return [i for i, role in enumerate(both) if role is Role.TENSOR or not steady]
+
+    def captured(self, args: Sequence[Any]) -> list[torch.Tensor]:
+        """Return the captured tensors of a call."""
+        return [x for role, x in zip(self.roles, args, strict=True) if role is Role.CAPTURED]
 
     def versions(self, args: Sequence[Any]) -> tuple[int, ...]:
         """Return numbers that change when a constant does."""
         found: list[int] = []
         for role, value in zip(self.roles, args, strict=True):
             if role is Role.CONSTANT:
-                found += [value.data_ptr(), value._version]
+                found += [value.data_ptr(), version_of(value)]
             elif role is Role.NUMBER:
                 found.append(hash(float(value)))
         return tuple(found)
 
-    def module(self, args: Sequence[Any]) -> "BoundModule":
-        """Return the graph with the constants of a call, as a module of the other tensors."""
-        return BoundModule(self.graph, self.roles, self._places, args)
+    def module(self, args: Sequence[Any], steady: bool) -> "BoundModule":
+        """Return the graph with the constants of a call, as a module of :meth:`changing`."""
+        bound = Role.CONSTANT if steady else Role.TENSOR
+        roles = [bound if role is Role.CAPTURED else role for role in self.roles]
+        return BoundModule(self.graph, roles, self._places[steady], args)
+
+    def _places_of(
+        self, args: Sequence[Any], tensors: Sequence[torch.Tensor]
+    ) -> dict[int, tuple[int, int] | None]:
+        """Return the tensor and axis that each size is of, by argument."""
+        return {
+            index: _place(value, tensors)
+            for index, (role, value) in enumerate(zip(self.roles, args, strict=True))
+            if role is Role.SIZE
+        }
 
 
-class BoundModule(torch.nn.Module):
+class Body(torch.nn.Module):
+    """A graph as a module of its arguments.
+
+    Parameters
+    ----------
+    body
+        The graph.
+    """
+
+    def __init__(self, body: torch.fx.GraphModule) -> None:
+        super().__init__()
+        self.body = body
+        self.eval()
+
+    def with_body(self, body: torch.fx.GraphModule) -> Self:
+        """Return the module with another graph of the same arguments."""
+        made = copy.copy(self)
+        made._modules = {**self._modules, "body": body}
+        return made
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        """Return the results of the graph."""
+        return self.body(*tensors)
+
+
+class BoundModule(Body):
     """A graph as a module of the tensors that change.
 
     Parameters
@@ -94,8 +163,13 @@ class BoundModule(torch.nn.Module):
         self, graph: torch.fx.GraphModule, roles: Sequence[Role],
         places: dict[int, tuple[int, int] | None], args: Sequence[Any],
     ) -> None:  # fmt: skip
-        super().__init__()
-        self.graph = graph
+        heads = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
+        constants = {
+            name: value.detach()
+            for name, role, value in zip(heads, roles, args, strict=True)
+            if role is Role.CONSTANT
+        }
+        super().__init__(folded(graph, constants))
         self._roles, self._places = list(roles), dict(places)
         self._sizes = {index: args[index] for index in places}
         self._numbers = {
@@ -103,10 +177,9 @@ class BoundModule(torch.nn.Module):
             for index, role in enumerate(roles)
             if role is Role.NUMBER
         }
-        for index, (role, value) in enumerate(zip(roles, args, strict=True)):
-            if role is Role.CONSTANT:
-                self.register_buffer(f"constant_{index}", value.detach())
-        self.eval()
+        for index, name in enumerate(heads):
+            if name in constants:
+                self.register_buffer(f"constant_{index}", constants[name])
 
     def forward(self, *tensors: torch.Tensor) -> Any:
         """Return the results of the graph."""
@@ -124,7 +197,7 @@ class BoundModule(torch.nn.Module):
                 args.append(
                     self._sizes[index] if place is None else tensors[place[0]].shape[place[1]]
                 )
-        return self.graph(*args)
+        return self.body(*args)
 
 
 def _role(node: torch.fx.Node, value: Any) -> Role:
@@ -134,7 +207,18 @@ def _role(node: torch.fx.Node, value: Any) -> Role:
     of_module = source is not None and "NN_MODULE" in source.guard_source.name
     if of_module and value.ndim == 0 and node.users and all(map(_reads_number, node.users)):
         return Role.NUMBER
-    return Role.CONSTANT if of_module or isinstance(value, torch.nn.Parameter) else Role.TENSOR
+    if of_module or isinstance(value, torch.nn.Parameter):
+        return Role.CONSTANT
+    return Role.CAPTURED if _is_captured(source) else Role.TENSOR
+
+
+def _is_captured(source: Any) -> bool:
+    """Tell whether a value comes from around a program, or out of an object, by its source."""
+    while getattr(source, "base", None) is not None:
+        if type(source).__name__ == "AttrSource":
+            return True
+        source = source.base
+    return type(source).__name__ == "GlobalSource" or getattr(source, "is_input", True) is False
 
 
 def _reads_number(node: torch.fx.Node) -> bool:

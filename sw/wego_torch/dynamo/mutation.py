@@ -1,18 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graphs that write into what they are given."""
 
-import operator
 import warnings
 
 import torch
 from torch.export import ExportedProgram
 
 from wego_torch.dynamo.bound import Bound, Role
-
-_IN_PLACE = frozenset(
-    getattr(operator, name)
-    for name in ("iadd", "isub", "imul", "itruediv", "ifloordiv", "ipow", "setitem")
-)
+from wego_torch.dynamo.in_place import written
 
 
 def changes_module(graph: torch.fx.GraphModule, bound: Bound) -> bool:
@@ -21,16 +16,12 @@ def changes_module(graph: torch.fx.GraphModule, bound: Bound) -> bool:
     constants = {
         node for node, role in zip(heads, bound.roles, strict=True) if role is Role.CONSTANT
     }
-    return any(
-        _is_in_place(node) and node.args and node.args[0] in constants for node in graph.graph.nodes
-    )
+    return not constants.isdisjoint(written(graph.graph))
 
 
-def _is_in_place(node: torch.fx.Node) -> bool:
-    if node.op == "call_method":
-        name = str(node.target)
-        return name.endswith("_") and not name.endswith("__")
-    return node.op == "call_function" and node.target in _IN_PLACE
+def is_transformed(graph: torch.fx.GraphModule) -> bool:
+    """Return whether a graph is within ``torch.func.vmap`` or the like: its tensors are others."""
+    return any("functorch" in getattr(node.target, "__module__", "") for node in graph.graph.nodes)
 
 
 def written_values(graph: torch.fx.Graph) -> set[str]:
@@ -48,19 +39,22 @@ def written_values(graph: torch.fx.Graph) -> set[str]:
 
 
 def functional(program: ExportedProgram) -> ExportedProgram:
-    """Return a program that writes into its inputs, if it does, at its end only, by ``copy_``."""
-    heads = {node for node in program.graph.nodes if node.op == "placeholder"}
-    outside = set(heads)
+    """Return a program that writes into nothing but, at its end, its inputs, by ``copy_``.
+
+    What is written in place where nobody else sees it stays as it is.
+    """
+    shared = {node for node in program.graph.nodes if node.op == "placeholder"}
     for node in program.graph.nodes:
         called = node.target if node.op == "call_function" else None
         if not isinstance(called, torch._ops.OpOverload):
             continue
         for argument, value in zip(called._schema.arguments, node.args, strict=False):
-            if argument.alias_info is None or value not in outside:
+            if argument.alias_info is None or not isinstance(value, torch.fx.Node):
                 continue
-            if argument.alias_info.is_write:
+            if not argument.alias_info.is_write:
+                shared.add(node)  # a view of it
+            elif value in shared or len(value.users) > 1:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # what PyTorch says of its own parts
                     return program.run_decompositions({})
-            outside.add(node)  # a view of it
     return program

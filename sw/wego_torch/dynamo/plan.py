@@ -16,7 +16,8 @@ from opendpu.frontend.pytorch.batch import computes_first, single_sample
 from opendpu.frontend.pytorch.capture import capture
 from opendpu_arch.errors import UnsupportedError
 from wego_torch import messages
-from wego_torch.dynamo.bound import BoundModule
+from wego_torch.dynamo.bound import Body
+from wego_torch.dynamo.mixed import around_mixing
 from wego_torch.dynamo.mutation import functional
 from wego_torch.dynamo.options import Options
 from wego_torch.dynamo.part import DpuPart, float_part
@@ -28,8 +29,9 @@ from wego_torch.dynamo.partition import (
     split,
     unknown_operators,
 )
+from wego_torch.dynamo.precision import Types, in_single, is_single, single, typed, types_of
 from wego_torch.dynamo.rebatch import rebatched
-from wego_torch.dynamo.samples import Samples
+from wego_torch.dynamo.samples import Samples, is_of_each, samples_in
 
 Show = Callable[[str], None]
 
@@ -44,13 +46,19 @@ class Plan:
         Computes one sample, or all at once; its DPU parts are :class:`DpuPart`.
     batched
         Whether it computes one of the samples that it is given.
+    types
+        Those of its results, if the graph is in another than single precision.
     """
 
     module: torch.fx.GraphModule
     batched: bool
+    types: Types | None = None
 
     def __call__(self, tensors: Sequence[torch.Tensor]) -> Any:
         """Return the results, nested as those of the graph."""
+        if self.types is not None:
+            plain = dataclasses.replace(self, types=None)
+            return typed(plain(single(tensors)), self.types)
         if not self.batched:
             return self.module(*tensors)
         return _EachSample(self.module).run_all(tensors)
@@ -68,9 +76,12 @@ class _EachSample(torch.fx.Interpreter):
 
     def run_all(self, tensors: Sequence[torch.Tensor]) -> Any:
         """Return the results, samples along the first axis again."""
-        self._count = len(tensors[0])
+        self._count = samples_in(tensors)
         results = self.run(
-            *([tensor[i : i + 1] for i in range(self._count)] for tensor in tensors),
+            *(
+                [t if is_of_each(t, tensors) else t[i : i + 1] for i in range(self._count)]
+                for t in tensors
+            ),
             enable_io_processing=False,
         )
         leaves = [torch.utils._pytree.tree_flatten(one) for one in results]
@@ -78,7 +89,8 @@ class _EachSample(torch.fx.Interpreter):
             torch.cat(column) if isinstance(column[0], torch.Tensor) else column[0]
             for column in zip(*(flat for flat, _ in leaves), strict=True)
         ]
-        return torch.utils._pytree.tree_unflatten(joined, leaves[0][1])
+        flat = torch.utils._pytree.tree_unflatten(joined, leaves[0][1])
+        return self.graph.process_outputs(flat)
 
     def run_node(self, n: torch.fx.Node) -> Any:
         """Return the value of a node for every sample."""
@@ -103,39 +115,71 @@ class _EachSample(torch.fx.Interpreter):
 
 
 def plan_of(
-    module: BoundModule, tensors: Sequence[torch.Tensor], samples: Samples, options: Options
+    module: Body,
+    tensors: Sequence[torch.Tensor],
+    samples: Samples,
+    options: Options,
+    *,
+    may_mix: bool = True,
 ) -> Plan:
     """Return a plan, its parts calibrated and compiled.
+
+    With ``may_mix``, the graph may mix the samples of a batch somewhere.
 
     Raises
     ------
     UnsupportedError
         Nothing of the graph can run on the DPU.
     """
+    if not is_single(module, tensors):
+        exact = samples.changed(single)
+        made = plan_of(in_single(module), single(tensors), exact, options, may_mix=may_mix)
+        return dataclasses.replace(made, types=types_of(module, tensors))
     with progress("torch.compile: tracing") as show:
         call, batched = _one_sample(module, tensors)
         program = functional(capture(call[0], call[1], {}))
-        made = _with_parts(program, options, show)
-        if not any(isinstance(part, DpuPart) for part in made.modules()):
+        if not batched and samples_in(tensors) > 1:
+            return Plan(_around_mixing(program, tensors, samples, options, may_mix), False)
+        parts = _with_parts(program, options, show)
+        if not any(isinstance(part, DpuPart) for part in parts.modules()):
             raise UnsupportedError("no part of it is for the DPU")
-        _calibrate(made, samples, 1 if batched else _samples(tensors))
-        for part in made.modules():
+        _calibrate(parts, samples, 1 if batched else samples_in(tensors))
+        for part in parts.modules():
             if isinstance(part, DpuPart):
                 part.compile(options, show)
-    return Plan(made, batched)
+    return Plan(parts, batched)
+
+
+def _around_mixing(
+    program: ExportedProgram,
+    tensors: Sequence[torch.Tensor],
+    samples: Samples,
+    options: Options,
+    may_mix: bool,
+) -> torch.fx.GraphModule:
+    """Return a program with plans for what treats every sample by itself."""
+    if not may_mix:
+        raise UnsupportedError("it mixes the samples of a batch")
+
+    def make(body: Body, call: Sequence[torch.Tensor], seen: Samples) -> Plan:
+        return plan_of(body, call, seen, options, may_mix=False)
+
+    return around_mixing(program, tensors, samples, make)
 
 
 def _one_sample(
-    module: BoundModule, tensors: Sequence[torch.Tensor]
+    module: Body, tensors: Sequence[torch.Tensor]
 ) -> tuple[tuple[torch.nn.Module, Sequence[torch.Tensor]], bool]:
     """Return the module that computes one sample, with one; or the module and all of them."""
     with contextlib.redirect_stderr(io.StringIO()):  # modules of torch.fx write what fails
-        (args, _), whole, batched = single_sample(module, tensors, {})
+        (args, _), whole, batched = single_sample(module, tensors, {}, numbers=True)
         if batched:
             return (module, args), True
-        for one in rebatched(module, tensors):
+        graph = rebatched(module.body, tensors)
+        if graph is not None:
+            one = module.with_body(graph)
             if computes_first(one, tensors, whole):
-                return (one, [tensor[:1] for tensor in tensors]), True
+                return (one, [t[:1] if t.ndim else t for t in tensors]), True
     return (module, tensors), False
 
 
@@ -190,10 +234,12 @@ def _inputs_of_parts(
 
 def _calibrate(module: torch.nn.Module, samples: Samples, size: int) -> None:
     """Let the parts of a module see their inputs."""
+    seen = False
     with torch.no_grad():
         for call in samples.each(size):
             module(*call)
-
-
-def _samples(tensors: Sequence[torch.Tensor]) -> int:
-    return len(tensors[0]) if tensors and tensors[0].ndim else 1
+            seen = True
+    if not seen:
+        raise UnsupportedError(
+            f"it mixes the samples of a batch of {size}, and the calibration data has none so large"
+        )

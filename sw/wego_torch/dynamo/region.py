@@ -11,10 +11,11 @@ import torch
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 from wego_torch import messages
 from wego_torch.dynamo.bound import Bound, Role
-from wego_torch.dynamo.mutation import changes_module
+from wego_torch.dynamo.captured import Captured
+from wego_torch.dynamo.mutation import changes_module, is_transformed
 from wego_torch.dynamo.plan import Plan, plan_of
 from wego_torch.dynamo.quantized import has_quantized, with_programs
-from wego_torch.dynamo.samples import Samples
+from wego_torch.dynamo.samples import Samples, samples_in
 from wego_torch.dynamo.session import Session
 from wego_torch.network import refuse_gradients
 
@@ -31,6 +32,7 @@ class Shared:
         self.samples: dict[Sizes, Samples] = {}
         self.plans: dict[Sizes, Plan | None] = {}
         self.versions: tuple[int, ...] = ()
+        self.captured = Captured()
         self.lock = threading.Lock()
 
 
@@ -55,7 +57,11 @@ class Region:
         self._lock = self._shared.lock
         self._programs: Any = None
         self._empty = not any(n.op.startswith("call") for n in graph.graph.nodes)
-        self._changes = changes_module(graph, self.bound)
+        self._why_not = ""
+        if changes_module(graph, self.bound):
+            self._why_not = "it changes a tensor of the module"
+        elif is_transformed(graph):
+            self._why_not = "it is transformed by torch.func"
 
     def __call__(self, *args: Any) -> Any:
         """Return the results of the graph.
@@ -86,33 +92,43 @@ class Region:
         with self._lock:
             plan = self._plan(sizes, tensors, args)
         with torch.no_grad():
-            results = self.graph(*args) if plan is None else plan(tensors)
+            if plan is None:
+                results = self.graph(*args)
+            else:
+                results = plan(self.bound.changing(args, self._steady()))
         needed = torch.is_grad_enabled() and self.bound.trainable
         return _without_gradients(results) if needed else results
 
     def _look_on(self, sizes: Sizes, tensors: Sequence[torch.Tensor], args: Sequence[Any]) -> Any:
         """Return what the float graph gives, and remember the inputs."""
         with self._lock:
+            self._shared.captured.look_at(self.bound.captured(args))
             samples = self._shared.samples
             if sizes not in samples and len(samples) < PLANS:
                 samples[sizes] = Samples(self.session.options.samples)
             if sizes in samples:
-                samples[sizes].add(tensors)
+                samples[sizes].add(tensors, samples_in(self.bound.changing(args, steady=True)))
         return self.graph(*args)
+
+    def _steady(self) -> bool:
+        """Return whether captured tensors are constants."""
+        return self._shared.captured.steady and bool(self.bound.columns(True))
 
     def _plan(
         self, sizes: Sizes, tensors: Sequence[torch.Tensor], args: Sequence[Any]
     ) -> Plan | None:
         """Return how inputs of these sizes are computed; nothing for wholly in PyTorch."""
-        if self._changes:
-            messages.say_once("a graph runs in PyTorch: it changes a tensor of the module")
+        if self._why_not:
+            messages.say_once(f"a graph runs in PyTorch: {self._why_not}")
             return None
         shared = self._shared
-        versions = self.bound.versions(args)
+        shared.captured.look_at(self.bound.captured(args))
+        steady = self._steady()
+        versions = (steady, *self.bound.versions(args))
         if versions != shared.versions:  # somebody has loaded other weights
             shared.plans.clear()
             shared.versions = versions
-        counted = ((len(tensors[0]) if tensors[0].ndim else 1,), *sizes)
+        counted = ((samples_in(self.bound.changing(args, steady)),), *sizes)
         for key in (sizes, counted):
             if key in shared.plans:
                 return shared.plans[key]
@@ -124,9 +140,12 @@ class Region:
             )
             return None
         try:
+            samples, columns = shared.samples[sizes], self.bound.columns(steady)
             made = plan_of(
-                self.bound.module(args), [tensor.clone() for tensor in tensors],
-                shared.samples[sizes], self.session.options,
+                self.bound.module(args, steady),
+                [tensor.clone() for tensor in self.bound.changing(args, steady)],
+                samples.changed(lambda call: [call[column] for column in columns]),
+                self.session.options,
             )  # fmt: skip
         except (UnsupportedError, ModelFormatError) as error:
             messages.say_once(f"a graph runs in PyTorch: {error}")

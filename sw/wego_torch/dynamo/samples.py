@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a graph was called with while calibrating."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
+
+Call = list[torch.Tensor]
 
 
 class Samples:
@@ -17,19 +19,52 @@ class Samples:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.calls: list[list[torch.Tensor]] = []
+        self.calls: list[Call] = []
         self._seen = 0
 
-    def add(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Take in a call."""
+    def add(self, tensors: Sequence[torch.Tensor], count: int) -> None:
+        """Take in a call with ``count`` samples."""
         if self._seen < self.limit:
             self.calls.append([tensor.detach().clone() for tensor in tensors])
-            self._seen += max((len(t) if t.ndim else 1 for t in tensors), default=1)
+            self._seen += count
 
-    def each(self, size: int) -> Iterator[list[torch.Tensor]]:
-        """Return calls with ``size`` samples; those that are left over are left out."""
-        whole = [torch.cat(column) if column[0].ndim else column[0]
-                 for column in zip(*self.calls, strict=True)]  # fmt: skip
-        count = len(whole[0]) if whole[0].ndim else 1
-        for start in range(0, count - size + 1, size):
-            yield [t[start : start + size] if t.ndim else t for t in whole]
+    def changed(self, change: Callable[[Call], Call]) -> "Samples":
+        """Return the same calls with other tensors."""
+        made = Samples(self.limit)
+        made.calls = [change(call) for call in self.calls]
+        return made
+
+    def each(self, size: int) -> Iterator[Call]:
+        """Return calls with ``size`` samples; those that are left over are left out.
+
+        Calls whose tensors differ in how many samples they hold cannot be divided.
+        """
+        units = []
+        for call in self.calls:
+            if is_divisible(call):
+                units += [(call, index) for index in range(samples_in(call))]
+            elif samples_in(call) == size:
+                yield call
+        for start in range(0, len(units) - size + 1, size):
+            group = units[start : start + size]
+            yield [
+                tensor if is_of_each(tensor, group[0][0])
+                else torch.cat([call[column][index : index + 1] for call, index in group])
+                for column, tensor in enumerate(group[0][0])
+            ]  # fmt: skip
+
+
+def samples_in(tensors: Sequence[torch.Tensor]) -> int:
+    """Return how many samples the tensors of a call hold."""
+    return max((len(tensor) for tensor in tensors if tensor.ndim), default=1)
+
+
+def is_of_each(tensor: torch.Tensor, call: Sequence[torch.Tensor]) -> bool:
+    """Tell whether a tensor of a call is that of each sample: a number, or one beside several."""
+    return not tensor.ndim or (len(tensor) == 1 and samples_in(call) > 1)
+
+
+def is_divisible(call: Sequence[torch.Tensor]) -> bool:
+    """Tell whether all tensors of a call hold as many samples, or are those of each."""
+    count = samples_in(call)
+    return all(len(tensor) == count or is_of_each(tensor, call) for tensor in call if tensor.ndim)

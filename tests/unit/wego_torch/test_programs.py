@@ -11,60 +11,11 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (opendpu[t
 pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[torch])")
 
 from frameworks.torch_nets import seeded  # noqa: E402
+from small_programs import SHAPE, Small, close, on_dpu  # noqa: E402
+from small_programs import forgotten as forgotten  # noqa: E402
+from small_programs import runs as runs  # noqa: E402
 
 from wego_torch import WegoError  # noqa: E402
-from wego_torch.network import Network  # noqa: E402
-
-SHAPE = (3, 8, 8)
-
-
-class Small(torch.nn.Module):
-    """Two convolutions, a normalization and a classifier."""
-
-    def __init__(self):
-        super().__init__()
-        self.first = torch.nn.Conv2d(3, 8, 3, padding=1)
-        self.norm = torch.nn.BatchNorm2d(8)
-        self.second = torch.nn.Conv2d(8, 8, 3, padding=1)
-        self.last = torch.nn.Linear(8, 5)
-
-    def features(self, x):
-        return self.second(torch.relu(self.norm(self.first(x))))
-
-    def forward(self, x):
-        return self.last(self.features(x).mean((2, 3)))
-
-
-@pytest.fixture(autouse=True)
-def forgotten():
-    """Let TorchDynamo begin anew, without gradients."""
-    torch._dynamo.reset()
-    with torch.no_grad():
-        yield
-    torch._dynamo.reset()
-
-
-@pytest.fixture
-def runs(monkeypatch):
-    """Return how many samples each call of a compiled network was given."""
-    found = []
-    run = Network.run
-    monkeypatch.setattr(
-        Network, "run", lambda self, inputs: found.append(len(inputs[0])) or run(self, inputs)
-    )
-    return found
-
-
-def on_dpu(net, calibration=None, **settings):
-    data = torch.randn(4, *SHAPE) if calibration is None else calibration
-    options = {"calibration": data, "target": "B512"}
-    return torch.compile(net, backend="opendpu", options=options, **settings)
-
-
-def close(found, wanted):
-    """Return whether a result is the float one but for quantization, by 15 dB or more."""
-    assert found.shape == wanted.shape
-    return 0 < (found - wanted).square().sum() < wanted.square().sum() / 30
 
 
 def test_threads_that_call_during_calibration_wait_for_it(seed, runs):
@@ -132,6 +83,74 @@ def test_a_network_that_counts_its_calls(seed, runs):
     assert torch.equal(compiled(images), Small.forward(net, images) + (before + 1))
     assert net.calls.item() == before + 1
     assert runs == []
+
+
+def test_what_is_written_in_place_while_others_see_it(seed, runs):
+    class Clamping(Small):
+        def forward(self, x):
+            found = self.features(x)
+            signs = torch.where(found > 10, found, -found)
+            found[:, :2] *= 2
+            return signs, self.last(found.clamp_(-0.5, 0.5).mean((2, 3))), found
+
+    net = seeded(Clamping(), seed).eval()
+    images = torch.randn(2, *SHAPE)
+    for found, wanted in zip(on_dpu(net)(images), net(images), strict=True):
+        assert close(found, wanted)
+    assert runs
+
+
+def test_weights_that_are_computed(seed, runs):
+    """The old form writes what it computes into the module, which is a result of the graph."""
+    net = seeded(Small(), seed).eval()
+    torch.nn.utils.parametrizations.weight_norm(net.first)
+    with pytest.warns(FutureWarning, match="weight_norm"):
+        torch.nn.utils.weight_norm(net.second)
+    images = torch.randn(2, *SHAPE)
+    exact = net(images)
+    assert close(on_dpu(net)(images), exact)
+    assert runs == [2]
+
+
+def test_an_argument_that_only_its_size_counts_of(seed, runs):
+    class Padded(Small):
+        def forward(self, x, like):
+            return super().forward(x) + torch.zeros_like(like).mean((1, 2, 3))[:, None]
+
+    net = seeded(Padded(), seed).eval()
+    images, like = torch.randn(2, *SHAPE), torch.randint(0, 9, (2, *SHAPE)).float()
+    compiled = on_dpu(net, [(torch.randn(4, *SHAPE), torch.randn(4, *SHAPE))])
+    assert close(compiled(images, like), net(images, like))
+    assert runs == [2]
+
+
+def test_functions_that_are_transformed_stay_in_pytorch(seed, runs):
+    net = seeded(Small(), seed).eval()
+    images = torch.randn(2, *SHAPE)
+    each = torch.func.vmap(lambda x: net(x[None])[0])
+    assert torch.equal(on_dpu(each)(images), each(images))
+    assert not runs
+
+
+def test_normalizations_over_tokens(seed, runs):
+    """As LeViT has them: the compiler carries a scale across the reshape behind it."""
+
+    class Tokens(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.norm = torch.nn.Linear(16, 64), torch.nn.BatchNorm1d(64)
+            self.last = torch.nn.Linear(64, 16)
+
+        def forward(self, x):
+            found = self.first(x)
+            found = self.norm(found.flatten(0, 1)).reshape_as(found)
+            return x + self.last(torch.nn.functional.hardswish(found))
+
+    net = seeded(Tokens(), seed).eval()
+    compiled = on_dpu(net, torch.randn(4, 50, 16))
+    tokens = torch.randn(2, 50, 16)
+    assert close(compiled(tokens), net(tokens))
+    assert runs
 
 
 def test_complex_numbers_stay_in_pytorch(seed, runs):

@@ -17,13 +17,18 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def single_sample(
-    module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
+    module: torch.nn.Module,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    numbers: bool = False,
 ) -> tuple[Call, Any, bool]:
     """Return a call with one sample, its result, and whether the module takes several at a time.
 
     That is tried: the first result for several samples has to be the result for the first. A
     module for which it is not, because it mixes samples or has a fixed batch, keeps the call that
-    is given. A tensor that holds one sample beside tensors that hold several is that of each.
+    is given. A tensor that holds one sample beside tensors that hold several is that of each; with
+    ``numbers``, so is one without axes.
 
     Raises
     ------
@@ -36,19 +41,21 @@ def single_sample(
     except Exception as error:  # whatever the user's code raises
         raise UnsupportedError(failure(module, error), code=TRACE) from error
     tensors = [leaf for leaf in leaves_of(given) if isinstance(leaf, torch.Tensor)]
-    sizes = {tensor.shape[0] if tensor.ndim else 0 for tensor in tensors}
+    sizes = {
+        tensor.shape[0] if tensor.ndim else 0 for tensor in tensors if tensor.ndim or not numbers
+    }
     size = max(sizes, default=0)
-    if 0 in sizes or not sizes <= {1, size}:
+    if not sizes or 0 in sizes or not sizes <= {1, size}:
         return given, whole, False
     try:
         if size > 1:
             many = whole
             if len(sizes) > 1:
                 many = _run(module, _changed(given, lambda tensor: repeated(tensor, size)))
-            one = _changed(given, lambda tensor: tensor[:1])
+            one = _changed(given, lambda tensor: tensor[:1] if tensor.ndim else tensor)
             result = _run(module, one)
             return (one, result, True) if _first(many, result, size) else (given, whole, False)
-        two = _changed(given, lambda tensor: torch.cat([tensor, tensor.flip(-1)]))
+        two = _changed(given, lambda t: torch.cat([t, t.flip(-1)]) if t.ndim else t)
         return given, whole, _first(_run(module, two), whole, 2)
     except Exception:  # a module for this one batch
         return given, whole, False
@@ -56,7 +63,8 @@ def single_sample(
 
 def repeated(tensor: torch.Tensor, size: int) -> torch.Tensor:
     """Return a tensor with one sample as one with ``size`` of them, others as they are."""
-    return tensor.repeat(size, *[1] * (tensor.ndim - 1)) if len(tensor) == 1 else tensor
+    alone = tensor.ndim and len(tensor) == 1
+    return tensor.repeat(size, *[1] * (tensor.ndim - 1)) if alone else tensor
 
 
 def computes_first(single: torch.nn.Module, args: Sequence[torch.Tensor], whole: Any) -> bool:
@@ -72,10 +80,10 @@ def computes_first(single: torch.nn.Module, args: Sequence[torch.Tensor], whole:
         The result for all of ``args``.
     """
     try:
-        one = _run(single, (tuple(arg[:1] for arg in args), {}))
+        one = _run(single, (tuple(arg[:1] if arg.ndim else arg for arg in args), {}))
     except Exception:  # whatever the user's code raises
         return False
-    return _first(whole, one, len(args[0]))
+    return _first(whole, one, max(len(arg) for arg in args if arg.ndim))
 
 
 def _run(module: torch.nn.Module, call: Call) -> Any:
@@ -98,10 +106,11 @@ def _first(whole: Any, one: Any, size: int) -> bool:
     pairs = list(zip(leaves_of(whole), leaves_of(one), strict=True))
     if not any(isinstance(many, torch.Tensor) for many, _ in pairs):
         return False
-    return all(_alike(many, single, size) for many, single in pairs)
+    return all(alike(many, single, size) for many, single in pairs)
 
 
-def _alike(many: Any, single: Any, size: int) -> bool:
+def alike(many: Any, single: Any, size: int) -> bool:
+    """Return whether a value for ``size`` samples begins with the one for the first of them."""
     if not isinstance(many, torch.Tensor):
         return bool(many == single)
     if not many.ndim or many.shape[0] != size or many.numel() != size * single.numel():
