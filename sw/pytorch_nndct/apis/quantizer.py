@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``torch_quantizer``: post-training quantization around the user's own loop."""
 
-import dataclasses
 import os
 import pathlib
 import weakref
@@ -11,35 +10,26 @@ from typing import Any
 import torch
 
 from opendpu import api
-from opendpu.cli.progress import progress
-from opendpu.frontend.pytorch import Traced, trace
-from opendpu.ir import QuantizedGraph
-from opendpu.quantize import FinetuneConfig, quantize_with_report
+from opendpu.quantize import FinetuneConfig
 from opendpu_arch import outputs
 from opendpu_arch.errors import UnsupportedError
-from opendpu_arch.target import Target
 from pytorch_nndct import messages, result
-from pytorch_nndct.calibration import LIMIT, Reservoir
+from pytorch_nndct.calibration import LIMIT
 from pytorch_nndct.export import onnx_file, torch_script, xmodel
-from pytorch_nndct.guard import as_the_guide_says
-from pytorch_nndct.layer_names import layer_names, resolved
-from pytorch_nndct.messages import VAIQError
-from pytorch_nndct.other_sizes import resized
 from pytorch_nndct.program import IntegerNetwork
 from pytorch_nndct.qat import QatProcessor
 from pytorch_nndct.quant_model import CalibrationModel, IntegerModel, QuantModel
-from pytorch_nndct.remarks import remark, replaced
+from pytorch_nndct.remarks import remark
 from pytorch_nndct.settings import (
     DEFAULT_BITS,
     chosen_device,
     config_of,
     examples,
     load_state,
-    on_device,
     unwrapped,
-    with_float_parts,
 )
 from pytorch_nndct.source_code import source_code
+from pytorch_nndct.traced_module import TracedModule
 
 OUTPUT_DIR = "quantize_result"
 MODES = ("calib", "test")
@@ -138,23 +128,20 @@ class torch_quantizer:
         if state_dict_file is not None:
             load_state(float_module, state_dict_file)
         float_module.to(self._device)
-        self._name = type(float_module).__name__
-        self._asked = config
-        self._result: result.Result | None = None
-        self._unread: VAIQError | None = None
-        self._network: IntegerNetwork | None = None
-        self._tuned: QuantizedGraph | None = None
-        self._takes_tuned = False
-        self._take(self._trace(float_module, on_device(examples(input_args), self._device)))
-        remark(float_module, self._traced.graph)
+        self._module = TracedModule(
+            float_module, examples(input_args), folder=self._folder, asked=config,
+            device=self._device, reads=quant_mode == "test",
+        )  # fmt: skip
+        self._name, traced = self._module.name, self._module.traced
+        remark(float_module, traced.graph)
         self._model: QuantModel
         if quant_mode == "calib":
             self._model = CalibrationModel(
-                float_module, self._traced, LIMIT, config.seed, self._retraced
+                float_module, traced, LIMIT, config.seed, self._module.retrace
             )
         else:
             self._model = IntegerModel(
-                float_module, self._traced, self._integer_network, self._retraced
+                float_module, traced, self._module.network, self._module.retrace
             )
         _latest[:] = [weakref.ref(self)]
 
@@ -198,7 +185,7 @@ class torch_quantizer:
             raise _never_called("fast_finetune")
         messages.note(f"finetuning {self._name} with {samples.kept} of {samples.seen} samples")
         try:
-            graph = self._quantized(samples, FINETUNING)
+            graph = self._module.quantized(samples, FINETUNING)
         except MemoryError:
             messages.warn(
                 "QUANTIZER_TORCH_MEMORY_SHORTAGE",
@@ -207,8 +194,8 @@ class torch_quantizer:
             return
         finally:
             samples.close()
-        self._tuned = graph
-        result.write_parameters(self._folder, self._as_result(graph))
+        self._module.tuned = graph
+        result.write_parameters(self._folder, self._module.as_result(graph))
 
     def load_ft_param(self) -> None:
         """Take the finetuned parameters that mode ``calib`` has written.
@@ -218,9 +205,7 @@ class torch_quantizer:
         VAIQError
             There are none, or of another module.
         """
-        self._takes_tuned, self._network = True, None
-        if self._unread is None:  # otherwise, when the first call has told the sizes
-            self._tuned = result.read_parameters(self._folder, self._traced.graph, self._resized)
+        self._module.take_tuned()
 
     def export_quant_config(self) -> None:
         """Find the scales for what the model was called with, and write ``quant_info.json``.
@@ -235,18 +220,17 @@ class torch_quantizer:
         if self._mode == "test":
             messages.note(f"{self._folder / result.INFO} stays as quant_mode 'calib' wrote it")
             return
-        seen = self._calibration().reservoir
-        if not seen.kept and self._tuned is None:
+        seen, module = self._calibration().reservoir, self._module
+        if not seen.kept and module.tuned is None:
             raise _never_called("export_quant_config")
-        graph = self._tuned
+        graph = module.tuned
         if graph is None:
-            graph = self._quantized(seen)
-        found = self._as_result(graph)
-        result.write(self._folder, self._name, found, self._names)
-        if self._tuned is None:
+            graph = module.quantized(seen)
+        result.write(self._folder, self._name, module.as_result(graph), module.names)
+        if module.tuned is None:
             result.remove(self._folder, [result.PARAMETERS])
         path = self._folder / f"{self._name}.py"
-        outputs.write(path, source_code(self._name, self._traced.program))
+        outputs.write(path, source_code(self._name, self._module.traced.program))
         messages.note(f"scales are in {self._folder / result.INFO}, names of layers in {path}")
 
     def export_xmodel(
@@ -274,7 +258,7 @@ class torch_quantizer:
             return
         if not self._exports("export_xmodel"):
             return
-        name = xmodel.graph_name(self._name, self._traced.floating)
+        name = xmodel.graph_name(self._name, self._module.traced.floating)
         xmodel.write(self._exporting(), pathlib.Path(output_dir), name, self._last(),
                      deploy_check=deploy_check)  # fmt: skip
 
@@ -328,8 +312,8 @@ class torch_quantizer:
         if not self._exports("export_torch_script"):
             return None
         return torch_script.write(
-            self._exporting(), pathlib.Path(output_dir), self._name, self._last(), self._traced,
-            verbose=verbose,
+            self._exporting(), pathlib.Path(output_dir), self._name, self._last(),
+            self._module.traced, verbose=verbose,
         )  # fmt: skip
 
     def export_traced_torch_script(
@@ -341,89 +325,6 @@ class torch_quantizer:
     def _calibration(self) -> CalibrationModel:
         assert isinstance(self._model, CalibrationModel)
         return self._model
-
-    def _quantized(
-        self, seen: Reservoir, finetuning: FinetuneConfig | None = None
-    ) -> QuantizedGraph:
-        """Return the network quantized, and finetuned if that is asked for."""
-        config = dataclasses.replace(self._config, finetune=finetuning)
-        with as_the_guide_says(), progress(f"calibrating {self._name}") as show:
-            found = quantize_with_report(self._traced.graph, seen.samples(), config, show=show)
-        if found.report is not None:
-            replaced(self._traced.graph, config, found.report.substituted)
-            for line in found.report.lines():
-                messages.note(line)
-        return found.graph
-
-    def _trace(self, module: torch.nn.Module, inputs: Any) -> Traced:
-        messages.note(f"tracing {self._name}")
-        with as_the_guide_says(), progress(f"tracing {self._name}"):
-            return trace(module, inputs)
-
-    def _take(self, traced: Traced) -> None:
-        """Take what follows from a trace."""
-        self._traced = traced
-        places = {n: p for n, p in traced.places.items() if n in traced.graph.nodes}
-        self._names = layer_names(self._name, places)
-        self._config = resolved(with_float_parts(self._asked, traced), self._names)
-        if self._mode == "test":
-            self._read()
-
-    def _read(self) -> None:
-        """Read what calibration found; where that was of other sizes, the first call decides."""
-        self._result, self._unread = None, None
-        graph = self._traced.graph
-        try:
-            self._result = result.read(self._folder, self._name, graph, resize=self._resized)
-        except VAIQError as error:
-            if error.code != result.MISMATCH:
-                raise
-            if result.input_shapes(self._folder, self._name) == result.shapes_of(graph):
-                raise
-            self._unread = error
-
-    def _retraced(self, inputs: tuple[Any, ...]) -> Traced | None:
-        """Return the trace for sizes that the module is called with, not those of the examples.
-
-        A fully convolutional module takes any, and scripts calibrate with others. Nothing, if it
-        does not take these.
-        """
-        try:
-            traced = self._trace(self._model.module, on_device(inputs, self._device))
-        except VAIQError:
-            return None
-        self._take(traced)
-        if self._takes_tuned:
-            self.load_ft_param()
-        return traced
-
-    def _resized(self, calibrated: QuantizedGraph) -> QuantizedGraph | None:
-        """Return a calibrated network for the sizes of this trace; nothing if it is another one."""
-        return resized(calibrated, self._traced.graph, self._config)
-
-    def _as_result(self, graph: QuantizedGraph) -> result.Result:
-        float_graph = self._traced.graph
-        return result.Result(
-            graph, result.structure_of(float_graph), result.weights_of(float_graph),
-            finetuned=self._tuned is not None, bias_corrected=self._config.bias_correction,
-        )  # fmt: skip
-
-    def _integer_network(self) -> IntegerNetwork:
-        """Return the network of test mode."""
-        if self._network is None:
-            if self._result is None:
-                assert self._unread is not None
-                raise self._unread
-            if self._result.finetuned and self._tuned is None:
-                messages.warn(
-                    "QUANTIZER_TORCH_FAST_FINETUNE",
-                    f"{self._folder / result.INFO} is of a finetuned network and load_ft_param was "
-                    f"not called; the parameters in {self._folder / self._name}.pth are used",
-                )
-            graph = self._tuned or self._result.graph
-            target: Target | None = self._config.target
-            self._network = IntegerNetwork(graph, target)
-        return self._network
 
     def _exports(self, what: str) -> bool:
         """Return whether this mode exports models; say so where it does not, as AMD's goes on."""
@@ -438,7 +339,7 @@ class torch_quantizer:
                 "QUANTIZER_TORCH_NO_FORWARD",
                 "quant_model must be called at least once before a model is exported",
             )
-        return self._integer_network()
+        return self._module.network()
 
     def _last(self) -> Any:
         assert isinstance(self._model, IntegerModel)

@@ -14,7 +14,8 @@ from small_nets import Joining  # noqa: E402
 from torch import nn  # noqa: E402
 
 from opendpu_arch.errors import TargetError, UnsupportedError  # noqa: E402
-from pytorch_nndct.apis import Inspector, dump_xmodel, quantizer, torch_quantizer  # noqa: E402
+from pytorch_nndct import traced_module  # noqa: E402
+from pytorch_nndct.apis import Inspector, dump_xmodel, torch_quantizer  # noqa: E402
 from pytorch_nndct.messages import VAIQError  # noqa: E402
 from pytorch_nndct.utils import register_custom_op  # noqa: E402
 
@@ -218,7 +219,7 @@ def test_finetuning_without_memory(capsys, monkeypatch):
     def full(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr(quantizer, "quantize_with_report", full)
+    monkeypatch.setattr(traced_module, "quantize_with_report", full)
     found = made("calib")
     found.fast_finetune(found.quant_model, CALL)
     assert "not enough memory" in warned(capsys, "MEMORY_SHORTAGE")
