@@ -18,16 +18,23 @@ HALF = 1 << (SUM_BITS - 1)
 
 
 def layer(
-    *, result: float = 0.1, zero: int = 0, bias: int = 100, outputs: int = 3
+    *, result: float = 0.1, zero: int = 0, bias: int = 100, groups: bool = False
 ) -> QuantizedGraph:
-    """Return a network of a convolution; its weights are 127, its input has the zero point 11."""
+    """Return a network of a convolution; its weights are 127, its input has the zero point 11.
+
+    It has one tap, or with ``groups`` two that are two columns apart.
+    """
+    taps, outputs, count = (2, 4, 2) if groups else (1, 3, 1)
     graph = QuantizedGraph("net")
-    graph.add("x", "data", (1, 2, 2, 1))
+    graph.add("x", "data", (1, 2, 2 * taps, count))
     graph.add_fix("x_fix", "x", Quantization((INPUT,), (11,)))
-    graph.add_const("w", np.full((outputs, 1, 1, 1), (127 - zero) * WEIGHTS, np.float32))
+    graph.add_const("w", np.full((outputs, 1, taps, 1), (127 - zero) * WEIGHTS, np.float32))
     graph.add_fix("w_fix", "w", Quantization((WEIGHTS,), (zero,), axis=None))
     graph.add_const("b", np.full(outputs, bias * INPUT * WEIGHTS, np.float32))
-    attrs = {"kernel": [1, 1], "stride": [1, 1], "pad": [0] * 4, "pad_mode": "FLOOR"}
+    attrs = {
+        "kernel": [taps, 1], "stride": [1, 1], "dilation": [taps, 1], "group": count,
+        "pad": [0] * 4, "pad_mode": "FLOOR",
+    }  # fmt: skip
     inputs = {"input": ["x_fix"], "weights": ["w_fix"], "bias": ["b"]}
     graph.add("y", "conv2d", (1, 2, 2, outputs), inputs, attrs)
     graph.add_fix("y_fix", "y", Quantization((result,), (-3,)))
@@ -40,7 +47,10 @@ CASES = {
         {"result": INPUT * WEIGHTS / 0.99}, {"result": INPUT * WEIGHTS / 1.01},
         r"factors below 1 between scales, but here one is 2\*\*0 or more",
     ),
-    "symmetric_weights": ({}, {"zero": 3}, "weights with zero point 0, but they have 3"),
+    "symmetric_weights": (
+        {"groups": True, "zero": 3}, {"groups": True, "zero": -3},
+        "weights with zero point 0, but they have -3",
+    ),
     "sums_fit": (
         {"bias": HALF - 40_000}, {"bias": HALF}, r"sums below 2\*\*28, but here one may be \d+",
     ),
