@@ -13,7 +13,8 @@ from opendpu.compiler.options import Options
 from opendpu.compiler.pipeline import Compiled, compile_with_report
 from opendpu.compiler.report import Report
 from opendpu.frontend.formats import format_of
-from opendpu.ir import QuantizedGraph
+from opendpu.ir import FloatGraph, QuantizedGraph
+from opendpu.ops.quantizing import DEQUANTIZE, QUANTIZE
 from opendpu.profile import COUNTER, profile
 from opendpu.quantize import Quantized, check_substitution, quantize_with_report
 from opendpu.quantize.progress import silent
@@ -87,6 +88,7 @@ def compile_onnx(
             )
         found = graph
     elif calibration is None:
+        _check_float(graph, path)
         raise TensorError(
             f"{os.fspath(path)} is a float model: give samples to calibrate it with (--calib)"
         )
@@ -165,6 +167,17 @@ def compile_graph(
 
         compiled = compile_with_report(quantized, chosen, options=options, passed=passed)
     return _counted(compiled, chosen, show) if count else compiled
+
+
+def _check_float(graph: FloatGraph, path: str | os.PathLike[str]) -> None:
+    """Raise UnsupportedError if a model is quantized, but not as the target computes."""
+    others = [n for n in graph if n.reason and n.origin.op_type in (*QUANTIZE, *DEQUANTIZE)]
+    if others:
+        raise UnsupportedError(
+            f"{os.fspath(path)} is quantized with scales that the target does not compute with, "
+            f"in {len(others)} operators; the first, {others[0].origin.op_type} "
+            f"{others[0].name!r}: {others[0].reason}"
+        )
 
 
 def _prepared(

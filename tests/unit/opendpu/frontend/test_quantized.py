@@ -227,3 +227,19 @@ def test_calibration_and_quantized_models_exclude_each_other(tmp_path):
     onnx.save(net.model(net.node("Relu", "x")), path)
     with pytest.raises(TensorError, match="is a float model: give samples"):
         api.compile_onnx(path, target="B512", output=tmp_path / "out.xmodel")
+
+
+@pytest.mark.parametrize(
+    ("target", "zero", "text"),
+    [
+        ("B512", np.uint8(7), "scale 0.01, but the DPU needs 8 bits.*the extension scaled"),
+        ("B512+scaled", np.uint16(7), "quantized to uint16.*but must be of 8 bits"),
+    ],
+)
+def test_a_model_with_other_scales_is_not_called_a_float_model(target, zero, text, tmp_path):
+    net, path = qdq.QdqModel(opset=21), tmp_path / "model.onnx"
+    pair = (net.constant(np.float32(0.01)), net.constant(np.asarray(zero)))
+    stored = net.node("QuantizeLinear", net.node("Relu", "x"), *pair)
+    onnx.save(net.model(net.node("DequantizeLinear", stored, *pair)), path)
+    with pytest.raises(UnsupportedError, match=f"does not compute with, in 2 operators.*{text}"):
+        api.compile_onnx(path, target=target, output=tmp_path / "out.xmodel")
