@@ -30,10 +30,11 @@ class Banks(wiring.Component):
     Who gets a port of an image bank, first come last:
 
     * Port A reads: CONV (a whole group, never refused), then MISC, SAVE 0, SAVE 1.
-    * Port B writes: CONV (never refused), MISC, LOAD 0, LOAD 1; when nobody writes a bank, port B
-      serves the reads that CONV has pushed off port A.
+    * Port B writes: CONV (never refused), MISC, LOAD; when nobody writes a bank, port B serves the
+      reads that CONV has pushed off port A.
 
-    Parameter banks have one read and one write port; CONV comes before MISC at BIAS.
+    Parameter banks have one read and one write port; CONV comes before MISC at BIAS. A bank is
+    written by one channel of LOAD alone: even ones by LOAD 0, odd ones by LOAD 1.
 
     Members
     -------
@@ -77,7 +78,7 @@ class Banks(wiring.Component):
         banks, groups = target.pixel_parallel, target.bank_groups
         conv_read, conv_write = self.conv_read, self.conv_write
         misc_read, misc_write = self.misc_read, self.misc_write
-        loads, saves = (self.load0, self.load1), (self.save0, self.save1)
+        saves = (self.save0, self.save1)
 
         write_clash, read_clash = [], []        # banks that refuse MISC
         load_clash, save_clash = ([], []), ([], [])
@@ -107,16 +108,16 @@ class Banks(wiring.Component):
                 c_write = request(conv_writes & conv_write.mask[b], "conv_write")
                 m_write = request(misc_writes & misc_write.mask[b], "misc_write")
                 m_read = request(misc_reads & misc_read.mask[b], "misc_read")
-                l_write = [request(p.valid & (p.bank_id == number), f"load{i}")
-                           for i, p in enumerate(loads)]
+                load, loads_here = self._load_of(number)
+                l_write = request(loads_here, "load")
                 s_read = [request(p.valid & (p.bank_id == number), f"save{i}")
                           for i, p in enumerate(saves)]
-                write = request(c_write | m_write | l_write[0] | l_write[1], "write")
+                computed = request(c_write | m_write, "computed")
+                write = request(computed | l_write, "write")
 
                 write_clash.append(c_write & m_write)
                 read_clash.append(m_read & conv_reads & write)
-                load_clash[0].append(l_write[0] & (c_write | m_write))
-                load_clash[1].append(l_write[1] & (c_write | m_write | l_write[0]))
+                load_clash[number % 2].append(l_write & computed)
                 # SAVE: port A unless CONV or MISC has it, else port B unless written or MISC's
                 m_on_b = request(m_read & conv_reads, "misc_on_b")
                 taken = request((conv_reads & (write | m_on_b)) | (~conv_reads & m_read & write),
@@ -128,34 +129,30 @@ class Banks(wiring.Component):
                 s_on_b = conv_reads | m_read
                 # Which of four sources a port has, in two bits: a LUT a bit of address or data. Who
                 # writes counts as one of those that use port B.
-                computed = request(c_write | m_write, "computed")
-                writer = Cat(Mux(computed, ~c_write, ~l_write[0]), ~computed)
+                writer = Cat(~c_write, ~computed)
                 a_reader = Cat(Mux(s_on_b, ~conv_reads, ~s_read[0]), ~s_on_b)
                 b_user = Cat(~write & (m_on_b | ~s_read[0]), ~write & ~m_on_b)
 
                 def request_of(which, name, width, *values):
                     chosen, select = Signal(width, name=name), Signal(2, name=f"{name}_of")
-                    m.d.comb += [select.eq(which), chosen.eq(Mux(
-                        select[1], Mux(select[0], values[3], values[2]),
-                        Mux(select[0], values[1], values[0])))]
+                    m.d.comb += [select.eq(which), chosen.eq(choose(select, values))]
                     return chosen
 
                 a, word = len(bank.a_addr), len(bank.b_wdata)
                 written = request_of(
                     writer, f"written_{number}", a, conv_write.addr[b], misc_write.addr[b],
-                    loads[0].addr, loads[1].addr)
+                    load.addr)
                 m.d.comb += [
                     bank.a_en.eq(conv_reads | m_read | s_any),
                     bank.a_addr.eq(request_of(
                         a_reader, f"read_on_a_{number}", a, conv_read.addr[b], misc_read.addr[b],
                         saves[0].addr, saves[1].addr)),
                     bank.b_write.eq(c_write | (m_write & misc_write.ready)
-                                    | (l_write[0] & loads[0].ready)
-                                    | (l_write[1] & loads[1].ready)),
+                                    | (l_write & ~computed)),
                     bank.b_en.eq(m_on_b | (s_any & s_on_b)),
                     bank.b_wdata.eq(request_of(
                         writer, f"word_{number}", word, conv_write.data[b], misc_write.data[b],
-                        loads[0].data, loads[1].data)),
+                        load.data)),
                     bank.b_addr.eq(request_of(
                         b_user, f"on_b_{number}", a, written, misc_read.addr[b], saves[0].addr,
                         saves[1].addr)),
@@ -166,8 +163,9 @@ class Banks(wiring.Component):
             misc_read.ready.eq(~Cat(read_clash).any()),
             saves[0].ready.eq(~Cat(save_clash[0]).any()),
             saves[1].ready.eq(~Cat(save_clash[1]).any()),
+            *(load.ready.eq(~Cat(clash).any())
+              for load, clash in zip((self.load0, self.load1), load_clash, strict=True)),
         ]
-        self._image_load_clash = [Cat(c).any() for c in load_clash]
 
         # -- data back to the readers -------------------------------------------------------------
         def when_answered(value, name):
@@ -200,23 +198,14 @@ class Banks(wiring.Component):
     def _parameter_banks(self, m):
         target = self._target
         lanes = target.output_channel_parallel
-        loads = (self.load0, self.load1)
-        same = Signal()
-        m.d.comb += same.eq(loads[0].valid & loads[1].valid
-                            & (loads[0].bank_id == loads[1].bank_id))
-        for i, load in enumerate(loads):
-            clash = self._image_load_clash[i]
-            m.d.comb += load.ready.eq(~(clash | same) if i else ~clash)
 
         def parameter_bank(name, number):
             bank = Bank(depth=target.bank_depth, width=8 * target.channel_parallel,
                         second_port=False)
             m.submodules[name] = bank
-            here = [load.valid & (load.bank_id == number) for load in loads]
+            load, here = self._load_of(number)
             m.d.comb += [
-                bank.b_write.eq(here[0] | here[1]),
-                bank.b_addr.eq(Mux(here[0], loads[0].addr, loads[1].addr)),
-                bank.b_wdata.eq(Mux(here[0], loads[0].data, loads[1].data)),
+                bank.b_write.eq(here), bank.b_addr.eq(load.addr), bank.b_wdata.eq(load.data),
             ]
             return bank
 
@@ -254,12 +243,16 @@ class Banks(wiring.Component):
             ]
 
     def _copies(self, m, copies, bank_id):
-        here = [load.valid & (load.bank_id == bank_id) for load in (self.load0, self.load1)]
-        m.d.sync += copies.valid.eq(here[0] | here[1])
+        load, here = self._load_of(bank_id)
+        m.d.sync += copies.valid.eq(here)
         for name in ("addr", "data"):
             to = getattr(copies, name)
-            m.d.sync += to.eq(Mux(here[0], getattr(self.load0, name)[:len(to)],
-                                  getattr(self.load1, name)[:len(to)]))
+            m.d.sync += to.eq(getattr(load, name)[:len(to)])
+
+    def _load_of(self, number):
+        """Return the channel of LOAD that writes a bank, and whether it is about to."""
+        load = (self.load0, self.load1)[number % 2]
+        return load, load.valid & (load.bank_id[1:] == number // 2)
 
 
 def _answers(banks):
