@@ -18,8 +18,8 @@ from opendpu_hw.shapes import fields_of
 class Save(DmaEngine):
     """The SAVE engine; END takes its turn here too.
 
-    A SAVE goes to the channel of its ``hp_id``. Channels read a bank word a cycle each and work
-    side by side: a SAVE that waits for its predecessor (its own bit in ``dpdon``) is only held back
+    SAVEs of even banks go to one channel, those of odd banks to the other, and constants to that of
+    their ``hp_id``. Channels read a bank word a cycle each and work side by side: a SAVE that waits for its predecessor (its own bit in ``dpdon``) is only held back
     while one in flight on the other channel writes the same stretch of memory. Comparing stretches
     takes it a cycle, unless nothing is in flight there. ``done`` comes with the last response, in
     program order.
@@ -61,7 +61,7 @@ class Save(DmaEngine):
         beyond = Signal()
         m.d.comb += [
             end.eq(front.words[0][28:32] == isa.Opcode.END),
-            choice.eq(f.hp_id[0]),
+            choice.eq(Mux(f.const_en, f.hp_id[0], f.bank_id[0])),
             beyond.eq(front.valid & ~end & front.beyond),
         ]
 

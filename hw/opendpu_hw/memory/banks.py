@@ -29,12 +29,12 @@ class Banks(wiring.Component):
 
     Who gets a port of an image bank, first come last:
 
-    * Port A reads: CONV (a whole group, never refused), then MISC, SAVE 0, SAVE 1.
+    * Port A reads: CONV (a whole group, never refused), then MISC, SAVE.
     * Port B writes: CONV (never refused), MISC, LOAD; when nobody writes a bank, port B serves the
       reads that CONV has pushed off port A.
 
-    Parameter banks have one read and one write port; CONV comes before MISC at BIAS. A bank is
-    written by one channel of LOAD alone: even ones by LOAD 0, odd ones by LOAD 1.
+    Parameter banks have one read and one write port; CONV comes before MISC at BIAS. Even banks
+    belong to channel 0 of LOAD and of SAVE, odd ones to channel 1.
 
     Members
     -------
@@ -110,8 +110,8 @@ class Banks(wiring.Component):
                 m_read = request(misc_reads & misc_read.mask[b], "misc_read")
                 load, loads_here = self._load_of(number)
                 l_write = request(loads_here, "load")
-                s_read = [request(p.valid & (p.bank_id == number), f"save{i}")
-                          for i, p in enumerate(saves)]
+                save = saves[number % 2]
+                s_read = request(save.valid & (save.bank_id[1:] == number // 2), "save")
                 computed = request(c_write | m_write, "computed")
                 write = request(computed | l_write, "write")
 
@@ -122,16 +122,14 @@ class Banks(wiring.Component):
                 m_on_b = request(m_read & conv_reads, "misc_on_b")
                 taken = request((conv_reads & (write | m_on_b)) | (~conv_reads & m_read & write),
                                 "taken")
-                save_clash[0].append(s_read[0] & taken)
-                save_clash[1].append(s_read[1] & (taken | s_read[0]))
+                save_clash[number % 2].append(s_read & taken)
 
-                s_any = s_read[0] | s_read[1]
                 s_on_b = conv_reads | m_read
-                # Which of four sources a port has, in two bits: a LUT a bit of address or data. Who
+                # Which of three sources a port has, in two bits: a LUT a bit of address or data. Who
                 # writes counts as one of those that use port B.
                 writer = Cat(~c_write, ~computed)
-                a_reader = Cat(Mux(s_on_b, ~conv_reads, ~s_read[0]), ~s_on_b)
-                b_user = Cat(~write & (m_on_b | ~s_read[0]), ~write & ~m_on_b)
+                a_reader = Cat(~conv_reads, ~s_on_b)
+                b_user = Cat(~write & m_on_b, ~write & ~m_on_b)
 
                 def request_of(which, name, width, *values):
                     chosen, select = Signal(width, name=name), Signal(2, name=f"{name}_of")
@@ -143,28 +141,25 @@ class Banks(wiring.Component):
                     writer, f"written_{number}", a, conv_write.addr[b], misc_write.addr[b],
                     load.addr)
                 m.d.comb += [
-                    bank.a_en.eq(conv_reads | m_read | s_any),
+                    bank.a_en.eq(s_on_b | s_read),
                     bank.a_addr.eq(request_of(
                         a_reader, f"read_on_a_{number}", a, conv_read.addr[b], misc_read.addr[b],
-                        saves[0].addr, saves[1].addr)),
+                        save.addr)),
                     bank.b_write.eq(c_write | (m_write & misc_write.ready)
                                     | (l_write & ~computed)),
-                    bank.b_en.eq(m_on_b | (s_any & s_on_b)),
+                    bank.b_en.eq(m_on_b | (s_read & s_on_b)),
                     bank.b_wdata.eq(request_of(
                         writer, f"word_{number}", word, conv_write.data[b], misc_write.data[b],
                         load.data)),
                     bank.b_addr.eq(request_of(
-                        b_user, f"on_b_{number}", a, written, misc_read.addr[b], saves[0].addr,
-                        saves[1].addr)),
+                        b_user, f"on_b_{number}", a, written, misc_read.addr[b], save.addr)),
                 ]
 
         m.d.comb += [
             misc_write.ready.eq(~Cat(write_clash).any()),
             misc_read.ready.eq(~Cat(read_clash).any()),
-            saves[0].ready.eq(~Cat(save_clash[0]).any()),
-            saves[1].ready.eq(~Cat(save_clash[1]).any()),
-            *(load.ready.eq(~Cat(clash).any())
-              for load, clash in zip((self.load0, self.load1), load_clash, strict=True)),
+            *(port.ready.eq(~Cat(clash).any()) for port, clash in zip(
+                (self.load0, self.load1, *saves), (*load_clash, *save_clash), strict=True)),
         ]
 
         # -- data back to the readers -------------------------------------------------------------
@@ -186,14 +181,14 @@ class Banks(wiring.Component):
                 misc_read.data[b].eq(choose(Cat(misc_on_b, misc_group), _answers(column))),
             ]
         for i, save in enumerate(saves):
+            number = save.bank_id[1:ceil_log2(target.image_banks)]      # among those of the channel
             conv_there = conv_read.en & (conv_read.group == save.bank_id[ceil_log2(banks):])
             misc_there = Array([
                 misc_read.valid & (misc_read.group == n // banks) & misc_read.mask[n % banks]
-                for n in range(target.image_banks)])[save.bank_id]
-            bank_id = when_answered(
-                save.bank_id[:ceil_log2(target.image_banks)], f"save{i}_bank")
+                for n in range(i, target.image_banks, 2)])[number]
+            bank_id = when_answered(number, f"save{i}_bank")
             on_b = when_answered(conv_there | misc_there, f"save{i}_on_b")
-            m.d.comb += save.data.eq(choose(Cat(on_b, bank_id), _answers(image)))
+            m.d.comb += save.data.eq(choose(Cat(on_b, bank_id), _answers(image[i::2])))
 
     def _parameter_banks(self, m):
         target = self._target

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opendpu_hw.memory.banks: who gets the ports. Masks have a bit an image bank.
+// opendpu_hw.memory.banks: who gets the ports. Masks have a bit an image bank; channels have no bank in common.
 
 #pragma once
 
@@ -31,14 +31,13 @@ inline BankGrants arbitrate(const BankRequests& r, uint32_t image_banks) {
     uint32_t computed = r.conv_write | r.misc_write, write = computed | load_0 | load_1;
     uint32_t misc_on_b = r.misc_read & r.conv_group;
     uint32_t taken = (r.conv_group & (write | misc_on_b)) | (~r.conv_group & r.misc_read & write);
-    bool same = r.load_valid[0] && r.load_valid[1] && r.load_bank[0] == r.load_bank[1];
     BankGrants g;
     g.misc_write = !(r.conv_write & r.misc_write);
     g.misc_read = !(misc_on_b & write);
     g.load[0] = !(load_0 & computed);
-    g.load[1] = !(load_1 & (computed | load_0)) && !same;
+    g.load[1] = !(load_1 & computed);
     g.save[0] = !(save_0 & taken);
-    g.save[1] = !(save_1 & (taken | save_0));
+    g.save[1] = !(save_1 & taken);
     return g;
 }
 

@@ -173,7 +173,7 @@ inline void Program::save(const uint32_t* w, bool end, uint8_t wants) {
         work.plan = {address, size, rows, jump, reach, jump == size || rows == 0};
         work.last = address + reach;
         work.bank = Save::bank_id(w);
-        work.channel = Save::hp_id(w) & 1;
+        work.channel = (work.constant ? Save::hp_id(w) : Save::bank_id(w)) & 1;
     }
     saves.push_back(work);
 }

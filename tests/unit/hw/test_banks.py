@@ -33,15 +33,15 @@ class Traffic:
     def request(self, ctx):
         """Put new requests on the ports that are free."""
         t, rng, d = self.target, self.rng, self.dut
-        for port, banks in (
-            (d.load0, t.bank_count),
-            (d.load1, t.bank_count),
-            (d.save0, t.image_banks),
-            (d.save1, t.image_banks),
+        for port, channel, banks in (
+            (d.load0, 0, t.bank_count),
+            (d.load1, 1, t.bank_count),
+            (d.save0, 0, t.image_banks),
+            (d.save1, 1, t.image_banks),
         ):
             if not ctx.get(port.valid) and rng.random() < 0.7:
                 ctx.set(port.valid, 1)
-                ctx.set(port.bank_id, rng.randrange(banks))
+                ctx.set(port.bank_id, rng.randrange(channel, banks, 2))
                 ctx.set(port.addr, self.addr())
                 if port in (d.load0, d.load1):
                     ctx.set(port.data, self.word())

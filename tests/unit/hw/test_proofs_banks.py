@@ -50,6 +50,7 @@ class Ports(wiring.Component):
         ]
         m.d.comb += [
             Assume(self.which < target.image_banks),
+            *(Assume(ports[p].bank_id[0] == int(p[-1])) for p in ("load0", "load1", "save0", "save1")),
             Assert(sum(writes) <= 1), Assert(sum(writes) + sum(reads) <= 2),
         ]  # fmt: skip
         asking = {
@@ -66,12 +67,12 @@ class Ports(wiring.Component):
 def test_ports_of_banks():
     faults = [
         (
-            "load_clash[1].append(l_write[1] & (c_write | m_write | l_write[0]))",
-            "load_clash[1].append(l_write[1] & (c_write | l_write[0]))",
+            "load_clash[number % 2].append(l_write & computed)",
+            "load_clash[number % 2].append(l_write & c_write)",
         ),
         (
-            "save_clash[1].append(s_read[1] & (taken | s_read[0]))",
-            "save_clash[1].append(s_read[1] & taken)",
+            "save_clash[number % 2].append(s_read & taken)",
+            "save_clash[number % 2].append(s_read & taken & ~m_on_b)",
         ),
         (
             "read_clash.append(m_read & conv_reads & write)",
