@@ -10,6 +10,7 @@ from opendpu_arch import latency
 from opendpu_arch.extensions import Extension
 from opendpu_hw.datapath.cascades import OperandDelay
 from opendpu_hw.datapath.lane import Lane
+from opendpu_hw.datapath.multiplexer import Multiplexers
 from opendpu_hw.engine.base import engine_members
 from opendpu_hw.engine.conv_plan import ConvPlanner
 from opendpu_hw.engine.conv_walk import ConvWalk
@@ -134,7 +135,7 @@ class Conv(wiring.Component):
         banks, inputs = self._target.pixel_parallel, self._target.input_channel_parallel
         m.d.comb += [
             self.read.en.eq(s1.step),
-            self.read.group.eq(s1.group),
+            self.read.group.eq(s1.group), self.read.turn.eq(s1.low[0]),
             self.read.weight_addr.eq(s1.weight),
         ]
         for b in range(banks):
@@ -161,23 +162,22 @@ class Conv(wiring.Component):
         return reading, s2
 
     def _operands(self, m, s2_step, s2):
-        """Stage 3: operands, row p from bank low + p."""
+        """Stage 3: operands, row p from bank low + p; the lowest bit of ``low`` is done."""
         banks, inputs = self._target.pixel_parallel, self._target.input_channel_parallel
         s3 = _Operands(banks, inputs)
         m.d.sync += s3.step.eq(s2_step)
-        rotated = [self.read.data[b] for b in range(banks)]
-        for bit in range(len(s2.low)):
-            previous, rotated = rotated, []
-            for p in range(banks):
-                word = Signal(8 * inputs, name=f"rotated{bit}_{p}")
-                m.d.comb += word.eq(
-                    Mux(s2.low[bit], previous[(p + (1 << bit)) % banks], previous[p]))
-                rotated.append(word)
+        m.submodules.rotated = rotated = Multiplexers(
+            width=8 * inputs,
+            ways=[[(p + low) % banks for low in range(0, banks, 2)] for p in range(banks)])
+        m.d.comb += [
+            rotated.index.eq(s2.low[1:]),
+            *(i.eq(word) for i, word in zip(rotated.i, self.read.data, strict=True)),
+        ]
         with m.If(s2_step):
             m.d.sync += [s3.first.eq(s2.first), s3.last.eq(s2.last)]
             for p in range(banks):
                 for i in range(inputs):
-                    byte = rotated[p][8 * i:8 * i + 8].as_signed()
+                    byte = rotated.o[p][8 * i:8 * i + 8].as_signed()
                     if self._scaled:
                         byte = Mux(s2.pad[p], s2.zero, byte)
                         m.d.sync += s3.x[p][i].eq(Mux(s2.lanes[i], byte, 0))

@@ -8,7 +8,7 @@ from amaranth.utils import ceil_log2
 
 from opendpu_arch import latency
 from opendpu_arch.extensions import Extension
-from opendpu_hw.datapath.multiplexer import choose
+from opendpu_hw.datapath.multiplexer import Multiplexers, choose
 from opendpu_hw.memory.bank import Bank
 from opendpu_hw.memory.ports import (
     BankRead,
@@ -171,14 +171,22 @@ class Banks(wiring.Component):
             return value
 
         conv_group = when_answered(conv_read.group, "conv_group")
+        conv_turn = when_answered(conv_read.turn, "conv_turn")
         misc_group = when_answered(misc_read.group, "misc_group")
         misc_on_b = when_answered(
             conv_read.en & (conv_read.group == misc_read.group), "misc_on_b")
+        m.submodules.conv_data = conv_data = Multiplexers(
+            width=8 * target.channel_parallel,
+            ways=[[g * banks + (b + turn) % banks for g in range(groups) for turn in range(2)]
+                  for b in range(banks)])
+        m.d.comb += [
+            conv_data.index.eq(Cat(conv_turn, conv_group)),
+            *(i.eq(bank.a_data) for i, bank in zip(conv_data.i, image, strict=True)),
+        ]
         for b in range(banks):
-            column = image[b::banks]
             m.d.comb += [
-                conv_read.data[b].eq(choose(conv_group, [bank.a_data for bank in column])),
-                misc_read.data[b].eq(choose(Cat(misc_on_b, misc_group), _answers(column))),
+                conv_read.data[b].eq(conv_data.o[b]),
+                misc_read.data[b].eq(choose(Cat(misc_on_b, misc_group), _answers(image[b::banks]))),
             ]
         for i, save in enumerate(saves):
             number = save.bank_id[1:ceil_log2(target.image_banks)]      # among those of the channel

@@ -68,13 +68,14 @@ class ConvRead(Signature):
     """Image and weight words for CONV, never refused.
 
     Data come :data:`opendpu_arch.latency.BANK_READ` cycles after ``en``.
-    ``addr`` and ``data`` are indexed by bank in the group; every CONVW bank reads ``weight_addr``.
+    ``addr`` and ``data`` are indexed by bank in the group; with ``turn``, ``data`` of a bank is the
+    word of the next one, the last one's that of the first. Every CONVW bank reads ``weight_addr``.
     """
 
     def __init__(self, target):
         banks, lanes = target.pixel_parallel, target.output_channel_parallel
         super().__init__({
-            "en": Out(1), "group": Out(2),
+            "en": Out(1), "group": Out(2), "turn": Out(1),
             "addr": Out(data.ArrayLayout(unsigned(_address(target)), banks)),
             "data": In(data.ArrayLayout(unsigned(_word(target)), banks)),
             "weight_addr": Out(_address(target)),

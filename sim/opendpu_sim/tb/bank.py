@@ -169,10 +169,12 @@ class BankResponder:
                 weigh(weights)
                 continue
             first = int(self._signal(prefix, "group").value) * target.pixel_parallel
+            turn = int(self._signal(prefix, "turn").value)
             address = int(self._signal(prefix, "weight_addr").value)
-            words = self._pack(
-                [self._word(self._at(first + i, a)) for i, a in enumerate(self._addresses(prefix))]
-            )
+            row = [
+                self._word(self._at(first + i, a)) for i, a in enumerate(self._addresses(prefix))
+            ]
+            words = self._pack(row[turn:] + row[:turn])
             weights = self._pack(
                 [
                     self._word(self._at(target.convw_base + i, address))

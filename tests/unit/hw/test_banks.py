@@ -56,6 +56,7 @@ class Traffic:
                         ctx.set(port.data[b], self.word())
         ctx.set(d.conv_read.en, rng.random() < 0.6)
         ctx.set(d.conv_read.group, rng.randrange(t.bank_groups))
+        ctx.set(d.conv_read.turn, rng.randrange(2))
         ctx.set(d.conv_read.weight_addr, self.addr())
         ctx.set(d.conv_write.group, rng.randrange(t.bank_groups))
         ctx.set(d.conv_write.mask, rng.choice([0, rng.getrandbits(t.pixel_parallel)]))
@@ -110,9 +111,11 @@ class Traffic:
         ]
         if ctx.get(d.conv_read.en):
             group = ctx.get(d.conv_read.group) * t.pixel_parallel
+            row = [get(group + b, ctx.get(d.conv_read.addr[b])) for b in range(t.pixel_parallel)]
+            turn = ctx.get(d.conv_read.turn)
             reads += [
-                (d.conv_read.data[b], get(group + b, ctx.get(d.conv_read.addr[b])), "conv")
-                for b in range(t.pixel_parallel)
+                (d.conv_read.data[b], word, "conv")
+                for b, word in enumerate(row[turn:] + row[:turn])
             ]
             self.served["conv"] += 1
         for port, bank in (

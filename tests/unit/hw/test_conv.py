@@ -208,6 +208,7 @@ def simulate(target, program, actual, *, pause=lambda: 0):
         coming = collections.deque([None] * (latency.BANK_READ - 1))  # what the banks answer
         for cycle in range(100_000):
             en, group = ctx.get(dut.read.en), ctx.get(dut.read.group)
+            turn = ctx.get(dut.read.turn)
             addr = [ctx.get(dut.read.addr[b]) for b in range(pp)]
             weight = ctx.get(dut.read.weight_addr)
             bias = ctx.get(dut.bias.valid), ctx.get(dut.bias.addr)
@@ -221,6 +222,7 @@ def simulate(target, program, actual, *, pause=lambda: 0):
             steps.extend([cycle] * ctx.get(dut.active))
             await ctx.tick()
             image = [actual.image[group, b, addr[b]].tobytes() for b in range(pp)]
+            image = image[turn:] + image[:turn]
             coming.append((image, weight) if en else None)
             answer = coming.popleft()
             if answer:
