@@ -14,7 +14,7 @@ _RESETS = ("RSTA", "RSTALLCARRYIN", "RSTALUMODE", "RSTB", "RSTC", "RSTCTRL", "RS
 
 
 def dsp48e2(total, *, a, b, d=None, pcin=None, c=None, operands, sum_register=True, last,
-            enable=None, alone=None, product=None, c_enable=None):
+            enable=None, alone=None, product=None, c_enable=None, without_a=None, without_d=None):
     """Return the primitive.
 
     Parameters
@@ -37,6 +37,8 @@ def dsp48e2(total, *, a, b, d=None, pcin=None, c=None, operands, sum_register=Tr
         Gets P of a block that is not the ``last`` one.
     c_enable : value
         When C is taken into its register; by default it has none.
+    without_a, without_d : values
+        While this is high the pre-adder takes that operand for zero; by default it never does.
     """
     one, zero = Const(1, 1), Const(0, 1)
     z = "pcin" if pcin is not None else "c" if c is not None else None
@@ -45,12 +47,17 @@ def dsp48e2(total, *, a, b, d=None, pcin=None, c=None, operands, sum_register=Tr
     mode = Const(_PRODUCT | _Z[z] << 4, 9)
     if alone is not None:
         mode = Cat(mode[:4], ~alone, Const(0, 4))
+    of_operands = Const(0, 5)
+    if d is not None:
+        a_gate, d_gate = (zero if gate is None else gate for gate in (without_a, without_d))
+        of_operands = Cat(zero, a_gate, ~d_gate, Const(0, 2))
+    gated = without_a is not None or without_d is not None
     ports = {
         "A": a, "B": b, "D": Const(0, 27) if d is None else d,
         "C": Const(0, SUM_WIDTH) if c is None else c,
         "PCIN": Const(0, SUM_WIDTH) if pcin is None else pcin,
         "OPMODE": mode, "ALUMODE": Const(0, 4),
-        "INMODE": Const(0 if d is None else 0b00100, 5), "CARRYINSEL": Const(0, 3),
+        "INMODE": of_operands, "CARRYINSEL": Const(0, 3),
         "CARRYIN": zero, "CLK": ClockSignal(), **dict.fromkeys(_ENABLES, one),
         **dict.fromkeys(_RESETS, zero), "CEM": of_product, "CEP": of_sum,
         "CEC": one if c_enable is None else c_enable,
@@ -60,7 +67,7 @@ def dsp48e2(total, *, a, b, d=None, pcin=None, c=None, operands, sum_register=Tr
         "USE_MULT": "MULTIPLY", "A_INPUT": "DIRECT", "B_INPUT": "DIRECT", "USE_SIMD": "ONE48",
         "AREG": register, "ACASCREG": register, "DREG": register, "ADREG": register,
         "BREG": 2 * register, "BCASCREG": 2 * register, "MREG": 1, "PREG": int(sum_register),
-        "CREG": int(c is None or c_enable is not None), "INMODEREG": 1,
+        "CREG": int(c is None or c_enable is not None), "INMODEREG": int(not gated),
         "OPMODEREG": int(alone is None), "ALUMODEREG": 1, "CARRYINREG": 1, "CARRYINSELREG": 1,
     }
     return Instance(

@@ -49,8 +49,10 @@ class Depthwise(wiring.Component):
         In sliding steps, weights of the kernel's first and second column; ``w`` has the third.
     step, wide, prelu : ``In(1)``
         A step is made with these operands; a wide one; PRELU's.
-    eltwise, multiply, terms : ``In(1)``, ``In(1)``, ``In(signed(10)).array(2, PP_alu, CP)``
-        With ``step`` and ``wide``: it has the first of these instead, times the second or one.
+    left : ``In(signed(10)).array(PP_alu, CP)``
+        What the first tap multiplies: its operands, or ELEW's.
+    eltwise, multiply, right : ``In(1)``, ``In(1)``, ``In(signed(10)).array(PP_alu, CP)``
+        With ``step`` and ``wide``: ``left`` times this, or one, instead of a weight.
     sliding, slide : ``In(1)``
         It is a sliding one; one cycle later.
     add, apart : ``In(1)``
@@ -76,7 +78,8 @@ class Depthwise(wiring.Component):
             "sliding": In(1), "slide": In(1),
             "step": In(1), "wide": In(1), "prelu": In(1), "add": In(1), "apart": In(1),
             "eltwise": In(1), "multiply": In(1),
-            "terms": In(signed(LEFT_WIDTH)).array(2, self._rows, self._lanes),
+            "left": In(signed(LEFT_WIDTH)).array(self._rows, self._lanes),
+            "right": In(signed(LEFT_WIDTH)).array(self._rows, self._lanes),
             "join": In(1), "first": In(1), "slid": In(1), "clear": In(1),
             "total": Out(signed(SUM_WIDTH)).array(self._rows, self._lanes),
         })
@@ -118,12 +121,11 @@ class Depthwise(wiring.Component):
             for n in range(count):
                 x = [self.x[t][h + n][c] for t in range(self._taps)]
                 weight = Mux(self.prelu & ~x[0][7], 1, self.w[0][c])
-                term = Mux(self.multiply, self.terms[1][h + n][c], 1)
+                factor = Mux(self.multiply, self.right[h + n][c], 1)
                 one = count == 1
                 m.d.comb += [
-                    (sums.left if one else sums.left[n]).eq(
-                        Mux(self.eltwise, self.terms[0][h + n][c], x[0])),
-                    (sums.right if one else sums.right[n]).eq(Mux(self.eltwise, term, weight)),
+                    (sums.left if one else sums.left[n]).eq(self.left[h + n][c]),
+                    (sums.right if one else sums.right[n]).eq(Mux(self.eltwise, factor, weight)),
                     *((sums.x if one else sums.x[n])[t].eq(x[t]) for t in range(self._taps)),
                 ]
                 total = sums.total if one else sums.total[n]

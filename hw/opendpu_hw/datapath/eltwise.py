@@ -7,12 +7,16 @@ from amaranth.lib.wiring import In, Out
 
 from opendpu_hw.datapath.tap_sums import LEFT_WIDTH as TERM_WIDTH
 
+#: ``shift`` with which an input counts what it is.
+UNSHIFTED = 2
+
 
 class Eltwise(wiring.Component):
     """PP_alu rows of CP channels, one input a step.
 
     An input counts ``floor(x · 4 / 2^shift)``, which needs ten bits. Sums and products of two are
-    made by :class:`opendpu_hw.datapath.dwconv.Depthwise`, whose multipliers are free then.
+    made by :class:`opendpu_hw.datapath.dwconv.Depthwise`, whose multipliers are free then. First
+    taps of other steps come through here too, with :data:`UNSHIFTED`.
 
     Parameters
     ----------

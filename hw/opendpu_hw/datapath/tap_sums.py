@@ -139,11 +139,8 @@ class PairedTapSums(wiring.Component):
             last = t == taps - 1
             low = self.x[0][t] if t else self.left[0]
             high, factor = self.x[1][t] << FIELD, self.w[t] if t else self.right[0]
-            if not t:
-                high = Mux(self.wide, 0, high)
-            elif last:
+            if last:
                 # ten bits shifted by 18 would not fit the pre-adder: the factor has the rest
-                low = Mux(self.wide, 0, low)
                 high = Mux(self.wide, self.left[1] << FIELD - 1, high)
                 factor = Mux(self.wide, self.right[1] << 1, factor)
             total = Signal(signed(SUM_WIDTH), name=f"sum{t}")
@@ -152,6 +149,7 @@ class PairedTapSums(wiring.Component):
                 b=_extended(m, factor, 18, f"b{t}"), pcin=cascade,
                 c=None if t else _extended(m, self.carry << FIELD, SUM_WIDTH, "c"),
                 alone=self.apart if last else None, product=None if t else first,
+                without_a=None if t else self.wide, without_d=self.wide if last else None,
                 operands=False, sum_register=last, last=last, enable=(self.step, self.add))
             cascade = total
         # Zero where the cascade has the first row's sum, which is zero in wide steps.

@@ -61,9 +61,9 @@ class Sums:
                     operand = operands.input(t, h, c)
                     m.d.comb += [depthwise.x[t][h][c].eq(operand), pool.x[t][h][c].eq(operand)]
                 m.d.comb += [
-                    eltwise.x[h][c].eq(operands.x[h][c]),
-                    depthwise.terms[0][h][c].eq(eltwise.term[h][c]),
-                    depthwise.terms[1][h][c].eq(eltwise.before[h][c]),
+                    eltwise.x[h][c].eq(operands.input(0, h, c)),
+                    depthwise.left[h][c].eq(eltwise.term[h][c]),
+                    depthwise.right[h][c].eq(eltwise.before[h][c]),
                 ]
             m.d.comb += [depthwise.w[t][c].eq(operands.w[t][c]) for t in range(taps)]
             m.d.comb += [depthwise.before[k][t][c].eq(column[t][c])

@@ -9,6 +9,7 @@ from opendpu_arch import latency
 from opendpu_arch.extensions import Extension
 from opendpu_hw.bus.fields import FieldSkid
 from opendpu_hw.bus.level import next_level
+from opendpu_hw.datapath.eltwise import UNSHIFTED
 from opendpu_hw.datapath.narrow_product import narrow_product
 from opendpu_hw.engine import misc_plan as plan
 from opendpu_hw.engine.misc_parameters import POINTER_BITS
@@ -224,7 +225,8 @@ class MiscWalk(wiring.Component):
                           & (~(p.eltwise | p.wide) if t else 1) for t in range(taps))),
             stage.i.valid.eq(s.step), stage.i.step.eq(made),
             made.op.eq(p.op), made.weights.eq(p.weights), made.factor.eq(p.factor),
-            made.prelu.eq(p.prelu), made.wide.eq(p.wide), made.shift.eq(source.shift),
+            made.prelu.eq(p.prelu), made.wide.eq(p.wide),
+            made.shift.eq(Mux(p.eltwise, source.shift, UNSHIFTED)),
             made.first.eq(s.first), made.last.eq(s.last_tap),
             made.last_group.eq(s.last_tap & s.last_column), made.last_job.eq(s.last_step),
             made.sliding.eq(p.sliding), made.slot.eq(s.kernel_w[:2]),

@@ -56,6 +56,9 @@ def draw(rng, ports, made):
                 if name.startswith("w__") and not wide:
                     value = rng.choice([-128, 127, rng.randint(-128, 127)])
                 values[name] = value & (1 << width) - 1
+        for name in (name for name in values if name.startswith("left__") and not wide):
+            operand = values[name.replace("left__", "x__0__")]
+            values[name] = operand | (operand & 0x80) * 6  # ten bits
         drawn.append({name: value for name, value in values.items() if name in ports})
     return drawn
 
