@@ -19,10 +19,10 @@ class Save(DmaEngine):
     """The SAVE engine; END takes its turn here too.
 
     SAVEs of even banks go to one channel, those of odd banks to the other, and constants to that of
-    their ``hp_id``. Channels read a bank word a cycle each and work side by side: a SAVE that waits for its predecessor (its own bit in ``dpdon``) is only held back
-    while one in flight on the other channel writes the same stretch of memory. Comparing stretches
-    takes it a cycle, unless nothing is in flight there. ``done`` comes with the last response, in
-    program order.
+    their ``hp_id``. Channels read a bank word a cycle each and work side by side: a SAVE that waits
+    for its predecessor (its own bit in ``dpdon``) is only held back while one in flight on the
+    other channel writes the same stretch of memory. Comparing stretches takes it a cycle, unless
+    nothing is in flight there. ``done`` comes with the last response, in program order.
 
     Parameters
     ----------

@@ -125,8 +125,8 @@ class Banks(wiring.Component):
                 save_clash[number % 2].append(s_read & taken)
 
                 s_on_b = conv_reads | m_read
-                # Which of three sources a port has, in two bits: a LUT a bit of address or data. Who
-                # writes counts as one of those that use port B.
+                # Which of three sources a port has, in two bits: a LUT a bit of address or data.
+                # Who writes counts as one of those that use port B.
                 writer = Cat(~c_write, ~computed)
                 a_reader = Cat(~conv_reads, ~s_on_b)
                 b_user = Cat(~write & m_on_b, ~write & ~m_on_b)

@@ -50,7 +50,10 @@ class Ports(wiring.Component):
         ]
         m.d.comb += [
             Assume(self.which < target.image_banks),
-            *(Assume(ports[p].bank_id[0] == int(p[-1])) for p in ("load0", "load1", "save0", "save1")),
+            *(
+                Assume(ports[p].bank_id[0] == int(p[-1]))
+                for p in ("load0", "load1", "save0", "save1")
+            ),
             Assert(sum(writes) <= 1), Assert(sum(writes) + sum(reads) <= 2),
         ]  # fmt: skip
         asking = {

@@ -250,7 +250,6 @@ def test_maps_stream_over_both_ports(setup, name):
             channel=cp,
             jump_write=cp,
             length=300,
-            hp_id=i % 2,
             ddr_addr=i % 2 * size,
             bank_addr=i,
         )
@@ -285,7 +284,7 @@ def test_small_saves_overlap(setup):
     """SAVEs shorter than the latency do not wait for each other's responses."""
     s = setup("B4096", seed=1, stall=0.0, latency=64)
     program = [
-        save(bank_addr=28 * i, length=28, hp_id=i % 2, ddr_addr=i * 28 * 16) for i in range(32)
+        save(bank_id=i % 2, bank_addr=28 * i, length=28, ddr_addr=i * 28 * 16) for i in range(32)
     ]
     s.expect(program)
 
@@ -305,7 +304,7 @@ def test_overlap_waits_for_the_other_port(setup):
     program = [
         save(channel=40, jump_write=40, jump_read=10, length=6, hp_id=0, ddr_addr=1000),
         save(bank_id=1, channel=40, jump_write=40, jump_read=10, length=2, hp_id=1, ddr_addr=1239),
-        save(bank_id=2, channel=40, jump_write=40, jump_read=10, length=2, hp_id=1, ddr_addr=3000),
+        save(bank_id=3, channel=40, jump_write=40, jump_read=10, length=2, hp_id=1, ddr_addr=3000),
     ]
     s.expect(program)
 
