@@ -166,18 +166,21 @@ class Conv(wiring.Component):
         banks, inputs = self._target.pixel_parallel, self._target.input_channel_parallel
         s3 = _Operands(banks, inputs)
         m.d.sync += s3.step.eq(s2_step)
-        m.submodules.rotated = rotated = Multiplexers(
-            width=8 * inputs,
-            ways=[[(p + low) % banks for low in range(0, banks, 2)] for p in range(banks)])
-        m.d.comb += [
-            rotated.index.eq(s2.low[1:]),
-            *(i.eq(word) for i, word in zip(rotated.i, self.read.data, strict=True)),
-        ]
+        rotated = self.read.data
+        if banks > 2:
+            m.submodules.rotated = multiplexers = Multiplexers(
+                width=8 * inputs,
+                ways=[[(p + low) % banks for low in range(0, banks, 2)] for p in range(banks)])
+            m.d.comb += [
+                multiplexers.index.eq(s2.low[1:]),
+                *(i.eq(word) for i, word in zip(multiplexers.i, self.read.data, strict=True)),
+            ]
+            rotated = multiplexers.o
         with m.If(s2_step):
             m.d.sync += [s3.first.eq(s2.first), s3.last.eq(s2.last)]
             for p in range(banks):
                 for i in range(inputs):
-                    byte = rotated.o[p][8 * i:8 * i + 8].as_signed()
+                    byte = rotated[p][8 * i:8 * i + 8].as_signed()
                     if self._scaled:
                         byte = Mux(s2.pad[p], s2.zero, byte)
                         m.d.sync += s3.x[p][i].eq(Mux(s2.lanes[i], byte, 0))

@@ -381,9 +381,9 @@ MEMORY = mutants(
     ("banks-conv-takes-the-bias-of-misc",
      "conv.ready.eq(1), misc.ready.eq(~conv.valid),",
      "conv.ready.eq(1), misc.ready.eq(1),"),
-    ("banks-two-loads-into-one-bank",
-     "load.ready.eq(~(clash | same) if i else ~clash)",
-     "load.ready.eq(~clash)"),
+    ("banks-load-while-misc-writes",
+     "load_clash[number % 2].append(l_write & computed)",
+     "load_clash[number % 2].append(l_write & c_write)"),
 )  # fmt: skip
 
 CACHE = mutants(

@@ -199,9 +199,9 @@ CYCLE = (
     *mutants(
         "sim/opendpu_sim/cycle/banks.h",
         "cosim/test_cycle_model.py",
-        ("cycle-two-saves-of-one-bank",
-         "g.save[1] = !(save_1 & (taken | save_0));",
-         "g.save[1] = !(save_1 & taken);"),
+        ("cycle-save-of-a-bank-in-use",
+         "g.save[1] = !(save_1 & taken);",
+         "g.save[1] = true;"),
     ),
     *mutants(
         "sim/opendpu_sim/cycle/misc_planner.h",
