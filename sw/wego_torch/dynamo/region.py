@@ -190,12 +190,19 @@ def _check_mode(graph: torch.fx.GraphModule) -> None:
     """Refuse graphs of modules in training mode: they compute something else than is deployed."""
     for node in graph.graph.nodes:
         called = node.op == "call_function" and callable(node.target)
-        if called and _argument(node, "training") is True:
+        if called and _argument(node, "training") is True and not _without_statistics(node):
             raise messages.error(
                 "WEGO_TORCH_INVALID_MODEL",
                 f"{getattr(node.target, '__name__', node.name)} is in training mode, but the "
                 "DPU only infers: call model.eval() before torch.compile",
             )
+
+
+def _without_statistics(node: torch.fx.Node) -> bool:
+    """Tell whether a node is a batch norm that keeps no statistics: its only mode is training's."""
+    return node.target is torch.nn.functional.batch_norm and (
+        _argument(node, "running_mean") is None and _argument(node, "running_var") is None
+    )
 
 
 def _argument(node: torch.fx.Node, name: str) -> Any:

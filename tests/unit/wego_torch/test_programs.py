@@ -190,3 +190,21 @@ def test_what_cannot_run_says_so(seed):
     torch._dynamo.reset()
     with pytest.raises(WegoError, match="on the device meta, where tensors have no values"):
         on_dpu(Small().eval().to("meta"), images.to("meta"))(images.to("meta"))
+
+
+def test_weights_that_are_standardized_by_a_batch_norm_without_statistics(seed, runs):
+    """As in networks without normalization of activations; there is no other mode of it."""
+
+    class Standardized(Small):
+        def features(self, x):
+            weight = self.first.weight
+            flat = weight.reshape(1, len(weight), -1)
+            gain = torch.full((len(weight),), 0.3)
+            flat = torch.nn.functional.batch_norm(flat, None, None, weight=gain, training=True)
+            x = torch.nn.functional.conv2d(x, flat.reshape_as(weight), self.first.bias, padding=1)
+            return self.second(torch.relu(x))
+
+    net = seeded(Standardized(), seed).eval()
+    images = torch.randn(2, *SHAPE)
+    assert close(on_dpu(net)(images), net(images))
+    assert runs == [2]
