@@ -2,6 +2,7 @@
 """Random networks: compiled, run on the functional simulator, compared with whole-array numpy."""
 
 import dataclasses
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from opendpu.compiler.layers import AluLayer, ConvLayer, Feature, Window
 from opendpu.compiler.network import Network
 from opendpu.compiler.planner.proposal import Proposal, Residency
 from opendpu.compiler.planner.revise import BankCapacityError
+from opendpu.compiler.program import Program
 from opendpu_arch.isa import Alu, AluMode, Conv, Load
 from opendpu_arch.target import Target
 
@@ -23,15 +25,20 @@ def target_of(name: str, depth: int = 2048) -> Target:
     return dataclasses.replace(Target.from_name(name), bank_depth=depth)
 
 
-def check_seeds(rng: np.random.Generator, name: str, depth: int, count: int) -> None:
+def check_seeds(
+    rng: np.random.Generator, name: str, depth: int, count: int, most: int | None = None
+) -> Iterator[Program]:
+    """Yield the programs of networks that are checked, of ``most`` layers at most if given."""
     target = target_of(name, depth)
     done = 0
     for _ in range(3 * count):
         seed = int(rng.integers(1 << 30))
+        network = draw_network(seed) if most is None else draw_network(seed, most)
         try:
-            check(draw_network(seed), target, seed, check=True, schedule_seed=seed)
+            program = check(network, target, seed, check=True, schedule_seed=seed)
         except BankCapacityError:
-            continue  # a kernel's weights alone are more than so small a bank holds
+            continue  # a kernel's weights or rows alone are more than so small a bank holds
+        yield program
         done += 1
         if done == count:
             return
@@ -41,14 +48,14 @@ def check_seeds(rng: np.random.Generator, name: str, depth: int, count: int) -> 
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("name", TARGETS)
 def test_random_networks(rng: np.random.Generator, name: str, depth: int) -> None:
-    check_seeds(rng, name, depth, 4)
+    assert len(list(check_seeds(rng, name, depth, 4))) == 4
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("name", TARGETS)
 def test_many_random_networks(rng: np.random.Generator, name: str, depth: int) -> None:
-    check_seeds(rng, name, depth, 100)
+    assert len(list(check_seeds(rng, name, depth, 100))) == 100
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -61,10 +68,7 @@ def test_nothing_on_chip(
         return Residency(proposal=proposal, regions={}, live_ranges={})
 
     monkeypatch.setattr(backend, "BACKEND_PASSES", replace_pass("residency", nothing))
-    target = target_of(name, 512)
-    for _ in range(4):
-        seed = int(rng.integers(1 << 30))
-        program = check(draw_network(seed, 3), target, seed, check=True, schedule_seed=seed)
+    for program in check_seeds(rng, name, 512, 4, most=3):
         assert not any(p.output.whole for p in program.plan.layers)
 
 
