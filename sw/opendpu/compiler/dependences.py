@@ -28,9 +28,11 @@ EVERY = tuple(Engine)
 ENGINES = len(EVERY)
 
 Waits = list[dict[Engine, int]]
-"""A command each, the numbers of the last ones of every engine that must be done before it."""
+"""A command each, the numbers of the last ones of every engine, its own too, that must be done
+before it."""
 Ranges = list[list[tuple[int, int]]]
-"""A command each, ranges ``first .. last`` of numbers that hold all LOADs which must."""
+"""A command each, ranges ``first .. last`` of numbers, both included, that hold all LOADs which
+must."""
 
 
 def find_waits(commands: Sequence[Command], target: Target) -> Waits:

@@ -11,6 +11,7 @@ for more LOADs in the next round.
 import heapq
 from collections.abc import Iterable, Sequence
 
+from opendpu.compiler.dependences import Ranges, Waits
 from opendpu.compiler.program import Command
 from opendpu_arch.isa import Engine
 
@@ -22,11 +23,6 @@ LOOK = 16
 """LOADs too long for a gap that are looked at before it is left as it is."""
 PENDING = -1
 """When a LOAD is done that has not started."""
-
-Waits = Sequence[dict[Engine, int]]
-"""The last commands of every engine that each command comes after, by number; its own too."""
-Ranges = Sequence[Sequence[tuple[int, int]]]
-"""Numbers ``first .. last``, both included: each command comes after LOADs among these only."""
 
 
 def load_ahead(
