@@ -5,7 +5,6 @@ Everything here is plain tuples, lists and numbers, so that C++ needs little of 
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy.typing as npt
 import opendpu.runtime
 import vart.runner
 from opendpu.runtime.jobs import REMEMBERED
-from opendpu.runtime.program import Port, Program
+from opendpu.runtime.program import Port
 from opendpu_arch.errors import DPUError, GraphError, TensorError
 from xir import DataType, Graph, Op, Subgraph, Tensor
 from xir.attrs import Attrs
@@ -155,11 +154,7 @@ def attributes(owner: Attrs) -> list[str]:
 
 def create_runner(subgraph: Subgraph, mode: str) -> "BridgedRunner":
     """Return a runner for a subgraph, see :meth:`vart.Runner.create_runner`."""
-    runner = vart.runner.RunnerExt.create_runner(subgraph, mode)
-    device = subgraph.get_attr("device") if subgraph.has_attr("device") else ""
-    if str(device).upper() != "DPU":
-        return BridgedRunner(runner)
-    return BridgedRunner(runner, Program.from_subgraph(subgraph).outputs)
+    return BridgedRunner(vart.runner.RunnerExt.create_runner(subgraph, mode))
 
 
 def _placed(tensor: Tensor, port: Port | None) -> Tensor:
@@ -184,8 +179,9 @@ def create_graph_runner(graph: Graph) -> "BridgedRunner":
 class BridgedRunner:
     """A runner whose buffers are memory of C++."""
 
-    def __init__(self, runner: vart.runner.RunnerExt, ports: Iterable[Port] = ()) -> None:
-        places = {port.tensor.name: port for port in ports}
+    def __init__(self, runner: vart.runner.RunnerExt) -> None:
+        program = runner.program
+        places = {} if program is None else {port.tensor.name: port for port in program.outputs}
         self._runner = runner
         self._inputs = runner.get_input_tensors()
         self._outputs = [

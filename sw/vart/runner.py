@@ -14,6 +14,7 @@ import opendpu.runtime
 from opendpu.runtime import CpuRunner, Device, GraphRunner, GraphStatistics, JobStatistics
 from opendpu.runtime.arrays import Array, Arrays
 from opendpu.runtime.buffers import view
+from opendpu.runtime.program import Program
 from opendpu.runtime.tensor_buffer import TensorBuffer
 from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.target import Target
@@ -87,6 +88,12 @@ class Runner:
     def get_output_tensors(self) -> list[Tensor]:
         """Return the output tensors, by name."""
         return self._runner.get_output_tensors()
+
+    @property
+    def program(self) -> Program | None:
+        """The program of a DPU subgraph; nothing for the CPU's or a whole graph."""
+        runner = self._runner
+        return runner.program if isinstance(runner, opendpu.runtime.Runner) else None
 
     def get_tensor_format(self) -> TensorFormat:
         """Return the order of dimensions: always NHWC."""
