@@ -91,11 +91,9 @@ class Region:
         self.session.calibrate()
         with self._lock:
             plan = self._plan(sizes, tensors, args)
+            changing = self.bound.changing(args, self._steady())  # what the plan is for
         with torch.no_grad():
-            if plan is None:
-                results = self.graph(*args)
-            else:
-                results = plan(self.bound.changing(args, self._steady()))
+            results = self.graph(*args) if plan is None else plan(changing)
         needed = torch.is_grad_enabled() and self.bound.trainable
         return _without_gradients(results) if needed else results
 
