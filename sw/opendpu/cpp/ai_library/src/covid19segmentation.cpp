@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "configured_image.hpp"
 #include "one_by_one.hpp"
 #include "outputs.hpp"
 
@@ -43,19 +44,12 @@ class Covid19SegmentationImp : public Covid19Segmentation {
   template <typename Post>
   Covid19SegmentationResult pictured(const cv::Mat& image, Post post) {
     auto& task = *configurable_dpu_task_;
-    const auto& config = task.getConfig();
-    const auto& names = config.platenum_param().output_tensor_name();
+    const auto& names = task.getConfig().platenum_param().output_tensor_name();
     if (names.size() != 2) {
       throw std::runtime_error("platenum_param has " + std::to_string(names.size()) +
                                " output_tensor_name, but must have two");
     }
-    const auto fitted = opendpu::tasks::resized(image, getInputWidth(), getInputHeight());
-    if (config.order_type() == proto::DpuModelParam::RGB) {
-      task.setInputImageRGB(fitted);
-    } else {
-      task.setInputImageBGR(fitted);
-    }
-    task.run(0);
+    opendpu::tasks::run_with(task, image);
     const auto outputs = opendpu::tasks::outputs_named(task.getOutputTensor()[0], names);
     return {getInputWidth(), getInputHeight(), post(outputs[0]).front().segmentation,
             post(outputs[1]).front().segmentation};

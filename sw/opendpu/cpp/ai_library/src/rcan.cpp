@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "configured_image.hpp"
 #include "one_by_one.hpp"
 #include "outputs.hpp"
 
@@ -30,13 +31,7 @@ class RcanImp : public Rcan {
 
   RcanResult run(const cv::Mat& image) override {
     auto& task = *configurable_dpu_task_;
-    const auto fitted = opendpu::tasks::resized(image, getInputWidth(), getInputHeight());
-    if (task.getConfig().order_type() == proto::DpuModelParam::RGB) {
-      task.setInputImageRGB(fitted);
-    } else {
-      task.setInputImageBGR(fitted);
-    }
-    task.run(0);
+    opendpu::tasks::run_with(task, image);
     return rcan_post_process(task.getInputTensor(), task.getOutputTensor(), task.getConfig())
         .front();
   }

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "configured_image.hpp"
 #include "one_by_one.hpp"
 #include "outputs.hpp"
 #include "vitis/ai/env_config.hpp"
@@ -66,16 +67,9 @@ class SegmentationImp : public Segmentation {
 
   OutputTensor computed(const cv::Mat& image) {
     auto& task = *configurable_dpu_task_;
-    const auto& config = task.getConfig();
-    const auto fitted = opendpu::tasks::resized(image, getInputWidth(), getInputHeight());
-    if (config.order_type() == proto::DpuModelParam::RGB) {
-      task.setInputImageRGB(fitted);
-    } else {
-      task.setInputImageBGR(fitted);
-    }
-    task.run(0);
+    opendpu::tasks::run_with(task, image);
     const auto outputs = task.getOutputTensor()[0];
-    const auto& param = config.segmentation_param();
+    const auto& param = task.getConfig().segmentation_param();
     return param.output_tensor_name().empty()
                ? outputs.at(0)
                : opendpu::tasks::output_named(outputs, param.output_tensor_name());
