@@ -3,6 +3,7 @@
 
 import dataclasses
 import pathlib
+import re
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ _FIELDS = {
     np.dtype(np.uint64): "uint64_val",
 }  # fmt: skip
 """Where elements are that are not in ``tensor_content``; smaller integers share ``int_val``."""
+_RESULT = re.compile(r"(?P<node>[^:]*):(?P<number>[0-9]{1,9})")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,9 +110,12 @@ def array_of(tensor: Any) -> Array:
 
 
 def split(reference: str) -> tuple[str, int]:
-    """Return node and number of the result that an input refers to."""
-    name, _, number = reference.partition(":")
-    return name, int(number) if number else 0
+    """Return node and number of the result that an input refers to.
+
+    What follows a colon and is no number belongs to the name (of a node that nothing makes).
+    """
+    found = _RESULT.fullmatch(reference)
+    return (found["node"], int(found["number"])) if found else (reference, 0)
 
 
 def parse(data: bytes, label: str) -> dict[str, Node]:

@@ -135,6 +135,20 @@ def test_damaged_files(rng, tmp_path):
             assert str(path) in str(error)
 
 
+@pytest.mark.parametrize("name", ["relu:quant", "relu:1:2", "relu:" + "9" * 5000])
+def test_names_with_colons(name, tmp_path):
+    net = Network()
+    net.data("x", (1, 4))
+    net.node("relu", "Relu", "x")
+    net.node("out", "Relu", name)
+    with pytest.raises(ModelFormatError, match=r"nothing makes 'relu"):
+        load_frozen(net.write(tmp_path / "read.pb"))
+    net = Network()
+    net.data("x", (1, 4))
+    net.node(name, "Relu", "x")
+    assert load_frozen(net.write(tmp_path / "made.pb"))
+
+
 def test_fixed_sizes_are_replaced(tmp_path):
     net = Network()
     net.data("x", (1, 8, 8, 4))
