@@ -1,95 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """A toy with the ports of the DPU: it copies beats, so that the harness can be tested by itself."""
 
-from typing import Any
-
 from amaranth.hdl import Cat, ClockDomain, ClockSignal, Elaboratable, Module, ResetSignal, Signal
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.lib.wiring import Component
 
 from opendpu_arch.regs import OFFSET, Fault
+from opendpu_sim.tb.standin_ports import dpu_members
 
 COPY, LOOP, END = 0x0, 0x3, 0x7
 """Opcodes, bits [31:28]: COPY beats source destination (three words), LOOP for ever, END."""
 
-_READ = {
-    "arid": (1, 0),
-    "araddr": (40, 0),
-    "arlen": (8, 0),
-    "arsize": (3, 0),
-    "arburst": (2, 0),
-    "arlock": (1, 0),
-    "arcache": (4, 0),
-    "arprot": (3, 0),
-    "arvalid": (1, 0),
-    "arready": (1, 1),
-    "rid": (1, 1),
-    "rdata": (0, 1),
-    "rresp": (2, 1),
-    "rlast": (1, 1),
-    "rvalid": (1, 1),
-    "rready": (1, 0),
-}
-_WRITE = {
-    "awid": (1, 0),
-    "awaddr": (40, 0),
-    "awlen": (8, 0),
-    "awsize": (3, 0),
-    "awburst": (2, 0),
-    "awlock": (1, 0),
-    "awcache": (4, 0),
-    "awprot": (3, 0),
-    "awvalid": (1, 0),
-    "awready": (1, 1),
-    "wdata": (0, 0),
-    "wstrb": (-8, 0),
-    "wlast": (1, 0),
-    "wvalid": (1, 0),
-    "wready": (1, 1),
-    "bid": (1, 1),
-    "bresp": (2, 1),
-    "bvalid": (1, 1),
-    "bready": (1, 0),
-}
-_LITE = {
-    "awaddr": (12, 1),
-    "awprot": (3, 1),
-    "awvalid": (1, 1),
-    "awready": (1, 0),
-    "wdata": (32, 1),
-    "wstrb": (4, 1),
-    "wvalid": (1, 1),
-    "wready": (1, 0),
-    "bresp": (2, 0),
-    "bvalid": (1, 0),
-    "bready": (1, 1),
-    "araddr": (12, 1),
-    "arprot": (3, 1),
-    "arvalid": (1, 1),
-    "arready": (1, 0),
-    "rdata": (32, 0),
-    "rresp": (2, 0),
-    "rvalid": (1, 0),
-    "rready": (1, 1),
-}
 
+class _Copy:
+    """What the copying state machine remembers of a copy, and how it stops."""
 
-def _members(prefix: str, signals: dict[str, tuple[int, int]], width: int = 0) -> dict[str, Any]:
-    sizes = {0: width, -8: width // 8}
-    return {
-        f"{prefix}_{name}": (In if inward else Out)(sizes.get(bits, bits))
-        for name, (bits, inward) in signals.items()
-    }
+    def __init__(self, m: Module, state: dict[str, Signal]) -> None:
+        self.m, self.state = m, state
+        self.pc, self.count = Signal(40, name="pc"), Signal(2, name="count")
+        self.source, self.sink = Signal(40, name="source"), Signal(40, name="sink")
+        self.left, self.chunk = Signal(16, name="left"), Signal(4, name="chunk")
+        self.beat = Signal(4, name="beat")
 
-
-def dpu_members() -> dict[str, Any]:
-    """Return the members of ``opendpu_top``, every port flat."""
-    members = {"aclk": In(1), "aresetn": In(1), "interrupt": Out(1), "events": Out(9)}
-    members |= _members("s_axi_control", _LITE)
-    members |= _members("m_axi_instr", _READ, 32)
-    for i in range(2):
-        members |= _members(f"m_axi_data{i}", _READ | _WRITE, 128)
-    return members
+    def stop(self, cause: Fault, address: Signal) -> None:
+        """End the program; the state after this is ``Idle``."""
+        m, state = self.m, self.state
+        m.d.sync += [
+            state["cause"].eq(cause),
+            state["address"].eq(address),
+            state["isr"].eq(1),
+            state["done"].eq(1),
+            state["running"].eq(0),
+        ]
+        m.next = "Idle"
 
 
 class StandIn(Component):
@@ -175,153 +118,161 @@ class StandIn(Component):
         ]
 
     def _machine(self, m: Module, regs: dict[str, Signal], state: dict[str, Signal]) -> None:
-        m.submodules.buffer = buffer = Memory(shape=128, depth=16, init=[])
-        write, read = buffer.write_port(), buffer.read_port(domain="comb")
-        pc, words = Signal(40), [Signal(32, name=f"word{i}") for i in range(4)]
-        count, beat, left, chunk = Signal(2), Signal(4), Signal(16), Signal(4)
-        source, sink = Signal(40), Signal(40)
-        room = Signal(12)
-        bases = [Cat(regs[f"ADDR_{i}_L"], regs[f"ADDR_{i}_H"][:8]) for i in range(2)]
-        a, b = "m_axi_data0_", "m_axi_data1_"
-        i_, r0, w1 = self._bus("m_axi_instr_"), self._bus(a), self._bus(b)
-        m.d.comb += [
-            i_["arsize"].eq(2),
-            i_["arburst"].eq(1),
-            i_["araddr"].eq(pc),
-            r0["arsize"].eq(4),
-            r0["arburst"].eq(1),
-            r0["arlen"].eq(chunk),
-            r0["araddr"].eq(source),
-            w1["awsize"].eq(4),
-            w1["awburst"].eq(1),
-            w1["awlen"].eq(chunk),
-            w1["awaddr"].eq(sink),
-            w1["wstrb"].eq(0xFFFF),
-            w1["wdata"].eq(read.data),
-            w1["wlast"].eq(beat == (chunk if not self._wrong_last else 0)),
-            read.addr.eq(beat),
-            write.addr.eq(beat),
-            write.data.eq(r0["rdata"]),
-            write.en.eq(r0["rvalid"] & r0["rready"]),
-            room.eq(0x100 - (source[4:12] | sink[4:12])),
-        ]
-
-        def stop(cause: Fault | Signal, address: Signal) -> None:
-            m.d.sync += [
-                state["cause"].eq(cause),
-                state["address"].eq(address),
-                state["isr"].eq(1),
-                state["done"].eq(1),
-                state["running"].eq(0),
-            ]
-            m.next = "Idle"
-
+        copy = _Copy(m, state)
+        instr, read, write = (self._bus(f"m_axi_{name}_") for name in ("instr", "data0", "data1"))
+        self._drive(m, copy, instr, read, write)
         with m.If(state["running"]):
             m.d.sync += state["cycle"].eq(state["cycle"] + 1)
         with m.FSM():
             with m.State("Idle"), m.If(state["start"]):
                 m.d.sync += [
+                    *(state[name].eq(0) for name in ("done", "cause", "cycle", "number")),
                     state["running"].eq(1),
-                    state["done"].eq(0),
-                    state["cause"].eq(0),
-                    state["cycle"].eq(0),
-                    state["number"].eq(0),
-                    pc.eq(Cat(regs["INSTR_ADDR_L"], regs["INSTR_ADDR_H"][:8])),
-                    count.eq(0),
+                    copy.pc.eq(Cat(regs["INSTR_ADDR_L"], regs["INSTR_ADDR_H"][:8])),
+                    copy.count.eq(0),
                 ]
                 m.next = "Fetch"
-            with m.State("Fetch"):
-                m.d.comb += i_["arvalid"].eq(1)
-                with m.If(i_["arready"]):
-                    m.next = "Word"
-            with m.State("Word"):
-                m.d.comb += i_["rready"].eq(1)
-                with m.If(i_["rvalid"]):
-                    m.d.sync += [pc.eq(pc + 4), count.eq(count + 1)]
-                    m.next = "Fetch"
-                    for k, word in enumerate(words):
-                        with m.If(count == k):
-                            m.d.sync += word.eq(i_["rdata"])
-                    with m.If(i_["rresp"].any()):
-                        stop(Fault.FETCH_ERROR, pc)
-                    with m.Elif(count == 0), m.Switch(i_["rdata"][28:]):
-                        with m.Case(COPY):
-                            pass
-                        with m.Case(LOOP):
-                            m.next = "Loop"
-                        with m.Case(END):
-                            stop(Fault.NONE, pc)
-                        with m.Default():
-                            stop(Fault.UNKNOWN_OPCODE, pc)
-                    with m.Elif(count == 2):
-                        m.d.sync += [
-                            left.eq(words[0]),
-                            source.eq(bases[0] + words[1]),
-                            sink.eq(bases[1] + i_["rdata"]),
-                            count.eq(0),
-                        ]
-                        m.next = "Split"
-            with m.State("Loop"):
-                pass
-            with m.State("Split"):
-                if self._cross_page:
-                    m.d.sync += chunk.eq(15)
-                else:
-                    with m.If((left > 16) & (room > 16)):
-                        m.d.sync += chunk.eq(15)
-                    with m.Elif(left < room):
-                        m.d.sync += chunk.eq(left - 1)
-                    with m.Else():
-                        m.d.sync += chunk.eq(room - 1)
-                m.d.sync += beat.eq(0)
-                m.next = "Read"
-                with m.If(left == 0):
-                    m.d.sync += state["number"].eq(state["number"] + 1)
-                    m.next = "Fetch"
-            with m.State("Read"):
-                if self._drop_valid:
-                    seen = Signal()
-                    m.d.sync += seen.eq(~seen)
-                    m.d.comb += r0["arvalid"].eq(seen)
-                else:
-                    m.d.comb += r0["arvalid"].eq(1)
-                with m.If(r0["arvalid"] & r0["arready"]):
-                    m.next = "Beats"
-            with m.State("Beats"):
-                m.d.comb += r0["rready"].eq(1)
-                with m.If(r0["rvalid"]):
-                    m.d.sync += beat.eq(beat + 1)
-                    with m.If(r0["rresp"].any()):
-                        m.d.sync += [
-                            state["cause"].eq(Fault.LOAD_BUS_ERROR),
-                            state["address"].eq(source + (beat << 4)),
-                        ]
-                    with m.If(r0["rlast"]):
-                        m.d.sync += beat.eq(0)
-                        m.next = "Write"
-                        with m.If(r0["rresp"].any() | state["cause"].any()):
-                            stop(Fault.LOAD_BUS_ERROR, source)
-            with m.State("Write"):
-                m.d.comb += w1["awvalid"].eq(1)
-                with m.If(w1["awready"]):
-                    m.next = "Data"
-            with m.State("Data"):
-                m.d.comb += w1["wvalid"].eq(1)
-                with m.If(w1["wready"]):
-                    m.d.sync += beat.eq(beat + 1)
-                    with m.If(beat == chunk):
-                        m.next = "Answer"
-            with m.State("Answer"):
-                m.d.comb += w1["bready"].eq(1)
-                with m.If(w1["bvalid"]):
+            bases = [Cat(regs[f"ADDR_{i}_L"], regs[f"ADDR_{i}_H"][:8]) for i in range(2)]
+            self._fetch(copy, instr, bases)
+            self._split(copy)
+            self._read(copy, read)
+            self._write(copy, write)
+
+    def _drive(
+        self, m: Module, copy: _Copy,
+        instr: dict[str, Signal], read: dict[str, Signal], write: dict[str, Signal],
+    ) -> None:  # fmt: skip
+        """Drive what does not depend on the state."""
+        m.submodules.buffer = buffer = Memory(shape=128, depth=16, init=[])
+        into, out_of = buffer.write_port(), buffer.read_port(domain="comb")
+        m.d.comb += [
+            instr["arsize"].eq(2),
+            instr["arburst"].eq(1),
+            instr["araddr"].eq(copy.pc),
+            read["arsize"].eq(4),
+            read["arburst"].eq(1),
+            read["arlen"].eq(copy.chunk),
+            read["araddr"].eq(copy.source),
+            write["awsize"].eq(4),
+            write["awburst"].eq(1),
+            write["awlen"].eq(copy.chunk),
+            write["awaddr"].eq(copy.sink),
+            write["wstrb"].eq(0xFFFF),
+            write["wdata"].eq(out_of.data),
+            write["wlast"].eq(copy.beat == (0 if self._wrong_last else copy.chunk)),
+            out_of.addr.eq(copy.beat),
+            into.addr.eq(copy.beat),
+            into.data.eq(read["rdata"]),
+            into.en.eq(read["rvalid"] & read["rready"]),
+        ]
+
+    def _fetch(self, copy: _Copy, instr: dict[str, Signal], bases: list[Cat]) -> None:
+        m = copy.m
+        words = [Signal(32, name=f"word{i}") for i in range(4)]
+        with m.State("Fetch"):
+            m.d.comb += instr["arvalid"].eq(1)
+            with m.If(instr["arready"]):
+                m.next = "Word"
+        with m.State("Word"):
+            m.d.comb += instr["rready"].eq(1)
+            with m.If(instr["rvalid"]):
+                m.d.sync += [copy.pc.eq(copy.pc + 4), copy.count.eq(copy.count + 1)]
+                m.next = "Fetch"
+                for k, word in enumerate(words):
+                    with m.If(copy.count == k):
+                        m.d.sync += word.eq(instr["rdata"])
+                with m.If(instr["rresp"].any()):
+                    copy.stop(Fault.FETCH_ERROR, copy.pc)
+                with m.Elif(copy.count == 0), m.Switch(instr["rdata"][28:]):
+                    with m.Case(COPY):
+                        pass
+                    with m.Case(LOOP):
+                        m.next = "Loop"
+                    with m.Case(END):
+                        copy.stop(Fault.NONE, copy.pc)
+                    with m.Default():
+                        copy.stop(Fault.UNKNOWN_OPCODE, copy.pc)
+                with m.Elif(copy.count == 2):
                     m.d.sync += [
-                        left.eq(left - chunk - 1),
-                        source.eq(source + ((chunk + 1) << 4)),
-                        sink.eq(sink + ((chunk + 1) << 4)),
+                        copy.left.eq(words[0]),
+                        copy.source.eq(bases[0] + words[1]),
+                        copy.sink.eq(bases[1] + instr["rdata"]),
+                        copy.count.eq(0),
                     ]
                     m.next = "Split"
-                    with m.If(w1["bresp"].any()):
-                        stop(Fault.SAVE_BUS_ERROR, sink)
+        with m.State("Loop"):
+            pass
+
+    def _split(self, copy: _Copy) -> None:
+        """Cut what is left into bursts of 16 beats that cross no page."""
+        m, left, chunk = copy.m, copy.left, copy.chunk
+        room = Signal(12)
+        m.d.comb += room.eq(0x100 - (copy.source[4:12] | copy.sink[4:12]))
+        with m.State("Split"):
+            if self._cross_page:
+                m.d.sync += chunk.eq(15)
+            else:
+                with m.If((left > 16) & (room > 16)):
+                    m.d.sync += chunk.eq(15)
+                with m.Elif(left < room):
+                    m.d.sync += chunk.eq(left - 1)
+                with m.Else():
+                    m.d.sync += chunk.eq(room - 1)
+            m.d.sync += copy.beat.eq(0)
+            m.next = "Read"
+            with m.If(left == 0):
+                m.d.sync += copy.state["number"].eq(copy.state["number"] + 1)
+                m.next = "Fetch"
+
+    def _read(self, copy: _Copy, read: dict[str, Signal]) -> None:
+        m, state = copy.m, copy.state
+        with m.State("Read"):
+            if self._drop_valid:
+                seen = Signal()
+                m.d.sync += seen.eq(~seen)
+                m.d.comb += read["arvalid"].eq(seen)
+            else:
+                m.d.comb += read["arvalid"].eq(1)
+            with m.If(read["arvalid"] & read["arready"]):
+                m.next = "Beats"
+        with m.State("Beats"):
+            m.d.comb += read["rready"].eq(1)
+            with m.If(read["rvalid"]):
+                m.d.sync += copy.beat.eq(copy.beat + 1)
+                with m.If(read["rresp"].any()):
+                    m.d.sync += [
+                        state["cause"].eq(Fault.LOAD_BUS_ERROR),
+                        state["address"].eq(copy.source + (copy.beat << 4)),
+                    ]
+                with m.If(read["rlast"]):
+                    m.d.sync += copy.beat.eq(0)
+                    m.next = "Write"
+                    with m.If(read["rresp"].any() | state["cause"].any()):
+                        copy.stop(Fault.LOAD_BUS_ERROR, copy.source)
+
+    def _write(self, copy: _Copy, write: dict[str, Signal]) -> None:
+        m, chunk = copy.m, copy.chunk
+        with m.State("Write"):
+            m.d.comb += write["awvalid"].eq(1)
+            with m.If(write["awready"]):
+                m.next = "Data"
+        with m.State("Data"):
+            m.d.comb += write["wvalid"].eq(1)
+            with m.If(write["wready"]):
+                m.d.sync += copy.beat.eq(copy.beat + 1)
+                with m.If(copy.beat == chunk):
+                    m.next = "Answer"
+        with m.State("Answer"):
+            m.d.comb += write["bready"].eq(1)
+            with m.If(write["bvalid"]):
+                m.d.sync += [
+                    copy.left.eq(copy.left - chunk - 1),
+                    copy.source.eq(copy.source + ((chunk + 1) << 4)),
+                    copy.sink.eq(copy.sink + ((chunk + 1) << 4)),
+                ]
+                m.next = "Split"
+                with m.If(write["bresp"].any()):
+                    copy.stop(Fault.SAVE_BUS_ERROR, copy.sink)
 
     def _bus(self, prefix: str) -> dict[str, Signal]:
         return {

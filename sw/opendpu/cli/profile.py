@@ -9,6 +9,7 @@ import typer
 from opendpu import api
 from opendpu.cli.app import File, app, errors_in_one_line
 from opendpu.cli.progress import progress
+from opendpu.cli.run_options import Memory
 from opendpu.drawing import Canvas
 from opendpu.profile.roofline import roofline
 from opendpu.profile.tables import csv_text, json_text, text
@@ -27,10 +28,7 @@ def profile_model(
     device: Annotated[
         str | None, typer.Option(help="rtl, cycle; by default cycle where it is installed.")
     ] = None,
-    memory: Annotated[
-        str | None,
-        typer.Option(help="kv260, ideal, stall:<seed>; else $OPENDPU_MEMORY, else kv260."),
-    ] = None,
+    memory: Memory = None,
     clock: Annotated[float, typer.Option(metavar="MHZ", min=1, help="Clock for times.")] = 300,
     trace: Annotated[
         pathlib.Path | None,

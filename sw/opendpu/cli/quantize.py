@@ -29,15 +29,35 @@ from opendpu.cli.image_options import (
 )
 from opendpu.cli.progress import progress
 from opendpu.cli.quantize_summary import as_json, summary
+from opendpu.cli.quantizer_options import (
+    ActivationSubstitution,
+    Batch,
+    BiasCorrection,
+    Bits,
+    Calibration,
+    ConfigFile,
+    CrossLayer,
+    DeployCheck,
+    Dump,
+    Finetune,
+    FinetuneIterations,
+    JoinOutputs,
+    LayerSettings,
+    LimitsOf,
+    Method,
+    OnnxExact,
+    OnnxForm,
+    Refinement,
+    Relu6ToRelu,
+    Report,
+    Seed,
+    Sensitivity,
+    Settings,
+)
 from opendpu.compiler.options import Options
-from opendpu.export.forms import FORMS
 from opendpu.quantize.config import FinetuneConfig, QuantizeConfig
 from opendpu.quantize.settings import override, with_settings
-from opendpu.quantize.tensor_spec import METHODS
 from opendpu_arch import outputs
-
-QUANTIZER, OUTPUT = "Quantizer", "Output"
-"""Panels of the help."""
 
 
 @app.command()
@@ -48,14 +68,7 @@ def quantize(
     output: Annotated[
         pathlib.Path, typer.Option("--output", "-o", metavar="QUANTIZED.xmodel|.onnx")
     ],
-    calibration: Annotated[
-        pathlib.Path | None,
-        typer.Option(
-            "--calib",
-            metavar="DATA.npz|DATA.npy|FOLDER",
-            help="Samples by input name, along axis 0, or a folder of images.",
-        ),
-    ] = None,
+    calibration: Calibration = None,
     samples: SampleLimit = None,
     mean: Mean = None,
     scale: Scale = None,
@@ -63,147 +76,28 @@ def quantize(
     crop: Crop = None,
     layout: ImageLayout = Layout.AUTO,
     channels: ImageChannels = Channels.AUTO,
-    config_file: Annotated[
-        pathlib.Path | None,
-        typer.Option(
-            "--config",
-            metavar="FILE.json",
-            rich_help_panel=QUANTIZER,
-            help="Configuration in the JSON of vai_q_pytorch; other options come on top of it.",
-        ),
-    ] = None,
-    method: Annotated[
-        str | None,
-        typer.Option(
-            metavar="|".join(METHODS),
-            rich_help_panel=QUANTIZER,
-            help="How scales of inputs, weights and activations are chosen.",
-        ),
-    ] = None,
-    bits: Annotated[
-        int | None,
-        typer.Option(
-            rich_help_panel=QUANTIZER, help="Bits of inputs, weights and activations; DPUs have 8."
-        ),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="[ROLE.]FIELD=VALUE",
-            rich_help_panel=QUANTIZER,
-            help="Any setting of a tensor, for example weights.granularity=per_channel; roles are "
-            "input, weights, bias, activation. May be given several times.",
-        ),
-    ] = None,
-    layers: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--layer",
-            metavar="PATTERN:SETTING[,SETTING]",
-            rich_help_panel=QUANTIZER,
-            help="Other settings for layers by name ('*/head/*:bits=16') or operator "
-            "('@Conv:weights.bits=4'). May be given several times.",
-        ),
-    ] = None,
-    cross_layer: Annotated[
-        bool | None, typer.Option(rich_help_panel=QUANTIZER, help="Equalize channels of layers.")
-    ] = None,
-    bias_correction: Annotated[
-        bool | None, typer.Option(rich_help_panel=QUANTIZER, help="Keep the means of channels.")
-    ] = None,
-    refinement: Annotated[
-        bool | None, typer.Option(rich_help_panel=QUANTIZER, help="Try scales next to the chosen.")
-    ] = None,
-    activation_substitution: Annotated[
-        str | None,
-        typer.Option(
-            metavar="none|hard",
-            rich_help_panel=QUANTIZER,
-            help="hard: sigmoid and swish (SiLU) become hard ones where the DPU computes them.",
-        ),
-    ] = None,
-    relu6_to_relu: Annotated[
-        bool | None, typer.Option(rich_help_panel=QUANTIZER, help="Replace every ReLU6 by ReLU.")
-    ] = None,
-    join_outputs: Annotated[
-        bool | None,
-        typer.Option(
-            rich_help_panel=QUANTIZER,
-            help="Concatenations for outputs on the DPU, as AMD's quantizers do, at one scale.",
-        ),
-    ] = None,
-    batch: Annotated[
-        int | None, typer.Option(min=1, rich_help_panel=QUANTIZER, help="Samples at a time.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(rich_help_panel=QUANTIZER, help="Seed of what is random.")
-    ] = None,
-    finetune: Annotated[
-        str | None,
-        typer.Option(
-            metavar="adaquant|adaround",
-            rich_help_panel=QUANTIZER,
-            help="Finetune layer by layer on the samples; needs opendpu[torch].",
-        ),
-    ] = None,
-    finetune_iterations: Annotated[
-        int | None, typer.Option(min=1, rich_help_panel=QUANTIZER, help="Steps a layer at most.")
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=QUANTIZER,
-            help="Name, fingerprint or arch.json of the DPU whose limits hold; by default those "
-            "that all have.",
-        ),
-    ] = None,
-    form: Annotated[
-        str,
-        typer.Option(
-            "--onnx-form",
-            metavar="|".join(FORMS),
-            rich_help_panel=OUTPUT,
-            help="Operators that quantize, in .onnx files.",
-        ),
-    ] = "native",
-    exact: Annotated[
-        bool,
-        typer.Option(
-            "--onnx-exact/--onnx-plain",
-            rich_help_panel=OUTPUT,
-            help="Round as the DPU does, or as ONNX's own QuantizeLinear does: halves to even.",
-        ),
-    ] = True,
-    report: Annotated[
-        pathlib.Path | None,
-        typer.Option(metavar="FILE.html", rich_help_panel=OUTPUT, help="Write a page to look at."),
-    ] = None,
-    sensitivity: Annotated[
-        bool,
-        typer.Option(
-            "--sensitivity",
-            rich_help_panel=OUTPUT,
-            help="Measure what leaving single layers in float would bring.",
-        ),
-    ] = False,
-    check: Annotated[
-        str | None,
-        typer.Option(
-            "--deploy-check",
-            metavar="TARGET",
-            rich_help_panel=OUTPUT,
-            help="Compare the network, its program for this DPU and the .onnx file on a sample.",
-        ),
-    ] = None,
-    dump: Annotated[
-        pathlib.Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            rich_help_panel=OUTPUT,
-            help="Write golden results: weights, and what every layer makes of the first sample.",
-        ),
-    ] = None,
+    config_file: ConfigFile = None,
+    method: Method = None,
+    bits: Bits = None,
+    settings: Settings = None,
+    layers: LayerSettings = None,
+    cross_layer: CrossLayer = None,
+    bias_correction: BiasCorrection = None,
+    refinement: Refinement = None,
+    activation_substitution: ActivationSubstitution = None,
+    relu6_to_relu: Relu6ToRelu = None,
+    join_outputs: JoinOutputs = None,
+    batch: Batch = None,
+    seed: Seed = None,
+    finetune: Finetune = None,
+    finetune_iterations: FinetuneIterations = None,
+    target: LimitsOf = None,
+    form: OnnxForm = "native",
+    exact: OnnxExact = True,
+    report: Report = None,
+    sensitivity: Sensitivity = False,
+    check: DeployCheck = None,
+    dump: Dump = None,
     input_shape: InputShapes = None,
     onnx_library: OnnxLibraries = None,
     requantize: Requantize = False,

@@ -2,7 +2,6 @@
 """``opendpu run``."""
 
 import json
-import pathlib
 import time
 from collections.abc import Iterable
 from typing import Annotated, Any
@@ -13,7 +12,22 @@ from opendpu import api
 from opendpu.calibration.preprocessing import Channels, Preprocessing
 from opendpu.cli import run_image
 from opendpu.cli.app import File, app, errors_in_one_line
-from opendpu.cli.image_options import IMAGES, Crop, ImageChannels, Mean, Resize, Scale
+from opendpu.cli.image_options import Crop, ImageChannels, Mean, Resize, Scale
+from opendpu.cli.run_options import (
+    ArrayLayout,
+    Device,
+    Floats,
+    Image,
+    ImageCalibration,
+    InputFile,
+    Labels,
+    Memory,
+    OpenShapes,
+    OutputFile,
+    SubgraphIndex,
+    TargetOfDevice,
+    Top,
+)
 from opendpu.compiler.options import Options
 from opendpu.runtime import feeds, npz
 from opendpu_arch import outputs
@@ -25,89 +39,24 @@ from opendpu_arch.errors import UnsupportedError
 def run(
     context: typer.Context,
     file: File,
-    input_file: Annotated[
-        pathlib.Path | None,
-        typer.Option(
-            "--input",
-            "-i",
-            metavar="IN.npz|IN.npy",
-            help="Inputs by tensor name, or the only input; a leading extra axis is a batch of "
-            "jobs. Floats are quantized.",
-        ),
-    ] = None,
-    output_file: Annotated[
-        pathlib.Path | None,
-        typer.Option("--output", "-o", metavar="OUT.npz", help="Where outputs go, by tensor name."),
-    ] = None,
-    device: Annotated[
-        str | None,
-        typer.Option(help="ref, iss, rtl, cycle, board, litex; else $OPENDPU_DEVICE, else iss."),
-    ] = None,
-    memory: Annotated[
-        str | None,
-        typer.Option(help="kv260, ideal, stall:<seed>; else $OPENDPU_MEMORY, else kv260."),
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(help="DPU of the device; by default the one the model was compiled for."),
-    ] = None,
-    subgraph: Annotated[
-        int | None,
-        typer.Option(
-            help="Run only this DPU subgraph, counted from 0; by default the names of "
-            "the inputs decide between the whole graph and a DPU subgraph."
-        ),
-    ] = None,
-    layout: Annotated[
-        feeds.Layout,
-        typer.Option(
-            case_sensitive=False,
-            help="Axes of images: nhwc as the model has them; nchw as ONNX has them, outputs too; "
-            "auto takes inputs as they fit and gives nhwc.",
-        ),
-    ] = feeds.Layout.AUTO,
-    floats: Annotated[
-        bool, typer.Option("--float", help="Give fixed-point outputs as float32.")
-    ] = False,
-    image: Annotated[
-        pathlib.Path | None,
-        typer.Option(
-            rich_help_panel=IMAGES,
-            help="Run on a photograph and print the answer; the model may be ONNX then, and is "
-            "quantized and compiled first.",
-        ),
-    ] = None,
+    input_file: InputFile = None,
+    output_file: OutputFile = None,
+    device: Device = None,
+    memory: Memory = None,
+    target: TargetOfDevice = None,
+    subgraph: SubgraphIndex = None,
+    layout: ArrayLayout = feeds.Layout.AUTO,
+    floats: Floats = False,
+    image: Image = None,
     mean: Mean = None,
     scale: Scale = None,
     resize: Resize = None,
     crop: Crop = None,
     channels: ImageChannels = Channels.AUTO,
-    labels: Annotated[
-        pathlib.Path | None,
-        typer.Option(
-            metavar="FILE.txt", rich_help_panel=IMAGES, help="Names of classes, a line each."
-        ),
-    ] = None,
-    top: Annotated[
-        int, typer.Option(min=1, rich_help_panel=IMAGES, help="Classes that are printed.")
-    ] = 5,
-    calibration: Annotated[
-        pathlib.Path | None,
-        typer.Option(
-            "--calib",
-            metavar="DATA.npz|FOLDER",
-            rich_help_panel=IMAGES,
-            help="Samples for a float model; without them the image itself.",
-        ),
-    ] = None,
-    input_shape: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=1,3,224,224",
-            rich_help_panel=IMAGES,
-            help="Shape that an ONNX model leaves open.",
-        ),
-    ] = None,
+    labels: Labels = None,
+    top: Top = 5,
+    calibration: ImageCalibration = None,
+    input_shape: OpenShapes = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print statistics as JSON.")] = False,
 ) -> None:
     """Run a model: a compiled one on arrays, or any on a photograph (--image)."""
