@@ -111,14 +111,17 @@ def of_mean(given: Quantization, made: Quantization, count: int) -> Multipliers:
 
 
 def clamp_of(activation: Node | None, made: Quantization) -> list[int]:
-    """Return the smallest and largest integer that an activation leaves."""
+    """Return the smallest and largest integer that an activation leaves.
+
+    Bounds beyond all integers leave the one that is next to them.
+    """
     low, high = made.limits
     if activation is None:
         return [low, high]
     zero = made.zero_point[0]
     if activation.kind == BOUNDS:
         least, most = (_bound(activation.attrs[limit], made) for limit in ("low", "high"))
-        return [int(max(low, least)), int(min(high, most))]
+        return [int(min(max(limit, low), high)) for limit in (least, most)]
     if activation.kind == "relu6":
         quotient = np.float32(RELU6) / np.float32(made.scale[0])
         high = min(high, zero + math.floor(float(quotient) + 0.5))

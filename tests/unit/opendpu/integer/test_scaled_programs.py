@@ -257,3 +257,16 @@ def test_a_plain_target_refuses_them():
     graph = made.done(made.conv("x_fix", "c", 4))
     with pytest.raises(UnsupportedError, match=r"has zero point -58, but the DPU needs one power"):
         compile_with_report(graph, Target.from_name("B512"))
+
+
+@pytest.mark.parametrize(("bounds", "result"), [((-9.0, -7.0), -128), ((7.0, 9.0), 127)])
+def test_bounds_beyond_the_integers_of_the_result(bounds, result, tmp_path):
+    made = Made(5, 5, 4)
+    name = made.graph.add("sum", "add", (1, 5, 5, 4), {"input": ["x_fix", "x_fix"]}).name
+    for kind, bound in zip(("max", "min"), bounds, strict=True):
+        limit = made.graph.add_const(f"{kind}_c", np.full(1, bound)).name
+        name = made.graph.add(kind, kind, (1, 5, 5, 4), {"input": [name, limit]}).name
+    last = made.fix(name, Quantization((0.02,), (-3,), rounding=Rounding.STD_ROUND))
+    compiled = check(made.done(last), tmp_path)
+    found = run(compiled.graph, "iss", np.zeros((1, 5, 5, 4), np.int8))
+    assert np.unique(found).tolist() == [result]
