@@ -89,12 +89,16 @@ def _tools(rows: Rows) -> Table:
     lines = []
     for label, result in rows:
         line = [label, result["source"], result["task"], f"{result['quantize_seconds']:.0f}",
-                f"{result['quantize_megabytes']:.0f}"]  # fmt: skip
+                _megabytes(result["quantize_megabytes"])]  # fmt: skip
         for target in TARGETS:
             found = result["targets"][target]
-            line += [f"{found['compile_seconds']:.0f}", f"{found['compile_megabytes']:.0f}"]
+            line += [f"{found['compile_seconds']:.0f}", _megabytes(found["compile_megabytes"])]
         lines.append(line)
     return head, lines
+
+
+def _megabytes(peak: float | None) -> str:
+    return "–" if peak is None else f"{peak:.0f}"
 
 
 def _agreement(rows: Rows) -> Table:

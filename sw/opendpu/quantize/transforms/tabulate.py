@@ -16,6 +16,8 @@ from opendpu.quantize.placement.tables import has_tables
 from opendpu.quantize.samples import Samples
 from opendpu.quantize.transforms.computed_mask import FLOAT, computed_masks
 from opendpu.quantize.transforms.fold import fold
+from opendpu.quantize.transforms.head import REASON as HEAD
+from opendpu.quantize.transforms.head import of_head
 from opendpu.quantize.transforms.layer_norm import (
     NEARER,
     SPREAD,
@@ -47,7 +49,7 @@ def tabulate(graph: Graph, samples: Samples, config: QuantizeConfig) -> tuple[li
     """Replace softmaxes and LayerNorms of a float graph by parts, in place.
 
     Those between ops of the DPU, for a target with tables. What the configuration keeps in float
-    stays, and LayerNorms of rows that differ too much.
+    stays, and so do softmaxes of the head and LayerNorms of rows that differ too much.
 
     Returns
     -------
@@ -68,6 +70,9 @@ def tabulate(graph: Graph, samples: Samples, config: QuantizeConfig) -> tuple[li
             and len(graph[name].shape) == len(graph[mask.mask].shape) == AXES
         ):
             found[name] = functools.partial(softmax, computed=mask)
+    for name in of_head(graph, [name for name in found if graph[name].kind == "softmax"]):
+        del found[name]
+        graph[name].reason = HEAD
     norms = [name for name in found if found[name] is layer_norm]
     for name, floor in _floors(graph, norms, samples).items():
         if floor is None:

@@ -187,6 +187,20 @@ def test_hidden_scores(hidden: np.ndarray, how: str, far: float) -> None:
     assert found is not None and found > 26
 
 
+@pytest.mark.parametrize(("behind", "replaced"), [(1, []), (64, ["op"])])
+def test_distributions_of_boxes_stay_in_float(behind: int, replaced: list[str]) -> None:
+    """Sides of boxes are means of distributions: nothing else is behind these softmaxes."""
+    graph = FloatGraph("head")
+    graph.add("x", "data", (1, 2, 12, 64))
+    scores = conv(graph, "scores", conv(graph, "wide", "x", 512), 16)
+    graph.add("op", "softmax", (1, 2, 12, 16), {"input": [scores]}, {"axis": 3})
+    graph.outputs = [conv(graph, "sides", "op", behind)]
+    found, _ = tabulate(graph, TABLES)
+    assert found == replaced
+    if not replaced:
+        assert "belongs to the head" in graph["op"].reason
+
+
 def test_rows_without_a_score_stay_in_float() -> None:
     hidden = CAUSAL.copy()
     hidden[5] = True
