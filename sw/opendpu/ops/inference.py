@@ -50,6 +50,8 @@ def open_session(
     options.intra_op_num_threads = threads
     # Threads that wait for work sleep: spinning takes cores from numpy, and from other processes.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # Processors with AVX2 but no VNNI add pairs of products in 16 bits, which saturate.
+    options.add_session_config_entry("session.x64quantprecision", "1")
     options.enable_cpu_mem_arena = keep_memory
     options.graph_optimization_level = (
         levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
