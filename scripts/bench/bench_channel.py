@@ -88,8 +88,9 @@ def photographs(graph: FloatGraph, seed: int, largest: float, count: int, **more
     (head,) = (node for node in graph if node.kind == "data")
     shape = (1, 3, *head.shape[1:3])
     calibration, test = (
-        samples("photographs, 0 to 1", shape, np.dtype(np.float32), count, number) * largest
-        for number in (seed, seed + 1000)
+        samples("photographs, 0 to 1", shape, np.dtype(np.float32), count, number, whole=whole)
+        * largest
+        for number, whole in ((seed, True), (seed + 1000, False))
     )
     first, second = (np.ascontiguousarray(a.transpose(0, 2, 3, 1)) for a in (calibration, test))
     return Subject(graph, first, second, **more)
@@ -106,7 +107,7 @@ def mobilenet(seed: int) -> Subject:
     """Return MobileNetV2 with weights that are drawn and normalized."""
     drawn = networks.NETWORKS["mobilenetv2"]()
     shape = (1, 3, 224, 224)
-    images = samples("photographs, 0 to 1", shape, np.dtype(np.float32), 8, seed + 2000)
+    images = samples("photographs, 0 to 1", shape, np.dtype(np.float32), 8, seed + 2000, whole=True)
     return photographs(load_onnx(normalized(drawn, images, seed)), seed, 1.0, 32)
 
 

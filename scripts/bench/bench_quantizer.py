@@ -76,8 +76,15 @@ def keywords(models: pathlib.Path, seed: int) -> Data:
 def pictures(size: int, largest: float, seed: int) -> Data:
     """Return crops of photographs, channels last."""
     found = [
-        samples("photographs, 0 to 1", (1, 3, size, size), np.dtype(np.float32), count, number)
-        for count, number in ((CALIBRATION, seed), (TEST, seed + 1000))
+        samples(
+            "photographs, 0 to 1",
+            (1, 3, size, size),
+            np.dtype(np.float32),
+            count,
+            number,
+            whole=whole,
+        )
+        for count, number, whole in ((CALIBRATION, seed, True), (TEST, seed + 1000, False))
     ]
     ready = [np.ascontiguousarray(part.transpose(0, 2, 3, 1)) * largest for part in found]
     return Data(ready[0].astype(np.float32), ready[1].astype(np.float32))
@@ -86,8 +93,8 @@ def pictures(size: int, largest: float, seed: int) -> Data:
 def images(form: str, shape: tuple[int, ...], seed: int) -> Data:
     """Return samples of a form, channels first, for a network that takes long."""
     found = [
-        samples(form, shape, np.dtype(np.float32), count, number)
-        for count, number in ((FEW_CALIBRATION, seed), (FEW_TEST, seed + 1000))
+        samples(form, shape, np.dtype(np.float32), count, number, whole=whole)
+        for count, number, whole in ((FEW_CALIBRATION, seed, True), (FEW_TEST, seed + 1000, False))
     ]
     return Data(found[0].astype(np.float32), found[1].astype(np.float32))
 

@@ -27,6 +27,7 @@ from opendpu_arch.target import Target
 
 CALIBRATION, TEST = 8, 8
 """Samples to quantize with, and to compare."""
+CALIBRATION_SEED, TEST_SEED = 0, 1
 MEMORY = "kv260"
 LEAST_UTILIZATION = 0.25
 SLOW_SHARE = 0.02
@@ -68,7 +69,7 @@ def quantized_step(name: str, substitution: str, folder: pathlib.Path) -> Figure
     """Quantize a network and keep the graph; return time and memory."""
     subject = SUBJECTS[name]
     graph = subject.load()
-    calibration = _samples(subject, graph, CALIBRATION, seed=0)
+    calibration = _samples(subject, graph, CALIBRATION, CALIBRATION_SEED)
     start = time.perf_counter()
     if substitution == TABLE:
         made = quantize(graph, calibration, target=Target.from_name(f"{COMPARED}+{TABLE}"))
@@ -133,7 +134,7 @@ def _compared(subject: Subject, graph: xir.Graph) -> Figures:
     found: dict[str, list[Any]] = {name: [] for name in floating.outputs}
     with GraphRunner(graph, device="iss") as runner:
         ports = {_origin(t.name): t for t in runner.get_input_tensors()}
-        for sample in _each(_samples(subject, floating, TEST, seed=1), floating):
+        for sample in _each(_samples(subject, floating, TEST, TEST_SEED), floating):
             feeds = {n: a.astype(floating[n].type.dtype) for n, a in sample.items()}
             given = {
                 tensor.name: feeds[name].reshape(tensor.dims) for name, tensor in ports.items()
@@ -159,7 +160,9 @@ def _samples(subject: Subject, graph: FloatGraph, count: int, seed: int) -> dict
             value = subject.others[node.name]
             found[node.name] = np.full((count, *shape), value, node.type.dtype)
         else:
-            found[node.name] = samples(subject.form, shape, node.type.dtype, count, seed)
+            found[node.name] = samples(
+                subject.form, shape, node.type.dtype, count, seed, whole=seed == CALIBRATION_SEED
+            )
     return found
 
 

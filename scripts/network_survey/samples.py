@@ -50,10 +50,8 @@ def _opened(path: pathlib.Path) -> Image.Image:
 
 
 def _crops(images: list[Image.Image], shape: Shape, rng: np.random.Generator) -> Iterator[Array]:
-    """Yield crops of random size and place, [height, width, 3]: first each picture as a whole."""
+    """Yield crops of random size and place, [height, width, 3]."""
     height, width = shape
-    for image in images:
-        yield np.asarray(image.resize((width, height), Image.Resampling.BILINEAR))
     while True:
         image = images[int(rng.integers(len(images)))]
         scale = rng.uniform(0.4, 1.0) * min(image.width / width, image.height / height)
@@ -63,11 +61,19 @@ def _crops(images: list[Image.Image], shape: Shape, rng: np.random.Generator) ->
         yield np.asarray(image.resize((width, height), Image.Resampling.BILINEAR, box))
 
 
+def _whole(images: list[Image.Image], shape: Shape, rng: np.random.Generator) -> Iterator[Array]:
+    """Yield each picture as a whole, [height, width, 3], then crops."""
+    height, width = shape
+    for image in images:
+        yield np.asarray(image.resize((width, height), Image.Resampling.BILINEAR))
+    yield from _crops(images, shape, rng)
+
+
 def _lines(images: list[Image.Image], shape: Shape, rng: np.random.Generator) -> Iterator[Array]:
     """Yield lines of text, drawn over pale photographs: [height, width, 3]."""
     height, width = shape
     words = LICENSE.read_text().split()
-    backgrounds = _crops(images, shape, rng)
+    backgrounds = _whole(images, shape, rng)
     while True:
         paper = 255 - (255 - next(backgrounds)) // 4
         image = Image.fromarray(paper.astype(np.uint8))
@@ -130,8 +136,12 @@ FORMS: dict[str, tuple[str, Callable[[Array], Array]]] = {
 """What samples there are: of what, and in which form. Images become channels first."""
 
 
-def samples(form: str, shape: Shape, dtype: np.dtype[Any], count: int, seed: int) -> Array:
+def samples(
+    form: str, shape: Shape, dtype: np.dtype[Any], count: int, seed: int, *, whole: bool
+) -> Array:
     """Return ``count`` samples of an input with a ``shape`` as ONNX has it, batch included.
+
+    Pictures are ``whole`` as far as there are so many, or crops, which differ with the seed.
 
     Raises
     ------
@@ -144,7 +154,14 @@ def samples(form: str, shape: Shape, dtype: np.dtype[Any], count: int, seed: int
     if not images:
         raise RuntimeError("no photographs: install scikit-learn or scikit-image")
     spatial = kind in ("picture", "page", "line")
-    make = {"picture": _crops, "page": _crops, "line": _lines, "file": _files, "sound": _sound}
+    photographs = _whole if whole else _crops
+    make = {
+        "picture": photographs,
+        "page": photographs,
+        "line": _lines,
+        "file": _files,
+        "sound": _sound,
+    }
     source = make[kind](images, shape[-2:] if spatial else shape[1:], rng)
     found = []
     for _ in range(count):

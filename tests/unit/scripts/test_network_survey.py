@@ -161,8 +161,12 @@ def test_samples_are_seeded(script: types.ModuleType) -> None:
     module = importlib.import_module("network_survey.samples")
     for form, (kind, _) in module.FORMS.items():
         shape = {"sound": (1, 1, 320), "file": (1, 128)}.get(kind, (1, 3, 32, 48))
-        one, other = (module.samples(form, shape, np.dtype("f4"), 2, 5) for _ in range(2))
+        one, other = (
+            module.samples(form, shape, np.dtype("f4"), 2, 5, whole=True) for _ in range(2)
+        )
         np.testing.assert_array_equal(one, other)
         channels = 1 if "luminance" in form else 3
         assert one.shape[1:] == (shape[1:] if len(shape) < 4 else (channels, 32, 48))
         assert np.abs(one[0] - one[1]).max() > 0
+        unseen = module.samples(form, shape, np.dtype("f4"), 2, 6, whole=False)
+        assert all(np.abs(sample - seen).max() > 0 for sample in unseen for seen in one)

@@ -17,7 +17,7 @@ BYTES = 1 << 28
 FEWEST_ROWS = 1 << 10
 """Positions that are looked at however large their inputs are."""
 
-HELD_OUT = 5
+HELD_OUT = 4
 """One in so many samples is not fitted to, but tells whether that helped."""
 
 

@@ -45,7 +45,7 @@ def refit(
     replaced
         Names of the other ops.
     samples
-        What is computed; one in five is not fitted to, but tells which weights are better.
+        What is computed; one in four is not fitted to, but tells which weights are better.
     batch, seed
         Samples that are computed at a time at most, and what positions are drawn with.
     progress
