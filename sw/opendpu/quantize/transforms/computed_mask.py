@@ -15,7 +15,7 @@ from opendpu.ops.foreign import KIND, parsed
 from opendpu.quantize.executor import evaluate
 from opendpu.quantize.layers import is_layer
 from opendpu.quantize.samples import Samples
-from opendpu.quantize.transforms.mask import HIDING, MOVES
+from opendpu.quantize.transforms.mask import HIDING, masked
 
 SAMPLES = 8
 """Samples that masks are judged by, at most."""
@@ -52,9 +52,7 @@ def computed_masks(graph: Graph, samples: Samples) -> dict[str, ComputedMask]:
 
 def _candidate(graph: Graph, softmax: Node) -> ComputedMask | None:
     """Return a sum of what a layer has made and what none has, in front of a softmax."""
-    name = softmax.inputs["input"][0]
-    while graph[name].kind in MOVES:
-        (name,) = graph[name].inputs["input"]
+    name = masked(graph, softmax)[0]
     terms = graph[name].inputs.get("input", [])
     if graph[name].kind != "add" or len(terms) != 2:
         return None

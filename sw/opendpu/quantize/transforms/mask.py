@@ -18,6 +18,7 @@ from opendpu.ops.foreign import DEFAULT_DOMAINS, KIND, parsed
 HIDING = 16.0
 """A constant further below zero hides scores; scores stay within such a distance of each other."""
 MOVES = ("reshape", "flatten", "squeeze")
+HIDES = "it hides scores, for which eight bits have no room"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,11 +32,17 @@ class Mask:
     hidden: npt.NDArray[np.bool_]
 
 
+def masked(graph: Graph, node: Node) -> list[str]:
+    """Return the op that may hide scores of a softmax, and those that only move what it makes."""
+    names = [node.inputs["input"][0]]
+    while graph[names[-1]].kind in MOVES:
+        names += graph[names[-1]].inputs["input"]
+    return names[::-1]
+
+
 def mask_of(graph: Graph, node: Node) -> Mask | None:
     """Return the mask in front of a softmax; none if nothing is hidden there."""
-    name = node.inputs["input"][0]
-    while graph[name].kind in MOVES:
-        (name,) = graph[name].inputs["input"]
+    name = masked(graph, node)[0]
     found = _sum(graph, graph[name]) or _choice(graph, graph[name])
     if found is None:
         return None

@@ -14,7 +14,7 @@ from opendpu.quantize.placement.place import place
 from opendpu.quantize.placement.specs import kept_float
 from opendpu.quantize.placement.tables import has_tables
 from opendpu.quantize.samples import Samples
-from opendpu.quantize.transforms.computed_mask import FLOAT, computed_masks
+from opendpu.quantize.transforms.computed_mask import FLOAT, ComputedMask, computed_masks
 from opendpu.quantize.transforms.fold import fold
 from opendpu.quantize.transforms.head import REASON as HEAD
 from opendpu.quantize.transforms.head import of_head
@@ -25,6 +25,7 @@ from opendpu.quantize.transforms.layer_norm import (
     is_layer_norm,
     layer_norm,
 )
+from opendpu.quantize.transforms.mask import HIDES, mask_of, masked
 from opendpu.quantize.transforms.parts import Parts
 from opendpu.quantize.transforms.rewrite import rewrite
 from opendpu.quantize.transforms.softmax import is_softmax, softmax
@@ -55,12 +56,29 @@ def tabulate(graph: Graph, samples: Samples, config: QuantizeConfig) -> tuple[li
     -------
     Their names, which their results keep, and what their parts need of their scales.
     """
-    target, masks = config.target, computed_masks(graph, samples)
+    masks = computed_masks(graph, samples)
     demands = Demands()
     for mask in masks.values():
         demands.floating |= dict.fromkeys((mask.total, *mask.makers), FLOAT)
+    whole = {
+        node.name: masked(graph, node) for node in graph
+        if node.kind == "softmax" and mask_of(graph, node) is not None
+    }  # fmt: skip
+    found = _replaceable(graph, samples, config, masks)
+    for parts in _replaced(graph, found).values():
+        demands.add(parts.demands)
+    for name in whole.keys() - found.keys():
+        demands.floating |= dict.fromkeys(whole[name], HIDES)
+    return list(found), demands
+
+
+def _replaceable(
+    graph: Graph, samples: Samples, config: QuantizeConfig, masks: Mapping[str, ComputedMask]
+) -> dict[str, Callable[[Parts], None]]:
+    """Return what adds the parts of an op, by the op's name."""
+    target = config.target
     if target is None or not has_tables(target) or not target.save_argmax:
-        return [], demands
+        return {}
     kept = kept_float(graph, config)
     found = {n.name: make for n in graph if n.name not in kept for is_kind, make in KINDS.items()
              if is_kind(graph, n)}  # fmt: skip
@@ -97,9 +115,7 @@ def tabulate(graph: Graph, samples: Samples, config: QuantizeConfig) -> tuple[li
         if len(left) == len(found):
             break
         found = left
-    for parts in _replaced(graph, found).values():
-        demands.add(parts.demands)
-    return list(found), demands
+    return found
 
 
 def _floors(graph: Graph, names: list[str], samples: Samples) -> dict[str, float | None]:

@@ -187,6 +187,23 @@ def test_hidden_scores(hidden: np.ndarray, how: str, far: float) -> None:
     assert found is not None and found > 26
 
 
+@pytest.mark.parametrize("far", [-100.0, float(np.finfo(np.float32).min), -np.inf])
+@pytest.mark.parametrize("how", ["Add", "Where"])
+def test_scores_are_hidden_in_float_without_tables(how: str, far: float) -> None:
+    """Eight bits that hold the mask have no room for scores, and none hold infinity."""
+    graph = masked(CAUSAL, how, far)
+    plain = dataclasses.replace(TABLES, target=Target.from_name("B512"))
+    values = logits(16, 9, rows=16)
+    samples = np.concatenate([logits(16, seed, rows=16) for seed in range(8)])
+    found = quantize_with_report(graph.copy(), {"x": samples}, plain)
+    assert {"masked", "same", "op"} <= set(found.report.floating if found.report else [])
+    assert "eight bits have no room" in found.graph["masked" if how == "Add" else "same"].reason
+    wanted = computed(graph, values)
+    np.testing.assert_allclose(
+        computed(found.graph, values), wanted, atol=0.05 * np.abs(wanted).max()
+    )
+
+
 @pytest.mark.parametrize(("behind", "replaced"), [(1, []), (64, ["op"])])
 def test_distributions_of_boxes_stay_in_float(behind: int, replaced: list[str]) -> None:
     """Sides of boxes are means of distributions: nothing else is behind these softmaxes."""
@@ -204,7 +221,9 @@ def test_distributions_of_boxes_stay_in_float(behind: int, replaced: list[str]) 
 def test_rows_without_a_score_stay_in_float() -> None:
     hidden = CAUSAL.copy()
     hidden[5] = True
-    assert tabulate(masked(hidden, "Add"), TABLES) == ([], Demands())
+    names, demands = tabulate(masked(hidden, "Add"), TABLES)
+    assert not names
+    assert demands.floating.keys() == {"masked", "same"}
 
 
 def test_rows_of_very_different_variance_stay_in_float() -> None:
