@@ -104,6 +104,10 @@ class Analysis:
             return None
         return shape_of(kind)
 
+    def add_floats(self, name: str, shape: tuple[int, ...]) -> None:
+        """Take in a computed tensor of float32 that the file has not."""
+        self.types[name] = helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, shape)
+
     def _take(self, node: onnx.NodeProto) -> None:
         node = self._without_empties(self._as_cast(node))
         branched = node.op_type == "If" and node.domain in DEFAULT_DOMAINS

@@ -3,7 +3,8 @@
 
 PyTorch's LayerNorm has nine nodes below operator set 17: mean, difference, square, mean, sum with
 epsilon, root, quotient, scale, bias. RMSNorm has no mean and no difference. onnxruntime computes
-``LayerNormalization`` and ``SimplifiedLayerNormalization`` in every operator set.
+``LayerNormalization`` and ``SimplifiedLayerNormalization`` in every operator set. Image networks
+write LayerNorm over the channels of ``NCHW`` in the same way; channels are last then, and go back.
 """
 
 import dataclasses
@@ -17,9 +18,10 @@ from onnx import helper
 
 from opendpu.frontend.model_file import reads
 from opendpu.ir import Array
-from opendpu.ops.foreign import DEFAULT_DOMAINS
+from opendpu.ops.foreign import DEFAULT_DOMAINS, LAYER_NORM, RMS_NORM
 
-LAYER_NORM, RMS_NORM = "LayerNormalization", "SimplifiedLayerNormalization"
+IMAGE_RANK, CHANNELS = 4, 1
+"""Axes of ``NCHW``, and which one is channels."""
 
 
 def normalized(
@@ -27,22 +29,27 @@ def normalized(
     constants: MutableMapping[str, Array],
     uses: Counter[str],
     shape_of: Callable[[str], tuple[int, ...] | None],
+    add_floats: Callable[[str, tuple[int, ...]], None],
 ) -> list[onnx.NodeProto]:
-    """Return the nodes with normalizations of the last axis as one each.
+    """Return the nodes with normalizations of the last axis, or of channels, as one each.
 
     Results inside one must have no other reader; ``shape_of`` says the shape of a float32 tensor.
-    ``constants`` gets scales of one where there are none.
+    ``constants`` gets scales of one where there are none, ``add_floats`` what else is new.
     """
     search = _Search(nodes, constants, uses, shape_of)
-    replaced: dict[int, onnx.NodeProto] = {}
+    replaced: dict[int, list[onnx.NodeProto]] = {}
     dropped: set[int] = set()
     for root in nodes:
         found = search.at(root) if root.op_type == "Sqrt" else None
         if found is None:
             continue
-        replaced[id(found.nodes[-1])] = _operator(found, constants, shape_of)
+        replaced[id(found.nodes[-1])] = _moved(
+            _operator(found, constants, shape_of), found, shape_of, add_floats
+        )
         dropped.update(id(node) for node in found.nodes[:-1])
-    return [replaced.get(id(node), node) for node in nodes if id(node) not in dropped]
+    return [
+        made for node in nodes if id(node) not in dropped for made in replaced.get(id(node), [node])
+    ]
 
 
 @dataclasses.dataclass
@@ -53,6 +60,8 @@ class _Norm:
     x: str
     epsilon: float
     nodes: list[onnx.NodeProto]
+    rank: int
+    axis: int
     scale: str = ""
     bias: str = ""
 
@@ -71,7 +80,7 @@ def _operator(
             continue
         made = f"{last.output[0]}_{'scale' if fill else 'bias'}"
         value = np.full(1, fill) if not name else constants[name].reshape(-1)
-        constants[made] = np.broadcast_to(value, shape[-1:]).astype(np.float32)
+        constants[made] = np.broadcast_to(value, shape[found.axis]).astype(np.float32)
         inputs.append(made)
     made_node = helper.make_node(
         found.op_type, inputs, last.output, last.name, axis=-1, epsilon=found.epsilon
@@ -79,6 +88,28 @@ def _operator(
     made_node.doc_string = last.doc_string
     made_node.metadata_props.extend(last.metadata_props)
     return made_node
+
+
+def _moved(
+    node: onnx.NodeProto,
+    found: _Norm,
+    shape_of: Callable[[str], tuple[int, ...] | None],
+    add_floats: Callable[[str, tuple[int, ...]], None],
+) -> list[onnx.NodeProto]:
+    """Return a normalization of the last axis between what brings its axis there and back."""
+    shape = shape_of(found.x)
+    if found.axis == found.rank - 1 or shape is None:
+        return [node]
+    there = [n for n in range(found.rank) if n != found.axis] + [found.axis]
+    back = [there.index(n) for n in range(found.rank)]
+    (y,), last = node.output, f"{node.output[0]}_normalized"
+    first = helper.make_node(
+        "Transpose", [found.x], [f"{y}_channels_last"], f"{node.name}_channels_last", perm=there
+    )
+    node.input[0], node.output[0] = first.output[0], last
+    for name in (*first.output, last):
+        add_floats(name, tuple(shape[axis] for axis in there))
+    return [first, node, helper.make_node("Transpose", [last], [y], f"{node.name}_back", perm=back)]
 
 
 class _Search:
@@ -104,12 +135,16 @@ class _Search:
         found = next(self._with_constant(added), None) if added is not None else None
         if added is None or found is None or found[1].size != 1:
             return None
-        variance = self._mean(found[0])
+        variance = self._made(found[0], "ReduceMean")
+        axis = self._axis(variance) if variance is not None else None
         square = self._square(variance.input[0]) if variance is not None else None
-        if variance is None or square is None:
+        if variance is None or square is None or axis is None:
             return None
         inner = [square, variance, added, root]
-        norm = _Norm(RMS_NORM, square.input[0], float(found[1].ravel()[0]), inner)
+        rank = len(self.shape_of(variance.input[0]) or ())
+        norm = _Norm(
+            RMS_NORM, square.input[0], float(found[1].ravel()[0]), inner, rank=rank, axis=axis
+        )
         same = self._centre(norm)
         if not self._divide(norm, root, same):
             return None
@@ -119,8 +154,10 @@ class _Search:
     def _centre(self, norm: _Norm) -> set[str]:
         """Take a difference from the mean in front, if there is; return what it is called."""
         below = self._made(norm.x, "Sub")
-        mean = self._mean(below.input[1]) if below is not None else None
-        if below is None or mean is None or mean.input[0] != below.input[0]:
+        mean = self._made(below.input[1], "ReduceMean") if below is not None else None
+        if below is None or mean is None or mean.input[0] != below.input[0] or (
+            self._axis(mean) != norm.axis
+        ):  # fmt: skip
             return {norm.x}
         again = [
             node for node in self.readers[mean.output[0]]
@@ -159,8 +196,8 @@ class _Search:
                 continue
             for _, value in self._with_constant(readers[0]):
                 shape = self.shape_of(norm.x)
-                if shape and value.size in (1, shape[-1]) and value.size == math.prod(
-                    value.shape[-1:]
+                if shape and value.size in (1, shape[norm.axis]) and value.size == math.prod(
+                    value.shape[norm.axis - norm.rank :][:1]
                 ):  # fmt: skip
                     name = next(n for n in readers[0].input if n in self.constants)
                     norm.nodes.append(readers[0])
@@ -206,17 +243,16 @@ class _Search:
         exponent = self.constants.get(node.input[1]) if node is not None else None
         return node if exponent is not None and np.all(exponent == 2) else None
 
-    def _mean(self, name: str) -> onnx.NodeProto | None:
-        """Return the node of a mean over the last axis alone, which stays as one of size 1."""
-        node = self._made(name, "ReduceMean")
-        if node is None:
-            return None
-        attrs = {item.name: helper.get_attribute_value(item) for item in node.attribute}
+    def _axis(self, mean: onnx.NodeProto) -> int | None:
+        """Return the axis of a mean that stays as one of size 1: the last one, or channels."""
+        attrs = {item.name: helper.get_attribute_value(item) for item in mean.attribute}
         axes = attrs.get("axes")
-        if axes is None and len(node.input) > 1:
-            value = self.constants.get(node.input[1])
+        if axes is None and len(mean.input) > 1:
+            value = self.constants.get(mean.input[1])
             axes = None if value is None else [int(axis) for axis in value.ravel()]
-        shape = self.shape_of(node.input[0])
-        if not shape or axes is None or [a % len(shape) for a in axes] != [len(shape) - 1]:
+        shape = self.shape_of(mean.input[0])
+        if not shape or axes is None or len(axes) != 1 or not attrs.get("keepdims", 1):
             return None
-        return node if attrs.get("keepdims", 1) else None
+        axis = int(axes[0]) % len(shape)
+        is_channels = axis == CHANNELS and len(shape) == IMAGE_RANK
+        return axis if axis == len(shape) - 1 or is_channels else None

@@ -115,7 +115,7 @@ def read(
     uses = Counter(name for node in analysis.nodes for name in reads(node))
     uses.update(outputs)
     nodes = recognized(analysis.nodes, constants, uses, analysis.alike)
-    nodes = normalized(nodes, constants, uses, analysis.shape_of_floats)
+    nodes = normalized(nodes, constants, uses, analysis.shape_of_floats, analysis.add_floats)
     uses = Counter(name for node in nodes for name in reads(node))
     uses.update(outputs)
     return Source(

@@ -3,9 +3,10 @@
 
 from collections.abc import Iterable
 
-from opendpu.ir import Graph
+from opendpu.ir import Graph, Node
 from opendpu.ops.boundary import CONSTANTS, SOURCES
-from opendpu.ops.foreign import KIND
+from opendpu.ops.foreign import KIND, is_normalization
+from opendpu.ops.operator import operator_of
 
 
 def ancestors(graph: Graph, names: Iterable[str]) -> list[str]:
@@ -23,7 +24,7 @@ def mixes_samples(graph: Graph, names: Iterable[str]) -> bool:
         node = graph[name]
         if node.kind in CONSTANTS or (node.kind == "fix" and _is_constant(graph, name)):
             continue
-        if node.shape[:1] != (1,) or node.kind == KIND:
+        if node.shape[:1] != (1,) or (node.kind == KIND and not _is_apart(node)):
             return True
         if node.kind in SOURCES:
             continue
@@ -37,6 +38,12 @@ def mixes_samples(graph: Graph, names: Iterable[str]) -> bool:
         if joined:
             return True
     return False
+
+
+def _is_apart(node: Node) -> bool:
+    """Return whether a call computes every sample, or row of one, on its own."""
+    rank = len(node.shape)
+    return operator_of(node).is_elementwise(node) or (rank > 1 and is_normalization(node, rank))
 
 
 def _is_constant(graph: Graph, name: str) -> bool:

@@ -160,6 +160,30 @@ ELEMENTWISE = frozenset({
 """ONNX operators whose results depend, element by element, on operands of the same shape."""
 
 
+LAYER_NORM = "LayerNormalization"
+RMS_NORM = "SimplifiedLayerNormalization"
+"""RMSNorm, as onnxruntime calls it."""
+
+
+def only_operator(node: Node) -> onnx.NodeProto | None:
+    """Return the operator of a call that consists of one of ONNX's own; none of other ops."""
+    if node.kind != KIND:
+        return None
+    graph = parsed(node.attrs["model"]).graph
+    if len(graph.node) != 1 or graph.node[0].domain not in DEFAULT_DOMAINS:
+        return None
+    return graph.node[0]
+
+
+def is_normalization(node: Node, rank: int) -> bool:
+    """Return whether an op normalizes the last of ``rank`` axes, by constants."""
+    operator = only_operator(node)
+    if operator is None or len(operator.output) != 1 or len(node.sources()) != 1:
+        return False
+    axis = next((int(a.i) for a in operator.attribute if a.name == "axis"), -1)
+    return operator.op_type in (LAYER_NORM, RMS_NORM) and axis % rank == rank - 1
+
+
 def _is_elementwise(node: Node) -> bool:
     """Return whether a call is made of such operators, with constants of one element."""
     model = parsed(node.attrs["model"])

@@ -14,8 +14,7 @@ import onnx
 
 from opendpu.ir import Graph, Node
 from opendpu.ops import CONSTANTS, SOURCES, operator_of
-from opendpu.ops.foreign import KIND, parsed
-from opendpu.quantize.transforms.layer_norm import is_normalization
+from opendpu.ops.foreign import is_normalization, parsed
 
 Attributes = Mapping[str, Any]
 
@@ -130,7 +129,7 @@ def _attributes(node: Node, rank: int) -> Attributes | None:
 
     None if there are none with which it computes the same.
     """
-    if node.kind == KIND and is_normalization(node, rank):
+    if is_normalization(node, rank):
         return {**node.attrs, "model": _over_last_axis(node.attrs["model"])}
     rule = RULES.get(node.kind)
     if rule is not None:

@@ -17,13 +17,10 @@ import numpy as np
 from onnx import NodeProto, helper, numpy_helper
 
 from opendpu.ir import Array, Graph, Node
-from opendpu.ops.foreign import DEFAULT_DOMAINS, KIND, parsed
+from opendpu.ops.foreign import LAYER_NORM, is_normalization, parsed
 from opendpu.quantize.transforms.parts import Parts
 from opendpu.quantize.transforms.rewrite import MAX_TERMS
 
-OPERATOR = "LayerNormalization"
-WITHOUT_MEAN = "SimplifiedLayerNormalization"
-"""RMSNorm, as onnxruntime calls it."""
 EPSILON = 1e-5
 """Where the operator has no attribute for it."""
 SPREAD = 16.0
@@ -43,22 +40,6 @@ def is_layer_norm(graph: Graph, node: Node) -> bool:
         and node.shape[0] == 1
         and is_normalization(node, len(node.shape))
         and graph[node.sources()[0]].shape == node.shape
-    )
-
-
-def is_normalization(node: Node, rank: int) -> bool:
-    """Return whether an op normalizes the last of ``rank`` axes, by constants."""
-    if node.kind != KIND:
-        return False
-    model = parsed(node.attrs["model"])
-    if len(model.graph.node) != 1 or len(model.graph.output) != 1 or len(node.sources()) != 1:
-        return False
-    (operator,) = model.graph.node
-    axis = next((int(a.i) for a in operator.attribute if a.name == "axis"), -1)
-    return (
-        operator.op_type in (OPERATOR, WITHOUT_MEAN)
-        and operator.domain in DEFAULT_DOMAINS
-        and axis % rank == rank - 1
     )
 
 
@@ -133,7 +114,7 @@ def _centred(parts: Parts, x: str) -> str:
 
 def _has_mean(node: Node) -> bool:
     """Return whether the mean is taken away first."""
-    return bool(parsed(node.attrs["model"]).graph.node[0].op_type == OPERATOR)
+    return bool(parsed(node.attrs["model"]).graph.node[0].op_type == LAYER_NORM)
 
 
 def _terms(graph: Graph, name: str) -> list[str]:

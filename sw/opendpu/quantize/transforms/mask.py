@@ -13,7 +13,7 @@ import numpy.typing as npt
 from onnx import numpy_helper
 
 from opendpu.ir import Array, Graph, Node
-from opendpu.ops.foreign import DEFAULT_DOMAINS, KIND, parsed
+from opendpu.ops.foreign import only_operator, parsed
 
 HIDING = 16.0
 """A constant further below zero hides scores; scores stay within such a distance of each other."""
@@ -68,19 +68,16 @@ def _sum(graph: Graph, node: Node) -> tuple[str, Array] | None:
 
 def _choice(graph: Graph, node: Node) -> tuple[str, Array] | None:
     """Return scores and what stands for a Where between them and a constant far below zero."""
-    if node.kind != KIND:
+    operator = only_operator(node)
+    if operator is None or operator.op_type != "Where":
         return None
     model = parsed(node.attrs["model"]).graph
-    if len(model.node) != 1 or model.node[0].op_type != "Where" or (
-        model.node[0].domain not in DEFAULT_DOMAINS
-    ):  # fmt: skip
-        return None
     given = {item.name: name for item, name in zip(model.input, node.sources(), strict=False)}
     known = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.initializer}
     known |= {
         item: value for item, name in given.items() if (value := graph[name].value) is not None
     }
-    where, yes, no = model.node[0].input
+    where, yes, no = operator.input
     if where not in known or (yes in known) == (no in known):
         return None
     scores, other = (no, yes) if yes in known else (yes, no)

@@ -32,14 +32,15 @@ class Spelling:
     keepdims: int = 1
     leak: str = ""
     """What else is an output."""
+    affine_shape: tuple[int, ...] = (1, 1, 1, SHAPE[-1])
 
     def model(self) -> onnx.ModelProto:
         values = np.random.default_rng(3)
         arrays = {
             "epsilon": np.float32(1e-4), "two": np.float32(2), "one": np.float32(1),
             "axes": np.int64([self.axis]),
-            "Mul": values.uniform(0.5, 2, SHAPE[-1]).astype(np.float32),
-            "Add": values.standard_normal((1, 1, SHAPE[-1])).astype(np.float32),
+            "Mul": values.uniform(0.5, 2, self.affine_shape[-3:]).astype(np.float32),
+            "Add": values.standard_normal(self.affine_shape).astype(np.float32),
         }  # fmt: skip
         nodes: list[onnx.NodeProto] = []
 
@@ -102,6 +103,7 @@ LAYER_NORMS = [
     Spelling(), Spelling(swapped=True), Spelling(opset=18), Spelling(opset=11, power=False),
     Spelling(twice=True), Spelling(affine=()), Spelling(affine=("Mul",)), Spelling(axis=3),
     Spelling(affine=("Add",)), Spelling(reciprocal="Reciprocal"), Spelling(reciprocal="Div"),
+    Spelling(axis=1, affine_shape=(1, SHAPE[1], 1, 1)), Spelling(axis=-3, affine=(), twice=True),
 ]  # fmt: skip
 RMS_NORMS = [
     Spelling(centred=False, affine=("Mul",), reciprocal="Reciprocal"),
@@ -116,6 +118,14 @@ def test_layer_norm(spelling: Spelling, written, agrees) -> None:
     agrees(written(spelling))
 
 
+def test_what_is_no_number_a_channel_stays_behind(written, agrees) -> None:
+    spelling = Spelling(axis=1)  # scale and bias are for each column
+    found = load_onnx(written(spelling))
+    assert [label_of(node) for node in found if node.kind == KIND] == ["LayerNormalization"]
+    assert {"scale", "add"} & {node.kind for node in found}
+    agrees(written(spelling))
+
+
 @pytest.mark.parametrize("spelling", RMS_NORMS, ids=str)
 def test_rms_norm(spelling: Spelling, written, agrees) -> None:
     assert labels(written(spelling)) == ["SimplifiedLayerNormalization"]
@@ -125,7 +135,7 @@ def test_rms_norm(spelling: Spelling, written, agrees) -> None:
 @pytest.mark.parametrize(
     "spelling",
     [
-        Spelling(axis=1), Spelling(axis=-2), Spelling(leak="root"), Spelling(leak="centred"),
+        Spelling(axis=2), Spelling(axis=-2), Spelling(leak="root"), Spelling(leak="centred"),
         Spelling(leak="variance"), Spelling(leak="mean"),
     ],
     ids=str,
