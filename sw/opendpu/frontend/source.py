@@ -16,6 +16,7 @@ from opendpu.frontend.analysis import Analysis
 from opendpu.frontend.batch_first import sequence_first
 from opendpu.frontend.binding import Bound, Sizes, bind_inputs
 from opendpu.frontend.clusters import clustered
+from opendpu.frontend.einsum import contracted
 from opendpu.frontend.expansion import spelled_out
 from opendpu.frontend.model_file import AnyModel, constants_of, label_of, read_model, reads
 from opendpu.frontend.normalizations import normalized
@@ -112,9 +113,10 @@ def read(
             before, now = shape_of(item.type) or (), analysis.shape(item.name) or ()
             bound.check_batch(label, item.name, before, now)
     outputs = [item.name for item in graph.output]
-    uses = Counter(name for node in analysis.nodes for name in reads(node))
+    nodes = contracted(analysis.nodes, constants, analysis.shape_of_floats, analysis.add_floats)
+    uses = Counter(name for node in nodes for name in reads(node))
     uses.update(outputs)
-    nodes = recognized(analysis.nodes, constants, uses, analysis.alike)
+    nodes = recognized(nodes, constants, uses, analysis.alike)
     nodes = normalized(nodes, constants, uses, analysis.shape_of_floats, analysis.add_floats)
     uses = Counter(name for node in nodes for name in reads(node))
     uses.update(outputs)
