@@ -5,11 +5,14 @@ import math
 
 import numpy as np
 
-from opendpu.frontend.context import Call
+from opendpu.frontend.context import Array, Call
 from opendpu.frontend.layout import Value, plain, reshaped, transposed
 from opendpu.frontend.ops.registry import Layout, handles
 from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.source import as_float
+
+MOST_EDGES = 8
+"""How often edges are repeated by the DPU, each time a copy of the feature map."""
 
 
 @handles("Reshape", keeps_grid=True)
@@ -118,17 +121,43 @@ def pad(call: Call) -> None:
     for position, axis in enumerate(axes):
         amounts[axis] = pads[position], pads[position + len(pads) // 2]
     mode = call.attrs.get("mode", "constant")
-    if mode not in ("constant", "reflect") or amounts.min() < 0:
-        raise Refusal(f"mode {mode!r} with pads {list(pads)} is not supported")
+    if mode not in ("constant", "reflect", "edge"):
+        raise Refusal(f"mode {mode!r} is not supported")
+    if amounts.min() < 0:
+        kept = [
+            range(max(-int(before), 0), size - max(-int(after), 0))
+            for size, (before, after) in zip(value.shape, amounts, strict=True)
+        ]
+        value, amounts = _cut(call, value, f"{call.output}_cut", kept), amounts.clip(min=0)
+    if mode == "edge":
+        call.bind(_repeat_edges(call, value, amounts))
+    else:
+        values = {"constant_values": [fill] * 2 * rank} if mode == "constant" else {}
+        call.bind(_padded(call, value, amounts, mode.upper(), values))
+
+
+def _repeat_edges(call: Call, value: Value, amounts: Array) -> Value:
+    """Repeat what is outermost: a mirror that includes the edge does it by one at a time."""
+    if amounts.max() > MOST_EDGES:
+        raise Refusal(f"edges repeated {amounts.max()} times; must be at most {MOST_EDGES}")
+    for step in range(max(1, int(amounts.max()))):
+        value = _padded(call, value, (amounts > step).astype(int), "SYMMETRIC", {})
+    return value
+
+
+def _padded(
+    call: Call, value: Value, amounts: Array, mode: str, attrs: dict[str, list[float]]
+) -> Value:
+    """Emit ``pad`` of ``amounts``, before and behind for each of ONNX's axes, in XIR's mode."""
     stored = [amounts[axis].tolist() for axis in value.perm]
     shape = tuple(size + sum(amount) for size, amount in zip(value.stored, stored, strict=True))
-    attrs = {"paddings": [n for pair in stored for n in pair], "mode": mode.upper()}
-    if mode == "constant":
-        attrs["constant_values"] = [fill] * 2 * rank
+    paddings = [n for pair in stored for n in pair]
     node = call.context.view(value.node, value.stored)
-    name = call.context.emit(call.output, "pad", shape, {"input": [node]}, attrs)
+    name = call.context.emit(
+        call.output, "pad", shape, {"input": [node]}, {"paddings": paddings, "mode": mode, **attrs}
+    )
     onnx_shape = tuple(size + int(amounts[axis].sum()) for axis, size in enumerate(value.shape))
-    call.bind(Value(name, onnx_shape, value.perm))
+    return Value(name, onnx_shape, value.perm)
 
 
 @handles("Slice", layout=Layout.NEUTRAL)

@@ -5,7 +5,9 @@ depthwise convolution.
 Enlarging by a whole factor ``f`` is a convolution of the map with zeros between its pixels, with a
 triangle as kernel: of ``2 f - 1`` weights where results lie on pixels, of ``2 f`` where they lie
 between them. What is outside the map is its nearest pixel, which is there before (padding). The
-weights are quantized as those of any layer.
+weights are quantized as those of any layer. With ``align_corners`` the first and last results lie
+on the first and last pixels, so that ``f`` is whole where ``n`` pixels become ``f (n - 1) + 1``
+(33 to 129, as in DeepLab), and nothing outside is needed.
 """
 
 import numpy as np
@@ -38,8 +40,11 @@ def _factors(graph: Graph, node: Node) -> tuple[int, int] | None:
     if node.kind != "resize" or str(node.attrs["mode"]).upper() != "BILINEAR":
         return None
     shape = graph[node.inputs["input"][0]].shape
-    if node.attrs.get("align_corners") or len(node.shape) != 4 or len(node.inputs["input"]) != 1:
+    if len(node.shape) != 4 or len(node.inputs["input"]) != 1:
         return None
+    if node.attrs.get("align_corners"):
+        found = [_between(shape[axis], node.shape[axis]) for axis in (1, 2)]
+        return (found[0], found[1]) if all(0 < f <= MAX_FACTOR for f in found) else None
     (rows, rest), (columns, other) = (divmod(node.shape[a], shape[a]) for a in (1, 2))
     scale = [float(s) for s in node.attrs["scale"]]
     if rest or other or not np.allclose(scale, (columns, rows)) or max(rows, columns) > MAX_FACTOR:
@@ -48,12 +53,24 @@ def _factors(graph: Graph, node: Node) -> tuple[int, int] | None:
     return None if bilinear_weights(rows, columns, half=half) is not None else (rows, columns)
 
 
+def _between(size: int, made: int) -> int:
+    """Return how many results there are a pixel if the outermost lie on each other; 0: a fraction.
+
+    One pixel has no distance to the next, and fewer results than pixels are not an enlargement.
+    """
+    if size == made:
+        return 1
+    factor, rest = divmod(made - 1, max(1, size - 1))
+    return 0 if rest or size == 1 else factor
+
+
 def _rewrite(graph: Graph, node: Node, factors: tuple[int, int]) -> None:
     half, channels = bool(node.attrs.get("half_pixel_centers")), node.shape[-1]
+    corners = bool(node.attrs.get("align_corners"))
     (source,) = node.inputs["input"]
-    axes = [_axis(factor, half) for factor in factors]
+    axes = [_axis(factor, half, corners) for factor in factors]
     (rows, *vertical), (columns, *horizontal) = axes
-    around = [(1 if half and f > 1 else 0, 1 if f > 1 else 0) for f in factors]
+    around = [(1 if half and f > 1 else 0, 1 if f > 1 and not corners else 0) for f in factors]
     if any(map(any, around)):
         source = _padded(graph, node, source, around)
     kernel = np.outer(rows, columns)[None, :, :, None].repeat(channels, axis=3)
@@ -67,7 +84,7 @@ def _rewrite(graph: Graph, node: Node, factors: tuple[int, int]) -> None:
     }  # fmt: skip
 
 
-def _axis(factor: int, half: bool) -> tuple[npt.NDArray[np.float64], int, int]:
+def _axis(factor: int, half: bool, corners: bool) -> tuple[npt.NDArray[np.float64], int, int]:
     """Return the weights along one axis, and how many results are cut off before and behind.
 
     Result ``t`` of the whole convolution is at ``(t - (f - 1)) / f`` of the padded map, or half a
@@ -76,6 +93,8 @@ def _axis(factor: int, half: bool) -> tuple[npt.NDArray[np.float64], int, int]:
     """
     if factor == 1:
         return np.ones(1), 0, 0
+    if corners:
+        return _triangle(2 * factor - 1, factor), factor - 1, factor - 1
     if not half:
         return _triangle(2 * factor - 1, factor), factor - 1, factor
     if factor % 2:

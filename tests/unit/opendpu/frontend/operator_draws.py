@@ -321,9 +321,10 @@ def _concat(rng: Rng) -> Case:
 @draws("Pad")
 def _pad(rng: Rng) -> Case:
     shape = any_shape(rng)
-    mode = str(rng.choice(["constant", "reflect"]))
+    mode = str(rng.choice(["constant", "reflect", "edge"]))
     limits = [min(2, size - 1) if mode == "reflect" else 2 for size in shape] * 2
-    pads = np.array([int(rng.integers(0, limit + 1)) for limit in limits])
+    least = [-1 if mode == "constant" and size > 2 else 0 for size in shape] * 2
+    pads = np.array([int(rng.integers(a, b + 1)) for a, b in zip(least, limits, strict=True)])
     pads[0] = pads[len(shape)] = 0
     weights = {"p": pads, "v": np.float32(rng.standard_normal())}
     return Case([node("Pad", "x", "p", "v", mode=mode)], shape, weights)

@@ -469,6 +469,23 @@ def test_pad(save, agrees, extra):
 
 
 @pytest.mark.parametrize(
+    ("pads", "mode", "made"),
+    [
+        ([0, 0, 1, 1, 0, 0, 1, 1], "edge", ["pad"]),
+        ([0, 0, 3, 0, 0, 0, 1, 2], "edge", ["pad"] * 3),
+        ([0, 0, 0, 0, 0, 0, 0, 0], "edge", ["pad"]),
+        ([0, 0, 9, 0, 0, 0, 0, 0], "edge", ["onnx"]),
+        ([0, 0, -1, 2, 0, 0, 1, -2], "edge", ["strided_slice", "pad", "pad"]),
+        ([0, -1, 0, 0, 0, 0, 0, 2], "constant", ["strided_slice", "pad"]),
+        ([0, 0, 1, 0, 0, 0, 0, -3], "reflect", ["strided_slice", "pad"]),
+    ],
+)
+def test_pads_of_every_mode_and_sign(save, agrees, pads, mode, made):
+    path = save([node("Pad", ["x"], ["y"], pads=pads, mode=mode)], {"x": X}, {"y": None}, opset=10)
+    assert kinds(agrees(path)) == made
+
+
+@pytest.mark.parametrize(
     "attrs",
     [
         {

@@ -59,9 +59,35 @@ def test_on_the_dpu(factors, half, target, on_the_dpu):
     on_the_dpu(graph, samples(), target=target, least=30)
 
 
+def between_corners(height: int, width: int) -> FloatGraph:
+    """The same with the first and last results on the first and last pixels."""
+    graph = enlarged(1, 1, half=False, corners=True)
+    graph["y"].type = graph["y"].type.with_shape((1, height, width, 6))
+    graph["y"].attrs["scale"] = [width / 4 + 1e-6, height / 5 + 1e-6]
+    return graph
+
+
+@pytest.mark.parametrize("size", [(9, 7), (17, 13), (5, 16), (65, 49), (13, 4)])
+def test_the_function_between_corners_stays(size):
+    graph = between_corners(*size)
+    x = samples(1)
+    before = evaluate_float(graph, x)["y"]
+    upsample(graph)
+    to_xir(graph)
+    assert graph["y"].kind == "transposed-depthwise-conv2d"
+    np.testing.assert_allclose(evaluate_float(graph, x)["y"], before, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("size", "target"), [((9, 7), "B512"), ((17, 13), "B4096")])
+def test_between_corners_on_the_dpu(size, target, on_the_dpu):
+    on_the_dpu(between_corners(*size), samples(), target=target, least=30)
+
+
 @pytest.mark.parametrize(
     ("graph", "why"),
     [
+        (between_corners(10, 8), "every result has weights of its own"),
+        (between_corners(85, 61), "too many phases"),
         (enlarged(2, 4, half=False), "int8 weights are exact"),
         (enlarged(3, 3, half=False, corners=True), "every result has weights of its own"),
         (enlarged(17, 3, half=True), "too many phases"),
