@@ -5,7 +5,7 @@ import dataclasses
 from typing import Any
 
 from quark.onnx.quantization.config.algorithm import AlgoConfig
-from quark.onnx.quantization.config.custom_config import get_default_config
+from quark.onnx.quantization.config.defaults import get_default_config
 from quark.onnx.quantization.config.quantization_config import QuantizationConfig
 from quark.onnx.quantization.config.spec import QLayerConfig
 
