@@ -43,7 +43,7 @@ def as_many(builder: OnnxBuilder, node: Node, name: str, value: str) -> str:
     if builder.constant(name) is None:
         return value
     other = next(n for n in node.inputs["input"] if builder.constant(n) is None)
-    batch = builder.op("Shape", [builder.plain(other)], end=1)
+    batch = builder.front_of_shape(builder.plain(other), 1)
     rest = builder.integers([1] * (len(node.shape) - 1))
     return builder.op("Expand", [value, builder.op("Concat", [batch, rest], axis=0)])
 
@@ -167,7 +167,7 @@ def resize(builder: OnnxBuilder, node: Node) -> None:
         given.append(builder.initializer(np.array([1, 1, down, across], np.float32)))
     else:
         rest = builder.integers(sizes)
-        front = builder.op("Shape", [given[0]], end=2)
+        front = builder.front_of_shape(given[0], 2)
         given += ["", builder.op("Concat", [front, rest], axis=0)]
     attrs = {"nearest_mode": "round_prefer_ceil" if corners else "floor"} if nearest else {}
     made = builder.op(

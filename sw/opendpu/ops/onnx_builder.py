@@ -21,6 +21,8 @@ from opendpu.ops.formats import fake_quantize, real_numbers
 
 OPSET = 17
 """Operator set of models whose ops say none."""
+AXES_AS_INPUT = 18
+"""First operator set in which axes of every reduction are an input."""
 IR_VERSION = 10
 LARGE_BYTES = 1 << 16
 """Constants from this size on are given to sessions as they are in memory."""
@@ -169,6 +171,17 @@ class OnnxBuilder:
         output = self.unique(op_type)
         self.nodes.append(helper.make_node(op_type, list(inputs), [output], **attrs))
         return output
+
+    def reduced(self, op_type: str, value: str, axes: Sequence[int], keepdims: int = 1) -> str:
+        """Add a reduction along axes, as the operator set has it; return its name."""
+        if self.opset >= AXES_AS_INPUT or op_type == "ReduceSum":
+            return self.op(op_type, [value, self.integers(axes)], keepdims=keepdims)
+        return self.op(op_type, [value], axes=list(axes), keepdims=keepdims)
+
+    def front_of_shape(self, value: str, count: int) -> str:
+        """Add the sizes of the first axes of a tensor; return their name."""
+        sizes = self.op("Shape", [value])
+        return self.op("Slice", [sizes, self.integers([0]), self.integers([count])])
 
     def initializer(self, value: Array) -> str:
         """Add a constant; return its name. Large ones stay outside the model."""

@@ -85,12 +85,7 @@ def reduction(op_type: str) -> Emit:
         (source,) = node.inputs["input"]
         axes = [int(a) for a in node.attrs["axis"]]
         keep = int(bool(node.attrs["keep_dims"]))
-        value = builder.plain(source)
-        if builder.opset >= 18 or op_type == "ReduceSum":
-            name = builder.op(op_type, [value, builder.integers(axes)], keepdims=keep)
-        else:
-            name = builder.op(op_type, [value], axes=axes, keepdims=keep)
-        builder.bind(node, name)
+        builder.bind(node, builder.reduced(op_type, builder.plain(source), axes, keep))
 
     return emit
 

@@ -85,13 +85,8 @@ def reduction_max(builder: OnnxBuilder, node: Node) -> None:
     """Emit the maximum along axes."""
     (source,) = node.inputs["input"]
     axes = [int(a) for a in node.attrs["axis"]]
-    given = [builder.plain(source)]
-    attrs = {"keepdims": int(bool(node.attrs["keep_dims"]))}
-    if builder.opset >= 18:
-        given.append(builder.integers(axes))
-        name = builder.op("ReduceMax", given, **attrs)
-    else:
-        name = builder.op("ReduceMax", given, axes=axes, **attrs)
+    keep = int(bool(node.attrs["keep_dims"]))
+    name = builder.reduced("ReduceMax", builder.plain(source), axes, keep)
     right = builder.graph[source].fix_point - node.fix_point
     value = carried(builder, builder.graph[source], name).shifted(right)
     bind(builder, node, value, channels_first=False)

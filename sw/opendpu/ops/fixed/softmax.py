@@ -48,9 +48,7 @@ def softmax(builder: OnnxBuilder, node: Node) -> None:
     table = exponentials(float(node.attrs["input_scale"]))
     words = _Words(builder)
     value = builder.op("Cast", [builder.plain(source)], to=TensorProto.INT64)
-    axes = {"axes": [-1]} if builder.opset < 18 else {}
-    given = [value] if axes else [value, builder.integers([-1])]
-    largest = builder.op("ReduceMax", given, keepdims=1, **axes)
+    largest = builder.reduced("ReduceMax", value, [-1])
     index = builder.op("Sub", [largest, value])
     exps = builder.op("Gather", [words.constant(table), index])
     rescaled = np.array([_divided(int(e), SUM_BITS) for e in table])

@@ -98,7 +98,7 @@ def emit(builder: NodeBuilder, value: str, layout: Layout, rank: int) -> str:
 
 
 def _emit_largest(builder: NodeBuilder, value: str) -> str:
-    return builder.op("ReduceMax", [builder.op("Abs", [value])], axes=[-1], keepdims=1)
+    return builder.reduced("ReduceMax", builder.op("Abs", [value]), [-1])
 
 
 def _emit_power(builder: NodeBuilder, largest: str) -> str:

@@ -13,6 +13,9 @@ class NodeBuilder(Protocol):
     def op(self, op_type: str, inputs: Sequence[str], **attrs: Any) -> str:
         """Add a node with one output; return its name."""
 
+    def reduced(self, op_type: str, value: str, axes: Sequence[int], keepdims: int = 1) -> str:
+        """Add a reduction along axes, as the operator set has it; return its name."""
+
     def initializer(self, value: Array) -> str:
         """Add a constant; return its name."""
 
