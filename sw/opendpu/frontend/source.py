@@ -18,6 +18,7 @@ from opendpu.frontend.binding import Bound, Sizes, bind_inputs
 from opendpu.frontend.clusters import clustered
 from opendpu.frontend.einsum import contracted
 from opendpu.frontend.expansion import spelled_out
+from opendpu.frontend.guards import unguarded
 from opendpu.frontend.model_file import AnyModel, constants_of, label_of, read_model, reads
 from opendpu.frontend.normalizations import normalized
 from opendpu.frontend.opsets import opsets_of
@@ -116,6 +117,7 @@ def read(
     nodes = contracted(analysis.nodes, constants, analysis.shape_of_floats, analysis.add_floats)
     uses = Counter(name for node in nodes for name in reads(node))
     uses.update(outputs)
+    nodes = unguarded(nodes, constants, uses)
     nodes = recognized(nodes, constants, uses, analysis.alike)
     nodes = normalized(nodes, constants, uses, analysis.shape_of_floats, analysis.add_floats)
     uses = Counter(name for node in nodes for name in reads(node))
