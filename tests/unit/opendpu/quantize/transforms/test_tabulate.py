@@ -23,6 +23,10 @@ TABLES = QuantizeConfig(
 )  # fmt: skip
 POINT = {"kernel": [1, 1], "stride": [1, 1], "pad": [0, 0, 0, 0], "pad_mode": "FLOOR"}
 FLOAT = TensorSpec(number_format="float32")
+CPU = dataclasses.replace(
+    TABLES, overrides=(Override(names=("cpu",), weights=FLOAT, activation=FLOAT),)
+)
+"""Whose op ``cpu`` stays in float."""
 
 
 def tabulate(graph: Graph, config: QuantizeConfig, least: float = 0.7) -> tuple[list[str], Demands]:
@@ -94,6 +98,32 @@ def test_a_layer_norm_is_the_same_in_float(attributes: dict[str, object], *, bia
     wanted = computed(graph, values)
     assert tabulate(graph, TABLES) == (["op"], Demands())
     np.testing.assert_allclose(computed(graph, values), wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_a_term_of_the_cpu_keeps_no_sum_off_the_dpu() -> None:
+    """As the embeddings of a language model, which a residual sum adds to what a layer makes."""
+    graph = FloatGraph("residual")
+    shape = (1, 2, 100, 256)
+    graph.add("x", "data", shape)
+    graph.add("cpu", "add", shape, {"input": ["x", "x"]})
+    graph.add("sum", "add", shape, {"input": [conv(graph, "layer", "cpu", 256), "cpu"]})
+    graph.add("op", "onnx", shape, {"input": ["sum"]}, normalization(256))
+    graph.outputs = [conv(graph, "y", "op", 8)]
+    values = logits(256, rows=100)
+    wanted = computed(graph, values)
+    assert tabulate(graph, CPU)[0] == ["op"]
+    np.testing.assert_allclose(computed(graph, values), wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_what_only_the_cpu_makes_is_normalized_there() -> None:
+    graph = FloatGraph("embeddings")
+    shape = (1, 2, 12, 16)
+    graph.add("x", "data", shape)
+    graph.add("cpu", "add", shape, {"input": ["x", "x"]})
+    graph.add("sum", "add", shape, {"input": ["cpu", "cpu"]})
+    graph.add("op", "onnx", shape, {"input": ["sum"]}, normalization(16))
+    graph.outputs = [conv(graph, "y", "op", 8)]
+    assert tabulate(graph, CPU)[0] == []
 
 
 def check_noise(graph: FloatGraph, values: np.ndarray) -> None:
