@@ -2,13 +2,17 @@
 """Ops that the DPU has only in parts, as those parts, so that each gets a scale of its own."""
 
 from opendpu.ir import Graph, Node
-from opendpu_arch.isa import ElewInit
+from opendpu_arch.isa import AluInit, ElewInit
 
 (_ID,) = (field for field in ElewInit.bit_fields() if field.name == "id")
 MAX_TERMS = _ID.maximum + 1
 """Terms of an addition of the DPU: inputs that ELEWINIT can describe."""
 
 
+MAX_SIDE = min(
+    field.maximum + 1 for field in AluInit.bit_fields() if field.name.startswith("kernel")
+)
+"""Rows and columns of a pool's window, at most."""
 SMALL_AVERAGE = 1024
 """Pixels of a map whose average is taken at once. Of a larger one that is done in two steps: the
 first follows the rows as they are made, the second fits the banks of every target."""
@@ -17,14 +21,19 @@ LEFT = 40
 
 
 def rewrite(graph: Graph) -> None:
-    """Split hard-swish, long sums and large averages, in place; the last part has the op's name."""
+    """Split hard-swish, long sums and large averages, in place; the last part has the op's name.
+
+    Rows of pixels that are longer than any window become maps, of which a pool takes all.
+    """
     for node in graph:
         if node.kind == "hard-swish":
             _hard_swish(graph, node)
         elif node.kind == "add":
             _long_sum(graph, node)
-        elif node.kind == "avgpool2d":
-            _large_average(graph, node)
+        elif node.kind in ("avgpool2d", "maxpool2d"):
+            _long_row(graph, node)
+            if node.kind == "avgpool2d":
+                _large_average(graph, node)
     graph.sort()
 
 
@@ -51,6 +60,36 @@ def _long_sum(graph: Graph, node: Node) -> None:
     node.inputs["input"] = terms
 
 
+def _long_row(graph: Graph, node: Node) -> None:
+    """Make of the pixels that a pool takes all a map whose sides no window is too small for.
+
+    It is as square as it can be. A prime number of pixels stays as it is.
+    """
+    (source,) = node.inputs["input"]
+    batch, height, width, channels = graph[source].shape
+    if max(height, width) <= MAX_SIDE or not _takes_all(graph, node):
+        return
+    pixels = height * width
+    rows = max(n for n in _divisors(pixels) if n * n <= pixels)
+    if pixels // rows > MAX_SIDE:
+        return
+    shape = (batch, rows, pixels // rows, channels)
+    made = graph.add(
+        graph.unique(f"{node.name}_map"), "reshape", shape, {"input": [source]},
+        {"shape": list(shape)}, origin=node.origin,
+    )  # fmt: skip
+    size = [pixels // rows, rows]
+    node.inputs = {"input": [made.name]}
+    node.attrs = {**node.attrs, "kernel": size, "stride": size}
+
+
+def _takes_all(graph: Graph, node: Node) -> bool:
+    """Return whether a pool has one window, which is the map."""
+    _, height, width, _ = graph[node.inputs["input"][0]].shape
+    whole = node.attrs.get("global") or list(node.attrs["kernel"]) == [width, height]
+    return (node.shape[1], node.shape[2]) == (1, 1) and bool(whole) and not any(node.attrs["pad"])
+
+
 def _large_average(graph: Graph, node: Node) -> None:
     """Average windows that fill a large map, then those averages.
 
@@ -59,10 +98,7 @@ def _large_average(graph: Graph, node: Node) -> None:
     """
     (source,) = node.inputs["input"]
     batch, height, width, channels = graph[source].shape
-    if height * width <= SMALL_AVERAGE or (node.shape[1], node.shape[2]) != (1, 1):
-        return
-    whole = node.attrs.get("global") or list(node.attrs["kernel"]) == [width, height]
-    if not whole or any(node.attrs["pad"]):
+    if height * width <= SMALL_AVERAGE or not _takes_all(graph, node):
         return
     windows = [
         (rows, columns)

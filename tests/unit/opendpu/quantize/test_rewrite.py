@@ -78,6 +78,25 @@ def test_averages(height: int, width: int, windows: list[tuple[int, int]]) -> No
     assert pools[-1].name == "y"
 
 
+@pytest.mark.parametrize("kind", ["avgpool2d", "maxpool2d"])
+@pytest.mark.parametrize(
+    ("pixels", "sides"), [(256, (1, 256)), (784, (28, 28)), (300, (15, 20)), (257, (1, 257))]
+)
+def test_pools_over_sequences(kind: str, pixels: int, sides: tuple[int, int]) -> None:
+    """No window of the DPU is longer than 256 pixels: tokens of a transformer become a map."""
+    graph = FloatGraph("test")
+    graph.add("x0", "data", (1, 1, pixels, 5))
+    size = [pixels, 1]
+    attrs = {"kernel": size, "stride": size, "pad": [0] * 4, "pad_mode": "FLOOR", "global": True}
+    graph.add("y", kind, (1, 1, 1, 5), {"input": ["x0"]}, attrs)
+    graph.outputs = ["y"]
+    x = np.random.default_rng(2).standard_normal((1, 1, pixels, 5)).astype(np.float32)
+    wanted = x.mean(axis=(1, 2)) if kind == "avgpool2d" else x.max(axis=(1, 2))
+    check(graph, {"x0": x}, ["reshape", kind] if sides[0] > 1 else [kind])
+    np.testing.assert_allclose(evaluate(graph, {"x0": x})["y"][:, 0, 0], wanted, atol=1e-6)
+    assert tuple(graph["y"].attrs["kernel"][::-1]) == sides
+
+
 @pytest.mark.parametrize("alpha", [0.01, 0.2, 0.3, 1 / 3, 0.5, 1.5, -0.25, 0.0, 5.5, 126.9])
 def test_slopes(alpha: float) -> None:
     near = nearest_slope(alpha)
