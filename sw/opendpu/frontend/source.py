@@ -18,6 +18,7 @@ from opendpu.frontend.binding import Bound, Sizes, bind_inputs
 from opendpu.frontend.clusters import clustered
 from opendpu.frontend.einsum import contracted
 from opendpu.frontend.expansion import spelled_out
+from opendpu.frontend.feature_norms import gathered
 from opendpu.frontend.guards import unguarded
 from opendpu.frontend.model_file import AnyModel, constants_of, label_of, read_model, reads
 from opendpu.frontend.normalizations import normalized
@@ -114,14 +115,12 @@ def read(
             before, now = shape_of(item.type) or (), analysis.shape(item.name) or ()
             bound.check_batch(label, item.name, before, now)
     outputs = [item.name for item in graph.output]
-    nodes = contracted(analysis.nodes, constants, analysis.shape_of_floats, analysis.add_floats)
-    uses = Counter(name for node in nodes for name in reads(node))
-    uses.update(outputs)
-    nodes = unguarded(nodes, constants, uses)
-    nodes = recognized(nodes, constants, uses, analysis.alike)
-    nodes = normalized(nodes, constants, uses, analysis.shape_of_floats, analysis.add_floats)
-    uses = Counter(name for node in nodes for name in reads(node))
-    uses.update(outputs)
+    floats = analysis.shape_of_floats
+    nodes = contracted(analysis.nodes, constants, floats, analysis.add_floats)
+    nodes = unguarded(nodes, constants, _uses(nodes, outputs))
+    nodes = gathered(nodes, constants, _uses(nodes, outputs), floats)
+    nodes = recognized(nodes, constants, _uses(nodes, outputs), analysis.alike)
+    nodes = normalized(nodes, constants, _uses(nodes, outputs), floats, analysis.add_floats)
     return Source(
         label=label,
         name=graph.name or pathlib.Path(label).stem,
@@ -132,10 +131,17 @@ def read(
         constants=constants,
         types=analysis.types,
         producers={name: node for node in nodes for name in node.output},
-        uses=uses,
+        uses=_uses(nodes, outputs),
         bound=bound,
         quantized=any(node.op_type in QUANTIZERS for node in graph.node),
     )
+
+
+def _uses(nodes: Sequence[onnx.NodeProto], outputs: Sequence[str]) -> Counter[str]:
+    """Return how often each tensor is read, by nodes or as an output."""
+    found = Counter(name for node in nodes for name in reads(node))
+    found.update(outputs)
+    return found
 
 
 def _check(label: str, faults: Sequence[str]) -> None:

@@ -61,6 +61,25 @@ def _lrn(builder: OnnxBuilder, node: Node) -> None:
     builder.bind(node, name, channels_first=True)
 
 
+def _groups(builder: OnnxBuilder, node: Node) -> None:
+    """Emit groups of channels with mean 0 and variance 1; weight and bias are one a channel."""
+    (source,) = node.inputs["input"]
+    channels = node.shape[-1]
+    groups = channels if node.kind == "instancenorm" else int(node.attrs["num_groups"])
+    value = builder.channels_first(source)
+    sizes = builder.op("Shape", [value])
+    grouped = builder.op("Reshape", [value, builder.integers([0, groups, -1])])
+    fill = (builder.initializer(make(groups, np.float32)) for make in (np.ones, np.zeros))
+    epsilon = float(node.attrs["eps"])
+    made = builder.op("InstanceNormalization", [grouped, *fill], epsilon=epsilon)
+    made = builder.op("Reshape", [made, sizes])
+    if node.attrs.get("affine"):
+        for op_type, arg in (("Mul", "weight"), ("Add", "bias")):
+            value = builder.parameter(node.inputs[arg][0], lambda a: a.reshape(1, -1, 1, 1))
+            made = builder.op(op_type, [made, value])
+    builder.bind(node, made, channels_first=True)
+
+
 def _l2_normalize(builder: OnnxBuilder, node: Node) -> None:
     """Emit ``x / sqrt(max(sum(x**2), epsilon))``."""
     value = builder.plain(node.inputs["input"][0])
@@ -78,4 +97,6 @@ register(
     Operator(kind="softmax", emit=_softmax),
     Operator(kind="lrn", emit=_lrn),
     Operator(kind="l2_normalize", emit=_l2_normalize),
+    Operator(kind="groupnorm", emit=_groups),
+    Operator(kind="instancenorm", emit=_groups),
 )
