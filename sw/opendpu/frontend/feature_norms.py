@@ -129,7 +129,7 @@ class _Search:
         bounded = self.producers.get(below)
         if bounded is not None and bounded.op_type in ("Clip", "Max") and len(bounded.input) > 1:
             floor = self.constants.get(bounded.input[1])
-            if floor is None or floor.size != 1 or len(bounded.input) > 2 and bounded.input[2]:
+            if floor is None or floor.size != 1 or (len(bounded.input) > 2 and bounded.input[2]):
                 return None
             least = float(floor.ravel()[0]) ** 2
             inside.insert(0, bounded)
@@ -141,11 +141,12 @@ class _Search:
         if axes is None or len(axes) != 1:
             return None
         inside.insert(0, length)
-        attrs = {"epsilon": least} if least else {}
+        axis = axes[0] % len(shape)
         made = helper.make_node(
-            "LpNormalization", [x], quotient.output, quotient.name, axis=axes[0] % len(shape), p=2,
-            **attrs,
-        )  # fmt: skip
+            "LpNormalization", [x], quotient.output, quotient.name, axis=axis, p=2
+        )
+        if least:
+            made.attribute.append(helper.make_attribute("epsilon", least))
         return _Found(_like(made, quotient), inside)
 
     def is_closed(self, found: _Found) -> bool:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Softmaxes without what replaces their NaN, where there can be none.
 
-PyTorch exports attention as ``s = Softmax(x)``, ``Where(IsNaN(s), 0, s)``: a row all of whose scores
-a mask hides (minus infinity) would be NaN. Scores that a product makes have no such rows, unless a
-mask that hides whole rows is added to them.
+PyTorch exports attention as ``s = Softmax(x)``, ``Where(IsNaN(s), 0, s)``: a row all of whose
+scores a mask hides (minus infinity) would be NaN. Scores that a product makes have no such rows,
+unless a mask that hides whole rows is added to them.
 """
 
 from collections import Counter

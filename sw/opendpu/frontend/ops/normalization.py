@@ -8,7 +8,6 @@ from opendpu.frontend.ops.registry import Layout, handles
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.source import as_float
 
-
 LEAST_SQUARE = 1e-37
 """Of a vector without a length, which ONNX leaves as it is; float32 holds it."""
 

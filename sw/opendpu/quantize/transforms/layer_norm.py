@@ -14,23 +14,16 @@ does not count, because the normalization behind takes it off again.
 import math
 
 import numpy as np
-from onnx import NodeProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from opendpu.ir import Array, Graph, Node
 from opendpu.ops.foreign import LAYER_NORM, is_normalization, parsed
 from opendpu.quantize.transforms.parts import Parts
 from opendpu.quantize.transforms.rewrite import MAX_TERMS
+from opendpu.quantize.transforms.variance import NEARER, NEGLIGIBLE, SPREAD, Means, divided
 
 EPSILON = 1e-5
 """Where the operator has no attribute for it."""
-SPREAD = 16.0
-"""The largest variance over the smallest one: eight bits hold both, and their roots."""
-NEARER = 64.0
-"""The same, of those that the first of two factors makes equal."""
-SQUARES = 32
-"""Steps of the squares of such rows in the largest variance; what is above a byte saturates."""
-NEGLIGIBLE = 2.0**-8
-"""Part of the floor that epsilon may be, which then counts as if all rows were brought there."""
 
 
 def is_layer_norm(graph: Graph, node: Node) -> bool:
@@ -68,10 +61,10 @@ def layer_norm(parts: Parts, floor: float = 0.0) -> None:
     centred = _centred(parts, x) if _has_mean(parts.node) else x
     if floor:
         nodes = [helper.make_node("Max", ["x", "floor"], ["variance"])]
-        centred = _divided(parts, "nearer", centred, nodes, {"floor": floor})
+        centred = divided(parts, "nearer", centred, nodes, {"floor": floor}, _Rows())
         epsilon /= floor
     nodes = [helper.make_node("Add", ["x", "epsilon"], ["variance"])]
-    normalized = _divided(parts, "normalized", centred, nodes, {"epsilon": epsilon})
+    normalized = divided(parts, "normalized", centred, nodes, {"epsilon": epsilon}, _Rows())
     scaled = parts.add("scaled", "scale", shape, [normalized], {"axis": 3})
     parts.graph[scaled].inputs |= {
         "scale": [parts.constant("scale", np.broadcast_to(scale, (count,)))],
@@ -80,24 +73,17 @@ def layer_norm(parts: Parts, floor: float = 0.0) -> None:
     parts.end(scaled)
 
 
-def _divided(
-    parts: Parts, name: str, source: str, nodes: list[NodeProto], numbers: dict[str, float]
-) -> str:
-    """Add rows over the root of a variance, which ``nodes`` make of the mean of squares."""
-    shape = parts.graph[source].shape
-    count = shape[-1]
-    squares = parts.add(f"{name}_squares", "mul", shape, [source, source])
-    variance = parts.product(f"{name}_variance", squares, np.full((count, 1), 1 / count))
-    if "floor" in numbers:
-        parts.demands.least[squares] = math.ceil(math.log2(SQUARES / (NEARER * numbers["floor"])))
-    nodes = [
-        *nodes,
-        helper.make_node("Sqrt", ["variance"], ["deviation"]),
-        helper.make_node("Reciprocal", ["deviation"], ["y"]),
-    ]
-    reciprocal = parts.function(f"{name}_reciprocal", variance, nodes, numbers)
-    factor = parts.repeated(f"{name}_factor", reciprocal, 1.0, count)
-    return parts.add(name, "mul", shape, [source, factor])
+class _Rows(Means):
+    """Means of rows, as products with a constant matrix."""
+
+    def variance(self, parts: Parts, name: str, source: str) -> str:
+        """Add the mean of each row."""
+        count = parts.graph[source].shape[-1]
+        return parts.product(name, source, np.full((count, 1), 1 / count))
+
+    def repeated(self, parts: Parts, name: str, source: str, factor: float, channels: int) -> str:
+        """Add ``factor`` times what belongs to a row for each of its elements."""
+        return parts.repeated(name, source, factor, channels)
 
 
 def _centred(parts: Parts, x: str) -> str:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a DPU with tables computes in parts: softmax and LayerNorm."""
+"""What a DPU with tables computes in parts: softmax, LayerNorm, GroupNorm and InstanceNorm."""
 
 import functools
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from opendpu.ir import Graph, Node
+from opendpu.ir import Array, Graph, Node
 from opendpu.quantize.config import QuantizeConfig
 from opendpu.quantize.executor import evaluate
 from opendpu.quantize.placement.groups import Demands
@@ -16,29 +16,31 @@ from opendpu.quantize.placement.tables import has_tables
 from opendpu.quantize.samples import Samples
 from opendpu.quantize.transforms.computed_mask import FLOAT, ComputedMask, computed_masks
 from opendpu.quantize.transforms.fold import fold
+from opendpu.quantize.transforms.group_norm import (
+    group_norm,
+    is_group_norm,
+    spread_of,
+    variances_of,
+)
 from opendpu.quantize.transforms.head import REASON as HEAD
 from opendpu.quantize.transforms.head import of_head
-from opendpu.quantize.transforms.layer_norm import (
-    NEARER,
-    SPREAD,
-    floor_of,
-    is_layer_norm,
-    layer_norm,
-)
-from opendpu.quantize.transforms.mask import HIDES, mask_of, masked
+from opendpu.quantize.transforms.layer_norm import floor_of, is_layer_norm, layer_norm
+from opendpu.quantize.transforms.mask import HIDES, MOVES, mask_of, masked
 from opendpu.quantize.transforms.parts import Parts
 from opendpu.quantize.transforms.rewrite import rewrite
 from opendpu.quantize.transforms.softmax import is_softmax, softmax
+from opendpu.quantize.transforms.variance import NEARER, SPREAD
 
 KINDS: Mapping[Callable[[Graph, Node], bool], Callable[[Parts], None]] = {
-    is_softmax: softmax, is_layer_norm: layer_norm,
+    is_softmax: softmax, is_layer_norm: layer_norm, is_group_norm: group_norm,
 }  # fmt: skip
 """By what knows an op, what adds its parts."""
 
 
 WIDE = (
-    f"the variances of its rows differ by more than a factor of {SPREAD * NEARER:g}, for which the "
-    "DPU's bytes are too coarse; rows that differ less would lift it"
+    "the variances of its {0} differ by more than a factor of "
+    f"{SPREAD * NEARER:g}"
+    ", for which the DPU's bytes are too coarse; {0} that differ less would lift it"
 )
 AXES = 4
 """Of scores and of what is added to them, where a mask is computed."""
@@ -47,10 +49,10 @@ SAMPLES = 8
 
 
 def tabulate(graph: Graph, samples: Samples, config: QuantizeConfig) -> tuple[list[str], Demands]:
-    """Replace softmaxes and LayerNorms of a float graph by parts, in place.
+    """Replace softmaxes and normalizations of a float graph by parts, in place.
 
     Those between ops of the DPU, for a target with tables. What the configuration keeps in float
-    stays, and so do softmaxes of the head and LayerNorms of rows that differ too much.
+    stays, and so do softmaxes of the head and normalizations of what differs too much.
 
     Returns
     -------
@@ -91,13 +93,12 @@ def _replaceable(
     for name in of_head(graph, [name for name in found if graph[name].kind == "softmax"]):
         del found[name]
         graph[name].reason = HEAD
-    norms = [name for name in found if found[name] is layer_norm]
-    for name, floor in _floors(graph, norms, samples).items():
-        if floor is None:
+    for name, (make, what) in _judged(graph, found, samples).items():
+        if make is None:
             del found[name]
-            graph[name].reason = WIDE
+            graph[name].reason = WIDE.format(what)
         else:
-            found[name] = functools.partial(layer_norm, floor=floor)
+            found[name] = make
     while found:
         trial = graph.copy()
         made = _replaced(trial, found)
@@ -118,15 +119,34 @@ def _replaceable(
     return found
 
 
-def _floors(graph: Graph, names: list[str], samples: Samples) -> dict[str, float | None]:
-    """Return how near to each other the rows of LayerNorms have to be brought first."""
-    sources = {name: graph[name].inputs["input"][0] for name in names}
+def _judged(
+    graph: Graph, found: Mapping[str, Callable[[Parts], None]], samples: Samples
+) -> dict[str, tuple[Callable[[Parts], None] | None, str]]:
+    """Return what adds the parts of normalizations, given what samples say of their variances.
+
+    None where these differ too much; and of what they are.
+    """
+    rows = {name for name, make in found.items() if make is layer_norm}
+    maps = {name for name, make in found.items() if make is group_norm}
+    sources = {name: graph[name].inputs["input"][0] for name in (*rows, *maps)}
     every = list(dict.fromkeys(sources.values()))
-    rows = [part for _, part in evaluate(graph, every, samples, batch=1, stop=SAMPLES)]
-    return {
-        name: floor_of(graph[name], np.stack([part[sources[name]] for part in rows]))
-        for name in names
-    }
+    seen: dict[str, list[Array]] = {name: [] for name in sources}
+    for _, part in evaluate(graph, every, samples, batch=1, stop=SAMPLES):
+        for name, source in sources.items():
+            given = part[source].reshape(graph[source].shape)
+            seen[name].append(given if name in rows else variances_of(graph[name], given))
+    judged: dict[str, tuple[Callable[[Parts], None] | None, str]] = {}
+    for name, parts in seen.items():
+        node, values = graph[name], np.stack(parts)
+        if name in rows:
+            floor = floor_of(node, values)
+            make = None if floor is None else functools.partial(layer_norm, floor=floor)
+            judged[name] = make, "rows"
+        else:
+            spread = spread_of(node, values)
+            made = None if spread is None else functools.partial(group_norm, spread=spread)
+            judged[name] = made, "groups of channels"
+    return judged
 
 
 def _replaced(graph: Graph, found: Mapping[str, Callable[[Parts], None]]) -> dict[str, Parts]:
@@ -142,10 +162,21 @@ def _replaced(graph: Graph, found: Mapping[str, Callable[[Parts], None]]) -> dic
 def _is_on_dpu(
     graph: Graph, parts: Parts, floating: Mapping[str, str], users: Mapping[str, list[Node]]
 ) -> bool:
-    """Return whether the DPU computes all parts, what they read, and what reads them."""
+    """Return whether the DPU computes all parts, some of what they read, and what reads them.
+
+    The CPU may make single terms of a sum, and move them to where they are added.
+    """
     inside = [name for name in parts.names if name in graph.nodes and name not in parts.given]
-    sources = {s for name in inside for s in graph[name].sources()} - parts.given
-    return not floating.keys() & {*inside, *sources} and any(
+    sources = {s for name in inside for s in graph[name].sources()} - parts.given - {*inside}
+    computed = [source for source in sources if graph[source].value is None]
+    from_cpu = {source for source in computed if source in floating}
+    moved = {
+        name for name in inside
+        if graph[name].kind in MOVES and from_cpu.issuperset(graph[name].sources())
+    }  # fmt: skip
+    if len(from_cpu) == len(computed) or floating.keys() & ({*inside} - moved):
+        return False
+    return any(
         user.name not in floating and user.name not in inside
         for name in inside
         for user in users[name]

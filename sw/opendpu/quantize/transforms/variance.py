@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What normalizations have in common: division by the root of a mean of squares."""
+
+import math
+from collections.abc import Mapping
+from typing import Protocol
+
+from onnx import NodeProto, helper
+
+from opendpu.quantize.transforms.parts import Parts
+
+SPREAD = 16.0
+"""The largest variance over the smallest one: eight bits hold both, and their roots."""
+NEARER = 64.0
+"""The same, of those that the first of two factors makes equal."""
+SQUARES = 32
+"""Steps of the squares of such rows in the largest variance; what is above a byte saturates."""
+NEGLIGIBLE = 2.0**-8
+"""Part of the floor that epsilon may be, which then counts as if all rows were brought there."""
+
+
+class Means(Protocol):
+    """What is averaged together: rows of elements, or groups of channels."""
+
+    def variance(self, parts: Parts, name: str, source: str) -> str:
+        """Add the means of squares."""
+
+    def repeated(self, parts: Parts, name: str, source: str, factor: float, channels: int) -> str:
+        """Add ``factor`` times what belongs to a mean for each of the ``channels``."""
+
+
+def divided(
+    parts: Parts,
+    name: str,
+    source: str,
+    nodes: list[NodeProto],
+    numbers: Mapping[str, float],
+    means: Means,
+) -> str:
+    """Add a tensor over the root of a ``variance``, which ``nodes`` make of the mean of squares.
+
+    With ``floor`` among the ``numbers``, squares have so fine a scale that they saturate beyond it.
+    """
+    shape = parts.graph[source].shape
+    squares = parts.add(f"{name}_squares", "mul", shape, [source, source])
+    variance = means.variance(parts, f"{name}_variance", squares)
+    if "floor" in numbers:
+        parts.demands.least[squares] = math.ceil(math.log2(SQUARES / (NEARER * numbers["floor"])))
+    nodes = [
+        *nodes,
+        helper.make_node("Sqrt", ["variance"], ["deviation"]),
+        helper.make_node("Reciprocal", ["deviation"], ["y"]),
+    ]
+    reciprocal = parts.function(f"{name}_reciprocal", variance, nodes, numbers)
+    factor = means.repeated(parts, f"{name}_factor", reciprocal, 1.0, shape[-1])
+    return parts.add(name, "mul", shape, [source, factor])
