@@ -20,12 +20,15 @@ from onnx import helper
 
 from opendpu.ir import Array, Graph, Node
 from opendpu.quantize.transforms.parts import Parts
-from opendpu.quantize.transforms.variance import NEARER, NEGLIGIBLE, SPREAD, Means, divided
+from opendpu.quantize.transforms.variance import NEARER, SPREAD, Means, divided
 
 MAP = 4
 """Axes of a feature map."""
 DEAD = 2.0**-6
 """Part of epsilon that the variance of a group may be, whose result then hardly varies."""
+SMALL = 2.0**-5
+"""Part of the floor that epsilon may be: results are that part, by half, too large at the floor,
+less above it, and exact below."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,14 +75,14 @@ def spread_of(node: Node, variances: Array) -> Spread | None:
         return None
     seen = variances[:, live] + epsilon
     if seen.max() > SPREAD * seen.min():
-        typical = np.exp(np.log(seen).mean(axis=0))
+        typical = np.sqrt(seen.min(axis=0) * seen.max(axis=0))
         factors[live] = np.sqrt(typical.mean() / typical)
         seen = seen * factors[live] ** 2
     low, high = float(seen.min()), float(seen.max())
     if high <= SPREAD * low:
         return Spread(factors, 0.0, low)
     floor = high / NEARER
-    negligible = epsilon * float((factors[live] ** 2).max()) <= NEGLIGIBLE * floor
+    negligible = epsilon * float((factors[live] ** 2).max()) <= SMALL * floor
     return Spread(factors, floor, low) if floor <= SPREAD * low and negligible else None
 
 
@@ -101,7 +104,7 @@ def group_norm(parts: Parts, spread: Spread | None = None) -> None:
         nodes = [helper.make_node("Max", ["x", "floor"], ["variance"])]
         numbers = {"floor": spread.floor}
         centred = divided(parts, "nearer", centred, nodes, numbers, means)
-        epsilon = np.zeros(groups)
+        epsilon = epsilon / spread.floor
     least = (min(spread.least / spread.floor, 1.0) if spread.floor else spread.least) / 2
     if np.all(epsilon == epsilon[0]):
         numbers = {"least": least, "epsilon": float(epsilon[0])}
