@@ -298,6 +298,25 @@ def _lrn(node: Node, inputs: Inputs) -> Array:
     return np.asarray(x / (attrs["bias"] + attrs["alpha"] / size * total) ** attrs["beta"])
 
 
+def _group_norm(node: Node, inputs: Inputs) -> Array:
+    """Give each group of channels of an image mean 0 and variance 1, as ONNX defines it."""
+    x = inputs["input"][0].astype(np.float64)
+    groups = int(node.attrs.get("num_groups", node.shape[-1]))
+    parts = x.reshape(x.shape[0], -1, groups, x.shape[-1] // groups)
+    centred = parts - parts.mean(axis=(1, 3), keepdims=True)
+    variance = np.mean(centred**2, axis=(1, 3), keepdims=True)
+    made = (centred / np.sqrt(variance + node.attrs["eps"])).reshape(x.shape)
+    if node.attrs["affine"]:
+        made = made * inputs["weight"][0] + inputs["bias"][0]
+    return np.asarray(made)
+
+
+def _l2_normalize(node: Node, inputs: Inputs) -> Array:
+    x = inputs["input"][0].astype(np.float64)
+    squares = np.sum(x**2, axis=tuple(node.attrs["axis"]), keepdims=True)
+    return np.asarray(x / np.sqrt(np.maximum(squares, node.attrs["epsilon"])))
+
+
 def _resize(node: Node, inputs: Inputs) -> Array:
     x = inputs["input"][0]
     for axis, size in ((1, node.shape[1]), (2, node.shape[2])):
@@ -355,6 +374,9 @@ KERNELS: dict[str, Kernel] = {
     "max": _fold(np.maximum),
     "batchnorm": _batchnorm,
     "lrn": _lrn,
+    "groupnorm": _group_norm,
+    "instancenorm": _group_norm,
+    "l2_normalize": _l2_normalize,
     "scale": _scale,
     "softmax": _softmax,
     "reshape": _reshape,

@@ -262,6 +262,32 @@ def _lrn(rng: Rng) -> Case:
     return Case([node("LRN", size=size, **attrs | {"bias": 1 + attrs["bias"]})], image(rng))
 
 
+@draws("InstanceNormalization")
+def _instance_normalization(rng: Rng) -> Case:
+    shape = [image(rng), (1, int(rng.integers(1, 9)), 9)][int(rng.integers(0, 2))]
+    weights = {n: floats(rng, shape[1]) for n in "sb"}
+    epsilon = float(rng.choice([1e-5, 1e-3]))
+    return Case([node("InstanceNormalization", "x", *"sb", epsilon=epsilon)], shape, weights)
+
+
+@draws("GroupNormalization")
+def _group_normalization(rng: Rng) -> Case:
+    """Draw operator set 18, which has scale and bias of a group, or 21, of a channel."""
+    groups, members = (int(n) for n in rng.integers(1, 4, 2))
+    shape = image(rng, groups * members)
+    opset = int(rng.choice([18, 21]))
+    weights = {n: floats(rng, groups if opset == 18 else shape[1]) for n in "sb"}
+    attrs = {"num_groups": groups, "epsilon": float(rng.choice([1e-5, 1e-3]))}
+    return Case([node("GroupNormalization", "x", *"sb", **attrs)], shape, weights, opset=opset)
+
+
+@draws("LpNormalization")
+def _lp_normalization(rng: Rng) -> Case:
+    shape = any_shape(rng)
+    axis = int(rng.integers(-len(shape), len(shape)))
+    return Case([node("LpNormalization", axis=axis, p=2)], shape)
+
+
 @draws("Gemm")
 def _gemm(rng: Rng) -> Case:
     size, outputs = (int(n) for n in rng.integers(1, 9, 2))

@@ -115,7 +115,8 @@ def test_instance_normalization(rank: int) -> None:
 
 
 NORMALIZED = {
-    "PyTorch": "n = ReduceL2 <axes = [AXIS]> (x) c = Clip(n, least) e = Expand(c, shape) y = Div(x, e)",
+    "PyTorch": "n = ReduceL2 <axes = [AXIS]> (x) c = Clip(n, least) e = Expand(c, shape) "
+    "y = Div(x, e)",
     "no expansion": "n = ReduceL2 <axes = [AXIS]> (x) c = Clip(n, least) y = Div(x, c)",
     "maximum": "n = ReduceL2 <axes = [AXIS]> (x) c = Max(n, least) y = Div(x, c)",
     "no bound": "n = ReduceL2 <axes = [AXIS]> (x) y = Div(x, n)",

@@ -98,7 +98,7 @@ def test_it_loses_little(groups: int, factors: np.ndarray | float, low: float, l
 
 
 def test_channels_that_are_always_the_same() -> None:
-    """A channel without variance is its bias; its reciprocal root does not take the others' bits."""
+    """A channel without variance is its bias; its reciprocal root takes no bits of others."""
     factors = np.ones(CHANNELS)
     factors[[2, 5]] = 0
     graph = network(CHANNELS, factors)
