@@ -8,9 +8,10 @@ A program is little-endian 32-bit words. Word 0 of every instruction holds the o
 import enum
 import struct
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from opendpu_arch.bits import Record, bits
+from opendpu_arch.columns import Columns
 from opendpu_arch.errors import DecodeError
 
 
@@ -110,6 +111,12 @@ class Instruction(Record):
     def mnemonic(cls) -> str:
         """Return the name in assembly text."""
         return cls.OPCODE.name
+
+    def with_tokens(self, dpdon: int, dpdby: int) -> Self:
+        """Return the same instruction with these engines to wait for and to signal."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, dpdon=dpdon, dpdby=dpdby)
+        return made
 
     def waits_for(self) -> tuple[Engine, ...]:
         """Return the other engines whose tokens this consumes."""
@@ -627,6 +634,11 @@ def decode(code: bytes) -> list[Instruction]:
 
 
 def encode(program: Iterable[Instruction]) -> bytes:
-    """Return the machine code of ``program``."""
-    words = [w for instruction in program for w in instruction.encode()]
-    return struct.pack(f"<{len(words)}I", *words)
+    """Return the machine code of ``program``.
+
+    Raises
+    ------
+    EncodingError
+        A field is no integer or out of its range, or reserved bits overlap a field.
+    """
+    return Columns([*program]).encode()

@@ -42,15 +42,23 @@ class Rule:
     applies_to: tuple[type[isa.Instruction], ...]
     broken: Broken
     """Yields a message for every violation; arguments: instruction, target, init."""
+    reads: tuple[str, ...] = ()
+    """Fields that it looks at, as far as the instruction has them."""
+    of_init: tuple[str, ...] = ()
+    """Those of the INIT in force, or of the ELEWINITs of an ELEW."""
 
 
 RULES: list[Rule] = []
 """Every rule, in the order they are reported."""
 
 
-def _rule(text: str, *applies_to: type[isa.Instruction]) -> Callable[[Broken], Broken]:
+def _rule(
+    text: str, *applies_to: type[isa.Instruction], reads: tuple[str, ...] = (),
+    of_init: tuple[str, ...] = (),
+) -> Callable[[Broken], Broken]:  # fmt: skip
     def register(broken: Broken) -> Broken:
-        RULES.append(Rule(broken.__name__.lstrip("_"), text, applies_to, broken))
+        name = broken.__name__.lstrip("_")
+        RULES.append(Rule(name, text, applies_to, broken, reads, of_init))
         return broken
 
     return register
@@ -81,7 +89,7 @@ def _init_missing(i: isa.Instruction, target: Target, init: Any) -> Iterator[str
         yield f"no {needed.get(type(i), 'DWINIT')} before it"
 
 
-@_rule("LOAD writes any bank of the target.", isa.Load)
+@_rule("LOAD writes any bank of the target.", isa.Load, reads=("bank_id",))
 def _load_bank(i: isa.Load, target: Target, init: Any) -> Iterator[str]:
     """Bank ids count up to BIAS (AMD's simulator checks the same), or to those of extensions."""
     what = "banks"
@@ -92,19 +100,35 @@ def _load_bank(i: isa.Load, target: Target, init: Any) -> Iterator[str]:
     yield from _range("bank_id", i.bank_id, 0, target.bank_count - 1, what)
 
 
-@_rule("SAVE reads an image bank.", isa.Save)
+@_rule("SAVE reads an image bank.", isa.Save, reads=("bank_id",))
 def _save_bank(i: isa.Save, target: Target, init: Any) -> Iterator[str]:
     """Weight and bias banks have no way out (the target's save-in list)."""
     yield from _range("bank_id", i.bank_id, 0, target.image_banks - 1, "image banks")
 
 
-@_rule("The engines read image banks.", isa.Conv, isa.Alu, isa.Pool, isa.DptWise, isa.ElewInit)
+@_rule(
+    "The engines read image banks.",
+    isa.Conv,
+    isa.Alu,
+    isa.Pool,
+    isa.DptWise,
+    isa.ElewInit,
+    reads=("bank_id_in",),
+)
 def _bank_in(i: Any, target: Target, init: Any) -> Iterator[str]:
     """The target's input bank lists hold the image groups only."""
     yield from _range("bank_id_in", i.bank_id_in, 0, target.image_banks - 1, "image banks")
 
 
-@_rule("The engines write image banks.", isa.Conv, isa.Alu, isa.Pool, isa.DptWise, isa.Elew)
+@_rule(
+    "The engines write image banks.",
+    isa.Conv,
+    isa.Alu,
+    isa.Pool,
+    isa.DptWise,
+    isa.Elew,
+    reads=("bank_id_out",),
+)
 def _bank_out(i: Any, target: Target, init: Any) -> Iterator[str]:
     """The target's output bank lists hold the image groups only."""
     yield from _range("bank_id_out", i.bank_id_out, 0, target.image_banks - 1, "image banks")
@@ -115,6 +139,7 @@ def _bank_out(i: Any, target: Target, init: Any) -> Iterator[str]:
     isa.ConvInit,
     isa.PoolInit,
     isa.DwInit,
+    reads=("valid_pixel_parallel",),
 )
 def _rows(i: Any, target: Target, init: Any) -> Iterator[str]:
     """There are no more rows of multipliers than that, nor banks to write them to."""
@@ -124,7 +149,10 @@ def _rows(i: Any, target: Target, init: Any) -> Iterator[str]:
 
 
 @_rule(
-    "valid_pixel_parallel of ALU and ELEW is at most the ALU's pixel parallel.", isa.Alu, isa.Elew
+    "valid_pixel_parallel of ALU and ELEW is at most the ALU's pixel parallel.",
+    isa.Alu,
+    isa.Elew,
+    reads=("valid_pixel_parallel",),
 )
 def _alu_rows(i: Any, target: Target, init: Any) -> Iterator[str]:
     """AMD's simulator checks the same."""
@@ -140,6 +168,7 @@ def _alu_rows(i: Any, target: Target, init: Any) -> Iterator[str]:
 @_rule(
     "CONV has the activations NONE, RELU, RELU6, and LEAKYRELU where the target has it.",
     isa.ConvInit,
+    reads=("act_type",),
 )
 def _conv_act(i: isa.ConvInit, target: Target, init: Any) -> Iterator[str]:
     """CONVINIT has no parameter fields for the others; LEAKYRELU is a target option."""
@@ -154,6 +183,7 @@ def _conv_act(i: isa.ConvInit, target: Target, init: Any) -> Iterator[str]:
     "has it; other ALU modes ignore act_type.",
     isa.AluInit,
     isa.DptWise,
+    reads=("act_type", "exec_mode"),
 )
 def _alu_act(i: Any, target: Target, init: Any) -> Iterator[str]:
     """LEAKYRELU is a target option; AMD's simulator applies act_type in depthwise modes only."""
@@ -165,19 +195,23 @@ def _alu_act(i: Any, target: Target, init: Any) -> Iterator[str]:
     yield from _one_of("act_type", i.act_type, allowed, f"{i.mnemonic()} of {target.name}")
 
 
-@_rule("exec_mode is 0..8.", isa.AluInit)
+@_rule("exec_mode is 0..8.", isa.AluInit, reads=("exec_mode",))
 def _exec_mode(i: isa.AluInit, target: Target, init: Any) -> Iterator[str]:
     """Other values are not ISA1."""
     yield from _one_of("exec_mode", i.exec_mode, tuple(AluMode), "ALU modes")
 
 
-@_rule("pool_type is 0, 1 or 2 (max, average, max-reduce).", isa.PoolInit)
+@_rule("pool_type is 0, 1 or 2 (max, average, max-reduce).", isa.PoolInit, reads=("pool_type",))
 def _pool_type(i: isa.PoolInit, target: Target, init: Any) -> Iterator[str]:
     """3 is not defined."""
     yield from _one_of("pool_type", i.pool_type, tuple(PoolType), "POOL types")
 
 
-@_rule("POOL average with kernel_w 1, 2, 4 or 8 has kernel_h 1, 2, 4 or 8.", isa.PoolInit)
+@_rule(
+    "POOL average with kernel_w 1, 2, 4 or 8 has kernel_h 1, 2, 4 or 8.",
+    isa.PoolInit,
+    reads=("pool_type", "kernel_h", "kernel_w"),
+)
 def _pool_average(i: isa.PoolInit, target: Target, init: Any) -> Iterator[str]:
     """It divides by kernel_h * kernel_w, which is a shift only then."""
     if i.pool_type == PoolType.AVERAGE and i.kernel_w in (1, 2, 4, 8):
@@ -186,20 +220,25 @@ def _pool_average(i: isa.PoolInit, target: Target, init: Any) -> Iterator[str]:
         )
 
 
-@_rule("elew_type is 0 (add) or 1 (multiply).", isa.Elew)
+@_rule("elew_type is 0 (add) or 1 (multiply).", isa.Elew, reads=("elew_type",))
 def _elew_type(i: isa.Elew, target: Target, init: Any) -> Iterator[str]:
     """Other values are not ISA1."""
     yield from _one_of("elew_type", i.elew_type, tuple(ElewType), "ELEW types")
 
 
-@_rule("shift_bias is at most 20.", isa.ConvInit, isa.AluInit, isa.DwInit)
+@_rule("shift_bias is at most 20.", isa.ConvInit, isa.AluInit, isa.DwInit, reads=("shift_bias",))
 def _shift_bias(i: Any, target: Target, init: Any) -> Iterator[str]:
     """AMD's simulator checks the same, in every ALU mode."""
     yield from _range("shift_bias", i.shift_bias, 0, MAX_SHIFT_BIAS, "bias shift")
 
 
 @_rule(
-    "stride_offset_in is less than stride_h.", isa.ConvInit, isa.AluInit, isa.DwInit, isa.PoolInit
+    "stride_offset_in is less than stride_h.",
+    isa.ConvInit,
+    isa.AluInit,
+    isa.DwInit,
+    isa.PoolInit,
+    reads=("pool_type", "stride_offset_in", "stride_h"),
 )
 def _stride_offset_in(i: Any, target: Target, init: Any) -> Iterator[str]:
     """It counts rows inside one bank, which holds stride_h of them (AMD checks the same)."""
@@ -210,7 +249,12 @@ def _stride_offset_in(i: Any, target: Target, init: Any) -> Iterator[str]:
     )
 
 
-@_rule("POOL max-reduce has stride_offset_in less than downsample_kernel_h.", isa.Pool)
+@_rule(
+    "POOL max-reduce has stride_offset_in less than downsample_kernel_h.",
+    isa.Pool,
+    reads=("downsample_kernel_h",),
+    of_init=("pool_type", "stride_offset_in"),
+)
 def _downsample_offset(i: isa.Pool, target: Target, init: Any) -> Iterator[str]:
     """Its stride is the down-sampling kernel."""
     if isinstance(init, isa.PoolInit) and init.pool_type == PoolType.MAX_REDUCE:
@@ -229,6 +273,7 @@ def _downsample_offset(i: isa.Pool, target: Target, init: Any) -> Iterator[str]:
     isa.AluInit,
     isa.DwInit,
     isa.PoolInit,
+    reads=("stride_offset_out", "stride_out"),
 )
 def _stride_offset_out(i: Any, target: Target, init: Any) -> Iterator[str]:
     """It counts rows inside one bank, which holds stride_out of them; nobody writes more."""
@@ -237,7 +282,11 @@ def _stride_offset_out(i: Any, target: Target, init: Any) -> Iterator[str]:
     )
 
 
-@_rule("mode_avg needs the target's load_mean, and channel at most 64.", isa.Load)
+@_rule(
+    "mode_avg needs the target's load_mean, and channel at most 64.",
+    isa.Load,
+    reads=("mode_avg", "channel"),
+)
 def _load_mean(i: isa.Load, target: Target, init: Any) -> Iterator[str]:
     """Subtracting a mean is a target option; 64 bytes of mean (BIAS bank, word 0) are kept."""
     if i.mode_avg and not target.load_mean:
@@ -246,14 +295,18 @@ def _load_mean(i: isa.Load, target: Target, init: Any) -> Iterator[str]:
         yield from _range("channel", i.channel, 1, MAX_MEAN_CHANNEL, "bytes with mode_avg")
 
 
-@_rule("argmax needs the target's save_argmax.", isa.Save)
+@_rule("argmax needs the target's save_argmax.", isa.Save, reads=("argmax",))
 def _save_argmax(i: isa.Save, target: Target, init: Any) -> Iterator[str]:
     """The comparators are a target option."""
     if i.argmax & 2 and not target.save_argmax:
         yield f"argmax is {i.argmax}, but must be 0 or 1 ({target.name} has no save_argmax)"
 
 
-@_rule("ALU PRELU, LEAKYRELU and HSIGMOID have kernel and stride 1.", isa.AluInit)
+@_rule(
+    "ALU PRELU, LEAKYRELU and HSIGMOID have kernel and stride 1.",
+    isa.AluInit,
+    reads=("exec_mode", "kernel_h", "kernel_w", "stride_h", "stride_w"),
+)
 def _pointwise(i: isa.AluInit, target: Target, init: Any) -> Iterator[str]:
     """They take one pixel (AMD's simulator checks the same)."""
     if i.exec_mode in POINTWISE_MODES:
@@ -261,7 +314,7 @@ def _pointwise(i: isa.AluInit, target: Target, init: Any) -> Iterator[str]:
             yield from _range(field, getattr(i, field), 1, 1, AluMode(i.exec_mode).name)
 
 
-@_rule("kernel_d is 1.", isa.Alu)
+@_rule("kernel_d is 1.", isa.Alu, reads=("kernel_d",))
 def _kernel_d(i: isa.Alu, target: Target, init: Any) -> Iterator[str]:
     """No compiler is known to use depth, and AMD's simulator pools it wrongly."""
     yield from _range("kernel_d", i.kernel_d, 1, 1, "kernel depth")
@@ -273,6 +326,8 @@ def _kernel_d(i: isa.Alu, target: Target, init: Any) -> Iterator[str]:
     isa.Alu,
     isa.Pool,
     isa.DptWise,
+    reads=("bank_id_in", "valid_pixel_parallel", "downsample_kernel_h"),
+    of_init=("kernel_h", "stride_h", "valid_pixel_parallel", "pool_type", "stride_offset_in"),
 )
 def _address_groups(i: Any, target: Target, init: Any) -> Iterator[str]:
     """Let n = 4*PP + 1 - vpp - bank_id_in mod PP; then stride_offset_in + kernel_h <= n*stride_h.
@@ -298,7 +353,7 @@ def _address_groups(i: Any, target: Target, init: Any) -> Iterator[str]:
         )
 
 
-@_rule("ELEWINIT ids count up from 0 before each ELEW.", isa.ElewInit)
+@_rule("ELEWINIT ids count up from 0 before each ELEW.", isa.ElewInit, reads=("id",))
 def _elewinit_order(i: isa.ElewInit, target: Target, init: Any) -> Iterator[str]:
     """ELEW takes them in this order (AMD's simulator checks the same)."""
     pending = len(init or ())
@@ -310,7 +365,11 @@ def _elewinit_order(i: isa.ElewInit, target: Target, init: Any) -> Iterator[str]
         )
 
 
-@_rule("ELEW has exactly num ELEWINIT between itself and the ELEW before.", isa.Elew)
+@_rule(
+    "ELEW has exactly num ELEWINIT between itself and the ELEW before.",
+    isa.Elew,
+    reads=("num",),
+)
 def _elew_inputs(i: isa.Elew, target: Target, init: Any) -> Iterator[str]:
     """ELEWINIT is consumed, not sticky."""
     pending = len(init or ())
@@ -318,14 +377,19 @@ def _elew_inputs(i: isa.Elew, target: Target, init: Any) -> Iterator[str]:
         yield f"num is {i.num}, but must be {pending} (ELEWINIT since the last ELEW)"
 
 
-@_rule("ELEW multiply has two inputs.", isa.Elew)
+@_rule("ELEW multiply has two inputs.", isa.Elew, reads=("elew_type", "num"))
 def _mult_inputs(i: isa.Elew, target: Target, init: Any) -> Iterator[str]:
     """AMD's simulator checks the same."""
     if i.elew_type == ElewType.MULT:
         yield from _range("num", i.num, 2, 2, "inputs of MULT")
 
 
-@_rule("jump_bank * valid_pixel_parallel of ELEW is at most the pixel parallel.", isa.Elew)
+@_rule(
+    "jump_bank * valid_pixel_parallel of ELEW is at most the pixel parallel.",
+    isa.Elew,
+    reads=("valid_pixel_parallel",),
+    of_init=("jump_bank", "id"),
+)
 def _jump_bank(i: isa.Elew, target: Target, init: Any) -> Iterator[str]:
     """The rows of one input lie in different banks (AMD's simulator checks the same)."""
     for entry in init or ():
@@ -346,6 +410,7 @@ def _jump_bank(i: isa.Elew, target: Target, init: Any) -> Iterator[str]:
     isa.Pool,
     isa.DptWise,
     isa.Elew,
+    reads=("table",),
 )
 def _table(i: Any, target: Target, init: Any) -> Iterator[str]:
     """There are no more slots than that in the table memory."""
@@ -355,7 +420,13 @@ def _table(i: Any, target: Target, init: Any) -> Iterator[str]:
         yield f"table is {i.table}, but must be 0 ({target.name} lacks the extension 'table')"
 
 
-@_rule("channel_shift is 0, or the target has `channel`.", isa.Conv, isa.Alu, isa.DptWise)
+@_rule(
+    "channel_shift is 0, or the target has `channel`.",
+    isa.Conv,
+    isa.Alu,
+    isa.DptWise,
+    reads=("channel_shift",),
+)
 def _channel_shift(i: Any, target: Target, init: Any) -> Iterator[str]:
     """There is no memory for the shifts without it."""
     if i.channel_shift and Extension.CHANNEL not in target.extensions:
@@ -371,6 +442,8 @@ def _channel_shift(i: Any, target: Target, init: Any) -> Iterator[str]:
     isa.Conv,
     isa.Alu,
     isa.Elew,
+    reads=("scaled", "channel_shift"),
+    of_init=("exec_mode",),
 )
 def _scaled(i: Any, target: Target, init: Any) -> Iterator[str]:
     """There are no multipliers without it; other modes do no sums."""
@@ -384,10 +457,11 @@ def _scaled(i: Any, target: Target, init: Any) -> Iterator[str]:
         yield from _one_of("exec_mode", init.exec_mode, SCALED_MODES, "with scaled")
 
 
-_BY_TYPE: dict[type[isa.Instruction], tuple[Rule, ...]] = {
+BY_KIND: dict[type[isa.Instruction], tuple[Rule, ...]] = {
     cls: tuple(rule for rule in RULES if cls in rule.applies_to)
     for cls in isa.INSTRUCTIONS.values()
 }
+"""The rules for each kind of instruction."""
 
 
 def violations(instruction: isa.Instruction, target: Target, *, init: Init = None) -> list[str]:
@@ -399,6 +473,6 @@ def violations(instruction: isa.Instruction, target: Target, *, init: Init = Non
     """
     return [
         message
-        for rule in _BY_TYPE[type(instruction)]
+        for rule in BY_KIND[type(instruction)]
         for message in rule.broken(instruction, target, init)
     ]
