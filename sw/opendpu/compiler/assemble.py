@@ -17,7 +17,6 @@ from opendpu.compiler.tensor_attrs import locate, place, quantization, set_attrs
 from opendpu.compiler.workload import workload
 from opendpu.ir import FixedGraph, Graph, Node
 from opendpu.ir.xir_bridge import constant_attributes, data_type_of, fix_attributes, set_origin
-from opendpu_arch import isa
 from opendpu_arch.target import Target
 
 RUNNERS = {
@@ -288,7 +287,7 @@ def _program_attrs(program: Program, order: list[str], target: Target) -> dict[s
         "device": "DPU",
         "dpu_name": target.name,
         "dpu_fingerprint": target.fingerprint,
-        "mc_code": isa.encode(program.schedule.instructions),
+        "mc_code": program.schedule.fields.encode(),
         "mc_code_preload": b"",
         "debug_mode": "null",
         "if_prefetch": False,

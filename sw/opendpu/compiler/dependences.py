@@ -2,184 +2,167 @@
 """Which commands each one has to come after, by the words of banks and the bytes that they share.
 
 A command must wait for the last earlier one of every engine that wrote what it touches, or read
-what it writes.
+what it writes. Commands are looked at some thousands at a time. Cells that all areas of these have
+either all or none of are as one: an interval of cells, or every few of its cells where areas have
+gaps. Who touched each of them last is then found for all at once, in arrays sorted by cell and
+command.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import dataclasses
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from opendpu.compiler.banks import BankAccess
-from opendpu.compiler.program import Command, MemoryAccess
+from opendpu.compiler.accesses import Areas, Int64Array
+from opendpu.compiler.cell_classes import CellClasses
 from opendpu_arch.isa import Engine
-from opendpu_arch.target import Target
 
-BLOCK_BYTES = 64
-"""Granularity at which DDR is watched."""
-
-LATER = np.iinfo(np.int32).max
-"""Number of the LOAD of a cell that none has filled."""
+NONE = -1
+"""No command."""
 
 SHORT_RANGE = 256
 """Commands among which LOADs are not told apart."""
 
-EVERY = tuple(Engine)
-ENGINES = len(EVERY)
+PART = 1 << 13
+"""Ranges of cells that are looked at at a time, about."""
 
-Waits = list[dict[Engine, int]]
-"""A command each, the numbers of the last ones of every engine, its own too, that must be done
-before it."""
-Ranges = list[list[tuple[int, int]]]
-"""A command each, ranges ``first .. last`` of numbers, both included, that hold all LOADs which
-must."""
+LATER = np.iinfo(np.int32).max
+"""After all commands."""
 
+ENGINES = len(Engine)
+KINDS = 2 * ENGINES
+"""Reads and writes of every engine, by number: reads are even."""
+LOADED = 2 * Engine.LOAD + 1
+"""Number of LOAD's writes."""
 
-def find_waits(commands: Sequence[Command], target: Target) -> Waits:
-    """Return what each command has to wait for."""
-    return find_dependences(commands, target, with_loads=False)[0]
-
-
-def find_dependences(
-    commands: Sequence[Command], target: Target, *, with_loads: bool = True
-) -> tuple[Waits, Ranges]:
-    """Return what each command has to wait for, and all its LOADs if wanted."""
-    watched = _Watched(commands, target)
-    found, loads = [], []
-    nothing = np.full(ENGINES, -1, dtype=np.int64)
-    for number, command in enumerate(commands):
-        last = nothing.copy()
-        ranges: list[tuple[int, int]] = []
-        areas = list(watched.areas(command))
-        for write, watch, where in areas:
-            watch.ask(last, ranges if with_loads else None, write, where)
-        for write, watch, where in areas:
-            watch.note(command.instruction.ENGINE, write, where, number)
-        found.append({e: n for e, n in zip(EVERY, last.tolist(), strict=True) if n >= 0})
-        loads.append(ranges)
-    return found, loads
+Waits = npt.NDArray[np.int32]
+"""A row a command, a column an engine: the last one of its commands, their own engine too, that
+must be done before; ``NONE`` where there is none."""
 
 
-def renumbered(
-    commands: Sequence[Command], issued: Sequence[int], waits: Waits, loads: Ranges, target: Target
-) -> tuple[list[Command], Waits]:
-    """Return commands in another order of their LOADs, given by number, and their waits.
+@dataclasses.dataclass(frozen=True)
+class Ranges:
+    """Ranges ``first .. last`` of numbers, both included, that hold all LOADs before a command.
 
-    Only the last LOAD may be another one than before. Where another of those that a command comes
-    after may be last now, the words are looked at again.
+    ``command`` says which command each is for; there may be several for one.
     """
-    place = np.empty(len(issued), dtype=np.int64)
-    place[list(issued)] = np.arange(len(issued))
-    of_load = [c.instruction.ENGINE == Engine.LOAD for c in commands]
-    loaded = np.where(of_load, place, -1)
-    latest = np.maximum.accumulate(loaded)
-    moved = [commands[n] for n in issued]
-    found: Waits = []
-    doubtful = set()
-    for number in issued:
-        found.append({e: int(place[n]) for e, n in waits[number].items()})
-        for first, last in loads[number] if not of_load[number] else ():
-            end = latest[last] if first == 0 else loaded[first : last + 1].max()
-            if end > found[-1][Engine.LOAD]:
-                doubtful.add(len(found) - 1)
-    for number, last in _last_loads(moved, doubtful, target):
-        found[number][Engine.LOAD] = last
-    return moved, found
+
+    command: Int64Array
+    first: Int64Array
+    last: Int64Array
 
 
-def _last_loads(
-    commands: Sequence[Command], wanted: set[int], target: Target
-) -> Iterator[tuple[int, int]]:
-    """Yield the numbers of some commands, each with that of the last LOAD it has to wait for."""
-    watched = _Watched(commands, target)
-    for number, command in enumerate(commands):
-        if number in wanted:
-            last = np.full(ENGINES, -1, dtype=np.int64)
-            for write, watch, where in watched.areas(command):
-                watch.ask(last, None, write, where)
-            yield number, int(last[Engine.LOAD])
-        elif command.instruction.ENGINE == Engine.LOAD:
-            for write, watch, where in watched.areas(command):
-                watch.note(Engine.LOAD, write, where, number)
+def find_waits(engines: Sequence[int], areas: Areas) -> Waits:
+    """Return what each command has to wait for.
+
+    ``engines`` are those of the commands, ``areas`` what they touch.
+    """
+    return _find(engines, areas, None)
 
 
-class _Watched:
-    """The banks, and the segments of DDR that commands both read and write."""
-
-    def __init__(self, commands: Sequence[Command], target: Target) -> None:
-        self.banks = _Watch(target.bank_count, target.bank_depth)
-        self.memory: dict[int, _Watch] = {}
-        for shared in _memory_accesses(commands):
-            blocks = -(-shared.high // BLOCK_BYTES)
-            known = self.memory.get(shared.reg_id)
-            if known is None or known.depth < blocks:
-                self.memory[shared.reg_id] = _Watch(1, blocks)
-
-    def areas(self, command: Command) -> Iterator[tuple[bool, "_Watch", tuple[slice, slice]]]:
-        """Yield what a command touches: whether it writes, the memory, and its cells there."""
-        for access in command.accesses:
-            for area in _areas(access, self.banks, self.memory):
-                yield access.write, *area
+def find_dependences(engines: Sequence[int], areas: Areas) -> tuple[Waits, Ranges]:
+    """Return what each command has to wait for, and all its LOADs."""
+    loads: list[Int64Array] = [np.empty((3, 0), np.int64)]
+    waits = _find(engines, areas, loads)
+    return waits, Ranges(*np.concatenate(loads, axis=1))
 
 
-class _Watch:
-    """Last command of every engine that read, and that wrote, each cell of a memory."""
-
-    def __init__(self, rows: int, depth: int) -> None:
-        self.depth = depth
-        self.writer = np.full((ENGINES, rows, depth), -1, dtype=np.int32)
-        self.reader = np.full((ENGINES, rows, depth), -1, dtype=np.int32)
-        self.loaded = np.full((rows, depth), LATER, dtype=np.int32)
-
-    def ask(
-        self, last: npt.NDArray[np.int64], loads: list[tuple[int, int]] | None, write: bool,
-        where: tuple[slice, slice],
-    ) -> None:  # fmt: skip
-        """Raise ``last`` to the commands that an access has to come after; note its LOADs."""
-        latest = self.writer[:, *where].max(axis=(1, 2))
-        np.maximum(last, latest, out=last)
-        if loads is not None and latest[Engine.LOAD] >= 0:
-            loads += self._loads(where, int(latest[Engine.LOAD]))
-        if write:
-            latest = self.reader[:, *where].max(axis=(1, 2))
-            np.maximum(last, latest, out=last)
-            if loads is not None and latest[Engine.LOAD] >= 0:
-                loads.append((0, int(latest[Engine.LOAD])))
-
-    def _loads(self, where: tuple[slice, slice], last: int) -> list[tuple[int, int]]:
-        """Return the LOADs up to ``last`` that filled cells: a short range, or each of them."""
-        filled = self.loaded[where]
-        first = int(filled.min())
-        if last - first <= SHORT_RANGE:
-            return [(first, last)]
-        return [(n, n) for n in np.unique(filled).tolist() if n != LATER]
-
-    def note(self, engine: Engine, write: bool, where: tuple[slice, slice], number: int) -> None:
-        """Record an access."""
-        (self.writer if write else self.reader)[engine, *where] = number
-        if write and engine == Engine.LOAD:
-            self.loaded[where] = number
+def _find(engines: Sequence[int], areas: Areas, loads: list[Int64Array] | None) -> Waits:
+    """Return what each command has to wait for; ``loads`` gets its LOADs, as of ``Ranges``."""
+    engine = np.array(engines, np.int64)
+    waits = np.full((engine.size, ENGINES), NONE, np.int32)
+    last = np.full((KINDS, areas.cells), NONE, np.int32)
+    for part in _parts(areas):
+        kind = 2 * engine[part.command] + part.write
+        cells = CellClasses(part, last[LOADED] if loads is not None else None)
+        before = _before(part, kind, cells, last)
+        found = np.stack([_latest(part, cells, before, e) for e in range(ENGINES)], axis=1)
+        np.maximum.at(waits, part.command, found)
+        if loads is not None:
+            loads += _ranges(part, cells, before)
+    return waits
 
 
-def _areas(
-    access: BankAccess | MemoryAccess, banks: _Watch, memory: dict[int, _Watch]
-) -> Iterable[tuple[_Watch, tuple[slice, slice]]]:
-    if isinstance(access, MemoryAccess):
-        if access.reg_id in memory:
-            low, high = access.low // BLOCK_BYTES, -(-access.high // BLOCK_BYTES)
-            yield memory[access.reg_id], (slice(0, 1), slice(low, high))
-        return
-    rows = slice(access.bank, access.bank + access.banks)
-    low, high, step = access.low, access.low + access.count, access.step
-    yield banks, (rows, slice(low, min(high, banks.depth), step))
-    again = (low - banks.depth) % step
-    if high - banks.depth > again:
-        yield banks, (rows, slice(again, high - banks.depth, step))
+def _parts(areas: Areas) -> Iterator[Areas]:
+    """Yield the areas of whole commands, some thousand ranges of cells at a time."""
+    before = np.concatenate(([0], np.cumsum(areas.rows)))
+    first, size = 0, areas.command.size
+    while first < size:
+        end = max(first + 1, int(np.searchsorted(before, before[first] + PART)))
+        while end < size and areas.command[end] == areas.command[end - 1]:
+            end += 1
+        end = min(end, size)
+        yield areas.part(first, end)
+        first = end
 
 
-def _memory_accesses(commands: Sequence[Command]) -> list[MemoryAccess]:
-    """Return the accesses to segments that are both read and written, the only ones to watch."""
-    every = [a for c in commands for a in c.accesses if isinstance(a, MemoryAccess)]
-    written = {a.reg_id for a in every if a.write}
-    shared = written & {a.reg_id for a in every if not a.write}
-    return sorted((a for a in every if a.reg_id in shared), key=lambda a: a.high)
+def _before(
+    part: Areas, kind: Int64Array, cells: CellClasses, last: Waits
+) -> dict[int, Int64Array]:
+    """Return, by kind of access, the last command before each area that touched each class of it.
+
+    ``last`` has the last one that touched each cell before the part, and gets that after it.
+    """
+    bits = cells.area.size.bit_length()
+    keys = cells.of_area << bits | np.arange(cells.area.size)
+    keys.sort()
+    order, where = keys & (1 << bits) - 1, keys >> bits
+    command, kind = part.command[cells.area[order]], kind[cells.area[order]]
+    place = np.arange(order.size)
+    other_cells = np.concatenate(([True], where[1:] != where[:-1]))
+    other = np.concatenate(([True], command[1:] != command[:-1])) | other_cells
+    start = np.maximum.accumulate(np.where(other_cells, place, 0))
+    earlier = np.maximum.accumulate(np.where(other, place, 0)) - 1
+    end = np.flatnonzero(np.concatenate((other_cells[1:], [True])))
+    found: dict[int, Int64Array] = {}
+    for number in range(KINDS):
+        known = cells.latest(last[number])
+        value = known[where]
+        mine = kind == number
+        if mine.any():
+            latest = np.maximum.accumulate(np.where(mine, place, NONE))
+            at = latest[earlier]
+            inside = (earlier >= start) & (at >= start)
+            value[inside] = command[at[inside]]
+            touched = end[latest[end] >= start[end]]
+            cells.set(last[number], where[touched], command[latest[touched]])
+        elif not (known >= 0).any():
+            continue
+        found[number] = np.empty_like(value)
+        found[number][order] = value
+    return found
+
+
+def _latest(
+    part: Areas, cells: CellClasses, before: dict[int, Int64Array], engine: int
+) -> Int64Array:
+    """Return the last command of an engine that each area has to come after."""
+    found = np.full(part.command.size, NONE, np.int64)
+    writes, reads = before.get(2 * engine + 1), before.get(2 * engine)
+    if writes is not None:
+        found = np.maximum.reduceat(writes, cells.offset)
+    if reads is not None:
+        read = np.maximum.reduceat(reads, cells.offset)
+        found = np.where(part.write, np.maximum(found, read), found)
+    return found
+
+
+def _ranges(part: Areas, cells: CellClasses, before: dict[int, Int64Array]) -> Iterator[Int64Array]:
+    """Yield command, first and last of the ranges of LOADs that each area has to come after.
+
+    Those that filled cells, where they are far apart one by one; and all up to the last that read
+    what the area writes.
+    """
+    if (filled := before.get(LOADED)) is not None:
+        last = np.maximum.reduceat(filled, cells.offset)
+        first = np.minimum.reduceat(np.where(filled < 0, LATER, filled), cells.offset)
+        near = (last >= 0) & (last - first <= SHORT_RANGE)
+        yield np.stack([part.command[near], first[near], last[near]])
+        far = (last >= 0) & ~near
+        mine = np.flatnonzero(far[cells.area] & (filled >= 0))
+        yield np.stack([part.command[cells.area[mine]], filled[mine], filled[mine]])
+    if (read := before.get(2 * Engine.LOAD)) is not None:
+        last = np.maximum.reduceat(read, cells.offset)
+        mine = np.flatnonzero(part.write & (last >= 0))
+        yield np.stack([part.command[mine], np.zeros_like(mine), last[mine]])

@@ -9,10 +9,12 @@ for more LOADs in the next round.
 """
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from opendpu.compiler.dependences import Ranges, Waits
-from opendpu.compiler.program import Command
+import numpy as np
+import numpy.typing as npt
+
+from opendpu.compiler.dependences import NONE, Ranges, Waits
 from opendpu_arch.isa import Engine
 
 ROUNDS = 4
@@ -25,16 +27,20 @@ PENDING = -1
 """When a LOAD is done that has not started."""
 
 
-def load_ahead(
-    commands: Sequence[Command], waits: Waits, loads: Ranges, cycles: int
-) -> Sequence[int]:
-    """Return the numbers of ``commands``, which take so many cycles, in an order that takes fewer.
+Numbers = Sequence[int]
 
-    Only LOADs change places among those of their engine. Any two commands of which one writes what
-    the other touches keep their order, so that the results are the same.
+
+def load_ahead(
+    engines: Numbers, lengths: Numbers, waits: Waits, loads: Ranges, cycles: int
+) -> Numbers:
+    """Return the numbers of commands, which take so many cycles, in an order that takes fewer.
+
+    ``engines`` and ``lengths`` say the engine and the cycles of every command. Only LOADs change
+    places among those of their engine. Any two commands of which one writes what the other touches
+    keep their order, so that the results are the same.
     """
-    order: Sequence[int] = range(len(commands))
-    dependences = _Dependences(commands, waits, loads)
+    order: Numbers = range(len(engines))
+    dependences = _Dependences(engines, lengths, waits, loads)
     for _ in range(ROUNDS):
         issued, fewer = _Round(dependences, order).run()
         if cycles - fewer < LEAST_GAIN * cycles:
@@ -46,49 +52,58 @@ def load_ahead(
 class _Dependences:
     """Commands as lists: engine, cycles, what each waits for. LOADs are counted by themselves."""
 
-    def __init__(self, commands: Sequence[Command], waits: Waits, loads: Ranges) -> None:
-        self.engine = [int(command.instruction.ENGINE) for command in commands]
-        self.cycles = [command.cycles for command in commands]
-        self.count: list[int] = []
+    def __init__(self, engines: Numbers, lengths: Numbers, waits: Waits, loads: Ranges) -> None:
+        self.engine, self.cycles = engines, lengths
+        is_load = np.array(engines) == Engine.LOAD
+        before = np.cumsum(is_load) - is_load
+        self.count: list[int] = before.tolist()
         """LOADs before every command."""
-        found = 0
-        for engine in self.engine:
-            self.count.append(found)
-            found += engine == Engine.LOAD
-        self.loads = [_joined(ranges, self.count) for ranges in loads]
-        self.others = [[n for engine, n in wait.items() if engine != Engine.LOAD] for wait in waits]
+        self.load_numbers: list[int] = np.flatnonzero(is_load).tolist()
+        self.loads: list[list[tuple[int, int]]] = [[] for _ in engines]
+        """Ranges ``first .. end`` of the LOADs that each command comes after."""
+        joined = _joined(loads.command, before[loads.first], before[loads.last] + 1)
+        for number, first, end in zip(*(array.tolist() for array in joined), strict=True):
+            self.loads[number].append((first, end))
+        rest = np.delete(waits, Engine.LOAD, axis=1).tolist()
+        self.others = [[n for n in wait if n != NONE] for wait in rest]
+        """What each command waits for of the other engines."""
 
 
-def _joined(ranges: Iterable[tuple[int, int]], count: Sequence[int]) -> list[tuple[int, int]]:
-    """Return ranges of LOADs, ``first .. end``, those that touch as one."""
-    found: list[tuple[int, int]] = []
-    for first, last in sorted((count[first], count[last] + 1) for first, last in ranges):
-        if found and first <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], last))
-        else:
-            found.append((first, last))
-    return found
+def _joined(
+    command: npt.NDArray[np.int64], first: npt.NDArray[np.int64], end: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], ...]:
+    """Return ranges ``first .. end``, those of one command that touch as one, in order."""
+    order = np.lexsort((first, command))
+    command, first, end = command[order], first[order], end[order]
+    far = 1 + int(end.max(initial=0))
+    reached = np.maximum.accumulate(command * far + end) - command * far
+    begins = np.ones(command.size, np.bool_)
+    begins[1:] = (command[1:] != command[:-1]) | (first[1:] > reached[:-1])
+    ends = np.roll(begins, -1)
+    return command[begins], first[begins], reached[ends]
 
 
 class _Round:
     """Engines at work in an order, and the LOADs that could go before their turn."""
 
-    def __init__(self, given: _Dependences, order: Sequence[int]) -> None:
+    def __init__(self, given: _Dependences, order: Numbers) -> None:
         self.given, self.order = given, order
         self.free = [0] * len(Engine)
         self.start = [0] * len(order)
         self.done = [0] * len(order)
-        self.loaded = [PENDING] * given.engine.count(Engine.LOAD)
+        self.loaded = [PENDING] * len(given.load_numbers)
         self._leading: list[int] = []
         """When the first LOADs, up to each, are done: as many as were put without a gap."""
         self.place = [0] * len(order)
         for place, number in enumerate(order):
             self.place[number] = place
-        self._enabled: dict[int, list[int]] = {}
-        for number, engine in enumerate(given.engine):
-            if engine == Engine.LOAD:
-                producer = max((self.place[n] for n in given.others[number]), default=0)
-                self._enabled.setdefault(producer, []).append(number)
+        others, place_of = given.others, self.place
+        enabled = [
+            (max([place_of[n] for n in others[number]], default=0), number)
+            for number in given.load_numbers
+        ]
+        self._enabled = sorted(enabled)
+        """LOADs, and the place before which the commands stand that let them go."""
         self._seen = 0
         self._waiting: list[tuple[int, int]] = []
         """LOADs that only have to wait for a cycle, which comes first."""
@@ -97,30 +112,39 @@ class _Round:
 
     def run(self) -> tuple[list[int], int]:
         """Return all commands in the order in which they start, and the cycles they take."""
+        engines, count, loaded = self.given.engine, self.given.count, self.loaded
         for place, number in enumerate(self.order):
-            if self.given.engine[number] != Engine.LOAD:
-                self._put(number)
-            elif self._is_pending(number):
-                self._fill(place, self._start(number))
-                self._put(number)
-        order = sorted(self.order, key=lambda n: (self.start[n], self.place[n]))
+            engine = engines[number]
+            start = self.free[engine]
+            if engine != Engine.LOAD:
+                self._put(number, self._loaded_at(number, self._let_go_at(number, start)))
+            elif loaded[count[number]] == PENDING:
+                start = self._let_go_at(number, start)
+                if start > self.free[engine]:
+                    self._fill(place, start)
+                self._put(number, start)
+        starts = np.array(self.start)
+        order = np.lexsort((np.array(self.place), starts)).tolist()
         return order, max(self.free)
 
-    def _is_pending(self, number: int) -> bool:
-        return self.loaded[self.given.count[number]] == PENDING
+    def _let_go_at(self, number: int, start: int) -> int:
+        """Return when a command can start, not before ``start``, but for LOADs."""
+        done = self.done
+        for producer in self.given.others[number]:
+            if done[producer] > start:
+                start = done[producer]
+        return start
 
-    def _start(self, number: int) -> int:
-        """Return when a command can start, all of whose producers were put."""
-        engine, done = self.given.engine[number], self.done
-        ends = [self.free[engine], *[done[producer] for producer in self.given.others[number]]]
-        if engine != Engine.LOAD:
-            ends += [self._all_loaded(first, end) for first, end in self.given.loads[number]]
-        return max(ends)
+    def _loaded_at(self, number: int, start: int) -> int:
+        """Return when the LOADs before a command are done, or ``start`` if that is later."""
+        for first, end in self.given.loads[number]:
+            done = max(self.loaded[first:end]) if first else self._all_loaded(end)
+            if done > start:
+                start = done
+        return start
 
-    def _all_loaded(self, first: int, end: int) -> int:
-        """Return when the last of some LOADs that were put is done."""
-        if first:
-            return max(self.loaded[first:end])
+    def _all_loaded(self, end: int) -> int:
+        """Return when the last of the first LOADs, which were put, is done."""
         known = self._leading
         while len(known) < end and self.loaded[len(known)] != PENDING:
             known.append(max(known[-1] if known else 0, self.loaded[len(known)]))
@@ -128,31 +152,30 @@ class _Round:
             return known[end - 1]
         return max(self.loaded[len(known) : end] + known[-1:])
 
-    def _put(self, number: int) -> None:
+    def _put(self, number: int, start: int) -> None:
         """Put a command next."""
-        start, engine = self._start(number), self.given.engine[number]
+        engine = self.given.engine[number]
         self.start[number] = start
-        self.done[number] = self.free[engine] = start + self.given.cycles[number]
+        end = self.done[number] = self.free[engine] = start + self.given.cycles[number]
         if engine == Engine.LOAD:
-            self.loaded[self.given.count[number]] = self.done[number]
+            self.loaded[self.given.count[number]] = end
 
     def _fill(self, head: int, until: int) -> None:
         """Put later LOADs until a cycle, for which the one whose turn it is has to wait."""
-        if until == self.free[Engine.LOAD]:
-            return
         self._enable(head, until)
+        count, loaded, ready, free = self.given.count, self.loaded, self._ready, self.free
         passed: list[tuple[int, int]] = []
-        while self._ready and len(passed) < LOOK and self.free[Engine.LOAD] < until:
-            place, number = heapq.heappop(self._ready)
-            if place <= head or not self._is_pending(number):
+        while ready and len(passed) < LOOK and free[Engine.LOAD] < until:
+            place, number = heapq.heappop(ready)
+            if place <= head or loaded[count[number]] != PENDING:
                 continue
-            end = self._start(number) + self.given.cycles[number]
-            if end > until or self._comes_later(number):
+            start = self._let_go_at(number, free[Engine.LOAD])
+            if start + self.given.cycles[number] > until or self._comes_later(number):
                 passed.append((place, number))
             else:
-                self._put(number)
+                self._put(number, start)
         for one in passed:
-            heapq.heappush(self._ready, one)
+            heapq.heappush(ready, one)
 
     def _comes_later(self, number: int) -> bool:
         """Tell whether a LOAD comes after one that is not put yet."""
@@ -161,11 +184,13 @@ class _Round:
 
     def _enable(self, head: int, until: int) -> None:
         """Note the LOADs that other engines let go before a cycle, by what stands before one."""
-        for producer in range(self._seen, head):
-            for number in self._enabled.get(producer, ()):
-                time = max((self.done[n] for n in self.given.others[number]), default=0)
-                heapq.heappush(self._waiting, (time, number))
-        self._seen = head
+        enabled, seen = self._enabled, self._seen
+        while seen < len(enabled) and enabled[seen][0] < head:
+            number = enabled[seen][1]
+            if self.loaded[self.given.count[number]] == PENDING:
+                heapq.heappush(self._waiting, (self._let_go_at(number, 0), number))
+            seen += 1
+        self._seen = seen
         while self._waiting and self._waiting[0][0] < until:
             number = heapq.heappop(self._waiting)[1]
             heapq.heappush(self._ready, (self.place[number], number))

@@ -4,9 +4,11 @@
 What each makes is checked by :mod:`opendpu.compiler.verify` before the next one gets it, and timed.
 """
 
+import contextlib
 import dataclasses
+import gc
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import xir
@@ -79,10 +81,11 @@ def compile_with_report(
         target, claims, stripped=not options.reserve_const_data, least_ops=options.least_ops
     )
     run = _Run(job, _both(Verifier(target), passed) if verified else passed)
-    partitioned = _settled(run, quantized, run.make_program)
-    programs = {n: run.programs[part.nodes] for n, part in _dpu_parts(partitioned)}
-    made: xir.Graph = run.one(ASSEMBLE, Programs(partitioned, programs))
-    report = report_of(made, partitioned, programs, target)
+    with collector_paused():
+        partitioned = _settled(run, quantized, run.make_program)
+        programs = {n: run.programs[part.nodes] for n, part in _dpu_parts(partitioned)}
+        made: xir.Graph = run.one(ASSEMBLE, Programs(partitioned, programs))
+        report = report_of(made, partitioned, programs, target)
     return Compiled(made, dataclasses.replace(report, pass_seconds=run.seconds))
 
 
@@ -99,7 +102,8 @@ def partition_settled(
     options = options or Options()
     quantized, claims = _prepared(quantized, options)
     run = _Run(Compilation(target, claims, least_ops=options.least_ops), Verifier(target))
-    return _settled(run, quantized, lambda part, network: check_capacity(network, target))
+    with collector_paused():
+        return _settled(run, quantized, lambda part, network: check_capacity(network, target))
 
 
 def _settled(
@@ -118,6 +122,21 @@ def _settled(
             return partitioned
         for name, reason in refused.items():  # every round leaves the DPU fewer ops
             graph[name].reason = reason
+
+
+@contextlib.contextmanager
+def collector_paused() -> Iterator[None]:
+    """Keep Python from looking for unreachable cycles, of which compiling makes hardly any.
+
+    It would go through millions of instructions and accesses again and again.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _prepared(

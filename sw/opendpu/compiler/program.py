@@ -2,24 +2,17 @@
 """Instructions before and after they are scheduled; frozen, without logic."""
 
 import dataclasses
+import functools
+from typing import NamedTuple
 
+from opendpu.compiler.accesses import Accesses, MemoryAccess
 from opendpu.compiler.banks import BankAccess
 from opendpu.compiler.plan import Plan
+from opendpu_arch.columns import Columns
 from opendpu_arch.isa import Instruction
 
 
-@dataclasses.dataclass(frozen=True)
-class MemoryAccess:
-    """Bytes ``low .. high`` of a DDR segment."""
-
-    write: bool
-    reg_id: int
-    low: int
-    high: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Command:
+class Command(NamedTuple):
     """An instruction without tokens, what it touches, and the cycles it is expected to take."""
 
     instruction: Instruction
@@ -35,6 +28,11 @@ class CommandStream:
     plan: Plan
     commands: tuple[Command, ...]
 
+    @functools.cached_property
+    def accesses(self) -> Accesses:
+        """What the commands touch, as arrays."""
+        return Accesses.of([command.accesses for command in self.commands])
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Schedule:
@@ -49,6 +47,11 @@ class Schedule:
     """Cycle in which every instruction is expected to start."""
     end: tuple[int, ...]
     """Cycle in which it is expected to be done."""
+
+    @functools.cached_property
+    def fields(self) -> Columns:
+        """The instructions' fields as arrays."""
+        return Columns(self.instructions)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ from opendpu.compiler.plan import INPUT_REG, OUTPUT_REG, WEIGHTS_REG, WORKSPACE_
 from opendpu.compiler.program import Program
 from opendpu.ops import cost, operator_of
 from opendpu_arch.bits import WORD_BITS
+from opendpu_arch.columns import Columns
 from opendpu_arch.isa import LOAD_CONSTANT, Instruction, Load, Save
 from opendpu_arch.target import Target
 
@@ -170,15 +171,15 @@ def _with_figures(
 ) -> SubgraphReport:
     plan, made = program.plan, program.schedule
     macs = sum(_macs(op) for op in subgraph.get_ops())
-    loaded, saved = _moved(made.instructions)
+    loaded, saved = _moved(made.fields)
     return dataclasses.replace(
         found,
-        instructions=dict(collections.Counter(i.mnemonic() for i in made.instructions)),
+        instructions=_mnemonics(made.instructions),
         cycles=made.cycles,
         busy_cycles=made.busy_cycles,
         macs=macs,
         utilization=macs / (target.macs_per_cycle * made.cycles) if made.cycles else 0.0,
-        code_bytes=sum(WORD_BITS // 8 * i.WORDS for i in made.instructions),
+        code_bytes=WORD_BITS // 8 * sum(k.WORDS * n.size for k, n in made.fields.numbers.items()),
         weight_bytes=len(plan.blob),
         segment_bytes={name: plan.segment_bytes.get(r, 0) for r, name in SEGMENTS.items()},
         load_bytes=loaded,
@@ -194,9 +195,16 @@ def _macs(op: xir.Op) -> int:
     return (int(op.get_attr("workload")) - op.get_output_tensor().get_element_num()) // 2
 
 
-def _moved(instructions: Sequence[Instruction]) -> tuple[int, int]:
+def _mnemonics(instructions: Sequence[Instruction]) -> dict[str, int]:
+    """Return how many instructions there are of each kind, in the order of their first ones."""
+    kinds = collections.Counter(type(instruction) for instruction in instructions)
+    return {kind.mnemonic(): number for kind, number in kinds.items()}
+
+
+def _moved(fields: Columns) -> tuple[int, int]:
     """Return the bytes that LOADs and SAVEs move."""
-    loads = (i for i in instructions if isinstance(i, Load) and i.broadcast != LOAD_CONSTANT)
-    loaded = sum(i.length * i.channel for i in loads)
-    saved = sum(i.length * i.channel for i in instructions if isinstance(i, Save))
-    return loaded, saved
+    loaded, saved = (
+        fields.column(kind, "length") * fields.column(kind, "channel") for kind in (Load, Save)
+    )
+    real = fields.column(Load, "broadcast") != LOAD_CONSTANT
+    return int(loaded[real].sum()), int(saved.sum())

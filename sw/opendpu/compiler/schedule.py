@@ -6,16 +6,16 @@ out when an earlier one covers it. Each wait that stays is one token: the
 producer signals, the consumer takes it, and every counter is zero at END.
 """
 
-import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from opendpu.compiler.dependences import find_dependences, renumbered
+from opendpu.compiler.accesses import Areas, areas_of
+from opendpu.compiler.dependences import NONE, Waits, find_dependences, find_waits
 from opendpu.compiler.load_ahead import load_ahead
 from opendpu.compiler.program import Command, CommandStream, Program, Schedule
-from opendpu_arch.isa import End, Engine, Instruction
+from opendpu_arch.isa import End, Engine
 from opendpu_arch.target import Target
 
 ENGINES = len(Engine)
@@ -23,75 +23,89 @@ ENGINES = len(Engine)
 
 def schedule(stream: CommandStream, target: Target) -> Program:
     """Return the program of a plan, with tokens and END."""
-    return Program(plan=stream.plan, schedule=order_commands(stream.commands, target))
+    areas = areas_of(stream.accesses, target)
+    return Program(plan=stream.plan, schedule=order_commands(stream.commands, areas))
 
 
-def order_commands(commands: Sequence[Command], target: Target) -> Schedule:
-    """Return the instructions of ``commands`` with tokens and END, in the order of their starts."""
-    found, loads = find_dependences(commands, target)
-    start, cycles = simulate(commands, found)
-    issued = load_ahead(commands, found, loads, cycles)
+def order_commands(commands: Sequence[Command], areas: Areas) -> Schedule:
+    """Return the instructions of ``commands`` with tokens and END, in the order of their starts.
+
+    ``areas`` are what the commands touch.
+    """
+    engines = [int(command.instruction.ENGINE) for command in commands]
+    lengths = [command.cycles for command in commands]
+    waits, loads = find_dependences(engines, areas)
+    start, cycles = simulate(engines, lengths, waits)
+    issued = load_ahead(engines, lengths, waits, loads, cycles)
     if issued != range(len(commands)):
-        commands, found = renumbered(commands, issued, found, loads, target)
-        start, cycles = simulate(commands, found)
-    waits = reduce_waits(commands, found)
-    signals: list[int] = [0] * len(commands)
-    for number, wait in enumerate(waits):
-        for producer in wait.values():
-            signals[producer] |= 1 << commands[number].instruction.ENGINE
-    order = sorted(range(len(commands)), key=lambda i: (start[i], i))
-    program: list[Instruction] = []
-    for i in order:
-        own = 1 << commands[i].instruction.ENGINE
-        waited = sum(1 << engine for engine in waits[i])
-        program.append(
-            dataclasses.replace(commands[i].instruction, dpdon=own | waited, dpdby=own | signals[i])
-        )
+        place = np.empty(len(issued), np.int64)
+        place[list(issued)] = np.arange(len(issued))
+        commands = [commands[n] for n in issued]
+        engines, lengths = ([values[n] for n in issued] for values in (engines, lengths))
+        waits = find_waits(engines, areas.moved(place))
+        start, cycles = simulate(engines, lengths, waits)
+    waited, given = tokens(engines, reduce_waits(engines, waits))
+    order = np.argsort(start, kind="stable").tolist()
+    program = [commands[n].instruction.with_tokens(waited[n], given[n]) for n in order]
     own = 1 << Engine.SAVE
-    program.append(End(dpdon=own, dpdby=own))
-    busy = {e.name.lower(): 0 for e in Engine}
-    for command in commands:
-        busy[command.instruction.ENGINE.name.lower()] += command.cycles
+    end = start + np.array(lengths, np.int64)
+    busy = np.bincount(engines, weights=lengths, minlength=ENGINES)
     return Schedule(
-        instructions=tuple(program), cycles=cycles, busy_cycles=busy,
-        layers=(*(commands[i].layer for i in order), ""),
-        start=(*(int(start[i]) for i in order), cycles),
-        end=(*(int(start[i]) + commands[i].cycles for i in order), cycles),
+        instructions=(*program, End(dpdon=own, dpdby=own)), cycles=cycles,
+        busy_cycles={e.name.lower(): int(busy[e]) for e in Engine},
+        layers=(*(commands[n].layer for n in order), ""),
+        start=(*start[order].tolist(), cycles), end=(*end[order].tolist(), cycles),
     )  # fmt: skip
 
 
-def reduce_waits(
-    commands: Sequence[Command], waits: Sequence[dict[Engine, int]]
-) -> list[dict[Engine, int]]:
+def reduce_waits(engines: Sequence[int], waits: Waits) -> Waits:
     """Drop every wait that an earlier wait, direct or through other engines, covers."""
-    known = np.full((ENGINES, ENGINES), -1, dtype=np.int64)
-    after = np.full((len(commands), ENGINES), -1, dtype=np.int64)
-    kept: list[dict[Engine, int]] = []
-    for number, (command, wait) in enumerate(zip(commands, waits, strict=True)):
-        engine = command.instruction.ENGINE
+    known = [[NONE] * ENGINES for _ in Engine]
+    after: list[list[int]] = []
+    kept = np.full_like(waits, NONE)
+    for number, (engine, wait) in enumerate(zip(engines, waits.tolist(), strict=True)):
         mine = known[engine]
-        keep: dict[Engine, int] = {}
         # The latest producer first: it often covers the others.
-        for producer_engine, producer in sorted(wait.items(), key=lambda w: -w[1]):
-            if producer > mine[producer_engine]:
-                keep[producer_engine] = producer
-                np.maximum(mine, after[producer], out=mine)
+        for producer in sorted(wait, reverse=True):
+            if producer == NONE:
+                break
+            if producer > mine[engines[producer]]:
+                kept[number, engines[producer]] = producer
+                mine = list(map(max, mine, after[producer]))
+        mine = known[engine] = [*mine]
         mine[engine] = number
-        after[number] = mine
-        kept.append(keep)
+        after.append(mine)
     return kept
 
 
+def tokens(engines: Sequence[int], waits: Waits) -> tuple[list[int], list[int]]:
+    """Return the engines that each command waits for, and those that it signals, a bit each.
+
+    Its own engine is among both.
+    """
+    engine = np.array(engines, np.int64)
+    waited, signals = 1 << engine, 1 << engine
+    for producers in waits.T:
+        taken = np.flatnonzero(producers != NONE)
+        given = producers[taken]
+        waited[taken] |= 1 << engine[given]
+        np.bitwise_or.at(signals, given, 1 << engine[taken])
+    return waited.tolist(), signals.tolist()
+
+
 def simulate(
-    commands: Sequence[Command], waits: Sequence[dict[Engine, int]]
+    engines: Sequence[int], lengths: Sequence[int], waits: Waits
 ) -> tuple[npt.NDArray[np.int64], int]:
-    """Return the cycle in which each command starts, and the cycle in which all are done."""
-    start = np.zeros(len(commands), dtype=np.int64)
-    done = np.zeros(len(commands), dtype=np.int64)
+    """Return the cycle in which each command starts, and the cycle in which all are done.
+
+    ``engines`` and ``lengths`` say the engine and the cycles of every command.
+    """
+    starts: list[int] = []
+    done: list[int] = [0] * (len(engines) + 1)  # one more, at NONE
     free = [0] * ENGINES
-    for number, (command, wait) in enumerate(zip(commands, waits, strict=True)):
-        engine = command.instruction.ENGINE
-        begin = max([free[engine], *(int(done[p]) for p in wait.values())])
-        start[number] = begin
-        done[number] = free[engine] = begin + command.cycles
-    return start, max(free)
+    rows = zip(engines, lengths, waits.tolist(), strict=True)
+    for number, (engine, length, (a, b, c, d)) in enumerate(rows):
+        start = max(free[engine], done[a], done[b], done[c], done[d])
+        starts.append(start)
+        done[number] = free[engine] = start + length
+    return np.array(starts, np.int64), max(free)

@@ -76,9 +76,9 @@ class Layout:
     ) -> tuple[BankAccess, ...]:
         """Return the words of some channel groups in ``rows`` rows from ``row`` on."""
         return tuple(
-            dataclasses.replace(
-                access, low=(access.low + number) % self.target.bank_depth,
-                count=access.count - number, step=self.groups,
+            access._replace(
+                low=(access.low + number) % self.target.bank_depth,
+                words=access.words - number, step=self.groups,
             )
             for access in self.accesses(row, rows, write=write)
             for number in range(group, group + groups)

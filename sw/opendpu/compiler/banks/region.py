@@ -2,6 +2,7 @@
 """Words of the image banks."""
 
 import dataclasses
+from typing import NamedTuple
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -22,9 +23,8 @@ class Region:
     """The region holds the whole feature map until its last reader."""
 
 
-@dataclasses.dataclass(frozen=True)
-class BankAccess:
-    """Words ``low .. low + count`` (modulo the depth) of banks ``bank .. bank + banks``.
+class BankAccess(NamedTuple):
+    """Words ``low .. low + words`` (modulo the depth) of banks ``bank .. bank + banks``.
 
     Every ``step``-th of them, from the first one on.
     """
@@ -33,5 +33,5 @@ class BankAccess:
     bank: int
     banks: int
     low: int
-    count: int
+    words: int
     step: int = 1

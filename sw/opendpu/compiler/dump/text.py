@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import xir
+from opendpu.compiler.accesses import MemoryAccess
 from opendpu.compiler.banks import BankAccess, Region
 from opendpu.compiler.fixed import CONSTANT
 from opendpu.compiler.layers import Layer
@@ -15,7 +16,7 @@ from opendpu.compiler.network import Network
 from opendpu.compiler.partition import Partitioned
 from opendpu.compiler.plan import Plan
 from opendpu.compiler.planner.proposal import Proposal, Residency, Tiled
-from opendpu.compiler.program import CommandStream, MemoryAccess, Program
+from opendpu.compiler.program import CommandStream, Program
 from opendpu.ir import Graph, Node
 from opendpu_arch import asm
 
@@ -155,7 +156,7 @@ def _access(access: BankAccess | MemoryAccess) -> str:
         return f"{way} REG_{access.reg_id}+{access.low}..{access.high}"
     banks = f"{access.bank}..{access.bank + access.banks - 1}"
     step = f" every {access.step}" if access.step > 1 else ""
-    return f"{way} banks {banks} words {access.low}+{access.count}{step}"
+    return f"{way} banks {banks} words {access.low}+{access.words}{step}"
 
 
 def _program(program: Program) -> Iterator[str]:

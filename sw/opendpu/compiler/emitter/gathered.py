@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """LOADs that bring the input rows of a dilated convolution together."""
 
+from opendpu.compiler.accesses import MemoryAccess
 from opendpu.compiler.banks import BankAccess, Region
 from opendpu.compiler.emitter.recorder import Operand, Recorder
 from opendpu.compiler.layers.cost import transfer_cycles
 from opendpu.compiler.layers.gather import ColumnTile, Piece, RowBlock
 from opendpu.compiler.limits import MAX_PIXEL_JUMP, MAX_PIXELS
 from opendpu.compiler.plan import Memory
-from opendpu.compiler.program import MemoryAccess
 from opendpu_arch.errors import GraphError
 from opendpu_arch.isa import LOAD_CONSTANT, Load
 

@@ -9,6 +9,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterator
 
+from opendpu.compiler.accesses import MemoryAccess
 from opendpu.compiler.banks import BankAccess
 from opendpu.compiler.emitter.kind import LayerEmitter
 from opendpu.compiler.emitter.layouts import tile_layout, whole_tile
@@ -18,7 +19,6 @@ from opendpu.compiler.layers import MoveLayer, Reduction
 from opendpu.compiler.layers.cost import transfer_cycles
 from opendpu.compiler.limits import MAX_PIXEL_JUMP, MAX_PIXELS, MAX_SAVE_BYTES, MAX_WORD_JUMP
 from opendpu.compiler.plan import LayerPlan, Memory
-from opendpu.compiler.program import MemoryAccess
 from opendpu_arch.errors import GraphError
 from opendpu_arch.isa import Load, Save
 

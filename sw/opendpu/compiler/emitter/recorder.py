@@ -4,10 +4,11 @@
 import dataclasses
 from collections.abc import Hashable, Iterable
 
+from opendpu.compiler.accesses import MemoryAccess
 from opendpu.compiler.banks import BankAccess, Region
 from opendpu.compiler.layers import Feature
 from opendpu.compiler.plan import LayerPlan, Memory, Plan
-from opendpu.compiler.program import Command, MemoryAccess
+from opendpu.compiler.program import Command
 from opendpu_arch import scaled, table
 from opendpu_arch.errors import GraphError
 from opendpu_arch.isa import AluInit, ConvInit, Instruction

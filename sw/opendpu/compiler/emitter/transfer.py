@@ -4,13 +4,13 @@
 import dataclasses
 from collections.abc import Iterable, Iterator
 
+from opendpu.compiler.accesses import MemoryAccess
 from opendpu.compiler.banks import BankAccess
 from opendpu.compiler.banks.layout import Layout
 from opendpu.compiler.emitter.recorder import Operand, Recorder
 from opendpu.compiler.layers.cost import transfer_cycles
 from opendpu.compiler.limits import MAX_PIXEL_JUMP, MAX_PIXELS, MAX_SAVE_BYTES, MAX_WORD_JUMP
 from opendpu.compiler.plan import WEIGHTS_REG, LoopNest, Memory
-from opendpu.compiler.program import MemoryAccess
 from opendpu_arch.errors import GraphError
 from opendpu_arch.isa import Load, Save
 

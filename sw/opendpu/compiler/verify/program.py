@@ -1,23 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pass: check a finished program against the rules of the target and of its segments."""
 
-from collections import Counter
+import itertools
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from opendpu.compiler.program import Program
+from opendpu_arch.columns import Columns
 from opendpu_arch.errors import AddressError, DeadlockError, IllegalInstructionError, TokenError
-from opendpu_arch.isa import (
-    Alu,
-    AluInit,
-    Conv,
-    ConvInit,
-    Elew,
-    ElewInit,
-    Engine,
-    Instruction,
-    Load,
-    Save,
-)
-from opendpu_arch.legal import violations
+from opendpu_arch.isa import Engine, Instruction, Load, Save
+from opendpu_arch.legal_program import first_violation
 from opendpu_arch.target import Target
 
 
@@ -33,63 +26,72 @@ def verify(program: Program, target: Target) -> None:
     DeadlockError, TokenError
         The program does not run in its own order, or tokens are left.
     """
-    instructions = program.schedule.instructions
-    _check_legal(instructions, target)
-    _check_addresses(program)
-    _check_tokens(instructions)
+    fields = program.schedule.fields
+    _check_legal(fields, target)
+    _check_addresses(fields, program.plan.segment_bytes)
+    _check_tokens(program.schedule.instructions, fields)
 
 
-def _check_legal(instructions: tuple[Instruction, ...], target: Target) -> None:
-    init: dict[type[Instruction], Instruction] = {}
-    terms: list[ElewInit] = []
-    for number, instruction in enumerate(instructions):
-        context: Instruction | list[ElewInit] | None = None
-        if isinstance(instruction, (Conv, Alu)):
-            context = init.get(ConvInit if isinstance(instruction, Conv) else AluInit)
-        elif isinstance(instruction, (Elew, ElewInit)):
-            context = list(terms)
-        found = violations(instruction, target, init=context)
-        if found:
-            raise IllegalInstructionError(
-                f"instruction {number} ({instruction.mnemonic()}): {'; '.join(found)}"
+def _check_legal(fields: Columns, target: Target) -> None:
+    broken = first_violation(fields, target)
+    if broken is not None:
+        number, found = broken
+        raise IllegalInstructionError(f"{_label(fields, number)}: {'; '.join(found)}")
+
+
+def _label(fields: Columns, number: int) -> str:
+    instruction = fields.records[number]
+    assert isinstance(instruction, Instruction)
+    return f"instruction {number} ({instruction.mnemonic()})"
+
+
+def _check_addresses(fields: Columns, sizes: Mapping[int, int]) -> None:
+    """Check that no transfer goes beyond its segment."""
+    outside = []
+    for kind, jump in ((Load, "jump_read"), (Save, "jump_write")):
+        registers = fields.column(kind, "reg_id")
+        size = np.zeros_like(registers)
+        for register in np.unique(registers).tolist():
+            size[registers == register] = sizes.get(register, 0)
+        wide = fields.column(kind, "channel")
+        if kind is Save:
+            reduced = (fields.column(kind, "argmax") & 2 > 0) & (
+                fields.column(kind, "const_en") == 0
             )
-        if isinstance(instruction, (ConvInit, AluInit)):
-            init[type(instruction)] = instruction
-        elif isinstance(instruction, ElewInit):
-            terms.append(instruction)
-        elif isinstance(instruction, Elew):
-            terms = []
+            wide = np.where(reduced, 1, wide)
+        steps = (fields.column(kind, "length") - 1) * fields.column(kind, jump)
+        end = fields.column(kind, "ddr_addr") + steps + wide
+        for place in np.flatnonzero(end > size)[:1].tolist():
+            number = int(fields.numbers[kind][place])
+            outside.append((number, int(end[place]), int(registers[place])))
+    if outside:
+        number, last, register = min(outside)
+        raise AddressError(
+            f"{_label(fields, number)} ends at byte {last} of REG_{register}, "
+            f"which has {sizes.get(register, 0)}"
+        )
 
 
-def _check_addresses(program: Program) -> None:
-    sizes = program.plan.segment_bytes
-    for number, i in enumerate(program.schedule.instructions):
-        if not isinstance(i, (Load, Save)):
-            continue
-        jump = i.jump_read if isinstance(i, Load) else i.jump_write
-        reduced = isinstance(i, Save) and i.argmax & 2 and not i.const_en
-        end = i.ddr_addr + (i.length - 1) * jump + (1 if reduced else i.channel)
-        if end > sizes.get(i.reg_id, 0):
-            raise AddressError(
-                f"instruction {number} ({i.mnemonic()}) ends at byte {end} of REG_{i.reg_id}, "
-                f"which has {sizes.get(i.reg_id, 0)}"
-            )
-
-
-def _check_tokens(instructions: tuple[Instruction, ...]) -> None:
+def _check_tokens(instructions: Sequence[Instruction], fields: Columns) -> None:
     """Run the program in its own order, as the tightest hardware would."""
-    tokens: Counter[tuple[Engine, Engine]] = Counter()
-    for number, instruction in enumerate(instructions):
-        for producer in instruction.waits_for():
-            pair = (producer, instruction.ENGINE)
-            if not tokens[pair]:
-                raise DeadlockError(
-                    f"instruction {number} ({instruction.mnemonic()}) waits for a token of "
-                    f"{producer.name} that no instruction before it gives"
-                )
-            tokens[pair] -= 1
-        for consumer in instruction.signals():
-            tokens[instruction.ENGINE, consumer] += 1
-    left = {f"{a.name}->{b.name}": n for (a, b), n in tokens.items() if n}
+    engine = np.array([int(i.ENGINE) for i in instructions])
+    waited, given = np.empty_like(engine), np.empty_like(engine)
+    for kind, numbers in fields.numbers.items():
+        waited[numbers] = fields.column(kind, "dpdon")
+        given[numbers] = fields.column(kind, "dpdby")
+    missing, left = [], {}
+    for producer, consumer in itertools.permutations(Engine, 2):
+        gives = (engine == producer) & (given >> consumer & 1 > 0)
+        takes = (engine == consumer) & (waited >> producer & 1 > 0)
+        tokens = np.cumsum(gives.astype(np.int64) - takes)
+        missing += [(number, producer) for number in np.flatnonzero(tokens < 0)[:1].tolist()]
+        if tokens.size and tokens[-1]:
+            left[f"{producer.name}->{consumer.name}"] = int(tokens[-1])
+    if missing:
+        number, producer = min(missing)
+        raise DeadlockError(
+            f"{_label(fields, number)} waits for a token of {producer.name} that no instruction "
+            "before it gives"
+        )
     if left:
         raise TokenError(f"tokens are left at the end: {left}")

@@ -9,12 +9,14 @@ import numpy.typing as npt
 import pytest
 from network_draws import draw_network
 
+from opendpu.compiler.accesses import Accesses, Areas, MemoryAccess, areas_of
 from opendpu.compiler.backend import build
-from opendpu.compiler.dependences import find_dependences, find_waits, renumbered
+from opendpu.compiler.banks import BankAccess
+from opendpu.compiler.dependences import find_dependences, find_waits
 from opendpu.compiler.emitter.emit import emit
 from opendpu.compiler.kinds import EMITTERS
 from opendpu.compiler.load_ahead import load_ahead
-from opendpu.compiler.program import BankAccess, Command, MemoryAccess
+from opendpu.compiler.program import Command
 from opendpu.compiler.schedule import order_commands, simulate
 from opendpu_arch.isa import Alu, Conv, Engine, Load, Save
 from opendpu_arch.target import Target
@@ -37,9 +39,19 @@ def read(low: int, bank: int = 0) -> BankAccess:
     return BankAccess(False, bank, 1, low, 4)
 
 
-def order_of(*commands: Command, target: Target = TARGET) -> list[int]:
-    waits, loads = find_dependences(commands, target)
-    return list(load_ahead(commands, waits, loads, simulate(commands, waits)[1]))
+def engines(commands: Sequence[Command]) -> list[int]:
+    return [int(c.instruction.ENGINE) for c in commands]
+
+
+def areas(commands: Sequence[Command]) -> Areas:
+    return areas_of(Accesses.of([c.accesses for c in commands]), TARGET)
+
+
+def order_of(*commands: Command) -> list[int]:
+    waits, loads = find_dependences(engines(commands), areas(commands))
+    lengths = [c.cycles for c in commands]
+    cycles = simulate(engines(commands), lengths, waits)[1]
+    return list(load_ahead(engines(commands), lengths, waits, loads, cycles))
 
 
 WAITING = (
@@ -54,8 +66,10 @@ NEXT = command(Engine.MISC, read(8), cycles=300)
 def test_a_load_whose_words_are_free_goes_before_one_that_waits() -> None:
     commands = (*WAITING, command(Engine.LOAD, write(8)), NEXT)
     assert order_of(*commands) == [0, 1, 4, 5, 2, 3]
-    made = order_commands(commands, TARGET)
-    assert (made.cycles, simulate(commands, find_waits(commands, TARGET))[1]) == (320, 430)
+    made = order_commands(commands, areas(commands))
+    waits = find_waits(engines(commands), areas(commands))
+    before = simulate(engines(commands), [c.cycles for c in commands], waits)[1]
+    assert (made.cycles, before) == (320, 430)
 
 
 @pytest.mark.parametrize(
@@ -92,29 +106,11 @@ def test_random_networks_read_the_same_values(monkeypatch: pytest.MonkeyPatch) -
         moved += order != list(range(len(commands)))
         wanted, found = (seen(commands, o, TARGET) for o in (range(len(commands)), order))
         assert wanted == found, f"seed {seed}"
-        again, waits = renumbered(commands, order, *find_dependences(commands, TARGET), TARGET)
-        assert others(again, waits) == others(again, find_waits(again, TARGET)), f"seed {seed}"
+        moved_areas = areas(commands).moved(np.argsort(order))
+        again = [commands[n] for n in order]
+        waits = find_waits(engines(again), moved_areas)
+        assert np.array_equal(waits, find_waits(engines(again), areas(again))), f"seed {seed}"
     assert moved
-
-
-def test_waits_follow_their_loads_to_other_places() -> None:
-    both = command(Engine.MISC, BankAccess(False, 0, 1, 0, 12))
-    commands = (*WAITING, command(Engine.LOAD, write(8)), both, NEXT)
-    waits, loads = find_dependences(commands, TARGET)
-    moved, found = renumbered(commands, [0, 1, 4, 2, 3, 5, 6], waits, loads, TARGET)
-    assert waits[5][Engine.LOAD] == 4
-    assert found[5][Engine.LOAD] == 3
-    assert others(moved, found) == others(moved, find_waits(moved, TARGET))
-
-
-def others(
-    commands: Sequence[Command], waits: Sequence[dict[Engine, int]]
-) -> list[dict[Engine, int]]:
-    """Return the waits for engines other than a command's own."""
-    return [
-        {e: n for e, n in wait.items() if e != command.instruction.ENGINE}
-        for command, wait in zip(commands, waits, strict=True)
-    ]
 
 
 def seen(commands: Sequence[Command], order: Iterable[int], target: Target) -> dict[int, bytes]:
@@ -129,7 +125,7 @@ def seen(commands: Sequence[Command], order: Iterable[int], target: Target) -> d
     def cells(access: BankAccess | MemoryAccess) -> tuple[Int32Array, Any]:
         if isinstance(access, MemoryAccess):
             return memory[access.reg_id], slice(access.low, access.high)
-        words = np.arange(access.low, access.low + access.count, access.step) % target.bank_depth
+        words = np.arange(access.low, access.low + access.words, access.step) % target.bank_depth
         return banks, (slice(access.bank, access.bank + access.banks), words)
 
     found: dict[int, bytes] = {}

@@ -3,16 +3,19 @@
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from network_draws import draw_network
 
+from opendpu.compiler.accesses import Accesses, Areas, MemoryAccess, areas_of
 from opendpu.compiler.backend import BACKEND_PASSES, build
-from opendpu.compiler.dependences import find_waits
+from opendpu.compiler.banks import BankAccess
+from opendpu.compiler.dependences import NONE, Waits, find_waits
 from opendpu.compiler.emitter.emit import emit
 from opendpu.compiler.kinds import EMITTERS
-from opendpu.compiler.program import BankAccess, Command, MemoryAccess
+from opendpu.compiler.program import Command
 from opendpu.compiler.schedule import order_commands, reduce_waits, simulate
 from opendpu.compiler.verify import verify
 from opendpu_arch.isa import Alu, Conv, End, Engine, Load, Save
@@ -34,8 +37,24 @@ def read(low: int, count: int = 4, bank: int = 0, banks: int = 1) -> BankAccess:
     return BankAccess(False, bank, banks, low, count)
 
 
+def areas(commands: Sequence[Command]) -> Areas:
+    return areas_of(Accesses.of([c.accesses for c in commands]), TARGET)
+
+
+def engines(commands: Sequence[Command]) -> list[int]:
+    return [int(c.instruction.ENGINE) for c in commands]
+
+
+def by_engine(waits: Waits) -> list[dict[Engine, int]]:
+    return [{e: row[e] for e in Engine if row[e] != NONE} for row in waits.tolist()]
+
+
+def all_waits(commands: Sequence[Command]) -> Waits:
+    return find_waits(engines(commands), areas(commands))
+
+
 def waits_of(*commands: Command) -> list[dict[Engine, int]]:
-    return reduce_waits(commands, find_waits(commands, TARGET))
+    return by_engine(reduce_waits(engines(commands), all_waits(commands)))
 
 
 def test_read_after_write_waits() -> None:
@@ -129,7 +148,8 @@ def test_simulation_overlaps_engines() -> None:
         command(Engine.CONV, read(0)),
         command(Engine.LOAD, write(8)),
     ]
-    start, end = simulate(commands, waits_of(*commands))
+    lengths = [c.cycles for c in commands]
+    start, end = simulate(engines(commands), lengths, all_waits(commands))
     assert (start.tolist(), end) == ([0, 10, 10], 20)
 
 
@@ -141,7 +161,7 @@ def test_program_order_follows_the_expected_start() -> None:
         command(Engine.CONV, read(0), cycles=100),
         command(Engine.LOAD, write(8)),
     ]
-    made = order_commands(commands, TARGET).instructions
+    made = order_commands(commands, areas(commands)).instructions
     assert [type(i) for i in made] == [Load, Conv, Load, Conv, End]
     assert (made[0].dpdby, made[1].dpdon) == (0b0101, 0b0101)
     assert (made[-1].dpdon, made[-1].dpdby) == (2, 2)
@@ -152,9 +172,9 @@ def test_any_order_that_the_tokens_allow_keeps_what_belongs_together() -> None:
     for seed in range(12):
         network = draw_network(seed)
         commands = emit(build(network, TARGET).plan, TARGET, EMITTERS).commands
-        waits = reduce_waits(commands, find_waits(commands, TARGET))
+        waits = waits_of(*commands)
         position = random_order(commands, waits, seed)
-        for number, wanted in enumerate(find_waits(commands, TARGET)):
+        for number, wanted in enumerate(by_engine(all_waits(commands))):
             for producer in wanted.values():
                 assert position[producer] < position[number], f"seed {seed}, command {number}"
 

@@ -134,7 +134,7 @@ def spilled_on_chip(value: Any) -> Any:
 def with_tokens(value: Any) -> Any:
     first, *others = value.commands
     made = dataclasses.replace(first.instruction, dpdon=15)
-    first = dataclasses.replace(first, instruction=made)
+    first = first._replace(instruction=made)
     return dataclasses.replace(value, commands=(first, *others))
 
 
