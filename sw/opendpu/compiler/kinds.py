@@ -69,4 +69,4 @@ def cycles_alone(layer: Layer, features: Features, target: Target) -> int | None
         features=features, layers=(layer,), inputs=layer.operands, outputs=(layer.output,)
     )
     problem = TilingProblem(layer=layer, network=network, target=target, whole={})
-    return min((found.cycles for found in TILINGS[type(layer)](problem, layer)), default=None)
+    return next((found.cycles for found in TILINGS[type(layer)](problem, layer)), None)

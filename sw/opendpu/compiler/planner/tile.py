@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from opendpu.compiler.banks import Region
 from opendpu.compiler.layers import ComputeLayer, Layer
 from opendpu.compiler.network import LayerRange
-from opendpu.compiler.network.live_range import alive, consumers
+from opendpu.compiler.network.live_range import alive
 from opendpu.compiler.plan import CascadePlan, LayerPlan
 from opendpu.compiler.planner.cascade.environment import Environment
 from opendpu.compiler.planner.cascade.place import place_cascade
@@ -42,7 +42,7 @@ def tile(
     cascades: list[CascadePlan] = []
     environment = Environment(
         network=network, target=target, resident=residency.regions, streamed=residency.streamed,
-        readers=consumers(network),
+        readers=network.consumers,
     )  # fmt: skip
     starts = {cascade.layers.first: cascade for cascade in residency.proposal.cascades}
     while len(plans) < len(network.layers):
@@ -127,16 +127,12 @@ def _tile_layer(
     layer = problem.layer
     names = (*layer.operands, layer.output)
     used = [problem.whole[n].bank_group for n in names if n in problem.whole]
-    best: tuple[Tiling, list[tuple[int, int]]] | None = None
     for tiling in tilings[type(layer)](problem, layer):
-        if best is not None and tiling.cycles >= best[0].cycles:
-            continue
         slots = fit(_wanted(tiling), free, used)
         if slots is not None:
-            best = (tiling, slots)
-    if best is None:
+            break
+    else:
         return None
-    tiling, slots = best
     if layer.LOADS_AHEAD and before is not None:
         rest = apart_from(free, (*before.sources, before.output))
         slots = fit(_wanted(tiling), rest, used) or slots

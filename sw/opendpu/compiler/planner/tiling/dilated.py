@@ -18,7 +18,13 @@ from opendpu.compiler.layers.gather import (
 )
 from opendpu.compiler.limits import CONV_REACH, MAX_COLUMNS
 from opendpu.compiler.plan import LoopNest
-from opendpu.compiler.planner.tiling.problem import Stream, Tiling, TilingProblem, splits
+from opendpu.compiler.planner.tiling.problem import (
+    Stream,
+    Tiling,
+    TilingProblem,
+    cheapest_first,
+    splits,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -66,8 +72,12 @@ class _Tiles:
     """Cycles of the array."""
 
 
-def dilated_tilings(problem: TilingProblem, layer: DilatedConvLayer) -> Iterator[Tiling]:
-    """Yield tilings of a dilated convolution."""
+def dilated_tilings(problem: TilingProblem, layer: DilatedConvLayer) -> list[Tiling]:
+    """Return tilings of a dilated convolution."""
+    return cheapest_first(_every(problem, layer))
+
+
+def _every(problem: TilingProblem, layer: DilatedConvLayer) -> Iterator[Tiling]:
     target, out = problem.target, problem.out
     source = problem.network.features[layer.source]
     work = _Work(

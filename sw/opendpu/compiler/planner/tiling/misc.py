@@ -13,6 +13,7 @@ from opendpu.compiler.planner.tiling.problem import (
     Stream,
     Tiling,
     TilingProblem,
+    cheapest_first,
     groups_with_biases,
     input_shapes,
     read_columns,
@@ -20,15 +21,20 @@ from opendpu.compiler.planner.tiling.problem import (
 )
 
 
-def misc_tilings(problem: TilingProblem, layer: MiscLayer) -> Iterator[Tiling]:
-    """Yield tilings of a depthwise convolution, a pooling or an element-wise layer."""
+def misc_tilings(problem: TilingProblem, layer: MiscLayer) -> list[Tiling]:
+    """Return tilings of a depthwise convolution, a pooling or an element-wise layer."""
+    return cheapest_first(_every(problem, layer))
+
+
+def _every(problem: TilingProblem, layer: MiscLayer) -> Iterator[Tiling]:
     target, window, out = problem.target, problem.window, problem.out
     source = problem.network.features[layer.operands[0]]
     streamed = [name not in problem.whole for name in layer.operands]
     most = target.alu_pixel_parallel
     shapes: Iterable[InputShape] = [InputShape(rows=most, stride=1, least=1, advance=1, total=1)]
     if any(streamed):
-        shapes = input_shapes(problem, source, most)
+        limit = layer.REACH.rows_per_bank
+        shapes = input_shapes(target, window, source.height, out.height, most, limit)
     all_groups = channel_groups(out, target)
     groups_most = min(MAX_CHANNEL_GROUPS, all_groups, groups_with_biases(problem, layer))
     if "weights" in layer.constants:

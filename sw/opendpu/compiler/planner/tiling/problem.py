@@ -2,7 +2,8 @@
 """What a tiling of a layer is, and what the candidates of all layer kinds are found with."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping
+import functools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from opendpu.compiler.banks import Region
@@ -12,6 +13,9 @@ from opendpu.compiler.limits import ADDRESS_GROUPS
 from opendpu.compiler.network import Network
 from opendpu.compiler.plan import LoopNest
 from opendpu_arch.target import Target
+
+KEPT = 256
+"""Sizes of layers whose input's candidates are remembered."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -98,8 +102,13 @@ class InputShape:
         return capacity >= min(self.total, self.least + self.advance)
 
 
-Tilings = Callable[[TilingProblem, Any], Iterator[Tiling]]
-"""Yields the candidates for a layer of one kind, which is the second argument."""
+Tilings = Callable[[TilingProblem, Any], Iterable[Tiling]]
+"""Returns the candidates for a layer of one kind, which is the second argument, cheapest first."""
+
+
+def cheapest_first(tilings: Iterable[Tiling]) -> list[Tiling]:
+    """Return candidates in the order of their cycles, equal ones as they are."""
+    return sorted(tilings, key=lambda tiling: tiling.cycles)
 
 
 def splits(total: int) -> Iterator[int]:
@@ -113,50 +122,57 @@ def splits(total: int) -> Iterator[int]:
         parts += max(1, parts // 4)
 
 
-def input_shapes(problem: TilingProblem, source: Feature, most: int) -> Iterator[InputShape]:
-    """Yield the candidates for streaming ``source``, with ``most`` rows an instruction first.
+@functools.lru_cache(maxsize=KEPT)
+def input_shapes(
+    target: Target, window: Window, source_height: int, out_height: int, most: int,
+    rows_per_bank: int,
+) -> tuple[InputShape, ...]:  # fmt: skip
+    """Return the candidates for streaming an input, with ``most`` rows an instruction first.
 
-    A single row can be read wherever its input is, so it is also tried with the fewest input rows
-    a bank: large windows do not fit otherwise.
+    ``rows_per_bank`` is the most of its rows that may share a bank. A single row can be read
+    wherever its input is, so it is also tried with the fewest input rows a bank: large windows do
+    not fit otherwise.
     """
-    window, out, target = problem.window, problem.out, problem.target
-    limit = problem.layer.REACH.rows_per_bank
-    stored = min(out.height * window.stride_h + window.kernel_h, source.height + window.pad_top)
-    rows = min(most, out.height)
+    stored = min(out_height * window.stride_h + window.kernel_h, source_height + window.pad_top)
+    found, rows = [], min(most, out_height)
     while rows >= 1:
         strides = dict.fromkeys([window.stride_h])
         if rows == 1:
-            strides |= dict.fromkeys(range(1, limit + 1))
+            strides |= dict.fromkeys(range(1, rows_per_bank + 1))
         for stride in strides:
-            if stride > limit:
+            if stride > rows_per_bank:
                 continue
-            least = _touched(problem, source, stride, rows)
+            least = _touched(target, window, source_height, out_height, stride, rows)
             if least is not None:
-                yield InputShape(
-                    rows=rows, stride=stride, least=least,
-                    advance=-(-rows * window.stride_h // (stride * target.pixel_parallel)),
-                    total=max(least, address_groups(target, stride, stored)),
+                found.append(
+                    InputShape(
+                        rows=rows, stride=stride, least=least,
+                        advance=-(-rows * window.stride_h // (stride * target.pixel_parallel)),
+                        total=max(least, address_groups(target, stride, stored)),
+                    )
                 )  # fmt: skip
                 if stride != window.stride_h:
                     break
         rows = rows // 2 if rows > 1 else 0
+    return tuple(found)
 
 
-def _touched(problem: TilingProblem, source: Feature, stride: int, rows: int) -> int | None:
+def _touched(
+    target: Target, window: Window, source_height: int, out_height: int, stride: int, rows: int
+) -> int | None:
     """Return the most address groups of real rows that an instruction touches, if that works."""
-    window, out = problem.window, problem.out
     region = Region(
         bank_group=0, base=0, words=0, stride=stride, capacity=1, first_row=-window.pad_top
     )
-    layout = Layout(target=problem.target, region=region, columns=1, groups=1)
+    layout = Layout(target=target, region=region, columns=1, groups=1)
     most = 1
-    for row in range(0, out.height, rows):
-        many = min(rows, out.height - row)
+    for row in range(0, out_height, rows):
+        many = min(rows, out_height - row)
         top = row * window.stride_h - window.pad_top
         height = (many - 1) * window.stride_h + window.kernel_h
         if layout.groups_touched(top, height) > ADDRESS_GROUPS:
             return None
-        first, last = max(0, top), min(source.height, top + height) - 1
+        first, last = max(0, top), min(source_height, top + height) - 1
         most = max(most, layout.groups_touched(first, max(1, last - first + 1)))
     return most
 
