@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Subgraphs: the tree that assigns every op of a graph to one leaf."""
 
+import collections
 import os
 from collections.abc import Iterable
 from typing import Optional, overload
@@ -216,8 +217,8 @@ class Subgraph(Attrs):
                 code="XIR_SUBGRAPH_CREATE_CHILDREN_FOR_NONLEAF",
             )
         named = [(name, list(ops)) for name, ops in groups]
-        listed = [op for _, ops in named for op in ops]
-        wrong = set(listed) ^ set(self._ops) or {op for op in listed if listed.count(op) > 1}
+        listed = collections.Counter(op for _, ops in named for op in ops)
+        wrong = listed.keys() ^ self._ops.keys() or {op for op, n in listed.items() if n > 1}
         if wrong:
             names = ", ".join(sorted(op.get_name() for op in wrong))
             raise GraphError(f"{self._owner()}: ops must be in exactly one group: {names}")

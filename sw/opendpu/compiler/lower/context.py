@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from opendpu.compiler.layers import Feature, Features, Int8Array, Layer, MoveLayer
+from opendpu.compiler.lower.alias_table import AliasTable
 from opendpu.compiler.network import Alias, Network, root_of
 from opendpu.compiler.network.strides import Strides, dense, strides_through
 from opendpu.ir import Graph, Node
@@ -36,7 +37,7 @@ class LoweringContext:
         self.inside = {n.name for n in nodes}
         self.features: dict[str, Feature] = {}
         self.layers: list[Layer] = []
-        self.aliases: dict[str, Alias] = {}
+        self.aliases = AliasTable()
         self.inputs: dict[str, None] = {}
         self.constants: dict[str, Int8Array] = {}
         self.op = ""
@@ -47,7 +48,7 @@ class LoweringContext:
         return Network(
             features=self.features, layers=tuple(self.layers), inputs=tuple(self.inputs),
             outputs=tuple(n.name for n in self.nodes if n.name in self.outputs),
-            aliases=self.aliases, constants=self.constants,
+            aliases=dict(self.aliases), constants=self.constants,
         )  # fmt: skip
 
     def add(self, layer: Layer) -> None:
@@ -99,12 +100,13 @@ class LoweringContext:
         return strides_through(alias, self.features[name], self.features[alias.holder], holder)
 
     def alias(self, name: str, alias: Alias) -> bool:
-        """Make ``name`` bytes of another feature map, and return true, if all strides are fixed."""
+        """Make ``name`` bytes of another feature map, and return true, if all strides are fixed.
+
+        Its own and those of its parts, for those of all others stay what they are.
+        """
         old = self.aliases.get(name)
         self.aliases[name] = alias
-        if all(
-            self.strides(n) is not None for n in self.aliases if self.root(n) == self.root(name)
-        ):
+        if all(self.strides(part) is not None for part in self.aliases.with_parts(name)):
             return True
         del self.aliases[name]
         if old is not None:

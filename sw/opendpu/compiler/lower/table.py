@@ -87,10 +87,10 @@ def _take_over(context: LoweringContext, views: list[str], name: str) -> None:
     """Let ``name`` stand for the feature map that has been made, and for its other shapes."""
     for view in views:
         del context.features[view]
-        context.aliases.pop(view, None)
-    for part, alias in context.aliases.items():
-        if alias.holder == views[-1]:
-            context.aliases[part] = dataclasses.replace(alias, holder=name)
+        if view in context.aliases:
+            del context.aliases[view]
+    for part in context.aliases.parts(views[-1]):
+        context.aliases[part] = dataclasses.replace(context.aliases[part], holder=name)
 
 
 def _through(layer: object, made: str, name: str, entries: Int8Array) -> ComputeLayer:

@@ -11,7 +11,6 @@ import dataclasses
 from opendpu.compiler.layers import ConvLayer, Feature
 from opendpu.compiler.limits import MAX_LOAD_PAD
 from opendpu.compiler.network import Alias, Network
-from opendpu.compiler.network.live_range import consumers
 from opendpu_arch.target import Target
 
 MAX_CHANNELS = 64
@@ -20,7 +19,7 @@ MAX_CHANNELS = 64
 
 def augment(network: Network, target: Target) -> Network:
     """Return ``network`` with the kernels of convolutions that read its inputs folded."""
-    readers = consumers(network)
+    readers = network.consumers
     features, aliases = dict(network.features), dict(network.aliases)
     layers = list(network.layers)
     held = {alias.holder for alias in aliases.values()}

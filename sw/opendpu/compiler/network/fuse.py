@@ -6,11 +6,10 @@ combined them with the other operands; they never travel to DDR, whatever their 
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from opendpu.compiler.layers import ConvLayer, EltwiseLayer, Epilogue
 from opendpu.compiler.network import Network
-from opendpu.compiler.network.live_range import consumers
 from opendpu_arch.target import Target
 
 
@@ -19,7 +18,7 @@ def fuse(network: Network, target: Target) -> Network:
     layers = list(network.layers)
     gone: set[int] = set()
     made = {layer.output: n for n, layer in enumerate(network.layers)}
-    readers = consumers(network)
+    readers = network.consumers
     for number, layer in enumerate(network.layers):
         if isinstance(layer, EltwiseLayer) and not any(map(layer.repeats, layer.sources)):
             host = _host(network, layer, made, readers)
@@ -37,12 +36,15 @@ def fuse(network: Network, target: Target) -> Network:
 
 
 def _host(
-    network: Network, layer: EltwiseLayer, made: Mapping[str, int], readers: Mapping[str, list[int]]
+    network: Network,
+    layer: EltwiseLayer,
+    made: Mapping[str, int],
+    readers: Mapping[str, Sequence[int]],
 ) -> int | None:
     """Return the convolution that can take ``layer``: all other operands are there before it."""
     if len(set(layer.sources)) != len(layer.sources) or len(layer.sources) < 2:
         return None
-    held = {alias.holder for alias in network.aliases.values()}
+    held = network.parts
     for name in layer.sources:
         pieces = name in held and name not in made and name not in network.inputs
         if name in network.aliases or pieces:

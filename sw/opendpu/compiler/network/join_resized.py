@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from opendpu.compiler.layers import ConvLayer, Feature, Layer, MoveLayer
 from opendpu.compiler.layers.cost import transfer_cycles
 from opendpu.compiler.network import Alias, Network
-from opendpu.compiler.network.live_range import consumers
 from opendpu_arch.target import Target
 
 SHARE = 2
@@ -56,10 +55,8 @@ def _can_join(network: Network, coarse: MoveLayer, fine: MoveLayer) -> bool:
     """Tell whether the source of ``fine`` can be made in a larger map, and nobody else sees it."""
     if coarse.repeat_h % fine.repeat_h or coarse.repeat_w % fine.repeat_w:
         return False
-    source, readers = fine.source, consumers(network)
-    holders = {alias.holder for alias in network.aliases.values()}
-    taken = {*network.inputs, *network.outputs, *network.aliases, *network.constants, *holders}
-    if source is None or source in taken or source == coarse.source:
+    source, readers = fine.source, network.consumers
+    if source is None or source in network.in_ddr or source == coarse.source:
         return False
     moved = any(isinstance(layer, MoveLayer) for layer in network.layers if layer.output == source)
     return len(readers[source]) == 1 and not moved and fine.repeat_w > 1
@@ -75,7 +72,7 @@ def _words_saved(network: Network, first: MoveLayer, second: MoveLayer, target: 
 def _cycles_a_word(network: Network, whole: str, target: Target) -> int:
     """Return the cycles that the readers of a feature map take for a word of its pixels."""
     cycles = 0
-    for number in consumers(network)[whole]:
+    for number in network.consumers[whole]:
         layer = network.layers[number]
         if not isinstance(layer, ConvLayer) or layer.depthwise or layer.source != whole:
             return 0  # what else reads it has to have it as it is

@@ -41,15 +41,6 @@ def widened(alive: LayerRange, together: Iterable[LayerRange]) -> LayerRange:
     return LayerRange(first, last)
 
 
-def consumers(network: Network) -> dict[str, list[int]]:
-    """Return the numbers of the layers that read each feature map."""
-    found: dict[str, list[int]] = {name: [] for name in network.features}
-    for number, layer in enumerate(network.layers):
-        for name in dict.fromkeys(layer.operands):
-            found[name].append(number)
-    return found
-
-
 def alive(every: Mapping[str, LayerRange], number: int) -> set[str]:
     """Return the feature maps that are alive during layer ``number``."""
     return {name for name, span in every.items() if span.first <= number <= span.last}

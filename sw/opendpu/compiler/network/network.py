@@ -2,7 +2,8 @@
 """What one DPU part computes."""
 
 import dataclasses
-from collections.abc import Mapping
+import functools
+from collections.abc import Mapping, Sequence
 
 from opendpu.compiler.layers import Feature, Int8Array, Layer
 from opendpu.compiler.network.alias import Alias
@@ -24,10 +25,38 @@ class Network:
     constants: Mapping[str, Int8Array] = dataclasses.field(default_factory=dict)
     """Feature maps that are known when compiling; layers read them from DDR."""
 
-    @property
-    def in_pieces(self) -> set[str]:
+    @functools.cached_property
+    def in_pieces(self) -> frozenset[str]:
         """The feature maps that may be written as others, which are bytes of them."""
-        return {alias.holder for alias in self.aliases.values() if not alias.repeats}
+        return frozenset(a.holder for a in self.aliases.values() if not a.repeats)
+
+    @functools.cached_property
+    def parts(self) -> Mapping[str, Mapping[str, Alias]]:
+        """The feature maps that are bytes of another one, by that."""
+        found: dict[str, dict[str, Alias]] = {}
+        for name, alias in self.aliases.items():
+            found.setdefault(alias.holder, {})[name] = alias
+        return found
+
+    @functools.cached_property
+    def in_ddr(self) -> frozenset[str]:
+        """The feature maps that are in DDR in any case: those that others know, or share bytes."""
+        ends = (self.inputs, self.outputs, self.constants, self.aliases, self.parts)
+        return frozenset(name for names in ends for name in names)
+
+    @functools.cached_property
+    def writers(self) -> Mapping[str, Layer]:
+        """The layer that makes each feature map, of those that a layer makes."""
+        return {layer.output: layer for layer in self.layers}
+
+    @functools.cached_property
+    def consumers(self) -> Mapping[str, Sequence[int]]:
+        """The numbers of the layers that read each feature map."""
+        found: dict[str, list[int]] = {name: [] for name in self.features}
+        for number, layer in enumerate(self.layers):
+            for name in dict.fromkeys(layer.operands):
+                found[name].append(number)
+        return found
 
     def layer_constants(self) -> dict[str, Int8Array]:
         """Return the constants of all layers, by ``layer/part``; parts of one op share theirs."""

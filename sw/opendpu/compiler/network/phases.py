@@ -16,7 +16,6 @@ import numpy as np
 from opendpu.compiler.layers import ConvLayer, Feature, Int8Array, Window
 from opendpu.compiler.limits import MAX_CHANNEL_GROUPS
 from opendpu.compiler.network import Alias, Network
-from opendpu.compiler.network.live_range import consumers
 from opendpu_arch.target import Target
 
 POINT = Window(kernel_h=1, kernel_w=1)
@@ -34,7 +33,7 @@ class _Phase:
 
 def read_phases(network: Network, target: Target) -> Network:
     """Return ``network`` with pointwise convolutions of phases, where the array takes no longer."""
-    for name in dict.fromkeys(alias.holder for alias in network.aliases.values()):
+    for name in network.parts:
         found = _phases(network, name)
         if found:
             network = _split(network, name, found, target)
@@ -43,14 +42,12 @@ def read_phases(network: Network, target: Target) -> Network:
 
 def _phases(network: Network, name: str) -> list[_Phase]:
     """Return the phases that fill a feature map and that nothing else reads; none if others do."""
-    whole, readers = network.features[name], consumers(network)
-    writers = {layer.output: layer for layer in network.layers}
-    if name in {*network.inputs, *network.outputs, *writers, *network.aliases} or whole.planes:
+    whole, readers, writers = network.features[name], network.consumers, network.writers
+    ends = (network.inputs, network.outputs, writers, network.aliases)
+    if any(name in names for names in ends) or whole.planes:
         return []
     found, line = [], whole.width * whole.channels
-    for part, alias in network.aliases.items():
-        if alias.holder != name:
-            continue
+    for part, alias in network.parts.get(name, {}).items():
         feature, rest = network.features[part], alias.offset % line or alias.row_bytes % line
         pixels = feature.channels // whole.channels
         if rest or alias.overlapping or alias.repeats or readers[part] or part in network.outputs:
@@ -75,7 +72,7 @@ def _phases(network: Network, name: str) -> list[_Phase]:
 
 def _split(network: Network, name: str, phases: list[_Phase], target: Target) -> Network:
     """Let the readers of a feature map read its phases, if all of them can."""
-    reading = [network.layers[number] for number in consumers(network)[name]]
+    reading = [network.layers[number] for number in network.consumers[name]]
     if not reading or not all(_can_split(network, one, name, phases, target) for one in reading):
         return network
     features, aliases = dict(network.features), dict(network.aliases)
@@ -109,7 +106,7 @@ def _can_split(
         return False
     if layer.window != POINT or layer.source != name or _base(network, layer.output) is None:
         return False
-    if layer.output in network.aliases and consumers(network)[layer.output]:
+    if layer.output in network.aliases and network.consumers[layer.output]:
         return False
     channels, results = network.features[name].channels, network.features[layer.output].channels
     old, new = _passes(channels, results, target), 0.0

@@ -22,17 +22,16 @@ from opendpu.compiler.layers import (
 )
 from opendpu.compiler.layers.cost import transfer_cycles
 from opendpu.compiler.network import Alias, Network
-from opendpu.compiler.network.live_range import consumers
 from opendpu_arch.target import Target
 
 
 def planar(network: Network, target: Target) -> Network:
     """Return ``network`` with concatenated channels in planes where that costs less."""
-    readers, written = consumers(network), {layer.output for layer in network.layers}
+    readers, written = network.consumers, {layer.output for layer in network.layers}
     features, aliases = dict(network.features), dict(network.aliases)
     layers = list(network.layers)
     ends = {*network.inputs, *network.outputs, *written}
-    for name in dict.fromkeys(alias.holder for alias in network.aliases.values()):
+    for name in network.parts:
         whole = network.features[name]
         parts = None if name in ends or name in aliases else _parts(network, name)
         if parts is None or not parts.keys() <= written:
@@ -60,7 +59,7 @@ def planar(network: Network, target: Target) -> Network:
 def _parts(network: Network, name: str) -> dict[str, Alias] | None:
     """Return the channels that fill a feature map without gaps, in order; none if others do."""
     whole = network.features[name]
-    parts = {part: alias for part, alias in network.aliases.items() if alias.holder == name}
+    parts = network.parts[name]
     at = 0
     for part, alias in sorted(parts.items(), key=lambda item: item[1].offset):
         feature = network.features[part]

@@ -10,7 +10,6 @@ import dataclasses
 from opendpu.compiler.layers import ComputeLayer, MoveLayer, channel_groups
 from opendpu.compiler.limits import MAX_WORD_JUMP
 from opendpu.compiler.network import Alias, Network
-from opendpu.compiler.network.live_range import consumers
 from opendpu_arch.target import Target
 
 
@@ -39,7 +38,7 @@ def _becomes_alias(
     planar = [whole for whole, f in network.features.items() if name in f.planes]
     if name in aliases and [aliases[name].holder] != planar:
         return False
-    readers = consumers(network)
+    readers = network.consumers
     numbers = [number for read in (name, *planar) for number in readers[read]]
     words = max(channel_groups(network.features[read], target) for read in (name, *planar))
     for number in numbers:

@@ -23,7 +23,6 @@ from opendpu.compiler.layers import (
 )
 from opendpu.compiler.layers.cost import LATENCY, transfer_cycles
 from opendpu.compiler.network import Alias, Network
-from opendpu.compiler.network.live_range import consumers
 from opendpu_arch.target import Target
 
 TRANSFERS = 2
@@ -116,7 +115,7 @@ def _parts(network: Network) -> Iterator[_Part]:
 def _borders(network: Network, inside: Sequence[int]) -> set[str]:
     """Return the feature maps that are known outside of parts, or share bytes with others."""
     found = {*network.inputs, *network.outputs, *network.aliases}
-    found |= {alias.holder for alias in network.aliases.values()}
+    found |= network.parts.keys()
     members = set(inside)
     for number, layer in enumerate(network.layers):
         if number not in members:
@@ -175,8 +174,8 @@ def _cycles(layers: Sequence[Layer], features: Features, target: Target) -> int:
 
 def _transfer(network: Network, name: str, target: Target) -> int:
     """Return the cycles to bring a feature map to DDR and back, if it could stay on chip."""
-    in_ddr = (*network.inputs, *network.outputs, *network.aliases)
-    if name in in_ddr or not consumers(network)[name]:
+    ends = (network.inputs, network.outputs, network.aliases)
+    if any(name in names for names in ends) or not network.consumers[name]:
         return 0
     feature = network.features[name]
     row = transfer_cycles(

@@ -24,7 +24,6 @@ from opendpu.compiler.layers import (
 from opendpu.compiler.limits import MAX_CHANNEL_GROUPS
 from opendpu.compiler.network import Alias, Network
 from opendpu.compiler.network.deepened import POINT, deepened, is_pixel
-from opendpu.compiler.network.live_range import consumers
 from opendpu_arch.isa import AluMode, Engine
 from opendpu_arch.target import Target
 
@@ -40,14 +39,19 @@ CyclesAlone = Callable[[Layer, Features, Target], int | None]
 
 def space_to_depth(network: Network, target: Target, cycles_alone: CyclesAlone) -> Network:
     """Return ``network`` with pixels as channels where the array is then faster."""
+    unchanged = {id(layer) for layer in network.layers}
     for layer in network.layers:
-        changed = all(layer is not one for one in network.layers)
-        if not changed and isinstance(layer, ConvLayer) and may_gain(network, layer, target):
+        if (
+            id(layer) in unchanged
+            and isinstance(layer, ConvLayer)
+            and may_gain(network, layer, target)
+        ):
             tried = range(2, MOST_PIXELS + 1)
             groups = (Group(network, layer, pixels, target) for pixels in tried)
             best = max(groups, key=lambda group: group.saved)
             if best.saved > 0:
                 network = best.changed(cycles_alone)
+                unchanged = {id(one) for one in network.layers}
     return network
 
 
@@ -64,9 +68,7 @@ class Group:
 
     def __init__(self, network: Network, first: ConvLayer, pixels: int, target: Target) -> None:
         self.network, self.pixels, self.target = network, pixels, target
-        holders = {alias.holder for alias in network.aliases.values()}
-        self.in_ddr = {*network.inputs, *network.outputs, *network.aliases, *holders}
-        self.in_ddr |= network.constants.keys()
+        self.in_ddr = network.in_ddr
         self.deep: dict[str, None] = {}
         self.layers: dict[str, ComputeLayer] = {}
         """Those that change, by result."""
@@ -75,8 +77,7 @@ class Group:
 
     def _spread(self, first: ConvLayer) -> bool:
         """Find all layers and feature maps of the group; tell whether they can be changed."""
-        made = {layer.output: layer for layer in self.network.layers}
-        readers = consumers(self.network)
+        made, readers = self.network.writers, self.network.consumers
         touched: dict[str, Layer] = {}
         waiting = [first.output]
         while waiting:
@@ -140,11 +141,11 @@ class Group:
 
     def _saved(self) -> int:
         """Return the cycles that the group saves on the array, if that is enough of them."""
-        features = dict(self.network.features)
-        old = [layer for layer in self.network.layers if layer.output in self.layers]
-        before = _work(old, features, self.target)
-        features |= {name: self._deeper(features[name]) for name in self.deep}
-        after = _work(self.layers.values(), features, self.target)
+        features, writers = self.network.features, self.network.writers
+        before = _work((writers[name] for name in self.layers), features, self.target)
+        names = (n for layer in self.layers.values() for n in (*layer.operands, layer.output))
+        own = {n: self._deeper(features[n]) if n in self.deep else features[n] for n in names}
+        after = _work(self.layers.values(), own, self.target)
         saved = before[Engine.CONV] - after[Engine.CONV]
         for engine in (Engine.MISC, Engine.LOAD):
             saved -= max(0, after[engine] - before[engine])

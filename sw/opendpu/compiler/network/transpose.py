@@ -9,7 +9,7 @@ exchanged distances. Which layers pay for that is a minimum cut.
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from opendpu.compiler.layers import (
     AluLayer,
@@ -69,7 +69,7 @@ def transpose(network: Network, target: Target) -> Network:
 
 def _chosen(network: Network, target: Target) -> set[int]:
     """Return the numbers of the layers whose rows and columns are exchanged."""
-    in_ddr = _in_ddr(network)
+    in_ddr = network.in_ddr
     costs = [_costs(network, layer, in_ddr, target) for layer in network.layers]
     for number in _without_windows(network, in_ddr):
         costs[number] = 0, NEVER  # the pass ``rows`` has more shapes to choose from
@@ -79,13 +79,7 @@ def _chosen(network: Network, target: Target) -> set[int]:
     return {number for number, way in enumerate(second_way) if way}
 
 
-def _in_ddr(network: Network) -> set[str]:
-    """Return the feature maps that are in DDR in any case."""
-    holders = {alias.holder for alias in network.aliases.values()}
-    return {*network.inputs, *network.constants, *network.outputs, *network.aliases, *holders}
-
-
-def _without_windows(network: Network, in_ddr: set[str]) -> Iterator[int]:
+def _without_windows(network: Network, in_ddr: Collection[str]) -> Iterator[int]:
     """Yield the numbers of layers that are connected, other than through DDR, to no window."""
     leader: dict[str, str] = {}
 
@@ -105,7 +99,7 @@ def _without_windows(network: Network, in_ddr: set[str]) -> Iterator[int]:
             yield number
 
 
-def _group(layer: Layer, in_ddr: set[str]) -> str:
+def _group(layer: Layer, in_ddr: Collection[str]) -> str:
     """Return the name of what a layer is connected to."""
     return next((name for name in _names(layer) if name not in in_ddr), f"{layer.name}/alone")
 
@@ -130,7 +124,7 @@ def _exchanged(feature: Feature) -> Feature:
 
 
 def _costs(
-    network: Network, layer: Layer, in_ddr: set[str], target: Target
+    network: Network, layer: Layer, in_ddr: Collection[str], target: Target
 ) -> tuple[int, int]:  # fmt: skip
     """Return the cycles of a layer as it is, and with rows and columns exchanged."""
     if not isinstance(layer, ConvLayer | AluLayer | EltwiseLayer):
@@ -201,7 +195,7 @@ def _transfer(feature: Feature, jump: int, target: Target) -> int:
     return feature.height * row
 
 
-def _apart(network: Network, in_ddr: set[str], target: Target) -> dict[tuple[int, int], int]:
+def _apart(network: Network, in_ddr: Collection[str], target: Target) -> dict[tuple[int, int], int]:
     """Return what it costs that one layer of a pair sees a feature map exchanged, the other not."""
     found: dict[tuple[int, int], int] = {}
     for one, other, name in _edges(network):
@@ -228,7 +222,7 @@ def _edges(network: Network) -> Iterator[tuple[int, int, str]]:
 
 def _seen_outside(network: Network, chosen: set[int]) -> set[str]:
     """Return the feature maps that are not exchanged for everybody."""
-    found = _in_ddr(network)
+    found = set(network.in_ddr)
     for number, layer in enumerate(network.layers):
         if number not in chosen:
             found |= set(_names(layer))

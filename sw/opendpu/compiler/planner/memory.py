@@ -8,7 +8,7 @@ import numpy as np
 
 from opendpu.compiler.layers import Feature
 from opendpu.compiler.network import LayerRange, Network, root_of
-from opendpu.compiler.network.live_range import consumers, live_ranges, widened
+from opendpu.compiler.network.live_range import live_ranges, widened
 from opendpu.compiler.network.strides import Strides, strides_through
 from opendpu.compiler.plan import (
     INPUT_REG,
@@ -106,8 +106,8 @@ def _on_chip(residency: Residency) -> set[str]:
     """Return the feature maps that no layer reads from DDR."""
     network = residency.network
     streamed = {name for _, name in residency.streamed}
-    held = {alias.holder for alias in network.aliases.values()} | network.aliases.keys()
-    internal = internal_features(network, consumers(network), residency.proposal.cascades)
+    held = network.parts.keys() | network.aliases.keys()
+    internal = internal_features(network, network.consumers, residency.proposal.cascades)
     return (internal - held - set(network.outputs)) | (residency.regions.keys() - streamed)
 
 

@@ -7,7 +7,7 @@ from opendpu.compiler.banks import Region
 from opendpu.compiler.banks.layout import address_groups
 from opendpu.compiler.layers import ComputeLayer, Layer, channel_groups
 from opendpu.compiler.network import LayerRange
-from opendpu.compiler.network.live_range import consumers, live_ranges, widened
+from opendpu.compiler.network.live_range import live_ranges, widened
 from opendpu.compiler.planner.cascade.costs import internal_features
 from opendpu.compiler.planner.first_fit import first_fit
 from opendpu.compiler.planner.preference import Preference, preferred_layout
@@ -52,10 +52,10 @@ class _Allocator:
         self.spilled = proposal.revision.restrictions.spilled
         self.cascades = {n: c for c in proposal.cascades for n in c.layers.numbers}
         self.together = [cascade.layers for cascade in proposal.cascades]
-        self.readers = consumers(self.network)
+        self.readers = self.network.consumers
         self.every = live_ranges(self.network)
         self.internal = internal_features(self.network, self.readers, proposal.cascades)
-        self.aliased = {a.holder for a in self.network.aliases.values()}
+        self.aliased = {*self.network.parts}
         self.aliased |= self.network.aliases.keys()
         self.regions: dict[str, Region] = {}
         self.live_ranges: dict[str, LayerRange] = {}

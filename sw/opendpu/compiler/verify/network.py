@@ -12,15 +12,17 @@ def network_rules(network: Network, target: Target) -> Iterator[Finding]:
     """Check layers, feature maps and aliases."""
     yield from _aliases(network)
     known = {*network.inputs, *network.constants}
+    roots = {_root(name, network) for name in known}
     for layer in network.layers:
         for name in (*layer.operands, layer.output):
             if name not in network.features:
                 yield Finding(layer.name, "known-feature", f"{name!r} is no feature map")
                 return
         for name in layer.operands:
-            if not _is_made(name, known, network):
+            if name not in known and _root(name, network) not in roots:
                 yield Finding(layer.name, "inputs-first", f"it reads {name!r}, which is not yet")
         known.add(layer.output)
+        roots.add(_root(layer.output, network))
         if not layer.op:
             yield Finding(layer.name, "known-op", "it does not say what it was lowered from")
         for rule, text in layer.broken_rules(network.features):
@@ -28,16 +30,8 @@ def network_rules(network: Network, target: Target) -> Iterator[Finding]:
     for name in network.outputs:
         if name not in network.features:
             yield Finding(name, "known-feature", "it is an output, but no feature map")
-        elif not _is_made(name, known, network):
+        elif name not in known and _root(name, network) not in roots:
             yield Finding(name, "outputs-are-made", "it is an output, but no layer makes it")
-
-
-def _is_made(name: str, known: set[str], network: Network) -> bool:
-    """Tell whether a feature map, or some of what it shares bytes with, has been made."""
-    if name in known:
-        return True
-    root = _root(name, network)
-    return any(_root(other, network) == root for other in known)
 
 
 def _root(name: str, network: Network) -> str:

@@ -10,7 +10,7 @@ from opendpu.compiler.banks import Region
 from opendpu.compiler.banks.layout import address_groups
 from opendpu.compiler.layers import ComputeLayer, channel_groups
 from opendpu.compiler.network import LayerRange, Network
-from opendpu.compiler.network.live_range import consumers, live_ranges
+from opendpu.compiler.network.live_range import live_ranges
 from opendpu.compiler.planner.cascade.buffers import size_buffers
 from opendpu.compiler.planner.cascade.environment import Environment, StripesBefore
 from opendpu.compiler.planner.cascade.least_work import least_work
@@ -37,7 +37,7 @@ class CascadeCosts:
 
     def __init__(self, network: Network, target: Target, spilled: Collection[str] = ()) -> None:
         self.network, self.target = network, target
-        self.readers = consumers(network)
+        self.readers = network.consumers
         self.live_ranges = live_ranges(network)
         self._known: dict[LayerRange, tuple[int, int] | None] = {}
         self._stripes: StripesBefore = {}
@@ -49,7 +49,7 @@ class CascadeCosts:
     def _assume_residents(self, spilled: Collection[str]) -> None:
         """Take every feature map to be on chip that one bank group holds, as most readers like."""
         network, target = self.network, self.target
-        in_ddr = {a.holder for a in network.aliases.values()} | network.aliases.keys()
+        in_ddr = network.parts.keys() | network.aliases.keys()
         in_ddr |= {n.output for n in network.layers if not isinstance(n, ComputeLayer)}
         in_ddr |= {*spilled, *network.constants}
         for name, numbers in self.readers.items():

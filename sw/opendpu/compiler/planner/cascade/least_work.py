@@ -39,7 +39,7 @@ def _needed_columns(network: Network) -> dict[str, Needed]:
 
     All columns of what is an output, or bytes of another feature map.
     """
-    whole = {a.holder for a in network.aliases.values()} | network.aliases.keys()
+    whole = network.parts.keys() | network.aliases.keys()
     whole |= {*network.outputs, *network.in_pieces}
     whole |= {n.output for n in network.layers if not isinstance(n, ComputeLayer)}
     needed = {

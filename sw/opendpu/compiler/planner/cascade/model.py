@@ -63,7 +63,6 @@ class _Builder:
         self.range = layers
         self.layers = members
         self.made = {layer.output for layer in members}
-        self.held = {a.holder for a in self.network.aliases.values()}
         self.strides: dict[str, int] = {}
         self.widest: dict[str, int] = {}
         self.buffers: dict[tuple[str, int], Buffer] = {}
@@ -192,7 +191,7 @@ class _Builder:
     def _leaves(self, name: str) -> bool:
         """Tell whether somebody outside the cascade needs a result."""
         outside = any(n not in self.range.numbers for n in self.environment.readers[name])
-        aliased = name in self.network.aliases or name in self.held
+        aliased = name in self.network.aliases or name in self.network.parts
         return outside or aliased or name in self.network.outputs
 
     def _shares(self, layer: ComputeLayer, name: str) -> bool:
