@@ -4,8 +4,10 @@
 What would be asked of some hundred thousand instructions one by one is asked of columns instead.
 """
 
+import dataclasses
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +24,8 @@ class Columns:
     ----------
     records
         Such as the instructions of a program.
+    given
+        Values of fields that all records have, one a record, which count instead of their own.
 
     Raises
     ------
@@ -29,8 +33,11 @@ class Columns:
         A field is no integer.
     """
 
-    def __init__(self, records: Sequence[Record]) -> None:
+    def __init__(
+        self, records: Sequence[Record], given: Mapping[str, Sequence[int]] | None = None
+    ) -> None:
         self.records = records
+        self._given = given or {}
         places: dict[type[Record], list[int]] = {}
         for number, record in enumerate(records):
             places.setdefault(type(record), []).append(number)
@@ -40,7 +47,7 @@ class Columns:
         """By kind, the numbers of its records."""
         self._tables = {kind: self._table(kind, found) for kind, found in places.items()}
 
-    def _table(self, kind: type[Record], numbers: Sequence[int]) -> dict[str, Int64Array]:
+    def _table(self, kind: type[Record], numbers: Sequence[int]) -> dict[str, npt.NDArray[Any]]:
         names = [field.name for field in kind.bit_fields()]
         fields = operator.attrgetter(names[0], *names)  # a tuple, of however few
         try:
@@ -50,14 +57,20 @@ class Columns:
         if found.dtype.kind not in "bi":
             for number in numbers:
                 self.records[number].encode()  # raises at the first that has such a field
-        table = np.ascontiguousarray(found.T[1:], np.int64)
-        return dict(zip(names, table, strict=True))
+        places = np.array(numbers)
+        table = dict(zip(names, _narrow(found.T[1:]), strict=True))
+        return table | {name: np.array(v)[places] for name, v in self._given.items()}
 
     def column(self, kind: type[Record], name: str) -> Int64Array:
         """Return the values of a field of all records of a kind, in order."""
         if kind not in self._tables:
             return np.empty(0, np.int64)
-        return self._tables[kind][name]
+        return self._tables[kind][name].astype(np.int64)
+
+    def record(self, number: int) -> Record:
+        """Return a record with the values that count."""
+        own: dict[str, Any] = {name: values[number] for name, values in self._given.items()}
+        return dataclasses.replace(self.records[number], **own) if own else self.records[number]
 
     def encode(self) -> bytes:
         """Return the words of all records, one after the other, little-endian.
@@ -78,7 +91,7 @@ class Columns:
             code[begin[numbers][:, np.newaxis] + np.arange(kind.WORDS)] = words
             odd += numbers[~plain].tolist()
         for number in sorted(odd):
-            one = self.records[number].encode()
+            one = self.record(number).encode()
             code[begin[number] : begin[number] + len(one)] = one
         return code.tobytes()
 
@@ -97,6 +110,13 @@ class Columns:
             plain &= (value >= field.minimum) & (value <= field.maximum)
             words[:, field.word] |= _placed(field, value)
         return words, plain
+
+
+def _narrow(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return integers in as few bytes as all of them need: programs are long."""
+    small = np.iinfo(np.int32)
+    fits = bool(((values >= small.min) & (values <= small.max)).all())
+    return np.ascontiguousarray(values, np.int32 if fits else np.int64)
 
 
 def _placed(field: BitField, value: Int64Array) -> Int64Array:

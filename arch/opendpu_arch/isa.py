@@ -8,7 +8,7 @@ A program is little-endian 32-bit words. Word 0 of every instruction holds the o
 import enum
 import struct
 from collections.abc import Iterable, Iterator
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from opendpu_arch.bits import Record, bits
 from opendpu_arch.columns import Columns
@@ -111,12 +111,6 @@ class Instruction(Record):
     def mnemonic(cls) -> str:
         """Return the name in assembly text."""
         return cls.OPCODE.name
-
-    def with_tokens(self, dpdon: int, dpdby: int) -> Self:
-        """Return the same instruction with these engines to wait for and to signal."""
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, dpdon=dpdon, dpdby=dpdby)
-        return made
 
     def waits_for(self) -> tuple[Engine, ...]:
         """Return the other engines whose tokens this consumes."""

@@ -38,7 +38,12 @@ class CommandStream:
 class Schedule:
     """A program and what the cost model expects of it."""
 
-    instructions: tuple[Instruction, ...]
+    issued: tuple[Instruction, ...]
+    """Instructions without tokens, in the order of issue."""
+    waits: tuple[int, ...]
+    """Engines whose token each of them waits for, a bit each, and its own."""
+    signals: tuple[int, ...]
+    """Engines that get a token from it, and its own."""
     cycles: int
     busy_cycles: dict[str, int]
     layers: tuple[str, ...]
@@ -50,8 +55,14 @@ class Schedule:
 
     @functools.cached_property
     def fields(self) -> Columns:
-        """The instructions' fields as arrays."""
-        return Columns(self.instructions)
+        """The instructions' fields as arrays, tokens among them."""
+        return Columns(self.issued, {"dpdon": self.waits, "dpdby": self.signals})
+
+    @property
+    def instructions(self) -> tuple[Instruction, ...]:
+        """The instructions of the program."""
+        every = zip(self.issued, self.waits, self.signals, strict=True)
+        return tuple(dataclasses.replace(i, dpdon=on, dpdby=by) for i, on, by in every)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

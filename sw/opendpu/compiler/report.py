@@ -174,7 +174,7 @@ def _with_figures(
     loaded, saved = _moved(made.fields)
     return dataclasses.replace(
         found,
-        instructions=_mnemonics(made.instructions),
+        instructions=_mnemonics(made.issued),
         cycles=made.cycles,
         busy_cycles=made.busy_cycles,
         macs=macs,

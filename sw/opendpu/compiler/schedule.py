@@ -46,12 +46,13 @@ def order_commands(commands: Sequence[Command], areas: Areas) -> Schedule:
         start, cycles = simulate(engines, lengths, waits)
     waited, given = tokens(engines, reduce_waits(engines, waits))
     order = np.argsort(start, kind="stable").tolist()
-    program = [commands[n].instruction.with_tokens(waited[n], given[n]) for n in order]
     own = 1 << Engine.SAVE
     end = start + np.array(lengths, np.int64)
     busy = np.bincount(engines, weights=lengths, minlength=ENGINES)
     return Schedule(
-        instructions=(*program, End(dpdon=own, dpdby=own)), cycles=cycles,
+        issued=(*(commands[n].instruction for n in order), End()),
+        waits=(*(waited[n] for n in order), own), signals=(*(given[n] for n in order), own),
+        cycles=cycles,
         busy_cycles={e.name.lower(): int(busy[e]) for e in Engine},
         layers=(*(commands[n].layer for n in order), ""),
         start=(*start[order].tolist(), cycles), end=(*end[order].tolist(), cycles),

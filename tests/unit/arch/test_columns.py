@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs as arrays: the same words, the same errors as record by record."""
 
+import dataclasses
 import random
 import struct
 
@@ -64,3 +65,12 @@ def test_the_first_of_several_is_named() -> None:
         Columns(records).encode()
     with pytest.raises(EncodingError, match=r"Save\.reserved is"):
         Columns([isa.Save(reserved=(1,)), *records]).encode()
+
+
+def test_given_values_count_instead_of_the_records_own() -> None:
+    records = program(5, 60)
+    given = [n % 16 for n in range(60)]
+    wanted = [
+        dataclasses.replace(record, dpdby=n) for record, n in zip(records, given, strict=True)
+    ]
+    assert Columns(records, {"dpdby": given}).encode() == Columns(wanted).encode()

@@ -2,11 +2,11 @@
 """Pass: check a finished program against the rules of the target and of its segments."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
-from opendpu.compiler.program import Program
+from opendpu.compiler.program import Program, Schedule
 from opendpu_arch.columns import Columns
 from opendpu_arch.errors import AddressError, DeadlockError, IllegalInstructionError, TokenError
 from opendpu_arch.isa import Engine, Instruction, Load, Save
@@ -29,7 +29,7 @@ def verify(program: Program, target: Target) -> None:
     fields = program.schedule.fields
     _check_legal(fields, target)
     _check_addresses(fields, program.plan.segment_bytes)
-    _check_tokens(program.schedule.instructions, fields)
+    _check_tokens(program.schedule)
 
 
 def _check_legal(fields: Columns, target: Target) -> None:
@@ -72,13 +72,10 @@ def _check_addresses(fields: Columns, sizes: Mapping[int, int]) -> None:
         )
 
 
-def _check_tokens(instructions: Sequence[Instruction], fields: Columns) -> None:
+def _check_tokens(schedule: Schedule) -> None:
     """Run the program in its own order, as the tightest hardware would."""
-    engine = np.array([int(i.ENGINE) for i in instructions])
-    waited, given = np.empty_like(engine), np.empty_like(engine)
-    for kind, numbers in fields.numbers.items():
-        waited[numbers] = fields.column(kind, "dpdon")
-        given[numbers] = fields.column(kind, "dpdby")
+    engine = np.array([int(i.ENGINE) for i in schedule.issued])
+    waited, given = np.array(schedule.waits), np.array(schedule.signals)
     missing, left = [], {}
     for producer, consumer in itertools.permutations(Engine, 2):
         gives = (engine == producer) & (given >> consumer & 1 > 0)
@@ -90,8 +87,8 @@ def _check_tokens(instructions: Sequence[Instruction], fields: Columns) -> None:
     if missing:
         number, producer = min(missing)
         raise DeadlockError(
-            f"{_label(fields, number)} waits for a token of {producer.name} that no instruction "
-            "before it gives"
+            f"{_label(schedule.fields, number)} waits for a token of {producer.name} that no "
+            "instruction before it gives"
         )
     if left:
         raise TokenError(f"tokens are left at the end: {left}")

@@ -238,8 +238,8 @@ def places_beyond_ddr(folder: pathlib.Path) -> None:
 @gives("XCOM_ACGEN_ERROR")
 def a_program_whose_tokens_never_come(folder: pathlib.Path) -> None:
     program = values()["schedule"]
-    lost = tuple(dataclasses.replace(i, dpdby=0) for i in program.schedule.instructions)
-    schedule = dataclasses.replace(program.schedule, instructions=lost)
+    lost = (0,) * len(program.schedule.issued)
+    schedule = dataclasses.replace(program.schedule, signals=lost)
     Verifier(B512)("schedule", dataclasses.replace(program, schedule=schedule))
 
 

@@ -21,7 +21,10 @@ def broken(change: Callable[[list[Instruction]], None]) -> Program:
     program = build(draw_network(1), TARGET)
     instructions = list(program.schedule.instructions)
     change(instructions)
-    made = dataclasses.replace(program.schedule, instructions=tuple(instructions))
+    made = dataclasses.replace(
+        program.schedule, issued=tuple(instructions), waits=tuple(i.dpdon for i in instructions),
+        signals=tuple(i.dpdby for i in instructions),
+    )  # fmt: skip
     return dataclasses.replace(program, schedule=made)
 
 
