@@ -110,27 +110,27 @@ class Target:
                 code="TARGET_FACTORY_INVALID_FEATURE_CODE",
             )
 
-    @property
+    @functools.cached_property
     def pixel_parallel(self) -> int:
         """Output rows CONV makes at a time; also banks in a group."""
         return ARCHITECTURES[self.arch][0]
 
-    @property
+    @functools.cached_property
     def channel_parallel(self) -> int:
         """Channels in a bank word, and bytes in it."""
         return ARCHITECTURES[self.arch][1]
 
-    @property
+    @functools.cached_property
     def input_channel_parallel(self) -> int:
         """Input channels CONV takes at a time."""
         return self.channel_parallel
 
-    @property
+    @functools.cached_property
     def output_channel_parallel(self) -> int:
         """Output channels CONV makes at a time."""
         return self.channel_parallel
 
-    @property
+    @functools.cached_property
     def macs_per_cycle(self) -> int:
         """Multiply-accumulates of the array in a cycle."""
         return self.pixel_parallel * self.channel_parallel**2
@@ -140,47 +140,47 @@ class Target:
         """Operations in a cycle, two a MAC: the number in the target's name."""
         return 2 * self.macs_per_cycle
 
-    @property
+    @functools.cached_property
     def image_banks(self) -> int:
         """Banks that hold feature maps, all groups together."""
         return self.bank_groups * self.pixel_parallel
 
-    @property
+    @functools.cached_property
     def convw_base(self) -> int:
         """Id of the first convolution weight bank."""
         return self.image_banks
 
-    @property
+    @functools.cached_property
     def dwconvw_bank(self) -> int:
         """Id of the bank with depthwise weights."""
         return self.convw_base + self.output_channel_parallel
 
-    @property
+    @functools.cached_property
     def bias_bank(self) -> int:
         """Id of the bias bank."""
         return self.dwconvw_bank + 1
 
-    @property
+    @functools.cached_property
     def bank_count(self) -> int:
         """Number of banks."""
         return self.bias_bank + 1 + sum(e.banks for e in self.extensions)
 
-    @property
+    @functools.cached_property
     def table_bank(self) -> int:
         """Id of the bank with tables, where there is one."""
         return self.bias_bank + 1
 
-    @property
+    @functools.cached_property
     def shift_bank(self) -> int:
         """Id of the bank with channels' shifts, where there is one."""
         return self.bias_bank + 1 + (Extension.TABLE in self.extensions)
 
-    @property
+    @functools.cached_property
     def scale_bank(self) -> int:
         """Id of the bank with multipliers, where there is one."""
         return self.shift_bank + (Extension.CHANNEL in self.extensions)
 
-    @property
+    @functools.cached_property
     def term_bank(self) -> int:
         """Id of the bank with terms of ELEW, where there is one."""
         return self.scale_bank + 1

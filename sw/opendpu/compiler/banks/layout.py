@@ -2,14 +2,15 @@
 """Where the rows, columns and channel groups of a feature map are in the image banks."""
 
 import dataclasses
+import functools
+from typing import NamedTuple
 
 from opendpu.compiler.banks.region import BankAccess, Region
 from opendpu.compiler.limits import ADDRESS_GROUPS
 from opendpu_arch.target import Target
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Place:
+class Place(NamedTuple):
     """Where a row is: bank inside the group, place among the rows of that bank, address group."""
 
     bank: int
@@ -28,12 +29,12 @@ class Layout:
     first_column: int = 0
     first_group: int = 0
 
-    @property
+    @functools.cached_property
     def row_words(self) -> int:
         """Words of one row."""
         return self.columns * self.groups
 
-    @property
+    @functools.cached_property
     def first_bank(self) -> int:
         """Id of the first bank of the group."""
         return self.region.bank_group * self.target.pixel_parallel
@@ -43,7 +44,7 @@ class Layout:
         index = row - self.region.first_row
         bank, offset = divmod(index, self.region.stride)
         group, bank = divmod(bank, self.target.pixel_parallel)
-        return Place(bank=bank, offset=offset, address_group=group)
+        return Place(bank, offset, group)
 
     def address_group(self, row: int) -> int:
         """Return the address group of ``row``."""

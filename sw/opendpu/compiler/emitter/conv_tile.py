@@ -5,8 +5,8 @@ import dataclasses
 import math
 
 from opendpu.compiler.banks import BankAccess
-from opendpu.compiler.banks.layout import Layout
-from opendpu.compiler.banks.reach import footprint, rows_needed
+from opendpu.compiler.banks.layout import Layout, Place
+from opendpu.compiler.banks.reach import Footprint, footprint, rows_needed
 from opendpu.compiler.emitter.channels import channel_constants
 from opendpu.compiler.emitter.epilogue import EpilogueRows
 from opendpu.compiler.emitter.layouts import written_words
@@ -21,6 +21,7 @@ from opendpu.compiler.emitter.transfer import (
     save_rows,
 )
 from opendpu.compiler.layers import ArrayLayer, ConvLayer, ProductLayer, Window
+from opendpu.compiler.layers.array import KernelPart
 from opendpu.compiler.layers.cost import conv_cycles
 from opendpu.compiler.plan import WEIGHTS_REG
 from opendpu_arch.isa import Conv, ConvInit
@@ -75,6 +76,24 @@ def _place(recorder: Recorder, layer: ArrayLayer) -> WeightsPlace:
     )  # fmt: skip
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Rows:
+    """What the instructions of all blocks that meet the same ``part`` of a kernel share."""
+
+    part: KernelPart
+    read: Footprint
+    place_in: Place
+    place_out: Place
+    bases: tuple[int, int, int, int]
+    """Words of the first channel group in the four address groups of the input."""
+    word: int
+    """Word of the result's first channel group."""
+    init: ConvInit
+    reads: tuple[BankAccess, ...]
+    writes: tuple[BankAccess, ...]
+    cycles: int
+
+
 @dataclasses.dataclass(frozen=True)
 class ConvTile:
     """Some columns and output channel blocks of a convolution, made rows by rows."""
@@ -102,75 +121,97 @@ class ConvTile:
 
     def compute(self, row: int, rows: int) -> None:
         """Append the convolutions that make ``rows`` rows, whose inputs are there."""
-        last = self.tile.group + self.tile.groups
+        last, groups_in = self.tile.group + self.tile.groups, self.rows_in.layout.groups
+        common: _Rows | None = None
         for block in range(self.tile.group, last):
-            self._convolve(row, rows, block, self.weights.need(block, last))
+            weights = self.weights.need(block, last)
+            part = self.layer.kernel_part(block, groups_in)
+            if (
+                common is None
+                or part.window != common.part.window
+                or (part.groups != common.part.groups)
+            ):
+                common = self._common(row, rows, part)
+            self._convolve(common, rows, block, part.group, weights)
 
     def _rows_per_bank(self, rows: int) -> int:
         """Return the rows that share a bank in what one instruction writes."""
         return self.layout_out.region.stride if rows > 1 else 1
 
-    def _set_up(self, row: int, rows: int, offset_in: int, window: Window) -> None:
-        """Append what a kernel's blocks of some rows have in common, unless it is in force."""
+    def _common(self, row: int, rows: int, part: KernelPart) -> _Rows:
+        """Return what the instructions for ``rows`` rows share."""
+        target, tile = self.recorder.target, self.tile
+        layout_in, layout_out = self.rows_in.layout, self.layout_out
+        feature = self.rows_in.operand.feature
+        read = footprint(part.window, feature, row, rows, tile.column, tile.columns)
+        place_in, place_out = layout_in.place(read.row), layout_out.place(row)
+        offset = 0 if rows > 1 else place_out.offset
+        first, last = max(0, read.row), min(feature.height, read.row + read.rows) - 1
+        return _Rows(
+            part=part, read=read, place_in=place_in, place_out=place_out,
+            bases=layout_in.bases(read.row, read.column),
+            word=layout_out.word(place_out.address_group, offset, tile.column),
+            init=self._init(row, rows, place_in.offset, part.window),
+            reads=layout_in.accesses(first, last - first + 1, write=False),
+            writes=written_words(layout_out, tile, row, rows, shared=self.shared),
+            cycles=conv_cycles(
+                tile.columns, self.layer.cycles_of_taps(part.taps, target),
+                self._rows_per_bank(rows),
+            ),
+        )  # fmt: skip
+
+    def _init(self, row: int, rows: int, offset_in: int, window: Window) -> ConvInit:
+        """Return what sets up a kernel's blocks of some rows."""
         layer = self.layer
         layout_in, layout_out = self.rows_in.layout, self.layout_out
         stride_out, jump = self._rows_per_bank(rows), layer.REACH.row_jump
         zero_in = 0 if layer.requantization is None else layer.requantization.padding & 0xFF
-        self.recorder.set_up(
-            ConvInit(
-                act_type=layer.act_type, shift_cut=layer.shift_cut, shift_bias=layer.shift_bias,
-                kernel_h=window.kernel_h, kernel_w=window.kernel_w,
-                stride_h=layout_in.region.stride, stride_w=window.stride_w,
-                stride_offset_in=offset_in,
-                jump_read=layout_in.groups,
-                jump_read_endl=layout_in.row_words if layout_in.region.stride > 1 else 1,
-                stride_out=stride_out,
-                stride_offset_out=layout_out.place(row).offset if stride_out > 1 else 0,
-                jump_write=layout_out.groups,
-                jump_write_endl=layout_out.row_words if layout_out.row_words <= jump else 1,
-                valid_pixel_parallel=rows, zero_in=zero_in,
-            )
+        return ConvInit(
+            act_type=layer.act_type, shift_cut=layer.shift_cut, shift_bias=layer.shift_bias,
+            kernel_h=window.kernel_h, kernel_w=window.kernel_w,
+            stride_h=layout_in.region.stride, stride_w=window.stride_w,
+            stride_offset_in=offset_in,
+            jump_read=layout_in.groups,
+            jump_read_endl=layout_in.row_words if layout_in.region.stride > 1 else 1,
+            stride_out=stride_out,
+            stride_offset_out=layout_out.place(row).offset if stride_out > 1 else 0,
+            jump_write=layout_out.groups,
+            jump_write_endl=layout_out.row_words if layout_out.row_words <= jump else 1,
+            valid_pixel_parallel=rows, zero_in=zero_in,
         )  # fmt: skip
 
-    def _convolve(self, row: int, rows: int, block: int, weights: int) -> None:
-        """Append one CONV: ``rows`` rows of one block of output channels."""
-        target, tile = self.recorder.target, self.tile
-        layout_in, layout_out = self.rows_in.layout, self.layout_out
-        feature = self.rows_in.operand.feature
-        part = self.layer.kernel_part(block, layout_in.groups)
-        read = footprint(part.window, feature, row, rows, tile.column, tile.columns)
-        place_in, place_out = layout_in.place(read.row), layout_out.place(row)
-        channels = (part.group + part.groups) * target.channel_parallel
-        bases = layout_in.bases(read.row, read.column, part.group)
-        word = layout_out.word(
-            place_out.address_group, 0 if rows > 1 else place_out.offset, tile.column, block
-        )
-        self._set_up(row, rows, place_in.offset, part.window)
-        first, last = max(0, read.row), min(feature.height, read.row + read.rows) - 1
+    def _convolve(self, common: _Rows, rows: int, block: int, group: int, weights: int) -> None:
+        """Append one CONV: ``rows`` rows of one block of output channels.
+
+        Its input begins with channel ``group``.
+        """
+        target, tile, read, part = self.recorder.target, self.tile, common.read, common.part
+        layout_in, layout_out, depth = self.rows_in.layout, self.layout_out, target.bank_depth
+        channels = (group + part.groups) * target.channel_parallel
+        bases = [(base + group) % depth for base in common.bases]
+        self.recorder.set_up(common.init)
         own = self.weights.channels
         table, entries = table_of(self.recorder, self.layer)
         self.recorder.add(
             Conv(
-                bank_id_in=layout_in.first_bank + place_in.bank, bank_addr_in=bases[0],
+                bank_id_in=layout_in.first_bank + common.place_in.bank, bank_addr_in=bases[0],
                 bank_addr_in_1=bases[1], bank_addr_in_2=bases[2], bank_addr_in_3=bases[3],
-                channel_group=part.groups, channel_offset=max(0, channels - feature.channels),
+                channel_group=part.groups,
+                channel_offset=max(0, channels - self.rows_in.operand.feature.channels),
                 pad_left=read.pad_left, pad_right=read.pad_right,
                 pad_top=read.pad_top, pad_bottom=read.pad_bottom,
-                length=tile.columns, bank_id_out=layout_out.first_bank + place_out.bank,
-                bank_addr_out=word, bank_addr_weights=weights,
+                length=tile.columns, bank_id_out=layout_out.first_bank + common.place_out.bank,
+                bank_addr_out=(common.word + block) % depth, bank_addr_weights=weights,
                 bank_addr_bias=own.word(block), table=table,
                 scaled=int(self.layer.requantization is not None),
                 channel_shift=int(self.layer.shifts is not None),
             ),
             (
-                *entries,
-                *layout_in.accesses(first, last - first + 1, write=False),
+                *entries, *common.reads,
                 BankAccess(
                     False, target.convw_base, target.output_channel_parallel, weights, part.taps
                 ),
-                *own.accesses(block, 1),
-                *written_words(layout_out, tile, row, rows, shared=self.shared),
+                *own.accesses(block, 1), *common.writes,
             ),
-            conv_cycles(tile.columns, self.layer.cycles_of_taps(part.taps, target),
-                        self._rows_per_bank(rows)),
+            common.cycles,
         )  # fmt: skip

@@ -101,7 +101,8 @@ class Recorder:
     def set_up(self, instruction: ConvInit | AluInit) -> None:
         """Append a sticky set-up instruction unless it is the one in force."""
         kind = type(instruction)
-        if self._init.get(kind) != instruction:
+        known = self._init.get(kind)
+        if known is not instruction and known != instruction:
             self._init[kind] = instruction
             self.add(instruction, (), 1)
 
