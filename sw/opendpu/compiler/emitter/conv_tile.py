@@ -78,7 +78,7 @@ def _place(recorder: Recorder, layer: ArrayLayer) -> WeightsPlace:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Rows:
-    """What the instructions of all blocks that meet the same ``part`` of a kernel share."""
+    """What the instructions of all blocks share that meet as much of a kernel as of ``part``."""
 
     part: KernelPart
     read: Footprint
@@ -126,11 +126,7 @@ class ConvTile:
         for block in range(self.tile.group, last):
             weights = self.weights.need(block, last)
             part = self.layer.kernel_part(block, groups_in)
-            if (
-                common is None
-                or part.window != common.part.window
-                or (part.groups != common.part.groups)
-            ):
+            if common is None or not part.agrees(common.part):
                 common = self._common(row, rows, part)
             self._convolve(common, rows, block, part.group, weights)
 

@@ -40,6 +40,10 @@ class KernelPart:
         """Weight words: kernel rows, columns and input channel groups."""
         return self.window.kernel_h * self.window.kernel_w * self.groups
 
+    def agrees(self, other: "KernelPart") -> bool:
+        """Tell whether it is ``other`` but for the first input channel group."""
+        return self.groups == other.groups and self.window == other.window
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BlockWeights:

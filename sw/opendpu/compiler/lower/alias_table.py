@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The aliases of a network that is being made."""
 
+import collections
 from collections.abc import Iterator
 
 from opendpu.compiler.network import Alias
 
 
-class AliasTable(dict[str, Alias]):
+class AliasTable(collections.UserDict[str, Alias]):
     """Aliases by name; knows the parts of every feature map too."""
 
     def __init__(self) -> None:

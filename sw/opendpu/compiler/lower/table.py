@@ -87,8 +87,7 @@ def _take_over(context: LoweringContext, views: list[str], name: str) -> None:
     """Let ``name`` stand for the feature map that has been made, and for its other shapes."""
     for view in views:
         del context.features[view]
-        if view in context.aliases:
-            del context.aliases[view]
+        context.aliases.pop(view, None)
     for part in context.aliases.parts(views[-1]):
         context.aliases[part] = dataclasses.replace(context.aliases[part], holder=name)
 
