@@ -10,11 +10,13 @@ from modules.transformer import ConvStemTransformer
 from modules.two_stage import TwoStage
 from modules.unet import UNet
 from modules.yolo import Yolo
+from modules.yolov3 import YoloV3
 
 MODULES: dict[str, tuple[type[nn.Module], int]] = {
     "resnet50": (ResNet50, 224),
     "mobilenetv2": (MobileNetV2, 224),
     "yolo": (Yolo, 320),
+    "yolov3": (YoloV3, 416),
     "unet": (UNet, 256),
     "transformer": (ConvStemTransformer, 224),
     "twostage": (TwoStage, 320),
