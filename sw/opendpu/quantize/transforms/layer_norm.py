@@ -20,7 +20,7 @@ from opendpu.ir import Array, Graph, Node
 from opendpu.ops.foreign import LAYER_NORM, is_normalization, parsed
 from opendpu.quantize.transforms.parts import Parts
 from opendpu.quantize.transforms.rewrite import MAX_TERMS
-from opendpu.quantize.transforms.variance import NEARER, NEGLIGIBLE, SPREAD, Means, divided
+from opendpu.quantize.transforms.variance import NEGLIGIBLE, Rows, divided, floor_for
 
 EPSILON = 1e-5
 """Where the operator has no attribute for it."""
@@ -37,19 +37,13 @@ def is_layer_norm(graph: Graph, node: Node) -> bool:
 
 
 def floor_of(node: Node, rows: Array) -> float | None:
-    """Return the variance up to which rows of an input are brought nearer to the largest one.
+    """Return the variance up to which rows of an input are brought nearer, or what else is true.
 
-    Zero where they differ so little that bytes hold all variances; nothing where they differ so
-    much that two factors in bytes do not make them equal.
+    See :func:`opendpu.quantize.transforms.variance.floor_for`.
     """
     squares = np.square(rows - (rows.mean(axis=-1, keepdims=True) if _has_mean(node) else 0))
     epsilon = _parameters(node)[0]
-    variance = squares.mean(axis=-1, dtype=np.float64) + epsilon
-    low, high = float(variance.min()), float(variance.max())
-    if high <= SPREAD * low:
-        return 0.0
-    floor = high / NEARER
-    return floor if floor <= SPREAD * low and epsilon <= NEGLIGIBLE * floor else None
+    return floor_for(squares.mean(axis=-1, dtype=np.float64) + epsilon, epsilon / NEGLIGIBLE)
 
 
 def layer_norm(parts: Parts, floor: float = 0.0) -> None:
@@ -61,29 +55,16 @@ def layer_norm(parts: Parts, floor: float = 0.0) -> None:
     centred = _centred(parts, x) if _has_mean(parts.node) else x
     if floor:
         nodes = [helper.make_node("Max", ["x", "floor"], ["variance"])]
-        centred = divided(parts, "nearer", centred, nodes, {"floor": floor}, _Rows())
+        centred = divided(parts, "nearer", centred, nodes, {"floor": floor}, Rows())
         epsilon /= floor
     nodes = [helper.make_node("Add", ["x", "epsilon"], ["variance"])]
-    normalized = divided(parts, "normalized", centred, nodes, {"epsilon": epsilon}, _Rows())
+    normalized = divided(parts, "normalized", centred, nodes, {"epsilon": epsilon}, Rows())
     scaled = parts.add("scaled", "scale", shape, [normalized], {"axis": 3})
     parts.graph[scaled].inputs |= {
         "scale": [parts.constant("scale", np.broadcast_to(scale, (count,)))],
         "bias": [parts.constant("bias", np.broadcast_to(bias, (count,)))],
     }
     parts.end(scaled)
-
-
-class _Rows(Means):
-    """Means of rows, as products with a constant matrix."""
-
-    def variance(self, parts: Parts, name: str, source: str) -> str:
-        """Add the mean of each row."""
-        count = parts.graph[source].shape[-1]
-        return parts.product(name, source, np.full((count, 1), 1 / count))
-
-    def repeated(self, parts: Parts, name: str, source: str, factor: float, channels: int) -> str:
-        """Add ``factor`` times what belongs to a row for each of its elements."""
-        return parts.repeated(name, source, factor, channels)
 
 
 def _centred(parts: Parts, x: str) -> str:

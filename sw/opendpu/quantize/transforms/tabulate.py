@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a DPU with tables computes in parts: softmax, LayerNorm, GroupNorm and InstanceNorm."""
+"""What a DPU with tables computes in parts: softmax, and normalizations of rows and maps."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -29,12 +29,19 @@ from opendpu.quantize.transforms.mask import HIDES, MOVES, mask_of, masked
 from opendpu.quantize.transforms.parts import Parts
 from opendpu.quantize.transforms.rewrite import rewrite
 from opendpu.quantize.transforms.softmax import is_softmax, softmax
+from opendpu.quantize.transforms.unit_vectors import floor_of as floor_of_lengths
+from opendpu.quantize.transforms.unit_vectors import is_unit_vectors, unit_vectors
 from opendpu.quantize.transforms.variance import NEARER, SPREAD
 
 KINDS: Mapping[Callable[[Graph, Node], bool], Callable[[Parts], None]] = {
-    is_softmax: softmax, is_layer_norm: layer_norm, is_group_norm: group_norm,
+    is_softmax: softmax, is_layer_norm: layer_norm, is_unit_vectors: unit_vectors,
+    is_group_norm: group_norm,
 }  # fmt: skip
 """By what knows an op, what adds its parts."""
+ROWS: Mapping[Callable[..., None], Callable[[Node, Array], float | None]] = {
+    layer_norm: floor_of, unit_vectors: floor_of_lengths,
+}  # fmt: skip
+"""How near rows have to be brought to each other, by what adds the parts."""
 
 
 WIDE = (
@@ -126,7 +133,7 @@ def _judged(
 
     None where these differ too much; and of what they are.
     """
-    rows = {name for name, make in found.items() if make is layer_norm}
+    rows: dict[str, Callable[..., None]] = {n: make for n, make in found.items() if make in ROWS}
     maps = {name for name, make in found.items() if make is group_norm}
     sources = {name: graph[name].inputs["input"][0] for name in (*rows, *maps)}
     every = list(dict.fromkeys(sources.values()))
@@ -139,8 +146,8 @@ def _judged(
     for name, parts in seen.items():
         node, values = graph[name], np.stack(parts)
         if name in rows:
-            floor = floor_of(node, values)
-            make = None if floor is None else functools.partial(layer_norm, floor=floor)
+            floor = ROWS[rows[name]](node, values)
+            make = None if floor is None else functools.partial(rows[name], floor=floor)
             judged[name] = make, "rows"
         else:
             spread = spread_of(node, values)

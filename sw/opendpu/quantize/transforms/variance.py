@@ -5,8 +5,10 @@ import math
 from collections.abc import Mapping
 from typing import Protocol
 
+import numpy as np
 from onnx import NodeProto, helper
 
+from opendpu.ir import Array
 from opendpu.quantize.transforms.parts import Parts
 
 SPREAD = 16.0
@@ -27,6 +29,33 @@ class Means(Protocol):
 
     def repeated(self, parts: Parts, name: str, source: str, factor: float, channels: int) -> str:
         """Add ``factor`` times what belongs to a mean for each of the ``channels``."""
+
+
+class Rows(Means):
+    """Means of rows, as products with a constant matrix."""
+
+    def variance(self, parts: Parts, name: str, source: str) -> str:
+        """Add the mean of each row."""
+        count = parts.graph[source].shape[-1]
+        return parts.product(name, source, np.full((count, 1), 1 / count))
+
+    def repeated(self, parts: Parts, name: str, source: str, factor: float, channels: int) -> str:
+        """Add ``factor`` times what belongs to a row for each of its elements."""
+        return parts.repeated(name, source, factor, channels)
+
+
+def floor_for(variance: Array, negligible: float) -> float | None:
+    """Return the variance up to which rows of an input are brought nearer to the largest one.
+
+    Zero where they differ so little that bytes hold all variances; nothing where they differ so
+    much that two factors in bytes do not make them equal, or where the floor would be less than
+    ``negligible``.
+    """
+    low, high = float(variance.min()), float(variance.max())
+    if high <= SPREAD * low:
+        return 0.0
+    floor = high / NEARER
+    return floor if floor <= SPREAD * low and negligible <= floor else None
 
 
 def divided(
