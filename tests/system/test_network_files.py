@@ -17,7 +17,9 @@ pytestmark = pytest.mark.system
 VOICE = {"input": (1, 576), "state": (2, 1, 128)}
 NETWORKS = {
     "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx": ({"x": (1, 3, 96, 160)}, ()),
-    "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx": ({"x": (1, 3, 48, 160)}, ("Sqrt",)),
+    "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx": (
+        {"x": (1, 3, 48, 160)}, ("LayerNormalization",),
+    ),
     "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx": (
         {"x": (1, 3, 48, 192)}, (),
     ),
