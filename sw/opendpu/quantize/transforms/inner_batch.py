@@ -172,7 +172,7 @@ def _slice(attrs: Attributes, rank: int) -> Attributes:
 
 RULES: dict[str, Callable[[Attributes, int], Attributes]] = {
     "matmul": _same, "softmax": _axis, "concat": _axis, "scale": _axis, "batchnorm": _axis,
-    "reduction_mean": _axis, "reduction_sum": _axis, "reduction_max": _axis,
+    "reduction_mean": _axis, "reduction_sum": _axis, "reduction_max": _axis, "l2_normalize": _axis,
     "transpose": _order, "strided_slice": _slice,
 }  # fmt: skip
 """Attributes with one more axis in front, by kind."""

@@ -120,6 +120,7 @@ def test_ops_between_windows() -> None:
     scaled = graph.add("scaled", "scale", (4, 24, 6), {"input": [mixed], **ones}, {"axis": 2}).name
     part = op("part", "strided_slice", (3, 10, 6), [scaled], begin=[1, 4, 0], end=[4, 14, 6],
               strides=[1, 1, 1])  # fmt: skip
+    part = op("unit", "l2_normalize", (3, 10, 6), [part], axis=[-1], epsilon=1e-12)
     low = op("low", "reduction_mean", (3, 6), [part], axis=[1], keep_dims=False)
     both = op("both", "concat", (3, 20, 6), [part, part], axis=1)
     first = op("first", "concat", (6, 20, 6), [both, both], axis=0)
