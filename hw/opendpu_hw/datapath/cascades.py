@@ -31,6 +31,9 @@ def unpack(total):
 class OperandDelay(wiring.Component):
     """Delay element ``i`` of operands by as many cycles as its block comes late in its cascade.
 
+    Registers take what is a step's and hold it: what is idle does not switch, and tools make
+    registers of them, which there are enough of, and not shift registers of LUTs.
+
     Parameters
     ----------
     target : :class:`opendpu_arch.target.Target`
@@ -42,22 +45,31 @@ class OperandDelay(wiring.Component):
     -------
     i, o : ``In``, ``Out`` of ``signed(8).array(rows, ICP)``
         Operands and delayed operands; elements that begin a cascade pass.
+    step : ``In(1)``
+        The operands at ``i`` are a step's.
     """
 
     def __init__(self, target, *, rows):
         self._target, self._rows = target, rows
         shape = (rows, target.input_channel_parallel)
-        super().__init__({"i": In(signed(8)).array(*shape), "o": Out(signed(8)).array(*shape)})
+        super().__init__({"i": In(signed(8)).array(*shape), "o": Out(signed(8)).array(*shape),
+                          "step": In(1)})
 
     def elaborate(self, platform):
         m = Module()
         length = latency.cascade_length(self._target)
+        steps = [self.step]                 # n: those of n cycles ago are a step's
+        for n in range(length - 2):
+            later = Signal(name=f"step{n + 1}", reset_less=True)
+            m.d.sync += later.eq(steps[-1])
+            steps.append(later)
         for row in range(self._rows):
             for i in range(self._target.input_channel_parallel):
                 value = self.i[row][i]
                 for n in range(i % length):
                     late = Signal(signed(8), name=f"late{row}_{i}_{n}", reset_less=True)
-                    m.d.sync += late.eq(value)
+                    with m.If(steps[n]):
+                        m.d.sync += late.eq(value)
                     value = late
                 m.d.comb += self.o[row][i].eq(value)
         return m
@@ -69,7 +81,8 @@ class Cascades(wiring.Component):
     Pixels ``2 j`` and ``2 j + 1`` share the blocks of cascade ``j``, or of two cascades where ICP
     is above eight. Its members differ in time:
 
-    * ``x`` comes out of :class:`OperandDelay`; ``w`` is delayed here;
+    * ``x`` comes out of :class:`OperandDelay`; ``w`` is delayed here, and ``enter`` says that it is
+      a step's;
     * ``step`` and ``first`` come ``conv_sum - 1`` cycles later; ``complete`` is not used.
 
     Parameters
@@ -82,13 +95,14 @@ class Cascades(wiring.Component):
 
     def __init__(self, target, *, vendor=None):
         self._target, self._vendor = target, vendor
-        super().__init__(sum_members(target))
+        super().__init__({**sum_members(target), "enter": In(1)})
 
     def elaborate(self, platform):
         m = Module()
         inputs = self._target.input_channel_parallel
         m.submodules.weights = weights = OperandDelay(self._target, rows=1)
-        m.d.comb += [weights.i[0][i].eq(self.w[i]) for i in range(inputs)]
+        m.d.comb += [weights.step.eq(self.enter),
+                     *(weights.i[0][i].eq(self.w[i]) for i in range(inputs))]
         for j in range(self._target.pixel_parallel // 2):
             totals = self._dot_products(m, j, [weights.o[0][i] for i in range(inputs)])
             self._accumulate(m, j, totals)

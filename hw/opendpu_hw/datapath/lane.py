@@ -53,6 +53,8 @@ class Lane(wiring.Component):
     Members
     -------
     x, w, step, first, complete : as that has them
+    enter : ``In(1)``
+        With a ``vendor``: ``w`` is a step's.
     column : ``In(8)``
         Bit ``n`` is high ``n`` cycles after a column's sums are complete.
     bias, shift_bias, prepare : ``In(signed(8))``, ``In(6)``, ``In(1)``
@@ -88,6 +90,7 @@ class Lane(wiring.Component):
             "bias": In(signed(8)), "shift_bias": In(SHIFT_WIDTH), "prepare": In(1),
             "scale": In(scale_shape), "act": In(unsigned(4)),
             "leaky": In(1),
+            **({"enter": In(1)} if vendor else {}),
             "y": Out(signed(8)).array(target.pixel_parallel),
             **({"tables": In(TableWrite()), "table": In(SELECT_BITS), "late": In(1)}
                if self._tables else {}),
@@ -106,6 +109,7 @@ class Lane(wiring.Component):
             *(sums.w[i].eq(self.w[i]) for i in range(inputs)),
             sums.step.eq(self.step), sums.first.eq(self.first), sums.complete.eq(self.complete),
             sums.take.eq(self.column[0]),
+            *([sums.enter.eq(self.enter)] if self._vendor else []),
         ]
         offset = Signal(signed(BIASED_WIDTH), reset_less=True)
         shift_bias, scale = self.shift_bias, self.scale

@@ -200,6 +200,7 @@ class Conv(wiring.Component):
         if self._vendor:
             m.submodules.delay = delay = OperandDelay(target, rows=banks)
             m.d.comb += [delay.i[p][i].eq(x[p][i]) for p in range(banks) for i in range(inputs)]
+            m.d.comb += delay.step.eq(s3.step)
             x = delay.o
             late = Signal(2 * (waiting - 1), reset_less=True)
             m.d.sync += late.eq(Cat(s3.step, s3.first, late))
@@ -217,7 +218,7 @@ class Conv(wiring.Component):
                 m.d.comb += [lane.x[p][i].eq(x[p][i]) for p in range(banks)]
             m.d.comb += [
                 lane.step.eq(step), lane.first.eq(first), lane.complete.eq(ended[0]),
-                lane.column.eq(column),
+                lane.column.eq(column), *([lane.enter.eq(s3.step)] if self._vendor else []),
             ]
             self._write_back(m, lane, number, writer)
         m.d.comb += writer.column.eq(column)

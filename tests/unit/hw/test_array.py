@@ -47,6 +47,7 @@ def sums_of(target, steps, *, cascades):
         late = Signal(2 * (total - 1))
         m.d.sync += late.eq(late << 2 | first << 1 | step)
         m.d.comb += [dut.step.eq(late[-2]), dut.first.eq(late[-1])]
+        m.d.comb += [delay.step.eq(step), dut.enter.eq(step)]
         m.d.comb += [
             v for p in range(pixels) for i in range(inputs)
             for v in (delay.i[p][i].eq(x[p][i]), dut.x[p][i].eq(delay.o[p][i]))
