@@ -106,23 +106,33 @@ class MiscWriter(wiring.Component):
             total = Signal(a, name=f"row_addr{h}")
             m.d.comb += total.eq(p.addr[h] + offset)
             sums.append(total)
-        for b in range(banks):
-            here = [(p.bank[h] == b) & (p.turn[h] == turn) & (p.rows_1 >= h if h else 1)
-                    for h in range(rows)]
+
+        def rows_at(number, bits):
+            """Return, a bit a row, which rows come now to banks whose number ends with these bits."""
+            return [(p.bank[h][:bits] == number) & (p.turn[h] == turn)
+                    & (p.rows_1 >= h if h else 1) for h in range(rows)]
+
+        m.d.comb += mask.eq(Cat(Cat(rows_at(b, len(p.bank[0]))).any() for b in range(banks)))
+        # The banks that rows come to follow each other, so of those that are `apart` at most one
+        # has a row now: they share its registers.
+        apart = min(banks, 1 << ceil_log2(rows))
+        for k in range(apart):
+            here = rows_at(k, ceil_log2(apart))
             # One row at most is here: its number in binary takes fewer LUTs than a bit each.
             row = Cat(Cat(is_here for h, is_here in enumerate(here) if h >> bit & 1).any()
                       for bit in range(ceil_log2(rows)))
-            row_here = Signal(len(row), name=f"row{b}")
-            w_addr = Signal(a, name=f"w_addr{b}", reset_less=True)
-            w_data = Signal(word, name=f"w_data{b}", reset_less=True)
-            m.d.comb += [mask[b].eq(Cat(here).any()), row_here.eq(row)]
-            with m.If(go & mask[b]):
+            row_here = Signal(len(row), name=f"row{k}")
+            w_addr = Signal(a, name=f"w_addr{k}", reset_less=True)
+            w_data = Signal(word, name=f"w_data{k}", reset_less=True)
+            m.d.comb += row_here.eq(row)
+            with m.If(go & Cat(here).any()):
                 m.d.sync += [
                     w_addr.eq(choose(row_here, sums)),
                     w_data.eq(choose(row_here, [
                         results.r_data[h * word:(h + 1) * word] for h in range(rows)])),
                 ]
-            m.d.comb += [self.write.addr[b].eq(w_addr), self.write.data[b].eq(w_data)]
+            for b in range(k, banks, apart):
+                m.d.comb += [self.write.addr[b].eq(w_addr), self.write.data[b].eq(w_data)]
         with m.If(go):
             m.d.sync += [self.write.mask.eq(mask), self.write.group.eq(p.group),
                          w_last.eq(last), w_final.eq(last & p.final)]
