@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stage 3 of the MISC engine: the inputs and weights of a step, in registers."""
 
-from amaranth.hdl import Array, Cat, Mux, Signal, signed
+from amaranth.hdl import Cat, Mux, Signal, signed
+from amaranth.utils import ceil_log2
 
 from opendpu_arch.extensions import Extension
+from opendpu_hw.datapath.multiplexer import Multiplexers, choose
 from opendpu_hw.datapath.pool import LOWEST
 from opendpu_hw.engine.misc_plan import Op, Weights
 from opendpu_hw.engine.misc_walk import step_shape
+
+#: Ways of a multiplexer of one LUT of six inputs a bit.
+_WAYS = 4
 
 
 class Operands:
@@ -57,34 +62,67 @@ class Operands:
         """Take the walk's step, the words of the image banks, and those of the weights."""
         s2 = walk.step
         m.d.sync += self.valid.eq(walk.step_valid & s2.compute)
+        inputs = self._inputs(m, s2, bank_data)
         with m.If(walk.step_valid):
             m.d.sync += self.step.eq(s2)
-            self._capture_inputs(m, s2, bank_data)
+            self._capture_inputs(m, s2, inputs)
         with m.If(walk.step_valid & s2.compute & (s2.op == Op.MAC)):
             self._capture_weights(m, s2, words)
 
-    def _capture_inputs(self, m, s2, bank_data):
+    def _inputs(self, m, s2, bank_data):
+        """Return the inputs of each position by channel, padding included."""
         lanes = self._target.channel_parallel
         fill = Signal(signed(8))
         m.d.comb += fill.eq(Mux(s2.op == Op.MAX, LOWEST, 0))
         lane_there = Signal(lanes)
         m.d.comb += lane_there.eq(Cat(c + s2.invalid < lanes for c in range(lanes)))
-        bank_words = Array(bank_data[b] for b in range(self._target.pixel_parallel))
-        for q, inputs in enumerate(self.x):
-            word = Signal(8 * lanes, name=f"position{q}")
-            m.d.comb += word.eq(bank_words[s2.bank[q]])
+        inputs = []
+        for q, word in enumerate(self._words(m, s2, bank_data)):
+            inputs.append([])
             for c in range(lanes):
                 operand = Mux(s2.pad[q] | ~lane_there[c], fill,
                               word[8 * c:8 * c + 8].as_signed())
                 if Extension.SCALED in self._target.extensions:
                     operand = Mux(s2.pad[q] & lane_there[c] & (s2.op == Op.MAC), s2.zero, operand)
+                inputs[q].append(operand)
+        return inputs
+
+    def _capture_inputs(self, m, s2, inputs):
+        for q, row in enumerate(self.x):
+            for c, (register, operand) in enumerate(zip(row, inputs[q], strict=True)):
                 with m.If(s2.paired & s2.odd):
                     if q < len(self.odd):
                         m.d.sync += self.odd[q][c].eq(operand)
                     if q < len(self.even):
-                        m.d.sync += self.even[q][c].eq(inputs[c])
+                        m.d.sync += self.even[q][c].eq(register)
                 with m.Else():
-                    m.d.sync += inputs[c].eq(operand)
+                    m.d.sync += register.eq(operand)
+
+    def _words(self, m, s2, bank_data):
+        """Return the word of each position.
+
+        Successive positions are in banks that are equally far apart, so those of positions that are
+        four apart have numbers that end with the same two bits: they share what these choose.
+        """
+        banks, positions = self._target.pixel_parallel, len(self.x)
+        shared = min(banks, _WAYS)
+        low_bits = ceil_log2(shared)
+        near = []
+        for q in range(min(shared, positions)):
+            m.submodules[f"near{q}"] = multiplexers = Multiplexers(
+                width=8 * self._target.channel_parallel,
+                ways=[range(start, start + shared) for start in range(0, banks, shared)])
+            m.d.comb += [
+                multiplexers.index.eq(s2.bank[q][:low_bits]),
+                *(i.eq(bank_data[b]) for b, i in enumerate(multiplexers.i)),
+            ]
+            near.append(multiplexers.o)
+        words = []
+        for q in range(positions):
+            word = Signal(8 * self._target.channel_parallel, name=f"position{q}")
+            m.d.comb += word.eq(choose(s2.bank[q][low_bits:], list(near[q % shared])))
+            words.append(word)
+        return words
 
     def _capture_weights(self, m, s2, words):
         lanes = self._target.channel_parallel
