@@ -200,7 +200,7 @@ class ConvWriter(wiring.Component):
         The row of a bank is as many further, in a ring, as its neighbours' rows from them, or rows
         share banks, and then at most half of the banks, which follow each other, have one. So of
         two banks that are half the ring apart only one has a row, or both are as far from theirs:
-        the first half of the multiplexers serves both.
+        multiplexers that choose among half of the rows serve both.
         """
         results = [self.results[p].as_value() for p in range(len(rows))]
         bits, count = ceil_log2(len(rows)), len(rows)
@@ -213,19 +213,11 @@ class ConvWriter(wiring.Component):
             if count > half:
                 value = Mux(rows[b][bits:].any(), distance[b + half][:near_bits], value)
             m.d.sync += chosen.eq(value)
-        first = [choose(near[b % half], [results[(b + n) % count] for n in range(half)])
-                 for b in range(count)]
-        if count == half:
-            m.d.comb += [self.write.data[b].eq(value) for b, value in enumerate(first)]
-            return
-        shared = [Signal(len(value), name=f"near_row{b}") for b, value in enumerate(first)]
         for b in range(count):
-            far = Signal(name=f"far{b}", reset_less=True)
-            m.d.sync += far.eq(distance[b][-1])
-            m.d.comb += [
-                shared[b].eq(first[b]),
-                self.write.data[b].eq(Mux(far, shared[(b + half) % count], shared[b])),
-            ]
+            m.d.comb += self.write.data[b].eq(
+                choose(near[b % half], [results[(b + n) % count] for n in range(half)]))
+            if count > half:
+                m.d.sync += self.write.far[b].eq(distance[b][-1])
 
     def _through_table(self, m, head):
         """Take the table along with a column; return when to write it."""

@@ -136,7 +136,16 @@ class Banks(wiring.Component):
                     m.d.comb += [select.eq(which), chosen.eq(choose(select, values))]
                     return chosen
 
-                a, word = len(bank.a_addr), len(bank.b_wdata)
+                m.submodules[f"word{number}"] = word = Multiplexers(
+                    width=len(bank.b_wdata), ways=[range(4)])
+                far = conv_write.data[(b + banks // 2) % banks]
+                m.d.comb += [
+                    word.index.eq(Cat(Mux(c_write, conv_write.far[b], ~m_write), ~c_write)),
+                    *(i.eq(value) for i, value in zip(
+                        word.i, (conv_write.data[b], far, misc_write.data[b], load.data),
+                        strict=True)),
+                ]
+                a = len(bank.a_addr)
                 written = request_of(
                     writer, f"written_{number}", a, conv_write.addr[b], misc_write.addr[b],
                     load.addr)
@@ -148,9 +157,7 @@ class Banks(wiring.Component):
                     bank.b_write.eq(c_write | (m_write & misc_write.ready)
                                     | (l_write & ~computed)),
                     bank.b_en.eq(m_on_b | (s_read & s_on_b)),
-                    bank.b_wdata.eq(request_of(
-                        writer, f"word_{number}", word, conv_write.data[b], misc_write.data[b],
-                        load.data)),
+                    bank.b_wdata.eq(word.o[0]),
                     bank.b_addr.eq(request_of(
                         b_user, f"on_b_{number}", a, written, misc_read.addr[b], save.addr)),
                 ]

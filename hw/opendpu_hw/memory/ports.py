@@ -83,12 +83,15 @@ class ConvRead(Signature):
 
 
 class ConvWrite(Signature):
-    """One word into each masked bank of a group, never refused (CONV)."""
+    """One word into each masked bank of a group, never refused (CONV).
+
+    A bank with ``far`` gets ``data`` of the one that is half a group away.
+    """
 
     def __init__(self, target):
         banks = target.pixel_parallel
         super().__init__({
-            "group": Out(2), "mask": Out(banks),
+            "group": Out(2), "mask": Out(banks), "far": Out(banks),
             "addr": Out(data.ArrayLayout(unsigned(_address(target)), banks)),
             "data": Out(data.ArrayLayout(unsigned(_word(target)), banks))})
 

@@ -60,6 +60,7 @@ class Traffic:
         ctx.set(d.conv_read.weight_addr, self.addr())
         ctx.set(d.conv_write.group, rng.randrange(t.bank_groups))
         ctx.set(d.conv_write.mask, rng.choice([0, rng.getrandbits(t.pixel_parallel)]))
+        ctx.set(d.conv_write.far, rng.getrandbits(t.pixel_parallel))
         for b in range(t.pixel_parallel):
             ctx.set(d.conv_read.addr[b], self.addr())
             ctx.set(d.conv_write.addr[b], self.addr())
@@ -106,8 +107,10 @@ class Traffic:
                 (bank, word, ctx.get(d.misc_write.data[b])) for b, bank, word in rows(d.misc_write)
             ]
             served.append(("misc_write", d.misc_write))
+        half, far = t.pixel_parallel // 2, ctx.get(d.conv_write.far)
         writes += [
-            (bank, word, ctx.get(d.conv_write.data[b])) for b, bank, word in rows(d.conv_write)
+            (bank, word, ctx.get(d.conv_write.data[(b + (far >> b & 1) * half) % t.pixel_parallel]))
+            for b, bank, word in rows(d.conv_write)
         ]
         if ctx.get(d.conv_read.en):
             group = ctx.get(d.conv_read.group) * t.pixel_parallel

@@ -213,8 +213,10 @@ def simulate(target, program, actual, *, pause=lambda: 0):
             weight = ctx.get(dut.read.weight_addr)
             bias = ctx.get(dut.bias.valid), ctx.get(dut.bias.addr)
             mask, out_group = ctx.get(dut.write.mask), ctx.get(dut.write.group)
+            far = ctx.get(dut.write.far)
+            sources = [(b + (far >> b & 1) * pp // 2) % pp for b in range(pp)]
             writes = [
-                (b, ctx.get(dut.write.addr[b]), ctx.get(dut.write.data[b]))
+                (b, ctx.get(dut.write.addr[b]), ctx.get(dut.write.data[sources[b]]))
                 for b in range(pp)
                 if mask >> b & 1
             ]

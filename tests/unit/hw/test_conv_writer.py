@@ -62,7 +62,9 @@ def written(target, cases):
                     await ctx.tick()
                     for b in range(target.pixel_parallel):
                         if ctx.get(dut.write.mask) >> b & 1:
-                            word = ctx.get(dut.write.data[b])
+                            far = ctx.get(dut.write.far) >> b & 1
+                            source = (b + far * target.pixel_parallel // 2) % target.pixel_parallel
+                            word = ctx.get(dut.write.data[source])
                             lanes = word.to_bytes(target.channel_parallel, "little", signed=False)
                             steps = {(v - w) % 256 for w, v in itertools.pairwise(lanes)}
                             assert steps == {31}, "lanes of one row"
