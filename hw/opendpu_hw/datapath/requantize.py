@@ -98,7 +98,8 @@ class Requantizer(wiring.Component):
             m.d.sync += amount.eq(Mux(negative, self.scale.negative, self.scale.positive))
 
         # -- shift: twice the result ---------------------------------------------------------------
-        m.submodules.shift = shift = SaturatingShift(width=_WIDE, amount=SHIFT_WIDTH)
+        m.submodules.shift = shift = SaturatingShift(
+            width=_WIDE, amount=SHIFT_WIDTH, vendor=self._vendor)
         m.d.comb += [
             shift.value.eq(wide), shift.amount.eq(amount), shift.stage.eq(self.stage[3:5]),
         ]

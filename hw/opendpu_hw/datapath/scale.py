@@ -26,6 +26,8 @@ class Scale(wiring.Component):
     ----------
     leaky : :class:`bool`
         Whether there is a ``leaky``.
+    vendor : :class:`str` or None
+        See :class:`opendpu_hw.datapath.shift.SaturatingShift`.
 
     Members
     -------
@@ -43,8 +45,8 @@ class Scale(wiring.Component):
 
     LATENCY = 4
 
-    def __init__(self, *, leaky=True):
-        self._leaky = leaky
+    def __init__(self, *, leaky=True, vendor=None):
+        self._leaky, self._vendor = leaky, vendor
         super().__init__({
             "total": In(signed(SUM_WIDTH)), "maximum": In(signed(8)),
             "offset": In(signed(SUM_WIDTH)),
@@ -68,7 +70,8 @@ class Scale(wiring.Component):
         else:
             wide, scaled, amount = _DOUBLED_WIDTH + LEFT_MAX, value, self.right
         # Twice the result, not yet rounded.
-        m.submodules.shifter = shifter = SaturatingShift(width=wide, amount=6)
+        m.submodules.shifter = shifter = SaturatingShift(
+            width=wide, amount=6, vendor=self._vendor)
         y = Signal(signed(8), reset_less=True)
         rounded = ((shifter.shifted + 1) >> 1)[:9].as_signed()
         m.d.comb += [

@@ -30,6 +30,9 @@ class SaturatingShift(wiring.Component):
         Bits of the number of places, at least five.
     kept : :class:`int`
         Bits that are left.
+    vendor : :class:`str` or None
+        With one, multiplexers are modules of their own, where synthesis finds LUTs of six inputs
+        for them; without, nothing of idle stages is evaluated in simulation.
 
     Members
     -------
@@ -43,8 +46,8 @@ class SaturatingShift(wiring.Component):
         Sign; the whole value does not fit ``shifted``.
     """
 
-    def __init__(self, *, width, amount=6, kept=9):
-        self._width, self._kept = width, kept
+    def __init__(self, *, width, amount=6, kept=9, vendor=None):
+        self._width, self._kept, self._vendor = width, kept, vendor
         super().__init__({
             "value": In(signed(width)), "amount": In(amount), "stage": In(2),
             "shifted": Out(signed(kept)), "negative": Out(1), "large": Out(1),
@@ -58,9 +61,9 @@ class SaturatingShift(wiring.Component):
         narrow = Signal(signed(window), reset_less=True)
         beyond, sign = Signal(reset_less=True), Signal(reset_less=True)
         # No signal between registers: what is idle then costs a simulator nothing.
+        value, large = self._narrow(
+            m, self.value, self.value[-1], self.amount[len(amount):], STEP, window)
         with m.If(self.stage[0]):
-            value, large = _narrow(
-                self.value, self.value[-1], self.amount[len(amount):], STEP, window)
             m.d.sync += [
                 amount.eq(self.amount), sign.eq(self.value[-1]), narrow.eq(value),
                 beyond.eq(large),
@@ -70,24 +73,56 @@ class SaturatingShift(wiring.Component):
         negative, too_large = Signal(reset_less=True), Signal(reset_less=True)
         m.d.comb += [
             self.shifted.eq(shifted), self.negative.eq(negative), self.large.eq(too_large)]
+        # The highest bit of either is the sign, or the stage before has found it too large.
+        quarter, above = self._narrow(m, narrow, sign, amount[2:], 4, kept + 3, known=1)
+        value, large = self._narrow(m, quarter, sign, amount[:2], 1, kept, known=1)
         with m.If(self.stage[1]):
-            quarter, above = _narrow(narrow, sign, amount[2:], 4, kept + 3)
-            value, large = _narrow(quarter, sign, amount[:2], 1, kept)
             m.d.sync += [
                 shifted.eq(value), negative.eq(sign), too_large.eq(beyond | above | large)]
         return m
 
+    def _narrow(self, m, value, sign, index, step, window, *, known=0):
+        """Return ``window`` bits of a value from ``step * index`` on, and whether it needs more.
 
-def _narrow(value, sign, index, step, window):
-    """Return ``window`` bits of a value from ``step * index`` on, and whether it needs more.
+        ``sign`` is that of all of the value, which so many of its highest bits are known to be.
+        """
+        tops = [min(window - 1 + step * k, len(value)) for k in range(1 << len(index))]
+        above = [(value[low:high] != sign.replicate(high - low)) & (index <= k)
+                 for k, (low, high) in enumerate(itertools.pairwise(
+                     [*tops, len(value) - known]))
+                 if low < high]
+        if self._vendor is None:
+            return _window(value, index, step, window), Cat(above).any()
+        m.submodules[f"by_{step}"] = part = _Window(
+            width=len(value), window=window, step=step, index=len(index))
+        m.d.comb += [part.value.eq(value), part.index.eq(index)]
+        return part.o, Cat(above).any()
 
-    ``sign`` is that of all of the value.
-    """
+
+def _window(value, index, step, window):
+    """Return bits from ``step * index`` on; above the value its highest bit comes again."""
     positions = 1 << len(index)
-    extended = Cat(value, sign.replicate(max(step * (positions - 1) + window - len(value), 0)))
-    tops = [min(window - 1 + step * k, len(value)) for k in range(positions)]
-    above = [(value[low:high] != sign.replicate(high - low)) & (index <= k)
-             for k, (low, high) in enumerate(itertools.pairwise([*tops, len(value)]))
-             if low < high]
-    return (choose(index, [extended[step * k:][:window] for k in range(positions)]),
-            Cat(above).any())
+    extended = Cat(value, value[-1].replicate(
+        max(step * (positions - 1) + window - len(value), 0)))
+    return choose(index, [extended[step * k:][:window] for k in range(positions)])
+
+
+class _Window(wiring.Component):
+    """:func:`_window` alone: multiplexers, four ways of which are one LUT of six inputs a bit.
+
+    Members
+    -------
+    value, index : ``In(width)``, ``In(index)``
+        The value, and the multiple of ``step``.
+    o : ``Out(window)``
+        The bits.
+    """
+
+    def __init__(self, *, width, window, step, index):
+        self._window, self._step = window, step
+        super().__init__({"value": In(width), "index": In(index), "o": Out(window)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += self.o.eq(_window(self.value, self.index, self._step, self._window))
+        return m

@@ -122,7 +122,8 @@ class _MiscCore(wiring.Component):
         sums = Sums(m, target, operands, taps=taps, window=self._window, vendor=self._vendor)
         finish = self._oldest_job(m, walk, sums.ends.last_job)
         m.d.comb += parameters.bias_taken.eq(sums.ends.last_group & finish.bias)
-        results = Results(m, self, target, operands, sums, finish, parameters)
+        results = Results(
+            m, self, target, operands, sums, finish, parameters, vendor=self._vendor)
         m.d.comb += writer.result_valid.eq(results.valid)
         m.d.comb += [
             writer.result[8 * (h * target.channel_parallel + c):][:8].eq(y)

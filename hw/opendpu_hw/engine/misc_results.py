@@ -28,12 +28,12 @@ class Results:
         A column of results is there.
     """
 
-    def __init__(self, m, engine, target, operands, sums, finish, parameters):
+    def __init__(self, m, engine, target, operands, sums, finish, parameters, *, vendor):
         """Add the stages to ``m``, whose ports are those of ``engine``.
 
         ``finish`` is what is known of the job in stage 6.
         """
-        self._target, self._engine = target, engine
+        self._target, self._engine, self._vendor = target, engine, vendor
         self._rows, self._lanes = target.alu_pixel_parallel, target.channel_parallel
         scaled, tabled = (kind in target.extensions for kind in (Extension.SCALED, Extension.TABLE))
         f7, f8, f9 = (Signal(plan.finish_shape(target), name=f"f{n}", reset_less=True)
@@ -81,7 +81,8 @@ class Results:
             with m.Elif(f6.bias):
                 m.d.comb += offset.eq((bias << left)[:SUM_WIDTH].as_signed())
             for h in range(self._rows):
-                m.submodules[f"scale{h}_{c}"] = scale = Scale(leaky=self._target.alu_leaky_relu)
+                m.submodules[f"scale{h}_{c}"] = scale = Scale(
+                    leaky=self._target.alu_leaky_relu, vendor=self._vendor)
                 negative = f7.prelu & s7_negative[h * self._lanes + c]
                 m.d.comb += [
                     scale.total.eq(sums.total[h][c]), scale.maximum.eq(sums.maxima[h][c]),

@@ -27,10 +27,10 @@ def sums(rng, bits, shift, count):
             yield max(-(1 << bits), min((1 << bits) - 1, near))
 
 
-def requantized(cases, *, leaky=True, block=False):
+def requantized(cases, *, leaky=True, block=False, vendor=None):
     """Return the results of ``Requantizer`` for (sum, offset, shift_cut, act), one a cycle."""
     m = Module()
-    m.submodules.dut = dut = Requantizer(leaky=leaky, block=block)
+    m.submodules.dut = dut = Requantizer(leaky=leaky, block=block, vendor=vendor)
     cut, act, valid = Signal(6), Signal(4), Signal()
     m.d.comb += dut.scale.eq(scale_of(cut, act)), dut.stage[0].eq(valid)
     for n in range(1, Requantizer.STAGES):
@@ -63,8 +63,11 @@ def requantized(cases, *, leaky=True, block=False):
     return found
 
 
-@pytest.mark.parametrize(("leaky", "block"), [(True, False), (False, False), (True, True)])
-def test_requantizer_is_numerics(leaky, block, rng):
+@pytest.mark.parametrize(
+    ("leaky", "block", "vendor"),
+    [(True, False, None), (False, False, "xilinx"), (True, True, None)],
+)
+def test_requantizer_is_numerics(leaky, block, vendor, rng):
     draw = random.Random(int(rng.integers(1 << 32)))
     acts = ACTS if leaky else [act for act in ACTS if act != ActType.LEAKYRELU]
     cases, expected = [], []
@@ -83,12 +86,12 @@ def test_requantizer_is_numerics(leaky, block, rng):
                     act_type=act,
                 )
             )
-    assert requantized(cases, leaky=leaky, block=block) == expected
+    assert requantized(cases, leaky=leaky, block=block, vendor=vendor) == expected
 
 
-def scaled(cases, *, leaky=True):
+def scaled(cases, *, leaky=True, vendor=None):
     """Return the results of ``Scale`` for dicts of its inputs, one every four cycles."""
-    dut = Scale(leaky=leaky)
+    dut = Scale(leaky=leaky, vendor=vendor)
     found = []
 
     async def bench(ctx):
@@ -138,7 +141,7 @@ def test_scale_is_requantize_with_bias(act):
             )
     assert scaled(cases) == expected
     if act != ActType.LEAKYRELU:
-        assert scaled(cases, leaky=False) == expected
+        assert scaled(cases, leaky=False, vendor="xilinx") == expected
 
 
 def test_scale_shifts_left_and_clamps_the_sigmoid():
