@@ -145,16 +145,22 @@ class MiscParameters(wiring.Component):
                             m.d.sync += weights_left.eq(0)
         with m.If(got & got_done):
             m.d.sync += self.loaded.eq(self.loaded + 1)
-        for t in range(taps):
-            ring = Memory(shape=unsigned(word), depth=ENTRIES, init=[])
-            m.submodules[f"ring{t}"] = ring
-            write, read = ring.write_port(), ring.read_port()
-            m.d.comb += [
-                write.en.eq(got & (got_tap == t)), write.data.eq(self.weights.data),
-                write.addr.eq(got_entry[:POINTER_BITS - 1]),
-                read.en.eq(self.fetch), read.addr.eq(self.entry[:POINTER_BITS - 1]),
-                self.words[t].eq(read.data),
-            ]
+        # Words of an entry wait for the last one, so that the ring has one place for all of them and
+        # wastes no bits of block RAM. It is written a cycle after `loaded` counts the entry, and
+        # read later than that: the walk takes some cycles to a step that uses it.
+        tap_words = [Signal(word, name=f"tap{t}", reset_less=True) for t in range(taps)]
+        for t, tap_word in enumerate(tap_words):
+            with m.If(got & (got_tap == t)):
+                m.d.sync += tap_word.eq(self.weights.data)
+        complete, at_entry = Signal(), Signal(POINTER_BITS - 1, reset_less=True)
+        m.d.sync += [complete.eq(got & got_done), at_entry.eq(got_entry)]
+        m.submodules.ring = ring = Memory(shape=unsigned(taps * word), depth=ENTRIES, init=[])
+        write, read = ring.write_port(), ring.read_port()
+        m.d.comb += [
+            write.en.eq(complete), write.addr.eq(at_entry), write.data.eq(Cat(tap_words)),
+            read.en.eq(self.fetch), read.addr.eq(self.entry[:POINTER_BITS - 1]),
+            self.words.as_value().eq(read.data),
+        ]
 
         # -- biases --------------------------------------------------------------------------------
         # Behind the queue a register, which a word may reach at once: additions follow.
