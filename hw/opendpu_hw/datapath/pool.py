@@ -13,11 +13,6 @@ from opendpu_hw.datapath.compare import exceeds
 LOWEST = -128
 
 
-def maximum(a, b):
-    """Return the larger of two INT8 values."""
-    return Mux(exceeds(a, b), a, b)
-
-
 class MaxPool(wiring.Component):
     """PP_alu rows of CP channels, ``taps`` taps of a kernel column a step.
 
@@ -31,6 +26,8 @@ class MaxPool(wiring.Component):
         Taps a step.
     window : :class:`bool`
         Whether there are sliding steps.
+    vendor : :class:`str` or None
+        With one, bytes are compared by LUTs of six inputs; without, as simulators do it best.
 
     Members
     -------
@@ -50,13 +47,13 @@ class MaxPool(wiring.Component):
 
     LATENCY = 2
 
-    def __init__(self, target, *, taps, window=False):
+    def __init__(self, target, *, taps, window=False, vendor=None):
         self._rows, self._lanes, self._taps, self._window = (
             target.alu_pixel_parallel, target.channel_parallel, taps, window)
+        self._vendor = vendor
         super().__init__({
             "x": In(signed(8)).array(taps, self._rows, self._lanes),
-            "exists": In(taps), "step": In(1), "slide": In(1),
-            "add": In(1), "first": In(1),
+            "exists": In(taps), "step": In(1), "slide": In(1), "add": In(1), "first": In(1),
             "total": Out(signed(8)).array(self._rows, self._lanes),
         })
 
@@ -64,25 +61,58 @@ class MaxPool(wiring.Component):
         m = Module()
         for h in range(self._rows):
             for c in range(self._lanes):
-                best = Signal(signed(8), name=f"best{h}_{c}", reset_less=True)
-                here = self.x[0][h][c]
-                for t in range(1, self._taps):
-                    larger = Signal(signed(8), name=f"larger{h}_{c}_{t}")
-                    other = self.x[t][h][c]
-                    m.d.comb += larger.eq(Mux(self.exists[t], maximum(here, other), here))
-                    here = larger
-                total = Signal(signed(8), name=f"total{h}_{c}", reset_less=True)
-                m.d.comb += self.total[h][c].eq(total)
-                with m.If(self.step):
-                    m.d.sync += best.eq(here)
-                # Of this column's steps, or the last two steps if they slide.
-                most = Signal(signed(8), name=f"most{h}_{c}", reset_less=True)
-                joined = Signal(signed(8), name=f"joined{h}_{c}")
-                m.d.comb += joined.eq(Mux(self.first & ~self.slide, best, maximum(most, best)))
-                with m.If(self.add):
-                    m.d.sync += [total.eq(joined), most.eq(joined)]
-                if self._window:
-                    previous = Signal(signed(8), name=f"previous{h}_{c}", reset_less=True)
-                    with m.If(self.add & self.slide):
-                        m.d.sync += [previous.eq(best), most.eq(maximum(previous, best))]
+                m.submodules[f"lane{h}_{c}"] = lane = MaxLane(
+                    taps=self._taps, window=self._window, vendor=self._vendor)
+                m.d.comb += [
+                    *(lane.x[t].eq(self.x[t][h][c]) for t in range(self._taps)),
+                    lane.exists.eq(self.exists), lane.step.eq(self.step), lane.add.eq(self.add),
+                    lane.slide.eq(self.slide), lane.first.eq(self.first),
+                    self.total[h][c].eq(lane.total),
+                ]
         return m
+
+
+class MaxLane(wiring.Component):
+    """One row of one channel of :class:`MaxPool`.
+
+    Members
+    -------
+    x, exists, step, add, first, slide, total
+        As that has them.
+    """
+
+    def __init__(self, *, taps, window, vendor):
+        self._taps, self._window, self._vendor = taps, window, vendor
+        super().__init__({
+            "x": In(signed(8)).array(taps), "exists": In(taps), "step": In(1), "slide": In(1),
+            "add": In(1), "first": In(1), "total": Out(signed(8))})
+
+    def elaborate(self, platform):
+        m = Module()
+        best = Signal(signed(8), reset_less=True)
+        here = self.x[0]
+        for t in range(1, self._taps):
+            larger = Signal(signed(8), name=f"larger{t}")
+            m.d.comb += larger.eq(
+                Mux(self.exists[t], self._maximum(here, self.x[t]), here))
+            here = larger
+        with m.If(self.step):
+            m.d.sync += best.eq(here)
+        # Of this column's steps, or the last two steps if they slide.
+        most = Signal(signed(8), reset_less=True)
+        total, joined = Signal(signed(8), name="sum", reset_less=True), Signal(signed(8))
+        m.d.comb += [
+            joined.eq(Mux(self.first & ~self.slide, best, self._maximum(most, best))),
+            self.total.eq(total),
+        ]
+        with m.If(self.add):
+            m.d.sync += [total.eq(joined), most.eq(joined)]
+        if self._window:
+            previous = Signal(signed(8), reset_less=True)
+            with m.If(self.add & self.slide):
+                m.d.sync += [previous.eq(best), most.eq(self._maximum(previous, best))]
+        return m
+
+    def _maximum(self, a, b):
+        """Return the larger of two INT8 values."""
+        return Mux(exceeds(a, b) if self._vendor else a > b, a, b)

@@ -32,7 +32,8 @@ class Sums:
         self._rows, self._lanes = target.alu_pixel_parallel, target.channel_parallel
         m.submodules.depthwise = self._depthwise = Depthwise(
             target, taps=taps, window=window, vendor=vendor)
-        m.submodules.pool = self._pool = MaxPool(target, taps=taps, window=window)
+        m.submodules.pool = self._pool = MaxPool(
+            target, taps=taps, window=window, vendor=vendor)
         m.submodules.eltwise = self._eltwise = Eltwise(target)
         self.stage_4_valid, self.stage_4_first = Signal(name="s4_valid"), Signal(name="s4_first")
         self.stage_4_op = Signal.like(operands.step.op, name="s4")
