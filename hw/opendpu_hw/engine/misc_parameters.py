@@ -145,9 +145,9 @@ class MiscParameters(wiring.Component):
                             m.d.sync += weights_left.eq(0)
         with m.If(got & got_done):
             m.d.sync += self.loaded.eq(self.loaded + 1)
-        # Words of an entry wait for the last one, so that the ring has one place for all of them and
-        # wastes no bits of block RAM. It is written a cycle after `loaded` counts the entry, and
-        # read later than that: the walk takes some cycles to a step that uses it.
+        # Words of an entry wait for the last one, so that the ring has one place for all of them
+        # and wastes no bits of block RAM. It is written a cycle after `loaded` counts the entry,
+        # and read later than that: the walk takes some cycles to a step that uses it.
         tap_words = [Signal(word, name=f"tap{t}", reset_less=True) for t in range(taps)]
         for t, tap_word in enumerate(tap_words):
             with m.If(got & (got_tap == t)):

@@ -108,7 +108,7 @@ class MiscWriter(wiring.Component):
             sums.append(total)
 
         def rows_at(number, bits):
-            """Return, a bit a row, which rows come now to banks whose number ends with these bits."""
+            """Return, a bit a row, which rows come now to banks whose number ends so."""
             return [(p.bank[h][:bits] == number) & (p.turn[h] == turn)
                     & (p.rows_1 >= h if h else 1) for h in range(rows)]
 
