@@ -32,8 +32,9 @@ class Core(wiring.Component):
     ----------
     target : :class:`opendpu_arch.target.Target`
         What to build.
-    vendor, leaky_blocks : :class:`str` or None, :class:`bool` or None
-        See :class:`opendpu_hw.engine.conv.Conv`.
+    vendor, leaky_blocks : :class:`str` or None, :class:`bool`, :class:`int` or None
+        See :class:`opendpu_hw.engine.conv.Conv`; DSP blocks are spared where there is no
+        ``window``, which takes most of those outside of the array.
     options : keyword arguments
         Passed on to :class:`opendpu_hw.engine.misc.MiscEngine`.
 
@@ -73,7 +74,8 @@ class Core(wiring.Component):
         m.submodules.load = load = Load(target)
         m.submodules.save = save = Save(target)
         m.submodules.conv = conv = Conv(
-            target, vendor=self._vendor, leaky_blocks=self._leaky_blocks)
+            target, vendor=self._vendor, leaky_blocks=self._leaky_blocks,
+            sparing=not self._options.get("window", True))
         m.submodules.misc = misc = MiscEngine(
             target, vendor=self._vendor, **self._options)
         engines = {Engine.LOAD: load, Engine.SAVE: save, Engine.CONV: conv, Engine.MISC: misc}

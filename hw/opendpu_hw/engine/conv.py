@@ -21,6 +21,18 @@ from opendpu_hw.memory.record_ram import RecordWrite
 from opendpu_hw.memory.table_ram import TableWrite
 
 
+def lanes_with_leaky_blocks(target, *, sparing):
+    """Return in how many lanes LEAKYRELU's factor is in DSP blocks by default.
+
+    In all of them where that adds a tenth or less to the blocks of the array, which has ICP of them
+    a requantizer; in seven of ten if blocks are spared.
+    """
+    lanes = target.output_channel_parallel
+    if target.input_channel_parallel < 10:
+        return 0
+    return lanes * 7 // 10 if sparing else lanes
+
+
 class Conv(wiring.Component):
     """The convolution engine.
 
@@ -39,9 +51,12 @@ class Conv(wiring.Component):
     vendor : :class:`str` or None
         ``xilinx``: the array is made of DSP48E2, two products each. None: of plain multiplications.
         Both take the same cycles.
-    leaky_blocks : :class:`bool` or None
-        With a ``vendor``: whether LEAKYRELU's factor is in DSP blocks too, one a requantizer. By
-        default it is where that adds a tenth or less to the array's.
+    leaky_blocks : :class:`bool`, :class:`int` or None
+        With a ``vendor``: in how many lanes LEAKYRELU's factor is in DSP blocks too, one a
+        requantizer; all or none of them, where it is a truth value. By default, see
+        :func:`lanes_with_leaky_blocks`.
+    sparing : :class:`bool`
+        Whether DSP blocks are spared by default where LUTs do it too.
 
     Members
     -------
@@ -56,11 +71,14 @@ class Conv(wiring.Component):
         With the extension ``scaled``.
     """
 
-    def __init__(self, target, *, vendor=None, leaky_blocks=None):
+    def __init__(self, target, *, vendor=None, leaky_blocks=None, sparing=False):
         self._target, self._vendor = target, vendor
-        if leaky_blocks is None:        # the array has ICP blocks a requantizer
-            leaky_blocks = target.input_channel_parallel >= 10
-        self._leaky_blocks = bool(vendor) and leaky_blocks
+        lanes = target.output_channel_parallel
+        if leaky_blocks is None:
+            leaky_blocks = lanes_with_leaky_blocks(target, sparing=sparing)
+        elif isinstance(leaky_blocks, bool):
+            leaky_blocks = lanes * leaky_blocks
+        self._leaky_blocks = leaky_blocks if vendor else 0
         self._tables = Extension.TABLE in target.extensions
         self._scaled = Extension.SCALED in target.extensions
         super().__init__({
@@ -207,7 +225,8 @@ class Conv(wiring.Component):
             step, first = late[-2], late[-1]
         for number in range(target.output_channel_parallel):
             lane = Lane(
-                target, vendor=self._vendor, leaky_blocks=self._leaky_blocks, number=number)
+                target, vendor=self._vendor, leaky_blocks=number < self._leaky_blocks,
+                number=number)
             m.submodules[f"lane{number}"] = lane
             word = self.read.weights[number]
             for i in range(inputs):

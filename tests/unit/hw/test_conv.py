@@ -12,7 +12,7 @@ from amaranth.sim import Simulator
 
 from opendpu_arch import isa, latency, legal
 from opendpu_arch.target import Target
-from opendpu_hw.engine.conv import Conv
+from opendpu_hw.engine.conv import Conv, lanes_with_leaky_blocks
 
 
 class Banks:
@@ -378,3 +378,11 @@ def test_padding_on_the_right_of_the_longest_rows(stride_w, kernel_w):
     assert run_conv(target, expected, init, conv)
     simulate(target, [init, conv], actual)
     np.testing.assert_array_equal(actual.image, expected.image)
+
+
+@pytest.mark.parametrize(
+    ("name", "sparing", "lanes"),
+    [("B512", False, 0), ("B4096", False, 16), ("B4096", True, 11), ("B1600", True, 7)],
+)
+def test_lanes_with_blocks_for_leaky_relu(name, sparing, lanes):
+    assert lanes_with_leaky_blocks(Target.from_name(name), sparing=sparing) == lanes
