@@ -35,6 +35,8 @@ class Core(wiring.Component):
     vendor, leaky_blocks : :class:`str` or None, :class:`bool`, :class:`int` or None
         See :class:`opendpu_hw.engine.conv.Conv`; DSP blocks are spared where there is no
         ``window``, which takes most of those outside of the array.
+    ultra_ram : :class:`int`
+        See :class:`opendpu_hw.memory.banks.Banks`.
     options : keyword arguments
         Passed on to :class:`opendpu_hw.engine.misc.MiscEngine`.
 
@@ -51,9 +53,9 @@ class Core(wiring.Component):
         What happened in the cycle before.
     """
 
-    def __init__(self, target, *, vendor=None, leaky_blocks=None, **options):
+    def __init__(self, target, *, vendor=None, leaky_blocks=None, ultra_ram=0, **options):
         self._target, self._vendor, self._options = target, vendor, options
-        self._leaky_blocks = leaky_blocks
+        self._leaky_blocks, self._ultra_ram = leaky_blocks, ultra_ram
         super().__init__({
             "control": In(AxiLiteSignature(addr_width=ADDR_WIDTH)),
             "instr": Out(read_signature(32)),
@@ -70,7 +72,8 @@ class Core(wiring.Component):
         m.submodules.decode = decode = Decode(target)
         m.submodules.dispatch = dispatch = Dispatch()
         m.submodules.sequencer = sequencer = Sequencer()
-        m.submodules.banks = banks = Banks(target)
+        m.submodules.banks = banks = Banks(
+            target, ultra_ram=self._ultra_ram, vendor=self._vendor)
         m.submodules.load = load = Load(target)
         m.submodules.save = save = Save(target)
         m.submodules.conv = conv = Conv(

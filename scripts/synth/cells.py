@@ -57,7 +57,7 @@ def count(cells: Mapping[str, int]) -> Resources:
         ff=sum(n for name, n in cells.items() if name in _REGISTERS),
         dsp=cells.get("DSP48E2", 0),
         bram36=sum(n * _RAM[name] for name, n in cells.items() if name in _RAM),
-        uram=cells.get("URAM288", 0),
+        uram=sum(n for name, n in cells.items() if name in ("URAM288", "URAM288_BASE")),
     )
 
 

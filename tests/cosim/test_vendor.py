@@ -17,38 +17,45 @@ from opendpu_sim.rtl.device import RtlDevice
 
 pytestmark = pytest.mark.cosim
 
-DSP48E2 = (pathlib.Path(__file__).parent / "dsp48e2.v").read_text(encoding="utf-8")
-
+PRIMITIVES = "".join(
+    (pathlib.Path(__file__).parent / name).read_text(encoding="utf-8")
+    for name in ("dsp48e2.v", "uram288.v")
+)
 
 LEAKY = ("B128", "B4096")
 """Targets whose LEAKYRELU is in DSP blocks here."""
+ULTRA = "xilinx, UltraRAM"
+"""Image banks, and half of CONVW's, in URAM288."""
 
 
 @functools.cache
-def device(name, vendor):
+def device(name, form):
     target = Target.from_name(name)
-    if vendor is None:
+    if form is None:
         return RtlDevice(target, memory="ideal", trace=True)
-    text = verilog.elaborate(target, vendor=vendor, leaky_blocks=name in LEAKY) + DSP48E2
-    path = build(text, what=f"{target.name} of {vendor}")
+    options = {"vendor": "xilinx", "leaky_blocks": name in LEAKY}
+    if form == ULTRA:
+        options["ultra_ram"] = target.convw_base + target.output_channel_parallel // 2
+    text = verilog.elaborate(target, **options) + PRIMITIVES
+    path = build(text, what=f"{target.name} of {form}")
     return RtlDevice(target, memory="ideal", trace=True, simulator=path)
 
 
-def compare(name, engine, seed):
+def compare(name, engine, seed, *, form="xilinx"):
     target = Target.from_name(name)
     code, given = random_program(engine, target, seed)
     where = f"random_program({engine!r}, {name}, {seed})"
     found = {}
     for which, runner in {
-        "iss": IssDevice(target), None: device(name, None), "xilinx": device(name, "xilinx"),
+        "iss": IssDevice(target), None: device(name, None), form: device(name, form),
     }.items():  # fmt: skip
         segments = {reg_id: data.copy() for reg_id, data in given.items()}
         found[which] = segments, runner.run(Job(code, segments))
     for reg_id in given:
         np.testing.assert_array_equal(
-            found["xilinx"][0][reg_id], found["iss"][0][reg_id], err_msg=f"{where}: REG_{reg_id}"
+            found[form][0][reg_id], found["iss"][0][reg_id], err_msg=f"{where}: REG_{reg_id}"
         )
-    wanted, timed = found[None][1], found["xilinx"][1]
+    wanted, timed = found[None][1], found[form][1]
     assert timed.cycles == wanted.cycles, where
     np.testing.assert_array_equal(timed.timeline.end, wanted.timeline.end, err_msg=where)
 
@@ -61,6 +68,19 @@ def test_dsp48e2(name, engine, rng):
     """B128 has three taps and the window."""
     for _ in range(6):
         compare(name, engine, int(rng.integers(1 << 30)))
+
+
+def test_ultra_ram(rng):
+    """B64's words have 32 bits, of an UltraRAM's 72; all engines meet in the image banks."""
+    for _ in range(6):
+        compare("B64", "mixed", int(rng.integers(1 << 30)), form=ULTRA)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["B512", "B4096"])
+def test_ultra_ram_of_other_targets(name, rng):
+    for _ in range(10):
+        compare(name, "mixed", int(rng.integers(1 << 30)), form=ULTRA)
 
 
 @pytest.mark.slow

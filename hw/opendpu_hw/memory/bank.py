@@ -8,6 +8,16 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 
+def bank_members(*, depth, width):
+    """Return the members of a bank, whatever it is made of."""
+    abits = ceil_log2(depth)
+    return {
+        "a_en": In(1), "a_addr": In(abits), "a_data": Out(width),
+        "b_en": In(1), "b_write": In(1), "b_addr": In(abits), "b_wdata": In(width),
+        "b_data": Out(width),
+    }
+
+
 class Bank(wiring.Component):
     """A bank of ``depth`` words.
 
@@ -39,12 +49,7 @@ class Bank(wiring.Component):
     def __init__(self, *, depth, width, second_port=True, registered=False):
         self._depth, self._width, self._second = depth, width, second_port
         self._registered = registered
-        abits = ceil_log2(depth)
-        super().__init__({
-            "a_en": In(1), "a_addr": In(abits), "a_data": Out(width),
-            "b_en": In(1), "b_write": In(1), "b_addr": In(abits), "b_wdata": In(width),
-            "b_data": Out(width),
-        })
+        super().__init__(bank_members(depth=depth, width=width))
 
     def elaborate(self, platform):
         m = Module()

@@ -22,6 +22,7 @@ from opendpu_hw.memory.ports import (
 )
 from opendpu_hw.memory.record_ram import RecordWrite
 from opendpu_hw.memory.table_ram import TableWrite
+from opendpu_hw.memory.ultra_bank import UltraBank
 
 
 class Banks(wiring.Component):
@@ -36,6 +37,16 @@ class Banks(wiring.Component):
     Parameter banks have one read and one write port; CONV comes before MISC at BIAS. Even banks
     belong to channel 0 of LOAD and of SAVE, odd ones to channel 1.
 
+    Parameters
+    ----------
+    target : :class:`opendpu_arch.target.Target`
+        Which banks there are.
+    ultra_ram : :class:`int`
+        Banks with smaller ids are in UltraRAM: image banks come first, then CONVW. Others cannot
+        be. All of them keep the same time.
+    vendor : :class:`str` or None
+        See :class:`opendpu_hw.memory.ultra_bank.UltraBank`.
+
     Members
     -------
     conv_read, conv_write, conv_bias, misc_read, misc_write, misc_weights, misc_bias,
@@ -47,8 +58,8 @@ class Banks(wiring.Component):
         With the extension ``scaled``: what LOAD writes to SCALE and TERM, a cycle later.
     """
 
-    def __init__(self, target):
-        self._target = target
+    def __init__(self, target, *, ultra_ram=0, vendor=None):
+        self._target, self._ultra_ram, self._vendor = target, ultra_ram, vendor
         super().__init__({
             "conv_read": In(ConvRead(target)), "conv_write": In(ConvWrite(target)),
             "conv_bias": In(BiasRead(target)),
@@ -95,8 +106,8 @@ class Banks(wiring.Component):
             ]
             for b in range(banks):
                 number = g * banks + b
-                bank = Bank(depth=target.bank_depth, width=8 * target.channel_parallel,
-                            registered=latency.BANK_READ > 1)
+                bank = (self._ultra_bank() if number < self._ultra_ram else
+                        Bank(**self._size, registered=latency.BANK_READ > 1))
                 m.submodules[f"image{number}"] = bank
                 image.append(bank)
 
@@ -210,8 +221,8 @@ class Banks(wiring.Component):
         lanes = target.output_channel_parallel
 
         def parameter_bank(name, number):
-            bank = Bank(depth=target.bank_depth, width=8 * target.channel_parallel,
-                        second_port=False)
+            bank = (self._ultra_bank() if number < self._ultra_ram else
+                    Bank(**self._size, second_port=False))
             m.submodules[name] = bank
             load, here = self._load_of(number)
             m.d.comb += [
@@ -219,7 +230,7 @@ class Banks(wiring.Component):
             ]
             return bank
 
-        # Weights have no register: they are read later, to be there with the image.
+        # Weights in block RAM have no register: they are read later, to be there with the image.
         weight_en, weight_addr = self.conv_read.en, self.conv_read.weight_addr
         for n in range(latency.BANK_READ - 1):
             later_en = Signal(name=f"weight_en_{n}")
@@ -227,9 +238,12 @@ class Banks(wiring.Component):
             m.d.sync += [later_en.eq(weight_en), later_addr.eq(weight_addr)]
             weight_en, weight_addr = later_en, later_addr
         for lane in range(lanes):
-            bank = parameter_bank(f"convw{lane}", target.convw_base + lane)
+            number = target.convw_base + lane
+            bank = parameter_bank(f"convw{lane}", number)
+            ultra = number < self._ultra_ram
             m.d.comb += [
-                bank.a_en.eq(weight_en), bank.a_addr.eq(weight_addr),
+                bank.a_en.eq(self.conv_read.en if ultra else weight_en),
+                bank.a_addr.eq(self.conv_read.weight_addr if ultra else weight_addr),
                 self.conv_read.weights[lane].eq(bank.a_data),
             ]
         bank = parameter_bank("dwconvw", target.dwconvw_bank)
@@ -251,6 +265,14 @@ class Banks(wiring.Component):
                 shifts.a_en.eq(bank.a_en), shifts.a_addr.eq(bank.a_addr),
                 conv.shifts.eq(shifts.a_data), misc.shifts.eq(shifts.a_data),
             ]
+
+    @property
+    def _size(self):
+        """Words of a bank, and their bits."""
+        return {"depth": self._target.bank_depth, "width": 8 * self._target.channel_parallel}
+
+    def _ultra_bank(self):
+        return UltraBank(**self._size, vendor=self._vendor)
 
     def _copies(self, m, copies, bank_id):
         load, here = self._load_of(bank_id)

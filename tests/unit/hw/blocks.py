@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Components made of DSP48E2 beside the same in plain registers, in Icarus Verilog."""
+"""Components made of a vendor's primitives beside the same in plain registers, in Icarus."""
 
 import pathlib
 import shutil
@@ -7,7 +7,9 @@ import subprocess
 
 import pytest
 
-DSP48E2 = pathlib.Path(__file__).parents[2] / "cosim" / "dsp48e2.v"
+PRIMITIVES = [
+    pathlib.Path(__file__).parents[2] / "cosim" / name for name in ("dsp48e2.v", "uram288.v")
+]
 FILLED = 16
 """Cycles until registers without reset have a value."""
 
@@ -29,7 +31,8 @@ def compare(texts, ports, drawn, folder, where):
     watched = [name for name, (way, _) in ports.items() if way == "output"]
     text = bench(ports, drawn, watched)
     source, binary = folder / "bench.v", folder / "bench"
-    source.write_text("\n".join([text, *texts.values(), DSP48E2.read_text(encoding="utf-8")]))
+    models = [path.read_text(encoding="utf-8") for path in PRIMITIVES]
+    source.write_text("\n".join([text, *texts.values(), *models]))
     for command in (
         ["iverilog", "-g2005-sv", "-s", "bench", "-o", binary, source],
         ["vvp", binary],

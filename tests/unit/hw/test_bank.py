@@ -7,14 +7,28 @@ import pytest
 from amaranth_bench import simulate, tick
 
 from opendpu_hw.memory.bank import Bank
+from opendpu_hw.memory.ultra_bank import UltraBank
 
 
 @pytest.mark.parametrize("registered", [False, True])
 @pytest.mark.parametrize("second_port", [True, False])
 @pytest.mark.parametrize("depth", [2, 13, 64])
 def test_random_accesses(second_port, depth, registered):
-    rng = random.Random(f"bank {second_port} {depth} {registered}")
-    dut = Bank(depth=depth, width=24, second_port=second_port, registered=registered)
+    check(
+        Bank(depth=depth, width=24, second_port=second_port, registered=registered),
+        random.Random(f"bank {second_port} {depth} {registered}"),
+        depth=depth, second_port=second_port, registered=registered,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("depth", [2, 13, 64])
+def test_random_accesses_of_ultra_ram(depth):
+    rng = random.Random(f"ultra bank {depth}")
+    check(UltraBank(depth=depth, width=24), rng, depth=depth, registered=True, holds=True)
+
+
+def check(dut, rng, *, depth, registered, second_port=True, holds=False):
+    """Compare a bank with a list of words; with ``holds`` a write leaves port B's answer alone."""
     words = [0] * depth
 
     async def bench(ctx):
@@ -43,7 +57,8 @@ def test_random_accesses(second_port, depth, registered):
             if a_en:
                 expected["a_data"] = words[a_addr]
                 collisions += b_write and a_addr == b_addr
-            if b_en and second_port:  # a write answers with the word before it
+            # a write answers with the word before it, or not at all
+            if b_en and second_port and not (holds and b_write):
                 expected["b_data"] = words[b_addr]
             if b_write:
                 words[b_addr] = value

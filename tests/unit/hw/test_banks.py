@@ -15,8 +15,8 @@ from opendpu_hw.memory.banks import Banks
 class Traffic:
     """Random requests on every port, held until they are served; expects what it wrote."""
 
-    def __init__(self, dut, target, seed):
-        self.dut, self.target = dut, target
+    def __init__(self, dut, target, seed, ultra_ram):
+        self.dut, self.target, self.ultra_ram = dut, target, ultra_ram
         self.rng = random.Random(f"banks {target.name} {seed}")
         self.mask = (1 << 8 * target.channel_parallel) - 1
         self.store = {}  # (bank, word) -> value; banks are zero at start
@@ -131,23 +131,28 @@ class Traffic:
         assert len({w[:2] for w in writes}) == len({w[0] for w in writes}) == len(writes), (
             "two writes of one bank in a cycle"
         )
-        for bank, word, value in writes:
-            self.store[bank, word] = value & self.mask
-        if ctx.get(d.conv_read.en):  # read a cycle later, to be there with the image
-            word = ctx.get(d.conv_read.weight_addr)
-            reads += [
-                (d.conv_read.weights[i], get(t.convw_base + i, word), "convw")
-                for i in range(t.channel_parallel)
-            ]
+        weights = ctx.get(d.conv_read.en) * t.channel_parallel
+        word = ctx.get(d.conv_read.weight_addr)
+        ultra = max(self.ultra_ram - t.convw_base, 0)
+        reads += [
+            (d.conv_read.weights[i], get(t.convw_base + i, word), "convw")
+            for i in range(min(ultra, weights))
+        ]
+        for bank, at, value in writes:
+            self.store[bank, at] = value & self.mask
+        reads += [  # in block RAM a cycle later, to be there with the image
+            (d.conv_read.weights[i], get(t.convw_base + i, word), "convw")
+            for i in range(ultra, weights)
+        ]
         return reads, served
 
 
-@pytest.mark.parametrize("name", ["B64", "B144"])
-@pytest.mark.parametrize("seed", range(1))
-def test_random_traffic(name, seed):
+@pytest.mark.parametrize(("name", "ultra_ram"), [("B64", 0), ("B144", 0), ("B64", 6)])
+def test_random_traffic(name, ultra_ram):
+    """B64's banks below 4 have images, those from there on weights of CONV."""
     target = Target.from_name(name)
-    dut = Banks(target)
-    traffic = Traffic(dut, target, seed)
+    dut = Banks(target, ultra_ram=ultra_ram)
+    traffic = Traffic(dut, target, 0, ultra_ram)
 
     async def bench(ctx):
         coming = collections.deque([[]] * (latency.BANK_READ - 1))

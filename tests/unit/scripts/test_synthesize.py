@@ -67,6 +67,10 @@ def test_memories_of_luts_count_as_the_luts_they_take():
     assert count({"RAM32M": 1, "RAM64M8": 2, "SRLC32E": 3}).lut == 4 + 16 + 3
 
 
+def test_both_forms_of_an_ultra_ram_count():
+    assert count({"URAM288": 1, "URAM288_BASE": 2}) == Resources(uram=3)
+
+
 def test_published_figures_include_our_options():
     assert published("B512") == Resources(lut=22798, ff=31782, dsp=110, bram36=73.5)
     assert published("B4096") == Resources(lut=51388, ff=98525, dsp=710, bram36=255)
