@@ -57,7 +57,7 @@ def main(arguments=None):
             parser.error("--clock-mhz is of a board, but there is no --board")
         else:
             paths = verilog.write(target, given.output, **options)
-    except (DPUError, OSError, TypeError) as error:
+    except (DPUError, OSError) as error:
         sys.stderr.write(f"{parser.prog}: {error}\n")
         return 1
     except KeyboardInterrupt:

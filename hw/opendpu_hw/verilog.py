@@ -11,6 +11,7 @@ from amaranth._toolchain.yosys import find_yosys
 from opendpu_arch import cache, outputs
 from opendpu_arch.regs import registers_of
 from opendpu_hw.hierarchy import to_rtlil
+from opendpu_hw.options import check as check_options
 from opendpu_hw.verilog_text import (
     fill_memories,
     mark_selections,
@@ -48,8 +49,14 @@ def elaborate(target, **options):
     target : :class:`opendpu_arch.target.Target`
         What to build.
     options
-        Passed to :class:`opendpu_hw.top.Top`.
+        Passed to :class:`opendpu_hw.top.Top`, see :mod:`opendpu_hw.options`.
+
+    Raises
+    ------
+    UnsupportedError
+        The target cannot be built so.
     """
+    check_options(target, **options)
     key = cache.digest(
         "verilog", amaranth.__version__, cache.source_digest("opendpu_arch", "opendpu_hw"),
         f"{target.fingerprint:#x}", json.dumps(options, sort_keys=True, default=repr))

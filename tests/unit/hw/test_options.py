@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of the top module: what is refused, and in how many lanes blocks are spared."""
+
+import dataclasses
+
+import pytest
+
+from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.target import Target
+from opendpu_hw import verilog
+from opendpu_hw.options import check
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ({"ultra": 4}, "no option 'ultra'; known: leaky_blocks, taps_per_cycle, ultra_ram, vendor"),
+        ({"vendor": "intel"}, "option vendor is 'intel', but must be xilinx or None"),
+        ({"ultra_ram": 9}, "ultra_ram is 9, .* of banks below id 8: 4 image banks and 4 of CONVW"),
+        ({"ultra_ram": True}, "ultra_ram is True, but must be a number of banks"),
+        ({"leaky_blocks": 5}, "leaky_blocks is 5, .* of lanes: DPUCZDX8G_ISA1_B64 has 4 lanes"),
+        ({"leaky_blocks": "all"}, "leaky_blocks is 'all', but must be True, False, None or a"),
+        ({"taps_per_cycle": 0}, "taps_per_cycle is 0, but must be a number"),
+        ({"window": 1}, "window is 1, but must be True or False"),
+    ],
+)
+def test_refused(option, text):
+    with pytest.raises(UnsupportedError, match=text):
+        verilog.elaborate(Target.from_name("B64"), **option)
+
+
+def test_deep_banks_are_not_in_ultra_ram():
+    deep = dataclasses.replace(Target.from_name("B64"), bank_depth=8192)
+    check(deep)
+    with pytest.raises(UnsupportedError, match="have 8192 words, but 4096 at most may be in Ultra"):
+        check(deep, ultra_ram=4)
+
+
+def test_all_options_together():
+    check(
+        Target.from_name("B64"), vendor="xilinx", leaky_blocks=2, ultra_ram=8, taps_per_cycle=3,
+        window=False,
+    )  # fmt: skip
