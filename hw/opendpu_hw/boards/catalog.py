@@ -2,8 +2,11 @@
 """The boards: each fact about one is written here and nowhere else."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.target import Target
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +56,9 @@ class Board:
         Of the DRAM that the DPU shares.
     clock_mhz
         Clock of the DPU where none is asked for.
+    options
+        Sizes of the DPU that fit only with other options than the usual ones, and these; see
+        :mod:`opendpu_hw.options`.
     """
 
     name: str
@@ -61,6 +67,11 @@ class Board:
     resources: Resources
     memory_bytes: int
     clock_mhz: float
+    options: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+
+    def options_of(self, target: Target) -> dict[str, Any]:
+        """Return how a target is built for the board where nobody says anything else."""
+        return dict(self.options.get(f"B{target.peak}", {}))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -111,7 +122,10 @@ BOARDS = {
             name="kv260", title="AMD Kria KV260", part="xck26-sfvc784-2LV-c",
             board_part="xilinx.com:kv260_som:part0",
             resources=Resources(lut=117_120, dsp=1248, block_ram=144, ultra_ram=64),
-            memory_bytes=4 << 30, clock_mhz=100, pins=(_FAN,)),
+            memory_bytes=4 << 30, clock_mhz=100, pins=(_FAN,),
+            # image banks and, of the larger two, eight of CONVW: 48 of 64 UltraRAMs
+            options={"B2304": {"ultra_ram": 16}, "B3136": {"ultra_ram": 24},
+                     "B4096": {"ultra_ram": 24, "window": False}}),
         ZynqBoard(
             name="zcu104", title="AMD ZCU104", part="xczu7ev-ffvc1156-2-e",
             board_part="xilinx.com:zcu104:part0",
@@ -121,7 +135,8 @@ BOARDS = {
             name="ultra96v2", title="Avnet Ultra96-V2", part="xczu3eg-sbva484-1-i",
             board_part="avnet.com:ultra96v2:part0",
             resources=Resources(lut=70_560, dsp=360, block_ram=216),
-            memory_bytes=2 << 30, clock_mhz=100),
+            memory_bytes=2 << 30, clock_mhz=100,
+            options={"B1024": {"window": False}, "B1152": {"window": False}}),
         LitexBoard(
             name="ulx3s", title="Radiona ULX3S 85F", part="LFE5U-85F-6BG381C",
             platform="radiona_ulx3s", device="LFE5U-85F", revision="2.0",

@@ -29,7 +29,8 @@ def write(board: Board, target: Target, where: str | pathlib.Path, *,
     clock_mhz
         Clock of the DPU; the board's default.
     options
-        Passed to :class:`opendpu_hw.top.Top`. Boards of Xilinx get ``vendor="xilinx"``.
+        Passed to :class:`opendpu_hw.top.Top`. Boards of Xilinx get ``vendor="xilinx"``, and what
+        the board has for the target's size.
 
     Raises
     ------
@@ -53,7 +54,7 @@ def write(board: Board, target: Target, where: str | pathlib.Path, *,
 
 def _zynq(board: ZynqBoard, target: Target, where: pathlib.Path, clock: float,
           options: dict[str, Any]) -> tuple[pathlib.Path, ...]:
-    options = {"vendor": "xilinx"} | options
+    options = {"vendor": "xilinx"} | board.options_of(target) | options
     if options["vendor"] is None:
         del options["vendor"]
     texts = {

@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m opendpu_hw --board``: which files there are, and what it refuses."""
 
+import collections
+import dataclasses
+import functools
 import pathlib
+import re
 import shutil
 import subprocess
 
 import pytest
 
+from opendpu_arch.target import Target, registered
+from opendpu_hw import options
 from opendpu_hw.__main__ import main
-from opendpu_hw.boards import device_tree
+from opendpu_hw.boards import device_tree, files
 from opendpu_hw.boards.catalog import BOARDS
 
 
@@ -43,6 +49,47 @@ def test_plain_multiplications_on_request(tmp_path):
     assert generate(tmp_path, "--vendor", "none") == 0
     source = (tmp_path / "ip/DPUCZDX8G_ISA1_B64.v").read_text(encoding="utf-8")
     assert "DSP48E2" not in source
+
+
+def test_options_of_a_size_of_a_board(tmp_path):
+    """What is asked for is more than what the board has."""
+    board = dataclasses.replace(BOARDS["kv260"], options={"B64": {"ultra_ram": 4}})
+    target = Target.from_name("B64")
+    for given, wanted in (({}, True), ({"ultra_ram": 0}, False)):
+        source, *_ = files.write(board, target, tmp_path, **given)
+        assert ("URAM288_BASE" in source.read_text(encoding="utf-8")) == wanted
+
+
+def test_options_of_boards_are_options():
+    sizes = {f"B{target.peak}": target for target in map(Target.from_name, registered())}
+    for board in BOARDS.values():
+        for size, given in board.options.items():
+            options.check(sizes[size], **given)
+
+
+def primitives(text, module):
+    """Return how often each module without a body is in a module of Verilog, and in all below."""
+    bodies = dict(re.findall(r"^module (\w+)\((.*?)^endmodule", text, re.M | re.S))
+
+    @functools.cache
+    def inside(name):
+        found = collections.Counter()
+        for kind in re.findall(r"^  (\w+) (?:#\(|\\?\S+ \()$", bodies[name], re.M):
+            found += inside(kind) if kind in bodies else collections.Counter([kind])
+        return found
+
+    return inside(module)
+
+
+@pytest.mark.slow
+def test_b4096_fits_kv260(tmp_path):
+    """Blocks and UltraRAMs are counted; block RAMs, eight a bank, and LUTs only by synthesis."""
+    assert main(["--target", "B4096", "--board", "kv260", "-o", str(tmp_path)]) == 0
+    text = (tmp_path / "ip/DPUCZDX8G_ISA1_B4096.v").read_text(encoding="utf-8")
+    found, there = primitives(text, "opendpu_top"), BOARDS["kv260"].resources
+    assert 1024 < found["DSP48E2"] <= 1170 - 5 < there.dsp  # five address products besides
+    assert found["URAM288_BASE"] == 48 <= there.ultra_ram
+    assert len(text) < 2_000_000
 
 
 @pytest.mark.parametrize(
