@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from opendpu_arch.extensions import Extension
 from opendpu_arch.isa import Engine
+from opendpu_hw import double_rate
 from opendpu_hw.bus.axi4 import read_signature, write_signature
 from opendpu_hw.bus.axi_lite import AxiLiteSignature
 from opendpu_hw.control.decode import Decode
@@ -14,6 +15,7 @@ from opendpu_hw.control.dispatch import Dispatch
 from opendpu_hw.control.fetch import Fetch
 from opendpu_hw.control.registers import ADDR_WIDTH, Registers
 from opendpu_hw.control.sequencer import Sequencer
+from opendpu_hw.datapath.double_cascades import weights_late
 from opendpu_hw.engine.conv import Conv
 from opendpu_hw.engine.load import Load
 from opendpu_hw.engine.misc import MiscEngine
@@ -37,6 +39,9 @@ class Core(wiring.Component):
         ``window``, which takes most of those outside of the array.
     ultra_ram : :class:`int`
         See :class:`opendpu_hw.memory.banks.Banks`.
+    dsp_double_rate : :class:`bool`
+        With a ``vendor``: whether DSP blocks have a clock of their own, ``dpu_2x_clk``, which is
+        twice as fast.
     options : keyword arguments
         Passed on to :class:`opendpu_hw.engine.misc.MiscEngine`.
 
@@ -53,9 +58,13 @@ class Core(wiring.Component):
         What happened in the cycle before.
     """
 
-    def __init__(self, target, *, vendor=None, leaky_blocks=None, ultra_ram=0, **options):
+    def __init__(self, target, *, vendor=None, leaky_blocks=None, ultra_ram=0,
+                 dsp_double_rate=False, **options):
+        if dsp_double_rate:
+            double_rate.check(target, vendor)
         self._target, self._vendor, self._options = target, vendor, options
         self._leaky_blocks, self._ultra_ram = leaky_blocks, ultra_ram
+        self._double_rate = dsp_double_rate
         super().__init__({
             "control": In(AxiLiteSignature(addr_width=ADDR_WIDTH)),
             "instr": Out(read_signature(32)),
@@ -73,12 +82,13 @@ class Core(wiring.Component):
         m.submodules.dispatch = dispatch = Dispatch()
         m.submodules.sequencer = sequencer = Sequencer()
         m.submodules.banks = banks = Banks(
-            target, ultra_ram=self._ultra_ram, vendor=self._vendor)
+            target, ultra_ram=self._ultra_ram, vendor=self._vendor,
+            weights_late=weights_late(target) if self._double_rate else 0)
         m.submodules.load = load = Load(target)
         m.submodules.save = save = Save(target)
         m.submodules.conv = conv = Conv(
-            target, vendor=self._vendor, leaky_blocks=self._leaky_blocks,
-            sparing=not self._options.get("window", True))
+            target, vendor=self._vendor, double_rate=self._double_rate,
+            leaky_blocks=self._leaky_blocks, sparing=not self._options.get("window", True))
         m.submodules.misc = misc = MiscEngine(
             target, vendor=self._vendor, **self._options)
         engines = {Engine.LOAD: load, Engine.SAVE: save, Engine.CONV: conv, Engine.MISC: misc}

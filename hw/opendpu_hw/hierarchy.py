@@ -10,7 +10,7 @@ import re
 from types import NoneType
 
 from amaranth.back import rtlil
-from amaranth.hdl import ClockSignal, Instance, ResetSignal, Value
+from amaranth.hdl import ClockDomain, ClockSignal, Instance, ResetSignal, Value
 from amaranth.hdl._ast import SignalDict, SignalSet
 from amaranth.hdl._ir import Fragment, PortDirection
 from amaranth.hdl._xfrm import ResetInserter, TransformedElaboratable
@@ -19,9 +19,11 @@ from amaranth.lib.fifo import FIFOInterface
 from amaranth.lib.memory import Memory
 
 from opendpu_arch.target import Target
+from opendpu_hw.double_rate import DOMAIN
 
 _HEADER = re.compile(r"^attribute \\top 1\nmodule \\(\S+)\n", re.M)
 _PORT = re.compile(r"^(  wire width \d+ (?:input|output)) \d+ ( *(?:signed )?)\\(\S+)$", re.M)
+_DOUBLED = f"{DOMAIN}_clk"
 _OF_AMARANTH = ("_Component__", "_MustUse__")
 _FIFO = {
     "w_data": PortDirection.Input, "w_en": PortDirection.Input, "w_rdy": PortDirection.Output,
@@ -85,8 +87,10 @@ class _Design:
         ports = ports_of(component)
         if not fragment.domains:        # who makes the clock only wires
             self._note_signals(type(component).__name__, fragment, ports)
-        text, _ = rtlil.convert_fragment(fragment, ports, self._top, emit_src=False)
-        order = {name: at for at, name in enumerate(["clk", "rst", *ports], 1)}
+        text, _ = rtlil.convert_fragment(
+            fragment, ports, self._top, emit_src=False,
+            missing_domain=lambda domain: ClockDomain(domain, reset_less=domain == DOMAIN))
+        order = {name: at for at, name in enumerate(["clk", "rst", _DOUBLED, *ports], 1)}
         return _PORT.sub(lambda port: f"{port[1]} {order[port[3]]} {port[2]}\\{port[3]}",
                          text[_HEADER.search(text).end():])
 
@@ -103,7 +107,8 @@ class _Design:
         for port, (value, _) in ports.items():
             value.name = f"{name}_{port}"       # its net in the module above
         domain = {"clk": ClockSignal(), "rst": ResetSignal() if reset is None
-                  else ResetSignal() | reset}
+                  else ResetSignal() | reset,
+                  _DOUBLED: ClockSignal(DOMAIN)}
         return Instance(
             self._names[text],
             *(("i" if direction == PortDirection.Input else "o", port, value)

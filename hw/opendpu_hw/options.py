@@ -8,6 +8,7 @@ from opendpu_hw.memory.ultra_bank import WORDS
 VALUES = {
     "vendor": "xilinx or None", "leaky_blocks": "True, False, None or a number of lanes",
     "ultra_ram": "a number of banks", "taps_per_cycle": "a number", "window": "True or False",
+    "dsp_double_rate": "True or False",
 }
 
 
@@ -32,6 +33,7 @@ def check(target, **options):
         "taps_per_cycle": _number(options.get("taps_per_cycle", 1))
         and options.get("taps_per_cycle", 1) > 0,
         "window": isinstance(options.get("window", True), bool),
+        "dsp_double_rate": isinstance(options.get("dsp_double_rate", False), bool),
     }
     for name, is_right in right.items():
         if not is_right:

@@ -6,10 +6,11 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from opendpu_hw.core import Core, events_shape
+from opendpu_hw.double_rate import DOMAIN
 
 
 class Top(wiring.Component):
-    """``opendpu_top``: one clock, active-low reset, AXI with conventional names.
+    """``opendpu_top``: clock, active-low reset, AXI with conventional names.
 
     The reset is registered once, so it is synchronous and may come from anywhere in the clock's
     domain; hold it for at least two cycles.
@@ -25,6 +26,9 @@ class Top(wiring.Component):
     -------
     aclk, aresetn : ``In(1)``
         Clock and reset.
+    dpu_2x_clk : ``In(1)``
+        With ``dsp_double_rate``: a clock of twice the frequency, each second edge of which comes
+        with one of ``aclk``, such as a second output of the same MMCM. It needs no reset.
     s_axi_control_* : AXI4-Lite slave, 32-bit data, 12-bit address
         Registers.
     m_axi_instr_* : AXI4 master, read only, 32-bit data, 40-bit address
@@ -39,7 +43,9 @@ class Top(wiring.Component):
 
     def __init__(self, target, **options):
         self._core = Core(target, **options)
-        members = {"aclk": In(1), "aresetn": In(1), "interrupt": Out(1),
+        self._doubled = bool(options.get("dsp_double_rate"))
+        members = {"aclk": In(1), **({f"{DOMAIN}_clk": In(1)} if self._doubled else {}),
+                   "aresetn": In(1), "interrupt": Out(1),
                    "events": Out(events_shape.size)}
         core = self._core.signature.members
         self._groups = [("s_axi_control", ("control",)), ("m_axi_instr", ("instr",)),
@@ -53,6 +59,9 @@ class Top(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.domains.sync = ClockDomain("sync")
+        if self._doubled:
+            m.domains += ClockDomain(DOMAIN, reset_less=True)
+            m.d.comb += ClockSignal(DOMAIN).eq(self.dpu_2x_clk)
         m.submodules.core = core = self._core
         reset = Signal(init=1, reset_less=True)
         m.d.comb += [ClockSignal().eq(self.aclk), ResetSignal().eq(reset)]

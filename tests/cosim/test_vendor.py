@@ -26,6 +26,7 @@ LEAKY = ("B128", "B4096")
 """Targets whose LEAKYRELU is in DSP blocks here."""
 ULTRA = "xilinx, UltraRAM"
 """Image banks, and half of CONVW's, in URAM288."""
+DOUBLED = "xilinx, dpu_2x_clk"
 
 
 @functools.cache
@@ -36,6 +37,8 @@ def device(name, form):
     options = {"vendor": "xilinx", "leaky_blocks": name in LEAKY}
     if form == ULTRA:
         options["ultra_ram"] = target.convw_base + target.output_channel_parallel // 2
+    if form == DOUBLED:
+        options["dsp_double_rate"] = True
     text = verilog.elaborate(target, **options) + PRIMITIVES
     path = build(text, what=f"{target.name} of {form}")
     return RtlDevice(target, memory="ideal", trace=True, simulator=path)
@@ -81,6 +84,21 @@ def test_ultra_ram(rng):
 def test_ultra_ram_of_other_targets(name, rng):
     for _ in range(10):
         compare(name, "mixed", int(rng.integers(1 << 30)), form=ULTRA)
+
+
+@pytest.mark.parametrize("engine", ["conv", "dwconv", "mixed"])
+def test_doubled_clock(engine, rng):
+    """Every second edge of the DSP blocks' clock comes with one of the DPU's."""
+    for _ in range(6):
+        compare("B128", engine, int(rng.integers(1 << 30)), form=DOUBLED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["B512", "B800", "B1024", "B4096"])
+def test_doubled_clock_of_other_targets(name, rng):
+    for _ in range(10):
+        compare(name, "conv", int(rng.integers(1 << 30)), form=DOUBLED)
+        compare(name, "dwconv", int(rng.integers(1 << 30)), form=DOUBLED)
 
 
 @pytest.mark.slow

@@ -12,11 +12,14 @@ from opendpu_arch import latency
 SUM_WIDTH = 31
 
 
-def sum_members(target):
-    """Return the members of what sums up one output channel, portable or made of DSP blocks."""
+def sum_members(target, *, operands=None):
+    """Return the members of what sums up one output channel, portable or made of DSP blocks.
+
+    There are as many rows of ``operands`` as pixels, if nothing else is said.
+    """
     pixels, inputs = target.pixel_parallel, target.input_channel_parallel
     return {
-        "x": In(signed(8)).array(pixels, inputs), "w": In(signed(8)).array(inputs),
+        "x": In(signed(8)).array(operands or pixels, inputs), "w": In(signed(8)).array(inputs),
         "step": In(1), "first": In(1), "complete": In(1), "take": In(1),
         "sum": Out(signed(SUM_WIDTH)).array(pixels),
     }

@@ -28,6 +28,69 @@ def unpack(total):
     return Cat(total[:FIELD], borrow).as_signed(), total[FIELD:].as_signed(), borrow
 
 
+def joined(parts):
+    """Add up what :func:`unpack` made of the cascades of a pair of pixels.
+
+    Returns
+    -------
+    low, high, borrow
+        The high sum is ``high + borrow``: the first cascade's is left to the next adder's carry.
+    """
+    highs = [Cat(Const(1, 1), parts[0][1][:_LOW_WIDTH]).as_signed()]
+    highs += [Cat(borrow, high[:_LOW_WIDTH]).as_signed() for _, high, borrow in parts[1:]]
+    return sum(low for low, _, _ in parts), sum(highs) >> 1, parts[0][2]
+
+
+def joined_registers(name):
+    """Return registers for what :func:`joined` returns."""
+    return (Signal(signed(_LOW_WIDTH + 1), name=f"low{name}", reset_less=True),
+            Signal(signed(_LOW_WIDTH + 2), name=f"high{name}", reset_less=True),
+            Signal(name=f"borrow{name}", reset_less=True))
+
+
+def accumulated(total, first, high, borrow):
+    """Return ``total + high + borrow``, or without ``total`` if ``first``: one adder."""
+    # a carry into bit 0
+    return (Cat(Const(1, 1), Mux(first, 0, total)).as_signed()
+            + Cat(borrow, high).as_signed())[1:SUM_WIDTH + 1]
+
+
+def dot_products(m, number, low, high, weights, *, length, vendor, domain="sync"):
+    """Return the sums of cascades of ``length`` blocks for one pair of pixels.
+
+    Parameters
+    ----------
+    number : :class:`int`
+        Of the pair, in names of submodules.
+    low, high, weights : lists
+        Operands by channel, those of an element a cycle after those of the one before; a weight has
+        beside it whether it comes a cycle later than its operands.
+    vendor, domain
+        See :class:`opendpu_hw.datapath.packed_multiply.PackedMultiplyAdd`.
+    """
+    inputs, totals = len(weights), []
+    for start in range(0, inputs, length):
+        blocks = range(start, min(start + length, inputs))
+        total = None
+        for i in blocks:
+            weight, late = weights[i]
+            block = PackedMultiplyAdd(
+                first=i == start, last=i == blocks[-1], vendor=vendor, domain=domain,
+                late_weight=late)
+            m.submodules[f"multiply{number}_{i}"] = block
+            m.d.comb += [
+                block.low.eq(low[i]), block.high.eq(high[i]), block.weight.eq(weight),
+                *([] if total is None else [block.cascade.eq(total)]),
+            ]
+            total = block.total
+        for n in range(length - len(blocks)):       # the last cascade may be shorter
+            late = Signal.like(total, name=f"total{number}_{start}_{n}", reset_less=True)
+            m.d[domain] += late.eq(total)
+            total = late
+        totals.append(total)
+    return totals
+
+
 class OperandDelay(wiring.Component):
     """Delay element ``i`` of operands by as many cycles as its block comes late in its cascade.
 
@@ -103,54 +166,26 @@ class Cascades(wiring.Component):
         m.submodules.weights = weights = OperandDelay(self._target, rows=1)
         m.d.comb += [weights.step.eq(self.enter),
                      *(weights.i[0][i].eq(self.w[i]) for i in range(inputs))]
+        length = latency.cascade_length(self._target)
         for j in range(self._target.pixel_parallel // 2):
-            totals = self._dot_products(m, j, [weights.o[0][i] for i in range(inputs)])
+            totals = dot_products(
+                m, j, self.x[2 * j], self.x[2 * j + 1], [(w, False) for w in weights.o[0]],
+                length=length, vendor=self._vendor)
             self._accumulate(m, j, totals)
         return m
 
-    def _dot_products(self, m, j, w):
-        """Return the packed sums of the cascades of pixel pair ``j``."""
-        inputs, length = len(w), latency.cascade_length(self._target)
-        totals = []
-        for start in range(0, inputs, length):
-            blocks = range(start, min(start + length, inputs))
-            total = None
-            for i in blocks:
-                block = PackedMultiplyAdd(
-                    first=i == start, last=i == blocks[-1], vendor=self._vendor)
-                m.submodules[f"multiply{j}_{i}"] = block
-                m.d.comb += [
-                    block.low.eq(self.x[2 * j][i]), block.high.eq(self.x[2 * j + 1][i]),
-                    block.weight.eq(w[i]),
-                    *([] if total is None else [block.cascade.eq(total)]),
-                ]
-                total = block.total
-            for n in range(length - len(blocks)):       # the last cascade may be shorter
-                late = Signal.like(total, name=f"total{j}_{start}_{n}", reset_less=True)
-                m.d.sync += late.eq(total)
-                total = late
-            totals.append(total)
-        return totals
-
     def _accumulate(self, m, j, totals):
         """Unpack, add cascades, add up steps; even sums come out first."""
-        parts = [unpack(total) for total in totals]
-        low = Signal(signed(_LOW_WIDTH + 1), name=f"low{j}", reset_less=True)
-        high = Signal(signed(_LOW_WIDTH + 2), name=f"high{j}", reset_less=True)
-        borrow = Signal(name=f"borrow{j}", reset_less=True)
-        m.d.sync += [low.eq(sum(part for part, _, _ in parts)), borrow.eq(parts[0][2])]
-        highs = [Cat(Const(1, 1), parts[0][1][:_LOW_WIDTH]).as_signed()]
-        highs += [Cat(b, h[:_LOW_WIDTH]).as_signed() for _, h, b in parts[1:]]
-        m.d.sync += high.eq(sum(highs) >> 1)
+        low, high, borrow = joined_registers(f"{j}")
+        values = joined([unpack(total) for total in totals])
+        m.d.sync += [low.eq(values[0]), high.eq(values[1]), borrow.eq(values[2])]
         even = Signal(signed(SUM_WIDTH), name=f"acc{2 * j}", reset_less=True)
         odd = Signal(signed(SUM_WIDTH), name=f"acc{2 * j + 1}", reset_less=True)
         held = Signal(signed(SUM_WIDTH), name=f"held{2 * j + 1}", reset_less=True)
         with m.If(self.step):
             m.d.sync += [
                 even.eq((Mux(self.first, 0, even) + low)[:SUM_WIDTH]),
-                # a carry into bit 0
-                odd.eq((Cat(Const(1, 1), Mux(self.first, 0, odd)).as_signed()
-                        + Cat(borrow, high).as_signed())[1:SUM_WIDTH + 1]),
+                odd.eq(accumulated(odd, self.first, high, borrow)),
             ]
         with m.If(self.take):
             m.d.sync += held.eq(odd)

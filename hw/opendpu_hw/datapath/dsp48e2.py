@@ -14,7 +14,8 @@ _RESETS = ("RSTA", "RSTALLCARRYIN", "RSTALUMODE", "RSTB", "RSTC", "RSTCTRL", "RS
 
 
 def dsp48e2(total, *, a, b, d=None, pcin=None, c=None, operands, sum_register=True, last,
-            enable=None, alone=None, product=None, c_enable=None, without_a=None, without_d=None):
+            enable=None, alone=None, product=None, c_enable=None, without_a=None, without_d=None,
+            domain="sync", b_registers=2):
     """Return the primitive.
 
     Parameters
@@ -26,7 +27,7 @@ def dsp48e2(total, *, a, b, d=None, pcin=None, c=None, operands, sum_register=Tr
     pcin, c : values of 48 bits
         What is added; at most one of them.
     operands : :class:`bool`
-        Whether operands and the pre-adder's sum have registers: A and D one, B two.
+        Whether operands and the pre-adder's sum have registers: A and D one, B ``b_registers``.
     sum_register : :class:`bool`
         Whether P has one. The product always does.
     enable : pair of values
@@ -39,11 +40,15 @@ def dsp48e2(total, *, a, b, d=None, pcin=None, c=None, operands, sum_register=Tr
         When C is taken into its register; by default it has none.
     without_a, without_d : values
         While this is high the pre-adder takes that operand for zero; by default it never does.
+    domain : :class:`str`
+        Of its clock.
+    b_registers : :class:`int`
+        One or two.
     """
     one, zero = Const(1, 1), Const(0, 1)
     z = "pcin" if pcin is not None else "c" if c is not None else None
     of_product, of_sum = enable or (one, one)
-    register = 1 if operands else 0
+    register, b_registers = (1, b_registers) if operands else (0, 0)
     mode = Const(_PRODUCT | _Z[z] << 4, 9)
     if alone is not None:
         mode = Cat(mode[:4], ~alone, Const(0, 4))
@@ -58,7 +63,7 @@ def dsp48e2(total, *, a, b, d=None, pcin=None, c=None, operands, sum_register=Tr
         "PCIN": Const(0, SUM_WIDTH) if pcin is None else pcin,
         "OPMODE": mode, "ALUMODE": Const(0, 4),
         "INMODE": of_operands, "CARRYINSEL": Const(0, 3),
-        "CARRYIN": zero, "CLK": ClockSignal(), **dict.fromkeys(_ENABLES, one),
+        "CARRYIN": zero, "CLK": ClockSignal(domain), **dict.fromkeys(_ENABLES, one),
         **dict.fromkeys(_RESETS, zero), "CEM": of_product, "CEP": of_sum,
         "CEC": one if c_enable is None else c_enable,
     }
@@ -66,7 +71,7 @@ def dsp48e2(total, *, a, b, d=None, pcin=None, c=None, operands, sum_register=Tr
         "AMULTSEL": "A" if d is None else "AD", "BMULTSEL": "B", "PREADDINSEL": "A",
         "USE_MULT": "MULTIPLY", "A_INPUT": "DIRECT", "B_INPUT": "DIRECT", "USE_SIMD": "ONE48",
         "AREG": register, "ACASCREG": register, "DREG": register, "ADREG": register,
-        "BREG": 2 * register, "BCASCREG": 2 * register, "MREG": 1, "PREG": int(sum_register),
+        "BREG": b_registers, "BCASCREG": b_registers, "MREG": 1, "PREG": int(sum_register),
         "CREG": int(c is None or c_enable is not None), "INMODEREG": int(not gated),
         "OPMODEREG": int(alone is None), "ALUMODEREG": 1, "CARRYINREG": 1, "CARRYINSELREG": 1,
     }

@@ -11,6 +11,7 @@ from opendpu_arch.latency import CONV_WRITE
 from opendpu_arch.numerics import MAX_SHIFT_BIAS
 from opendpu_hw.datapath.accumulators import SUM_WIDTH, Accumulators, sum_members
 from opendpu_hw.datapath.cascades import Cascades
+from opendpu_hw.datapath.double_cascades import DoubleRateCascades
 from opendpu_hw.datapath.requantize import (
     BIASED_WIDTH,
     CUT_SHAPE,
@@ -45,6 +46,8 @@ class Lane(wiring.Component):
     vendor : :class:`str` or None
         ``xilinx``: with :class:`opendpu_hw.datapath.cascades.Cascades` of DSP48E2. None: with
         :class:`opendpu_hw.datapath.accumulators.Accumulators`.
+    double_rate : :class:`bool`
+        With a ``vendor``: with :class:`opendpu_hw.datapath.double_cascades.DoubleRateCascades`.
     leaky_blocks : :class:`bool`
         Whether LEAKYRELU's factor is in DSP blocks.
     number : :class:`int`
@@ -54,7 +57,7 @@ class Lane(wiring.Component):
     -------
     x, w, step, first, complete : as that has them
     enter : ``In(1)``
-        With a ``vendor``: ``w`` is a step's.
+        With a ``vendor``, but not with ``double_rate``: ``w`` is a step's.
     column : ``In(8)``
         Bit ``n`` is high ``n`` cycles after a column's sums are complete.
     bias, shift_bias, prepare : ``In(signed(8))``, ``In(6)``, ``In(1)``
@@ -76,13 +79,14 @@ class Lane(wiring.Component):
         :class:`opendpu_hw.datapath.scaled_steps.ScaledSteps` says.
     """
 
-    def __init__(self, target, *, vendor=None, leaky_blocks=False, number=0):
+    def __init__(self, target, *, vendor=None, double_rate=False, leaky_blocks=False, number=0):
         self._target, self._vendor, self._number = target, vendor, number
-        self._leaky_blocks = leaky_blocks
+        self._double_rate, self._leaky_blocks = double_rate, leaky_blocks
         self._scaled = Extension.SCALED in target.extensions
         self._tables = Extension.TABLE in target.extensions
         self._channels = Extension.CHANNEL in target.extensions
-        members = sum_members(target)
+        members = sum_members(
+            target, operands=target.pixel_parallel // 2 if double_rate else None)
         for name in ("take", "sum"):
             del members[name]
         super().__init__({
@@ -90,7 +94,7 @@ class Lane(wiring.Component):
             "bias": In(signed(8)), "shift_bias": In(SHIFT_WIDTH), "prepare": In(1),
             "scale": In(scale_shape), "act": In(unsigned(4)),
             "leaky": In(1),
-            **({"enter": In(1)} if vendor else {}),
+            **({"enter": In(1)} if vendor and not double_rate else {}),
             "y": Out(signed(8)).array(target.pixel_parallel),
             **({"tables": In(TableWrite()), "table": In(SELECT_BITS), "late": In(1)}
                if self._tables else {}),
@@ -101,16 +105,15 @@ class Lane(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         pixels, inputs = self._target.pixel_parallel, self._target.input_channel_parallel
-        m.submodules.sums = sums = (
-            Cascades(self._target, vendor=self._vendor) if self._vendor
-            else Accumulators(self._target))
+        m.submodules.sums = sums = self._sums()
         m.d.comb += [
-            *(sums.x[p][i].eq(self.x[p][i]) for p in range(pixels) for i in range(inputs)),
+            *(sums.x[p][i].eq(row[i]) for p, row in enumerate(self.x) for i in range(inputs)),
             *(sums.w[i].eq(self.w[i]) for i in range(inputs)),
             sums.step.eq(self.step), sums.first.eq(self.first), sums.complete.eq(self.complete),
             sums.take.eq(self.column[0]),
-            *([sums.enter.eq(self.enter)] if self._vendor else []),
         ]
+        if hasattr(sums, "enter"):
+            m.d.comb += sums.enter.eq(self.enter)
         offset = Signal(signed(BIASED_WIDTH), reset_less=True)
         shift_bias, scale = self.shift_bias, self.scale
         if self._channels:
@@ -167,6 +170,12 @@ class Lane(wiring.Component):
             with m.If(self.late):
                 m.d.sync += [y_even.eq(even), y_odd.eq(ram.entry)]
         return m
+
+    def _sums(self):
+        if not self._vendor:
+            return Accumulators(self._target)
+        return (DoubleRateCascades if self._double_rate else Cascades)(
+            self._target, vendor=self._vendor)
 
     def _fixed_point(self, m, sums):
         """Return this channel's multiplier at work."""

@@ -15,7 +15,8 @@ FIELD = 18
 class PackedMultiplyAdd(wiring.Component):
     """``total = (high · 2^18 + low) · weight + cascade``, with all registers of a DSP block.
 
-    Operands count three cycles before ``cascade`` and four before ``total``.
+    Operands count three cycles before ``cascade`` and four before ``total``; the weight may come a
+    cycle later.
 
     Parameters
     ----------
@@ -24,6 +25,10 @@ class PackedMultiplyAdd(wiring.Component):
         the dedicated wires between blocks.
     vendor : :class:`str` or None
         ``xilinx``: a DSP48E2. None: the same in plain registers, for simulation and proofs.
+    domain : :class:`str`
+        Of its clock.
+    late_weight : :class:`bool`
+        Whether the weight comes a cycle after the other operands: it has one register less.
 
     Members
     -------
@@ -33,8 +38,9 @@ class PackedMultiplyAdd(wiring.Component):
         Sums of the block before and of this one.
     """
 
-    def __init__(self, *, first=False, last=False, vendor=None):
+    def __init__(self, *, first=False, last=False, vendor=None, domain="sync", late_weight=False):
         self._first, self._last, self._vendor = first, last, vendor
+        self._domain, self._late_weight = domain, late_weight
         super().__init__({
             "high": In(signed(8)), "low": In(signed(8)), "weight": In(signed(8)),
             "cascade": In(signed(CASCADE_WIDTH)), "total": Out(signed(CASCADE_WIDTH)),
@@ -48,17 +54,19 @@ class PackedMultiplyAdd(wiring.Component):
             m.d.comb += [a.eq(self.high << FIELD), b.eq(self.weight), d.eq(self.low)]
             m.submodules.dsp = dsp48e2(
                 self.total, a=a, b=b, d=d, pcin=None if self._first else self.cascade,
-                operands=True, last=self._last)
+                operands=True, last=self._last, domain=self._domain,
+                b_registers=1 if self._late_weight else 2)
             return m
 
         def register(width, name, value):
             signal = Signal(signed(width), name=name, reset_less=True)
-            m.d.sync += signal.eq(value)
+            m.d[self._domain] += signal.eq(value)
             return signal
 
         a, d = register(8, "a", self.high), register(8, "d", self.low)
         ad = register(FIELD + 9, "ad", (a << FIELD) + d)
-        b = register(8, "b2", register(8, "b1", self.weight))
+        weight = self.weight if self._late_weight else register(8, "b1", self.weight)
+        b = register(8, "b2", weight)
         product = register(FIELD + 17, "m", ad * b)
         total = product if self._first else product + self.cascade
         m.d.comb += self.total.eq(register(CASCADE_WIDTH, "p", total))

@@ -9,12 +9,14 @@ from amaranth.utils import ceil_log2
 from opendpu_arch import latency
 from opendpu_arch.extensions import Extension
 from opendpu_hw.datapath.cascades import OperandDelay
+from opendpu_hw.datapath.double_cascades import DoubleRateOperands, weights_late
 from opendpu_hw.datapath.lane import Lane
 from opendpu_hw.datapath.multiplexer import Multiplexers
 from opendpu_hw.engine.base import engine_members
 from opendpu_hw.engine.conv_plan import ConvPlanner
 from opendpu_hw.engine.conv_walk import ConvWalk
 from opendpu_hw.engine.conv_writer import ConvWriter
+from opendpu_hw.double_rate import Phase
 from opendpu_hw.engine.order import DoneOrder
 from opendpu_hw.memory.ports import BiasRead, ConvRead, ConvWrite
 from opendpu_hw.memory.record_ram import RecordWrite
@@ -51,6 +53,9 @@ class Conv(wiring.Component):
     vendor : :class:`str` or None
         ``xilinx``: the array is made of DSP48E2, two products each. None: of plain multiplications.
         Both take the same cycles.
+    double_rate : :class:`bool`
+        With a ``vendor``: whether the array's blocks have a doubled clock, so that half as many do.
+        Weights are read :func:`opendpu_hw.datapath.double_cascades.weights_late` cycles later then.
     leaky_blocks : :class:`bool`, :class:`int` or None
         With a ``vendor``: in how many lanes LEAKYRELU's factor is in DSP blocks too, one a
         requantizer; all or none of them, where it is a truth value. By default, see
@@ -71,8 +76,9 @@ class Conv(wiring.Component):
         With the extension ``scaled``.
     """
 
-    def __init__(self, target, *, vendor=None, leaky_blocks=None, sparing=False):
-        self._target, self._vendor = target, vendor
+    def __init__(self, target, *, vendor=None, double_rate=False, leaky_blocks=None,
+                 sparing=False):
+        self._target, self._vendor, self._double_rate = target, vendor, double_rate
         lanes = target.output_channel_parallel
         if leaky_blocks is None:
             leaky_blocks = lanes_with_leaky_blocks(target, sparing=sparing)
@@ -215,29 +221,38 @@ class Conv(wiring.Component):
         m.d.sync += ended.eq(Cat(s3.step & s3.last, ended))  # the array n + 1 cycles ago
         column = ended[waiting - 1:]
         step, first, x = s3.step, s3.first, s3.x
+        weights_step = s2_step
         if self._vendor:
-            m.submodules.delay = delay = OperandDelay(target, rows=banks)
+            if self._double_rate:
+                m.submodules.phase = phase = Phase()
+                m.submodules.delay = delay = DoubleRateOperands(target)
+                m.d.comb += delay.second.eq(phase.second)
+                weights_step = self._later(m, s2_step, weights_late(target), "weights_step")
+            else:
+                m.submodules.delay = delay = OperandDelay(target, rows=banks)
+                m.d.comb += delay.step.eq(s3.step)
             m.d.comb += [delay.i[p][i].eq(x[p][i]) for p in range(banks) for i in range(inputs)]
-            m.d.comb += delay.step.eq(s3.step)
             x = delay.o
             late = Signal(2 * (waiting - 1), reset_less=True)
             m.d.sync += late.eq(Cat(s3.step, s3.first, late))
             step, first = late[-2], late[-1]
         for number in range(target.output_channel_parallel):
             lane = Lane(
-                target, vendor=self._vendor, leaky_blocks=number < self._leaky_blocks,
-                number=number)
+                target, vendor=self._vendor, double_rate=self._double_rate,
+                leaky_blocks=number < self._leaky_blocks, number=number)
             m.submodules[f"lane{number}"] = lane
+            if hasattr(lane, "enter"):
+                m.d.comb += lane.enter.eq(s3.step)
             word = self.read.weights[number]
             for i in range(inputs):
                 w = Signal(signed(8), name=f"w{number}_{i}", reset_less=True)
-                with m.If(s2_step):
+                with m.If(weights_step):
                     m.d.sync += w.eq(word[8 * i:8 * i + 8])
                 m.d.comb += lane.w[i].eq(w)
-                m.d.comb += [lane.x[p][i].eq(x[p][i]) for p in range(banks)]
+                m.d.comb += [lane.x[p][i].eq(row[i]) for p, row in enumerate(x)]
             m.d.comb += [
                 lane.step.eq(step), lane.first.eq(first), lane.complete.eq(ended[0]),
-                lane.column.eq(column), *([lane.enter.eq(s3.step)] if self._vendor else []),
+                lane.column.eq(column),
             ]
             self._write_back(m, lane, number, writer)
         m.d.comb += writer.column.eq(column)
@@ -247,6 +262,14 @@ class Conv(wiring.Component):
             wiring.connect(m, wiring.flipped(self.records), writer.records)
             ended = Cat(ended, writer.scaling)
         return ended
+
+    @staticmethod
+    def _later(m, value, cycles, name):
+        for n in range(cycles):
+            later = Signal.like(value, name=f"{name}_{n}")
+            m.d.sync += later.eq(value)
+            value = later
+        return value
 
     def _write_back(self, m, lane, number, writer):
         """Connect a lane with what the writer knows of the instruction, and its results."""

@@ -46,6 +46,8 @@ class Banks(wiring.Component):
         be. All of them keep the same time.
     vendor : :class:`str` or None
         See :class:`opendpu_hw.memory.ultra_bank.UltraBank`.
+    weights_late : :class:`int`
+        How many cycles later than image words CONV gets its weights.
 
     Members
     -------
@@ -58,8 +60,9 @@ class Banks(wiring.Component):
         With the extension ``scaled``: what LOAD writes to SCALE and TERM, a cycle later.
     """
 
-    def __init__(self, target, *, ultra_ram=0, vendor=None):
+    def __init__(self, target, *, ultra_ram=0, vendor=None, weights_late=0):
         self._target, self._ultra_ram, self._vendor = target, ultra_ram, vendor
+        self._weights_late = weights_late
         super().__init__({
             "conv_read": In(ConvRead(target)), "conv_write": In(ConvWrite(target)),
             "conv_bias": In(BiasRead(target)),
@@ -230,20 +233,20 @@ class Banks(wiring.Component):
             ]
             return bank
 
-        # Weights in block RAM have no register: they are read later, to be there with the image.
-        weight_en, weight_addr = self.conv_read.en, self.conv_read.weight_addr
-        for n in range(latency.BANK_READ - 1):
+        # Weights in block RAM have no register: they are read later, to be there with those in
+        # UltraRAM.
+        reads = [(self.conv_read.en, self.conv_read.weight_addr)]
+        for n in range(latency.BANK_READ - 1 + self._weights_late):
             later_en = Signal(name=f"weight_en_{n}")
-            later_addr = Signal.like(weight_addr, name=f"weight_addr_{n}", reset_less=True)
-            m.d.sync += [later_en.eq(weight_en), later_addr.eq(weight_addr)]
-            weight_en, weight_addr = later_en, later_addr
+            later_addr = Signal.like(reads[-1][1], name=f"weight_addr_{n}", reset_less=True)
+            m.d.sync += [later_en.eq(reads[-1][0]), later_addr.eq(reads[-1][1])]
+            reads.append((later_en, later_addr))
         for lane in range(lanes):
             number = target.convw_base + lane
             bank = parameter_bank(f"convw{lane}", number)
-            ultra = number < self._ultra_ram
+            en, addr = reads[self._weights_late] if number < self._ultra_ram else reads[-1]
             m.d.comb += [
-                bank.a_en.eq(self.conv_read.en if ultra else weight_en),
-                bank.a_addr.eq(self.conv_read.weight_addr if ultra else weight_addr),
+                bank.a_en.eq(en), bank.a_addr.eq(addr),
                 self.conv_read.weights[lane].eq(bank.a_data),
             ]
         bank = parameter_bank("dwconvw", target.dwconvw_bank)

@@ -4,6 +4,7 @@
 import contextlib
 import json
 import pathlib
+import re
 import sys
 import tempfile
 import time
@@ -123,9 +124,10 @@ def _build(text: str, trace: bool, what: str, made: pathlib.Path) -> None:
 def _compile(folder: pathlib.Path, trace: bool, library: pathlib.Path) -> None:
     """Compile what Verilator wrote into ``folder`` and the harness to ``library``."""
     root_header = (folder / "Vopendpu_top___024root.h").read_text(encoding="utf-8")
-    one_eval = "__Vtrigprevexpr___TOP__aclk__0;" in root_header and not trace
-    define = f"-DOPENDPU_ONE_EVAL={int(one_eval)}"
-    flags = ("-fvisibility=hidden", f"-I{HERE}", define)
+    doubled = re.search(r"\bdpu_2x_clk\b", root_header) is not None
+    one_eval = "__Vtrigprevexpr___TOP__aclk__0;" in root_header and not trace and not doubled
+    defines = (f"-DOPENDPU_ONE_EVAL={int(one_eval)}", f"-DOPENDPU_DOUBLE_RATE={int(doubled)}")
+    flags = ("-fvisibility=hidden", f"-I{HERE}", *defines)
     objects = cxx.compile_model(folder, HERE / HARNESS, trace=trace, flags=flags)
     runtime = [*RUNTIME, *(["verilated_fst_c.cpp"] if trace else [])]
     libraries = ["-lz"] if trace else []

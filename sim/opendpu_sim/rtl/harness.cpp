@@ -155,6 +155,7 @@ class Harness {
 
     void bind();
     void step();
+    void clock(uint8_t level);
     void rise();
     void drive();
     void sample();
@@ -564,25 +565,32 @@ uint64_t Harness::outputs(uint32_t which) const {
     return h;
 }
 
+// An edge of the clock. The doubled one has two periods a cycle and rises with both edges.
+void Harness::clock(uint8_t level) {
+#if OPENDPU_DOUBLE_RATE
+    top_->dpu_2x_clk = 0;
+    top_->eval();
+    top_->dpu_2x_clk = 1;
+#endif
+    top_->aclk = level;
+    top_->eval();
+}
+
 // The rising edge. The model compares the clock with the value it saw last; telling it that it saw 0
 // saves the evaluation of the falling edge, on which nothing happens.
 void Harness::rise() {
 #if VM_TRACE
-    top_->aclk = 0;
-    top_->eval();
+    clock(0);
     if (trace_) trace_->dump(10 * now_);
-    top_->aclk = 1;
-    top_->eval();
+    clock(1);
     if (trace_) trace_->dump(10 * now_ + 5);
 #elif OPENDPU_ONE_EVAL
     top_->aclk = 1;
     top_->rootp->__Vtrigprevexpr___TOP__aclk__0 = 0;
     top_->eval();
 #else
-    top_->aclk = 0;
-    top_->eval();
-    top_->aclk = 1;
-    top_->eval();
+    clock(0);
+    clock(1);
 #endif
 }
 
@@ -592,7 +600,6 @@ void Harness::step() {
         uint64_t before[4];
         for (uint32_t i = 0; i < 4; ++i) before[i] = outputs(i);
         drive();
-        top_->aclk = 0;
         top_->eval();
         for (uint32_t i = 0; i < 4; ++i)
             if (before[i] != outputs(i))
@@ -612,10 +619,8 @@ int Harness::reset() {
     quiet();
     top_->aresetn = 0;
     for (int i = 0; i < 16; ++i) {
-        top_->aclk = 0;
-        top_->eval();
-        top_->aclk = 1;
-        top_->eval();
+        clock(0);
+        clock(1);
         ++now_;
     }
     top_->aresetn = 1;

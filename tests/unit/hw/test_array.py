@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both forms of the convolution array's sums: plain multiplications, cascades of DSP blocks."""
+"""All forms of the convolution array's sums: plain multiplications, cascades of DSP blocks, both clocks."""
 
 import numpy as np
 import pytest
@@ -10,6 +10,15 @@ from opendpu_arch import latency
 from opendpu_arch.target import Target
 from opendpu_hw.datapath.accumulators import Accumulators
 from opendpu_hw.datapath.cascades import Cascades, OperandDelay
+from opendpu_hw.datapath.double_cascades import (
+    DoubleRateCascades,
+    DoubleRateOperands,
+    weights_late,
+)
+from opendpu_hw.double_rate import DOMAIN, Phase
+
+FORMS = {"plain": Accumulators, "cascades": Cascades, "doubled": DoubleRateCascades}
+PERIOD = 1e-6
 
 
 class Steps:
@@ -31,10 +40,19 @@ class Steps:
             self.sums.append(np.einsum("npi,ni->p", x, w))
 
 
-def sums_of(target, steps, *, cascades):
+def late_by(m, signal, cycles):
+    """Return a signal some cycles later."""
+    for _ in range(cycles):
+        later = Signal.like(signal)
+        m.d.sync += later.eq(signal)
+        signal = later
+    return signal
+
+
+def sums_of(target, steps, *, form):
     """Feed steps a cycle each; return the sums of every column."""
     m = Module()
-    m.submodules.dut = dut = (Cascades if cascades else Accumulators)(target)
+    m.submodules.dut = dut = FORMS[form](target)
     step, first, last = Signal(), Signal(), Signal()
     pixels, inputs = steps.shape
     total = latency.conv_sum(target)
@@ -42,46 +60,58 @@ def sums_of(target, steps, *, cascades):
     m.d.sync += after.eq(after << 1 | last)
     m.d.comb += [dut.complete.eq(after[0]), dut.take.eq(after[total - 1])]
     x = [[Signal(8, name=f"x{p}_{i}") for i in range(inputs)] for p in range(pixels)]
-    if cascades:
-        m.submodules.delay = delay = OperandDelay(target, rows=pixels)
+    w = [Signal(8, name=f"w{i}") for i in range(inputs)]
+    waiting = weights_late(target) if form == "doubled" else 0
+    m.d.comb += [dut.w[i].eq(late_by(m, w[i], waiting)) for i in range(inputs)]
+    if form != "plain":
+        if form == "doubled":
+            m.submodules.phase = phase = Phase()
+            delay = DoubleRateOperands(target)
+            m.d.comb += delay.second.eq(phase.second)
+        else:
+            delay = OperandDelay(target, rows=pixels)
+        m.submodules.delay = delay
         late = Signal(2 * (total - 1))
         m.d.sync += late.eq(late << 2 | first << 1 | step)
         m.d.comb += [dut.step.eq(late[-2]), dut.first.eq(late[-1])]
-        m.d.comb += [delay.step.eq(step), dut.enter.eq(step)]
+        m.d.comb += [delay.i[p][i].eq(x[p][i]) for p in range(pixels) for i in range(inputs)]
+        if hasattr(dut, "enter"):
+            m.d.comb += [delay.step.eq(step), dut.enter.eq(step)]
         m.d.comb += [
-            v for p in range(pixels) for i in range(inputs)
-            for v in (delay.i[p][i].eq(x[p][i]), dut.x[p][i].eq(delay.o[p][i]))
-        ]  # fmt: skip
+            dut.x[p][i].eq(o) for p, row in enumerate(delay.o) for i, o in enumerate(row)
+        ]
     else:
         m.d.comb += [dut.step.eq(step), dut.first.eq(first)]
         m.d.comb += [dut.x[p][i].eq(x[p][i]) for p in range(pixels) for i in range(inputs)]
     even, odd = [], []
 
-    def sample(ctx):
+    async def cycle(ctx):
+        """Tick; keep the sums that were there when the cycle ended."""
+        _, _, ended, *sums = await ctx.tick().sample(after, *dut.sum)
         for place, into in ((total - 1, even), (total, odd)):
-            if ctx.get(after[place]):
-                into.append([ctx.get(s) for s in dut.sum[place - total + 1 :: 2]])
+            if ended >> place & 1:
+                into.append(sums[place - total + 1 :: 2])
 
     async def feed(ctx):
+        await ctx.tick().repeat(2)  # the phase is known after the first edge of both clocks
         for values, weights, is_first, is_last, pause in steps.steps:
             ctx.set(step, 1), ctx.set(first, is_first), ctx.set(last, is_last)
             for p in range(pixels):
                 for i in range(inputs):
                     ctx.set(x[p][i], int(values[p, i]))
             for i in range(inputs):
-                ctx.set(dut.w[i], int(weights[i]))
-            sample(ctx)
-            await ctx.tick()
+                ctx.set(w[i], int(weights[i]))
+            await cycle(ctx)
             ctx.set(step, 0), ctx.set(last, 0)
             for _ in range(pause):
-                sample(ctx)
-                await ctx.tick()
+                await cycle(ctx)
         for _ in range(total + 3):
-            sample(ctx)
-            await ctx.tick()
+            await cycle(ctx)
 
     simulator = Simulator(m)
-    simulator.add_clock(1e-6)
+    simulator.add_clock(PERIOD)
+    if form == "doubled":
+        simulator.add_clock(PERIOD / 2, phase=PERIOD / 2, domain=DOMAIN)
     simulator.add_testbench(feed)
     simulator.run()
     return [
@@ -89,17 +119,25 @@ def sums_of(target, steps, *, cascades):
     ]
 
 
-@pytest.mark.parametrize("cascades", [False, True])
-@pytest.mark.parametrize("name", ["B64", "B144", "B512", "B800", "B1152"])
-def test_sums(name, cascades, rng):
+NAMES = ("B64", "B144", "B512", "B800", "B1152")
+SHARED = [(name, "doubled") for name in ("B128", "B512", "B800", "B1152", "B1024")]
+"""Targets whose pixels can share blocks at twice the clock: cascades of 4 to 8, odd ones too."""
+
+
+@pytest.mark.parametrize(
+    ("name", "form"), [*((name, form) for name in NAMES for form in ("plain", "cascades")), *SHARED]
+)
+def test_sums(name, form, rng):
     target = Target.from_name(name)
     steps = Steps(target, rng, 6)
-    assert sums_of(target, steps, cascades=cascades) == [list(s) for s in steps.sums]
+    assert sums_of(target, steps, form=form) == [list(s) for s in steps.sums]
 
 
-@pytest.mark.parametrize("name", ["B64", "B512", "B1152"])
-def test_the_largest_products_do_not_run_into_each_other(name, rng):
+@pytest.mark.parametrize(
+    ("name", "form"), [*((name, "cascades") for name in ("B64", "B512", "B1152")), *SHARED]
+)
+def test_the_largest_products_do_not_run_into_each_other(name, form, rng):
     """All operands -128: the low field of a cascade overflows its sign, once."""
     target = Target.from_name(name)
     steps = Steps(target, rng, 6, extreme=True)
-    assert sums_of(target, steps, cascades=True) == [list(s) for s in steps.sums]
+    assert sums_of(target, steps, form=form) == [list(s) for s in steps.sums]

@@ -14,7 +14,7 @@ from opendpu_hw.options import check
 @pytest.mark.parametrize(
     ("option", "text"),
     [
-        ({"ultra": 4}, "no option 'ultra'; known: leaky_blocks, taps_per_cycle, ultra_ram, vendor"),
+        ({"ultra": 4}, "no option 'ultra'; known: dsp_double_rate, leaky_blocks, taps_per_cycle, u"),
         ({"vendor": "intel"}, "option vendor is 'intel', but must be xilinx or None"),
         ({"ultra_ram": 9}, "ultra_ram is 9, .* of banks below id 8: 4 image banks and 4 of CONVW"),
         ({"ultra_ram": True}, "ultra_ram is True, but must be a number of banks"),
@@ -22,6 +22,7 @@ from opendpu_hw.options import check
         ({"leaky_blocks": "all"}, "leaky_blocks is 'all', but must be True, False, None or a"),
         ({"taps_per_cycle": 0}, "taps_per_cycle is 0, but must be a number"),
         ({"window": 1}, "window is 1, but must be True or False"),
+        ({"dsp_double_rate": "no"}, "dsp_double_rate is 'no', but must be True or False"),
     ],
 )
 def test_refused(option, text):
