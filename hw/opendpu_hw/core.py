@@ -90,7 +90,7 @@ class Core(wiring.Component):
             target, vendor=self._vendor, double_rate=self._double_rate,
             leaky_blocks=self._leaky_blocks, sparing=not self._options.get("window", True))
         m.submodules.misc = misc = MiscEngine(
-            target, vendor=self._vendor, **self._options)
+            target, vendor=self._vendor, double_rate=self._double_rate, **self._options)
         engines = {Engine.LOAD: load, Engine.SAVE: save, Engine.CONV: conv, Engine.MISC: misc}
 
         # -- control: registers, sequencer, fetch, decode, dispatch -------------------------------

@@ -46,16 +46,17 @@ module DSP48E2 #(
   wire signed [44:0] product = left * right;
   wire signed [44:0] m = MREG ? m_q : product;
 
-  // -- sum: Z + X + Y; X and Y are the two halves of the product, here all of it in X -----------------
+  // -- sum: W + Z + X + Y; X and Y are the two halves of the product, here all of it in X -------------
   wire product_mode = opmode[3:0] == 4'b0101;
   wire signed [47:0] x = m;
   wire [47:0] z = opmode[6:4] == 3'b000 ? 48'd0 : opmode[6:4] == 3'b001 ? PCIN :
                   opmode[6:4] == 3'b010 ? p_q : opmode[6:4] == 3'b011 ? c : {48{1'bx}};
-  wire known = product_mode && opmode[8:7] == 2'b00 && alumode == 4'b0000 && opmode[6:4] < 3'b100
+  wire [47:0] w = opmode[8:7] == 2'b00 ? 48'd0 : p_q;
+  wire known = product_mode && !opmode[8] && (!opmode[7] || PREG) && alumode == 4'b0000 && opmode[6:4] < 3'b100
       && CARRYINSEL == 3'd0 && !CARRYIN && USE_MULT == "MULTIPLY" && BMULTSEL == "B"
       && PREADDINSEL == "A" && A_INPUT == "DIRECT" && B_INPUT == "DIRECT" && USE_SIMD == "ONE48"
       && !(AREG == 1 && inmode[0]) && ACASCREG <= AREG && BCASCREG <= BREG;
-  wire [47:0] total = known ? z + x : 48'h5A5A_DEAD_BEEF;
+  wire [47:0] total = known ? w + z + x : 48'h5A5A_DEAD_BEEF;
 
   always @(posedge CLK) begin
     if (RSTA) begin a1 <= 0; a2 <= 0; end

@@ -15,7 +15,7 @@ _RESETS = ("RSTA", "RSTALLCARRYIN", "RSTALUMODE", "RSTB", "RSTC", "RSTCTRL", "RS
 
 def dsp48e2(total, *, a, b, d=None, pcin=None, c=None, operands, sum_register=True, last,
             enable=None, alone=None, product=None, c_enable=None, without_a=None, without_d=None,
-            domain="sync", b_registers=2):
+            domain="sync", b_registers=2, again=None, operand_enables=None):
     """Return the primitive.
 
     Parameters
@@ -44,6 +44,10 @@ def dsp48e2(total, *, a, b, d=None, pcin=None, c=None, operands, sum_register=Tr
         Of its clock.
     b_registers : :class:`int`
         One or two.
+    again : value
+        While this was high a cycle before, P is added too; by default it never is.
+    operand_enables : :class:`dict` of :class:`str` to value
+        When ``CEA2``, ``CED`` and ``CEAD`` let their registers take; by default they always do.
     """
     one, zero = Const(1, 1), Const(0, 1)
     z = "pcin" if pcin is not None else "c" if c is not None else None
@@ -52,6 +56,8 @@ def dsp48e2(total, *, a, b, d=None, pcin=None, c=None, operands, sum_register=Tr
     mode = Const(_PRODUCT | _Z[z] << 4, 9)
     if alone is not None:
         mode = Cat(mode[:4], ~alone, Const(0, 4))
+    if again is not None:
+        mode = Cat(mode[:7], again, Const(0, 1))
     of_operands = Const(0, 5)
     if d is not None:
         a_gate, d_gate = (zero if gate is None else gate for gate in (without_a, without_d))
@@ -65,7 +71,7 @@ def dsp48e2(total, *, a, b, d=None, pcin=None, c=None, operands, sum_register=Tr
         "INMODE": of_operands, "CARRYINSEL": Const(0, 3),
         "CARRYIN": zero, "CLK": ClockSignal(domain), **dict.fromkeys(_ENABLES, one),
         **dict.fromkeys(_RESETS, zero), "CEM": of_product, "CEP": of_sum,
-        "CEC": one if c_enable is None else c_enable,
+        "CEC": one if c_enable is None else c_enable, **(operand_enables or {}),
     }
     parameters = {
         "AMULTSEL": "A" if d is None else "AD", "BMULTSEL": "B", "PREADDINSEL": "A",

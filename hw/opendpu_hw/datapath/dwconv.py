@@ -5,6 +5,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from opendpu_hw.datapath.double_tap_sums import DoubleRateSlidingSums
 from opendpu_hw.datapath.scale import SUM_WIDTH
 from opendpu_hw.datapath.tap_sums import (
     LEFT_WIDTH,
@@ -15,6 +16,7 @@ from opendpu_hw.datapath.tap_sums import (
     TapSum,
     may_be_paired,
 )
+from opendpu_hw.double_rate import Phase
 
 
 class Depthwise(wiring.Component):
@@ -38,6 +40,8 @@ class Depthwise(wiring.Component):
         Whether there are sliding steps.
     vendor : :class:`str` or None
         See :mod:`opendpu_hw.datapath.tap_sums`.
+    double_rate : :class:`bool`
+        With a ``vendor``: whether the blocks for sliding steps have a doubled clock.
 
     Members
     -------
@@ -67,8 +71,8 @@ class Depthwise(wiring.Component):
 
     LATENCY = 3
 
-    def __init__(self, target, *, taps, window=False, vendor=None):
-        self._vendor = vendor
+    def __init__(self, target, *, taps, window=False, vendor=None, double_rate=False):
+        self._vendor, self._double_rate = vendor, double_rate
         self._rows, self._lanes, self._taps, self._window = (
             target.alu_pixel_parallel, target.channel_parallel, taps, window)
         super().__init__({
@@ -137,6 +141,8 @@ class Depthwise(wiring.Component):
 
         The borrow is there a cycle before what it is the borrow of: with ``add``, not ``join``.
         """
+        if self._double_rate:
+            return self._doubled(m)
         kept = [[None] * self._lanes for _ in range(self._rows)]
         for h in range(0, self._rows, 2):
             for c in range(self._lanes):
@@ -152,6 +158,24 @@ class Depthwise(wiring.Component):
                     with m.If(self.join & self.slid):
                         m.d.sync += part.eq(sums.part[n])
                     kept[h + n][c] = part, sums.borrow
+        return kept
+
+
+    def _doubled(self, m):
+        """Return the same at twice the clock, where nothing is borrowed."""
+        kept = [[None] * self._lanes for _ in range(self._rows)]
+        m.submodules.phase = phase = Phase()
+        for h in range(0, self._rows, 2):
+            for c in range(self._lanes):
+                m.submodules[f"sliding{h}_{c}"] = sums = DoubleRateSlidingSums()
+                m.d.comb += [
+                    *(sums.w[k][t].eq(self.before[k][t][c])
+                      for k in range(2) for t in range(WINDOW)),
+                    sums.second.eq(phase.second), sums.keep.eq(self.join & self.slid),
+                ]
+                for n in range(min(2, self._rows - h)):
+                    m.d.comb += [sums.x[n][t].eq(self.x[t][h + n][c]) for t in range(WINDOW)]
+                    kept[h + n][c] = sums.part[n], Const(0)
         return kept
 
 

@@ -69,8 +69,8 @@ class TapSum(wiring.Component):
             for t in reversed(range(self._taps)):
                 total = Signal(signed(SUM_WIDTH), name=f"sum{t}")
                 m.submodules[f"multiply{t}"] = dsp48e2(
-                    total, a=_extended(m, self.x[t] if t else self.left, 30, f"a{t}"),
-                    b=_extended(m, self.w[t] if t else self.right, 18, f"b{t}"), pcin=before,
+                    total, a=extended(m, self.x[t] if t else self.left, 30, f"a{t}"),
+                    b=extended(m, self.w[t] if t else self.right, 18, f"b{t}"), pcin=before,
                     alone=self.apart if before is not None and not t else None, operands=False,
                     sum_register=not t, last=not t, enable=(self.step, self.add))
                 before = total
@@ -145,9 +145,9 @@ class PairedTapSums(wiring.Component):
                 factor = Mux(self.wide, self.right[1] << 1, factor)
             total = Signal(signed(SUM_WIDTH), name=f"sum{t}")
             m.submodules[f"multiply{t}"] = dsp48e2(
-                total, a=_extended(m, high, 30, f"a{t}"), d=_extended(m, low, 27, f"low{t}"),
-                b=_extended(m, factor, 18, f"b{t}"), pcin=cascade,
-                c=None if t else _extended(m, self.carry << FIELD, SUM_WIDTH, "c"),
+                total, a=extended(m, high, 30, f"a{t}"), d=extended(m, low, 27, f"low{t}"),
+                b=extended(m, factor, 18, f"b{t}"), pcin=cascade,
+                c=None if t else extended(m, self.carry << FIELD, SUM_WIDTH, "c"),
                 alone=self.apart if last else None, product=None if t else first,
                 without_a=None if t else self.wide, without_d=self.wide if last else None,
                 operands=False, sum_register=last, last=last, enable=(self.step, self.add))
@@ -224,7 +224,7 @@ class SlidingSums(wiring.Component):
         return m
 
     def _blocks(self, m):
-        low, high = ([_extended(m, x, 27, f"{name}{t}") for t, x in enumerate(row)]
+        low, high = ([extended(m, x, 27, f"{name}{t}") for t, x in enumerate(row)]
                      for name, row in (("low", self.x[0]), ("high", self.x[1])))
         before = None           # the first column's sums, both rows in one number
         for k in range(2):
@@ -233,8 +233,8 @@ class SlidingSums(wiring.Component):
                 last = t == WINDOW - 1
                 total = Signal(signed(SUM_WIDTH), name=f"sum{k}_{t}")
                 m.submodules[f"multiply{k}_{t}"] = dsp48e2(
-                    total, a=_extended(m, high[t] << FIELD, 30, f"a{k}_{t}"), d=low[t],
-                    b=_extended(m, self.w[k][t], 18, f"b{k}_{t}"), pcin=cascade,
+                    total, a=extended(m, high[t] << FIELD, 30, f"a{k}_{t}"), d=low[t],
+                    b=extended(m, self.w[k][t], 18, f"b{k}_{t}"), pcin=cascade,
                     c=before if cascade is None else None, operands=False, sum_register=last,
                     last=last, enable=(self.step, self.add))
                 cascade = total
@@ -264,7 +264,7 @@ def _plain_sum(m, sums, left, right, x, w, name):
     return total
 
 
-def _extended(m, value, width, name):
+def extended(m, value, width, name):
     """Return a signed signal of ``width`` bits."""
     signal = Signal(signed(width), name=name)
     m.d.comb += signal.eq(value)

@@ -57,6 +57,8 @@ class MiscEngine(wiring.Component):
     window : :class:`bool`
         Three times as many products: 3 wide kernels of up to 3 rows with stride 1 take all their
         taps in a step. Without effect where less than three taps of a kernel column fit a step.
+    vendor, double_rate : :class:`str` or None, :class:`bool`
+        See :class:`opendpu_hw.datapath.dwconv.Depthwise`.
 
     Members
     -------
@@ -74,8 +76,8 @@ class MiscEngine(wiring.Component):
     #: Cycles from a step's address to the write of a column it finishes, without a table.
     LATENCY = latency.BANK_READ + latency.MISC_RESULT + 2
 
-    def __init__(self, target, *, taps_per_cycle=3, window=True, vendor=None):
-        self._target, self._vendor = target, vendor
+    def __init__(self, target, *, taps_per_cycle=3, window=True, vendor=None, double_rate=False):
+        self._target, self._vendor, self._double_rate = target, vendor, double_rate
         self.taps = plan.effective_taps(target, taps_per_cycle)
         self.window = window and self.taps >= 3
         super().__init__(_members(target))
@@ -83,7 +85,8 @@ class MiscEngine(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         core = _MiscCore(
-            self._target, taps=self.taps, window=self.window, vendor=self._vendor)
+            self._target, taps=self.taps, window=self.window, vendor=self._vendor,
+            double_rate=self._double_rate)
         m.submodules.core = ResetInserter(self.abort)(core)
         for name in ("read", "write", "weights", "bias"):
             wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(core, name))
@@ -105,9 +108,9 @@ class MiscEngine(wiring.Component):
 class _MiscCore(wiring.Component):
     """The engine without ``abort``; reset instead."""
 
-    def __init__(self, target, *, taps, window, vendor):
+    def __init__(self, target, *, taps, window, vendor, double_rate):
         self._target, self._taps, self._window = target, taps, window
-        self._vendor = vendor
+        self._vendor, self._double_rate = vendor, double_rate
         super().__init__(_members(target))
 
     def elaborate(self, platform):
@@ -119,7 +122,8 @@ class _MiscCore(wiring.Component):
         self._take_instructions(m, walk, parameters, writer)
         operands = Operands(target, taps=taps, window=self._window)
         operands.capture(m, walk, self.read.data, parameters.words)
-        sums = Sums(m, target, operands, taps=taps, window=self._window, vendor=self._vendor)
+        sums = Sums(m, target, operands, taps=taps, window=self._window, vendor=self._vendor,
+                    double_rate=self._double_rate)
         finish = self._oldest_job(m, walk, sums.ends.last_job)
         m.d.comb += parameters.bias_taken.eq(sums.ends.last_group & finish.bias)
         results = Results(

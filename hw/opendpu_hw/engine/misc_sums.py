@@ -27,11 +27,11 @@ class Sums:
         For PReLU: whether the input is below zero, by row and channel, in stage 6.
     """
 
-    def __init__(self, m, target, operands, *, taps, window, vendor):
+    def __init__(self, m, target, operands, *, taps, window, vendor, double_rate=False):
         self._operands, self._window = operands, window
         self._rows, self._lanes = target.alu_pixel_parallel, target.channel_parallel
         m.submodules.depthwise = self._depthwise = Depthwise(
-            target, taps=taps, window=window, vendor=vendor)
+            target, taps=taps, window=window, vendor=vendor, double_rate=double_rate)
         m.submodules.pool = self._pool = MaxPool(
             target, taps=taps, window=window, vendor=vendor)
         m.submodules.eltwise = self._eltwise = Eltwise(target)

@@ -10,6 +10,7 @@ import pytest
 PRIMITIVES = [
     pathlib.Path(__file__).parents[2] / "cosim" / name for name in ("dsp48e2.v", "uram288.v")
 ]
+DOUBLED = "dpu_2x_clk"
 FILLED = 16
 """Cycles until registers without reset have a value."""
 
@@ -29,7 +30,8 @@ def compare(texts, ports, drawn, folder, where):
     if shutil.which("iverilog") is None:
         pytest.skip("Icarus Verilog is not installed (apt install iverilog)")
     watched = [name for name, (way, _) in ports.items() if way == "output"]
-    text = bench(ports, drawn, watched)
+    doubled = [form for form, text in texts.items() if DOUBLED in ports_of(text, form)]
+    text = bench(ports, drawn, watched, doubled)
     source, binary = folder / "bench.v", folder / "bench"
     models = [path.read_text(encoding="utf-8") for path in PRIMITIVES]
     source.write_text("\n".join([text, *texts.values(), *models]))
@@ -44,23 +46,28 @@ def compare(texts, ports, drawn, folder, where):
     return seen
 
 
-def bench(ports, drawn, watched):
-    """Return a test bench that gives both forms the same inputs and prints what differs."""
+def bench(ports, drawn, watched, with_doubled=()):
+    """Return a test bench that gives both forms the same inputs and prints what differs.
+
+    ``ports`` are those of both; a form with a doubled clock gets one.
+    """
     inputs = {name: width for name, (way, width) in ports.items() if way == "input"}
     del inputs["clk"]
-    lines = ["module bench; reg clk = 0; integer cycle = 0, wrong = 0, seen = 0;"]
+    lines = ["module bench; reg clk = 0, doubled = 0; integer cycle = 0, wrong = 0, seen = 0;"]
     lines += [f"reg [{width - 1}:0] \\{name} ;" for name, width in inputs.items()]
     for form in ("plain", "blocks"):
         outs = [f"wire [{ports[name][1] - 1}:0] {form}_{n};" for n, name in enumerate(watched)]
         joined = ", ".join(
-            [".clk(clk)", *(f".\\{name} (\\{name} )" for name in inputs),
+            [".clk(clk)", *([f".{DOUBLED}(doubled)"] if form in with_doubled else []), *(f".\\{name} (\\{name} )" for name in inputs),
              *(f".\\{name} ({form}_{n})" for n, name in enumerate(watched))]
         )  # fmt: skip
         lines += [*outs, f"{form} {form}({joined});"]
     lines.append("initial begin")
     for values in drawn:
         lines += [f"\\{name} = {inputs[name]}'d{value};" for name, value in values.items()]
-        lines.append("#1 clk = 1; #1 clk = 0; cycle = cycle + 1;")
+        # Outputs are compared in the first half of a cycle, registers of the doubled clock too.
+        lines.append("#1 doubled = 1; #1 doubled = 0;")
+        lines.append("#1 clk = 1; doubled = 1; #1 clk = 0; doubled = 0; cycle = cycle + 1;")
         lines += [
             f"if (cycle > {FILLED} && plain_{n} !== blocks_{n}) begin wrong = wrong + 1;"
             " if (wrong < 9) "

@@ -64,18 +64,22 @@ def draw(rng, ports, made):
 
 
 @pytest.mark.parametrize(
-    ("name", "taps", "window"),
-    [("B64", 2, False), ("B128", 3, False), ("B128", 3, True), ("B4096", 5, False)],
-)
-def test_blocks_sum_what_plain_multiplications_do(name, taps, window, tmp_path):
+    ("name", "taps", "window", "double_rate"),
+    [
+        ("B64", 2, False, False), ("B128", 3, False, False), ("B128", 3, True, False),
+        ("B128", 3, True, True), ("B512", 3, True, True), ("B4096", 5, False, False),
+    ],
+)  # fmt: skip
+def test_blocks_sum_what_plain_multiplications_do(name, taps, window, double_rate, tmp_path):
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     rng = random.Random(seed)
     target, texts = Target.from_name(name), {}
-    for form, vendor in (("plain", None), ("blocks", "xilinx")):
-        dut = Depthwise(target, taps=taps, window=window, vendor=vendor)
+    for form, options in (("plain", {}), ("blocks", {"vendor": "xilinx", "double_rate": double_rate})):
+        dut = Depthwise(target, taps=taps, window=window, **options)
         texts[form] = verilog.convert(dut, name=form, emit_src=False, strip_internal_attrs=True)
     ports = ports_of(texts["plain"], "plain")
-    assert ports.keys() == ports_of(texts["blocks"], "blocks").keys()
+    more = {"dpu_2x_clk", "dpu_2x_rst"} if double_rate else set()
+    assert ports_of(texts["blocks"], "blocks").keys() - more == ports.keys()
     drawn = draw(rng, ports, steps(rng, taps, window, CYCLES))
     assert compare(texts, ports, drawn, tmp_path, f"seed {seed}") > CYCLES
