@@ -15,7 +15,8 @@ _RESETS = ("RSTA", "RSTALLCARRYIN", "RSTALUMODE", "RSTB", "RSTC", "RSTCTRL", "RS
 
 def dsp48e2(total, *, a, b, d=None, pcin=None, c=None, operands, sum_register=True, last,
             enable=None, alone=None, product=None, c_enable=None, without_a=None, without_d=None,
-            domain="sync", b_registers=2, again=None, operand_enables=None):
+            domain="sync", b_registers=2, again=None, newest_b=None,
+            operand_enables=None):
     """Return the primitive.
 
     Parameters
@@ -46,8 +47,11 @@ def dsp48e2(total, *, a, b, d=None, pcin=None, c=None, operands, sum_register=Tr
         One or two.
     again : value
         While this was high a cycle before, P is added too; by default it never is.
+    newest_b : value
+        While this was high a cycle before, the first of B's registers counts, else the second.
     operand_enables : :class:`dict` of :class:`str` to value
-        When ``CEA2``, ``CED`` and ``CEAD`` let their registers take; by default they always do.
+        When ``CEA2``, ``CEB1``, ``CEB2``, ``CED`` and ``CEAD`` let their registers take; by default
+        they always do.
     """
     one, zero = Const(1, 1), Const(0, 1)
     z = "pcin" if pcin is not None else "c" if c is not None else None
@@ -62,6 +66,8 @@ def dsp48e2(total, *, a, b, d=None, pcin=None, c=None, operands, sum_register=Tr
     if d is not None:
         a_gate, d_gate = (zero if gate is None else gate for gate in (without_a, without_d))
         of_operands = Cat(zero, a_gate, ~d_gate, Const(0, 2))
+    if newest_b is not None:
+        of_operands = Cat(of_operands[:4], newest_b)
     gated = without_a is not None or without_d is not None
     ports = {
         "A": a, "B": b, "D": Const(0, 27) if d is None else d,

@@ -5,7 +5,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from opendpu_hw.datapath.double_tap_sums import DoubleRateSlidingSums
+from opendpu_hw.datapath.double_tap_sums import DoubleRateSlidingSums, SlidingWeights
 from opendpu_hw.datapath.scale import SUM_WIDTH
 from opendpu_hw.datapath.tap_sums import (
     LEFT_WIDTH,
@@ -50,7 +50,11 @@ class Depthwise(wiring.Component):
     w : ``In(signed(16)).array(taps, CP)``
         Weights, zero for taps that are not there; bytes but in wide steps.
     before : ``In(signed(8)).array(2, 3, CP)``
-        In sliding steps, weights of the kernel's first and second column; ``w`` has the third.
+        In sliding steps, weights of the kernel's first and second column; ``w`` has the third. With
+        ``double_rate`` they are not looked at.
+    slot : ``In(2)``
+        With ``double_rate``, in sliding steps: which column's weights ``w`` has. They come as 0, 1,
+        and then 2 for all others.
     step, wide, prelu : ``In(1)``
         A step is made with these operands; a wide one; PRELU's.
     left : ``In(signed(10)).array(PP_alu, CP)``
@@ -79,7 +83,7 @@ class Depthwise(wiring.Component):
             "x": In(signed(8)).array(taps, self._rows, self._lanes),
             "w": In(signed(16)).array(taps, self._lanes),
             "before": In(signed(8)).array(2, 3, self._lanes),
-            "sliding": In(1), "slide": In(1),
+            "slot": In(2), "sliding": In(1), "slide": In(1),
             "step": In(1), "wide": In(1), "prelu": In(1), "add": In(1), "apart": In(1),
             "eltwise": In(1), "multiply": In(1),
             "left": In(signed(LEFT_WIDTH)).array(self._rows, self._lanes),
@@ -165,12 +169,18 @@ class Depthwise(wiring.Component):
         """Return the same at twice the clock, where nothing is borrowed."""
         kept = [[None] * self._lanes for _ in range(self._rows)]
         m.submodules.phase = phase = Phase()
+        m.submodules.weights = weights = SlidingWeights(lanes=self._lanes)
+        m.d.comb += [
+            *(weights.w[t][c].eq(self.w[t][c]) for t in range(WINDOW) for c in range(self._lanes)),
+            weights.step.eq(self.step & self.sliding), weights.slot.eq(self.slot),
+            weights.second.eq(phase.second),
+        ]
         for h in range(0, self._rows, 2):
             for c in range(self._lanes):
                 m.submodules[f"sliding{h}_{c}"] = sums = DoubleRateSlidingSums()
                 m.d.comb += [
-                    *(sums.w[k][t].eq(self.before[k][t][c])
-                      for k in range(2) for t in range(WINDOW)),
+                    *(sums.w[t].eq(weights.o[t][c]) for t in range(WINDOW)),
+                    sums.load.eq(weights.load), sums.newest.eq(weights.newest),
                     sums.second.eq(phase.second), sums.keep.eq(self.join & self.slid),
                 ]
                 for n in range(min(2, self._rows - h)):

@@ -120,7 +120,7 @@ class _MiscCore(wiring.Component):
         m.submodules.parameters = parameters = MiscParameters(target, taps=taps)
         m.submodules.writer = writer = MiscWriter(target, results=_RESULTS)
         self._take_instructions(m, walk, parameters, writer)
-        operands = Operands(target, taps=taps, window=self._window)
+        operands = Operands(target, taps=taps, window=self._window and not self._double_rate)
         operands.capture(m, walk, self.read.data, parameters.words)
         sums = Sums(m, target, operands, taps=taps, window=self._window, vendor=self._vendor,
                     double_rate=self._double_rate)

@@ -26,7 +26,8 @@ class Operands:
     w : list of lists of ``Signal``
         Weights by tap and channel; those of the first tap have 16 bits.
     before : list of lists of lists of ``Signal(signed(8))``
-        Weights of the first and second column of a 3 wide kernel; ``w`` has the third.
+        Weights of the first and second column of a 3 wide kernel, with ``window``; ``w`` has the
+        third.
     step, valid : ``Signal(step_shape)``, ``Signal()``
         What is known of the step, and whether there is one to compute.
     """
