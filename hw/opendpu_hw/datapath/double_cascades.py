@@ -105,7 +105,10 @@ class DoubleRateCascades(wiring.Component):
     Its members differ:
 
     * ``x`` has PP / 2 rows and comes out of :class:`DoubleRateOperands`;
-    * ``w`` comes :func:`weights_late` cycles after a step's inputs are in their registers.
+    * ``w`` comes :func:`weights_late` cycles after a step's inputs are in their registers;
+    * ``even`` and ``odd`` have the sums as they come, in registers of the doubled clock: with
+      ``take`` those of pixels ``4 k`` and ``4 k + 1``, in that cycle's second half those of the
+      next two.
 
     Parameters
     ----------
@@ -113,11 +116,20 @@ class DoubleRateCascades(wiring.Component):
         Gives PP and ICP.
     vendor : :class:`str` or None
         See :class:`opendpu_hw.datapath.packed_multiply.PackedMultiplyAdd`.
+    sums : :class:`bool`
+        Whether there are ``take`` and ``sum``.
     """
 
-    def __init__(self, target, *, vendor=None):
-        self._target, self._vendor = target, vendor
-        super().__init__(sum_members(target, operands=target.pixel_parallel // 2))
+    def __init__(self, target, *, vendor=None, sums=True):
+        self._target, self._vendor, self._sums = target, vendor, sums
+        fours = target.pixel_parallel // 4
+        members = sum_members(target, operands=2 * fours)
+        if not sums:
+            del members["take"], members["sum"]
+        super().__init__({
+            **members, "even": Out(signed(SUM_WIDTH)).array(fours),
+            "odd": Out(signed(SUM_WIDTH)).array(fours),
+        })
 
     def elaborate(self, platform):
         m = Module()
@@ -172,6 +184,9 @@ class DoubleRateCascades(wiring.Component):
             even[0].eq((Mux(first, 0, even[1]) + low)[:SUM_WIDTH]),
             odd[0].eq(accumulated(odd[1], first, high, borrow)),
         ]
+        m.d.comb += [self.even[k].eq(even[0]), self.odd[k].eq(odd[0])]
+        if not self._sums:
+            return
         for n, pixel in enumerate((4 * k + 2, 4 * k)):
             held = Signal(signed(SUM_WIDTH), name=f"held{pixel + 1}", reset_less=True)
             with m.If(self.take):

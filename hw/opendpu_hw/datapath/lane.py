@@ -12,6 +12,7 @@ from opendpu_arch.numerics import MAX_SHIFT_BIAS
 from opendpu_hw.datapath.accumulators import SUM_WIDTH, Accumulators, sum_members
 from opendpu_hw.datapath.cascades import Cascades
 from opendpu_hw.datapath.double_cascades import DoubleRateCascades
+from opendpu_hw.datapath.double_leaky import DoubleRateLeaky
 from opendpu_hw.datapath.requantize import (
     BIASED_WIDTH,
     CUT_SHAPE,
@@ -49,7 +50,7 @@ class Lane(wiring.Component):
     double_rate : :class:`bool`
         With a ``vendor``: with :class:`opendpu_hw.datapath.double_cascades.DoubleRateCascades`.
     leaky_blocks : :class:`bool`
-        Whether LEAKYRELU's factor is in DSP blocks.
+        Whether LEAKYRELU's factor is in DSP blocks. With ``double_rate`` these add the bias, too.
     number : :class:`int`
         Which output channel; matters with the extension ``scaled`` only.
 
@@ -65,7 +66,8 @@ class Lane(wiring.Component):
     scale, act : ``In(scale_shape)``, ``In(4)``
         Valid with bits 2 and 3, and with bits 5 and 6, of ``column``.
     leaky : ``In(1)``
-        Whether it is LEAKYRELU, valid with bits 1 and 2 of ``column``.
+        Whether it is LEAKYRELU, valid with bits 1 and 2 of ``column``; with ``double_rate``, valid
+        with ``prepare``.
     y : ``Out(signed(8)).array(PP)``
         Results, from the cycle after bit 7 until the next column's.
     tables, table, late : ``In(TableWrite)``, ``In(4)``, ``In(1)``
@@ -81,7 +83,9 @@ class Lane(wiring.Component):
 
     def __init__(self, target, *, vendor=None, double_rate=False, leaky_blocks=False, number=0):
         self._target, self._vendor, self._number = target, vendor, number
-        self._double_rate, self._leaky_blocks = double_rate, leaky_blocks
+        self._double_rate = double_rate
+        self._leaky_blocks = leaky_blocks and target.conv_leaky_relu
+        self._double_leaky = double_rate and self._leaky_blocks
         self._scaled = Extension.SCALED in target.extensions
         self._tables = Extension.TABLE in target.extensions
         self._channels = Extension.CHANNEL in target.extensions
@@ -110,10 +114,11 @@ class Lane(wiring.Component):
             *(sums.x[p][i].eq(row[i]) for p, row in enumerate(self.x) for i in range(inputs)),
             *(sums.w[i].eq(self.w[i]) for i in range(inputs)),
             sums.step.eq(self.step), sums.first.eq(self.first), sums.complete.eq(self.complete),
-            sums.take.eq(self.column[0]),
         ]
         if hasattr(sums, "enter"):
             m.d.comb += sums.enter.eq(self.enter)
+        if hasattr(sums, "take"):
+            m.d.comb += sums.take.eq(self.column[0])
         offset = Signal(signed(BIASED_WIDTH), reset_less=True)
         shift_bias, scale = self.shift_bias, self.scale
         if self._channels:
@@ -125,17 +130,26 @@ class Lane(wiring.Component):
         if self._scaled:
             last = last & ~self.steps.skip
             fixed = self._fixed_point(m, sums)
+        stage = self.column[:stages] | self.column[1:stages + 1]
+        products = self._products(m, sums, offset, stage) if self._double_leaky else None
         for j in range(pixels // 2):
             m.submodules[f"requantizer{j}"] = requantizer = Requantizer(
                 leaky=self._target.conv_leaky_relu, block=self._leaky_blocks,
-                vendor=self._vendor)
+                vendor=self._vendor, double_rate=self._double_leaky)
             even = Signal(signed(8), name=f"even{j}", reset_less=True)
             y_even = Signal(signed(8), name=f"y{2 * j}", reset_less=True)
             y_odd = Signal(signed(8), name=f"y{2 * j + 1}", reset_less=True)
+            if products:
+                product, negative = products[j]
+                m.d.comb += [requantizer.product.eq(product), requantizer.negative.eq(negative)]
+            else:
+                m.d.comb += [
+                    requantizer.sum[0].eq(sums.sum[2 * j]),
+                    requantizer.sum[1].eq(sums.sum[2 * j + 1]),
+                    requantizer.odd.eq(self.column[1]), requantizer.offset.eq(offset),
+                ]
             m.d.comb += [
-                requantizer.sum[0].eq(sums.sum[2 * j]), requantizer.sum[1].eq(sums.sum[2 * j + 1]),
-                requantizer.odd.eq(self.column[1]), requantizer.offset.eq(offset),
-                requantizer.stage.eq(self.column[:stages] | self.column[1:stages + 1]),
+                requantizer.stage.eq(stage),
                 requantizer.scale.eq(scale), requantizer.act.eq(self.act),
                 self.y[2 * j].eq(y_even), self.y[2 * j + 1].eq(y_odd),
             ]
@@ -174,8 +188,25 @@ class Lane(wiring.Component):
     def _sums(self):
         if not self._vendor:
             return Accumulators(self._target)
-        return (DoubleRateCascades if self._double_rate else Cascades)(
-            self._target, vendor=self._vendor)
+        if self._double_rate:
+            return DoubleRateCascades(
+                self._target, vendor=self._vendor, sums=self._scaled or not self._double_leaky)
+        return Cascades(self._target, vendor=self._vendor)
+
+    def _products(self, m, sums, offset, stage):
+        """Return, by pixel pair, what requantizers begin with, and its sign."""
+        leaky = Signal(name="leaky_then", reset_less=True)
+        with m.If(self.prepare):
+            m.d.sync += leaky.eq(self.leaky)
+        products = []
+        for k, (even, odd) in enumerate(zip(sums.even, sums.odd, strict=True)):
+            m.submodules[f"leaky{k}"] = block = DoubleRateLeaky(vendor=self._vendor)
+            m.d.comb += [
+                block.even.eq(even), block.odd.eq(odd), block.second_turn.eq(self.column[1]),
+                block.offset.eq(offset), block.leaky.eq(leaky), block.stage.eq(stage[:3]),
+            ]
+            products += zip(block.product, block.negative, strict=True)
+        return products
 
     def _fixed_point(self, m, sums):
         """Return this channel's multiplier at work."""

@@ -10,7 +10,7 @@ from opendpu_hw.datapath.dsp48e2 import SUM_WIDTH, dsp48e2
 #: 26/256 is this with seven places more of shift.
 FACTOR = 13
 #: Bits that the multiplier takes; those above come with the block's sum.
-_LOW = 26
+LOW_WIDTH = 26
 
 
 class LeakyBlock(wiring.Component):
@@ -44,30 +44,31 @@ class LeakyBlock(wiring.Component):
         m = Module()
         slope = Signal()
         m.d.comb += slope.eq(self.leaky & self.value[-1])
-        low, above = self.value[:_LOW], _above(self.value[_LOW:], slope)
+        low, above = self.value[:LOW_WIDTH], above_low(self.value[LOW_WIDTH:], slope)
         if self._vendor == "xilinx":
             a, b, c, total = (
                 Signal(signed(width), name=name)
                 for name, width in (("a", 30), ("b", 18), ("c", SUM_WIDTH), ("total", SUM_WIDTH)))
             m.d.comb += [
-                a.eq(low), b.eq(Mux(slope, FACTOR, 1)), c.eq(above << _LOW),
+                a.eq(low), b.eq(Mux(slope, FACTOR, 1)), c.eq(above << LOW_WIDTH),
                 self.product.eq(total),
             ]
             m.submodules.dsp = dsp48e2(
                 total, a=a, b=b, c=c, operands=False, last=True,
                 enable=(self.stage[0], self.stage[1]), c_enable=self.stage[0])
             return m
-        c, product = Signal(signed(len(above)), reset_less=True), Signal(_LOW + 4, reset_less=True)
+        c = Signal(signed(len(above)), reset_less=True)
+        product = Signal(LOW_WIDTH + 4, reset_less=True)
         total = Signal.like(self.product, reset_less=True)
         with m.If(self.stage[0]):
             m.d.sync += [c.eq(above), product.eq(low * Mux(slope, FACTOR, 1))]
         with m.If(self.stage[1]):
-            m.d.sync += total.eq((c << _LOW) + product)
+            m.d.sync += total.eq((c << LOW_WIDTH) + product)
         m.d.comb += self.product.eq(total)
         return m
 
 
-def _above(bits, slope):
+def above_low(bits, slope):
     """Return the bits above those of the multiplier, times :data:`FACTOR` with ``slope``.
 
     ``slope`` says that the sign is set, so a product is a function of the others: five, which a LUT

@@ -49,6 +49,9 @@ class Requantizer(wiring.Component):
         Whether its factor is in a DSP block, which takes half the LUTs.
     vendor : :class:`str` or None
         Whose block that is, see :class:`opendpu_hw.datapath.leaky_block.LeakyBlock`.
+    double_rate : :class:`bool`
+        With ``block``: the first three stages are in a
+        :class:`opendpu_hw.datapath.double_leaky.DoubleRateLeaky`.
 
     Members
     -------
@@ -63,20 +66,27 @@ class Requantizer(wiring.Component):
         Valid with stages 2 and 5.
     early_leaky : ``In(1)``
         With ``block``: ``scale.leaky``, valid with stage 1.
+    product, negative : ``In(signed(36))``, ``In(1)``
+        With ``double_rate``, instead of ``sum``, ``odd``, ``offset`` and ``early_leaky``: what it
+        makes of them.
     y : ``Out(signed(8))``
         Result, from the cycle after stage 5 until the next one's.
     """
 
     STAGES = 6
 
-    def __init__(self, *, leaky=True, block=False, vendor=None):
+    def __init__(self, *, leaky=True, block=False, vendor=None, double_rate=False):
         self._leaky, self._block, self._vendor = leaky, leaky and block, vendor
-        super().__init__({
+        self._double_rate = double_rate
+        before = {
             "sum": In(signed(SUM_WIDTH)).array(2), "odd": In(1),
-            "offset": In(signed(BIASED_WIDTH)),
+            "offset": In(signed(BIASED_WIDTH)), **({"early_leaky": In(1)} if self._block else {})}
+        if double_rate:
+            before = {"product": In(signed(_WIDE)), "negative": In(1)}
+        super().__init__({
+            **before,
             "stage": In(self.STAGES), "scale": In(scale_shape), "act": In(unsigned(4)),
             "y": Out(signed(8)),
-            **({"early_leaky": In(1)} if self._block else {}),
         })
 
     def elaborate(self, platform):
@@ -85,14 +95,7 @@ class Requantizer(wiring.Component):
         def register(width, name):
             return Signal(signed(width), name=name, reset_less=True)
 
-        # -- bias ----------------------------------------------------------------------------------
-        biased = register(BIASED_WIDTH, "biased")
-        with m.If(self.stage[0]):
-            chosen = Mux(self.odd, self.sum[1], self.sum[0])
-            doubled = Cat(Const(0, 1), chosen).as_signed()
-            m.d.sync += biased.eq((self.offset + doubled)[:BIASED_WIDTH].as_signed())
-
-        wide, negative = (self._block_product if self._block else self._product)(m, biased)
+        wide, negative = self._biased_product(m)
         amount = Signal(SHIFT_WIDTH, reset_less=True)
         with m.If(self.stage[2]):
             m.d.sync += amount.eq(Mux(negative, self.scale.negative, self.scale.positive))
@@ -122,6 +125,17 @@ class Requantizer(wiring.Component):
         with m.If(self.stage[5]):
             m.d.sync += y.eq((rounded[:8] & keep.replicate(8)) | limit)
         return m
+
+    def _biased_product(self, m):
+        """Return twice the sum with the bias, times what LEAKYRELU has; the sign, with stage 2."""
+        if self._double_rate:
+            return self.product, self.negative
+        biased = Signal(signed(BIASED_WIDTH), name="biased", reset_less=True)
+        with m.If(self.stage[0]):
+            chosen = Mux(self.odd, self.sum[1], self.sum[0])
+            doubled = Cat(Const(0, 1), chosen).as_signed()
+            m.d.sync += biased.eq((self.offset + doubled)[:BIASED_WIDTH].as_signed())
+        return (self._block_product if self._block else self._product)(m, biased)
 
     def _product(self, m, biased):
         """Return, after stage 2, negative values of LEAKYRELU times 13 = 1 + 4 · 3, and the sign.

@@ -23,13 +23,16 @@ from opendpu_hw.memory.record_ram import RecordWrite
 from opendpu_hw.memory.table_ram import TableWrite
 
 
-def lanes_with_leaky_blocks(target, *, sparing):
+def lanes_with_leaky_blocks(target, *, sparing, double_rate=False):
     """Return in how many lanes LEAKYRELU's factor is in DSP blocks by default.
 
     In all of them where that adds a tenth or less to the blocks of the array, which has ICP of them
-    a requantizer; in seven of ten if blocks are spared.
+    a requantizer; in seven of ten if blocks are spared. With ``double_rate``, where a block has it
+    for four pixels and adds the bias too, in all of them.
     """
     lanes = target.output_channel_parallel
+    if double_rate:
+        return lanes
     if target.input_channel_parallel < 10:
         return 0
     return lanes * 7 // 10 if sparing else lanes
@@ -81,7 +84,8 @@ class Conv(wiring.Component):
         self._target, self._vendor, self._double_rate = target, vendor, double_rate
         lanes = target.output_channel_parallel
         if leaky_blocks is None:
-            leaky_blocks = lanes_with_leaky_blocks(target, sparing=sparing)
+            leaky_blocks = lanes_with_leaky_blocks(
+                target, sparing=sparing, double_rate=double_rate)
         elif isinstance(leaky_blocks, bool):
             leaky_blocks = lanes * leaky_blocks
         self._leaky_blocks = leaky_blocks if vendor else 0
@@ -276,7 +280,8 @@ class Conv(wiring.Component):
         m.d.comb += [
             lane.bias.eq(writer.bias[number]), lane.shift_bias.eq(writer.shift_bias),
             lane.prepare.eq(writer.prepare),
-            lane.leaky.eq(writer.leaky), lane.scale.eq(writer.scale), lane.act.eq(writer.act),
+            lane.leaky.eq(writer.next_leaky if self._double_rate else writer.leaky),
+            lane.scale.eq(writer.scale), lane.act.eq(writer.act),
         ]
         if Extension.CHANNEL in self._target.extensions:
             m.d.comb += [lane.shifts.eq(writer.shifts[number]), lane.cut.eq(writer.cut)]

@@ -9,6 +9,7 @@ from amaranth.utils import ceil_log2
 
 from opendpu_arch import latency
 from opendpu_arch.extensions import Extension
+from opendpu_arch.isa import ActType
 from opendpu_hw.datapath.multiplexer import choose
 from opendpu_hw.datapath.narrow_product import narrow_product
 from opendpu_hw.datapath.requantize import CUT_SHAPE, scale_of, scale_shape
@@ -34,7 +35,7 @@ class ConvWriter(wiring.Component):
     push, payload, ready : a CONV starts (``result_shape``)
     column : ``In(8)``
         See above.
-    bias, shift_bias : valid with ``prepare``, for the columns after that cycle
+    bias, shift_bias, next_leaky : valid with ``prepare``, for the columns after that cycle
     leaky, scale, act : valid with bits 1 and 2, with bits 2 and 3, and with bits 5 and 6, of
         ``column``
     results : ``In``
@@ -73,7 +74,7 @@ class ConvWriter(wiring.Component):
             "push": In(1), "payload": In(result_shape(target)), "ready": Out(1),
             "clear": In(1), "column": In(latency.CONV_WRITE),
             "bias": Out(data.ArrayLayout(signed(8), lanes)), "shift_bias": Out(6),
-            "prepare": Out(1), "leaky": Out(1), "scale": Out(scale_shape), "act": Out(4),
+            "prepare": Out(1), "next_leaky": Out(1), "leaky": Out(1), "scale": Out(scale_shape), "act": Out(4),
             "results": In(data.ArrayLayout(data.ArrayLayout(signed(8), lanes), banks)),
             "write": Out(ConvWrite(target)),
             "completed": Out(1), "pending": Out(4), "several": Out(4),
@@ -123,7 +124,8 @@ class ConvWriter(wiring.Component):
         with m.Elif(captured):
             m.d.sync += [column.eq(column + 1), head_valid.eq(~last_column),
                          column_addr.eq((column_addr + head.jump_write)[:abits])]
-        m.d.comb += [self.bias.eq(head.bias), self.shift_bias.eq(head.shift_bias)]
+        m.d.comb += [self.bias.eq(head.bias), self.shift_bias.eq(head.shift_bias),
+                     self.next_leaky.eq(head.act == ActType.LEAKYRELU)]
 
         # -- what goes along with a column ---------------------------------------------------------
         scale = Signal(scale_shape, reset_less=True)

@@ -381,8 +381,14 @@ def test_padding_on_the_right_of_the_longest_rows(stride_w, kernel_w):
 
 
 @pytest.mark.parametrize(
-    ("name", "sparing", "lanes"),
-    [("B512", False, 0), ("B4096", False, 16), ("B4096", True, 11), ("B1600", True, 7)],
+    ("name", "options", "lanes"),
+    [
+        ("B512", {"sparing": False}, 0),
+        ("B4096", {"sparing": False}, 16),
+        ("B4096", {"sparing": True}, 11),
+        ("B1600", {"sparing": True}, 7),
+        ("B512", {"sparing": True, "double_rate": True}, 8),
+    ],
 )
-def test_lanes_with_blocks_for_leaky_relu(name, sparing, lanes):
-    assert lanes_with_leaky_blocks(Target.from_name(name), sparing=sparing) == lanes
+def test_lanes_with_blocks_for_leaky_relu(name, options, lanes):
+    assert lanes_with_leaky_blocks(Target.from_name(name), **options) == lanes
