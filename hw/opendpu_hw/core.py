@@ -7,7 +7,6 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from opendpu_arch.extensions import Extension
 from opendpu_arch.isa import Engine
-from opendpu_hw import double_rate
 from opendpu_hw.bus.axi4 import read_signature, write_signature
 from opendpu_hw.bus.axi_lite import AxiLiteSignature
 from opendpu_hw.control.decode import Decode
@@ -41,7 +40,7 @@ class Core(wiring.Component):
         See :class:`opendpu_hw.memory.banks.Banks`.
     dsp_double_rate : :class:`bool`
         With a ``vendor``: whether DSP blocks have a clock of their own, ``dpu_2x_clk``, which is
-        twice as fast.
+        twice as fast; see :func:`opendpu_hw.double_rate.check`.
     options : keyword arguments
         Passed on to :class:`opendpu_hw.engine.misc.MiscEngine`.
 
@@ -60,8 +59,6 @@ class Core(wiring.Component):
 
     def __init__(self, target, *, vendor=None, leaky_blocks=None, ultra_ram=0,
                  dsp_double_rate=False, **options):
-        if dsp_double_rate:
-            double_rate.check(target, vendor)
         self._target, self._vendor, self._options = target, vendor, options
         self._leaky_blocks, self._ultra_ram = leaky_blocks, ultra_ram
         self._double_rate = dsp_double_rate

@@ -9,6 +9,7 @@ from opendpu_arch.errors import UnsupportedError
 
 #: The domain; its clock is the port that AMD's DPU has, ``dpu_2x_clk``.
 DOMAIN = "dpu_2x"
+DOUBLED_CLOCK = f"{DOMAIN}_clk"
 
 
 class Phase(wiring.Component):
@@ -34,14 +35,16 @@ class Phase(wiring.Component):
         return m
 
 
-def check(target, vendor):
-    """Raise an error where the array cannot have the doubled clock.
+def check(target, *, dsp_double_rate=False, vendor=None, **_):
+    """Raise an error where options ask for a doubled clock that the array cannot have.
 
     Raises
     ------
     UnsupportedError
         There are no DSP blocks, or too few pixels to share them.
     """
+    if not dsp_double_rate:
+        return
     if vendor is None:
         raise UnsupportedError(
             "dsp_double_rate is for DSP blocks, but vendor is None; allowed with it: xilinx")

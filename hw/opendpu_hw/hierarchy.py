@@ -19,11 +19,10 @@ from amaranth.lib.fifo import FIFOInterface
 from amaranth.lib.memory import Memory
 
 from opendpu_arch.target import Target
-from opendpu_hw.double_rate import DOMAIN
+from opendpu_hw.double_rate import DOMAIN, DOUBLED_CLOCK
 
 _HEADER = re.compile(r"^attribute \\top 1\nmodule \\(\S+)\n", re.M)
 _PORT = re.compile(r"^(  wire width \d+ (?:input|output)) \d+ ( *(?:signed )?)\\(\S+)$", re.M)
-_DOUBLED = f"{DOMAIN}_clk"
 _OF_AMARANTH = ("_Component__", "_MustUse__")
 _FIFO = {
     "w_data": PortDirection.Input, "w_en": PortDirection.Input, "w_rdy": PortDirection.Output,
@@ -90,7 +89,7 @@ class _Design:
         text, _ = rtlil.convert_fragment(
             fragment, ports, self._top, emit_src=False,
             missing_domain=lambda domain: ClockDomain(domain, reset_less=domain == DOMAIN))
-        order = {name: at for at, name in enumerate(["clk", "rst", _DOUBLED, *ports], 1)}
+        order = {name: at for at, name in enumerate(["clk", "rst", DOUBLED_CLOCK, *ports], 1)}
         return _PORT.sub(lambda port: f"{port[1]} {order[port[3]]} {port[2]}\\{port[3]}",
                          text[_HEADER.search(text).end():])
 
@@ -108,7 +107,7 @@ class _Design:
             value.name = f"{name}_{port}"       # its net in the module above
         domain = {"clk": ClockSignal(), "rst": ResetSignal() if reset is None
                   else ResetSignal() | reset,
-                  _DOUBLED: ClockSignal(DOMAIN)}
+                  DOUBLED_CLOCK: ClockSignal(DOMAIN)}
         return Instance(
             self._names[text],
             *(("i" if direction == PortDirection.Input else "o", port, value)

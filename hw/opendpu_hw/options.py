@@ -2,6 +2,7 @@
 """Options of the top module: how the DPU is built, not what programs see of it."""
 
 from opendpu_arch.errors import UnsupportedError
+from opendpu_hw import double_rate
 from opendpu_hw.memory.ultra_bank import WORDS
 
 #: Every option of :class:`opendpu_hw.top.Top`, and what it may be.
@@ -47,6 +48,7 @@ def check(target, **options):
     if ultra and target.bank_depth > WORDS:
         raise UnsupportedError(
             f"banks have {target.bank_depth} words, but {WORDS} at most may be in UltraRAM")
+    double_rate.check(target, **options)
 
 
 def _number(value):

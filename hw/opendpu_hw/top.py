@@ -6,7 +6,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from opendpu_hw.core import Core, events_shape
-from opendpu_hw.double_rate import DOMAIN
+from opendpu_hw.double_rate import DOMAIN, DOUBLED_CLOCK
 
 
 class Top(wiring.Component):
@@ -44,7 +44,7 @@ class Top(wiring.Component):
     def __init__(self, target, **options):
         self._core = Core(target, **options)
         self._doubled = bool(options.get("dsp_double_rate"))
-        members = {"aclk": In(1), **({f"{DOMAIN}_clk": In(1)} if self._doubled else {}),
+        members = {"aclk": In(1), **({DOUBLED_CLOCK: In(1)} if self._doubled else {}),
                    "aresetn": In(1), "interrupt": Out(1),
                    "events": Out(events_shape.size)}
         core = self._core.signature.members

@@ -3,6 +3,8 @@
 
 import re
 
+from opendpu_hw.double_rate import DOUBLED_CLOCK
+
 _BLOCK = re.compile(
     r"^  initial begin\n((?:    \S+ ?\[\d+\] = \d+'[bhd][0-9a-fA-F]+;\n)+)  end\n", re.M)
 _SELECT = re.compile(r"^( +\d+'b\?*1)(\?+):$", re.M)
@@ -74,6 +76,7 @@ def name_interfaces(text, top):
     buses = sorted({"_".join(name.split("_")[:3]) for name in names if "_axi_" in name})
     single = {
         "aclk": "xilinx.com:signal:clock:1.0 aclk CLK",
+        DOUBLED_CLOCK: f"xilinx.com:signal:clock:1.0 {DOUBLED_CLOCK} CLK",
         "aresetn": "xilinx.com:signal:reset:1.0 aresetn RST",
         "interrupt": "xilinx.com:signal:interrupt:1.0 interrupt INTERRUPT"}
     parameter = {

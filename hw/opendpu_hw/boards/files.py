@@ -57,9 +57,10 @@ def _zynq(board: ZynqBoard, target: Target, where: pathlib.Path, clock: float,
     options = {"vendor": "xilinx"} | board.options_of(target) | options
     if options["vendor"] is None:
         del options["vendor"]
+    double_rate = bool(options.get("dsp_double_rate"))
     texts = {
-        where / "vivado.tcl": vivado.script(board, clock),
-        where / f"{vivado.DESIGN}.xdc": vivado.constraints(board),
+        where / "vivado.tcl": vivado.script(board, clock, double_rate=double_rate),
+        where / f"{vivado.DESIGN}.xdc": vivado.constraints(board, double_rate=double_rate),
         where / f"{vivado.DESIGN}.dtso": device_tree.overlay(
             board, bitstream=f"{vivado.DESIGN}.bit.bin", clock_mhz=clock)}
     core = where / "ip" / "component.xml"

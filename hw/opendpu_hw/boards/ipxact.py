@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The DPU as an IP core: ``component.xml`` after IEEE 1685-2009, the edition that Vivado reads."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 from xml.etree import ElementTree
 
 from opendpu_arch.regs import REGISTERS
 from opendpu_hw.bus.axi4 import ADDRESS_WIDTH
 from opendpu_hw.control.registers import ADDR_WIDTH
+from opendpu_hw.double_rate import DOUBLED_CLOCK
 
 #: Vendor, library, name and version: how Vivado finds the core.
 VENDOR, LIBRARY, NAME, VERSION = "opendpu", "opendpu", "dpu", "1.0"
@@ -20,7 +21,8 @@ _FILES = "verilog"
 _ACCESS = {"rw": "read-write", "ro": "read-only", "w1c": "read-write"}
 #: Bus of a port that is none of AXI: type, logical name, and parameters.
 _SINGLE = {
-    "aclk": ("clock", "CLK"), "aresetn": ("reset", "RST"), "interrupt": ("interrupt", "INTERRUPT"),
+    "aclk": ("clock", "CLK"), DOUBLED_CLOCK: ("clock", "CLK"),
+    "aresetn": ("reset", "RST"), "interrupt": ("interrupt", "INTERRUPT"),
 }
 
 
@@ -42,7 +44,7 @@ def component(description: Mapping[str, Any], source: str) -> str:
     interfaces = _child(root, "busInterfaces")
     for bus, members in buses.items():
         _axi(interfaces, bus, members)
-    _clocking(interfaces, list(buses))
+    _clocking(interfaces, list(buses), {p["name"] for p in ports})
     spaces = _child(root, "addressSpaces")
     for bus in buses:
         if bus.startswith("m_"):
@@ -120,16 +122,20 @@ def _axi(parent: ElementTree.Element, bus: str, members: Iterable[str]) -> None:
     _parameters(interface, bus, {"PROTOCOL": "AXI4" if master else "AXI4LITE"})
 
 
-def _clocking(parent: ElementTree.Element, buses: list[str]) -> None:
+def _clocking(parent: ElementTree.Element, buses: list[str], ports: Set[str]) -> None:
     values = {
         "aclk": {"ASSOCIATED_BUSIF": ":".join(buses), "ASSOCIATED_RESET": "aresetn"},
+        DOUBLED_CLOCK: {},
         "aresetn": {"POLARITY": "ACTIVE_LOW"},
         "interrupt": {"SENSITIVITY": "LEVEL_HIGH"}}
     for port, (kind, logical) in _SINGLE.items():
+        if port not in ports:
+            continue
         mode = "master" if port == "interrupt" else "slave"
         interface, _ = _interface(parent, port, "signal", kind, mode)
         _map_ports(interface, {logical: port})
-        _parameters(interface, port, values[port])
+        if values[port]:
+            _parameters(interface, port, values[port])
 
 
 def _data_width(ports: Iterable[Mapping[str, Any]], bus: str) -> int:

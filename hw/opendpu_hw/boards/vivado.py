@@ -3,6 +3,7 @@
 
 from opendpu_hw.boards import device_tree, ipxact
 from opendpu_hw.boards.catalog import ZynqBoard
+from opendpu_hw.double_rate import DOUBLED_CLOCK
 
 DESIGN = "opendpu"
 """Name of the block design, and so of the overlay's files."""
@@ -53,8 +54,7 @@ set_property -dict [list \\
 
 set dpu [create_bd_cell -type ip -vlnv {vlnv} dpu]
 set reset [create_bd_cell -type ip -vlnv xilinx.com:ip:proc_sys_reset reset]
-set clock [get_bd_pins ps/pl_clk0]
-connect_bd_net [get_bd_pins ps/pl_resetn0] [get_bd_pins reset/ext_reset_in]
+{clocks}connect_bd_net [get_bd_pins ps/pl_resetn0] [get_bd_pins reset/ext_reset_in]
 set aresetn [get_bd_pins reset/peripheral_aresetn]
 connect_bd_net $clock [get_bd_pins reset/slowest_sync_clk]
 connect_bd_net $clock [get_bd_pins dpu/aclk]
@@ -106,8 +106,45 @@ puts "wrote $here/{design}.bit and $here/{design}.hwh, slack $slack ns"
 """
 
 
-def script(board: ZynqBoard, clock_mhz: float) -> str:
-    """Return the Tcl script that builds the overlay of a board."""
+_CLOCK = """\
+set clock [get_bd_pins ps/pl_clk0]
+"""
+
+_TWO_CLOCKS = """\
+# An MMCM makes the DPU's clock and one of twice its frequency, whose edges arrive together.
+set clocks [create_bd_cell -type ip -vlnv xilinx.com:ip:clk_wiz clocks]
+set_property -dict [list \\
+    CONFIG.PRIMITIVE MMCM \\
+    CONFIG.PRIM_SOURCE No_buffer \\
+    CONFIG.CLK_OUT1_PORT {doubled} \\
+    CONFIG.CLKOUT1_REQUESTED_OUT_FREQ {doubled_mhz:g} \\
+    CONFIG.CLKOUT1_MATCHED_ROUTING true \\
+    CONFIG.CLKOUT2_USED true \\
+    CONFIG.CLK_OUT2_PORT aclk \\
+    CONFIG.CLKOUT2_REQUESTED_OUT_FREQ {clock_mhz:g} \\
+    CONFIG.CLKOUT2_MATCHED_ROUTING true \\
+    CONFIG.USE_LOCKED true \\
+    CONFIG.USE_RESET true \\
+    CONFIG.RESET_TYPE ACTIVE_LOW \\
+] $clocks
+set doubled_divide [get_property CONFIG.MMCM_CLKOUT0_DIVIDE_F $clocks]
+set divide [get_property CONFIG.MMCM_CLKOUT1_DIVIDE $clocks]
+if {{$divide != 2 * $doubled_divide}} {{
+    error "{doubled} has to be twice aclk, but their dividers are $doubled_divide and $divide"
+}}
+set clock [get_bd_pins clocks/aclk]
+connect_bd_net [get_bd_pins ps/pl_clk0] [get_bd_pins clocks/clk_in1]
+connect_bd_net [get_bd_pins ps/pl_resetn0] [get_bd_pins clocks/resetn]
+connect_bd_net [get_bd_pins clocks/locked] [get_bd_pins reset/dcm_locked]
+connect_bd_net [get_bd_pins clocks/{doubled}] [get_bd_pins dpu/{doubled}]
+"""
+
+
+def script(board: ZynqBoard, clock_mhz: float, *, double_rate: bool = False) -> str:
+    """Return the Tcl script that builds the overlay of a board.
+
+    With ``double_rate`` the DPU has a second clock, of twice ``clock_mhz``, for its DSP blocks.
+    """
     memory_ports = "".join(
         f"    CONFIG.PSU__USE__S_AXI_GP{number} 1 \\\n"
         f"    CONFIG.PSU__SAXIGP{number}__DATA_WIDTH {_MEMORY_BITS} \\\n"
@@ -124,9 +161,14 @@ def script(board: ZynqBoard, clock_mhz: float) -> str:
         f"connect_bd_net [get_bd_pins {pin.port}_level/dout] "
         f"[create_bd_port -dir O {pin.port}]\n"
         for pin in board.pins)
+    clocks = _CLOCK
+    if double_rate:
+        clocks = _TWO_CLOCKS.format(
+            doubled=DOUBLED_CLOCK, clock_mhz=clock_mhz, doubled_mhz=2 * clock_mhz)
     return _SCRIPT.format(
         title=board.title, design=DESIGN, part=board.part, board_part=board.board_part,
-        clock_mhz=clock_mhz, memory_ports=memory_ports, connections=connections, pins=pins,
+        clock_mhz=clock_mhz, clocks=clocks, memory_ports=memory_ports, connections=connections,
+        pins=pins,
         vlnv=":".join((ipxact.VENDOR, ipxact.LIBRARY, ipxact.NAME, ipxact.VERSION)),
         registers=device_tree.REGISTERS, registers_size=device_tree.REGISTERS_SIZE,
         memory_addresses=_memory_addresses(board))
@@ -141,11 +183,17 @@ def _memory_addresses(board: ZynqBoard) -> str:
         for master, (port, number) in PORTS.items() for segment in segments)
 
 
-def constraints(board: ZynqBoard) -> str:
-    """Return the XDC file: pins. The clock is constrained where the processing system makes it."""
+def constraints(board: ZynqBoard, *, double_rate: bool = False) -> str:
+    """Return the XDC file: pins. Clocks are constrained where they are made.
+
+    Nothing is excepted: what goes from the DPU's clock to the doubled one, or back, has half a
+    cycle.
+    """
     lines = [
         "# SPDX-License-Identifier: Apache-2.0",
         f"# {board.title}: clock and DDR come from the processing system, which constrains them.",
+        *(["# The DPU's two clocks come from one MMCM. Paths between them are timed, none is "
+           "excepted."] if double_rate else []),
         "set_property BITSTREAM.GENERAL.COMPRESS TRUE [current_design]"]
     for pin in board.pins:
         port = f"[get_ports {pin.port}]"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sums of one output channel in DSP blocks at twice the clock: two products a half of a cycle.
 
-Pixels ``4 k`` and ``4 k + 1`` have the first half of a cycle, ``4 k + 2`` and ``4 k + 3`` the second
-one. Their weight is the same, so inputs alone take turns, once for all output channels.
+Pixels ``4 k`` and ``4 k + 1`` have the first half of a cycle, ``4 k + 2`` and ``4 k + 3`` the
+second one. Their weight is the same, so inputs alone take turns, once for all output channels.
 
 Cycles of the doubled clock, 0 being the first half of the cycle with a step's operands in their
 registers, ``n`` the length of a cascade, for the first pixels; the others come one later:

@@ -12,11 +12,11 @@ from opendpu_hw.datapath.cascades import OperandDelay
 from opendpu_hw.datapath.double_cascades import DoubleRateOperands, weights_late
 from opendpu_hw.datapath.lane import Lane
 from opendpu_hw.datapath.multiplexer import Multiplexers
+from opendpu_hw.double_rate import Phase
 from opendpu_hw.engine.base import engine_members
 from opendpu_hw.engine.conv_plan import ConvPlanner
 from opendpu_hw.engine.conv_walk import ConvWalk
 from opendpu_hw.engine.conv_writer import ConvWriter
-from opendpu_hw.double_rate import Phase
 from opendpu_hw.engine.order import DoneOrder
 from opendpu_hw.memory.ports import BiasRead, ConvRead, ConvWrite
 from opendpu_hw.memory.record_ram import RecordWrite

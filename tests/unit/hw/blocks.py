@@ -60,7 +60,8 @@ def bench(ports, drawn, watched, with_doubled=(), unknown=()):
     for form in ("plain", "blocks"):
         outs = [f"wire [{ports[name][1] - 1}:0] {form}_{n};" for n, name in enumerate(watched)]
         joined = ", ".join(
-            [".clk(clk)", *([f".{DOUBLED}(doubled)"] if form in with_doubled else []), *(f".\\{name} (\\{name} )" for name in inputs),
+            [".clk(clk)", *([f".{DOUBLED}(doubled)"] if form in with_doubled else []),
+             *(f".\\{name} (\\{name} )" for name in inputs),
              *(f".\\{name} ({form}_{n})" for n, name in enumerate(watched))]
         )  # fmt: skip
         lines += [*outs, f"{form} {form}({joined});"]
@@ -71,8 +72,8 @@ def bench(ports, drawn, watched, with_doubled=(), unknown=()):
         lines.append("#1 doubled = 1; #1 doubled = 0;")
         lines.append("#1 clk = 1; doubled = 1; #1 clk = 0; doubled = 0; cycle = cycle + 1;")
         lines += [
-            f"if ({int(number not in unknown)} && cycle > {FILLED} && plain_{n} !== blocks_{n}) begin wrong = wrong + 1;"
-            " if (wrong < 9) "
+            f"if ({int(number not in unknown)} && cycle > {FILLED} && plain_{n} !== blocks_{n}) "
+            "begin wrong = wrong + 1; if (wrong < 9) "
             f'$display("cycle %0d {name}: %h plain, %h in blocks", cycle, plain_{n}, blocks_{n});'
             f" end if (plain_{n} !== 0) seen = seen + 1;"
             for n, name in enumerate(watched)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All forms of the convolution array's sums: plain multiplications, cascades of DSP blocks, both clocks."""
+"""All forms of the convolution array's sums: plain multiplications, DSP blocks with both clocks."""
 
 import numpy as np
 import pytest
@@ -77,9 +77,7 @@ def sums_of(target, steps, *, form):
         m.d.comb += [delay.i[p][i].eq(x[p][i]) for p in range(pixels) for i in range(inputs)]
         if hasattr(dut, "enter"):
             m.d.comb += [delay.step.eq(step), dut.enter.eq(step)]
-        m.d.comb += [
-            dut.x[p][i].eq(o) for p, row in enumerate(delay.o) for i, o in enumerate(row)
-        ]
+        m.d.comb += [dut.x[p][i].eq(o) for p, row in enumerate(delay.o) for i, o in enumerate(row)]
     else:
         m.d.comb += [dut.step.eq(step), dut.first.eq(first)]
         m.d.comb += [dut.x[p][i].eq(x[p][i]) for p in range(pixels) for i in range(inputs)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bias and LEAKYRELU of four pixels at twice the clock: against plain integers, and in a DSP48E2."""
+"""Bias and LEAKYRELU of four pixels at twice the clock against integers, and in a DSP48E2."""
 
 import random
 
@@ -73,8 +73,7 @@ def results(made):
         """Signs in stage 2, products in stage 3, both when the cycle ends."""
         signs = []
         while True:
-            _, _, ended, *values = await ctx.tick().sample(
-                turns, *dut.negative, *dut.product)
+            _, _, ended, *values = await ctx.tick().sample(turns, *dut.negative, *dut.product)
             for n in range(2):
                 if ended >> n + 2 & 1:
                     found.append(list(zip(values[2:], signs.pop(0), strict=True)))

@@ -14,7 +14,7 @@ from opendpu_hw.options import check
 @pytest.mark.parametrize(
     ("option", "text"),
     [
-        ({"ultra": 4}, "no option 'ultra'; known: dsp_double_rate, leaky_blocks, taps_per_cycle, u"),
+        ({"ultra": 4}, "no option 'ultra'; known: dsp_double_rate, leaky_blocks, taps_per_c"),
         ({"vendor": "intel"}, "option vendor is 'intel', but must be xilinx or None"),
         ({"ultra_ram": 9}, "ultra_ram is 9, .* of banks below id 8: 4 image banks and 4 of CONVW"),
         ({"ultra_ram": True}, "ultra_ram is True, but must be a number of banks"),

@@ -47,7 +47,8 @@ def draw(rng, ports, made):
         before, earlier = ([IDLE, IDLE, *made])[n + 1], ([IDLE, IDLE, *made])[n]
         step, wide, kind, sliding, _, slot = now
         values = {
-            "slot": slot, "step": step, "wide": wide, "sliding": sliding, "prelu": int(kind == "prelu"),
+            "slot": slot, "step": step, "wide": wide, "sliding": sliding,
+            "prelu": int(kind == "prelu"),
             "eltwise": int(kind in ("add", "multiply")), "multiply": int(kind == "multiply"),
             "add": before[0], "apart": before[1], "slide": before[3],
             "join": earlier[0], "first": earlier[4], "slid": earlier[3],
@@ -62,7 +63,7 @@ def draw(rng, ports, made):
         for name in (name for name in values if name.startswith("left__") and not wide):
             operand = values[name.replace("left__", "x__0__")]
             values[name] = operand | (operand & 0x80) * 6  # ten bits
-        if step and sliding and slot < 2:   # the kernel's columns come one after the other
+        if step and sliding and slot < 2:  # the kernel's columns come one after the other
             for name in (name for name in values if name.startswith("w__")):
                 tap, channel = name.split("__")[1:]
                 before_is[f"before__{slot}__{tap}__{channel}"] = values[name] & 0xFF
@@ -97,7 +98,10 @@ def test_blocks_sum_what_plain_multiplications_do(name, taps, window, double_rat
     print(f"seed {seed}")
     rng = random.Random(seed)
     target, texts = Target.from_name(name), {}
-    for form, options in (("plain", {}), ("blocks", {"vendor": "xilinx", "double_rate": double_rate})):
+    for form, options in (
+        ("plain", {}),
+        ("blocks", {"vendor": "xilinx", "double_rate": double_rate}),
+    ):
         dut = Depthwise(target, taps=taps, window=window, **options)
         texts[form] = verilog.convert(dut, name=form, emit_src=False, strip_internal_attrs=True)
     ports = ports_of(texts["plain"], "plain")

@@ -51,6 +51,15 @@ def test_plain_multiplications_on_request(tmp_path):
     assert "DSP48E2" not in source
 
 
+def test_doubled_clock_on_request(tmp_path):
+    options = ["--target", "B128", "--option", "dsp_double_rate=True"]
+    assert generate(tmp_path, *options) == 0
+    source = (tmp_path / "ip/DPUCZDX8G_ISA1_B128.v").read_text(encoding="utf-8")
+    assert "  input dpu_2x_clk;" in source
+    assert ">dpu_2x_clk<" in (tmp_path / "ip/component.xml").read_text(encoding="utf-8")
+    assert "dpu/dpu_2x_clk" in (tmp_path / "vivado.tcl").read_text(encoding="utf-8")
+
+
 def test_options_of_a_size_of_a_board(tmp_path):
     """What is asked for is more than what the board has."""
     board = dataclasses.replace(BOARDS["kv260"], options={"B64": {"ultra_ram": 4}})
@@ -97,6 +106,11 @@ def test_b4096_fits_kv260(tmp_path):
     [
         (["--board", "zybo"], "no board is called 'zybo'; known: kv260, zcu104, ultra96v2, ulx3s"),
         (["--clock-mhz", "0.2"], "clock is 0.2 MHz, but must be in 1..400"),
+        (["--option", "dsp_double_rate=True"], "has 2 pixels, but four share a DSP block"),
+        (
+            ["--option", "dsp_double_rate=True", "--vendor", "none"],
+            "dsp_double_rate is for DSP blocks, but vendor is None; allowed with it: xilinx",
+        ),
     ],
 )
 def test_refused(tmp_path, capsys, arguments, text):

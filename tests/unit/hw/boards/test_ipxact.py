@@ -16,14 +16,26 @@ from opendpu_hw.boards import ipxact
 SPIRIT = {"s": ipxact.SPIRIT}
 
 
-@pytest.fixture(scope="module")
-def text():
-    return verilog.elaborate(Target.from_name("B64"))
+@pytest.fixture(
+    scope="module",
+    params=[("B64", {}), ("B128", {"vendor": "xilinx", "dsp_double_rate": True})],
+    ids=["one clock", "two clocks"],
+)
+def made(request):
+    """Return target and Verilog."""
+    name, options = request.param
+    target = Target.from_name(name)
+    return target, verilog.elaborate(target, **options)
 
 
 @pytest.fixture(scope="module")
-def about(text):
-    return verilog.description(Target.from_name("B64"), text)
+def text(made):
+    return made[1]
+
+
+@pytest.fixture(scope="module")
+def about(made):
+    return verilog.description(*made)
 
 
 @pytest.fixture(scope="module")

@@ -15,13 +15,14 @@ STAND_IN = pathlib.Path(__file__).with_name("vivado_stand_in.tcl")
 ZYNQ = [board for board in BOARDS.values() if isinstance(board, ZynqBoard)]
 
 
-def run(script, folder, *, board_files=1, progress="100%", slack="0.25"):
+def run(script, folder, *, board_files=1, progress="100%", slack="0.25", divide=12):
     """Return the exit status and what the stand-in printed, a list of lines."""
     if shutil.which("tclsh") is None:
         pytest.skip("there is no tclsh (apt install tcl)")
     path = folder / "vivado.tcl"
     path.write_text(script, encoding="utf-8")
     environment = {"BOARD_FILES": str(board_files), "PROGRESS": progress, "SLACK": slack}
+    environment["DIVIDE"] = str(divide)
     done = subprocess.run(
         ["tclsh", str(STAND_IN), str(path)],
         capture_output=True,
@@ -55,6 +56,31 @@ def test_block_design(board, tmp_path):
     assert f"project -part {board.part}" in lines
     assert "property board_part vendor:board:part0:1.10 project" in lines  # the newest, by number
     assert lines[-1].startswith("wrote ") or "copy opendpu.hwh" in lines
+
+
+def test_doubled_clock(tmp_path):
+    """Both clocks come from one MMCM; the DPU's clocks all that has one."""
+    board = BOARDS["kv260"]
+    status, lines = run(vivado.script(board, 150, double_rate=True), tmp_path)
+    assert status == 0, lines
+    nets = [tuple(line.split()[1:]) for line in lines if line.startswith("net ")]
+    assert len({sink for _, sink in nets}) == len(nets)
+    made = {sink for source, sink in nets if source == "ps/pl_clk0"}
+    assert made == {"clocks/clk_in1"}
+    assert [sink for source, sink in nets if source == "clocks/dpu_2x_clk"] == ["dpu/dpu_2x_clk"]
+    clocked = {sink for source, sink in nets if source == "clocks/aclk"}
+    assert {"dpu/aclk", "reset/slowest_sync_clk", "ps/maxihpm0_fpd_aclk"} <= clocked
+    assert ("clocks/locked", "reset/dcm_locked") in nets
+    assert "config clocks CLKOUT1_REQUESTED_OUT_FREQ 300" in lines
+    assert "config clocks CLKOUT2_REQUESTED_OUT_FREQ 150" in lines
+    assert not any("dpu_2x_clk" in line for line in run(vivado.script(board, 150), tmp_path)[1])
+    assert "none is excepted" in vivado.constraints(board, double_rate=True)
+
+
+def test_doubled_clock_of_another_ratio(tmp_path):
+    status, lines = run(vivado.script(BOARDS["kv260"], 150, double_rate=True), tmp_path, divide=13)
+    assert status == 1
+    assert lines[0].startswith("error dpu_2x_clk has to be twice aclk")
 
 
 @pytest.mark.parametrize("board", ZYNQ, ids=lambda board: board.name)

@@ -4,15 +4,17 @@
 
 array set pins {
     xilinx.com:ip:zynq_ultra_ps_e {pl_clk0 pl_resetn0 pl_ps_irq0}
-    xilinx.com:ip:proc_sys_reset {ext_reset_in slowest_sync_clk peripheral_aresetn}
+    xilinx.com:ip:proc_sys_reset {ext_reset_in slowest_sync_clk dcm_locked peripheral_aresetn}
+    xilinx.com:ip:clk_wiz {clk_in1 locked}
     xilinx.com:ip:smartconnect {aclk aresetn}
     xilinx.com:ip:xlconstant {dout}
-    opendpu:opendpu:dpu:1.0 {aclk aresetn interrupt}
+    opendpu:opendpu:dpu:1.0 {aclk dpu_2x_clk aresetn interrupt}
 }
 array set interfaces {
     xilinx.com:ip:zynq_ultra_ps_e {}
     xilinx.com:ip:proc_sys_reset {}
     xilinx.com:ip:smartconnect {S00_AXI M00_AXI}
+    xilinx.com:ip:clk_wiz {}
     xilinx.com:ip:xlconstant {}
     opendpu:opendpu:dpu:1.0 {s_axi_control m_axi_instr m_axi_data0 m_axi_data1}
 }
@@ -64,6 +66,9 @@ proc set_property {args} {
             lappend ::interfaces($::kind($cell)) $interface
             lappend ::pins($::kind($cell)) $clock
         }
+        # What the clocking wizard's parameters name or switch on is a pin.
+        if {[string match CLK_OUT?_PORT $name]} { lappend ::pins($::kind($cell)) $value }
+        if {$name eq "RESET_TYPE" && $value eq "ACTIVE_LOW"} { lappend ::pins($::kind($cell)) resetn }
     }
 }
 proc get_bd_pins {path} { return [need {*}[split $path /] pins] }
@@ -83,7 +88,8 @@ proc launch_runs {args} { lappend ::log "runs $args" }
 proc wait_on_run {args} {}
 proc get_runs {name} { return $name }
 proc get_property {name of} {
-    return [dict get [dict create PROGRESS $::env(PROGRESS) SLACK $::env(SLACK)] $name]
+    return [dict get [dict create PROGRESS $::env(PROGRESS) SLACK $::env(SLACK) \
+        CONFIG.MMCM_CLKOUT0_DIVIDE_F 6.000 CONFIG.MMCM_CLKOUT1_DIVIDE $::env(DIVIDE)] $name]
 }
 proc open_run {name} {}
 proc report_utilization {args} {}
