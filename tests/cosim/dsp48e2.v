@@ -27,24 +27,24 @@ module DSP48E2 #(
   reg [3:0] alumode_q;
   reg [4:0] inmode_q;
 
-  wire [8:0] opmode = OPMODEREG ? opmode_q : OPMODE;
-  wire [3:0] alumode = ALUMODEREG ? alumode_q : ALUMODE;
-  wire [4:0] inmode = INMODEREG ? inmode_q : INMODE;
+  wire [8:0] opmode = OPMODEREG != 0 ? opmode_q : OPMODE;
+  wire [3:0] alumode = ALUMODEREG != 0 ? alumode_q : ALUMODE;
+  wire [4:0] inmode = INMODEREG != 0 ? inmode_q : INMODE;
   wire [29:0] a_first = AREG == 2 ? a1 : A;
   wire [17:0] b_first = BREG == 2 ? b1 : B;
-  wire [29:0] a_last = AREG ? a2 : A;
-  wire [17:0] b_last = BREG ? b2 : B;
-  wire [47:0] c = CREG ? c_q : C;
+  wire [29:0] a_last = AREG != 0 ? a2 : A;
+  wire [17:0] b_last = BREG != 0 ? b2 : B;
+  wire [47:0] c = CREG != 0 ? c_q : C;
 
   // -- pre-adder: INMODE[1] gates A, [2] lets D in, [3] subtracts; [0] and [4] choose A1 and B1 -------
   wire signed [26:0] a_operand = inmode[1] ? 27'd0 : (inmode[0] ? a1[26:0] : a_last[26:0]);
-  wire signed [26:0] d_operand = inmode[2] ? (DREG ? d_q : D) : 27'd0;
+  wire signed [26:0] d_operand = inmode[2] ? (DREG != 0 ? d_q : D) : 27'd0;
   wire signed [26:0] ad_sum = inmode[3] ? d_operand - a_operand : d_operand + a_operand;
-  wire signed [26:0] ad = ADREG ? ad_q : ad_sum;
+  wire signed [26:0] ad = ADREG != 0 ? ad_q : ad_sum;
   wire signed [26:0] left = AMULTSEL == "AD" ? ad : a_operand;
   wire signed [17:0] right = inmode[4] ? b1 : b_last;
   wire signed [44:0] product = left * right;
-  wire signed [44:0] m = MREG ? m_q : product;
+  wire signed [44:0] m = MREG != 0 ? m_q : product;
 
   // -- sum: W + Z + X + Y; X and Y are the two halves of the product, here all of it in X -------------
   wire product_mode = opmode[3:0] == 4'b0101;
@@ -52,7 +52,7 @@ module DSP48E2 #(
   wire [47:0] z = opmode[6:4] == 3'b000 ? 48'd0 : opmode[6:4] == 3'b001 ? PCIN :
                   opmode[6:4] == 3'b010 ? p_q : opmode[6:4] == 3'b011 ? c : {48{1'bx}};
   wire [47:0] w = opmode[8:7] == 2'b00 ? 48'd0 : p_q;
-  wire known = product_mode && !opmode[8] && (!opmode[7] || PREG) && alumode == 4'b0000 && opmode[6:4] < 3'b100
+  wire known = product_mode && !opmode[8] && (!opmode[7] || PREG != 0) && alumode == 4'b0000 && opmode[6:4] < 3'b100
       && CARRYINSEL == 3'd0 && !CARRYIN && USE_MULT == "MULTIPLY" && BMULTSEL == "B"
       && PREADDINSEL == "A" && A_INPUT == "DIRECT" && B_INPUT == "DIRECT" && USE_SIMD == "ONE48"
       && !(AREG == 1 && inmode[0]) && ACASCREG <= AREG && BCASCREG <= BREG;
@@ -81,6 +81,6 @@ module DSP48E2 #(
     if (RSTALUMODE) alumode_q <= 0; else if (CEALUMODE) alumode_q <= ALUMODE;
     if (RSTINMODE) inmode_q <= 0; else if (CEINMODE) inmode_q <= INMODE;
   end
-  assign P = PREG ? p_q : total;
+  assign P = PREG != 0 ? p_q : total;
   assign PCOUT = P;
 endmodule

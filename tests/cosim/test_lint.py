@@ -2,6 +2,7 @@
 """Generated Verilog through linters, every rule on but those waived with a reason."""
 
 import importlib.resources
+import pathlib
 import re
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from opendpu_hw.verilog import TOP
 from opendpu_sim.rtl.tools import run_verilator
 
 pytestmark = pytest.mark.cosim
+DSP48E2 = pathlib.Path(__file__).with_name("dsp48e2.v")
 WAIVERS = importlib.resources.files("opendpu_hw") / "lint.vlt"
 
 
@@ -26,14 +28,31 @@ def lint(source, waivers=str(WAIVERS)):
     return [line for line in said.splitlines() if line.startswith("%")]
 
 
-def generate(target, folder):
-    assert main(["--target", target, "-o", str(folder)]) == 0
+def generate(target, folder, *options):
+    assert main(["--target", target, "-o", str(folder), *options]) == 0
     (source,) = folder.glob("*.v")
+    return source
+
+
+@pytest.fixture(scope="module")
+def two_clocks(tmp_path_factory):
+    """Return Verilog of DSP blocks with a clock of their own, and a model of theirs behind it."""
+    options = ["--vendor", "xilinx", "--option", "dsp_double_rate=True"]
+    source = generate("B128", tmp_path_factory.mktemp("two_clocks"), *options)
+    text = source.read_text(encoding="utf-8")
+    model = DSP48E2.read_text(encoding="utf-8")
+    source.write_text(f"{text}/* verilator lint_off UNUSEDPARAM */\n{model}", encoding="utf-8")
     return source
 
 
 def test_small_target(tmp_path):
     assert lint(generate("B64", tmp_path)) == []
+
+
+def test_two_clocks(two_clocks):
+    assert lint(two_clocks) == []
+    assert slang(two_clocks) <= SLANG_WAIVED
+    icarus(two_clocks)
 
 
 @pytest.mark.slow
@@ -91,9 +110,12 @@ def test_slang_would_find_a_fault(tmp_path):
 
 def test_icarus(tmp_path):
     """Icarus Verilog reads the file as Verilog-2001 and has nothing to say."""
+    icarus(generate("B64", tmp_path))
+
+
+def icarus(source):
     if shutil.which("iverilog") is None:
         pytest.skip("Icarus Verilog is not installed (apt install iverilog)")
-    source = generate("B64", tmp_path)
     command = ["iverilog", "-g2001", "-Wall", "-t", "null", "-s", TOP, str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """UltraScale+'s DSP block as far as the DPU uses it: Z + (A + D) · B or Z + A · B."""
 
-from amaranth.hdl import Cat, ClockSignal, Const, Instance
+from amaranth.hdl import Cat, ClockSignal, Const, Instance, Signal
 
 #: Width of the block's sum.
 SUM_WIDTH = 48
@@ -87,8 +87,12 @@ def dsp48e2(total, *, a, b, d=None, pcin=None, c=None, operands, sum_register=Tr
         "CREG": int(c is None or c_enable is not None), "INMODEREG": int(not gated),
         "OPMODEREG": int(alone is None), "ALUMODEREG": 1, "CARRYINREG": 1, "CARRYINSELREG": 1,
     }
+    fabric, cascade = (total, None) if last else (product, total)
+    outputs = {
+        "P": Signal(SUM_WIDTH, name="unused_p") if fabric is None else fabric,
+        "PCOUT": Signal(SUM_WIDTH, name="unused_pcout") if cascade is None else cascade,
+    }
     return Instance(
         "DSP48E2", **{f"p_{name}": value for name, value in parameters.items()},
         **{f"i_{name}": value for name, value in ports.items()},
-        **{"o_P" if last else "o_PCOUT": total},
-        **({} if product is None else {"o_P": product}))
+        **{f"o_{name}": value for name, value in outputs.items()})
