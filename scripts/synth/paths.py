@@ -7,7 +7,9 @@ by a technology: :data:`XCUP` counts levels of LUTs, :data:`ECP5` estimates pico
 """
 
 import collections
+import copy
 import dataclasses
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -127,6 +129,7 @@ ECP5 = Technology(_ecp5, lambda kind: (5730 if kind == "DP16KD" else 520) + _WIR
 
 _MADE = re.compile(r"\$|(^|\.)_\d+_$|_(LUT\d|CCU2C|PFUMX|L6MUX21|TRELLIS_FF|CARRY\d)(_|$)")
 """Names that Yosys makes for nets that had none."""
+_CLOCK_PORTS = ("C", "CLK", "CLKARDCLK", "CLKBWRCLK", "WCLK", "CLKA", "CLKB", "WCK")
 
 
 class Netlist:
@@ -145,6 +148,7 @@ class Netlist:
     def __init__(self, design: Mapping[str, Any], top: str, technology: Technology) -> None:
         module = design["modules"][top]
         self._technology = technology
+        self._launching: str | None = None
         self._cells: dict[str, Any] = module["cells"]
         self._names = _names(module["netnames"])
         self._driver: dict[int, tuple[str, str]] = {}
@@ -160,24 +164,49 @@ class Netlist:
             for port in outs:
                 for bit in cell["connections"].get(port, ()):
                     self._driver[bit] = (name, port)
+        self._find_best()
+
+    def _find_best(self) -> None:
         self._best: dict[int, tuple[float, int | None]] = {}
         for start in self._driver:
             self._arrive(start)
 
-    def longest(self, count: int) -> list[Path]:
-        """Return the longest paths, the worst first, one for each register that they end at."""
+    def clocks(self) -> list[str]:
+        """Return the names of all clocks."""
+        return sorted({clock for name in self._cells if (clock := self._clock(name))})
+
+    def launched_by(self, clock: str) -> "Netlist":
+        """Return the same, but only paths that begin at registers of a clock count."""
+        made = copy.copy(self)
+        made._launching = clock
+        made._find_best()
+        return made
+
+    def longest(self, count: int, captured_by: str | None = None) -> list[Path]:
+        """Return the longest paths, the worst first, one for each register that they end at.
+
+        With ``captured_by`` only registers of that clock count.
+        """
         ends: dict[str, tuple[float, int]] = {}
         for name in self._cells:
+            if captured_by is not None and self._clock(name) != captured_by:
+                continue
             through = {p for ways in self._into[name].values() for ins, _ in ways for p in ins}
             reached = [
                 (self._best[bit][0], bit)
                 for bit in self._bits(name, set(self._ports(name, "input")) - through)
             ]
-            if reached:
+            if reached and max(reached)[0] >= 0:
                 worst, register = max(reached), self._register(name)
                 ends[register] = max(ends.get(register, worst), worst)
         worst_first = sorted(ends.items(), key=lambda item: -item[1][0])[:count]
         return [self._path(end, bit, cost) for end, (cost, bit) in worst_first]
+
+    def _clock(self, cell: str) -> str | None:
+        """Return the name of a cell's clock, if it has one."""
+        connections = self._cells[cell]["connections"]
+        bits = (bit for port in _CLOCK_PORTS for bit in connections.get(port, ()))
+        return next((self._names[bit] for bit in bits if bit in self._names), None)
 
     def _ports(self, cell: str, way: str) -> list[str]:
         return [p for p, w in self._cells[cell]["port_directions"].items() if w == way]
@@ -207,8 +236,10 @@ class Netlist:
                         ((self._best[source][0] + cost, source) for source, cost in before),
                         key=lambda item: item[0],
                     )
-                else:
+                elif self._launching in (None, self._clock(name)):
                     self._best[bit] = (self._technology.start(self._cells[name]["type"]), None)
+                else:
+                    self._best[bit] = (-math.inf, None)
             stack.pop()
 
     def _bits(self, cell: str, ports: Iterable[str]) -> list[int]:

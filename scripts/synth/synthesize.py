@@ -62,10 +62,22 @@ def cells_of(report: str) -> dict[str, dict[str, int]]:
     return modules
 
 
+def by_clocks(netlist: Netlist) -> dict[str, Path]:
+    """Return the longest path from each clock to each other one, and to itself."""
+    found = {}
+    clocks = netlist.clocks()
+    for launching in clocks:
+        launched = netlist.launched_by(launching)
+        for capturing in clocks:
+            for path in launched.longest(1, capturing):
+                found[f"{launching} to {capturing}"] = path
+    return found
+
+
 def synthesize(
     text: str, top: str, *, paths: int = 0
-) -> tuple[dict[str, dict[str, int]], list[Path]]:
-    """Return the cells of each module of a Verilog text, and the longest paths.
+) -> tuple[dict[str, dict[str, int]], list[Path], dict[str, Path]]:
+    """Return the cells of each module of a Verilog text, the longest paths, and :func:`by_clocks`.
 
     Raises
     ------
@@ -77,17 +89,20 @@ def synthesize(
         folder = pathlib.Path(made)
         (folder / "dpu.v").write_text(text, encoding="utf-8")
         tools.run(folder, "yosys", "-q", "-p", script.format(top=top))
-        worst = []
+        worst, clocks = [], {}
         if paths:
             design = json.loads((folder / "flat.json").read_text(encoding="utf-8"))
-            worst = Netlist(design, top, XCUP).longest(paths)
-        return cells_of((folder / "stat.txt").read_text(encoding="utf-8")), worst
+            netlist = Netlist(design, top, XCUP)
+            worst, clocks = netlist.longest(paths), by_clocks(netlist)
+        return cells_of((folder / "stat.txt").read_text(encoding="utf-8")), worst, clocks
 
 
 def measure(target: Target, options: Mapping[str, Any], *, paths: int = 0) -> dict[str, Any]:
     """Synthesize a target; return what it takes and its longest ``paths``, JSON-ready."""
     start = time.monotonic()
-    cells, worst = synthesize(verilog.elaborate(target, **options), verilog.TOP, paths=paths)
+    cells, worst, clocks = synthesize(
+        verilog.elaborate(target, **options), verilog.TOP, paths=paths
+    )
     instances, own, together = total(cells, verilog.TOP)
     theirs = published(target.name.split("_")[-1])
     return {
@@ -98,6 +113,7 @@ def measure(target: Target, options: Mapping[str, Any], *, paths: int = 0) -> di
         "seconds": round(time.monotonic() - start),
         **dataclasses.asdict(together),
         **({"levels": worst[0].cost, "paths": [str(path) for path in worst]} if worst else {}),
+        **({"clocks": {pair: str(path) for pair, path in clocks.items()}} if clocks else {}),
         "amd": dataclasses.asdict(theirs) if theirs else None,
         "modules": {
             name: {"instances": instances[name], **dataclasses.asdict(resources)}
@@ -199,6 +215,8 @@ def main() -> int:
     outputs.write(path, json.dumps(result, indent=1) + "\n")
     print(table(result))
     print(*(f"levels {path}" for path in result.get("paths", ())), sep="\n")
+    if len(result.get("clocks", ())) > 1:
+        print(*(f"{pair}: levels {path}" for pair, path in result["clocks"].items()), sep="\n")
     print(f"{result['tool']}, {result['seconds']} s; written to {path}")
     if limits is None:
         return 0

@@ -11,6 +11,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[3] / "scripts" / "s
 
 from ecp5 import below, between_registers
 from paths import ECP5, XCUP, Netlist
+from synthesize import by_clocks
 
 from opendpu_arch.errors import ToolError
 from opendpu_hw import tools
@@ -57,6 +58,29 @@ def test_luts_count_a_level_each_and_the_longest_way_is_taken():
     assert (fast.cost, fast.end) == (1, "quick")
     assert made.longest(1) == [slow]
     assert str(fast) == f"1: {fast.begin} to quick (1 LUT2)"
+
+
+def test_paths_by_clock():
+    """From the slow clock's register two levels to itself, one to the fast one; none back."""
+    made = netlist(
+        {
+            "slow": register(22, 10),
+            "near": cell("LUT1", I0=[10], O=[20]),
+            "far": cell("LUT2", I0=[20], I1=[13], O=[22]),
+            "fast": cell("FDRE", C=[3], D=[20], Q=[11]),
+            "faster": cell("FDRE", C=[3], D=[11], Q=[12]),
+            "back": register(11, 13),
+        },
+        {"clk": [2], "dpu_2x_clk": [3], "a": [10], "b": [11], "c": [12], "d": [13]},
+    )
+    assert made.clocks() == ["clk", "dpu_2x_clk"]
+    found = {pair: (path.cost, path.begin, path.end) for pair, path in by_clocks(made).items()}
+    assert found == {
+        "clk to clk": (2, "a", "a"),
+        "clk to dpu_2x_clk": (1, "a", "b"),
+        "dpu_2x_clk to clk": (0, "b", "d"),
+        "dpu_2x_clk to dpu_2x_clk": (0, "b", "c"),
+    }
 
 
 def test_a_carry_chain_is_one_level_however_long():
