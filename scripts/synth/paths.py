@@ -129,7 +129,8 @@ ECP5 = Technology(_ecp5, lambda kind: (5730 if kind == "DP16KD" else 520) + _WIR
 
 _MADE = re.compile(r"\$|(^|\.)_\d+_$|_(LUT\d|CCU2C|PFUMX|L6MUX21|TRELLIS_FF|CARRY\d)(_|$)")
 """Names that Yosys makes for nets that had none."""
-_CLOCK_PORTS = ("C", "CLK", "CLKARDCLK", "CLKBWRCLK", "WCLK", "CLKA", "CLKB", "WCK")
+_CLOCK_PORTS = ("CLK", "CLKARDCLK", "CLKBWRCLK", "WCLK", "CLKA", "CLKB", "WCK", "C")
+"""Where a cell has its clock, the first that it has: ``C`` of a DSP block is an operand."""
 
 
 class Netlist:

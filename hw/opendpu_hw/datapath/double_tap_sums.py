@@ -101,9 +101,9 @@ class SlidingWeights(wiring.Component):
 
     Members
     -------
-    step, slot : ``In(1)``, ``In(2)``
-        A sliding step, and which of the kernel's columns its weights are: 0, 1, then 2 for all
-        others.
+    early, slot : ``In(1)``, ``In(1)``
+        It is a sliding step whose weights are those of the kernel's first or second column, and
+        which. The second one's come after the first one's.
     w : ``In(signed(8)).array(3, lanes)``
         Weights.
     o : ``Out(signed(8)).array(3, lanes)``
@@ -118,18 +118,17 @@ class SlidingWeights(wiring.Component):
     def __init__(self, *, lanes):
         self._lanes = lanes
         super().__init__({
-            "step": In(1), "slot": In(2), "w": In(signed(8)).array(WINDOW, lanes),
+            "early": In(1), "slot": In(1), "w": In(signed(8)).array(WINDOW, lanes),
             "o": Out(signed(8)).array(WINDOW, lanes), "second": In(1),
             "load": Out(WINDOW), "newest": Out(WINDOW),
         })
 
     def elaborate(self, platform):
         m = Module()
-        load, load_later = Signal(), Signal()
+        load_later = Signal()
         alone, alone_later = Signal(), Signal()         # there is no weight of the second column
-        m.d.comb += load.eq(self.step & ~self.slot[1])
         m.d.sync += [
-            load_later.eq(load), alone.eq(self.step & (self.slot == 0)), alone_later.eq(alone)]
+            load_later.eq(self.early), alone.eq(self.early & ~self.slot), alone_later.eq(alone)]
         for t in range(WINDOW):
             for c in range(self._lanes):
                 value = self.w[t][c]
@@ -140,7 +139,7 @@ class SlidingWeights(wiring.Component):
                 m.d.comb += self.o[t][c].eq(value)
         first, second = ~self.second, self.second
         m.d.comb += [
-            self.load.eq(Cat(load & second, load_later & first, load_later & second)),
+            self.load.eq(Cat(self.early & second, load_later & first, load_later & second)),
             self.newest.eq(Cat(second | alone, first | alone, second | alone_later)),
         ]
         return m

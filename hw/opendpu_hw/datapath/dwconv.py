@@ -52,9 +52,8 @@ class Depthwise(wiring.Component):
     before : ``In(signed(8)).array(2, 3, CP)``
         In sliding steps, weights of the kernel's first and second column; ``w`` has the third. With
         ``double_rate`` they are not looked at.
-    slot : ``In(2)``
-        With ``double_rate``, in sliding steps: which column's weights ``w`` has. They come as 0, 1,
-        and then 2 for all others.
+    early, slot : ``In(1)``, ``In(1)``
+        With ``double_rate``: see :class:`opendpu_hw.datapath.double_tap_sums.SlidingWeights`.
     step, wide, prelu : ``In(1)``
         A step is made with these operands; a wide one; PRELU's.
     left : ``In(signed(10)).array(PP_alu, CP)``
@@ -83,7 +82,7 @@ class Depthwise(wiring.Component):
             "x": In(signed(8)).array(taps, self._rows, self._lanes),
             "w": In(signed(16)).array(taps, self._lanes),
             "before": In(signed(8)).array(2, 3, self._lanes),
-            "slot": In(2), "sliding": In(1), "slide": In(1),
+            "early": In(1), "slot": In(1), "sliding": In(1), "slide": In(1),
             "step": In(1), "wide": In(1), "prelu": In(1), "add": In(1), "apart": In(1),
             "eltwise": In(1), "multiply": In(1),
             "left": In(signed(LEFT_WIDTH)).array(self._rows, self._lanes),
@@ -172,7 +171,7 @@ class Depthwise(wiring.Component):
         m.submodules.weights = weights = SlidingWeights(lanes=self._lanes)
         m.d.comb += [
             *(weights.w[t][c].eq(self.w[t][c]) for t in range(WINDOW) for c in range(self._lanes)),
-            weights.step.eq(self.step & self.sliding), weights.slot.eq(self.slot),
+            weights.early.eq(self.early), weights.slot.eq(self.slot),
             weights.second.eq(phase.second),
         ]
         for h in range(0, self._rows, 2):

@@ -30,6 +30,8 @@ class Operands:
         third.
     step, valid : ``Signal(step_shape)``, ``Signal()``
         What is known of the step, and whether there is one to compute.
+    early : ``Signal()``
+        It slides and has the weights of the kernel's first or second column.
     """
 
     def __init__(self, target, *, taps, window):
@@ -49,7 +51,7 @@ class Operands:
                    for c in range(lanes)] for t in range(taps)]
         self.before = [bytes_of(f"w{k}_", 3) for k in range(2 if window else 0)]
         self.step = Signal(step_shape(target, taps), name="s3", reset_less=True)
-        self.valid = Signal(name="s3_valid")
+        self.valid, self.early = Signal(name="s3_valid"), Signal(name="s3_early")
 
     def input(self, tap, row, channel):
         """Return what a tap of an output row multiplies."""
@@ -62,7 +64,10 @@ class Operands:
     def capture(self, m, walk, bank_data, words):
         """Take the walk's step, the words of the image banks, and those of the weights."""
         s2 = walk.step
-        m.d.sync += self.valid.eq(walk.step_valid & s2.compute)
+        m.d.sync += [
+            self.valid.eq(walk.step_valid & s2.compute),
+            self.early.eq(walk.step_valid & s2.compute & s2.sliding & ~s2.slot[1]),
+        ]
         inputs = self._inputs(m, s2, bank_data)
         with m.If(walk.step_valid):
             m.d.sync += self.step.eq(s2)

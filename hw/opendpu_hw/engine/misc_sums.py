@@ -111,7 +111,7 @@ class Sums:
             m.d.comb += [
                 depthwise.sliding.eq(s3.sliding), depthwise.slide.eq(s4_sliding),
                 depthwise.slid.eq(s5_sliding), pool.slide.eq(s4_sliding),
-                depthwise.slot.eq(s3.slot),
+                depthwise.early.eq(self._operands.early), depthwise.slot.eq(s3.slot[0]),
             ]
         self.column_ended = s5_ends.last
 

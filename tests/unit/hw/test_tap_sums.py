@@ -47,7 +47,8 @@ def draw(rng, ports, made):
         before, earlier = ([IDLE, IDLE, *made])[n + 1], ([IDLE, IDLE, *made])[n]
         step, wide, kind, sliding, _, slot = now
         values = {
-            "slot": slot, "step": step, "wide": wide, "sliding": sliding,
+            "early": int(step and sliding and slot < 2), "slot": slot & 1,
+            "step": step, "wide": wide, "sliding": sliding,
             "prelu": int(kind == "prelu"),
             "eltwise": int(kind in ("add", "multiply")), "multiply": int(kind == "multiply"),
             "add": before[0], "apart": before[1], "slide": before[3],
