@@ -3,6 +3,7 @@
 
 import functools
 import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ def device(name, form):
     target = Target.from_name(name)
     if form is None:
         return RtlDevice(target, memory="ideal", trace=True)
-    options = {"vendor": "xilinx", "leaky_blocks": name in LEAKY}
+    options = {"vendor": "xilinx", "leaky_blocks": name.split("+")[0] in LEAKY}
     if form == ULTRA:
         options["ultra_ram"] = target.convw_base + target.output_channel_parallel // 2
     if form == DOUBLED:
@@ -94,11 +95,14 @@ def test_doubled_clock(engine, rng):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["B512", "B800", "B1024", "B4096"])
+@pytest.mark.parametrize(
+    "name", ["B512", "B800", "B1024", "B1152", "B4096", "B128+table+channel+scaled"]
+)
 def test_doubled_clock_of_other_targets(name, rng):
+    """With LEAKYRELU in blocks and without."""
     for _ in range(10):
-        compare(name, "conv", int(rng.integers(1 << 30)), form=DOUBLED)
-        compare(name, "dwconv", int(rng.integers(1 << 30)), form=DOUBLED)
+        for engine in ("conv", "dwconv", "mixed"):
+            compare(name, engine, int(rng.integers(1 << 30)), form=DOUBLED)
 
 
 @pytest.mark.slow
@@ -107,6 +111,26 @@ def test_dsp48e2_of_other_targets(name, rng):
     for _ in range(10):
         compare(name, "conv", int(rng.integers(1 << 30)))
         compare(name, "dwconv", int(rng.integers(1 << 30)))
+
+
+def blocks_of(text, module=verilog.TOP):
+    """Return how many DSP48E2 a module of Verilog has, those of modules below it included."""
+    inside = re.search(rf"^module {module}\(.*?^endmodule", text, re.M | re.S)
+    below = re.findall(r"^  (opendpu_\w+) +\\?\S+ +\($", inside[0], re.M)
+    return inside[0].count("  DSP48E2 #(") + sum(blocks_of(text, name) for name in below)
+
+
+@pytest.mark.parametrize(
+    "name", ["B128", *(pytest.param(n, marks=pytest.mark.slow) for n in ("B512", "B4096"))]
+)
+def test_doubled_clock_halves_the_blocks(name):
+    """One for four pixels in the array and behind it, two for four rows in the window."""
+    target = Target.from_name(name)
+    pixels, channels = target.pixel_parallel, target.output_channel_parallel
+    text = verilog.elaborate(target, vendor="xilinx", dsp_double_rate=True)
+    array = pixels // 4 * channels * (target.input_channel_parallel + 1)
+    taps = columns = target.alu_pixel_parallel // 2 * target.channel_parallel * 3
+    assert blocks_of(text) == array + taps + columns
 
 
 def test_array_of_the_vendor_has_its_blocks():
