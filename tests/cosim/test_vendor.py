@@ -28,6 +28,7 @@ LEAKY = ("B128", "B4096")
 ULTRA = "xilinx, UltraRAM"
 """Image banks, and half of CONVW's, in URAM288."""
 DOUBLED = "xilinx, dpu_2x_clk"
+BOTH = "xilinx, UltraRAM, dpu_2x_clk"
 
 
 @functools.cache
@@ -36,9 +37,9 @@ def device(name, form):
     if form is None:
         return RtlDevice(target, memory="ideal", trace=True)
     options = {"vendor": "xilinx", "leaky_blocks": name.split("+")[0] in LEAKY}
-    if form == ULTRA:
+    if form in (ULTRA, BOTH):
         options["ultra_ram"] = target.convw_base + target.output_channel_parallel // 2
-    if form == DOUBLED:
+    if form in (DOUBLED, BOTH):
         options["dsp_double_rate"] = True
     text = verilog.elaborate(target, **options) + PRIMITIVES
     path = build(text, what=f"{target.name} of {form}")
@@ -85,6 +86,14 @@ def test_ultra_ram(rng):
 def test_ultra_ram_of_other_targets(name, rng):
     for _ in range(10):
         compare(name, "mixed", int(rng.integers(1 << 30)), form=ULTRA)
+
+
+@pytest.mark.slow
+def test_ultra_ram_with_doubled_clock(rng):
+    """Weights of both kinds of memory are late by the same."""
+    for engine in ("conv", "mixed"):
+        for _ in range(10):
+            compare("B512", engine, int(rng.integers(1 << 30)), form=BOTH)
 
 
 @pytest.mark.parametrize("engine", ["conv", "dwconv", "mixed"])

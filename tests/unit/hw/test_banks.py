@@ -15,8 +15,9 @@ from opendpu_hw.memory.banks import Banks
 class Traffic:
     """Random requests on every port, held until they are served; expects what it wrote."""
 
-    def __init__(self, dut, target, seed, ultra_ram):
+    def __init__(self, dut, target, seed, ultra_ram, weights_late):
         self.dut, self.target, self.ultra_ram = dut, target, ultra_ram
+        self.weight_reads = collections.deque([(0, 0)] * weights_late)
         self.rng = random.Random(f"banks {target.name} {seed}")
         self.mask = (1 << 8 * target.channel_parallel) - 1
         self.store = {}  # (bank, word) -> value; banks are zero at start
@@ -131,8 +132,9 @@ class Traffic:
         assert len({w[:2] for w in writes}) == len({w[0] for w in writes}) == len(writes), (
             "two writes of one bank in a cycle"
         )
-        weights = ctx.get(d.conv_read.en) * t.channel_parallel
-        word = ctx.get(d.conv_read.weight_addr)
+        self.weight_reads.append((ctx.get(d.conv_read.en), ctx.get(d.conv_read.weight_addr)))
+        enabled, word = self.weight_reads.popleft()
+        weights = enabled * t.channel_parallel
         ultra = max(self.ultra_ram - t.convw_base, 0)
         reads += [
             (d.conv_read.weights[i], get(t.convw_base + i, word), "convw")
@@ -147,12 +149,15 @@ class Traffic:
         return reads, served
 
 
-@pytest.mark.parametrize(("name", "ultra_ram"), [("B64", 0), ("B144", 0), ("B64", 6)])
-def test_random_traffic(name, ultra_ram):
+@pytest.mark.parametrize(
+    ("name", "ultra_ram", "weights_late"),
+    [("B64", 0, 0), ("B144", 0, 0), ("B64", 6, 0), ("B64", 6, 3)],
+)
+def test_random_traffic(name, ultra_ram, weights_late):
     """B64's banks below 4 have images, those from there on weights of CONV."""
     target = Target.from_name(name)
-    dut = Banks(target, ultra_ram=ultra_ram)
-    traffic = Traffic(dut, target, 0, ultra_ram)
+    dut = Banks(target, ultra_ram=ultra_ram, weights_late=weights_late)
+    traffic = Traffic(dut, target, 0, ultra_ram, weights_late)
 
     async def bench(ctx):
         coming = collections.deque([[]] * (latency.BANK_READ - 1))
