@@ -92,7 +92,7 @@ def primitives(text, module):
 
 @pytest.mark.slow
 def test_b4096_fits_kv260(tmp_path):
-    """Blocks and UltraRAMs are counted; block RAMs, eight a bank, and LUTs only by synthesis."""
+    """Blocks and UltraRAMs are counted; block RAMs, 7.5 a bank, and LUTs only by synthesis."""
     assert main(["--target", "B4096", "--board", "kv260", "-o", str(tmp_path)]) == 0
     text = (tmp_path / "ip/DPUCZDX8G_ISA1_B4096.v").read_text(encoding="utf-8")
     found, there = primitives(text, "opendpu_top"), BOARDS["kv260"].resources
