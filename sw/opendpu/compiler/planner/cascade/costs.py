@@ -14,7 +14,7 @@ from opendpu.compiler.network.live_range import live_ranges
 from opendpu.compiler.planner.cascade.buffers import size_buffers
 from opendpu.compiler.planner.cascade.environment import Environment, StripesBefore
 from opendpu.compiler.planner.cascade.least_work import least_work
-from opendpu.compiler.planner.cascade.model import CascadeModel, can_cascade, model_cascade
+from opendpu.compiler.planner.cascade.model import CascadeModel, cascade_models
 from opendpu_arch.target import Target
 
 TILE_COUNTS = (1, 2, 3, 4, 6, 8)
@@ -114,8 +114,9 @@ class CascadeCosts:
             readers=self.readers, stripes=self._stripes,
         )  # fmt: skip
         best: tuple[int, int] | None = None
-        for tiles in TILE_COUNTS if can_cascade(environment, layers) else ():
-            model = model_cascade(environment, layers, tiles)
+        models = cascade_models(environment, layers)
+        for tiles in TILE_COUNTS:
+            model = None if models is None else models(tiles)
             if model is None:
                 continue
             found = size_buffers(model, lambda wanted: self._fits(wanted, taken), thorough=False)

@@ -11,10 +11,9 @@ import dataclasses
 from collections.abc import Sequence
 
 from opendpu.compiler.layers.cost import LATENCY
-from opendpu.compiler.planner.cascade.stage import Buffer, Stage, Stripe
+from opendpu.compiler.planner.cascade.stage import NEVER, Buffer, Stage, Stripe
 from opendpu_arch.isa import Engine
 
-NEVER = 1 << 60
 UNKNOWN = -1
 """Start of a stage that has to be found again."""
 SAMPLE = 192
@@ -58,8 +57,9 @@ def estimate(
 class _ListScheduler:
     """One simulation of the engines.
 
-    When a stage could start, but for its engine, is computed once and kept until a stage is put
-    that has a say in it.
+    When a stage could start, but for its engine, is found once for each of its stripes: what it
+    has waited for stays done. A stage that cannot start is looked at again when another is put for
+    which it waits; one that loads, whenever others load.
     """
 
     def __init__(
@@ -70,37 +70,27 @@ class _ListScheduler:
             NEVER if b.resident else capacity * b.group_rows
             for b, capacity in zip(buffers, capacities, strict=True)
         ]
-        makers = {s.output for s in stages}
-        self.made = [n in makers for n in range(len(buffers))]
-        self.have = [0 if self.made[n] or not b.resident else b.height
-                     for n, b in enumerate(buffers)]  # fmt: skip
-        self.ready: list[list[int]] = [[0] * b.height for b in buffers]
+        self.maker: list[int | None] = [None] * len(buffers)
         self.readers: list[list[tuple[int, list[int]]]] = [[] for _ in buffers]
         for number, stage in enumerate(stages):
+            self.maker[stage.output] = number
             for buffer, lows in stage.lows.items():
-                self.readers[buffer].append((number, [*lows, NEVER]))
+                self.readers[buffer].append((number, lows))
+        self.have = [
+            b.height if b.resident and maker is None else 0
+            for b, maker in zip(buffers, self.maker, strict=True)
+        ]
+        self.ready: list[list[int]] = [[0] * b.height for b in buffers]
         self.next = [0] * len(stages)
         self.done: list[list[int]] = [[] for _ in stages]
         self.saved: list[tuple[list[int], list[int]]] = [([], []) for _ in buffers]
         self.free = [0] * len(Engine)
-        self.blocked: int | None = None
         self._starts: list[int] = [UNKNOWN] * len(stages)
         self._blocked: list[int | None] = [None] * len(stages)
+        """The buffers without room for which stages cannot start."""
+        self._waiting: list[list[int]] = [[] for _ in stages]
+        """The stages that wait for each to be put."""
         self._loading = [False] * len(stages)
-        self._touched = [self._touches(stage) for stage in stages]
-
-    def _touches(self, stage: Stage) -> list[int]:
-        """Return the stages that can start earlier or later when this one is put."""
-        read = stage.lows.keys()
-        return [
-            number
-            for number, other in enumerate(self.stages)
-            if other is stage
-            or stage.output in other.lows
-            or other.output in read
-            or other.in_place in read
-            or any(not self.made[buffer] for buffer in other.lows.keys() & read)
-        ]
 
     def order(self, sample: int | None = None) -> IssueOrder:
         """Run to the end, or until nothing can go on, or ``sample`` stripes tell the rest."""
@@ -120,7 +110,8 @@ class _ListScheduler:
                 start = starts[number]
                 if start == UNKNOWN:
                     start = starts[number] = self._start(number)
-                start = max(start, free[engine])
+                if start < free[engine]:
+                    start = free[engine]
                 if start < first:
                     best, first = number, start
             if best < 0:
@@ -147,21 +138,20 @@ class _ListScheduler:
         cycles = now + (now - half) * left // (put - put // 2)
         return IssueOrder(tuple(issued), cycles, whole=False)
 
-    def _freed_at(self, buffer: int, limit: int) -> int | None:
-        """Return when the rows below ``limit`` of a buffer are no longer needed, if that is known.
+    def _needs(self, buffer: int, limit: int, but: int | None = None) -> int | None:
+        """Return a stage that still needs rows below ``limit`` of a buffer, if one does."""
+        for reader, lows in self.readers[buffer]:
+            if lows[self.next[reader]] < limit and reader != but:
+                return reader
+        return None
 
-        A reader must have been put before; the buffer is noted as too small otherwise.
-        """
-        if limit <= 0:
-            return 0
+    def _freed_at(self, buffer: int, limit: int) -> int:
+        """Return when the rows below ``limit`` of a buffer, which no stage needs, are unused."""
         time = 0
         for reader, lows in self.readers[buffer]:
-            if lows[self.next[reader]] < limit:
-                self.blocked = buffer
-                return None
             last = bisect.bisect_left(lows, limit) - 1
-            if last >= 0:
-                time = max(time, self.done[reader][last])
+            if last >= 0 and self.done[reader][last] > time:
+                time = self.done[reader][last]
         ends, times = self.saved[buffer]
         if times:
             time = max(time, times[min(bisect.bisect_left(ends, limit), len(times) - 1)])
@@ -172,44 +162,45 @@ class _ListScheduler:
 
         ``NEVER`` if it cannot be put next.
         """
-        self.blocked = None
-        self._loading[number] = False
-        start = self._start_or_none(number)
-        self._blocked[number] = self.blocked
-        return NEVER if start is None else start
-
-    def _start_or_none(self, number: int) -> int | None:
         stage = self.stages[number]
         stripe = stage.stripes[self.next[number]]
-        time = 0
+        time, loading = 0, False
         for need in stripe.needs:
-            number_in, high = need.buffer, need.high
-            missing = high - self.have[number_in]
+            buffer, high = need.buffer, need.high
+            missing, maker = high - self.have[buffer], self.maker[buffer]
             if missing <= 0:
-                time = max(time, self.ready[number_in][high - 1])
-            elif self.made[number_in]:
-                return None
+                found = self.ready[buffer][high - 1]
+            elif maker is not None:
+                return self._wait(number, maker, None)
             else:
-                self._loading[number] = True
-                freed = self._freed_at(number_in, high - self.capacity[number_in])
-                if freed is None:
-                    return None
-                load = missing * self.buffers[number_in].load
-                time = max(time, max(self.free[Engine.LOAD], freed) + load + LATENCY)
+                found, limit, loading = self.free[Engine.LOAD], high - self.capacity[buffer], True
+                if limit > 0:
+                    reader = self._needs(buffer, limit)
+                    if reader is not None:
+                        return self._wait(number, reader, buffer)
+                    found = max(found, self._freed_at(buffer, limit))
+                found += missing * self.buffers[buffer].load + LATENCY
+            if found > time:
+                time = found
         end = stripe.row + stripe.rows
-        freed = self._freed_at(stage.output, end - self.capacity[stage.output])
-        if freed is None:
-            return None
-        if stage.in_place is not None and not self._unread(stage.in_place, number, end):
-            return None
-        return max(time, freed)
+        limit = end - self.capacity[stage.output]
+        if limit > 0:
+            reader = self._needs(stage.output, limit)
+            if reader is not None:
+                return self._wait(number, reader, stage.output)
+            time = max(time, self._freed_at(stage.output, limit))
+        if stage.in_place is not None:
+            reader = self._needs(stage.in_place, end, number)
+            if reader is not None:
+                return self._wait(number, reader, None)
+        self._loading[number], self._blocked[number] = loading, None
+        return time
 
-    def _unread(self, buffer: int, but: int, limit: int) -> bool:
-        """Tell whether no stage but one needs rows below ``limit`` any more."""
-        return all(
-            reader == but or lows[self.next[reader]] >= limit
-            for reader, lows in self.readers[buffer]
-        )
+    def _wait(self, number: int, other: int, blocked: int | None) -> int:
+        """Let a stage wait until another is put, for room in buffer ``blocked`` if given."""
+        self._waiting[other].append(number)
+        self._loading[number], self._blocked[number] = False, blocked
+        return NEVER
 
     def _take(self, number: int, start: int) -> None:
         """Put the next stripe of a stage."""
@@ -233,15 +224,17 @@ class _ListScheduler:
             ends, times = self.saved[stage.output]
             ends.append(end)
             times.append(self.free[Engine.SAVE])
-        for other in self._touched[number]:
+        self._starts[number] = UNKNOWN
+        for other in self._waiting[number]:
             self._starts[other] = UNKNOWN
+        self._waiting[number].clear()
 
     def _load(self, number: int, high: int) -> None:
         """Load the rows of a buffer below ``high`` that are not there yet."""
-        if self.made[number] or self.have[number] >= high:
+        if self.maker[number] is not None or self.have[number] >= high:
             return
-        freed = self._freed_at(number, high - self.capacity[number])
-        begin = max(self.free[Engine.LOAD], freed or 0)
+        limit = high - self.capacity[number]
+        begin = max(self.free[Engine.LOAD], self._freed_at(number, limit) if limit > 0 else 0)
         for row in range(self.have[number], high):
             begin += self.buffers[number].load
             self.ready[number][row] = begin + LATENCY

@@ -2,7 +2,8 @@
 """Consecutive layers as stages and buffers, if they can run as a cascade at all."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 
 from opendpu.compiler.layers import ComputeLayer, channel_groups
 from opendpu.compiler.layers.cost import transfer_cycles
@@ -28,32 +29,25 @@ class CascadeModel:
     weight_cycles: int
 
 
-def can_cascade(environment: Environment, layers: LayerRange) -> bool:
-    """Tell whether ``layers`` can run as a cascade, if some tiles of columns are narrow enough.
+def cascade_models(
+    environment: Environment, layers: LayerRange
+) -> Callable[[int], CascadeModel | None] | None:
+    """Return what makes ``layers``, cut into so many tiles of columns, a cascade, or none of it.
 
-    They cannot where weights do not fit all at once, readers of one feature map want different rows
-    in a bank, or results come back through DDR.
+    There is none at all where weights do not fit all at once, readers of one feature map want
+    different rows in a bank, or results come back through DDR. Narrower tiles may do what wide ones
+    cannot.
     """
-    builder = _builder(environment, layers)
-    return builder is not None and builder.is_possible()
-
-
-def model_cascade(environment: Environment, layers: LayerRange, tiles: int) -> CascadeModel | None:
-    """Return ``layers``, cut into ``tiles`` tiles of columns, as a cascade; none if they cannot."""
-    builder = _builder(environment, layers)
-    return None if builder is None else builder.model(tiles)
-
-
-def _builder(environment: Environment, layers: LayerRange) -> "_Builder | None":
     members = [environment.network.layers[number] for number in layers.numbers]
     computing = [x for x in members if isinstance(x, ComputeLayer) and x.IN_CASCADES]
     if len(computing) < len(members):
         return None
-    return _Builder(environment, layers, computing)
+    builder = _Builder(environment, layers, computing)
+    return builder.model if builder.is_possible() else None
 
 
 class _Builder:
-    """One attempt; buffers are known by feature map and rows a bank."""
+    """Layers as a cascade; buffers are known by feature map and rows a bank."""
 
     def __init__(
         self, environment: Environment, layers: LayerRange, members: Sequence[ComputeLayer]
@@ -73,13 +67,11 @@ class _Builder:
         return self._possible() and self._agree()
 
     def model(self, count: int) -> CascadeModel | None:
-        """Return the cascade, or none."""
-        if not self.is_possible():
-            return None
-        leaving = {n for n in self.made if self._leaves(n) or n in self.environment.resident}
-        tiles = tile_columns(self.network, self.layers, leaving, count)
+        """Return the cascade in ``count`` tiles of columns, or none."""
+        tiles = tile_columns(self.network, self.layers, self.leaving, count)
         if tiles is None:
             return None
+        self.buffers, self.sources = {}, []
         self.widest = {n: max(t[n][1] for t in tiles) for n in tiles[0]}
         stages = []
         for number, layer in zip(self.range.numbers, self.layers, strict=True):
@@ -95,6 +87,12 @@ class _Builder:
             min_capacities=_min_capacities(stages, buffers), sources=tuple(self.sources),
             tiles=tuple(tiles), weight_cycles=weight_cycles(self.target, self.layers) + terms,
         )  # fmt: skip
+
+    @functools.cached_property
+    def leaving(self) -> set[str]:
+        """The results whose columns are all needed, by others or in what stays on chip."""
+        resident = self.environment.resident
+        return {name for name in self.made if self._leaves(name) or name in resident}
 
     def _stage(self, number: int, layer: ComputeLayer) -> Stage | None:
         """Return a layer with its buffers, or none if an instruction cannot do it."""

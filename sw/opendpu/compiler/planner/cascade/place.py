@@ -11,7 +11,7 @@ from opendpu.compiler.planner.cascade.buffers import buffer_words, size_buffers
 from opendpu.compiler.planner.cascade.costs import TILE_COUNTS, Cascade, cascade_cycles
 from opendpu.compiler.planner.cascade.environment import Environment
 from opendpu.compiler.planner.cascade.list_schedule import IssueOrder
-from opendpu.compiler.planner.cascade.model import CascadeModel, model_cascade
+from opendpu.compiler.planner.cascade.model import CascadeModel, cascade_models
 from opendpu.compiler.planner.cascade.stage import Stage
 from opendpu.compiler.planner.free_words import Placer
 
@@ -33,8 +33,11 @@ def place_cascade(
 ) -> tuple[CascadePlan, tuple[LayerPlan, ...]] | None:
     """Return a cascade with its buffers placed and its order, or none if it does not fit."""
     best: tuple[int, _Sized] | None = None
+    models = cascade_models(environment, cascade.layers)
+    if models is None:
+        return None
     for tiles in (count for count in TILE_COUNTS if count >= cascade.tiles):
-        model = model_cascade(environment, cascade.layers, tiles)
+        model = models(tiles)
         if model is None:
             break
 

@@ -3,8 +3,12 @@
 
 import dataclasses
 import functools
+import itertools
 
 from opendpu_arch.isa import Engine
+
+NEVER = 1 << 60
+"""A cycle or a row that does not come."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -81,10 +85,15 @@ class Stage:
 
     @functools.cached_property
     def lows(self) -> dict[int, list[int]]:
-        """The first row of every buffer read that each stripe needs, none counting as all used."""
+        """The first row of every buffer read that each stripe, or a later one, needs.
+
+        A stripe that needs none counts as if it needed all. After the last stripe it is ``NEVER``.
+        """
         found: dict[int, list[int]] = {}
         for number, stripe in enumerate(self.stripes):
             for need in stripe.needs:
-                lows = found.setdefault(need.buffer, [-1] * len(self.stripes))
+                lows = found.setdefault(need.buffer, [-1] * len(self.stripes) + [NEVER])
                 lows[number] = need.low if lows[number] < 0 else min(lows[number], need.low)
+        for lows in found.values():
+            lows[:] = [*itertools.accumulate(reversed(lows), min)][::-1]
         return found
