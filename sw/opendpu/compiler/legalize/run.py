@@ -38,8 +38,8 @@ from opendpu_arch.numerics import quantize
 Array = npt.NDArray[Any]
 BITS = 8
 """Width of the DPU's integers."""
-PART = 1 << 22
-"""Elements of a constant that are quantized at a time."""
+PART = 1 << 16
+"""Elements of a constant that are quantized at a time: as many as caches hold."""
 
 
 def legalize(
