@@ -39,6 +39,7 @@ from opendpu.quantize.transforms.substitute import relu6_to_relu
 from opendpu.quantize.transforms.subtract import subtract
 from opendpu.quantize.transforms.tabulate import tabulate
 from opendpu.quantize.transforms.upsample import upsample
+from opendpu.quantize.transforms.views import activations_first
 from opendpu.quantize.transforms.wide_kernel import split_wide_kernels
 from opendpu_arch.errors import UnsupportedError
 
@@ -223,6 +224,7 @@ def _transform(
         fold(graph)
     if subtract(graph):
         fold(graph)
+    activations_first(graph)
     approximate(graph)
     upsample(graph)
     rewrite(graph)

@@ -34,4 +34,5 @@ def tabulated(graph: Graph, target: Target | None) -> list[Function]:
 def _is_worth_it(graph: Graph, function: Function) -> bool:
     kinds = [graph[name].kind for name in function.nodes]
     gated = len(kinds) > 1 and any(kind in GATES for kind in kinds)
+    gated = gated or "hard-swish" in kinds  # such a graph has it in one piece yet
     return gated or not all(operator_of(kind).on_dpu for kind in kinds)

@@ -18,6 +18,11 @@ SMALL_AVERAGE = 1024
 first follows the rows as they are made, the second fits the banks of every target."""
 LEFT = 40
 """Rows and columns of what the first step leaves, at most."""
+TALLEST = 64
+"""Rows of what windows of one row leave, at most: on the smallest target eight share a bank."""
+WIDEST = 16
+"""Columns of a window of the first step that has one row: kernels of the array have no more, and no
+stride over half of that where two pixels are one."""
 
 
 def rewrite(graph: Graph) -> None:
@@ -69,16 +74,15 @@ def _long_row(graph: Graph, node: Node) -> None:
     batch, height, width, channels = graph[source].shape
     if max(height, width) <= MAX_SIDE or not _takes_all(graph, node):
         return
-    pixels = height * width
-    rows = max(n for n in _divisors(pixels) if n * n <= pixels)
-    if pixels // rows > MAX_SIDE:
+    rows, columns = _squarest(height * width)
+    if columns > MAX_SIDE:
         return
-    shape = (batch, rows, pixels // rows, channels)
+    shape = (batch, rows, columns, channels)
     made = graph.add(
         graph.unique(f"{node.name}_map"), "reshape", shape, {"input": [source]},
         {"shape": list(shape)}, origin=node.origin,
     )  # fmt: skip
-    size = [pixels // rows, rows]
+    size = [columns, rows]
     node.inputs = {"input": [made.name]}
     node.attrs = {**node.attrs, "kernel": size, "stride": size}
 
@@ -94,21 +98,14 @@ def _large_average(graph: Graph, node: Node) -> None:
     """Average windows that fill a large map, then those averages.
 
     The windows are the smallest ones that leave few averages, of those with an exact factor (powers
-    of two) if there are any.
+    of two) if there are any. Those of a single row are best: whoever makes the map can then write
+    every row to a bank of its own. The averages become as many rows as columns, if need be.
     """
     (source,) = node.inputs["input"]
     batch, height, width, channels = graph[source].shape
     if height * width <= SMALL_AVERAGE or not _takes_all(graph, node):
         return
-    windows = [
-        (rows, columns)
-        for rows in _divisors(height)
-        for columns in _divisors(width)
-        if height <= LEFT * rows
-        and width <= LEFT * columns
-        and height * width <= SMALL_AVERAGE * rows * columns
-    ]
-    rows, columns = min(windows, key=_preference)
+    rows, columns = _row(height, width) or _window(height, width)
     if (rows, columns) == (height, width):
         return
     window = [columns, rows]
@@ -117,9 +114,55 @@ def _large_average(graph: Graph, node: Node) -> None:
         (batch, height // rows, width // columns, channels), {"input": [source]},
         {**node.attrs, "kernel": window, "stride": window, "global": False}, origin=node.origin,
     )  # fmt: skip
-    left = [width // columns, height // rows]
+    left = (height // rows, width // columns)
+    if left[0] > TALLEST or left[1] > LEFT:
+        left = _squarest(left[0] * left[1])
+        part = graph.add(
+            graph.unique(f"{part.name}_reshape"), "reshape", (batch, *left, channels),
+            {"input": [part.name]}, {"shape": [batch, *left, channels]}, origin=node.origin,
+        )  # fmt: skip
     node.inputs = {"input": [part.name]}
-    node.attrs = {**node.attrs, "kernel": left, "stride": left}
+    node.attrs = {**node.attrs, "kernel": [*left[::-1]], "stride": [*left[::-1]]}
+
+
+def _row(height: int, width: int) -> tuple[int, int] | None:
+    """Return the smallest window of one row with an exact factor that leaves few averages.
+
+    One whose averages are as few rows and columns as it takes comes before one whose averages have
+    to be put in another shape.
+    """
+    windows = [
+        columns
+        for columns in _divisors(width)
+        if columns & (columns - 1) == 0 and columns <= WIDEST
+        and height * width <= SMALL_AVERAGE * columns
+    ]  # fmt: skip
+    for columns in windows:
+        if height <= TALLEST and width <= LEFT * columns:
+            return 1, columns
+    for columns in windows:
+        if max(_squarest(height * width // columns)) <= LEFT:
+            return 1, columns
+    return None
+
+
+def _window(height: int, width: int) -> tuple[int, int]:
+    """Return the window that is preferred of those that leave few averages."""
+    windows = [
+        (rows, columns)
+        for rows in _divisors(height)
+        for columns in _divisors(width)
+        if height <= LEFT * rows
+        and width <= LEFT * columns
+        and height * width <= SMALL_AVERAGE * rows * columns
+    ]
+    return min(windows, key=_preference)
+
+
+def _squarest(pixels: int) -> tuple[int, int]:
+    """Return the rows and columns of so many pixels that are nearest to each other."""
+    rows = max(n for n in _divisors(pixels) if n * n <= pixels)
+    return rows, pixels // rows
 
 
 def _divisors(size: int) -> list[int]:

@@ -73,3 +73,15 @@ def test_a_fix_before_and_behind_a_function(
     made = quantize(graph, {"x": x}, TABLES)
     rounded = [n for n in made if n.kind == "fix" and made[n.inputs["input"][0]].value is None]
     assert [n.name for n in rounded] == ["x_fix", "first_fix", "silu_fix", "last_fix"]
+
+
+def test_hard_swish_in_one_piece_is_worth_a_table() -> None:
+    """Its product with its own gate would take two instructions."""
+    made = FloatGraph("swish")
+    made.add("x", "data", (1, 6, 6, 3))
+    first = conv(made, "x", "first")
+    made.add("act", "hard-swish", made[first].shape, {"input": [first]})
+    made.outputs = [conv(made, "act", "last")]
+    (function,) = tabulated(made, TABLES.target)
+    assert function.nodes == ("act",) or list(function.nodes) == ["act"]
+    assert tabulated(made, PLAIN.target) == []
