@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Transposed convolutions: one layer for each phase, which writes every stride-th pixel."""
 
+import dataclasses
+
 import numpy as np
 
 from opendpu.compiler.constraints import before
 from opendpu.compiler.fixed import DEPTHWISE
-from opendpu.compiler.layers import AluLayer, ConvLayer, Feature, Window
+from opendpu.compiler.layers import AluLayer, ConvLayer, Feature, Int8Array, Window
 from opendpu.compiler.limits import MAX_CHANNEL_GROUPS
+from opendpu.compiler.lower.boxes import add_box, box_of
 from opendpu.compiler.lower.context import LoweringContext
 from opendpu.compiler.lower.fields import layer_fields, repeated
+from opendpu.compiler.lower.interleaved import ColumnPhase, interleaved
 from opendpu.compiler.lower.registry import lowers
 from opendpu.compiler.network import Alias
 from opendpu.compiler.phases import Phase, phases, take
@@ -25,6 +29,8 @@ def transposed(context: LoweringContext, node: Node) -> None:
     whole = context.features[node.name]
     across = phases(int(width), int(step_w), left, whole.width)
     for rows in phases(int(height), int(step_h), top, whole.height):
+        if _interleaved(context, node, rows, across):
+            continue
         for columns in _together(node, across, whole, context.target):
             name = node.name
             if (step_w, step_h) != (1, 1):
@@ -46,6 +52,46 @@ def _together(node: Node, across: list[Phase], whole: Feature, target: Target) -
     if len(across) < int(node.attrs["stride"][0]):
         return [[phase] for phase in across]
     return [across]
+
+
+def _interleaved(context: LoweringContext, node: Node, rows: Phase, across: list[Phase]) -> bool:
+    """Add all columns of some rows of a depthwise layer as one layer, if that is faster."""
+    step = int(node.attrs["stride"][0])
+    if node.kind not in DEPTHWISE or len({phase.count for phase in across}) > 1:
+        return False
+    if len(across) < max(2, step):
+        return False
+    source, whole = context.features[node.inputs["input"][0]], context.features[node.name]
+    name = f"{node.name}/{rows.start}"
+    made = Feature(name=name, height=rows.count, width=across[0].count, channels=whole.channels)
+    taps, skipped = _met(rows)
+    weights = take(context.constant(node, "weights"), 1, taps)
+    layer = interleaved(
+        layer_fields(context, node, name), [_column_phase(weights, phase) for phase in across],
+        source, made, Window(kernel_h=len(taps), pad_top=rows.pad), context.target,
+    )  # fmt: skip
+    if layer is None:
+        return False
+    if skipped:
+        inside = dataclasses.replace(box_of(source), rows=range(skipped, source.height))
+        layer = dataclasses.replace(
+            layer, source=add_box(context, f"{name}/from", source.name, inside)
+        )
+    _part(context, node, name, rows, across)
+    context.add(layer)
+    return True
+
+
+def _met(phase: Phase) -> tuple[tuple[int | None, ...], int]:
+    """Return the taps of a phase from the first one that there is, and how many come before."""
+    first = next((n for n, tap in enumerate(phase.taps) if tap is not None), 0)
+    return phase.taps[first:], first
+
+
+def _column_phase(weights: Int8Array, phase: Phase) -> ColumnPhase:
+    """Return what columns of a phase meet; weights are OHWI with one output."""
+    taps, skipped = _met(phase)
+    return ColumnPhase(weights=take(weights, 2, taps)[0], pad=phase.pad - skipped)
 
 
 def _part(
