@@ -9,6 +9,7 @@ import pytest
 
 from opendpu.compiler import backend
 from opendpu.compiler.backend import build
+from opendpu.compiler.layers import misc
 from opendpu.compiler.planner.revise import BankCapacityError
 from opendpu.runtime.device import Job
 from opendpu_arch import isa
@@ -65,6 +66,14 @@ def test_random_networks_whose_layers_both_engines_share(
 ) -> None:
     monkeypatch.setattr(backend, "BACKEND_PASSES", replace_pass("balance", share_everything))
     check_networks(rng, "B64", "stall:1", 8)
+
+
+def test_random_networks_whose_misc_engine_follows_the_array_by_channel_groups(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(misc, "SHORT_PASS", 1)
+    monkeypatch.setattr(backend, "BACKEND_PASSES", replace_pass("balance", share_everything))
+    check_networks(rng, "B64", "stall:3", 8)
 
 
 @pytest.mark.slow

@@ -18,10 +18,12 @@ from opendpu.compiler.network.augment import augment
 from opendpu.compiler.network.balance import balance
 from opendpu.compiler.network.fuse import fuse
 from opendpu.compiler.network.join_resized import join_resized
+from opendpu.compiler.network.join_windows import join_windows
 from opendpu.compiler.network.phases import read_phases
 from opendpu.compiler.network.planar import planar
 from opendpu.compiler.network.repeat import repeat
 from opendpu.compiler.network.rows import fill_rows
+from opendpu.compiler.network.scale import scale
 from opendpu.compiler.network.sequence import sequence
 from opendpu.compiler.network.space_to_depth import space_to_depth
 from opendpu.compiler.network.transpose import transpose
@@ -85,6 +87,10 @@ BACKEND_PASSES = (
         "network", "network", fill_rows,
     ),
     BackendPass(
+        "scale", "products with a pixel are depthwise convolutions whose weights it is",
+        "network", "network", scale,
+    ),
+    BackendPass(
         "balance", "depthwise convolutions go to the array where the misc engine has more to do",
         "network", "network", balance,
     ),
@@ -107,6 +113,10 @@ BACKEND_PASSES = (
     BackendPass(
         "space_to_depth", "pixels become channels of one, where blocks of output channels are full",
         "network", "network", _space_to_depth,
+    ),
+    BackendPass(
+        "join_windows", "neighbouring windows of a first layer are one pixel that LOAD brings",
+        "network", "network", join_windows,
     ),
     BackendPass(
         "cascade", "which consecutive layers run together, stripes of rows of each in turn",

@@ -22,9 +22,11 @@ from opendpu.compiler.layers import (
     DilatedConvLayer,
     EltwiseLayer,
     Features,
+    FoldedConvLayer,
     Layer,
     MoveLayer,
     ProductLayer,
+    ScaleLayer,
     SharedDepthwiseLayer,
 )
 from opendpu.compiler.network import Network
@@ -50,9 +52,11 @@ class LayerKind:
 LAYER_KINDS = (
     LayerKind(layer=ConvLayer, tilings=conv_tilings, emitter=CONV),
     LayerKind(layer=BlockwiseConvLayer, tilings=conv_tilings, emitter=CONV),
+    LayerKind(layer=FoldedConvLayer, tilings=conv_tilings, emitter=CONV),
     LayerKind(layer=ProductLayer, tilings=product_tilings, emitter=PRODUCT),
     LayerKind(layer=DilatedConvLayer, tilings=dilated_tilings, emitter=DILATED_CONV),
     LayerKind(layer=AluLayer, tilings=misc_tilings, emitter=ALU),
+    LayerKind(layer=ScaleLayer, tilings=misc_tilings, emitter=ALU),
     LayerKind(layer=SharedDepthwiseLayer, tilings=misc_tilings, emitter=SHARED),
     LayerKind(layer=EltwiseLayer, tilings=misc_tilings, emitter=ELTWISE),
     LayerKind(layer=BroadcastLayer, tilings=misc_tilings, emitter=ELTWISE),

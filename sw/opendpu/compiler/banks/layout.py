@@ -76,13 +76,17 @@ class Layout:
         self, row: int, rows: int, group: int, groups: int, *, write: bool
     ) -> tuple[BankAccess, ...]:
         """Return the words of some channel groups in ``rows`` rows from ``row`` on."""
+        every = self.accesses(row, rows, write=write)
+        if groups == self.groups:
+            return every
+        first = group - self.first_group
         return tuple(
             access._replace(
                 low=(access.low + number) % self.target.bank_depth,
                 words=access.words - number, step=self.groups,
             )
-            for access in self.accesses(row, rows, write=write)
-            for number in range(group, group + groups)
+            for access in every
+            for number in range(first, first + groups)
         )  # fmt: skip
 
     def accesses(self, row: int, rows: int, *, write: bool) -> tuple[BankAccess, ...]:

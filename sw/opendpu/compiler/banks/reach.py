@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 
 from opendpu.compiler.banks.layout import Layout
-from opendpu.compiler.layers import Feature, Window
+from opendpu.compiler.layers import Feature, Layer, Window
 from opendpu.compiler.limits import ADDRESS_GROUPS, MAX_STRIDE_OUT
 from opendpu_arch.target import Target
 
@@ -61,6 +61,16 @@ def columns_needed(window: Window, feature: Feature, column: int, columns: int) 
     right = left + (columns - 1) * window.stride_w + window.kernel_w
     first = max(0, left)
     return first, max(1, min(feature.width, right) - first)
+
+
+def columns_read(
+    layer: Layer, window: Window, feature: Feature, column: int, columns: int
+) -> tuple[int, int]:
+    """Return first and number of the input columns that a layer meets for some of its result."""
+    if layer.columns_a_pixel > 1:
+        first = column // layer.columns_a_pixel
+        return first, -(-(column + columns) // layer.columns_a_pixel) - first
+    return columns_needed(window, feature, column, columns)
 
 
 def can_read(layout: Layout, feature: Feature, window: Window, row: int, rows: int) -> bool:

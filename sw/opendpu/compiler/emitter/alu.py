@@ -3,6 +3,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Iterator
 
 from opendpu.compiler.banks import BankAccess
 from opendpu.compiler.banks.layout import Layout
@@ -18,7 +19,7 @@ from opendpu.compiler.banks.reach import (
 from opendpu.compiler.emitter.cascade_tile import CascadeTile
 from opendpu.compiler.emitter.channels import ChannelConstants, channel_constants
 from opendpu.compiler.emitter.kind import LayerEmitter
-from opendpu.compiler.emitter.layouts import tile_layout, whole_tile, written_words
+from opendpu.compiler.emitter.layouts import tile_layout, whole_tile
 from opendpu.compiler.emitter.recorder import Operand, Recorder
 from opendpu.compiler.emitter.records import Records
 from opendpu.compiler.emitter.slots import table_of
@@ -26,11 +27,12 @@ from opendpu.compiler.emitter.transfer import (
     Source,
     Tile,
     load_alu_weights,
+    parts_of,
     save_rows,
     tiles_of,
 )
-from opendpu.compiler.layers import AluLayer
-from opendpu.compiler.plan import LayerPlan
+from opendpu.compiler.layers import AluLayer, ScaleLayer
+from opendpu.compiler.plan import WEIGHTS_REG, LayerPlan
 from opendpu_arch.isa import Alu, AluInit, AluMode
 from opendpu_arch.legal import POINTWISE_MODES
 
@@ -40,7 +42,7 @@ def emit_alu(recorder: Recorder, plan: LayerPlan, layer: AluLayer) -> None:
 
     Loops, outermost first: channel groups, columns, rows.
     """
-    (source,) = recorder.operands(plan)
+    source, *_ = recorder.operands(plan)
     output = recorder.operand(layer.output, plan.output)
     constants = AluConstants(recorder, layer)
     constants.load_own()
@@ -62,20 +64,48 @@ class AluConstants:
 
     def __init__(self, recorder: Recorder, layer: AluLayer) -> None:
         self.recorder, self.layer = recorder, layer
-        self.weights = 0
-        """Word of the weights."""
+        self._weights = 0
         self._channels = recorder.plan.network.features[layer.output].channels
-        self._loaded: tuple[int, int] | None = None
+        self._loaded = (0, 0)
         self._own: ChannelConstants | Records | None = None
 
     def load(self, group: int, groups: int) -> None:
         """Load the weights of some channel groups, unless they are there."""
-        if self.layer.weights is None or self._loaded == (group, groups):
+        if not self._has_weights or self._loaded == (group, groups):
             return
         self._loaded = (group, groups)
-        taps = self.layer.window.kernel_h * self.layer.window.kernel_w
-        address = self.recorder.plan.constants[f"{self.layer.name}/weights"]
-        self.weights = load_alu_weights(self.recorder, address, taps, self._channels, group, groups)
+        reg_id, address = WEIGHTS_REG, 0
+        if isinstance(self.layer, ScaleLayer):
+            memory = self.recorder.plan.memory[self.layer.factors]
+            reg_id, address = memory.reg_id, memory.address
+        else:
+            address = self.recorder.plan.constants[f"{self.layer.name}/weights"]
+        self._weights = load_alu_weights(
+            self.recorder, (reg_id, address), self._taps, self._channels, group, groups
+        )
+
+    @property
+    def _has_weights(self) -> bool:
+        return self.layer.weights is not None or isinstance(self.layer, ScaleLayer)
+
+    @property
+    def _taps(self) -> int:
+        return self.layer.window.kernel_h * self.layer.window.kernel_w
+
+    @property
+    def tap_words(self) -> int:
+        """Words from a tap to the next."""
+        return self._loaded[1]
+
+    def word(self, group: int) -> int:
+        """Return the word of the first tap of a channel group whose weights are loaded."""
+        return (self._weights + group - self._loaded[0]) % self.recorder.target.bank_depth
+
+    def accesses(self) -> Iterator[BankAccess]:
+        """Yield the words of the weights."""
+        if self._has_weights:
+            words = self._taps * self.tap_words
+            yield BankAccess(False, self.recorder.target.dwconvw_bank, 1, self._weights, words)
 
     def load_own(self) -> None:
         """Load what channels have, unless it is there."""
@@ -100,8 +130,6 @@ class AluTile:
     output: Operand
     layout_out: Layout
     constants: AluConstants
-    shared: bool = False
-    """Another engine makes the other channel groups of the same rows."""
 
     def fits(self, row: int, rows: int) -> bool:
         """Tell whether one instruction can make these rows."""
@@ -147,7 +175,7 @@ class AluTile:
                 shift_cut=layer.shift_cut, multi_factor=factor & 0xFF,
                 shift_prelu_p=layer.shift_prelu_p, shift_prelu_n=layer.shift_prelu_n,
                 jump_read=layout_in.groups, jump_read_endl=layout_in.row_words,
-                jump_read_weights=tile.groups if layer.weights is not None else 0,
+                jump_read_weights=self.constants.tap_words,
                 jump_write=layout_out.groups, jump_write_endl=layout_out.row_words,
             )
         )  # fmt: skip
@@ -181,27 +209,43 @@ class AluTile:
                 bank_addr_in_3=bases[3], pad_left=read.pad_left, pad_right=read.pad_right,
                 pad_top=read.pad_top, pad_bottom=read.pad_bottom, valid_pixel_parallel=rows,
                 bank_id_out=layout_out.first_bank + place_out.bank, bank_addr_out=word,
-                bank_addr_weights=self.constants.weights,
+                bank_addr_weights=self.constants.word(tile.group),
                 bank_addr_bias=own.word(tile.group, tile.groups), table=table,
                 channel_shift=int(layer.shifts is not None),
                 scaled=int(layer.requantization is not None),
             ),
             (
                 *entries,
-                *layout_in.accesses(first, last - first + 1, write=False),
-                *self._weight_accesses(),
+                *layout_in.accesses_of_groups(
+                    first, last - first + 1, tile.group, tile.groups, write=False
+                ),
+                *self.constants.accesses(),
                 *own.accesses(tile.group, tile.groups),
-                *written_words(layout_out, tile, row, rows, shared=self.shared),
+                *layout_out.accesses_of_groups(row, rows, tile.group, tile.groups, write=True),
             ),
             layer.instruction_cycles(tile.columns, tile.groups, self._rows_per_bank(rows)),
         )  # fmt: skip
 
-    def _weight_accesses(self) -> list[BankAccess]:
-        if self.layer.weights is None:
-            return []
-        bank, window = self.recorder.target.dwconvw_bank, self.layer.window
-        words = window.kernel_h * window.kernel_w * self.tile.groups
-        return [BankAccess(False, bank, 1, self.constants.weights, words)]
+
+@dataclasses.dataclass(frozen=True)
+class AluStripes:
+    """A layer of the misc engine in one tile of columns, some channel groups after the other.
+
+    The first ones are made while the array still makes the last ones of the input.
+    """
+
+    parts: tuple[AluTile, ...]
+    whole: Tile
+    """All channel groups."""
+
+    def emit(self, row: int, rows: int) -> None:
+        """Append what makes ``rows`` rows: loads, the instructions, saves."""
+        first = self.parts[0]
+        first.rows_in.need(rows_needed(first.layer.window, row, rows))
+        for part in self.parts:
+            part.compute(row, rows)
+        made = range(row, row + rows)
+        save_rows(first.recorder, first.output, first.layout_out, self.whole, made)
 
 
 class AluCascade:
@@ -221,12 +265,16 @@ class AluCascade:
         made.load_own()
         return made
 
-    def stripes(self, tile: CascadeTile) -> AluTile:
+    def stripes(self, tile: CascadeTile) -> AluStripes:
         """Return the layer in one tile of columns."""
         output, layout = tile.output(self.plan)
-        part = tile.part(self.layer.output, 0, whole_tile(self.recorder, output).groups)
-        (source,) = tile.sources(self.plan)
-        return AluTile(self.recorder, self.layer, source, part, output, layout, self.constants)
+        whole = tile.part(self.layer.output, 0, whole_tile(self.recorder, output).groups)
+        source, *_ = tile.sources(self.plan)
+        parts = (
+            AluTile(self.recorder, self.layer, source, part, output, layout, self.constants)
+            for part in parts_of(whole, self.plan.nest.groups)
+        )
+        return AluStripes(tuple(parts), whole)
 
 
 ALU = LayerEmitter(alone=emit_alu, in_cascade=AluCascade)

@@ -4,7 +4,7 @@
 import functools
 
 from opendpu.compiler.banks.layout import Layout
-from opendpu.compiler.banks.reach import can_read, can_write, chunks, columns_needed
+from opendpu.compiler.banks.reach import can_read, can_write, chunks, columns_read
 from opendpu.compiler.emitter.cascade_tile import CascadeTile
 from opendpu.compiler.emitter.conv_tile import ConvTile, ConvWeights
 from opendpu.compiler.emitter.epilogue import EpilogueRows, epilogue_of
@@ -30,7 +30,7 @@ def emit_conv(recorder: Recorder, plan: LayerPlan, layer: ConvLayer | ProductLay
     used = 0
     for column in range(0, out.width, nest.columns):
         columns = min(nest.columns, out.width - column)
-        layout_in = _source_layout(recorder, source, window, column, columns)
+        layout_in = _source_layout(recorder, source, layer, column, columns)
         rows_in = Source(recorder, source, layout_in)
         for first_row in range(0, out.height, nest.row_pass):
             last_row = min(out.height, first_row + nest.row_pass)
@@ -138,11 +138,11 @@ def _fits(
 
 
 def _source_layout(
-    recorder: Recorder, source: Operand, window: Window, column: int, columns: int
+    recorder: Recorder, source: Operand, layer: ArrayLayer, column: int, columns: int
 ) -> Layout:
     """Return where the input columns of a tile are: all channels, the columns that are needed."""
     feature = source.feature
-    first, many = columns_needed(window, feature, column, columns)
+    first, many = columns_read(layer, layer.window, feature, column, columns)
     groups = channel_groups(feature, recorder.target)
     return tile_layout(recorder, source, Tile(column=first, columns=many, group=0, groups=groups))
 

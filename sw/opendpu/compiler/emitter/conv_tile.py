@@ -9,7 +9,6 @@ from opendpu.compiler.banks.layout import Layout, Place
 from opendpu.compiler.banks.reach import Footprint, footprint, rows_needed
 from opendpu.compiler.emitter.channels import channel_constants
 from opendpu.compiler.emitter.epilogue import EpilogueRows
-from opendpu.compiler.emitter.layouts import written_words
 from opendpu.compiler.emitter.recorder import Operand, Recorder
 from opendpu.compiler.emitter.slots import table_of
 from opendpu.compiler.emitter.transfer import (
@@ -36,10 +35,11 @@ class ConvWeights:
     def __init__(self, recorder: Recorder, layer: ArrayLayer) -> None:
         self.recorder = recorder
         self._layer = layer
-        self.shape = outputs, *_ = layer.weights_shape
-        self.blocks = -(-outputs // recorder.target.output_channel_parallel)
+        self.shape = layer.weights_shape
+        channels = recorder.plan.network.features[layer.output].channels
+        self.blocks = -(-channels // recorder.target.output_channel_parallel)
         self._place = _place(recorder, layer)
-        self.channels = channel_constants(recorder, layer, outputs)
+        self.channels = channel_constants(recorder, layer, channels)
         self._words: dict[int, int] = {}
 
     def forget(self) -> None:
@@ -89,8 +89,10 @@ class _Rows:
     word: int
     """Word of the result's first channel group."""
     init: ConvInit
-    reads: tuple[BankAccess, ...]
-    writes: tuple[BankAccess, ...]
+    columns: int
+    """Columns that an instruction makes."""
+    rows_in: range
+    """Rows of the input that it reads."""
     cycles: int
 
 
@@ -106,8 +108,6 @@ class ConvTile:
     result: Operand
     layout_out: Layout
     epilogue: EpilogueRows | None
-    shared: bool = False
-    """Another engine makes the other channel groups of the same rows."""
 
     def emit(self, row: int, rows: int) -> None:
         """Append what makes ``rows`` rows: loads, convolutions, the epilogue, saves."""
@@ -121,38 +121,50 @@ class ConvTile:
 
     def compute(self, row: int, rows: int) -> None:
         """Append the convolutions that make ``rows`` rows, whose inputs are there."""
+        for phase in range(self.layer.columns_a_pixel):
+            columns = self._columns(phase)
+            if columns:
+                self._compute_columns(row, rows, columns, phase * self.weights.blocks)
+
+    def _columns(self, phase: int) -> range:
+        """Return the columns of the tile that the instructions of a phase make."""
+        tile, pixels = self.tile, self.layer.columns_a_pixel
+        first = tile.column + (phase - tile.column) % pixels
+        return range(first, tile.column + tile.columns, pixels)
+
+    def _compute_columns(self, row: int, rows: int, columns: range, before: int) -> None:
+        """Append those for some columns, whose weights come behind ``before`` blocks of others."""
         last, groups_in = self.tile.group + self.tile.groups, self.rows_in.layout.groups
         common: _Rows | None = None
         for block in range(self.tile.group, last):
-            weights = self.weights.need(block, last)
+            weights = self.weights.need(before + block, before + last)
             part = self.layer.kernel_part(block, groups_in)
             if common is None or not part.agrees(common.part):
-                common = self._common(row, rows, part)
-            self._convolve(common, rows, block, part.group, weights)
+                common = self._common(row, rows, columns, part)
+            self._convolve(common, range(row, row + rows), block, part.group, weights)
 
     def _rows_per_bank(self, rows: int) -> int:
         """Return the rows that share a bank in what one instruction writes."""
         return self.layout_out.region.stride if rows > 1 else 1
 
-    def _common(self, row: int, rows: int, part: KernelPart) -> _Rows:
-        """Return what the instructions for ``rows`` rows share."""
-        target, tile = self.recorder.target, self.tile
+    def _common(self, row: int, rows: int, columns: range, part: KernelPart) -> _Rows:
+        """Return what the instructions for some columns of ``rows`` rows share."""
+        target, many, pixels = self.recorder.target, len(columns), self.layer.columns_a_pixel
         layout_in, layout_out = self.rows_in.layout, self.layout_out
         feature = self.rows_in.operand.feature
-        read = footprint(part.window, feature, row, rows, tile.column, tile.columns)
+        read = footprint(part.window, feature, row, rows, columns.start // pixels, many)
         place_in, place_out = layout_in.place(read.row), layout_out.place(row)
         offset = 0 if rows > 1 else place_out.offset
-        first, last = max(0, read.row), min(feature.height, read.row + read.rows) - 1
         return _Rows(
             part=part, read=read, place_in=place_in, place_out=place_out,
             bases=layout_in.bases(read.row, read.column),
-            word=layout_out.word(place_out.address_group, offset, tile.column),
+            word=layout_out.word(place_out.address_group, offset, columns.start),
             init=self._init(row, rows, place_in.offset, part.window),
-            reads=layout_in.accesses(first, last - first + 1, write=False),
-            writes=written_words(layout_out, tile, row, rows, shared=self.shared),
+            columns=many,
+            rows_in=range(max(0, read.row), min(feature.height, read.row + read.rows)),
             cycles=conv_cycles(
-                tile.columns, self.layer.cycles_of_taps(part.taps, target),
-                self._rows_per_bank(rows),
+                many, self.layer.cycles_of_taps(part.taps, target),
+                self.layer.write_cycles(self._rows_per_bank(rows)),
             ),
         )  # fmt: skip
 
@@ -171,17 +183,17 @@ class ConvTile:
             jump_read_endl=layout_in.row_words if layout_in.region.stride > 1 else 1,
             stride_out=stride_out,
             stride_offset_out=layout_out.place(row).offset if stride_out > 1 else 0,
-            jump_write=layout_out.groups,
+            jump_write=layer.columns_a_pixel * layout_out.groups,
             jump_write_endl=layout_out.row_words if layout_out.row_words <= jump else 1,
             valid_pixel_parallel=rows, zero_in=zero_in,
         )  # fmt: skip
 
-    def _convolve(self, common: _Rows, rows: int, block: int, group: int, weights: int) -> None:
-        """Append one CONV: ``rows`` rows of one block of output channels.
+    def _convolve(self, common: _Rows, rows: range, block: int, group: int, weights: int) -> None:
+        """Append one CONV: some rows of one block of output channels.
 
-        Its input begins with channel ``group``.
+        Its input begins with channel group ``group``.
         """
-        target, tile, read, part = self.recorder.target, self.tile, common.read, common.part
+        target, read, part = self.recorder.target, common.read, common.part
         layout_in, layout_out, depth = self.rows_in.layout, self.layout_out, target.bank_depth
         channels = (group + part.groups) * target.channel_parallel
         bases = [(base + group) % depth for base in common.bases]
@@ -196,18 +208,22 @@ class ConvTile:
                 channel_offset=max(0, channels - self.rows_in.operand.feature.channels),
                 pad_left=read.pad_left, pad_right=read.pad_right,
                 pad_top=read.pad_top, pad_bottom=read.pad_bottom,
-                length=tile.columns, bank_id_out=layout_out.first_bank + common.place_out.bank,
+                length=common.columns, bank_id_out=layout_out.first_bank + common.place_out.bank,
                 bank_addr_out=(common.word + block) % depth, bank_addr_weights=weights,
                 bank_addr_bias=own.word(block), table=table,
                 scaled=int(self.layer.requantization is not None),
                 channel_shift=int(self.layer.shifts is not None),
             ),
             (
-                *entries, *common.reads,
+                *entries,
+                *layout_in.accesses_of_groups(
+                    common.rows_in.start, len(common.rows_in), group, part.groups, write=False
+                ),
                 BankAccess(
                     False, target.convw_base, target.output_channel_parallel, weights, part.taps
                 ),
-                *own.accesses(block, 1), *common.writes,
+                *own.accesses(block, 1),
+                *layout_out.accesses_of_groups(rows.start, len(rows), block, 1, write=True),
             ),
             common.cycles,
         )  # fmt: skip

@@ -13,7 +13,7 @@ from opendpu.compiler.emitter.layouts import is_run, tile_layout, whole_tile
 from opendpu.compiler.emitter.recorder import Operand, Recorder
 from opendpu.compiler.emitter.records import Records
 from opendpu.compiler.emitter.slots import table_of, term_of
-from opendpu.compiler.emitter.transfer import Source, Tile, save_rows, tiles_of
+from opendpu.compiler.emitter.transfer import Source, Tile, parts_of, save_rows, tiles_of
 from opendpu.compiler.layers import EltwiseLayer
 from opendpu.compiler.plan import LayerPlan
 from opendpu_arch.isa import Elew, ElewInit
@@ -26,7 +26,7 @@ def emit_eltwise(recorder: Recorder, plan: LayerPlan, layer: EltwiseLayer) -> No
     for tile in tiles_of(whole_tile(recorder, output), plan.nest):
         rows_in = [_source(recorder, layer, s, tile) for s in sources]
         layout_out = tile_layout(recorder, output, tile)
-        work = EltwiseTile(recorder, layer, tuple(rows_in), tile, output, layout_out)
+        work = EltwiseTile(recorder, layer, tuple(rows_in), tile, output, layout_out, tile.groups)
         for row, rows in chunks(0, output.feature.height, plan.nest.rows, work.fits):
             work.emit(row, rows)
 
@@ -48,6 +48,8 @@ class EltwiseTile:
     tile: Tile
     output: Operand
     layout_out: Layout
+    groups: int
+    """Channel groups that are made at a time."""
 
     def fits(self, row: int, rows: int) -> bool:
         """Tell whether one instruction can make these rows."""
@@ -55,12 +57,13 @@ class EltwiseTile:
         return all(is_run(x, row, rows) for x in (*layouts, self.layout_out))
 
     def emit(self, row: int, rows: int) -> None:
-        """Append what makes ``rows`` rows: loads, the instruction, saves."""
+        """Append what makes ``rows`` rows: loads, the instructions, saves."""
         made = range(row, row + rows)
         for source in self.rows_in:
             source.need(range(1) if self.layer.repeats(source.operand.feature.name) else made)
         layouts = [s.layout for s in self.rows_in]
-        emit_elew(self.recorder, self.layer, layouts, self.layout_out, self.tile, row, rows)
+        for part in parts_of(self.tile, self.groups):
+            emit_elew(self.recorder, self.layer, layouts, self.layout_out, part, row, rows)
         save_rows(self.recorder, self.output, self.layout_out, self.tile, made)
 
 
@@ -77,7 +80,8 @@ class EltwiseCascade:
         output, layout = tile.output(self.plan)
         part = tile.part(self.layer.output, 0, whole_tile(self.recorder, output).groups)
         sources = tile.sources(self.plan)
-        return EltwiseTile(self.recorder, self.layer, sources, part, output, layout)
+        groups = self.plan.nest.groups
+        return EltwiseTile(self.recorder, self.layer, sources, part, output, layout, groups)
 
 
 ELTWISE = LayerEmitter(alone=emit_eltwise, in_cascade=EltwiseCascade)
@@ -118,7 +122,7 @@ def emit_elew(
             ),
             (), 1,
         )  # fmt: skip
-        reads += layout.accesses(first, count, write=False)
+        reads += layout.accesses_of_groups(first, count, tile.group, tile.groups, write=False)
     place = layout_out.place(row)
     recorder.add(
         Elew(
@@ -131,6 +135,9 @@ def emit_elew(
             jump_write=layout_out.groups, jump_write_endl=layout_out.row_words, table=table,
             scaled=int(layer.requantization is not None),
         ),
-        (*reads, *layout_out.accesses(row, rows, write=True)),
+        (
+            *reads,
+            *layout_out.accesses_of_groups(row, rows, tile.group, tile.groups, write=True),
+        ),
         layer.instruction_cycles(tile.columns, tile.groups),
     )  # fmt: skip

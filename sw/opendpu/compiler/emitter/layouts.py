@@ -3,7 +3,6 @@
 
 import dataclasses
 
-from opendpu.compiler.banks import BankAccess
 from opendpu.compiler.banks.layout import Layout
 from opendpu.compiler.emitter.recorder import Operand, Recorder
 from opendpu.compiler.emitter.transfer import Tile
@@ -47,12 +46,3 @@ def is_run(layout: Layout, row: int, rows: int) -> bool:
     first, last = layout.address_group(row), layout.address_group(row + rows - 1)
     inside = first % layout.region.capacity + last - first < layout.region.capacity
     return layout.region.stride == 1 and inside
-
-
-def written_words(
-    layout: Layout, tile: Tile, row: int, rows: int, *, shared: bool
-) -> tuple[BankAccess, ...]:
-    """Return the words that an instruction writes: only those of its channels if it shares rows."""
-    if shared:
-        return layout.accesses_of_groups(row, rows, tile.group, tile.groups, write=True)
-    return layout.accesses(row, rows, write=True)

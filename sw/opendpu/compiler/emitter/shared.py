@@ -9,7 +9,7 @@ from opendpu.compiler.emitter.cascade_tile import CascadeTile
 from opendpu.compiler.emitter.conv_tile import ConvTile, ConvWeights
 from opendpu.compiler.emitter.kind import LayerEmitter
 from opendpu.compiler.emitter.recorder import Recorder
-from opendpu.compiler.emitter.transfer import Tile, save_rows
+from opendpu.compiler.emitter.transfer import Tile, parts_of, save_rows
 from opendpu.compiler.layers import SharedDepthwiseLayer
 from opendpu.compiler.plan import LayerPlan
 
@@ -36,12 +36,13 @@ class SharedCascade:
             tile.part(layer.output, *groups)
             for groups in ((0, layer.misc_groups), (layer.misc_groups, layer.array_groups))
         )
+        parts = parts_of(first, self.plan.nest.groups)
         return _SharedStripes(
-            AluTile(recorder, layer, source, first, output, layout, self._constants, shared=True),
-            ConvTile(
-                recorder, layer.array, source, self._weights, last, output, layout, None,
-                shared=True,
+            tuple(
+                AluTile(recorder, layer, source, part, output, layout, self._constants)
+                for part in parts
             ),
+            ConvTile(recorder, layer.array, source, self._weights, last, output, layout, None),
             tile.part(layer.output, 0, layer.misc_groups + layer.array_groups),
         )  # fmt: skip
 
@@ -50,19 +51,20 @@ class SharedCascade:
 class _SharedStripes:
     """One tile of columns: the first channel groups on the misc engine, the others on the array."""
 
-    misc: AluTile
+    misc: tuple[AluTile, ...]
     array: ConvTile
     whole: Tile
     """All channel groups."""
 
     def emit(self, row: int, rows: int) -> None:
         """Append what makes ``rows`` rows on both engines."""
-        misc, array = self.misc, self.array
+        misc, array = self.misc[0], self.array
         misc.rows_in.need(rows_needed(misc.layer.window, row, rows))
         array.compute(row, rows)
         most = misc.layer.row_parallel(misc.recorder.target)
-        for first, many in chunks(row, row + rows, most, misc.fits):
-            misc.compute(first, many)
+        for part in self.misc:
+            for first, many in chunks(row, row + rows, most, part.fits):
+                part.compute(first, many)
         made = range(row, row + rows)
         save_rows(misc.recorder, misc.output, misc.layout_out, self.whole, made)
 

@@ -169,6 +169,14 @@ def tiles_of(whole: Tile, nest: LoopNest) -> Iterator[Tile]:
             )  # fmt: skip
 
 
+def parts_of(whole: Tile, groups: int) -> Iterator[Tile]:
+    """Yield the parts of a tile that have so many of its channel groups."""
+    for group in range(0, whole.groups, groups):
+        yield dataclasses.replace(
+            whole, group=whole.group + group, groups=min(groups, whole.groups - group)
+        )
+
+
 def save_rows(
     recorder: Recorder, operand: Operand, layout: Layout, tile: Tile, rows: Iterable[int]
 ) -> None:
@@ -284,26 +292,35 @@ def blocks_a_load(
 
 
 def load_alu_weights(
-    recorder: Recorder, address: int, taps: int, channels: int, first_group: int, groups: int
-) -> int:
+    recorder: Recorder, place: tuple[int, int], taps: int, channels: int, first_group: int,
+    groups: int,
+) -> int:  # fmt: skip
     """Load ``groups`` channel groups of HWC weights into DWCONVW; return their word.
 
-    Parts of one op have the same weights, which are loaded once.
+    They are at a byte address of a segment. Parts of one op have the same constants, which are
+    loaded once; a feature map there is loaded each time.
     """
     target = recorder.target
-    key = (address, taps, channels, first_group, groups)
-    held = recorder.alu_weights.held(key)
+    reg_id, address = place
+    constant = reg_id == WEIGHTS_REG
+    key = (address, taps, channels, first_group, groups) if constant else None
+    held = recorder.alu_weights.held(key) if constant else None
     if held is not None:
         return held
     first = first_group * target.channel_parallel
     channel = min(channels, first + groups * target.channel_parallel) - first
     word = recorder.alu_weights.take(taps * groups, key)
+    accesses: list[BankAccess | MemoryAccess] = [
+        BankAccess(True, target.dwconvw_bank, 1, word, taps * groups)
+    ]
+    if not constant:
+        end = address + (taps - 1) * channels + first + channel
+        accesses.append(MemoryAccess(False, reg_id, address + first, end))
     recorder.add(
         Load(
             bank_id=target.dwconvw_bank, bank_addr=word, jump_read=channels, jump_write=groups,
-            channel=channel, length=taps, reg_id=WEIGHTS_REG, ddr_addr=address + first,
+            channel=channel, length=taps, reg_id=reg_id, ddr_addr=address + first,
         ),
-        (BankAccess(True, target.dwconvw_bank, 1, word, taps * groups),),
-        transfer_cycles(taps, channel, channels, target.channel_parallel),
+        accesses, transfer_cycles(taps, channel, channels, target.channel_parallel),
     )  # fmt: skip
     return word

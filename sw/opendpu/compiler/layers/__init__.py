@@ -8,6 +8,7 @@ from opendpu.compiler.layers.conv import ConvLayer, Epilogue
 from opendpu.compiler.layers.dilated import DilatedConvLayer
 from opendpu.compiler.layers.eltwise import BroadcastLayer, EltwiseLayer
 from opendpu.compiler.layers.feature import Feature, Int8Array, Window
+from opendpu.compiler.layers.folded import FoldedConvLayer
 from opendpu.compiler.layers.layer import (
     PER_CHANNEL,
     ComputeLayer,
@@ -18,6 +19,7 @@ from opendpu.compiler.layers.layer import (
 from opendpu.compiler.layers.misc import MiscLayer
 from opendpu.compiler.layers.move import MoveLayer, Reduction
 from opendpu.compiler.layers.product import ProductLayer
+from opendpu.compiler.layers.scale import ScaleLayer
 from opendpu.compiler.layers.shared import SharedDepthwiseLayer, array_layer
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
     "Epilogue",
     "Feature",
     "Features",
+    "FoldedConvLayer",
     "Int8Array",
     "KernelLayer",
     "Layer",
@@ -40,6 +43,7 @@ __all__ = [
     "MoveLayer",
     "ProductLayer",
     "Reduction",
+    "ScaleLayer",
     "SharedDepthwiseLayer",
     "Window",
     "array_layer",

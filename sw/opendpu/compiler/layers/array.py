@@ -129,7 +129,8 @@ class ArrayLayer(ComputeLayer):
     ) -> int:  # fmt: skip
         """Return the cycles of all blocks, in as many rows as an instruction makes."""
         steps = self.column_cycles(features, target)
-        return self.blocks(features, target) * conv_cycles(columns, steps, rows_per_bank)
+        interval = self.write_cycles(rows_per_bank)
+        return self.blocks(features, target) * conv_cycles(columns, steps, interval)
 
     def groups_a_pass(self, features: Features, target: Target, columns: int) -> int:
         """Return all blocks."""
@@ -172,6 +173,13 @@ class ArrayLayer(ComputeLayer):
     def _steps(self, target: Target) -> int:
         taps = max(math.prod(self.weights_shape[1:]) // target.channel_parallel, 1)
         return self.cycles_of_taps(taps, target)
+
+    def write_cycles(self, rows_per_bank: int) -> int:
+        """Return the cycles that the write of a column takes, if so many of its rows share a bank.
+
+        A table is looked up in one more: no other column is written in it.
+        """
+        return rows_per_bank + (self.table is not None)
 
     def cycles_of_taps(self, taps: int, target: Target) -> int:
         """Return the cycles from a column to the next, if each has so many taps."""

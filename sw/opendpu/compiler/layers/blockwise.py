@@ -70,7 +70,9 @@ class BlockwiseConvLayer(ConvLayer):
     ) -> int:  # fmt: skip
         """Return the cycles of all blocks, each with its own taps."""
         return sum(
-            conv_cycles(columns, self.cycles_of_taps(part.taps, target), rows_per_bank)
+            conv_cycles(
+                columns, self.cycles_of_taps(part.taps, target), self.write_cycles(rows_per_bank)
+            )
             for part in self.parts
         )
 

@@ -99,6 +99,11 @@ class Layer(abc.ABC):
         """Return the window over an operand; none where a pixel is read for its own place."""
         return None
 
+    @property
+    def columns_a_pixel(self) -> int:
+        """How many columns of the result a column of the first operand makes, without a window."""
+        return 1
+
     def repeats(self, name: str) -> bool:
         """Tell whether an operand is a single pixel that stands at every place."""
         return False

@@ -12,6 +12,11 @@ from opendpu.compiler.limits import MAX_CHANNEL_GROUPS
 from opendpu_arch.isa import Engine
 from opendpu_arch.target import Target
 
+MOST_PASSES = 8
+"""Passes in which a layer follows one of the array, at most."""
+SHORT_PASS = 128
+"""Cycles under which a pass costs more than it hides."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MiscLayer(ComputeLayer):
@@ -36,12 +41,29 @@ class MiscLayer(ComputeLayer):
         """Return all channel groups."""
         return channel_groups(features[self.output], target)
 
+    def groups_behind_array(self, features: Features, target: Target, columns: int) -> int:
+        """Return the channel groups that are made at a time where the array makes the input.
+
+        The first ones are made while the array makes the last ones.
+        """
+        groups = self.groups_a_pass(features, target, columns)
+        passes = min(MOST_PASSES, self.instruction_cycles(columns, groups) // SHORT_PASS, groups)
+        return -(-groups // max(1, passes))
+
     def stripe_cycles(
         self, features: Features, target: Target, *, rows: int, columns: int, groups: int,
         rows_per_bank: int,
     ) -> StripeCycles:  # fmt: skip
-        """Return the cycles of the one instruction."""
-        return StripeCycles(engine=self.instruction_cycles(columns, groups, rows_per_bank))
+        """Return the cycles of an instruction for every pass of channel groups."""
+        every = channel_groups(features[self.output], target)
+        cycles = self.passes_cycles(every, groups, columns, rows_per_bank)
+        return StripeCycles(engine=cycles, passes=-(-every // groups))
+
+    def passes_cycles(self, every: int, groups: int, columns: int, rows_per_bank: int) -> int:
+        """Return the cycles of ``every`` channel group of some rows, so many ``groups`` a pass."""
+        passes, rest = divmod(every, groups)
+        cycles = passes * self.instruction_cycles(columns, groups, rows_per_bank)
+        return cycles + (self.instruction_cycles(columns, rest, rows_per_bank) if rest else 0)
 
     def row_cycles(self, features: Features, target: Target) -> int:
         """Return the cycles of a whole row."""

@@ -75,10 +75,14 @@ class SharedDepthwiseLayer(AluLayer):
     ) -> StripeCycles:  # fmt: skip
         """Return the cycles of both engines."""
         times = -(-rows // target.alu_pixel_parallel)
-        misc = self.instruction_cycles(columns, self.misc_groups, rows_per_bank)
+        misc = self.passes_cycles(self.misc_groups, groups, columns, rows_per_bank)
         steps = self.array.column_cycles(features, target)
-        array = self.array_groups * conv_cycles(columns, steps, rows_per_bank)
-        return StripeCycles(engine=times * misc, beside=array)
+        array = self.array_groups * conv_cycles(
+            columns, steps, self.array.write_cycles(rows_per_bank)
+        )
+        return StripeCycles(
+            engine=times * misc, beside=array, passes=-(-self.misc_groups // groups)
+        )
 
     def engine_cycles(self, features: Features, target: Target) -> Mapping[Engine, int]:
         """Return the cycles of both engines."""

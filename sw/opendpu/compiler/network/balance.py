@@ -8,10 +8,11 @@ so that they can also share the channels of one layer, where the misc engine sti
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from opendpu.compiler.layers import (
     AluLayer,
+    ArrayLayer,
     ComputeLayer,
     ConvLayer,
     Layer,
@@ -40,6 +41,7 @@ def balance(network: Network, target: Target) -> Network:
     """
     layers = list(network.layers)
     work = [_work(layer, network, target) for layer in layers]
+    alone = list(work)
     moved = {
         n: made
         for n, layer in enumerate(layers)
@@ -48,8 +50,7 @@ def balance(network: Network, target: Target) -> Network:
     }
     cost = {n: _cycles(made, network, target) for n, made in moved.items()}
     for number in sorted(moved, key=lambda n: cost[n] / max(1, work[n][1])):
-        near = work[max(0, number - NEAR) : number + NEAR + 1]
-        array, misc = (sum(both[engine] for both in near) for engine in (0, 1))
+        array, misc = _near(network, work, number, target)
         own = work[number][1]
         if not array and misc == own:
             continue  # nothing runs beside it
@@ -58,7 +59,43 @@ def balance(network: Network, target: Target) -> Network:
             layers[number], work[number] = moved[number], (cost[number], 0)
     left = {n: cost[n] for n, made in moved.items() if layers[n] is not made}
     _share_left(network, layers, work, left, target)
+    for number in moved.keys() - left.keys():
+        _share_moved(network, layers, work, number, alone[number][1], target)
     return dataclasses.replace(network, layers=tuple(layers))
+
+
+def _beside(network: Network, number: int, target: Target) -> Iterator[tuple[int, float]]:
+    """Yield layers near one, itself too, and the part of each that can run beside it.
+
+    A convolution reads all channels of its input, so that its first rows come behind those of the
+    layer before: what is made in one stripe of rows overlaps with nothing before it.
+    """
+    yield number, 1.0
+    last = len(network.layers) - 1
+    for step in (-1, 1):
+        part = 1.0
+        for n in range(number + step, min(max(number + step * NEAR, 0), last) + step, step):
+            part *= _overlap(network, max(n, n - step), target)
+            if part:
+                yield n, part
+
+
+def _overlap(network: Network, number: int, target: Target) -> float:
+    """Return the part of a layer that can run beside the one before it."""
+    layer = network.layers[number]
+    if not isinstance(layer, ArrayLayer) or layer.depthwise:
+        return 1.0
+    return 1 - 1 / -(-network.features[layer.output].height // target.pixel_parallel)
+
+
+def _near(
+    network: Network, work: Sequence[tuple[int, int]], number: int, target: Target
+) -> tuple[float, float]:
+    """Return the cycles of both engines in which layers can run beside one, its own included."""
+    array = misc = 0.0
+    for n, part in _beside(network, number, target):
+        array, misc = array + part * work[n][0], misc + part * work[n][1]
+    return array, misc
 
 
 def _share_left(
@@ -70,16 +107,15 @@ def _share_left(
     What the misc engine has to do too much is taken from all of them nearby alike.
     """
     for number in sorted(cost, key=lambda n: cost[n] / max(1, work[n][1])):
-        near = work[max(0, number - NEAR) : number + NEAR + 1]
-        array, misc = (sum(both[engine] for both in near) for engine in (0, 1))
-        if misc == work[number][1]:
+        array, misc = _near(network, work, number, target)
+        if misc == work[number][1] and not array:
             continue  # alone it is no cascade
         pending = sum(
-            work[n][1]
-            for n in cost
-            if abs(n - number) <= NEAR and not isinstance(layers[n], SharedDepthwiseLayer)
+            work[n][1] * part
+            for n, part in _beside(network, number, target)
+            if n in cost and not isinstance(layers[n], SharedDepthwiseLayer)
         )
-        ahead = (misc - array) * work[number][1] // max(1, pending)
+        ahead = int((misc - array) * work[number][1] / max(1, pending))
         found = _share(network, layers[number], (cost[number], work[number][1]), ahead, target)
         if found is None:
             continue
@@ -87,6 +123,25 @@ def _share_left(
         after = max(array + own[0], misc - work[number][1] + own[1])
         if after < max(array, misc) * (1 - MARGIN):
             layers[number], work[number] = found, own
+
+
+def _share_moved(
+    network: Network, layers: list[Layer], work: list[tuple[int, int]], number: int, misc_own: int,
+    target: Target,
+) -> None:  # fmt: skip
+    """Let both engines share a layer of the array, where the misc engine has less to do.
+
+    It would take ``misc_own`` cycles for all of it.
+    """
+    array, misc = _near(network, work, number, target)
+    cost = work[number][0]
+    ahead = int(misc + misc_own - (array - cost))
+    found = _share(network, network.layers[number], (cost, misc_own), ahead, target)
+    if found is None:
+        return
+    own = _work(found, network, target)
+    if max(array - cost + own[0], misc + own[1]) < max(array, misc) * (1 - MARGIN):
+        layers[number], work[number] = found, own
 
 
 def _share(
@@ -98,7 +153,7 @@ def _share(
     more to do nearby.
     """
     assert isinstance(layer, AluLayer)
-    if layer.requantization is not None or layer.table is not None:
+    if layer.requantization is not None:
         return None
     array, misc = costs
     many = channel_groups(network.features[layer.output], target)

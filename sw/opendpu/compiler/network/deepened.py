@@ -22,6 +22,7 @@ from opendpu.compiler.layers import (
     Feature,
     Features,
     Layer,
+    ScaleLayer,
     Window,
     kernel_parts,
 )
@@ -57,6 +58,8 @@ def deepened(
     ):
         weights = None if layer.weights is None else np.tile(layer.weights, pixels)
         return dataclasses.replace(layer, weights=weights, **_per_channel(layer, pixels))
+    if type(layer) is ScaleLayer and {*layer.operands, layer.output} <= {*deep}:
+        return layer
     if type(layer) in (EltwiseLayer, BroadcastLayer) and {*layer.operands, layer.output} <= {*deep}:
         assert isinstance(layer, EltwiseLayer)
         bias = None if layer.bias is None else np.tile(layer.bias, pixels)

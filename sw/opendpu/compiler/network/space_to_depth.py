@@ -19,6 +19,7 @@ from opendpu.compiler.layers import (
     Feature,
     Features,
     Layer,
+    ScaleLayer,
     channel_groups,
 )
 from opendpu.compiler.limits import MAX_CHANNEL_GROUPS
@@ -105,7 +106,7 @@ class Group:
 
     def _with(self, layer: Layer) -> Iterator[str]:
         """Yield the feature maps of a layer of the group that have to be deeper too."""
-        if isinstance(layer, EltwiseLayer):
+        if isinstance(layer, EltwiseLayer | ScaleLayer):
             yield from (*layer.operands, layer.output)
         elif isinstance(layer, ConvLayer):
             yield layer.output
@@ -203,5 +204,7 @@ def _renamed(layer: ComputeLayer, renamed: Mapping[str, str], deep: set[str]) ->
     if isinstance(layer, EltwiseLayer):
         sources = tuple(names.get(name, name) for name in layer.sources)
         return dataclasses.replace(layer, sources=sources, output=output)
+    if isinstance(layer, ScaleLayer):
+        layer = dataclasses.replace(layer, factors=names.get(layer.factors, layer.factors))
     assert isinstance(layer, ConvLayer | AluLayer)
     return dataclasses.replace(layer, source=names.get(layer.source, layer.source), output=output)

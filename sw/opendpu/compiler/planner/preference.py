@@ -71,15 +71,20 @@ def _misfit(
         return layer.apart_cycles(feature, target)
     if not isinstance(layer, ComputeLayer):
         return 0
-    if layer.reads_from_ddr(feature.name) or not _readable(feature, layer, rows_per_bank, target):
+    made = network.features[layer.output].height
+    if layer.reads_from_ddr(feature.name):
+        return math.inf
+    if not _readable(feature, layer, made, rows_per_bank, target):
         return math.inf
     if layer.preferred_rows_per_bank(feature.name) == rows_per_bank:
         return 0
     return layer.single_row_cycles(network.features, target)
 
 
-def _readable(feature: Feature, layer: Layer, rows_per_bank: int, target: Target) -> bool:
-    """Tell whether ``layer`` can make one output row at a time of ``feature`` so stored."""
+def _readable(
+    feature: Feature, layer: Layer, made: int, rows_per_bank: int, target: Target
+) -> bool:
+    """Tell whether ``layer`` can make its rows one at a time of ``feature`` so stored."""
     window = layer.sliding_window(feature.name)
     if window is None:
         return True
@@ -93,5 +98,5 @@ def _readable(feature: Feature, layer: Layer, rows_per_bank: int, target: Target
         bank_group=0, base=0, words=0, stride=rows_per_bank, capacity=capacity, whole=True
     )
     layout = Layout(target=target, region=region, columns=feature.width, groups=groups)
-    tops = range(-window.pad_top, feature.height, window.stride_h)
+    tops = range(-window.pad_top, made * window.stride_h - window.pad_top, window.stride_h)
     return all(layout.groups_touched(top, window.kernel_h) <= ADDRESS_GROUPS for top in tops)

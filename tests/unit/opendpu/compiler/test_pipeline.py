@@ -187,10 +187,10 @@ def test_compiled_form() -> None:
     assert sizes["REG_2"] >= 8 * 8 * 3
     assert len(dpu.get_attr("reg_id_to_parameter_value")["REG_0"]) == sizes["REG_0"]
     assert graph.get_tensor("a_relu_fix").get_attr("location") == 0
-    weights = graph.get_op("a_w").get_output_tensor()
-    assert weights.get_attr("ddr_addr") % 4096 == 0
+    weights = graph.get_op("b_w").get_output_tensor()
+    assert weights.get_attr("ddr_addr") % 64 == 0
     blob = dpu.get_attr("reg_id_to_parameter_value")["REG_0"]
-    values = q.graph["a_w"].value.reshape(-1) * 2**8
+    values = q.graph["b_w"].value.reshape(-1) * 2**8
     at = weights.get_attr("ddr_addr")
     assert list(blob[at : at + 4]) == [int(v) & 0xFF for v in values[:4]]
     upload = graph.get_op("x_upload_0").get_output_tensor()

@@ -7,7 +7,7 @@ what the layers behind them need; neighbouring tiles compute the columns between
 
 from collections.abc import Sequence
 
-from opendpu.compiler.banks.reach import columns_needed
+from opendpu.compiler.banks.reach import columns_read
 from opendpu.compiler.layers import ComputeLayer, Feature
 from opendpu.compiler.network import Network
 
@@ -44,7 +44,7 @@ def reads(layer: ComputeLayer, name: str, feature: Feature, columns: Columns) ->
     if layer.repeats(name):
         return 0, 1
     window = layer.sliding_window(name)
-    return columns if window is None else columns_needed(window, feature, *columns)
+    return columns if window is None else columns_read(layer, window, feature, *columns)
 
 
 def _hull(one: Columns | None, other: Columns) -> Columns:

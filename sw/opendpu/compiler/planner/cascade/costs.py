@@ -8,7 +8,8 @@ from typing import Self
 
 from opendpu.compiler.banks import Region
 from opendpu.compiler.banks.layout import address_groups
-from opendpu.compiler.layers import ComputeLayer, channel_groups
+from opendpu.compiler.layers import ComputeLayer, Feature, channel_groups
+from opendpu.compiler.layers.cost import transfer_cycles
 from opendpu.compiler.network import LayerRange, Network
 from opendpu.compiler.network.live_range import live_ranges
 from opendpu.compiler.planner.cascade.buffers import size_buffers
@@ -62,7 +63,9 @@ class CascadeCosts:
             stride = max(set(preferred), key=preferred.count)
             capacity = address_groups(target, stride, feature.height)
             words = capacity * stride * feature.width * channel_groups(feature, target)
-            if words <= target.bank_depth:
+            in_ddr_too = {n for n in numbers if network.layers[n].reads_from_ddr(name)}
+            self.streamed |= {(n, name) for n in in_ddr_too}
+            if words <= target.bank_depth and in_ddr_too != {*numbers}:
                 self.resident[name] = Region(
                     bank_group=0, base=0, words=words, stride=stride, capacity=capacity, whole=True
                 )
@@ -109,6 +112,7 @@ class CascadeCosts:
             if name not in made or any(n not in inside for n in self.readers[name])
         }
         taken = sum(r.words for n, r in resident.items() if self.live_ranges[n].overlaps(layers))
+        taken -= sum(self._in_place_words(number, resident) for number in inside)
         environment = Environment(
             network=self.network, target=self.target, resident=resident, streamed=self.streamed,
             readers=self.readers, stripes=self._stripes,
@@ -126,8 +130,33 @@ class CascadeCosts:
                     break
                 best = (cycles, tiles)
         if best is None and len(inside) == 1:
-            return 0, 1
+            return self._alone(layers.first), 1
         return best
+
+    def _in_place_words(self, number: int, resident: Mapping[str, Region]) -> int:
+        """Return the words of a layer's result that are those of an operand, which is read last."""
+        layer = self.network.layers[number]
+        for name in layer.in_place_operands:
+            last = self.readers[name][-1] == number and name not in self.network.outputs
+            if last and resident.get(name, 0) == resident.get(layer.output):
+                return resident[name].words
+        return 0
+
+    def _alone(self, number: int) -> int:
+        """Return about what a layer takes that finds no room beside what is assumed to be on chip.
+
+        All that it reads and makes then goes through DDR.
+        """
+        layer, network, target = self.network.layers[number], self.network, self.target
+        if not isinstance(layer, ComputeLayer):
+            return 0
+        loads = layer.weight_cycles(target) + sum(
+            _transfer(network.features[name], target)
+            for name in layer.operands
+            if not layer.repeats(name)
+        )
+        saves = _transfer(network.features[layer.output], target)
+        return max(loads, saves, self.least(LayerRange(number, number)))
 
     def _fits(self, wanted: Sequence[int], taken: int) -> bool:
         """Tell whether the pieces fit bank groups of which ``taken`` words are in use in all."""
@@ -142,6 +171,13 @@ class CascadeCosts:
                 return False
             free[group] -= words
         return True
+
+
+def _transfer(feature: Feature, target: Target) -> int:
+    """Return the cycles to load or save a feature map."""
+    channels = feature.channels
+    row = transfer_cycles(feature.width, channels, channels, target.channel_parallel)
+    return feature.height * row
 
 
 def cascade_cycles(model: CascadeModel, cycles: int) -> int:

@@ -59,6 +59,8 @@ def _columns(layer: Layer, name: str, feature: Feature, made: Needed) -> Needed:
     """
     if not isinstance(layer, ComputeLayer) or not layer.IN_CASCADES or layer.repeats(name):
         return np.ones(feature.width, dtype=np.bool_)
+    if layer.columns_a_pixel > 1:
+        return np.ones(feature.width, dtype=np.bool_)
     window = layer.sliding_window(name)
     return made if window is None else _read(window, feature, made)
 

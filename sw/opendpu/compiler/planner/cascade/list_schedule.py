@@ -81,6 +81,8 @@ class _ListScheduler:
             for b, maker in zip(buffers, self.maker, strict=True)
         ]
         self.ready: list[list[int]] = [[0] * b.height for b in buffers]
+        self.begun: list[list[int]] = [[0] * b.height for b in buffers]
+        """When the first channels of a row are there."""
         self.next = [0] * len(stages)
         self.done: list[list[int]] = [[] for _ in stages]
         self.saved: list[tuple[list[int], list[int]]] = [([], []) for _ in buffers]
@@ -119,6 +121,7 @@ class _ListScheduler:
                 return IssueOrder(
                     tuple(issued), NEVER, next((b for b in blocked if b is not None), -1)
                 )
+            best, first = self._before_epilogue(best, first, left)
             issued.append((best, self.next[best]))
             self._take(best, first)
             if best == longest and self.next[best] >= stop // 2:
@@ -128,6 +131,27 @@ class _ListScheduler:
             if self.next[best] == len(self.stages[best].stripes):
                 left = [one for one in left if one[0] != best]
         return IssueOrder(tuple(issued), max(free))
+
+    def _before_epilogue(
+        self, best: int, first: int, left: Sequence[tuple[int, int]]
+    ) -> tuple[int, int]:
+        """Return the stage to put next and its start, of which ``best`` can start first.
+
+        The misc engine waits with an epilogue for its convolution, and with all that is put behind
+        it. What it can do before that is put first.
+        """
+        stripe = self.stages[best].stripes[self.next[best]]
+        if not stripe.after:
+            return best, first
+        begin = first + stripe.cycles // stripe.passes
+        for number, engine in left:
+            if engine != Engine.MISC:
+                continue
+            start = max(self._starts[number], self.free[engine])
+            other = self.stages[number]
+            if start + other.stripes[self.next[number]].cycles <= begin:
+                return number, start
+        return best, first
 
     def _extrapolated(
         self, issued: Sequence[tuple[int, int]], longest: int, half: int
@@ -169,7 +193,8 @@ class _ListScheduler:
             buffer, high = need.buffer, need.high
             missing, maker = high - self.have[buffer], self.maker[buffer]
             if missing <= 0:
-                found = self.ready[buffer][high - 1]
+                there = self.ready if stripe.passes == 1 else self.begun
+                found = there[buffer][high - 1]
             elif maker is not None:
                 return self._wait(number, maker, None)
             else:
@@ -213,11 +238,13 @@ class _ListScheduler:
                 if loading:
                     self._starts[other] = UNKNOWN
         done = self._compute(stage, stripe, start)
+        begun = start + stripe.cycles // stage.pieces if stage.pieces > 1 else done
         self.done[number].append(done)
         self.next[number] += 1
         end = stripe.row + stripe.rows
         self.have[stage.output] = end
         self.ready[stage.output][stripe.row : end] = [done] * stripe.rows
+        self.begun[stage.output][stripe.row : end] = [begun] * stripe.rows
         cost = self.buffers[stage.output].save
         if cost:
             self.free[Engine.SAVE] = max(self.free[Engine.SAVE], done) + stripe.rows * cost
@@ -237,13 +264,17 @@ class _ListScheduler:
         begin = max(self.free[Engine.LOAD], self._freed_at(number, limit) if limit > 0 else 0)
         for row in range(self.have[number], high):
             begin += self.buffers[number].load
-            self.ready[number][row] = begin + LATENCY
+            self.ready[number][row] = self.begun[number][row] = begin + LATENCY
         self.free[Engine.LOAD] = begin
         self.have[number] = high
 
     def _compute(self, stage: Stage, stripe: Stripe, start: int) -> int:
         """Occupy the engines; return when the results are there."""
-        end = self.free[stage.engine] = start + stripe.cycles
+        end = start + stripe.cycles
+        if stripe.passes > 1 and not stripe.after:  # the last pass comes behind all of the input
+            last = max(self.ready[need.buffer][need.high - 1] for need in stripe.needs)
+            end = max(end, last + stripe.cycles // stripe.passes)
+        self.free[stage.engine] = end
         if stripe.beside:
             array = max(self.free[Engine.CONV], start) + stripe.beside
             self.free[Engine.CONV] = array

@@ -5,7 +5,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 
-from opendpu.compiler.layers import ComputeLayer, channel_groups
+from opendpu.compiler.layers import ComputeLayer, MiscLayer, channel_groups
 from opendpu.compiler.layers.cost import transfer_cycles
 from opendpu.compiler.network import LayerRange, root_of
 from opendpu.compiler.planner.cascade.columns import Columns, tile_columns
@@ -13,6 +13,11 @@ from opendpu.compiler.planner.cascade.environment import Environment
 from opendpu.compiler.planner.cascade.stage import Buffer, Stage, Stripe
 from opendpu.compiler.planner.cascade.stripes import StripeRequest, cut_stripes
 from opendpu.compiler.planner.cascade.weights import term_cycles, weight_cycles, weights_fit
+from opendpu_arch.isa import Engine
+
+LOW = 4
+"""A feature map is low that the array makes in so many stripes at most: the misc engine follows it
+block by block of channels, instead of a stripe later."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -113,7 +118,7 @@ class _Builder:
         self.buffers[out] = self._buffer(number, layer.output, stride, columns)
         places = list(self.buffers)
         read = tuple(places.index(key) for key in keys)
-        groups = layer.groups_a_pass(self.network.features, self.target, columns)
+        groups = self._groups(layer, columns)
         stripes = self._stripes(number, StripeRequest(
             layer=layer, network=self.network, target=self.target,
             operands=tuple(self.buffers[k] for k in keys), read=read,
@@ -130,7 +135,18 @@ class _Builder:
             number=number, stripes=stripes, output=places.index(out), engine=layer.ENGINE,
             in_place=shared[0] if shared else None, groups=groups,
             tile_words=2 * columns * groups if layer.intermediate is not None else 0,
+            pieces=groups if _comes_in_blocks(layer) else 1,
         )  # fmt: skip
+
+    def _groups(self, layer: ComputeLayer, columns: int) -> int:
+        """Return how much of its channels a layer makes at a time."""
+        features, target = self.network.features, self.target
+        if isinstance(layer, MiscLayer):
+            made = {x.output: features[x.output] for x in self.layers if _comes_in_blocks(x)}
+            rows = [made[name].height for name in layer.operands if name in made]
+            if rows and max(rows) <= LOW * target.pixel_parallel:
+                return layer.groups_behind_array(features, target, columns)
+        return layer.groups_a_pass(features, target, columns)
 
     def _stripes(self, number: int, request: StripeRequest) -> tuple[Stripe, ...] | None:
         """Return the stripes of a layer; the same ones as in another cascade if that can be."""
@@ -154,7 +170,7 @@ class _Builder:
                 return False
             if name in self.made and (name in aliases or name in in_pieces):
                 return False
-        return True
+        return not any(x.reads_from_ddr(name) for x in self.layers for name in self.made)
 
     def _agree(self) -> bool:
         """Find the rows a bank of every result; tell whether all readers agree."""
@@ -218,6 +234,11 @@ class _Builder:
             load=0 if made or resident else row, save=row if saved else 0,
             group_rows=stride * target.pixel_parallel,
         )  # fmt: skip
+
+
+def _comes_in_blocks(layer: ComputeLayer) -> bool:
+    """Tell whether the array makes the channels of a result one block after the other."""
+    return layer.ENGINE == Engine.CONV and layer.intermediate is None
 
 
 def _min_capacities(stages: Sequence[Stage], buffers: Sequence[Buffer]) -> tuple[int, ...]:

@@ -61,7 +61,7 @@ class Stripe:
     after: int = 0
     """Cycles of the misc engine behind a convolution."""
     passes: int = 1
-    """Tiles of channels in which the misc engine follows."""
+    """Tiles of channels in which the misc engine follows the array."""
     beside: int = 0
     """Cycles of the array at the same time, for a stage of the misc engine."""
 
@@ -82,6 +82,8 @@ class Stage:
     """Words for results of a convolution that wait for its epilogue."""
     groups: int = 1
     """Blocks of output channels, or channel groups, that are made at a time."""
+    pieces: int = 1
+    """Parts of the channels of a stripe that are there one after the other."""
 
     @functools.cached_property
     def lows(self) -> dict[int, list[int]]:

@@ -30,9 +30,12 @@ def _every(problem: TilingProblem, layer: MiscLayer) -> Iterator[Tiling]:
     target, window, out = problem.target, problem.window, problem.out
     source = problem.network.features[layer.operands[0]]
     streamed = [name not in problem.whole for name in layer.operands]
+    moving = any(
+        s and not layer.repeats(name) for name, s in zip(layer.operands, streamed, strict=True)
+    )
     most = target.alu_pixel_parallel
     shapes: Iterable[InputShape] = [InputShape(rows=most, stride=1, least=1, advance=1, total=1)]
-    if any(streamed):
+    if moving:
         limit = layer.REACH.rows_per_bank
         shapes = input_shapes(target, window, source.height, out.height, most, limit)
     all_groups = channel_groups(out, target)
@@ -50,18 +53,21 @@ def _every(problem: TilingProblem, layer: MiscLayer) -> Iterator[Tiling]:
                 nest = LoopNest(
                     columns=columns, rows=shape.rows, row_pass=out.height, groups=groups
                 )
-                yield from _with_streams(problem, layer, shape, nest, source, streamed)
+                yield from _with_streams(problem, layer, shape, nest, source, streamed, moving)
 
 
 def _with_streams(
     problem: TilingProblem, layer: MiscLayer, shape: InputShape, nest: LoopNest, source: Feature,
-    streamed: list[bool],
+    streamed: list[bool], moving: bool,
 ) -> Iterator[Tiling]:  # fmt: skip
-    """Yield the circular buffers that operands and results can have with some loops."""
+    """Yield the circular buffers that operands and results can have with some loops.
+
+    ``moving`` says that not only single pixels are streamed.
+    """
     words = read_columns(problem.window, source, nest.columns) * nest.groups
     for capacity in shape.capacities():
         stream = Stream(capacity=capacity, stride=shape.stride, row_words=words)
-        if any(streamed) and stream.words > problem.target.bank_depth:
+        if moving and stream.words > problem.target.bank_depth:
             continue
         pixel = Stream(capacity=1, stride=1, row_words=nest.groups)
         sources = tuple(

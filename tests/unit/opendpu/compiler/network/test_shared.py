@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Depthwise convolutions of which a cascade makes some channels on the array."""
 
+import dataclasses
+
 import numpy as np
 import pytest
+from graph_draws import Quantized, compile_and_check
 from network_draws import Draw, check, draw_network, replace_pass, share_everything
 
 from opendpu.compiler import backend
@@ -13,10 +16,12 @@ from opendpu.compiler.layers import (
     EltwiseLayer,
     SharedDepthwiseLayer,
     Window,
+    misc,
 )
 from opendpu.compiler.network import LayerRange, Network
 from opendpu.compiler.network.balance import balance
 from opendpu.compiler.planner.cascade.costs import CascadeCosts
+from opendpu.ir import QuantizedGraph
 from opendpu_arch.isa import ActType, Alu, AluMode, Conv
 from opendpu_arch.target import Target
 
@@ -56,6 +61,46 @@ def test_a_large_kernel_is_shared_where_the_misc_engine_has_more_to_do() -> None
     for layer in layers:
         assert layer.array_groups > 0 and layer.misc_groups > 0
         assert layer.array_groups + layer.misc_groups == 15
+
+
+def test_layers_with_tables_are_shared_too() -> None:
+    network = blocks(5)
+    table = np.arange(-128, 128, dtype=np.int16).astype(np.int8)
+    layers = tuple(
+        dataclasses.replace(x, table=table) if isinstance(x, AluLayer) else x
+        for x in network.layers
+    )
+    made = balance(dataclasses.replace(network, layers=layers), Target.from_name("B4096+table"))
+    shared = [x for x in made.layers if isinstance(x, SharedDepthwiseLayer)]
+    assert shared
+    for layer in shared:
+        assert layer.table is not None and layer.array.table is not None
+
+
+def _silu(q: Quantized, source: str, name: str) -> str:
+    return q.fix(q.op(name, "swish", q.graph[source].shape[1:], [source]), 5)
+
+
+def with_tables(channels: int, kernel: int) -> QuantizedGraph:
+    """Convolutions and depthwise ones in turn, all with SiLU."""
+    q = Quantized(kernel)
+    x = q.data(12, 14, 10)
+    for number in range(2):
+        x = _silu(q, q.conv(x, f"wide{number}", channels, kernel=1), f"a{number}")
+        x = q.conv(x, f"deep{number}", channels, kernel, pad=kernel // 2, kind="depthwise-conv2d")
+        x = _silu(q, x, f"b{number}")
+    return q.done(x)
+
+
+@pytest.mark.parametrize("short", [1, misc.SHORT_PASS])
+@pytest.mark.parametrize(("kernel", "channels"), [(5, 60), (3, 35), (7, 130)])
+def test_results_with_tables(
+    kernel: int, channels: int, short: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend, "BACKEND_PASSES", replace_pass("balance", share_everything))
+    monkeypatch.setattr(misc, "SHORT_PASS", short)
+    for target in ("B512+table", "B4096+table"):
+        assert not compile_and_check(with_tables(channels, kernel), target, runs=1).report.on_cpu
 
 
 def test_what_the_misc_engine_does_in_one_step_is_not_shared() -> None:
@@ -118,3 +163,30 @@ def test_the_same_bytes(seed: int, target: str, monkeypatch: pytest.MonkeyPatch)
 def test_in_a_cascade(kernel: int, channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "BACKEND_PASSES", replace_pass("balance", share_everything))
     check(blocks(kernel, channels=channels), TARGET, 1, check=True)
+
+
+@pytest.mark.parametrize("target", ["B512", "B4096+table"])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_misc_engine_follows_the_array_by_channel_groups(
+    seed: int, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(misc, "SHORT_PASS", 1)
+    if seed % 2:
+        monkeypatch.setattr(backend, "BACKEND_PASSES", replace_pass("balance", share_everything))
+    check(draw_network(3000 + seed, most_layers=6), Target.from_name(target), seed, check=True)
+
+
+def test_low_maps_are_made_in_parts_of_their_channels() -> None:
+    """A depthwise layer starts when the array has made its first blocks of channels."""
+    network = blocks(5, count=1, channels=512)
+    low = {
+        name: dataclasses.replace(feature, height=8) for name, feature in network.features.items()
+    }
+    network = dataclasses.replace(network, features=low)
+    program = check(network, TARGET, 1, check=True)
+    timing = program.schedule
+    commands = zip(timing.layers, timing.instructions, timing.start, timing.end, strict=True)
+    own = [(i, start, end) for _, i, start, end in commands]
+    array_end = max(end for i, _, end in own if isinstance(i, Conv))
+    starts = [start for i, start, _ in own if isinstance(i, Alu)]
+    assert len(starts) > 2 and min(starts) < array_end
