@@ -13,7 +13,7 @@ from opendpu.compiler.network import Network
 from opendpu_arch.isa import ActType, AluMode, ElewType
 from opendpu_arch.target import Target
 
-WAIT = 6 * LATENCY
+WAIT = 16 * LATENCY
 """Cycles from the pixel's last channel to its use: SAVE and LOAD, with their latencies."""
 RIGHT = 16
 """``shift_write`` from which on ELEW shifts to the right."""

@@ -272,8 +272,8 @@ class _ListScheduler:
         """Occupy the engines; return when the results are there."""
         end = start + stripe.cycles
         if stripe.passes > 1 and not stripe.after:  # the last pass comes behind all of the input
-            last = max(self.ready[need.buffer][need.high - 1] for need in stripe.needs)
-            end = max(end, last + stripe.cycles // stripe.passes)
+            ready = (self.ready[need.buffer][need.high - 1] for need in stripe.needs)
+            end = max(end, max(ready, default=0) + stripe.cycles // stripe.passes)
         self.free[stage.engine] = end
         if stripe.beside:
             array = max(self.free[Engine.CONV], start) + stripe.beside

@@ -44,7 +44,7 @@ def kinds(graph: QuantizedGraph, target: Target = TARGET) -> list[type]:
 
 
 def test_a_large_map_is_scaled_by_the_misc_engine_s_weights() -> None:
-    assert kinds(gated((32, 32), 64)) == [ScaleLayer]
+    assert kinds(gated((64, 64), 64)) == [ScaleLayer]
 
 
 def test_a_small_map_does_not_wait_for_the_gate_in_ddr() -> None:
@@ -52,11 +52,11 @@ def test_a_small_map_does_not_wait_for_the_gate_in_ddr() -> None:
 
 
 def test_a_product_that_is_shifted_to_the_left_stays() -> None:
-    assert kinds(gated((32, 32), 64, point=14)) == [BroadcastLayer]
+    assert kinds(gated((64, 64), 64, point=14)) == [BroadcastLayer]
 
 
 def test_one_instruction_of_one_tap_and_no_elew() -> None:
-    compiled = compile_and_check(gated((32, 32), 64), "B4096", runs=1)
+    compiled = compile_and_check(gated((64, 64), 64), "B4096", runs=1)
     (subgraph,) = dpu_subgraphs(compiled.graph)
     program = decode(Program.from_subgraph(subgraph).code)
     assert not any(isinstance(i, Elew) for i in program)

@@ -28,7 +28,7 @@ def drawn(draw: random.Random) -> Cascade:
         reads = draw.sample(range(len(buffers)), min(len(buffers), draw.randint(1, 2)))
         rows, height = draw.choice([1, 2, 4]), draw.randint(4, 30)
         engine = draw.choice([Engine.CONV, Engine.MISC])
-        more = {"beside": draw.choice([0, 0, 15])}
+        more = draw.choice([{}, {}, {"beside": 15}, {"passes": 2}, {"passes": 3}])
         if engine == Engine.CONV:
             more = draw.choice([{}, {}, {"after": 20}, {"after": 20, "passes": 2}])
         stripes = tuple(
@@ -42,7 +42,7 @@ def drawn(draw: random.Random) -> Cascade:
         stages.append(
             Stage(
                 number=number, engine=engine, stripes=stripes, output=len(buffers),
-                in_place=in_place,
+                in_place=in_place, pieces=draw.choice([1, 1, 3]) if engine == Engine.CONV else 1,
             )
         )  # fmt: skip
         buffers.append(
@@ -82,6 +82,7 @@ class Searched:
             [0] * b.height if b.resident and n not in self.made else []
             for n, b in enumerate(buffers)
         ]
+        self.begun = [[*times] for times in self.ready]
         self.done: list[list[int]] = [[] for _ in stages]
         self.saved: list[list[int]] = [[] for _ in buffers]
         self.free = dict.fromkeys(Engine, 0)
@@ -101,10 +102,25 @@ class Searched:
                     found.append((max(start, self.free[self.stages[number].engine]), -number))
             if not found:
                 return issued, NEVER, next((b for b in blocked if b is not None), -1)
-            first, number = min(found)
+            first, number = self.chosen(found)
             issued.append((-number, len(self.done[-number])))
             self.put(-number, first)
         return issued, max(self.free.values()), None
+
+    def todo(self, number: int) -> Stripe:
+        return self.stages[number].stripes[len(self.done[number])]
+
+    def chosen(self, found: list[tuple[int, int]]) -> tuple[int, int]:
+        """Return what starts first, or what the misc engine has done before its epilogue begins."""
+        first, number = min(found)
+        todo = self.todo(-number)
+        if todo.after:
+            for start, other in found:
+                end = start + self.todo(-other).cycles
+                is_misc = self.stages[-other].engine == Engine.MISC
+                if is_misc and end <= first + todo.cycles // todo.passes:
+                    return start, other
+        return first, number
 
     def unused(self, buffer: int, limit: int, but: int = -1) -> int | None:
         """Return when the last stripe that needs rows below ``limit`` is done, if it is."""
@@ -135,11 +151,10 @@ class Searched:
         return max(found, saved[min(limit, len(saved)) - 1]) if saved else found
 
     def start(self, number: int) -> int | None:
-        stage = self.stages[number]
-        todo = stage.stripes[len(self.done[number])]
+        stage, todo = self.stages[number], self.todo(number)
         times = [0]
         for need in todo.needs:
-            ready = self.ready[need.buffer]
+            ready = (self.ready if todo.passes == 1 else self.begun)[need.buffer]
             if need.high <= len(ready):
                 times.append(ready[need.high - 1])
                 continue
@@ -159,8 +174,7 @@ class Searched:
         return max(*times, room)
 
     def put(self, number: int, start: int) -> None:
-        stage = self.stages[number]
-        todo = stage.stripes[len(self.done[number])]
+        stage, todo = self.stages[number], self.todo(number)
         for need in todo.needs:
             ready = self.ready[need.buffer]
             if need.buffer not in self.made and need.high > len(ready):
@@ -168,8 +182,14 @@ class Searched:
                 while len(ready) < need.high:
                     begin += self.buffers[need.buffer].load
                     ready.append(begin + LATENCY)
+                    self.begun[need.buffer].append(begin + LATENCY)
                 self.free[Engine.LOAD] = begin
-        done = self.free[stage.engine] = start + todo.cycles
+        done = start + todo.cycles
+        if todo.passes > 1 and not todo.after:  # the last channels come last
+            for need in todo.needs:
+                there = self.ready[need.buffer][need.high - 1]
+                done = max(done, there + todo.cycles // todo.passes)
+        self.free[stage.engine] = done
         if todo.beside:
             self.free[Engine.CONV] = max(self.free[Engine.CONV], start) + todo.beside
             done = max(done, self.free[Engine.CONV])
@@ -179,6 +199,8 @@ class Searched:
             self.free[Engine.MISC] = done
         self.done[number].append(done)
         self.ready[stage.output] += [done] * todo.rows
+        begun = start + todo.cycles // stage.pieces if stage.pieces > 1 else done
+        self.begun[stage.output] += [begun] * todo.rows
         if cost := self.buffers[stage.output].save:
             self.free[Engine.SAVE] = max(self.free[Engine.SAVE], done) + todo.rows * cost
             self.saved[stage.output] += [self.free[Engine.SAVE]] * todo.rows
