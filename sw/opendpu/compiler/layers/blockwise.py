@@ -4,6 +4,7 @@
 import dataclasses
 import functools
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,8 @@ class BlockwiseConvLayer(ConvLayer):
     A block of output channels has one instruction, which can have a kernel of its own. ``weights``
     are those of the whole kernel.
     """
+
+    WHOLE_KERNEL: ClassVar[bool] = False
 
     parallel: int
     """Channels of a bank word, and of a block of output channels."""

@@ -3,6 +3,7 @@
 
 import dataclasses
 from collections.abc import Iterator
+from typing import ClassVar
 
 from opendpu.compiler.layers.array import KernelLayer
 from opendpu.compiler.layers.cost import misc_cycles
@@ -35,6 +36,9 @@ class ConvLayer(KernelLayer):
 
     ``output`` is what leaves the layer: the result of the epilogue where there is one.
     """
+
+    WHOLE_KERNEL: ClassVar[bool] = True
+    """Every output channel meets ``weights`` in ``window``, so that passes may change both."""
 
     epilogue: Epilogue | None = None
 

@@ -4,6 +4,7 @@
 import dataclasses
 import functools
 from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
 import numpy as np
 
@@ -21,6 +22,8 @@ class FoldedConvLayer(ConvLayer):
     instruction makes every ``pixels``-th column of some rows. ``weights`` are those of one result,
     over the first channels; those of the next one lie ``step`` channels further on.
     """
+
+    WHOLE_KERNEL: ClassVar[bool] = False
 
     pixels: int
     step: int

@@ -24,7 +24,7 @@ def augment(network: Network, target: Target) -> Network:
     layers = list(network.layers)
     held = {alias.holder for alias in aliases.values()}
     for number, layer in enumerate(network.layers):
-        if not isinstance(layer, ConvLayer) or layer.depthwise:
+        if not isinstance(layer, ConvLayer) or layer.depthwise or not layer.WHOLE_KERNEL:
             continue
         if layer.source not in network.inputs:
             continue

@@ -82,7 +82,7 @@ def _can_read(reading: Sequence[Layer], name: str, planes: Sequence[int], target
     """
     filled = not any(size % target.channel_parallel for size in planes)
     for layer in reading:
-        if isinstance(layer, ConvLayer) and not layer.depthwise:
+        if isinstance(layer, ConvLayer) and not layer.depthwise and layer.WHOLE_KERNEL:
             if name in layer.operands[1:] and not filled:
                 return False
         elif not filled or not isinstance(layer, ComputeLayer) or layer.reads_from_ddr(name):

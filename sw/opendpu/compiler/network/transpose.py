@@ -129,6 +129,8 @@ def _costs(
     """Return the cycles of a layer as it is, and with rows and columns exchanged."""
     if not isinstance(layer, ConvLayer | AluLayer | EltwiseLayer):
         return 0, NEVER
+    if isinstance(layer, ConvLayer) and not layer.WHOLE_KERNEL:
+        return 0, NEVER
     if not all(_can_exchange(network, name) for name in _names(layer)):
         return 0, NEVER
     every = network.features

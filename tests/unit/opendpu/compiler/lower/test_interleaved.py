@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Enlargements whose columns one convolution makes, whatever their phase: where, and results."""
 
+import numpy as np
 import pytest
 from graph_draws import Quantized, compile_and_check
+from random_graphs import draw
+from random_graphs.check import check
 
 from opendpu.compiler.kinds import cycles_alone
 from opendpu.compiler.layers import AluLayer, BlockwiseConvLayer
@@ -72,3 +75,21 @@ def test_rows_are_saved_whole() -> None:
 def test_results(graph: QuantizedGraph, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interleaved, "cycles_apart", lambda *_: 1 << 60)
     assert not compile_and_check(graph, target, runs=1).report.on_cpu
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_random_graphs(
+    part: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interleaved, "cycles_apart", lambda *_: 1 << 60)
+    for number in range(12):
+        seed = int(rng.integers(1 << 30))
+        grower = draw(seed, tables=number % 2 == 0)
+        check(grower.graph, grower.target, seed)
+
+
+@pytest.mark.parametrize(("seed", "tables"), [(91001876, False), (91003737, True)])
+def test_graphs_that_failed(seed: int, tables: bool) -> None:
+    """Zeros between the channels of weights, and rows exchanged with columns, but not in parts."""
+    grower = draw(seed, tables=tables)
+    check(grower.graph, grower.target, seed)
