@@ -12,7 +12,7 @@ from opendpu_hw.bus.level import next_level
 BEAT_SHIFT = 4
 #: Width of a beat's number in memory.
 BEAT_WIDTH = 40 - BEAT_SHIFT
-#: Most bursts a port has in flight.
+#: Most bursts a port has in flight, a power of two.
 OUTSTANDING = 8
 
 #: Rows in memory: ``rows`` more after the first, ``jump + 1`` bytes apart, ``bytes + 1`` long.
@@ -48,6 +48,8 @@ class BurstGenerator(wiring.Component):
         size = Signal(14)
         beat = Signal(BEAT_WIDTH)
         left = Signal(24)                   # beats of this row after the next one
+        many = Signal()                     # sixteen or more
+        last_row = Signal()
 
         page = Signal(4)                    # beats after the next one up to a multiple of 16
         far = Signal()                      # which is not the end of the page
@@ -59,12 +61,12 @@ class BurstGenerator(wiring.Component):
             page.eq(~beat[:4]),
             limit.eq(Mux(far, 15, page)),
             beyond.eq(Cat(left, 0) + ~Cat(limit, 0).as_signed()),   # left - limit - 1
-            row_end.eq(beyond[-1]),
+            row_end.eq(~many & (far | (left[:4] <= page))),         # the sign of `beyond`, sooner
             length.eq(Mux(row_end, left[:4], limit)),
             self.o.valid.eq(running),
             self.o.beat.eq(beat),
             self.o.len.eq(length),
-            self.o.last.eq(row_end & (rows == 0)),
+            self.o.last.eq(row_end & last_row),
             self.i.ready.eq(~running | (self.o.ready & self.o.last)),
         ]
         next_row = Signal(40)
@@ -75,26 +77,38 @@ class BurstGenerator(wiring.Component):
                 m.d.sync += [
                     beat.eq(Cat(Mux(far, beat[:4], 0), beat[4:] + 1)),
                     far.eq(beat[4:8] != 14),
-                    left.eq(beyond[:24]),
+                    left.eq(beyond[:24]), many.eq(beyond[4:24].any()),
                 ]
             with m.Else():
                 m.d.sync += [
-                    rows.eq(rows - 1),
+                    rows.eq(rows - 1), last_row.eq(rows == 1),
                     row.eq(next_row),
                     beat.eq(next_row[BEAT_SHIFT:]), far.eq(~next_row[BEAT_SHIFT + 4:12].all()),
                     left.eq((next_row[:BEAT_SHIFT] + size) >> BEAT_SHIFT),
+                    many.eq(_many_beats(next_row, size)),
                 ]
-                with m.If(rows == 0):
+                with m.If(last_row):
                     m.d.sync += running.eq(0)
         with m.If(self.i.valid & self.i.ready):
             p = self.i
+            extent = Mux(p.merged, p.reach, p.bytes)
             m.d.sync += [
+                last_row.eq(p.merged | (p.rows == 0)), many.eq(_many_beats(p.addr, extent)),
                 running.eq(1), row.eq(p.addr), rows.eq(Mux(p.merged, 0, p.rows)),
                 jump.eq(p.jump), size.eq(p.bytes), beat.eq(p.addr[BEAT_SHIFT:]),
                 far.eq(~p.addr[BEAT_SHIFT + 4:12].all()),
-                left.eq((p.addr[:BEAT_SHIFT] + Mux(p.merged, p.reach, p.bytes)) >> BEAT_SHIFT),
+                left.eq((p.addr[:BEAT_SHIFT] + extent) >> BEAT_SHIFT),
             ]
         return m
+
+
+def _many_beats(addr, extent):
+    """Whether the byte ``extent`` bytes after ``addr`` is sixteen beats or more after its beat.
+
+    As (addr[:4] + extent) >> 8 != 0, without the carry through all bits.
+    """
+    carry = (addr[:BEAT_SHIFT] + extent[:BEAT_SHIFT])[BEAT_SHIFT]
+    return extent[BEAT_SHIFT + 4:].any() | (extent[BEAT_SHIFT:BEAT_SHIFT + 4].all() & carry)
 
 
 class BurstIssuer(wiring.Component):
@@ -139,7 +153,7 @@ class BurstIssuer(wiring.Component):
         get = Signal(range(OUTSTANDING))
         count = Signal(range(OUTSTANDING + 1))
         m.d.comb += [
-            self.i.ready.eq(~self.stop & (count != OUTSTANDING) & (~self.valid | self.ready)),
+            self.i.ready.eq(~self.stop & ~count[-1] & (~self.valid | self.ready)),
             self.taken.eq(self.i.valid & self.i.ready),
             put_port.addr.eq(put), put_port.data.eq(Cat(self.i.beat, self.i.last)),
             put_port.en.eq(self.taken),

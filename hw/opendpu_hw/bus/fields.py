@@ -117,7 +117,7 @@ class FieldQueue(wiring.Component):
         put, get = Signal(range(self._depth)), Signal(range(self._depth))
         take, give = Signal(), Signal()
         m.d.comb += [
-            self.i.ready.eq(self.level != self._depth),
+            self.i.ready.eq(~self.level[-1]),       # the depth is a power of two
             take.eq(self.i.valid & self.i.ready),
             give.eq(self.o.valid & self.o.ready),
         ]

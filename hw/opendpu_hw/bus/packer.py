@@ -77,7 +77,9 @@ class Packer(wiring.Component):
         m.d.comb += [
             at.eq(Mux(run.first, run.offset, place)),
             end.eq(at + run.count),
-            full.eq(end[4:].any()),
+            # as end[4:].any(), without waiting for the choice of `at`
+            full.eq(Mux(run.first, (run.offset + run.count)[4:].any(),
+                        (place + run.count)[4:].any())),
             free.eq(~self.o.valid | self.o.ready),
             advance.eq(free & ~self.clear),
             self.i.ready.eq(self.takes(self.o.ready)),

@@ -14,7 +14,7 @@ class DmaOrder(wiring.Component):
     Parameters
     ----------
     depth : :class:`int`
-        Most instructions in flight.
+        Most instructions in flight, a power of two.
 
     Members
     -------
@@ -28,6 +28,8 @@ class DmaOrder(wiring.Component):
         A channel's oldest unfinished instruction has failed: level.
     done : ``Out(1)``
         The oldest instruction is done; at least one cycle after ``finished``.
+    left : ``Out(2)``
+        With ``done``: on which channel it was; none for an immediate one.
     fault : ``Out(2)``
         The oldest instruction has failed, on this channel: level.
     clear : ``In(1)``
@@ -38,10 +40,13 @@ class DmaOrder(wiring.Component):
         self._depth = depth
         super().__init__({
             "push": In(1), "channel": In(1), "immediate": In(1), "ready": Out(1), "empty": Out(1),
-            "finished": In(2), "failed": In(2), "done": Out(1), "fault": Out(2), "clear": In(1),
+            "finished": In(2), "failed": In(2), "done": Out(1), "left": Out(2), "fault": Out(2),
+            "clear": In(1),
         })
 
     def elaborate(self, platform):
+        if self._depth & (self._depth - 1):
+            raise ValueError(f"depth is {self._depth}, but must be a power of two")
         m = Module()
         level = Signal(range(self._depth + 1))
         place = Signal(range(self._depth + 1))          # of an instruction that is pushed
@@ -51,7 +56,7 @@ class DmaOrder(wiring.Component):
         ended = Signal(2)                   # channel has a finished instruction to report
         some = Signal()
         m.d.comb += [
-            self.ready.eq(level != self._depth),
+            self.ready.eq(~level[-1]),
             self.empty.eq(~some),
             self.done.eq(some & (immediates[0] | Mux(channels[0], ended[1], ended[0]))),
             place.eq(level - self.done),
@@ -62,6 +67,7 @@ class DmaOrder(wiring.Component):
             spend = self.done & mine
             m.d.comb += [
                 mine.eq(some & ~immediates[0] & (channels[0] == c)),
+                self.left[c].eq(spend),
                 self.fault[c].eq(mine & ~ended[c] & self.failed[c]),
             ]
             m.d.sync += [

@@ -46,6 +46,9 @@ class LoadStage(SegmentStage):
         m.d.comb += self.tail.eq(Mux(self._left > self._cut, (self._left - self._cut)[:7], 0))
         return m
 
+    def touches_memory(self, f, words):
+        return f.broadcast != isa.LOAD_CONSTANT
+
     def second(self, m, f):
         words = 1 + sum(f.channel[:6] >= k for k in range(self._lanes, MASKED_MAX, self._lanes))
         m.d.sync += [
@@ -53,7 +56,7 @@ class LoadStage(SegmentStage):
             self._aligned.eq(words * self._lanes),
         ]
 
-    def third(self, m, f):
+    def third(self, m, f, words):
         m.d.sync += [
             self._left.eq(self._aligned),
             self._cut.eq(f.pad_end + narrow_product(f.jump_read[:6] + 1, self._short)),
@@ -110,9 +113,9 @@ class Load(DmaEngine):
         constant = Signal()
         m.d.comb += [
             constant.eq(f.broadcast == isa.LOAD_CONSTANT),
-            beyond.eq(front.valid & front.beyond & ~constant),
+            beyond.eq(front.valid & front.beyond),
             choice.eq(f.bank_id[0]),
-            go.eq(front.valid & ~beyond & order.ready & ~halt & self._room(channels, choice)),
+            go.eq(front.valid & ~front.beyond & order.ready & ~halt & self._room(channels, choice)),
             front.ready.eq(go),
             order.push.eq(go), order.channel.eq(choice),
         ]
@@ -139,6 +142,7 @@ class Load(DmaEngine):
                 job.constant.eq(constant), job.value.eq(f.const_value),
                 job.masked.eq(masked), job.skip.eq(Mux(masked, f.pad_start, 0)),
                 job.pad_idx.eq(f.pad_idx), job.tail.eq(front.tail),
+                job.in_tail.eq(masked & (f.length <= f.pad_idx)),
             ]
 
         # -- channels -----------------------------------------------------------------------------

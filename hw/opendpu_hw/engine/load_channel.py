@@ -28,13 +28,13 @@ def load_job_fields(target):
     ``overlap`` that they overlap in it. ``masked`` LOADs (channel augmentation) zero ``skip`` bytes
     of pixel 0, ``jump`` less in each after it, and in the last ``pad_idx + 1`` pixels keep ``tail``
     bytes, ``jump`` less in each after the first of those; with the extension ``scaled``, bytes that
-    are not kept become ``value``.
+    are not kept become ``value``. ``in_tail`` means that pixel 0 is one of the last ones.
     """
     return {
         "bank_id": 6, "bank_addr": ceil_log2(target.bank_depth), "jump_write": 10,
         "rows": 10, "bytes": 14, "jump": 10, "offset": BEAT_SHIFT,
         "merged": 1, "overlap": 1, "constant": 1, "value": 8,
-        "masked": 1, "skip": 5, "pad_idx": 5, "tail": 7}
+        "masked": 1, "skip": 5, "pad_idx": 5, "tail": 7, "in_tail": 1}
 
 
 class LoadChannel(wiring.Component):
@@ -132,7 +132,7 @@ class LoadChannel(wiring.Component):
         job, beat, two_beats = place.job, place.here[BEAT_SHIFT:], place.two_beats
         margin = Signal(POSITION + 1)       # beats beyond those that the word needs, and a bit
         ready = Signal()
-        bad = Signal()
+        bad, compared = Signal(), Signal()  # with the word that was here a cycle ago and is still
         step = Signal()
         beat_1 = Signal(POSITION)
         m.d.comb += [
@@ -141,13 +141,17 @@ class LoadChannel(wiring.Component):
             # newest - beat - two_beats with one carry chain, into which the lowest bit carries
             margin.eq(Cat(1, window.newest) + Cat(~two_beats, ~beat)),
             ready.eq(job.constant | ~margin[-1]),
-            bad.eq(window.error & ~job.constant & (
-                (window.error_beat == beat) | (two_beats & (window.error_before == beat)))),
-            step.eq(place.running & ready & ~bad & free),
+            # After an error each word waits for its comparison with the beat that had it.
+            step.eq(place.running & ready & free
+                    & (~window.error | job.constant | (compared & ~bad))),
             window.keep.eq(Mux(job.overlap, place.pixel[BEAT_SHIFT:], beat)),
             window.low_port.addr.eq(beat), window.high_port.addr.eq(beat_1),
         ]
-        with m.If(place.running & ready & bad & ~self.write.valid):
+        m.d.sync += [
+            compared.eq(place.running & window.error & ~step & ~self.stop),
+            bad.eq((window.error_beat == beat) | (two_beats & (window.error_before == beat))),
+        ]
+        with m.If(place.running & ready & ~job.constant & compared & bad & ~self.write.valid):
             m.d.sync += self.failed.eq(1)
         after = Signal(POSITION)
         m.d.comb += after.eq(Mux(job.constant, beat, beat_1 + two_beats))
@@ -225,11 +229,8 @@ class LoadChannel(wiring.Component):
         """Return the same for the next job; without one only the beat means something."""
         job = place.job
         start = Signal(POSITION + BEAT_SHIFT)
-        starts_in_tail = Signal()
-        m.d.comb += [
-            start.eq(Cat(queued.offset, Mux(place.running, after, place.here[BEAT_SHIFT:]))),
-            starts_in_tail.eq(queued.rows <= queued.pad_idx),
-        ]
+        m.d.comb += start.eq(
+            Cat(queued.offset, Mux(place.running, after, place.here[BEAT_SHIFT:])))
         return queued.bytes, queued.offset, [
             place.running.eq(queued.valid), place.here.eq(start), place.pixel.eq(start),
             *(getattr(job, n).eq(getattr(queued, n)) for n in _LASTING),
@@ -237,8 +238,8 @@ class LoadChannel(wiring.Component):
             place.addr.eq(queued.bank_addr), place.pixel_addr.eq(queued.bank_addr),
             place.rest.eq(queued.bytes), place.rows.eq(queued.rows),
             place.skip.eq(queued.skip), place.pixel_skip.eq(queued.skip),
-            place.tail.eq(_less(queued.tail, queued.jump[:7] + 1, starts_in_tail)),
-            place.limit.eq(_limit(queued.bytes, queued.masked & starts_in_tail, queued.tail)),
+            place.tail.eq(_less(queued.tail, queued.jump[:7] + 1, queued.in_tail)),
+            place.limit.eq(_limit(queued.bytes, queued.in_tail, queued.tail)),
         ]
 
     def _word(self, m, place, window):

@@ -8,11 +8,39 @@ from amaranth.lib.wiring import Out
 from opendpu_arch import isa
 from opendpu_arch.regs import Fault
 from opendpu_hw.bus.axi4 import ADDRESS_WIDTH, write_signature
+from opendpu_hw.bus.level import next_level
 from opendpu_hw.engine.dma_engine import DmaEngine
 from opendpu_hw.engine.save_channel import SaveChannel
 from opendpu_hw.engine.segment import SegmentStage
 from opendpu_hw.memory.ports import BankRead
 from opendpu_hw.shapes import fields_of
+
+
+class SaveStage(SegmentStage):
+    """:class:`SegmentStage` of SAVEs and END, and where they go.
+
+    Members
+    -------
+    end, choice : ``Out(1)``
+        It is END; the channel of a SAVE.
+    """
+
+    def __init__(self, *, size):
+        super().__init__(isa.Save, jump="jump_write", size=size)
+
+    def derived(self):
+        return {"end": Out(1), "choice": Out(1)}
+
+    def touches_memory(self, f, words):
+        return ~_is_end(words)
+
+    def third(self, m, f, words):
+        m.d.sync += [self.end.eq(_is_end(words)),
+                     self.choice.eq(Mux(f.const_en, f.hp_id[0], f.bank_id[0]))]
+
+
+def _is_end(words):
+    return words[0][28:32] == isa.Opcode.END
 
 
 class Save(DmaEngine):
@@ -52,7 +80,7 @@ class Save(DmaEngine):
         target = self._target
 
         # -- front: one SAVE a cycle, to its channel ----------------------------------------------
-        front = SegmentStage(isa.Save, jump="jump_write", size=self._size)
+        front = SaveStage(size=self._size)
         halt, order = self._begin(m, front)
         channels = [SaveChannel(target) for _ in range(2)]
         f = fields_of(isa.Save, front.words)
@@ -60,24 +88,24 @@ class Save(DmaEngine):
         choice = Signal()
         beyond = Signal()
         m.d.comb += [
-            end.eq(front.words[0][28:32] == isa.Opcode.END),
-            choice.eq(Mux(f.const_en, f.hp_id[0], f.bank_id[0])),
-            beyond.eq(front.valid & ~end & front.beyond),
+            end.eq(front.end), choice.eq(front.choice),
+            beyond.eq(front.valid & front.beyond),
         ]
 
         # -- what is in flight: a ring of intervals, one each of the order ------------------------
         put = Signal(range(self.DEPTH))
         get = Signal(range(self.DEPTH))
-        beside = Signal(self.DEPTH)         # in flight on the other channel
-        overlaps = Signal(self.DEPTH, reset_less=True)   # with the SAVE that was here a cycle ago
-        compared = Signal()                 # which is the one that is here now
+        some = Signal(2)                    # in flight, by channel
+        in_way = Signal(self.DEPTH)         # of the SAVE that is here, as compared
+        compared = Signal()                 # in the cycle before
         for i in range(self.DEPTH):
             used = Signal(name=f"used_{i}")
             channel = Signal(name=f"channel_{i}")
             first = Signal(ADDRESS_WIDTH, name=f"first_{i}")
             last = Signal(ADDRESS_WIDTH, name=f"last_{i}")
-            m.d.comb += beside[i].eq(used & (channel != choice))
-            m.d.sync += overlaps[i].eq((first <= front.last_addr) & (front.addr <= last))
+            m.d.sync += in_way[i].eq(
+                used & ~(order.done & (get == i)) & (channel != choice)
+                & (first <= front.last_addr) & (front.addr <= last))
             with m.If(order.done & (get == i)):
                 m.d.sync += used.eq(0)
             with m.If(order.push & (put == i)):
@@ -87,6 +115,15 @@ class Save(DmaEngine):
                 ]
             with m.If(self.abort):
                 m.d.sync += used.eq(0)
+        for c in range(2):
+            flying = Signal(range(self.DEPTH + 1), name=f"flying_{c}")
+            comes = order.push & ~end & (choice == c)
+            m.d.sync += [
+                flying.eq(next_level(flying, comes, order.left[c])),
+                some[c].eq(comes | flying[1:].any() | (flying[0] & ~order.left[c])),
+            ]
+            with m.If(self.abort):
+                m.d.sync += [flying.eq(0), some[c].eq(0)]
         m.d.sync += [
             put.eq(put + order.push), get.eq(get + order.done),
             compared.eq(front.valid & ~front.ready & ~self.abort),
@@ -98,8 +135,8 @@ class Save(DmaEngine):
         go = Signal()
         own = front.words[0][24 + isa.Engine.SAVE]
         m.d.comb += [
-            blocked.eq(own & (beside & (overlaps | ~compared.replicate(self.DEPTH))).any()),
-            go.eq(front.valid & ~beyond & order.ready & ~halt
+            blocked.eq(own & Mux(compared, in_way.any(), Mux(choice, some[0], some[1]))),
+            go.eq(front.valid & ~front.beyond & order.ready & ~halt
                   & (end | (~blocked & self._room(channels, choice)))),
             front.ready.eq(go),
             order.push.eq(go), order.immediate.eq(end), order.channel.eq(choice),

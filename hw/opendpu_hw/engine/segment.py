@@ -36,7 +36,7 @@ class SegmentStage(wiring.Component):
     reach : ``Out(27)``
         Bytes between them.
     beyond : ``Out(1)``
-        The last byte is not in the segment.
+        The instruction reads or writes memory, and the last byte is not in the segment.
     busy : ``Out(1)``
         There is an instruction.
     clear : ``In(1)``
@@ -61,11 +61,15 @@ class SegmentStage(wiring.Component):
         """Return more members, which :meth:`second` and :meth:`third` make."""
         return {}
 
+    def touches_memory(self, f, words):
+        """Return whether an instruction, with fields ``f``, reads or writes memory."""
+        return 1
+
     def second(self, m, f):
         """Add to the registers between the first and the second cycle; ``f``: the fields."""
 
-    def third(self, m, f):
-        """Add to the registers between the second and the third cycle; ``f``: the fields."""
+    def third(self, m, f, words):
+        """Add to the registers between the second and the third cycle, from fields and words."""
 
     @property
     def words(self):
@@ -92,8 +96,9 @@ class SegmentStage(wiring.Component):
         ]
         with m.If(move_1):
             m.d.sync += first_valid.eq(self.insn.valid & self.insn.ready)
-            with m.If(self.insn.valid & self.insn.ready):
-                m.d.sync += [first[i].eq(self.insn.payload[i]) for i in range(used)]
+        # While there is room, the first one moves: what is loaded does not depend on what leaves.
+        with m.If(self.insn.ready):
+            m.d.sync += [first[i].eq(self.insn.payload[i]) for i in range(used)]
 
         f = fields_of(self._instruction, first)
         base = Signal(40)
@@ -120,9 +125,11 @@ class SegmentStage(wiring.Component):
                 m.d.sync += [
                     *(new.eq(old) for new, old in zip(self.words, second, strict=True)),
                     self.reach.eq(reach), self.addr.eq(base + offset),
-                    self.last_addr.eq(base + last), self.beyond.eq((size != 0) & (last >= size)),
+                    self.last_addr.eq(base + last),
+                    self.beyond.eq(
+                        self.touches_memory(f, second) & (size != 0) & (last >= size)),
                 ]
-                self.third(m, f)
+                self.third(m, f, second)
         with m.If(self.clear):
             m.d.sync += [first_valid.eq(0), second_valid.eq(0), self.valid.eq(0)]
         return m
