@@ -20,6 +20,8 @@ class ConvWalk:
         The walk goes on to the next step.
     first_tap, last_tap, last_step : ``Signal()``
         This step begins or ends a column, or ends the instruction.
+    free : ``Signal()``
+        There is no instruction, or this step ends it.
     """
 
     def __init__(self, target):
@@ -31,6 +33,7 @@ class ConvWalk:
         self.running = Signal()
         self.step = Signal()
         self.last_tap, self.first_tap, self.last_step = Signal(), Signal(), Signal()
+        self.free = Signal()
         self.column = Signal(10)
         self.tap_h = Signal(4)
         self.tap_w = Signal(4)
@@ -59,6 +62,7 @@ class ConvWalk:
             self.first_tap.eq((self.tap_h == 0) & (self.tap_w == 0) & (self.group == 0)),
             self.last_step.eq(self.last_tap & self.last_column),
             self.step.eq(self.running & ~(self.last_tap & (gap != 0))),
+            self.free.eq(~self.running | (self.step & self.last_step)),
         ]
         turns = plan.stride_out + plan.tabled if self._tables else plan.stride_out
         with m.If(self.step & self.last_tap):
@@ -107,8 +111,6 @@ class ConvWalk:
                 with m.Else():
                     self._advance_column(m)
         m.d.sync += self.weight_offset.eq(Mux(self.last_tap, 0, self.weight_offset + 1))
-        with m.If(self.last_step):
-            m.d.sync += self.running.eq(0)
 
     def _advance_row(self, m):
         """Go on to the next kernel row."""
@@ -142,10 +144,13 @@ class ConvWalk:
         with m.Else():
             m.d.sync += self.pad_left_now.eq(0)
 
-    def begin(self, m, new):
-        """Begin an instruction."""
+    def begin(self, m, new, take):
+        """Begin an instruction if there is one to take; to be said while ``free``.
+
+        That one is taken is known late, so what is offered is loaded until then.
+        """
         m.d.sync += [
-            self.plan.eq(new), self.running.eq(1), self.column.eq(0),
+            self.plan.eq(new), self.running.eq(take), self.column.eq(0),
             self.last_column.eq(new.length == 0),
             self.tap_h.eq(0), self.tap_w.eq(0), self.group.eq(0),
             self.low.eq(new.bank_in), self.wraps.eq(0), self.beyond.eq(0),

@@ -258,8 +258,10 @@ class MiscPlanner(wiring.Component):
         """When all parts are taken, go on with the next pass or the next instruction."""
         target, walk = self._target, s.walk
         rows, bb = target.alu_pixel_parallel, plan.bank_bits(target)
+        # The writer keeps what it was offered: rows begin anew before it is known that they do.
+        m.d.sync += [s.row.eq(0), s.turn.eq(0)]
         with m.If(Cat(~part.valid | part.ready for part in self._parts()).all()):
-            m.d.sync += [s.row.eq(0), s.turn.eq(0), s.write.turns_1.eq(0)]
+            m.d.sync += s.write.turns_1.eq(0)
             with m.If(s.remaining == 0):
                 m.next = "Accept"
             with m.Else():

@@ -5,6 +5,7 @@ from amaranth.hdl import Array, Mux, Signal
 
 from opendpu_hw.engine import misc_plan as plan
 from opendpu_hw.engine.misc_parameters import POINTER_BITS
+from opendpu_hw.engine.misc_plan import Op, Weights
 
 
 class Position:
@@ -18,6 +19,8 @@ class Position:
         The walk goes on to the next step, or begins the job ``new`` that is offered.
     first, last_tap, last_step : ``Signal()``
         This step begins or ends a sum, or ends the job.
+    free : ``Signal()``
+        There is no job, or this step ends it.
     compute : ``Signal()``
         This step has products; others only bring rows of a column.
     """
@@ -30,6 +33,7 @@ class Position:
         self.running = Signal()
         self.step = Signal()                # goes on to the next step
         self.take = Signal()                # begins what is offered
+        self.free = Signal()
 
         self.group = Signal(8, reset_less=True)
         self.column = Signal(11, reset_less=True)
@@ -49,26 +53,27 @@ class Position:
         self.column_offset = Array(Signal(a, name=f"column_offset{i}", reset_less=True)
                                    for i in range(plan.INPUTS))
 
-        self.last_chunk = Signal(reset_less=True)       # compared a cycle before
+        # Compared a cycle before: whether this is the last one of its kind, or the first.
+        self.last_chunk, self.last_phase, self.last_kernel_w, self.last_column, self.last_group = (
+            Signal(reset_less=True, name=f"last_{name}")
+            for name in ("chunk", "phase", "kernel_w", "column", "group"))
+        self.needs_bias = Signal(reset_less=True)       # first of a channel group
         self.next_rest = Signal(8)
-        self.last_phase, self.last_tap = Signal(), Signal()
-        self.last_column, self.last_group, self.last_step = (Signal() for _ in range(3))
+        self.last_tap, self.last_step = Signal(), Signal()
         self.start, self.again, self.compute, self.first = (Signal() for _ in range(4))
 
         self.base, self.index = Signal(POINTER_BITS), Signal(POINTER_BITS)  # in the ring of weights
         self.base_next = Signal(POINTER_BITS)
-        self.uses_ring, self.weights_there = Signal(), Signal()
+        self.uses_ring = Signal(reset_less=True)
+        self.weights_there = Signal()
 
     def find_ends(self, m):
         """Find out what begins and ends with this step."""
         p = self.p
         m.d.comb += [
-            self.last_phase.eq(p.eltwise | (self.phase == p.phases_1)),
-            self.last_tap.eq(self.last_chunk & self.last_phase
-                             & (self.kernel_w == Mux(p.eltwise, p.inputs_1, p.kernel_w_1))),
-            self.last_column.eq(self.column == p.length_1),
-            self.last_group.eq(self.group == p.groups_1),
+            self.last_tap.eq(self.last_chunk & self.last_phase & self.last_kernel_w),
             self.last_step.eq(self.last_tap & self.last_column & self.last_group),
+            self.free.eq(~self.running | (self.step & self.last_step)),
             self.start.eq(self.top & (self.kernel_w == 0)),
             self.again.eq((self.column != 0) & (self.kernel_w == 1) & (self.phase == 0)),
             self.compute.eq(~p.paired | (self.phase == 1) | self.again),
@@ -91,6 +96,7 @@ class Position:
         low_next = Signal(bb + 1)
         m.d.sync += [
             self.rest.eq(self.next_rest), self.top.eq(self.last_chunk & self.last_phase),
+            self.needs_bias.eq(p.bias & self.last_tap & self.last_column),
             self.last_chunk.eq(p.eltwise | (self.next_rest < p.stride_step)),
         ]
         with m.If(~self.last_chunk):
@@ -99,6 +105,7 @@ class Position:
                          self.row.eq((self.row + p.stride_step)[:14])]
         with m.Elif(~self.last_phase):
             m.d.sync += [self.phase.eq(self.phase + 1),
+                         self.last_phase.eq(self.phase + 1 == p.phases_1),
                          self.row.eq((p.row_base + self.phase + 1)[:14])]
             with m.If(self.in_bank + 1 == p.stride_h):
                 m.d.comb += low_next.eq(self.phase_low + 1)
@@ -114,7 +121,8 @@ class Position:
                              self.low.eq(self.phase_low), self.wrap.eq(self.phase_wrap)]
         with m.Else():
             m.d.sync += [
-                self.phase.eq(0), self.row.eq(p.row_base), self.in_bank.eq(p.in_bank),
+                self.phase.eq(0), self.last_phase.eq(p.eltwise | (p.phases_1 == 0)),
+                self.row.eq(p.row_base), self.in_bank.eq(p.in_bank),
                 self.row_offset.eq(p.row_offset), self.low.eq(p.low), self.wrap.eq(p.wrap),
                 self.phase_low.eq(p.low), self.phase_wrap.eq(p.wrap),
             ]
@@ -123,35 +131,53 @@ class Position:
     def _advance_column(self, m):
         """Go on to the next kernel column, the next column, or the next channel group."""
         p, a = self.p, plan.address_bits(self._target)
+        last_w = _last_kernel_w(p)
         with m.If(~self.last_tap):
             m.d.sync += [self.kernel_w.eq(self.kernel_w + 1),
+                         self.last_kernel_w.eq(self.kernel_w + 1 == last_w),
                          self.tap_offset.eq((self.tap_offset + p.jump)[:a])]
         with m.Else():
             with m.If(self.last_column | ~p.sliding):
-                m.d.sync += [self.kernel_w.eq(0), self.tap_offset.eq(0)]
+                m.d.sync += [self.kernel_w.eq(0), self.last_kernel_w.eq(last_w == 0),
+                             self.tap_offset.eq(0)]
             with m.If(~self.last_column):
                 with m.If(p.paired):
-                    m.d.sync += [self.kernel_w.eq(1), self.tap_offset.eq(p.jump)]
+                    m.d.sync += [self.kernel_w.eq(1), self.last_kernel_w.eq(last_w == 1),
+                                 self.tap_offset.eq(p.jump)]
                 m.d.sync += [self.column.eq(self.column + 1),
+                             self.last_column.eq(self.column + 1 == p.length_1),
                              self.column_at.eq(self.column_at + p.stride_w)]
                 m.d.sync += [offset.eq((offset + source.jump)[:a])
                              for offset, source in zip(self.column_offset, p.inputs, strict=True)]
             with m.Else():
-                m.d.sync += [self.column.eq(0), self.column_at.eq(0), self.group.eq(self.group + 1)]
+                m.d.sync += [self.column.eq(0), self.last_column.eq(p.length_1 == 0),
+                             self.column_at.eq(0), self.group.eq(self.group + 1),
+                             self.last_group.eq(self.group + 1 == p.groups_1)]
                 m.d.sync += [offset.eq(0) for offset in self.column_offset]
-                with m.If(self.last_group):
-                    m.d.sync += self.running.eq(0)
 
     def begin(self, m):
-        """Begin the job that is offered."""
+        """Begin the job that is offered if it is taken; to be said while ``free``.
+
+        That it is taken is known late, so what is offered is loaded until then.
+        """
         new = self.new
         m.d.sync += [
-            self.p.eq(new), self.running.eq(1), self.group.eq(0), self.column.eq(0),
+            self.p.eq(new), self.running.eq(self.take), self.group.eq(0), self.column.eq(0),
             self.column_at.eq(0), self.kernel_w.eq(0), self.phase.eq(0), self.top.eq(1),
             self.rest.eq(new.kernel_h_1), self.row.eq(new.row_base),
             self.last_chunk.eq(new.eltwise | (new.kernel_h_1 < new.stride_step)),
+            self.last_phase.eq(new.eltwise | (new.phases_1 == 0)),
+            self.last_kernel_w.eq(_last_kernel_w(new) == 0),
+            self.last_column.eq(new.length_1 == 0), self.last_group.eq(new.groups_1 == 0),
+            self.needs_bias.eq(new.bias),
+            self.uses_ring.eq((new.op == Op.MAC) & (new.weights != Weights.FACTOR)),
             self.in_bank.eq(new.in_bank),
             self.row_offset.eq(new.row_offset), self.tap_offset.eq(0), self.low.eq(new.low),
             self.wrap.eq(new.wrap), self.phase_low.eq(new.low), self.phase_wrap.eq(new.wrap),
         ]
         m.d.sync += [offset.eq(0) for offset in self.column_offset]
+
+
+def _last_kernel_w(p):
+    """The last kernel column of a job, or the number of the last ELEW input."""
+    return Mux(p.eltwise, p.inputs_1, p.kernel_w_1)

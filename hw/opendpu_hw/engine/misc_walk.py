@@ -124,7 +124,7 @@ class MiscWalk(wiring.Component):
         self._follow_weights(m, s)
         with m.If(s.step):
             s.advance(m)
-        with m.If(s.take):
+        with m.If(s.free):
             s.begin(m)
         self._address(m, s, stage)
         self._read_banks(m, stage)
@@ -132,43 +132,58 @@ class MiscWalk(wiring.Component):
 
     def _admit(self, m, s, stage):
         """Decide whether the walk goes on, and whether it takes a job."""
-        p = s.p
         room = Signal(range(self._results + 1), init=self._results)
-        biases = Signal(4)
-        first_of_group = Signal()
+        room_next = Signal.like(room)
+        biases, biases_next = Signal(4), Signal(4)
+        some_room, some_bias = Signal(init=1), Signal()
         m.d.comb += [
-            first_of_group.eq(s.start & (s.column == 0)),
-            s.uses_ring.eq((p.op == Op.MAC) & (p.weights != Weights.FACTOR)),
             s.step.eq(s.running & stage.i.ready
                       & (~s.uses_ring | s.weights_there)
-                      & (~p.bias | ~first_of_group | (biases != 0))
-                      & (~s.last_tap | (room != 0))),
+                      & (~s.needs_bias | some_bias)
+                      & (~s.last_tap | some_room)),
+            room_next.eq(next_level(room, self.result_taken, s.step & s.last_tap)),
+            biases_next.eq(next_level(biases, self.bias_loaded, s.step & s.needs_bias)),
         ]
         m.d.sync += [
-            room.eq(next_level(room, self.result_taken, s.step & s.last_tap)),
-            biases.eq(next_level(biases, self.bias_loaded, s.step & p.bias & first_of_group)),
+            room.eq(room_next), some_room.eq(room_next != 0),
+            biases.eq(biases_next), some_bias.eq(biases_next != 0),
         ]
-        begin = ~s.running | (s.step & s.last_step)
+        begin = s.free
         if Extension.TABLE in self._target.extensions:
-            begin = Mux(p.tabled & ~s.new.tabled, ~s.running & ~stage.o.valid, begin)
+            tabled = self._of_last(m, s, "tabled")
+            begin = Mux(tabled & ~s.new.tabled, ~s.running & ~stage.o.valid, begin)
         if Extension.SCALED in self._target.extensions:     # those of multipliers come later
-            begin = Mux(p.scaled & ~s.new.scaled, ~s.running & (room == self._results), begin)
+            scaled = self._of_last(m, s, "scaled")
+            begin = Mux(scaled & ~s.new.scaled, ~s.running & (room == self._results), begin)
         hazard = self._hazard(m, s)
         m.d.comb += [
             s.take.eq(self.job.valid & self.room & ~hazard & begin),
             self.job.ready.eq(s.take), self.take.eq(s.take),
         ]
 
+    def _of_last(self, m, s, name):
+        """Return a bit of the job that was taken last."""
+        bit = Signal(name=f"last_{name}")
+        with m.If(s.take):
+            m.d.sync += bit.eq(getattr(s.new, name))
+        return bit
+
     def _hazard(self, m, s):
         """Return whether the job that is offered reads banks with unwritten results."""
-        busy = Signal(self._target.image_banks)
+        banks = self._target.image_banks
+        busy = Signal(banks)
         taken, written = Signal(_JOB_BITS), Signal(_JOB_BITS)       # jobs, modulo
+        # What a job writes is noted a cycle after it is taken, which is known late; until then it
+        # counts beside what is noted.
+        took, writes = Signal(), Signal(banks, reset_less=True)
         hazard = Signal()
-        m.d.comb += hazard.eq(s.new.checked & (s.new.reads & busy).any())
-        m.d.sync += [taken.eq(taken + s.take), written.eq(written + self.job_written)]
-        for b in range(self._target.image_banks):
+        m.d.comb += hazard.eq(s.new.checked & (
+            s.new.reads & (busy | (writes & took.replicate(banks)))).any())
+        m.d.sync += [took.eq(s.take), writes.eq(s.new.writes),
+                     taken.eq(taken + took), written.eq(written + self.job_written)]
+        for b in range(banks):
             writer = Signal(_JOB_BITS, name=f"writer{b}", reset_less=True)      # the last one
-            with m.If(s.take & s.new.writes[b]):
+            with m.If(took & writes[b]):
                 m.d.sync += [busy[b].eq(1), writer.eq(taken)]
             with m.Elif(self.job_written & (writer == written)):
                 m.d.sync += busy[b].eq(0)
