@@ -34,9 +34,9 @@ def main(arguments=None):
         "--option", action="append", default=[], type=_option, metavar="NAME=VALUE",
         help="an option of the top module, may be repeated")
     parser.add_argument(
-        "--vendor", choices=["xilinx", "none"],
-        help="build the array from this vendor's primitives (xilinx for boards with its devices, "
-             "else none: plain multiplications)")
+        "--vendor", choices=["xilinx", "ecp5", "none"],
+        help="build array and memories of this vendor's primitives (that of the board's device; "
+             "without a board none: plain Verilog)")
     parser.add_argument(
         "--board", metavar="|".join(BOARDS),
         help="write a project for this board too: IP, scripts, constraints, device tree")

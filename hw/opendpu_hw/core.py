@@ -39,7 +39,7 @@ class Core(wiring.Component):
     ultra_ram : :class:`int`
         See :class:`opendpu_hw.memory.banks.Banks`.
     dsp_double_rate : :class:`bool`
-        With a ``vendor``: whether DSP blocks have a clock of their own, ``dpu_2x_clk``, which is
+        For ``xilinx``: whether DSP blocks have a clock of their own, ``dpu_2x_clk``, which is
         twice as fast; see :func:`opendpu_hw.double_rate.check`.
     options : keyword arguments
         Passed on to :class:`opendpu_hw.engine.misc.MiscEngine`.

@@ -41,13 +41,13 @@ def check(target, *, dsp_double_rate=False, vendor=None, **_):
     Raises
     ------
     UnsupportedError
-        There are no DSP blocks, or too few pixels to share them.
+        There are no DSP48E2, or too few pixels to share them.
     """
     if not dsp_double_rate:
         return
-    if vendor is None:
+    if vendor != "xilinx":
         raise UnsupportedError(
-            "dsp_double_rate is for DSP blocks, but vendor is None; allowed with it: xilinx")
+            f"dsp_double_rate is for DSP48E2, but vendor is {vendor}; allowed with it: xilinx")
     if target.pixel_parallel % 4:
         raise UnsupportedError(
             f"dsp_double_rate: {target.name} has {target.pixel_parallel} pixels, but four share a "

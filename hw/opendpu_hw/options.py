@@ -7,7 +7,7 @@ from opendpu_hw.memory.ultra_bank import WORDS
 
 #: Every option of :class:`opendpu_hw.top.Top`, and what it may be.
 VALUES = {
-    "vendor": "xilinx or None", "leaky_blocks": "True, False, None or a number of lanes",
+    "vendor": "xilinx, ecp5 or None", "leaky_blocks": "True, False, None or a number of lanes",
     "ultra_ram": "a number of banks", "taps_per_cycle": "a number", "window": "True or False",
     "dsp_double_rate": "True or False",
 }
@@ -28,7 +28,7 @@ def check(target, **options):
     lanes, banks = target.output_channel_parallel, target.dwconvw_bank
     leaky, ultra = options.get("leaky_blocks"), options.get("ultra_ram", 0)
     right = {
-        "vendor": options.get("vendor") in (None, "xilinx"),
+        "vendor": options.get("vendor") in (None, "xilinx", "ecp5"),
         "leaky_blocks": leaky is None or (isinstance(leaky, int) and 0 <= leaky <= lanes),
         "ultra_ram": _number(ultra) and 0 <= ultra <= banks,
         "taps_per_cycle": _number(options.get("taps_per_cycle", 1))
@@ -45,6 +45,9 @@ def check(target, **options):
             }.get(name, "")
             raise UnsupportedError(
                 f"option {name} is {options[name]!r}, but must be {VALUES[name]}{more}")
+    if ultra and options.get("vendor") == "ecp5":
+        raise UnsupportedError(
+            f"option ultra_ram is {ultra}, but ECP5 has no UltraRAM; allowed with vendor ecp5: 0")
     if ultra and target.bank_depth > WORDS:
         raise UnsupportedError(
             f"banks have {target.bank_depth} words, but {WORDS} at most may be in UltraRAM")

@@ -29,8 +29,8 @@ def write(board: Board, target: Target, where: str | pathlib.Path, *,
     clock_mhz
         Clock of the DPU; the board's default.
     options
-        Passed to :class:`opendpu_hw.top.Top`. Boards of Xilinx get ``vendor="xilinx"``, and what
-        the board has for the target's size.
+        Passed to :class:`opendpu_hw.top.Top`. Unless given, ``vendor`` is the device's, and there
+        is what the board has for the target's size.
 
     Raises
     ------
@@ -45,6 +45,9 @@ def write(board: Board, target: Target, where: str | pathlib.Path, *,
     if not MIN_CLOCK_MHZ <= clock <= MAX_CLOCK_MHZ:
         raise EncodingError(
             f"clock is {clock:g} MHz, but must be in {MIN_CLOCK_MHZ}..{MAX_CLOCK_MHZ}")
+    options = {"vendor": "xilinx" if isinstance(board, ZynqBoard) else "ecp5"} | options
+    if options["vendor"] is None:
+        del options["vendor"]
     if isinstance(board, ZynqBoard):
         return _zynq(board, target, pathlib.Path(where), clock, options)
     assert isinstance(board, LitexBoard)
@@ -54,9 +57,7 @@ def write(board: Board, target: Target, where: str | pathlib.Path, *,
 
 def _zynq(board: ZynqBoard, target: Target, where: pathlib.Path, clock: float,
           options: dict[str, Any]) -> tuple[pathlib.Path, ...]:
-    options = {"vendor": "xilinx"} | board.options_of(target) | options
-    if options["vendor"] is None:
-        del options["vendor"]
+    options = board.options_of(target) | options
     double_rate = bool(options.get("dsp_double_rate"))
     texts = {
         where / "vivado.tcl": vivado.script(board, clock, double_rate=double_rate),

@@ -28,13 +28,15 @@ def sum_members(target, *, operands=None):
 class Accumulators(wiring.Component):
     """PP dot products of ICP elements a step, and their sums over steps.
 
-    A sum is complete two cycles after the operands of its last step and then waits: it comes out
+    A sum is complete a few cycles after the operands of its last step and then waits: it comes out
     when a cascade of DSP blocks would have it, so that all forms of the array keep the same time.
 
     Parameters
     ----------
     target : :class:`opendpu_arch.target.Target`
         Gives PP and ICP.
+    registered : :class:`bool`
+        Whether each product has a register. What comes out, and when, does not depend on it.
 
     Members
     -------
@@ -53,8 +55,8 @@ class Accumulators(wiring.Component):
         With ``take`` the sums of the even pixels, in the cycle after that those of the odd ones.
     """
 
-    def __init__(self, target):
-        self._target = target
+    def __init__(self, target, *, registered=False):
+        self._target, self._registered = target, registered
         super().__init__(sum_members(target))
 
     def elaborate(self, platform):
@@ -62,8 +64,12 @@ class Accumulators(wiring.Component):
         pixels, inputs = self._target.pixel_parallel, self._target.input_channel_parallel
         depth = 1 << ((latency.conv_sum(self._target) + 1) // 2).bit_length()
         put, get = Signal(range(depth)), Signal(range(depth))
+        step, first, ended = self.step, self.first, self.complete
+        if self._registered:        # sums of products come a cycle later
+            step, first, ended = Signal(), Signal(), Signal()
+            m.d.sync += [step.eq(self.step), first.eq(self.first), ended.eq(self.complete)]
         add, anew, complete = Signal(), Signal(), Signal()
-        m.d.sync += [add.eq(self.step), anew.eq(self.first), complete.eq(self.complete)]
+        m.d.sync += [add.eq(step), anew.eq(first), complete.eq(ended)]
         with m.If(complete):
             m.d.sync += put.eq(put + 1)
         second = Signal()
@@ -72,13 +78,19 @@ class Accumulators(wiring.Component):
             m.d.sync += get.eq(get + 1)
         for p in range(pixels):
             terms = [self.x[p][i] * self.w[i] for i in range(inputs)]
+            if self._registered:
+                products = [Signal(signed(16), name=f"product{p}_{i}", reset_less=True)
+                            for i in range(inputs)]
+                m.d.sync += [product.eq(term)
+                             for product, term in zip(products, terms, strict=True)]
+                terms = products
             while len(terms) > 1:
                 pairs = [a + b for a, b in zip(terms[::2], terms[1::2], strict=False)]
                 terms = pairs + terms[len(pairs) * 2:]
             # 32 bits, though one is not needed: simulators then have nothing to mask.
             dot = Signal(signed(32), name=f"dot{p}", reset_less=True)
             acc = Signal(signed(32), name=f"acc{p}", reset_less=True)
-            with m.If(self.step):
+            with m.If(step):
                 m.d.sync += dot.eq(terms[0])
             with m.If(add):
                 m.d.sync += acc.eq(Mux(anew, 0, acc) + dot)

@@ -41,7 +41,7 @@ class Depthwise(wiring.Component):
     vendor : :class:`str` or None
         See :mod:`opendpu_hw.datapath.tap_sums`.
     double_rate : :class:`bool`
-        With a ``vendor``: whether the blocks for sliding steps have a doubled clock.
+        For ``xilinx``: whether the blocks for sliding steps have a doubled clock.
 
     Members
     -------
@@ -123,7 +123,7 @@ class Depthwise(wiring.Component):
             ]
             if count > 1:
                 m.d.comb += sums.together.eq(together)
-            if count > 1 and sliding and self._vendor:
+            if count > 1 and sliding and self._vendor == "xilinx":
                 m.d.comb += sums.carry.eq(self.slide & sliding[h][c][1])
             for n in range(count):
                 x = [self.x[t][h + n][c] for t in range(self._taps)]
@@ -136,7 +136,7 @@ class Depthwise(wiring.Component):
                     *((sums.x if one else sums.x[n])[t].eq(x[t]) for t in range(self._taps)),
                 ]
                 total = sums.total if one else sums.total[n]
-                yield h + n, total, sums.borrow if n and self._vendor else Const(0)
+                yield h + n, total, sums.borrow if n and self._vendor == "xilinx" else Const(0)
             h += count
 
     def _sliding(self, m):

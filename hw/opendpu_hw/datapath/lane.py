@@ -45,10 +45,10 @@ class Lane(wiring.Component):
     target : :class:`opendpu_arch.target.Target`
         Gives PP and ICP, and whether there is LEAKYRELU.
     vendor : :class:`str` or None
-        ``xilinx``: with :class:`opendpu_hw.datapath.cascades.Cascades` of DSP48E2. None: with
-        :class:`opendpu_hw.datapath.accumulators.Accumulators`.
+        ``xilinx``: with :class:`opendpu_hw.datapath.cascades.Cascades` of DSP48E2. Otherwise with
+        :class:`opendpu_hw.datapath.accumulators.Accumulators`, for ``ecp5`` with registers.
     double_rate : :class:`bool`
-        With a ``vendor``: with :class:`opendpu_hw.datapath.double_cascades.DoubleRateCascades`.
+        For ``xilinx``: with :class:`opendpu_hw.datapath.double_cascades.DoubleRateCascades`.
     leaky_blocks : :class:`bool`
         Whether LEAKYRELU's factor is in DSP blocks. With ``double_rate`` these add the bias, too.
     number : :class:`int`
@@ -58,7 +58,7 @@ class Lane(wiring.Component):
     -------
     x, w, step, first, complete : as that has them
     enter : ``In(1)``
-        With a ``vendor``, but not with ``double_rate``: ``w`` is a step's.
+        For ``xilinx``, but not with ``double_rate``: ``w`` is a step's.
     column : ``In(8)``
         Bit ``n`` is high ``n`` cycles after a column's sums are complete.
     bias, shift_bias, prepare : ``In(signed(8))``, ``In(6)``, ``In(1)``
@@ -98,7 +98,7 @@ class Lane(wiring.Component):
             "bias": In(signed(8)), "shift_bias": In(SHIFT_WIDTH), "prepare": In(1),
             "scale": In(scale_shape), "act": In(unsigned(4)),
             "leaky": In(1),
-            **({"enter": In(1)} if vendor and not double_rate else {}),
+            **({"enter": In(1)} if vendor == "xilinx" and not double_rate else {}),
             "y": Out(signed(8)).array(target.pixel_parallel),
             **({"tables": In(TableWrite()), "table": In(SELECT_BITS), "late": In(1)}
                if self._tables else {}),
@@ -186,8 +186,8 @@ class Lane(wiring.Component):
         return m
 
     def _sums(self):
-        if not self._vendor:
-            return Accumulators(self._target)
+        if self._vendor != "xilinx":
+            return Accumulators(self._target, registered=self._vendor == "ecp5")
         if self._double_rate:
             return DoubleRateCascades(
                 self._target, vendor=self._vendor, sums=self._scaled or not self._double_leaky)

@@ -27,7 +27,7 @@ class MaxPool(wiring.Component):
     window : :class:`bool`
         Whether there are sliding steps.
     vendor : :class:`str` or None
-        With one, bytes are compared by LUTs of six inputs; without, as simulators do it best.
+        ``xilinx``: bytes are compared by LUTs of six inputs. Otherwise as simulators do it best.
 
     Members
     -------
@@ -115,4 +115,4 @@ class MaxLane(wiring.Component):
 
     def _maximum(self, a, b):
         """Return the larger of two INT8 values."""
-        return Mux(exceeds(a, b) if self._vendor else a > b, a, b)
+        return Mux(exceeds(a, b) if self._vendor == "xilinx" else a > b, a, b)

@@ -31,8 +31,8 @@ class SaturatingShift(wiring.Component):
     kept : :class:`int`
         Bits that are left.
     vendor : :class:`str` or None
-        With one, multiplexers are modules of their own, where synthesis finds LUTs of six inputs
-        for them; without, nothing of idle stages is evaluated in simulation.
+        ``xilinx``: multiplexers are modules of their own, where synthesis finds LUTs of six inputs
+        for them. Otherwise nothing of idle stages is evaluated in simulation.
 
     Members
     -------
@@ -91,7 +91,7 @@ class SaturatingShift(wiring.Component):
                  for k, (low, high) in enumerate(itertools.pairwise(
                      [*tops, len(value) - known]))
                  if low < high]
-        if self._vendor is None:
+        if self._vendor != "xilinx":
             return _window(value, index, step, window), Cat(above).any()
         m.submodules[f"by_{step}"] = part = _Window(
             width=len(value), window=window, step=step, index=len(index))

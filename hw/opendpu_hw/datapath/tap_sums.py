@@ -105,7 +105,7 @@ class PairedTapSums(wiring.Component):
     together : ``In(1)``
         ``add`` without ``apart``.
     carry : ``In(1)``
-        With ``add``: what to add to the second row's sum (with ``vendor`` alone).
+        With ``add``: what to add to the second row's sum (for ``xilinx`` alone).
     total : ``Out(signed(24)).array(2)``
         The sums, from the cycle after ``add``; ``borrow`` has to be added to the second row's.
     borrow : ``Out(1)``

@@ -54,13 +54,13 @@ class Conv(wiring.Component):
     target : :class:`opendpu_arch.target.Target`
         Parallelism and memories.
     vendor : :class:`str` or None
-        ``xilinx``: the array is made of DSP48E2, two products each. None: of plain multiplications.
-        Both take the same cycles.
+        ``xilinx``: the array is made of DSP48E2, two products each. None: of plain multiplications;
+        ``ecp5``: with a register after each. All take the same cycles.
     double_rate : :class:`bool`
-        With a ``vendor``: whether the array's blocks have a doubled clock, so that half as many do.
+        For ``xilinx``: whether the array's blocks have a doubled clock, so that half as many do.
         Weights are read :func:`opendpu_hw.datapath.double_cascades.weights_late` cycles later then.
     leaky_blocks : :class:`bool`, :class:`int` or None
-        With a ``vendor``: in how many lanes LEAKYRELU's factor is in DSP blocks too, one a
+        For ``xilinx``: in how many lanes LEAKYRELU's factor is in DSP blocks too, one a
         requantizer; all or none of them, where it is a truth value. By default, see
         :func:`lanes_with_leaky_blocks`.
     sparing : :class:`bool`
@@ -88,7 +88,7 @@ class Conv(wiring.Component):
                 target, sparing=sparing, double_rate=double_rate)
         elif isinstance(leaky_blocks, bool):
             leaky_blocks = lanes * leaky_blocks
-        self._leaky_blocks = leaky_blocks if vendor else 0
+        self._leaky_blocks = leaky_blocks if vendor == "xilinx" else 0
         self._tables = Extension.TABLE in target.extensions
         self._scaled = Extension.SCALED in target.extensions
         super().__init__({
@@ -111,8 +111,8 @@ class Conv(wiring.Component):
         take = self._take(m, planner, writer, walk)
         with m.If(walk.step):
             walk.advance(m)
-        with m.If(take):
-            walk.begin(m, planner.plan)
+        with m.If(walk.free):
+            walk.begin(m, planner.plan, take)
         with m.If(self.abort):
             m.d.sync += walk.running.eq(0)
         s1 = walk.address(m)
@@ -147,8 +147,7 @@ class Conv(wiring.Component):
         take = Signal()
         hazard = self._hazard(m, planner.plan, writer, take)
         m.d.comb += [
-            take.eq(planner.valid & ~hazard & writer.ready
-                    & (~walk.running | (walk.step & walk.last_step)) & ~self.abort),
+            take.eq(planner.valid & ~hazard & writer.ready & walk.free & ~self.abort),
             planner.ready.eq(take),
             writer.push.eq(take),
             writer.payload.eq(planner.result),
@@ -226,7 +225,7 @@ class Conv(wiring.Component):
         column = ended[waiting - 1:]
         step, first, x = s3.step, s3.first, s3.x
         weights_step = s2_step
-        if self._vendor:
+        if self._vendor == "xilinx":
             if self._double_rate:
                 m.submodules.phase = phase = Phase()
                 m.submodules.delay = delay = DoubleRateOperands(target)

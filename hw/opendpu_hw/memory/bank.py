@@ -7,6 +7,8 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
+from opendpu_hw.memory import dp16kd
+
 
 def bank_members(*, depth, width):
     """Return the members of a bank, whatever it is made of."""
@@ -37,6 +39,9 @@ class Bank(wiring.Component):
         Whether port B can read; without it the bank has one read and one write port.
     registered : :class:`bool`
         Whether data come through a register.
+    vendor : :class:`str` or None
+        ``ecp5``: with two ports that read, of blocks of DP16KD, while they are not deeper than
+        one. Then it is not defined what port A answers that reads a word while port B writes it.
 
     Members
     -------
@@ -46,13 +51,17 @@ class Bank(wiring.Component):
         Port B; it works with ``b_en`` or ``b_write``, and writes with ``b_write``.
     """
 
-    def __init__(self, *, depth, width, second_port=True, registered=False):
+    def __init__(self, *, depth, width, second_port=True, registered=False, vendor=None):
         self._depth, self._width, self._second = depth, width, second_port
-        self._registered = registered
+        self._registered, self._vendor = registered, vendor
         super().__init__(bank_members(depth=depth, width=width))
 
     def elaborate(self, platform):
         m = Module()
+        if self._vendor == "ecp5" and self._second and dp16kd.width_for(self._depth):
+            dp16kd.add_blocks(m, self, depth=self._depth, width=self._width,
+                              registered=self._registered)
+            return m
         m.submodules.ram = ram = Memory(shape=unsigned(self._width), depth=self._depth, init=[])
         read_a = ram.read_port()
         write_b = ram.write_port()

@@ -45,7 +45,8 @@ class Banks(wiring.Component):
         Banks with smaller ids are in UltraRAM: image banks come first, then CONVW. Others cannot
         be. All of them keep the same time.
     vendor : :class:`str` or None
-        See :class:`opendpu_hw.memory.ultra_bank.UltraBank`.
+        See :class:`opendpu_hw.memory.bank.Bank` and
+        :class:`opendpu_hw.memory.ultra_bank.UltraBank`.
     weights_late : :class:`int`
         How many cycles later than image words CONV gets its weights.
 
@@ -110,7 +111,7 @@ class Banks(wiring.Component):
             for b in range(banks):
                 number = g * banks + b
                 bank = (self._ultra_bank() if number < self._ultra_ram else
-                        Bank(**self._size, registered=latency.BANK_READ > 1))
+                        Bank(**self._size, registered=latency.BANK_READ > 1, vendor=self._vendor))
                 m.submodules[f"image{number}"] = bank
                 image.append(bank)
 

@@ -66,4 +66,6 @@ def test_what_cannot_have_it():
         double_rate.check(Target.from_name("B64"), dsp_double_rate=True, vendor="xilinx")
     with pytest.raises(UnsupportedError, match="vendor is None"):
         double_rate.check(Target.from_name("B512"), dsp_double_rate=True)
+    with pytest.raises(UnsupportedError, match="vendor is ecp5"):
+        double_rate.check(Target.from_name("B512"), dsp_double_rate=True, vendor="ecp5")
     double_rate.check(Target.from_name("B64"), vendor="xilinx", window=False)

@@ -15,13 +15,14 @@ from opendpu_hw.options import check
     ("option", "text"),
     [
         ({"ultra": 4}, "no option 'ultra'; known: dsp_double_rate, leaky_blocks, taps_per_c"),
-        ({"vendor": "intel"}, "option vendor is 'intel', but must be xilinx or None"),
+        ({"vendor": "intel"}, "option vendor is 'intel', but must be xilinx, ecp5 or None"),
         ({"ultra_ram": 9}, "ultra_ram is 9, .* of banks below id 8: 4 image banks and 4 of CONVW"),
         ({"ultra_ram": True}, "ultra_ram is True, but must be a number of banks"),
         ({"leaky_blocks": 5}, "leaky_blocks is 5, .* of lanes: DPUCZDX8G_ISA1_B64 has 4 lanes"),
         ({"leaky_blocks": "all"}, "leaky_blocks is 'all', but must be True, False, None or a"),
         ({"taps_per_cycle": 0}, "taps_per_cycle is 0, but must be a number"),
         ({"window": 1}, "window is 1, but must be True or False"),
+        ({"ultra_ram": 4, "vendor": "ecp5"}, "ultra_ram is 4, but ECP5 has no UltraRAM"),
         ({"dsp_double_rate": "no"}, "dsp_double_rate is 'no', but must be True or False"),
     ],
 )

@@ -109,7 +109,7 @@ def test_b4096_fits_kv260(tmp_path):
         (["--option", "dsp_double_rate=True"], "has 2 pixels, but four share a DSP block"),
         (
             ["--option", "dsp_double_rate=True", "--vendor", "none"],
-            "dsp_double_rate is for DSP blocks, but vendor is None; allowed with it: xilinx",
+            "dsp_double_rate is for DSP48E2, but vendor is None; allowed with it: xilinx",
         ),
     ],
 )
