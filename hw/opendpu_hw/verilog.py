@@ -17,7 +17,9 @@ from opendpu_hw.verilog_text import (
     mark_selections,
     name_interfaces,
     order_selections,
+    plain_registers,
     replicate,
+    widen_operands,
 )
 
 TOP = "opendpu_top"
@@ -38,7 +40,10 @@ def to_verilog(component, name=TOP):
     yosys = find_yosys(lambda version: version >= (0, 40))
     script = "\n".join([f"read_rtlil <<rtlil\n{text}\nrtlil", *_PASSES, ""])
     found = yosys.run(["-q", "-"], script)
-    return replicate(mark_selections(order_selections(fill_memories(found))))
+    for rewrite in (fill_memories, order_selections, mark_selections, replicate, widen_operands,
+                    plain_registers):
+        found = rewrite(found)
+    return found
 
 
 def elaborate(target, **options):

@@ -11,6 +11,15 @@ _SELECT = re.compile(r"^( +\d+'b\?*1)(\?+):$", re.M)
 _PARALLEL = re.compile(r"^( +)(casez \(.*\)) // synopsys parallel_case$", re.M)
 _REPEATED = re.compile(r"(?<=[{,] )((?:\\\S+ |\w+)(?:\[\d+\])?)(?:, \1){2,}(?=[, ])")
 _PORT = re.compile(r"^  (input|output) (?:\[\d+:0\] )?(\w+) ?;$", re.M)
+_MODULE = re.compile(r"^module .*?^endmodule\n", re.M | re.S)
+_NET = r"(?:\\\S+ |\w+)"
+_DECLARED = re.compile(rf"^  (?:(?:input|output|reg|wire) )+(?:\[(\d+):0\] )?({_NET})", re.M)
+_VALUE = rf"(?:{_NET}(?: ?\[\d+(?::\d+)?\])?|\d+'h[0-9a-f]+|\{{ [^{{}}]+\}})"
+_BINARY = re.compile(
+    rf"^  assign ({_VALUE}) = ({_VALUE}) (==|!=|<=|>=|<|>|\+|-) ({_VALUE})( \? .*)?;$", re.M)
+_NOT_ANY = re.compile(rf"(?<= = )! ({_VALUE});$", re.M)
+_REGISTER = re.compile(
+    rf"^(  (?:output )?reg (?:signed )?(?:\[\d+:0\] )?)({_NET})( = \d+'[bhd][0-9a-f]+);$", re.M)
 _WORD = re.compile(r"^    (\S+ ?)\[(\d+)\] = (\d+)'([bhd])([0-9a-fA-F]+);$", re.M)
 
 
@@ -66,6 +75,80 @@ def replicate(text):
         return f"{{{(len(run[0]) + 2) // (len(run[1]) + 2)}{{{run[1]}}}}}"
 
     return _REPEATED.sub(counted, text)
+
+
+def widen_operands(text):
+    """Write operands of sums and comparisons in the width that Verilog gives them.
+
+    Yosys trims operands to the bits that they need, which linters call a mismatch. Signed ones are
+    left alone. What a comparison with a parameter at the end of its range gives is written instead
+    of it.
+    """
+
+    def of_module(module):
+        widths = {name.strip(): int(msb or 0) + 1 for msb, name in _DECLARED.findall(module[0])}
+
+        def widened(found):
+            result, left, operator, right, choice = found.groups()
+            bits = [_width(value, widths) for value in (left, right)]
+            if operator in "+-":
+                bits.append(_width(result, widths))
+            if None in bits:
+                return found[0]
+            left, right = (_extended(value, n, max(bits))
+                           for value, n in zip((left, right), bits, strict=False))
+            known = _always(operator, right)
+            if known is not None and not choice:
+                return f"  assign {result} = 1'h{known:d};"
+            return f"  assign {result} = {left} {operator} {right}{choice or ''};"
+
+        return _BINARY.sub(widened, module[0])
+
+    return _MODULE.sub(of_module, text)
+
+
+def _width(value, widths):
+    """Return the bits of a constant, a net, a part of it, or of those joined; None if not known."""
+    if value.startswith("{"):
+        bits = [_width(part, widths) for part in value[2:-1].rstrip().split(", ")]
+        return None if None in bits else sum(bits)
+    constant = re.match(r"(\d+)'h", value)
+    if constant:
+        return int(constant[1])
+    part = re.fullmatch(rf"({_NET}?) ?\[(\d+)(?::(\d+))?\]", value)
+    if part:
+        return int(part[2]) - int(part[3] or part[2]) + 1
+    return widths.get(value.strip())
+
+
+def _always(operator, right):
+    """Return what a comparison with a constant at the end of its range always is, else None."""
+    constant = re.match(r"(\d+)'h([0-9a-f]+)", right)
+    if not constant:
+        return None
+    value, most = int(constant[2], 16), (1 << int(constant[1])) - 1
+    return {(">=", 0): True, ("<", 0): False, ("<=", most): True, (">", most): False}.get(
+        (operator, value))
+
+
+def _extended(value, bits, wanted):
+    """Return an unsigned value of more bits."""
+    if bits == wanted:
+        return value
+    constant = re.match(r"\d+'h([0-9a-f]+)", value)
+    if constant:
+        return f"{wanted}'h{constant[1]}"
+    return f"{{ {wanted - bits}'h0, {value} }}"
+
+
+def plain_registers(text):
+    """Give registers their initial value by a statement of its own, and reduce before negation.
+
+    A declaration with a value that is assigned later is a warning, and so is the logical negation
+    of several bits.
+    """
+    text = _REGISTER.sub(r"\1\2;\n  initial \2\3;", text)
+    return _NOT_ANY.sub(r"~| \1;", text)
 
 
 def name_interfaces(text, top):
