@@ -53,7 +53,7 @@ def compare(which, engine, seed, **options):
 
 
 def test_three_taps_and_the_window(rng):
-    which = target("B128")
+    which = target("B512")
     assert effective_taps(which, 3) == 3
     for engine in ("dwconv", "pool", "misc", "mixed"):
         for _ in range(4):
@@ -62,11 +62,16 @@ def test_three_taps_and_the_window(rng):
 
 @pytest.mark.parametrize(
     "options",
-    [{"bank_groups": 1}, {"bank_groups": 3, "conv_leaky_relu": False, "alu_leaky_relu": True}],
-)
+    [
+        {"bank_groups": 1},
+        {"bank_groups": 3, "conv_leaky_relu": False, "alu_leaky_relu": True,
+         "alu_pixel_parallel": 2},
+    ],
+)  # fmt: skip
 def test_other_bank_groups(options, rng):
+    """Odd numbers of bank groups; with three PP is not twice the rows of the ALU either."""
     which = target("B64", **options)
-    for engine in ("conv", "misc", "mixed"):
+    for engine in ("conv", "dwconv", "misc", "mixed"):
         for _ in range(4):
             compare(which, engine, int(rng.integers(1 << 30)))
 
