@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that synthesize, place, route and pack: found on the path or in YoWASP, and run."""
 
+import os
 import pathlib
 import shutil
 import subprocess
@@ -17,18 +18,24 @@ PACKAGES = {
 def find(program: str) -> str:
     """Return the path of a program, or of the one of YoWASP.
 
+    The one on the path is taken first, unless ``OPENDPU_TOOLS`` in the environment is ``yowasp``:
+    what counts cells and clocks has to be the version that its limits are of.
+
     Raises
     ------
     ToolError
         Neither is there.
     """
     beside = pathlib.Path(sys.executable).parent / f"yowasp-{program}"
-    found = shutil.which(program) or shutil.which(f"yowasp-{program}")
-    if not found and not beside.exists():
+    yowasp = str(beside) if beside.exists() else shutil.which(f"yowasp-{program}")
+    found = shutil.which(program)
+    if os.environ.get("OPENDPU_TOOLS") == "yowasp":
+        found = yowasp or found
+    if not found and not yowasp:
         raise ToolError(
             f"{program} is not on the PATH, and neither is yowasp-{program}; "
             f"{PACKAGES.get(program, 'try: pip install opendpu[boards]')}")
-    return found or str(beside)
+    return found or yowasp
 
 
 def run(folder: pathlib.Path, program: str, *arguments: str) -> str:

@@ -11,6 +11,7 @@ Figures go to ``build/synth/B64_ecp5.json``. See docs/fpga.md for what they mean
 """
 
 import argparse
+import concurrent.futures
 import json
 import pathlib
 import re
@@ -21,7 +22,7 @@ from typing import Any
 
 import rich.console
 from paths import ECP5, Netlist
-from synthesize import is_of, yosys_version
+from synthesize import of_version, yosys_version
 
 from opendpu_arch import outputs
 from opendpu_arch.errors import DPUError, ToolError
@@ -84,13 +85,14 @@ def netlist(text: str, part: str, folder: pathlib.Path) -> pathlib.Path:
     return made
 
 
-def route(made: pathlib.Path) -> float:
-    """Place and route a netlist; return the highest clock in MHz."""
+def route(made: pathlib.Path, seed: int = 1) -> float:
+    """Place and route a netlist, beginning from a seed; return the highest clock in MHz."""
     report = made.with_suffix(".report.json")
     # Without pins: parts have more than the device.
     tools.run(
         made.parent, "nextpnr-ecp5", *DEVICE, "--out-of-context", "--router", "router2",
-        "--freq", "100", "--timing-allow-fail", "--json", made.name, "--report", report.name, "-q",
+        "--freq", "100", "--timing-allow-fail", "--seed", str(seed), "--json", made.name,
+        "--report", report.name, "-q",
     )  # fmt: skip
     clocks = json.loads(report.read_text(encoding="utf-8"))["fmax"]
     return min(float(clock["achieved"]) for clock in clocks.values())
@@ -105,29 +107,54 @@ def below(fmax: Mapping[str, float], limits: Mapping[str, float]) -> list[str]:
     ]
 
 
-def other_tools(limits: Mapping[str, Any]) -> str | None:
-    """Return why clocks cannot be compared with the limits, if they cannot."""
-    yosys = yosys_version()
-    try:
-        nextpnr = nextpnr_version()
-    except ToolError as error:
-        return str(error)
-    wanted = f"Yosys {limits['yosys']} and nextpnr {limits['nextpnr']}"
-    if is_of(yosys, limits["yosys"]) and nextpnr.startswith(f"nextpnr-{limits['nextpnr']}."):
-        return None
-    return f"the limits are those of {wanted}, and these are {yosys} and {nextpnr}"
+def limits_of(limits: Mapping[str, Any], target: str) -> dict[str, float]:
+    """Return the least clock of each part of a target with the tools that there are.
+
+    Raises
+    ------
+    ToolError
+        There are no limits for these versions, or for this target.
+    """
+    least = of_version(of_version(limits["fmax"], yosys_version()), nextpnr_version())
+    if target not in least:
+        raise ToolError(f"{target} has no limits; there are some for {', '.join(sorted(least))}")
+    return dict(least[target])
+
+
+def fastest(made: pathlib.Path, seeds: int, least: float) -> tuple[float, int]:
+    """Return the highest clock of up to ``seeds`` placements, and its seed; the first that does.
+
+    What a placement reaches differs by a tenth for reasons that are not the design's.
+    """
+    best = (0.0, 0)
+    for seed in range(1, seeds + 1):
+        best = max(best, (route(made, seed), seed))
+        if best[0] >= least:
+            break
+    return best
 
 
 def measure(
-    target: Target, parts: Iterable[str], folder: pathlib.Path, *, estimate: int
+    target: Target,
+    parts: Iterable[str],
+    folder: pathlib.Path,
+    *,
+    estimate: int,
+    seeds: int = 1,
+    least: Mapping[str, float] | None = None,
+    jobs: int = 1,
 ) -> dict[str, Any]:
-    """Place and route parts, or with ``estimate`` find so many of their longest paths."""
+    """Place and route parts, or with ``estimate`` find so many of their longest paths.
+
+    ``jobs`` at a time; up to ``seeds`` placements of a part that is slower than ``least`` says.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    text = verilog.elaborate(target)
+    text = verilog.elaborate(target, vendor="ecp5")
     result: dict[str, Any] = {"target": target.name, "yosys": yosys_version(), "parts": {}}
     if not estimate:
         result["nextpnr"] = nextpnr_version()
-    for part in parts:
+
+    def one(part: str) -> tuple[str, dict[str, Any]]:
         start = time.monotonic()
         made = netlist(text, part, folder)
         if estimate:
@@ -136,9 +163,13 @@ def measure(
             figures: dict[str, Any] = {"paths": [str(path) for path in worst]}
             print(f"{part}:", *(f"  {path}" for path in worst), sep="\n", flush=True)
         else:
-            figures = {"fmax": route(made)}
-            print(f"{part}: {figures['fmax']:.1f} MHz", flush=True)
-        result["parts"][part] = figures | {"seconds": round(time.monotonic() - start)}
+            fmax, seed = fastest(made, seeds, (least or {}).get(part, float("inf")))
+            figures = {"fmax": fmax, "seed": seed}
+            print(f"{part}: {fmax:.1f} MHz (seed {seed})", flush=True)
+        return part, figures | {"seconds": round(time.monotonic() - start)}
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        result["parts"] |= dict(pool.map(one, parts))
     return result
 
 
@@ -149,6 +180,8 @@ def main() -> int:
     parser.add_argument("--part", action="append", choices=[*PARTS, "top"], help="only this one")
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("build/synth"))
     parser.add_argument("--estimate", type=int, default=0, metavar="COUNT", help="the worst paths")
+    parser.add_argument("--seeds", type=int, default=1, help="most placements of a part (1)")
+    parser.add_argument("--jobs", type=int, default=1, help="parts at a time (1)")
     parser.add_argument(
         "--limits", type=pathlib.Path, metavar="FILE",
         help="a JSON file: the least clock of each part; without --part only those are measured",
@@ -160,13 +193,13 @@ def main() -> int:
         parts, least = given.part or PARTS, {}
         if given.limits:
             limits = json.loads(given.limits.read_text(encoding="utf-8"))
-            least = limits["fmax"][target.name.split("_")[-1]]
+            least = limits_of(limits, target.name.split("_")[-1])
             parts = given.part or tuple(least)
-            if reason := other_tools(limits):
-                print(f"ecp5: not compared, because {reason}")
-                return 0
         with console.status(f"measuring {target.name} on ECP5"):
-            result = measure(target, parts, given.output / "ecp5", estimate=given.estimate)
+            result = measure(
+                target, parts, given.output / "ecp5",
+                estimate=given.estimate, seeds=given.seeds, least=least, jobs=given.jobs,
+            )  # fmt: skip
         path = given.output / f"{given.target}_ecp5.json"
         outputs.write(path, json.dumps(result, indent=1) + "\n")
     except DPUError as error:

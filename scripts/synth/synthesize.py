@@ -36,7 +36,7 @@ from opendpu_hw import tools, verilog
 SCRIPT = (
     "read_verilog dpu.v",
     "synth_xilinx -family xcup -noiopad -noclkbuf -nowidelut -top {top}",
-    "tee -o stat.txt stat -tech xilinx",
+    "tee -q -o stat.json stat -json -tech xilinx",
 )
 FLAT = ("flatten", "write_json flat.json")
 """After the count, for paths across modules."""
@@ -50,16 +50,18 @@ def yosys_version() -> str:
 
 
 def cells_of(report: str) -> dict[str, dict[str, int]]:
-    """Return the cells of each module from what Yosys's ``stat`` wrote."""
-    modules: dict[str, dict[str, int]] = {}
-    for part in re.split(r"^=== ", report, flags=re.M)[1:]:
-        name = part.split(" ===")[0].strip().lstrip("\\")
-        if name == "design hierarchy":
-            continue
-        found = re.search(r"Number of cells:.*\n((?:     +\S+ +\d+\n)+)", part)
-        lines = found[1].splitlines() if found else []
-        modules[name] = {kind.lstrip("\\"): int(n) for kind, n in map(str.split, lines)}
-    return modules
+    """Return the cells of each module from what Yosys's ``stat -json`` wrote.
+
+    Only the object of modules is read: after it, Yosys 0.23 writes the hierarchy as text.
+    """
+    found = report.partition('"modules":')[2].lstrip()
+    modules, _ = json.JSONDecoder().raw_decode(found)
+    return {
+        name.lstrip("\\"): {
+            kind.lstrip("\\"): int(n) for kind, n in module["num_cells_by_type"].items()
+        }
+        for name, module in modules.items()
+    }
 
 
 def by_clocks(netlist: Netlist) -> dict[str, Path]:
@@ -94,7 +96,7 @@ def synthesize(
             design = json.loads((folder / "flat.json").read_text(encoding="utf-8"))
             netlist = Netlist(design, top, XCUP)
             worst, clocks = netlist.longest(paths), by_clocks(netlist)
-        return cells_of((folder / "stat.txt").read_text(encoding="utf-8")), worst, clocks
+        return cells_of((folder / "stat.json").read_text(encoding="utf-8")), worst, clocks
 
 
 def measure(target: Target, options: Mapping[str, Any], *, paths: int = 0) -> dict[str, Any]:
@@ -144,10 +146,26 @@ def table(result: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def is_of(version: str, wanted: str) -> bool:
-    """Return whether what Yosys says of itself is a version, or a patch of it."""
-    said = re.match(r"Yosys (\d+\.\d+)", version)
-    return said is not None and said[1] == wanted
+def of_version(limits: Mapping[str, Any], version: str) -> Any:
+    """Return what limits say for a tool, by what it says of itself.
+
+    Parameters
+    ----------
+    limits
+        By the first two numbers of versions.
+
+    Raises
+    ------
+    ToolError
+        They say nothing for this one: figures of different versions cannot be compared.
+    """
+    said = re.search(r"(\d+\.\d+)", version)
+    if said and said[1] in limits:
+        return limits[said[1]]
+    raise ToolError(
+        f"this is {version}, and there are limits for versions {', '.join(sorted(limits))} only: "
+        "use one of them, or measure with this one and add its limits"
+    )
 
 
 def above(result: Mapping[str, Any], limits: Mapping[str, Mapping[str, float]]) -> list[str]:
@@ -195,16 +213,12 @@ def main() -> int:
     console = rich.console.Console(stderr=True)
     try:
         limits = json.loads(given.limits.read_text(encoding="utf-8")) if given.limits else None
-        if limits is not None and not is_of(version := yosys_version(), limits["yosys"]):
-            print(
-                f"synth: not compared, because the limits are those of Yosys {limits['yosys']} and "
-                f"this is {version}"
-            )
-            return 0
+        if limits is not None:
+            limits = of_version(limits["resources"], yosys_version())
         target = Target.from_name(given.target)
         with console.status(f"synthesizing {target.name}"):
             vendor = {"vendor": given.vendor} if given.vendor != "none" else {}
-            limited = limits["targets"].get(given.target, {}) if limits else {}
+            limited = limits.get(given.target, {}) if limits else {}
             paths = given.paths or int("levels" in limited)
             result = measure(target, dict(given.option) | vendor, paths=paths)
     except DPUError as error:
@@ -221,7 +235,7 @@ def main() -> int:
     if limits is None:
         return 0
     try:
-        faults = above(result, limits["targets"])
+        faults = above(result, limits)
     except DPUError as error:
         faults = [str(error)]
     for fault in faults:

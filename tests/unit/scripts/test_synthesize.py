@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counting what Yosys made; AMD's published figures."""
 
+import json
 import pathlib
 import sys
 
@@ -8,44 +9,33 @@ import pytest
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[3] / "scripts" / "synth"))
 
+import synthesize
 from cells import Resources, count, total
+from ecp5 import PARTS, below, limits_of, measure
 from published import published
-from synthesize import above, cells_of, is_of, table
+from synthesize import above, cells_of, of_version, table
 
 from opendpu_arch.errors import ToolError
+from opendpu_arch.target import Target
 
-REPORT = """
-5. Printing statistics.
-
-=== lane ===
-
-   Number of wires:                 12
-   Number of cells:                  9
-     CARRY8                          1
-     DSP48E2                         2
-     FDRE                            3
-     LUT2                            1
-     LUT6                            2
-
-=== \\top ===
-
-   Number of wires:                  4
-   Number of cells:                  7
-     FDSE                            1
-     RAM32M16                        1
-     RAMB18E2                        1
-     RAMB36E2                        1
-     SRL16E                          1
-     lane                            2
-
-=== design hierarchy ===
-
-   top                               1
-     lane                            2
-
-   Number of cells:                 16
-     LUT2                            2
-"""
+REPORT = json.dumps(
+    {
+        "creator": "Yosys 0.70",
+        "modules": {
+            "\\lane": {
+                "num_cells": 9,
+                "num_cells_by_type": {"CARRY8": 1, "DSP48E2": 2, "FDRE": 3, "LUT2": 1, "LUT6": 2},
+            },
+            "\\top": {
+                "num_cells": 7,
+                "num_cells_by_type": {
+                    "FDSE": 1, "RAM32M16": 1, "RAMB18E2": 1, "RAMB36E2": 1, "SRL16E": 1, "lane": 2,
+                },
+            },
+        },
+        "design": {"num_cells": 16},
+    }
+)  # fmt: skip
 
 
 def test_cells_of_a_report():
@@ -53,6 +43,14 @@ def test_cells_of_a_report():
     assert set(modules) == {"lane", "top"}
     assert modules["lane"] == {"CARRY8": 1, "DSP48E2": 2, "FDRE": 3, "LUT2": 1, "LUT6": 2}
     assert modules["top"]["lane"] == 2
+
+
+def test_cells_of_a_report_of_debians_yosys():
+    """Yosys 0.23 writes the hierarchy as text into its JSON."""
+    before, _, after = json.dumps(json.loads(REPORT), indent=3).rpartition('   "design"')
+    assert cells_of(f'{before}     lane                 2\n\n   "design"{after}') == cells_of(
+        REPORT
+    )
 
 
 def test_resources_go_up_the_hierarchy():
@@ -87,11 +85,50 @@ def test_the_table_has_a_line_a_module_and_the_ratio():
     assert lines["ratio"][1:] == ["1.50x", "2.00x"]
 
 
+LIMITS = json.loads((pathlib.Path(synthesize.__file__).parent / "limits.json").read_text())
+
+
 def test_limits_are_those_of_one_version():
-    assert is_of("Yosys 0.23 (git sha1 7ce5011c24b)", "0.23")
-    assert is_of("Yosys 0.23+12 (git sha1 7ce5011c24b)", "0.23")
-    assert not is_of("Yosys 0.230 (git sha1 7ce5011c24b)", "0.23")
-    assert not is_of("something else", "0.23")
+    limits = {"0.23": 1, "0.70": 2}
+    assert of_version(limits, "Yosys 0.23 (git sha1 7ce5011c24b)") == 1
+    assert of_version(limits, "Yosys 0.70+12 (git sha1 28ba3cb92)") == 2
+    for other in ("Yosys 0.230 (git sha1 7ce5011c24b)", "something else"):
+        with pytest.raises(ToolError, match=r"limits for versions 0\.23, 0\.70 only"):
+            of_version(limits, other)
+
+
+def test_what_setup_installs_has_limits(monkeypatch):
+    """The versions of YoWASP that pyproject.toml allows: else the gate would compare nothing."""
+    monkeypatch.setenv("OPENDPU_TOOLS", "yowasp")
+    assert {"lut", "ff", "dsp", "bram36", "levels"} <= set(
+        of_version(LIMITS["resources"], synthesize.yosys_version())["B64"]
+    )
+    assert set(limits_of(LIMITS, "B64")) == set(PARTS)
+
+
+def test_a_target_without_limits_is_an_error(monkeypatch):
+    monkeypatch.setenv("OPENDPU_TOOLS", "yowasp")
+    with pytest.raises(ToolError, match="B512 has no limits; there are some for B64"):
+        limits_of(LIMITS, "B512")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", PARTS)
+def test_every_part_of_b64_is_as_fast_as_agreed(part, monkeypatch, tmp_path):
+    """``make synth-check`` places and routes those that do not take long."""
+    monkeypatch.setenv("OPENDPU_TOOLS", "yowasp")
+    least = limits_of(LIMITS, "B64")
+    b64 = Target.from_name("B64")
+    result = measure(b64, [part], tmp_path, estimate=0, seeds=3, least=least)
+    fmax = {part: result["parts"][part]["fmax"]}
+    assert below(fmax, least) == []
+
+
+def test_a_part_that_is_slower_than_its_limit_is_named():
+    assert below({"load": 70.0, "save": 65.0}, {"load": 70, "save": 65, "conv": 80}) == []
+    assert below({"save": 64.94}, {"load": 70, "save": 65}) == [
+        "save reaches 64.9 MHz, but 65 at least were agreed"
+    ]
 
 
 def test_what_is_above_its_limit_is_named():
