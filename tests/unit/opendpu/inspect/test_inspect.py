@@ -209,8 +209,8 @@ def test_a_layer_is_on_the_dpu_though_a_move_in_front_of_it_is_not() -> None:
             helper.make_node("Transpose", ["d"], ["f"], "turn", perm=[0, 2, 1]),
             helper.make_node("ReduceMean", ["f"], ["v"], "mean", axes=[1], keepdims=0),
             helper.make_node("Softmax", ["v"], ["y"], "last", axis=1),
-            w=weights(32, 512),
-            u=weights(512, 32),
+            w=weights(32, 1024),
+            u=weights(1024, 32),
         )
     )
     found = by_name(inspect_graph(graph, TARGET))
