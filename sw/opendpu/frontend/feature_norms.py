@@ -10,13 +10,13 @@ the root of a sum of squares: one ``LpNormalization``.
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 
 import numpy as np
 import onnx
 from onnx import helper
 
-from opendpu.frontend.model_file import reads
+from opendpu.frontend.def_use import DefUse, kept_axes, with_origin
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 
@@ -36,7 +36,8 @@ def gathered(
     Results inside one must have no other reader; ``shape_of`` says the shape of a float32 tensor.
     ``constants`` gets scales and biases.
     """
-    search = _Search(nodes, constants, uses, shape_of)
+    links = DefUse(nodes, uses)
+    search = _Search(links, constants, shape_of)
     replaced: dict[int, onnx.NodeProto] = {}
     dropped: set[int] = set()
     for node in nodes:
@@ -48,7 +49,8 @@ def gathered(
             found = search.unit_vectors(node)
         else:
             continue
-        if found is not None and search.is_closed(found):
+        known = found is not None and all(one.domain in DEFAULT_DOMAINS for one in found.nodes)
+        if found is not None and known and links.is_closed(found.nodes):
             replaced[id(found.nodes[-1])] = found.made
             dropped.update(id(inner) for inner in found.nodes[:-1])
     return [replaced.get(id(node), node) for node in nodes if id(node) not in dropped]
@@ -64,22 +66,14 @@ class _Found:
 
 @dataclasses.dataclass
 class _Search:
-    nodes: dataclasses.InitVar[Sequence[onnx.NodeProto]]
+    links: DefUse
     constants: MutableMapping[str, Array]
-    uses: Mapping[str, int]
     shape_of: Callable[[str], Shape | None]
-
-    def __post_init__(self, nodes: Sequence[onnx.NodeProto]) -> None:
-        self.producers = {node.output[0]: node for node in nodes if len(node.output) == 1}
-        self.readers: dict[str, list[onnx.NodeProto]] = {}
-        for node in nodes:
-            for name in reads(node):
-                self.readers.setdefault(name, []).append(node)
 
     def groups(self, norm: onnx.NodeProto) -> _Found | None:
         """Return the group normalization around an InstanceNormalization."""
-        before = self._made(norm.input[0], "Reshape")
-        after = self._only_reader(norm.output[0], "Reshape")
+        before = self.links.made(norm.input[0], "Reshape")
+        after = self.links.only_reader(norm.output[0], "Reshape")
         if before is None or after is None:
             return None
         shape, grouped = self.shape_of(before.input[0]), self.shape_of(norm.input[0])
@@ -98,7 +92,7 @@ class _Search:
         )
         inside = [before, norm, after]
         for op_type in ("Mul", "Add"):
-            reader = self._only_reader(inside[-1].output[0], op_type)
+            reader = self.links.only_reader(inside[-1].output[0], op_type)
             value = self._a_channel(reader, inside[-1].output[0], shape) if reader else None
             if reader is None or value is None:
                 continue
@@ -114,19 +108,19 @@ class _Search:
             "GroupNormalization", [before.input[0], *names], last.output, last.name,
             num_groups=count, epsilon=epsilon,
         )  # fmt: skip
-        return _Found(_like(made, norm), inside)
+        return _Found(with_origin(made, norm), inside)
 
     def unit_vectors(self, quotient: onnx.NodeProto) -> _Found | None:
         """Return vectors over their lengths, of which ``quotient`` is the last node."""
         x, below = quotient.input
         inside = [quotient]
         shape = self.shape_of(x)
-        spread = self._made(below, "Expand")
+        spread = self.links.made(below, "Expand")
         if spread is not None:
             inside.insert(0, spread)
             below = spread.input[0]
         least = 0.0
-        bounded = self.producers.get(below)
+        bounded = self.links.producers.get(below)
         if bounded is not None and bounded.op_type in ("Clip", "Max") and len(bounded.input) > 1:
             floor = self.constants.get(bounded.input[1])
             if floor is None or floor.size != 1 or (len(bounded.input) > 2 and bounded.input[2]):
@@ -134,10 +128,10 @@ class _Search:
             least = float(floor.ravel()[0]) ** 2
             inside.insert(0, bounded)
             below = bounded.input[0]
-        length = self._made(below, "ReduceL2")
+        length = self.links.made(below, "ReduceL2")
         if length is None or length.input[0] != x or not shape:
             return None
-        axes = self._axes(length)
+        axes = kept_axes(length, self.constants)
         if axes is None or len(axes) != 1:
             return None
         inside.insert(0, length)
@@ -147,27 +141,7 @@ class _Search:
         )
         if least:
             made.attribute.append(helper.make_attribute("epsilon", least))
-        return _Found(_like(made, quotient), inside)
-
-    def is_closed(self, found: _Found) -> bool:
-        """Return whether nobody else reads what is made inside."""
-        inside = {id(node) for node in found.nodes}
-        return all(node.domain in DEFAULT_DOMAINS for node in found.nodes) and all(
-            self.uses[name] == len(self.readers.get(name, ()))
-            and all(id(reader) in inside for reader in self.readers.get(name, ()))
-            for node in found.nodes[:-1]
-            for name in node.output
-        )
-
-    def _made(self, name: str, op_type: str) -> onnx.NodeProto | None:
-        node = self.producers.get(name)
-        return node if node is not None and node.op_type == op_type else None
-
-    def _only_reader(self, name: str, op_type: str) -> onnx.NodeProto | None:
-        found = self.readers.get(name, [])
-        if len(found) != 1 or self.uses[name] != 1 or found[0].op_type != op_type:
-            return None
-        return found[0]
+        return _Found(with_origin(made, quotient), inside)
 
     def _a_channel(self, node: onnx.NodeProto, computed: str, shape: Shape) -> Array | None:
         """Return the constant operand of a node as one number a channel of a feature map."""
@@ -179,20 +153,3 @@ class _Search:
         if any(size != 1 for axis, size in enumerate(aligned) if axis != 1):
             return None
         return np.broadcast_to(value.reshape(-1), (shape[1],)).astype(np.float32)
-
-    def _axes(self, node: onnx.NodeProto) -> list[int] | None:
-        """Return the axes of a reduction that stay as ones of size 1."""
-        attrs = {item.name: helper.get_attribute_value(item) for item in node.attribute}
-        if not attrs.get("keepdims", 1):
-            return None
-        if len(node.input) > 1:
-            value = self.constants.get(node.input[1])
-            return None if value is None else [int(axis) for axis in value.ravel()]
-        return list(attrs["axes"]) if "axes" in attrs else None
-
-
-def _like(made: onnx.NodeProto, node: onnx.NodeProto) -> onnx.NodeProto:
-    """Return a node with what another one says of where it comes from."""
-    made.doc_string = node.doc_string
-    made.metadata_props.extend(node.metadata_props)
-    return made

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx
 
-from opendpu.frontend.model_file import reads
+from opendpu.frontend.def_use import DefUse
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 
@@ -29,24 +29,22 @@ def unguarded(
 
     The softmax gets the name of the guard's result.
     """
-    producers = {node.output[0]: node for node in nodes if len(node.output) == 1}
-    readers: dict[str, list[onnx.NodeProto]] = {}
-    for node in nodes:
-        for name in reads(node):
-            readers.setdefault(name, []).append(node)
+    links = DefUse(nodes, uses)
     dropped: set[int] = set()
     replaced: dict[int, onnx.NodeProto] = {}
     for choice in nodes:
-        guard = _guard(choice, producers)
+        guard = _guard(choice, links.producers)
         if guard is None:
             continue
         check, softmax = guard
-        inside = [id(node) for node in readers[softmax.output[0]]]
+        inside = [id(node) for node in links.readers[softmax.output[0]]]
         if (
             sorted(inside) != sorted((id(check), id(choice)))
             or uses[softmax.output[0]] != len(inside)
             or uses[check.output[0]] != 1
-            or not _is_finite(softmax.input[0], producers, constants, _is_over_last_axis(softmax))
+            or not _is_finite(
+                softmax.input[0], links.producers, constants, _is_over_last_axis(softmax)
+            )
         ):
             continue
         made = onnx.NodeProto()

@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from opendpu.frontend.model_file import reads
+from opendpu.frontend.def_use import DefUse, kept_axes, with_origin
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS, LAYER_NORM, RMS_NORM
 
@@ -36,7 +36,7 @@ def normalized(
     Results inside one must have no other reader; ``shape_of`` says the shape of a float32 tensor.
     ``constants`` gets scales of one where there are none, ``add_floats`` what else is new.
     """
-    search = _Search(nodes, constants, uses, shape_of)
+    search = _Search(DefUse(nodes, uses), constants, shape_of)
     replaced: dict[int, list[onnx.NodeProto]] = {}
     dropped: set[int] = set()
     for root in nodes:
@@ -85,9 +85,7 @@ def _operator(
     made_node = helper.make_node(
         found.op_type, inputs, last.output, last.name, axis=-1, epsilon=found.epsilon
     )
-    made_node.doc_string = last.doc_string
-    made_node.metadata_props.extend(last.metadata_props)
-    return made_node
+    return with_origin(made_node, last)
 
 
 def _moved(
@@ -117,25 +115,19 @@ class _Search:
 
     def __init__(
         self,
-        nodes: Sequence[onnx.NodeProto],
+        links: DefUse,
         constants: MutableMapping[str, Array],
-        uses: Counter[str],
         shape_of: Callable[[str], tuple[int, ...] | None],
     ) -> None:
-        self.constants, self.uses, self.shape_of = constants, uses, shape_of
-        self.producers = {node.output[0]: node for node in nodes if len(node.output) == 1}
-        self.readers: dict[str, list[onnx.NodeProto]] = {}
-        for node in nodes:
-            for name in reads(node):
-                self.readers.setdefault(name, []).append(node)
+        self.links, self.constants, self.shape_of = links, constants, shape_of
 
     def at(self, root: onnx.NodeProto) -> _Norm | None:
         """Return the normalization whose root of the variance is a node."""
-        added = self._made(root.input[0], "Add")
+        added = self.links.made(root.input[0], "Add")
         found = next(self._with_constant(added), None) if added is not None else None
         if added is None or found is None or found[1].size != 1:
             return None
-        variance = self._made(found[0], "ReduceMean")
+        variance = self.links.made(found[0], "ReduceMean")
         axis = self._axis(variance) if variance is not None else None
         square = self._square(variance.input[0]) if variance is not None else None
         if variance is None or square is None or axis is None:
@@ -153,14 +145,14 @@ class _Search:
 
     def _centre(self, norm: _Norm) -> set[str]:
         """Take a difference from the mean in front, if there is; return what it is called."""
-        below = self._made(norm.x, "Sub")
-        mean = self._made(below.input[1], "ReduceMean") if below is not None else None
+        below = self.links.made(norm.x, "Sub")
+        mean = self.links.made(below.input[1], "ReduceMean") if below is not None else None
         if below is None or mean is None or mean.input[0] != below.input[0] or (
             self._axis(mean) != norm.axis
         ):  # fmt: skip
             return {norm.x}
         again = [
-            node for node in self.readers[mean.output[0]]
+            node for node in self.links.readers[mean.output[0]]
             if node.op_type == "Sub" and list(node.input) == list(below.input)
         ]  # fmt: skip
         norm.op_type, norm.x = LAYER_NORM, below.input[0]
@@ -169,7 +161,7 @@ class _Search:
 
     def _divide(self, norm: _Norm, root: onnx.NodeProto, same: set[str]) -> bool:
         """Take the quotient, or the product with the reciprocal; return whether there is one."""
-        (reader, *others) = self.readers.get(root.output[0], [root])
+        (reader, *others) = self.links.readers.get(root.output[0], [root])
         if others:
             return False
         if reader.op_type == "Div" and reader.input[1] == root.output[0]:
@@ -180,7 +172,7 @@ class _Search:
             inverse = one is not None and one.size == 1 and float(one.ravel()[0]) == 1
         else:
             inverse = reader.op_type == "Reciprocal"
-        products = self.readers.get(reader.output[0], [])
+        products = self.links.readers.get(reader.output[0], [])
         if not inverse or len(products) != 1 or products[0].op_type != "Mul":
             return False
         if not same.intersection(products[0].input):
@@ -191,7 +183,7 @@ class _Search:
     def _affine(self, norm: _Norm) -> None:
         """Take a scale and a bias behind, if they are constants of one number a channel."""
         for op_type in ("Mul", "Add"):
-            readers = self.readers.get(norm.nodes[-1].output[0], [])
+            readers = self.links.readers.get(norm.nodes[-1].output[0], [])
             if len(readers) != 1 or readers[0].op_type != op_type:
                 continue
             for _, value in self._with_constant(readers[0]):
@@ -211,23 +203,13 @@ class _Search:
 
     def _is_closed(self, norm: _Norm) -> bool:
         """Return whether nobody else reads what is made inside, and shapes are known and alike."""
-        inside = {id(node) for node in norm.nodes}
-        made = [node.output[0] for node in norm.nodes[:-1]]
         shape = self.shape_of(norm.x)
         return (
             bool(shape)
             and self.shape_of(norm.nodes[-1].output[0]) == shape
             and all(node.domain in DEFAULT_DOMAINS for node in norm.nodes)
-            and all(
-                all(id(reader) in inside for reader in self.readers.get(name, ()))
-                and len(self.readers.get(name, ())) == self.uses[name]
-                for name in made
-            )
+            and self.links.is_closed(norm.nodes)
         )
-
-    def _made(self, name: str, op_type: str) -> onnx.NodeProto | None:
-        node = self.producers.get(name)
-        return node if node is not None and node.op_type == op_type else None
 
     def _with_constant(self, node: onnx.NodeProto) -> Iterator[tuple[str, Array]]:
         """Yield the computed operand of a sum or product, and the constant one."""
@@ -236,23 +218,18 @@ class _Search:
                 yield one, self.constants[other]
 
     def _square(self, name: str) -> onnx.NodeProto | None:
-        node = self._made(name, "Mul")
+        node = self.links.made(name, "Mul")
         if node is not None and node.input[0] == node.input[1]:
             return node
-        node = self._made(name, "Pow")
+        node = self.links.made(name, "Pow")
         exponent = self.constants.get(node.input[1]) if node is not None else None
         return node if exponent is not None and np.all(exponent == 2) else None
 
     def _axis(self, mean: onnx.NodeProto) -> int | None:
         """Return the axis of a mean that stays as one of size 1: the last one, or channels."""
-        attrs = {item.name: helper.get_attribute_value(item) for item in mean.attribute}
-        axes = attrs.get("axes")
-        if axes is None and len(mean.input) > 1:
-            value = self.constants.get(mean.input[1])
-            axes = None if value is None else [int(axis) for axis in value.ravel()]
-        shape = self.shape_of(mean.input[0])
-        if not shape or axes is None or len(axes) != 1 or not attrs.get("keepdims", 1):
+        axes, shape = kept_axes(mean, self.constants), self.shape_of(mean.input[0])
+        if not shape or axes is None or len(axes) != 1:
             return None
-        axis = int(axes[0]) % len(shape)
+        axis = axes[0] % len(shape)
         is_channels = axis == CHANNELS and len(shape) == IMAGE_RANK
         return axis if axis == len(shape) - 1 or is_channels else None

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Definitions and uses: which node of an ONNX model makes a tensor, and which ones read it."""
+
+from collections.abc import Mapping, Sequence
+
+import onnx
+from onnx import helper
+
+from opendpu.frontend.model_file import reads
+from opendpu.ir import Array
+
+
+class DefUse:
+    """The nodes around each tensor.
+
+    Parameters
+    ----------
+    nodes
+        All of a model.
+    uses
+        How often each tensor is read, by nodes or as an output.
+    """
+
+    def __init__(self, nodes: Sequence[onnx.NodeProto], uses: Mapping[str, int]) -> None:
+        self.uses = uses
+        self.producers = {node.output[0]: node for node in nodes if len(node.output) == 1}
+        """By tensor, of nodes with one output."""
+        self.readers: dict[str, list[onnx.NodeProto]] = {}
+        for node in nodes:
+            for name in reads(node):
+                self.readers.setdefault(name, []).append(node)
+
+    def made(self, name: str, op_type: str) -> onnx.NodeProto | None:
+        """Return what makes a tensor, if it is such an operator."""
+        node = self.producers.get(name)
+        return node if node is not None and node.op_type == op_type else None
+
+    def only_reader(self, name: str, op_type: str) -> onnx.NodeProto | None:
+        """Return what alone reads a tensor, if it is such an operator."""
+        found = self.readers.get(name, [])
+        if len(found) != 1 or self.uses[name] != 1 or found[0].op_type != op_type:
+            return None
+        return found[0]
+
+    def is_closed(self, nodes: Sequence[onnx.NodeProto]) -> bool:
+        """Return whether nobody else reads what nodes make, but for the last one of them."""
+        inside = {id(node) for node in nodes}
+        return all(
+            self.uses[name] == len(self.readers.get(name, ()))
+            and all(id(reader) in inside for reader in self.readers.get(name, ()))
+            for node in nodes[:-1]
+            for name in node.output
+        )
+
+
+def kept_axes(node: onnx.NodeProto, constants: Mapping[str, Array]) -> list[int] | None:
+    """Return the axes of a reduction, if these are known and stay as ones of size 1.
+
+    They are an attribute, or an input from some operator set on.
+    """
+    attrs = {item.name: helper.get_attribute_value(item) for item in node.attribute}
+    if not attrs.get("keepdims", 1):
+        return None
+    if "axes" in attrs:
+        return [int(axis) for axis in attrs["axes"]]
+    value = constants.get(node.input[1]) if len(node.input) > 1 else None
+    return None if value is None else [int(axis) for axis in value.ravel()]
+
+
+def with_origin(made: onnx.NodeProto, node: onnx.NodeProto) -> onnx.NodeProto:
+    """Return a node with what another one says of where it comes from."""
+    made.doc_string = node.doc_string
+    made.metadata_props.extend(node.metadata_props)
+    return made
