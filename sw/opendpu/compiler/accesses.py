@@ -79,16 +79,14 @@ class Areas:
 
     def moved(self, place: Int64Array) -> Self:
         """Return the same when every command has another place."""
-        command = place[self.command]
-        order = np.argsort(command, kind="stable")
-        return dataclasses.replace(
-            self, command=command[order], write=self.write[order], low=self.low[order],
-            high=self.high[order], rows=self.rows[order], step=self.step[order],
-        )  # fmt: skip
+        moved = dataclasses.replace(self, command=place[self.command])
+        return moved._at(np.argsort(moved.command, kind="stable"))
 
     def part(self, first: int, end: int) -> Self:
         """Return the areas ``first .. end``."""
-        where = slice(first, end)
+        return self._at(slice(first, end))
+
+    def _at(self, where: slice | Int64Array) -> Self:
         return dataclasses.replace(
             self, command=self.command[where], write=self.write[where], low=self.low[where],
             high=self.high[where], rows=self.rows[where], step=self.step[where],

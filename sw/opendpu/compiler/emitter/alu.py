@@ -74,15 +74,17 @@ class AluConstants:
         if not self._has_weights or self._loaded == (group, groups):
             return
         self._loaded = (group, groups)
-        reg_id, address = WEIGHTS_REG, 0
-        if isinstance(self.layer, ScaleLayer):
-            memory = self.recorder.plan.memory[self.layer.factors]
-            reg_id, address = memory.reg_id, memory.address
-        else:
-            address = self.recorder.plan.constants[f"{self.layer.name}/weights"]
         self._weights = load_alu_weights(
-            self.recorder, (reg_id, address), self._taps, self._channels, group, groups
+            self.recorder, self._place(), self._taps, self._channels, group, groups
         )
+
+    def _place(self) -> tuple[int, int]:
+        """Return register and address of the weights: constants, or the pixel of a feature map."""
+        plan = self.recorder.plan
+        if isinstance(self.layer, ScaleLayer):
+            memory = plan.memory[self.layer.factors]
+            return memory.reg_id, memory.address
+        return WEIGHTS_REG, plan.constants[f"{self.layer.name}/weights"]
 
     @property
     def _has_weights(self) -> bool:

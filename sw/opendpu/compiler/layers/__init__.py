@@ -15,6 +15,7 @@ from opendpu.compiler.layers.layer import (
     Features,
     Layer,
     channel_groups,
+    fields_of,
 )
 from opendpu.compiler.layers.misc import MiscLayer
 from opendpu.compiler.layers.move import MoveLayer, Reduction
@@ -49,5 +50,6 @@ __all__ = [
     "array_layer",
     "channel_groups",
     "diagonal_weights",
+    "fields_of",
     "kernel_parts",
 ]

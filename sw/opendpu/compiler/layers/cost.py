@@ -8,7 +8,7 @@ one beat a cycle.
 
 import functools
 
-from opendpu.compiler.layers.feature import Window
+from opendpu.compiler.layers.feature import Feature, Window
 from opendpu_arch.latency import REQUANTIZER_PIXELS
 
 BEAT_BYTES = 16
@@ -38,6 +38,15 @@ def transfer_cycles(length: int, channel: int, jump: int, parallel: int) -> int:
         bursts, size = 1, (length - 1) * jump + channel
     beats = bursts * max(-(-size // BEAT_BYTES), LATENCY // OUTSTANDING)
     return TRANSFER_OVERHEAD + max(words, beats) // PORTS
+
+
+def feature_cycles(feature: Feature, parallel: int, jump: int = 0) -> int:
+    """Return the cycles to load or save a feature map, a transfer a row.
+
+    Pixels are ``jump`` bytes apart in DDR; by default they follow each other without gaps.
+    """
+    channels = feature.channels
+    return feature.height * transfer_cycles(feature.width, channels, jump or channels, parallel)
 
 
 def conv_steps(columns: int, taps: int) -> int:

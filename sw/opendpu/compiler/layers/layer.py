@@ -4,7 +4,7 @@
 import abc
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from opendpu.compiler.layers.feature import Feature, Int8Array, Window
 from opendpu.compiler.limits import MISC_REACH, Reach
@@ -195,6 +195,11 @@ class ComputeLayer(Layer):
         height = features[self.output].height
         lost = height - -(-height // self.row_parallel(target))
         return lost * self.row_cycles(features, target)
+
+
+def fields_of(layer: "Layer", kind: "type[Layer] | None" = None) -> dict[str, Any]:
+    """Return the fields of a layer, or those that ``kind`` has, to make one of another kind."""
+    return {field.name: getattr(layer, field.name) for field in dataclasses.fields(kind or layer)}
 
 
 def channel_groups(feature: Feature, target: Target) -> int:

@@ -8,7 +8,7 @@ zero. All groups in one layer need no slices, but multiply most zeros.
 import numpy as np
 
 from opendpu.compiler.layers import Feature, Int8Array
-from opendpu.compiler.layers.cost import conv_cycles, transfer_cycles
+from opendpu.compiler.layers.cost import conv_cycles, feature_cycles, transfer_cycles
 from opendpu.compiler.lower.context import LoweringContext
 from opendpu.compiler.network import Alias
 from opendpu_arch.target import Target
@@ -46,8 +46,7 @@ def _cycles(
         read = transfer_cycles(source.width, inputs, source.channels, parallel)
         write = transfer_cycles(output.width, outputs, output.channels, parallel)
         move = source.height * read + output.height * write
-        for f in (source, output):
-            whole += f.height * transfer_cycles(f.width, f.channels, f.channels, parallel)
+        whole = sum(feature_cycles(feature, parallel) for feature in (source, output))
     return layers * max(compute, weights + move) + whole
 
 

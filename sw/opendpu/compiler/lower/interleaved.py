@@ -21,7 +21,7 @@ from opendpu.compiler.layers import (
     channel_groups,
     kernel_parts,
 )
-from opendpu.compiler.layers.cost import alu_cycles, transfer_cycles
+from opendpu.compiler.layers.cost import alu_cycles, feature_cycles
 from opendpu.compiler.limits import MAX_CHANNEL_GROUPS
 from opendpu_arch.target import Target
 
@@ -69,7 +69,7 @@ def interleaved(
     )  # fmt: skip
     whole = dataclasses.replace(made, name=layer.output, channels=channels)
     together = layer.total_cycles({source.name: source, layer.output: whole}, target)
-    together = max(together, _save(whole, channels, target))
+    together = max(together, feature_cycles(whole, target.channel_parallel))
     return layer if together < cycles_apart(phases, made, rows, target) else None
 
 
@@ -81,13 +81,8 @@ def cycles_apart(phases: Sequence[ColumnPhase], made: Feature, rows: Window, tar
         * alu_cycles(made.width, groups, dataclasses.replace(rows, kernel_w=p.weights.shape[1]))
         for p in phases
     )
-    return max(computed, len(phases) * _save(made, len(phases) * made.channels, target))
-
-
-def _save(made: Feature, jump: int, target: Target) -> int:
-    """Return the cycles to save a feature map whose pixels are ``jump`` bytes apart."""
-    row = transfer_cycles(made.width, made.channels, jump, target.channel_parallel)
-    return made.height * row
+    saved = feature_cycles(made, target.channel_parallel, len(phases) * made.channels)
+    return max(computed, len(phases) * saved)
 
 
 def _joined(

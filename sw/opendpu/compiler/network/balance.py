@@ -19,6 +19,7 @@ from opendpu.compiler.layers import (
     SharedDepthwiseLayer,
     array_layer,
     channel_groups,
+    fields_of,
 )
 from opendpu.compiler.layers.cost import conv_cycles
 from opendpu.compiler.limits import MAX_CONV_KERNEL, MAX_CONV_STRIDE
@@ -160,8 +161,9 @@ def _share(
     on_array = min(many - 1, ahead * many // (array + misc))
     if on_array < 1 or array > misc * MOST_ON_ARRAY:
         return None
-    fields = {field.name: getattr(layer, field.name) for field in dataclasses.fields(layer)}
-    return SharedDepthwiseLayer(**fields, array_groups=on_array, parallel=target.channel_parallel)
+    return SharedDepthwiseLayer(
+        **fields_of(layer), array_groups=on_array, parallel=target.channel_parallel
+    )
 
 
 def _work(layer: Layer, network: Network, target: Target) -> tuple[int, int]:

@@ -24,6 +24,7 @@ from opendpu.compiler.layers import (
     Layer,
     ScaleLayer,
     Window,
+    fields_of,
     kernel_parts,
 )
 from opendpu.compiler.limits import MAX_CONV_KERNEL, MAX_CONV_STRIDE, MAX_STRIDE_OUT
@@ -106,8 +107,7 @@ def _blockwise(
     pixels: int, target: Target,
 ) -> BlockwiseConvLayer:  # fmt: skip
     """Return a convolution with other weights, of which those exist that are ``met``."""
-    fields = {field.name: getattr(layer, field.name) for field in dataclasses.fields(ConvLayer)}
-    fields |= _per_channel(layer, pixels)
+    fields = fields_of(layer, ConvLayer) | _per_channel(layer, pixels)
     parallel = target.channel_parallel
     fields |= {"weights": weights, "window": window}
     return BlockwiseConvLayer(

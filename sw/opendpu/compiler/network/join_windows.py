@@ -9,7 +9,7 @@ each result has its own weights, at its place among these bytes.
 
 import dataclasses
 
-from opendpu.compiler.layers import ConvLayer, FoldedConvLayer, Layer
+from opendpu.compiler.layers import ConvLayer, FoldedConvLayer, Layer, fields_of
 from opendpu.compiler.layers.cost import conv_cycles, transfer_cycles
 from opendpu.compiler.limits import MAX_LOAD_PAD
 from opendpu.compiler.network.augment import MAX_CHANNELS
@@ -33,9 +33,8 @@ def join_windows(network: Network, target: Target) -> Network:
 def _is_folded(network: Network, layer: ConvLayer) -> bool:
     """Tell whether ``augment`` made the input of a layer, which alone reads it."""
     alias = network.aliases.get(layer.source)
-    readers = [x for x in network.layers if layer.source in x.operands]
     folded = alias is not None and alias.overlapping and layer.window.kernel_w == 1
-    return folded and len(readers) == 1
+    return folded and len(network.consumers[layer.source]) == 1
 
 
 def waits(network: Network, layer: ConvLayer, target: Target) -> bool:
@@ -74,9 +73,8 @@ def _joined(
         source, width=source.width // pixels, channels=source.channels + (pixels - 1) * step
     )
     aliases[source.name] = dataclasses.replace(alias, pixel_bytes=pixels * step)
-    fields = {field.name: getattr(layer, field.name) for field in dataclasses.fields(layer)}
     layers: list[Layer] = list(network.layers)
     layers[number] = FoldedConvLayer(
-        **fields, pixels=pixels, step=step, parallel=target.output_channel_parallel
+        **fields_of(layer), pixels=pixels, step=step, parallel=target.output_channel_parallel
     )
     return dataclasses.replace(network, features=features, aliases=aliases, layers=tuple(layers))

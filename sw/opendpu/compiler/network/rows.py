@@ -21,7 +21,7 @@ from opendpu.compiler.layers import (
     Layer,
     Window,
 )
-from opendpu.compiler.layers.cost import LATENCY, transfer_cycles
+from opendpu.compiler.layers.cost import LATENCY, feature_cycles
 from opendpu.compiler.network import Alias, Network
 from opendpu_arch.target import Target
 
@@ -177,11 +177,7 @@ def _transfer(network: Network, name: str, target: Target) -> int:
     ends = (network.inputs, network.outputs, network.aliases)
     if any(name in names for names in ends) or not network.consumers[name]:
         return 0
-    feature = network.features[name]
-    row = transfer_cycles(
-        feature.width, feature.channels, feature.channels, target.channel_parallel
-    )
-    return 2 * (feature.height * row + LATENCY)
+    return 2 * (feature_cycles(network.features[name], target.channel_parallel) + LATENCY)
 
 
 def _with_names(layer: Layer, renamed: Mapping[str, str]) -> Layer:

@@ -22,7 +22,7 @@ from opendpu.compiler.layers import (
     Window,
     channel_groups,
 )
-from opendpu.compiler.layers.cost import LATENCY, transfer_cycles
+from opendpu.compiler.layers.cost import LATENCY, feature_cycles
 from opendpu.compiler.limits import (
     ADDRESS_GROUPS,
     MAX_CONV_KERNEL,
@@ -190,11 +190,7 @@ def _cycles(layer: ComputeLayer, features: Features, target: Target) -> int:
 
 def _transfer(feature: Feature, jump: int, target: Target) -> int:
     """Return the cycles to load or save a feature map whose pixels are ``jump`` pixels apart."""
-    channels = feature.channels
-    row = transfer_cycles(
-        feature.width, channels, jump * channels, target.channel_parallel
-    )  # fmt: skip
-    return feature.height * row
+    return feature_cycles(feature, target.channel_parallel, jump * feature.channels)
 
 
 def _apart(network: Network, in_ddr: Collection[str], target: Target) -> dict[tuple[int, int], int]:

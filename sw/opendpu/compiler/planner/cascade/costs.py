@@ -8,8 +8,8 @@ from typing import Self
 
 from opendpu.compiler.banks import Region
 from opendpu.compiler.banks.layout import address_groups
-from opendpu.compiler.layers import ComputeLayer, Feature, channel_groups
-from opendpu.compiler.layers.cost import transfer_cycles
+from opendpu.compiler.layers import ComputeLayer, channel_groups
+from opendpu.compiler.layers.cost import feature_cycles
 from opendpu.compiler.network import LayerRange, Network
 from opendpu.compiler.network.live_range import live_ranges
 from opendpu.compiler.planner.cascade.buffers import size_buffers
@@ -151,11 +151,11 @@ class CascadeCosts:
         if not isinstance(layer, ComputeLayer):
             return 0
         loads = layer.weight_cycles(target) + sum(
-            _transfer(network.features[name], target)
+            feature_cycles(network.features[name], target.channel_parallel)
             for name in layer.operands
             if not layer.repeats(name)
         )
-        saves = _transfer(network.features[layer.output], target)
+        saves = feature_cycles(network.features[layer.output], target.channel_parallel)
         return max(loads, saves, self.least(LayerRange(number, number)))
 
     def _fits(self, wanted: Sequence[int], taken: int) -> bool:
@@ -171,13 +171,6 @@ class CascadeCosts:
                 return False
             free[group] -= words
         return True
-
-
-def _transfer(feature: Feature, target: Target) -> int:
-    """Return the cycles to load or save a feature map."""
-    channels = feature.channels
-    row = transfer_cycles(feature.width, channels, channels, target.channel_parallel)
-    return feature.height * row
 
 
 def cascade_cycles(model: CascadeModel, cycles: int) -> int:
