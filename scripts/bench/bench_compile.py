@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from quantized import NAMES, quantized
+from quantizers.worker import peak_megabytes
 
 import xir
 from opendpu.compiler.pipeline import compile_with_report
@@ -34,9 +35,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
 def peak_bytes() -> int:
     """Return the most memory that this process took."""
-    text = pathlib.Path("/proc/self/status").read_text()
-    (line,) = (line for line in text.splitlines() if line.startswith("VmHWM:"))
-    return int(line.split()[1]) * 1024
+    return round(peak_megabytes() * (1 << 20))
 
 
 def hashed(graph: xir.Graph) -> str:

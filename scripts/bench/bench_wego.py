@@ -8,7 +8,6 @@ model for the same program, at ``--clock`` MHz.
 
 import argparse
 import json
-import os
 import pathlib
 import tempfile
 import time
@@ -53,8 +52,8 @@ def measure(name: str, size: int, args: argparse.Namespace) -> dict[str, Any]:
         options = wego_torch.CompileOptions(device=args.device)
         module = wego_torch.compile(quantized, options)
         (artefact,) = artefacts_of(module)
-        path = os.path.join(folder, "model.xmodel")  # noqa: PTH118
-        pathlib.Path(path).write_bytes(artefact.model)
+        path = pathlib.Path(folder) / "model.xmodel"
+        path.write_bytes(artefact.model)
         total = api.profile(path, clock_mhz=args.clock).total()
         images = torch.randn(args.frames, *shape[1:])
         feeds = {artefact.inputs[0]: images.permute(0, 2, 3, 1).contiguous().numpy()}

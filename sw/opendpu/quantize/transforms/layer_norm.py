@@ -37,7 +37,7 @@ def is_layer_norm(graph: Graph, node: Node) -> bool:
 
 
 def floor_of(node: Node, rows: Array) -> float | None:
-    """Return the variance up to which rows of an input are brought nearer, or what else is true.
+    """Return the variance up to which rows of an input are brought nearer to the largest one.
 
     See :func:`opendpu.quantize.transforms.variance.floor_for`.
     """
