@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (opendpu[t
 pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[torch])")
 
 from frameworks.torch_nets import seeded  # noqa: E402
-from small_programs import SHAPE, Small, close, on_dpu  # noqa: E402
+from small_programs import SHAPE, Small, close, on_dpu, samples  # noqa: E402
 from small_programs import forgotten as forgotten  # noqa: E402
 from small_programs import runs as runs  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
@@ -69,7 +69,7 @@ def test_tensors_from_around_a_program_are_constants(seed, runs):
     def program(x, factor):
         return net((x - MEAN) * scale) * factor
 
-    data = [(torch.randn(4, *SHAPE), torch.tensor(3.0))]
+    data = [(samples(), torch.tensor(3.0))]
     compiled = on_dpu(program, data)
     images, factor = torch.randn(2, *SHAPE), torch.tensor(2.0)
     assert close(compiled(images, factor), program(images, factor))

@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (opendpu[t
 pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[torch])")
 
 from frameworks.torch_nets import seeded  # noqa: E402
-from small_programs import SHAPE, Small, close, on_dpu  # noqa: E402
+from small_programs import SHAPE, Small, close, on_dpu, samples  # noqa: E402
 from small_programs import forgotten as forgotten  # noqa: E402
 from small_programs import runs as runs  # noqa: E402
 
@@ -17,7 +17,7 @@ def test_networks_of_other_types_give_results_of_these(dtype, seed, runs):
     net = seeded(Small(), seed).eval()
     images = torch.randn(2, *SHAPE)
     exact = net(images)
-    found = on_dpu(net.to(dtype), torch.randn(4, *SHAPE).to(dtype))(images.to(dtype))
+    found = on_dpu(net.to(dtype), samples().to(dtype))(images.to(dtype))
     assert found.dtype is dtype
     assert close(found.float(), exact)
     assert runs == [2]

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (opendpu[t
 pytest.importorskip("onnxscript", reason="onnxscript is not installed (opendpu[torch])")
 
 from frameworks.torch_nets import seeded  # noqa: E402
-from small_programs import SHAPE, Small, close, on_dpu  # noqa: E402
+from small_programs import SHAPE, Small, close, on_dpu, samples  # noqa: E402
 from small_programs import forgotten as forgotten  # noqa: E402
 from small_programs import runs as runs  # noqa: E402
 
@@ -25,7 +25,7 @@ def test_threads_that_call_during_calibration_wait_for_it(seed, runs):
     class Batches:
         def __iter__(self):
             begun.set()
-            yield torch.randn(4, *SHAPE)
+            yield samples()
 
     compiled = on_dpu(net, Batches())
     images = torch.randn(1, *SHAPE)
@@ -119,7 +119,7 @@ def test_an_argument_that_only_its_size_counts_of(seed, runs):
 
     net = seeded(Padded(), seed).eval()
     images, like = torch.randn(2, *SHAPE), torch.randint(0, 9, (2, *SHAPE)).float()
-    compiled = on_dpu(net, [(torch.randn(4, *SHAPE), torch.randn(4, *SHAPE))])
+    compiled = on_dpu(net, [(samples(), samples())])
     assert close(compiled(images, like), net(images, like))
     assert runs == [2]
 
@@ -147,7 +147,7 @@ def test_normalizations_over_tokens(seed, runs):
             return x + self.last(torch.nn.functional.hardswish(found))
 
     net = seeded(Tokens(), seed).eval()
-    compiled = on_dpu(net, torch.randn(4, 50, 16))
+    compiled = on_dpu(net, samples(50, 16))
     tokens = torch.randn(2, 50, 16)
     assert close(compiled(tokens), net(tokens))
     assert runs
@@ -178,7 +178,7 @@ def test_two_networks_of_one_class(seed, runs):
 def test_calibration_data_may_be_an_array(seed, runs):
     net = seeded(Small(), seed).eval()
     images = torch.randn(2, *SHAPE)
-    assert close(on_dpu(net, torch.randn(4, *SHAPE).numpy())(images), net(images))
+    assert close(on_dpu(net, samples().numpy())(images), net(images))
 
 
 def test_what_cannot_run_says_so(seed):
