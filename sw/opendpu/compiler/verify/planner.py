@@ -12,12 +12,12 @@ from opendpu_arch.target import Target
 
 
 def proposal_rules(proposal: Proposal, target: Target) -> Iterator[Finding]:
-    """Check that cascades have several layers, do not overlap, and are none that were ruled out."""
+    """Check that cascades have layers, do not overlap, and are none that were ruled out."""
     free = 0
     for cascade in proposal.cascades:
         layers = cascade.layers
         label = f"cascade {layers.first}..{layers.last}"
-        if not free <= layers.first < layers.last < len(proposal.network.layers):
+        if not free <= layers.first <= layers.last < len(proposal.network.layers):
             count = len(proposal.network.layers)
             yield Finding(label, "cascades-apart", f"of {count} layers, {free} are taken")
             return
