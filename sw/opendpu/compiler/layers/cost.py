@@ -17,6 +17,8 @@ LATENCY = 64
 """Cycles from an address to its first beat."""
 OUTSTANDING = 8
 """Bursts under way on a port."""
+MEMORY_BEATS = 3
+"""Beats that the memory moves a cycle at most: reads and writes of both ports want four."""
 TRANSFER_OVERHEAD = 2
 COMPUTE_OVERHEAD = 4
 TAPS = 3
@@ -47,6 +49,11 @@ def feature_cycles(feature: Feature, parallel: int, jump: int = 0) -> int:
     """
     channels = feature.channels
     return feature.height * transfer_cycles(feature.width, channels, jump or channels, parallel)
+
+
+def shared_cycles(cycles: int) -> int:
+    """Return the cycles of LOADs and SAVEs that take so many in all, if they run side by side."""
+    return cycles * PORTS // MEMORY_BEATS
 
 
 def conv_steps(columns: int, taps: int) -> int:
