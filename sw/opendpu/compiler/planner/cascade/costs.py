@@ -123,7 +123,7 @@ class CascadeCosts:
             model = None if models is None else models(tiles)
             if model is None:
                 continue
-            found = size_buffers(model, lambda wanted: self._fits(wanted, taken), thorough=False)
+            found = size_buffers(model, lambda wanted: self._fits(wanted, taken))
             if found is not None:
                 cycles = cascade_cycles(model, found[1].cycles)
                 if best is not None and cycles >= best[0]:
