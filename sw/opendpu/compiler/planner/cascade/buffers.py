@@ -61,9 +61,7 @@ def _smallest(model: CascadeModel, fits: Fits) -> Sizes | None:
     return None
 
 
-def _grow_each(
-    model: CascadeModel, fits: Fits, capacities: list[int], order: IssueOrder
-) -> Sizes:
+def _grow_each(model: CascadeModel, fits: Fits, capacities: list[int], order: IssueOrder) -> Sizes:
     """Give every buffer one address group more where that saves cycles."""
     for number, buffer in enumerate(model.buffers):
         if not buffer.resident and capacities[number] < buffer.groups:
