@@ -50,8 +50,8 @@ def order_commands(commands: Sequence[Command], areas: Areas) -> Schedule:
     own = 1 << Engine.SAVE
     end = start + np.array(lengths, np.int64)
     busy = np.bincount(engines, weights=lengths, minlength=ENGINES)
-    for place in passing_saves([commands[n].instruction for n in order]):
-        waited[order[place]] &= ~own
+    for ahead in passing_saves([commands[n].instruction for n in order]):
+        waited[order[ahead]] &= ~own
     return Schedule(
         issued=(*(commands[n].instruction for n in order), End()),
         waits=(*(waited[n] for n in order), own), signals=(*(given[n] for n in order), own),
