@@ -41,7 +41,8 @@ class Schedule:
     issued: tuple[Instruction, ...]
     """Instructions without tokens, in the order of issue."""
     waits: tuple[int, ...]
-    """Engines whose token each of them waits for, a bit each, and its own."""
+    """Engines whose token each of them waits for, a bit each, and its own, which SAVEs lack that
+    may pass those before them."""
     signals: tuple[int, ...]
     """Engines that get a token from it, and its own."""
     cycles: int

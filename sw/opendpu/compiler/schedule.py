@@ -14,6 +14,7 @@ import numpy.typing as npt
 from opendpu.compiler.accesses import Areas, areas_of
 from opendpu.compiler.dependences import NONE, Waits, find_dependences, find_waits
 from opendpu.compiler.load_ahead import load_ahead
+from opendpu.compiler.passing_saves import passing_saves
 from opendpu.compiler.program import Command, CommandStream, Program, Schedule
 from opendpu_arch.isa import End, Engine
 from opendpu_arch.target import Target
@@ -49,6 +50,8 @@ def order_commands(commands: Sequence[Command], areas: Areas) -> Schedule:
     own = 1 << Engine.SAVE
     end = start + np.array(lengths, np.int64)
     busy = np.bincount(engines, weights=lengths, minlength=ENGINES)
+    for ahead in passing_saves([commands[n].instruction for n in order]):
+        waited[order[ahead]] &= ~own
     return Schedule(
         issued=(*(commands[n].instruction for n in order), End()),
         waits=(*(waited[n] for n in order), own), signals=(*(given[n] for n in order), own),

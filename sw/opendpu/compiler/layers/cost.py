@@ -17,6 +17,8 @@ LATENCY = 64
 """Cycles from an address to its first beat."""
 OUTSTANDING = 8
 """Bursts under way on a port."""
+MEMORY_BEATS = 3
+"""Beats that the memory moves a cycle at most: reads and writes of both ports want four."""
 TRANSFER_OVERHEAD = 2
 COMPUTE_OVERHEAD = 4
 TAPS = 3
@@ -49,6 +51,11 @@ def feature_cycles(feature: Feature, parallel: int, jump: int = 0) -> int:
     return feature.height * transfer_cycles(feature.width, channels, jump or channels, parallel)
 
 
+def shared_cycles(cycles: int) -> int:
+    """Return the cycles of LOADs and SAVEs that take so many in all, if they run side by side."""
+    return cycles * PORTS // MEMORY_BEATS
+
+
 def conv_steps(columns: int, taps: int) -> int:
     """Return the cycles of a CONV whose columns do not wait for each other."""
     return COMPUTE_OVERHEAD + columns * taps
@@ -71,17 +78,20 @@ def misc_cycles(columns: int, groups: int, steps: int) -> int:
 def alu_cycles(columns: int, groups: int, window: Window, stride_out: int = 1) -> int:
     """Return the cycles of an ALU; see "steps" in docs/engine/misc.md.
 
-    Windows three wide slide: each input column is read once. Others take the rows of a kernel
-    column three at a time, if the kernel moves by one row.
+    Windows three wide and at most three high slide over every column, if they move by one pixel:
+    each input column is read once.
     """
     height, width = window.kernel_h, window.kernel_w
-    slides = width == 3 and height <= 3 and window.stride_w == 1
-    steps = width * height
-    if slides:
-        steps = 1
-    elif window.stride_h == 1:
-        steps = width * -(-height // TAPS)
-    elif width == 3 and height <= 3:
-        steps = 4
-    read = (columns + 2 if slides else columns) * steps
+    if width == 3 and height <= 3 and window.stride_h == window.stride_w == 1:
+        read = columns + width - 1
+    elif width == height == 3 and window.stride_h == window.stride_w == 2:
+        read = 4 * columns + 2  # every other input column is shared by two windows
+    else:
+        read = columns * width * _column_steps(height, window.stride_h)
     return misc_cycles(1, groups, max(read, columns * stride_out))
+
+
+def _column_steps(height: int, stride: int) -> int:
+    """Return the steps for a column of the kernel: rows ``stride`` apart are in banks in a row."""
+    phases = (len(range(phase, height, stride)) for phase in range(min(stride, height)))
+    return sum(-(-rows // TAPS) for rows in phases)

@@ -56,6 +56,8 @@ class Layer(abc.ABC):
     """How far its instructions reach."""
     IN_CASCADES: ClassVar[bool] = False
     """It can run together with its neighbours, stripe by stripe."""
+    CASCADES_ALONE: ClassVar[bool] = False
+    """It runs as a cascade of its own where it is in no other: stripe by stripe it takes less."""
     LOADS_AHEAD: ClassVar[bool] = False
     """It had better have words of its own beside the layer before, so that its operands come while
     that one computes."""

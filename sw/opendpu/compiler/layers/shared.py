@@ -33,9 +33,11 @@ def array_layer(layer: AluLayer, name: str, parallel: int) -> ConvLayer:
 class SharedDepthwiseLayer(AluLayer):
     """Depthwise convolution of which a cascade makes the last channel groups on the array.
 
-    Both engines work on the same rows, as many as the array makes at a time. Alone, the layer is
-    one of the misc engine.
+    Both engines work on the same rows, as many as the array makes at a time. Where it fits in no
+    cascade, the layer is one of the misc engine.
     """
+
+    CASCADES_ALONE: ClassVar[bool] = True
 
     REACH: ClassVar[Reach] = Reach(
         rows_per_bank=min(CONV_REACH.rows_per_bank, MISC_REACH.rows_per_bank),

@@ -43,13 +43,10 @@ def balance(network: Network, target: Target) -> Network:
     layers = list(network.layers)
     work = [_work(layer, network, target) for layer in layers]
     alone = list(work)
-    moved = {
-        n: made
-        for n, layer in enumerate(layers)
-        if not network.aliases.keys() >= {*layer.operands, layer.output}  # from DDR to DDR: alone
-        and (made := on_array(layer, target))
-    }
-    cost = {n: _cycles(made, network, target) for n, made in moved.items()}
+    made = {n: one for n, layer in enumerate(layers) if (one := on_array(layer, target))}
+    apart = {n for n in made if network.aliases.keys() >= set(_names(layers[n]))}  # DDR to DDR
+    cost = {n: _cycles(one, network, target) for n, one in made.items()}
+    moved = {n: one for n, one in made.items() if n not in apart}
     for number in sorted(moved, key=lambda n: cost[n] / max(1, work[n][1])):
         array, misc = _near(network, work, number, target)
         own = work[number][1]
@@ -58,11 +55,18 @@ def balance(network: Network, target: Target) -> Network:
         after = max(array + cost[number], misc - own)
         if after < max(array, misc) * (1 - MARGIN):
             layers[number], work[number] = moved[number], (cost[number], 0)
-    left = {n: cost[n] for n, made in moved.items() if layers[n] is not made}
+    left = {n: cost[n] for n, one in moved.items() if layers[n] is not one}
     _share_left(network, layers, work, left, target)
     for number in moved.keys() - left.keys():
         _share_moved(network, layers, work, number, alone[number][1], target)
+    for number in apart:
+        _share_alone(network, layers, work, number, cost[number], target)
     return dataclasses.replace(network, layers=tuple(layers))
+
+
+def _names(layer: Layer) -> tuple[str, ...]:
+    """Return what a layer reads and writes."""
+    return (*layer.operands, layer.output)
 
 
 def _beside(network: Network, number: int, target: Target) -> Iterator[tuple[int, float]]:
@@ -109,8 +113,6 @@ def _share_left(
     """
     for number in sorted(cost, key=lambda n: cost[n] / max(1, work[n][1])):
         array, misc = _near(network, work, number, target)
-        if misc == work[number][1] and not array:
-            continue  # alone it is no cascade
         pending = sum(
             work[n][1] * part
             for n, part in _beside(network, number, target)
@@ -124,6 +126,20 @@ def _share_left(
         after = max(array + own[0], misc - work[number][1] + own[1])
         if after < max(array, misc) * (1 - MARGIN):
             layers[number], work[number] = found, own
+
+
+def _share_alone(
+    network: Network, layers: list[Layer], work: list[tuple[int, int]], number: int, cost: int,
+    target: Target,
+) -> None:  # fmt: skip
+    """Let both engines share a layer that nothing runs beside; the array would take ``cost``."""
+    misc = work[number][1]
+    found = _share(network, layers[number], (cost, misc), misc, target)
+    if found is None:
+        return
+    own = _work(found, network, target)
+    if max(own) < misc * (1 - MARGIN):
+        layers[number], work[number] = found, own
 
 
 def _share_moved(

@@ -28,7 +28,7 @@ Choice = tuple[int, tuple[Cascade, ...]]
 
 
 def choose_cascades(value: Network | Revision, target: Target) -> Proposal:
-    """Return a network with its cascades of more than one layer."""
+    """Return a network with its cascades."""
     revision = value if isinstance(value, Revision) else unrestricted(value, target)
     choice = _cheapest(revision)
     if not isinstance(value, Revision):
@@ -97,7 +97,7 @@ def _cheapest_until(revision: Revision, last: int, best: list[Choice]) -> Choice
     found: Choice = (NEVER, ())
     for first in range(last, max(-1, last - LONGEST), -1):
         layers = LayerRange(first, last)
-        if layers in revision.restrictions.apart:
+        if layers in revision.restrictions.apart and first < last:
             continue
         if best[first][0] + revision.costs.least(layers) + OVERHEAD >= found[0]:
             continue
@@ -108,7 +108,13 @@ def _cheapest_until(revision: Revision, last: int, best: list[Choice]) -> Choice
         total = best[first][0] + cycles + OVERHEAD
         if total < found[0]:
             cascades = best[first][1]
-            if last > first:
+            if first < last or _cascades_alone(revision, layers):
                 cascades = (*cascades, Cascade(layers, tiles))
             found = (total, cascades)
     return found
+
+
+def _cascades_alone(revision: Revision, layers: LayerRange) -> bool:
+    """Tell whether a single layer is to be a cascade, if it was not refused as one."""
+    alone = revision.network.layers[layers.first].CASCADES_ALONE
+    return alone and layers not in revision.restrictions.apart

@@ -95,12 +95,9 @@ class Refusal:
     residency: Residency
     layers: LayerRange
     """A cascade, or a single layer."""
+    is_cascade: bool
+    """Whether they were to run as a cascade."""
     alive: Mapping[str, int]
     """The feature maps in the way, and the words a bank that each takes."""
     free_words: int
     """Words a bank that they leave, over all bank groups."""
-
-    @property
-    def is_cascade(self) -> bool:
-        """Whether several layers were to run together."""
-        return self.layers.last > self.layers.first

@@ -56,22 +56,24 @@ def tile(
             placer = Placer(free, _used(plans, earlier) if beside else frozenset())
             found = place_cascade(environment, cascade, placer)
             if found is None:
-                return _refusal(residency, layers, free)
+                return _refusal(residency, layers, free, is_cascade=True)
             cascades.append(found[0])
             plans += found[1]
             continue
         before = plans[-1] if plans else None
         plan = _tile_layer(_problem(residency, target, number), free, tilings, before)
         if plan is None:
-            return _refusal(residency, layers, free)
+            return _refusal(residency, layers, free, is_cascade=False)
         plans.append(plan)
     return Tiled(residency=residency, layers=tuple(plans), cascades=tuple(cascades))
 
 
-def _refusal(residency: Residency, layers: LayerRange, free: FreeWords) -> Refusal:
+def _refusal(
+    residency: Residency, layers: LayerRange, free: FreeWords, *, is_cascade: bool
+) -> Refusal:
     in_the_way = alive(residency.live_ranges, layers.first)
     return Refusal(
-        residency=residency, layers=layers, free_words=total_words(free),
+        residency=residency, layers=layers, is_cascade=is_cascade, free_words=total_words(free),
         alive={name: residency.regions[name].words for name in in_the_way},
     )  # fmt: skip
 

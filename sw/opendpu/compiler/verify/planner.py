@@ -12,14 +12,17 @@ from opendpu_arch.target import Target
 
 
 def proposal_rules(proposal: Proposal, target: Target) -> Iterator[Finding]:
-    """Check that cascades have several layers, do not overlap, and are none that were ruled out."""
-    free = 0
+    """Check that cascades have several layers, do not overlap, and are none that were ruled out.
+
+    Some layers run as a cascade of their own.
+    """
+    free, every = 0, proposal.network.layers
     for cascade in proposal.cascades:
         layers = cascade.layers
         label = f"cascade {layers.first}..{layers.last}"
-        if not free <= layers.first < layers.last < len(proposal.network.layers):
-            count = len(proposal.network.layers)
-            yield Finding(label, "cascades-apart", f"of {count} layers, {free} are taken")
+        least = layers.first if every[layers.first].CASCADES_ALONE else layers.first + 1
+        if not (free <= layers.first and least <= layers.last < len(every)):
+            yield Finding(label, "cascades-apart", f"of {len(every)} layers, {free} are taken")
             return
         free = layers.last + 1
         if layers in proposal.revision.restrictions.apart:

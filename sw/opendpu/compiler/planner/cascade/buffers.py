@@ -8,6 +8,8 @@ from opendpu.compiler.planner.cascade.model import CascadeModel
 
 Fits = Callable[[Sequence[int]], bool]
 """Tells whether pieces of so many words fit the image banks."""
+Sizes = tuple[list[int], IssueOrder]
+"""Address groups of every buffer, and the order of the stripes that they allow."""
 
 
 def buffer_words(model: CascadeModel, capacities: Sequence[int]) -> list[int]:
@@ -16,13 +18,10 @@ def buffer_words(model: CascadeModel, capacities: Sequence[int]) -> list[int]:
     return words + [stage.tile_words for stage in model.stages]
 
 
-def size_buffers(
-    model: CascadeModel, fits: Fits, *, thorough: bool
-) -> tuple[list[int], IssueOrder] | None:
-    """Return capacities that fit and let the cascade run, and its order, if there are some.
+def size_buffers(model: CascadeModel, fits: Fits) -> Sizes | None:
+    """Return capacities that fit and let the cascade run, and an estimate of its order, if any do.
 
-    ``thorough`` tries buffers one by one and gives the whole order; else they all get one address
-    group more if that fits, and the order is an estimate.
+    They are the least ones, or one address group more of all buffers, where that fits and helps.
     """
     found = _smallest(model, fits)
     if found is None:
@@ -31,15 +30,25 @@ def size_buffers(
     more = [min(c + 1, b.groups) for c, b in zip(capacities, model.buffers, strict=True)]
     if more != capacities and fits(buffer_words(model, more)):
         capacities, order = _better(model, capacities, order, more)
-    if thorough:
-        for _ in range(2):
-            capacities, order = _grow_each(model, fits, capacities, order)
-        if not order.whole:
-            order = list_schedule(model.stages, model.buffers, capacities)
     return None if order.blocked is not None else (capacities, order)
 
 
-def _smallest(model: CascadeModel, fits: Fits) -> tuple[list[int], IssueOrder] | None:
+def grow_buffers(model: CascadeModel, fits: Fits, sizes: Sizes) -> Sizes:
+    """Return larger capacities, buffer by buffer, where that fits and helps."""
+    for _ in range(2):
+        sizes = _grow_each(model, fits, *sizes)
+    return sizes
+
+
+def whole_order(model: CascadeModel, sizes: Sizes) -> Sizes:
+    """Return the same capacities with the order of all stripes."""
+    capacities, order = sizes
+    if order.whole:
+        return sizes
+    return capacities, list_schedule(model.stages, model.buffers, capacities)
+
+
+def _smallest(model: CascadeModel, fits: Fits) -> Sizes | None:
     """Return the smallest capacities with which some order exists: what blocks it grows."""
     capacities = list(model.min_capacities)
     while fits(buffer_words(model, capacities)):
@@ -52,9 +61,7 @@ def _smallest(model: CascadeModel, fits: Fits) -> tuple[list[int], IssueOrder] |
     return None
 
 
-def _grow_each(
-    model: CascadeModel, fits: Fits, capacities: list[int], order: IssueOrder
-) -> tuple[list[int], IssueOrder]:
+def _grow_each(model: CascadeModel, fits: Fits, capacities: list[int], order: IssueOrder) -> Sizes:
     """Give every buffer one address group more where that saves cycles."""
     for number, buffer in enumerate(model.buffers):
         if not buffer.resident and capacities[number] < buffer.groups:
@@ -67,6 +74,6 @@ def _grow_each(
 
 def _better(
     model: CascadeModel, capacities: list[int], order: IssueOrder, more: list[int]
-) -> tuple[list[int], IssueOrder]:
+) -> Sizes:
     tried = estimate(model.stages, model.buffers, more)
     return (more, tried) if tried.cycles < order.cycles else (capacities, order)

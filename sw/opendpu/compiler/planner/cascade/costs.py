@@ -9,7 +9,7 @@ from typing import Self
 from opendpu.compiler.banks import Region
 from opendpu.compiler.banks.layout import address_groups
 from opendpu.compiler.layers import ComputeLayer, channel_groups
-from opendpu.compiler.layers.cost import feature_cycles
+from opendpu.compiler.layers.cost import feature_cycles, shared_cycles
 from opendpu.compiler.network import LayerRange, Network
 from opendpu.compiler.network.live_range import live_ranges
 from opendpu.compiler.planner.cascade.buffers import size_buffers
@@ -123,7 +123,7 @@ class CascadeCosts:
             model = None if models is None else models(tiles)
             if model is None:
                 continue
-            found = size_buffers(model, lambda wanted: self._fits(wanted, taken), thorough=False)
+            found = size_buffers(model, lambda wanted: self._fits(wanted, taken))
             if found is not None:
                 cycles = cascade_cycles(model, found[1].cycles)
                 if best is not None and cycles >= best[0]:
@@ -177,7 +177,8 @@ def cascade_cycles(model: CascadeModel, cycles: int) -> int:
     """Return the cycles of a cascade whose tiles take ``cycles`` each, weights included."""
     tiles = len(model.tiles)
     loads = sum(b.load * b.height for b in model.buffers) * tiles + model.weight_cycles
-    return max(cycles * tiles, loads)
+    saves = sum(b.save * b.height for b in model.buffers) * tiles
+    return max(cycles * tiles, loads, shared_cycles(loads + saves))
 
 
 def internal_features(

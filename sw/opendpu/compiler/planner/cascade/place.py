@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from opendpu.compiler.banks import Region
 from opendpu.compiler.plan import CascadePlan, LayerPlan, LoopNest
 from opendpu.compiler.planner.cascade.bank_groups import bank_group_candidates
-from opendpu.compiler.planner.cascade.buffers import buffer_words, size_buffers
+from opendpu.compiler.planner.cascade.buffers import (
+    buffer_words,
+    grow_buffers,
+    size_buffers,
+    whole_order,
+)
 from opendpu.compiler.planner.cascade.costs import TILE_COUNTS, Cascade, cascade_cycles
 from opendpu.compiler.planner.cascade.environment import Environment
 from opendpu.compiler.planner.cascade.list_schedule import IssueOrder
@@ -27,15 +32,20 @@ class _Sized:
     capacities: list[int]
     order: IssueOrder
 
+    @property
+    def cycles(self) -> int:
+        """What all tiles are expected to take, if engines do not disturb each other."""
+        return cascade_cycles(self.model, self.order.cycles)
+
 
 def place_cascade(
     environment: Environment, cascade: Cascade, placer: Placer
 ) -> tuple[CascadePlan, tuple[LayerPlan, ...]] | None:
     """Return a cascade with its buffers placed and its order, or none if it does not fit."""
-    best: tuple[int, _Sized] | None = None
     models = cascade_models(environment, cascade.layers)
     if models is None:
         return None
+    best: tuple[_Sized, _Sized] | None = None
     for tiles in (count for count in TILE_COUNTS if count >= cascade.tiles):
         model = models(tiles)
         if model is None:
@@ -44,21 +54,22 @@ def place_cascade(
         def fits(wanted: Sequence[int]) -> bool:
             return placer.place([w for w in wanted if w]) is not None
 
-        found = size_buffers(model, fits, thorough=True)
-        if found is None:
+        least = size_buffers(model, fits)
+        if least is None:
             continue
-        cycles = cascade_cycles(model, found[1].cycles)
-        if best is not None and cycles >= best[0]:
+        grown = grow_buffers(model, fits, least)
+        sized = _Sized(model, *whole_order(model, grown))
+        if best is not None and sized.cycles >= best[0].cycles:
             break
-        best = (cycles, _Sized(model, *found))
-    return None if best is None else _placed(environment, best[1], placer)
+        best = sized, _Sized(model, *least)
+    return None if best is None else _placed(environment, *_slots(environment, *best, placer))
 
 
 def _placed(
-    environment: Environment, sized: _Sized, placer: Placer
+    environment: Environment, sized: _Sized, slots: Sequence[Slot]
 ) -> tuple[CascadePlan, tuple[LayerPlan, ...]]:
     model = sized.model
-    left = iter(_slots(environment, sized, placer))
+    left = iter(slots)
     regions = []
     for buffer, capacity in zip(model.buffers, sized.capacities, strict=True):
         if buffer.resident:
@@ -95,21 +106,39 @@ def _placed(
     return plan, tuple(plans)
 
 
-def _slots(environment: Environment, sized: _Sized, placer: Placer) -> list[Slot]:
-    """Return a slot for every piece, in the bank groups where engines disturb each other least."""
-    wanted = buffer_words(sized.model, sized.capacities)
-    words = [w for w in wanted if w]
+def _slots(
+    environment: Environment, grown: _Sized, least: _Sized, placer: Placer
+) -> tuple[_Sized, list[Slot]]:
+    """Return a slot for every piece, in the bank groups where engines disturb each other least.
+
+    Smaller buffers, where these fit bank groups so much better that it is worth more.
+    """
+    model, bank_groups = grown.model, environment.target.bank_groups
+    wanted = buffer_words(model, grown.capacities)
     pieces = [number for number, w in enumerate(wanted) if w]
-    bank_groups = environment.target.bank_groups
-    candidates = bank_group_candidates(sized.model, environment.resident, pieces, bank_groups)
-    for groups in candidates:
-        slots = placer.place(words, groups)
-        if slots is not None:
-            alone = not any(buffer.resident for buffer in sized.model.buffers)
-            return _least_busy(words, groups, placer, bank_groups) if alone else slots
-    found = placer.place(words)
-    assert found is not None
-    return found
+    candidates = bank_group_candidates(model, environment.resident, pieces, bank_groups)
+    found: tuple[float, _Sized, list[Slot]] | None = None
+    sizes = [grown] if least.capacities == grown.capacities else [grown, least]
+    for price, groups in candidates:
+        for sized in sizes:
+            words = [w for w in buffer_words(model, sized.capacities) if w]
+            slots = placer.place(words, groups)
+            if slots is None:
+                continue
+            cycles = sized.cycles + price * len(model.tiles)
+            if found is None or cycles < found[0]:
+                if not any(buffer.resident for buffer in model.buffers):
+                    slots = _least_busy(words, groups, placer, bank_groups)
+                found = cycles, sized, slots
+            sizes = [one for one in sizes if one.cycles < sized.cycles]
+        if not sizes:
+            break
+    if found is None:
+        slots = placer.place([w for w in wanted if w])
+        assert slots is not None
+        return grown, slots
+    _, sized, slots = found
+    return _Sized(model, *whole_order(model, (sized.capacities, sized.order))), slots
 
 
 def _least_busy(

@@ -9,7 +9,7 @@ import pytest
 from network_draws import Draw, check, draw_network, replace_pass
 
 from opendpu.compiler import backend
-from opendpu.compiler.layers import AluLayer, ConvLayer, Layer, Window
+from opendpu.compiler.layers import AluLayer, ConvLayer, Layer, SharedDepthwiseLayer, Window
 from opendpu.compiler.network import Alias, Network
 from opendpu.compiler.network.balance import balance, on_array
 from opendpu_arch.isa import AluMode
@@ -77,16 +77,27 @@ def test_an_array_with_enough_to_do_gets_no_more() -> None:
     assert moved(chain(256, [0, 3, 0, 1, 0, 3])) == []
 
 
-def test_a_layer_alone_stays() -> None:
-    assert moved(chain(64, [1])) == []
+def shared(network: Network, target: Target = TARGET) -> dict[int, tuple[int, int]]:
+    """Return channel groups of both engines, by number of the layers that they share."""
+    return {
+        n: (layer.misc_groups, layer.array_groups)
+        for n, layer in enumerate(balance(network, target).layers)
+        if isinstance(layer, SharedDepthwiseLayer)
+    }
 
 
-def test_parts_that_go_from_ddr_to_ddr_stay() -> None:
-    network = chain(64, [3, 1, 3, 1, 3])
+def test_a_layer_alone_is_shared() -> None:
+    """The array takes 25 steps for eight rows, the misc engine 10 for four."""
+    assert shared(chain(64, [5])) == {0: (3, 1)}
+    assert shared(chain(16, [5])) == {}  # there is nothing to share
+
+
+def test_parts_that_go_from_ddr_to_ddr_are_shared_as_if_they_were_alone() -> None:
+    network = chain(256, [0, 5, 0])
+    assert shared(network) == {}  # the array has enough to do
     alias = Alias(holder="f0", offset=0, pixel_bytes=64, row_bytes=64 * 32)
     aliases = dict.fromkeys(("f1", "f2"), alias)
-    apart = dataclasses.replace(network, aliases=aliases)
-    assert moved(apart) == [3]
+    assert shared(dataclasses.replace(network, aliases=aliases)) == {1: (9, 7)}
 
 
 @pytest.mark.parametrize("channels", [5, 16, 40])

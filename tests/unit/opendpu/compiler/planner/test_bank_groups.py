@@ -38,7 +38,7 @@ def cascade(
 
 def best(model: CascadeModel, resident: dict[str, Region] | None = None) -> tuple[int, ...]:
     pieces = [n for n, one in enumerate(model.buffers) if not one.resident]
-    return next(bank_group_candidates(model, resident or {}, pieces, 2))
+    return next(bank_group_candidates(model, resident or {}, pieces, 2))[1]
 
 
 def test_the_misc_engine_writes_where_conv_does_not() -> None:

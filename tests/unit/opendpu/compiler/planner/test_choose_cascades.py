@@ -1,13 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Feature maps that leave cascades no room go through DDR; bounds of what cascades cost."""
 
+import dataclasses
+
 import numpy as np
 from network_draws import Draw, check, draw_network
 
-from opendpu.compiler.layers import AluLayer, ConvLayer, EltwiseLayer, Window
+from opendpu.compiler.backend import build
+from opendpu.compiler.layers import (
+    AluLayer,
+    ConvLayer,
+    EltwiseLayer,
+    SharedDepthwiseLayer,
+    Window,
+)
 from opendpu.compiler.network import LayerRange, Network
+from opendpu.compiler.network.balance import balance
 from opendpu.compiler.planner.cascade.costs import CascadeCosts
 from opendpu.compiler.planner.choose_cascades import LONGEST, choose_cascades
+from opendpu.compiler.planner.proposal import Restrictions
+from opendpu.compiler.planner.revise import unrestricted
 from opendpu_arch.isa import AluMode
 from opendpu_arch.target import Target
 
@@ -111,3 +123,29 @@ def test_a_single_column_takes_no_longer_where_rows_are_apart() -> None:
     assert isinstance(layer, AluLayer)
     cycles = [layer.instruction_cycles(1, 3, rows_per_bank=rows) for rows in (1, 2, 4)]
     assert cycles == sorted(cycles)
+
+
+def alone() -> Network:
+    """A 5x5 depthwise convolution and nothing else."""
+    network = blocks(40, 12, 96, 1)
+    return dataclasses.replace(network, layers=network.layers[:1], outputs=("f1",))
+
+
+def test_a_layer_that_engines_share_is_a_cascade_of_its_own() -> None:
+    network = balance(alone(), TARGET)
+    assert isinstance(network.layers[0], SharedDepthwiseLayer)
+    proposal = choose_cascades(network, TARGET)
+    assert [cascade.layers for cascade in proposal.cascades] == [LayerRange(0, 0)]
+    (layer,) = alone().layers
+    assert isinstance(layer, AluLayer)
+    found = build(alone(), TARGET).schedule
+    assert found.busy_cycles["conv"] > 0
+    assert found.cycles < 0.9 * layer.total_cycles(network.features, TARGET)
+    check(alone(), TARGET, 1, check=True)
+
+
+def test_a_layer_that_was_refused_as_a_cascade_runs_alone() -> None:
+    revision = unrestricted(balance(alone(), TARGET), TARGET)
+    apart = Restrictions(apart=frozenset({LayerRange(0, 0)}))
+    proposal = choose_cascades(dataclasses.replace(revision, restrictions=apart), TARGET)
+    assert not proposal.cascades

@@ -24,7 +24,10 @@ TARGET = Target.from_name("B512")
 def refusal(network: Network, layers: LayerRange, **alive: int) -> Refusal:
     proposal = Proposal(revision=unrestricted(network, TARGET), cascades=())
     residency = Residency(proposal=proposal, regions={}, live_ranges={})
-    return Refusal(residency=residency, layers=layers, alive=alive, free_words=7)
+    return Refusal(
+        residency=residency, layers=layers, is_cascade=layers.last > layers.first, alive=alive,
+        free_words=7,
+    )  # fmt: skip
 
 
 def again(found: Refusal, revision: Any) -> Refusal:
