@@ -3,8 +3,9 @@
 
 ``methods`` removes half of the MACs by iterative, one-step and once-for-all pruning; ``objectives``
 compares pruning for MACs with pruning for cycles of a target, over a sweep of ratios; both tell the
-accuracy of samples that nothing else looks at. ``rtl`` lets the RTL confirm the cycles of a
-network.
+accuracy of samples that nothing else looks at; with ``--rtl`` every pruned network is quantized
+and run on the RTL, which must take the cycles of the cycle model. ``rtl`` lets the RTL confirm the
+cycles of a network.
 
     python scripts/bench/bench_optimizer.py methods --data digits textures
     python scripts/bench/bench_optimizer.py objectives --data textures --target B512 B4096
@@ -21,6 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from optimizers.confirm import confirm
 from optimizers.data import Data, digits, keywords, textures
 from optimizers.nets import FAMILIES
 from optimizers.training import accuracy, calibrate, likelihood, train, train_supernet
@@ -170,7 +172,8 @@ def kept(data: Data, family: str, seed: int, options: argparse.Namespace) -> dic
     """Return what :func:`swept` does, from the file of an earlier run where there is one."""
     if options.keep is None:
         return swept(data, family, seed, options)
-    file: pathlib.Path = options.keep / f"{data.name}_{family}_{seed}.json"
+    name = f"{data.name}_{family}_{seed}{'_rtl' * options.rtl}.json"
+    file: pathlib.Path = options.keep / name
     if not file.is_file():
         options.keep.mkdir(parents=True, exist_ok=True)
         outputs.write(file, json.dumps(swept(data, family, seed, options)))
@@ -207,6 +210,8 @@ def swept(data: Data, family: str, seed: int, options: argparse.Namespace) -> di
         rows: dict[str, list[dict[str, Any]]] = {"macs": [], "cycles": []}
         for ratio, found, pruned in blind:
             rows["macs"].append(row(ratio, found, pruned, x, target))
+            if options.rtl:
+                rows["macs"][-1] |= confirm(pruned, data.train[0], target)
         for ratio in options.cycle_ratios or options.ratios:
             plan = pruner.plan(analysis, ratio)
             pruned = tuned(pruner.apply(plan, "slim"), data, options.tune_epochs, fast)
@@ -215,6 +220,8 @@ def swept(data: Data, family: str, seed: int, options: argparse.Namespace) -> di
             rows["cycles"][-1]["promised"] = promised
             if abs(rows["cycles"][-1]["cycles"] - promised) > CLOSE * promised:
                 raise SystemExit(f"{rows['cycles'][-1]}, but the search counted {promised} cycles")
+            if options.rtl:
+                rows["cycles"][-1] |= confirm(pruned, data.train[0], target)
             say(f"{name} {rows['cycles'][-1]}")
         result[name] = {"whole_cycles": pruner.objective.exact({}), **rows}
     return result
@@ -241,7 +248,8 @@ def mean(values: Sequence[float]) -> float:
 def averaged(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the mean of the figures that different seeds gave for one ratio."""
     names = ("ratio", "accuracy", "cycles", "macs")
-    each = [{"accuracy": row["accuracy"], "channels": row["channels"]} for row in rows]
+    told = ("accuracy", "channels", "quantized_cycles", "rtl_cycles")
+    each = [{name: row[name] for name in told if name in row} for row in rows]
     return {**{name: mean([row[name] for row in rows]) for name in names}, "seeds": each}
 
 
@@ -313,6 +321,9 @@ def main() -> None:
     parser.add_argument("--tune-epochs", type=int, default=4)
     parser.add_argument(
         "--short-epochs", type=int, default=0, help="trained before each score of an analysis"
+    )
+    parser.add_argument(
+        "--rtl", action="store_true", help="objectives: run each network, quantized, on the RTL"
     )
     parser.add_argument("--fast", action="store_true", help="train in bfloat16")
     parser.add_argument(

@@ -96,11 +96,11 @@ def network_of(model: Any) -> Network:
     UnsupportedError
         It is no functional or Sequential model, or has not been built yet.
     """
-    inner = _graph(model)
     if not isinstance(model, tf.keras.Model) and not hasattr(model, "layers"):
         raise UnsupportedError(
-            f"{type(model).__name__} is no Keras model", code="OPTIMIZER_INVALID_ARGUMENT_ERROR"
+            f"{type(model).__name__} is no Keras model", code="OPTIMIZER_KERAS_MODEL_ERROR"
         )
+    inner = _graph(model)
     if inner is None:
         raise UnsupportedError(
             f"model {getattr(model, 'name', model)!r} cannot be pruned: it must be a functional or "

@@ -3,7 +3,7 @@
 
 from opendpu_arch.codes.code import codes
 
-NO_TENSORFLOW_OPTIMIZER = "OpenDPU's optimizer is for PyTorch"
+COVERED = "OPTIMIZER_UNSUPPORTED_OP_ERROR and OPTIMIZER_INVALID_ARGUMENT_ERROR say it"
 OPTIMIZER = (
     *codes(
         """
@@ -17,6 +17,7 @@ OPTIMIZER = (
         OPTIMIZER_IO_ERROR a file cannot be read or written
         OPTIMIZER_MODEL_ANALYSIS_ERROR the analysis failed
         OPTIMIZER_PARSE_GRAPH_FAILED the model cannot be read
+        OPTIMIZER_KERAS_MODEL_ERROR the model is none of Keras
         """
     ),
     *codes(
@@ -27,13 +28,12 @@ OPTIMIZER = (
     ),
     *codes(
         """
-        OPTIMIZER_KERAS_MODEL_ERROR the model is none of Keras
         OPTIMIZER_KERAS_LAYER_ERROR a layer is none of Keras
         OPTIMIZER_DATA_FORMAT_ERROR weights cannot be saved in this format
         OPTIMIZER_INVALID_GRAPH the graph is wrong
         OPTIMIZER_WEIGHTS_NOT_FOUND an operation has no weights
         """,
-        never=NO_TENSORFLOW_OPTIMIZER,
+        never=COVERED,
     ),
 )
 

@@ -67,13 +67,7 @@ class Supernet:
         expand_ratio: Sequence[float],
         divisible: int,
     ) -> None:
-        wrong = [ratio for ratio in expand_ratio if not 0 < ratio <= 1]
-        if wrong or not expand_ratio:
-            raise UnsupportedError(
-                f"expand_ratio is {list(expand_ratio)!r}, but must be parts of channels, above 0 "
-                "and at most 1",
-                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
-            )
+        _check_ratios(expand_ratio)
         self.dependencies, self.inputs = dependencies, inputs
         layers = layers_of(model, inputs)
         chosen = dict(dependencies.groups)
@@ -190,6 +184,15 @@ class Supernet:
                 code="OPTIMIZER_UNSUPPORTED_OP_ERROR",
             )
         return made
+
+
+def _check_ratios(given: Any) -> None:
+    ratios = given if isinstance(given, list | tuple) else ()
+    if not ratios or not all(isinstance(r, int | float) and 0 < r <= 1 for r in ratios):
+        raise UnsupportedError(
+            f"expand_ratio is {given!r}, but must be parts of channels, above 0 and at most 1",
+            code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
+        )
 
 
 def ends_of(model: nn.Module, inputs: Any) -> list[str]:

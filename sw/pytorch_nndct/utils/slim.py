@@ -24,11 +24,16 @@ def load_state_dict(model: nn.Module, state_dict: Mapping[str, torch.Tensor]) ->
     Raises
     ------
     UnsupportedError
-        The state is of another network: a name is missing, or a tensor has another rank or is
-        larger than the network's.
+        The state is none, or is of another network: a name is missing, or a tensor has another
+        rank or is larger than the network's.
     """
     from opendpu.optimize.surgery import resize
 
+    if not isinstance(state_dict, Mapping):
+        raise UnsupportedError(
+            f"state_dict is a {type(state_dict).__name__}, but must be a state: tensors by name",
+            code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
+        )
     own: dict[str, Any] = dict(model.state_dict())
     prefix = "module."
     wrapped = all(name.startswith(prefix) for name in state_dict) and bool(state_dict)

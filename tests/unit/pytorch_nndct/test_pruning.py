@@ -247,6 +247,9 @@ def test_what_runners_refuse(model, data, folder):
         slim.load_state_dict(MyNet(), {**model.state_dict(), "fc.weight": torch.zeros(9, 9)})
     with refused("INVALID_ARGUMENT_ERROR", "MyNet, slim: only the model has 'bn1.bias'"):
         slim.load_state_dict(MyNet(), {"conv1.weight": torch.zeros(1)})
+    for given, kind in (("model_slim.pth", "str"), (3, "int"), (MyNet(), "MyNet")):
+        with refused("INVALID_ARGUMENT_ERROR", f"state_dict is a {kind}, but must be a state"):
+            slim.load_state_dict(MyNet(), given)
 
 
 def test_once_for_all_networks_are_their_subnetworks(model, data, folder):
@@ -354,6 +357,9 @@ def test_what_the_once_for_all_pruner_refuses(model, data, folder):
     pruner = OFAPruner(model, INPUTS)
     with refused("INVALID_ARGUMENT_ERROR", r"expand_ratio is \[0\.5, 2\], but must be parts of ch"):
         pruner.ofa_model([0.5, 2])
+    for given in (0.5, "half", ["0.5"], None):
+        with refused("INVALID_ARGUMENT_ERROR", "expand_ratio is .*, but must be parts of channels"):
+            OFAPruner(MyNet(), INPUTS).ofa_model(given)
     with refused("UNSUPPORTED_OP_ERROR", "no layer of MyNet has a choice of channels"):
         pruner.ofa_model([1])
     network = pruner.ofa_model([0.5, 1])

@@ -194,6 +194,9 @@ def test_what_is_refused(trained):
     refuse("failed: ZeroDivisionError", runner.ana, lambda m: 1 / 0)
     refuse(r"input_specs says \(1, 9\)", IterativePruningRunner, model, tf.TensorSpec((1, 9)))
 
+    for given in ("model.h5", model.layers[-1], None):
+        refuse("^.OPTIMIZER_KERAS_MODEL_ERROR. ", IterativePruningRunner, given, spec)
+
     class Own(tf.keras.Model):
         def call(self, x):
             return x
