@@ -65,9 +65,6 @@ class MiscPlanner(wiring.Component):
         self._offer(m, s)
         m.d.comb += self.is_init.eq(Cat(
             self.insn.payload[0][28:32] == cls.OPCODE for cls in (*s.inits, isa.ElewInit)).any())
-        with m.If(s.selecting):
-            self._select(m, s)
-        m.d.sync += s.selecting.eq(0)
         with m.FSM():
             with m.State("Accept"):
                 self._accept(m, s)
@@ -78,11 +75,7 @@ class MiscPlanner(wiring.Component):
                 misc_decode.keep(m, s)
                 m.next = "Accept"
             with m.State("Select"):
-                opcode = s.insn[0][28:32]
-                with m.If((opcode == Opcode.POOL) | (opcode == Opcode.DPTWISE)):
-                    m.next = "Multiply"
-                with m.Else():              # ALU and ELEW need no product that is not there
-                    self._make_rows(m, s)
+                self._select(m, s)
             with m.State("Multiply"):
                 self._multiply(m, s, products)
             with m.State("Rows"):
@@ -119,8 +112,6 @@ class MiscPlanner(wiring.Component):
                     for n in range(plan.INPUTS)],
             index=Signal(4, name="index"),
             turn=Signal(3, name="turn"), row=Signal(3, name="row"),
-            # Whether the state is Select, for a thousand registers.
-            selecting=Signal(name="selecting"),
             job_offered=Signal(name="job_offered"), job_taken=Signal(name="job_taken"))
 
     def _place_inputs(self, m, s):
@@ -200,17 +191,18 @@ class MiscPlanner(wiring.Component):
                 number = fields_of(isa.ElewInit, self.insn.payload).id
                 m.d.sync += Array(s.entries)[number].eq(self.insn.payload)
             with m.Default():
-                m.d.sync += s.selecting.eq(1)
                 m.next = "Select"
 
     def _select(self, m, s):
-        """Make what needs no product."""
+        """Make what needs no product; ALU and ELEW need none that is not there."""
         target, insn, inits = self._target, s.insn, s.inits
         misc_decode.defaults(m, target, s)
+        m.next = "Multiply"
         with m.Switch(insn[0][28:32]):
             with m.Case(Opcode.ALU):
                 misc_decode.alu(m, target, s, fields_of(isa.Alu, insn),
                                 fields_of(isa.AluInit, inits[isa.AluInit]))
+                self._make_rows(m, s)
             with m.Case(Opcode.POOL):
                 misc_decode.pool(m, target, s, fields_of(isa.Pool, insn),
                                  fields_of(isa.PoolInit, inits[isa.PoolInit]))
@@ -220,6 +212,7 @@ class MiscPlanner(wiring.Component):
             with m.Default():
                 misc_decode.elew(m, target, s, fields_of(isa.Elew, insn),
                                  [fields_of(isa.ElewInit, e) for e in s.entries])
+                self._make_rows(m, s)
 
     def _multiply(self, m, s, products):
         """Cycle k loads the operands of product k and stores product k - 1."""
