@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 from opendpu_arch import isa
 from opendpu_arch.isa import Engine
 from opendpu_hw.bus.block_queue import BlockQueue
-from opendpu_hw.bus.level import next_count
+from opendpu_hw.bus.level import next_count, next_level
 from opendpu_hw.shapes import InstructionStream
 
 #: Words of the longest instruction of each queue.
@@ -104,6 +104,8 @@ class Dispatch(wiring.Component):
             fire = Signal(name=f"fire_{e.name.lower()}")
             have = Signal(name=f"have_tokens_{e.name.lower()}")
             late = Signal(range(self.IN_FLIGHT + 1), name=f"late_{e.name.lower()}")
+            some_late = Signal(name=f"some_late_{e.name.lower()}")
+            more, less = Signal(), Signal()     # late
             ended = Signal(name=f"ended_{e.name.lower()}")
             wants, gives = head[24:28], head[20:24]
             m.d.comb += [
@@ -117,11 +119,14 @@ class Dispatch(wiring.Component):
                 queue.o.ready.eq(~there | fire | self.clear),
                 after.i.payload.eq(gives), after.i.valid.eq(fire),
                 # An INIT may be done before its entry has come through the queue: wait for it.
-                ended.eq(after.o.valid & (self.done[e] | (late != 0))),
-                after.o.ready.eq(self.done[e] | (late != 0) | self.clear),
+                ended.eq(after.o.valid & (self.done[e] | some_late)),
+                more.eq(self.done[e] & ~after.o.valid),
+                less.eq(~self.done[e] & after.o.valid & some_late),
+                after.o.ready.eq(self.done[e] | some_late | self.clear),
                 self.started[e].eq(fire), self.finished[e].eq(ended),
             ]
-            m.d.sync += late.eq(next_count(late, self.done[e], ended))
+            m.d.sync += [late.eq(next_level(late, more, less)),
+                         some_late.eq(more | late[1:].any() | (late[0] & ~less))]
             with m.If(queue.o.ready):
                 m.d.sync += [Cat(head[bits] for bits in kept).eq(queue.o.payload),
                              there.eq(queue.o.valid & ~self.clear)]
@@ -136,7 +141,7 @@ class Dispatch(wiring.Component):
             flying.append(after.some)
             eligible.append((queue.some & ~there) | (there & have))
             with m.If(self.clear):
-                m.d.sync += late.eq(0)
+                m.d.sync += [late.eq(0), some_late.eq(0)]
         for key, counter in counters.items():
             # tokens beyond the counter are lost, but it does not wrap to zero as if none were left
             room = ~counter.all()

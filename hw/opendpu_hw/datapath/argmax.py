@@ -95,13 +95,15 @@ class Argmax(wiring.Component):
                 ]
 
         # Stage 2: the best of the word; the best of the pixel so far, in the output register.
-        (value, place, _), = _halve(m, halves) if len(halves) == 2 else halves
+        # Both halves are compared with that at once.
         best = Signal(signed(8))
+        words = [(*half, half[0] > best) for half in halves]
+        (value, place, _, above), = _halve(m, words) if len(words) == 2 else words
         m.d.comb += self.o.value.eq(best)
         with m.If(advance):
             m.d.sync += self.o.valid.eq(valid & stage_last)
             with m.If(valid):
-                with m.If(stage_first | (value > best)):
+                with m.If(stage_first | above):
                     m.d.sync += [best.eq(value), self.o.index.eq(stage_base + place)]
                 m.d.sync += self.o.info.eq(stage_info)
         with m.If(self.clear):
@@ -110,14 +112,18 @@ class Argmax(wiring.Component):
 
 
 def _halve(m, bests):
-    """Return the better of each two (value, place, whether it is there), the first of equals."""
+    """Return the better of each two (value, place, whether it is there), the first of equals.
+
+    What else they have is that of the better one.
+    """
     pairs = []
     for i in range(0, len(bests) - 1, 2):
-        (value_0, place_0, there_0), (value_1, place_1, there_1) = bests[i:i + 2]
+        (value_0, place_0, there_0, *more_0), (value_1, place_1, there_1, *more_1) = bests[i:i + 2]
         later, value, place = Signal(), Signal(signed(8)), Signal(_PLACE)
         m.d.comb += [
             later.eq((value_1 > value_0) & there_1), value.eq(Mux(later, value_1, value_0)),
             place.eq(Mux(later, place_1, place_0)),
         ]
-        pairs.append((value, place, there_0))
+        more = (Mux(later, one, other) for one, other in zip(more_1, more_0, strict=True))
+        pairs.append((value, place, there_0, *more))
     return pairs + bests[2 * len(pairs):]

@@ -14,7 +14,8 @@ UNSHIFTED = 2
 class Eltwise(wiring.Component):
     """PP_alu rows of CP channels, one input a step.
 
-    An input counts ``floor(x · 4 / 2^shift)``, which needs ten bits. Sums and products of two are
+    An input counts ``floor(x · 4 / 2^shift)``, which needs ten bits; shifts by fours have been made
+    before, so that multipliers have less in front of them. Sums and products of two are
     made by :class:`opendpu_hw.datapath.dwconv.Depthwise`, whose multipliers are free then. First
     taps of other steps come through here too, with :data:`UNSHIFTED`.
 
@@ -25,10 +26,10 @@ class Eltwise(wiring.Component):
 
     Members
     -------
-    x : ``In(signed(8)).array(PP_alu, CP)``
-        Operands.
-    step, shift : ``In(1)``, ``In(4)``
-        A step is made with these operands.
+    x : ``In(signed(TERM_WIDTH)).array(PP_alu, CP)``
+        Operands, four times as much, shifted right by the multiple of four in their shift.
+    step, shift : ``In(1)``, ``In(2)``
+        A step is made with these operands; what is left of their shift.
     term, before : ``Out(signed(TERM_WIDTH)).array(PP_alu, CP)``
         What they count; what those of the step before counted.
     """
@@ -37,7 +38,7 @@ class Eltwise(wiring.Component):
         self._rows, self._lanes = target.alu_pixel_parallel, target.channel_parallel
         shape = self._rows, self._lanes
         super().__init__({
-            "x": In(signed(8)).array(*shape), "step": In(1), "shift": In(4),
+            "x": In(signed(TERM_WIDTH)).array(*shape), "step": In(1), "shift": In(2),
             "term": Out(signed(TERM_WIDTH)).array(*shape),
             "before": Out(signed(TERM_WIDTH)).array(*shape),
         })
@@ -48,7 +49,7 @@ class Eltwise(wiring.Component):
             for c in range(self._lanes):
                 before = Signal(signed(TERM_WIDTH), name=f"term{h}_{c}", reset_less=True)
                 m.d.comb += [
-                    self.term[h][c].eq(((self.x[h][c] << 2) >> self.shift)[:TERM_WIDTH]),
+                    self.term[h][c].eq(self.x[h][c] >> self.shift),
                     self.before[h][c].eq(before),
                 ]
                 with m.If(self.step):

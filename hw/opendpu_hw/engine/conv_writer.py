@@ -10,6 +10,7 @@ from amaranth.utils import ceil_log2
 from opendpu_arch import latency
 from opendpu_arch.extensions import Extension
 from opendpu_arch.isa import ActType
+from opendpu_hw.bus.level import next_level
 from opendpu_hw.datapath.multiplexer import choose
 from opendpu_hw.datapath.narrow_product import narrow_product
 from opendpu_hw.datapath.requantize import CUT_SHAPE, scale_of, scale_shape
@@ -291,11 +292,14 @@ class ConvWriter(wiring.Component):
             up, down = Signal(name=f"up{g}"), Signal(name=f"down{g}")
             closing = Signal(longest + readable, name=f"closing{g}")     # bit n: in n cycles
             here = summed & (head.group_out == g)
-            after = Signal(4, name=f"after{g}")
-            m.d.comb += [up.eq(self.push & (self.payload.group_out == g)), down.eq(closing[0]),
-                         after.eq(count + up - down)]
+            two = count[1:] == 1            # or three
+            m.d.comb += [up.eq(self.push & (self.payload.group_out == g)), down.eq(closing[0])]
+            # That one starts is known late: no carry chain, nor a comparison, follows.
             m.d.sync += [
-                count.eq(after), self.pending[g].eq(after != 0), self.several[g].eq(after > 1),
+                count.eq(next_level(count, up, down)),
+                self.pending[g].eq(up | count[1:].any() | (count[0] & ~down)),
+                self.several[g].eq(
+                    count[2:].any() | (two & (count[0] | ~down | up)) | (count[0] & up & ~down)),
                 closing.eq(closing[1:] | Cat(
                     Const(0, readable), (here & (last_write == n) for n in range(longest)))),
             ]

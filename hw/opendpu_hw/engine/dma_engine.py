@@ -39,9 +39,14 @@ class DmaEngine(wiring.Component):
             **engine_members(faults=True), **members, "segments": In(segments_shape)})
 
     def _begin(self, m, front):
-        """Connect the front with instructions; return whether nothing begins, and the order."""
-        halt = Signal()
+        """Connect the front with instructions; return whether nothing counts, and the order.
+
+        The third value returned is the first one a cycle later. That is soon enough for an
+        instruction to begin: what it does is forgotten with all the rest.
+        """
+        halt, halted = Signal(), Signal()
         m.d.comb += halt.eq(self.abort | self.fault.valid)
+        m.d.sync += halted.eq(halt)
         m.submodules.front = front
         m.submodules.order = order = DmaOrder(depth=self.DEPTH)
         m.d.comb += [
@@ -52,7 +57,7 @@ class DmaEngine(wiring.Component):
             front.clear.eq(self.abort),
             order.clear.eq(self.abort),
         ]
-        return halt, order
+        return halt, order, halted
 
     def _room(self, channels, choice):
         """Return whether the chosen channel takes an instruction."""

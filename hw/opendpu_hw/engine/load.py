@@ -104,7 +104,7 @@ class Load(DmaEngine):
 
         # -- front: one LOAD a cycle, to a channel ------------------------------------------------
         front = LoadStage(target)
-        halt, order = self._begin(m, front)
+        halt, order, halted = self._begin(m, front)
         channels = [LoadChannel(target) for _ in range(2)]
         f = fields_of(isa.Load, front.words)
         choice = Signal()
@@ -115,7 +115,8 @@ class Load(DmaEngine):
             constant.eq(f.broadcast == isa.LOAD_CONSTANT),
             beyond.eq(front.valid & front.beyond),
             choice.eq(f.bank_id[0]),
-            go.eq(front.valid & ~front.beyond & order.ready & ~halt & self._room(channels, choice)),
+            go.eq(front.valid & ~front.beyond & order.ready & ~halted
+                  & self._room(channels, choice)),
             front.ready.eq(go),
             order.push.eq(go), order.channel.eq(choice),
         ]

@@ -138,8 +138,8 @@ class LoadChannel(wiring.Component):
         m.d.comb += [
             place.job_end.eq(place.pixel_end & (place.rows == 0)),
             beat_1.eq(beat + 1),
-            # newest - beat - two_beats with one carry chain, into which the lowest bit carries
-            margin.eq(Cat(1, window.newest) + Cat(~two_beats, ~beat)),
+            # has the sign of newest - beat - two_beats, with one carry chain and no LUT before it
+            margin.eq(Cat(0, window.newest) - Cat(two_beats, beat)),
             ready.eq(job.constant | ~margin[-1]),
             # After an error each word waits for its comparison with the beat that had it.
             step.eq(place.running & ready & free

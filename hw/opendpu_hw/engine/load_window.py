@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The address side of a LOAD channel: bursts, and the beats that wait for the banks."""
 
-from amaranth.hdl import Cat, Const, ResetInserter, Signal, unsigned
+from amaranth.hdl import Cat, Const, Mux, ResetInserter, Signal, unsigned
 from amaranth.lib import memory, wiring
 from amaranth.utils import ceil_log2
 
@@ -42,6 +42,7 @@ class BeatWindow:
         self._put = Signal(POSITION, name="put")        # number of the next beat
         self.newest = Signal(POSITION, name="newest", init=-1)
         self.keep = Signal(POSITION, name="keep")
+        self._room = Signal(name="room", init=1)        # for another beat
         self._issue(m, plans)
         self._take_beats(m)
 
@@ -68,17 +69,21 @@ class BeatWindow:
             shape=unsigned(128), depth=WINDOW, init=[])
         put_port = window.write_port()
         self.low_port, self.high_port = (window.read_port(domain="comb") for _ in range(2))
-        room = Signal()
+        # Registers, because the bus is far: beats that leave make room a cycle later.
+        room, stopping = self._room, Signal()
         used = Signal(POSITION)             # negative while the next byte is beyond a gap
+        few = Signal()
         accept = Signal()
         m.d.comb += [
             used.eq(put - self.keep),
-            room.eq(used[-1] | ~used[ceil_log2(WINDOW):].any()),
-            bus.rready.eq(stop | room),
+            few.eq(used[-1] | ~used[ceil_log2(WINDOW):].any()),
+            bus.rready.eq(stopping | room),
             accept.eq(bus.rvalid & bus.rready),
             self._issuer.retire.eq(accept & bus.rlast),
             put_port.addr.eq(put), put_port.data.eq(bus.rdata), put_port.en.eq(accept),
         ]
+        fits_one_more = few & (used[-1] | ~used[:ceil_log2(WINDOW)].all())
+        m.d.sync += [room.eq(Mux(accept, fits_one_more, few)), stopping.eq(stop)]
         with m.If(accept):
             m.d.sync += [put.eq(put + 1), self.newest.eq(put)]
             with m.If(bus.rresp[1] & ~self.error & ~stop):
@@ -89,4 +94,4 @@ class BeatWindow:
 
     def reset(self, m):
         """Forget all beats; to be said after what takes them."""
-        m.d.sync += [self._put.eq(0), self.newest.eq(-1), self.error.eq(0)]
+        m.d.sync += [self._put.eq(0), self.newest.eq(-1), self.error.eq(0), self._room.eq(1)]

@@ -169,15 +169,17 @@ class _MiscCore(wiring.Component):
         f6 = Signal(shape)
         f6_valid = Signal()
         refill = Signal()
+        took = Signal()                     # a cycle later: that is soon enough, and known early
+        m.d.sync += took.eq(walk.take)
         with m.If(refill):
             m.d.sync += [
                 f6.as_value().eq(Mux(finishes.r_rdy, finishes.r_data, finishes.w_data)),
-                f6_valid.eq(finishes.r_rdy | walk.take),
+                f6_valid.eq(finishes.r_rdy | took),
             ]
         m.d.comb += [
             refill.eq(~f6_valid | ended),
             walk.room.eq(finishes.w_rdy), finishes.r_en.eq(refill),
-            finishes.w_en.eq(walk.take & (~refill | finishes.r_rdy)),
+            finishes.w_en.eq(took & (~refill | finishes.r_rdy)),
             finishes.w_data.eq(walk.job.payload.finish),
         ]
         return f6

@@ -5,6 +5,7 @@ from amaranth.hdl import Cat, Mux, Signal, signed
 from amaranth.utils import ceil_log2
 
 from opendpu_arch.extensions import Extension
+from opendpu_hw.datapath.eltwise import TERM_WIDTH
 from opendpu_hw.datapath.multiplexer import Multiplexers, choose
 from opendpu_hw.datapath.pool import LOWEST
 from opendpu_hw.engine.misc_plan import Op, Weights
@@ -19,8 +20,12 @@ class Operands:
 
     Attributes
     ----------
-    x : list of lists of ``Signal(signed(8))``
-        Inputs by position (see :func:`opendpu_hw.engine.misc_walk.step_shape`) and channel.
+    x : list of lists of ``Value(signed(8))``
+        Inputs by position (see :func:`opendpu_hw.engine.misc_walk.step_shape`) and channel; those
+        of ELEW only as ``terms``.
+    terms : list of lists of ``Signal(signed(10))``
+        Inputs of the first tap by output row and channel: four times as much, shifted right by the
+        multiple of four in the step's ``shift``. The rest of the shift is left to do.
     even, odd : list of lists of ``Signal(signed(8))``
         The last complete column of a 3x3 kernel with stride 2: its even and odd rows.
     w : list of lists of ``Signal``
@@ -43,7 +48,12 @@ class Operands:
                      for c in range(lanes)] for q in range(count)]
 
         pairs = rows if taps >= 3 else 0
-        self.x = bytes_of("x", rows + taps - 1)
+        self.terms = [[Signal(signed(TERM_WIDTH), name=f"x{q}_{c}", reset_less=True)
+                       for c in range(lanes)] for q in range(rows)]
+        self.x = [
+            *([term[2:].as_signed() for term in row] for row in self.terms),
+            *bytes_of("x", rows + taps - 1)[rows:],
+        ]
         self.even = bytes_of("even", pairs and pairs + 1)
         self.odd = bytes_of("odd", pairs)
         # Where there are weights of more than a byte, a step has one tap.
@@ -60,6 +70,10 @@ class Operands:
             return x
         kept = (self.even[row], self.odd[row], self.even[row + 1])
         return Mux(self.step.paired, kept[tap][channel], x)
+
+    def term(self, row, channel):
+        """Return the same of the first tap, with the two bits that ``terms`` have more."""
+        return Cat(self.terms[row][channel][:2], self.input(0, row, channel)).as_signed()
 
     def capture(self, m, walk, bank_data, words):
         """Take the walk's step, the words of the image banks, and those of the weights."""
@@ -94,6 +108,11 @@ class Operands:
         return inputs
 
     def _capture_inputs(self, m, s2, inputs):
+        shift = Signal(4)
+        m.d.comb += shift.eq(Cat(0, 0, s2.shift[2:]))
+        if Extension.SCALED in self._target.extensions:
+            with m.If(s2.scaled):
+                m.d.comb += shift.eq(0)
         for q, row in enumerate(self.x):
             for c, (register, operand) in enumerate(zip(row, inputs[q], strict=True)):
                 with m.If(s2.paired & s2.odd):
@@ -102,7 +121,10 @@ class Operands:
                     if q < len(self.even):
                         m.d.sync += self.even[q][c].eq(register)
                 with m.Else():
-                    m.d.sync += register.eq(operand)
+                    if q < len(self.terms):
+                        m.d.sync += self.terms[q][c].eq((operand << 2) >> shift)
+                    else:
+                        m.d.sync += register.eq(operand)
 
     def _words(self, m, s2, bank_data):
         """Return the word of each position.

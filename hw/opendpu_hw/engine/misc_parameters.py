@@ -88,14 +88,14 @@ class MiscParameters(wiring.Component):
         column = Signal(11)
         kernel_w = Signal(8)
         phase = Signal(8)
-        kernel_h = Signal(10)
         at_group, at_column, at_phase, at = (Signal(a, name=f"at{i}") for i in range(4))
         tap = Signal(range(max(taps, 2)))
         writing = Signal(POINTER_BITS)
         used = Signal(POINTER_BITS)
-        next_h = Signal(10)
         last_row = Signal()
-        turn_h = Signal(signed(10), reset_less=True)    # no tap follows in rows after this one
+        # Rows from a word's to the last one that a tap may follow, from the top and from this word:
+        # kept, because whether there are any goes far.
+        rows_left, left = Signal(signed(11), reset_less=True), Signal(signed(11), reset_less=True)
         last_kernel = Signal()
         go = Signal()
         entry_done = Signal()
@@ -104,8 +104,7 @@ class MiscParameters(wiring.Component):
             self.weights.valid.eq(weights_left & (used < ENTRIES)),
             self.weights.addr.eq(at),
             go.eq(self.weights.valid & self.weights.ready),
-            next_h.eq(kernel_h + p.stride_h),
-            last_row.eq(kernel_h > turn_h),
+            last_row.eq(left < 0),
             entry_done.eq(last_row | (tap == taps - 1) | p.wide),
             last_kernel.eq(last_row & (phase == p.phases_1) & (kernel_w == p.kernel_w_1)),
         ]
@@ -119,13 +118,13 @@ class MiscParameters(wiring.Component):
             with m.If(entry_done):
                 m.d.sync += writing.eq(writing + 1)
             with m.If(~last_row):
-                m.d.sync += [kernel_h.eq(next_h), at.eq((at + p.tap_stride)[:a])]
+                m.d.sync += [left.eq(left - p.stride_h), at.eq((at + p.tap_stride)[:a])]
             with m.Elif(phase != p.phases_1):
                 onward = (at_phase + p.tap_h)[:a]
-                m.d.sync += [phase.eq(phase + 1), kernel_h.eq(phase + 1), at_phase.eq(onward),
-                             at.eq(onward)]
+                m.d.sync += [phase.eq(phase + 1), left.eq(rows_left - phase - 1),
+                             at_phase.eq(onward), at.eq(onward)]
             with m.Else():
-                m.d.sync += [phase.eq(0), kernel_h.eq(0)]
+                m.d.sync += [phase.eq(0), left.eq(rows_left)]
                 with m.If(kernel_w != p.kernel_w_1):
                     onward = (at_column + p.tap_w)[:a]
                     m.d.sync += [kernel_w.eq(kernel_w + 1), at_column.eq(onward),
@@ -202,15 +201,16 @@ class MiscParameters(wiring.Component):
 
         next_job = Signal.like(p, reset_less=True)
         new = Signal.like(p)
+        new_left = new.kernel_h_1 - new.stride_h
         m.d.comb += new.eq(Mux(waits, next_job, self.job.payload))
         with m.If(~waits):
             m.d.sync += next_job.eq(self.job.payload)
         m.d.sync += waits.eq(~free & (waits | self.job.valid))
         with m.If(free & (waits | self.job.valid)):
             m.d.sync += [
-                p.eq(new), turn_h.eq(new.kernel_h_1 - new.stride_h),
+                p.eq(new), rows_left.eq(new_left), left.eq(new_left),
                 weights_left.eq(new.weights), bias_left.eq(new.bias),
-                group.eq(0), column.eq(0), kernel_w.eq(0), phase.eq(0), kernel_h.eq(0), tap.eq(0),
+                group.eq(0), column.eq(0), kernel_w.eq(0), phase.eq(0), tap.eq(0),
                 at_group.eq(new.addr), at_column.eq(new.addr), at_phase.eq(new.addr),
                 at.eq(new.addr), bias_group.eq(0), bias_at.eq(new.bias_addr),
             ]

@@ -42,6 +42,7 @@ class MiscPlanner(wiring.Component):
         The instruction offered is an INIT.
     job, fetch, write : ``Out(stream.Signature(...))``
         A job for the walk, the parameter fetch and the writer; each takes its part on its own.
+        ``job.payload`` stays as it is for a cycle after that.
     """
 
     #: Cycles from taking an ALU or ELEW to offering its job.
@@ -110,7 +111,8 @@ class MiscPlanner(wiring.Component):
             places=[[Signal(bb, name=f"place{n}_{q}", reset_less=True) for q in range(rows)]
                     for n in range(plan.INPUTS)],
             index=Signal(4, name="index"),
-            turn=Signal(3, name="turn"), row=Signal(3, name="row"))
+            turn=Signal(3, name="turn"), row=Signal(3, name="row"),
+            job_offered=Signal(name="job_offered"), job_taken=Signal(name="job_taken"))
 
     def _place_inputs(self, m, s):
         """Keep the banks of the rows of ELEW's inputs."""
@@ -151,17 +153,24 @@ class MiscPlanner(wiring.Component):
             self.job.payload.walk.stride_step.eq(narrow_product(
                 walk.stride_h, Mux(walk.wide, 1, self._taps))),
             self.fetch.payload.eq(s.fetch), self.write.payload.eq(s.write),
+            self.job.valid.eq(s.job_offered & ~s.job_taken),
         ]
-        for part in self._parts():
+        # That the walk takes its part is known late: here a cycle after that.
+        m.d.sync += s.job_taken.eq(self.job.ready)
+        with m.If(s.job_taken):
+            m.d.sync += s.job_offered.eq(0)
+        for part in (self.fetch, self.write):
             with m.If(part.ready):
                 m.d.sync += part.valid.eq(0)
 
-    def _parts(self):
-        return self.job, self.fetch, self.write
+    def _all_taken(self, s):
+        """Return whether nothing of the job is offered any more."""
+        return (~s.job_offered | s.job_taken) & Cat(
+            ~part.valid | part.ready for part in (self.fetch, self.write)).all()
 
-    def _make_rows(self, m):
+    def _make_rows(self, m, s):
         """Go on with the rows of the writer's part; the others are offered meanwhile."""
-        m.d.sync += [self.job.valid.eq(1), self.fetch.valid.eq(1)]
+        m.d.sync += [s.job_offered.eq(1), self.fetch.valid.eq(1)]
         m.next = "Rows"
 
     def _accept(self, m, s):
@@ -193,7 +202,7 @@ class MiscPlanner(wiring.Component):
             with m.Case(Opcode.ALU):
                 misc_decode.alu(m, target, s, fields_of(isa.Alu, insn),
                                 fields_of(isa.AluInit, inits[isa.AluInit]))
-                self._make_rows(m)
+                self._make_rows(m, s)
             with m.Case(Opcode.POOL):
                 misc_decode.pool(m, target, s, fields_of(isa.Pool, insn),
                                  fields_of(isa.PoolInit, inits[isa.PoolInit]))
@@ -203,7 +212,7 @@ class MiscPlanner(wiring.Component):
             with m.Default():
                 misc_decode.elew(m, target, s, fields_of(isa.Elew, insn),
                                  [fields_of(isa.ElewInit, e) for e in s.entries])
-                self._make_rows(m)
+                self._make_rows(m, s)
 
     def _multiply(self, m, s, products):
         """Cycle k loads the operands of product k and stores product k - 1."""
@@ -227,7 +236,7 @@ class MiscPlanner(wiring.Component):
                         with m.If(s.insn[0][28:32] == Opcode.ALUINIT):
                             m.next = "Keep"
                         with m.Else():
-                            self._make_rows(m)
+                            self._make_rows(m, s)
 
     def _place_row(self, m, s):
         """Say where a row of the pass is written, a row a cycle."""
@@ -260,7 +269,7 @@ class MiscPlanner(wiring.Component):
         rows, bb = target.alu_pixel_parallel, plan.bank_bits(target)
         # The writer keeps what it was offered: rows begin anew before it is known that they do.
         m.d.sync += [s.row.eq(0), s.turn.eq(0)]
-        with m.If(Cat(~part.valid | part.ready for part in self._parts()).all()):
+        with m.If(self._all_taken(s)):
             m.d.sync += s.write.turns_1.eq(0)
             with m.If(s.remaining == 0):
                 m.next = "Accept"
@@ -275,4 +284,4 @@ class MiscPlanner(wiring.Component):
                     walk.checked.eq(0),
                     walk.rows_1.eq(misc_decode.pass_rows_1(target, s.remaining - 1)),
                 ]
-                self._make_rows(m)
+                self._make_rows(m, s)

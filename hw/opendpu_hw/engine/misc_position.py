@@ -73,7 +73,6 @@ class Position:
         m.d.comb += [
             self.last_tap.eq(self.last_chunk & self.last_phase & self.last_kernel_w),
             self.last_step.eq(self.last_tap & self.last_column & self.last_group),
-            self.free.eq(~self.running | (self.step & self.last_step)),
             self.start.eq(self.top & (self.kernel_w == 0)),
             self.again.eq((self.column != 0) & (self.kernel_w == 1) & (self.phase == 0)),
             self.compute.eq(~p.paired | (self.phase == 1) | self.again),

@@ -62,7 +62,7 @@ class Sums:
                     operand = operands.input(t, h, c)
                     m.d.comb += [depthwise.x[t][h][c].eq(operand), pool.x[t][h][c].eq(operand)]
                 m.d.comb += [
-                    eltwise.x[h][c].eq(operands.input(0, h, c)),
+                    eltwise.x[h][c].eq(operands.term(h, c)),
                     depthwise.left[h][c].eq(eltwise.term[h][c]),
                     depthwise.right[h][c].eq(eltwise.before[h][c]),
                 ]
@@ -76,7 +76,7 @@ class Sums:
             depthwise.step.eq(operands.valid & (s3.op != Op.MAX)),
             depthwise.wide.eq(s3.wide),
             pool.exists.eq(s3.taps), pool.step.eq(operands.valid & (s3.op == Op.MAX)),
-            eltwise.shift.eq(s3.shift),
+            eltwise.shift.eq(s3.shift[:2]),
             eltwise.step.eq(operands.valid & self.is_eltwise),
         ]
 

@@ -133,21 +133,23 @@ class MiscWalk(wiring.Component):
     def _admit(self, m, s, stage):
         """Decide whether the walk goes on, and whether it takes a job."""
         room = Signal(range(self._results + 1), init=self._results)
-        room_next = Signal.like(room)
-        biases, biases_next = Signal(4), Signal(4)
+        biases = Signal(4)
         some_room, some_bias = Signal(init=1), Signal()
+        may = Signal()                      # but for room for a result
         m.d.comb += [
-            s.step.eq(s.running & stage.i.ready
-                      & (~s.uses_ring | s.weights_there)
-                      & (~s.needs_bias | some_bias)
+            may.eq(stage.i.ready
+                   & (~s.uses_ring | s.weights_there)
+                   & (~s.needs_bias | some_bias)),
+            s.step.eq(s.running & may
                       & (~s.last_tap | some_room)),
-            room_next.eq(next_level(room, self.result_taken, s.step & s.last_tap)),
-            biases_next.eq(next_level(biases, self.bias_loaded, s.step & s.needs_bias)),
+            # As (step & last_step), sooner: it goes to each register of the job.
+            s.free.eq(~s.running | (may & (some_room & s.last_step))),
         ]
-        m.d.sync += [
-            room.eq(room_next), some_room.eq(room_next != 0),
-            biases.eq(biases_next), some_bias.eq(biases_next != 0),
-        ]
+        for level, some, more, less in (
+                (room, some_room, self.result_taken, s.step & s.last_tap),
+                (biases, some_bias, self.bias_loaded, s.step & s.needs_bias)):
+            m.d.sync += [level.eq(next_level(level, more, less)),
+                         some.eq(more | level[1:].any() | (level[0] & ~less))]
         begin = s.free
         if Extension.TABLE in self._target.extensions:
             tabled = self._of_last(m, s, "tabled")

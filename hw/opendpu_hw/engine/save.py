@@ -81,7 +81,7 @@ class Save(DmaEngine):
 
         # -- front: one SAVE a cycle, to its channel ----------------------------------------------
         front = SaveStage(size=self._size)
-        halt, order = self._begin(m, front)
+        halt, order, halted = self._begin(m, front)
         channels = [SaveChannel(target) for _ in range(2)]
         f = fields_of(isa.Save, front.words)
         end = Signal()
@@ -96,14 +96,15 @@ class Save(DmaEngine):
         put = Signal(range(self.DEPTH))
         get = Signal(range(self.DEPTH))
         some = Signal(2)                    # in flight, by channel
-        in_way = Signal(self.DEPTH)         # of the SAVE that is here, as compared
+        in_way = Signal()                   # of the SAVE that is here, as compared
+        touched = []
         compared = Signal()                 # in the cycle before
         for i in range(self.DEPTH):
             used = Signal(name=f"used_{i}")
             channel = Signal(name=f"channel_{i}")
             first = Signal(ADDRESS_WIDTH, name=f"first_{i}")
             last = Signal(ADDRESS_WIDTH, name=f"last_{i}")
-            m.d.sync += in_way[i].eq(
+            touched.append(
                 used & ~(order.done & (get == i)) & (channel != choice)
                 & (first <= front.last_addr) & (front.addr <= last))
             with m.If(order.done & (get == i)):
@@ -125,6 +126,7 @@ class Save(DmaEngine):
             with m.If(self.abort):
                 m.d.sync += [flying.eq(0), some[c].eq(0)]
         m.d.sync += [
+            in_way.eq(Cat(touched).any()),
             put.eq(put + order.push), get.eq(get + order.done),
             compared.eq(front.valid & ~front.ready & ~self.abort),
         ]
@@ -135,8 +137,8 @@ class Save(DmaEngine):
         go = Signal()
         own = front.words[0][24 + isa.Engine.SAVE]
         m.d.comb += [
-            blocked.eq(own & Mux(compared, in_way.any(), Mux(choice, some[0], some[1]))),
-            go.eq(front.valid & ~front.beyond & order.ready & ~halt
+            blocked.eq(own & Mux(compared, in_way, Mux(choice, some[0], some[1]))),
+            go.eq(front.valid & ~front.beyond & order.ready & ~halted
                   & (end | (~blocked & self._room(channels, choice)))),
             front.ready.eq(go),
             order.push.eq(go), order.immediate.eq(end), order.channel.eq(choice),

@@ -105,31 +105,29 @@ class SegmentStage(wiring.Component):
         size = Signal(32)
         reach = Signal(27)
         with m.If(move_2):
-            m.d.sync += second_valid.eq(first_valid)
-            with m.If(first_valid):
-                m.d.sync += [
-                    *(second[i].eq(first[i]) for i in range(used)),
-                    base.eq(choose(f.reg_id, [self.segments[i].base for i in range(8)])),
-                    size.eq(choose(f.reg_id, [self.segments[i].size for i in range(8)])),
-                    reach.eq((f.length * (getattr(f, self._jump) + 1) + self._size(f))[:27]),
-                ]
-                self.second(m, f)
+            m.d.sync += [
+                second_valid.eq(first_valid),
+                *(second[i].eq(first[i]) for i in range(used)),
+                base.eq(choose(f.reg_id, [self.segments[i].base for i in range(8)])),
+                size.eq(choose(f.reg_id, [self.segments[i].size for i in range(8)])),
+                reach.eq((f.length * (getattr(f, self._jump) + 1) + self._size(f))[:27]),
+            ]
+            self.second(m, f)
 
         f = fields_of(self._instruction, second)
         offset = f.ddr_addr
         last = Signal(30)
         m.d.comb += last.eq(offset + reach)
         with m.If(move_3):
-            m.d.sync += self.valid.eq(second_valid)
-            with m.If(second_valid):
-                m.d.sync += [
-                    *(new.eq(old) for new, old in zip(self.words, second, strict=True)),
-                    self.reach.eq(reach), self.addr.eq(base + offset),
-                    self.last_addr.eq(base + last),
-                    self.beyond.eq(
-                        self.touches_memory(f, second) & (size != 0) & (last >= size)),
-                ]
-                self.third(m, f, second)
+            m.d.sync += [
+                self.valid.eq(second_valid),
+                *(new.eq(old) for new, old in zip(self.words, second, strict=True)),
+                self.reach.eq(reach), self.addr.eq(base + offset),
+                self.last_addr.eq(base + last),
+                self.beyond.eq(
+                    self.touches_memory(f, second) & (size != 0) & (last >= size)),
+            ]
+            self.third(m, f, second)
         with m.If(self.clear):
             m.d.sync += [first_valid.eq(0), second_valid.eq(0), self.valid.eq(0)]
         return m

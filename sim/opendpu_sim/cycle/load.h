@@ -13,6 +13,7 @@ struct LoadChannel {
     Fifo<const LoadWork*, 8> jobs;
     BurstMaker bursts;
     uint32_t put = 0;  // number of the next beat, modulo 64
+    bool beat_ready = true;  // there was room for one a cycle ago
     const LoadWork* job = nullptr;
     bool running = false;
     bool overlap = false;
@@ -28,7 +29,7 @@ struct LoadChannel {
 
     // Whether `step` does nothing until a beat comes.
     bool still(uint32_t lanes) const {
-        if (write.valid || !bursts.still(plans.any())) return false;
+        if (write.valid || !bursts.still(plans.any()) || beat_ready != has_room(0)) return false;
         if (!running) return !jobs.any();
         uint32_t last_byte = rest < lanes ? rest & 15 : lanes - 1, two = ((here & 15) + last_byte) >> 4;
         uint32_t available = (put - (here >> 4)) & 63;
@@ -36,9 +37,10 @@ struct LoadChannel {
     }
     bool room() const { return plans.room() && jobs.room(); }
     bool idle() const { return !unfinished; }
-    bool beat_ready() const {
+    // Whether there is room beside so many beats more.
+    bool has_room(uint32_t more) const {
         uint32_t used = (put - ((overlap ? pixel : here) >> 4)) & 63;
-        return used & 32 || used < 16;
+        return used & 32 || used + more < 16;
     }
 
     // One cycle. `write_ready`: the banks take the word offered. `beat`, `last`: a beat is taken from the bus.
@@ -48,6 +50,7 @@ struct LoadChannel {
         unfinished += (next != nullptr) - finished;
         if (last || !bursts.still(plans.any()))
             if (bursts.step(address_ready, last, plans.any() ? plans.front() : nullptr)) plans.pop();
+        beat_ready = has_room(beat);
         uint32_t at = here >> 4, old_put = put;
         if (beat) put = (put + 1) & 63;
 

@@ -104,7 +104,7 @@ void Machine::step_fetch(bool stop, bool read) {
 bool Machine::step_load(uint32_t channel, const BankGrants& grants, const LoadWork* work) {
     LoadChannel& c = load_.channels[channel];
     auto& port = ddr_.ports[1 + channel];
-    bool beat = port.reading && c.beat_ready(), last = false;
+    bool beat = port.reading && c.beat_ready, last = false;
     if (!work && (c.idle() || (!beat && c.still(target_.channel_parallel)))) return false;
     bool accepted = c.bursts.valid && port.ar_ready;
     uint32_t beats = c.bursts.beats;

@@ -45,7 +45,7 @@ struct MiscPlanner {
                 if (row++ == current()->rows_1) state = kOffer;
                 break;
             case kOffer:
-                if (offered != 7) break;
+                if (offered != 7 || takes & kWalk) break;  // the walk's take is known a cycle later
                 offered = 0;
                 row = 0;
                 state = ++pass == work->count ? kAccept : kRows;
