@@ -5,7 +5,6 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-import os
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,6 +16,7 @@ from opendpu import api
 from opendpu.calibration import read_calibration
 from opendpu.frontend import load_model, load_onnx
 from opendpu.ir import Array, FloatGraph
+from opendpu.onnxruntime.identity import Model, content_of, digest_of
 from opendpu.onnxruntime.options import ProviderOptions
 from opendpu.quantize import complete, is_quantized, quantize_with_report
 from opendpu.runtime.batch import run_batch
@@ -121,19 +121,24 @@ class Executable:
             raise ModelFormatError(f"{label}: no compiled model of ours: {error}") from None
 
     def save(self, folder: pathlib.Path) -> None:
-        """Write it into a folder, the signature last."""
+        """Write it into a folder. The signature has the digest of the program that it is for."""
         folder.mkdir(parents=True, exist_ok=True)
-        self.graph.serialize(folder / MODEL)
-        outputs.write(folder / SIGNATURE, json.dumps(self._signature(), indent=1))
+        program = self.graph.to_bytes()
+        outputs.write(folder / MODEL, program)
+        signature = {**self._signature(), "program": hashlib.sha256(program).hexdigest()}
+        outputs.write(folder / SIGNATURE, json.dumps(signature, indent=1))
 
     @classmethod
     def load(cls, folder: pathlib.Path, digest: str) -> "Executable | None":
         """Return what is in a folder; nothing if that is damaged, or of something else."""
         try:
             signature = json.loads((folder / SIGNATURE).read_text(encoding="utf-8"))
+            program = (folder / MODEL).read_bytes()
             if signature["digest"] != digest:
                 return None
-            return cls._of(signature, Graph.deserialize(folder / MODEL))
+            if signature["program"] != hashlib.sha256(program).hexdigest():
+                return None  # another process, or an interruption, has changed one of them
+            return cls._of(signature, Graph.from_bytes(program))
         except (OSError, ValueError, KeyError, TypeError, ModelFormatError):
             return None
 
@@ -180,9 +185,7 @@ class Session:
         self._runner.close()
 
 
-def executable(
-    model: str | os.PathLike[str] | onnx.ModelProto, options: ProviderOptions
-) -> Executable:
+def executable(model: Model, options: ProviderOptions) -> Executable:
     """Return a model compiled, from the cache if it is there.
 
     Raises
@@ -194,8 +197,8 @@ def executable(
         See :func:`opendpu.api.compile_onnx`.
     """
     target = api.find_target(options.target)
-    source = _content(model)
-    digest = _digest(source, target, options)
+    source = content_of(model)
+    digest = digest_of(model, source, target, options)
     folder = options.cache and options.cache / (options.key or hashlib.md5(source).hexdigest())
     kept = Executable.load(folder, digest) if folder else None
     found = kept or _compiled(model, target, options, digest)
@@ -210,33 +213,8 @@ def executable(
     return found
 
 
-def _content(model: str | os.PathLike[str] | onnx.ModelProto) -> bytes:
-    if isinstance(model, onnx.ModelProto):
-        return model.SerializeToString(deterministic=True)
-    try:
-        return pathlib.Path(model).read_bytes()
-    except OSError as error:
-        raise ModelFormatError(f"{os.fspath(model)}: cannot be read: {error.strerror}") from None
-
-
-def _digest(content: bytes, target: Target, options: ProviderOptions) -> str:
-    made = hashlib.sha256(content)
-    for part in (target.fingerprint, options.calibration, _stamp(options.calibration)):
-        made.update(b"\0" + str(part).encode())
-    return made.hexdigest()
-
-
-def _stamp(path: str) -> str:
-    """Return what tells that calibration data is another than before."""
-    try:
-        found = pathlib.Path(path).stat()
-    except OSError:
-        return ""
-    return f"{found.st_size} {found.st_mtime_ns}" if path else ""
-
-
 def _compiled(
-    model: str | os.PathLike[str] | onnx.ModelProto,
+    model: Model,
     target: Target,
     options: ProviderOptions,
     digest: str,
