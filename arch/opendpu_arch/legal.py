@@ -3,8 +3,10 @@
 
 The functional simulator and the gateware refuse exactly these, so every rule is cheap in hardware:
 comparisons of fields, and one product of small numbers. Everything that they let through has a
-defined result. There is one exception: a plain target's gateware ignores the fields of extensions,
-which ISA1 leaves free; only the functional simulator refuses them there.
+defined result. There are two exceptions: a plain target's gateware ignores the fields of
+extensions, which ISA1 leaves free; only the functional simulator refuses them there. And the
+functional simulator refuses to go over many times more words than there are
+(``opendpu_sim.model.walk``).
 
 A rule over an INIT's own fields is checked at the INIT; what needs both is checked at the
 instruction that uses it. ``docs/reference`` lists :data:`RULES`.

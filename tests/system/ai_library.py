@@ -123,7 +123,7 @@ def results(
     xmodel: pathlib.Path, pixels: np.ndarray, heads: Mapping[str, object], *, rgb: bool
 ) -> dict[str, np.ndarray]:
     """Return every output as real values, by its name."""
-    return results_of(xmodel, lambda runner: _elements(runner, pixels, rgb=rgb), heads)
+    return results_of(xmodel, lambda runner: elements_of(runner, pixels, rgb=rgb), heads)
 
 
 def results_of(
@@ -141,7 +141,7 @@ def results_of(
     return named
 
 
-def _elements(runner: Runner, pixels: np.ndarray, *, rgb: bool) -> np.ndarray:
+def elements_of(runner: Runner, pixels: np.ndarray, *, rgb: bool) -> np.ndarray:
     """Return what a picture becomes in the network's input."""
     (tensor,) = runner.get_input_tensors()
     factor = SCALE * np.float32(2.0 ** tensor.get_attr("fix_point"))
@@ -156,7 +156,7 @@ def over_averages(xmodel: pathlib.Path, pixels: np.ndarray, head: str) -> np.nda
         return results(xmodel, pixels, {head: None}, rgb=False)[head]
     (second,) = rest
     with Runner(first, device="iss") as runner:
-        given = runner.run([_elements(runner, pixels, rgb=False)])
+        given = runner.run([elements_of(runner, pixels, rgb=False)])
         (tensor,) = runner.get_output_tensors()
         reals = np.ldexp(np.float64(given[tensor.name]), -tensor.get_attr("fix_point"))
     with Runner(second, device="iss") as runner:

@@ -94,6 +94,44 @@ def test_yolov3(program, xmodel, picture, tmp_path, kind, task):
     same(lines, yolov3([named["coarse"], named["fine"]], kind))
 
 
+TEXTS = {
+    "yolov3": (f'model_type: YOLOv3 {YOLO} layer_name: "coarse" layer_name: "fine" }}', True),
+    "faces": (
+        f"dense_box_param {{ num_of_classes: 2 nms_threshold: {NMS} det_threshold: {CONF} }}",
+        False,
+    ),
+    "classes": (
+        'classification_param { top_k: 4 layer_name: "digit" label_type: "CIFAR10" }',
+        False,
+    ),
+}
+"""Of tasks: their part of a .prototxt, and whether they turn channels around."""
+
+
+@pytest.mark.parametrize("task", ["yolov3", "yolov4", "faces", "classes"])
+def test_inputs_in_memory_from_xrt(program, xmodel, picture, tmp_path, task):
+    """What a picture becomes, handed over in a buffer object, gives what the picture gives."""
+    kind = {"yolov4": "yolov3"}.get(task, task)
+    text, rgb = TEXTS[kind]
+    path = prepared(xmodel, tmp_path, text)
+    (dpu,) = dpu_subgraphs(xir.Graph.deserialize(xmodel))
+    with Runner(dpu, device="ref") as runner:
+        elements = ai_library.elements_of(runner, picture[1], rgb=rgb)
+    elements.tofile(tmp_path / "elements.bin")
+    told = run(program, f"bo {task}", path, tmp_path / "elements.bin").stdout
+    assert told == run(program, kind, path, picture[0]).stdout
+    assert len(told.splitlines()) > 2
+    (elements ^ 0x55).tofile(tmp_path / "elements.bin")
+    assert run(program, f"bo {task}", path, tmp_path / "elements.bin").stdout != told
+
+
+def test_buffer_objects_that_do_not_fit(program, xmodel, tmp_path):
+    lines = run(program, "refused", prepared(xmodel, tmp_path, "")).stdout.splitlines()
+    assert lines[0] == "0 buffer objects for 1 inputs given, but it must be one for one"
+    assert lines[1] == "2 buffer objects for 1 inputs given, but it must be one for one"
+    assert "but its buffer object has 1" in lines[2]
+
+
 def test_yolov2(program, xmodel, picture, tmp_path):
     path = prepared(xmodel, tmp_path, f'model_type: YOLOv2 {YOLO} layer_name: "fine" }}')
     values = results(xmodel, picture[1], rgb=True)["fine"]

@@ -169,6 +169,7 @@ def test_memory_from_xrt_and_runners_by_name(prefix, model, values, tmp_path):
     for what, message in {
         "device": "there is no device 1, only device 0",
         "kernel": f"has no DPU subgraph nothing; there are: {dpu.get_name()}",
+        "register": 'there is no compute unit 0 of "DPU": the simulated device has none',
         "other kernel": "there is no kernel pp_pipeline_accel: beside the DPU",
         "small": "but its buffer object has 8",
         "none": "is given no buffer object",

@@ -78,7 +78,8 @@ def plan(code: bytes, target: Target, *, schedule_seed: int | None = None) -> Pr
     DecodeError
         ``code`` is no machine code.
     ProgramError
-        There is no END, or the tokens do not work out (DeadlockError, TokenError).
+        There is no END, the tokens do not work out (DeadlockError, TokenError), or an instruction
+        goes over more words than all banks have many times over.
     IllegalInstructionError
         ``target`` refuses an instruction.
     """
@@ -101,7 +102,10 @@ def plan(code: bytes, target: Target, *, schedule_seed: int | None = None) -> Pr
         elif isinstance(i, isa.ConvInit | isa.AluInit | isa.PoolInit | isa.DwInit):
             inits[type(i)] = i
         elif not isinstance(i, isa.End):
-            steps[number] = plan_step(number, i, init, walker)
+            try:
+                steps[number] = plan_step(number, i, init, walker)
+            except ProgramError as error:
+                raise ProgramError(f"instruction {number} ({i.mnemonic()}): {error}") from None
             if isinstance(i, isa.Elew):
                 inputs = []
     order = execution_order(program, schedule_seed)

@@ -15,9 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from opendpu_arch import isa
+from opendpu_arch.errors import ProgramError
 from opendpu_arch.target import Target
 from opendpu_sim.model.memory import Index, Memory, Taint, Words
 from opendpu_sim.model.results import Results, results
+
+MAX_WORDS = 1 << 20
+"""Words that an instruction may go over: many times those of all banks of the largest target."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -268,8 +272,19 @@ class Walker:
         jump: int,
         groups: int,
     ) -> Index:
-        """Return word indexes, shape (rows, columns, groups), of rows that start at ``first``."""
+        """Return word indexes, shape (rows, columns, groups), of rows that start at ``first``.
+
+        Raises
+        ------
+        ProgramError
+            They are more than :data:`MAX_WORDS`.
+        """
         depth = self.target.bank_depth
+        if len(banks) * columns * groups > MAX_WORDS:
+            raise ProgramError(
+                f"it goes over {len(banks)} rows of {columns} pixels of {groups} words, but the "
+                f"simulator takes at most {MAX_WORDS} words an instruction"
+            )
         pixel = np.arange(columns)[:, None] * jump + np.arange(groups)
         word = (np.asarray(first)[:, None, None] + pixel) % depth
         return np.asarray(np.asarray(banks)[:, None, None] * depth + word, np.intp)

@@ -46,20 +46,25 @@ class JobQueue(Generic[Result]):
     def __init__(self, workers: int | None = None, *, size: int = QUEUE_SIZE) -> None:
         self._workers = workers or os.cpu_count() or 1
         self._size = self._workers + size
-        self._tasks: queue.SimpleQueue[_Job[Result] | None] = queue.SimpleQueue()
-        self._threads: list[threading.Thread] = []
         self._numbers = itertools.count(1)
-        self._lock = threading.Lock()
-        self._room = threading.Condition(self._lock)
-        self._blocked = 0
-        self._unfinished = 0
         self._closed = False
         self._jobs: dict[int, _Job[Result]] = {}
         self._waited: dict[int, None] = {}
         self.last: Result | None = None
         """Result of the job that finished last."""
-        weakref.finalize(self, _stop, self._tasks, self._threads).atexit = False
+        self._begin()
         _OPEN.add(self)
+
+    def _begin(self) -> None:
+        """Start without threads and unfinished jobs."""
+        self._tasks: queue.SimpleQueue[_Job[Result] | None] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)
+        self._blocked = 0
+        self._unfinished = 0
+        self._finalizer = weakref.finalize(self, _stop, self._tasks, self._threads)
+        self._finalizer.atexit = False
 
     def submit(self, run: Callable[[], Result]) -> int:
         """Start ``run`` and return the number of its job; waits while the queue is full."""
@@ -126,6 +131,15 @@ class JobQueue(Generic[Result]):
             if thread is not threading.current_thread():
                 thread.join()
 
+    def restart(self) -> None:
+        """Go on in a forked process, which has none of the threads; their jobs fail here."""
+        lost = [job for job in self._jobs.values() if not job.finished]
+        self._finalizer.detach()
+        self._begin()
+        self._unfinished = len(lost)
+        for job in lost:
+            job.finish(error=DPUError("the job began in the process that this one was forked from"))
+
     def _refuse(self) -> None:
         with self._lock:
             self._closed = True
@@ -178,6 +192,11 @@ class _Job(Generic[Result]):
             owner._finished()
         self._done.release()
 
+    @property
+    def finished(self) -> bool:
+        """Whether there is a result or an error."""
+        return self._owner is None
+
     def wait(self, timeout_seconds: float | None) -> bool:
         """Wait until the job has finished; tell whether it has."""
         seconds = -1 if timeout_seconds is None else max(timeout_seconds, 0)
@@ -212,3 +231,12 @@ def _leave() -> None:
     end = time.monotonic() + PATIENCE
     for thread in (thread for each in found for thread in each._threads):
         thread.join(max(end - time.monotonic(), 0))
+
+
+def _go_on_in_child() -> None:
+    for each in list(_OPEN):
+        each.restart()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_go_on_in_child)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What tasks of the AI Library find in a picture: tasks KIND MODEL PICTURE..., a line a finding.
 #include <google/protobuf/text_format.h>
+#include <xrt/xrt_bo.h>
+#include <xrt/xrt_device.h>
 
 #include <cstdio>
 #include <cstring>
@@ -21,6 +23,7 @@
 #include "vitis/ai/ssd.hpp"
 #include "vitis/ai/yolov2.hpp"
 #include "vitis/ai/yolov3.hpp"
+#include "vitis/ai/yolov4.hpp"
 #include "vitis/ai/yolovx.hpp"
 
 namespace {
@@ -65,6 +68,36 @@ void tell(const vitis::ai::SegmentationResult& result) {
   for (int row = 0; row < values.rows; ++row) {
     for (int i = 0; i < values.cols; ++i) std::printf("%d ", values.at<std::uint8_t>(row, i));
     std::printf("\n");
+  }
+}
+
+// Inputs in memory from XRT, the elements of a file in each; told as for pictures. Alternatively what
+// is refused.
+template <typename Create>
+void in_memory(Create create, const char* file) {
+  auto model = create();
+  xrt::device device(0);
+  xrt::bo bo(device, static_cast<std::size_t>(model->get_input_buffer_size()), 0);
+  std::ifstream elements(file, std::ios::binary);
+  elements.read(bo.map<char*>() + model->get_input_offset(),
+                static_cast<std::streamsize>(bo.size() - model->get_input_offset()));
+  const vart::xrt_bo_t input{&device, &bo};
+  const auto results = model->run(std::vector<vart::xrt_bo_t>{input, input});
+  if (results.size() != 2) throw std::runtime_error("two inputs give two results");
+  tell(results[1]);
+}
+
+void refused(const std::string& name) {
+  auto task = vitis::ai::DpuTask::create(name);
+  xrt::device device(0);
+  xrt::bo small(device, 1, 0);
+  const vart::xrt_bo_t input{&device, &small};
+  for (const auto& bos : {std::vector<vart::xrt_bo_t>{}, {input, input}, {input}}) {
+    try {
+      task->run_with_xrt_bo(bos);
+    } catch (const std::exception& error) {
+      std::printf("%s\n", error.what());
+    }
   }
 }
 
@@ -136,6 +169,14 @@ int run(const std::string& kind, const std::string& name, int argc, char* argv[]
   if (kind == "functions") return functions(), 0;
   if (kind == "demo") return vitis::ai::main_for_jpeg_demo(argc, argv, yolo, marked, 3);
   if (kind == "speed") return vitis::ai::main_for_performance(argc - 2, argv + 2, yolo);
+  if (kind == "refused") return refused(name), 0;
+  if (kind == "bo faces") in_memory([&] { return vitis::ai::FaceDetect::create(name); }, argv[3]);
+  if (kind == "bo yolov3") in_memory(yolo, argv[3]);
+  if (kind == "bo yolov4") in_memory([&] { return vitis::ai::YOLOv4::create(name); }, argv[3]);
+  if (kind == "bo ssd") in_memory([&] { return vitis::ai::SSD::create(name); }, argv[3]);
+  if (kind == "bo classes") {
+    in_memory([&] { return vitis::ai::Classification::create(name); }, argv[3]);
+  }
   const auto image = cv::imread(argv[3]);
   if (kind == "yolov3") answer(yolo, image);
   if (kind == "task") by_hand(name, image);

@@ -21,6 +21,7 @@
 #include "vart/dpu/vitis_dpu_runner_factory.hpp"
 #include "vart/zero_copy_helper.hpp"
 #include "xir/graph/graph.hpp"
+#include "xir/xrt_device_handle.hpp"
 
 namespace {
 
@@ -50,6 +51,10 @@ std::vector<vart::TensorBuffer*> pointers(const Buffers& buffers) {
 void refused(const std::string& what, vart::Runner& runner, const char* model) {
   if (what == "device") xrt::device(1);
   if (what == "kernel") vart::dpu::DpuRunnerFactory::create_dpu_runner(model, "nothing");
+  auto handle = xir::XrtDeviceHandle::get_instance();
+  if (handle->get_num_of_devices() != 1 || handle->get_num_of_cus("DPU") != 0) return;
+  if (what == "register") handle->read_register("DPU", 0, 0x44);
+  handle.reset();
   xrt::device device(0);
   xrt::bo small(device, 8, 1);
   if (what == "small") buffers_in(&device, &small, runner.get_input_tensors());

@@ -16,7 +16,7 @@ from opendpu_arch.errors import (
     TokenError,
     UninitializedReadError,
 )
-from opendpu_arch.isa import AluMode
+from opendpu_arch.isa import AluMode, PoolType
 from opendpu_arch.target import Target
 from opendpu_sim.model.conv import matrix_product
 from opendpu_sim.model.machine import Program, plan
@@ -61,6 +61,29 @@ def test_an_illegal_field_is_named() -> None:
         program(isa.Load(), isa.Save(bank_id=20))
     assert str(caught.value) == (
         "instruction 1 (SAVE): bank_id is 20, but must be in 0..7 (image banks)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("init", "i"),
+    [
+        (
+            isa.PoolInit(pool_type=PoolType.MAX, stride_w=8, valid_pixel_parallel=2),
+            isa.Pool(length=1024, channel_group=256),
+        ),
+        (
+            isa.AluInit(exec_mode=AluMode.MAXPOOL, stride_w=8, length=1024, channel_group=256),
+            isa.Alu(valid_pixel_parallel=2),
+        ),
+    ],
+)
+def test_more_words_than_there_are(init: isa.Instruction, i: isa.Instruction) -> None:
+    """A hundred bytes of code had asked for 72 GiB."""
+    with pytest.raises(ProgramError) as caught:
+        program(init, i)
+    assert str(caught.value) == (
+        f"instruction 1 ({i.mnemonic()}): it goes over 2 rows of 8185 pixels of 256 words, "
+        "but the simulator takes at most 1048576 words an instruction"
     )
 
 

@@ -171,3 +171,42 @@ def test_memory_of_finished_jobs_is_freed():
     gc.collect()
     assert freed() is None
     queue.close()
+
+
+FORKED = """
+import os, threading, warnings
+from opendpu.runtime.jobs import JobQueue
+from opendpu_arch.errors import DPUError
+warnings.simplefilter("ignore")  # Python 3.12 warns of threads
+queue, go_on = JobQueue(2), threading.Event()
+finished = queue.submit(lambda: "before")
+assert queue.result(finished) == "before"
+begun = threading.Event()
+running = queue.submit(lambda: (begun.set(), go_on.wait()) and "parent's")
+begun.wait()
+child = os.fork()
+if child == 0:
+    code = 1
+    try:
+        assert queue.result(finished) == "before"
+        assert queue.result(queue.submit(lambda: "child's"), 20) == "child's"
+        try:
+            queue.result(running, 20)
+        except DPUError as error:
+            code = 0 if "that this one was forked from" in str(error) else 2
+        queue.close()
+    finally:
+        os._exit(code)
+go_on.set()
+assert queue.result(running) == "parent's"
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+queue.close()
+"""
+
+
+def test_a_forked_process_has_threads_of_its_own():
+    """What a queue is asked for in a child is done there; the parent's jobs stay the parent's."""
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr) == ("0\n", "")

@@ -35,6 +35,20 @@ class ClassificationImp : public Classification {
       task.setInputImageBGR(fitted);
     }
     task.run(0);
+    return found();
+  }
+  std::vector<ClassificationResult> run(const std::vector<cv::Mat>& images) override {
+    return opendpu::tasks::one_by_one(images, [this](const cv::Mat& image) { return run(image); });
+  }
+  std::vector<ClassificationResult> run(const std::vector<vart::xrt_bo_t>& input_bos) override {
+    return opendpu::tasks::one_by_one(input_bos, *configurable_dpu_task_,
+                                      [this] { return found(); });
+  }
+
+ private:
+  ClassificationResult found() {
+    auto& task = *configurable_dpu_task_;
+    const auto& param = task.getConfig().classification_param();
     std::size_t last = 0;
     if (param.has_avg_pool_param()) {
       pool(param.avg_pool_param().scale());
@@ -45,11 +59,7 @@ class ClassificationImp : public Classification {
                                        task.getConfig())
         .front();
   }
-  std::vector<ClassificationResult> run(const std::vector<cv::Mat>& images) override {
-    return opendpu::tasks::one_by_one(images, [this](const cv::Mat& image) { return run(image); });
-  }
 
- private:
   // Averages the first subgraph's output on the CPU, for the second's input.
   void pool(float scale) {
     const auto source = configurable_dpu_task_->getOutputTensor().at(0).at(0);

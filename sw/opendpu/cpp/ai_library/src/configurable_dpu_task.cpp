@@ -39,6 +39,9 @@ class Configured : public ConfigurableDpuTask {
     task_->setInputDataArray(array, ind);
   }
   void run(int task_index) override { task_->run(static_cast<std::size_t>(task_index)); }
+  void run_with_xrt_bo(const std::vector<vart::xrt_bo_t>& input_bos) override {
+    task_->run_with_xrt_bo(input_bos);
+  }
   const proto::DpuModelParam& getConfig() const override { return config_; }
   std::vector<std::vector<library::InputTensor>> getInputTensor() const override {
     std::vector<std::vector<library::InputTensor>> made;

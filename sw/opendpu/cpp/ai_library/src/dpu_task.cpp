@@ -8,6 +8,7 @@
 
 #include "files.hpp"
 #include "quantized.hpp"
+#include "vart/assistant/xrt_bo_tensor_buffer.hpp"
 #include "vitis/ai/graph_runner.hpp"
 
 namespace opendpu {
@@ -64,6 +65,7 @@ class Task : public vitis::ai::DpuTask {
     const auto* root = const_cast<const xir::Graph*>(graph_.get())->get_root_subgraph();
     for (const auto* child : root->children_topological_sort()) {
       if (child->has_attr("device") && child->get_attr<std::string>("device") == "DPU") {
+        if (!first_) first_ = child;
         runners_.push_back(vart::RunnerExt::create_runner(child, attrs_.get()));
       }
     }
@@ -71,12 +73,21 @@ class Task : public vitis::ai::DpuTask {
   }
 
   void run(std::size_t idx) override {
-    auto& runner = *runners_.at(idx);
-    const auto job = runner.execute_async(runner.get_inputs(), runner.get_outputs());
-    if (runner.wait(static_cast<int>(job.first), -1) != 0) {
-      throw std::runtime_error("subgraph " + std::to_string(idx) + " of " + graph_->get_name() +
-                               " failed");
+    run(idx, runners_.at(idx)->get_inputs());
+  }
+  void run_with_xrt_bo(const std::vector<vart::xrt_bo_t>& input_bos) override {
+    if (!first_) {
+      throw std::invalid_argument(graph_->get_name() +
+                                  " runs as a whole graph, which takes no buffer objects");
     }
+    const auto tensors = runners_.front()->get_input_tensors();
+    if (tensors.size() != 1 || input_bos.size() != 1) {
+      throw std::invalid_argument(std::to_string(input_bos.size()) + " buffer objects for " +
+                                  std::to_string(tensors.size()) +
+                                  " inputs given, but it must be one for one");
+    }
+    vart::assistant::XrtBoTensorBuffer input(input_bos.front(), tensors.front());
+    run(0, {&input});
   }
 
   void setMeanScaleBGR(const std::vector<float>& mean, const std::vector<float>& scale) override {
@@ -134,11 +145,24 @@ class Task : public vitis::ai::DpuTask {
   std::unique_ptr<xir::Attrs> get_attrs() const override {
     return xir::Attrs::clone(attrs_.get());
   }
-  int get_input_buffer_size() const override { return static_cast<int>(first_input().size); }
-  std::size_t get_input_offset() const override { return 0; }
+  int get_input_buffer_size() const override {
+    return first_ ? vart::get_input_buffer_size(first_) : static_cast<int>(first_input().size);
+  }
+  std::size_t get_input_offset() const override {
+    return first_ ? vart::get_input_offset(first_).at(0) : 0;
+  }
   int get_input_fix_point() const override { return first_input().fixpos; }
 
  private:
+  void run(std::size_t idx, const std::vector<vart::TensorBuffer*>& inputs) {
+    auto& runner = *runners_.at(idx);
+    const auto job = runner.execute_async(inputs, runner.get_outputs());
+    if (runner.wait(static_cast<int>(job.first), -1) != 0) {
+      throw std::runtime_error("subgraph " + std::to_string(idx) + " of " + graph_->get_name() +
+                               " failed");
+    }
+  }
+
   InputTensor first_input() const {
     return described<InputTensor>(runners_.front()->get_inputs().at(0));
   }
@@ -194,6 +218,7 @@ class Task : public vitis::ai::DpuTask {
 
   std::unique_ptr<xir::Graph> graph_;
   std::unique_ptr<xir::Attrs> attrs_;
+  const xir::Subgraph* first_ = nullptr;  // none where the whole graph runs
   std::vector<std::unique_ptr<vart::RunnerExt>> runners_;
   std::vector<float> mean_ = {0.f, 0.f, 0.f}, scale_ = {1.f, 1.f, 1.f};
   bool normalized_ = false;

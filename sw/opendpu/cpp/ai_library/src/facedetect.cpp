@@ -66,15 +66,24 @@ class FaceDetectImp : public FaceDetect {
     auto& task = *configurable_dpu_task_;
     task.setInputImageBGR(opendpu::tasks::resized(image, getInputWidth(), getInputHeight()));
     task.run(0);
-    return face_detect_post_process(task.getInputTensor(), task.getOutputTensor(),
-                                    task.getConfig(), threshold_)
-        .front();
+    return found();
   }
   std::vector<FaceDetectResult> run(const std::vector<cv::Mat>& images) override {
     return opendpu::tasks::one_by_one(images, [this](const cv::Mat& image) { return run(image); });
   }
+  std::vector<FaceDetectResult> run(const std::vector<vart::xrt_bo_t>& input_bos) override {
+    return opendpu::tasks::one_by_one(input_bos, *configurable_dpu_task_,
+                                      [this] { return found(); });
+  }
 
  private:
+  FaceDetectResult found() {
+    auto& task = *configurable_dpu_task_;
+    return face_detect_post_process(task.getInputTensor(), task.getOutputTensor(),
+                                    task.getConfig(), threshold_)
+        .front();
+  }
+
   float threshold_;
 };
 

@@ -30,13 +30,22 @@ class RcanImp : public Rcan {
   using Rcan::Rcan;
 
   RcanResult run(const cv::Mat& image) override {
-    auto& task = *configurable_dpu_task_;
-    opendpu::tasks::run_with(task, image);
-    return rcan_post_process(task.getInputTensor(), task.getOutputTensor(), task.getConfig())
-        .front();
+    opendpu::tasks::run_with(*configurable_dpu_task_, image);
+    return found();
   }
   std::vector<RcanResult> run(const std::vector<cv::Mat>& images) override {
     return opendpu::tasks::one_by_one(images, [this](const cv::Mat& image) { return run(image); });
+  }
+  std::vector<RcanResult> run(const std::vector<vart::xrt_bo_t>& input_bos) override {
+    return opendpu::tasks::one_by_one(input_bos, *configurable_dpu_task_,
+                                      [this] { return found(); });
+  }
+
+ private:
+  RcanResult found() {
+    auto& task = *configurable_dpu_task_;
+    return rcan_post_process(task.getInputTensor(), task.getOutputTensor(), task.getConfig())
+        .front();
   }
 };
 

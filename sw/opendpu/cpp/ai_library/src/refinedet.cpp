@@ -111,13 +111,21 @@ class RefineDetImp : public RefineDet {
     auto& task = *configurable_dpu_task_;
     task.setInputImageBGR(opendpu::tasks::resized(image, getInputWidth(), getInputHeight()));
     task.run(0);
-    return post_->refine_det_post_process(1).front();
+    return found();
   }
   std::vector<RefineDetResult> run(const std::vector<cv::Mat>& images) override {
     return opendpu::tasks::one_by_one(images, [this](const cv::Mat& image) { return run(image); });
   }
+  std::vector<RefineDetResult> run(const std::vector<vart::xrt_bo_t>& input_bos) override {
+    return opendpu::tasks::one_by_one(input_bos, *configurable_dpu_task_,
+                                      [this] { return found(); });
+  }
 
  private:
+  RefineDetResult found() {
+    return post_->refine_det_post_process(1).front();
+  }
+
   std::unique_ptr<RefineDetPostProcess> post_;
 };
 

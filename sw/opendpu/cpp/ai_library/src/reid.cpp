@@ -25,10 +25,20 @@ class ReidImp : public Reid {
     auto& task = *configurable_dpu_task_;
     task.setInputImageRGB(opendpu::tasks::resized(image, getInputWidth(), getInputHeight()));
     task.run(0);
-    return reid_post_process(task.getInputTensor(), task.getOutputTensor(), task.getConfig(), 0);
+    return found();
   }
   std::vector<ReidResult> run(const std::vector<cv::Mat>& images) override {
     return opendpu::tasks::one_by_one(images, [this](const cv::Mat& image) { return run(image); });
+  }
+  std::vector<ReidResult> run(const std::vector<vart::xrt_bo_t>& input_bos) override {
+    return opendpu::tasks::one_by_one(input_bos, *configurable_dpu_task_,
+                                      [this] { return found(); });
+  }
+
+ private:
+  ReidResult found() {
+    auto& task = *configurable_dpu_task_;
+    return reid_post_process(task.getInputTensor(), task.getOutputTensor(), task.getConfig(), 0);
   }
 };
 

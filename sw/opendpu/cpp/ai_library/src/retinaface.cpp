@@ -215,13 +215,21 @@ class RetinaFaceImp : public RetinaFace {
     auto& task = *configurable_dpu_task_;
     task.setInputImageRGB(opendpu::tasks::resized(image, getInputWidth(), getInputHeight()));
     task.run(0);
-    return post_->retinaface_post_process(1).front();
+    return found();
   }
   std::vector<RetinaFaceResult> run(const std::vector<cv::Mat>& images) override {
     return opendpu::tasks::one_by_one(images, [this](const cv::Mat& image) { return run(image); });
   }
+  std::vector<RetinaFaceResult> run(const std::vector<vart::xrt_bo_t>& input_bos) override {
+    return opendpu::tasks::one_by_one(input_bos, *configurable_dpu_task_,
+                                      [this] { return found(); });
+  }
 
  private:
+  RetinaFaceResult found() {
+    return post_->retinaface_post_process(1).front();
+  }
+
   std::unique_ptr<RetinaFacePostProcess> post_;
 };
 

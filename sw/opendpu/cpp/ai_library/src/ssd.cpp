@@ -26,13 +26,21 @@ class SSDImp : public SSD {
       task.setInputImageBGR(fitted);
     }
     task.run(0);
-    return post_->ssd_post_process(1).front();
+    return found();
   }
   std::vector<SSDResult> run(const std::vector<cv::Mat>& images) override {
     return opendpu::tasks::one_by_one(images, [this](const cv::Mat& image) { return run(image); });
   }
+  std::vector<SSDResult> run(const std::vector<vart::xrt_bo_t>& input_bos) override {
+    return opendpu::tasks::one_by_one(input_bos, *configurable_dpu_task_,
+                                      [this] { return found(); });
+  }
 
  private:
+  SSDResult found() {
+    return post_->ssd_post_process(1).front();
+  }
+
   std::unique_ptr<SSDPostProcess> post_;
 };
 

@@ -43,17 +43,26 @@ class YOLOv3Imp : public Base {
   using Base::Base;
 
   YOLOv3Result run(const cv::Mat& image) override {
-    auto& task = *this->configurable_dpu_task_;
     set(image);
-    task.run(0);
-    return yolov3_post_process(task.getInputTensor()[0], task.getOutputTensor()[0],
-                               task.getConfig(), image.cols, image.rows);
+    this->configurable_dpu_task_->run(0);
+    return found(image.cols, image.rows);
   }
   std::vector<YOLOv3Result> run(const std::vector<cv::Mat>& images) override {
     return opendpu::tasks::one_by_one(images, [this](const cv::Mat& image) { return run(image); });
   }
+  std::vector<YOLOv3Result> run(const std::vector<vart::xrt_bo_t>& input_bos) override {
+    return opendpu::tasks::one_by_one(input_bos, *this->configurable_dpu_task_, [this] {
+      return found(this->getInputWidth(), this->getInputHeight());
+    });
+  }
 
  private:
+  YOLOv3Result found(int width, int height) {
+    auto& task = *this->configurable_dpu_task_;
+    return yolov3_post_process(task.getInputTensor()[0], task.getOutputTensor()[0],
+                               task.getConfig(), width, height);
+  }
+
   void set(const cv::Mat& image) {
     auto& task = *this->configurable_dpu_task_;
     const auto& config = task.getConfig();

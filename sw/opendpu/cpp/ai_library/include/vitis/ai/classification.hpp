@@ -27,6 +27,8 @@ class Classification : public ConfigurableDpuTaskBase {
   // preprocess_type says.
   virtual ClassificationResult run(const cv::Mat& image) = 0;
   virtual std::vector<ClassificationResult> run(const std::vector<cv::Mat>& images) = 0;
+  // Inputs as the network takes them, see DpuTask::run_with_xrt_bo; any number.
+  virtual std::vector<ClassificationResult> run(const std::vector<vart::xrt_bo_t>& input_bos) = 0;
 
  protected:
   using ConfigurableDpuTaskBase::ConfigurableDpuTaskBase;

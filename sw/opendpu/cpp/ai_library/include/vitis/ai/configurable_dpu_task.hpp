@@ -34,6 +34,7 @@ class ConfigurableDpuTask {
   virtual void setInputDataArray(const std::vector<std::vector<std::int8_t>>& array,
                                  std::size_t ind = 0) = 0;
   virtual void run(int task_index) = 0;
+  virtual void run_with_xrt_bo(const std::vector<vart::xrt_bo_t>& input_bos) = 0;
   virtual const proto::DpuModelParam& getConfig() const = 0;
   virtual std::vector<std::vector<library::InputTensor>> getInputTensor() const = 0;
   virtual std::vector<std::vector<library::OutputTensor>> getOutputTensor() const = 0;

@@ -11,6 +11,7 @@
 
 #include "UniLog/UniLog.hpp"
 #include "vart/runner_ext.hpp"
+#include "vart/zero_copy_helper.hpp"
 #include "vitis/ai/library/tensor.hpp"
 #include "xir/attrs/attrs.hpp"
 #include "xir/graph/graph.hpp"
@@ -32,6 +33,10 @@ class DpuTask {
 
   // Runs a DPU subgraph, and waits; throws std::runtime_error where the job fails.
   virtual void run(std::size_t idx) = 0;
+  // Runs the first one with an input in memory from XRT, quantized already: get_input_buffer_size()
+  // bytes, in which it begins at get_input_offset(). Throws std::invalid_argument where there is
+  // more than one object or input, or a whole graph to run.
+  virtual void run_with_xrt_bo(const std::vector<vart::xrt_bo_t>& input_bos) = 0;
 
   // From now on images become (pixel - mean) * scale; both in the order B, G, R.
   virtual void setMeanScaleBGR(const std::vector<float>& mean, const std::vector<float>& scale) = 0;

@@ -23,6 +23,8 @@ class Reid : public ConfigurableDpuTaskBase {
   // Images of any size, 8 bits a channel, in the order B, G, R.
   virtual ReidResult run(const cv::Mat& image) = 0;
   virtual std::vector<ReidResult> run(const std::vector<cv::Mat>& images) = 0;
+  // Inputs as the network takes them, see DpuTask::run_with_xrt_bo; any number.
+  virtual std::vector<ReidResult> run(const std::vector<vart::xrt_bo_t>& input_bos) = 0;
 
  protected:
   using ConfigurableDpuTaskBase::ConfigurableDpuTaskBase;
