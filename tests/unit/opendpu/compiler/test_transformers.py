@@ -88,6 +88,22 @@ def test_a_number_a_head_on_scores(windows: int) -> None:
     assert not compiled.report.on_cpu
 
 
+def test_rows_whose_means_are_nothing_but_rounding() -> None:
+    """A LayerNorm of what one without scale and bias made, as in CLIP and SegFormer."""
+    model = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 10, 16] x) => (float[1, 10, 16] y) <float[1] one = {1.0}> {
+          size = Constant <value_ints = [16]> ()
+          ones = Expand(one, size)
+          first = LayerNormalization(x, ones)
+          second = LayerNormalization(first, ones)
+          y = Add(first, second)
+        }""")
+    target = "B512+table"
+    compiled = check(quantized(model, target, 4), Target.from_name(target), 4, reference=by_integers)
+    assert not compiled.report.on_cpu
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("draw", [draw_transformer, draw_patches])
 @pytest.mark.parametrize("part", range(8))
