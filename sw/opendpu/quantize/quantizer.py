@@ -34,6 +34,7 @@ from opendpu.quantize.transforms.inner_batch import lift
 from opendpu.quantize.transforms.permute import permute
 from opendpu.quantize.transforms.rearrange import rearrange
 from opendpu.quantize.transforms.rewrite import rewrite
+from opendpu.quantize.transforms.spatial import attend
 from opendpu.quantize.transforms.spread import spread
 from opendpu.quantize.transforms.substitute import relu6_to_relu
 from opendpu.quantize.transforms.subtract import subtract
@@ -224,6 +225,7 @@ def _transform(
         fold(graph)
     if subtract(graph):
         fold(graph)
+    attend(graph, config, demands)
     activations_first(graph)
     approximate(graph)
     upsample(graph)

@@ -100,7 +100,9 @@ def test_rows_whose_means_are_nothing_but_rounding() -> None:
           y = Add(first, second)
         }""")
     target = "B512+table"
-    compiled = check(quantized(model, target, 4), Target.from_name(target), 4, reference=by_integers)
+    compiled = check(
+        quantized(model, target, 4), Target.from_name(target), 4, reference=by_integers
+    )
     assert not compiled.report.on_cpu
 
 
