@@ -14,6 +14,7 @@ from opendpu.ir import Array, Graph, Node
 from opendpu.quantize.config import QuantizeConfig
 from opendpu.quantize.placement.groups import Demands
 from opendpu.quantize.placement.place import place
+from opendpu.quantize.placement.tables import tabulated
 
 RANK, CHANNELS = 4, 3
 REDUCTIONS = ("reduction_mean", "reduction_sum")
@@ -32,7 +33,8 @@ def attend(graph: Graph, config: QuantizeConfig, demands: Demands | None = None)
     if not reduced and not repeating:
         return False
     floating = place(graph, config, demands).floating
-    reduced = [node for node in reduced if _is_between(graph, node, floating)]
+    tables = {name for one in tabulated(graph, config.target) for name in one.nodes}
+    reduced = [node for node in reduced if _is_between(graph, node, floating, tables)]
     repeating = [node for node in repeating if node.name not in floating]
     for node in reduced:
         _reduce(graph, node)
@@ -54,10 +56,15 @@ def _is_of_channels(graph: Graph, node: Node) -> bool:
     )
 
 
-def _is_between(graph: Graph, node: Node, floating: Collection[str]) -> bool:
-    """Return whether the DPU makes what an op reads, and computes something of its result."""
+def _is_between(
+    graph: Graph, node: Node, floating: Collection[str], tables: Collection[str]
+) -> bool:
+    """Return whether the DPU makes what an op reads, and computes something of its result.
+
+    A function that has a table may be floating only because what it reads still is.
+    """
     return node.inputs["input"][0] not in floating and any(
-        name not in floating for name in _readers(graph, node)
+        name in tables or name not in floating for name in _readers(graph, node)
     )
 
 

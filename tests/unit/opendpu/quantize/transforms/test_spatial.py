@@ -8,6 +8,7 @@ from oracle import evaluate_float
 from opendpu.ir import FloatGraph, to_xir
 from opendpu.quantize import QuantizeConfig
 from opendpu.quantize.transforms.spatial import attend
+from opendpu_arch.target import Target
 
 SHAPE = (1, 6, 5, 24)
 THIN = (1, 6, 5, 1)
@@ -78,6 +79,21 @@ def test_what_the_cpu_makes_of_the_numbers_keeps_them_there():
     graph.prune()
     assert attend(graph, CONFIG)
     assert graph["m"].kind == "reduction_mean"
+
+
+@pytest.mark.parametrize(("target", "kind"), [("B512", "reduction_sum"), ("B512+table", "conv2d")])
+def test_a_table_behind_a_sum_brings_it_to_the_dpu(target, kind):
+    """Attention of PIDNet: the logistic function of a sum, with an axis less."""
+    graph = network("reduction_sum")
+    flat = {"shape": list(SHAPE[:3])}
+    graph.add("flat", "reshape", SHAPE[:3], {"input": ["m"]}, flat)
+    graph.add("h", "sigmoid", SHAPE[:3], {"input": ["flat"]})
+    graph.add("gate", "reshape", THIN, {"input": ["h"]}, {"shape": list(THIN)})
+    graph["y"].inputs["input"] = ["r", "gate"]
+    graph.sort()
+    graph.prune()
+    assert attend(graph, QuantizeConfig(target=Target.from_name(target)))
+    assert graph["m"].kind == kind
 
 
 def test_means_of_other_axes_stay():
