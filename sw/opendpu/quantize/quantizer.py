@@ -34,6 +34,7 @@ from opendpu.quantize.transforms.inner_batch import lift
 from opendpu.quantize.transforms.permute import permute
 from opendpu.quantize.transforms.rearrange import rearrange
 from opendpu.quantize.transforms.rewrite import rewrite
+from opendpu.quantize.transforms.spatial import attend
 from opendpu.quantize.transforms.spread import spread
 from opendpu.quantize.transforms.substitute import relu6_to_relu
 from opendpu.quantize.transforms.subtract import subtract
@@ -41,6 +42,7 @@ from opendpu.quantize.transforms.tabulate import tabulate
 from opendpu.quantize.transforms.upsample import upsample
 from opendpu.quantize.transforms.views import activations_first
 from opendpu.quantize.transforms.wide_kernel import split_wide_kernels
+from opendpu.quantize.transforms.wide_pad import pad_outside
 from opendpu_arch.errors import UnsupportedError
 
 
@@ -126,7 +128,8 @@ def quantize_with_report(
     demands = _transform(graph, samples, config, report, progress)
     precise = wide_arguments(graph, samples)
     placement = place(graph, config, demands, precise)
-    if split_wide_kernels(graph, placement.floating, config.target):
+    changed = split_wide_kernels(graph, placement.floating, config.target)
+    if pad_outside(graph, placement.floating) or changed:
         placement = place(graph, config, demands, precise)
     groups, specs = placement.groups, placement.specs
     for rule in unmatched(config, (reference, graph)):
@@ -224,6 +227,7 @@ def _transform(
         fold(graph)
     if subtract(graph):
         fold(graph)
+    attend(graph, config, demands)
     activations_first(graph)
     approximate(graph)
     upsample(graph)

@@ -310,17 +310,21 @@ def load_alu_weights(
     first = first_group * target.channel_parallel
     channel = min(channels, first + groups * target.channel_parallel) - first
     word = recorder.alu_weights.take(taps * groups, key)
-    accesses: list[BankAccess | MemoryAccess] = [
-        BankAccess(True, target.dwconvw_bank, 1, word, taps * groups)
-    ]
-    if not constant:
-        end = address + (taps - 1) * channels + first + channel
-        accesses.append(MemoryAccess(False, reg_id, address + first, end))
-    recorder.add(
-        Load(
-            bank_id=target.dwconvw_bank, bank_addr=word, jump_read=channels, jump_write=groups,
-            channel=channel, length=taps, reg_id=reg_id, ddr_addr=address + first,
-        ),
-        accesses, transfer_cycles(taps, channel, channels, target.channel_parallel),
-    )  # fmt: skip
+    for tap in range(0, taps, MAX_PIXELS):
+        count = min(MAX_PIXELS, taps - tap)
+        at = address + tap * channels + first
+        where = (word + tap * groups) % target.bank_depth
+        accesses: list[BankAccess | MemoryAccess] = [
+            BankAccess(True, target.dwconvw_bank, 1, where, count * groups)
+        ]
+        if not constant:
+            end = at + (count - 1) * channels + channel
+            accesses.append(MemoryAccess(False, reg_id, at, end))
+        recorder.add(
+            Load(
+                bank_id=target.dwconvw_bank, bank_addr=where, jump_read=channels,
+                jump_write=groups, channel=channel, length=count, reg_id=reg_id, ddr_addr=at,
+            ),
+            accesses, transfer_cycles(count, channel, channels, target.channel_parallel),
+        )  # fmt: skip
     return word

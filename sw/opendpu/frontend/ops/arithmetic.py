@@ -101,6 +101,8 @@ def _with_constant(call: Call, index: int, factor: Array | None, offset: Array |
     if call.is_quantized(1 - index):
         return False
     if value.perm[-1] != channel:
+        if _is_product(call, value):
+            return False
         value = Value(
             call.context.ordered(value, _order_ending_in(value, channel)),
             value.shape,
@@ -116,6 +118,15 @@ def _with_constant(call: Call, index: int, factor: Array | None, offset: Array |
     )
     call.bind(value.on(name))
     return True
+
+
+def _is_product(call: Call, value: Value) -> bool:
+    """Return whether a value is a product of matrices as it came: scores, not a feature map.
+
+    A number a head is no number a channel then: the softmax behind reads rows, which stay last.
+    """
+    node = call.context.graph[value.node]
+    return node.kind == "matmul" and node.shape == value.shape
 
 
 def _order_ending_in(value: Value, axis: int) -> tuple[int, ...]:

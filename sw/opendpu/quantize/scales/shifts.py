@@ -177,6 +177,9 @@ def _lower(
         changed |= _limit(groups, fix_points, result, limit)
     for node in graph:
         sources = [n for n in node.inputs.get("input", ()) if n in fix_points]
+        if node.kind == "matmul" and len(sources) == 2 and node.name in fix_points:
+            limit = sum(fix_points[name] for name in sources) - SHIFT_CUT[0]
+            changed |= _limit(groups, fix_points, node.name, limit)
         if node.kind == "add" and sources:
             limit = min(fix_points[name] for name in sources) + SHIFT_READ[-1]
             for name in sources:

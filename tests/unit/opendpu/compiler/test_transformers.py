@@ -63,6 +63,49 @@ def test_random_patches(rng: np.random.Generator) -> None:
     check_seeds(rng, 1, draw_patches)
 
 
+@pytest.mark.parametrize("windows", [1, 4])
+def test_a_number_a_head_on_scores(windows: int) -> None:
+    """Cosine attention of SwinV2, and the temperature of XCiT and Restormer."""
+    model = onnx.parser.parse_model(f"""
+        <ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, {windows * 6}, 16] x) => (float[1, {windows * 6}, 16] y)
+        <int64[4] split = {{{windows}, 6, 2, 8}}, int64[3] whole = {{1, {windows * 6}, 16}}> {{
+          heads = Reshape(x, split)
+          rows = Transpose <perm = [0, 2, 1, 3]> (heads)
+          columns = Transpose <perm = [0, 2, 3, 1]> (heads)
+          products = MatMul(rows, columns)
+          scores = Mul(products, factors)
+          seen = Softmax <axis = -1> (scores)
+          mixed = MatMul(seen, rows)
+          tokens = Transpose <perm = [0, 2, 1, 3]> (mixed)
+          y = Reshape(tokens, whole)
+        }}""")
+    factors = np.array([0.5, 1.5], np.float32).reshape(2, 1, 1)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(factors, "factors"))
+    target = "B512+table"
+    graph = quantized(model, target, 3)
+    compiled = check(graph, Target.from_name(target), 3, reference=by_integers)
+    assert not compiled.report.on_cpu
+
+
+def test_rows_whose_means_are_nothing_but_rounding() -> None:
+    """A LayerNorm of what one without scale and bias made, as in CLIP and SegFormer."""
+    model = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 10, 16] x) => (float[1, 10, 16] y) <float[1] one = {1.0}> {
+          size = Constant <value_ints = [16]> ()
+          ones = Expand(one, size)
+          first = LayerNormalization(x, ones)
+          second = LayerNormalization(first, ones)
+          y = Add(first, second)
+        }""")
+    target = "B512+table"
+    compiled = check(
+        quantized(model, target, 4), Target.from_name(target), 4, reference=by_integers
+    )
+    assert not compiled.report.on_cpu
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("draw", [draw_transformer, draw_patches])
 @pytest.mark.parametrize("part", range(8))
