@@ -53,6 +53,7 @@ def test_small_target(tmp_path):
 
 def test_two_clocks(two_clocks):
     assert lint(two_clocks) == []
+    assert yosys(two_clocks) == []
     assert slang(two_clocks) <= SLANG_WAIVED
     icarus(two_clocks)
 
