@@ -154,7 +154,7 @@ def _hash_file(path: pathlib.Path) -> pathlib.Path:
     return path.with_name(f"{path.name}.sha256")
 
 
-def _content_hash(path: pathlib.Path) -> str:
+def content_hash(path: pathlib.Path) -> str:
     """Return the hash of a file, or of all files in a folder with their names."""
     h = hashlib.sha256()
     for file in sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]:
@@ -168,7 +168,7 @@ def _content_hash(path: pathlib.Path) -> str:
 def _is_whole(path: pathlib.Path) -> bool:
     """Return whether an entry is there as it was stored, and note that it is used."""
     try:
-        if _hash_file(path).read_text(encoding="ascii").strip() != _content_hash(path):
+        if _hash_file(path).read_text(encoding="ascii").strip() != content_hash(path):
             return False
     except (OSError, ValueError):
         return False
@@ -186,7 +186,7 @@ def _store(made: pathlib.Path, path: pathlib.Path) -> None:
         else:
             shutil.copy(made, copy)
         told = _hash_file(copy)
-        told.write_text(_content_hash(made) + "\n", encoding="ascii")
+        told.write_text(content_hash(made) + "\n", encoding="ascii")
         _remove(path)
         told.replace(_hash_file(path))
         copy.replace(path)

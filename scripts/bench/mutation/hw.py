@@ -393,7 +393,7 @@ CACHE = mutants(
      "        h.update(len(raw).to_bytes(8, \"little\"))\n",
      ""),
     ("cache-damaged-entry-used",
-     "if _hash_file(path).read_text(encoding=\"ascii\").strip() != _content_hash(path):",
+     "if _hash_file(path).read_text(encoding=\"ascii\").strip() != content_hash(path):",
      "if not _hash_file(path).read_text(encoding=\"ascii\").strip():"),
     ("cache-removes-what-is-in-use",
      "if used > time.time() - SPARED or not",

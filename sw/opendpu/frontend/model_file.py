@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX files into memory: the protobuf, and weights where they lie."""
 
+import contextlib
 import os
 import pathlib
 from collections.abc import Iterable, Iterator
@@ -139,11 +140,7 @@ def _values(tensor: TensorProto, folder: pathlib.Path) -> Array:
     if not external_data_helper.uses_external_data(tensor):
         return np.asarray(numpy_helper.to_array(tensor))
     place = external_data_helper.ExternalDataInfo(tensor)
-    path = folder / place.location
-    if not path.resolve().is_relative_to(folder.resolve()):
-        raise _FaultError(f"are in {place.location!r}, which is outside the model's folder")
-    if not path.is_file():
-        raise _FaultError(f"are in {place.location!r}, which is missing")
+    path = _external_file(place.location, folder)
     dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
     if dtype.kind not in _MAPPED or dtype.type.__module__ != "numpy":
         return np.asarray(numpy_helper.to_array(tensor, str(folder)))
@@ -156,6 +153,36 @@ def _values(tensor: TensorProto, folder: pathlib.Path) -> Array:
     if size == 0:
         return np.zeros(shape, dtype)
     return np.memmap(path, dtype.newbyteorder("<"), "r", start, shape)
+
+
+def _external_file(location: str, folder: pathlib.Path) -> pathlib.Path:
+    path = folder / location
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise _FaultError(f"are in {location!r}, which is outside the model's folder")
+    if not path.is_file():
+        raise _FaultError(f"are in {location!r}, which is missing")
+    return path
+
+
+def external_files(graph: onnx.GraphProto, folder: pathlib.Path) -> list[pathlib.Path]:
+    """Return the files of weights beside a model, as far as they are there, in order of name."""
+    found = set()
+    for tensor in _tensors(graph):
+        if external_data_helper.uses_external_data(tensor):
+            with contextlib.suppress(_FaultError):
+                location = external_data_helper.ExternalDataInfo(tensor).location
+                found.add(_external_file(location, folder))
+    return sorted(found)
+
+
+def _tensors(graph: onnx.GraphProto) -> Iterator[TensorProto]:
+    """Yield the constants of a graph and of those inside it."""
+    yield from graph.initializer
+    for node in all_nodes(graph.node):
+        for attribute in node.attribute:
+            yield from (attribute.t, *attribute.tensors)
+            for inner in inner_graphs(attribute):
+                yield from inner.initializer
 
 
 def _dense(sparse: onnx.SparseTensorProto) -> Array:

@@ -21,7 +21,7 @@ from opendpu.onnxruntime.options import ProviderOptions
 from opendpu.quantize import complete, is_quantized, quantize_with_report
 from opendpu.runtime.batch import run_batch
 from opendpu.runtime.program import dpu_subgraphs
-from opendpu_arch import outputs
+from opendpu_arch import cache, outputs
 from opendpu_arch.errors import DPUError, ModelFormatError, UnsupportedError
 from opendpu_arch.target import Target
 from xir import Graph
@@ -125,7 +125,7 @@ class Executable:
         folder.mkdir(parents=True, exist_ok=True)
         program = self.graph.to_bytes()
         outputs.write(folder / MODEL, program)
-        signature = {**self._signature(), "program": hashlib.sha256(program).hexdigest()}
+        signature = {**self._signature(), "program": cache.digest(program)}
         outputs.write(folder / SIGNATURE, json.dumps(signature, indent=1))
 
     @classmethod
@@ -136,7 +136,7 @@ class Executable:
             program = (folder / MODEL).read_bytes()
             if signature["digest"] != digest:
                 return None
-            if signature["program"] != hashlib.sha256(program).hexdigest():
+            if signature["program"] != cache.digest(program):
                 return None  # another process, or an interruption, has changed one of them
             return cls._of(signature, Graph.from_bytes(program))
         except (OSError, ValueError, KeyError, TypeError, ModelFormatError):

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a compiled model was made from: the model, weights in other files, options, samples."""
 
-import hashlib
 import os
 import pathlib
-from collections.abc import Iterator
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import external_data_helper
 
+from opendpu.frontend.model_file import external_files
 from opendpu.onnxruntime.options import ProviderOptions
+from opendpu_arch import cache
 from opendpu_arch.errors import ModelFormatError
 from opendpu_arch.target import Target
 
@@ -45,38 +44,20 @@ def digest_of(model: Model, content: bytes, target: Target, options: ProviderOpt
         What it is compiled for, and with. Samples count by the names, sizes and times of their
         files, weights in other files by what is in them.
     """
-    made = hashlib.sha256(content)
-    weights = _weights(model, content)
-    for part in (target.fingerprint, options.calibration, _stamp(options.calibration), *weights):
-        made.update(b"\0" + str(part).encode())
-    return made.hexdigest()
+    weights = map(cache.content_hash, _weights(model, content))
+    given = options.calibration
+    return cache.digest(content, str(target.fingerprint), given, _stamp(given), *weights)
 
 
-def _weights(model: Model, content: bytes) -> Iterator[str]:
-    """Yield the digest of each file of weights beside the model, as far as it is there."""
-    folder = pathlib.Path()
-    if not isinstance(model, onnx.ModelProto):
-        folder = pathlib.Path(model).parent
-        try:
-            model = onnx.load_model_from_string(content)
-        except (DecodeError, ValueError):
-            return  # the front end says what is wrong with it
-    tensors = [t for t in _tensors(model.graph) if external_data_helper.uses_external_data(t)]
-    for location in sorted({external_data_helper.ExternalDataInfo(t).location for t in tensors}):
-        path = folder / location
-        if path.resolve().is_relative_to(folder.resolve()) and path.is_file():
-            with path.open("rb") as file:
-                yield hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """Yield the constants of a graph and of those inside it."""
-    yield from graph.initializer
-    for node in graph.node:
-        for attribute in node.attribute:
-            yield from (attribute.t, *attribute.tensors)
-            for inside in (attribute.g, *attribute.graphs):
-                yield from _tensors(inside)
+def _weights(model: Model, content: bytes) -> list[pathlib.Path]:
+    """Return the files of weights beside the model; the front end says what is wrong with it."""
+    if isinstance(model, onnx.ModelProto):
+        return external_files(model.graph, pathlib.Path())
+    try:
+        graph = onnx.load_model_from_string(content).graph
+    except (DecodeError, ValueError):
+        return []
+    return external_files(graph, pathlib.Path(model).parent)
 
 
 def _stamp(path: str) -> str:

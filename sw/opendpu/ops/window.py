@@ -9,6 +9,11 @@ Pair = tuple[int, int]
 """Width first, as in XIR's attributes."""
 
 
+def pixel_window() -> dict[str, Any]:
+    """Return the attributes of a window op that looks at one pixel, and gives one."""
+    return {"kernel": [1, 1], "stride": [1, 1], "pad": [0, 0, 0, 0], "pad_mode": "FLOOR"}
+
+
 def pair(node: Node, key: str) -> Pair:
     """Return an attribute for width and height; 1 where there is none."""
     values = node.attrs.get(key) or (1, 1)

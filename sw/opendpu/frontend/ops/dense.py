@@ -10,6 +10,7 @@ from opendpu.frontend.layout import Value, plain, source_positions
 from opendpu.frontend.ops.registry import handles
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.source import as_float
+from opendpu.ops.window import pixel_window
 
 
 @handles("Gemm")
@@ -79,7 +80,7 @@ def _dense(call: Call, weights: Array, bias: Array | None, *, outputs: int) -> N
         name = call.context.emit(call.output, "inner-product", (1, count), inputs, {"axis": 1})
     else:
         inputs["input"] = [call.context.view(node, (1, 1, rows, size))]
-        attrs = {"kernel": [1, 1], "stride": [1, 1], "pad": [0, 0, 0, 0], "pad_mode": "FLOOR"}
+        attrs = pixel_window()
         name = call.context.emit(call.output, "conv2d", (1, 1, rows, count), inputs, attrs)
     shape = (*value.shape[:-1], count)
     call.bind(Value(name, shape, plain(len(shape))))

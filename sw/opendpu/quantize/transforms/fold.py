@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from opendpu.ir import Graph, Node
 from opendpu.ops.foreign import KIND
-from opendpu.ops.window import explicit_pad
+from opendpu.ops.window import explicit_pad, pixel_window
 from opendpu.quantize.layers import (
     bias_of,
     by_output,
@@ -182,4 +182,4 @@ def _to_depthwise(graph: Graph, node: Node, factor: Array, offset: Array) -> Non
     bias = graph.add_const(f"{node.name}_bias", offset)
     node.kind = "depthwise-conv2d"
     node.inputs = {"input": node.inputs["input"], "weights": [weights.name], "bias": [bias.name]}
-    node.attrs = {"kernel": [1, 1], "stride": [1, 1], "pad": [0, 0, 0, 0], "pad_mode": "FLOOR"}
+    node.attrs = pixel_window()

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from opendpu.ir import Graph, Node
 from opendpu.ops import operator_of
+from opendpu.ops.window import pixel_window
 from opendpu.quantize.layers import bias_of, set_parameters
 
 Order = npt.NDArray[np.int64]
@@ -40,9 +41,7 @@ def permute(graph: Graph) -> None:
                 "input": [source],
                 "weights": [graph.add_const(f"{node.name}_order", weights).name],
             }
-            node.attrs = {
-                "kernel": [1, 1], "stride": [1, 1], "pad": [0, 0, 0, 0], "pad_mode": "FLOOR"
-            }  # fmt: skip
+            node.attrs = pixel_window()
     graph.prune()
     graph.sort()
 

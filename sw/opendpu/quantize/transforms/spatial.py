@@ -11,6 +11,7 @@ from collections.abc import Collection
 import numpy as np
 
 from opendpu.ir import Array, Graph, Node
+from opendpu.ops.window import pixel_window
 from opendpu.quantize.config import QuantizeConfig
 from opendpu.quantize.placement.groups import Demands
 from opendpu.quantize.placement.place import place
@@ -20,7 +21,6 @@ RANK, CHANNELS = 4, 3
 REDUCTIONS = ("reduction_mean", "reduction_sum")
 REPEATING = ("add", "mul")
 VIEWS = ("reshape", "squeeze")
-PIXEL = {"kernel": [1, 1], "stride": [1, 1], "pad": [0, 0, 0, 0], "pad_mode": "FLOOR"}
 
 
 def attend(graph: Graph, config: QuantizeConfig, demands: Demands | None = None) -> bool:
@@ -82,7 +82,7 @@ def _reduce(graph: Graph, node: Node) -> None:
     channels = graph[source].shape[CHANNELS]
     factor = 1 / channels if node.kind == "reduction_mean" else 1.0
     weights = _weights(graph, node.name, np.full((1, 1, 1, channels), factor, np.float32))
-    node.kind, node.attrs, node.reason = "conv2d", dict(PIXEL), ""
+    node.kind, node.attrs, node.reason = "conv2d", pixel_window(), ""
     node.inputs = {"input": [source], "weights": [weights]}
 
 
@@ -105,7 +105,7 @@ def _repeat(graph: Graph, node: Node) -> None:
     name = graph.unique(f"{node.name}_repeated")
     ones = np.ones((node.shape[CHANNELS], 1, 1, 1), np.float32)
     inputs = {"input": [thin], "weights": [_weights(graph, name, ones)]}
-    graph.add(name, "conv2d", node.type, inputs, dict(PIXEL), origin=node.origin)
+    graph.add(name, "conv2d", node.type, inputs, pixel_window(), origin=node.origin)
     node.inputs = {"input": [name if one == thin else one for one in node.sources()]}
 
 
