@@ -11,7 +11,8 @@ from typing import Any
 
 from opendpu.frontend.tensorflow.runtime import tf
 from opendpu.ir import Array
-from opendpu.pruning import Analysis, Plan, check_ratio, score_of
+from opendpu.pruning import Analysis, Plan, score_of
+from opendpu.pruning.arguments import CODE, check_ratio, check_threshold, function, whole
 from opendpu_arch.errors import UnsupportedError
 from tf1_nndct.frozen import Graph, dimensions, frozen, graph_of
 from tf1_nndct.numbering import analyze
@@ -78,6 +79,8 @@ class IterativePruningRunner:
         ModelFormatError
             The file is of another graph.
         """
+        function("eval_fn", eval_fn)
+        whole("checkpoint_interval", checkpoint_interval)
         path, known = self._path("sens"), Analysis(self._fingerprint)
         if path.is_file():
             known = Analysis.load(path, self._fingerprint)
@@ -119,10 +122,12 @@ class IterativePruningRunner:
         if sparsity is None and threshold is None:
             raise UnsupportedError(
                 "say how much to prune: sparsity or threshold",
-                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
+                code=CODE,
             )
         if sparsity is not None:
             check_ratio(sparsity, "sparsity")
+        else:
+            check_threshold(threshold)
         analysis = Analysis.load(self._path("sens"), self._fingerprint)
         widths = chosen_widths(self._structure, analysis, sparsity, threshold)
         graph = self._graph()

@@ -6,7 +6,16 @@ import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from opendpu.pruning import Analysis, Plan, check_ratio, score_of
+from opendpu.pruning import Analysis, Plan, score_of
+from opendpu.pruning.arguments import (
+    CODE,
+    check_ratio,
+    check_threshold,
+    function,
+    one_of,
+    path_of,
+    several,
+)
 from opendpu_arch import outputs
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 from tf_nndct.analyzing import FOLDER, analyze_groups, chosen_widths, fingerprint_of
@@ -70,6 +79,7 @@ class IterativePruningRunner:
         ModelFormatError
             The file is of another model.
         """
+        function("eval_fn", eval_fn)
         structure = self._structure(excludes)
         path = self._path("sens")
         known = Analysis(self._fingerprint)
@@ -109,22 +119,19 @@ class IterativePruningRunner:
         ModelFormatError
             There is no analysis, or it or the specification is of another model.
         """
-        if mode not in MODES:
-            raise UnsupportedError(
-                f"mode is {mode!r}, but must be 'sparse' or 'slim'",
-                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
-            )
+        one_of("mode", mode, MODES)
         structure = self._structure(excludes)
         if ratio is None and threshold is None:
             if spec_path is None:
                 raise UnsupportedError(
                     "say how much to prune: ratio, threshold or spec_path",
-                    code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
+                    code=CODE,
                 )
-            path, plan = pathlib.Path(spec_path), self._plan(spec_path, structure)
+            path = pathlib.Path(path_of("spec_path", spec_path))
+            plan = self._plan(path, structure)
         else:
-            path = self._path("spec", ratio if ratio is not None else threshold)
             widths = self._widths(structure, ratio, threshold)
+            path = self._path("spec", ratio if ratio is not None else threshold)
             removed = least_important(self._model, structure, widths)
             plan = Plan(self._fingerprint, removed, "macs", ratio)
             plan.save(path)
@@ -156,10 +163,11 @@ class IterativePruningRunner:
                 )
             spec_path = latest.read_text(encoding="utf-8").strip()
         structure = self._structure(None)
-        return slim_model(self._model, structure, self._plan(spec_path, structure).removed)
+        plan = self._plan(path_of("spec_path", spec_path), structure)
+        return slim_model(self._model, structure, plan.removed)
 
     def _structure(self, excludes: Excludes) -> Structure:
-        paths = _excluded(self._model, excludes or ())
+        paths = _excluded(self._model, several("excludes", excludes, "layers or their names"))
         found = analyze(self._network, paths)
         found.dependencies.need_groups(self._name)
         return found
@@ -171,6 +179,8 @@ class IterativePruningRunner:
             return {name: group.units for name, group in structure.dependencies.groups.items()}
         if ratio is not None:
             check_ratio(ratio, "ratio")
+        elif threshold is not None:
+            check_threshold(threshold)
         analysis = Analysis.load(self._path("sens"), self._fingerprint)
         return chosen_widths(structure, analysis, ratio, threshold)
 
@@ -206,7 +216,7 @@ def _check_specs(network: Network, specs: Any) -> None:
         raise UnsupportedError(
             f"input_specs says {', '.join(map(str, shapes))}, but the model takes "
             f"{', '.join(map(str, wanted))}",
-            code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
+            code=CODE,
         )
 
 
@@ -221,7 +231,7 @@ def _excluded(model: Any, excludes: Iterable[Any]) -> Sequence[str]:
         if not mine:
             raise UnsupportedError(
                 f"the model has no such layer as {getattr(wanted, 'name', wanted)!r} of excludes",
-                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
+                code=CODE,
             )
         found += mine
     return found

@@ -148,7 +148,7 @@ def test_the_command_trains_cuts_and_quantizes(files):
         ("net.py:nothing", {}, "net.py:nothing: TypeError: 'int' object is not callable"),
         ("net.py:net", {"--data": "net.py"}, "net.py is no .npz file"),
         ("net.py:net", {"--ratio": "1.5"}, "ratio is 1.5, but must be between 0 and 1"),
-        ("net.py:net", {"--objective": "flops"}, "there is no objective 'flops'"),
+        ("net.py:net", {"--objective": "flops"}, "objective is 'flops', but must be one of"),
         ("net.py:net", {"--weights": "net.py"}, "net.py is no state of net: "),
         ("net.py:net", {"-o": "out.pth"}, "out.pth ends in '.pth', but a quantized model is"),
         ("net.py:net", {"--exclude": "9"}, "excludes has '9', which is no module of Sequential"),

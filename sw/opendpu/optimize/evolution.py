@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from opendpu.optimize.supernet import Supernet
+from opendpu.pruning.arguments import CODE, number, whole, wrong
 from opendpu_arch.errors import UnsupportedError
 
 ATTEMPTS = 200
@@ -59,12 +60,20 @@ def evolve(
     UnsupportedError
         The range is empty, or no subnetwork is in it.
     """
-    if not settings.min_macs < settings.max_macs or settings.macs_step <= 0:
+    low, high, step = (
+        number(name, getattr(settings, name)) for name in ("min_macs", "max_macs", "macs_step")
+    )
+    if not low < high or step <= 0:
         raise UnsupportedError(
-            f"min_macs, max_macs and macs_step are {settings.min_macs:g}, {settings.max_macs:g} "
-            f"and {settings.macs_step:g}, but must be a range and a step above zero, in millions",
-            code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
+            f"min_macs, max_macs and macs_step are {low:g}, {high:g} and {step:g}, but must be a "
+            "range and a step above zero, in millions",
+            code=CODE,
         )
+    whole("parent_popu_size", settings.parent_popu_size)
+    for name in ("iteration", "mutate_size", "crossover_size", "seed"):
+        whole(name, getattr(settings, name), 0)
+    if not 0 <= number("mutate_prob", settings.mutate_prob) <= 1:
+        raise wrong("mutate_prob", settings.mutate_prob, "a probability, from 0 to 1")
     return _Search(supernet, fitness, settings, show).run()
 
 
@@ -105,7 +114,7 @@ class _Search:
 
     def _add(self, kind: str, count: int, make: Callable[[], Widths]) -> None:
         """Evaluate new subnetworks whose MACs are in range."""
-        for number in range(count):
+        for index in range(count):
             for _ in range(ATTEMPTS):
                 widths = make()
                 macs, params = self.supernet.cost(widths)
@@ -117,7 +126,7 @@ class _Search:
                     break
             else:
                 return
-            found = Individual(f"net_{kind}_{number}", widths, self.fitness(widths), macs, params)
+            found = Individual(f"net_{kind}_{index}", widths, self.fitness(widths), macs, params)
             self.known[key] = found
             segment = self._segment(macs)
             if segment not in self.best or found.fitness > self.best[segment].fitness:

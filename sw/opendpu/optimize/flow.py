@@ -15,10 +15,10 @@ from opendpu.optimize.objective import objective_of
 from opendpu.optimize.pruner import Pruner
 from opendpu.optimize.sparse import slim_network
 from opendpu.optimize.training import score, train
-from opendpu.pruning.allocate import check_ratio
 from opendpu.pruning.analysis import Analysis
+from opendpu.pruning.arguments import check_ratio, whole
 from opendpu.pruning.plan import Plan
-from opendpu_arch.errors import TensorError, UnsupportedError
+from opendpu_arch.errors import TensorError
 from opendpu_arch.target import Target
 
 SHORT = 0.2
@@ -106,8 +106,7 @@ def optimize(
         The network cannot be called with the samples.
     """
     check_ratio(settings.ratio, "ratio")
-    if settings.rounds < 1:
-        raise UnsupportedError(f"rounds is {settings.rounds}, but must be at least 1")
+    whole("rounds", settings.rounds)
     inputs = data.train[0][:1]
     _try(model, inputs)
     train(

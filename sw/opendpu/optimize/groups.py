@@ -21,6 +21,7 @@ from torch import nn
 from torch.utils._pytree import tree_leaves
 
 from opendpu.ops.inference import reason_of
+from opendpu.pruning.arguments import CODE, several
 from opendpu.pruning.structure import IN, OUT, Dependencies, Group, Member
 from opendpu_arch.errors import DPUError, UnsupportedError
 
@@ -81,6 +82,21 @@ def analyze(
     return Dependencies(dict(sorted(groups.items(), key=lambda item: order[item[0]])), kept)
 
 
+def need_module(model: object) -> None:
+    """Refuse what is no network.
+
+    Raises
+    ------
+    UnsupportedError
+        It is no ``torch.nn.Module``.
+    """
+    if not isinstance(model, nn.Module):
+        raise UnsupportedError(
+            f"the model is a {type(model).__name__}, but must be a torch.nn.Module",
+            code="OPTIMIZER_TORCH_MODULE_ERROR",
+        )
+
+
 def check_module(model: object) -> None:
     """Refuse what is no network, or spreads one over devices.
 
@@ -89,11 +105,7 @@ def check_module(model: object) -> None:
     UnsupportedError
         It is no ``torch.nn.Module``, or a ``torch.nn.DataParallel`` or its distributed form.
     """
-    if not isinstance(model, nn.Module):
-        raise UnsupportedError(
-            f"the model is a {type(model).__name__}, but must be a torch.nn.Module",
-            code="OPTIMIZER_TORCH_MODULE_ERROR",
-        )
+    need_module(model)
     if isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
         raise UnsupportedError(
             f"the model is a torch.nn.{type(model).__name__}; give its module (model.module)",
@@ -115,13 +127,13 @@ def excluded_paths(model: nn.Module, excludes: Iterable[str | nn.Module] | None)
     paths = {module: name for name, module in model.named_modules()}
     known = set(paths.values())
     found = []
-    for item in excludes or ():
+    for item in several("excludes", excludes, "modules or their names"):
         path = paths.get(item) if isinstance(item, nn.Module) else str(item).split("::")[-1]
         if path is None or path not in known:
             shown = repr(item) if isinstance(item, str) else type(item).__name__
             raise UnsupportedError(
                 f"excludes has {shown}, which is no module of {type(model).__name__}",
-                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
+                code=CODE,
             )
         found.append(path)
     return found

@@ -9,6 +9,7 @@ from torch import nn
 from opendpu.optimize.cycles import Cycles
 from opendpu.optimize.layers import Shapes, Widths, layers_of
 from opendpu.optimize.surgery import removed_axes
+from opendpu.pruning.arguments import CODE, one_of
 from opendpu.pruning.objective import Objective
 from opendpu.pruning.structure import Dependencies
 from opendpu_arch.errors import UnsupportedError
@@ -95,11 +96,7 @@ def objective_of(
     UnsupportedError
         There is no such objective, or cycles are asked for without a target.
     """
-    if name not in OBJECTIVES:
-        raise UnsupportedError(
-            f"there is no objective {name!r}; there are: {', '.join(OBJECTIVES)}",
-            code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
-        )
+    one_of("objective", name, OBJECTIVES)
     if name == "params":
         return Params(model, dependencies)
     shapes = Shapes(dependencies, layers_of(model, inputs))
@@ -108,7 +105,7 @@ def objective_of(
     if target is None:
         raise UnsupportedError(
             "objective 'cycles' needs a target: say which DPU (target='B4096')",
-            code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
+            code=CODE,
         )
     chosen = Target.from_name(target) if isinstance(target, str) else target
     return Cycles(model, inputs, shapes, chosen)

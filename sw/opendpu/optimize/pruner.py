@@ -10,12 +10,13 @@ from opendpu.optimize.equivalence import tried
 from opendpu.optimize.groups import analyze, check_module, excluded_paths
 from opendpu.optimize.importance import least_important
 from opendpu.optimize.layers import Widths, widths_of
-from opendpu.optimize.objective import objective_of
+from opendpu.optimize.objective import OBJECTIVES, objective_of
 from opendpu.optimize.search import Subnets, search
 from opendpu.optimize.sensitivity import fingerprint, sensitivity
 from opendpu.optimize.sparse import slim_network, sparse_network, unmasked
 from opendpu.pruning.allocate import allocate, tolerated
 from opendpu.pruning.analysis import STEPS, Analysis
+from opendpu.pruning.arguments import CODE, one_of
 from opendpu.pruning.objective import Objective
 from opendpu.pruning.plan import Plan
 from opendpu.pruning.score import Evaluate
@@ -65,6 +66,7 @@ class Pruner:
         divisible: int = 1,
     ) -> None:
         check_module(model)
+        one_of("objective", objective, OBJECTIVES)
         self.model, self.inputs = model, inputs
         self.target = Target.from_name(target) if isinstance(target, str) else target
         self.divisible = divisible
@@ -163,7 +165,7 @@ class Pruner:
         else:
             raise UnsupportedError(
                 "say how much is to be pruned: removal_ratio, threshold or spec_path",
-                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
+                code=CODE,
             )
         return self.plan_of(widths, ratio)
 
@@ -189,11 +191,7 @@ class Pruner:
         ModelFormatError
             The plan is for another network.
         """
-        if mode not in MODES:
-            raise UnsupportedError(
-                f"mode is {mode!r}, but must be 'sparse' or 'slim'",
-                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
-            )
+        one_of("mode", mode, MODES)
         plan.check(self.fingerprint, self.dependencies, "the pruning specification")
         make = sparse_network if mode == "sparse" else slim_network
         return make(self.model, self.dependencies, plan.removed)

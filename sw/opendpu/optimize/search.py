@@ -21,7 +21,7 @@ from opendpu.optimize.importance import least_important
 from opendpu.optimize.sensitivity import fingerprint, seeded_score
 from opendpu.optimize.sparse import slim_network
 from opendpu.pruning import document
-from opendpu.pruning.allocate import check_ratio
+from opendpu.pruning.arguments import CODE, check_ratio, whole
 from opendpu.pruning.objective import Objective, levels
 from opendpu.pruning.plan import Plan
 from opendpu.pruning.score import Evaluate, silent
@@ -153,11 +153,8 @@ def search(
     """
     check_ratio(ratio)
     need_normalizations(model)
-    if subnets < 1:
-        raise UnsupportedError(
-            f"num_subnet is {subnets}, but must be at least 1",
-            code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
-        )
+    whole("num_subnet", subnets)
+    whole("seed", seed, 0)
     budget = _Budget(dependencies, objective, ratio, divisible, target)
     found = Subnets(fingerprint(model), objective.name, ratio, [], [], [])
     try:
@@ -203,7 +200,7 @@ class _Budget:
             raise UnsupportedError(
                 f"{ratio:g} of the {objective.name} cannot go: with every group as narrow as it "
                 f"can be {1 - least / objective.exact(whole):.3f} of them do",
-                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
+                code=CODE,
             )
 
     def widths(self, parts: Mapping[str, float], scale: float) -> dict[str, int]:

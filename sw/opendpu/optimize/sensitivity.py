@@ -25,6 +25,7 @@ from opendpu.optimize.importance import least_important
 from opendpu.optimize.sparse import slim_network
 from opendpu.optimize.surgery import zero
 from opendpu.pruning.analysis import STEPS, Analysis, Task
+from opendpu.pruning.arguments import whole
 from opendpu.pruning.score import Evaluate, score_of, silent
 from opendpu.pruning.structure import Dependencies
 
@@ -83,6 +84,7 @@ def sensitivity(
     ToolError
         Ray is missing, or there is no such cluster.
     """
+    whole("seed", seed, 0)
     known = analysis or Analysis(fingerprint(model))
     wanted: list[Task | None] = [] if known.baseline is not None else [None]
     wanted += known.unknown(dependencies, steps)

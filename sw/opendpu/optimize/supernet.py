@@ -15,6 +15,7 @@ from opendpu.optimize.importance import scores
 from opendpu.optimize.layers import Layer, Shapes, layers_of
 from opendpu.optimize.objective import Macs, Params
 from opendpu.optimize.surgery import removed_axes, slim
+from opendpu.pruning.arguments import whole, wrong
 from opendpu.pruning.objective import levels
 from opendpu.pruning.structure import OUT, Dependencies, Group
 from opendpu_arch.errors import UnsupportedError
@@ -68,6 +69,7 @@ class Supernet:
         divisible: int,
     ) -> None:
         _check_ratios(expand_ratio)
+        whole("channel_divisible", divisible)
         self.dependencies, self.inputs = dependencies, inputs
         layers = layers_of(model, inputs)
         chosen = dict(dependencies.groups)
@@ -189,10 +191,7 @@ class Supernet:
 def _check_ratios(given: Any) -> None:
     ratios = given if isinstance(given, list | tuple) else ()
     if not ratios or not all(isinstance(r, int | float) and 0 < r <= 1 for r in ratios):
-        raise UnsupportedError(
-            f"expand_ratio is {given!r}, but must be parts of channels, above 0 and at most 1",
-            code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
-        )
+        raise wrong("expand_ratio", given, "parts of channels, above 0 and at most 1")
 
 
 def ends_of(model: nn.Module, inputs: Any) -> list[str]:

@@ -5,7 +5,7 @@ No framework is needed here. :mod:`opendpu.optimize` prunes networks of PyTorch 
 ``tf_nndct`` those of Keras, ``tf1_nndct`` graphs of TensorFlow 1.
 """
 
-from opendpu.pruning.allocate import allocate, check_ratio, tolerated
+from opendpu.pruning.allocate import allocate, tolerated
 from opendpu.pruning.analysis import Analysis, tasks_of
 from opendpu.pruning.objective import Objective
 from opendpu.pruning.plan import Plan
@@ -14,5 +14,5 @@ from opendpu.pruning.structure import IN, OUT, Dependencies, Group, Member
 
 __all__ = [
     "IN", "OUT", "Analysis", "Dependencies", "Group", "Member", "Objective", "Plan", "allocate",
-    "check_ratio", "score_of", "tasks_of", "tolerated",
+    "score_of", "tasks_of", "tolerated",
 ]  # fmt: skip

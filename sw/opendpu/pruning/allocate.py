@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from opendpu.pruning.analysis import Analysis
+from opendpu.pruning.arguments import CODE, check_ratio, check_threshold
 from opendpu.pruning.objective import Objective, levels
 from opendpu.pruning.refine import refined
 from opendpu.pruning.structure import Dependencies
@@ -73,7 +74,7 @@ def allocate(
         raise UnsupportedError(
             f"{ratio:g} of the {objective.name} cannot go: with every group as narrow as it can be "
             f"{most:.3f} of them do; other layers are excluded or are outputs",
-            code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
+            code=CODE,
         )
     penalty = _penalty(steps, analysis)
     search = _Search(steps, penalty, objective)
@@ -190,12 +191,7 @@ def tolerated(
     UnsupportedError
         ``threshold`` is not in (0, 1).
     """
-    if not 0 < threshold < 1:
-        raise UnsupportedError(
-            f"threshold is {threshold!r}, but must be between 0 and 1: the part of the score that "
-            "may be lost",
-            code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
-        )
+    check_threshold(threshold)
     allowed = threshold * abs(analysis.baseline or 0.0)
     widths = {}
     for name, group in dependencies.groups.items():
@@ -207,18 +203,3 @@ def tolerated(
         ]
         widths[name] = min(fitting, default=group.units)
     return widths
-
-
-def check_ratio(ratio: float, name: str = "removal_ratio") -> None:
-    """Refuse what is no part of a cost that can go.
-
-    Raises
-    ------
-    UnsupportedError
-        It is not in (0, 1).
-    """
-    if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 0 < ratio < 1:
-        raise UnsupportedError(
-            f"{name} is {ratio!r}, but must be between 0 and 1: the part that is removed",
-            code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
-        )

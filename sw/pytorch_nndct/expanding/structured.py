@@ -6,7 +6,8 @@ from typing import Any
 
 from torch import nn
 
-from opendpu_arch.errors import ModelFormatError, UnsupportedError
+from opendpu.pruning.arguments import whole
+from opendpu_arch.errors import ModelFormatError
 from pytorch_nndct.expanding.spec import ExpandingSpec
 
 
@@ -43,11 +44,7 @@ class ExpandingRunner:
         from opendpu.optimize.expansion import expandable, expanded
         from opendpu.optimize.groups import excluded_paths
 
-        if channel_divisible < 1:
-            raise UnsupportedError(
-                f"channel_divisible is {channel_divisible}, but must be 1 or more",
-                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
-            )
+        whole("channel_divisible", channel_divisible)
         paths = excluded_paths(self._model, exclude_nodes)
         found, added = expandable(self._model, self._inputs, channel_divisible, paths)
         spec = ExpandingSpec(channel_divisible, added, found.kept)

@@ -10,6 +10,14 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from opendpu.cli.progress import progress
+from opendpu.pruning.arguments import (
+    arguments,
+    check_ratio,
+    check_threshold,
+    function,
+    path_of,
+    whole,
+)
 from opendpu_arch.errors import ModelFormatError
 from pytorch_nndct.pruning.runner import DIVISIBLE, FOLDER, Excludes, PruningRunner
 
@@ -74,6 +82,9 @@ class IterativePruningRunner(PruningRunner):
         """
         from opendpu.optimize import Analysis
 
+        function("eval_fn", eval_fn)
+        arguments("args", args)
+        whole("workers", workers)
         pruner = self._pruner(excludes)
         path = self._path("sens")
         known = None
@@ -127,11 +138,15 @@ class IterativePruningRunner(PruningRunner):
             There is no analysis, or it or the specification is of another network.
         """
         from opendpu.optimize import Analysis, Plan
-        from opendpu.pruning.allocate import check_ratio
 
         wanted = removal_ratio if removal_ratio is not None else ratio
         if wanted is not None:
             check_ratio(wanted)
+        elif threshold is not None:
+            check_threshold(threshold)
+        for name, file in (("spec_path", spec_path), ("pruning_info_path", pruning_info_path)):
+            if file is not None:
+                path_of(name, file)
         pruner = self._pruner(excludes, channel_divisible)
         path = self._path("spec", wanted if wanted is not None else threshold)
         given = wanted is None and threshold is None and spec_path is not None

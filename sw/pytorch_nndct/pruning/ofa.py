@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from opendpu.cli.progress import progress
+from opendpu.pruning.arguments import CODE, arguments, function, one_of, path_of, wrong
 from opendpu_arch import outputs
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
@@ -114,11 +115,7 @@ class OFAPruner:
         UnsupportedError
             The mode is none of these, or there is no once-for-all network yet.
         """
-        if mode not in MODES:
-            raise UnsupportedError(
-                f"mode is {mode!r}, but must be one of {', '.join(MODES)}",
-                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
-            )
+        one_of("mode", mode, MODES)
         space = self._made.space
         widths = space.random(self._random) if mode == "random" else space.extreme(mode == "max")
         self._made.activate(_inner(model), widths)
@@ -132,7 +129,9 @@ class OFAPruner:
     def reset_bn_running_stats_for_calibration(self, model: nn.Module) -> None:
         """Forget the statistics of batch normalizations; the next forward passes find them."""
         from opendpu.optimize.adaptive import reset_statistics
+        from opendpu.optimize.groups import need_module
 
+        need_module(model)
         reset_statistics(model)
 
     def run_evolutionary_search(
@@ -188,11 +187,13 @@ class OFAPruner:
         from opendpu.optimize.evolution import Evolution, evolve
         from opendpu.optimize.sensitivity import seeded_score
 
-        if min_or_max_metric not in BEST:
-            raise UnsupportedError(
-                f"min_or_max_metric is {min_or_max_metric!r}, but must be 'max' or 'min'",
-                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
-            )
+        if not isinstance(evaluation_metric, str):
+            raise wrong("evaluation_metric", evaluation_metric, "the name of the metric")
+        one_of("min_or_max_metric", min_or_max_metric, BEST)
+        for name, given in (("calibration_fn", calibration_fn), ("eval_fn", eval_fn)):
+            function(name, given)
+        for name, values in (("calib_args", calib_args), ("eval_args", eval_args)):
+            arguments(name, values)
         low, high = (
             wanted if wanted is not None else other
             for wanted, other in ((min_macs, min_mac), (max_macs, max_mac))
@@ -200,7 +201,7 @@ class OFAPruner:
         if low is None or high is None:
             raise UnsupportedError(
                 "say which MACs subnetworks may have: min_macs and max_macs, in millions",
-                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
+                code=CODE,
             )
         sign = BEST[min_or_max_metric]
 
@@ -239,7 +240,14 @@ class OFAPruner:
 
     def save_subnet_config(self, setting_config: Any, file_name: str | pathlib.Path) -> None:
         """Write settings of subnetworks, or what a search found, as JSON."""
-        outputs.write(file_name, json.dumps(setting_config, indent=1) + "\n")
+        path = path_of("file_name", file_name)
+        try:
+            text = json.dumps(setting_config, indent=1)
+        except (TypeError, ValueError) as error:
+            raise UnsupportedError(
+                f"setting_config holds no settings of subnetworks: {error}", code=CODE
+            ) from None
+        outputs.write(path, text + "\n")
 
     def load_subnet_config(self, file_name: str | pathlib.Path) -> Any:
         """Read what :meth:`save_subnet_config` wrote.
@@ -249,8 +257,9 @@ class OFAPruner:
         ModelFormatError
             The file cannot be read, or is no JSON.
         """
+        path = path_of("file_name", file_name)
         try:
-            return json.loads(pathlib.Path(file_name).read_text(encoding="utf-8"))
+            return json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
         except OSError as error:
             raise ModelFormatError(
                 f"{file_name} cannot be read: {error.strerror}", code="OPTIMIZER_IO_ERROR"
@@ -289,6 +298,9 @@ class OFAPruner:
 
 def _inner(model: nn.Module) -> nn.Module:
     """Return the network in what spreads it over devices."""
+    from opendpu.optimize.groups import need_module
+
+    need_module(model)
     if isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
         found = model.module
         assert isinstance(found, torch.nn.Module)

@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from opendpu.cli.progress import progress
-from opendpu_arch.errors import UnsupportedError
+from opendpu.pruning.arguments import arguments, check_ratio, function, path_of
 from pytorch_nndct.pruning.runner import DIVISIBLE, FOLDER, Excludes, PruningRunner
 
 LATEST_SEARCH = "latest_search"
@@ -77,14 +77,10 @@ class OneStepPruningRunner(PruningRunner):
         UnsupportedError
             A function is missing or fails, or an argument is out of range.
         """
-        for name, function in (("calibration_fn", calibration_fn), ("eval_fn", eval_fn)):
-            if not callable(function):
-                raise UnsupportedError(
-                    f"{name} is {function!r}, but must be a function that takes the network first",
-                    code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
-                )
-        from opendpu.pruning.allocate import check_ratio
-
+        for name, given in (("calibration_fn", calibration_fn), ("eval_fn", eval_fn)):
+            function(name, given)
+        for name, values in (("calib_args", calib_args), ("eval_args", eval_args)):
+            arguments(name, values)
         check_ratio(removal_ratio)
         pruner = self._pruner(excludes, channel_divisible)
         path = self._path("search", removal_ratio)
@@ -130,9 +126,13 @@ class OneStepPruningRunner(PruningRunner):
         """
         from opendpu.optimize import Plan, Subnets
 
+        if removal_ratio is not None:
+            check_ratio(removal_ratio)
+        info = None
+        if pruning_info_path is not None:
+            info = pathlib.Path(path_of("pruning_info_path", pruning_info_path))
         pruner = self._pruner()
         path = self._searched(removal_ratio)
-        info = None if pruning_info_path is None else pathlib.Path(pruning_info_path)
         if info is not None and info.is_file() and not path.is_file():
             plan = Plan.load(info)
         else:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+from opendpu.pruning.arguments import whole
 from opendpu_arch import outputs
-from opendpu_arch.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from opendpu.optimize import Pruner
@@ -46,7 +46,7 @@ class PruningRunner:
         from opendpu.optimize.groups import excluded_paths
 
         paths: tuple[str, ...] = ()
-        if excludes:
+        if excludes is not None:
             paths = tuple(sorted(excluded_paths(self._model, excludes)))
         if paths not in self._made:
             self._made[paths] = Pruner(
@@ -54,12 +54,7 @@ class PruningRunner:
                 excludes=paths,
             )  # fmt: skip
         found = self._made[paths]
-        if not isinstance(divisible, int) or divisible < 1:
-            raise UnsupportedError(
-                f"channel_divisible is {divisible!r}, but must be at least 1",
-                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
-            )
-        found.divisible = divisible
+        found.divisible = whole("channel_divisible", divisible)
         return found
 
     def _path(self, suffix: str, ratio: float | None = None) -> pathlib.Path:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from opendpu_arch.errors import UnsupportedError
+from opendpu.pruning.arguments import one_of
 from pytorch_nndct.pruning.iterative import IterativePruningRunner
 from pytorch_nndct.pruning.one_step import OneStepPruningRunner
 
@@ -41,10 +41,5 @@ def get_pruning_runner(
     UnsupportedError
         The method is neither, or the network cannot be pruned by it.
     """
-    if method not in METHODS:
-        raise UnsupportedError(
-            f"method is {method!r}, but must be 'iterative' or 'one_step'",
-            code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
-        )
-    runner = METHODS[method]
+    runner = METHODS[one_of("method", method, METHODS)]
     return runner(model, inputs, objective=objective, target=target)

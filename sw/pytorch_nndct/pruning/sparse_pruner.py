@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from opendpu.ops.inference import reason_of
+from opendpu.pruning.arguments import CODE, one_of
 from opendpu_arch.errors import UnsupportedError
 from pytorch_nndct.nn.modules.sparse_ops import SparseConv2d, SparseLinear, make_plain
 
@@ -83,15 +84,11 @@ class SparsePruner:
             ("a_sparsity", a_sparsity, A_SPARSITY),
             ("block_size", block_size, BLOCK_SIZES),
         ):
-            if value not in allowed:
-                raise UnsupportedError(
-                    f"{name} is {value!r}, but must be one of {', '.join(map(str, allowed))}",
-                    code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
-                )
+            one_of(name, value, allowed)
         if a_sparsity and w_sparsity != W_SPARSITY[-1]:
             raise UnsupportedError(
                 f"a_sparsity is {a_sparsity}, which needs w_sparsity 0.75, not {w_sparsity}",
-                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
+                code=CODE,
             )
         left_out = excluded_paths(self._model, excludes)
         made = copy.deepcopy(self._model)
@@ -110,6 +107,9 @@ class SparsePruner:
 
     def export_sparse_model(self, model: nn.Module) -> nn.Module:
         """Return the network with plain layers, whose weights have the zeros."""
+        from opendpu.optimize.groups import need_module
+
+        need_module(model)
         made = copy.deepcopy(model)
         make_plain(made)
         return made

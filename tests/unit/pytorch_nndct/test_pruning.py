@@ -210,7 +210,9 @@ def test_what_one_step_pruning_chose_is_pruned_again_without_an_analysis(model, 
 
 
 def test_what_runners_refuse(model, data, folder):
-    with refused("INVALID_ARGUMENT_ERROR", "method is 'iterativ', but must be 'iterative' or"):
+    with refused(
+        "INVALID_ARGUMENT_ERROR", "method is 'iterativ', but must be one of iterative, one_step"
+    ):
         get_pruning_runner(model, INPUTS, "iterativ")
     with refused("DATA_PARALLEL_NOT_ALLOWED_ERROR", "DataParallel; give its module"):
         get_pruning_runner(nn.DataParallel(model), INPUTS, "iterative")
@@ -250,6 +252,81 @@ def test_what_runners_refuse(model, data, folder):
     for given, kind in (("model_slim.pth", "str"), (3, "int"), (MyNet(), "MyNet")):
         with refused("INVALID_ARGUMENT_ERROR", f"state_dict is a {kind}, but must be a state"):
             slim.load_state_dict(MyNet(), given)
+
+
+def test_arguments_of_other_types_are_refused(model, data, folder):
+    def no(text, call, *args, **options):
+        with refused("INVALID_ARGUMENT_ERROR", text):
+            call(*args, **options)
+
+    for given in ([], "flops", None):
+        no("objective is .*, but must be one of", get_pruning_runner, model, INPUTS, "iterative",
+           objective=given)  # fmt: skip
+    no(r"method is \[\], but must be one of", get_pruning_runner, model, INPUTS, [])
+    runner = get_pruning_runner(model, INPUTS, "iterative")
+    no("eval_fn is 3, but must be a function", runner.ana, 3)
+    no("args is 3, but must be a list or tuple", runner.ana, eval_fn, 3)
+    no("workers is 'all', but must be at least 1", runner.ana, eval_fn, (data,), workers="all")
+    no("seed is None, but must be at least 0", runner.ana, eval_fn, (data,), seed=None)
+    assert not Path(".vai").exists(), "nothing is left of what was refused"
+    runner.ana(eval_fn, (data,))
+    for name, given, text in (
+        ("removal_ratio", "a", "between 0 and 1"), ("threshold", "a", "between 0 and 1"),
+        ("excludes", 3, "a list of modules or their names"), ("pruning_info_path", 3, "a path"),
+        ("excludes", "conv1", "a list of modules"), ("channel_divisible", "8", "at least 1"),
+    ):  # fmt: skip
+        amount = {} if name == "threshold" else {"removal_ratio": 0.2}
+        no(f"{name} is {given!r}, but must be {text}", runner.prune, **{**amount, name: given})
+    no("spec_path is 3, but must be a path", runner.prune, spec_path=3)
+    assert not list(Path(".vai").glob("*.spec"))
+    step = get_pruning_runner(model, INPUTS, "one_step")
+    right = {"calibration_fn": calibration_fn, "calib_args": (data,), "eval_fn": eval_fn}
+    for name, given, text in (
+        ("num_subnet", "a", "at least 1"), ("num_subnet", 2.5, "at least 1"),
+        ("calib_args", data[0], "a list or tuple"), ("eval_args", None, "a list or tuple"),
+        ("channel_divisible", 0, "at least 1"), ("seed", -1, "at least 0"),
+    ):  # fmt: skip
+        no(f"{name} is .*, but must be {text}", step.search, **{**right, name: given})
+    no("removal_ratio is 'a', but must be between", step.prune, removal_ratio="a")
+    no("pruning_info_path is 3, but must be a path", step.prune, pruning_info_path=3)
+
+
+def test_arguments_of_other_types_are_refused_once_for_all(model, data, folder):
+    pruner = OFAPruner(model, INPUTS)
+    for given in ("8", 0, 2.5, None):
+        with refused("INVALID_ARGUMENT_ERROR", "channel_divisible is .*, but must be at least 1"):
+            pruner.ofa_model([0.5, 1], given)
+    network = pruner.ofa_model([0.5, 1], 2)
+    setting = pruner.sample_subnet(network, "min")[1]
+    for call in (
+        lambda: pruner.sample_subnet(None, "max"),
+        lambda: pruner.reset_bn_running_stats_for_calibration("net"),
+        lambda: pruner.get_static_subnet(3, setting),
+        lambda: SparsePruner(model, INPUTS).export_sparse_model(None),
+    ):
+        with refused("TORCH_MODULE_ERROR", "the model is a .*, but must be a torch.nn.Module"):
+            call()
+    right = {
+        "model": network, "calibration_fn": calibration_fn, "calib_args": (data,),
+        "eval_fn": eval_fn, "eval_args": (data,), "evaluation_metric": "loss",
+        "min_or_max_metric": "max", "min_macs": 0, "max_macs": 9,
+    }  # fmt: skip
+    for name, given, text in (
+        ("min_macs", "a", "a number"), ("macs_step", None, "a number"),
+        ("parent_popu_size", 0, "at least 1"), ("iteration", "a", "at least 0"),
+        ("mutate_prob", 2, "a probability"), ("crossover_size", 0.5, "at least 0"),
+        ("eval_fn", 3, "a function"), ("calib_args", 3, "a list or tuple"),
+        ("evaluation_metric", [], "the name"), ("min_or_max_metric", [], "one of max, min"),
+        ("seed", "a", "at least 0"),
+    ):  # fmt: skip
+        with refused("INVALID_ARGUMENT_ERROR", f"{name} is .*, but must be {text}"):
+            pruner.run_evolutionary_search(**{**right, name: given})
+    with refused("INVALID_ARGUMENT_ERROR", "setting_config holds no settings of subnetworks: "):
+        pruner.save_subnet_config(object(), "a.json")
+    assert not Path("a.json").exists()
+    for call in (lambda: pruner.save_subnet_config({}, 3), lambda: pruner.load_subnet_config(3)):
+        with refused("INVALID_ARGUMENT_ERROR", "file_name is 3, but must be a path"):
+            call()
 
 
 def test_once_for_all_networks_are_their_subnetworks(model, data, folder):
@@ -368,7 +445,9 @@ def test_what_the_once_for_all_pruner_refuses(model, data, folder):
     with refused("INVALID_ARGUMENT_ERROR", "the subnet setting is not one of this network"):
         pruner.get_static_subnet(network, [{"name": "conv9", "channels": 8}])
     search = (network, calibration_fn, (data,), eval_fn, (data,), "loss")
-    with refused("INVALID_ARGUMENT_ERROR", "min_or_max_metric is 'most', but must be 'max' or"):
+    with refused(
+        "INVALID_ARGUMENT_ERROR", "min_or_max_metric is 'most', but must be one of max, min"
+    ):
         pruner.run_evolutionary_search(*search, "most", 1, 2)
     with refused("INVALID_ARGUMENT_ERROR", "say which MACs subnetworks may have"):
         pruner.run_evolutionary_search(*search, "max")

@@ -243,6 +243,12 @@ def test_what_is_refused(session, rng):
         runner.prune()
     with refused("INVALID_ARGUMENT_ERROR", r"sparsity is 1\.5, but must be between 0 and 1"):
         runner.prune(sparsity=1.5)
+    with refused("INVALID_ARGUMENT_ERROR", "threshold is 'a', but must be between 0 and 1"):
+        runner.prune(threshold="a")
+    with refused("INVALID_ARGUMENT_ERROR", "eval_fn is 3, but must be a function"):
+        runner.ana(3)
+    with refused("INVALID_ARGUMENT_ERROR", "checkpoint_interval is 0, but must be at least 1"):
+        runner.ana(close(images), checkpoint_interval=0)
     with refused("MODEL_ANALYSIS_ERROR", "eval_fn failed: KeyError"):
 
         def eval_fn(frozen_graph_def):
