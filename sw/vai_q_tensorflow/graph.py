@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from opendpu.frontend.tensorflow.graphdef import Node, read
+from opendpu.frontend.tensorflow.graph_file import read
+from opendpu.frontend.tensorflow.graphdef import Node
 from opendpu.frontend.tensorflow.importer import INPUT, load_nodes
 from opendpu.ir import Array, FloatGraph
 from opendpu_arch.errors import TensorError, UnsupportedError

@@ -10,7 +10,8 @@ from typing import Any
 from opendpu.cli.progress import progress
 from opendpu.export import to_onnx
 from opendpu.export.golden import make_folder
-from opendpu.frontend.tensorflow.graphdef import Node, parse
+from opendpu.frontend.tensorflow.graph_file import parse
+from opendpu.frontend.tensorflow.graphdef import Node
 from opendpu.frontend.tensorflow.importer import load_nodes
 from opendpu.frontend.tensorflow.proto import Attr
 from opendpu.frontend.tensorflow.runtime import tf

@@ -4,7 +4,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from opendpu.frontend.tensorflow.graphdef import Node, parse, split
+from opendpu.frontend.tensorflow.graph_file import parse
+from opendpu.frontend.tensorflow.graphdef import Node, split
 from opendpu.frontend.tensorflow.importer import INPUT, load_nodes
 from opendpu.frontend.tensorflow.runtime import tf
 from opendpu.quantize import complete

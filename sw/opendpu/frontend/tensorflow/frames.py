@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping
 from opendpu.frontend.tensorflow.graphdef import Node, split
 from opendpu_arch.errors import ModelFormatError
 
-CONTROL = "^"
-"""In front of inputs that only say what comes first."""
 CONSTANT = "is_constant"
 """Attribute of an ``Enter`` whose value is that of every round."""
 

@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Sequence
 
 from opendpu.frontend.binding import Sizes
-from opendpu.frontend.tensorflow.graphdef import read
+from opendpu.frontend.tensorflow.graph_file import read
 from opendpu.frontend.tensorflow.importer import load_nodes
 from opendpu.ir import FloatGraph
 

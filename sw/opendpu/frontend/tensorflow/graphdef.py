@@ -1,19 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorFlow's GraphDef: nodes, their attributes and constants. TensorFlow is not needed."""
+"""Nodes of TensorFlow's GraphDef, their attributes and constants. TensorFlow is not needed."""
 
 import dataclasses
-import pathlib
 import re
 from typing import Any
 
 import numpy as np
-from google.protobuf.message import DecodeError
 
 from opendpu.frontend.refusal import Refusal
-from opendpu.frontend.tensorflow.proto import Graph
-from opendpu.frontend.whole_file import read_bytes
 from opendpu.ir import Array
-from opendpu_arch.errors import ModelFormatError
 
 DTYPES: dict[int, np.dtype[Any]] = {
     1: np.dtype(np.float32), 2: np.dtype(np.float64), 3: np.dtype(np.int32),
@@ -23,6 +18,8 @@ DTYPES: dict[int, np.dtype[Any]] = {
 }  # fmt: skip
 """Numbers of ``DataType`` that stand for numbers and bools."""
 STRING = 7
+CONTROL = "^"
+"""In front of inputs that only say what comes first."""
 _FIELDS = {
     np.dtype(np.float32): "float_val", np.dtype(np.float64): "double_val",
     np.dtype(np.int64): "int64_val", np.dtype(np.bool_): "bool_val",
@@ -116,37 +113,3 @@ def split(reference: str) -> tuple[str, int]:
     """
     found = _RESULT.fullmatch(reference)
     return (found["node"], int(found["number"])) if found else (reference, 0)
-
-
-def parse(data: bytes, label: str) -> dict[str, Node]:
-    """Return the nodes of a serialized GraphDef, by name.
-
-    Raises
-    ------
-    ModelFormatError
-        It is none, or two nodes have one name.
-    """
-    graph = Graph()
-    try:
-        graph.ParseFromString(data)
-    except DecodeError:
-        raise ModelFormatError(f"{label} is not a frozen graph: it is no GraphDef") from None
-    nodes: dict[str, Node] = {}
-    for node in graph.node:
-        if node.name in nodes:
-            raise ModelFormatError(f"{label} has two nodes {node.name!r}")
-        nodes[node.name] = Node(node.name, node.op, tuple(node.input), node.attr)
-    if not nodes:
-        raise ModelFormatError(f"{label} is not a frozen graph: it has no nodes")
-    return nodes
-
-
-def read(path: pathlib.Path) -> dict[str, Node]:
-    """Return the nodes in a file.
-
-    Raises
-    ------
-    ModelFormatError
-        It cannot be read, or is no GraphDef.
-    """
-    return parse(read_bytes(path), str(path))

@@ -14,8 +14,8 @@ from opendpu.frontend.building import Builder, Missing
 from opendpu.frontend.control_flow import InnerGraphs, UnconvertedError, while_loop
 from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.tensorflow import ops
-from opendpu.frontend.tensorflow.frames import CONTROL, Frame, frames_of
-from opendpu.frontend.tensorflow.graphdef import Node, split
+from opendpu.frontend.tensorflow.frames import Frame, frames_of
+from opendpu.frontend.tensorflow.graphdef import CONTROL, Node, split
 from opendpu.frontend.tensorflow.lists import CONVERTERS, Reserved, with_shapes
 from opendpu.frontend.tensorflow.registry import HANDLERS, Call
 from opendpu.ir import FloatGraph, Origin

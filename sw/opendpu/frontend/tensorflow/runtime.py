@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from opendpu.frontend.tensorflow.graphdef import Node, parse
+from opendpu.frontend.tensorflow.graph_file import parse
+from opendpu.frontend.tensorflow.graphdef import Node
 from opendpu.ops.inference import reason_of
 from opendpu_arch.errors import UnsupportedError
 

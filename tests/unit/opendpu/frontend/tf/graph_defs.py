@@ -17,8 +17,11 @@ class Network:
     def __init__(self):
         self.graph = Graph()
 
+    def _new(self):
+        return self.graph.node.add()
+
     def node(self, name, op, *inputs, **attrs):
-        made = self.graph.node.add()
+        made = self._new()
         made.name, made.op = name, op
         made.input.extend(inputs)
         for key, value in attrs.items():
@@ -33,6 +36,8 @@ class Network:
                 attr.i = value
             case float():
                 attr.f = value
+            case str() if value.startswith("@"):
+                attr.func.name = value[1:]
             case str():
                 attr.s = value.encode()
             case np.dtype():
@@ -49,6 +54,17 @@ class Network:
                 for size in value.shape:
                     attr.tensor.tensor_shape.dim.add().size = size
 
+    def function(self, name, inputs, results):
+        """Begin a function; returns what takes its nodes. ``results`` by their name."""
+        made = self.graph.library.function.add()
+        made.signature.name = name
+        for argument in inputs:
+            made.signature.input_arg.add().name = argument
+        for result, reference in results.items():
+            made.signature.output_arg.add().name = result
+            made.ret[result] = reference
+        return _Function(made)
+
     def data(self, name, shape):
         return self.node(name, "Placeholder", dtype=np.dtype(np.float32), shape=shape)
 
@@ -59,3 +75,13 @@ class Network:
     def write(self, path: Path) -> Path:
         path.write_bytes(self.graph.SerializeToString())
         return path
+
+
+class _Function(Network):
+    """The nodes of a function."""
+
+    def __init__(self, made):
+        self.made = made
+
+    def _new(self):
+        return self.made.node_def.add()

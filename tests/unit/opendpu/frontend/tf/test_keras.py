@@ -116,6 +116,26 @@ def test_several_inputs_and_open_dimensions(rng):
     np.testing.assert_allclose(found[0], want, rtol=0, atol=1e-5)
 
 
+def test_convolutions_with_groups(rng, tmp_path):
+    """Keras has them in functions that XLA shall compile."""
+    image = tf.keras.Input((9, 9, 8), name="image")
+    x = layers.Conv2D(8, 3, groups=2, padding="same", activation="relu", name="halves")(image)
+    x = layers.Conv2D(8, 3, groups=8, strides=2, name="each")(x)
+    model = seeded(tf.keras.Model(image, layers.Conv2D(4, 1, groups=4)(x)), rng)
+    model.save(tmp_path / "groups.keras")
+    model.export(tmp_path / "saved", verbose=False)
+    x = rng.normal(size=(1, 9, 9, 8)).astype(np.float32)
+    for graph in (
+        load_keras(model),
+        load_keras(str(tmp_path / "groups.keras")),
+        load_saved_model(tmp_path / "saved"),
+    ):
+        kinds = [node.kind for node in graph if "conv" in node.kind]
+        assert kinds == ["conv2d", "depthwise-conv2d", "conv2d"]
+        (found,) = computed(graph, [x])
+        np.testing.assert_allclose(found, model(x), rtol=1e-5, atol=1e-5)
+
+
 def test_custom_layers(rng, tmp_path):
     class Doubled(layers.Layer):
         def call(self, x):

@@ -9,7 +9,7 @@ pytest.importorskip("tensorflow", reason="TensorFlow is not installed (opendpu[t
 from tensorflow.python.framework import convert_to_constants
 from tf_graphs import agree, computed, load_function, tf
 
-from opendpu.frontend.tensorflow.graphdef import parse
+from opendpu.frontend.tensorflow.graph_file import parse
 from opendpu.frontend.tensorflow.importer import load_nodes
 from opendpu.frontend.tensorflow.keras_model import load_keras
 from opendpu.frontend.tflite import load_tflite
