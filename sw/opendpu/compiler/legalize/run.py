@@ -38,6 +38,8 @@ from opendpu_arch.numerics import quantize
 Array = npt.NDArray[Any]
 BITS = 8
 """Width of the DPU's integers."""
+DEEP = 150
+"""Ops in a row that may ask for each other; five calls are behind each of them."""
 PART = 1 << 16
 """Elements of a constant that are quantized at a time: as many as caches hold."""
 
@@ -62,12 +64,36 @@ def legalize(
     context = Context(quantized, _make_fixed, _make_final, tables=tables, scaled=scaled)
     result = context.result
     result.attrs = dict(quantized.attrs)
+    _make_deep(context)
     for name in quantized.outputs:
         is_fix = quantized[name].kind == "fix"
         result.outputs.append(_output(context, name) if is_fix else context.real(name))
     result.prune()
     _separate_names(result)
     return result
+
+
+def _make_deep(context: Context) -> None:
+    """Make ops on long ways from the inputs before those behind them ask for them.
+
+    Who is asked for an op asks for its inputs, so that nothing is made which nobody needs; on ways
+    of some hundred layers that would exceed Python's recursion limit.
+    """
+    fixes: dict[str, int] = {}  # in a row, on the longest way to an op
+    floats: dict[str, int] = {}  # since the last fix op
+    for node in context.graph:
+        sources = list(node.sources())
+        fixed = max((fixes[name] for name in sources), default=0)
+        real = max((floats[name] for name in sources), default=0) + 1
+        if node.kind == "fix":
+            fixed, real = fixed + 1, 0
+        if fixed >= DEEP and node.kind == "fix":
+            context.fixed(node.name)
+            fixed = 0
+        elif real >= DEEP:
+            context.real(node.name)
+            real = 0
+        fixes[node.name], floats[node.name] = fixed, real
 
 
 def _output(context: Context, name: str) -> str:

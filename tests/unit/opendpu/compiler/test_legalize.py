@@ -126,3 +126,18 @@ def test_outputs_that_pass_something_on() -> None:
     compiled = compile_and_check(q.done(x, same, y, again))
     names = {"x_fix", "same_fix", "conv_fix", "again_fix"}
     assert names <= {op.get_output_tensor().name for op in compiled.graph.get_ops()}
+
+
+def test_networks_of_any_depth() -> None:
+    q = Quantized()
+    x = q.data(1, 1, 8)
+    for i in range(400):
+        before, x = x, q.conv(x, f"c{i}", 8, kernel=1, act="relu" if i % 2 else None)
+        x = x if i % 3 else q.add([x, before], f"a{i}")
+    made = legal(q, x)
+    assert sum(node.kind == "conv2d-fix" for node in made) == 400
+    for i in range(1500):  # in float
+        x = q.graph.add(f"f{i}", "sigmoid", (1, 1, 1, 8), {"input": [x]}).name
+    made = legal(q, q.fix(x, 5))
+    assert sum(node.kind == "sigmoid" for node in made) == 1500
+    assert [node.kind for node in made][-1] == "float2fix"
