@@ -32,7 +32,7 @@ with atheris.instrument_imports(
         "opendpu.runtime",
         "opendpu.frontend",
         "opendpu.ir",
-    ]
+    ],
 ):
     import numpy as np
 
