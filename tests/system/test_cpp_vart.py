@@ -113,6 +113,7 @@ REFUSED = {
     "buffers": "TensorError: [VART_TENSOR_INFO_ERROR] 0 buffers given, but must be 1: ",
     "size": "TensorError: [VART_TENSOR_BUFFER_DIMS_ERROR] input ",
     "index": "has no element there",
+    "more indices": "tensor small has 2 dimensions, not 3",
     "copy": "tensor small has 1 bytes from there on, not 2",
 }
 
