@@ -19,7 +19,8 @@ AMDS_LIBRARIES = (
 AMDS_AI_LIBRARIES = (
     "vitis_ai_library-dpu_task", "vitis_ai_library-model_config", "vitis_ai_library-math",
     "vitis_ai_library-xnnpp", "vitis_ai_library-bcc", "vitis_ai_library-benchmark",
-    "vitis_ai_library-classification", "vitis_ai_library-covid19segmentation",
+    "vitis_ai_library-c2d2_lite", "vitis_ai_library-classification",
+    "vitis_ai_library-covid19segmentation",
     "vitis_ai_library-efficientdet_d2", "vitis_ai_library-facedetect",
     "vitis_ai_library-facefeature",
     "vitis_ai_library-facelandmark", "vitis_ai_library-facequality5pt",
@@ -31,6 +32,7 @@ AMDS_AI_LIBRARIES = (
     "vitis_ai_library-multitask", "vitis_ai_library-multitaskv3", "vitis_ai_library-ofa_yolo",
     "vitis_ai_library-openpose",
     "vitis_ai_library-platedetect", "vitis_ai_library-platenum", "vitis_ai_library-pmg",
+    "vitis_ai_library-pmrid", "vitis_ai_library-pointpillars",
     "vitis_ai_library-polypsegmentation", "vitis_ai_library-posedetect",
     "vitis_ai_library-rcan", "vitis_ai_library-refinedet", "vitis_ai_library-reid",
     "vitis_ai_library-retinaface", "vitis_ai_library-retinanet",
