@@ -36,7 +36,7 @@ AMDS_AI_LIBRARIES = (
     "vitis_ai_library-polypsegmentation", "vitis_ai_library-posedetect",
     "vitis_ai_library-rcan", "vitis_ai_library-refinedet", "vitis_ai_library-reid",
     "vitis_ai_library-retinaface", "vitis_ai_library-retinanet",
-    "vitis_ai_library-segmentation", "vitis_ai_library-ssd",
+    "vitis_ai_library-segmentation", "vitis_ai_library-solo", "vitis_ai_library-ssd",
     "vitis_ai_library-tfssd", "vitis_ai_library-ultrafast",
     "vitis_ai_library-vehicleclassification", "vitis_ai_library-yolov2",
     "vitis_ai_library-yolov3", "vitis_ai_library-yolov4",
