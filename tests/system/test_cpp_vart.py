@@ -15,6 +15,7 @@ from opendpu.cpp import build, packages
 from opendpu.runtime import GraphRunner, Runner, cpu
 from opendpu.runtime.program import dpu_subgraphs
 from opendpu_arch.errors import ToolError, UnsupportedError
+from opendpu_arch.target import Target
 
 sys.path.append(str(pathlib.Path(__file__).parent))
 
@@ -159,6 +160,18 @@ def test_graphs_can_be_made_and_changed(prefix, tmp_path):
     assert (tensor.name, tensor.dims, tensor.get_attr("mark")) == ("renamed", [1, 8, 6, 7], 3)
     front = graph.get_root_subgraph().find_child_subgraph_by_op_name("third")
     assert (front.get_name(), front.get_attr("device"), front.get_op_num()) == ("front", "DPU", 7)
+
+
+def test_targets_of_fingerprints(prefix, model, tmp_path):
+    lines = run(built(prefix, tmp_path, "targets"), model, "b4096").stdout.splitlines()
+    for line, name in (lines[0], "B512"), (lines[2], "B4096"):
+        target = Target.from_name(name)
+        assert line == f"{target.name} DPUCZDX8G 1 {target.feature_code}"
+    assert lines[1] == "1 1"
+    assert lines[3] == "10"
+    assert lines[4].startswith("TargetError: ") and "DPUCAHX8H" in lines[4]
+    assert lines[5].startswith("TargetError: ") and "0x301000000000000" in lines[5]
+    assert lines[6].endswith("targets here are of the type DPUCZDX8G, not DPUCVDX8G")
 
 
 @pytest.fixture
