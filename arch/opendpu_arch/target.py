@@ -17,6 +17,8 @@ TYPE_CODE = 1
 ISA_VERSION = 1
 MAX_ADDRESS_REGISTERS = 8
 """Segments a program can address (``reg_id``)."""
+CLOCK_MHZ = 300.0
+"""Clock of the DPU on AMD's boards; cycles are told as times with it where nobody says another."""
 
 ARCHITECTURES: tuple[tuple[int, int], ...] = (
     (4, 8),

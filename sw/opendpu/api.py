@@ -26,7 +26,7 @@ from opendpu.runtime.devices import check_device, known_devices
 from opendpu.runtime.program import Program, dpu_subgraphs
 from opendpu.targets import chosen_target, find_target
 from opendpu_arch.errors import GraphError
-from opendpu_arch.target import Target
+from opendpu_arch.target import CLOCK_MHZ, Target
 from xir import Graph
 
 __all__ = [
@@ -146,7 +146,7 @@ def profile(
     *,
     device: str | None = None,
     memory: str | None = None,
-    clock_mhz: float = 300,
+    clock_mhz: float = CLOCK_MHZ,
     show: Callable[[str], None] = silent,
 ) -> Profile:
     """Run every DPU subgraph of a compiled model once; say where its cycles went, by layer.

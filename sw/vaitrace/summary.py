@@ -9,12 +9,10 @@ from typing import Any
 
 from opendpu.runtime.tracing import Record
 from opendpu_arch.errors import TargetError
-from opendpu_arch.target import Target
+from opendpu_arch.target import CLOCK_MHZ, Target
 from vaitrace.calls import Call
 
 MEGABYTE = 1 << 20
-DEFAULT_CLOCK_MHZ = 300.0
-"""Clock of the DPU on AMD's boards."""
 _COLUMNS = (
     ("DPU Id", "dpu"), ("Bat", "batch"), ("DPU SubGraph", "subgraph"), ("WL", "workload_gop"),
     ("SW_RT", "software_ms"), ("HW_RT", "hardware_ms"), ("Effic", "efficiency"),
@@ -53,7 +51,7 @@ class Line:
     batch: int = 1
 
 
-def summarize(records: Sequence[Record], clock_mhz: float = DEFAULT_CLOCK_MHZ) -> list[Line]:
+def summarize(records: Sequence[Record], clock_mhz: float = CLOCK_MHZ) -> list[Line]:
     """Return a line for each subgraph, in the order of their first jobs."""
     groups: dict[tuple[str, str], list[Record]] = {}
     for job in records:
@@ -92,9 +90,7 @@ def _operations_per_cycle(dpu: str) -> int:
         return 0
 
 
-def text(
-    lines: Sequence[Line], calls: Sequence[Call] = (), clock_mhz: float = DEFAULT_CLOCK_MHZ
-) -> str:
+def text(lines: Sequence[Line], calls: Sequence[Call] = (), clock_mhz: float = CLOCK_MHZ) -> str:
     """Return the tables that ``--txt_summary`` shows: subgraphs, and functions if any."""
     rows = [[title for title, _ in _COLUMNS]]
     rows += [[_cell(getattr(line, field)) for _, field in _COLUMNS] for line in lines]

@@ -14,7 +14,8 @@ import opendpu.runtime
 import vart.runner
 from opendpu.runtime.jobs import REMEMBERED
 from opendpu.runtime.program import Port
-from opendpu_arch.errors import DPUError, GraphError, TensorError
+from opendpu_arch.errors import DPUError, GraphError, TargetError, TensorError
+from opendpu_arch.target import ISA_VERSION, TYPE, TYPE_CODE, Target
 from xir import DataType, Graph, Op, Subgraph, Tensor
 from xir.attrs import Attrs
 
@@ -150,6 +151,22 @@ def attribute(owner: Attrs, key: str) -> tuple[str, Any]:
 def attributes(owner: Attrs) -> list[str]:
     """Return the names of all attributes."""
     return list(owner.get_attrs())
+
+
+def target(name: str) -> tuple[str, str, int, int, int]:
+    """Return name, type, ISA version, feature code and fingerprint of a target.
+
+    ``name`` is a name, or ``0x`` and a fingerprint.
+    """
+    found = Target.from_name(name)
+    return found.name, TYPE, ISA_VERSION, found.feature_code, found.fingerprint
+
+
+def fingerprint(kind: str, isa_version: int, feature_code: int) -> int:
+    """Return the fingerprint of a target by its parts."""
+    if kind != TYPE:
+        raise TargetError(f"targets here are of the type {TYPE}, not {kind}")
+    return Target.from_fingerprint(TYPE_CODE << 56 | isa_version << 48 | feature_code).fingerprint
 
 
 def create_runner(subgraph: Subgraph, mode: str) -> "BridgedRunner":

@@ -10,8 +10,9 @@ import typer
 
 from opendpu import api
 from opendpu.cli.app import errors_in_one_line
-from opendpu.runtime.devices import DEFAULT_DEVICE, DEVICE_VARIABLE
+from opendpu.runtime.devices import DEFAULT_DEVICE, DEVICE_VARIABLE, core_count
 from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.target import CLOCK_MHZ
 from xdputil.app import app, print_json
 
 
@@ -28,10 +29,11 @@ def query(
     chosen = api.chosen_target(target)
     device = os.environ.get(DEVICE_VARIABLE) or DEFAULT_DEVICE
     version = importlib.metadata.version("opendpu")
+    cores = core_count()
     print_json(
         {
             "DPU IP Spec": {
-                "DPU Core Count": 1,
+                "DPU Core Count": cores,
                 "IP version": f"v{version}",
                 "regmap": "1to1 version",
             },
@@ -39,14 +41,16 @@ def query(
             "kernels": [
                 {
                     "DPU Arch": chosen.name,
+                    "DPU Frequency (MHz)": round(CLOCK_MHZ),
                     "IP Type": "DPU",
-                    "cu_idx": 0,
+                    "cu_idx": core,
                     "cu_name": device,
                     "device_id": 0,
                     "fingerprint": f"{chosen.fingerprint:#x}",
                     "is_vivado_flow": False,
-                    "name": "DPU Core 0",
+                    "name": f"DPU Core {core}",
                 }
+                for core in range(cores)
             ],
         }
     )

@@ -38,3 +38,36 @@ def picture(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, np.
     import ai_library
 
     return ai_library.noise(tmp_path_factory.mktemp("pictures"))
+
+
+@pytest.fixture(scope="module")
+def prefix() -> pathlib.Path:
+    """The folder with headers and library of VART in C++; skips where it cannot be built."""
+    import opendpu.cpp
+    from opendpu_arch.errors import ToolError
+
+    try:
+        opendpu.cpp.compiler()
+    except ToolError as error:
+        pytest.skip(str(error))
+    return opendpu.cpp.prefix()
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A compiled model with a DPU subgraph of two outputs, and a softmax behind one."""
+    import cpp_vart
+
+    return cpp_vart.two_outputs(tmp_path_factory.mktemp("cpp") / "two.xmodel")
+
+
+@pytest.fixture(scope="module")
+def values(model: pathlib.Path) -> np.ndarray:
+    """Elements for the model's input."""
+    import xir
+    from opendpu.runtime import Runner
+    from opendpu.runtime.program import dpu_subgraphs
+
+    (dpu,) = dpu_subgraphs(xir.Graph.deserialize(model))
+    (tensor,) = Runner(dpu, device="ref").get_input_tensors()
+    return np.random.default_rng(2).integers(-128, 128, tensor.dims).astype(np.int8)

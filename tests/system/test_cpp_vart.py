@@ -1,100 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """VART in C++: programs shaped as AMD's examples, and custom ops, against Python's results."""
 
-import os
 import pathlib
 import re
 import shutil
-import subprocess
+import sys
 
 import numpy as np
-import onnx
 import pytest
 
 import opendpu.cpp
 import xir
-from opendpu.api import compile_graph
 from opendpu.cpp import build, packages
-from opendpu.frontend import load_onnx
-from opendpu.quantize import quantize
 from opendpu.runtime import GraphRunner, Runner, cpu
 from opendpu.runtime.program import dpu_subgraphs
 from opendpu_arch.errors import ToolError, UnsupportedError
+from opendpu_arch.target import Target
 
-SOURCES = pathlib.Path(__file__).with_name("cpp")
+sys.path.append(str(pathlib.Path(__file__).parent))
+
+from cpp_vart import SOURCES, built, run
 
 pytestmark = pytest.mark.system
-
-
-@pytest.fixture(scope="module")
-def prefix() -> pathlib.Path:
-    """Return the folder with headers and library; skips where it cannot be built."""
-    try:
-        opendpu.cpp.compiler()
-    except ToolError as error:
-        pytest.skip(str(error))
-    return opendpu.cpp.prefix()
-
-
-def run(*command: object, check: bool = True, **environment: str) -> subprocess.CompletedProcess:
-    done = subprocess.run(
-        list(map(str, command)), capture_output=True, text=True, timeout=300, check=False,
-        env={**os.environ, **environment},
-    )  # fmt: skip
-    assert not check or done.returncode == 0, done.stderr
-    return done
-
-
-def built(prefix: pathlib.Path, folder: pathlib.Path, name: str, *options: str) -> pathlib.Path:
-    """Return a program, or with -shared a library, of one of the sources."""
-    path = folder / (f"lib{name}.so" if "-shared" in options else name)
-    run(
-        opendpu.cpp.compiler(), "-O0", "-Wall", "-Wextra", "-Werror", f"-I{SOURCES}",
-        *packages.cflags(prefix), *options, "-o", path, SOURCES / f"{name.split('-')[0]}.cpp",
-        f"-L{prefix / 'lib'}", f"-Wl,-rpath,{prefix / 'lib'}", "-Wl,--no-undefined",
-        *(f"-l{name}" for name in packages.AMDS_LIBRARIES), "-lpthread",
-    )  # fmt: skip
-    return path
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Return a compiled model with a DPU subgraph of two outputs, and a softmax behind one."""
-    helper, rng = onnx.helper, np.random.default_rng(1)
-    constants = {
-        "w": rng.normal(0, 0.3, (6, 3, 3, 3)).astype(np.float32),
-        "v": rng.normal(0, 0.3, (5, 3, 1, 1)).astype(np.float32),
-    }
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1], name="c"),
-        helper.make_node("Relu", ["c"], ["a"], name="a"),
-        helper.make_node("Conv", ["x", "v"], ["b"], name="b"),
-        helper.make_node("Softmax", ["b"], ["y"], axis=1, name="y"),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "two",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, (1, 3, 6, 5))],
-        [
-            helper.make_tensor_value_info("a", onnx.TensorProto.FLOAT, (1, 6, 6, 5)),
-            helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, (1, 5, 6, 5)),
-        ],
-        [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()],
-    )
-    opset = helper.make_opsetid("", 17)
-    made = helper.make_model(graph, opset_imports=[opset], ir_version=8)
-    samples = rng.normal(0, 1, (8, 3, 6, 5)).astype(np.float32)
-    quantized = quantize(load_onnx(made), {"x": samples})
-    path = tmp_path_factory.mktemp("cpp") / "two.xmodel"
-    compile_graph(quantized, target="B512").graph.serialize(path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def values(model) -> np.ndarray:
-    (dpu,) = dpu_subgraphs(xir.Graph.deserialize(model))
-    (tensor,) = Runner(dpu, device="ref").get_input_tensors()
-    return np.random.default_rng(2).integers(-128, 128, tensor.dims).astype(np.int8)
 
 
 @pytest.mark.parametrize("threads", [1, 4])
@@ -144,41 +71,6 @@ def test_buffers_of_runners(prefix, model, values, tmp_path):
         np.testing.assert_allclose(np.float32(line.split()), result, rtol=1e-4)
 
 
-def test_memory_from_xrt_and_runners_by_name(prefix, model, values, tmp_path):
-    program = built(prefix, tmp_path, "zero_copy")
-    values.tofile(tmp_path / "in.bin")
-    (dpu,) = dpu_subgraphs(xir.Graph.deserialize(model))
-    lines = run(
-        program, model, dpu.get_name(), tmp_path / "in.bin", OPENDPU_DEVICE="ref"
-    ).stdout.splitlines()
-    with Runner(dpu, device="iss") as runner:
-        expected = list(runner.run([values]).values())
-        (taken,), made = runner.get_input_tensors(), runner.get_output_tensors()
-    scales = [2.0 ** -t.get_attr("fix_point") for t in made]
-    assert lines[0] == f"input scale {2 ** taken.get_attr('fix_point')}"
-    assert [float(word) for word in lines[1].split()[2:]] == scales
-    moved = [op for op in dpu.toposort() if op.get_type() == "download"]
-    places = {op.get_output_tensor().name: op.get_input_tensors()[0] for op in moved}
-    offsets = [places[tensor.name].get_attr("ddr_addr") for tensor in made]
-    assert len(set(offsets)) == 2
-    assert lines[2:4] == ["input offsets 0", f"output offsets {offsets[0]} {offsets[1]}"]
-    types = ["CONST", "DATA_GLOBAL", "DATA_LOCAL_INPUT", "DATA_LOCAL_OUTPUT"]
-    sizes = dpu.get_attr("reg_id_to_size")
-    assert lines[4:8] == [f"{i} {name} {sizes[f'REG_{i}']}" for i, name in enumerate(types)]
-    assert lines[8:] == [f"output {' '.join(map(str, array.ravel()))}" for array in expected]
-    for what, message in {
-        "device": "there is no device 1, only device 0",
-        "kernel": f"has no DPU subgraph nothing; there are: {dpu.get_name()}",
-        "register": 'there is no compute unit 0 of "DPU": the simulated device has none',
-        "other kernel": "there is no kernel pp_pipeline_accel: beside the DPU",
-        "small": "but its buffer object has 8",
-        "none": "is given no buffer object",
-        "part": "a buffer object of 8 bytes has no 8 at 1",
-    }.items():
-        done = run(program, model, dpu.get_name(), "-", what, check=False)
-        assert (done.returncode, message in done.stderr) == (3, True), (what, done.stderr)
-
-
 def seen(graph: xir.Graph) -> list[str]:
     """Return the lines that surface.cpp prints of a graph."""
     heads, tails = graph.get_head_ops(), graph.get_tail_ops()
@@ -222,6 +114,7 @@ REFUSED = {
     "buffers": "TensorError: [VART_TENSOR_INFO_ERROR] 0 buffers given, but must be 1: ",
     "size": "TensorError: [VART_TENSOR_BUFFER_DIMS_ERROR] input ",
     "index": "has no element there",
+    "more indices": "tensor small has 2 dimensions, not 3",
     "copy": "tensor small has 1 bytes from there on, not 2",
 }
 
@@ -267,6 +160,18 @@ def test_graphs_can_be_made_and_changed(prefix, tmp_path):
     assert (tensor.name, tensor.dims, tensor.get_attr("mark")) == ("renamed", [1, 8, 6, 7], 3)
     front = graph.get_root_subgraph().find_child_subgraph_by_op_name("third")
     assert (front.get_name(), front.get_attr("device"), front.get_op_num()) == ("front", "DPU", 7)
+
+
+def test_targets_of_fingerprints(prefix, model, tmp_path):
+    lines = run(built(prefix, tmp_path, "targets"), model, "b4096").stdout.splitlines()
+    for line, name in (lines[0], "B512"), (lines[2], "B4096"):
+        target = Target.from_name(name)
+        assert line == f"{target.name} DPUCZDX8G 1 {target.feature_code}"
+    assert lines[1] == "1 1"
+    assert lines[3] == "10"
+    assert lines[4].startswith("TargetError: ") and "DPUCAHX8H" in lines[4]
+    assert lines[5].startswith("TargetError: ") and "0x301000000000000" in lines[5]
+    assert lines[6].endswith("targets here are of the type DPUCZDX8G, not DPUCVDX8G")
 
 
 @pytest.fixture

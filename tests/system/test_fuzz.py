@@ -53,3 +53,11 @@ def test_findings_are_reported(tmp_path):
     assert done.returncode != 0
     assert "seconds" in done.stderr + done.stdout
     assert list(tmp_path.glob("code-crash-*"))
+
+
+def test_new_inputs_stay_out_of_the_repository(tmp_path):
+    before = {path: path.read_bytes() for path in (FUZZ / "corpus" / "npz").iterdir()}
+    done = fuzz("npz", tmp_path, "--runs", "3000", "--seed", "5")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert list((tmp_path / "npz").iterdir())
+    assert {path: path.read_bytes() for path in (FUZZ / "corpus" / "npz").iterdir()} == before

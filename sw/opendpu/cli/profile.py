@@ -16,6 +16,7 @@ from opendpu.profile.tables import csv_text, json_text, text
 from opendpu.profile.trace import trace_json
 from opendpu_arch import outputs
 from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.target import CLOCK_MHZ
 
 PICTURES = (".svg", ".png")
 
@@ -29,7 +30,9 @@ def profile_model(
         str | None, typer.Option(help="rtl, cycle; by default cycle where it is installed.")
     ] = None,
     memory: Memory = None,
-    clock: Annotated[float, typer.Option(metavar="MHZ", min=1, help="Clock for times.")] = 300,
+    clock: Annotated[
+        float, typer.Option(metavar="MHZ", min=1, help="Clock for times.")
+    ] = CLOCK_MHZ,
     trace: Annotated[
         pathlib.Path | None,
         typer.Option(metavar="OUT.json", help="Timeline for Perfetto, a track an engine."),

@@ -15,7 +15,7 @@ from opendpu.runtime.devices import open_device
 from opendpu.runtime.program import Program, dpu_subgraphs
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 from opendpu_arch.isa import Engine
-from opendpu_arch.target import Target
+from opendpu_arch.target import CLOCK_MHZ, Target
 from xir import Graph
 
 MEGABYTE = 1 << 20
@@ -181,7 +181,7 @@ def profile(
     device: str,
     memory: str | None = None,
     target: Target | None = None,
-    clock_mhz: float = 300,
+    clock_mhz: float = CLOCK_MHZ,
     show: Callable[[str], None] = lambda text: None,
 ) -> Profile:
     """Run every DPU subgraph of a compiled model once on a device that counts cycles.

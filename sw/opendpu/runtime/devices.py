@@ -105,6 +105,17 @@ def _count(cores: int | None, least: int) -> int:
     return cores_of_list(listed, CORES_VARIABLE) if listed else least
 
 
+def core_count() -> int:
+    """Return how many cores a runner finds: one of its own, or those that the environment names.
+
+    Raises
+    ------
+    UnsupportedError
+        The variable names no cores.
+    """
+    return _count(None, 1)
+
+
 def check_device(name: str | None = None) -> None:
     """Check, before long work, that a device is installed and finds the programs it needs.
 

@@ -104,6 +104,10 @@ int main(int, char* argv[]) {
   vart::mm::HostFlatTensorBuffer buffer(small.get());
   refused("size", [&] { runner->execute_async({&buffer}, runner->get_outputs()); });
   refused("index", [&] { buffer.data({0, 1}); });
+  refused("more indices", [&] {
+    if (buffer.data({0, 0, 0, 0}) != buffer.data({0, 0})) throw std::runtime_error("another place");
+    buffer.data({0, 0, 1});
+  });
   refused("copy", [&] { buffer.copy_from_host(0, argv, 2, 0); });
   std::cout << "wait " << runner->wait(77, 1) << "\n";
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What tasks of the AI Library find in a picture: tasks KIND MODEL PICTURE..., a line a finding.
 #include <google/protobuf/text_format.h>
+#include <xrt.h>
 #include <xrt/xrt_bo.h>
 #include <xrt/xrt_device.h>
 
@@ -81,8 +82,11 @@ void in_memory(Create create, const char* file) {
   std::ifstream elements(file, std::ios::binary);
   elements.read(bo.map<char*>() + model->get_input_offset(),
                 static_cast<std::streamsize>(bo.size() - model->get_input_offset()));
+  const auto handle = xclOpen(0, nullptr, XCL_QUIET);
   const vart::xrt_bo_t input{&device, &bo};
-  const auto results = model->run(std::vector<vart::xrt_bo_t>{input, input});
+  const vart::xrt_bo_t numbered{handle, xclAllocUserPtrBO(handle, bo.map(), bo.size(), 0)};
+  const auto results = model->run(std::vector<vart::xrt_bo_t>{input, numbered});
+  xclClose(handle);
   if (results.size() != 2) throw std::runtime_error("two inputs give two results");
   tell(results[1]);
 }

@@ -229,6 +229,18 @@ def test_query(monkeypatch):
     assert "B9999" in refused("query", "--target", "B9999")
 
 
+def test_query_has_clock_and_cores(monkeypatch):
+    (kernel,) = json.loads(call("query").stdout)["kernels"]
+    assert kernel["DPU Frequency (MHz)"] == 300
+    monkeypatch.setenv("XLNX_DPU_DEVICE_CORES", "0,1,2")
+    found = json.loads(call("query").stdout)
+    assert found["DPU IP Spec"]["DPU Core Count"] == 3
+    names = [(kernel["name"], kernel["cu_idx"]) for kernel in found["kernels"]]
+    assert names == [("DPU Core 0", 0), ("DPU Core 1", 1), ("DPU Core 2", 2)]
+    monkeypatch.setenv("XLNX_DPU_DEVICE_CORES", "all")
+    assert "XLNX_DPU_DEVICE_CORES is 'all'" in refused("query")
+
+
 @pytest.mark.parametrize("command", ["status", "mem"])
 def test_what_needs_a_board_says_so(command):
     assert f"xdputil {command} needs a board" in refused(command)

@@ -56,16 +56,19 @@ char* memory(TensorBuffer* buffer, std::size_t batch, std::size_t offset, std::s
 }
 
 // The address of an element of memory without gaps, and how many bytes lie from there to the end.
+// More indices than dimensions may be given where they are 0: programs give four for any tensor.
 std::pair<std::uint64_t, std::size_t> within(void* memory, const xir::Tensor* tensor,
                                              const std::vector<std::int32_t>& idx) {
   const auto shape = tensor->get_shape();
-  if (!idx.empty() && idx.size() != shape.size()) {
+  const auto more = std::min(idx.size(), shape.size());
+  if ((!idx.empty() && idx.size() < shape.size()) ||
+      std::any_of(idx.begin() + static_cast<std::ptrdiff_t>(more), idx.end(), [](std::int32_t i) { return i != 0; })) {
     throw std::out_of_range("tensor " + tensor->get_name() + " has " +
                             std::to_string(shape.size()) + " dimensions, not " +
                             std::to_string(idx.size()));
   }
   std::int64_t element = 0;
-  for (std::size_t i = 0; i < idx.size(); ++i) {
+  for (std::size_t i = 0; i < more; ++i) {
     if (idx[i] < 0 || idx[i] >= shape[i]) {
       throw std::out_of_range("tensor " + tensor->to_string() + " has no element there");
     }

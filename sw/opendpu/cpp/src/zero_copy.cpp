@@ -8,7 +8,7 @@
 
 #include "vart/assistant/xrt_bo_tensor_buffer.hpp"
 #include "vart/runner_helper.hpp"
-#include "xrt/xrt_bo.h"
+#include "xrt.hpp"
 
 namespace vart {
 namespace {
@@ -77,6 +77,13 @@ bool has_register(const Tensors& tensors, int number) {
   });
 }
 
+// The object itself, which shares its memory; an empty one where there is none.
+xrt::bo object_of(const xrt_bo_handle_t& handle) {
+  if (handle.is_number()) return opendpu::numbered_bo(handle);
+  const auto* object = static_cast<const xrt::bo*>(handle);
+  return object ? *object : xrt::bo();
+}
+
 reg_type_t type_of(const std::string& context, bool input, bool output) {
   if (context == "CONST") return reg_type_t::CONST;
   if (context == "WORKSPACE") return reg_type_t::DATA_GLOBAL;
@@ -127,18 +134,18 @@ namespace assistant {
 
 XrtBoTensorBuffer::XrtBoTensorBuffer(xrt_bo_t bo, const xir::Tensor* tensor)
     : TensorBuffer(tensor) {
-  const auto* object = static_cast<const xrt::bo*>(bo.xrt_bo_handle);
-  if (!object || !*object) {
+  const auto object = object_of(bo.xrt_bo_handle);
+  if (!object) {
     throw std::runtime_error("tensor " + tensor->to_string() + " is given no buffer object");
   }
   const auto offset = static_cast<std::size_t>(attribute(tensor, "ddr_addr"));
   const auto wanted = offset + static_cast<std::size_t>(tensor->get_data_size());
-  if (object->size() < wanted) {
+  if (object.size() < wanted) {
     throw std::runtime_error("tensor " + tensor->to_string() + " ends at byte " +
                              std::to_string(wanted) + ", but its buffer object has " +
-                             std::to_string(object->size()));
+                             std::to_string(object.size()));
   }
-  start_ = object->address() + offset;
+  start_ = object.address() + offset;
 }
 
 std::unique_ptr<TensorBuffer> XrtBoTensorBuffer::create(xrt_bo_t bo, const xir::Tensor* tensor) {

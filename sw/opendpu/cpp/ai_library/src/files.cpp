@@ -83,8 +83,12 @@ DpuModelParam read_config(const std::string& name) {
   return models.model(0);
 }
 
-vitis::ai::proto::TrainEvalPipelineConfig read_pipeline(const std::string& path) {
-  return read_text<vitis::ai::proto::TrainEvalPipelineConfig>(path, false);
+vitis::ai::proto::TrainEvalPipelineConfig read_pipeline(const std::string& folder,
+                                                        const std::string& name) {
+  const fs::path model(name);
+  const auto stem = model.extension() == ".xmodel" ? model.stem() : model.filename();
+  const auto path = fs::path(folder) / (stem.string() + "_officialcfg.prototxt");
+  return read_text<vitis::ai::proto::TrainEvalPipelineConfig>(path.string(), false);
 }
 
 }  // namespace tasks

@@ -13,8 +13,10 @@ namespace tasks {
 std::string find_model(const std::string& name);
 // What the .prototxt beside it says; throws std::runtime_error, with the line.
 vitis::ai::proto::DpuModelParam read_config(const std::string& name);
-// A file of TensorFlow's object detection API, of which much does not concern us.
-vitis::ai::proto::TrainEvalPipelineConfig read_pipeline(const std::string& path);
+// NAME_officialcfg.prototxt of a name or path, in a folder: a file of TensorFlow's object detection
+// API or of SECOND, of which much does not concern us.
+vitis::ai::proto::TrainEvalPipelineConfig read_pipeline(const std::string& folder,
+                                                        const std::string& name);
 
 }  // namespace tasks
 }  // namespace opendpu

@@ -192,12 +192,9 @@ std::unique_ptr<TFSSDPostProcess> TFSSDPostProcess::create(
     const std::string& model_name, const std::vector<InputTensor>& input_tensors,
     const std::vector<OutputTensor>& output_tensors, const proto::DpuModelParam& config,
     const std::string& dirname, int& real_batch_size) {
-  const std::filesystem::path model(model_name);
-  const auto name = model.extension() == ".xmodel" ? model.stem() : model.filename();
-  const auto path = std::filesystem::path(dirname) / (name.string() + "_officialcfg.prototxt");
-  return std::make_unique<Post>(opendpu::tasks::read_pipeline(path.string()).model().ssd(),
-                                input_tensors.at(0), output_tensors, config.tfssd_param(),
-                                real_batch_size);
+  const auto pipeline = opendpu::tasks::read_pipeline(dirname, model_name);
+  return std::make_unique<Post>(pipeline.model().ssd(), input_tensors.at(0), output_tensors,
+                                config.tfssd_param(), real_batch_size);
 }
 
 std::unique_ptr<TFSSD> TFSSD::create(const std::string& model_name, bool need_preprocess) {

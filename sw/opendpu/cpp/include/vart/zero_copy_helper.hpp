@@ -11,10 +11,31 @@
 
 namespace vart {
 
-// An xrt::device and an xrt::bo.
+// An xrt::bo, or the number that xclAllocBO gave; programs store either, and take it out again.
+class xrt_bo_handle_t {
+ public:
+  xrt_bo_handle_t(void* object = nullptr) : object_(object) {}
+  xrt_bo_handle_t(unsigned int number) : number_(number), numbered_(true) {}
+
+  operator void*() const { return object_; }
+  operator unsigned int() const { return number_; }
+  template <typename T>
+  explicit operator T*() const {
+    return static_cast<T*>(object_);
+  }
+  explicit operator bool() const { return numbered_ || object_ != nullptr; }
+  bool is_number() const { return numbered_; }
+
+ private:
+  void* object_ = nullptr;
+  unsigned int number_ = 0;
+  bool numbered_ = false;
+};
+
+// An xrt::device and an xrt::bo, or both as XRT's C interface has them.
 struct xrt_bo_t {
   void* xrt_handle;
-  void* xrt_bo_handle;
+  xrt_bo_handle_t xrt_bo_handle;
 };
 
 // What a register of addresses points to.

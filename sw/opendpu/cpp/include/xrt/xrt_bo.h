@@ -11,13 +11,7 @@
 #include <string>
 
 #include "xrt/xrt_device.h"
-
-enum xclBOSyncDirection {
-  XCL_BO_SYNC_BO_TO_DEVICE = 0,
-  XCL_BO_SYNC_BO_FROM_DEVICE,
-  XCL_BO_SYNC_BO_GMIO_TO_AIE,
-  XCL_BO_SYNC_BO_AIE_TO_GMIO
-};
+#include "xrt_mem.h"
 
 namespace xrt {
 

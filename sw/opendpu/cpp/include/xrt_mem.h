@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Flags of XRT's buffer objects. All memory here is the host's, so they are taken and change nothing.
+#pragma once
+
+#define XRT_BO_FLAGS_NONE (0)
+#define XRT_BO_FLAGS_MEMIDX_MASK (0xFFFFFFUL)
+#define XRT_BO_FLAGS_CACHEABLE (1U << 24)
+#define XRT_BO_FLAGS_SVM (1U << 27)
+#define XRT_BO_FLAGS_DEV_ONLY (1U << 28)
+#define XRT_BO_FLAGS_HOST_ONLY (1U << 29)
+#define XRT_BO_FLAGS_P2P (1U << 30)
+#define XRT_BO_FLAGS_EXECBUF (1U << 31)
+
+#define XCL_BO_FLAGS_NONE XRT_BO_FLAGS_NONE
+#define XCL_BO_FLAGS_CACHEABLE XRT_BO_FLAGS_CACHEABLE
+#define XCL_BO_FLAGS_SVM XRT_BO_FLAGS_SVM
+#define XCL_BO_FLAGS_DEV_ONLY XRT_BO_FLAGS_DEV_ONLY
+#define XCL_BO_FLAGS_HOST_ONLY XRT_BO_FLAGS_HOST_ONLY
+#define XCL_BO_FLAGS_P2P XRT_BO_FLAGS_P2P
+#define XCL_BO_FLAGS_EXECBUF XRT_BO_FLAGS_EXECBUF
+
+enum xclBOSyncDirection {
+  XCL_BO_SYNC_BO_TO_DEVICE = 0,
+  XCL_BO_SYNC_BO_FROM_DEVICE,
+  XCL_BO_SYNC_BO_GMIO_TO_AIE,
+  XCL_BO_SYNC_BO_AIE_TO_GMIO
+};
