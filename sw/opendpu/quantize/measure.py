@@ -20,6 +20,7 @@ from opendpu.quantize.placement.groups import ScaleGroups
 from opendpu.quantize.placement.insert import fix_name, with_plain_constants
 from opendpu.quantize.report import LayerReport, Report, TensorHistogram, TensorReport
 from opendpu.quantize.samples import Samples
+from opendpu.quantize.set_aside import set_aside
 from opendpu.quantize.transforms.mask import mask_of
 
 SAMPLES = 8
@@ -109,18 +110,20 @@ def sqnr(
     signal, noise = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
     mixed = mixes_samples(graph, names) or mixes_samples(other, others)
     size = 1 if mixed else min(batch, chunk_size(graph, names))
-    runs = [
+    one, two = (
         evaluate(g, list(dict.fromkeys(some)), samples, batch=size, stop=stop)
         for g, some in ((graph, names), (other, others))
-    ]
+    )
     uneven = set()
-    for (_, wanted), (_, found) in zip(*runs, strict=True):
+    for _, wanted in set_aside(one):
+        _, found = next(two)
         for name, second in pairs:
             if found[second].shape != wanted[name].shape:
                 uneven.add(name)
                 continue
             signal[name] += _energy(wanted[name])
             noise[name] += _energy(found[second] - wanted[name])
+        del wanted, found  # so that the next ones take their room
     return {name: _ratio(signal[name], noise[name]) for name in names if name not in uneven}
 
 
