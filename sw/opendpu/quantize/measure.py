@@ -41,6 +41,9 @@ MUCH_SATURATION = 0.01
 PART = 1 << 16
 """Values whose squares are added at a time."""
 
+MUCH_WEIGHTS = 1 << 26
+"""Bytes of constants beyond which two networks are computed one after the other."""
+
 FAR_OUT = 64.0
 """Values of an input that are so many times as large as 99.9 % of them look like mistakes."""
 
@@ -115,7 +118,8 @@ def sqnr(
         for g, some in ((graph, names), (other, others))
     )
     uneven = set()
-    for _, wanted in set_aside(one):
+    weights = sum(node.value.nbytes for node in graph if node.value is not None)
+    for _, wanted in set_aside(one) if weights > MUCH_WEIGHTS else one:
         _, found = next(two)
         for name, second in pairs:
             if found[second].shape != wanted[name].shape:
