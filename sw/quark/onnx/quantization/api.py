@@ -26,6 +26,7 @@ from vai_q_onnx.enums import PowerOfTwoMethod
 from vai_q_onnx.layout import channels_last
 from vai_q_onnx.quantize import configuration, is_unsigned, quantized_model
 from vai_q_onnx.selection import FLOAT, as_overrides, float_nodes
+from vai_q_onnx.sizes import OPTION
 
 Path = str | os.PathLike[str]
 
@@ -130,6 +131,7 @@ def _first(
             warnings.warn(f"{name} has no effect here", stacklevel=4)
     options, selection = _options(given.extra_options)
     options.setdefault("IncludeCLE", given.include_cle)
+    options.setdefault(OPTION, given.random_data_reader_input_shape)
     if given.include_fast_ft:
         options.setdefault("FastFinetune", {"OptimAlgorithm": "adaround"})
     else:
