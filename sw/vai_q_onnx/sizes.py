@@ -120,11 +120,10 @@ def _given(name: str, shape: Any, rank: int) -> Shape:
 
 def _usual(dims: Sequence[int]) -> Shape:
     """Return sizes for open dimensions: of a small picture, or a row of numbers."""
+    usual: Shape = (1, LENGTH) if len(dims) == 2 else (1,) * len(dims)
     if len(dims) == 4:
-        first = dims[1] < 1 and 0 < dims[3] <= CHANNELS + 1  # channels are last
-        usual = (1, SIDE if first else CHANNELS, SIDE, SIDE)
-    else:
-        usual = (1, LENGTH) if len(dims) == 2 else (1,) * len(dims)
+        last = dims[1] < 1 and 0 < dims[3] <= CHANNELS + 1
+        usual = (1, SIDE if last else CHANNELS, SIDE, SIDE)  # channels are last, or second
     return tuple(size if size > 0 else other for size, other in zip(dims, usual, strict=True))
 
 
