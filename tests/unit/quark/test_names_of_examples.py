@@ -127,3 +127,19 @@ def test_shapes_of_random_data(tmp_path):
     made = ModelQuantizer(Config(global_quant_config=config)).quantize_model(model)
     dims = made.graph.input[0].type.tensor_type.shape.dim
     assert [dim.dim_value for dim in dims][1:] == [3, 8, 4]
+
+
+def test_random_data_that_is_asked_for(float_model, recwarn):
+    class Unread:
+        def get_next(self):
+            raise AssertionError("the reader was asked")
+
+    for config in (
+        Config(QuantizationConfig(extra_options={"UseRandomData": True})),
+        QConfig(QLayerConfig(Int8Spec(), Int8Spec()), UseRandomData=True),
+    ):
+        made = ModelQuantizer(config).quantize_model(
+            model_input=float_model, calibration_data_reader=Unread(), calibration_data_path=None
+        )
+        assert made.graph.node
+    assert not recwarn.list

@@ -138,6 +138,7 @@ def test_arguments_of_a_script_that_names_all(open_model, tmp_path, recwarn):
         output_nodes=[], op_types_to_quantize=[], random_data_reader_input_shape=[1, 3, 8, 8],
         nodes_to_quantize=None, nodes_to_exclude=None, optimize_model=True,
         execution_providers=["CPUExecutionProvider"], convert_fp16_to_fp32=False,
-        include_cle=False, enable_dpu=True, extra_options={"ActivationSymmetric": True},
+        include_cle=False, enable_dpu=True, enable_npu_cnn=True,
+        extra_options={"ActivationSymmetric": True},
     )  # fmt: skip
     assert not recwarn.list

@@ -43,7 +43,7 @@ SELECTION = {"NodesToQuantize": "nodes_to_quantize", "OpTypesToQuantize": "op_ty
 """Extra options that are arguments elsewhere."""
 
 SILENT = ("DebugMode", "PrintSummary", "IgnoreWarnings", "ExecutionProviders", "OptimizeModel",
-          "SimplifyModel", "TmpDir")  # fmt: skip
+          "SimplifyModel", "TmpDir", "UseRandomData")  # fmt: skip
 """Extra options that change no number."""
 
 
@@ -156,7 +156,7 @@ def _first(
         config, overrides=as_overrides(floating), finetune=tuned or config.finetune
     )
     made, _ = quantized_model(
-        source, None if options.get("UseRandomData") else reader, config, given.quant_format,
+        source, _or_random(reader, given.extra_options), config, given.quant_format,
         chosen, unsigned=is_unsigned(given.activation_type) and bool(chosen["ActivationSymmetric"]),
     )  # fmt: skip
     return made, given.use_external_data_format
@@ -190,11 +190,16 @@ def _second(
     )  # fmt: skip
     result = layers.result()
     made, _ = quantized_model(
-        source, None if options.get("UseRandomData") else reader, config,
+        source, _or_random(reader, given.extra_options), config,
         QuantFormat.QDQ if _is_native(config) else ExtendedQuantFormat.QDQ, chosen,
         unsigned=result is not None and result.is_unsigned,
     )  # fmt: skip
     return made, given.use_external_data_format
+
+
+def _or_random(reader: Reader | None, options: dict[str, Any]) -> Reader | None:
+    """Return the reader, or none where random data is asked for."""
+    return None if options.get("UseRandomData") else reader
 
 
 def _options(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
