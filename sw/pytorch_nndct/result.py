@@ -17,6 +17,7 @@ import dataclasses
 import hashlib
 import io
 import json
+import os
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -36,6 +37,12 @@ BIASES = "bias_corr.pth"
 PARAMETERS = "param.pth"
 MISMATCH = "QUANTIZER_TORCH_CALIB_RESULT_MISMATCH"
 """Code of the error for a result of other layers or sizes."""
+
+
+def is_info(file: str | os.PathLike[str] | None, folder: pathlib.Path) -> bool:
+    """Return whether a file is the one with the scales that calibration wrote into a folder."""
+    path = folder / INFO
+    return file is not None and path.exists() and pathlib.Path(file).resolve() == path.resolve()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Readers of calibration data as batches."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from opendpu.ir import Graph
+from opendpu.ir.types import TensorType
+from opendpu_arch.errors import UnsupportedError
 
 Batch = dict[str, npt.NDArray[Any]]
 
@@ -35,15 +37,35 @@ class RandomDataReader:
     Parameters
     ----------
     graph
-        What the data is for; integers and bools get zeros.
+        What the data is for; integers and bools get zeros where no range is given.
     count
         How many batches there are.
     seed
         Of the random numbers.
+    ranges
+        Least and largest value by input, of numbers that are evenly spread.
+
+    Raises
+    ------
+    UnsupportedError
+        A range is none, or of no input.
     """
 
-    def __init__(self, graph: Graph, count: int = RANDOM_SAMPLES, seed: int = 0) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        count: int = RANDOM_SAMPLES,
+        seed: int = 0,
+        ranges: Mapping[str, tuple[float, float]] | None = None,
+    ) -> None:
         self._inputs = {node.name: node.type for node in graph if node.kind == "data"}
+        self._ranges = dict(ranges or {})
+        for name, found in self._ranges.items():
+            if name not in self._inputs or len(found) != 2 or found[0] > found[1]:
+                raise UnsupportedError(
+                    f"the range of random data is {list(found)} for {name!r}, but must be the "
+                    f"least and the largest value of an input: {', '.join(self._inputs)}"
+                )
         self._left = count
         self._random = np.random.default_rng(seed)
 
@@ -52,11 +74,17 @@ class RandomDataReader:
         if not self._left:
             return None
         self._left -= 1
-        return {
-            name: (
-                self._random.standard_normal(made.shape).astype(made.dtype)
-                if made.dtype.kind == "f"
-                else np.zeros(made.shape, made.dtype)
+        return {name: self._values(name, made) for name, made in self._inputs.items()}
+
+    def _values(self, name: str, made: TensorType) -> npt.NDArray[Any]:
+        floating = made.dtype.kind == "f"
+        if name in self._ranges:
+            low, high = self._ranges[name]
+            if floating:
+                return self._random.uniform(low, high, made.shape).astype(made.dtype)
+            return self._random.integers(int(low), int(high), made.shape, endpoint=True).astype(
+                made.dtype
             )
-            for name, made in self._inputs.items()
-        }
+        if floating:
+            return self._random.standard_normal(made.shape).astype(made.dtype)
+        return np.zeros(made.shape, made.dtype)

@@ -8,10 +8,12 @@ import onnx
 from opendpu.export.golden import BATCH, dump_activations, dump_weights, make_folder
 from opendpu.export.reference import IntegerReference
 from opendpu.frontend import load_onnx
+from opendpu.frontend.model_file import read_model
 from opendpu.quantize import complete, is_quantized
 from opendpu.quantize.samples import calibration_samples
 from opendpu_arch.errors import UnsupportedError
 from vai_q_onnx.calibration import RandomDataReader, Reader, batches_of
+from vai_q_onnx.sizes import of_random_data
 
 NAMES = {"weights": "_weights", "bias": "_bias"}
 """How the guide calls constants, behind the layer's name."""
@@ -22,6 +24,8 @@ def dump_model(
     dump_data_reader: Reader | None = None,
     output_dir: str | os.PathLike[str] = "./dump_results",
     dump_float: bool = False,
+    *,
+    random_data_reader_input_shape: object = None,
 ) -> None:
     """Write the integers of weights and of every layer's result.
 
@@ -38,6 +42,8 @@ def dump_model(
         The folder.
     dump_float
         Whether real numbers are written too, of what is not quantized as well.
+    random_data_reader_input_shape
+        Shapes of random data where the model leaves sizes open.
 
     Raises
     ------
@@ -46,7 +52,11 @@ def dump_model(
     OutputError
         A file cannot be written.
     """
-    graph = load_onnx(model if isinstance(model, onnx.ModelProto) else os.fspath(model))
+    source = read_model(model)
+    sizes: dict[str, tuple[int, ...]] = {}
+    if dump_data_reader is None:
+        sizes = of_random_data(source.proto, random_data_reader_input_shape)
+    graph = load_onnx(source, sizes)
     if not is_quantized(graph):
         raise UnsupportedError(f"model {graph.name!r} is not quantized: quantize_static makes one")
     reader = dump_data_reader

@@ -14,7 +14,8 @@ GUIDE = (
 )  # fmt: skip
 QUARK = (
     "IncludeCLE", "ConvertSigmoidToHardSigmoid", "ReplaceSigmoid", "SimulateDPU", "Percentile",
-    "BiasCorrection", "RandomDataReaderSeed", "FastFinetune",
+    "BiasCorrection", "RandomDataReaderSeed", "FastFinetune", "RandomDataReaderInputShape",
+    "RandomDataReaderInputDataRange",
 )  # fmt: skip
 
 _NO_EFFECT = ("ForceQuantizeNoInputCheck", "MatMulConstBOnly")
@@ -30,10 +31,12 @@ FINETUNE = {
 
 LATER = {
     "enable_dpu": None, "enable_ipu_cnn": None, "include_cle": "IncludeCLE",
-    "include_fast_ft": "FastFinetune",
+    "include_fast_ft": "FastFinetune", "execution_providers": None, "debug_mode": None,
+    "print_summary": None, "enable_npu_cnn": None, "enable_npu_transformer": None,
+    "random_data_reader_input_shape": "RandomDataReaderInputShape",
 }  # fmt: skip
 """Arguments that AMD's function got after the guide, by the option that says the same; none for
-what is always so."""
+what is always so, or changes no number."""
 
 
 def with_later(given: Mapping[str, Any] | None, later: Mapping[str, Any]) -> dict[str, Any]:

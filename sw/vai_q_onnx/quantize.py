@@ -31,7 +31,7 @@ from vai_q_onnx.enums import (
 )
 from vai_q_onnx.layout import channels_last
 from vai_q_onnx.selection import as_overrides, float_nodes
-from vai_q_onnx.sizes import fixed
+from vai_q_onnx.sizes import OPTION, fixed, of_random_data
 from vai_q_onnx.unsigned import store_unsigned
 
 Path = str | os.PathLike[str]
@@ -155,7 +155,7 @@ def quantized_model(
         The float model.
     reader, quant_format
         As for :func:`quantize_static`; sizes that the model leaves open are those of the first
-        batch.
+        batch, or as :mod:`vai_q_onnx.sizes` says.
     config
         What to do.
     options
@@ -167,8 +167,11 @@ def quantized_model(
     form = form_of(quant_format)
     source = read_model(model)
     if reader is None:
-        graph = load_onnx(source)
-        reader = RandomDataReader(graph, seed=int(options.get("RandomDataReaderSeed", 0)))
+        graph = load_onnx(source, of_random_data(source.proto, options.get(OPTION)))
+        reader = RandomDataReader(
+            graph, seed=int(options.get("RandomDataReaderSeed", 0)),
+            ranges=options.get("RandomDataReaderInputDataRange"),
+        )  # fmt: skip
         batches = batches_of(reader)
     else:
         sizes, batches = fixed(source.proto, batches_of(reader))

@@ -21,7 +21,14 @@ from opendpu.frontend.single_node import Dialect, RefusedError, is_native, known
 from opendpu.ir import Node
 from opendpu.ir.types import FLOAT32
 from opendpu.ops import operator_of
-from opendpu.ops.foreign import DEFAULT_DOMAINS, DYNAMIC_AXES, KIND, LIBRARIES
+from opendpu.ops.foreign import (
+    DEFAULT_DOMAINS,
+    DYNAMIC_AXES,
+    KIND,
+    LAYER_NORM,
+    LIBRARIES,
+    RMS_NORM,
+)
 from opendpu.ops.onnx_builder import OPSET
 from opendpu.ops.session import LEAST_OPSET
 
@@ -252,6 +259,19 @@ def _only_used(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> onnx.
     return model
 
 
+def _converted(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model for our operator set; what onnx raises where it does not convert it passes."""
+    made = (LAYER_NORM, RMS_NORM)  # by the front end, of operators of older sets
+    if not all(n.op_type in made and n.domain in DEFAULT_DOMAINS for n in model.graph.node):
+        return version_converter.convert_version(model, OPSET)
+    newer = onnx.ModelProto()
+    newer.CopyFrom(model)
+    for item in newer.opset_import:
+        if item.domain in DEFAULT_DOMAINS:
+            item.version = OPSET
+    return newer
+
+
 def _newer(model: onnx.ModelProto, dialect: Dialect) -> onnx.ModelProto:
     """Return the model for an operator set that our own kernels know, where onnx converts it.
 
@@ -260,7 +280,7 @@ def _newer(model: onnx.ModelProto, dialect: Dialect) -> onnx.ModelProto:
     if dialect.opset >= LEAST_OPSET:
         return model
     try:
-        newer = version_converter.convert_version(model, OPSET)
+        newer = _converted(model)
         dialect.session(newer)
     except (RefusedError, RuntimeError, ValueError):
         return model

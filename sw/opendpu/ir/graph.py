@@ -6,6 +6,7 @@ their tensors are. :mod:`opendpu.ir.xir_bridge` reads and writes XIR graphs.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self, TypeVar
 
@@ -72,7 +73,7 @@ class Node:
 
     def sources(self) -> list[str]:
         """Return the names of all inputs, argument by argument."""
-        return [name for names in self.inputs.values() for name in names]
+        return list(itertools.chain.from_iterable(self.inputs.values()))
 
 
 class Graph:
@@ -159,7 +160,8 @@ class Graph:
 
     def consumers(self, name: str) -> list[Node]:
         """Return the nodes that use the result of ``name``."""
-        return [node for node in self.nodes.values() if name in node.sources()]
+        joined = itertools.chain.from_iterable
+        return [node for node in self.nodes.values() if name in joined(node.inputs.values())]
 
     def consumer_map(self) -> dict[str, list[Node]]:
         """Return the users of every node at once."""

@@ -3,6 +3,7 @@
 
 import dataclasses
 import enum
+import functools
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -182,9 +183,7 @@ class Quantization:
 
     def at(self, fix_point: int) -> "Quantization":
         """Return the same with another number of fractional bits."""
-        return dataclasses.replace(
-            self, scale=(math.ldexp(1.0, -fix_point),), zero_point=(0,), axis=None
-        )
+        return _at(self, fix_point)
 
     def along(self, fix_points: Iterable[int], axis: int | None) -> "Quantization":
         """Return the same with fractional bits for each index along an axis; one if all agree."""
@@ -193,6 +192,13 @@ class Quantization:
             return self.at(points[0])
         scale = tuple(math.ldexp(1.0, -point) for point in points)
         return dataclasses.replace(self, scale=scale, zero_point=(0,), axis=axis)
+
+
+@functools.lru_cache(maxsize=4096)  # quantizers ask for the same ones thousands of times
+def _at(quantization: Quantization, fix_point: int) -> Quantization:
+    return dataclasses.replace(
+        quantization, scale=(math.ldexp(1.0, -fix_point),), zero_point=(0,), axis=None
+    )
 
 
 @dataclasses.dataclass(frozen=True)

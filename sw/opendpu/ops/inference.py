@@ -12,10 +12,6 @@ if TYPE_CHECKING:
     import onnxruntime
 
 
-PACKED_BYTES = 1 << 27
-"""Weights of one initializer up to this size are stored a second time, as kernels like them."""
-
-
 def open_session(
     model: onnx.ModelProto,
     libraries: Iterable[str] = (),
@@ -23,6 +19,7 @@ def open_session(
     threads: int = 0,
     optimized: bool = True,
     keep_memory: bool = True,
+    packed: bool = True,
     weights: Mapping[str, Array] | None = None,
 ) -> "onnxruntime.InferenceSession":
     """Return a session for a model; what onnxruntime raises if it does not take it passes.
@@ -39,6 +36,8 @@ def open_session(
         Whether onnxruntime may rewrite the model.
     keep_memory
         Whether the memory of a run stays for the next.
+    packed
+        Whether weights are stored a second time, as kernels like them.
     weights
         Values of initializers that the model says are elsewhere.
     """
@@ -52,13 +51,15 @@ def open_session(
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # Processors with AVX2 but no VNNI add pairs of products in 16 bits, which saturate.
     options.add_session_config_entry("session.x64quantprecision", "1")
+    # The memory that runs share grows by doubling, which is not for weights.
+    options.add_session_config_entry("session.use_device_allocator_for_initializers", "1")
     options.enable_cpu_mem_arena = keep_memory
     options.graph_optimization_level = (
         levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
     )
+    if not packed:
+        options.add_session_config_entry("session.disable_prepacking", "1")
     if weights:
-        if max(array.nbytes for array in weights.values()) > PACKED_BYTES:
-            options.add_session_config_entry("session.disable_prepacking", "1")
         values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in weights.values()]
         options.add_external_initializers(list(weights), values)
     for library in libraries:

@@ -26,6 +26,8 @@ AXES_AS_INPUT = 18
 IR_VERSION = 10
 LARGE_BYTES = 1 << 16
 """Constants from this size on are given to sessions as they are in memory."""
+FED_BYTES = 1 << 27
+"""Floating-point constants beyond this size are inputs, which sessions do not copy."""
 Arranged = Callable[[Array], Array]
 """The same elements in another shape or order of axes."""
 TO_NCHW, TO_NHWC = (0, 3, 1, 2), (0, 2, 3, 1)
@@ -61,6 +63,8 @@ class OnnxBuilder:
         self.initializers: dict[str, onnx.TensorProto] = {}
         self.large: dict[str, Array] = {}
         """Values of constants that are not in the model itself."""
+        self.fed: dict[str, Array] = {}
+        """Values of constants that are inputs of the model."""
         self.inputs: list[onnx.ValueInfoProto] = []
         self.opsets: dict[str, int] = {"": opset}
         self.functions: dict[tuple[str, str], onnx.FunctionProto] = {}
@@ -187,6 +191,10 @@ class OnnxBuilder:
         """Add a constant; return its name. Large ones stay outside the model."""
         name = self.unique("constant")
         array = np.ascontiguousarray(value).reshape(value.shape)
+        if array.nbytes > FED_BYTES and array.dtype == np.float32:
+            self.inputs.append(helper.make_tensor_value_info(name, FLOAT, array.shape))
+            self.fed[name] = array
+            return name
         if array.nbytes < LARGE_BYTES:
             self.initializers[name] = numpy_helper.from_array(array, name)
             return name

@@ -79,6 +79,7 @@ class Session:
         self._outputs = {name: _output(builder, name, known) for name in self.keep}
         names = dict.fromkeys(o.name for o in self._outputs.values())
         self._names = list(names)
+        self._fed = builder.fed
         self._session = _open(builder, self._names, threads, keep_memory)
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -89,7 +90,7 @@ class Session:
         TensorError
             An op cannot compute with these inputs: an index out of range, not enough memory.
         """
-        feeds = {name: inputs[name] for name in self.inputs}
+        feeds = {name: inputs[name] for name in self.inputs} | self._fed
         try:
             values = self._session.run(self._names, feeds)
         except Exception as error:  # onnxruntime has no common base class for its errors
@@ -141,7 +142,8 @@ def _open(
         try:
             return open_session(
                 model, builder.libraries, threads=threads, optimized=optimized,
-                keep_memory=keep_memory, weights=builder.large,
+                keep_memory=keep_memory, packed=not builder.fed,
+                weights=builder.large,
             )  # fmt: skip
         except Exception as error:  # onnxruntime has no common base class for its errors
             failures.append(error)

@@ -40,6 +40,7 @@ def observe(
         watch.add({name: results[name] for name in computed})
         for name in means if done < mean_samples else ():
             means[name].add(results[name])
+        del results  # so that the next ones take their room
         done, waiting = done + count, waiting + count
         progress.step("calibrating", done, samples.count)
         if waiting >= batch or done == samples.count:

@@ -20,6 +20,7 @@ from opendpu.quantize.placement.groups import ScaleGroups
 from opendpu.quantize.placement.insert import fix_name, with_plain_constants
 from opendpu.quantize.report import LayerReport, Report, TensorHistogram, TensorReport
 from opendpu.quantize.samples import Samples
+from opendpu.quantize.set_aside import set_aside
 from opendpu.quantize.transforms.mask import mask_of
 
 SAMPLES = 8
@@ -39,6 +40,9 @@ MUCH_SATURATION = 0.01
 
 PART = 1 << 16
 """Values whose squares are added at a time."""
+
+MUCH_WEIGHTS = 1 << 26
+"""Bytes of constants beyond which two networks are computed one after the other."""
 
 FAR_OUT = 64.0
 """Values of an input that are so many times as large as 99.9 % of them look like mistakes."""
@@ -109,18 +113,21 @@ def sqnr(
     signal, noise = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
     mixed = mixes_samples(graph, names) or mixes_samples(other, others)
     size = 1 if mixed else min(batch, chunk_size(graph, names))
-    runs = [
+    one, two = (
         evaluate(g, list(dict.fromkeys(some)), samples, batch=size, stop=stop)
         for g, some in ((graph, names), (other, others))
-    ]
+    )
     uneven = set()
-    for (_, wanted), (_, found) in zip(*runs, strict=True):
+    weights = sum(node.value.nbytes for node in graph if node.value is not None)
+    for _, wanted in set_aside(one) if weights > MUCH_WEIGHTS else one:
+        _, found = next(two)
         for name, second in pairs:
             if found[second].shape != wanted[name].shape:
                 uneven.add(name)
                 continue
             signal[name] += _energy(wanted[name])
             noise[name] += _energy(found[second] - wanted[name])
+        del wanted, found  # so that the next ones take their room
     return {name: _ratio(signal[name], noise[name]) for name in names if name not in uneven}
 
 

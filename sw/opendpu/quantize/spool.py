@@ -72,11 +72,11 @@ Stored = npt.NDArray[Any] | FileArray
 """An array in memory, mapped, or in a file."""
 
 
-class _Folder:
+class Folder:
     """A temporary folder that goes with the last array in it."""
 
     def __init__(self) -> None:
-        self.path = pathlib.Path(tempfile.mkdtemp(prefix="opendpu-samples-"))
+        self.path = pathlib.Path(tempfile.mkdtemp(prefix="opendpu-arrays-"))
         weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
@@ -91,7 +91,7 @@ def spooled(batches: Iterable[Mapping[str, Array]]) -> dict[str, FileArray]:
         A batch is no mapping, or lacks an input, or its samples have another shape or type than
         those before.
     """
-    folder = _Folder()
+    folder = Folder()
     writers: dict[str, _Writer] = {}
     try:
         for number, batch in enumerate(batches):
@@ -156,7 +156,7 @@ def npz_arrays(path: str | os.PathLike[str]) -> dict[str, FileArray]:
         The file cannot be read, or is no such file.
     """
     found = {}
-    folder = _Folder()
+    folder = Folder()
     with zipfile.ZipFile(path) as archive:
         for number, info in enumerate(archive.infolist()):
             with archive.open(info) as member:

@@ -65,7 +65,8 @@ class torch_quantizer:
     device
         Where the float module is computed; the quantized one is computed on the CPU.
     quant_config_file
-        Quantization strategy as JSON, see the guide.
+        Quantization strategy as JSON, see the guide. Mode ``test`` takes the ``quant_info.json`` of
+        ``output_dir``, too, which it reads anyway.
     target
         The DPU whose limits hold, a name or fingerprint.
     qat_proc
@@ -123,6 +124,8 @@ class torch_quantizer:
         self._folder = pathlib.Path(output_dir)
         self._device = chosen_device(device)
         chosen = api.find_target(target) if target else None
+        if quant_mode == "test" and result.is_info(quant_config_file, self._folder):
+            quant_config_file = None  # it is read in this mode whether it is named or not
         config = config_of(quant_config_file, bitwidth, chosen)
         float_module = unwrapped(module)
         if state_dict_file is not None:

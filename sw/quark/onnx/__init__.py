@@ -44,6 +44,7 @@ from quark.onnx.quantization.quant_utils import (
     VitisQuantFormat,
     VitisQuantType,
 )
+from vai_q_onnx.dump import dump_model
 
 __all__ = [
     "AdaQuantConfig", "AdaRoundConfig", "AlgoConfig", "BFloat16Spec", "BiasCorrectionConfig",
@@ -52,5 +53,5 @@ __all__ = [
     "Int32Spec", "ModelQuantizer", "PowerOfTwoMethod", "QConfig", "QLayerConfig", "QTensorConfig",
     "QuantFormat", "QuantGranularity", "QuantType", "QuantizationConfig", "ScaleType",
     "UInt8Spec", "UInt16Spec", "VitisQuantFormat", "VitisQuantType", "XInt8Spec",
-    "get_library_path",
+    "dump_model", "get_library_path",
 ]  # fmt: skip

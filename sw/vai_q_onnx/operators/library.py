@@ -4,8 +4,10 @@
 from opendpu_arch.errors import ToolError
 
 
-def get_library_path() -> str:
+def get_library_path(device: str = "CPU") -> str:
     """Return the library of ``onnxruntime_extensions``, to which AMD's module adds its operators.
+
+    It is the same for every ``device``; Quark has one for each kind.
 
     Models that this module writes say themselves what their operators compute; with or without the
     library, onnxruntime gives the same numbers.

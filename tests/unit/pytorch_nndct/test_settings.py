@@ -197,3 +197,19 @@ def test_block_floating_point(seed):
         bfp.quantize_model(module, data, dtype="mx4")
     with pytest.raises(UnsupportedError, match=r"bfp\.json cannot be read: "):
         bfp.quantize_model(module, data, config_file="bfp.json")
+
+
+def test_scales_of_calibration_as_the_configuration_of_the_test(seed):
+    """A public script names ``quant_info.json`` so that they are used, which they are anyway."""
+    module, data = (
+        seeded(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()), seed).eval(),
+        (torch.randn(4, 3, 8, 8)),
+    )
+    wanted = calibrated(module, data).quant_model(data)
+    found = torch_quantizer(
+        "test", module, (data,), device="cpu", bitwidth=8,
+        quant_config_file=str(RESULT.absolute() / "quant_info.json"),
+    )  # fmt: skip
+    assert torch.equal(found.quant_model(data), wanted)
+    with pytest.raises(Exception, match="the configuration has no key 'param'"):
+        torch_quantizer("calib", module, (data,), quant_config_file=str(RESULT / "quant_info.json"))

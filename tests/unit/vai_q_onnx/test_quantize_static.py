@@ -460,8 +460,6 @@ def test_free_dimensions_are_those_of_the_first_batch(open_model, tmp_path):
     assert given.shape[1:] == [3, 8, 12]
 
 
-def test_free_dimensions_without_data(open_model, tmp_path):
-    with pytest.raises(UnsupportedError, match="free dimensions"):
-        vai_q_onnx.quantize_static(str(open_model), str(tmp_path / "q.onnx"), None)
+def test_free_dimensions_of_a_reader_without_data(open_model, tmp_path):
     with pytest.raises(UnsupportedError, match="free dimensions"):
         vai_q_onnx.quantize_static(str(open_model), str(tmp_path / "q.onnx"), Sizes())

@@ -20,7 +20,7 @@ from opendpu.quantize.progress import Progress
 from opendpu.quantize.samples import Samples
 from opendpu.quantize.scales.choose import candidate_errors
 from opendpu.quantize.scales.grid import GRID, no_overflow
-from opendpu.quantize.scales.shifts import make_legal
+from opendpu.quantize.scales.shifts import Points, make_legal
 from opendpu_arch.errors import GraphError
 
 SAMPLES = 32
@@ -100,9 +100,10 @@ def refine(
     simulation = Simulation(inputs, wanted, means, set(needed), batched=batched)
     known: Rounded = {}
     templates = specs.templates()
+    biases: dict[str, Points] = {}
 
     def quantizations(fix_points: dict[str, int]) -> dict[str, Quantization]:
-        constants = make_legal(graph, groups, fix_points, weights, specs.bias)
+        constants = make_legal(graph, groups, fix_points, weights, specs.bias, biases)
         return {n: templates[n].at(point) for n, point in fix_points.items()} | constants
 
     state = simulation.run(insert(graph, quantizations(best), known), None)

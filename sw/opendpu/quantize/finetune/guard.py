@@ -9,6 +9,7 @@ from opendpu.ir import Array, FloatGraph, Node, QuantizedGraph
 from opendpu.ir.types import FLOAT32
 from opendpu.ops.session import Session
 from opendpu.quantize.finetune.blocks import Block
+from opendpu.quantize.placement.insert import with_plain_constants
 from opendpu.quantize.samples import Samples
 
 
@@ -43,6 +44,7 @@ class Guard:
                 self._ends[other] = name
         floating = Session(reference, keep=list(dict.fromkeys(self._ends.values())))
         self._wanted = [floating.run(samples.single(index)) for index in chosen]
+        del floating  # and its weights, before there is another session
         self._kept = [
             (node, node.value, node.type) for block in blocks for node in self._constants(block)
         ]
@@ -53,7 +55,7 @@ class Guard:
 
         Where the data decide the shape, so that there is nothing to compare, it is 0.
         """
-        session = Session(self._graph, keep=list(self._ends))
+        session = Session(with_plain_constants(self._graph), keep=list(self._ends))
         noise, signal = np.zeros(len(self._ends)), np.zeros(len(self._ends))
         for index, wanted in zip(self._chosen, self._wanted, strict=True):
             found = session.run(self._samples.single(index))

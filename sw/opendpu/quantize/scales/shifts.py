@@ -49,12 +49,14 @@ def make_legal(
     fix_points: dict[str, int],
     weights: Mapping[str, Quantization],
     biases: Mapping[str, TensorSpec],
+    known: dict[str, Points] | None = None,
 ) -> dict[str, Quantization]:
     """Return the quantizations of weights and biases by constant, after making all of them legal.
 
     ``fix_points`` of activations are lowered in place where a layer's result cannot be that fine:
     the accumulator has no more fractional bits than input and weights together. ``weights`` are
-    by layer, as good as they can be alone; ``biases`` are the specifications of biases.
+    by layer, as good as they can be alone; ``biases`` are the specifications of biases. ``known``
+    keeps what suits a bias whatever the fix points are, for further calls with the same graph.
 
     Raises
     ------
@@ -64,12 +66,12 @@ def make_legal(
     for _ in range(len(groups.names) + 1):
         if not _lower(graph, groups, fix_points, weights):
             break
-    result = {}
+    result, known = {}, {} if known is None else known
     for name in groups.results:
         layer, arguments = graph[name], parameters_of(graph[name])
         source, point = fix_points[layer.inputs["input"][0]], fix_points[groups.results[name]]
         bias = next(iter(layer.inputs.get(arguments.bias, ())), None)
-        best = None if bias is None else _best_of_bias(graph[bias], biases[name], point)
+        best = None if bias is None else _best_of_bias(graph[bias], biases[name], point, known)
         found = weights[name]
         if found.axis is not None:
             finest = None if best is None else np.minimum(best, point + FINEST_BIAS)
@@ -140,7 +142,7 @@ def _coarse_enough(weights: Quantization, bias: int, source: int, result: int) -
     return weights.at(point - max(0, min(excess, room)))
 
 
-def _best_of_bias(bias: Node, spec: TensorSpec, result: int) -> Points:
+def _best_of_bias(bias: Node, spec: TensorSpec, result: int, known: dict[str, Points]) -> Points:
     """Return the fix point of a bias that suits its values, one for each channel if it has such.
 
     Biases of channels keep room to be corrected.
@@ -148,7 +150,10 @@ def _best_of_bias(bias: Node, spec: TensorSpec, result: int) -> Points:
     assert bias.value is not None
     template = template_of(spec)
     if spec.granularity == "per_tensor":
-        return np.array([best_fix_point(bias.value, method=spec.method, template=template)])
+        if bias.name not in known:
+            best = best_fix_point(bias.value, method=spec.method, template=template)
+            known[bias.name] = np.array([best])
+        return known[bias.name]
     largest = np.abs(bias.value.astype(np.float64).ravel()) + ROOM * 2.0**-result
     found = np.floor(np.log2((template.limits[1] + 0.5) / largest)).astype(np.int64)
     return found.clip(FIX_POINTS[0], FIX_POINTS[-1])

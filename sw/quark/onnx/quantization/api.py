@@ -26,6 +26,7 @@ from vai_q_onnx.enums import PowerOfTwoMethod
 from vai_q_onnx.layout import channels_last
 from vai_q_onnx.quantize import configuration, is_unsigned, quantized_model
 from vai_q_onnx.selection import FLOAT, as_overrides, float_nodes
+from vai_q_onnx.sizes import OPTION
 
 Path = str | os.PathLike[str]
 
@@ -42,7 +43,7 @@ SELECTION = {"NodesToQuantize": "nodes_to_quantize", "OpTypesToQuantize": "op_ty
 """Extra options that are arguments elsewhere."""
 
 SILENT = ("DebugMode", "PrintSummary", "IgnoreWarnings", "ExecutionProviders", "OptimizeModel",
-          "SimplifyModel", "TmpDir")  # fmt: skip
+          "SimplifyModel", "TmpDir", "UseRandomData")  # fmt: skip
 """Extra options that change no number."""
 
 
@@ -130,6 +131,7 @@ def _first(
             warnings.warn(f"{name} has no effect here", stacklevel=4)
     options, selection = _options(given.extra_options)
     options.setdefault("IncludeCLE", given.include_cle)
+    options.setdefault(OPTION, given.random_data_reader_input_shape)
     if given.include_fast_ft:
         options.setdefault("FastFinetune", {"OptimAlgorithm": "adaround"})
     else:
@@ -154,7 +156,7 @@ def _first(
         config, overrides=as_overrides(floating), finetune=tuned or config.finetune
     )
     made, _ = quantized_model(
-        source, None if options.get("UseRandomData") else reader, config, given.quant_format,
+        source, _or_random(reader, given.extra_options), config, given.quant_format,
         chosen, unsigned=is_unsigned(given.activation_type) and bool(chosen["ActivationSymmetric"]),
     )  # fmt: skip
     return made, given.use_external_data_format
@@ -188,11 +190,16 @@ def _second(
     )  # fmt: skip
     result = layers.result()
     made, _ = quantized_model(
-        source, None if options.get("UseRandomData") else reader, config,
+        source, _or_random(reader, given.extra_options), config,
         QuantFormat.QDQ if _is_native(config) else ExtendedQuantFormat.QDQ, chosen,
         unsigned=result is not None and result.is_unsigned,
     )  # fmt: skip
     return made, given.use_external_data_format
+
+
+def _or_random(reader: Reader | None, options: dict[str, Any]) -> Reader | None:
+    """Return the reader, or none where random data is asked for."""
+    return None if options.get("UseRandomData") else reader
 
 
 def _options(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -7,11 +7,14 @@ from collections.abc import Callable
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
+from opendpu.export import to_onnx
 from opendpu.frontend import load_onnx
-from opendpu.ops.foreign import KIND, label_of
+from opendpu.ops.foreign import KIND, label_of, opset_of
+from opendpu.quantize import quantize
 
 SHAPE = (1, 3, 5, 8)
 
@@ -144,3 +147,17 @@ def test_near_misses(spelling: Spelling, written, agrees) -> None:
     found = labels(written(spelling))
     assert not {"LayerNormalization", "SimplifiedLayerNormalization"}.intersection(found)
     agrees(written(spelling))
+
+
+@pytest.mark.parametrize("spelling", [Spelling(opset=12), Spelling(opset=11, centred=False)])
+def test_models_older_than_the_operator_are_written_quantized(spelling):
+    """PP-OCR's recognition has operator set 12: its LayerNorm had it too, and no Q/DQ fits."""
+    model = spelling.model()
+    graph = load_onnx(model)
+    (norm,) = [node for node in graph if node.kind == KIND]
+    assert opset_of(norm) >= 17
+    data = np.random.default_rng(1).standard_normal((8, *SHAPE[1:])).astype(np.float32)
+    made = to_onnx(quantize(graph, {"x": data}), "native")
+    (wanted,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": data[:1]})
+    (found,) = onnxruntime.InferenceSession(made.SerializeToString()).run(None, {"x": data[:1]})
+    np.testing.assert_allclose(found, wanted, atol=0.1)

@@ -27,6 +27,7 @@ class QuantizationConfig:
     extra_op_types_to_quantize: list[str] = dataclasses.field(default_factory=list)
     nodes_to_exclude: list[str] = dataclasses.field(default_factory=list)
     subgraphs_to_exclude: list[Any] = dataclasses.field(default_factory=list)
+    random_data_reader_input_shape: Any = dataclasses.field(default_factory=list)
     specific_tensor_precision: bool = False
     execution_providers: list[str] = dataclasses.field(
         default_factory=lambda: ["CPUExecutionProvider"]

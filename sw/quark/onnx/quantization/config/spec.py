@@ -74,6 +74,22 @@ class QTensorConfig:
             self.calibration_method = calibration_method
         self.quant_granularity = quant_granularity
 
+    def set_symmetric(self, symmetric: bool) -> None:
+        """Say whether real zero is in the middle of the integers."""
+        self.symmetric = symmetric
+
+    def set_scale_type(self, scale_type: ScaleType) -> None:
+        """Say what the scale may be."""
+        self.scale_type = scale_type
+
+    def set_calibration_method(self, calibration_method: CalibMethod) -> None:
+        """Say how the scale is chosen."""
+        self.calibration_method = calibration_method
+
+    def set_quant_granularity(self, quant_granularity: QuantGranularity) -> None:
+        """Say what has a scale of its own."""
+        self.quant_granularity = quant_granularity
+
     @property
     def is_unsigned(self) -> bool:
         """Whether integers are stored with an offset of half their range."""
