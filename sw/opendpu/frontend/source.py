@@ -19,6 +19,7 @@ from opendpu.frontend.clusters import clustered
 from opendpu.frontend.einsum import contracted
 from opendpu.frontend.expansion import spelled_out
 from opendpu.frontend.feature_norms import gathered
+from opendpu.frontend.global_norms import globally_normalized
 from opendpu.frontend.guards import unguarded
 from opendpu.frontend.model_file import AnyModel, constants_of, label_of, read_model, reads
 from opendpu.frontend.normalizations import normalized
@@ -119,6 +120,7 @@ def read(
     nodes = contracted(analysis.nodes, constants, floats, analysis.add_floats)
     nodes = unguarded(nodes, constants, _uses(nodes, outputs))
     nodes = gathered(nodes, constants, _uses(nodes, outputs), floats)
+    nodes = globally_normalized(nodes, constants, _uses(nodes, outputs), floats)
     nodes = recognized(nodes, constants, _uses(nodes, outputs), analysis.alike)
     nodes = normalized(nodes, constants, _uses(nodes, outputs), floats, analysis.add_floats)
     return Source(
