@@ -230,7 +230,7 @@ def _transform(
         fold(graph)
     attend(graph, config, demands)
     activations_first(graph)
-    approximate(graph)
+    approximate(graph, config.target)
     upsample(graph)
     interpolate(graph)
     rewrite(graph)
