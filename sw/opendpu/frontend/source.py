@@ -27,6 +27,7 @@ from opendpu.frontend.opsets import opsets_of
 from opendpu.frontend.patterns import recognized
 from opendpu.frontend.qlinear import expanded
 from opendpu.frontend.single_node import Dialect, dtype_of, shape_of
+from opendpu.frontend.unfused import unfused
 from opendpu.ir import Array, TensorType
 from opendpu.ops.quantizing import QUANTIZERS
 from opendpu_arch.errors import ModelFormatError
@@ -94,7 +95,7 @@ def read(
         The operator set, inputs that are no tensors, or free dimensions without a size.
     """
     own, proto, folder = read_model(model)
-    proto = sequence_first(spelled_out(proto))
+    proto = sequence_first(unfused(spelled_out(proto)))
     if any_scale:
         proto = expanded(proto)
     label = label or own
