@@ -6,6 +6,7 @@ are quantized too. Everything else stays a float op between ``fix2float`` and ``
 """
 
 import dataclasses
+import sys
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,11 @@ from opendpu_arch.numerics import quantize
 Array = npt.NDArray[Any]
 BITS = 8
 """Width of the DPU's integers."""
+FRAMES = 8
+"""Calls that are open for a node while what it reads is made, at most; those of Python's functions
+take no stack of the processor."""
+SPARE_FRAMES = 1000
+"""For whoever calls, and what the last one calls."""
 PART = 1 << 16
 """Elements of a constant that are quantized at a time: as many as caches hold."""
 
@@ -59,6 +65,9 @@ def legalize(
         bits, and a power of two for each output channel of a layer.
     """
     scaled = scaled and has_any_scale(quantized)
+    sys.setrecursionlimit(
+        max(sys.getrecursionlimit(), SPARE_FRAMES + FRAMES * len(quantized.nodes))
+    )
     context = Context(quantized, _make_fixed, _make_final, tables=tables, scaled=scaled)
     result = context.result
     result.attrs = dict(quantized.attrs)
