@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Normalizations of whole feature maps that programs write out: mean, variance, root, quotient.
 
-Speech separation has them as gLN, over all axes but the batch; over space alone they are
+Speech separation has them as gLN, over all axes but the batch; over rows and columns they are
 InstanceNorm. Both are one ``GroupNormalization``, of one group or of as many as there are channels.
-Means of several axes may be one node or one after the other.
+Means of several axes may be one node or one after the other. Over the last of three axes they are
+LayerNorm (:mod:`opendpu.frontend.normalizations`).
 """
 
 import dataclasses
@@ -110,7 +111,7 @@ class _Search:
             return None
         x, others = self._mean(sub.input[1])
         axes = self._axes(means, len(shape))
-        groups = {tuple(range(1, len(shape))): 1, tuple(range(2, len(shape))): shape[1]}.get(axes)
+        groups = {tuple(range(1, len(shape))): 1, (2, 3): shape[1]}.get(axes)
         if x != sub.input[0] or groups is None or self._axes(others, len(shape)) != axes:
             return None
         nodes = [*others, sub, centred, *means, *nodes]

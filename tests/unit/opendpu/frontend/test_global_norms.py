@@ -5,6 +5,9 @@ import numpy as np
 import pytest
 from test_feature_norms import CHANNELS, SIZES, floats, kinds, parsed
 
+from opendpu.frontend import load_onnx
+from opendpu.ops.foreign import KIND, label_of
+
 MEAN = {
     "one": "{out} = ReduceMean <axes = [{axes}], keepdims = 1> ({x})",
     "steps": "{out}_0 = ReduceMean <axes = [1], keepdims = 1> ({x})\n"
@@ -71,6 +74,13 @@ def test_without_epsilon():
 def test_over_space_alone_is_instance_normalization():
     proto = whole("g = Mul(w, c) d = Div(g, r) y = Add(d, b)", rank=4, mean="one", axes="2, 3")
     assert kinds(proto) in (["groupnorm"], ["instancenorm"])
+
+
+def test_over_the_last_of_three_axes_is_layer_normalization():
+    proto = whole("y = Div(c, r)", mean="one", axes="2", root="Sqrt(e)")
+    (norm,) = (node for node in load_onnx(proto) if node.kind == KIND)
+    assert label_of(norm) == "LayerNormalization"
+    assert kinds(proto) == [KIND]
 
 
 @pytest.mark.parametrize(
