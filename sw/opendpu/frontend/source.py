@@ -27,6 +27,7 @@ from opendpu.frontend.opsets import opsets_of
 from opendpu.frontend.patterns import recognized
 from opendpu.frontend.qlinear import expanded
 from opendpu.frontend.single_node import Dialect, dtype_of, shape_of
+from opendpu.frontend.stacks import unstacked
 from opendpu.frontend.unfused import unfused
 from opendpu.ir import Array, TensorType
 from opendpu.ops.quantizing import QUANTIZERS
@@ -120,6 +121,7 @@ def read(
     floats = analysis.shape_of_floats
     nodes = contracted(analysis.nodes, constants, floats, analysis.add_floats)
     nodes = unguarded(nodes, constants, _uses(nodes, outputs))
+    nodes = unstacked(nodes, constants, _uses(nodes, outputs), floats)
     nodes = gathered(nodes, constants, _uses(nodes, outputs), floats)
     nodes = globally_normalized(nodes, constants, _uses(nodes, outputs), floats)
     nodes = recognized(nodes, constants, _uses(nodes, outputs), analysis.alike)
