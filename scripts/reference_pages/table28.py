@@ -88,12 +88,14 @@ ROWS = (
         "InnerProduct, Fully Connected, Matmul", ("inner-product", "matmul"),
         ("conv2d-fix", "matmul-fix"),
         "CONV of one pixel, or with a kernel as large as the feature map; rows are pixels. Of two "
-        "feature maps: the second is loaded as weights",
+        "feature maps: the second is loaded as weights. A constant matrix times a map, of few "
+        "neighbours a result: ALU DWCV for each row or column",
     ),
     Row(
         "resize", ("resize",), ("upsample-fix",),
         "LOAD and SAVE (nearest: whole multiples, or slices where it leaves pixels out); ALU DWCV "
-        "for each phase (bilinear: powers of two, together up to 64, with half pixel centers 16)",
+        "for each phase (bilinear: powers of two, together up to 64, with half pixel centers 16; "
+        "else products with constant matrices, which the quantizer makes)",
     ),
     Row("batch norm", ("batchnorm",), (), "folded by the quantizer; alone a depthwise convolution"),
     Row("mean", ("reduction_mean",), ("pool-fix",), "average pooling over rows and columns"),

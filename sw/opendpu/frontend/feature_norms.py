@@ -10,7 +10,7 @@ the root of a sum of squares: one ``LpNormalization``.
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 
 import numpy as np
 import onnx
@@ -93,7 +93,7 @@ class _Search:
         inside = [before, norm, after]
         for op_type in ("Mul", "Add"):
             reader = self.links.only_reader(inside[-1].output[0], op_type)
-            value = self._a_channel(reader, inside[-1].output[0], shape) if reader else None
+            value = self._factor(reader, inside[-1].output[0], shape) if reader else None
             if reader is None or value is None:
                 continue
             scale, bias = (
@@ -109,6 +109,9 @@ class _Search:
             num_groups=count, epsilon=epsilon,
         )  # fmt: skip
         return _Found(with_origin(made, norm), inside)
+
+    def _factor(self, node: onnx.NodeProto, computed: str, shape: Shape) -> Array | None:
+        return by_channel(node, computed, shape, self.constants, self.shape_of)
 
     def unit_vectors(self, quotient: onnx.NodeProto) -> _Found | None:
         """Return vectors over their lengths, of which ``quotient`` is the last node."""
@@ -143,13 +146,20 @@ class _Search:
             made.attribute.append(helper.make_attribute("epsilon", least))
         return _Found(with_origin(made, quotient), inside)
 
-    def _a_channel(self, node: onnx.NodeProto, computed: str, shape: Shape) -> Array | None:
-        """Return the constant operand of a node as one number a channel of a feature map."""
-        (other,) = [name for name in node.input if name != computed] or [""]
-        value = self.constants.get(other)
-        if value is None or value.ndim > len(shape) or self.shape_of(node.output[0]) != shape:
-            return None
-        aligned = (1,) * (len(shape) - value.ndim) + value.shape
-        if any(size != 1 for axis, size in enumerate(aligned) if axis != 1):
-            return None
-        return np.broadcast_to(value.reshape(-1), (shape[1],)).astype(np.float32)
+
+def by_channel(
+    node: onnx.NodeProto,
+    computed: str,
+    shape: Shape,
+    constants: Mapping[str, Array],
+    shape_of: Callable[[str], Shape | None],
+) -> Array | None:
+    """Return the constant operand of a node as one number a channel of a feature map."""
+    (other,) = [name for name in node.input if name != computed] or [""]
+    value = constants.get(other)
+    if value is None or value.ndim > len(shape) or shape_of(node.output[0]) != shape:
+        return None
+    aligned = (1,) * (len(shape) - value.ndim) + value.shape
+    if any(size != 1 for axis, size in enumerate(aligned) if axis != 1):
+        return None
+    return np.broadcast_to(value.reshape(-1), (shape[1],)).astype(np.float32)

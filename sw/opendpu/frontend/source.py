@@ -19,6 +19,7 @@ from opendpu.frontend.clusters import clustered
 from opendpu.frontend.einsum import contracted
 from opendpu.frontend.expansion import spelled_out
 from opendpu.frontend.feature_norms import gathered
+from opendpu.frontend.global_norms import globally_normalized
 from opendpu.frontend.guards import unguarded
 from opendpu.frontend.model_file import AnyModel, constants_of, label_of, read_model, reads
 from opendpu.frontend.normalizations import normalized
@@ -26,6 +27,8 @@ from opendpu.frontend.opsets import opsets_of
 from opendpu.frontend.patterns import recognized
 from opendpu.frontend.qlinear import expanded
 from opendpu.frontend.single_node import Dialect, dtype_of, shape_of
+from opendpu.frontend.stacks import unstacked
+from opendpu.frontend.unfused import unfused
 from opendpu.ir import Array, TensorType
 from opendpu.ops.quantizing import QUANTIZERS
 from opendpu_arch.errors import ModelFormatError
@@ -93,7 +96,7 @@ def read(
         The operator set, inputs that are no tensors, or free dimensions without a size.
     """
     own, proto, folder = read_model(model)
-    proto = sequence_first(spelled_out(proto))
+    proto = sequence_first(unfused(spelled_out(proto)))
     if any_scale:
         proto = expanded(proto)
     label = label or own
@@ -118,7 +121,9 @@ def read(
     floats = analysis.shape_of_floats
     nodes = contracted(analysis.nodes, constants, floats, analysis.add_floats)
     nodes = unguarded(nodes, constants, _uses(nodes, outputs))
+    nodes = unstacked(nodes, constants, _uses(nodes, outputs), floats)
     nodes = gathered(nodes, constants, _uses(nodes, outputs), floats)
+    nodes = globally_normalized(nodes, constants, _uses(nodes, outputs), floats)
     nodes = recognized(nodes, constants, _uses(nodes, outputs), analysis.alike)
     nodes = normalized(nodes, constants, _uses(nodes, outputs), floats, analysis.add_floats)
     return Source(

@@ -22,6 +22,7 @@ from opendpu.quantize.report import LayerReport, Report, TensorHistogram, Tensor
 from opendpu.quantize.samples import Samples
 from opendpu.quantize.set_aside import set_aside
 from opendpu.quantize.transforms.mask import mask_of
+from opendpu.quantize.transforms.response_norm import is_response_norm, map_of
 
 SAMPLES = 8
 """Samples that layers and outputs are measured on, at most."""
@@ -164,8 +165,13 @@ def _of_part(reference: Graph, name: str, given: Array, made: Array) -> float | 
 
 
 def _source(graph: Graph, name: str) -> str:
-    """Return what an op with one input reads; of a softmax, the scores before a mask."""
+    """Return what an op with one input reads; of a softmax, the scores before a mask.
+
+    Of lengths over their mean, the map whose channels have them.
+    """
     node = graph[name]
+    if is_response_norm(graph, node):
+        return map_of(graph, node)
     mask = mask_of(graph, node) if node.kind == "softmax" else None
     (source,) = node.inputs["input"]
     return source if mask is None else mask.scores

@@ -31,6 +31,7 @@ from opendpu.quantize.transforms.approximate import approximate
 from opendpu.quantize.transforms.bounds import bound
 from opendpu.quantize.transforms.fold import fold
 from opendpu.quantize.transforms.inner_batch import lift
+from opendpu.quantize.transforms.interpolate import interpolate
 from opendpu.quantize.transforms.permute import permute
 from opendpu.quantize.transforms.rearrange import rearrange
 from opendpu.quantize.transforms.rewrite import rewrite
@@ -229,8 +230,9 @@ def _transform(
         fold(graph)
     attend(graph, config, demands)
     activations_first(graph)
-    approximate(graph)
+    approximate(graph, config.target)
     upsample(graph)
+    interpolate(graph)
     rewrite(graph)
     if config.cross_layer:
         equalize_channels(graph, samples, config, report, progress)

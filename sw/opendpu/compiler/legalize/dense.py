@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opendpu.compiler.legalize.along_axis import along_axis
 from opendpu.compiler.legalize.context import Context, feature_shape
 from opendpu.compiler.legalize.product import product
 from opendpu.compiler.legalize.refusal import Refusal
@@ -42,15 +43,30 @@ def inner_product(call: Call) -> str:
 
 @legalizes("matmul")
 def matmul(call: Call) -> str:
-    """Make a convolution of one pixel if the right side is a constant matrix, else products."""
+    """Make a convolution of one pixel if the right side is a constant matrix, else products.
+
+    With such a matrix on the left side, convolutions along the axis that it is multiplied with.
+    """
     node, graph = call.node, call.context.graph
-    values = graph[graph[node.inputs["input"][1]].inputs["input"][0]].value
+    left, values = (graph[graph[n].inputs["input"][0]].value for n in node.inputs["input"])
+    if _is_along_axis(call, left):
+        return along_axis(call)
     if values is None or values.ndim != MATRIX or node.attrs.get("transpose_a"):
         return product(call)
     weights = _constant(call, node.inputs["input"][1])
     values = weights.value
     assert values is not None
     return _dense(call, weights, values if node.attrs.get("transpose_b") else values.T)
+
+
+def _is_along_axis(call: Call, left: Array | None) -> bool:
+    """Return whether a constant matrix is multiplied with the rows or columns of a feature map."""
+    node = call.node
+    plain = not any(node.attrs.get(key) for key in ("transpose_a", "transpose_b"))
+    return (
+        left is not None and left.ndim == MATRIX and plain and not node.inputs.get("bias")
+        and call.shape(1)[0] == 1 and len(call.shape(1)) in (3, 4)
+    )  # fmt: skip
 
 
 def _constant(call: Call, name: str) -> Node:

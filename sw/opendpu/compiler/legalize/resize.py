@@ -28,8 +28,10 @@ def resize(call: Call) -> str:
     exact = all(abs(s - (1 / f if down else f)) < 1e-6 for s, f in zip(scale, factors, strict=True))
     if corners or not exact or (half and mode == "NEAREST"):
         raise Refusal(
-            f'DPU only supports "scale"({scale}) of whole numbers, without "align_corners"'
-            f'({corners}), and NEAREST without "half_pixel_centers"({half}); that would lift it',
+            call.node.reason
+            or f'DPU only supports "scale"({scale}) of whole numbers, without '
+            f'"align_corners"({corners}), and NEAREST without "half_pixel_centers"({half}), in a '
+            f"{mode} resize; {_lift(mode)} would lift it",
             FACTORS,
         )
     if down and mode == "NEAREST":
@@ -43,11 +45,22 @@ def resize(call: Call) -> str:
         )
     if down or bilinear_weights(factors[1], factors[0], half=half) is None:
         raise Refusal(
-            f'DPU only supports "scale"({scale}) of BILINEAR that are powers of two, together at '
-            f"most 64, or 16 with half_pixel_centers({half}); a smaller scale would lift it",
+            call.node.reason
+            or f'DPU only supports "scale"({scale}) of BILINEAR that are powers of '
+            f"two, together at most 64, or 16 with half_pixel_centers({half}); {_lift(mode)} or a "
+            "smaller scale would lift it",
             FACTORS,
         )
     return call.context.add(call.node, call.fix, "upsample-fix", {"input": call.sources}, made)
+
+
+def _lift(mode: str) -> str:
+    """Return what else would do."""
+    return (
+        "a float model, whose resizes the quantizer makes layers where that is faster,"
+        if mode == "BILINEAR"
+        else "that"
+    )
 
 
 def _left_out(call: Call, factors: list[int]) -> str:

@@ -5,10 +5,12 @@ import math
 
 from opendpu.ir import Graph
 from opendpu.quantize.scales.grid import GRID
+from opendpu_arch.target import Target
 
 LEAKY_SLOPE = 26 / 256
 """The slope of LeakyReLU that the DPU applies together with a convolution."""
 
+DEPTHWISE = ("depthwise-conv2d", "transposed-depthwise-conv2d")
 TOLERANCE = 0.005
 """How far a slope may be from it to be replaced."""
 
@@ -18,17 +20,21 @@ MAX_SHIFT = 31
 """Fractional bits of such a slope."""
 
 
-def approximate(graph: Graph) -> None:
+def approximate(graph: Graph, target: Target | None = None) -> None:
     """Give every LeakyReLU a slope that the DPU has, in place.
 
-    Those near 0.1 get 26/256; others the nearest product of 7 bits and a power of two, at most
-    1/128 of the slope away.
+    Those near 0.1 get 26/256, unless they are behind a depthwise convolution to which most targets
+    cannot apply them; others the nearest product of 7 bits and a power of two, at most 1/128 of the
+    slope away.
     """
+    everywhere = target is not None and target.alu_leaky_relu
     for node in graph:
         if node.kind != "leaky-relu":
             continue
         alpha = float(node.attrs["alpha"])
-        near = abs(alpha - LEAKY_SLOPE) <= TOLERANCE
+        before = graph[node.inputs["input"][0]].kind
+        together = everywhere or before not in DEPTHWISE
+        near = together and abs(alpha - LEAKY_SLOPE) <= TOLERANCE
         node.attrs["alpha"] = LEAKY_SLOPE if near else nearest_slope(alpha)
 
 

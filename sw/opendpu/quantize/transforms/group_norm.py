@@ -94,7 +94,7 @@ def group_norm(parts: Parts, spread: Spread | None = None) -> None:
     groups, channels = _groups(node), node.shape[-1]
     each = np.repeat(spread.factors, channels // groups)
     if np.any(each != 1):
-        x = _scaled(parts, "levelled", x, each, np.zeros(channels))
+        x = scaled_by_channel(parts, "levelled", x, each, np.zeros(channels))
     means = _Means(groups)
     mean = means.mean(parts, "mean", x)
     less = means.repeated(parts, "less_mean", mean, -1.0, channels)
@@ -119,7 +119,7 @@ def group_norm(parts: Parts, spread: Spread | None = None) -> None:
     if node.attrs.get("affine"):
         weight, bias = (parts.graph[node.inputs[arg][0]].value for arg in ("weight", "bias"))
         assert weight is not None and bias is not None
-        result = _scaled(parts, "scaled", result, weight, bias)
+        result = scaled_by_channel(parts, "scaled", result, weight, bias)
     parts.end(result)
 
 
@@ -162,10 +162,10 @@ class _Means(Means):
             return parts.product(name, source, matrix)
         if factor == 1:
             return source
-        return _scaled(parts, name, source, np.full(channels, factor), np.zeros(channels))
+        return scaled_by_channel(parts, name, source, np.full(channels, factor), np.zeros(channels))
 
 
-def _scaled(parts: Parts, name: str, source: str, scale: Array, bias: Array) -> str:
+def scaled_by_channel(parts: Parts, name: str, source: str, scale: Array, bias: Array) -> str:
     """Add a factor and an offset for each channel."""
     shape = parts.graph[source].shape
     made = parts.add(name, "scale", shape, [source], {"axis": len(shape) - 1})

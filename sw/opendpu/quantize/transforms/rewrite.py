@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ops that the DPU has only in parts, as those parts, so that each gets a scale of its own."""
 
+import numpy as np
+
 from opendpu.ir import Graph, Node
 from opendpu_arch.isa import AluInit, ElewInit
 
@@ -9,10 +11,10 @@ MAX_TERMS = _ID.maximum + 1
 """Terms of an addition of the DPU: inputs that ELEWINIT can describe."""
 
 
-MAX_SIDE = min(
-    field.maximum + 1 for field in AluInit.bit_fields() if field.name.startswith("kernel")
-)
+MAX_SIDE = min(field.maximum for field in AluInit.bit_fields() if field.name.startswith("kernel"))
 """Rows and columns of a pool's window, at most."""
+FACTORS = 64
+"""Steps of a factor a little larger than one."""
 SMALL_AVERAGE = 1024
 """Pixels of a map whose average is taken at once. Of a larger one that is done in two steps: the
 first follows the rows as they are made, the second fits the banks of every target."""
@@ -36,9 +38,9 @@ def rewrite(graph: Graph) -> None:
         elif node.kind == "add":
             _long_sum(graph, node)
         elif node.kind in ("avgpool2d", "maxpool2d"):
-            _long_row(graph, node)
-            if node.kind == "avgpool2d":
-                _large_average(graph, node)
+            pool = _long_row(graph, node)
+            if pool.kind == "avgpool2d":
+                _large_average(graph, pool)
     graph.sort()
 
 
@@ -65,18 +67,24 @@ def _long_sum(graph: Graph, node: Node) -> None:
     node.inputs["input"] = terms
 
 
-def _long_row(graph: Graph, node: Node) -> None:
+def _long_row(graph: Graph, node: Node) -> Node:
     """Make of the pixels that a pool takes all a map whose sides no window is too small for.
 
-    It is as square as it can be. A prime number of pixels stays as it is.
+    Returns the pool.
+
+    It is as square as it can be. Where no sides are short enough, as of a prime number, an average
+    is that of some zeros too, which a factor takes off again.
     """
     (source,) = node.inputs["input"]
     batch, height, width, channels = graph[source].shape
     if max(height, width) <= MAX_SIDE or not _takes_all(graph, node):
-        return
+        return node
     rows, columns = _squarest(height * width)
+    if columns > MAX_SIDE and node.kind == "avgpool2d":
+        source, node = _with_zeros(graph, node)
+        rows, columns = _squarest(graph[source].shape[2])
     if columns > MAX_SIDE:
-        return
+        return node
     shape = (batch, rows, columns, channels)
     made = graph.add(
         graph.unique(f"{node.name}_map"), "reshape", shape, {"input": [source]},
@@ -85,6 +93,42 @@ def _long_row(graph: Graph, node: Node) -> None:
     size = [columns, rows]
     node.inputs = {"input": [made.name]}
     node.attrs = {**node.attrs, "kernel": size, "stride": size}
+    return node
+
+
+def _with_zeros(graph: Graph, node: Node) -> tuple[str, Node]:
+    """Return the pixels of a map as one row with zeros behind, and the pool of that.
+
+    The node itself becomes a factor behind. So many zeros are added that int8 holds it.
+    """
+    (source,) = node.inputs["input"]
+    batch, height, width, channels = graph[source].shape
+    pixels = height * width
+    sizes = range(pixels + 1, pixels + max(pixels // 16, 2 * MAX_SIDE // 16) + 1)
+    fitting = [size for size in sizes if _squarest(size)[1] <= MAX_SIDE] or [pixels]
+    size = min(fitting, key=lambda n: abs(round(n / pixels * FACTORS) / FACTORS - n / pixels))
+    row = graph.add(
+        graph.unique(f"{node.name}_row"), "reshape", (batch, 1, pixels, channels),
+        {"input": [source]}, {"shape": [batch, 1, pixels, channels]}, origin=node.origin,
+    )  # fmt: skip
+    paddings = [0, 0, 0, 0, 0, size - pixels, 0, 0]
+    attrs = {"paddings": paddings, "mode": "CONSTANT", "constant_values": [0.0] * 8}
+    padded = graph.add(
+        graph.unique(f"{node.name}_padded"), "pad", (batch, 1, size, channels),
+        {"input": [row.name]}, attrs, origin=node.origin,
+    )  # fmt: skip
+    pool = graph.add(
+        graph.unique(f"{node.name}_pool"), node.kind, node.type, {"input": [padded.name]},
+        node.attrs, origin=node.origin,
+    )  # fmt: skip
+    node.kind, node.attrs = "scale", {"axis": 3}
+    scale, bias = (np.full(channels, size / pixels), np.zeros(channels))
+    node.inputs = {
+        "input": [pool.name],
+        "scale": [graph.add_const(graph.unique(f"{node.name}_factor"), scale).name],
+        "bias": [graph.add_const(graph.unique(f"{node.name}_offset"), bias).name],
+    }  # fmt: skip
+    return padded.name, pool
 
 
 def _takes_all(graph: Graph, node: Node) -> bool:

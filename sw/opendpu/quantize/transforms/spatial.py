@@ -87,12 +87,15 @@ def _reduce(graph: Graph, node: Node) -> None:
 
 
 def _has_thin(graph: Graph, node: Node) -> bool:
-    """Return whether one operand has one channel, and the others are as large as the result."""
+    """Return whether one operand has one channel, and the others are as large as the result.
+
+    Or have one pixel, which the DPU repeats: an outer product.
+    """
     if len(node.shape) != RANK or node.shape[0] != 1 or node.shape[CHANNELS] == 1:
         return False
     shapes = [graph[name].shape for name in node.sources() if graph[name].value is None]
-    full = shapes.count(node.shape)
-    return shapes.count(_thin(node)) == 1 and 0 < full == len(node.sources()) - 1
+    others = shapes.count(node.shape) + shapes.count((1, 1, 1, node.shape[CHANNELS]))
+    return shapes.count(_thin(node)) == 1 and 0 < others == len(node.sources()) - 1
 
 
 def _thin(node: Node) -> tuple[int, ...]:

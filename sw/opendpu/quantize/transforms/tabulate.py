@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a DPU with tables computes in parts: softmax, and normalizations of rows and maps."""
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 
@@ -27,6 +28,14 @@ from opendpu.quantize.transforms.head import of_head
 from opendpu.quantize.transforms.layer_norm import floor_of, is_layer_norm, layer_norm
 from opendpu.quantize.transforms.mask import HIDES, MOVES, mask_of, masked
 from opendpu.quantize.transforms.parts import Parts
+from opendpu.quantize.transforms.response_norm import (
+    APART,
+    is_response_norm,
+    lengths_of,
+    map_of,
+    response_norm,
+    squares_of,
+)
 from opendpu.quantize.transforms.rewrite import rewrite
 from opendpu.quantize.transforms.softmax import is_softmax, softmax
 from opendpu.quantize.transforms.unit_vectors import floor_of as floor_of_lengths
@@ -35,19 +44,52 @@ from opendpu.quantize.transforms.variance import NEARER, SPREAD
 
 KINDS: Mapping[Callable[[Graph, Node], bool], Callable[[Parts], None]] = {
     is_softmax: softmax, is_layer_norm: layer_norm, is_unit_vectors: unit_vectors,
-    is_group_norm: group_norm,
+    is_group_norm: group_norm, is_response_norm: response_norm,
 }  # fmt: skip
 """By what knows an op, what adds its parts."""
-ROWS: Mapping[Callable[..., None], Callable[[Node, Array], float | None]] = {
-    layer_norm: floor_of, unit_vectors: floor_of_lengths,
+
+
+@dataclasses.dataclass(frozen=True)
+class Judge:
+    """How samples say whether, and how, bytes hold what a normalization divides by.
+
+    Parameters
+    ----------
+    what
+        Whose variances they are.
+    argument
+        Of what adds the parts.
+    decide
+        Returns its value for what was observed, by sample; none where bytes do not hold it.
+    observe
+        Returns what counts of a sample of the source.
+    source
+        Returns what is normalized.
+    most
+        How far apart variances may be.
+    """
+
+    what: str
+    argument: str
+    decide: Callable[[Graph, Node, Array], object | None]
+    observe: Callable[[Node, Array], Array] = lambda node, given: given
+    source: Callable[[Graph, Node], str] = lambda graph, node: node.inputs["input"][0]
+    most: float = SPREAD * NEARER
+
+
+JUDGES: Mapping[Callable[..., None], Judge] = {
+    layer_norm: Judge("rows", "floor", lambda graph, node, seen: floor_of(node, seen)),
+    unit_vectors: Judge("rows", "floor", lambda graph, node, seen: floor_of_lengths(node, seen)),
+    group_norm: Judge(
+        "groups of channels", "spread", lambda graph, node, seen: spread_of(node, seen),
+        variances_of,
+    ),
+    response_norm: Judge("images", "lengths", lengths_of, squares_of, map_of, APART**2),
 }  # fmt: skip
-"""How near rows have to be brought to each other, by what adds the parts."""
-
-
+"""By what adds the parts."""
 WIDE = (
-    "the variances of its {0} differ by more than a factor of "
-    f"{SPREAD * NEARER:g}"
-    ", for which the DPU's bytes are too coarse; {0} that differ less would lift it"
+    "the variances of its {0} differ by more than a factor of {1:g}, for which the DPU's bytes are "
+    "too coarse; {0} that differ less would lift it"
 )
 AXES = 4
 """Of scores and of what is added to them, where a mask is computed."""
@@ -100,10 +142,10 @@ def _replaceable(
     for name in of_head(graph, [name for name in found if graph[name].kind == "softmax"]):
         del found[name]
         graph[name].reason = HEAD
-    for name, (make, what) in _judged(graph, found, samples).items():
+    for name, (make, judge) in _judged(graph, found, samples).items():
         if make is None:
             del found[name]
-            graph[name].reason = WIDE.format(what)
+            graph[name].reason = WIDE.format(judge.what, judge.most)
         else:
             found[name] = make
     while found:
@@ -128,31 +170,24 @@ def _replaceable(
 
 def _judged(
     graph: Graph, found: Mapping[str, Callable[[Parts], None]], samples: Samples
-) -> dict[str, tuple[Callable[[Parts], None] | None, str]]:
+) -> dict[str, tuple[Callable[[Parts], None] | None, Judge]]:
     """Return what adds the parts of normalizations, given what samples say of their variances.
 
     None where these differ too much; and of what they are.
     """
-    rows: dict[str, Callable[..., None]] = {n: make for n, make in found.items() if make in ROWS}
-    maps = {name for name, make in found.items() if make is group_norm}
-    sources = {name: graph[name].inputs["input"][0] for name in (*rows, *maps)}
+    judges = {name: JUDGES[make] for name, make in found.items() if make in JUDGES}
+    sources = {name: judge.source(graph, graph[name]) for name, judge in judges.items()}
     every = list(dict.fromkeys(sources.values()))
     seen: dict[str, list[Array]] = {name: [] for name in sources}
     for _, part in evaluate(graph, every, samples, batch=1, stop=SAMPLES):
         for name, source in sources.items():
             given = part[source].reshape(graph[source].shape)
-            seen[name].append(given if name in rows else variances_of(graph[name], given))
-    judged: dict[str, tuple[Callable[[Parts], None] | None, str]] = {}
-    for name, parts in seen.items():
-        node, values = graph[name], np.stack(parts)
-        if name in rows:
-            floor = ROWS[rows[name]](node, values)
-            make = None if floor is None else functools.partial(rows[name], floor=floor)
-            judged[name] = make, "rows"
-        else:
-            spread = spread_of(node, values)
-            made = None if spread is None else functools.partial(group_norm, spread=spread)
-            judged[name] = made, "groups of channels"
+            seen[name].append(judges[name].observe(graph[name], given))
+    judged: dict[str, tuple[Callable[[Parts], None] | None, Judge]] = {}
+    for name, judge in judges.items():
+        value, add = judge.decide(graph, graph[name], np.stack(seen[name])), found[name]
+        make = None if value is None else functools.partial(add, **{judge.argument: value})
+        judged[name] = make, judge
     return judged
 
 

@@ -5,6 +5,9 @@ Instructions have four bits for a kernel's rows and columns. Of 41 taps, each of
 channels takes 14: the map, and the same map moved on by 14 and by 28 positions. So all taps stay in
 one sum, which is rounded once. A sequence with a stride is folded first: as many positions as the
 stride has steps become channels, without moving a byte, and taps get fewer by as much.
+
+Groups are convolutions of their own, side by side: as many together as fill the lanes of the array,
+with zeros between.
 """
 
 import dataclasses
@@ -87,7 +90,8 @@ def split_wide_kernels(
         if node.name not in floating and _is_wide(graph, node, target or USUAL)
     ]
     for node in wide:
-        _rewrite(graph, node)
+        for part in _bundles(graph, node, target or USUAL):
+            _rewrite(graph, part)
     if wide:
         graph.sort()
     return len(wide)
@@ -97,17 +101,67 @@ def _is_wide(graph: Graph, node: Node, target: Target) -> bool:
     """Return whether a convolution is too wide, and its weights fit a bank when it is rewritten."""
     if node.kind != "conv2d" or max(pair(node, "kernel")) <= MOST_TAPS:
         return False
-    if int(node.attrs.get("group") or 1) != 1 or not has_constant_weights(graph, node):
+    if not has_constant_weights(graph, node):
         return False
     axes = _axes(graph, node)
     folded = _folded_axis(graph, node, axes)
     if folded is not None:
         axes[folded] = axes[folded].folded()
     layers = math.prod(axis.layers for axis in axes)
-    channels = graph[node.inputs["weights"][0]].shape[3] * layers
+    channels = graph[node.inputs["weights"][0]].shape[3] * _together(graph, node, target) * layers
     channels *= 1 if folded is None else pair(node, "stride")[1 - folded]
     words = math.prod(axis.kept for axis in axes) * -(-channels // target.channel_parallel)
     return layers <= MOST_LAYERS and words <= target.bank_depth
+
+
+def _together(graph: Graph, node: Node, target: Target) -> int:
+    """Return how many groups are one convolution: a divisor of their number."""
+    group = int(node.attrs.get("group") or 1)
+    most = max(1, target.channel_parallel // graph[node.inputs["weights"][0]].shape[3])
+    return next(n for n in range(min(group, most), 0, -1) if group % n == 0)
+
+
+def _bundles(graph: Graph, node: Node, target: Target) -> list[Node]:
+    """Return convolutions without groups that make what a convolution makes.
+
+    Where they are several, the op itself becomes what joins them.
+    """
+    group, some = int(node.attrs.get("group") or 1), _together(graph, node, target)
+    if group == 1:
+        return [node]
+    (source,), weights = node.inputs["input"], graph[node.inputs["weights"][0]].value
+    assert weights is not None
+    biases = [graph[name].value for name in node.inputs.get("bias", ())]
+    attrs = {**node.attrs, "group": 1}
+    outputs, inputs = weights.shape[0] // group, weights.shape[3]
+    made = []
+    for first in range(0, group, some):
+        rows = slice(first * outputs, (first + some) * outputs)
+        dense = np.zeros((some * outputs, *weights.shape[1:3], some * inputs), weights.dtype)
+        for number, taps in enumerate(np.split(weights[rows], some)):
+            place = slice(number * outputs, (number + 1) * outputs)
+            dense[place, ..., number * inputs : (number + 1) * inputs] = taps
+        name = graph.unique(f"{node.name}_group")
+        given = {
+            "input": [_channels(graph, node, source, first * inputs, (first + some) * inputs)],
+            "weights": [graph.add_const(f"{name}_weights", dense).name],
+        }  # fmt: skip
+        if biases and biases[0] is not None:
+            given["bias"] = [graph.add_const(f"{name}_bias", biases[0][rows]).name]
+        shape = (*node.shape[:3], some * outputs)
+        made.append(graph.add(name, node.kind, shape, given, attrs, origin=node.origin))
+    node.kind, node.inputs = "concat", {"input": [part.name for part in made]}
+    node.attrs = {"axis": 3}
+    return made
+
+
+def _channels(graph: Graph, node: Node, source: str, begin: int, end: int) -> str:
+    """Return some channels of a map; the map itself if these are all."""
+    *front, channels = graph[source].shape
+    if (begin, end) == (0, channels):
+        return source
+    attrs = {"begin": [0, 0, 0, begin], "end": [*front, end], "strides": [1, 1, 1, 1]}
+    return _added(graph, node, "strided_slice", (*front, end - begin), [source], attrs)
 
 
 def _axes(graph: Graph, node: Node) -> list[_Axis]:

@@ -141,3 +141,20 @@ def test_networks_of_any_depth() -> None:
     made = legal(q, q.fix(x, 5))
     assert sum(node.kind == "sigmoid" for node in made) == 1500
     assert [node.kind for node in made][-1] == "float2fix"
+
+
+@pytest.mark.parametrize("kind", ["conv", "sigmoid", "add"])
+def test_networks_may_be_deep(kind: str) -> None:
+    """A network of hundreds of ops, one behind the other: MambaOut has more than recursion took."""
+    q = Quantized()
+    x = q.data(1, 1, 2)
+    for number in range(500):
+        name = f"n{number}"
+        if kind == "conv":
+            x = q.conv(x, name, 2, kernel=1)
+        else:
+            x = q.fix(q.op(name, kind, (1, 1, 2), [x] if kind == "sigmoid" else [x, x]), 5)
+    q.graph.outputs = [x]
+    made = legalize(q.graph, tables=True)
+    fixed = {"conv": "conv2d-fix", "sigmoid": "table-fix", "add": "eltwise-fix"}[kind]
+    assert list(kinds(made).values()).count(fixed) == 500

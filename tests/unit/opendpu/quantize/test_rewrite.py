@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ops in parts that the DPU has; slopes that it has."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from oracle.floating import evaluate
@@ -9,6 +11,7 @@ from opendpu.ir import FloatGraph, to_xir
 from opendpu.quantize.placement.groups import find_groups
 from opendpu.quantize.transforms.approximate import approximate, nearest_slope
 from opendpu.quantize.transforms.rewrite import rewrite
+from opendpu_arch.target import Target
 
 SHAPE = (1, 3, 4, 5)
 
@@ -84,10 +87,14 @@ def test_averages(height: int, width: int, windows: list[tuple[int, int]]) -> No
     assert pools[-1].name == "y"
 
 
-@pytest.mark.parametrize("kind", ["avgpool2d", "maxpool2d"])
 @pytest.mark.parametrize(
-    ("pixels", "sides"), [(256, (1, 256)), (784, (28, 28)), (300, (15, 20)), (257, (1, 257))]
-)
+    ("kind", "pixels", "sides"),
+    [
+        ("avgpool2d", 256, (1, 256)), ("avgpool2d", 784, (28, 28)), ("avgpool2d", 300, (15, 20)),
+        ("maxpool2d", 256, (1, 256)), ("maxpool2d", 784, (28, 28)), ("maxpool2d", 300, (15, 20)),
+        ("maxpool2d", 257, (1, 257)),
+    ],
+)  # fmt: skip
 def test_pools_over_sequences(kind: str, pixels: int, sides: tuple[int, int]) -> None:
     """No window of the DPU is longer than 256 pixels: tokens of a transformer become a map."""
     graph = FloatGraph("test")
@@ -101,6 +108,42 @@ def test_pools_over_sequences(kind: str, pixels: int, sides: tuple[int, int]) ->
     check(graph, {"x0": x}, ["reshape", kind] if sides[0] > 1 else [kind])
     np.testing.assert_allclose(evaluate(graph, {"x0": x})["y"][:, 0, 0], wanted, atol=1e-6)
     assert tuple(graph["y"].attrs["kernel"][::-1]) == sides
+
+
+@pytest.mark.parametrize(
+    ("height", "width"), [(1, 257), (1, 514), (1, 1279), (1279, 1), (1, 16001), (17, 263)]
+)
+def test_averages_of_as_many_pixels_as_no_window_has(height: int, width: int) -> None:
+    """Some zeros are averaged too, and a factor takes them off."""
+    graph = FloatGraph("test")
+    graph.add("x0", "data", (1, height, width, 5))
+    size = [width, height]
+    attrs = {"kernel": size, "stride": size, "pad": [0] * 4, "pad_mode": "FLOOR", "global": True}
+    graph.add("y", "avgpool2d", (1, 1, 1, 5), {"input": ["x0"]}, attrs)
+    graph.outputs = ["y"]
+    x = np.random.default_rng(2).standard_normal((1, height, width, 5)).astype(np.float32)
+    wanted = x.mean(axis=(1, 2), keepdims=True)
+    rewrite(graph)
+    to_xir(graph)
+    assert graph["y"].kind == "scale"
+    assert all(max(node.attrs["kernel"]) <= 256 for node in graph if node.kind == "avgpool2d")
+    factor = graph[graph["y"].inputs["scale"][0]].value
+    np.testing.assert_allclose(factor * 64, np.round(factor * 64), atol=0.02)
+    np.testing.assert_allclose(evaluate(graph, {"x0": x})["y"], wanted, atol=1e-5)
+
+
+def test_the_slope_behind_a_depthwise_convolution_is_that_of_an_op() -> None:
+    """Most targets have no LeakyReLU in that engine's write-back."""
+    graph, _ = drawn(1)
+    weights = graph.add_const("w", np.ones((1, 1, 1, 5))).name
+    attrs = {"kernel": [1, 1], "stride": [1, 1], "pad": [0] * 4, "pad_mode": "FLOOR"}
+    graph.add("d", "depthwise-conv2d", SHAPE, {"input": ["x0"], "weights": [weights]}, attrs)
+    graph.add("y", "leaky-relu", SHAPE, {"input": ["d"]}, {"alpha": 0.1})
+    one, other = graph.copy(), graph.copy()
+    approximate(one, Target.from_name("B4096"))
+    assert {"d", "y"} <= set(find_groups(one, set()).names)
+    approximate(other, dataclasses.replace(Target.from_name("B4096"), alu_leaky_relu=True))
+    assert "d" not in find_groups(other, set()).names
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.2, 0.3, 1 / 3, 0.5, 1.5, -0.25, 0.0, 5.5, 126.9])

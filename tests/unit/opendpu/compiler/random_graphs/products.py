@@ -3,6 +3,8 @@
 
 import math
 
+import numpy as np
+
 from random_graphs.grower import PRODUCT_GROWTHS, Grower, grows
 
 MOST_TERMS = 512
@@ -59,3 +61,42 @@ def _in_heads(g: Grower, name: str, heads: int, view: str) -> str:
     split = g.reshape(name, f"{view}_split", rows, heads, each, point=point)
     moved = g.op(view, "transpose", (heads, rows, each), [split], order=[0, 2, 1, 3])
     return g.fix(moved, point)
+
+
+@grows(6, PRODUCT_GROWTHS)
+def along_axis(g: Grower) -> str | None:
+    """Multiply a constant matrix with the rows or the columns of a map, as interpolation does."""
+    pick, source = g.pick, g.source()
+    height, width, channels = g.shape(source)
+    down = pick.random() < 0.5
+    size, made = height if down else width, pick.randint(1, 20)
+    shape = (made, width, channels) if down else (height, made, channels)
+    if not g.fits(shape, math.prod(shape) * size):
+        return None
+    name = g.name("matrix")
+    point = pick.randint(5, 7)
+    values = (_banded(g, made, size) * 2.0**-point).astype(np.float32)
+    g.graph.add(f"{name}_w", "const", values.shape, value=values)
+    matrix = g.fix(f"{name}_w", point)
+    if down:
+        point = g.point_of(source)
+        source = g.reshape(source, f"{name}_lines", height, width * channels, point=point)
+    g.op(
+        name, "matmul", (made, width * channels) if down else shape, [matrix, source],
+        transpose_a=False, transpose_b=False,
+    )  # fmt: skip
+    point = g.point_of(matrix) + g.point_of(source) - pick.choice([5, 6, 6, 7])
+    made_fix = g.fix(name, point)
+    return g.reshape(made_fix, f"{name}_map", *shape, point=point) if down else made_fix
+
+
+def _banded(g: Grower, made: int, size: int) -> np.ndarray:
+    """Return numbers of which each row has some neighbours; rows now and then repeat."""
+    pick, matrix = g.pick, np.zeros((made, size))
+    taps, step = pick.randint(1, 4), pick.choice([0.3, 0.5, 1, 1.4, 2])
+    period = pick.choice([1, 2, 3, made])
+    numbers = [[pick.randint(-20, 40) for _ in range(taps)] for _ in range(period)]
+    for row in range(made):
+        for tap, number in enumerate(numbers[row % period]):
+            matrix[row, min(size - 1, int(row * step) + tap)] += number
+    return np.clip(matrix, -128, 127)

@@ -67,6 +67,29 @@ def test_on_the_dpu(kind, combining, on_the_dpu):
     on_the_dpu(network(kind, combining), samples(), target="B512", least=24)
 
 
+def outer_product():
+    """Return numbers a pixel times numbers a channel, added to the map that both are made of."""
+    graph = network("conv2d")
+    size = [SHAPE[2], SHAPE[1]]
+    pool = {"kernel": size, "stride": size, "pad": [0] * 4, "pad_mode": "FLOOR", "global": True}
+    graph.add("c", "avgpool2d", (1, 1, 1, SHAPE[3]), {"input": ["a"]}, pool)
+    graph.add("o", "mul", SHAPE, {"input": ["c", "g"]})
+    graph["y"].kind, graph["y"].inputs = "add", {"input": ["r", "o"]}
+    graph.sort()
+    return graph
+
+
+def test_an_outer_product_stays_the_function():
+    graph = outer_product()
+    before = evaluate_float(graph, samples(1))["y"]
+    assert attend(graph, CONFIG)
+    np.testing.assert_allclose(evaluate_float(graph, samples(1))["y"], before, rtol=1e-5, atol=1e-5)
+
+
+def test_an_outer_product_on_the_dpu(on_the_dpu):
+    on_the_dpu(outer_product(), samples(), target="B512", least=22)
+
+
 def test_a_gate_of_the_cpu_is_repeated_on_the_dpu():
     graph = network("conv2d", behind="sigmoid")
     assert attend(graph, CONFIG)

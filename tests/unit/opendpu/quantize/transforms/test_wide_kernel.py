@@ -15,7 +15,9 @@ from opendpu.runtime import GraphRunner
 from opendpu_arch.target import Target
 
 
-def network(size, channels, kernel, *, stride=(1, 1), dilation=(1, 1), pad=None, mode="FLOOR"):
+def network(
+    size, channels, kernel, *, stride=(1, 1), dilation=(1, 1), pad=None, mode="FLOOR", group=1
+):
     """A small convolution, and one with a wide kernel; all pairs are rows and columns."""
     rng = np.random.default_rng(3)
     net = FloatGraph("wide")
@@ -29,14 +31,18 @@ def network(size, channels, kernel, *, stride=(1, 1), dilation=(1, 1), pad=None,
     made = [(n - r) // s + 1 for n, r, s in zip(padded, reach, stride, strict=True)]
     if mode == "SAME":
         made = [-(-n // s) for n, s in zip(size, stride, strict=True)]
-    weights = rng.standard_normal((6, *kernel, channels)) / np.sqrt(np.prod(kernel) * channels)
+    outputs, each = 6 * group, channels // group
+    weights = rng.standard_normal((outputs, *kernel, each)) / np.sqrt(np.prod(kernel) * each)
     net.add_const("b_w", weights)
-    net.add_const("b_b", rng.standard_normal(6))
+    net.add_const("b_b", rng.standard_normal(outputs))
     attrs = {"kernel": list(kernel[::-1]), "stride": list(stride[::-1]), "pad": pad,
-             "dilation": list(dilation[::-1]), "pad_mode": mode}  # fmt: skip
+             "dilation": list(dilation[::-1]), "pad_mode": mode, "group": group}  # fmt: skip
     inputs = {"input": ["a"], "weights": ["b_w"], "bias": ["b_b"]}
-    net.add("b", "conv2d", (1, *made, 6), inputs, attrs)
+    net.add("b", "conv2d", (1, *made, outputs), inputs, attrs)
     net.outputs = ["b"]
+    if group > 1:  # what joins groups for an output would be the CPU's
+        net.add("c", "relu", (1, *made, outputs), {"input": ["b"]})
+        net.outputs = ["c"]
     return net
 
 
@@ -47,6 +53,8 @@ CASES = {
     "with a stride": network((40, 41), 3, (18, 5), stride=(2, 3), pad=[1, 2, 5, 6]),
     "a sequence with a stride": network((1, 203), 1, (1, 80), stride=(1, 4), pad=[5, 0, 0, 0]),
     "the rest is cut off": network((1, 209), 2, (1, 32), stride=(1, 4)),
+    "groups of a few channels": network((1, 90), 24, (1, 128), pad=[64, 64, 0, 0], group=4),
+    "groups of many channels": network((1, 50), 40, (1, 20), stride=(1, 2), group=2),
     "same": network((1, 96), 2, (1, 40), stride=(1, 2), mode="SAME"),
 }
 
@@ -55,20 +63,29 @@ CASES = {
 def test_the_same_sums(case):
     graph = CASES[case].copy()
     x = np.random.default_rng(1).standard_normal((2, *graph["x"].shape[1:])).astype(np.float32)
-    wanted = evaluate_float(graph, {"x": x})["b"]
+    (end,) = graph.outputs
+    wanted = evaluate_float(graph, {"x": x})[end]
     assert split_wide_kernels(graph, ["b"]) == 0
     assert split_wide_kernels(graph) == 1
-    assert max(graph["b"].attrs["kernel"]) <= 16
-    assert graph["b"].attrs["pad"] == [0, 0, 0, 0]
-    np.testing.assert_allclose(evaluate_float(graph, {"x": x})["b"], wanted, atol=1e-5)
+    parts = graph["b"].inputs["input"] if graph["b"].kind == "concat" else ["b"]
+    for part in parts:
+        assert max(graph[part].attrs["kernel"]) <= 16
+        assert graph[part].attrs["pad"] == [0, 0, 0, 0]
+    np.testing.assert_allclose(evaluate_float(graph, {"x": x})[end], wanted, atol=1e-5)
 
 
-@pytest.mark.parametrize("case", ["41 taps apart", "both axes", "a sequence with a stride"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        "41 taps apart", "both axes", "a sequence with a stride", "groups of a few channels",
+        "groups of many channels",
+    ],
+)  # fmt: skip
 def test_one_part_for_the_dpu(case):
     graph = CASES[case].copy()
     x = np.random.default_rng(1).standard_normal((8, *graph["x"].shape[1:])).astype(np.float32)
     made = quantize_with_report(graph, {"x": x})
-    assert made.report.outputs_sqnr["b"] > 25
+    assert made.report.outputs_sqnr[graph.outputs[0]] > 25
     compiled = api.compile_graph(to_xir(made.graph), target="B512")
     report = compiled.report
     assert [part.device for part in report.subgraphs if part.device != "USER"] == ["DPU"]
@@ -93,3 +110,12 @@ def test_what_no_bank_would_hold_stays():
     small = dataclasses.replace(Target.from_name("B4096"), bank_depth=512)
     assert split_wide_kernels(graph, target=small) == 0
     assert split_wide_kernels(graph, target=Target.from_name("B4096")) == 1
+
+
+def test_groups_share_a_layer_until_its_lanes_are_full():
+    graph = CASES["groups of a few channels"].copy()  # four groups of six channels
+    split_wide_kernels(graph, target=Target.from_name("B512"))
+    assert len(graph["b"].inputs["input"]) == 4
+    graph = CASES["groups of a few channels"].copy()
+    split_wide_kernels(graph, target=Target.from_name("B4096"))
+    assert len(graph["b"].inputs["input"]) == 2
