@@ -35,6 +35,9 @@ MEMORY_BYTES = 1 << 29
 WORK = 1.2e11
 """What trying may take, in multiply-accumulates or what takes as long: a few seconds."""
 
+MOST_OPS = 200_000
+"""Ops that all trials together may compute, whatever their size: some hundred microseconds each."""
+
 ELEMENT_WORK = 200
 """Multiply-accumulates that take as long as an element that is added, rounded and moved."""
 
@@ -142,19 +145,26 @@ def _is_too_fine(
 def plan_trials(
     graph: Graph, groups: ScaleGroups, observed: Observed, needed: list[str], available: int
 ) -> Plan:
-    """Return which groups to try on how many samples within ``WORK`` and ``MEMORY_BYTES``."""
+    """Return which groups to try on how many samples.
+
+    Within ``WORK``, ``MEMORY_BYTES`` and ``MOST_OPS``: what trials take grows with the square of a
+    network's depth.
+    """
     work = _work_behind(graph, needed)
+    computing = [name for name in needed if graph[name].value is None]
+    behind = {name: len(computing) - index for index, name in enumerate(computing)}
     names = [group for group in groups.members if group in work]
     cost = {group: len(STEPS) * max(work[n] for n in groups.members[group] if n in work)
             for group in names}  # fmt: skip
     size = 3 * 4 * sum(int(np.prod(graph[n].shape)) for n in needed if graph[n].value is None)
     most = max(1, min(SAMPLES, available, MEMORY_BYTES // max(1, size)))
     count = min(most, max(FEWEST, int(WORK / max(1.0, sum(cost.values())))))
-    chosen, left = set(), WORK / count
+    chosen, left, ops = set(), WORK / count, MOST_OPS
     for group in sorted(names, key=lambda g: _certainty(groups, observed, g)):
-        if cost[group] <= left:
+        computed = len(STEPS) * max(behind.get(name, 0) for name in groups.members[group])
+        if cost[group] <= left and computed <= ops:
             chosen.add(group)
-            left -= cost[group]
+            left, ops = left - cost[group], ops - computed
     tried = [group for group in names if group in chosen]
     return Plan(tried, count, len(names) - len(tried))
 

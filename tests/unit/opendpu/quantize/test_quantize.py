@@ -604,8 +604,9 @@ def test_network_without_quantized_results():
     )
 
 
-def test_refinement_has_a_bound_and_says_what_it_leaves_out(monkeypatch):
-    """Trying fix points of a large network would take minutes; it tries the least certain ones."""
+@pytest.mark.parametrize(("limit", "most", "on"), [("WORK", 2e7, 8), ("MOST_OPS", 12, 12)])
+def test_refinement_has_a_bound_and_says_what_it_leaves_out(monkeypatch, limit, most, on):
+    """Trying fix points of a large or deep network takes minutes; the least certain are tried."""
     samples = {"x": np.random.default_rng(0).standard_normal((12, 8, 8, 4))}
     assert quantize_with_report(varied(), samples).report.notes == []
     whole, trials = refine.plan_trials, []
@@ -615,10 +616,10 @@ def test_refinement_has_a_bound_and_says_what_it_leaves_out(monkeypatch):
         return trials[-1]
 
     monkeypatch.setattr(refine, "plan_trials", planned)
-    monkeypatch.setattr(refine, "WORK", 2e7)
+    monkeypatch.setattr(refine, limit, most)
     notes = quantize_with_report(varied(), samples).report.notes
     (plan,) = trials
-    assert plan.samples == refine.FEWEST
+    assert plan.samples == on
     assert 0 < len(plan.groups) < len(plan.groups) + plan.left_out
     assert notes == [
         f"refinement tried {len(plan.groups)} of {len(plan.groups) + plan.left_out} groups of "
