@@ -57,7 +57,10 @@ def _shapes(inputs: list[torch.Tensor], key: str) -> list[torch.Tensor]:
     found = []
     for shape, dtype in model.network.results():
         sizes: list[Any] = list(shape)
-        if model.traced.batched:
-            sizes[0] = inputs[0].shape[0]
+        count = inputs[0].shape[0]
+        if model.traced.batched and sizes[:1] == [1]:
+            sizes[0] = count
+        elif model.traced.batched and count != 1:
+            sizes.insert(0, count)
         found.append(inputs[0].new_empty(sizes, dtype=torch.from_numpy(dtype).dtype))
     return found

@@ -45,7 +45,10 @@ class DpuPart(torch.nn.Module):
         if self.network is None or self._nested is None or not self._several:
             return [self(*inputs) for inputs in calls]
         columns = [torch.cat(column) for column in zip(*calls, strict=True)]
-        found = [[t[i : i + 1] for i in range(len(calls))] for t in self.network.run(columns)]
+        found = [
+            [t[i : i + 1] if self.network.has_batch(index) else t[i] for i in range(len(calls))]
+            for index, t in enumerate(self.network.run(columns))
+        ]
         return [self._nested(row) for row in zip(*found, strict=True)]
 
     def compile(self, options: Options, show: Callable[[str], None]) -> None:  # type: ignore[override]

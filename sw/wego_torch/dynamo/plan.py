@@ -86,7 +86,7 @@ class _EachSample(torch.fx.Interpreter):
         )
         leaves = [torch.utils._pytree.tree_flatten(one) for one in results]
         joined = [
-            torch.cat(column) if isinstance(column[0], torch.Tensor) else column[0]
+            _joined(column) if isinstance(column[0], torch.Tensor) else column[0]
             for column in zip(*(flat for flat, _ in leaves), strict=True)
         ]
         flat = torch.utils._pytree.tree_unflatten(joined, leaves[0][1])
@@ -112,6 +112,12 @@ class _EachSample(torch.fx.Interpreter):
             return self.env[one][index]
 
         return torch.fx.map_arg((node.args, node.kwargs), value)
+
+
+def _joined(column: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return results of single samples as one; those without an axis for samples get it."""
+    several = len(column) > 1 and column[0].shape[:1] != (1,)
+    return torch.stack(list(column)) if several else torch.cat(list(column))
 
 
 def plan_of(

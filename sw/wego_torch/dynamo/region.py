@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from opendpu.frontend.pytorch.capture import TRACING
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 from wego_torch import messages
 from wego_torch.dynamo.bound import Bound, Role
@@ -90,8 +91,12 @@ class Region:
             return self._look_on(sizes, tensors, args)
         self.session.calibrate()
         with self._lock:
-            plan = self._plan(sizes, tensors, args)
+            ready, plan = self._known(sizes, args)
             changing = self.bound.changing(args, self._steady())  # what the plan is for
+        if not ready:
+            with TRACING, self._lock:  # always in this order
+                plan = self._plan(sizes, tensors, args)
+                changing = self.bound.changing(args, self._steady())
         with torch.no_grad():
             results = self.graph(*args) if plan is None else plan(changing)
         needed = torch.is_grad_enabled() and self.bound.trainable
@@ -112,13 +117,11 @@ class Region:
         """Return whether captured tensors are constants."""
         return self._shared.captured.steady and bool(self.bound.columns(True))
 
-    def _plan(
-        self, sizes: Sizes, tensors: Sequence[torch.Tensor], args: Sequence[Any]
-    ) -> Plan | None:
-        """Return how inputs of these sizes are computed; nothing for wholly in PyTorch."""
+    def _known(self, sizes: Sizes, args: Sequence[Any]) -> tuple[bool, Plan | None]:
+        """Return whether it is known how inputs of these sizes are computed, and how."""
         if self._why_not:
             messages.say_once(f"a graph runs in PyTorch: {self._why_not}")
-            return None
+            return True, None
         shared = self._shared
         shared.captured.look_at(self.bound.captured(args))
         steady = self._steady()
@@ -126,10 +129,23 @@ class Region:
         if versions != shared.versions:  # somebody has loaded other weights
             shared.plans.clear()
             shared.versions = versions
-        counted = ((samples_in(self.bound.changing(args, steady)),), *sizes)
-        for key in (sizes, counted):
+        for key in (sizes, self._counted(sizes, args)):
             if key in shared.plans:
-                return shared.plans[key]
+                return True, shared.plans[key]
+        return False, None
+
+    def _counted(self, sizes: Sizes, args: Sequence[Any]) -> Sizes:
+        """Return what a plan is kept by that is for so many samples only."""
+        return ((samples_in(self.bound.changing(args, self._steady())),), *sizes)
+
+    def _plan(
+        self, sizes: Sizes, tensors: Sequence[torch.Tensor], args: Sequence[Any]
+    ) -> Plan | None:
+        """Return how inputs of these sizes are computed; nothing for wholly in PyTorch."""
+        ready, made = self._known(sizes, args)  # another thread may have been here
+        if ready:
+            return made
+        shared, steady = self._shared, self._steady()
         if sizes not in shared.samples:
             shown = ", ".join(str(list(tensor.shape)) for tensor in tensors)
             messages.say_once(
@@ -148,7 +164,8 @@ class Region:
         except (UnsupportedError, ModelFormatError) as error:
             messages.say_once(f"a graph runs in PyTorch: {error}")
             made = None
-        shared.plans[sizes if made is not None and made.batched else counted] = made
+        batched = made is not None and made.batched
+        shared.plans[sizes if batched else self._counted(sizes, args)] = made
         return made
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from opendpu.frontend.pytorch.capture import TRACING
 from wego_torch import messages
 from wego_torch.dynamo.options import Options
 
@@ -53,7 +54,9 @@ class Session:
         WegoError
             There is no data, or it does not fit.
         """
-        with self._lock:
+        if self.calibrated:
+            return
+        with TRACING, self._lock:  # graphs are traced while the module is called
             if self.calibrated:
                 return
             if self.options.calibration is None:

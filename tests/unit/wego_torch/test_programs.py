@@ -41,6 +41,29 @@ def test_threads_that_call_during_calibration_wait_for_it(seed, runs):
     assert torch.equal(one, other)
 
 
+def test_threads_that_all_compile_first(seed, runs):
+    """PyTorch traces one program at a time: its tracers change state of the whole process."""
+    nets = [seeded(Small(), seed + i).eval() for i in range(4)]
+    data = samples()
+    compiled = [on_dpu(net, data) for net in nets]
+    begin = threading.Barrier(len(nets), timeout=60)
+    found = {}
+
+    def call(index):
+        begin.wait()
+        with torch.no_grad():  # counts in its thread only
+            found[index] = compiled[index](data[:2])
+
+    threads = [threading.Thread(target=call, args=(index,)) for index in range(len(nets))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for index, net in enumerate(nets):
+        assert close(found[index], net(data[:2]))
+    assert runs == [2] * len(nets)
+
+
 def test_sizes_and_numbers_that_are_symbols(seed, runs):
     """With ``dynamic=True`` TorchDynamo hands over numbers of modules as tensors."""
     net = seeded(Small(), seed).eval()

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch._dynamo.convert_frame import compile_lock
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
@@ -22,6 +23,10 @@ TRACE = "QUANTIZER_TORCH_PYTORCH_TRACE"
 """The guide's code for a module whose graph cannot be had."""
 SCRIPTED = "QUANTIZER_TORCH_TRACED_NOT_SUPPORTED"
 """The guide's code for what ``torch.jit.script`` made."""
+
+TRACING = compile_lock
+"""Held while PyTorch traces or exports: it changes state of the whole process then, and what other
+threads trace meanwhile fails. This is TorchDynamo's own lock, which keeps it away, too."""
 
 _LIBRARY = pathlib.Path(torch.__file__).parent
 _TOOL = pathlib.Path(__file__).parent
@@ -55,7 +60,7 @@ def capture(
     if isinstance(module, torch.jit.ScriptModule):
         return _from_script(module, args, kwargs)
     try:
-        with evaluating(module), _quiet():
+        with TRACING, evaluating(module), _quiet():
             return torch.export.export(module, tuple(args), dict(kwargs))
     except Exception as error:  # whatever the user's code and the tracer raise
         raise UnsupportedError(failure(module, error), code=TRACE) from error
@@ -77,7 +82,7 @@ def _from_script(
     from torch._export.converter import TS2EPConverter
 
     try:
-        with evaluating(module), _quiet():
+        with TRACING, evaluating(module), _quiet():
             return TS2EPConverter(module, tuple(args), dict(kwargs)).convert()
     except Exception as error:  # as above
         raise UnsupportedError(failure(module, error), code=TRACE) from error
