@@ -15,6 +15,7 @@ from wego_torch.dynamo.bound import Bound, Role
 from wego_torch.dynamo.captured import Captured
 from wego_torch.dynamo.mutation import changes_module, is_transformed
 from wego_torch.dynamo.plan import Plan, plan_of
+from wego_torch.dynamo.precision import ambient
 from wego_torch.dynamo.quantized import has_quantized, with_programs
 from wego_torch.dynamo.samples import Samples, samples_in
 from wego_torch.dynamo.session import Session
@@ -31,7 +32,8 @@ class Shared:
 
     def __init__(self) -> None:
         self.samples: dict[Sizes, Samples] = {}
-        self.plans: dict[Sizes, Plan | None] = {}
+        self.plans: dict[tuple[str, Sizes], Plan | None] = {}
+        """By the autocast around the program, and sizes."""
         self.versions: tuple[int, ...] = ()
         self.captured = Captured()
         self.lock = threading.Lock()
@@ -129,14 +131,16 @@ class Region:
         if versions != shared.versions:  # somebody has loaded other weights
             shared.plans.clear()
             shared.versions = versions
-        for key in (sizes, self._counted(sizes, args)):
+        for key in self._keys(sizes, args):
             if key in shared.plans:
                 return True, shared.plans[key]
         return False, None
 
-    def _counted(self, sizes: Sizes, args: Sequence[Any]) -> Sizes:
-        """Return what a plan is kept by that is for so many samples only."""
-        return ((samples_in(self.bound.changing(args, self._steady())),), *sizes)
+    def _keys(self, sizes: Sizes, args: Sequence[Any]) -> tuple[tuple[str, Sizes], ...]:
+        """Return what a plan is kept by: for any number of samples, and for as many only."""
+        count = samples_in(self.bound.changing(args, self._steady()))
+        around = ambient()
+        return (around, sizes), (around, ((count,), *sizes))
 
     def _plan(
         self, sizes: Sizes, tensors: Sequence[torch.Tensor], args: Sequence[Any]
@@ -164,8 +168,8 @@ class Region:
         except (UnsupportedError, ModelFormatError) as error:
             messages.say_once(f"a graph runs in PyTorch: {error}")
             made = None
-        batched = made is not None and made.batched
-        shared.plans[sizes if batched else self._counted(sizes, args)] = made
+        of_any, of_as_many = self._keys(sizes, args)
+        shared.plans[of_any if made is not None and made.batched else of_as_many] = made
         return made
 
 
