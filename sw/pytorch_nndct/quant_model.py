@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from opendpu.frontend.pytorch import Traced
+from opendpu.frontend.pytorch.batch import array_of
 from opendpu.frontend.pytorch.capture import evaluating
 from opendpu.ir import Array
 from opendpu_arch.errors import TensorError
@@ -92,7 +93,7 @@ class QuantModel(torch.nn.Module):
     def _arrays(self, args: Any, kwargs: Any) -> dict[str, Array]:
         with as_the_guide_says():
             tensors = self.traced.signature.tensors(args, kwargs)
-        return {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
+        return {name: array_of(tensor) for name, tensor in tensors.items()}
 
     def _traced_again(self, args: tuple[Any, ...]) -> bool:
         """Trace the module for the sizes of a call; return whether it takes them."""

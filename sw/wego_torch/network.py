@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from opendpu.frontend.pytorch.batch import stacked
+from opendpu.frontend.pytorch.batch import array_of, stacked
 from opendpu.ir import Array
 from opendpu.runtime import GraphRunner
 from opendpu.runtime.batch import run_batch
@@ -73,7 +73,7 @@ class Network:
         self._check(inputs)
         start = time.perf_counter()
         given = {
-            name: self._arranged(name, tensor.detach().cpu().numpy())
+            name: self._arranged(name, array_of(tensor))
             for name, tensor in zip(self.artefact.inputs, inputs, strict=True)
             if name in self._inputs  # not what the network takes, and does without
         }

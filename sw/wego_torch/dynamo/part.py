@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from opendpu.frontend.pytorch import trace
+from opendpu.frontend.pytorch.batch import array_of
 from opendpu.ir import Array, FloatGraph
 from wego_torch import messages
 from wego_torch.build import compiled, quantized
@@ -92,7 +93,7 @@ def _stacked(
     for position, name in enumerate(names):
         node, order = graph[name], orders.get(name)
         shape = node.shape[1:] if node.shape[:1] == (1,) else node.shape
-        arrays = [call[position].numpy() for call in calls]
+        arrays = [array_of(call[position]) for call in calls]
         arranged = [array if order is None else array.transpose(order) for array in arrays]
         found[name] = np.concatenate([array.reshape(-1, *shape) for array in arranged])
     return found

@@ -32,6 +32,8 @@ class Shared:
 
     def __init__(self) -> None:
         self.samples: dict[Sizes, Samples] = {}
+        self.again: dict[Sizes, bool] = {}
+        """Whether samples are those of the call that was done again."""
         self.plans: dict[tuple[str, Sizes], Plan | None] = {}
         """By the autocast around the program, and sizes."""
         self.versions: tuple[int, ...] = ()
@@ -100,7 +102,8 @@ class Region:
                 plan = self._plan(sizes, tensors, args)
                 changing = self.bound.changing(args, self._steady())
         with torch.no_grad():
-            results = self.graph(*args) if plan is None else plan(changing)
+            nothing = plan is None or not samples_in(changing)
+            results = self.graph(*args) if nothing else plan(changing)
         needed = torch.is_grad_enabled() and self.bound.trainable
         return _without_gradients(results) if needed else results
 
@@ -111,7 +114,8 @@ class Region:
             samples = self._shared.samples
             if sizes not in samples and len(samples) < PLANS:
                 samples[sizes] = Samples(self.session.options.samples)
-            if sizes in samples:
+                self._shared.again[sizes] = self.session.again
+            if sizes in samples and self._shared.again[sizes] == self.session.again:
                 samples[sizes].add(tensors, samples_in(self.bound.changing(args, steady=True)))
         return self.graph(*args)
 

@@ -298,6 +298,23 @@ def test_errors(resnet):
         result.sum().backward()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_inputs_of_other_types(resnet, dtype):
+    made = wego_torch.compile(resnet)
+    images = torch.randn(2, 3, 16, 16).to(dtype)
+    found = made(images)
+    assert found.dtype is torch.float32
+    assert torch.equal(found, made(images.float()))
+    assert torch.equal(resnet(images), resnet(images.float()))
+
+
+def test_modules_of_other_types_are_refused():
+    with pytest.raises(
+        VAIQError, match=r"ResNet has '\S+' in torch.float16, but the quantizer takes torch.float32"
+    ):
+        quantized(ResNet().half(), [1, 3, 16, 16])
+
+
 def test_an_empty_loader(seed):
     with pytest.raises(wego_torch.WegoError, match="no batch to calibrate with"):
         wego_torch.quantize(ResNet(), [[1, 3, 16, 16]], [], feed)

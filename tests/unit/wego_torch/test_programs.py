@@ -231,3 +231,47 @@ def test_weights_that_are_standardized_by_a_batch_norm_without_statistics(seed, 
     images = torch.randn(2, *SHAPE)
     assert close(on_dpu(net)(images), net(images))
     assert runs == [2]
+
+
+class Kept(Small):
+    """Computes a table with its first call, and keeps it."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Parameter(torch.randn(8, 1, 1))
+        self.kept = {}
+
+    def forward(self, x):
+        if "table" not in self.kept:
+            self.kept["table"] = self.table.exp()
+        return self.second(torch.relu(self.first(x) + self.kept["table"]))
+
+
+def test_what_a_network_keeps_from_its_first_call(seed, runs):
+    net = seeded(Kept(), seed).eval()
+    data = samples()
+    compiled = on_dpu(net, data)
+    found = [compiled(data[:2]) for _ in range(3)]
+    assert len(runs) >= 3, "all calls are on the DPU"
+    assert all(close(one, net(data[:2])) for one in found)
+
+
+def test_a_batch_without_samples(seed, runs):
+    net = seeded(Small(), seed).eval()
+    compiled = on_dpu(net)
+    assert compiled(torch.randn(2, *SHAPE)).shape == (2, 5)
+    assert compiled(torch.randn(0, *SHAPE)).shape == (0, 5)
+    assert runs == [2]
+
+
+@pytest.mark.parametrize("extra", ["labels", "ids"])
+def test_batches_with_more_than_the_network_takes(extra, seed, runs):
+    class Named(Small):
+        def forward(self, pixels, mask=None):
+            return super().forward(pixels if mask is None else pixels * mask)
+
+    net = seeded(Named(), seed).eval()
+    data = samples()
+    compiled = on_dpu(net, [{"pixels": data, extra: torch.arange(32)}])
+    assert close(compiled(pixels=data[:2]), net(data[:2]))
+    assert runs == [2]

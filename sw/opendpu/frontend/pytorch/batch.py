@@ -88,6 +88,13 @@ def computes_first(single: torch.nn.Module, args: Sequence[torch.Tensor], whole:
     return _first(whole, one, max(len(arg) for arg in args if arg.ndim))
 
 
+def array_of(tensor: torch.Tensor) -> Array:
+    """Return the values of a tensor; numpy has no bfloat16, whose values float32 has too."""
+    tensor = tensor.detach().cpu()
+    found: Array = (tensor.float() if tensor.dtype is torch.bfloat16 else tensor).numpy()
+    return found
+
+
 def stacked(array: Array, shape: Sequence[int], count: int) -> Array:
     """Return results of samples, one after the other, with the samples along the first axis.
 

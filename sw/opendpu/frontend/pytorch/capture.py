@@ -2,6 +2,7 @@
 """Modules as exported programs: ``torch.export``, and what it says when it fails."""
 
 import contextlib
+import copy
 import io
 import linecache
 import logging
@@ -35,7 +36,7 @@ _TOOL = pathlib.Path(__file__).parent
 @contextlib.contextmanager
 def evaluating(module: torch.nn.Module) -> Iterator[None]:
     """Put a module and all in it into evaluation mode, without gradients; undo it afterwards."""
-    training = [part for part in module.modules() if part.training]
+    training = [part for part in module.modules() if getattr(part, "training", False)]
     for part in training:
         part.training = False
     try:
@@ -71,8 +72,10 @@ def _from_script(
 ) -> ExportedProgram:
     """Convert what ``torch.jit.trace`` made; control flow is what only ``torch.jit.script`` has."""
     name = getattr(module, "original_name", type(module).__name__)
-    kinds = {node.kind() for node in module.inlined_graph.nodes()}
-    flow = sorted(kinds & {"prim::If", "prim::Loop"})
+    flow = _control_flow(module)
+    if flow:  # asking whether it is being trained, say, which is decided when it is frozen
+        module = _frozen(module)
+        flow = _control_flow(module)
     if flow:
         raise UnsupportedError(
             f"TorchScript module {name} has {' and '.join(flow)}; only what torch.jit.trace made "
@@ -86,6 +89,19 @@ def _from_script(
             return TS2EPConverter(module, tuple(args), dict(kwargs)).convert()
     except Exception as error:  # as above
         raise UnsupportedError(failure(module, error), code=TRACE) from error
+
+
+def _control_flow(module: torch.jit.ScriptModule) -> list[str]:
+    """Return the kinds of branches and loops in a module."""
+    graph = module.inlined_graph
+    return [kind for kind in ("prim::If", "prim::Loop") if graph.findNode(kind, True)]
+
+
+def _frozen(module: torch.jit.ScriptModule) -> torch.jit.ScriptModule:
+    """Return a module in evaluation mode with its parameters and flags as constants."""
+    with evaluating(module), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # what stands for it takes no scripts
+        return torch.jit.freeze(copy.deepcopy(module))
 
 
 @contextlib.contextmanager
