@@ -24,8 +24,8 @@ import numpy as np
 TESTS = pathlib.Path(__file__).resolve().parents[2] / "tests"
 sys.path.append(str(TESTS / "unit" / "opendpu" / "frontend" / "doors"))
 
-from programs import LIVE, through  # noqa: E402
-from small_network import FILES, Weights  # noqa: E402
+from programs import LIVE, through  # type: ignore[import-not-found]  # noqa: E402
+from small_network import FILES, Weights  # type: ignore[import-not-found]  # noqa: E402
 
 from opendpu.api import find_target  # noqa: E402
 from opendpu.profile import COUNTER, profile  # noqa: E402

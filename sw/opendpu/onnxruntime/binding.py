@@ -187,6 +187,8 @@ def _check_device(name: str, device: str) -> None:
 
 def _dtype(element_type: Any) -> np.dtype[Any]:
     """Return a type that is given as numpy has it, or by its number in ONNX."""
-    if isinstance(element_type, int):
-        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element_type))
-    return np.dtype(element_type)
+    known = isinstance(element_type, int)
+    found: np.dtype[Any] = (
+        onnx.helper.tensor_dtype_to_np_dtype(element_type) if known else np.dtype(element_type)
+    )
+    return found

@@ -102,8 +102,8 @@ class Region:
                 plan = self._plan(sizes, tensors, args)
                 changing = self.bound.changing(args, self._steady())
         with torch.no_grad():
-            nothing = plan is None or not samples_in(changing)
-            results = self.graph(*args) if nothing else plan(changing)
+            some = samples_in(changing) > 0
+            results = plan(changing) if plan is not None and some else self.graph(*args)
         needed = torch.is_grad_enabled() and self.bound.trainable
         return _without_gradients(results) if needed else results
 

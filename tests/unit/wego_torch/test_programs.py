@@ -204,13 +204,8 @@ def test_calibration_data_may_be_an_array(seed, runs):
     assert close(on_dpu(net, samples().numpy())(images), net(images))
 
 
-def test_what_cannot_run_says_so(seed):
-    net = seeded(Small(), seed).eval()
+def test_what_cannot_run_says_so():
     images = torch.randn(1, *SHAPE)
-    compiled = on_dpu(net)
-    with torch.autocast("cpu", torch.bfloat16):
-        assert torch.equal(compiled(images), net(images)), "other types are PyTorch's"
-    torch._dynamo.reset()
     with pytest.raises(WegoError, match="on the device meta, where tensors have no values"):
         on_dpu(Small().eval().to("meta"), images.to("meta"))(images.to("meta"))
 

@@ -93,7 +93,7 @@ def _from_script(
 
 def _control_flow(module: torch.jit.ScriptModule) -> list[str]:
     """Return the kinds of branches and loops in a module."""
-    graph = module.inlined_graph
+    graph: Any = module.inlined_graph
     return [kind for kind in ("prim::If", "prim::Loop") if graph.findNode(kind, True)]
 
 
