@@ -98,10 +98,26 @@ def _control_flow(module: torch.jit.ScriptModule) -> list[str]:
 
 
 def _frozen(module: torch.jit.ScriptModule) -> torch.jit.ScriptModule:
-    """Return a module in evaluation mode with its parameters and flags as constants."""
+    """Return a module in evaluation mode with its parameters and flags as constants.
+
+    What only checks its inputs is left out: the module has taken those of the examples.
+    """
     with evaluating(module), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # what stands for it takes no scripts
-        return torch.jit.freeze(copy.deepcopy(module))
+        made = torch.jit.freeze(copy.deepcopy(module))
+    graph: Any = made.graph
+    for index, node in enumerate(list(graph.nodes())):
+        if node.kind() == "prim::If" and _only_checks(node):
+            node.destroy()
+        elif node.kind() == "prim::Constant" and node.outputsSize():
+            node.output().setDebugName(f"constant_{index}")  # a dot would be a module's
+    return made
+
+
+def _only_checks(branch: Any) -> bool:
+    """Tell whether a branch gives nothing, and does nothing but raise an error."""
+    kinds = [inner.kind() for block in branch.blocks() for inner in block.nodes()]
+    return not branch.outputsSize() and set(kinds) <= {"prim::RaiseException", "prim::Constant"}
 
 
 @contextlib.contextmanager
