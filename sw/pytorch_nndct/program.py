@@ -8,6 +8,7 @@ import numpy as np
 
 from opendpu.compiler.pipeline import partition_settled
 from opendpu.export.onnx_qdq import ORDER, output_name
+from opendpu.frontend.pytorch.batch import stacked
 from opendpu.ir import Array, Graph, Node, QuantizedGraph
 from opendpu.ops.batching import mixes_samples
 from opendpu.ops.session import Session
@@ -79,7 +80,9 @@ class IntegerNetwork:
             part = {name: array[start : start + size] for name, array in given.items()}
             parts.append(self._outputs(self._session.run(part)))
             show(f"{min(start + size, count)} of {count} samples")
-        return [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
+        joined = [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
+        shapes = [shape for shape, _ in self.results()]
+        return [stacked(array, s, count) for array, s in zip(joined, shapes, strict=True)]
 
     def results(self) -> list[tuple[tuple[int, ...], Array]]:
         """Return the shape of each output in the user's layout, and an element of its type."""

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The modules that a quantizer gives to the user's own loop."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
 from opendpu.frontend.pytorch import Traced
+from opendpu.frontend.pytorch.batch import array_of
 from opendpu.frontend.pytorch.capture import evaluating
 from opendpu.ir import Array
 from opendpu_arch.errors import TensorError
@@ -92,7 +93,7 @@ class QuantModel(torch.nn.Module):
     def _arrays(self, args: Any, kwargs: Any) -> dict[str, Array]:
         with as_the_guide_says():
             tensors = self.traced.signature.tensors(args, kwargs)
-        return {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
+        return {name: array_of(tensor) for name, tensor in tensors.items()}
 
     def _traced_again(self, args: tuple[Any, ...]) -> bool:
         """Trace the module for the sizes of a call; return whether it takes them."""
@@ -201,7 +202,7 @@ class IntegerModel(QuantModel):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Return the results, nested as those of the float module, where the inputs are."""
-        if torch.compiler.is_compiling() and len(args) == self._positional and not kwargs:
+        if len(args) == self._positional and not kwargs and _is_traced(args):
             results = torch.ops.vai.integer_network(list(args), self._key)
             return self.traced.signature.nested(results)
         arrays, count = self.given(args, kwargs)
@@ -219,3 +220,15 @@ class IntegerModel(QuantModel):
         )
         tensors = [torch.from_numpy(np.ascontiguousarray(array)).to(device) for array in found]
         return self.traced.signature.nested(tensors)
+
+
+def _is_traced(args: Sequence[Any]) -> bool:
+    """Tell whether a call is one of a tracer's.
+
+    The flag of ``torch.export`` is one of the process: with tensors that hold values, it is another
+    thread that exports.
+    """
+    if torch.compiler.is_dynamo_compiling():
+        return True
+    plain = (torch.Tensor, torch.nn.Parameter)
+    return torch.compiler.is_compiling() and any(type(one) not in plain for one in args)

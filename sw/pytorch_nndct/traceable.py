@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import torch
 
 from opendpu.frontend.pytorch import Traced
+from opendpu.frontend.pytorch.batch import array_of
 from pytorch_nndct.program import IntegerNetwork
 
 OPERATOR = "vai.integer_network"
@@ -45,7 +46,7 @@ def integer_network(inputs: list[torch.Tensor], key: str) -> list[torch.Tensor]:
     """Return the outputs of a quantized module, given its inputs in order."""
     model = model_of(key)
     names = [name for name in model.traced.signature.inputs if name is not None]
-    arrays = {n: t.detach().cpu().numpy() for n, t in zip(names, inputs, strict=True)}
+    arrays = {n: array_of(t) for n, t in zip(names, inputs, strict=True)}
     count = len(inputs[0]) if model.traced.batched else None
     found = model.network.run(arrays, count)
     return [torch.from_numpy(array.copy()).to(inputs[0].device) for array in found]
@@ -57,7 +58,10 @@ def _shapes(inputs: list[torch.Tensor], key: str) -> list[torch.Tensor]:
     found = []
     for shape, dtype in model.network.results():
         sizes: list[Any] = list(shape)
-        if model.traced.batched:
-            sizes[0] = inputs[0].shape[0]
+        count = inputs[0].shape[0]
+        if model.traced.batched and sizes[:1] == [1]:
+            sizes[0] = count
+        elif model.traced.batched and count != 1:
+            sizes.insert(0, count)
         found.append(inputs[0].new_empty(sizes, dtype=torch.from_numpy(dtype).dtype))
     return found

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from opendpu.frontend.pytorch.batch import array_of, stacked
 from opendpu.ir import Array
 from opendpu.runtime import GraphRunner
 from opendpu.runtime.batch import run_batch
@@ -72,7 +73,7 @@ class Network:
         self._check(inputs)
         start = time.perf_counter()
         given = {
-            name: self._arranged(name, tensor.detach().cpu().numpy())
+            name: self._arranged(name, array_of(tensor))
             for name, tensor in zip(self.artefact.inputs, inputs, strict=True)
             if name in self._inputs  # not what the network takes, and does without
         }
@@ -92,7 +93,7 @@ class Network:
             from wego_torch.debug import dump
 
             dump(self.graph, given, self.device)
-        return [self._returned(name, results, inputs[0]) for name in self.artefact.outputs]
+        return [self._returned(name, results, inputs[0], count) for name in self.artefact.outputs]
 
     def close(self) -> None:
         """Finish every job and free the device."""
@@ -128,9 +129,7 @@ class Network:
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of an input as the user's model has it."""
-        dims = self._inputs[name].dims
-        order = self.artefact.orders.get(name, tuple(range(len(dims))))
-        return tuple(dims[order.index(axis)] for axis in range(len(dims)))
+        return self._shape_of(name, self._inputs[name].dims)
 
     def _arranged(self, name: str, array: Array) -> Array:
         order, tensor = self.artefact.orders.get(name), self._inputs[name]
@@ -140,16 +139,32 @@ class Network:
         wanted = np.float32 if tensor.has_attr("fix_point") else dtype
         return np.ascontiguousarray(array, dtype=wanted)
 
-    def _returned(self, name: str, results: dict[str, Array], like: torch.Tensor) -> torch.Tensor:
+    def has_batch(self, index: int) -> bool:
+        """Tell whether an output has an axis for the samples, and that for one of them too."""
+        name = self.artefact.outputs[index]
+        return self._shape_of(name, self._outputs[name].dims)[:1] == (1,)
+
+    def _shape_of(self, name: str, dims: Sequence[int]) -> tuple[int, ...]:
+        """Return sizes as the user's model has them."""
+        order = self.artefact.orders.get(name, range(len(dims)))
+        return tuple(dims[list(order).index(axis)] for axis in range(len(dims)))
+
+    def _returned(
+        self, name: str, results: dict[str, Array], like: torch.Tensor, count: int
+    ) -> torch.Tensor:
         order, array = self.artefact.orders.get(name), results[name]
         if order is not None:
             array = array.transpose(np.argsort(order))
+        array = stacked(array, self._shape_of(name, self._outputs[name].dims), count)
         return torch.from_numpy(np.ascontiguousarray(array)).to(like.device)
 
     def _nothing(self) -> dict[str, Array]:
         """Return the outputs for no sample."""
         return {
-            name: np.empty((0, *tensor.dims[1:]), np.float32)
+            name: np.empty(
+                (0, *(tensor.dims[1:] if tuple(tensor.dims[:1]) == (1,) else tensor.dims)),
+                np.float32,
+            )
             for name, tensor in self._outputs.items()
         }
 

@@ -11,10 +11,11 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from opendpu import api
 from opendpu.onnxruntime.abi import Api
 from opendpu.onnxruntime.executable import Executable
 from opendpu.onnxruntime.model import GraphReader
-from opendpu.onnxruntime.options import PROVIDER
+from opendpu.onnxruntime.options import PROVIDER, ProviderOptions
 from opendpu_arch import outputs
 from opendpu_arch.errors import ModelFormatError
 
@@ -46,14 +47,23 @@ def is_ours(attributes: Mapping[str, Any]) -> bool:
     return bool(attributes.get("source", b"") == PROVIDER.encode())
 
 
-def read(attributes: Mapping[str, Any], model: str) -> Executable:
+def read(attributes: Mapping[str, Any], model: str, options: ProviderOptions) -> Executable:
     """Return what is compiled in a node.
 
     Raises
     ------
     ModelFormatError
         It is not there, not ours, or its file is not beside the model.
+    TargetError
+        It is for another DPU than the options ask for.
     """
+    found = _read(attributes, model)
+    if options.chosen:
+        found.check_target(api.find_target(options.target), model or "the model")
+    return found
+
+
+def _read(attributes: Mapping[str, Any], model: str) -> Executable:
     content = attributes.get("ep_cache_context", b"")
     label = model or "the model"
     if attributes.get("embed_mode", 1) == 1:

@@ -20,9 +20,10 @@ from opendpu.onnxruntime.identity import Model, content_of, digest_of
 from opendpu.onnxruntime.options import ProviderOptions
 from opendpu.quantize import complete, is_quantized, quantize_with_report
 from opendpu.runtime.batch import run_batch
+from opendpu.runtime.description import dpu_arch
 from opendpu.runtime.program import dpu_subgraphs
 from opendpu_arch import cache, outputs
-from opendpu_arch.errors import DPUError, ModelFormatError, UnsupportedError
+from opendpu_arch.errors import DPUError, ModelFormatError, TargetError, UnsupportedError
 from opendpu_arch.target import Target
 from xir import Graph
 
@@ -84,6 +85,18 @@ class Executable:
             for subgraph in dpu_subgraphs(self.graph)
             for op in subgraph.get_ops()
         )
+
+    def check_target(self, target: Target, label: str) -> None:
+        """Raise TargetError if it was compiled for another DPU."""
+        for subgraph in dpu_subgraphs(self.graph):
+            known = subgraph.has_attr("dpu_fingerprint")
+            own = int(subgraph.get_attr("dpu_fingerprint")) if known else 0
+            if own != target.fingerprint:
+                raise TargetError(
+                    f"{label}: compiled for {dpu_arch(own)} ({own:#x}), but the session's target "
+                    f"is {target.name} ({target.fingerprint:#x}); open it with its own target, or "
+                    "write it anew from the model that it was made from"
+                )
 
     def tensors(self) -> list[str]:
         """Return the name of the runner's tensor for each output.

@@ -55,6 +55,8 @@ class ProviderOptions:
         Folder in it for this model; the model's own hash if empty.
     least_convolutions
         With fewer convolutions on the DPU, everything stays on the CPU.
+    chosen
+        Whether the user has said a target; what was compiled before is for its own otherwise.
     """
 
     target: str = DEFAULT_TARGET
@@ -63,6 +65,7 @@ class ProviderOptions:
     cache: pathlib.Path | None = None
     key: str = ""
     least_convolutions: int = LEAST_CONVOLUTIONS
+    chosen: bool = False
 
     @classmethod
     def read(
@@ -90,8 +93,10 @@ class ProviderOptions:
                 f"{PROVIDER} has no option {unknown[0]!r}; there are config_file, "
                 f"{', '.join(_OPTIONS)}"
             )
+        target = found.get("target") or environment.get(TARGET_VARIABLE)
         return cls(
-            target=found.get("target") or environment.get(TARGET_VARIABLE) or DEFAULT_TARGET,
+            target=target or DEFAULT_TARGET,
+            chosen=bool(target),
             device=found.get("device") or environment.get(DEVICE_VARIABLE) or "ref",
             calibration=found.get("calibration", ""),
             cache=_cache(found.get("cachedir", ""), environment),

@@ -123,7 +123,7 @@ class Provider:
             attributes = self.reader.attributes(nodes[0]) if len(nodes) == 1 else {}
             found: Executable | None
             if context.is_ours(attributes):
-                found = context.read(attributes, self.reader.path(graphs[index]))
+                found = context.read(attributes, self.reader.path(graphs[index]), self.options)
             else:
                 found = self._found[self._key(graphs[index])]
             if found is None:

@@ -3,7 +3,8 @@
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,11 @@ import onnx
 import onnxruntime
 
 from opendpu.ir import Array
+from opendpu.onnxruntime import context
+from opendpu.onnxruntime.binding import IOBinding
 from opendpu.onnxruntime.executable import NotWorthItError, Session, executable
 from opendpu.onnxruntime.options import PROVIDER, ProviderOptions
-from opendpu_arch.errors import ModelFormatError, TensorError
+from opendpu_arch.errors import DPUError, ModelFormatError, TensorError, UnsupportedError
 
 logger = logging.getLogger("opendpu.onnxruntime")
 CPU = "CPUExecutionProvider"
@@ -34,6 +37,9 @@ class InferenceSession:
     providers, provider_options
         As for onnxruntime; the options of ``VitisAIExecutionProvider`` are
         :class:`~opendpu.onnxruntime.ProviderOptions`. Without ``providers`` it is meant.
+    kwargs
+        As for onnxruntime (``disabled_optimizers``, …), of the session that computes a model that
+        stays on the CPU.
 
     Raises
     ------
@@ -47,14 +53,31 @@ class InferenceSession:
         sess_options: Any = None,
         providers: Sequence[str | tuple[str, Mapping[str, str]]] | None = None,
         provider_options: Sequence[Mapping[str, str]] | None = None,
+        **kwargs: Any,
     ) -> None:
-        from opendpu.onnxruntime.registration import named
-
-        wanted = dict(named(providers or [PROVIDER], provider_options or ()))
-        self._options = wanted
+        self._given = path_or_bytes
         self._session: Session | None = None
         # the model's own names, shapes and types, whoever computes it
-        self._cpu = onnxruntime.InferenceSession(path_or_bytes, sess_options, [CPU])
+        try:
+            self._cpu = onnxruntime.InferenceSession(path_or_bytes, sess_options, [CPU], **kwargs)
+        except Exception:  # onnxruntime's errors have no common base
+            _refuse_context(path_or_bytes)
+            raise
+        self.set_providers(providers, provider_options)
+
+    def set_providers(
+        self,
+        providers: Sequence[str | tuple[str, Mapping[str, str]]] | None = None,
+        provider_options: Sequence[Mapping[str, str]] | None = None,
+    ) -> None:
+        """Let others compute the model; arguments are those of the constructor."""
+        from opendpu.onnxruntime.registration import named
+
+        path_or_bytes, before = self._given, self._session
+        wanted = dict(named(providers or [PROVIDER], provider_options or ()))
+        self._options, self._session = wanted, None
+        if before is not None:
+            before.close()
         if PROVIDER in wanted:
             options = ProviderOptions.read(wanted[PROVIDER])
             try:
@@ -70,6 +93,42 @@ class InferenceSession:
     def get_outputs(self) -> list[Any]:
         """Return name, shape and type of each output."""
         return list(self._cpu.get_outputs())
+
+    def get_overridable_initializers(self) -> list[Any]:
+        """Return the weights that an input of the same name may replace; the DPU has them fixed."""
+        return list(self._cpu.get_overridable_initializers())
+
+    def get_input_memory_infos(self) -> list[Any]:
+        """Return where inputs are read: the host's memory."""
+        return list(self._cpu.get_input_memory_infos())
+
+    def get_output_memory_infos(self) -> list[Any]:
+        """Return where outputs are written: the host's memory."""
+        return list(self._cpu.get_output_memory_infos())
+
+    def get_session_options(self) -> Any:
+        """Return the options of the session that computes what stays on the CPU."""
+        return self._cpu.get_session_options()
+
+    def get_profiling_start_time_ns(self) -> int:
+        """Return when onnxruntime began to profile; the DPU's profile is ``vaitrace``'s."""
+        return int(self._cpu.get_profiling_start_time_ns())
+
+    def end_profiling(self) -> str:
+        """Return the file of onnxruntime's profile, which has what the CPU computes."""
+        return str(self._cpu.end_profiling())
+
+    def enable_fallback(self) -> None:
+        """Do nothing: a run that fails says so, and changes no provider."""
+
+    def disable_fallback(self) -> None:
+        """Do nothing, as :meth:`enable_fallback`."""
+
+    def io_binding(self) -> IOBinding:
+        """Return a binding of inputs and outputs to memory, for :meth:`run_with_iobinding`."""
+        return IOBinding(
+            *([one.name for one in x] for x in (self.get_inputs(), self.get_outputs()))
+        )
 
     def get_modelmeta(self) -> Any:
         """Return what the model says of itself."""
@@ -91,10 +150,21 @@ class InferenceSession:
     ) -> list[Array]:
         """Return the outputs that are asked for; all of them for None or nothing.
 
+        Parameters
+        ----------
+        output_names
+            Names of outputs.
+        input_feed
+            Arrays, lists of numbers or ``OrtValue`` by name.
+        run_options
+            ``terminate`` refuses the run; other options are of what the CPU computes.
+
         Raises
         ------
         TensorError
-            An input is missing or unknown, or an output is unknown.
+            An input is missing or unknown or of another type, or an output is unknown.
+        DPUError
+            ``run_options.terminate`` is set.
         """
         if self._session is None:
             found: list[Array] = self._cpu.run(output_names or None, input_feed, run_options)
@@ -109,8 +179,81 @@ class InferenceSession:
                 f"input {wrong[0]!r} is {'missing' if wrong[0] in inputs else 'unknown'}; "
                 f"needed: {', '.join(inputs)}"
             )
-        results = self._session.run({name: np.asarray(input_feed[name]) for name in inputs})
+        if run_options is not None and run_options.terminate:
+            raise DPUError("the run was not begun: terminate is set in its RunOptions")
+        given = {one.name: _array(one, input_feed[one.name]) for one in self.get_inputs()}
+        results = self._session.run(given)
         return [results[name] for name in wanted]
+
+    def run_async(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        callback: Callable[[Sequence[Array] | None, Any, str], None],
+        user_data: Any,
+        run_options: Any = None,
+    ) -> None:
+        """Run in a thread of its own; ``callback(results, user_data, error)`` is called there.
+
+        ``error`` is the message of what failed, and results are nothing then; else it is empty.
+        """
+
+        def work() -> None:
+            try:
+                found = self.run(output_names, input_feed, run_options)
+            except Exception as error:  # the caller's thread is elsewhere by now
+                callback([], user_data, str(error))
+            else:
+                callback(found, user_data, "")
+
+        threading.Thread(target=work, daemon=True).start()
+
+    def run_with_ort_values(
+        self,
+        output_names: Sequence[str] | None,
+        input_dict_ort_values: Mapping[str, Any],
+        run_options: Any = None,
+    ) -> list[Any]:
+        """Return outputs as ``OrtValue``, given inputs that are such; else as :meth:`run`."""
+        found = self.run(output_names, input_dict_ort_values, run_options)
+        return [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in found]
+
+    def run_with_iobinding(self, iobinding: IOBinding, run_options: Any = None) -> None:
+        """Run with what :meth:`io_binding` has bound."""
+        if not isinstance(iobinding, IOBinding):
+            raise TensorError(
+                f"iobinding is {type(iobinding).__name__}, but must be what io_binding() of this "
+                "session gives"
+            )
+        iobinding.take(self.run(iobinding.wanted(), iobinding.feeds(), run_options))
+
+
+def _array(port: Any, value: Any) -> Array:
+    """Return an input in the type that the model has; lists of numbers become that."""
+    if isinstance(value, onnxruntime.OrtValue):
+        value = value.numpy()
+    kind = port.type.removeprefix("tensor(").removesuffix(")")
+    wanted = np.dtype({"float": "float32", "double": "float64"}.get(kind, kind))
+    array = value if isinstance(value, np.ndarray) else np.asarray(value, wanted)
+    if array.dtype != wanted:
+        raise TensorError(f"input {port.name!r} is {array.dtype}, but must be {wanted}")
+    return array
+
+
+def _refuse_context(given: str | os.PathLike[str] | bytes) -> None:
+    """Raise UnsupportedError for a model that was compiled by the execution provider."""
+    try:
+        proto = (
+            onnx.load_model_from_string(given) if isinstance(given, bytes)
+            else onnx.load(os.fspath(given), load_external_data=False)
+        )  # fmt: skip
+    except Exception:  # onnxruntime says what is wrong with it
+        return
+    if any(node.op_type == context.OPERATOR for node in proto.graph.node):
+        raise UnsupportedError(
+            "the model holds compiled parts (EPContext): call opendpu.onnxruntime.register(), and "
+            "open it with onnxruntime.InferenceSession"
+        )
 
 
 def _model(given: str | os.PathLike[str] | bytes) -> str | os.PathLike[str] | onnx.ModelProto:

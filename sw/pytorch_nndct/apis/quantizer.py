@@ -130,6 +130,7 @@ class torch_quantizer:
         float_module = unwrapped(module)
         if state_dict_file is not None:
             load_state(float_module, state_dict_file)
+        _check_precision(float_module)
         float_module.to(self._device)
         self._module = TracedModule(
             float_module, examples(input_args), folder=self._folder, asked=config,
@@ -383,3 +384,15 @@ def _never_called(what: str) -> messages.VAIQError:
         "QUANTIZER_TORCH_NO_CALIBRATION",
         f"quant_model was never called before {what}; call it with calibration data",
     )
+
+
+def _check_precision(module: torch.nn.Module) -> None:
+    """Raise VAIQError for a module in another than single precision."""
+    for name, tensor in module.state_dict().items():
+        if tensor.is_floating_point() and tensor.dtype is not torch.float32:
+            raise messages.error(
+                "QUANTIZER_TORCH_PYTORCH_TRACE",
+                f"{type(module).__name__} has {name!r} in {tensor.dtype}, but the quantizer takes "
+                "torch.float32: give module.float(), and inputs in float32; "
+                'torch.compile(backend="opendpu") takes the module as it is',
+            )

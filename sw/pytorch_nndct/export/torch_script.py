@@ -20,6 +20,7 @@ import torch
 
 from opendpu.export.golden import make_folder
 from opendpu.frontend.pytorch import Traced
+from opendpu.frontend.pytorch.batch import array_of
 from opendpu.ir import Array
 from opendpu_arch import outputs
 from opendpu_arch.errors import DPUError, UnsupportedError
@@ -86,7 +87,7 @@ class _Quantized:
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Return the outputs, given the inputs in order."""
-        arrays = [tensor.detach().cpu().numpy() for tensor in inputs]
+        arrays = [array_of(tensor) for tensor in inputs]
         count = len(arrays[0]) if self._batched else None
         results = self._network.run(dict(zip(self._names, arrays, strict=True)), count)
         device = inputs[0].device

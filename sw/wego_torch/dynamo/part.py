@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from opendpu.frontend.pytorch import trace
+from opendpu.frontend.pytorch.batch import array_of
 from opendpu.ir import Array, FloatGraph
 from wego_torch import messages
 from wego_torch.build import compiled, quantized
@@ -45,7 +46,10 @@ class DpuPart(torch.nn.Module):
         if self.network is None or self._nested is None or not self._several:
             return [self(*inputs) for inputs in calls]
         columns = [torch.cat(column) for column in zip(*calls, strict=True)]
-        found = [[t[i : i + 1] for i in range(len(calls))] for t in self.network.run(columns)]
+        found = [
+            [t[i : i + 1] if self.network.has_batch(index) else t[i] for i in range(len(calls))]
+            for index, t in enumerate(self.network.run(columns))
+        ]
         return [self._nested(row) for row in zip(*found, strict=True)]
 
     def compile(self, options: Options, show: Callable[[str], None]) -> None:  # type: ignore[override]
@@ -89,7 +93,7 @@ def _stacked(
     for position, name in enumerate(names):
         node, order = graph[name], orders.get(name)
         shape = node.shape[1:] if node.shape[:1] == (1,) else node.shape
-        arrays = [call[position].numpy() for call in calls]
+        arrays = [array_of(call[position]) for call in calls]
         arranged = [array if order is None else array.transpose(order) for array in arrays]
         found[name] = np.concatenate([array.reshape(-1, *shape) for array in arranged])
     return found

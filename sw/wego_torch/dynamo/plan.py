@@ -29,7 +29,15 @@ from wego_torch.dynamo.partition import (
     split,
     unknown_operators,
 )
-from wego_torch.dynamo.precision import Types, in_single, is_single, single, typed, types_of
+from wego_torch.dynamo.precision import (
+    Types,
+    in_single,
+    is_single,
+    single,
+    typed,
+    types_of,
+    without_autocast,
+)
 from wego_torch.dynamo.rebatch import rebatched
 from wego_torch.dynamo.samples import Samples, is_of_each, samples_in
 
@@ -58,7 +66,8 @@ class Plan:
         """Return the results, nested as those of the graph."""
         if self.types is not None:
             plain = dataclasses.replace(self, types=None)
-            return typed(plain(single(tensors)), self.types)
+            with without_autocast():
+                return typed(plain(single(tensors)), self.types)
         if not self.batched:
             return self.module(*tensors)
         return _EachSample(self.module).run_all(tensors)
@@ -86,7 +95,7 @@ class _EachSample(torch.fx.Interpreter):
         )
         leaves = [torch.utils._pytree.tree_flatten(one) for one in results]
         joined = [
-            torch.cat(column) if isinstance(column[0], torch.Tensor) else column[0]
+            _joined(column) if isinstance(column[0], torch.Tensor) else column[0]
             for column in zip(*(flat for flat, _ in leaves), strict=True)
         ]
         flat = torch.utils._pytree.tree_unflatten(joined, leaves[0][1])
@@ -114,6 +123,12 @@ class _EachSample(torch.fx.Interpreter):
         return torch.fx.map_arg((node.args, node.kwargs), value)
 
 
+def _joined(column: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return results of single samples as one; those without an axis for samples get it."""
+    several = len(column) > 1 and column[0].shape[:1] != (1,)
+    return torch.stack(list(column)) if several else torch.cat(list(column))
+
+
 def plan_of(
     module: Body,
     tensors: Sequence[torch.Tensor],
@@ -132,9 +147,11 @@ def plan_of(
         Nothing of the graph can run on the DPU.
     """
     if not is_single(module, tensors):
-        exact = samples.changed(single)
-        made = plan_of(in_single(module), single(tensors), exact, options, may_mix=may_mix)
-        return dataclasses.replace(made, types=types_of(module, tensors))
+        exact, types = samples.changed(single), types_of(module, tensors)
+        with without_autocast():
+            made = plan_of(in_single(module), single(tensors), exact, options, may_mix=may_mix)
+        return dataclasses.replace(made, types=types)
+    samples = samples.changed(single)  # they may come from within an autocast, unlike the call
     with progress("torch.compile: tracing") as show:
         call, batched = _one_sample(module, tensors)
         program = functional(capture(call[0], call[1], {}))

@@ -18,8 +18,24 @@ _METHODS = {"half": "float", "bfloat16": "float", "double": "float"}
 _AUTOCAST = (torch.amp.autocast_mode._enter_autocast, torch.amp.autocast_mode._exit_autocast)
 
 
+def ambient() -> str:
+    """Return the autocast around the program, in which PyTorch's operators take another type."""
+    return f"autocast {torch.get_autocast_dtype('cpu')}" if _is_autocast() else ""
+
+
+def without_autocast() -> torch.autocast:
+    """Return a context in which operators compute in the types that they are given."""
+    return torch.autocast("cpu", enabled=False)
+
+
+def _is_autocast() -> bool:
+    return bool(torch.is_autocast_enabled("cpu"))
+
+
 def is_single(module: Body, tensors: Sequence[torch.Tensor]) -> bool:
     """Tell whether a graph computes in single precision: its arguments, its constants, itself."""
+    if _is_autocast():
+        return False
     own = [*module.buffers(), *module.parameters(), *tensors]
     if any(tensor.dtype in _OTHERS for tensor in own):
         return False

@@ -8,12 +8,14 @@ from typing import Any
 
 import torch
 
+from opendpu.frontend.pytorch.capture import TRACING
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 from wego_torch import messages
 from wego_torch.dynamo.bound import Bound, Role
 from wego_torch.dynamo.captured import Captured
 from wego_torch.dynamo.mutation import changes_module, is_transformed
 from wego_torch.dynamo.plan import Plan, plan_of
+from wego_torch.dynamo.precision import ambient
 from wego_torch.dynamo.quantized import has_quantized, with_programs
 from wego_torch.dynamo.samples import Samples, samples_in
 from wego_torch.dynamo.session import Session
@@ -30,7 +32,10 @@ class Shared:
 
     def __init__(self) -> None:
         self.samples: dict[Sizes, Samples] = {}
-        self.plans: dict[Sizes, Plan | None] = {}
+        self.again: dict[Sizes, bool] = {}
+        """Whether samples are those of the call that was done again."""
+        self.plans: dict[tuple[str, Sizes], Plan | None] = {}
+        """By the autocast around the program, and sizes."""
         self.versions: tuple[int, ...] = ()
         self.captured = Captured()
         self.lock = threading.Lock()
@@ -90,10 +95,15 @@ class Region:
             return self._look_on(sizes, tensors, args)
         self.session.calibrate()
         with self._lock:
-            plan = self._plan(sizes, tensors, args)
+            ready, plan = self._known(sizes, args)
             changing = self.bound.changing(args, self._steady())  # what the plan is for
+        if not ready:
+            with TRACING, self._lock:  # always in this order
+                plan = self._plan(sizes, tensors, args)
+                changing = self.bound.changing(args, self._steady())
         with torch.no_grad():
-            results = self.graph(*args) if plan is None else plan(changing)
+            some = samples_in(changing) > 0
+            results = plan(changing) if plan is not None and some else self.graph(*args)
         needed = torch.is_grad_enabled() and self.bound.trainable
         return _without_gradients(results) if needed else results
 
@@ -104,7 +114,8 @@ class Region:
             samples = self._shared.samples
             if sizes not in samples and len(samples) < PLANS:
                 samples[sizes] = Samples(self.session.options.samples)
-            if sizes in samples:
+                self._shared.again[sizes] = self.session.again
+            if sizes in samples and self._shared.again[sizes] == self.session.again:
                 samples[sizes].add(tensors, samples_in(self.bound.changing(args, steady=True)))
         return self.graph(*args)
 
@@ -112,13 +123,11 @@ class Region:
         """Return whether captured tensors are constants."""
         return self._shared.captured.steady and bool(self.bound.columns(True))
 
-    def _plan(
-        self, sizes: Sizes, tensors: Sequence[torch.Tensor], args: Sequence[Any]
-    ) -> Plan | None:
-        """Return how inputs of these sizes are computed; nothing for wholly in PyTorch."""
+    def _known(self, sizes: Sizes, args: Sequence[Any]) -> tuple[bool, Plan | None]:
+        """Return whether it is known how inputs of these sizes are computed, and how."""
         if self._why_not:
             messages.say_once(f"a graph runs in PyTorch: {self._why_not}")
-            return None
+            return True, None
         shared = self._shared
         shared.captured.look_at(self.bound.captured(args))
         steady = self._steady()
@@ -126,10 +135,25 @@ class Region:
         if versions != shared.versions:  # somebody has loaded other weights
             shared.plans.clear()
             shared.versions = versions
-        counted = ((samples_in(self.bound.changing(args, steady)),), *sizes)
-        for key in (sizes, counted):
+        for key in self._keys(sizes, args):
             if key in shared.plans:
-                return shared.plans[key]
+                return True, shared.plans[key]
+        return False, None
+
+    def _keys(self, sizes: Sizes, args: Sequence[Any]) -> tuple[tuple[str, Sizes], ...]:
+        """Return what a plan is kept by: for any number of samples, and for as many only."""
+        count = samples_in(self.bound.changing(args, self._steady()))
+        around = ambient()
+        return (around, sizes), (around, ((count,), *sizes))
+
+    def _plan(
+        self, sizes: Sizes, tensors: Sequence[torch.Tensor], args: Sequence[Any]
+    ) -> Plan | None:
+        """Return how inputs of these sizes are computed; nothing for wholly in PyTorch."""
+        ready, made = self._known(sizes, args)  # another thread may have been here
+        if ready:
+            return made
+        shared, steady = self._shared, self._steady()
         if sizes not in shared.samples:
             shown = ", ".join(str(list(tensor.shape)) for tensor in tensors)
             messages.say_once(
@@ -148,7 +172,8 @@ class Region:
         except (UnsupportedError, ModelFormatError) as error:
             messages.say_once(f"a graph runs in PyTorch: {error}")
             made = None
-        shared.plans[sizes if made is not None and made.batched else counted] = made
+        of_any, of_as_many = self._keys(sizes, args)
+        shared.plans[of_any if made is not None and made.batched else of_as_many] = made
         return made
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from opendpu.frontend.pytorch.capture import TRACING
 from wego_torch import messages
 from wego_torch.dynamo.options import Options
 
@@ -29,15 +30,25 @@ class Session:
         Calls what the user has compiled, through the compiler.
     parameters
         How many arguments it takes from a batch.
+    names
+        Which of a batch's keywords it takes; all of them if nothing.
     """
 
-    def __init__(self, options: Options, call: Callable[..., Any] | None, parameters: int) -> None:
+    def __init__(
+        self,
+        options: Options,
+        call: Callable[..., Any] | None,
+        parameters: int,
+        names: frozenset[str] | None = None,
+    ) -> None:
         self.options = options
         self._calibrating: int | None = None
         self.calibrated = False
         self.shared: dict[tuple[str, ...], Any] = {}
         """What graphs of the same code have in common, by what they do."""
-        self._call, self._parameters = call, parameters
+        self.again = False
+        """Whether the only batch is given a second time, see :meth:`calibrate`."""
+        self._call, self._parameters, self._names = call, parameters, names
         self._lock = threading.RLock()
 
     @property
@@ -48,12 +59,17 @@ class Session:
     def calibrate(self) -> None:
         """Call the compiled module with the calibration data, once, while its graphs look on.
 
+        A module may keep something from its first call, such as a grid of coordinates: then it
+        computes another graph from the second one on. The only batch is given again, for those.
+
         Raises
         ------
         WegoError
             There is no data, or it does not fit.
         """
-        with self._lock:
+        if self.calibrated:
+            return
+        with TRACING, self._lock:  # graphs are traced while the module is called
             if self.calibrated:
                 return
             if self.options.calibration is None:
@@ -70,8 +86,9 @@ class Session:
                 )
             self._calibrating = threading.get_ident()
             try:
-                seen = 0
+                seen, calls = 0, 0
                 for args, kwargs in self._batches():
+                    calls += 1
                     with torch.no_grad():
                         self._call(*args, **kwargs)
                     leaves = [*args, *kwargs.values()]
@@ -82,6 +99,10 @@ class Session:
                     raise messages.error(
                         "WEGO_TORCH_INVALID_ARGUMENT", "the calibration data is empty"
                     )
+                if calls == 1:
+                    self.again = True
+                    with torch.no_grad():
+                        self._call(*args, **kwargs)
             finally:
                 self._calibrating = None
             self.calibrated = True
@@ -108,7 +129,8 @@ class Session:
             ) from None
         for batch in batches:
             if isinstance(batch, Mapping):
-                yield (), dict(batch)
+                names = self._names
+                yield (), {k: v for k, v in batch.items() if names is None or k in names}
             elif isinstance(batch, list | tuple):
                 yield tuple(batch[: self._parameters]), {}
             else:
@@ -157,8 +179,21 @@ def session_of(options: Mapping[str, Any] | None) -> Session:
     found = _sessions.get(context)
     if found is None:
         count = len(args) + len(kwargs) if args or kwargs else _required(function)
-        found = _sessions[context] = Session(Options.of(options), context(function), count)
+        found = _sessions[context] = Session(
+            Options.of(options), context(function), count, _names(function)
+        )
     return found
+
+
+def _names(function: Callable[..., Any]) -> frozenset[str] | None:
+    """Return the keywords that a function takes; nothing for any."""
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, torch.nn.Module):
+        function = owner.forward
+    parameters = inspect.signature(function).parameters.values()
+    if any(one.kind is one.VAR_KEYWORD for one in parameters):
+        return None
+    return frozenset(one.name for one in parameters)
 
 
 def _required(function: Callable[..., Any]) -> int:

@@ -298,6 +298,37 @@ def test_errors(resnet):
         result.sum().backward()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_inputs_of_other_types(resnet, dtype):
+    made = wego_torch.compile(resnet)
+    images = torch.randn(2, 3, 16, 16).to(dtype)
+    found = made(images)
+    assert found.dtype is torch.float32
+    assert torch.equal(found, made(images.float()))
+    assert torch.equal(resnet(images), resnet(images.float()))
+
+
+def test_a_module_is_called_while_another_thread_exports(seed, monkeypatch):
+    """What says that PyTorch exports is one flag for the whole process."""
+    net, example = seeded(ResNet(), seed).eval(), (torch.randn(1, 3, 16, 16),)
+    quantizer = torch_quantizer("calib", net, example)
+    quantizer.quant_model(torch.randn(4, 3, 16, 16))
+    quantizer.export_quant_config()
+    quantizer = torch_quantizer("test", net, example)
+    images = torch.randn(2, 3, 16, 16)
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(torch.compiler, "_is_compiling_flag", True)
+        found = quantizer.quant_model(images)
+    assert torch.equal(quantizer.export_torch_script()(images), found)
+
+
+def test_modules_of_other_types_are_refused():
+    with pytest.raises(
+        VAIQError, match=r"ResNet has '\S+' in torch.float16, but the quantizer takes torch.float32"
+    ):
+        quantized(ResNet().half(), [1, 3, 16, 16])
+
+
 def test_an_empty_loader(seed):
     with pytest.raises(wego_torch.WegoError, match="no batch to calibrate with"):
         wego_torch.quantize(ResNet(), [[1, 3, 16, 16]], [], feed)

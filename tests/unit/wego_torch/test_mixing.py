@@ -14,6 +14,7 @@ from small_programs import forgotten as forgotten  # noqa: E402
 from small_programs import runs as runs  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
+import wego_torch  # noqa: E402
 from wego_torch.dynamo.captured import Captured  # noqa: E402
 from wego_torch.dynamo.samples import Samples  # noqa: E402
 
@@ -104,3 +105,58 @@ def test_samples_of_calls_with_what_is_of_each_of_them():
     uneven.add([torch.zeros(4, 2), torch.zeros(3, 2)], 4)
     assert [[len(tensor) for tensor in call] for call in uneven.each(4)] == [[4, 3]]
     assert not list(uneven.each(1))
+
+
+class Heads(torch.nn.Module):
+    """Attention over a map whose heads are cut by a size that is left open."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.qkv = torch.nn.Conv2d(3, 16, 3, padding=1), torch.nn.Conv2d(16, 64, 1)
+        self.proj = torch.nn.Conv2d(32, 8, 1)
+
+    def forward(self, x):
+        x = self.stem(x)
+        count, _, high, wide = x.shape
+        q, k, v = self.qkv(x).view(count, 2, -1, high * wide).split([8, 8, 16], dim=2)
+        weights = (q.transpose(-2, -1) @ k * 8**-0.5).softmax(-1)
+        return self.proj((v @ weights.transpose(-2, -1)).view(count, -1, high, wide))
+
+
+def test_a_batch_is_not_cut_into_parts_of_a_sample(seed, runs):
+    net = seeded(Heads(), seed).eval()
+    data = samples()[:16]
+    compiled = on_dpu(net, [(batch, 0) for batch in data.split(2)])
+    for images in data[:4].split(2):
+        assert close(compiled(images), net(images))
+    assert runs
+
+
+class Squeezed(torch.nn.Module):
+    """The result for one sample has no axis for samples, that for several has."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.Conv2d(8, 5, 8)
+
+    def forward(self, x):
+        return self.last(torch.relu(self.first(x))).squeeze()
+
+
+@pytest.mark.parametrize("batch", [4, 1])
+def test_results_that_lose_the_axis_of_one_sample(batch, seed, runs):
+    net = seeded(Squeezed(), seed).eval()
+    data = samples()
+    compiled = on_dpu(net, [(part, 0) for part in data.split(batch)])
+    for count in (4, 1, 2):
+        assert close(compiled(data[:count]), net(data[:count]))
+    assert runs == [4, 1, 2]
+    quantized = wego_torch.quantize(
+        net, [[batch, *SHAPE]], data.split(batch), lambda model, part, *_: model(part)
+    )
+    compiled = wego_torch.compile(quantized)
+    for count in (4, 1, 2):
+        found = compiled(data[:count])
+        assert close(found, net(data[:count]))
+        assert torch.equal(found, quantized(data[:count]))
+    assert compiled(data[:0]).shape == (0, 5)

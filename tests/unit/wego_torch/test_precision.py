@@ -23,6 +23,21 @@ def test_networks_of_other_types_give_results_of_these(dtype, seed, runs):
     assert runs == [2]
 
 
+def test_autocast_around_a_program(seed, runs):
+    net = seeded(Small(), seed).eval()
+    images = torch.randn(2, *SHAPE)
+    exact = net(images)
+    compiled = on_dpu(net)
+    with torch.autocast("cpu", torch.bfloat16):
+        found, wanted = compiled(images), net(images)
+        assert found.dtype is wanted.dtype is torch.bfloat16
+    assert close(found.float(), exact)
+    found = compiled(images)  # without: another graph, of the same data
+    assert found.dtype is torch.float32
+    assert close(found, exact)
+    assert runs == [2, 2]
+
+
 def test_autocast_in_a_network(seed, runs):
     class Mixed(Small):
         def forward(self, x):

@@ -41,6 +41,29 @@ def test_threads_that_call_during_calibration_wait_for_it(seed, runs):
     assert torch.equal(one, other)
 
 
+def test_threads_that_all_compile_first(seed, runs):
+    """PyTorch traces one program at a time: its tracers change state of the whole process."""
+    nets = [seeded(Small(), seed + i).eval() for i in range(4)]
+    data = samples()
+    compiled = [on_dpu(net, data) for net in nets]
+    begin = threading.Barrier(len(nets), timeout=60)
+    found = {}
+
+    def call(index):
+        begin.wait()
+        with torch.no_grad():  # counts in its thread only
+            found[index] = compiled[index](data[:2])
+
+    threads = [threading.Thread(target=call, args=(index,)) for index in range(len(nets))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for index, net in enumerate(nets):
+        assert close(found[index], net(data[:2]))
+    assert runs == [2] * len(nets)
+
+
 def test_sizes_and_numbers_that_are_symbols(seed, runs):
     """With ``dynamic=True`` TorchDynamo hands over numbers of modules as tensors."""
     net = seeded(Small(), seed).eval()
@@ -181,13 +204,8 @@ def test_calibration_data_may_be_an_array(seed, runs):
     assert close(on_dpu(net, samples().numpy())(images), net(images))
 
 
-def test_what_cannot_run_says_so(seed):
-    net = seeded(Small(), seed).eval()
+def test_what_cannot_run_says_so():
     images = torch.randn(1, *SHAPE)
-    compiled = on_dpu(net)
-    with torch.autocast("cpu", torch.bfloat16):
-        assert torch.equal(compiled(images), net(images)), "other types are PyTorch's"
-    torch._dynamo.reset()
     with pytest.raises(WegoError, match="on the device meta, where tensors have no values"):
         on_dpu(Small().eval().to("meta"), images.to("meta"))(images.to("meta"))
 
@@ -207,4 +225,48 @@ def test_weights_that_are_standardized_by_a_batch_norm_without_statistics(seed, 
     net = seeded(Standardized(), seed).eval()
     images = torch.randn(2, *SHAPE)
     assert close(on_dpu(net)(images), net(images))
+    assert runs == [2]
+
+
+class Kept(Small):
+    """Computes a table with its first call, and keeps it."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Parameter(torch.randn(8, 1, 1))
+        self.kept = {}
+
+    def forward(self, x):
+        if "table" not in self.kept:
+            self.kept["table"] = self.table.exp()
+        return self.second(torch.relu(self.first(x) + self.kept["table"]))
+
+
+def test_what_a_network_keeps_from_its_first_call(seed, runs):
+    net = seeded(Kept(), seed).eval()
+    data = samples()
+    compiled = on_dpu(net, data)
+    found = [compiled(data[:2]) for _ in range(3)]
+    assert len(runs) >= 3, "all calls are on the DPU"
+    assert all(close(one, net(data[:2])) for one in found)
+
+
+def test_a_batch_without_samples(seed, runs):
+    net = seeded(Small(), seed).eval()
+    compiled = on_dpu(net)
+    assert compiled(torch.randn(2, *SHAPE)).shape == (2, 5)
+    assert compiled(torch.randn(0, *SHAPE)).shape == (0, 5)
+    assert runs == [2]
+
+
+@pytest.mark.parametrize("extra", ["labels", "ids"])
+def test_batches_with_more_than_the_network_takes(extra, seed, runs):
+    class Named(Small):
+        def forward(self, pixels, mask=None):
+            return super().forward(pixels if mask is None else pixels * mask)
+
+    net = seeded(Named(), seed).eval()
+    data = samples()
+    compiled = on_dpu(net, [{"pixels": data, extra: torch.arange(32)}])
+    assert close(compiled(pixels=data[:2]), net(data[:2]))
     assert runs == [2]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One sample of the inputs that a module takes many of at a time; the DPU takes one."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,6 +9,7 @@ import torch
 
 from opendpu.frontend.pytorch.capture import TRACE, evaluating, failure
 from opendpu.frontend.pytorch.signature import leaves_of, mapped
+from opendpu.ir import Array
 from opendpu_arch.errors import UnsupportedError
 
 TOLERANCE = 1e-3
@@ -86,6 +88,32 @@ def computes_first(single: torch.nn.Module, args: Sequence[torch.Tensor], whole:
     return _first(whole, one, max(len(arg) for arg in args if arg.ndim))
 
 
+def array_of(tensor: torch.Tensor) -> Array:
+    """Return the values of a tensor; numpy has no bfloat16, whose values float32 has too."""
+    tensor = tensor.detach().cpu()
+    found: Array = (tensor.float() if tensor.dtype is torch.bfloat16 else tensor).numpy()
+    return found
+
+
+def stacked(array: Array, shape: Sequence[int], count: int) -> Array:
+    """Return results of samples, one after the other, with the samples along the first axis.
+
+    Where the result for one sample has no axis for it (``x.squeeze()``), that for several has.
+
+    Parameters
+    ----------
+    array
+        The results.
+    shape
+        Of the result for one sample.
+    count
+        How many there are.
+    """
+    if count < 2 or tuple(shape[:1]) == (1,) or array.size != count * math.prod(shape):
+        return array
+    return array.reshape(count, *shape)
+
+
 def _run(module: torch.nn.Module, call: Call) -> Any:
     """Return what a module in evaluation mode makes of inputs, which stay as they are."""
     args, kwargs = _changed(call, torch.clone)
@@ -113,7 +141,8 @@ def alike(many: Any, single: Any, size: int) -> bool:
     """Return whether a value for ``size`` samples begins with the one for the first of them."""
     if not isinstance(many, torch.Tensor):
         return bool(many == single)
-    if not many.ndim or many.shape[0] != size or many.numel() != size * single.numel():
+    alone = tuple(single.shape) if single.shape[:1] == (1,) else (1, *single.shape)
+    if not many.ndim or tuple(many.shape) != (size, *alone[1:]):
         return False
     if not many.is_floating_point():
         return True

@@ -2,6 +2,7 @@
 """Modules as exported programs: ``torch.export``, and what it says when it fails."""
 
 import contextlib
+import copy
 import io
 import linecache
 import logging
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch._dynamo.convert_frame import compile_lock
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
@@ -23,6 +25,10 @@ TRACE = "QUANTIZER_TORCH_PYTORCH_TRACE"
 SCRIPTED = "QUANTIZER_TORCH_TRACED_NOT_SUPPORTED"
 """The guide's code for what ``torch.jit.script`` made."""
 
+TRACING = compile_lock
+"""Held while PyTorch traces or exports: it changes state of the whole process then, and what other
+threads trace meanwhile fails. This is TorchDynamo's own lock, which keeps it away, too."""
+
 _LIBRARY = pathlib.Path(torch.__file__).parent
 _TOOL = pathlib.Path(__file__).parent
 
@@ -30,7 +36,7 @@ _TOOL = pathlib.Path(__file__).parent
 @contextlib.contextmanager
 def evaluating(module: torch.nn.Module) -> Iterator[None]:
     """Put a module and all in it into evaluation mode, without gradients; undo it afterwards."""
-    training = [part for part in module.modules() if part.training]
+    training = [part for part in module.modules() if getattr(part, "training", False)]
     for part in training:
         part.training = False
     try:
@@ -55,7 +61,7 @@ def capture(
     if isinstance(module, torch.jit.ScriptModule):
         return _from_script(module, args, kwargs)
     try:
-        with evaluating(module), _quiet():
+        with TRACING, evaluating(module), _quiet():
             return torch.export.export(module, tuple(args), dict(kwargs))
     except Exception as error:  # whatever the user's code and the tracer raise
         raise UnsupportedError(failure(module, error), code=TRACE) from error
@@ -66,8 +72,10 @@ def _from_script(
 ) -> ExportedProgram:
     """Convert what ``torch.jit.trace`` made; control flow is what only ``torch.jit.script`` has."""
     name = getattr(module, "original_name", type(module).__name__)
-    kinds = {node.kind() for node in module.inlined_graph.nodes()}
-    flow = sorted(kinds & {"prim::If", "prim::Loop"})
+    flow = _control_flow(module)
+    if flow:  # asking whether it is being trained, say, which is decided when it is frozen
+        module = _frozen(module)
+        flow = _control_flow(module)
     if flow:
         raise UnsupportedError(
             f"TorchScript module {name} has {' and '.join(flow)}; only what torch.jit.trace made "
@@ -77,10 +85,39 @@ def _from_script(
     from torch._export.converter import TS2EPConverter
 
     try:
-        with evaluating(module), _quiet():
+        with TRACING, evaluating(module), _quiet():
             return TS2EPConverter(module, tuple(args), dict(kwargs)).convert()
     except Exception as error:  # as above
         raise UnsupportedError(failure(module, error), code=TRACE) from error
+
+
+def _control_flow(module: torch.jit.ScriptModule) -> list[str]:
+    """Return the kinds of branches and loops in a module."""
+    graph: Any = module.inlined_graph
+    return [kind for kind in ("prim::If", "prim::Loop") if graph.findNode(kind, True)]
+
+
+def _frozen(module: torch.jit.ScriptModule) -> torch.jit.ScriptModule:
+    """Return a module in evaluation mode with its parameters and flags as constants.
+
+    What only checks its inputs is left out: the module has taken those of the examples.
+    """
+    with evaluating(module), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # what stands for it takes no scripts
+        made = torch.jit.freeze(copy.deepcopy(module))
+    graph: Any = made.graph
+    for index, node in enumerate(list(graph.nodes())):
+        if node.kind() == "prim::If" and _only_checks(node):
+            node.destroy()
+        elif node.kind() == "prim::Constant" and node.outputsSize():
+            node.output().setDebugName(f"constant_{index}")  # a dot would be a module's
+    return made
+
+
+def _only_checks(branch: Any) -> bool:
+    """Tell whether a branch gives nothing, and does nothing but raise an error."""
+    kinds = [inner.kind() for block in branch.blocks() for inner in block.nodes()]
+    return not branch.outputsSize() and set(kinds) <= {"prim::RaiseException", "prim::Constant"}
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from torch.export import ExportedProgram
 from opendpu.frontend.binding import Sizes
 from opendpu.frontend.lowering import load_onnx
 from opendpu.frontend.pytorch.batch import Call, single_sample
-from opendpu.frontend.pytorch.capture import TRACE, capture
+from opendpu.frontend.pytorch.capture import TRACE, TRACING, capture
 from opendpu.frontend.pytorch.markers import Floating, take_out, translations
 from opendpu.frontend.pytorch.naming import Place, rename
 from opendpu.frontend.pytorch.signature import Signature, TensorsOnly, leaves_of, signature_of
@@ -215,7 +215,7 @@ def _converted(
 def _onnx(program: ExportedProgram, name: str) -> ir.Model:
     """Return a program as ONNX, as it is written: not optimized."""
     try:
-        with warnings.catch_warnings(), collected_once():
+        with TRACING, warnings.catch_warnings(), collected_once():
             warnings.simplefilter("ignore")
             made = torch.onnx.export(
                 program, dynamo=True, verbose=False, optimize=False,

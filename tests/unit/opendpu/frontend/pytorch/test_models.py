@@ -222,6 +222,19 @@ def test_scripts_are_refused():
         load_torch(script, torch.randn(1, 3))
 
 
+def test_scripts_that_only_ask_whether_they_are_trained(seed):
+    """``batch_norm`` and ``dropout`` do; the answer is known."""
+    module = seeded(ResNet(), seed).eval()
+    with pytest.warns(DeprecationWarning):
+        script = torch.jit.script(module)
+    images = torch.randn(1, 3, 16, 16)
+    graph = load_torch(script, images)
+    (result,) = computed(graph, {graph_input(graph): images})
+    with torch.no_grad():
+        torch.testing.assert_close(result, module(images), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(script(images), module(images))
+
+
 def test_exported_programs_from_files(seed, tmp_path):
     module = seeded(ResNet(), seed)
     images = torch.randn(2, 3, 16, 16)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The provider in a stock onnxruntime: memory that is bound, options of runs, other targets."""
+
+import pathlib
+import threading
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import opendpu.onnxruntime
+from opendpu.onnxruntime import PROVIDER
+from opendpu.onnxruntime.registration import RegisteredSession
+from opendpu_arch.errors import UnsupportedError
+
+pytestmark = pytest.mark.usefixtures("registered")
+
+
+@pytest.fixture
+def session(
+    registered: None, quantized_model: pathlib.Path, options: dict[str, str]
+) -> onnxruntime.InferenceSession:
+    made = RegisteredSession(str(quantized_model), None, [PROVIDER], [options])
+    assert made.get_providers()[0] == PROVIDER
+    return made
+
+
+def test_memory_that_is_bound(session: onnxruntime.InferenceSession, samples: np.ndarray) -> None:
+    expected = session.run(["map", "probabilities"], {"x": samples[:1]})
+    image, place = samples[:1].copy(), np.zeros_like(expected[0])
+    binding = session.io_binding()
+    binding.bind_input("x", "cpu", 0, np.float32, image.shape, image.ctypes.data)
+    binding.bind_output("map", "cpu", 0, np.float32, place.shape, place.ctypes.data)
+    binding.bind_output("probabilities")
+    session.run_with_iobinding(binding)
+    np.testing.assert_array_equal(place, expected[0])
+    for found, wanted in zip(binding.copy_outputs_to_cpu(), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    image[:] = samples[1:2]
+    session.run_with_iobinding(binding)
+    np.testing.assert_array_equal(place, session.run(["map"], {"x": samples[1:2]})[0])
+
+
+def test_values_of_onnxruntime(session: onnxruntime.InferenceSession, samples: np.ndarray) -> None:
+    expected = session.run(["map"], {"x": samples[:1]})[0]
+    value = onnxruntime.OrtValue.ortvalue_from_numpy(samples[:1])
+    (found,) = session.run_with_ort_values(["map"], {"x": value})
+    np.testing.assert_array_equal(found.numpy(), expected)
+
+
+def test_memory_that_is_too_small(
+    session: onnxruntime.InferenceSession, samples: np.ndarray
+) -> None:
+    place = np.zeros((1, 8, 2, 2), np.float32)
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", samples[:1])
+    binding.bind_output("map", "cpu", 0, np.float32, place.shape, place.ctypes.data)
+    with pytest.raises(Exception, match=r"invalid dimensions for output: map"):
+        session.run_with_iobinding(binding)
+    assert not place.any()
+
+
+def test_options_of_a_run(session: onnxruntime.InferenceSession, samples: np.ndarray) -> None:
+    options = onnxruntime.RunOptions()
+    options.log_verbosity_level, options.logid = 1, "mine"
+    options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+    expected = session.run(["map"], {"x": samples[:1]})[0]
+    np.testing.assert_array_equal(session.run(["map"], {"x": samples[:1]}, options)[0], expected)
+    stop = onnxruntime.RunOptions()
+    stop.terminate = True
+    with pytest.raises(Exception, match="terminate"):
+        session.run(None, {"x": samples[:1]}, stop)
+
+
+def test_runs_that_nobody_waits_for(
+    session: onnxruntime.InferenceSession, samples: np.ndarray
+) -> None:
+    expected = session.run(["map"], {"x": samples[:1]})[0]
+    done = threading.Event()
+    seen: list[object] = []
+    session.run_async(
+        ["map"], {"x": samples[:1]}, lambda *given: (seen.extend(given), done.set()), 7
+    )
+    assert done.wait(60)
+    results, data, error = seen
+    assert (data, error) == (7, "")
+    np.testing.assert_array_equal(results[0], expected)  # type: ignore[index]
+
+
+@pytest.fixture
+def context(
+    registered: None, quantized_model: pathlib.Path, options: dict[str, str],
+    tmp_path: pathlib.Path,
+) -> pathlib.Path:  # fmt: skip
+    """Return a model with parts that are compiled for B512."""
+    path = tmp_path / "context.onnx"
+    chosen = onnxruntime.SessionOptions()
+    chosen.add_session_config_entry("ep.context_enable", "1")
+    chosen.add_session_config_entry("ep.context_file_path", str(path))
+    RegisteredSession(str(quantized_model), chosen, [PROVIDER], [options])
+    return path
+
+
+def test_compiled_parts_for_another_target(
+    context: pathlib.Path, samples: np.ndarray, options: dict[str, str],
+    session: onnxruntime.InferenceSession, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    message = (
+        r"context\.onnx: compiled for DPUCZDX8G_ISA1_B512 \(0x[0-9a-f]+\), but the session's "
+        r"target is DPUCZDX8G_ISA1_B4096 \(0x[0-9a-f]+\)"
+    )
+    other = {**options, "target": "B4096"}
+    with pytest.raises(Exception, match=message):
+        RegisteredSession(str(context), None, [PROVIDER], [other])
+    monkeypatch.setenv("XLNX_TARGET_NAME", "DPUCZDX8G_ISA1_B4096")
+    with pytest.raises(Exception, match=message):
+        RegisteredSession(str(context), None, [PROVIDER], [{}])
+    monkeypatch.delenv("XLNX_TARGET_NAME")
+    expected = session.run(["map"], {"x": samples[:1]})[0]
+    for given in ({}, options):  # nothing said: its own target is meant
+        again = RegisteredSession(str(context), None, [PROVIDER], [given])
+        np.testing.assert_array_equal(again.run(["map"], {"x": samples[:1]})[0], expected)
+
+
+def test_compiled_parts_need_the_library(context: pathlib.Path) -> None:
+    for model in (context, context.read_bytes()):
+        with pytest.raises(UnsupportedError, match=r"compiled parts \(EPContext\)"):
+            opendpu.onnxruntime.InferenceSession(model)
