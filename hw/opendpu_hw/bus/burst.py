@@ -156,17 +156,17 @@ class BurstIssuer(wiring.Component):
             self.i.ready.eq(~self.stop & ~count[-1] & (~self.valid | self.ready)),
             self.taken.eq(self.i.valid & self.i.ready),
             put_port.addr.eq(put), put_port.data.eq(Cat(self.i.beat, self.i.last)),
-            put_port.en.eq(self.taken),
+            put_port.en.eq(~count[-1]),     # in time, and written again until one is taken
             get_port.addr.eq(get), Cat(self.oldest_beat, self.oldest_last).eq(get_port.data),
             self.empty.eq(count == 0),
         ]
-        with m.If(self.taken):
+        with m.If(~self.valid | self.ready):
             m.d.sync += [
-                self.addr.eq(Cat(Const(0, BEAT_SHIFT), self.i.beat)),
-                self.len.eq(self.i.len), self.valid.eq(1), put.eq(put + 1),
+                self.addr.eq(Cat(Const(0, BEAT_SHIFT), self.i.beat)), self.len.eq(self.i.len),
+                self.valid.eq(self.taken),
             ]
-        with m.Elif(self.ready):
-            m.d.sync += self.valid.eq(0)
+        with m.If(self.taken):
+            m.d.sync += put.eq(put + 1)
         with m.If(self.retire):
             m.d.sync += get.eq(get + 1)
         m.d.sync += count.eq(next_level(count, self.taken, self.retire))
