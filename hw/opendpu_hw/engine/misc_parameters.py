@@ -74,14 +74,10 @@ class MiscParameters(wiring.Component):
         p = Signal(plan.fetch_shape(target), reset_less=True)
         weights_left = Signal()
         bias_left = Signal()
-        weights_end = Signal()
-        bias_end = Signal()
         free = Signal()
         waits = Signal()                    # the next job
-        m.d.comb += [
-            self.job.ready.eq(~waits),
-            free.eq((~weights_left | weights_end) & (~bias_left | bias_end)),
-        ]
+        # That the last word is fetched is known late: the next job begins a cycle after that.
+        m.d.comb += [self.job.ready.eq(~waits), free.eq(~weights_left & ~bias_left)]
 
         # -- weights, in the order of the walk -----------------------------------------------------
         group = Signal(8)
@@ -92,6 +88,7 @@ class MiscParameters(wiring.Component):
         tap = Signal(range(max(taps, 2)))
         writing = Signal(POINTER_BITS)
         used = Signal(POINTER_BITS)
+        room = Signal(init=1)               # for an entry; one given back makes some a cycle later
         last_row = Signal()
         # Rows from a word's to the last one that a tap may follow, from the top and from this word:
         # kept, because whether there are any goes far.
@@ -101,7 +98,7 @@ class MiscParameters(wiring.Component):
         entry_done = Signal()
         m.d.comb += [
             used.eq((writing - self.freed)[:POINTER_BITS]),
-            self.weights.valid.eq(weights_left & (used < ENTRIES)),
+            self.weights.valid.eq(weights_left & room),
             self.weights.addr.eq(at),
             go.eq(self.weights.valid & self.weights.ready),
             last_row.eq(left < 0),
@@ -111,7 +108,10 @@ class MiscParameters(wiring.Component):
         got = Signal()
         got_done = Signal()
         got_tap, got_entry = Signal.like(tap), Signal(POINTER_BITS)
-        m.d.sync += got.eq(go)
+        m.d.sync += [
+            got.eq(go),
+            room.eq(Mux(go & entry_done, used < ENTRIES - 1, used < ENTRIES)),
+        ]
         with m.If(go):
             m.d.sync += [got_done.eq(entry_done), got_tap.eq(tap), got_entry.eq(writing)]
             m.d.sync += tap.eq(Mux(entry_done, 0, tap + 1))
@@ -140,7 +140,6 @@ class MiscParameters(wiring.Component):
                         m.d.comb += onward.eq(at_group + p.group_step)
                         m.d.sync += [column.eq(0), group.eq(group + 1), at_group.eq(onward)]
                         with m.If(group == p.groups_1):
-                            m.d.comb += weights_end.eq(1)
                             m.d.sync += weights_left.eq(0)
         with m.If(got & got_done):
             m.d.sync += self.loaded.eq(self.loaded + 1)
@@ -196,7 +195,6 @@ class MiscParameters(wiring.Component):
         with m.If(self.bias.valid & self.bias.ready):
             m.d.sync += [bias_at.eq(bias_at + 1), bias_group.eq(bias_group + 1)]
             with m.If(bias_group == p.groups_1):
-                m.d.comb += bias_end.eq(1)
                 m.d.sync += bias_left.eq(0)
 
         next_job = Signal.like(p, reset_less=True)

@@ -36,7 +36,8 @@ class Position:
         self.free = Signal()
 
         self.group = Signal(8, reset_less=True)
-        self.column = Signal(11, reset_less=True)
+        self.columns_left = Signal(11, reset_less=True)     # output columns after this one
+        self.later = Signal(reset_less=True)                # not the first column
         self.column_at = Signal(20)         # input column of the kernel's left edge
         self.kernel_w = Signal(8)           # kernel column, or number of the ELEW input
         self.phase = Signal(8)              # first kernel row of those that are stride_h apart
@@ -50,6 +51,7 @@ class Position:
         self.in_bank = Signal(8)
         self.row_offset = Signal(a)
         self.tap_offset = Signal(a)
+        # Words from an input's base to those of this column and channel group.
         self.column_offset = Array(Signal(a, name=f"column_offset{i}", reset_less=True)
                                    for i in range(plan.INPUTS))
 
@@ -74,11 +76,11 @@ class Position:
             self.last_tap.eq(self.last_chunk & self.last_phase & self.last_kernel_w),
             self.last_step.eq(self.last_tap & self.last_column & self.last_group),
             self.start.eq(self.top & (self.kernel_w == 0)),
-            self.again.eq((self.column != 0) & (self.kernel_w == 1) & (self.phase == 0)),
+            self.again.eq(self.later & (self.kernel_w == 1) & (self.phase == 0)),
             self.compute.eq(~p.paired | (self.phase == 1) | self.again),
             self.first.eq(Mux(
                 p.paired,
-                self.again | ((self.column == 0) & (self.kernel_w == 0) & (self.phase == 1)),
+                self.again | (~self.later & (self.kernel_w == 0) & (self.phase == 1)),
                 self.start)),
         ]
         with m.If(~self.last_chunk):
@@ -92,14 +94,16 @@ class Position:
         """Go on to the next kernel row, the next phase of rows, or past the column's rows."""
         p = self.p
         a, bb = plan.address_bits(self._target), plan.bank_bits(self._target)
-        low_next = Signal(bb + 1)
+        # Two sums, not one of what is chosen: the choice is known late.
+        low_next, phase_low_next = Signal(bb + 1), Signal(bb + 1)
+        m.d.comb += [low_next.eq(self.low + Mux(p.wide, 1, self._taps)),
+                     phase_low_next.eq(self.phase_low + 1)]
         m.d.sync += [
             self.rest.eq(self.next_rest), self.top.eq(self.last_chunk & self.last_phase),
             self.needs_bias.eq(p.bias & self.last_tap & self.last_column),
             self.last_chunk.eq(p.eltwise | (self.next_rest < p.stride_step)),
         ]
         with m.If(~self.last_chunk):
-            m.d.comb += low_next.eq(self.low + Mux(p.wide, 1, self._taps))
             m.d.sync += [self.low.eq(low_next[:bb]), self.wrap.eq(self.wrap + low_next[bb]),
                          self.row.eq((self.row + p.stride_step)[:14])]
         with m.Elif(~self.last_phase):
@@ -107,12 +111,11 @@ class Position:
                          self.last_phase.eq(self.phase + 1 == p.phases_1),
                          self.row.eq((p.row_base + self.phase + 1)[:14])]
             with m.If(self.in_bank + 1 == p.stride_h):
-                m.d.comb += low_next.eq(self.phase_low + 1)
                 m.d.sync += [
-                    self.in_bank.eq(0), self.row_offset.eq(0), self.low.eq(low_next[:bb]),
-                    self.wrap.eq(self.phase_wrap + low_next[bb]),
-                    self.phase_low.eq(low_next[:bb]),
-                    self.phase_wrap.eq(self.phase_wrap + low_next[bb]),
+                    self.in_bank.eq(0), self.row_offset.eq(0), self.low.eq(phase_low_next[:bb]),
+                    self.wrap.eq(self.phase_wrap + phase_low_next[bb]),
+                    self.phase_low.eq(phase_low_next[:bb]),
+                    self.phase_wrap.eq(self.phase_wrap + phase_low_next[bb]),
                 ]
             with m.Else():
                 m.d.sync += [self.in_bank.eq(self.in_bank + 1),
@@ -143,16 +146,17 @@ class Position:
                 with m.If(p.paired):
                     m.d.sync += [self.kernel_w.eq(1), self.last_kernel_w.eq(last_w == 1),
                                  self.tap_offset.eq(p.jump)]
-                m.d.sync += [self.column.eq(self.column + 1),
-                             self.last_column.eq(self.column + 1 == p.length_1),
+                m.d.sync += [self.columns_left.eq(self.columns_left - 1), self.later.eq(1),
+                             self.last_column.eq(self.columns_left == 1),
                              self.column_at.eq(self.column_at + p.stride_w)]
                 m.d.sync += [offset.eq((offset + source.jump)[:a])
                              for offset, source in zip(self.column_offset, p.inputs, strict=True)]
             with m.Else():
-                m.d.sync += [self.column.eq(0), self.last_column.eq(p.length_1 == 0),
+                m.d.sync += [self.columns_left.eq(p.length_1), self.later.eq(0),
+                             self.last_column.eq(p.length_1 == 0),
                              self.column_at.eq(0), self.group.eq(self.group + 1),
                              self.last_group.eq(self.group + 1 == p.groups_1)]
-                m.d.sync += [offset.eq(0) for offset in self.column_offset]
+                m.d.sync += [offset.eq(self.group + 1) for offset in self.column_offset]
 
     def begin(self, m):
         """Begin the job that is offered if it is taken; to be said while ``free``.
@@ -161,7 +165,8 @@ class Position:
         """
         new = self.new
         m.d.sync += [
-            self.p.eq(new), self.running.eq(self.take), self.group.eq(0), self.column.eq(0),
+            self.p.eq(new), self.running.eq(self.take), self.group.eq(0),
+            self.columns_left.eq(new.length_1), self.later.eq(0),
             self.column_at.eq(0), self.kernel_w.eq(0), self.phase.eq(0), self.top.eq(1),
             self.rest.eq(new.kernel_h_1), self.row.eq(new.row_base),
             self.last_chunk.eq(new.eltwise | (new.kernel_h_1 < new.stride_step)),

@@ -228,12 +228,12 @@ class MiscWalk(wiring.Component):
         with m.If(p.eltwise):
             m.d.comb += [here.eq(source.here), after.eq(source.next), at_bank.eq(source.low),
                          bank_step.eq(source.step),
-                         offset.eq((s.column_offset[s.kernel_w[:2]] + s.group)[:a])]
+                         offset.eq(s.column_offset[s.kernel_w[:2]])]
         with m.Else():
             m.d.comb += [
                 here.eq(Array(p.bases)[s.wrap]), after.eq(Array(p.bases)[(s.wrap + 1)[:2]]),
                 at_bank.eq(s.low), bank_step.eq(1),
-                offset.eq((s.row_offset + s.column_offset[0] + s.tap_offset + s.group)[:a]),
+                offset.eq((s.row_offset + s.column_offset[0] + s.tap_offset)[:a]),
             ]
         made = Signal(step_shape(self._target, taps))
         exists = Signal(taps)
