@@ -74,16 +74,22 @@ class MiscParameters(wiring.Component):
         p = Signal(plan.fetch_shape(target), reset_less=True)
         weights_left = Signal()
         bias_left = Signal()
+        weights_end = Signal()
         free = Signal()
         waits = Signal()                    # the next job
-        # That the last word is fetched is known late: the next job begins a cycle after that.
-        m.d.comb += [self.job.ready.eq(~waits), free.eq(~weights_left & ~bias_left)]
+        m.d.comb += [
+            self.job.ready.eq(~waits),
+            # A cycle after the last bias, which is there long before the last weights.
+            free.eq((~weights_left | weights_end) & ~bias_left),
+        ]
 
         # -- weights, in the order of the walk -----------------------------------------------------
-        group = Signal(8)
-        column = Signal(11)
-        kernel_w = Signal(8)
+        groups_left, columns_left, kernel_left = Signal(8), Signal(11), Signal(8)
         phase = Signal(8)
+        # Compared a cycle before: whether this is the last one of its kind.
+        last_group, last_column, last_kernel_w, last_phase = (
+            Signal(reset_less=True, name=f"last_{name}")
+            for name in ("group", "column", "kernel_w", "phase"))
         at_group, at_column, at_phase, at = (Signal(a, name=f"at{i}") for i in range(4))
         tap = Signal(range(max(taps, 2)))
         writing = Signal(POINTER_BITS)
@@ -93,7 +99,6 @@ class MiscParameters(wiring.Component):
         # Rows from a word's to the last one that a tap may follow, from the top and from this word:
         # kept, because whether there are any goes far.
         rows_left, left = Signal(signed(11), reset_less=True), Signal(signed(11), reset_less=True)
-        last_kernel = Signal()
         go = Signal()
         entry_done = Signal()
         m.d.comb += [
@@ -103,7 +108,7 @@ class MiscParameters(wiring.Component):
             go.eq(self.weights.valid & self.weights.ready),
             last_row.eq(left < 0),
             entry_done.eq(last_row | (tap == taps - 1) | p.wide),
-            last_kernel.eq(last_row & (phase == p.phases_1) & (kernel_w == p.kernel_w_1)),
+            weights_end.eq(go & last_row & last_phase & last_kernel_w & last_column & last_group),
         ]
         got = Signal()
         got_done = Signal()
@@ -119,27 +124,36 @@ class MiscParameters(wiring.Component):
                 m.d.sync += writing.eq(writing + 1)
             with m.If(~last_row):
                 m.d.sync += [left.eq(left - p.stride_h), at.eq((at + p.tap_stride)[:a])]
-            with m.Elif(phase != p.phases_1):
+            with m.Elif(~last_phase):
                 onward = (at_phase + p.tap_h)[:a]
-                m.d.sync += [phase.eq(phase + 1), left.eq(rows_left - phase - 1),
-                             at_phase.eq(onward), at.eq(onward)]
+                m.d.sync += [phase.eq(phase + 1), last_phase.eq(phase + 1 == p.phases_1),
+                             left.eq(rows_left - phase - 1), at_phase.eq(onward), at.eq(onward)]
             with m.Else():
-                m.d.sync += [phase.eq(0), left.eq(rows_left)]
-                with m.If(kernel_w != p.kernel_w_1):
+                m.d.sync += [phase.eq(0), last_phase.eq(p.phases_1 == 0), left.eq(rows_left)]
+                with m.If(~last_kernel_w):
                     onward = (at_column + p.tap_w)[:a]
-                    m.d.sync += [kernel_w.eq(kernel_w + 1), at_column.eq(onward),
-                                 at_phase.eq(onward), at.eq(onward)]
+                    m.d.sync += [
+                        kernel_left.eq(kernel_left - 1), last_kernel_w.eq(kernel_left == 1),
+                        at_column.eq(onward), at_phase.eq(onward), at.eq(onward),
+                    ]
                 with m.Else():
-                    m.d.sync += kernel_w.eq(0)
+                    m.d.sync += [kernel_left.eq(p.kernel_w_1),
+                                 last_kernel_w.eq(p.kernel_w_1 == 0)]
                     onward = Signal(a)
                     m.d.sync += [at_column.eq(onward), at_phase.eq(onward), at.eq(onward)]
-                    with m.If(~p.cached & (column != p.length_1)):
+                    with m.If(~last_column):
                         m.d.comb += onward.eq(at_group)
-                        m.d.sync += column.eq(column + 1)
+                        m.d.sync += [columns_left.eq(columns_left - 1),
+                                     last_column.eq(columns_left == 1)]
                     with m.Else():
                         m.d.comb += onward.eq(at_group + p.group_step)
-                        m.d.sync += [column.eq(0), group.eq(group + 1), at_group.eq(onward)]
-                        with m.If(group == p.groups_1):
+                        m.d.sync += [
+                            columns_left.eq(p.length_1),
+                            last_column.eq(p.cached | (p.length_1 == 0)),
+                            groups_left.eq(groups_left - 1), last_group.eq(groups_left == 1),
+                            at_group.eq(onward),
+                        ]
+                        with m.If(last_group):
                             m.d.sync += weights_left.eq(0)
         with m.If(got & got_done):
             m.d.sync += self.loaded.eq(self.loaded + 1)
@@ -208,7 +222,11 @@ class MiscParameters(wiring.Component):
             m.d.sync += [
                 p.eq(new), rows_left.eq(new_left), left.eq(new_left),
                 weights_left.eq(new.weights), bias_left.eq(new.bias),
-                group.eq(0), column.eq(0), kernel_w.eq(0), phase.eq(0), tap.eq(0),
+                groups_left.eq(new.groups_1), last_group.eq(new.groups_1 == 0),
+                columns_left.eq(new.length_1),
+                last_column.eq(new.cached | (new.length_1 == 0)),
+                kernel_left.eq(new.kernel_w_1), last_kernel_w.eq(new.kernel_w_1 == 0),
+                phase.eq(0), last_phase.eq(new.phases_1 == 0), tap.eq(0),
                 at_group.eq(new.addr), at_column.eq(new.addr), at_phase.eq(new.addr),
                 at.eq(new.addr), bias_group.eq(0), bias_at.eq(new.bias_addr),
             ]

@@ -102,7 +102,7 @@ class Save(DmaEngine):
         put = Signal(range(self.DEPTH))
         get = Signal(range(self.DEPTH))
         some = Signal(2)                    # in flight, by channel
-        in_way = Signal()                   # of the SAVE that is here, as compared
+        in_way = Signal(self.DEPTH)         # of the SAVE that is here, as compared
         touched = []
         compared = Signal()                 # in the cycle before
         for i in range(self.DEPTH):
@@ -133,7 +133,7 @@ class Save(DmaEngine):
             with m.If(self.abort):
                 m.d.sync += [flying.eq(0), some[c].eq(0)]
         m.d.sync += [
-            in_way.eq(Cat(touched).any()),
+            in_way.eq(Cat(touched)),
             put.eq(put + order.push), get.eq(get + order.done),
             compared.eq(front.valid & ~front.ready & ~self.abort),
         ]
@@ -143,7 +143,7 @@ class Save(DmaEngine):
         blocked = Signal()
         go = Signal()
         m.d.comb += [
-            blocked.eq(Mux(compared, in_way, (front.waits & some).any())),
+            blocked.eq(Mux(compared, in_way.any(), (front.waits & some).any())),
             go.eq(front.valid & ~front.beyond & order.ready & ~halted
                   & (end | (~blocked & (front.goes & self._room(channels)).any()))),
             front.ready.eq(go),

@@ -105,13 +105,15 @@ class SegmentStage(wiring.Component):
         base = Signal(40)
         size = Signal(32)
         reach = Signal(27)
+        # length * (jump + 1) + size, with no sum before the product
+        extent = f.length * getattr(f, self._jump) + (f.length + self._size(f))
         with m.If(move_2):
             m.d.sync += [
                 second_valid.eq(first_valid),
                 *(second[i].eq(first[i]) for i in range(used)),
                 base.eq(choose(f.reg_id, [self.segments[i].base for i in range(8)])),
                 size.eq(choose(f.reg_id, [self.segments[i].size for i in range(8)])),
-                reach.eq((f.length * (getattr(f, self._jump) + 1) + self._size(f))[:27]),
+                reach.eq(extent[:27]),
             ]
             self.second(m, f)
 

@@ -69,9 +69,15 @@ struct MiscParameters {
     bool quiet() const { return !waits && !weights_left && !bias_left && !got && !bias_got; }
     bool bias_valid() const { return bias_left && biases + bias_got < kBiases; }
     bool weights_valid() const { return weights_left && room; }
+    bool last_word() const {
+        return kernel_h + pass->fetch_stride_h > pass->kernel_h_1 && phase == pass->fetch_phases_1
+               && kernel_w == pass->kernel_w_1 && (pass->cached || column == pass->length_1) && group == pass->groups_1;
+    }
     bool ready() const { return !waits; }
+    // Whether the next job begins, if there is one.
+    bool free() const { return (!weights_left || (weights_valid() && last_word())) && !bias_left; }
     void step(uint32_t taps, uint8_t freed, bool bias_ready, bool bias_taken, const MiscPass* next) {
-        bool is_free = !weights_left && !bias_left;
+        bool is_free = free();
         bool weight = weights_valid(), bias = bias_valid() && bias_ready;
         uint8_t used = static_cast<uint8_t>(writing - freed);
         loaded += got;
