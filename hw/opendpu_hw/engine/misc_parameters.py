@@ -74,14 +74,24 @@ class MiscParameters(wiring.Component):
         p = Signal(plan.fetch_shape(target), reset_less=True)
         weights_left = Signal()
         bias_left = Signal()
-        weights_end = Signal()
+        go = Signal()
+        final = Signal()                    # no word is left, or only this one
         free = Signal()
+        begin = Signal()
         waits = Signal()                    # the next job
         m.d.comb += [
             self.job.ready.eq(~waits),
             # A cycle after the last bias, which is there long before the last weights.
-            free.eq((~weights_left | weights_end) & ~bias_left),
+            free.eq((~weights_left | (go & final)) & ~bias_left),
+            begin.eq(free & (waits | self.job.valid)),
         ]
+        next_job = Signal.like(p, reset_less=True)
+        new = Signal.like(p)
+        new_left = new.kernel_h_1 - new.stride_h
+        m.d.comb += new.eq(Mux(waits, next_job, self.job.payload))
+        with m.If(~waits):
+            m.d.sync += next_job.eq(self.job.payload)
+        m.d.sync += waits.eq(~free & (waits | self.job.valid))
 
         # -- weights, in the order of the walk -----------------------------------------------------
         groups_left, columns_left, kernel_left = Signal(8), Signal(11), Signal(8)
@@ -99,7 +109,6 @@ class MiscParameters(wiring.Component):
         # Rows from a word's to the last one that a tap may follow, from the top and from this word:
         # kept, because whether there are any goes far.
         rows_left, left = Signal(signed(11), reset_less=True), Signal(signed(11), reset_less=True)
-        go = Signal()
         entry_done = Signal()
         m.d.comb += [
             used.eq((writing - self.freed)[:POINTER_BITS]),
@@ -108,7 +117,8 @@ class MiscParameters(wiring.Component):
             go.eq(self.weights.valid & self.weights.ready),
             last_row.eq(left < 0),
             entry_done.eq(last_row | (tap == taps - 1) | p.wide),
-            weights_end.eq(go & last_row & last_phase & last_kernel_w & last_column & last_group),
+            final.eq(~weights_left | (
+                last_row & last_phase & last_kernel_w & last_column & last_group)),
         ]
         got = Signal()
         got_done = Signal()
@@ -122,7 +132,22 @@ class MiscParameters(wiring.Component):
             m.d.sync += tap.eq(Mux(entry_done, 0, tap + 1))
             with m.If(entry_done):
                 m.d.sync += writing.eq(writing + 1)
-            with m.If(~last_row):
+        # What is loaded does not depend on what is known late: whether the word is read, and
+        # whether the next job begins.
+        with m.If(~weights_left | go):
+            with m.If(final):
+                m.d.sync += [
+                    p.eq(new), rows_left.eq(new_left), left.eq(new_left),
+                    weights_left.eq(begin & new.weights),
+                    groups_left.eq(new.groups_1), last_group.eq(new.groups_1 == 0),
+                    columns_left.eq(new.length_1),
+                    last_column.eq(new.cached | (new.length_1 == 0)),
+                    kernel_left.eq(new.kernel_w_1), last_kernel_w.eq(new.kernel_w_1 == 0),
+                    phase.eq(0), last_phase.eq(new.phases_1 == 0), tap.eq(0),
+                    at_group.eq(new.addr), at_column.eq(new.addr), at_phase.eq(new.addr),
+                    at.eq(new.addr),
+                ]
+            with m.Elif(~last_row):
                 m.d.sync += [left.eq(left - p.stride_h), at.eq((at + p.tap_stride)[:a])]
             with m.Elif(~last_phase):
                 onward = (at_phase + p.tap_h)[:a]
@@ -153,8 +178,6 @@ class MiscParameters(wiring.Component):
                             groups_left.eq(groups_left - 1), last_group.eq(groups_left == 1),
                             at_group.eq(onward),
                         ]
-                        with m.If(last_group):
-                            m.d.sync += weights_left.eq(0)
         with m.If(got & got_done):
             m.d.sync += self.loaded.eq(self.loaded + 1)
         # Words of an entry wait for the last one, so that the ring has one place for all of them
@@ -187,7 +210,7 @@ class MiscParameters(wiring.Component):
         head_valid = Signal()
         head = Signal(width, reset_less=True)
         refill = Signal()
-        bias_group = Signal(8)
+        bias_left_1 = Signal(8)             # after the next one
         bias_at = Signal(a)
         bias_got = Signal()
         m.d.comb += [
@@ -207,27 +230,12 @@ class MiscParameters(wiring.Component):
             ]
         m.d.sync += bias_got.eq(self.bias.valid & self.bias.ready)
         with m.If(self.bias.valid & self.bias.ready):
-            m.d.sync += [bias_at.eq(bias_at + 1), bias_group.eq(bias_group + 1)]
-            with m.If(bias_group == p.groups_1):
+            m.d.sync += [bias_at.eq(bias_at + 1), bias_left_1.eq(bias_left_1 - 1)]
+            with m.If(bias_left_1 == 0):
                 m.d.sync += bias_left.eq(0)
-
-        next_job = Signal.like(p, reset_less=True)
-        new = Signal.like(p)
-        new_left = new.kernel_h_1 - new.stride_h
-        m.d.comb += new.eq(Mux(waits, next_job, self.job.payload))
-        with m.If(~waits):
-            m.d.sync += next_job.eq(self.job.payload)
-        m.d.sync += waits.eq(~free & (waits | self.job.valid))
-        with m.If(free & (waits | self.job.valid)):
+        with m.If(~bias_left):
             m.d.sync += [
-                p.eq(new), rows_left.eq(new_left), left.eq(new_left),
-                weights_left.eq(new.weights), bias_left.eq(new.bias),
-                groups_left.eq(new.groups_1), last_group.eq(new.groups_1 == 0),
-                columns_left.eq(new.length_1),
-                last_column.eq(new.cached | (new.length_1 == 0)),
-                kernel_left.eq(new.kernel_w_1), last_kernel_w.eq(new.kernel_w_1 == 0),
-                phase.eq(0), last_phase.eq(new.phases_1 == 0), tap.eq(0),
-                at_group.eq(new.addr), at_column.eq(new.addr), at_phase.eq(new.addr),
-                at.eq(new.addr), bias_group.eq(0), bias_at.eq(new.bias_addr),
+                bias_left.eq(begin & new.bias), bias_at.eq(new.bias_addr),
+                bias_left_1.eq(new.groups_1),
             ]
         return m
