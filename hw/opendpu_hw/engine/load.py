@@ -125,9 +125,7 @@ class Load(DmaEngine):
         touching = Signal()
         overlapping = Signal()
         masked = Signal()
-        in_tail = Signal()
         m.d.comb += [
-            in_tail.eq(masked & (f.length <= f.pad_idx)),
             overlapping.eq(f.jump_read < f.channel),
             touching.eq(Mux(overlapping, f.channel < OVERLAP_MAX, f.jump_read - f.channel < 16)),
             masked.eq((f.channel >= f.jump_read) & (f.channel < MASKED_MAX)),
@@ -145,7 +143,7 @@ class Load(DmaEngine):
                 job.constant.eq(constant), job.value.eq(f.const_value),
                 job.masked.eq(masked), job.skip.eq(Mux(masked, f.pad_start, 0)),
                 job.pad_idx.eq(f.pad_idx), job.tail.eq(front.tail),
-                job.in_tail.eq(in_tail), job.short.eq(in_tail & (front.tail <= f.channel)),
+                job.in_tail.eq(masked & (f.length <= f.pad_idx)),
             ]
 
         # -- channels -----------------------------------------------------------------------------

@@ -28,14 +28,13 @@ def load_job_fields(target):
     ``overlap`` that they overlap in it. ``masked`` LOADs (channel augmentation) zero ``skip`` bytes
     of pixel 0, ``jump`` less in each after it, and in the last ``pad_idx + 1`` pixels keep ``tail``
     bytes, ``jump`` less in each after the first of those; with the extension ``scaled``, bytes that
-    are not kept become ``value``. ``in_tail`` means that pixel 0 is one of the last ones, ``short``
-    that it keeps no more than ``tail`` bytes for that.
+    are not kept become ``value``. ``in_tail`` means that pixel 0 is one of the last ones.
     """
     return {
         "bank_id": 6, "bank_addr": ceil_log2(target.bank_depth), "jump_write": 10,
         "rows": 10, "bytes": 14, "jump": 10, "offset": BEAT_SHIFT,
         "merged": 1, "overlap": 1, "constant": 1, "value": 8,
-        "masked": 1, "skip": 5, "pad_idx": 5, "tail": 7, "in_tail": 1, "short": 1}
+        "masked": 1, "skip": 5, "pad_idx": 5, "tail": 7, "in_tail": 1}
 
 
 class LoadChannel(wiring.Component):
@@ -223,8 +222,7 @@ class LoadChannel(wiring.Component):
             place.rest.eq(job.bytes), rows.eq(rows - 1),
             place.skip.eq(next_skip), pixel_skip.eq(next_skip),
             place.tail.eq(_less(place.tail, jump, next_in_tail)),
-            place.limit.eq(Mux(job.masked & next_in_tail & (place.tail <= job.bytes),
-                               place.tail, job.bytes + 1)),
+            place.limit.eq(_limit(job.bytes, job.masked & next_in_tail, place.tail)),
         ]
 
     def _to_next_job(self, m, place, queued, after):
@@ -241,7 +239,7 @@ class LoadChannel(wiring.Component):
             place.rest.eq(queued.bytes), place.rows.eq(queued.rows),
             place.skip.eq(queued.skip), place.pixel_skip.eq(queued.skip),
             place.tail.eq(_less(queued.tail, queued.jump[:7] + 1, queued.in_tail)),
-            place.limit.eq(Mux(queued.short, queued.tail, queued.bytes + 1)),
+            place.limit.eq(_limit(queued.bytes, queued.in_tail, queued.tail)),
         ]
 
     def _word(self, m, place, window):
@@ -283,3 +281,8 @@ class LoadChannel(wiring.Component):
 def _less(tail, jump, in_tail):
     """The bytes that the pixel after one keeps."""
     return Mux(in_tail, Mux(tail > jump, (tail - jump)[:7], 0), tail)
+
+
+def _limit(size, in_tail, tail):
+    """Bytes of a pixel to keep, of ``size + 1``."""
+    return Mux(in_tail & (tail <= size), tail, size + 1)
