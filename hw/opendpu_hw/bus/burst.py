@@ -57,6 +57,7 @@ class BurstGenerator(wiring.Component):
         length = Signal(4)
         beyond = Signal(25)                 # beats of this row after the next burst's, or negative
         row_end = Signal()
+        free = Signal()                     # for a plan, once the burst is taken
         m.d.comb += [
             page.eq(~beat[:4]),
             limit.eq(Mux(far, 15, page)),
@@ -67,12 +68,25 @@ class BurstGenerator(wiring.Component):
             self.o.beat.eq(beat),
             self.o.len.eq(length),
             self.o.last.eq(row_end & last_row),
-            self.i.ready.eq(~running | (self.o.ready & self.o.last)),
+            free.eq(~running | self.o.last),
+            self.i.ready.eq(free & (~running | self.o.ready)),
         ]
         next_row = Signal(40)
         m.d.comb += next_row.eq(row + jump + 1)
-        with m.If(running & self.o.ready):
-            with m.If(~row_end):
+        # What is loaded does not depend on what is known late: whether a burst is taken, and
+        # whether there is a plan.
+        with m.If(~running | self.o.ready):
+            with m.If(free):
+                p = self.i
+                extent = Mux(p.merged, p.reach, p.bytes)
+                m.d.sync += [
+                    last_row.eq(p.merged | (p.rows == 0)), many.eq(_many_beats(p.addr, extent)),
+                    running.eq(p.valid), row.eq(p.addr), rows.eq(p.rows),
+                    jump.eq(p.jump), size.eq(p.bytes), beat.eq(p.addr[BEAT_SHIFT:]),
+                    far.eq(~p.addr[BEAT_SHIFT + 4:12].all()),
+                    left.eq((p.addr[:BEAT_SHIFT] + extent) >> BEAT_SHIFT),
+                ]
+            with m.Elif(~row_end):
                 # To the next page, or by 16: either way the upper bits count by one.
                 m.d.sync += [
                     beat.eq(Cat(Mux(far, beat[:4], 0), beat[4:] + 1)),
@@ -87,18 +101,6 @@ class BurstGenerator(wiring.Component):
                     left.eq((next_row[:BEAT_SHIFT] + size) >> BEAT_SHIFT),
                     many.eq(_many_beats(next_row, size)),
                 ]
-                with m.If(last_row):
-                    m.d.sync += running.eq(0)
-        with m.If(self.i.valid & self.i.ready):
-            p = self.i
-            extent = Mux(p.merged, p.reach, p.bytes)
-            m.d.sync += [
-                last_row.eq(p.merged | (p.rows == 0)), many.eq(_many_beats(p.addr, extent)),
-                running.eq(1), row.eq(p.addr), rows.eq(Mux(p.merged, 0, p.rows)),
-                jump.eq(p.jump), size.eq(p.bytes), beat.eq(p.addr[BEAT_SHIFT:]),
-                far.eq(~p.addr[BEAT_SHIFT + 4:12].all()),
-                left.eq((p.addr[:BEAT_SHIFT] + extent) >> BEAT_SHIFT),
-            ]
         return m
 
 
@@ -156,17 +158,17 @@ class BurstIssuer(wiring.Component):
             self.i.ready.eq(~self.stop & ~count[-1] & (~self.valid | self.ready)),
             self.taken.eq(self.i.valid & self.i.ready),
             put_port.addr.eq(put), put_port.data.eq(Cat(self.i.beat, self.i.last)),
-            put_port.en.eq(self.taken),
+            put_port.en.eq(~count[-1]),     # in time, and written again until one is taken
             get_port.addr.eq(get), Cat(self.oldest_beat, self.oldest_last).eq(get_port.data),
             self.empty.eq(count == 0),
         ]
-        with m.If(self.taken):
+        with m.If(~self.valid | self.ready):
             m.d.sync += [
-                self.addr.eq(Cat(Const(0, BEAT_SHIFT), self.i.beat)),
-                self.len.eq(self.i.len), self.valid.eq(1), put.eq(put + 1),
+                self.addr.eq(Cat(Const(0, BEAT_SHIFT), self.i.beat)), self.len.eq(self.i.len),
+                self.valid.eq(self.taken),
             ]
-        with m.Elif(self.ready):
-            m.d.sync += self.valid.eq(0)
+        with m.If(self.taken):
+            m.d.sync += put.eq(put + 1)
         with m.If(self.retire):
             m.d.sync += get.eq(get + 1)
         m.d.sync += count.eq(next_level(count, self.taken, self.retire))

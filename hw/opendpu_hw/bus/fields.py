@@ -127,7 +127,8 @@ class FieldQueue(wiring.Component):
                 shape=unsigned(width), depth=self._depth, init=[])
             writer, reader = store.write_port(), store.read_port(domain="comb")
             m.d.comb += [
-                writer.addr.eq(put), writer.en.eq(take),
+                # While there is room, taken or not: whether an entry comes is known late.
+                writer.addr.eq(put), writer.en.eq(self.i.ready),
                 writer.data.eq(Cat(getattr(self.i, n) for n in names)),
                 reader.addr.eq(get),
                 Cat(getattr(self.o, n) for n in names).eq(reader.data),

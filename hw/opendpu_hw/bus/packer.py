@@ -15,9 +15,10 @@ BEAT_BYTES = 16
 def run_fields(lanes):
     """Up to ``lanes`` bytes, ``count`` of them; ``first`` and ``last`` of a contiguous range.
 
-    A range starts at byte ``offset`` of its first beat.
+    A range starts at byte ``offset`` of its first beat; ``fills`` says that its first run reaches
+    that beat's end, ``offset + count >= 16``, which is wanted soon.
     """
-    return {"data": 8 * lanes, "count": 5, "first": 1, "offset": 4, "last": 1}
+    return {"data": 8 * lanes, "count": 5, "first": 1, "offset": 4, "fills": 1, "last": 1}
 
 
 #: A beat with its byte strobes.
@@ -78,8 +79,7 @@ class Packer(wiring.Component):
             at.eq(Mux(run.first, run.offset, place)),
             end.eq(at + run.count),
             # as end[4:].any(), without waiting for the choice of `at`
-            full.eq(Mux(run.first, (run.offset + run.count)[4:].any(),
-                        (place + run.count)[4:].any())),
+            full.eq(Mux(run.first, run.fills, (place + run.count)[4:].any())),
             free.eq(~self.o.valid | self.o.ready),
             advance.eq(free & ~self.clear),
             self.i.ready.eq(self.takes(self.o.ready)),

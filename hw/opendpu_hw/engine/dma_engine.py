@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What LOAD and SAVE have in common: two channels behind one front, their ends and faults."""
 
-from amaranth.hdl import Mux, Signal
+from amaranth.hdl import Cat, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
@@ -59,10 +59,9 @@ class DmaEngine(wiring.Component):
         ]
         return halt, order, halted
 
-    def _room(self, channels, choice):
-        """Return whether the chosen channel takes an instruction."""
-        room = [c.plan.ready & c.job.ready for c in channels]
-        return Mux(choice, room[1], room[0])
+    def _room(self, channels):
+        """Return which channels take an instruction, a bit each."""
+        return Cat(c.plan.ready & c.job.ready for c in channels)
 
     def _connect(self, m, channels, order, halt):
         """Connect the channels with their buses, and with the order."""

@@ -102,7 +102,7 @@ class Load(DmaEngine):
                 "no bank with means is known")
         m = Module()
 
-        # -- front: one LOAD a cycle, to a channel ------------------------------------------------
+        # -- front: a LOAD in two cycles, to a channel --------------------------------------------
         front = LoadStage(target)
         halt, order, halted = self._begin(m, front)
         channels = [LoadChannel(target) for _ in range(2)]
@@ -116,7 +116,7 @@ class Load(DmaEngine):
             beyond.eq(front.valid & front.beyond),
             choice.eq(f.bank_id[0]),
             go.eq(front.valid & ~front.beyond & order.ready & ~halted
-                  & self._room(channels, choice)),
+                  & self._room(channels).bit_select(choice, 1)),
             front.ready.eq(go),
             order.push.eq(go), order.channel.eq(choice),
         ]

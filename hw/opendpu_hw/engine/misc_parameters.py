@@ -74,74 +74,110 @@ class MiscParameters(wiring.Component):
         p = Signal(plan.fetch_shape(target), reset_less=True)
         weights_left = Signal()
         bias_left = Signal()
-        weights_end = Signal()
-        bias_end = Signal()
+        go = Signal()
+        final = Signal()                    # no word is left, or only this one
         free = Signal()
+        begin = Signal()
         waits = Signal()                    # the next job
         m.d.comb += [
             self.job.ready.eq(~waits),
-            free.eq((~weights_left | weights_end) & (~bias_left | bias_end)),
+            # A cycle after the last bias, which is there long before the last weights.
+            free.eq((~weights_left | (go & final)) & ~bias_left),
+            begin.eq(free & (waits | self.job.valid)),
         ]
+        next_job = Signal.like(p, reset_less=True)
+        new = Signal.like(p)
+        new_left = new.kernel_h_1 - new.stride_h
+        m.d.comb += new.eq(Mux(waits, next_job, self.job.payload))
+        with m.If(~waits):
+            m.d.sync += next_job.eq(self.job.payload)
+        m.d.sync += waits.eq(~free & (waits | self.job.valid))
 
         # -- weights, in the order of the walk -----------------------------------------------------
-        group = Signal(8)
-        column = Signal(11)
-        kernel_w = Signal(8)
+        groups_left, columns_left, kernel_left = Signal(8), Signal(11), Signal(8)
         phase = Signal(8)
+        # Compared a cycle before: whether this is the last one of its kind.
+        last_group, last_column, last_kernel_w, last_phase = (
+            Signal(reset_less=True, name=f"last_{name}")
+            for name in ("group", "column", "kernel_w", "phase"))
         at_group, at_column, at_phase, at = (Signal(a, name=f"at{i}") for i in range(4))
         tap = Signal(range(max(taps, 2)))
         writing = Signal(POINTER_BITS)
         used = Signal(POINTER_BITS)
+        room = Signal(init=1)               # for an entry; one given back makes some a cycle later
         last_row = Signal()
         # Rows from a word's to the last one that a tap may follow, from the top and from this word:
         # kept, because whether there are any goes far.
         rows_left, left = Signal(signed(11), reset_less=True), Signal(signed(11), reset_less=True)
-        last_kernel = Signal()
-        go = Signal()
         entry_done = Signal()
         m.d.comb += [
             used.eq((writing - self.freed)[:POINTER_BITS]),
-            self.weights.valid.eq(weights_left & (used < ENTRIES)),
+            self.weights.valid.eq(weights_left & room),
             self.weights.addr.eq(at),
             go.eq(self.weights.valid & self.weights.ready),
             last_row.eq(left < 0),
             entry_done.eq(last_row | (tap == taps - 1) | p.wide),
-            last_kernel.eq(last_row & (phase == p.phases_1) & (kernel_w == p.kernel_w_1)),
+            final.eq(~weights_left | (
+                last_row & last_phase & last_kernel_w & last_column & last_group)),
         ]
         got = Signal()
         got_done = Signal()
         got_tap, got_entry = Signal.like(tap), Signal(POINTER_BITS)
-        m.d.sync += got.eq(go)
+        m.d.sync += [
+            got.eq(go),
+            room.eq(Mux(go & entry_done, used < ENTRIES - 1, used < ENTRIES)),
+        ]
         with m.If(go):
             m.d.sync += [got_done.eq(entry_done), got_tap.eq(tap), got_entry.eq(writing)]
             m.d.sync += tap.eq(Mux(entry_done, 0, tap + 1))
             with m.If(entry_done):
                 m.d.sync += writing.eq(writing + 1)
-            with m.If(~last_row):
+        # What is loaded does not depend on what is known late: whether the word is read, and
+        # whether the next job begins.
+        with m.If(~weights_left | go):
+            with m.If(final):
+                m.d.sync += [
+                    p.eq(new), rows_left.eq(new_left), left.eq(new_left),
+                    weights_left.eq(begin & new.weights),
+                    groups_left.eq(new.groups_1), last_group.eq(new.groups_1 == 0),
+                    columns_left.eq(new.length_1),
+                    last_column.eq(new.cached | (new.length_1 == 0)),
+                    kernel_left.eq(new.kernel_w_1), last_kernel_w.eq(new.kernel_w_1 == 0),
+                    phase.eq(0), last_phase.eq(new.phases_1 == 0), tap.eq(0),
+                    at_group.eq(new.addr), at_column.eq(new.addr), at_phase.eq(new.addr),
+                    at.eq(new.addr),
+                ]
+            with m.Elif(~last_row):
                 m.d.sync += [left.eq(left - p.stride_h), at.eq((at + p.tap_stride)[:a])]
-            with m.Elif(phase != p.phases_1):
+            with m.Elif(~last_phase):
                 onward = (at_phase + p.tap_h)[:a]
-                m.d.sync += [phase.eq(phase + 1), left.eq(rows_left - phase - 1),
-                             at_phase.eq(onward), at.eq(onward)]
+                m.d.sync += [phase.eq(phase + 1), last_phase.eq(phase + 1 == p.phases_1),
+                             left.eq(rows_left - phase - 1), at_phase.eq(onward), at.eq(onward)]
             with m.Else():
-                m.d.sync += [phase.eq(0), left.eq(rows_left)]
-                with m.If(kernel_w != p.kernel_w_1):
+                m.d.sync += [phase.eq(0), last_phase.eq(p.phases_1 == 0), left.eq(rows_left)]
+                with m.If(~last_kernel_w):
                     onward = (at_column + p.tap_w)[:a]
-                    m.d.sync += [kernel_w.eq(kernel_w + 1), at_column.eq(onward),
-                                 at_phase.eq(onward), at.eq(onward)]
+                    m.d.sync += [
+                        kernel_left.eq(kernel_left - 1), last_kernel_w.eq(kernel_left == 1),
+                        at_column.eq(onward), at_phase.eq(onward), at.eq(onward),
+                    ]
                 with m.Else():
-                    m.d.sync += kernel_w.eq(0)
+                    m.d.sync += [kernel_left.eq(p.kernel_w_1),
+                                 last_kernel_w.eq(p.kernel_w_1 == 0)]
                     onward = Signal(a)
                     m.d.sync += [at_column.eq(onward), at_phase.eq(onward), at.eq(onward)]
-                    with m.If(~p.cached & (column != p.length_1)):
+                    with m.If(~last_column):
                         m.d.comb += onward.eq(at_group)
-                        m.d.sync += column.eq(column + 1)
+                        m.d.sync += [columns_left.eq(columns_left - 1),
+                                     last_column.eq(columns_left == 1)]
                     with m.Else():
                         m.d.comb += onward.eq(at_group + p.group_step)
-                        m.d.sync += [column.eq(0), group.eq(group + 1), at_group.eq(onward)]
-                        with m.If(group == p.groups_1):
-                            m.d.comb += weights_end.eq(1)
-                            m.d.sync += weights_left.eq(0)
+                        m.d.sync += [
+                            columns_left.eq(p.length_1),
+                            last_column.eq(p.cached | (p.length_1 == 0)),
+                            groups_left.eq(groups_left - 1), last_group.eq(groups_left == 1),
+                            at_group.eq(onward),
+                        ]
         with m.If(got & got_done):
             m.d.sync += self.loaded.eq(self.loaded + 1)
         # Words of an entry wait for the last one, so that the ring has one place for all of them
@@ -174,7 +210,7 @@ class MiscParameters(wiring.Component):
         head_valid = Signal()
         head = Signal(width, reset_less=True)
         refill = Signal()
-        bias_group = Signal(8)
+        bias_left_1 = Signal(8)             # after the next one
         bias_at = Signal(a)
         bias_got = Signal()
         m.d.comb += [
@@ -194,24 +230,12 @@ class MiscParameters(wiring.Component):
             ]
         m.d.sync += bias_got.eq(self.bias.valid & self.bias.ready)
         with m.If(self.bias.valid & self.bias.ready):
-            m.d.sync += [bias_at.eq(bias_at + 1), bias_group.eq(bias_group + 1)]
-            with m.If(bias_group == p.groups_1):
-                m.d.comb += bias_end.eq(1)
+            m.d.sync += [bias_at.eq(bias_at + 1), bias_left_1.eq(bias_left_1 - 1)]
+            with m.If(bias_left_1 == 0):
                 m.d.sync += bias_left.eq(0)
-
-        next_job = Signal.like(p, reset_less=True)
-        new = Signal.like(p)
-        new_left = new.kernel_h_1 - new.stride_h
-        m.d.comb += new.eq(Mux(waits, next_job, self.job.payload))
-        with m.If(~waits):
-            m.d.sync += next_job.eq(self.job.payload)
-        m.d.sync += waits.eq(~free & (waits | self.job.valid))
-        with m.If(free & (waits | self.job.valid)):
+        with m.If(~bias_left):
             m.d.sync += [
-                p.eq(new), rows_left.eq(new_left), left.eq(new_left),
-                weights_left.eq(new.weights), bias_left.eq(new.bias),
-                group.eq(0), column.eq(0), kernel_w.eq(0), phase.eq(0), tap.eq(0),
-                at_group.eq(new.addr), at_column.eq(new.addr), at_phase.eq(new.addr),
-                at.eq(new.addr), bias_group.eq(0), bias_at.eq(new.bias_addr),
+                bias_left.eq(begin & new.bias), bias_at.eq(new.bias_addr),
+                bias_left_1.eq(new.groups_1),
             ]
         return m

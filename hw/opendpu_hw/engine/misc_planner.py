@@ -128,19 +128,21 @@ class MiscPlanner(wiring.Component):
         left = Signal(13, reset_less=True)
         right = Signal(13, reset_less=True)
         product = Signal(26)
+        late = Signal(20, reset_less=True)  # the product before: what is computed with it
         m.d.comb += product.eq(left * right)
+        m.d.sync += late.eq(product)
         kernel_w = Signal(9)
         kernel_h = Signal(9)
         m.d.comb += [kernel_w.eq(walk.kernel_w_1 + 1), kernel_h.eq(walk.kernel_h_1 + 1)]
-        return SimpleNamespace(left=left, right=right, product=product, all=[
+        return SimpleNamespace(left=left, right=right, product=product, late=late, all=[
             (walk.stride_w, walk.jump, walk.inputs[0].jump),
             (walk.stride_w, walk.length_1, None),
             (walk.in_bank, walk.jump_endl, walk.row_offset),
             (s.stride_out, s.out_jump, s.out_wrap),
             (s.out_phase, s.out_jump, s.out_offset),
             (kernel_w, s.tap_jump, fetch.tap_h),
-            (fetch.stride_h, product[:plan.address_bits(self._target)], fetch.tap_stride),
             (kernel_h, kernel_w, None),
+            (fetch.stride_h, fetch.tap_h, fetch.tap_stride),
         ])
 
     def _offer(self, m, s):
@@ -216,7 +218,7 @@ class MiscPlanner(wiring.Component):
 
     def _multiply(self, m, s, products):
         """Cycle k loads the operands of product k and stores product k - 1."""
-        product, last = products.product, len(products.all)
+        product, late, last = products.product, products.late, len(products.all)
         m.d.sync += s.index.eq(s.index + 1)
         with m.Switch(s.index):
             for k in range(last + 1):
@@ -227,12 +229,12 @@ class MiscPlanner(wiring.Component):
                     if k > 0 and products.all[k - 1][2] is not None:
                         m.d.sync += products.all[k - 1][2].eq(
                             product[:plan.address_bits(self._target)])
-                    if k == 2:
+                    if k == 3:
                         m.d.sync += s.walk.right_limit.eq(
-                            (product[:20] + s.pad_right) | s.unpadded.replicate(20))
+                            (late + s.pad_right) | s.unpadded.replicate(20))
                     if k == last:
-                        m.d.sync += [s.walk.cached.eq(product <= CACHED_TAPS),
-                                     s.fetch.cached.eq(product <= CACHED_TAPS)]
+                        m.d.sync += [s.walk.cached.eq(late <= CACHED_TAPS),
+                                     s.fetch.cached.eq(late <= CACHED_TAPS)]
                         with m.If(s.insn[0][28:32] == Opcode.ALUINIT):
                             m.next = "Keep"
                         with m.Else():

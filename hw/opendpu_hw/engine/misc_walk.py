@@ -193,29 +193,29 @@ class MiscWalk(wiring.Component):
 
     def _follow_weights(self, m, s):
         """Find the next step's entry of the ring of weights, and whether it is there."""
-        index_next = Signal(POINTER_BITS)
+        onward, entry_next = Signal(POINTER_BITS), Signal(POINTER_BITS)
         # Whether the next step's weights were there a cycle before: if it is this one, the one
-        # after it or the first of the ring.
+        # after it or the first that is kept. No step is made before its weights are there.
         ahead = Signal(POINTER_BITS)
         there_next, here_there, more_there = Signal(), Signal(), Signal()
         m.d.comb += [
-            ahead.eq(self.loaded - s.base), here_there.eq(ahead > s.index),
-            more_there.eq(ahead > (s.index + 1)[:POINTER_BITS]),
-            s.base_next.eq(s.base), index_next.eq(s.index), there_next.eq(here_there),
+            ahead.eq(self.loaded - s.entry), here_there.eq(ahead.any()),
+            more_there.eq(ahead[1:].any()), onward.eq(s.entry + 1),
+            s.base_next.eq(s.base), entry_next.eq(s.entry), there_next.eq(here_there),
         ]
         with m.If(s.uses_ring & s.compute):
             with m.If(~s.p.cached | (s.last_tap & s.last_column)):
-                m.d.comb += [s.base_next.eq(s.base + s.index + 1), index_next.eq(0),
+                m.d.comb += [s.base_next.eq(onward), entry_next.eq(onward),
                              there_next.eq(more_there)]
             with m.Elif(s.last_tap):
                 # the last of the kernel's columns is the only one that is asked for again
                 with m.If(~s.p.sliding):
-                    m.d.comb += [index_next.eq(0), there_next.eq(ahead.any())]
+                    m.d.comb += [entry_next.eq(s.base), there_next.eq(self.loaded != s.base)]
             with m.Else():
-                m.d.comb += [index_next.eq(s.index + 1), there_next.eq(more_there)]
+                m.d.comb += [entry_next.eq(onward), there_next.eq(more_there)]
         m.d.sync += s.weights_there.eq(Mux(s.step, there_next, here_there))
         with m.If(s.step):
-            m.d.sync += [s.base.eq(s.base_next), s.index.eq(index_next)]
+            m.d.sync += [s.base.eq(s.base_next), s.entry.eq(entry_next)]
 
     def _address(self, m, s, stage):
         """Stage 1: the step's addresses, and what is to be known of it when its data come."""
@@ -228,12 +228,12 @@ class MiscWalk(wiring.Component):
         with m.If(p.eltwise):
             m.d.comb += [here.eq(source.here), after.eq(source.next), at_bank.eq(source.low),
                          bank_step.eq(source.step),
-                         offset.eq((s.column_offset[s.kernel_w[:2]] + s.group)[:a])]
+                         offset.eq(s.column_offset[s.kernel_w[:2]])]
         with m.Else():
             m.d.comb += [
                 here.eq(Array(p.bases)[s.wrap]), after.eq(Array(p.bases)[(s.wrap + 1)[:2]]),
                 at_bank.eq(s.low), bank_step.eq(1),
-                offset.eq((s.row_offset + s.column_offset[0] + s.tap_offset + s.group)[:a]),
+                offset.eq((s.row_offset + s.column_offset[0] + s.tap_offset)[:a]),
             ]
         made = Signal(step_shape(self._target, taps))
         exists = Signal(taps)
@@ -252,7 +252,7 @@ class MiscWalk(wiring.Component):
             made.invalid.eq(Mux(s.last_group, p.invalid, 0)),
             stage.i.here.eq((here + offset)[:a]), stage.i.after.eq((after + offset)[:a]),
             stage.i.low.eq(at_bank), stage.i.group.eq(Mux(p.eltwise, source.group, p.group)),
-            stage.i.entry.eq((s.base + s.index)[:POINTER_BITS]), stage.i.base.eq(s.base_next),
+            stage.i.entry.eq(s.entry), stage.i.base.eq(s.base_next),
         ]
         if Extension.SCALED in self._target.extensions:
             m.d.comb += [

@@ -6,6 +6,7 @@ from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
+from opendpu_hw.bus.fields import FieldQueue
 from opendpu_hw.datapath.multiplexer import choose
 from opendpu_hw.engine import misc_plan as plan
 from opendpu_hw.memory.ports import RowWrite
@@ -58,15 +59,15 @@ class MiscWriter(wiring.Component):
         a, word = plan.address_bits(target), 8 * target.channel_parallel
 
         shape = plan.write_shape(target)
-        m.submodules.jobs = jobs = fifo.SyncFIFO(width=shape.size, depth=_JOBS)
+        m.submodules.jobs = jobs = FieldQueue({"job": shape.size}, depth=_JOBS)
         m.submodules.results = results = fifo.SyncFIFO(width=rows * word, depth=self._results)
         m.d.comb += [
-            jobs.w_data.eq(self.job.payload), jobs.w_en.eq(self.job.valid),
-            self.job.ready.eq(jobs.w_rdy),
+            jobs.i.job.eq(self.job.payload), jobs.i.valid.eq(self.job.valid),
+            self.job.ready.eq(jobs.i.ready),
             results.w_data.eq(self.result), results.w_en.eq(self.result_valid),
         ]
         p = Signal(shape)
-        m.d.comb += p.eq(jobs.r_data)
+        m.d.comb += p.eq(jobs.o.job)
 
         column = Signal(11)
         group = Signal(8)
@@ -78,11 +79,11 @@ class MiscWriter(wiring.Component):
         last = Signal()
         m.d.comb += [
             free.eq(~self.write.valid | self.write.ready),
-            go.eq(jobs.r_rdy & results.r_rdy & free),
+            go.eq(jobs.o.valid & results.r_rdy & free),
             last_turn.eq(turn == p.turns_1),
             last.eq(last_turn & (column == p.length_1) & (group == p.groups_1)),
             results.r_en.eq(go & last_turn), self.result_taken.eq(go & last_turn),
-            jobs.r_en.eq(go & last),
+            jobs.o.ready.eq(go & last),
         ]
         with m.If(go):
             m.d.sync += turn.eq(Mux(last_turn, 0, turn + 1))

@@ -21,22 +21,29 @@ class SaveStage(SegmentStage):
 
     Members
     -------
-    end, choice : ``Out(1)``
-        It is END; the channel of a SAVE.
+    end : ``Out(1)``
+        It is END.
+    goes, waits : ``Out(2)``
+        A bit each: channel of a SAVE, and the one whose SAVEs in flight it may have to wait for.
     """
 
     def __init__(self, *, size):
         super().__init__(isa.Save, jump="jump_write", size=size)
 
     def derived(self):
-        return {"end": Out(1), "choice": Out(1)}
+        return {"end": Out(1), "goes": Out(2), "waits": Out(2)}
 
     def touches_memory(self, f, words):
         return ~_is_end(words)
 
     def third(self, m, f, words):
-        m.d.sync += [self.end.eq(_is_end(words)),
-                     self.choice.eq(Mux(f.const_en, f.hp_id[0], f.bank_id[0]))]
+        end, own = _is_end(words), words[0][24 + isa.Engine.SAVE]
+        choice = Mux(f.const_en, f.hp_id[0], f.bank_id[0])
+        m.d.sync += [
+            self.end.eq(end),
+            self.goes.eq(Cat(~choice, choice) & (~end).replicate(2)),
+            self.waits.eq(Cat(choice, ~choice) & (own & ~end).replicate(2)),
+        ]
 
 
 def _is_end(words):
@@ -79,16 +86,15 @@ class Save(DmaEngine):
         m = Module()
         target = self._target
 
-        # -- front: one SAVE a cycle, to its channel ----------------------------------------------
+        # -- front: a SAVE in two cycles, to its channel ------------------------------------------
         front = SaveStage(size=self._size)
         halt, order, halted = self._begin(m, front)
         channels = [SaveChannel(target) for _ in range(2)]
         f = fields_of(isa.Save, front.words)
         end = Signal()
-        choice = Signal()
         beyond = Signal()
         m.d.comb += [
-            end.eq(front.end), choice.eq(front.choice),
+            end.eq(front.end),
             beyond.eq(front.valid & front.beyond),
         ]
 
@@ -96,7 +102,7 @@ class Save(DmaEngine):
         put = Signal(range(self.DEPTH))
         get = Signal(range(self.DEPTH))
         some = Signal(2)                    # in flight, by channel
-        in_way = Signal()                   # of the SAVE that is here, as compared
+        in_way = Signal(self.DEPTH)         # of the SAVE that is here, as compared
         touched = []
         compared = Signal()                 # in the cycle before
         for i in range(self.DEPTH):
@@ -105,20 +111,21 @@ class Save(DmaEngine):
             first = Signal(ADDRESS_WIDTH, name=f"first_{i}")
             last = Signal(ADDRESS_WIDTH, name=f"last_{i}")
             touched.append(
-                used & ~(order.done & (get == i)) & (channel != choice)
+                used & ~(order.done & (get == i)) & front.waits.bit_select(channel, 1)
                 & (first <= front.last_addr) & (front.addr <= last))
             with m.If(order.done & (get == i)):
                 m.d.sync += used.eq(0)
             with m.If(order.push & (put == i)):
+                m.d.sync += used.eq(~end)
+            # Loaded until a SAVE takes the place: that it does is known late.
+            with m.If(~used & (put == i)):
                 m.d.sync += [
-                    used.eq(~end), channel.eq(choice), first.eq(front.addr),
-                    last.eq(front.last_addr),
-                ]
+                    channel.eq(front.goes[1]), first.eq(front.addr), last.eq(front.last_addr)]
             with m.If(self.abort):
                 m.d.sync += used.eq(0)
         for c in range(2):
             flying = Signal(range(self.DEPTH + 1), name=f"flying_{c}")
-            comes = order.push & ~end & (choice == c)
+            comes = order.push & front.goes[c]
             m.d.sync += [
                 flying.eq(next_level(flying, comes, order.left[c])),
                 some[c].eq(comes | flying[1:].any() | (flying[0] & ~order.left[c])),
@@ -126,7 +133,7 @@ class Save(DmaEngine):
             with m.If(self.abort):
                 m.d.sync += [flying.eq(0), some[c].eq(0)]
         m.d.sync += [
-            in_way.eq(Cat(touched).any()),
+            in_way.eq(Cat(touched)),
             put.eq(put + order.push), get.eq(get + order.done),
             compared.eq(front.valid & ~front.ready & ~self.abort),
         ]
@@ -135,13 +142,12 @@ class Save(DmaEngine):
 
         blocked = Signal()
         go = Signal()
-        own = front.words[0][24 + isa.Engine.SAVE]
         m.d.comb += [
-            blocked.eq(own & Mux(compared, in_way, Mux(choice, some[0], some[1]))),
+            blocked.eq(Mux(compared, in_way.any(), (front.waits & some).any())),
             go.eq(front.valid & ~front.beyond & order.ready & ~halted
-                  & (end | (~blocked & self._room(channels, choice)))),
+                  & (end | (~blocked & (front.goes & self._room(channels)).any()))),
             front.ready.eq(go),
-            order.push.eq(go), order.immediate.eq(end), order.channel.eq(choice),
+            order.push.eq(go), order.immediate.eq(end), order.channel.eq(front.goes[1]),
         ]
 
         # -- what the channels need to know -------------------------------------------------------
@@ -155,7 +161,7 @@ class Save(DmaEngine):
         ]
         for i, c in enumerate(channels):
             plan, job = c.plan, c.job
-            valid = go & ~end & (choice == i)
+            valid = go & front.goes[i]
             m.d.comb += [
                 plan.valid.eq(valid), plan.addr.eq(front.addr), plan.rows.eq(f.length),
                 plan.jump.eq(f.jump_write), plan.bytes.eq(size), plan.merged.eq(touching),

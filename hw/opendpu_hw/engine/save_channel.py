@@ -113,11 +113,12 @@ class SaveChannel(wiring.Component):
         wiring.connect(m, wiring.flipped(self.read), reader.read)
         wiring.connect(m, jobs.o, reader.i)
         word = reader.o
-        # What comes next is known a cycle before it is packed.
+        # What comes next is known a cycle before it is packed, and whether it fills a beat.
         fields = run_fields(lanes)
         run = SimpleNamespace(
             valid=Signal(name="run_valid"), ready=Signal(name="run_ready"),
             **{name: Signal(width, name=f"run_{name}") for name, width in fields.items()})
+        m.d.comb += run.fills.eq((run.offset + run.count)[BEAT_SHIFT:].any())
         packed, sending = Signal(), Signal()
         # From registers, not through the modules between: it goes far.
         m.d.comb += [

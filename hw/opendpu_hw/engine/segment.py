@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Front of LOAD and SAVE: where in memory an instruction's bytes are, and whether they may be."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -10,7 +10,7 @@ from opendpu_hw.shapes import InstructionStream, fields_of, segments_shape
 
 
 class SegmentStage(wiring.Component):
-    """Address, extent and bounds check of LOADs or SAVEs, one a cycle.
+    """Address, extent and bounds check of LOADs or SAVEs, one in two cycles.
 
     Parameters
     ----------
@@ -87,30 +87,33 @@ class SegmentStage(wiring.Component):
         first = [Signal(32, name=f"first_{i}") for i in range(used)]
         second = [Signal(32, name=f"second_{i}") for i in range(used)]
         m.d.comb += [
-            move_3.eq(~self.valid | self.ready),
+            # Registers move into empty ones, not into one that is being left: whether the last one
+            # is left is known late, and they are many. So instructions leave every other cycle.
+            move_3.eq(~self.valid),
             move_2.eq(~second_valid | move_3),
             move_1.eq(~first_valid | move_2),
-            # Not when one leaves: whether it may is known late.
-            self.insn.ready.eq(~(first_valid & second_valid & self.valid)),
+            self.insn.ready.eq(move_1),
             self.busy.eq(first_valid | second_valid | self.valid),
         ]
         with m.If(move_1):
-            m.d.sync += first_valid.eq(self.insn.valid & self.insn.ready)
-        # While there is room, the first one moves: what is loaded does not depend on what leaves.
-        with m.If(self.insn.ready):
-            m.d.sync += [first[i].eq(self.insn.payload[i]) for i in range(used)]
+            m.d.sync += [
+                first_valid.eq(self.insn.valid),
+                *(first[i].eq(self.insn.payload[i]) for i in range(used)),
+            ]
 
         f = fields_of(self._instruction, first)
         base = Signal(40)
         size = Signal(32)
         reach = Signal(27)
+        # length * (jump + 1) + size, with no sum before the product
+        extent = f.length * getattr(f, self._jump) + (f.length + self._size(f))
         with m.If(move_2):
             m.d.sync += [
                 second_valid.eq(first_valid),
                 *(second[i].eq(first[i]) for i in range(used)),
                 base.eq(choose(f.reg_id, [self.segments[i].base for i in range(8)])),
                 size.eq(choose(f.reg_id, [self.segments[i].size for i in range(8)])),
-                reach.eq((f.length * (getattr(f, self._jump) + 1) + self._size(f))[:27]),
+                reach.eq(extent[:27]),
             ]
             self.second(m, f)
 
@@ -118,9 +121,9 @@ class SegmentStage(wiring.Component):
         offset = f.ddr_addr
         last = Signal(30)
         m.d.comb += last.eq(offset + reach)
+        m.d.sync += self.valid.eq(Mux(self.valid, ~self.ready, second_valid))
         with m.If(move_3):
             m.d.sync += [
-                self.valid.eq(second_valid),
                 *(new.eq(old) for new, old in zip(self.words, second, strict=True)),
                 self.reach.eq(reach), self.addr.eq(base + offset),
                 self.last_addr.eq(base + last),

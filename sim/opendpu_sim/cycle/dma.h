@@ -8,7 +8,7 @@
 
 namespace opendpu {
 
-// opendpu_hw.engine.segment: three registers that move when the one after is free.
+// opendpu_hw.engine.segment: three registers that move when the one after is empty.
 template <class Work>
 struct FrontStage {
     const Work *first = nullptr, *second = nullptr, *third = nullptr;
@@ -17,8 +17,9 @@ struct FrontStage {
     bool still() const { return (third || !second) && (second || !first); }
     bool ready() const { return !first || !second || !third; }
     void step(const Work* next, bool go) {
-        bool move_3 = !third || go, move_2 = !second || move_3, move_1 = !first || move_2;
+        bool move_3 = !third, move_2 = !second || move_3, move_1 = !first || move_2;
         if (move_3) third = second;
+        if (go) third = nullptr;
         if (move_2) second = first;
         if (move_1) first = next;
     }

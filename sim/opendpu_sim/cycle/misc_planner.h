@@ -61,26 +61,25 @@ struct MiscParameters {
     bool weights_left = false, bias_left = false;
     uint32_t group = 0, column = 0, kernel_w = 0, phase = 0, kernel_h = 0, tap = 0, bias_group = 0;
     uint8_t writing = 0, loaded = 0;
+    bool room = true;       // for an entry, a cycle ago
     bool got = false;       // a word arrives that completes an entry
     bool bias_got = false;  // a bias arrives
     uint32_t biases = 0;
 
     bool quiet() const { return !waits && !weights_left && !bias_left && !got && !bias_got; }
     bool bias_valid() const { return bias_left && biases + bias_got < kBiases; }
-    bool weights_valid(uint8_t freed) const { return weights_left && static_cast<uint8_t>(writing - freed) < kEntries; }
+    bool weights_valid() const { return weights_left && room; }
     bool last_word() const {
         return kernel_h + pass->fetch_stride_h > pass->kernel_h_1 && phase == pass->fetch_phases_1
                && kernel_w == pass->kernel_w_1 && (pass->cached || column == pass->length_1) && group == pass->groups_1;
     }
     bool ready() const { return !waits; }
     // Whether the next job begins, if there is one.
-    bool free(uint8_t freed, bool bias_ready) const {
-        return (!weights_left || (weights_valid(freed) && last_word()))
-               && (!bias_left || (bias_valid() && bias_ready && bias_group == pass->groups_1));
-    }
+    bool free() const { return (!weights_left || (weights_valid() && last_word())) && !bias_left; }
     void step(uint32_t taps, uint8_t freed, bool bias_ready, bool bias_taken, const MiscPass* next) {
-        bool is_free = free(freed, bias_ready);
-        bool weight = weights_valid(freed), bias = bias_valid() && bias_ready;
+        bool is_free = free();
+        bool weight = weights_valid(), bias = bias_valid() && bias_ready;
+        uint8_t used = static_cast<uint8_t>(writing - freed);
         loaded += got;
         got = false;
         if (weight) {
@@ -108,6 +107,7 @@ struct MiscParameters {
                 }
             }
         }
+        room = used + got < kEntries;
         biases += bias_got - bias_taken;
         bias_got = bias;
         if (bias && bias_group++ == pass->groups_1) bias_left = false;
