@@ -88,7 +88,7 @@ def test_a_plan_is_covered_exactly():
 
 
 class AddressesHold(wiring.Component):
-    """An address that is offered stays until it is taken; 8 bursts at most are in flight."""
+    """A burst that is taken is offered, until it is taken on; 8 at most are in flight."""
 
     i: In(FieldStream(burst.burst_fields))
     ready: In(1)
@@ -105,15 +105,18 @@ class AddressesHold(wiring.Component):
         wiring.connect(m, wiring.flipped(self.i), dut.i)
         flying = Signal(8)
         held, addr, length = Signal(), Signal(40), Signal(8)
+        came, beat, beats = Signal(), Signal.like(self.i.beat), Signal.like(self.i.len)
         m.d.comb += [
             dut.ready.eq(self.ready), dut.retire.eq(self.retire), dut.stop.eq(self.stop),
             Assume(~self.retire | (flying != 0)),
             Assert(flying <= burst.OUTSTANDING), Assert(dut.empty == (flying == 0)),
             Assert(~held | (dut.valid & (dut.addr == addr) & (dut.len == length))),
+            Assert(~came | (dut.valid & (dut.addr == beat << 4) & (dut.len == beats))),
         ]  # fmt: skip
         m.d.sync += [
             flying.eq(flying + dut.taken - self.retire),
             held.eq(dut.valid & ~self.ready), addr.eq(dut.addr), length.eq(dut.len),
+            came.eq(dut.taken), beat.eq(self.i.beat), beats.eq(self.i.len),
         ]  # fmt: skip
         return m
 
@@ -122,7 +125,7 @@ def test_addresses_hold_and_credits_do():
     faults = [
         ("~self.stop & ~count[-1] &", "~self.stop &"),
         ("& (~self.valid | self.ready)),", "),"),
-        ("with m.Elif(self.ready):", "with m.Else():"),
+        ("with m.If(~self.valid | self.ready):", "with m.If(1):"),
     ]
     check(AddressesHold, burst, faults, cycles=12)
 
@@ -196,6 +199,6 @@ def test_queues_keep_their_entries():
     faults = [
         ("self.i.ready.eq(~self.level[-1])", "self.i.ready.eq(1)"),
         ("m.d.sync += get.eq(get + 1)", "m.d.sync += get.eq(get + 1 + (get == 2))"),
-        ("writer.en.eq(take)", "writer.en.eq(take & (put != 3))"),
+        ("writer.en.eq(self.i.ready)", "writer.en.eq(self.i.ready & (put != 3))"),
     ]
     check(EntriesInOrder, fields, faults, cycles=11)

@@ -6,6 +6,7 @@ are quantized too. Everything else stays a float op between ``fix2float`` and ``
 """
 
 import dataclasses
+import sys
 from typing import Any
 
 import numpy as np
@@ -38,8 +39,11 @@ from opendpu_arch.numerics import quantize
 Array = npt.NDArray[Any]
 BITS = 8
 """Width of the DPU's integers."""
-DEEP = 150
-"""Ops in a row that may ask for each other; five calls are behind each of them."""
+DEEP, IN_GROUP = 500, 20
+"""Ops in a row that may ask for each other, and more than there are between two ``fix`` ops."""
+FRAMES = 8 * (DEEP + IN_GROUP) + 500
+"""Calls that may be open at a time, those of whoever called among them. Python's own functions, as
+these all are, take no stack of the processor."""
 PART = 1 << 16
 """Elements of a constant that are quantized at a time: as many as caches hold."""
 
@@ -77,23 +81,20 @@ def _make_deep(context: Context) -> None:
     """Make ops on long ways from the inputs before those behind them ask for them.
 
     Who is asked for an op asks for its inputs, so that nothing is made which nobody needs; on ways
-    of some hundred layers that would exceed Python's recursion limit.
+    of some hundred layers that would exceed Python's recursion limit, which is raised for what is
+    left of it.
     """
-    fixes: dict[str, int] = {}  # in a row, on the longest way to an op
-    floats: dict[str, int] = {}  # since the last fix op
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), FRAMES))
+    ways: dict[str, int] = {}
     for node in context.graph:
-        sources = list(node.sources())
-        fixed = max((fixes[name] for name in sources), default=0)
-        real = max((floats[name] for name in sources), default=0) + 1
-        if node.kind == "fix":
-            fixed, real = fixed + 1, 0
-        if fixed >= DEEP and node.kind == "fix":
+        way = max((ways[name] for name in node.sources()), default=-1) + 1
+        if way >= DEEP and node.kind == "fix":
             context.fixed(node.name)
-            fixed = 0
-        elif real >= DEEP:
+            way = 0
+        elif way >= DEEP + IN_GROUP:  # no fix op for long: it stays in float
             context.real(node.name)
-            real = 0
-        fixes[node.name], floats[node.name] = fixed, real
+            way = 0
+        ways[node.name] = way
 
 
 def _output(context: Context, name: str) -> str:

@@ -138,6 +138,7 @@ def test_networks_of_any_depth() -> None:
     assert sum(node.kind == "conv2d-fix" for node in made) == 400
     for i in range(1500):  # in float
         x = q.graph.add(f"f{i}", "sigmoid", (1, 1, 1, 8), {"input": [x]}).name
+        x = x if i % 4 else q.fix(x, 5)
     made = legal(q, q.fix(x, 5))
     assert sum(node.kind == "sigmoid" for node in made) == 1500
     assert [node.kind for node in made][-1] == "float2fix"

@@ -100,13 +100,13 @@ def test_substitution_is_what_lifts_a_swish() -> None:
 
 
 def test_a_constraint_comes_with_its_text_its_numbers_and_what_lifts_it() -> None:
-    wide = helper.make_node("Conv", ["x", "w"], ["y"], "wide", pads=[9, 9, 9, 9], group=2)
-    found = by_name(inspect_graph(load_onnx(model(wide, w=weights(2, 2, 17, 17))), TARGET))["wide"]
+    wide = helper.make_node("Conv", ["x", "w"], ["y"], "wide", pads=[32, 32, 32, 32])
+    found = by_name(inspect_graph(load_onnx(model(wide, w=weights(2, 4, 70, 70))), TARGET))["wide"]
     assert found.device == "CPU"
     assert found.constraint == (
         "Kernels of convolutions are 1..16 rows and columns; dilation is not counted."
     )
-    assert found.message == 'DPU only supports "kernel_height"(17) in 1..16'
+    assert found.message == 'DPU only supports "kernel_height"(70) in 1..16'
     assert (found.lift, found.code) == ("a smaller kernel", "XCOM_UNSUPPORT_KERNEL_SIZE")
     assert not found.of_scales
 
