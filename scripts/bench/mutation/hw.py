@@ -340,8 +340,8 @@ MISC = (
         "unit/hw/test_misc.py::test_weights_wait_while_nothing_can_be_written "
         "unit/hw/test_dwconv.py unit/hw/test_misc.py",
         ("misc-weights-overwrite-those-in-use",
-         "go & entry_done, used < ENTRIES - 1,",
-         "go & entry_done, used < ENTRIES,"),
+         "used < ENTRIES - 1, used < ENTRIES)",
+         "used < ENTRIES, used <= ENTRIES)"),
         ("misc-one-row-of-a-kernel-too-many",
          "last_row.eq(left < 0),",
          "last_row.eq(left < -1),"),

@@ -186,8 +186,8 @@ def test_an_elew_waits_only_for_banks_that_it_reads(bank, waits):
 def test_weights_wait_while_nothing_can_be_written():
     """They come for each column anew, a word a cycle, until there is no more room for them."""
     target = Target.from_name("B128")
-    program = pair(target, kernel=9, length=20, groups=1)
-    check_program(target, program, taps_per_cycle=1, closed=range(1600))
+    program = pair(target, kernel=9, length=60, groups=1)
+    check_program(target, program, taps_per_cycle=1, closed=range(4500))
 
 
 def test_hard_sigmoid_has_its_bound_for_every_shift():
