@@ -2,7 +2,8 @@
 """A small network as people bring it: float, quantized, with an open batch."""
 
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import onnx
@@ -85,3 +86,26 @@ def registered() -> Iterator[None]:
     register()
     yield
     onnxruntime.InferenceSession = own
+
+
+@pytest.fixture
+def check_bound_memory() -> Callable[[Any, np.ndarray], None]:
+    """Return what holds both sessions to the same: memory of the program that is bound."""
+    return _check_bound_memory
+
+
+def _check_bound_memory(session: Any, samples: np.ndarray) -> None:
+    """Bind input ``x`` and output ``map``, run, change the input, run again."""
+    expected = session.run(["map", "probabilities"], {"x": samples[:1]})
+    image, place = samples[:1].copy(), np.zeros_like(expected[0])
+    binding = session.io_binding()
+    binding.bind_input("x", "cpu", 0, np.float32, image.shape, image.ctypes.data)
+    binding.bind_output("map", "cpu", 0, np.float32, place.shape, place.ctypes.data)
+    binding.bind_output("probabilities")
+    session.run_with_iobinding(binding)
+    np.testing.assert_array_equal(place, expected[0])
+    for found, wanted in zip(binding.copy_outputs_to_cpu(), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    image[:] = samples[1:2]  # the memory counts, when the session runs
+    session.run_with_iobinding(binding)
+    np.testing.assert_array_equal(place, session.run(["map"], {"x": samples[1:2]})[0])

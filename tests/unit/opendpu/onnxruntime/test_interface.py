@@ -4,6 +4,8 @@
 import inspect
 import pathlib
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -64,21 +66,12 @@ def session(
     return made
 
 
-def test_memory_of_the_program(session: InferenceSession, samples: np.ndarray) -> None:
-    expected = session.run(["map", "probabilities"], {"x": samples[:1]})
-    image = samples[:1].copy()
-    place = np.zeros_like(expected[0])
-    binding = session.io_binding()
-    binding.bind_input("x", "cpu", 0, np.float32, image.shape, image.ctypes.data)
-    binding.bind_output("map", "cpu", 0, np.float32, place.shape, place.ctypes.data)
-    binding.bind_output("probabilities")
-    session.run_with_iobinding(binding)
-    np.testing.assert_array_equal(place, expected[0])
-    for found, wanted in zip(binding.copy_outputs_to_cpu(), expected, strict=True):
-        np.testing.assert_array_equal(found, wanted)
-    image[:] = samples[1:2]  # the memory counts, when the session runs
-    session.run_with_iobinding(binding)
-    np.testing.assert_array_equal(place, session.run(["map"], {"x": samples[1:2]})[0])
+def test_memory_of_the_program(
+    session: InferenceSession,
+    samples: np.ndarray,
+    check_bound_memory: Callable[[Any, np.ndarray], None],
+) -> None:
+    check_bound_memory(session, samples)
 
 
 def test_values_of_onnxruntime(session: InferenceSession, samples: np.ndarray) -> None:
