@@ -12,7 +12,7 @@ from typing import Any
 from opendpu.frontend.tensorflow.runtime import tf
 from opendpu.ir import Array
 from opendpu.pruning import Analysis, Plan, score_of
-from opendpu.pruning.arguments import CODE, check_ratio, check_threshold, function, whole
+from opendpu.pruning.arguments import check_ratio, check_threshold, function, whole
 from opendpu_arch.errors import UnsupportedError
 from tf1_nndct.frozen import Graph, dimensions, frozen, graph_of
 from tf1_nndct.numbering import analyze
@@ -122,7 +122,7 @@ class IterativePruningRunner:
         if sparsity is None and threshold is None:
             raise UnsupportedError(
                 "say how much to prune: sparsity or threshold",
-                code=CODE,
+                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
             )
         if sparsity is not None:
             check_ratio(sparsity, "sparsity")

@@ -8,7 +8,6 @@ from typing import Any
 
 from opendpu.pruning import Analysis, Plan, score_of
 from opendpu.pruning.arguments import (
-    CODE,
     check_ratio,
     check_threshold,
     function,
@@ -125,7 +124,7 @@ class IterativePruningRunner:
             if spec_path is None:
                 raise UnsupportedError(
                     "say how much to prune: ratio, threshold or spec_path",
-                    code=CODE,
+                    code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
                 )
             path = pathlib.Path(path_of("spec_path", spec_path))
             plan = self._plan(path, structure)
@@ -216,7 +215,7 @@ def _check_specs(network: Network, specs: Any) -> None:
         raise UnsupportedError(
             f"input_specs says {', '.join(map(str, shapes))}, but the model takes "
             f"{', '.join(map(str, wanted))}",
-            code=CODE,
+            code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
         )
 
 
@@ -231,7 +230,7 @@ def _excluded(model: Any, excludes: Iterable[Any]) -> Sequence[str]:
         if not mine:
             raise UnsupportedError(
                 f"the model has no such layer as {getattr(wanted, 'name', wanted)!r} of excludes",
-                code=CODE,
+                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
             )
         found += mine
     return found

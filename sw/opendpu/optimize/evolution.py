@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from opendpu.optimize.supernet import Supernet
-from opendpu.pruning.arguments import CODE, number, whole, wrong
+from opendpu.pruning.arguments import number, whole, wrong
 from opendpu_arch.errors import UnsupportedError
 
 ATTEMPTS = 200
@@ -67,7 +67,7 @@ def evolve(
         raise UnsupportedError(
             f"min_macs, max_macs and macs_step are {low:g}, {high:g} and {step:g}, but must be a "
             "range and a step above zero, in millions",
-            code=CODE,
+            code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
         )
     whole("parent_popu_size", settings.parent_popu_size)
     for name in ("iteration", "mutate_size", "crossover_size", "seed"):

@@ -21,7 +21,7 @@ from torch import nn
 from torch.utils._pytree import tree_leaves
 
 from opendpu.ops.inference import reason_of
-from opendpu.pruning.arguments import CODE, several
+from opendpu.pruning.arguments import several
 from opendpu.pruning.structure import IN, OUT, Dependencies, Group, Member
 from opendpu_arch.errors import DPUError, UnsupportedError
 
@@ -133,7 +133,7 @@ def excluded_paths(model: nn.Module, excludes: Iterable[str | nn.Module] | None)
             shown = repr(item) if isinstance(item, str) else type(item).__name__
             raise UnsupportedError(
                 f"excludes has {shown}, which is no module of {type(model).__name__}",
-                code=CODE,
+                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
             )
         found.append(path)
     return found

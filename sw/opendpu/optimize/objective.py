@@ -9,7 +9,7 @@ from torch import nn
 from opendpu.optimize.cycles import Cycles
 from opendpu.optimize.layers import Shapes, Widths, layers_of
 from opendpu.optimize.surgery import removed_axes
-from opendpu.pruning.arguments import CODE, one_of
+from opendpu.pruning.arguments import one_of
 from opendpu.pruning.objective import Objective
 from opendpu.pruning.structure import Dependencies
 from opendpu_arch.errors import UnsupportedError
@@ -105,7 +105,7 @@ def objective_of(
     if target is None:
         raise UnsupportedError(
             "objective 'cycles' needs a target: say which DPU (target='B4096')",
-            code=CODE,
+            code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
         )
     chosen = Target.from_name(target) if isinstance(target, str) else target
     return Cycles(model, inputs, shapes, chosen)

@@ -16,7 +16,7 @@ from opendpu.optimize.sensitivity import fingerprint, sensitivity
 from opendpu.optimize.sparse import slim_network, sparse_network, unmasked
 from opendpu.pruning.allocate import allocate, tolerated
 from opendpu.pruning.analysis import STEPS, Analysis
-from opendpu.pruning.arguments import CODE, one_of
+from opendpu.pruning.arguments import one_of
 from opendpu.pruning.objective import Objective
 from opendpu.pruning.plan import Plan
 from opendpu.pruning.score import Evaluate
@@ -165,7 +165,7 @@ class Pruner:
         else:
             raise UnsupportedError(
                 "say how much is to be pruned: removal_ratio, threshold or spec_path",
-                code=CODE,
+                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
             )
         return self.plan_of(widths, ratio)
 

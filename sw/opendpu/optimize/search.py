@@ -21,7 +21,7 @@ from opendpu.optimize.importance import least_important
 from opendpu.optimize.sensitivity import fingerprint, seeded_score
 from opendpu.optimize.sparse import slim_network
 from opendpu.pruning import document
-from opendpu.pruning.arguments import CODE, check_ratio, whole
+from opendpu.pruning.arguments import check_ratio, whole
 from opendpu.pruning.objective import Objective, levels
 from opendpu.pruning.plan import Plan
 from opendpu.pruning.score import Evaluate, silent
@@ -200,7 +200,7 @@ class _Budget:
             raise UnsupportedError(
                 f"{ratio:g} of the {objective.name} cannot go: with every group as narrow as it "
                 f"can be {1 - least / objective.exact(whole):.3f} of them do",
-                code=CODE,
+                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
             )
 
     def widths(self, parts: Mapping[str, float], scale: float) -> dict[str, int]:

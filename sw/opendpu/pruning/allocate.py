@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from opendpu.pruning.analysis import Analysis
-from opendpu.pruning.arguments import CODE, check_ratio, check_threshold
+from opendpu.pruning.arguments import check_ratio, check_threshold
 from opendpu.pruning.objective import Objective, levels
 from opendpu.pruning.refine import refined
 from opendpu.pruning.structure import Dependencies
@@ -74,7 +74,7 @@ def allocate(
         raise UnsupportedError(
             f"{ratio:g} of the {objective.name} cannot go: with every group as narrow as it can be "
             f"{most:.3f} of them do; other layers are excluded or are outputs",
-            code=CODE,
+            code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
         )
     penalty = _penalty(steps, analysis)
     search = _Search(steps, penalty, objective)

@@ -12,15 +12,15 @@ from typing import Any
 
 from opendpu_arch.errors import UnsupportedError
 
-CODE = "OPTIMIZER_INVALID_ARGUMENT_ERROR"
-
 
 def wrong(name: str, value: object, allowed: str) -> UnsupportedError:
     """Return the error for an argument that is something else than is allowed."""
     shown = repr(value)
     if len(shown) > 80:
         shown = f"of class {type(value).__name__}"
-    return UnsupportedError(f"{name} is {shown}, but must be {allowed}", code=CODE)
+    return UnsupportedError(
+        f"{name} is {shown}, but must be {allowed}", code="OPTIMIZER_INVALID_ARGUMENT_ERROR"
+    )
 
 
 def number(name: str, value: Any) -> float:
@@ -90,6 +90,14 @@ def arguments(name: str, value: Any) -> Sequence[Any]:
     if not isinstance(value, list | tuple):
         raise wrong(name, value, "a list or tuple of arguments")
     return value
+
+
+def calls(calibration_fn: Any, calib_args: Any, eval_fn: Any, eval_args: Any) -> None:
+    """Check what calibrates and what scores a network, and what both get behind it."""
+    function("calibration_fn", calibration_fn)
+    function("eval_fn", eval_fn)
+    arguments("calib_args", calib_args)
+    arguments("eval_args", eval_args)
 
 
 def several(name: str, value: Any, kind: str) -> list[Any]:

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from opendpu.cli.progress import progress
-from opendpu.pruning.arguments import CODE, arguments, function, one_of, path_of, wrong
+from opendpu.pruning.arguments import calls, one_of, path_of, wrong
 from opendpu_arch import outputs
 from opendpu_arch.errors import ModelFormatError, UnsupportedError
 
@@ -190,10 +190,7 @@ class OFAPruner:
         if not isinstance(evaluation_metric, str):
             raise wrong("evaluation_metric", evaluation_metric, "the name of the metric")
         one_of("min_or_max_metric", min_or_max_metric, BEST)
-        for name, given in (("calibration_fn", calibration_fn), ("eval_fn", eval_fn)):
-            function(name, given)
-        for name, values in (("calib_args", calib_args), ("eval_args", eval_args)):
-            arguments(name, values)
+        calls(calibration_fn, calib_args, eval_fn, eval_args)
         low, high = (
             wanted if wanted is not None else other
             for wanted, other in ((min_macs, min_mac), (max_macs, max_mac))
@@ -201,7 +198,7 @@ class OFAPruner:
         if low is None or high is None:
             raise UnsupportedError(
                 "say which MACs subnetworks may have: min_macs and max_macs, in millions",
-                code=CODE,
+                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
             )
         sign = BEST[min_or_max_metric]
 
@@ -245,7 +242,8 @@ class OFAPruner:
             text = json.dumps(setting_config, indent=1)
         except (TypeError, ValueError) as error:
             raise UnsupportedError(
-                f"setting_config holds no settings of subnetworks: {error}", code=CODE
+                f"setting_config holds no settings of subnetworks: {error}",
+                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
             ) from None
         outputs.write(path, text + "\n")
 

@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from opendpu.cli.progress import progress
-from opendpu.pruning.arguments import arguments, check_ratio, function, path_of
+from opendpu.pruning.arguments import calls, check_ratio, path_of
 from pytorch_nndct.pruning.runner import DIVISIBLE, FOLDER, Excludes, PruningRunner
 
 LATEST_SEARCH = "latest_search"
@@ -77,10 +77,7 @@ class OneStepPruningRunner(PruningRunner):
         UnsupportedError
             A function is missing or fails, or an argument is out of range.
         """
-        for name, given in (("calibration_fn", calibration_fn), ("eval_fn", eval_fn)):
-            function(name, given)
-        for name, values in (("calib_args", calib_args), ("eval_args", eval_args)):
-            arguments(name, values)
+        calls(calibration_fn, calib_args, eval_fn, eval_args)
         check_ratio(removal_ratio)
         pruner = self._pruner(excludes, channel_divisible)
         path = self._path("search", removal_ratio)

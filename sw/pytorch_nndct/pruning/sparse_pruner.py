@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from opendpu.ops.inference import reason_of
-from opendpu.pruning.arguments import CODE, one_of
+from opendpu.pruning.arguments import one_of
 from opendpu_arch.errors import UnsupportedError
 from pytorch_nndct.nn.modules.sparse_ops import SparseConv2d, SparseLinear, make_plain
 
@@ -88,7 +88,7 @@ class SparsePruner:
         if a_sparsity and w_sparsity != W_SPARSITY[-1]:
             raise UnsupportedError(
                 f"a_sparsity is {a_sparsity}, which needs w_sparsity 0.75, not {w_sparsity}",
-                code=CODE,
+                code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
             )
         left_out = excluded_paths(self._model, excludes)
         made = copy.deepcopy(self._model)

@@ -18,9 +18,10 @@ JOINED = "IdentityN"
 MOST_NODES, DEEPEST = 200_000, 100
 """Of a graph with all its calls inlined, and of calls in one another."""
 RESULTS: Mapping[str, tuple[str, ...]] = {
-    "FusedBatchNorm": ("y", "batch_mean", "batch_variance"),
-    "FusedBatchNormV2": ("y", "batch_mean", "batch_variance"),
-    "FusedBatchNormV3": ("y", "batch_mean", "batch_variance"),
+    **dict.fromkeys(
+        ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"),
+        ("y", "batch_mean", "batch_variance"),
+    ),
     "TopKV2": ("values", "indices"),
     "Switch": ("output_false", "output_true"),
     "Merge": ("output", "value_index"),

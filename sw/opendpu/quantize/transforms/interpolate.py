@@ -8,6 +8,8 @@ with a constant matrix they go to the compiler, which makes depthwise convolutio
 (:mod:`opendpu.compiler.legalize.along_axis`). Shares are rounded to what int8 holds beside one.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 
@@ -44,18 +46,18 @@ def interpolate(graph: Graph) -> None:
         (source,) = node.inputs["input"]
         if source in floating or graph[source].kind == "data":
             continue
-        node.reason = _too_slow(graph, node)
+        matrices = _matrices(node, graph[source].shape)
+        node.reason = _too_slow(graph, node, matrices)
         if not node.reason:
-            _rewrite(Parts(graph, node))
+            _rewrite(Parts(graph, node), matrices)
     if found:
         graph.sort()
 
 
-def _too_slow(graph: Graph, node: Node) -> str:
+def _too_slow(graph: Graph, node: Node, matrices: Mapping[int, Matrix]) -> str:
     """Return why the CPU takes a resize; nothing if the DPU makes it sooner."""
     shape = graph[node.inputs["input"][0]].shape
     (rows, columns), channels = node.shape[1:3], node.shape[3]
-    matrices = _matrices(node, shape)
     layers = sum(
         len(block.runs) for matrix in matrices.values() for block in blocks_of(matrix, MAX_STEP)
     )
@@ -103,22 +105,22 @@ def _matrices(node: Node, shape: tuple[int, ...]) -> dict[int, Matrix]:
     }
 
 
-def _rewrite(parts: Parts) -> None:
+def _rewrite(parts: Parts, matrices: Mapping[int, Matrix]) -> None:
     graph, node = parts.graph, parts.node
     (source,) = node.inputs["input"]
     batch, height, width, channels = graph[source].shape
     rows, attrs = node.shape[1], {"transpose_a": False, "transpose_b": False}
-    matrices = {
+    constants = {
         axis: parts.constant("rows" if axis == 1 else "columns", matrix / STEPS)
-        for axis, matrix in _matrices(node, graph[source].shape).items()
+        for axis, matrix in matrices.items()
     }
-    if 1 in matrices:
+    if 1 in constants:
         flat = parts.reshaped("lines", source, (batch, height, width * channels))
         down = (batch, rows, width * channels)
-        flat = parts.add("down", "matmul", down, [matrices[1], flat], attrs)
+        flat = parts.add("down", "matmul", down, [constants[1], flat], attrs)
         source = parts.reshaped("map", flat, (batch, rows, width, channels))
-    if 2 in matrices:
-        source = parts.add("across", "matmul", node.shape, [matrices[2], source], attrs)
+    if 2 in constants:
+        source = parts.add("across", "matmul", node.shape, [constants[2], source], attrs)
     parts.end(source)
 
 
