@@ -1,13 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
 """Definitions and uses: which node of an ONNX model makes a tensor, and which ones read it."""
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 
 import onnx
 from onnx import helper
 
 from opendpu.frontend.model_file import reads
 from opendpu.ir import Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Fusion:
+    """What is one operator, and the nodes that it is, the last one at the end."""
+
+    made: onnx.NodeProto
+    nodes: list[onnx.NodeProto]
+
+
+def fused(
+    nodes: Sequence[onnx.NodeProto], find: Callable[[onnx.NodeProto], Fusion | None]
+) -> list[onnx.NodeProto]:
+    """Return the nodes with what ``find`` finds as one each, in the place of its last node.
+
+    ``find`` is asked of every node that is not inside what was found before.
+    """
+    replaced: dict[int, onnx.NodeProto] = {}
+    dropped: set[int] = set()
+    for node in nodes:
+        found = find(node) if id(node) not in dropped else None
+        if found is not None:
+            replaced[id(found.nodes[-1])] = found.made
+            dropped.update(id(inner) for inner in found.nodes[:-1])
+    return [replaced.get(id(node), node) for node in nodes if id(node) not in dropped]
 
 
 class DefUse:

@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from opendpu.frontend.def_use import DefUse, kept_axes, with_origin
+from opendpu.frontend.def_use import DefUse, Fusion, fused, kept_axes, with_origin
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 
@@ -36,32 +36,7 @@ def gathered(
     Results inside one must have no other reader; ``shape_of`` says the shape of a float32 tensor.
     ``constants`` gets scales and biases.
     """
-    links = DefUse(nodes, uses)
-    search = _Search(links, constants, shape_of)
-    replaced: dict[int, onnx.NodeProto] = {}
-    dropped: set[int] = set()
-    for node in nodes:
-        if node.domain not in DEFAULT_DOMAINS or id(node) in dropped:
-            continue
-        if node.op_type == "InstanceNormalization":
-            found = search.groups(node)
-        elif node.op_type == "Div":
-            found = search.unit_vectors(node)
-        else:
-            continue
-        known = found is not None and all(one.domain in DEFAULT_DOMAINS for one in found.nodes)
-        if found is not None and known and links.is_closed(found.nodes):
-            replaced[id(found.nodes[-1])] = found.made
-            dropped.update(id(inner) for inner in found.nodes[:-1])
-    return [replaced.get(id(node), node) for node in nodes if id(node) not in dropped]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Found:
-    """What is one operator, and the nodes that it is, the last one at the end."""
-
-    made: onnx.NodeProto
-    nodes: list[onnx.NodeProto]
+    return fused(nodes, _Search(DefUse(nodes, uses), constants, shape_of).at)
 
 
 @dataclasses.dataclass
@@ -70,7 +45,16 @@ class _Search:
     constants: MutableMapping[str, Array]
     shape_of: Callable[[str], Shape | None]
 
-    def groups(self, norm: onnx.NodeProto) -> _Found | None:
+    def at(self, node: onnx.NodeProto) -> Fusion | None:
+        """Return what a node is the middle, or the end, of."""
+        find = {"InstanceNormalization": self.groups, "Div": self.unit_vectors}.get(node.op_type)
+        if find is None or node.domain not in DEFAULT_DOMAINS:
+            return None
+        found = find(node)
+        known = found is not None and all(one.domain in DEFAULT_DOMAINS for one in found.nodes)
+        return found if found is not None and known and self.links.is_closed(found.nodes) else None
+
+    def groups(self, norm: onnx.NodeProto) -> Fusion | None:
         """Return the group normalization around an InstanceNormalization."""
         before = self.links.made(norm.input[0], "Reshape")
         after = self.links.only_reader(norm.output[0], "Reshape")
@@ -92,8 +76,9 @@ class _Search:
         )
         inside = [before, norm, after]
         for op_type in ("Mul", "Add"):
-            reader = self.links.only_reader(inside[-1].output[0], op_type)
-            value = self._factor(reader, inside[-1].output[0], shape) if reader else None
+            reader, value = channel_reader(
+                self.links, inside[-1], op_type, shape, self.constants, self.shape_of
+            )
             if reader is None or value is None:
                 continue
             scale, bias = (
@@ -108,12 +93,9 @@ class _Search:
             "GroupNormalization", [before.input[0], *names], last.output, last.name,
             num_groups=count, epsilon=epsilon,
         )  # fmt: skip
-        return _Found(with_origin(made, norm), inside)
+        return Fusion(with_origin(made, norm), inside)
 
-    def _factor(self, node: onnx.NodeProto, computed: str, shape: Shape) -> Array | None:
-        return by_channel(node, computed, shape, self.constants, self.shape_of)
-
-    def unit_vectors(self, quotient: onnx.NodeProto) -> _Found | None:
+    def unit_vectors(self, quotient: onnx.NodeProto) -> Fusion | None:
         """Return vectors over their lengths, of which ``quotient`` is the last node."""
         x, below = quotient.input
         inside = [quotient]
@@ -144,7 +126,25 @@ class _Search:
         )
         if least:
             made.attribute.append(helper.make_attribute("epsilon", least))
-        return _Found(with_origin(made, quotient), inside)
+        return Fusion(with_origin(made, quotient), inside)
+
+
+def channel_reader(
+    links: DefUse,
+    node: onnx.NodeProto,
+    op_type: str,
+    shape: Shape,
+    constants: Mapping[str, Array],
+    shape_of: Callable[[str], Shape | None],
+) -> tuple[onnx.NodeProto | None, Array | None]:
+    """Return what alone reads a node's result, and its constant, one number a channel.
+
+    Either is nothing where there is no such operator, or no such constant.
+    """
+    reader = links.only_reader(node.output[0], op_type)
+    if reader is None:
+        return None, None
+    return reader, by_channel(reader, node.output[0], shape, constants, shape_of)
 
 
 def by_channel(

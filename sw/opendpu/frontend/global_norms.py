@@ -15,8 +15,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from opendpu.frontend.def_use import DefUse, kept_axes, with_origin
-from opendpu.frontend.feature_norms import MAP_RANKS, Shape, by_channel
+from opendpu.frontend.def_use import DefUse, Fusion, fused, kept_axes, with_origin
+from opendpu.frontend.feature_norms import MAP_RANKS, Shape, by_channel, channel_reader
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 
@@ -32,16 +32,7 @@ def globally_normalized(
     Results inside one must have no other reader; ``shape_of`` says the shape of a float32 tensor.
     ``constants`` gets scales and biases.
     """
-    search = _Search(DefUse(nodes, uses), constants, shape_of)
-    replaced: dict[int, onnx.NodeProto] = {}
-    dropped: set[int] = set()
-    for node in nodes:
-        found = search.at(node) if node.op_type == "Div" else None
-        if found is not None:
-            inside, made = found
-            replaced[id(inside[-1])] = made
-            dropped.update(id(inner) for inner in inside[:-1])
-    return [replaced.get(id(node), node) for node in nodes if id(node) not in dropped]
+    return fused(nodes, _Search(DefUse(nodes, uses), constants, shape_of).at)
 
 
 @dataclasses.dataclass
@@ -61,16 +52,17 @@ class _Search:
     constants: MutableMapping[str, Array]
     shape_of: Callable[[str], Shape | None]
 
-    def at(self, quotient: onnx.NodeProto) -> tuple[list[onnx.NodeProto], onnx.NodeProto] | None:
-        """Return the nodes of a normalization, the last one at the end, and the one operator."""
-        norm = self._norm(quotient)
+    def at(self, quotient: onnx.NodeProto) -> Fusion | None:
+        """Return the normalization of which a node is the quotient."""
+        norm = self._norm(quotient) if quotient.op_type == "Div" else None
         shape = self.shape_of(norm.x) if norm is not None else None
         if norm is None or shape is None:
             return None
         inside, scale, bias = [*norm.nodes, quotient], norm.scale, np.zeros(shape[1], np.float32)
         for op_type in ("Mul", "Add"):
-            reader = self.links.only_reader(inside[-1].output[0], op_type)
-            value = self._a_channel(reader, inside[-1].output[0], shape) if reader else None
+            reader, value = channel_reader(
+                self.links, inside[-1], op_type, shape, self.constants, self.shape_of
+            )
             if reader is not None and value is not None:
                 scale, bias = (scale * value, bias) if op_type == "Mul" else (scale, value)
                 inside.append(reader)
@@ -84,7 +76,7 @@ class _Search:
             "GroupNormalization", [norm.x, *names], last.output, last.name,
             num_groups=norm.groups, epsilon=norm.epsilon,
         )  # fmt: skip
-        return inside, with_origin(made, last)
+        return Fusion(with_origin(made, last), inside)
 
     def _norm(self, quotient: onnx.NodeProto) -> _Norm | None:
         """Return what a quotient divides by its deviation, if that is what it does."""
@@ -119,7 +111,7 @@ class _Search:
         product = self.links.made(divided, "Mul")
         if product is not None:
             for name in product.input:
-                value = self._a_channel(product, name, shape)
+                value = by_channel(product, name, shape, self.constants, self.shape_of)
                 if value is not None:
                     scale, divided = value, name
                     nodes.append(product)
@@ -167,6 +159,3 @@ class _Search:
                 return ()
             found.update(axis % rank for axis in axes)
         return tuple(sorted(found))
-
-    def _a_channel(self, node: onnx.NodeProto, computed: str, shape: Shape) -> Array | None:
-        return by_channel(node, computed, shape, self.constants, self.shape_of)

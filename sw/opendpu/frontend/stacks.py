@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import onnx
 from onnx import helper
 
-from opendpu.frontend.def_use import DefUse, with_origin
+from opendpu.frontend.def_use import DefUse, Fusion, fused, with_origin
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 
@@ -26,27 +26,27 @@ def unstacked(
     ``shape_of`` says the shape of a float32 tensor.
     """
     links = DefUse(nodes, uses)
-    replaced: dict[int, onnx.NodeProto] = {}
-    dropped: set[int] = set()
-    for node in nodes:
+
+    def sum_of(node: onnx.NodeProto) -> Fusion | None:
         stack = links.made(node.input[0], "Concat") if node.op_type == "ReduceSum" else None
         shape = shape_of(stack.output[0]) if stack is not None else None
         if stack is None or not shape or len(stack.input) < LEAST:
-            continue
+            return None
         (axis,) = (item.i % len(shape) for item in stack.attribute if item.name == "axis")
         layers = [links.made(name, "Unsqueeze") for name in stack.input]
         inside = [layer for layer in layers if layer is not None]
         axes = [_axes(one, constants, len(shape)) for one in (*inside, node)]
         known = all(one.domain in DEFAULT_DOMAINS for one in (*inside, stack, node))
+        every = [*inside, stack, node]
         if (
-            len(inside) == len(layers) and known and axes == [[axis]] * len(axes)
-            and _drops(node) and links.is_closed([*inside, stack, node])
+            len(inside) < len(layers) or not known or axes != [[axis]] * len(axes)
+            or not _drops(node) or not links.is_closed(every)
         ):  # fmt: skip
-            terms = [layer.input[0] for layer in inside]
-            made = helper.make_node("Sum", terms, node.output, node.name)
-            replaced[id(node)] = with_origin(made, node)
-            dropped.update(id(one) for one in (*inside, stack))
-    return [replaced.get(id(node), node) for node in nodes if id(node) not in dropped]
+            return None
+        made = helper.make_node("Sum", [layer.input[0] for layer in inside], node.output, node.name)
+        return Fusion(with_origin(made, node), every)
+
+    return fused(nodes, sum_of)
 
 
 def _axes(node: onnx.NodeProto, constants: Mapping[str, Array], rank: int) -> list[int]:
