@@ -49,7 +49,8 @@ def load_onnx(
     so inputs and outputs have their ONNX names, and their element types. Where an input or output
     has its axes in another order than in ONNX, the graph attribute ``onnx_order`` gives, by tensor
     name, the ONNX axis of each axis (``[0, 2, 3, 1]`` for NCHW). Scalars have shape [1]. An output
-    that is an input is a copy of it, ``NAME_copy``.
+    that is an input is a copy of it, ``NAME_copy``. A network in half or double precision is one in
+    float32 here; the graph attribute ``onnx_dtype`` gives the types that its inputs and outputs had.
 
     Operators that have no XIR op, or are in a form that it has not, stay ONNX (kind ``onnx``, see
     :mod:`opendpu.ops.foreign`), with the reason in ``Node.reason``.
@@ -108,6 +109,8 @@ def lower(source: Source, *, channels_last: bool = False, any_scale: bool = Fals
     bind_outputs(context, order, channels_last=channels_last)
     if order:
         context.graph.attrs["onnx_order"] = order
+    if source.declared:
+        context.graph.attrs["onnx_dtype"] = dict(source.declared)
     tidy.tidy(context.graph)
     return context.graph
 

@@ -25,6 +25,7 @@ from opendpu.frontend.model_file import AnyModel, constants_of, label_of, read_m
 from opendpu.frontend.normalizations import normalized
 from opendpu.frontend.opsets import opsets_of
 from opendpu.frontend.patterns import recognized
+from opendpu.frontend.precision import in_single_precision, single
 from opendpu.frontend.qlinear import expanded
 from opendpu.frontend.single_node import Dialect, dtype_of, shape_of
 from opendpu.frontend.stacks import unstacked
@@ -59,6 +60,8 @@ class Source:
     """The inputs, and which of them have other sizes than the file fixes."""
     quantized: bool = False
     """Whether some tensors are quantized already."""
+    declared: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Types of inputs and outputs in the file, where they are float32 here."""
 
     @property
     def opset(self) -> int:
@@ -102,6 +105,10 @@ def read(
     label = label or own
     graph = proto.graph
     constants, faults = constants_of(graph, folder)
+    precision = in_single_precision(proto)
+    if precision:
+        graph = precision.model.graph
+        constants = {name: single(array) for name, array in constants.items()}
     dialect = Dialect(opsets_of(label, proto), tuple(str(library) for library in libraries))
     items = [item for item in graph.input if item.name not in constants]
     bound = bind_inputs(label, items, input_shapes or {})
@@ -139,6 +146,7 @@ def read(
         uses=_uses(nodes, outputs),
         bound=bound,
         quantized=any(node.op_type in QUANTIZERS for node in graph.node),
+        declared=precision.declared if precision else {},
     )
 
 

@@ -47,10 +47,10 @@ class Port:
     dtype: str
 
     def to_runner(self, array: Array) -> Array:
-        """Return an array of the user's with its axes as the runner's."""
-        if self.order is None:
-            return np.ascontiguousarray(array)
-        return np.ascontiguousarray(array.transpose(self.order))
+        """Return an array of the user's with its axes as the runner's, in single precision."""
+        ordered = array if self.order is None else array.transpose(self.order)
+        real = ordered.dtype.kind not in "iub"
+        return np.ascontiguousarray(ordered, dtype=np.float32 if real else None)
 
     def from_runner(self, array: Array) -> Array:
         """Return an array of the runner's as ONNX has it."""
@@ -256,4 +256,5 @@ def _compiled(
 
 def _port(graph: FloatGraph, name: str) -> Port:
     order = graph.attrs.get("onnx_order", {}).get(name)
-    return Port(name, order and tuple(order), graph[name].type.dtype.name)
+    declared = graph.attrs.get("onnx_dtype", {}).get(name)
+    return Port(name, order and tuple(order), declared or graph[name].type.dtype.name)
