@@ -13,7 +13,7 @@ from opendpu.compiler.options import Options
 from opendpu.compiler.pipeline import Compiled, compile_with_report
 from opendpu.compiler.report import Report
 from opendpu.frontend.formats import format_of
-from opendpu.ir import FloatGraph, QuantizedGraph
+from opendpu.ir import FloatGraph, Node, QuantizedGraph
 from opendpu.ops.quantizing import DEQUANTIZE, QUANTIZE
 from opendpu.profile import COUNTER, profile
 from opendpu.quantize import Quantized, check_substitution, quantize_with_report
@@ -81,18 +81,20 @@ def compile_onnx(
     )  # fmt: skip
     options = dataclasses.replace(options, input_shape={})
     show("quantizing")
+    remarks: tuple[str, ...]
     if isinstance(graph, Quantized):
         if calibration is not None:
             raise UnsupportedError(
                 f"{os.fspath(path)} is quantized already: it needs no calibration data (--calib)"
             )
-        found = graph
+        found, remarks = graph, ()
     elif calibration is None:
         _check_float(graph, path)
         raise TensorError(
             f"{os.fspath(path)} is a float model: give samples to calibrate it with (--calib)"
         )
     else:
+        remarks = _left_quantized(graph)
         if isinstance(calibration, str | os.PathLike):
             calibration = read_calibration(calibration, graph, preprocessing, limit=limit)
         found = quantize_with_report(
@@ -103,7 +105,7 @@ def compile_onnx(
     if found.report is None:
         return report
     return dataclasses.replace(
-        report, quantization=found.report.as_json(), remarks=tuple(found.report.lines())
+        report, quantization=found.report.as_json(), remarks=(*found.report.lines(), *remarks)
     )
 
 
@@ -171,13 +173,31 @@ def compile_graph(
 
 def _check_float(graph: FloatGraph, path: str | os.PathLike[str]) -> None:
     """Raise UnsupportedError if a model is quantized, but not as the target computes."""
-    others = [n for n in graph if n.reason and n.origin.op_type in (*QUANTIZE, *DEQUANTIZE)]
+    others = _quantizers(graph)
     if others:
         raise UnsupportedError(
             f"{os.fspath(path)} is quantized with scales that the target does not compute with, "
             f"in {len(others)} operators; the first, {others[0].origin.op_type} "
             f"{others[0].name!r}: {others[0].reason}"
         )
+
+
+def _left_quantized(graph: FloatGraph) -> tuple[str, ...]:
+    """Return a remark on quantizing operators that stay on the CPU in a model quantized anew."""
+    others = _quantizers(graph)
+    if not others:
+        return ()
+    return (
+        f"note: {len(others)} operators quantize with scales that the target does not compute "
+        f"with, the first {others[0].name!r}; they cut the network and stay on the CPU "
+        "(--requantize takes them out)",
+    )
+
+
+def _quantizers(graph: FloatGraph) -> list[Node]:
+    """Return operators that quantize, and are not the DPU's."""
+    kinds = (*QUANTIZE, *DEQUANTIZE)
+    return [node for node in graph if node.reason and node.origin.op_type in kinds]
 
 
 def _prepared(

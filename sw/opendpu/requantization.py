@@ -6,12 +6,16 @@ import pathlib
 from collections.abc import Sequence
 
 import numpy as np
+import onnx
 
 from opendpu.frontend import load_model
 from opendpu.frontend.binding import Sizes
 from opendpu.frontend.formats import Format, format_of
-from opendpu.frontend.tflite import Requantize, input_ranges
-from opendpu.ir import FloatGraph
+from opendpu.frontend.model_file import constants_of, read_model
+from opendpu.frontend.qlinear import expanded
+from opendpu.frontend.requantizing import Requantize, has_other_scales, quantized_ranges
+from opendpu.frontend.tflite import input_ranges
+from opendpu.ir import Array, FloatGraph
 from opendpu.ir.graph import has_any_scale
 from opendpu.quantize import Quantized, Report, complete, is_quantized
 from opendpu.quantize.measure import sqnr
@@ -62,9 +66,11 @@ def load_for_quantizing(
     if not is_quantized(graph):
         return graph
     found = complete(graph)
-    if mode is not Requantize.RANGES or format_of(os.fspath(path)) is not Format.TFLITE:
+    if mode is not Requantize.RANGES or not _has_other_scales(path, input_shapes, libraries):
         return Quantized(found, None)
-    reference = load_model(pathlib.Path(path), input_shapes or {}, requantize=Requantize.DATA)
+    reference = load_model(
+        pathlib.Path(path), input_shapes or {}, libraries=libraries, requantize=Requantize.DATA
+    )
     return Quantized(found, _loss(reference, Quantized(found, None), path), reference)
 
 
@@ -77,21 +83,48 @@ def load_for_inspection(
 ) -> tuple[FloatGraph, bool]:
     """Return the graph of a model, and whether its scales would have to be changed.
 
-    Those of a TFLite file that the DPU does not compute with are then left out. Parameters and
-    errors are those of :func:`load_for_quantizing`.
+    Those of a TFLite or ONNX file that the DPU does not compute with are then left out. Parameters
+    and errors are those of :func:`load_for_quantizing`.
     """
-    tflite = format_of(os.fspath(path)) is Format.TFLITE
+    changed = not any_scale and _has_other_scales(path, input_shapes, libraries)
     graph = load_model(
-        pathlib.Path(path), input_shapes, libraries=libraries, any_scale=any_scale or tflite
+        pathlib.Path(path), input_shapes, libraries=libraries, any_scale=any_scale,
+        requantize=Requantize.DATA if changed else Requantize.NO,
+    )  # fmt: skip
+    return graph, changed
+
+
+def _has_other_scales(
+    path: Path, input_shapes: Sizes | None, libraries: Sequence[str | pathlib.Path]
+) -> bool:
+    """Return whether a file is quantized with scales that are not the DPU's."""
+    kind = format_of(os.fspath(path))
+    if kind is Format.ONNX:
+        proto, constants = _onnx(path)
+        return has_other_scales(proto.graph.node, constants)
+    return kind is Format.TFLITE and has_any_scale(
+        load_model(pathlib.Path(path), input_shapes, libraries=libraries, any_scale=True)
     )
-    if any_scale or not tflite or not has_any_scale(graph):
-        return graph, False
-    return load_model(pathlib.Path(path), input_shapes, requantize=Requantize.DATA), True
+
+
+def _onnx(path: Path) -> tuple[onnx.ModelProto, dict[str, Array]]:
+    """Return an ONNX file, in pairs of operators where it is in ones on integers, and weights."""
+    _, proto, folder = read_model(path)
+    constants, _ = constants_of(proto.graph, folder)
+    return expanded(proto), constants
+
+
+def _input_ranges(path: Path) -> dict[str, tuple[float, float]]:
+    """Return what a file says of the ranges of its inputs, and maybe of other tensors."""
+    if format_of(os.fspath(path)) is Format.TFLITE:
+        return input_ranges(os.fspath(path))
+    proto, constants = _onnx(path)
+    return quantized_ranges(proto.graph.node, constants)
 
 
 def _loss(reference: FloatGraph, found: Quantized, path: Path) -> Report:
     """Measure a quantized graph against the real numbers of its file, on random inputs."""
-    random, ranges = np.random.default_rng(SEED), input_ranges(os.fspath(path))
+    random, ranges = np.random.default_rng(SEED), _input_ranges(path)
     samples = {}
     for node in reference:
         if node.kind == "data":

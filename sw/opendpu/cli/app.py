@@ -37,8 +37,8 @@ Requantize = Annotated[
     bool,
     typer.Option(
         "--requantize",
-        help="Change the scales of a TFLite file that are no powers of two, and say what that "
-        "costs: with --calib by quantizing anew, else to what holds the file's ranges.",
+        help="Change the scales of a TFLite or ONNX file that are no powers of two, and say what "
+        "that costs: with --calib by quantizing anew, else to what holds the file's ranges.",
     ),
 ]
 

@@ -9,8 +9,9 @@ from opendpu.frontend.binding import Sizes
 from opendpu.frontend.caffe import load_caffe
 from opendpu.frontend.formats import Format, format_of
 from opendpu.frontend.lowering import load_onnx
+from opendpu.frontend.requantizing import Requantize
 from opendpu.frontend.tensorflow import load_frozen
-from opendpu.frontend.tflite import Requantize, load_tflite
+from opendpu.frontend.tflite import load_tflite
 from opendpu.ir import FloatGraph
 from opendpu_arch.errors import ToolError
 
@@ -32,7 +33,7 @@ def load_model(
     Parameters
     ----------
     requantize
-        What becomes of TFLite files whose scales the DPU does not compute with.
+        What becomes of TFLite and ONNX files whose scales the DPU does not compute with.
     any_scale
         Quantized tensors of TFLite and ONNX files keep whatever scales and zero points they have.
 
@@ -65,7 +66,9 @@ def load_model(
             with _needs("tensorflow", f"{path} is a SavedModel of TensorFlow"):
                 from opendpu.frontend.tensorflow.saved_model import load_saved_model
             return load_saved_model(path, input_shapes)
-    return load_onnx(path, input_shapes, libraries=libraries, any_scale=any_scale)
+    return load_onnx(
+        path, input_shapes, libraries=libraries, any_scale=any_scale, requantize=requantize
+    )
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ from opendpu.frontend.ops.registry import ANY_DTYPE, KEEPS_GRID, Layout, layout_
 from opendpu.frontend.origins import origin_of
 from opendpu.frontend.outputs import bind_outputs
 from opendpu.frontend.refusal import FaultError, Refusal
+from opendpu.frontend.requantizing import Requantize
 from opendpu.frontend.single_node import evaluate
 from opendpu.frontend.source import Source, attributes, read
 from opendpu.ir import FloatGraph, Quantization
@@ -42,6 +43,7 @@ def load_onnx(
     label: str = "",
     channels_last: bool = False,
     any_scale: bool = False,
+    requantize: Requantize = Requantize.NO,
 ) -> FloatGraph:
     """Convert an ONNX model, a file or in memory, to a float graph.
 
@@ -50,7 +52,7 @@ def load_onnx(
     has its axes in another order than in ONNX, the graph attribute ``onnx_order`` gives, by tensor
     name, the ONNX axis of each axis (``[0, 2, 3, 1]`` for NCHW). Scalars have shape [1]. An output
     that is an input is a copy of it, ``NAME_copy``. A network in half or double precision is one in
-    float32 here; the graph attribute ``onnx_dtype`` gives the types that its inputs and outputs had.
+    float32 here; the graph attribute ``onnx_dtype`` gives the types that its ports had.
 
     Operators that have no XIR op, or are in a form that it has not, stay ONNX (kind ``onnx``, see
     :mod:`opendpu.ops.foreign`), with the reason in ``Node.reason``.
@@ -72,6 +74,8 @@ def load_onnx(
     any_scale
         Quantized tensors keep whatever scales, for each channel too, and zero points they have, as
         the extension ``scaled`` computes with them; else these must be the DPU's.
+    requantize
+        What becomes of a quantized model whose scales are not the DPU's.
 
     Raises
     ------
@@ -83,7 +87,9 @@ def load_onnx(
         size, or nodes that onnxruntime does not compute either: all of them, with the reason.
     """
     try:
-        source = read(model, input_shapes, libraries, label, any_scale=any_scale)
+        source = read(
+            model, input_shapes, libraries, label, any_scale=any_scale, requantize=requantize
+        )
         with source.bound.checked():
             return lower(source, channels_last=channels_last, any_scale=any_scale)
     except UnicodeDecodeError as error:

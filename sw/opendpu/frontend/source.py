@@ -27,6 +27,7 @@ from opendpu.frontend.opsets import opsets_of
 from opendpu.frontend.patterns import recognized
 from opendpu.frontend.precision import in_single_precision, single
 from opendpu.frontend.qlinear import expanded
+from opendpu.frontend.requantizing import Requantize, requantized
 from opendpu.frontend.single_node import Dialect, dtype_of, shape_of
 from opendpu.frontend.stacks import unstacked
 from opendpu.frontend.unfused import unfused
@@ -84,11 +85,13 @@ def read(
     label: str = "",
     *,
     any_scale: bool = False,
+    requantize: Requantize = Requantize.NO,
 ) -> Source:
     """Read an ONNX file, or take a model in memory, and find the types of all values.
 
     ``label`` is what it is called in messages, where that is not the file's name. With
-    ``any_scale``, operators on integers are read as those on real numbers that they stand for.
+    ``any_scale`` or ``requantize``, operators on integers are read as those on real numbers that
+    they stand for; ``requantize`` also says what becomes of scales that are not the DPU's.
 
     Raises
     ------
@@ -100,7 +103,7 @@ def read(
     """
     own, proto, folder = read_model(model)
     proto = sequence_first(unfused(spelled_out(proto)))
-    if any_scale:
+    if any_scale or requantize is not Requantize.NO:
         proto = expanded(proto)
     label = label or own
     graph = proto.graph
@@ -116,15 +119,18 @@ def read(
     faults += _unconnected(graph, set(inputs) | set(constants))
     _check(label, faults)
     declared = {item.name: item.type for item in (*graph.value_info, *graph.output)}
+    outputs = [item.name for item in graph.output]
+    given = list(graph.node)
+    if requantize is not Requantize.NO:
+        given = requantized(given, constants, inputs, outputs, requantize)
     analysis = Analysis(dialect, constants, inputs, declared)
-    analysis.run(graph.node)
+    analysis.run(given)
     faults += analysis.faults + _too_large(analysis.types)
     with bound.checked():
         _check(label, faults)
         for item in graph.output:
             before, now = shape_of(item.type) or (), analysis.shape(item.name) or ()
             bound.check_batch(label, item.name, before, now)
-    outputs = [item.name for item in graph.output]
     floats = analysis.shape_of_floats
     nodes = contracted(analysis.nodes, constants, floats, analysis.add_floats)
     nodes = unguarded(nodes, constants, _uses(nodes, outputs))
@@ -145,7 +151,7 @@ def read(
         producers={name: node for node in nodes for name in node.output},
         uses=_uses(nodes, outputs),
         bound=bound,
-        quantized=any(node.op_type in QUANTIZERS for node in graph.node),
+        quantized=any(node.op_type in QUANTIZERS for node in given),
         declared=precision.declared if precision else {},
     )
 

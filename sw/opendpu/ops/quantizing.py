@@ -20,6 +20,14 @@ OPERATORS = (*QUANTIZE, *DEQUANTIZE, *BOTH)
 DOMAINS = ("com.microsoft", "com.vai.quantize", "com.amd.quark", "ai.onnx.contrib", "vai")
 """Where quantizers put these operators beside ONNX's own domain."""
 
+NNDCT, FIX_NEURON = "vai", "fix_neuron"
+"""Domain and operator that AMD's quantizer for PyTorch writes; its inputs are a tensor, the largest
+integer, 1 / scale and a method of rounding."""
+NNDCT_HALF_UP = 2
+"""The method that rounds as the DPU does: halves up."""
+LARGEST = 127
+"""The largest integer of 8 bits."""
+
 ROUNDING_DOMAIN = "opendpu"
 HALF_UP, DOWN = "RoundHalfUp", "RoundDown"
 ROUNDINGS = (HALF_UP, DOWN)

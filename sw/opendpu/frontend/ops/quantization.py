@@ -210,7 +210,8 @@ def _grid(call: Call, scale: Array, zero: Array, *, constant: bool = False) -> Q
     raise Refusal(
         f"tensor {name!r} has {found}, but the DPU needs 8 bits, one scale that is a power of two, "
         "and zero point 0 (int8) or 128 (uint8); quantize the float model instead, or with "
-        "power-of-two scales, or compile for a target with the extension scaled"
+        "power-of-two scales, or change the scales (--requantize), or compile for a target with "
+        "the extension scaled"
     )
 
 

@@ -16,10 +16,10 @@ from opendpu.frontend.building import Builder, Missing
 from opendpu.frontend.channels_last.fixing import fixed
 from opendpu.frontend.control_flow import InnerGraphs, UnconvertedError, branch, while_loop
 from opendpu.frontend.refusal import FaultError, Refusal
+from opendpu.frontend.requantizing import Requantize
 from opendpu.frontend.tflite import complex_numbers, ops, quantization
 from opendpu.frontend.tflite.dilation import joined
 from opendpu.frontend.tflite.file import OTHER, File, Operator, Tensor, read
-from opendpu.frontend.tflite.quantization import Requantize
 from opendpu.frontend.tflite.registry import HANDLERS, Call
 from opendpu.frontend.tflite.variables import stateless
 from opendpu.ir import FloatGraph, Origin

@@ -5,28 +5,16 @@ With the extension ``scaled``, they stay what they are: :func:`dequantized` and 
 """
 
 import dataclasses
-import enum
 import math
 from collections.abc import Iterable
 
 import numpy as np
 
 from opendpu.frontend.building import Builder
-from opendpu.frontend.channels_last.fixing import LARGEST
 from opendpu.frontend.tflite.file import Tensor
 from opendpu.ir import FloatGraph, Rounding
+from opendpu.ops.quantizing import LARGEST
 from opendpu_arch.errors import UnsupportedError
-
-
-class Requantize(enum.StrEnum):
-    """What becomes of a file whose scales the DPU does not compute with."""
-
-    NO = "no"
-    """An error that says so."""
-    DATA = "data"
-    """The float network of its weights, to be quantized with samples."""
-    RANGES = "ranges"
-    """A quantized network: every range in the file gets the power of two that holds it."""
 
 
 def is_power_of_two(tensor: Tensor) -> bool:

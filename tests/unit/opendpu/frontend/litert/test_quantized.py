@@ -9,7 +9,8 @@ pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed (opendpu[d
 from tflite_files import Network, litert, options
 
 from opendpu.api import compile_onnx
-from opendpu.frontend.tflite import Requantize, input_ranges, load_tflite
+from opendpu.frontend.requantizing import Requantize
+from opendpu.frontend.tflite import input_ranges, load_tflite
 from opendpu.ops.session import Session
 from opendpu.quantize import is_quantized
 from opendpu.requantization import load_for_quantizing
