@@ -87,7 +87,7 @@ def compile_onnx(
             raise UnsupportedError(
                 f"{os.fspath(path)} is quantized already: it needs no calibration data (--calib)"
             )
-        found, remarks = graph, ()
+        found, remarks = graph, _left_quantized(graph.graph)
     elif calibration is None:
         _check_float(graph, path)
         raise TensorError(
@@ -103,7 +103,7 @@ def compile_onnx(
         )  # fmt: skip
     report = _compiled(found.graph, chosen, output, options, count=count, show=show)
     if found.report is None:
-        return report
+        return dataclasses.replace(report, remarks=remarks)
     return dataclasses.replace(
         report, quantization=found.report.as_json(), remarks=(*found.report.lines(), *remarks)
     )
@@ -182,8 +182,8 @@ def _check_float(graph: FloatGraph, path: str | os.PathLike[str]) -> None:
         )
 
 
-def _left_quantized(graph: FloatGraph) -> tuple[str, ...]:
-    """Return a remark on quantizing operators that stay on the CPU in a model quantized anew."""
+def _left_quantized(graph: FloatGraph | QuantizedGraph) -> tuple[str, ...]:
+    """Return a remark on quantizing operators that stay on the CPU."""
     others = _quantizers(graph)
     if not others:
         return ()
@@ -194,7 +194,7 @@ def _left_quantized(graph: FloatGraph) -> tuple[str, ...]:
     )
 
 
-def _quantizers(graph: FloatGraph) -> list[Node]:
+def _quantizers(graph: FloatGraph | QuantizedGraph) -> list[Node]:
     """Return operators that quantize, and are not the DPU's."""
     kinds = (*QUANTIZE, *DEQUANTIZE)
     return [node for node in graph if node.reason and node.origin.op_type in kinds]

@@ -13,6 +13,7 @@ from opendpu.frontend.binding import Sizes
 from opendpu.frontend.formats import Format, format_of
 from opendpu.frontend.model_file import constants_of, read_model
 from opendpu.frontend.qlinear import expanded
+from opendpu.frontend.qonnx import without_qonnx
 from opendpu.frontend.requantizing import Requantize, has_other_scales, quantized_ranges
 from opendpu.frontend.tflite import input_ranges
 from opendpu.ir import Array, FloatGraph
@@ -20,6 +21,7 @@ from opendpu.ir.graph import has_any_scale
 from opendpu.quantize import Quantized, Report, complete, is_quantized
 from opendpu.quantize.measure import sqnr
 from opendpu.quantize.samples import calibration_samples
+from opendpu.quantize.transforms.fold import fold
 
 SAMPLES = 16
 SEED = 0
@@ -65,6 +67,8 @@ def load_for_quantizing(
     )  # fmt: skip
     if not is_quantized(graph):
         return graph
+    if mode is Requantize.RANGES:
+        fold(graph)  # its weights are real numbers now
     found = complete(graph)
     if mode is not Requantize.RANGES or not _has_other_scales(path, input_shapes, libraries):
         return Quantized(found, None)
@@ -108,10 +112,11 @@ def _has_other_scales(
 
 
 def _onnx(path: Path) -> tuple[onnx.ModelProto, dict[str, Array]]:
-    """Return an ONNX file, in pairs of operators where it is in ones on integers, and weights."""
+    """Return an ONNX file whose quantizers are pairs of ONNX's operators, and its weights."""
     _, proto, folder = read_model(path)
+    proto = expanded(without_qonnx(proto))
     constants, _ = constants_of(proto.graph, folder)
-    return expanded(proto), constants
+    return proto, constants
 
 
 def _input_ranges(path: Path) -> dict[str, tuple[float, float]]:

@@ -190,8 +190,13 @@ class _Pair:
 
     @property
     def is_dpus(self) -> bool:
-        """Whether the DPU computes with it; biases of 32 bits get others anyway."""
-        return self.grid.is_dpus or (self.stored is not None and self.grid.high > 2 * LARGEST + 1)
+        """Whether the DPU computes with it; biases of 32 bits get others anyway.
+
+        It saturates at the ends of 8 bits, so that fewer would take a minimum and a maximum.
+        """
+        if self.stored is not None:
+            return self.grid.is_dpus or self.grid.high > 2 * LARGEST + 1
+        return self.grid.is_dpus and self.grid.high - self.grid.low == 2 * LARGEST + 1
 
 
 class _Model:

@@ -27,6 +27,7 @@ from opendpu.frontend.opsets import opsets_of
 from opendpu.frontend.patterns import recognized
 from opendpu.frontend.precision import in_single_precision, single
 from opendpu.frontend.qlinear import expanded
+from opendpu.frontend.qonnx import without_qonnx
 from opendpu.frontend.requantizing import Requantize, requantized
 from opendpu.frontend.single_node import Dialect, dtype_of, shape_of
 from opendpu.frontend.stacks import unstacked
@@ -102,7 +103,7 @@ def read(
         The operator set, inputs that are no tensors, or free dimensions without a size.
     """
     own, proto, folder = read_model(model)
-    proto = sequence_first(unfused(spelled_out(proto)))
+    proto = sequence_first(unfused(without_qonnx(spelled_out(proto))))
     if any_scale or requantize is not Requantize.NO:
         proto = expanded(proto)
     label = label or own

@@ -6,17 +6,14 @@ with what is behind it, GELU in its forms, and LayerNorm of a sum. What is not o
 results that ONNX's operators lack, stays.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
 
-from opendpu.frontend.def_use import with_origin
+from opendpu.frontend.node_writer import NodeWriter, Rule, rewritten
 
 MICROSOFT = "com.microsoft"
-Attributes = Mapping[str, Any]
 PARAMETERS = {
     "Relu": (), "Tanh": (), "Sigmoid": (), "LeakyRelu": ("alpha",),
     "HardSigmoid": ("alpha", "beta"), "Clip": (),
@@ -31,69 +28,14 @@ CUBIC, LINEAR = 0.035677408136300125, 0.7978845608028654
 
 def unfused(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return a model with ONNX's operators in place of fused ones; itself if it has none."""
-    if not any(_rule(node) for node in model.graph.node):
-        return model
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    nodes: list[onnx.NodeProto] = []
-    for node in copy.graph.node:
-        rule = _rule(node)
-        made = rule(_Writer(node, copy.graph)) if rule else None
-        nodes += made if made is not None else [node]
-    del copy.graph.node[:]
-    copy.graph.node.extend(nodes)
-    return copy
-
-
-class _Writer:
-    """Writes the nodes that stand for one, the last of which has its name and result."""
-
-    def __init__(self, node: onnx.NodeProto, graph: onnx.GraphProto) -> None:
-        self.node, self.graph = node, graph
-        self.attrs: dict[str, Any] = {
-            item.name: helper.get_attribute_value(item) for item in node.attribute
-        }
-        self.nodes: list[onnx.NodeProto] = []
-
-    def given(self, index: int) -> str:
-        """Return an input, empty where there is none."""
-        return str(self.node.input[index]) if index < len(self.node.input) else ""
-
-    def some(self, names: tuple[str, ...]) -> Attributes:
-        """Return the attributes with some names that the node has."""
-        return {name: self.attrs[name] for name in names if name in self.attrs}
-
-    def constant(self, value: float) -> str:
-        """Add a constant; return its name."""
-        name = f"{self.node.output[0]}_number{len(self.nodes)}_{len(self.graph.initializer)}"
-        self.graph.initializer.append(numpy_helper.from_array(np.array(value, np.float32), name))
-        return name
-
-    def op(self, op_type: str, *inputs: str, **attrs: Any) -> str:
-        """Add a node; return its result."""
-        name = f"{self.node.output[0]}_unfused{len(self.nodes)}"
-        given = list(inputs)
-        while given and not given[-1]:
-            given.pop()
-        made = helper.make_node(op_type, given, [name], f"{self.node.name}_{op_type}", **attrs)
-        self.nodes.append(with_origin(made, self.node))
-        return name
-
-    def end(self) -> list[onnx.NodeProto]:
-        """Return the nodes, the last one in the place of the fused one."""
-        last = self.nodes[-1]
-        last.output[0], last.name = self.node.output[0], self.node.name
-        return self.nodes
-
-
-Rule = Callable[[_Writer], list[onnx.NodeProto] | None]
+    return rewritten(model, _rule)
 
 
 def _rule(node: onnx.NodeProto) -> Rule | None:
     return RULES.get(node.op_type) if node.domain == MICROSOFT else None
 
 
-def _convolution(writer: _Writer) -> list[onnx.NodeProto] | None:
+def _convolution(writer: NodeWriter) -> list[onnx.NodeProto] | None:
     """Write a convolution, what is added to it, and an activation."""
     x = writer.op("Conv", *(writer.given(n) for n in range(3)), **writer.some(WINDOW))
     if writer.given(3):
@@ -101,14 +43,14 @@ def _convolution(writer: _Writer) -> list[onnx.NodeProto] | None:
     return _activated(writer, x, list(writer.attrs.get("activation_params", ())))
 
 
-def _gemm(writer: _Writer) -> list[onnx.NodeProto] | None:
+def _gemm(writer: NodeWriter) -> list[onnx.NodeProto] | None:
     """Write a product and an activation."""
     x = writer.op("Gemm", *(writer.given(n) for n in range(3)), **writer.some(GEMM))
     names = ("activation_alpha", "activation_beta", "activation_gamma")
     return _activated(writer, x, list(writer.some(names).values()))
 
 
-def _activated(writer: _Writer, x: str, numbers: list[float]) -> list[onnx.NodeProto] | None:
+def _activated(writer: NodeWriter, x: str, numbers: list[float]) -> list[onnx.NodeProto] | None:
     kind = writer.attrs.get("activation", b"").decode()
     if kind not in PARAMETERS:
         return writer.end() if not kind else None
@@ -121,7 +63,7 @@ def _activated(writer: _Writer, x: str, numbers: list[float]) -> list[onnx.NodeP
     return writer.end()
 
 
-def _product(writer: _Writer) -> list[onnx.NodeProto] | None:
+def _product(writer: NodeWriter) -> list[onnx.NodeProto] | None:
     """Write a product of matrices, of which either may be transposed, and a factor."""
     if writer.attrs.get("transBatchA") or writer.attrs.get("transBatchB"):
         return None
@@ -138,7 +80,7 @@ def _product(writer: _Writer) -> list[onnx.NodeProto] | None:
     return writer.end()
 
 
-def _gelu(writer: _Writer) -> list[onnx.NodeProto]:
+def _gelu(writer: NodeWriter) -> list[onnx.NodeProto]:
     """Write GELU by the error function, of a sum with a bias where there is one."""
     x = _biased(writer)
     scaled = writer.op("Div", x, writer.constant(np.sqrt(2)))
@@ -147,7 +89,7 @@ def _gelu(writer: _Writer) -> list[onnx.NodeProto]:
     return writer.end()
 
 
-def _fast_gelu(writer: _Writer) -> list[onnx.NodeProto]:
+def _fast_gelu(writer: NodeWriter) -> list[onnx.NodeProto]:
     """Write GELU by tanh."""
     x = _biased(writer)
     cubic = writer.op("Mul", writer.op("Mul", x, x), writer.constant(CUBIC))
@@ -158,7 +100,7 @@ def _fast_gelu(writer: _Writer) -> list[onnx.NodeProto]:
     return writer.end()
 
 
-def _quick_gelu(writer: _Writer) -> list[onnx.NodeProto]:
+def _quick_gelu(writer: NodeWriter) -> list[onnx.NodeProto]:
     """Write ``x * sigmoid(alpha * x)``."""
     x, slope = writer.given(0), float(writer.attrs.get("alpha", QUICK_SLOPE))
     scaled = x if slope == 1 else writer.op("Mul", x, writer.constant(slope))
@@ -166,13 +108,13 @@ def _quick_gelu(writer: _Writer) -> list[onnx.NodeProto]:
     return writer.end()
 
 
-def _biased(writer: _Writer) -> str:
+def _biased(writer: NodeWriter) -> str:
     return writer.op("Add", writer.given(0), writer.given(1)) if writer.given(1) else (
         writer.given(0)
     )  # fmt: skip
 
 
-def _sum_norm(writer: _Writer) -> list[onnx.NodeProto] | None:
+def _sum_norm(writer: NodeWriter) -> list[onnx.NodeProto] | None:
     """Write the normalization of a sum; the sum is a result too."""
     rms = writer.node.op_type.startswith("SkipSimplified")
     if any(name for name in writer.node.output[1:3]):
