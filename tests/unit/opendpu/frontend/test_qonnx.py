@@ -105,10 +105,11 @@ def network(path: pathlib.Path, *, power: bool, bits: int) -> pathlib.Path:
     step = 2.0 ** (2 - bits)
     scales = np.full((8, 1, 1, 1), step) if power else rng.uniform(0.5, 1, (8, 1, 1, 1)) * step
     constants = {
-        "x_scale": 2.0**-6 if power else 0.013, "w1": rng.normal(0, 0.7, (8, 3, 3, 3)),
-        "w1_scale": scales.ravel()[0] if power else scales, "mid_scale": 2.0 ** (3 - bits) if power else 0.23,
-        "w2": rng.normal(0, 0.7, (4, 8, 1, 1)), "y_scale": 2.0**-3 if power else 0.11, "none": 0.0,
-        "w_bits": bits, "bits": 8,
+        "x_scale": 2.0**-6 if power else 0.013, "y_scale": 2.0**-3 if power else 0.11,
+        "mid_scale": 2.0 ** (3 - bits) if power else 0.23,
+        "w1_scale": scales.ravel()[0] if power else scales,
+        "w1": rng.normal(0, 0.7, (8, 3, 3, 3)), "w2": rng.normal(0, 0.7, (4, 8, 1, 1)),
+        "none": 0.0, "w_bits": bits, "bits": 8,
     }  # fmt: skip
 
     def quant(source: str, scale: str, width: str, made: str, **attrs: int) -> onnx.NodeProto:
