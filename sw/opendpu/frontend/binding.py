@@ -106,9 +106,7 @@ def bind_inputs(label: str, items: Sequence[onnx.ValueInfoProto], sizes: Sizes) 
         twice = next(name for name in names if names.count(name) > 1)
         raise ModelFormatError(f"{label} has two inputs {twice!r}")
     shapes, symbols = _sorted_out(label, inputs, sizes)
-    for item in inputs:
-        if item.name in shapes:
-            _take_symbols(label, item, shapes[item.name], symbols)
+    differing = _take_symbols(label, inputs, shapes, symbols)
     made = {item.name: _bound(item, shapes.get(item.name), symbols) for item in inputs}
     if any(shape is None for shape in made.values()):
         raise UnsupportedError(_question(label, inputs))
@@ -122,7 +120,7 @@ def bind_inputs(label: str, items: Sequence[onnx.ValueInfoProto], sizes: Sizes) 
         for item in inputs
         if item.is_resized(types[item.name].shape)
     ]
-    return Bound(types, tuple(resized))
+    return Bound(types, (*resized, *differing))
 
 
 def _declared(label: str, item: onnx.ValueInfoProto) -> _Input:
@@ -197,16 +195,28 @@ def _with_own_sizes(shape: tuple[int, ...], dims: tuple[int | str, ...] | None) 
 
 
 def _take_symbols(
-    label: str, item: _Input, shape: tuple[int, ...], symbols: dict[str, int]
-) -> None:
-    """Let a given shape say what the names in it stand for, for other inputs."""
-    for dim, size in zip(item.dims or (), shape, strict=item.dims is not None):
-        if isinstance(dim, str) and dim != "?" and symbols.setdefault(dim, size) != size:
-            raise UnsupportedError(
-                f"{label}: dimension {dim!r} would be {symbols[dim]} and {size} "
-                f"(input {item.name!r}), but has one size",
-                code="XCOM_SIZE_UNMATCH",
-            )
+    label: str, inputs: Sequence[_Input], shapes: Mapping[str, tuple[int, ...]],
+    symbols: dict[str, int],
+) -> list[str]:  # fmt: skip
+    """Let given shapes say what the names in them stand for, for other inputs.
+
+    Some exporters give one name to dimensions that differ, and onnxruntime does not mind. Where
+    all shapes with such a name are given, they count; return a phrase for each name.
+    """
+    named = set(symbols)
+    asked = {dim for item in inputs if item.name not in shapes for dim in item.dims or ()}
+    differing: dict[str, str] = {}
+    for item in inputs:
+        for dim, size in zip(item.dims or (), shapes.get(item.name, ()), strict=False):
+            if not isinstance(dim, str) or dim == "?" or symbols.setdefault(dim, size) == size:
+                continue
+            found = f"dimension {dim!r} would be {symbols[dim]} and {size} (input {item.name!r})"
+            if dim in asked | named:
+                raise UnsupportedError(
+                    f"{label}: {found}, but has one size", code="XCOM_SIZE_UNMATCH"
+                )
+            differing[dim] = f"{symbols[dim]} and {size} for dimension {dim!r}"
+    return list(differing.values())
 
 
 def _bound(
