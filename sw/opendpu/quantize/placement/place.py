@@ -12,6 +12,12 @@ from opendpu.quantize.placement.scope import floating_ops
 from opendpu.quantize.placement.specs import TensorSpecs, kept_float, specify
 from opendpu.quantize.placement.tables import tabulated
 
+LEAVES = (
+    "its result leaves the DPU, so that the CPU computes it in float, which loses nothing; an op "
+    "of the DPU that reads it would lift it"
+)
+FED = "its argument is made by the CPU; that on the DPU would lift it"
+
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
@@ -45,7 +51,7 @@ def place(
     kept, users = {**(precise or {}), **kept_float(graph, config)}, graph.consumer_map()
     if demands is not None:
         kept |= {name: why for name, why in demands.floating.items() if name in graph.nodes}
-    found = tabulated(graph, config.target)
+    every = found = tabulated(graph, config.target)
     while True:
         inside = {name for function in found for name in function.nodes}
         floating = floating_ops(graph, kept, inside, join_outputs=config.join_outputs)
@@ -53,6 +59,10 @@ def place(
         if len(left) == len(found):
             break
         found = left
+    for function in every:
+        why = FED if function.root in floating else LEAVES
+        if function not in found:
+            floating |= {name: why for name in function.nodes if floating.get(name) == ""}
     groups, specs = specify(graph, find_groups(graph, floating, found, demands), floating, config)
     return Placement(floating, groups, specs)
 

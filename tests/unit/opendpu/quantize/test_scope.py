@@ -11,9 +11,11 @@ from opendpu.api import compile_graph
 from opendpu.ir import TensorType
 from opendpu.ops.session import Session
 from opendpu.quantize import Override, QuantizeConfig, TensorSpec, quantize
+from opendpu.quantize.placement.place import FED, LEAVES
 from opendpu.quantize.placement.scope import COSTS, JOINS, MOVES, floating_ops
 from opendpu.runtime import Runner
 from opendpu.runtime.program import dpu_subgraphs
+from opendpu_arch.target import Target
 
 sys.path.append(str(Path(__file__).parent))
 from float_nets import Net, samples
@@ -195,6 +197,21 @@ def test_reasons_are_in_the_compilers_report():
         "lone": COSTS, "r": MOVES, "k": JOINS,
     }  # fmt: skip
     assert report.on_cpu["t"].startswith("the DPU has no tanh")
+
+
+def test_functions_that_a_table_could_compute_say_why_they_stay():
+    """At an output, or behind what the CPU has made, a table would only lose."""
+    net = Net()
+    net.conv("a", "x", 4)
+    net.put("t", "tanh", ["a"])
+    net.conv("b", "x", 4)
+    net.put("s", "softmax", ["b"], {"axis": 3})
+    net.put("e", "sigmoid", ["s"])
+    graph = net.done("t", "e")
+    quantized = quantize(graph, samples(), target=Target.from_name("B512+table"))
+    report = compile_graph(quantized, target="B512+table").report
+    assert report.on_cpu["t"] == LEAVES
+    assert report.on_cpu["e"] == FED
 
 
 def test_joined_outputs_are_one_tensor_of_the_dpu():
