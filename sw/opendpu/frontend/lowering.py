@@ -22,7 +22,7 @@ from opendpu.frontend.outputs import bind_outputs
 from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.single_node import evaluate
 from opendpu.frontend.source import Source, attributes, read
-from opendpu.ir import FloatGraph, Quantization
+from opendpu.ir import NOTES, FloatGraph, Quantization
 from opendpu.ir.types import FLOAT32
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 from opendpu.ops.quantizing import OPERATORS, is_quantizing
@@ -108,6 +108,8 @@ def lower(source: Source, *, channels_last: bool = False, any_scale: bool = Fals
     bind_outputs(context, order, channels_last=channels_last)
     if order:
         context.graph.attrs["onnx_order"] = order
+    if source.notes:
+        context.graph.attrs[NOTES] = list(source.notes)
     tidy.tidy(context.graph)
     return context.graph
 

@@ -16,6 +16,7 @@ from opendpu.frontend.analysis import Analysis
 from opendpu.frontend.batch_first import sequence_first
 from opendpu.frontend.binding import Bound, Sizes, bind_inputs
 from opendpu.frontend.clusters import clustered
+from opendpu.frontend.dynamic_quantization import in_float
 from opendpu.frontend.einsum import contracted
 from opendpu.frontend.expansion import spelled_out
 from opendpu.frontend.feature_norms import gathered
@@ -35,6 +36,12 @@ from opendpu_arch.errors import ModelFormatError
 
 LARGEST_TENSOR = 1 << 36
 """Bytes of the largest tensor between ops."""
+
+DYNAMIC = (
+    "{count} operator{s} of the file quantize while they run (DynamicQuantizeLinear); they were taken "
+    "for those of the float network, whose weights are what the file's integers stand for"
+)
+"""What is said of networks that :mod:`opendpu.frontend.dynamic_quantization` changed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +66,8 @@ class Source:
     """The inputs, and which of them have other sizes than the file fixes."""
     quantized: bool = False
     """Whether some tensors are quantized already."""
+    notes: Sequence[str] = ()
+    """What was read as something else than the file says: a sentence each."""
 
     @property
     def opset(self) -> int:
@@ -119,7 +128,10 @@ def read(
             bound.check_batch(label, item.name, before, now)
     outputs = [item.name for item in graph.output]
     floats = analysis.shape_of_floats
-    nodes = contracted(analysis.nodes, constants, floats, analysis.add_floats)
+    nodes, count = in_float(
+        analysis.nodes, constants, _uses(analysis.nodes, outputs), floats, analysis.add_floats
+    )
+    nodes = contracted(nodes, constants, floats, analysis.add_floats)
     nodes = unguarded(nodes, constants, _uses(nodes, outputs))
     nodes = unstacked(nodes, constants, _uses(nodes, outputs), floats)
     nodes = gathered(nodes, constants, _uses(nodes, outputs), floats)
@@ -139,6 +151,7 @@ def read(
         uses=_uses(nodes, outputs),
         bound=bound,
         quantized=any(node.op_type in QUANTIZERS for node in graph.node),
+        notes=[DYNAMIC.format(count=count, s="s" if count > 1 else "")] if count else [],
     )
 
 

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from opendpu.ir import FloatGraph, Graph, QuantizedGraph
+from opendpu.ir import NOTES, FloatGraph, Graph, QuantizedGraph
 from opendpu.quantize.assign import deployable_scales, free_scales
 from opendpu.quantize.calibrate import observe
 from opendpu.quantize.complete import is_quantized
@@ -124,7 +124,8 @@ def quantize_with_report(
         raise UnsupportedError(f"graph {graph.name!r} is quantized already; compile it as it is")
     progress = Progress(show)
     samples = calibration_samples(graph, calib)
-    report = Report(samples=samples.count, notes=suspicions(samples), obstacles=config.deployable())
+    notes = [*graph.attrs.get(NOTES, ()), *suspicions(samples)]
+    report = Report(samples=samples.count, notes=notes, obstacles=config.deployable())
     reference, graph = graph, graph.copy()
     demands = _transform(graph, samples, config, report, progress)
     precise = wide_arguments(graph, samples)
