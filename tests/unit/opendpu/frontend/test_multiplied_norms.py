@@ -38,7 +38,9 @@ SCALED = "f = Mul(i, scale) a = Mul(x, f) b = Mul(m, f) y = Sub(a, b)"
 
 def model(end: str, *, axis: int = -1, channels: int = SIZE[-1], shape: tuple[int, ...] = (-1,)):
     arrays = {"epsilon": np.float32(1e-3), "scale": floats(channels), "bias": floats(channels)}
-    used = {n: a.reshape(shape if a.ndim else a.shape) for n, a in arrays.items() if n in end + NORM}
+    used = {
+        n: a.reshape(shape if a.ndim else a.shape) for n, a in arrays.items() if n in end + NORM
+    }
     return parsed(NORM.format(end=end, axis=axis), SIZE, 14, **used)
 
 
