@@ -4,8 +4,9 @@
 PyTorch's LayerNorm has nine nodes below operator set 17: mean, difference, square, mean, sum with
 epsilon, root, quotient, scale, bias. RMSNorm has no mean and no difference. onnxruntime computes
 ``LayerNormalization`` and ``SimplifiedLayerNormalization`` in every operator set. TensorFlow and
-Keras multiply by the reciprocal root and the scale first, ``x * f + (bias - mean * f)``. Image networks
-write LayerNorm over the channels of ``NCHW`` in the same way; channels are last then, and go back.
+Keras multiply by the reciprocal root and the scale first, ``x * f + (bias - mean * f)``. Image
+networks write LayerNorm over the channels of ``NCHW`` in the same way; channels are last then, and
+go back.
 """
 
 import dataclasses

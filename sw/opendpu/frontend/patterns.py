@@ -86,13 +86,16 @@ PATTERNS: tuple[tuple[str, Mapping[str, Any], tuple[Term, ...]], ...] = (
     ),
     (
         "Gelu", {},
-        tuple(
-            spelled
-            for e in ERF
-            for spelled in (
-                X * (e + 1) * 0.5, X * 0.5 * (e + 1), X * ((e + 1) * 0.5), X * (e * 0.5 + 0.5),
-            )
-        ) + (X * 0.5 * ERFC,),
+        (
+            X * 0.5 * ERFC,
+            *(
+                spelled
+                for e in ERF
+                for spelled in (
+                    X * (e + 1) * 0.5, X * 0.5 * (e + 1), X * ((e + 1) * 0.5), X * (e * 0.5 + 0.5),
+                )
+            ),
+        ),
     ),
 )  # fmt: skip
 """Operator, its attributes, and the spellings that it has; longer ones first."""

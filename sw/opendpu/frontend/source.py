@@ -38,8 +38,8 @@ LARGEST_TENSOR = 1 << 36
 """Bytes of the largest tensor between ops."""
 
 DYNAMIC = (
-    "{count} operator{s} of the file quantize while they run (DynamicQuantizeLinear); they were taken "
-    "for those of the float network, whose weights are what the file's integers stand for"
+    "{count} operator{s} of the file quantize while they run (DynamicQuantizeLinear); they were "
+    "taken for those of the float network, whose weights are what the file's integers stand for"
 )
 """What is said of networks that :mod:`opendpu.frontend.dynamic_quantization` changed."""
 

@@ -79,7 +79,8 @@ class GraphRunner(JobRunner[GraphStatistics]):
     ``as_vitis_ai``, programs find them as in AMD's graph runner: inputs of the subgraph that comes
     last are first, and quantized outputs are real numbers, in float32 tensors with a ``_`` behind
     their names. An output whose size depends on the input, as that of detections does, has 1 there
-    in its tensor. Inputs that no op reads may be left out of a dictionary. Keywords are those of :class:`~opendpu.runtime.Runner`.
+    in its tensor. Inputs that no op reads may be left out of a dictionary. Keywords are those of
+    :class:`~opendpu.runtime.Runner`.
 
     Raises
     ------

@@ -91,6 +91,13 @@ class Parts:
         data = model.SerializeToString(deterministic=True)
         return self.add(name, KIND, shape, [source], {"model": data, "call": call, "output": 0})
 
+    def turned(self, source: str, order: list[int]) -> None:
+        """Let a tensor be the result whose axes ``order`` are those of the op's result."""
+        back = [order.index(axis) for axis in range(len(order))]
+        self.node.kind, self.node.inputs = "transpose", {"input": [source]}
+        self.node.attrs, self.node.reason = {"order": back}, ""
+        self.names.append(self.node.name)
+
     def end(self, source: str) -> None:
         """Let a tensor be the result: in its shape where that is how it is read, else reshaped."""
         graph, node = self.graph, self.node

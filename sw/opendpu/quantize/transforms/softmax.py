@@ -46,22 +46,29 @@ def is_softmax(graph: Graph, node: Node) -> bool:
     rank = len(node.shape)
     if node.kind != "softmax" or rank < 3 or node.shape[0] != 1:
         return False
-    mask = mask_of(graph, node)
-    return (
-        int(node.attrs["axis"]) % rank == rank - 1
-        and 1 < node.shape[-1] <= MOST_SCORES
-        and (mask is None or is_sound(mask))
+    axis, mask = int(node.attrs["axis"]) % rank, mask_of(graph, node)
+    return 1 < node.shape[axis] <= MOST_SCORES and (
+        mask is None or (axis == rank - 1 and is_sound(mask))
     )
 
 
 def softmax(parts: Parts, computed: ComputedMask | None = None) -> None:
-    """Add the parts of a softmax, ``computed`` the mask that the model makes for it."""
-    *front, rows, count = parts.node.shape
+    """Add the parts of a softmax, ``computed`` the mask that the model makes for it.
+
+    One over another axis than the last gets its scores, and gives its result, through a transpose.
+    """
+    rank = len(parts.node.shape)
+    axis = int(parts.node.attrs["axis"]) % rank
+    there = [*(n for n in range(rank) if n != axis), axis]
+    whole = tuple(parts.node.shape[n] for n in there)
+    *front, rows, count = whole
     shape = (1, math.prod(front), rows, count)
     mask = computed or mask_of(parts.graph, parts.node)
     if computed is not None:
         without_guard(parts.graph, parts.node)
     source = parts.node.inputs["input"][0] if mask is None else mask.scores
+    if axis < rank - 1:
+        source = parts.add("rows", "transpose", whole, [source], {"order": there})
     scores = parts.reshaped("scores", source, shape)
     if isinstance(mask, Mask) and np.any(mask.added):
         added = parts.constant("bias", mask.added.reshape(shape))
@@ -89,7 +96,11 @@ def softmax(parts: Parts, computed: ComputedMask | None = None) -> None:
     shifted = parts.add("exponent", "add", shape, [logarithm, last])
     if mask is not None:
         parts.demands.least[shifted] = point - 1
-    parts.end(parts.add("probability", "exp", shape, [shifted]))
+    made = parts.add("probability", "exp", shape, [shifted])
+    if axis < rank - 1:
+        parts.turned(parts.reshaped("probabilities", made, whole), there)
+    else:
+        parts.end(made)
 
 
 def _lowered(parts: Parts, mask: Mask | ComputedMask, name: str, source: str) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks that onnxruntime's ``quantize_dynamic`` made are the float networks they were made of."""
+"""What onnxruntime's ``quantize_dynamic`` made of networks are these networks again."""
 
 import numpy as np
 import onnx
@@ -156,7 +156,7 @@ def test_a_product_of_two_maps():
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (("y = Mul(f, w)", "g = Mul(f, w) h = Cast <to = 1> (i) y = Add(g, h)"), "integers are read"),
+        (("y = Mul(f, w)", "g = Mul(f, w) h = Cast <to = 1> (i) y = Add(g, h)"), "it is read"),
         (("w = Mul(s, u)", "w = Mul(s, s)"), "the scale is another one"),
         (("i = MatMulInteger(q, r, z, v)", "i = MatMulInteger(q, r, v, v)"), "another zero point"),
     ],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LayerNorm as TensorFlow and Keras write it: a factor of every row, and what it makes of the mean."""
+"""LayerNorm as TensorFlow and Keras write it, with a factor for every row."""
 
 import numpy as np
 import pytest

@@ -108,7 +108,7 @@ def float_input(q: Drawing) -> str:
 def channels_to_the_front(q: Drawing) -> str:
     height, width, channels = (2, 16411, 2) if q.beyond else (8, 16, 8)
     x = q.data(height, width, channels)
-    moved = q.alone("transpose", x, 5, (channels, height, width), order=[0, 3, 1, 2])
+    moved = q.alone("transpose", x, 5, (channels, width, height), order=[0, 3, 2, 1])
     return q.pool(moved, "pool", "maxpool2d", 2)
 
 
