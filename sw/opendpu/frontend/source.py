@@ -27,6 +27,7 @@ from opendpu.frontend.normalizations import normalized
 from opendpu.frontend.opsets import opsets_of
 from opendpu.frontend.patterns import recognized
 from opendpu.frontend.qlinear import expanded
+from opendpu.frontend.separable import separated
 from opendpu.frontend.single_node import Dialect, dtype_of, shape_of
 from opendpu.frontend.stacks import unstacked
 from opendpu.frontend.unfused import unfused
@@ -132,6 +133,7 @@ def read(
         analysis.nodes, constants, _uses(analysis.nodes, outputs), floats, analysis.add_floats
     )
     nodes = contracted(nodes, constants, floats, analysis.add_floats)
+    nodes = separated(nodes, constants, outputs, floats, analysis.add_floats, dialect)
     nodes = unguarded(nodes, constants, _uses(nodes, outputs))
     nodes = unstacked(nodes, constants, _uses(nodes, outputs), floats)
     nodes = gathered(nodes, constants, _uses(nodes, outputs), floats)
