@@ -44,6 +44,7 @@ from opendpu.quantize.transforms.upsample import upsample
 from opendpu.quantize.transforms.views import activations_first
 from opendpu.quantize.transforms.wide_kernel import split_wide_kernels
 from opendpu.quantize.transforms.wide_pad import pad_outside
+from opendpu.quantize.transforms.wide_stride import split_wide_strides
 from opendpu_arch.errors import UnsupportedError
 
 
@@ -130,7 +131,8 @@ def quantize_with_report(
     demands = _transform(graph, samples, config, report, progress)
     precise = wide_arguments(graph, samples)
     placement = place(graph, config, demands, precise)
-    changed = split_wide_kernels(graph, placement.floating, config.target)
+    changed = split_wide_strides(graph, placement.floating)
+    changed += split_wide_kernels(graph, placement.floating, config.target)
     if pad_outside(graph, placement.floating) or changed:
         placement = place(graph, config, demands, precise)
     groups, specs = placement.groups, placement.specs
