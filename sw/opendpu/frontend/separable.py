@@ -167,7 +167,9 @@ class _Search:
         given = [self.constants[name] for name in node.input if name in self.constants]
         if node.op_type in SHIFTING and given:
             return False
-        scales = node.op_type in SCALING and any(value.size in value.shape[-3:-2] for value in given)
+        scales = node.op_type in SCALING and any(
+            value.size in value.shape[-3:-2] for value in given
+        )
         return node.op_type in COMPUTING and not scales
 
     def _between(self, region: Sequence[onnx.NodeProto], result: str) -> list[onnx.NodeProto]:

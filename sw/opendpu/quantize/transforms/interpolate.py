@@ -3,10 +3,10 @@
 
 Each row of a bilinear result is made of two neighbouring rows of the map, and so is each column of
 two columns; of a nearest one, of a single row or column. Which, and with which shares, is the same
-for all channels; with ``align_corners``, or factors that are no whole numbers, it is another pair of
-shares for nearly every row. As products with a constant matrix they go to the compiler, which makes
-depthwise convolutions of them (:mod:`opendpu.compiler.legalize.along_axis`). Shares are rounded to
-what int8 holds beside one.
+for all channels; with ``align_corners``, or factors that are no whole numbers, it is another pair
+of shares for nearly every row. As products with a constant matrix they go to the compiler, which
+makes depthwise convolutions of them (:mod:`opendpu.compiler.legalize.along_axis`). Shares are
+rounded to what int8 holds beside one.
 """
 
 from collections.abc import Mapping

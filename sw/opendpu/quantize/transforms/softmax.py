@@ -57,19 +57,13 @@ def softmax(parts: Parts, computed: ComputedMask | None = None) -> None:
 
     One over another axis than the last gets its scores, and gives its result, through a transpose.
     """
-    rank = len(parts.node.shape)
-    axis = int(parts.node.attrs["axis"]) % rank
-    there = [*(n for n in range(rank) if n != axis), axis]
-    whole = tuple(parts.node.shape[n] for n in there)
-    *front, rows, count = whole
-    shape = (1, math.prod(front), rows, count)
     mask = computed or mask_of(parts.graph, parts.node)
+    source, order = parts.rows(int(parts.node.attrs["axis"]))
+    *front, rows, count = (parts.node.shape[n] for n in order)
+    shape = (1, math.prod(front), rows, count)
     if computed is not None:
         without_guard(parts.graph, parts.node)
-    source = parts.node.inputs["input"][0] if mask is None else mask.scores
-    if axis < rank - 1:
-        source = parts.add("rows", "transpose", whole, [source], {"order": there})
-    scores = parts.reshaped("scores", source, shape)
+    scores = parts.reshaped("scores", source if mask is None else mask.scores, shape)
     if isinstance(mask, Mask) and np.any(mask.added):
         added = parts.constant("bias", mask.added.reshape(shape))
         scores = parts.add("biased", "add", shape, [scores, added])
@@ -96,11 +90,7 @@ def softmax(parts: Parts, computed: ComputedMask | None = None) -> None:
     shifted = parts.add("exponent", "add", shape, [logarithm, last])
     if mask is not None:
         parts.demands.least[shifted] = point - 1
-    made = parts.add("probability", "exp", shape, [shifted])
-    if axis < rank - 1:
-        parts.turned(parts.reshaped("probabilities", made, whole), there)
-    else:
-        parts.end(made)
+    parts.end_rows(parts.add("probability", "exp", shape, [shifted]), order)
 
 
 def _lowered(parts: Parts, mask: Mask | ComputedMask, name: str, source: str) -> str:
