@@ -117,21 +117,27 @@ class _Search:
     def around(self, anchor: onnx.NodeProto) -> _Map | None:
         """Return the map that a node is part of; none if there is none."""
         for source in self._sources(anchor):
-            region = self._region(source)
-            for result in reversed([name for node in region for name in node.output]):
-                readers = self.readers.get(result, [])
-                ends = result in self.outputs or any(node not in region for node in readers)
-                shape = self.shape_of(result)
-                if not ends or shape is None or shape[:2] != (self.shape_of(source) or ())[:2]:
-                    continue
+            region, given = self._region(source), self.shape_of(source) or ()
+            for result in self._results(region):
+                shape = self.shape_of(result) or ()
                 inside = self._between(region, result)
-                if anchor not in inside or len(shape) != len(self.shape_of(source) or ()):
-                    continue
-                found = self._map(source, result, inside)
+                alike = len(shape) == len(given) and shape[:2] == given[:2]
+                found = self._map(source, result, inside) if alike and anchor in inside else None
                 if found is not None:
                     self.covered.update(name for node in inside for name in node.output)
                     return found
         return None
+
+    def _results(self, region: Sequence[onnx.NodeProto]) -> list[str]:
+        """Return what nodes make, the last first; before others what is read by other nodes."""
+        every = [name for node in reversed(region) for name in node.output]
+        members = {id(node) for node in region}
+
+        def is_inner(name: str) -> bool:
+            readers = self.readers.get(name, [])
+            return name not in self.outputs and all(id(node) in members for node in readers)
+
+        return sorted(every, key=is_inner)
 
     def _sources(self, anchor: onnx.NodeProto) -> list[str]:
         """Return the feature maps that a node may gather from: before what only moves it."""

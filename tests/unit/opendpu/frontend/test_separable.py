@@ -125,6 +125,21 @@ def test_strides_over_a_flat_map():
     check(model(nodes, (6, 5), {"places": np.int64(at), "flat": np.int64([-1])}))
 
 
+def test_strides_behind_a_mean_and_a_transpose_after_them():
+    """The head of a network with LayerNorm: the mean is a map of one pixel in other strides."""
+    at = np.int64(np.arange(CHANNELS)).reshape(1, CHANNELS, 1, 1)
+    nodes = [
+        helper.make_node("ReduceMean", ["a", "axes"], ["mean"], keepdims=1),
+        helper.make_node("Reshape", ["mean", "flat"], ["f"]),
+        helper.make_node("Gather", ["f", "places"], ["strided"]),
+        helper.make_node("Transpose", ["strided"], ["last"], perm=[0, 2, 3, 1]),
+        helper.make_node("Relu", ["last"], ["positive"]),
+        helper.make_node("Transpose", ["positive"], ["b"], perm=[0, 3, 1, 2]),
+    ]
+    constants = {"places": at, "flat": np.int64([-1]), "axes": np.int64([2, 3])}
+    check(model(nodes, (6, 5), constants))
+
+
 @pytest.mark.parametrize("why", ["channels move", "rows and columns depend on each other"])
 def test_what_is_no_product(why):
     at = np.arange(CHANNELS * 25).reshape(1, CHANNELS, 5, 5)
