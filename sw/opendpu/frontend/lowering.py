@@ -23,7 +23,7 @@ from opendpu.frontend.refusal import FaultError, Refusal
 from opendpu.frontend.requantizing import Requantize
 from opendpu.frontend.single_node import evaluate
 from opendpu.frontend.source import Source, attributes, read
-from opendpu.ir import FloatGraph, Quantization
+from opendpu.ir import NOTES, FloatGraph, Quantization
 from opendpu.ir.types import FLOAT32
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 from opendpu.ops.quantizing import OPERATORS, is_quantizing
@@ -117,6 +117,8 @@ def lower(source: Source, *, channels_last: bool = False, any_scale: bool = Fals
         context.graph.attrs["onnx_order"] = order
     if source.declared:
         context.graph.attrs["onnx_dtype"] = dict(source.declared)
+    if source.notes:
+        context.graph.attrs[NOTES] = list(source.notes)
     tidy.tidy(context.graph)
     return context.graph
 

@@ -3,8 +3,10 @@
 
 PyTorch's LayerNorm has nine nodes below operator set 17: mean, difference, square, mean, sum with
 epsilon, root, quotient, scale, bias. RMSNorm has no mean and no difference. onnxruntime computes
-``LayerNormalization`` and ``SimplifiedLayerNormalization`` in every operator set. Image networks
-write LayerNorm over the channels of ``NCHW`` in the same way; channels are last then, and go back.
+``LayerNormalization`` and ``SimplifiedLayerNormalization`` in every operator set. TensorFlow and
+Keras multiply by the reciprocal root and the scale first, ``x * f + (bias - mean * f)``. Image
+networks write LayerNorm over the channels of ``NCHW`` in the same way; channels are last then, and
+go back.
 """
 
 import dataclasses
@@ -138,9 +140,10 @@ class _Search:
             RMS_NORM, square.input[0], float(found[1].ravel()[0]), inner, rank=rank, axis=axis
         )
         same = self._centre(norm)
-        if not self._divide(norm, root, same):
+        if self._divide(norm, root, same):
+            self._affine(norm)
+        elif not self._multiply(norm, root):
             return None
-        self._affine(norm)
         return norm if self._is_closed(norm) else None
 
     def _centre(self, norm: _Norm) -> set[str]:
@@ -180,18 +183,74 @@ class _Search:
         norm.nodes += [reader, products[0]]
         return True
 
+    def _multiply(self, norm: _Norm, root: onnx.NodeProto) -> bool:
+        """Take ``x * f + (bias - mean * f)``, ``f`` the reciprocal root times the scale, if any.
+
+        Return whether it is that.
+        """
+        inverse = self.links.only_reader(root.output[0], "Reciprocal")
+        if inverse is None or norm.op_type != LAYER_NORM:
+            return False
+        inside, factor = [inverse], inverse.output[0]
+        gain = self.links.only_reader(factor, "Mul")
+        if gain is not None:
+            (norm.scale,) = [name for name in gain.input if self._is_by_row(name, norm)] or [""]
+            if not norm.scale:
+                return False
+            inside, factor = [*inside, gain], gain.output[0]
+        products = [node for node in self.links.readers[factor] if node.op_type == "Mul"]
+        operands = [name for node in products for name in node.input if name != factor]
+        if len(products) != 2 or len(operands) != 2 or norm.x not in operands:
+            return False
+        at = operands.index(norm.x)
+        end = self._shifted(norm, operands[1 - at], products[at], products[1 - at])
+        norm.nodes += [*inside, *products, *end]
+        return bool(end)
+
+    def _shifted(
+        self, norm: _Norm, mean: str, scaled: onnx.NodeProto, shift: onnx.NodeProto
+    ) -> list[onnx.NodeProto]:
+        """Return the nodes that take a scaled mean from a scaled tensor; none if they do not.
+
+        A bias that they add is noted.
+        """
+        negated = self.links.made(mean, "Neg")
+        if (negated.input[0] if negated is not None else mean) != norm.nodes[0].output[0]:
+            return []
+        inside = [negated] if negated is not None else []
+        name, op_type = shift.output[0], "Add" if negated is not None else "Sub"
+        biased = self.links.only_reader(name, op_type)
+        given = [one for one in biased.input if one != name] if biased is not None else []
+        if biased is not None and len(given) == 1 and self._is_by_row(given[0], norm):
+            if op_type == "Sub" and biased.input[0] == name:
+                return []
+            norm.bias, name, op_type = given[0], biased.output[0], "Add"
+            inside.append(biased)
+        end = self.links.only_reader(name, op_type)
+        operands = [scaled.output[0], name]
+        if end is None or (list(end.input) != operands and (
+            op_type == "Sub" or list(end.input) != operands[::-1]
+        )):  # fmt: skip
+            return []
+        return [*inside, end]
+
+    def _is_by_row(self, name: str, norm: _Norm) -> bool:
+        """Return whether a tensor is a constant, one number for each place of the rows."""
+        value, shape = self.constants.get(name), self.shape_of(norm.x)
+        return (
+            value is not None and bool(shape) and value.size in (1, shape[norm.axis])
+            and value.size == math.prod(value.shape[norm.axis - norm.rank :][:1])
+        )  # fmt: skip
+
     def _affine(self, norm: _Norm) -> None:
         """Take a scale and a bias behind, if they are constants of one number a channel."""
         for op_type in ("Mul", "Add"):
             readers = self.links.readers.get(norm.nodes[-1].output[0], [])
             if len(readers) != 1 or readers[0].op_type != op_type:
                 continue
-            for _, value in self._with_constant(readers[0]):
-                shape = self.shape_of(norm.x)
-                if shape and value.size in (1, shape[norm.axis]) and value.size == math.prod(
-                    value.shape[norm.axis - norm.rank :][:1]
-                ):  # fmt: skip
-                    name = next(n for n in readers[0].input if n in self.constants)
+            for _ in self._with_constant(readers[0]):
+                name = next(n for n in readers[0].input if n in self.constants)
+                if self._is_by_row(name, norm):
                     norm.nodes.append(readers[0])
                     if op_type == "Mul":
                         norm.scale = name

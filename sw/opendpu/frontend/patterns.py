@@ -59,6 +59,8 @@ def of(op_type: str, *inputs: Term | float, **attrs: float) -> Term:
 
 X = Term()
 RELU6 = (of("Clip", X + 3, 0, 6), of("Min", of("Relu", X + 3), 6))
+ERFC = of("Sub", 1, of("Erf", of("Neg", X) * math.sqrt(0.5)))
+"""1 + erf(x / sqrt(2)), as TensorFlow has it."""
 ERF = (of("Erf", X / math.sqrt(2)), of("Erf", X * math.sqrt(0.5)))
 
 PATTERNS: tuple[tuple[str, Mapping[str, Any], tuple[Term, ...]], ...] = (
@@ -84,12 +86,15 @@ PATTERNS: tuple[tuple[str, Mapping[str, Any], tuple[Term, ...]], ...] = (
     ),
     (
         "Gelu", {},
-        tuple(
-            spelled
-            for e in ERF
-            for spelled in (
-                X * (e + 1) * 0.5, X * 0.5 * (e + 1), X * ((e + 1) * 0.5), X * (e * 0.5 + 0.5),
-            )
+        (
+            X * 0.5 * ERFC,
+            *(
+                spelled
+                for e in ERF
+                for spelled in (
+                    X * (e + 1) * 0.5, X * 0.5 * (e + 1), X * ((e + 1) * 0.5), X * (e * 0.5 + 0.5),
+                )
+            ),
         ),
     ),
 )  # fmt: skip

@@ -16,6 +16,7 @@ from opendpu.frontend.analysis import Analysis
 from opendpu.frontend.batch_first import sequence_first
 from opendpu.frontend.binding import Bound, Sizes, bind_inputs
 from opendpu.frontend.clusters import clustered
+from opendpu.frontend.dynamic_quantization import in_float
 from opendpu.frontend.einsum import contracted
 from opendpu.frontend.expansion import spelled_out
 from opendpu.frontend.feature_norms import gathered
@@ -29,6 +30,7 @@ from opendpu.frontend.precision import in_single_precision, single
 from opendpu.frontend.qlinear import expanded
 from opendpu.frontend.qonnx import without_qonnx
 from opendpu.frontend.requantizing import Requantize, requantized
+from opendpu.frontend.separable import separated
 from opendpu.frontend.single_node import Dialect, dtype_of, shape_of
 from opendpu.frontend.stacks import unstacked
 from opendpu.frontend.unfused import unfused
@@ -38,6 +40,12 @@ from opendpu_arch.errors import ModelFormatError
 
 LARGEST_TENSOR = 1 << 36
 """Bytes of the largest tensor between ops."""
+
+DYNAMIC = (
+    "{count} operator{s} of the file quantize while they run (DynamicQuantizeLinear); they were "
+    "taken for those of the float network, whose weights are what the file's integers stand for"
+)
+"""What is said of networks that :mod:`opendpu.frontend.dynamic_quantization` changed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +72,8 @@ class Source:
     """Whether some tensors are quantized already."""
     declared: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Types of inputs and outputs in the file, where they are float32 here."""
+    notes: Sequence[str] = ()
+    """What was read as something else than the file says: a sentence each."""
 
     @property
     def opset(self) -> int:
@@ -133,7 +143,11 @@ def read(
             before, now = shape_of(item.type) or (), analysis.shape(item.name) or ()
             bound.check_batch(label, item.name, before, now)
     floats = analysis.shape_of_floats
-    nodes = contracted(analysis.nodes, constants, floats, analysis.add_floats)
+    nodes, count = in_float(
+        analysis.nodes, constants, _uses(analysis.nodes, outputs), floats, analysis.add_floats
+    )
+    nodes = contracted(nodes, constants, floats, analysis.add_floats)
+    nodes = separated(nodes, constants, outputs, floats, analysis.add_floats, dialect)
     nodes = unguarded(nodes, constants, _uses(nodes, outputs))
     nodes = unstacked(nodes, constants, _uses(nodes, outputs), floats)
     nodes = gathered(nodes, constants, _uses(nodes, outputs), floats)
@@ -154,6 +168,7 @@ def read(
         bound=bound,
         quantized=any(node.op_type in QUANTIZERS for node in given),
         declared=precision.declared if precision else {},
+        notes=[DYNAMIC.format(count=count, s="s" if count > 1 else "")] if count else [],
     )
 
 

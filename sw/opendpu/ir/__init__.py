@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The typed graphs that front ends, quantizer and compiler work on."""
 
-from opendpu.ir.graph import Array, FixedGraph, FloatGraph, Graph, Node, QuantizedGraph
+from opendpu.ir.graph import NOTES, Array, FixedGraph, FloatGraph, Graph, Node, QuantizedGraph
 from opendpu.ir.types import UNKNOWN, NumberFormat, Origin, Quantization, Rounding, TensorType
 from opendpu.ir.xir_bridge import from_xir, to_xir
 
 __all__ = [
+    "NOTES",
     "UNKNOWN",
     "Array",
     "FixedGraph",

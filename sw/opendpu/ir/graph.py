@@ -76,6 +76,11 @@ class Node:
         return list(itertools.chain.from_iterable(self.inputs.values()))
 
 
+NOTES = "front_end_notes"
+"""Attribute of a graph: what a front end took for something else than the file says, a sentence
+each; reports print it."""
+
+
 class Graph:
     """An editable graph: nodes in topological order and the names of the outputs.
 

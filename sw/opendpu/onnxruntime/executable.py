@@ -185,8 +185,15 @@ class Session:
         self._tensors = executable.tensors()
 
     def run(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the outputs by name; with a batch in front where the inputs have one."""
-        given = {port.name: port.to_runner(arrays[port.name]) for port in self.executable.inputs}
+        """Return the outputs by name; with a batch in front where the inputs have one.
+
+        Inputs that nothing reads may be missing: ONNX Runtime keeps them to itself.
+        """
+        given = {
+            port.name: port.to_runner(arrays[port.name])
+            for port in self.executable.inputs
+            if port.name in arrays or port.name not in self._runner.optional_inputs
+        }
         found, _ = run_batch(self._runner, given, floats=True)
         return {
             port.name: port.from_runner(found[tensor])

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from opendpu.ir import FloatGraph, Graph, QuantizedGraph
+from opendpu.ir import NOTES, FloatGraph, Graph, QuantizedGraph
 from opendpu.quantize.assign import deployable_scales, free_scales
 from opendpu.quantize.calibrate import observe
 from opendpu.quantize.complete import is_quantized
@@ -44,6 +44,7 @@ from opendpu.quantize.transforms.upsample import upsample
 from opendpu.quantize.transforms.views import activations_first
 from opendpu.quantize.transforms.wide_kernel import split_wide_kernels
 from opendpu.quantize.transforms.wide_pad import pad_outside
+from opendpu.quantize.transforms.wide_stride import split_wide_strides
 from opendpu_arch.errors import UnsupportedError
 
 
@@ -124,12 +125,14 @@ def quantize_with_report(
         raise UnsupportedError(f"graph {graph.name!r} is quantized already; compile it as it is")
     progress = Progress(show)
     samples = calibration_samples(graph, calib)
-    report = Report(samples=samples.count, notes=suspicions(samples), obstacles=config.deployable())
+    notes = [*graph.attrs.get(NOTES, ()), *suspicions(samples)]
+    report = Report(samples=samples.count, notes=notes, obstacles=config.deployable())
     reference, graph = graph, graph.copy()
     demands = _transform(graph, samples, config, report, progress)
     precise = wide_arguments(graph, samples)
     placement = place(graph, config, demands, precise)
-    changed = split_wide_kernels(graph, placement.floating, config.target)
+    changed = split_wide_strides(graph, placement.floating)
+    changed += split_wide_kernels(graph, placement.floating, config.target)
     if pad_outside(graph, placement.floating) or changed:
         placement = place(graph, config, demands, precise)
     groups, specs = placement.groups, placement.specs

@@ -79,7 +79,8 @@ class GraphRunner(JobRunner[GraphStatistics]):
     ``as_vitis_ai``, programs find them as in AMD's graph runner: inputs of the subgraph that comes
     last are first, and quantized outputs are real numbers, in float32 tensors with a ``_`` behind
     their names. An output whose size depends on the input, as that of detections does, has 1 there
-    in its tensor. Keywords are those of :class:`~opendpu.runtime.Runner`.
+    in its tensor. Inputs that no op reads may be left out of a dictionary. Keywords are those of
+    :class:`~opendpu.runtime.Runner`.
 
     Raises
     ------
@@ -106,6 +107,8 @@ class GraphRunner(JobRunner[GraphStatistics]):
             }
             inputs.sort(key=lambda tensor: place.get(tensor.name, 0))
         self._inputs = [Plain(tensor) for tensor in inputs]
+        unread = [slot for slot in self._inputs if _is_unread(slot.tensor)]
+        self._unread = {slot.tensor.name: np.zeros(slot.shape, slot.dtype) for slot in unread}
         outputs = _by_name(_sinks(graph))
         self._results = [_real(t) for t in outputs] if as_vitis_ai else outputs
         self._outputs = [
@@ -138,6 +141,11 @@ class GraphRunner(JobRunner[GraphStatistics]):
     def get_input_tensors(self) -> list[Tensor]:
         """Return the input tensors, by name."""
         return [slot.tensor for slot in self._inputs]
+
+    @property
+    def optional_inputs(self) -> frozenset[str]:
+        """Names of the input tensors that no op reads, and that need not be given."""
+        return frozenset(self._unread)
 
     def get_output_tensors(self) -> list[Tensor]:
         """Return the output tensors, by name."""
@@ -198,6 +206,8 @@ class GraphRunner(JobRunner[GraphStatistics]):
         return array
 
     def _submit(self, inputs: Arrays, give: Callable[[dict[str, Array]], None]) -> int:
+        if self._unread and isinstance(inputs, Mapping):
+            inputs = {**self._unread, **inputs}
         given = match_arrays(inputs, self._inputs, "input")
         values = {
             slot.tensor.name: quantized(array, slot.tensor).copy()
@@ -228,6 +238,8 @@ class GraphRunner(JobRunner[GraphStatistics]):
 
     def tensors(self, inputs: Arrays) -> dict[str, Array]:
         """Return the inputs and what every subgraph gives, by tensor name, of one job."""
+        if self._unread and isinstance(inputs, Mapping):
+            inputs = {**self._unread, **inputs}
         given = match_arrays(inputs, self._inputs, "input")
         values = {
             slot.tensor.name: quantized(array, slot.tensor)
@@ -292,6 +304,10 @@ def _real(tensor: Tensor) -> Tensor:
 
 def _sources(graph: Graph) -> list[Op]:
     return [op for op in graph.get_ops() if op.get_type() in SOURCES]
+
+
+def _is_unread(tensor: Tensor) -> bool:
+    return tensor.producer is not None and not tensor.producer.get_fanout_num()
 
 
 def _sinks(graph: Graph) -> list[Op]:

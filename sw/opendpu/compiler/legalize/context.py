@@ -67,6 +67,10 @@ class Context:
         if node.name in self._real:
             self.result[self._real[node.name]].reason = reason
 
+    def is_made(self, name: str) -> bool:
+        """Return whether the result of an op has been made, in float or in integers."""
+        return name in self._real or any(user.name in self._fixed for user in self.users[name])
+
     def real(self, name: str) -> str:
         """Return the node with the float result of an op."""
         if name not in self._real:

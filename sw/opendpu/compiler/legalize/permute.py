@@ -19,7 +19,7 @@ def permuted(call: Call, source: str, order: Sequence[int]) -> str:
     context, node = call.context, call.context.result[source]
     if list(order) == list(range(node.shape[-1])):
         return source
-    if node.kind == "conv2d-fix" and _is_alone(call, node) and not context.scaled:
+    if folds(call, source):
         return _with_other_outputs(context, node, order)
     weights = np.eye(node.shape[-1], dtype=np.int8)[list(order)]
     inputs = {
@@ -37,6 +37,12 @@ def permuted(call: Call, source: str, order: Sequence[int]) -> str:
         attrs |= Multipliers.ones(len(order)).attributes(Halves.ONCE, clamp)
     shape = (*node.shape[:-1], len(order))
     return context.add(call.node, call.fix, "conv2d-fix", inputs, attrs, shape=shape)
+
+
+def folds(call: Call, source: str) -> bool:
+    """Tell whether ``source`` is a convolution that can make its channels in another order."""
+    node = call.context.result[source]
+    return node.kind == "conv2d-fix" and _is_alone(call, node) and not call.context.scaled
 
 
 def _is_alone(call: Call, node: Node) -> bool:

@@ -72,9 +72,19 @@ def legalize(
     for name in quantized.outputs:
         is_fix = quantized[name].kind == "fix"
         result.outputs.append(_output(context, name) if is_fix else context.real(name))
+    _keep_unread_inputs(context)
     result.prune()
     _separate_names(result)
     return result
+
+
+def _keep_unread_inputs(context: Context) -> None:
+    """Make inputs that no output needs too: callers of the model know that it has them."""
+    for node in context.graph:
+        if node.kind == "data" and not context.is_made(node.name):
+            fixes = [user.name for user in context.users[node.name] if user.kind == "fix"]
+            make = context.fixed if fixes else context.real
+            make(next(iter(fixes), node.name))
 
 
 def _make_deep(context: Context) -> None:

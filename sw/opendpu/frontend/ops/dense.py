@@ -7,6 +7,7 @@ import numpy as np
 
 from opendpu.frontend.context import Array, Call, broadcast_shape
 from opendpu.frontend.layout import Value, plain, source_positions
+from opendpu.frontend.ops.along_axis import ROWS, map_axis, multiplied
 from opendpu.frontend.ops.registry import handles
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.source import as_float
@@ -36,7 +37,18 @@ def gemm(call: Call) -> None:
 
 @handles("MatMul")
 def matmul(call: Call) -> None:
-    """Convert to ``inner-product`` if the right side is a constant matrix, else ``matmul``."""
+    """Convert to ``inner-product`` if the right side is a constant matrix, else ``matmul``.
+
+    Maps whose rows or columns are mixed with few neighbours stay as they are.
+    """
+    for constant in (0, 1):
+        axis = map_axis(call, constant)
+        if axis is not None:
+            matrix = as_float(call.weights(constant, "matrix"))
+            node, _ = call.feature_map(1 - constant)
+            made = multiplied(call, call.output, node, axis, matrix if axis == ROWS else matrix.T)
+            call.set_feature_map(made, len(call.value(1 - constant).shape))
+            return
     right = call.constant(1)
     if right is not None and right.ndim == 2:
         _dense(call, as_float(right).T, None, outputs=1)

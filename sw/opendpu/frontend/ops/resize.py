@@ -2,18 +2,90 @@
 """Resize of feature maps."""
 
 import numpy as np
+import onnx
 
 from opendpu.frontend.context import Array, Call
+from opendpu.frontend.ops.along_axis import MOST_NEIGHBOURS, ROWS, multiplied
 from opendpu.frontend.ops.registry import Layout, handles
 from opendpu.frontend.refusal import Refusal
+from opendpu.frontend.single_node import evaluate
+from opendpu.ops.banded import span_of
+
+COORDINATES = ("align_corners", "asymmetric", "half_pixel", "half_pixel_symmetric",
+               "pytorch_half_pixel")  # fmt: skip
+"""Ways to say where an element comes from by which each axis is for itself."""
+MAP = 4
 
 
 @handles("Resize", "Upsample", layout=Layout.SPATIAL)
 def resize(call: Call) -> None:
-    """Convert to ``resize`` where XIR picks the same pixels.
+    """Convert to ``resize`` where XIR picks the same pixels, else to products with matrices.
 
     Before operator set 11 (``Upsample`` up to 9), element ``i`` comes from ``floor(i / scale)``.
     """
+    try:
+        _xir_resize(call)
+    except Refusal:
+        matrices = _matrices(call)
+        if matrices is None:
+            raise
+        rank = len(call.value(0).shape)
+        node, _ = call.feature_map()
+        for axis, matrix in matrices.items():
+            name = call.output if axis == max(matrices) else f"{call.output}_rows"
+            node = multiplied(call, name, node, axis, matrix)
+        call.set_feature_map(node, rank)
+
+
+def _matrices(call: Call) -> dict[int, Array] | None:
+    """Return what rows and columns are made of, ``[made, given]``, by axis of an NHWC map.
+
+    onnxruntime says it: of the rows of a unit matrix it makes those of the matrix. None where a
+    result is no sum of neighbours, or of more than the DPU adds.
+    """
+    value, attrs = call.value(0), call.attrs
+    where = attrs.get("coordinate_transformation_mode", "half_pixel")
+    plain = attrs.get("keep_aspect_ratio_policy", "stretch") == "stretch"
+    if call.proto.op_type != "Resize" or call.context.opset < 11 or not plain or (
+        len(value.shape) != MAP or where not in COORDINATES or call.is_quantized(0)
+    ):  # fmt: skip
+        return None
+    found = {}
+    for axis, (size, made) in enumerate(
+        zip(value.shape[2:], call.context.source.shape(call.output)[2:], strict=True), ROWS
+    ):
+        if size == made:
+            continue
+        node = onnx.NodeProto()
+        node.CopyFrom(call.proto)
+        kept = [a for a in call.proto.attribute if a.name not in ("axes", "antialias")]
+        kept += [a for a in call.proto.attribute if a.name == "antialias" and a.i]
+        del node.attribute[:]
+        node.attribute.extend(kept)
+        factors = _factors(call, axis + 1, size, made)
+        node.input[:] = ["x", "", "factors"] if factors.dtype == np.float32 else (
+            ["x", "", "", "factors"]
+        )  # fmt: skip
+        unit = np.eye(size, dtype=np.float32)[None, None]
+        results = evaluate(call.context.source.dialect, node, {"x": unit, "factors": factors})
+        matrix = results[call.output][0, 0] if results else np.ones((1, MOST_NEIGHBOURS + 1))
+        if matrix.shape != (made, size) or max(map(span_of, matrix)) > MOST_NEIGHBOURS:
+            return None
+        found[axis] = matrix
+    return found or None
+
+
+def _factors(call: Call, axis: int, size: int, made: int) -> Array:
+    """Return the factors, or sizes, that let one axis of ONNX's map change as the model says."""
+    rank = len(call.value(0).shape)
+    scales = call.weights(2, "scales") if call.has(2) else np.zeros(0)
+    if not scales.size:
+        return np.int64([1, 1, made, size])
+    axes = [a % rank for a in call.attrs.get("axes", range(rank))]
+    return np.float32([1, 1, scales[axes.index(axis)], 1])
+
+
+def _xir_resize(call: Call) -> None:
     rank = len(call.value(0).shape)
     node, shape = call.feature_map()
     scales, size = _scales(call, shape, rank)

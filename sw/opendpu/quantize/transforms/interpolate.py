@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bilinear resize by any factor on the DPU: a product with a constant matrix along each axis.
+"""Resize by any factor on the DPU: a product with a constant matrix along each axis.
 
-Each row of the result is made of two neighbouring rows of the map, and so is each column of two
-columns. Which two, and with which shares, is the same for all channels; with ``align_corners``, or
-factors that are no whole numbers, it is another pair of shares for nearly every row. As products
-with a constant matrix they go to the compiler, which makes depthwise convolutions of them
-(:mod:`opendpu.compiler.legalize.along_axis`). Shares are rounded to what int8 holds beside one.
+Each row of a bilinear result is made of two neighbouring rows of the map, and so is each column of
+two columns; of a nearest one, of a single row or column. Which, and with which shares, is the same
+for all channels; with ``align_corners``, or factors that are no whole numbers, it is another pair
+of shares for nearly every row. As products with a constant matrix they go to the compiler, which
+makes depthwise convolutions of them (:mod:`opendpu.compiler.legalize.along_axis`). Shares are
+rounded to what int8 holds beside one.
 """
 
 from collections.abc import Mapping
@@ -36,7 +37,7 @@ Matrix = npt.NDArray[np.float64]
 
 
 def interpolate(graph: Graph) -> None:
-    """Rewrite bilinear resizes that no engine has, of what the DPU makes, in place.
+    """Rewrite resizes that no engine has, of what the DPU makes, in place.
 
     Those that the CPU makes sooner stay, with that as the reason.
     """
@@ -72,14 +73,14 @@ def _too_slow(graph: Graph, node: Node, matrices: Mapping[int, Matrix]) -> str:
     if dpu <= cpu:
         return ""
     return (
-        f"bilinear resize of {shape[1]}x{shape[2]} to {rows}x{columns} would be {layers} layers, "
+        f"resize of {shape[1]}x{shape[2]} to {rows}x{columns} would be {layers} layers, "
         f"{dpu * 1e3:.1f} ms where the CPU takes {cpu * 1e3:.1f}; fewer pixels would lift it"
     )
 
 
 def _is_interpolation(graph: Graph, node: Node) -> bool:
-    """Return whether an op is a bilinear resize that the engines have no weights for."""
-    if node.kind != "resize" or str(node.attrs["mode"]).upper() != "BILINEAR":
+    """Return whether an op is a resize that the engines have no weights for."""
+    if node.kind != "resize":
         return False
     if len(node.shape) != MAP or len(node.inputs["input"]) != 1:
         return False
@@ -87,12 +88,18 @@ def _is_interpolation(graph: Graph, node: Node) -> bool:
     if shape[1:3] == (1, 1) or max(node.shape[1:3]) > MAX_SIZE:
         return False
     (rows, rest), (columns, other) = (divmod(node.shape[axis], shape[axis]) for axis in (1, 2))
+    if _is_nearest(node):
+        return bool(rest or other)
     if rest or other or node.attrs.get("align_corners"):
         return True
     if not np.allclose([float(s) for s in node.attrs["scale"]], (columns, rows)):
         return True
     half = bool(node.attrs.get("half_pixel_centers"))
     return bilinear_weights(rows, columns, half=half) is None
+
+
+def _is_nearest(node: Node) -> bool:
+    return str(node.attrs["mode"]).upper() == "NEAREST"
 
 
 def _matrices(node: Node, shape: tuple[int, ...]) -> dict[int, Matrix]:
@@ -129,7 +136,9 @@ def shares(size: int, made: int, scale: float, node: Node) -> Matrix:
     if int(np.floor(np.float32(scale) * size)) != made:
         scale = made / size
     places = np.arange(made, dtype=np.float64)
-    if node.attrs.get("align_corners"):
+    if _is_nearest(node):
+        places = np.floor(places / scale)
+    elif node.attrs.get("align_corners"):
         places = places * (size - 1) / max(1, made - 1)
     elif node.attrs.get("half_pixel_centers"):
         places = (places + 0.5) / scale - 0.5

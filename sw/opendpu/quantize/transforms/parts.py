@@ -91,6 +91,27 @@ class Parts:
         data = model.SerializeToString(deterministic=True)
         return self.add(name, KIND, shape, [source], {"model": data, "call": call, "output": 0})
 
+    def rows(self, axis: int) -> tuple[str, list[int]]:
+        """Return the input with one axis last, through a transpose if need be, and the order."""
+        (source,), shape = self.node.inputs["input"], self.node.shape
+        axis %= len(shape)
+        order = [*(n for n in range(len(shape)) if n != axis), axis]
+        if axis < len(shape) - 1:
+            turned = tuple(shape[n] for n in order)
+            source = self.add("turned", "transpose", turned, [source], {"order": order})
+        return source, order
+
+    def end_rows(self, source: str, order: list[int]) -> None:
+        """Let a tensor be the result whose axes are those of the op's result in another order."""
+        if order == sorted(order):
+            self.end(source)
+            return
+        source = self.reshaped("back", source, tuple(self.node.shape[n] for n in order))
+        back = [order.index(axis) for axis in range(len(order))]
+        self.node.kind, self.node.inputs = "transpose", {"input": [source]}
+        self.node.attrs, self.node.reason = {"order": back}, ""
+        self.names.append(self.node.name)
+
     def end(self, source: str) -> None:
         """Let a tensor be the result: in its shape where that is how it is read, else reshaped."""
         graph, node = self.graph, self.node

@@ -46,23 +46,24 @@ def is_softmax(graph: Graph, node: Node) -> bool:
     rank = len(node.shape)
     if node.kind != "softmax" or rank < 3 or node.shape[0] != 1:
         return False
-    mask = mask_of(graph, node)
-    return (
-        int(node.attrs["axis"]) % rank == rank - 1
-        and 1 < node.shape[-1] <= MOST_SCORES
-        and (mask is None or is_sound(mask))
+    axis, mask = int(node.attrs["axis"]) % rank, mask_of(graph, node)
+    return 1 < node.shape[axis] <= MOST_SCORES and (
+        mask is None or (axis == rank - 1 and is_sound(mask))
     )
 
 
 def softmax(parts: Parts, computed: ComputedMask | None = None) -> None:
-    """Add the parts of a softmax, ``computed`` the mask that the model makes for it."""
-    *front, rows, count = parts.node.shape
-    shape = (1, math.prod(front), rows, count)
+    """Add the parts of a softmax, ``computed`` the mask that the model makes for it.
+
+    One over another axis than the last gets its scores, and gives its result, through a transpose.
+    """
     mask = computed or mask_of(parts.graph, parts.node)
+    source, order = parts.rows(int(parts.node.attrs["axis"]))
+    *front, rows, count = (parts.node.shape[n] for n in order)
+    shape = (1, math.prod(front), rows, count)
     if computed is not None:
         without_guard(parts.graph, parts.node)
-    source = parts.node.inputs["input"][0] if mask is None else mask.scores
-    scores = parts.reshaped("scores", source, shape)
+    scores = parts.reshaped("scores", source if mask is None else mask.scores, shape)
     if isinstance(mask, Mask) and np.any(mask.added):
         added = parts.constant("bias", mask.added.reshape(shape))
         scores = parts.add("biased", "add", shape, [scores, added])
@@ -89,7 +90,7 @@ def softmax(parts: Parts, computed: ComputedMask | None = None) -> None:
     shifted = parts.add("exponent", "add", shape, [logarithm, last])
     if mask is not None:
         parts.demands.least[shifted] = point - 1
-    parts.end(parts.add("probability", "exp", shape, [shifted]))
+    parts.end_rows(parts.add("probability", "exp", shape, [shifted]), order)
 
 
 def _lowered(parts: Parts, mask: Mask | ComputedMask, name: str, source: str) -> str:

@@ -22,8 +22,8 @@ def is_unit_vectors(graph: Graph, node: Node) -> bool:
         node.kind == "l2_normalize"
         and rank > 1
         and node.shape[0] == 1
-        and [int(axis) % rank for axis in node.attrs["axis"]] == [rank - 1]
-        and node.shape[-1] > 1
+        and len(node.attrs["axis"]) == 1
+        and _count(node) > 1
     )
 
 
@@ -33,7 +33,8 @@ def floor_of(node: Node, rows: Array) -> float | None:
     See :func:`opendpu.quantize.transforms.variance.floor_for`.
     """
     epsilon = _epsilon(node)
-    means = np.square(rows, dtype=np.float64).mean(axis=-1)
+    axis = int(node.attrs["axis"][0]) % len(node.shape) - len(node.shape)
+    means = np.square(rows, dtype=np.float64).mean(axis=axis)
     floor = floor_for(np.maximum(means, epsilon), 0.0)
     return max(floor, epsilon) if floor else floor
 
@@ -41,8 +42,9 @@ def floor_of(node: Node, rows: Array) -> float | None:
 def unit_vectors(parts: Parts, floor: float = 0.0) -> None:
     """Add the parts, ``floor`` as :func:`floor_of` has it."""
     epsilon = _epsilon(parts.node)
-    *front, rows, count = parts.node.shape
-    x = parts.reshaped("rows", parts.node.inputs["input"][0], (1, math.prod(front), rows, count))
+    source, order = parts.rows(int(parts.node.attrs["axis"][0]))
+    *front, rows, count = (parts.node.shape[n] for n in order)
+    x = parts.reshaped("rows", source, (1, math.prod(front), rows, count))
     if floor:
         nodes = [helper.make_node("Max", ["x", "floor"], ["variance"])]
         x = divided(parts, "nearer", x, nodes, {"floor": floor}, Rows())
@@ -52,9 +54,14 @@ def unit_vectors(parts: Parts, floor: float = 0.0) -> None:
         helper.make_node("Mul", ["mean", "count"], ["variance"]),
     ]
     numbers = {"epsilon": epsilon, "count": float(count)}
-    parts.end(divided(parts, "normalized", x, nodes, numbers, Rows()))
+    parts.end_rows(divided(parts, "normalized", x, nodes, numbers, Rows()), order)
 
 
 def _epsilon(node: Node) -> float:
     """Return the least mean square that counts."""
-    return float(node.attrs["epsilon"]) / node.shape[-1]
+    return float(node.attrs["epsilon"]) / _count(node)
+
+
+def _count(node: Node) -> int:
+    """Return the elements of a row."""
+    return node.shape[int(node.attrs["axis"][0])]

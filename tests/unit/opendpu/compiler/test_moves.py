@@ -170,12 +170,34 @@ def test_a_transpose_of_axes_of_one_is_a_reshape() -> None:
     assert "SAVE" in dpu(compiled).instructions
 
 
-def test_channels_of_a_large_map_do_not_become_rows() -> None:
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("size", "order"),
+    [
+        ((9, 9, 13), (0, 3, 1, 2)),  # the channels are rows; 81 pixels are 27 times three
+        ((9, 9, 13), (0, 2, 3, 1)),
+        ((4, 20, 20), (0, 2, 3, 1)),  # few rows are channels
+        ((1, 131, 12), (0, 1, 3, 2)),  # a prime number of pixels: bytes one by one
+        ((16, 8, 24), (0, 3, 2, 1)),
+        ((12, 9, 12), (0, 2, 3, 1)),
+    ],
+)
+def test_the_last_axis_of_a_large_map_moves(size: tuple, order: tuple, target: str) -> None:
     q = Quantized()
-    x = q.conv(q.data(9, 9, 5), "before", 13, kernel=1, point=4)
-    q.op("op", "transpose", (13, 9, 9), [x], order=[0, 3, 1, 2])
-    y = q.conv(q.fix("op", 4), "after", 7, kernel=1, point=2)
-    assert "NHWC" in compile_and_check(q.done(y)).report.on_cpu["op"]
+    x = q.conv(q.data(*size[:2], 5), "before", size[2], kernel=1, point=4)
+    q.op("op", "transpose", tuple(size[axis - 1] for axis in order[1:]), [x], order=order)
+    y = q.conv(q.fix("op", 3), "after", 7, kernel=1, point=2)
+    assert not compile_and_check(q.done(y, x), target).report.on_cpu
+
+
+def test_a_small_map_without_a_convolution_of_its_size() -> None:
+    """1024 channels in another order are a megabyte of weights: 32 thousand cycles of LOAD."""
+    q = Quantized()
+    x = q.data(4, 16, 16)
+    q.op("op", "transpose", (16, 16, 4), [x], order=(0, 2, 3, 1))
+    compiled = compile_and_check(q.done(q.fix("op", 4)))
+    assert not compiled.report.on_cpu
+    assert sum(part.cycles or 0 for part in compiled.report.subgraphs) < 4000
 
 
 @pytest.mark.parametrize("point", [4, 3])

@@ -3,7 +3,7 @@
 
 from collections.abc import Callable, Sequence
 
-from opendpu.compiler.planner.cascade.list_schedule import IssueOrder, estimate, list_schedule
+from opendpu.compiler.planner.cascade.list_schedule import IssueOrder, list_schedule
 from opendpu.compiler.planner.cascade.model import CascadeModel
 
 Fits = Callable[[Sequence[int]], bool]
@@ -52,7 +52,7 @@ def _smallest(model: CascadeModel, fits: Fits) -> Sizes | None:
     """Return the smallest capacities with which some order exists: what blocks it grows."""
     capacities = list(model.min_capacities)
     while fits(buffer_words(model, capacities)):
-        order = estimate(model.stages, model.buffers, capacities)
+        order = model.estimate(capacities)
         if order.blocked is None:
             return capacities, order
         if order.blocked < 0 or capacities[order.blocked] >= model.buffers[order.blocked].groups:
@@ -75,5 +75,5 @@ def _grow_each(model: CascadeModel, fits: Fits, capacities: list[int], order: Is
 def _better(
     model: CascadeModel, capacities: list[int], order: IssueOrder, more: list[int]
 ) -> Sizes:
-    tried = estimate(model.stages, model.buffers, more)
+    tried = model.estimate(more)
     return (more, tried) if tried.cycles < order.cycles else (capacities, order)

@@ -13,7 +13,7 @@ from opendpu.compiler.layers.cost import feature_cycles, shared_cycles
 from opendpu.compiler.network import LayerRange, Network
 from opendpu.compiler.network.live_range import live_ranges
 from opendpu.compiler.planner.cascade.buffers import size_buffers
-from opendpu.compiler.planner.cascade.environment import Environment, StripesBefore
+from opendpu.compiler.planner.cascade.environment import Before, Environment
 from opendpu.compiler.planner.cascade.least_work import least_work
 from opendpu.compiler.planner.cascade.model import CascadeModel, cascade_models
 from opendpu_arch.target import Target
@@ -41,7 +41,7 @@ class CascadeCosts:
         self.readers = network.consumers
         self.live_ranges = live_ranges(network)
         self._known: dict[LayerRange, tuple[int, int] | None] = {}
-        self._stripes: StripesBefore = {}
+        self._before = Before()
         self._until = least_work(network, target)
         self.resident: dict[str, Region] = {}
         self.streamed: set[tuple[int, str]] = set()
@@ -115,7 +115,7 @@ class CascadeCosts:
         taken -= sum(self._in_place_words(number, resident) for number in inside)
         environment = Environment(
             network=self.network, target=self.target, resident=resident, streamed=self.streamed,
-            readers=self.readers, stripes=self._stripes,
+            readers=self.readers, before=self._before,
         )  # fmt: skip
         best: tuple[int, int] | None = None
         models = cascade_models(environment, layers)

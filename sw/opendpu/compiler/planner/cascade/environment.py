@@ -6,11 +6,27 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 
 from opendpu.compiler.banks import Region
 from opendpu.compiler.network import Network
+from opendpu.compiler.planner.cascade.list_schedule import IssueOrder
 from opendpu.compiler.planner.cascade.stage import Stripe
 from opendpu_arch.target import Target
 
-StripesBefore = dict[Hashable, tuple[Stripe, ...] | None]
-"""Stripes that were cut before, by all that they depend on."""
+Cut = tuple[tuple[Stripe, ...], int]
+"""Stripes, and the number of all that are like them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Before:
+    """What was found for cascades before, by all that it depends on.
+
+    Resizes and recurrent layers are hundreds of layers that differ in their constants only.
+    """
+
+    cuts: dict[Hashable, Cut | None] = dataclasses.field(default_factory=dict)
+    """Stripes that layers were cut into."""
+    numbers: dict[tuple[Stripe, ...], int] = dataclasses.field(default_factory=dict)
+    """A number for each different cut."""
+    orders: dict[Hashable, IssueOrder] = dataclasses.field(default_factory=dict)
+    """Estimates, by stages, buffers and capacities."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -25,7 +41,7 @@ class Environment:
     """(layer, feature map) where a layer reads from DDR all the same."""
     readers: Mapping[str, Sequence[int]]
     """Numbers of the layers that read each feature map."""
-    stripes: StripesBefore = dataclasses.field(default_factory=dict, repr=False)
+    before: Before = dataclasses.field(default_factory=Before, repr=False)
 
     def is_resident(self, number: int, name: str) -> bool:
         """Tell whether layer ``number`` finds a feature map on chip whole."""

@@ -3,14 +3,15 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from opendpu.compiler.layers import ComputeLayer, MiscLayer, channel_groups
 from opendpu.compiler.layers.cost import transfer_cycles
 from opendpu.compiler.network import LayerRange, root_of
 from opendpu.compiler.planner.cascade.columns import Columns, tile_columns
-from opendpu.compiler.planner.cascade.environment import Environment
-from opendpu.compiler.planner.cascade.stage import Buffer, Stage, Stripe
+from opendpu.compiler.planner.cascade.environment import Before, Cut, Environment
+from opendpu.compiler.planner.cascade.list_schedule import IssueOrder, estimate
+from opendpu.compiler.planner.cascade.stage import Buffer, Stage
 from opendpu.compiler.planner.cascade.stripes import StripeRequest, cut_stripes
 from opendpu.compiler.planner.cascade.weights import term_cycles, weight_cycles, weights_fit
 from opendpu_arch.isa import Engine
@@ -32,6 +33,32 @@ class CascadeModel:
     sources: tuple[tuple[int, ...], ...]
     tiles: tuple[Mapping[str, Columns], ...]
     weight_cycles: int
+    before: Before = dataclasses.field(default_factory=Before, repr=False, compare=False)
+    """Where estimates are kept."""
+
+    def estimate(self, capacities: Sequence[int]) -> IssueOrder:
+        """Return an estimate of the order with so many address groups of each buffer."""
+        key = (*self._form, *capacities)
+        known = self.before.orders
+        if key not in known:
+            known[key] = estimate(self.stages, self.buffers, capacities)
+        return known[key]
+
+    @functools.cached_property
+    def _form(self) -> tuple[Hashable, ...]:
+        """All that an order depends on but the capacities."""
+        stages = tuple(
+            (
+                stage.stripes if stage.cut is None else stage.cut, stage.engine, stage.output,
+                stage.in_place, stage.tile_words, stage.groups, stage.pieces,
+            )
+            for stage in self.stages
+        )  # fmt: skip
+        buffers = tuple(
+            (b.height, b.stride, b.row_words, b.resident, b.load, b.save, b.group_rows)
+            for b in self.buffers
+        )
+        return stages, buffers
 
 
 def cascade_models(
@@ -91,6 +118,7 @@ class _Builder:
             layers=self.range, stages=tuple(stages), buffers=buffers,
             min_capacities=_min_capacities(stages, buffers), sources=tuple(self.sources),
             tiles=tuple(tiles), weight_cycles=weight_cycles(self.target, self.layers) + terms,
+            before=self.environment.before,
         )  # fmt: skip
 
     @functools.cached_property
@@ -119,13 +147,14 @@ class _Builder:
         places = list(self.buffers)
         read = tuple(places.index(key) for key in keys)
         groups = self._groups(layer, columns)
-        stripes = self._stripes(number, StripeRequest(
+        found = self._cut(number, StripeRequest(
             layer=layer, network=self.network, target=self.target,
             operands=tuple(self.buffers[k] for k in keys), read=read,
             output=self.buffers[out], columns=columns, groups=groups,
         ))  # fmt: skip
-        if stripes is None:
+        if found is None:
             return None
+        stripes, cut = found
         shared = [
             r for r, (name, _) in zip(read[1:], keys[1:], strict=True) if self._shares(layer, name)
         ]
@@ -136,6 +165,7 @@ class _Builder:
             in_place=shared[0] if shared else None, groups=groups,
             tile_words=2 * columns * groups if layer.intermediate is not None else 0,
             pieces=groups if _comes_in_blocks(layer) else 1,
+            cut=cut,
         )  # fmt: skip
 
     def _groups(self, layer: ComputeLayer, columns: int) -> int:
@@ -148,14 +178,17 @@ class _Builder:
                 return layer.groups_behind_array(features, target, columns)
         return layer.groups_a_pass(features, target, columns)
 
-    def _stripes(self, number: int, request: StripeRequest) -> tuple[Stripe, ...] | None:
+    def _cut(self, number: int, request: StripeRequest) -> Cut | None:
         """Return the stripes of a layer; the same ones as in another cascade if that can be."""
-        known = self.environment.stripes
+        known, numbers = self.environment.before.cuts, self.environment.before.numbers
         buffers = (*request.operands, request.output)
         layouts = tuple((b.stride, b.row_words, b.group_rows) for b in buffers)
         key = (number, request.read, layouts, request.columns, request.groups)
         if key not in known:
-            known[key] = cut_stripes(request)
+            stripes = cut_stripes(request)
+            known[key] = None
+            if stripes is not None:
+                known[key] = stripes, numbers.setdefault(stripes, len(numbers))
         return known[key]
 
     def _possible(self) -> bool:

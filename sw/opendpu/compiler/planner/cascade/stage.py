@@ -84,6 +84,8 @@ class Stage:
     """Blocks of output channels, or channel groups, that are made at a time."""
     pieces: int = 1
     """Parts of the channels of a stripe that are there one after the other."""
+    cut: int | None = None
+    """A number that all stages with such stripes have, if they were counted."""
 
     @functools.cached_property
     def lows(self) -> dict[int, list[int]]:

@@ -88,6 +88,18 @@ def test_lengths_too_far_apart_are_the_cpus(rng) -> None:
     assert "variances of its rows" in graph["op"].reason
 
 
-def test_other_axes_are_the_cpus(rng) -> None:
+def test_of_another_axis_they_are_rows_between_transposes(rng) -> None:
+    """As attention between channels has it, whose vectors are as long as there are pixels."""
     graph, values = network(axis=1), rows(rng, 0.5)
+    wanted = computed(graph, values)
+    quantized = quantize(graph, {"x": values}, TABLES)
+    assert tabulate(graph, calibration_samples(graph, {"x": values}), TABLES)[0] == ["op"]
+    np.testing.assert_allclose(computed(graph, values), wanted, rtol=1e-3, atol=1e-4)
+    found = computed(quantized, values)
+    assert 10 * np.log10(np.square(wanted).sum() / np.square(wanted - found).sum()) > 24
+
+
+def test_of_several_axes_they_are_the_cpus(rng) -> None:
+    graph, values = network(), rows(rng, 0.5)
+    graph["op"].attrs["axis"] = [1, 2]
     assert tabulate(graph, calibration_samples(graph, {"x": values}), TABLES)[0] == []
