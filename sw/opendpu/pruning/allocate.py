@@ -15,7 +15,7 @@ from typing import TypeAlias
 from opendpu.pruning.analysis import Analysis
 from opendpu.pruning.arguments import check_ratio, check_threshold
 from opendpu.pruning.objective import Objective, levels
-from opendpu.pruning.refine import refined
+from opendpu.pruning.refine import filled, refined
 from opendpu.pruning.structure import Dependencies
 from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.target import Target
@@ -66,6 +66,7 @@ def allocate(
     divisible: int = 1,
     target: Target | None = None,
     belief: Belief = PLAIN,
+    exchange: bool = True,
     show: Callable[[str], None] = lambda text: None,
 ) -> dict[str, int]:
     """Return widths with which a network costs ``1 - ratio`` of the unpruned one, or less.
@@ -80,6 +81,8 @@ def allocate(
         The DPU whose blocks numbers of channels are rounded to.
     belief
         How far the analysis is believed.
+    exchange
+        Whether groups are exchanged by exact costs at the end, which are many, or only widened.
 
     Raises
     ------
@@ -122,6 +125,8 @@ def allocate(
             widths = better[-1]
         elif found == wider:
             break
+    if not exchange:
+        return filled(widths, steps, penalty, objective, limit)
     return refined(widths, steps, penalty, objective, limit, show)
 
 

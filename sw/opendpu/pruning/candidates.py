@@ -27,7 +27,7 @@ SPREAD = 1.0
 """Standard deviation of the logarithm of random factors."""
 NARROWEST = 0.02
 """Factor of a group that is cut first."""
-PATIENCE = 3
+PATIENCE = 2
 """So many beliefs are tried for a candidate, as several may lead to the same widths."""
 
 
@@ -66,7 +66,7 @@ def candidates(
             break
         widths = allocate(
             dependencies, analysis, objective, ratio, divisible=divisible, target=target,
-            belief=belief,
+            belief=belief, exchange=not found,
         )  # fmt: skip
         if widths not in found:
             found.append(widths)
