@@ -29,7 +29,7 @@ from optimizers.training import accuracy, calibrate, likelihood, train, train_su
 from torch import nn
 
 from opendpu.frontend.pytorch import load_torch
-from opendpu.optimize import Pruner
+from opendpu.optimize import Analysis, Plan, Pruner
 from opendpu.optimize.distillation import AdaptiveSoftKDLoss
 from opendpu.optimize.measure import measure
 from opendpu_arch import outputs
@@ -73,6 +73,26 @@ def tuned(model: nn.Module, data: Data, epochs: int, fast: bool = False) -> nn.M
 def tuned_shortly(model: nn.Module, data: Data, epochs: int, fast: bool) -> None:
     """Train a candidate of an analysis a little."""
     train(model, data.train, epochs, SHORT_RATE, fast=fast)
+
+
+def tuned_longer(model: nn.Module, effort: int, data: Data, epochs: int, fast: bool) -> None:
+    """Train a candidate of a search: the longer, the fewer are left."""
+    train(model, data.train, effort * epochs, RATE / 2, fast=fast)
+
+
+def plans_of(
+    pruner: Pruner, analysis: Analysis, ratio: float, data: Data, options: argparse.Namespace
+) -> list[Plan]:
+    """Return what to cut by the analysis and, if asked for, what wins among candidates."""
+    if options.candidates < 2:
+        return [pruner.plan(analysis, ratio)]
+    found = pruner.choose(
+        analysis, ratio, likelihood, (data.choice,), tune=tuned_longer,
+        tune_args=(data, options.candidate_epochs, options.fast), count=options.candidates,
+    )  # fmt: skip
+    say(f"candidate {found.best} of {len(found.widths)}: {found.scores}")
+    indices = (0, found.best) if found.best else (0,)
+    return [pruner.plan_of(found.widths[index], ratio) for index in indices]
 
 
 def iterative(model: nn.Module, data: Data, x: torch.Tensor, epochs: int) -> nn.Module:
@@ -159,13 +179,13 @@ def objectives(data: Data, family: str, options: argparse.Namespace) -> dict[str
     for name in options.target:
         rows = {
             by: [averaged(same) for same in zip(*(run[name][by] for run in runs), strict=True)]
-            for by in ("macs", "cycles")
+            for by in runs[0][name]
+            if by != "whole_cycles"
         }
-        result[name] = {
-            "whole_cycles": runs[0][name]["whole_cycles"],
-            **rows,
-            "at_equal_accuracy": at_equal_accuracy(before, rows),
-        }
+        result[name] = {"whole_cycles": runs[0][name]["whole_cycles"], **rows}
+        for kind in ("", "_plain") if "macs_plain" in rows else ("",):
+            both = {by: rows[by + kind] for by in ("macs", "cycles")}
+            result[name]["at_equal_accuracy" + kind] = at_equal_accuracy(before, both)
     return result
 
 
@@ -173,7 +193,8 @@ def kept(data: Data, family: str, seed: int, options: argparse.Namespace) -> dic
     """Return what :func:`swept` does, from the file of an earlier run where there is one."""
     if options.keep is None:
         return swept(data, family, seed, options)
-    name = f"{data.name}_{family}_{seed}{'_rtl' * options.rtl}.json"
+    tried = f"_{options.candidates}" * (options.candidates > 1)
+    name = f"{data.name}_{family}_{seed}{tried}{'_rtl' * options.rtl}.json"
     file: pathlib.Path = options.keep / name
     if not file.is_file():
         options.keep.mkdir(parents=True, exist_ok=True)
@@ -199,32 +220,51 @@ def swept(data: Data, family: str, seed: int, options: argparse.Namespace) -> di
         analysis = by_macs.analyze(accuracy, (data.choice,))
     say("analyzed")
     result: dict[str, Any] = {"accuracy": before, "macs": by_macs.objective.exact({})}
-    blind = []
-    for ratio in options.ratios:
-        plan = by_macs.plan(analysis, ratio)
-        pruned = tuned(by_macs.apply(plan, "slim"), data, options.tune_epochs, fast)
-        blind.append((ratio, accuracy(pruned, data.test), pruned))
-        say(f"macs {ratio}: {blind[-1][1]:.2f} %")
+    blind = made(by_macs, analysis, options.ratios, data, options)
     for name in options.target:
         target = Target.from_name(name)
         pruner = Pruner(model, x, objective="cycles", target=target)
-        rows: dict[str, list[dict[str, Any]]] = {"macs": [], "cycles": []}
-        for ratio, found, pruned in blind:
-            rows["macs"].append(row(ratio, found, pruned, x, target))
-            if options.rtl:
-                rows["macs"][-1] |= confirm(pruned, data.train[0], target)
-        for ratio in options.cycle_ratios or options.ratios:
-            plan = pruner.plan(analysis, ratio)
-            pruned = tuned(pruner.apply(plan, "slim"), data, options.tune_epochs, fast)
-            rows["cycles"].append(row(ratio, accuracy(pruned, data.test), pruned, x, target))
-            promised = pruner.objective.exact(pruner.widths(plan))
-            rows["cycles"][-1]["promised"] = promised
-            if abs(rows["cycles"][-1]["cycles"] - promised) > max(CLOSE * promised, FEW):
-                raise SystemExit(f"{rows['cycles'][-1]}, but the search counted {promised} cycles")
-            if options.rtl:
-                rows["cycles"][-1] |= confirm(pruned, data.train[0], target)
-            say(f"{name} {rows['cycles'][-1]}")
+        aware = made(pruner, analysis, options.cycle_ratios or options.ratios, data, options)
+        rows: dict[str, list[dict[str, Any]]] = {}
+        for by, every in (("macs", blind), ("cycles", aware)):
+            for ratio, versions in every:
+                for kind, (found, pruned, promised) in versions.items():
+                    one = row(ratio, found, pruned, x, target)
+                    if by == "cycles":
+                        one["promised"] = promised
+                        if abs(one["cycles"] - promised) > max(CLOSE * promised, FEW):
+                            raise SystemExit(f"{one}, but the search counted {promised} cycles")
+                    if options.rtl:
+                        one |= confirm(pruned, data.train[0], target)
+                    rows.setdefault(by + kind, []).append(one)
+                    say(f"{name} {by}{kind} {one}")
         result[name] = {"whole_cycles": pruner.objective.exact({}), **rows}
+    return result
+
+
+def made(
+    pruner: Pruner,
+    analysis: Analysis,
+    ratios: Sequence[float],
+    data: Data,
+    options: argparse.Namespace,
+) -> list[tuple[float, dict[str, tuple[float, nn.Module, int]]]]:
+    """Return accuracy, network and cost for each ratio: by what was found best, and ``_plain``.
+
+    With candidates ``_plain`` is the choice without them.
+    """
+    result = []
+    for ratio in ratios:
+        versions = []
+        for plan in plans_of(pruner, analysis, ratio, data, options):
+            pruned = tuned(pruner.apply(plan, "slim"), data, options.tune_epochs, options.fast)
+            taken = pruner.objective.exact(pruner.widths(plan))
+            versions.append((accuracy(pruned, data.test), pruned, taken))
+            say(f"{pruner.objective.name} {ratio}: {versions[-1][0]:.2f} %")
+        kinds = {"": versions[-1]}
+        if options.candidates > 1:
+            kinds["_plain"] = versions[0]
+        result.append((ratio, kinds))
     return result
 
 
@@ -324,6 +364,10 @@ def main() -> None:
         "--short-epochs", type=int, default=0, help="trained before each score of an analysis"
     )
     parser.add_argument(
+        "--candidates", type=int, default=1, help="objectives: tried with training at each ratio"
+    )
+    parser.add_argument("--candidate-epochs", type=int, default=1, help="of the first round")
+    parser.add_argument(
         "--rtl", action="store_true", help="objectives: run each network, quantized, on the RTL"
     )
     parser.add_argument("--fast", action="store_true", help="train in bfloat16")
@@ -340,11 +384,11 @@ def main() -> None:
     )
     options = parser.parse_args()
     torch.set_num_threads(1)
-    made = {"digits": digits, "textures": textures, "keywords": lambda: keywords(options.models)}
+    sources = {"digits": digits, "textures": textures, "keywords": lambda: keywords(options.models)}
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in options.data:
-            data = made[name]()
+            data = sources[name]()
             for what in options.what:
                 if what == "rtl":
                     results[f"rtl {name}"] = confirmed(data, options)

@@ -19,7 +19,7 @@ from opendpu.frontend.tflite import input_ranges
 from opendpu.ir import Array, FloatGraph
 from opendpu.ir.graph import has_any_scale
 from opendpu.quantize import Quantized, Report, complete, is_quantized
-from opendpu.quantize.measure import sqnr
+from opendpu.quantize.noise import sqnr
 from opendpu.quantize.samples import calibration_samples
 from opendpu.quantize.transforms.fold import fold
 

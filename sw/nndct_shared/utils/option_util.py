@@ -45,6 +45,10 @@ class Option:
         """What it was set to; zero if it was not."""
         return _VALUES.get(self._name, 0)
 
+    @value.setter
+    def value(self, value: Any) -> None:
+        set_option_value(self._name, value)
+
 
 class _Options(type):
     def __getattr__(cls, name: str) -> Option:

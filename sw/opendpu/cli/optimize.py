@@ -64,6 +64,21 @@ def optimize(
         int,
         typer.Option(min=0, help="Of training of each candidate of the analysis: slower, better."),
     ] = 0,
+    candidates: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Choices of widths of one cost that are trained a little in each round, the "
+            "better half longer, until one is left: slower, better.",
+        ),
+    ] = 1,
+    candidate_epochs: Annotated[
+        int, typer.Option(min=1, help="Of training of each candidate at first.")
+    ] = 1,
+    keep: Annotated[
+        pathlib.Path | None,
+        typer.Option(metavar="FOLDER", help="Keep scores here, and go on from those there are."),
+    ] = None,
     rate: Annotated[float, typer.Option(help="Largest learning rate.")] = 5e-3,
     exclude: Annotated[
         list[str] | None,
@@ -89,7 +104,8 @@ def optimize(
     outputs.check_all((output, state, report), inputs=given)
     settings = Settings(
         ratio=ratio, objective=objective, target=api.find_target(target), rounds=rounds,
-        epochs=epochs, tune_epochs=tune_epochs, analysis_epochs=analysis_epochs, rate=rate,
+        epochs=epochs, tune_epochs=tune_epochs, analysis_epochs=analysis_epochs,
+        candidates=candidates, candidate_epochs=candidate_epochs, folder=keep, rate=rate,
         workers=workers, ray=ray, seed=seed, excludes=tuple(exclude or ()),
     )  # fmt: skip
     with progress(f"optimizing {model}") as show:

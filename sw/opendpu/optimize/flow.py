@@ -2,6 +2,7 @@
 """The way of ``opendpu optimize``: train, analyze, then cut and train in rounds."""
 
 import dataclasses
+import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,11 +11,13 @@ from torch import nn
 
 from opendpu.ops.inference import reason_of
 from opendpu.optimize.cycles import Cycles
+from opendpu.optimize.halving import source_of
+from opendpu.optimize.kept import Kept
 from opendpu.optimize.labelled import Labelled, Part
 from opendpu.optimize.objective import objective_of
 from opendpu.optimize.pruner import Pruner
 from opendpu.optimize.sparse import slim_network
-from opendpu.optimize.training import score, train
+from opendpu.optimize.training import likelihood, score, train
 from opendpu.pruning.analysis import Analysis
 from opendpu.pruning.arguments import check_ratio, whole
 from opendpu.pruning.plan import Plan
@@ -39,6 +42,12 @@ class Settings:
     """Of training after each round."""
     analysis_epochs: int = 0
     """Of short training of each candidate of the analysis."""
+    candidates: int = 1
+    """Choices of widths that are tried with training in each round; 1 for that of the analysis."""
+    candidate_epochs: int = 1
+    """Of training of each candidate at first; the better half is trained twice as long."""
+    folder: pathlib.Path | None = None
+    """Where the analysis and what is known of candidates are kept, to go on from there."""
     rate: float = 5e-3
     workers: int = 1
     ray: str | None = None
@@ -107,6 +116,8 @@ def optimize(
     """
     check_ratio(settings.ratio, "ratio")
     whole("rounds", settings.rounds)
+    whole("candidates", settings.candidates)
+    whole("candidate_epochs", settings.candidate_epochs)
     inputs = data.train[0][:1]
     _try(model, inputs)
     train(
@@ -116,10 +127,12 @@ def optimize(
         "objective": settings.objective, "target": settings.target, "excludes": settings.excludes,
     }  # fmt: skip
     first = Pruner(model, inputs, **options)
+    kept = Kept(settings.folder, source_of(model, _asked(settings)))
     analysis = first.analyze(
         score, (data.choice,), tune=_tune if settings.analysis_epochs else None,
-        tune_args=(data.train, settings), workers=settings.workers, ray=settings.ray,
-        seed=settings.seed, show=show,
+        tune_args=(data.train, settings), analysis=kept.analysis(first.fingerprint),
+        workers=settings.workers, ray=settings.ray, seed=settings.seed, save=kept.save_analysis,
+        show=show,
     )  # fmt: skip
     counted = _Counted(first)
     steps = [counted.step("unpruned", model, {}, data)]
@@ -128,7 +141,7 @@ def optimize(
         ratio = settings.ratio * turn / settings.rounds
         pruner = Pruner(network, inputs, **options)
         pruner.share(first)
-        plan = pruner.plan(analysis, ratio, show=show)
+        plan = _plan(pruner, analysis, ratio, data, settings, kept, show)
         network = train(
             pruner.apply(plan), data.train, epochs=settings.tune_epochs, rate=settings.rate / 2,
             seed=settings.seed, show=show,
@@ -152,10 +165,43 @@ def optimize(
     )  # fmt: skip
 
 
+def _asked(settings: Settings) -> object:
+    """Return what scores depend on: not how many processes find them, or where they are kept."""
+    return dataclasses.replace(settings, workers=1, ray=None, folder=None, ratio=0.5, rounds=1)
+
+
 def _tune(model: nn.Module, part: Part, settings: Settings) -> None:
     """Train a candidate of the analysis a little."""
     rate = settings.rate * SHORT
     train(model, part, epochs=settings.analysis_epochs, rate=rate, seed=settings.seed)
+
+
+def _tune_longer(model: nn.Module, effort: int, part: Part, settings: Settings) -> None:
+    """Train a candidate of a round: the fewer are left, the longer."""
+    epochs = effort * settings.candidate_epochs
+    train(model, part, epochs=epochs, rate=settings.rate / 2, seed=settings.seed)
+
+
+def _plan(
+    pruner: Pruner,
+    analysis: Analysis,
+    ratio: float,
+    data: Labelled,
+    settings: Settings,
+    kept: "Kept",
+    show: Callable[[str], None],
+) -> Plan:
+    """Return what a round cuts: by the analysis, or what training shows to be best."""
+    if settings.candidates == 1:
+        return pruner.plan(analysis, ratio, show=show)
+    name = f"candidates_{ratio:g}"
+    found = pruner.choose(
+        analysis, ratio, likelihood, (data.choice,), tune=_tune_longer,
+        tune_args=(data.train, settings), count=settings.candidates, seed=settings.seed,
+        known=kept.candidates(name), workers=settings.workers, ray=settings.ray,
+        save=lambda known: kept.save_candidates(known, name), show=show,
+    )  # fmt: skip
+    return pruner.plan_of(found.widths[found.best], ratio)
 
 
 def _try(model: nn.Module, inputs: torch.Tensor) -> None:

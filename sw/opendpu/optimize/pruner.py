@@ -8,6 +8,7 @@ from torch import nn
 
 from opendpu.optimize.equivalence import tried
 from opendpu.optimize.groups import analyze, check_module, excluded_paths
+from opendpu.optimize.halving import Candidates, halved, source_of
 from opendpu.optimize.importance import least_important
 from opendpu.optimize.layers import Widths, widths_of
 from opendpu.optimize.objective import OBJECTIVES, objective_of
@@ -17,6 +18,7 @@ from opendpu.optimize.sparse import slim_network, sparse_network, unmasked
 from opendpu.pruning.allocate import allocate, tolerated
 from opendpu.pruning.analysis import STEPS, Analysis
 from opendpu.pruning.arguments import one_of
+from opendpu.pruning.candidates import candidates
 from opendpu.pruning.objective import Objective
 from opendpu.pruning.plan import Plan
 from opendpu.pruning.score import Evaluate
@@ -168,6 +170,58 @@ class Pruner:
                 code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
             )
         return self.plan_of(widths, ratio)
+
+    def choose(
+        self,
+        analysis: Analysis,
+        ratio: float,
+        evaluate: Evaluate,
+        args: Sequence[Any] = (),
+        *,
+        tune: Callable[..., Any],
+        tune_args: Sequence[Any] = (),
+        count: int = 8,
+        seed: int = 0,
+        known: Candidates | None = None,
+        show: Callable[[str], None] = _nowhere,
+        **options: Any,
+    ) -> Candidates:
+        """Return candidates of one cost, of which training has shown the best.
+
+        ``pruner.plan_of(found.widths[found.best], ratio)`` says what to cut.
+
+        Parameters
+        ----------
+        ratio, count, seed
+            As for :func:`opendpu.pruning.candidates.candidates`; one candidate is not trained.
+        evaluate, args, tune, tune_args
+            As for :func:`opendpu.optimize.halving.halved`, as are its other options.
+        known
+            What an earlier search knew; it goes on from there if that was for the same network,
+            analysis, ratio and objective.
+
+        Raises
+        ------
+        UnsupportedError
+            The ratio is out of range, the analysis is of another network, or a function fails.
+        """
+        self.need_groups()
+        analysis.check(self.dependencies)
+        asked = (
+            self._wanted, self.target and self.target.name, self.divisible, ratio, count, seed,
+            analysis.baseline, analysis.scores,
+        )  # fmt: skip
+        source = source_of(unmasked(self.model), *asked)
+        if known is None or known.source != source:
+            widths = candidates(
+                self.dependencies, analysis, self.objective, ratio, count=count,
+                divisible=self.divisible, target=self.target, seed=seed, show=show,
+            )  # fmt: skip
+            known = Candidates(source, widths, [{} for _ in widths])
+        return halved(
+            self.model, self.dependencies, known, evaluate, args, tune=tune, tune_args=tune_args,
+            seed=seed, show=show, **options,
+        )  # fmt: skip
 
     def plan_of(self, widths: Widths, ratio: float | None = None) -> Plan:
         """Return what to cut, so that groups have these widths: what matters least by now."""

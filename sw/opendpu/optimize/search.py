@@ -17,8 +17,9 @@ from typing import Any
 from torch import nn
 
 from opendpu.optimize.adaptive import need_normalizations, renewed_statistics
+from opendpu.optimize.evaluations import seeded_score
 from opendpu.optimize.importance import least_important
-from opendpu.optimize.sensitivity import fingerprint, seeded_score
+from opendpu.optimize.sensitivity import fingerprint
 from opendpu.optimize.sparse import slim_network
 from opendpu.pruning import document
 from opendpu.pruning.arguments import check_ratio, whole

@@ -9,24 +9,21 @@ trained behind the cut, and often are not: a few steps of training give back mos
 fine-tuning of every candidate (Yang et al., *NetAdapt*, 2018, arXiv:1804.03230) tells them apart.
 """
 
-import concurrent.futures
 import copy
 import dataclasses
 import hashlib
-import multiprocessing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
 from torch import nn
 
-from opendpu import cluster
+from opendpu.optimize.evaluations import evaluated, seeded_score
 from opendpu.optimize.importance import least_important
 from opendpu.optimize.sparse import slim_network
 from opendpu.optimize.surgery import zero
 from opendpu.pruning.analysis import STEPS, Analysis, Task
 from opendpu.pruning.arguments import whole
-from opendpu.pruning.score import Evaluate, score_of, silent
+from opendpu.pruning.score import Evaluate, silent
 from opendpu.pruning.structure import Dependencies
 
 
@@ -93,8 +90,7 @@ def sensitivity(
         work = _Work(
             model, dependencies, evaluate, tuple(args), seed, tune, tuple(tune_args)
         )  # fmt: skip
-        found = _on_ray(work, wanted, ray) if ray else _evaluated(work, wanted, workers)
-        for task, score in found:
+        for task, score in evaluated(work, wanted, workers, ray):
             if task is None:
                 known.baseline = score
             else:
@@ -134,62 +130,3 @@ class _Work:
             network = slim_network(self.model, self.dependencies, removed)
             seeded_score(network, silent(self.tune), self.tune_args, self.seed)
         return seeded_score(network, self.evaluate, self.args, self.seed)
-
-
-def seeded_score(network: nn.Module, evaluate: Evaluate, args: Sequence[Any], seed: int) -> float:
-    """Return what a user's function says of a network, whose random numbers start from a seed.
-
-    Raises
-    ------
-    UnsupportedError
-        It fails, or returns no number.
-    """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return score_of(network, evaluate, args)
-
-
-_shared: _Work | None = None
-
-
-def _share(work: _Work) -> None:
-    """Begin a process: it has the network already, as it is a fork; threads would be too many."""
-    global _shared
-    _shared = work
-    torch.set_num_threads(1)
-
-
-def _score(task: Task | None) -> float:
-    assert _shared is not None
-    return _shared.score(task)
-
-
-def _evaluated(
-    work: _Work, tasks: Sequence[Task | None], workers: int
-) -> Iterator[tuple[Task | None, float]]:
-    """Yield scores in the order of the tasks."""
-    if workers <= 1 or len(tasks) <= 1:
-        for task in tasks:
-            yield task, work.score(task)
-        return
-    context = multiprocessing.get_context("fork")
-    pool = concurrent.futures.ProcessPoolExecutor(
-        min(workers, len(tasks)), mp_context=context, initializer=_share, initargs=(work,)
-    )
-    try:
-        yield from zip(tasks, pool.map(_score, tasks), strict=True)
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _on_ray(
-    work: _Work, tasks: Sequence[Task | None], address: str
-) -> Iterator[tuple[Task | None, float]]:
-    """Yield scores as workers of a Ray cluster find them."""
-    return cluster.calls(_alone, [work], ((task, 0, (task,)) for task in tasks), address)
-
-
-def _alone(work: _Work, task: Task | None) -> float:
-    """Return a score, in a process that has one processor."""
-    torch.set_num_threads(1)
-    return work.score(task)

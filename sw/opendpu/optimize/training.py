@@ -61,3 +61,17 @@ def score(model: nn.Module, part: Part) -> float:
         if labels.is_floating_point():
             return -float(nn.functional.mse_loss(found, labels))
         return float((found.argmax(1) == labels).float().mean())
+
+
+def likelihood(model: nn.Module, part: Part) -> float:
+    """Return the mean logarithm of the likelihood of the labels, or the negative squared error.
+
+    It tells more than :func:`score` of networks that recognize nearly the same samples.
+    """
+    samples, labels = part
+    model.eval()
+    with torch.no_grad():
+        found = torch.cat([model(some) for some in torch.split(samples, 4 * BATCH)])
+        if labels.is_floating_point():
+            return -float(nn.functional.mse_loss(found, labels))
+        return -float(nn.functional.cross_entropy(found, labels))

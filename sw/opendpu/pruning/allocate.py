@@ -15,7 +15,7 @@ from typing import TypeAlias
 from opendpu.pruning.analysis import Analysis
 from opendpu.pruning.arguments import check_ratio, check_threshold
 from opendpu.pruning.objective import Objective, levels
-from opendpu.pruning.refine import refined
+from opendpu.pruning.refine import filled, refined
 from opendpu.pruning.structure import Dependencies
 from opendpu_arch.errors import UnsupportedError
 from opendpu_arch.target import Target
@@ -34,6 +34,29 @@ Penalty: TypeAlias = Callable[[str, int], float]
 """What a width of a group costs, in scores."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Belief:
+    """How far an analysis of single groups is believed, where widths are chosen from it.
+
+    Parameters
+    ----------
+    exponent
+        Of losses, relative to the scale of scores: above one, small losses count for less.
+    evenness
+        Weight, in parts of the baseline, of narrowing groups alike.
+    factors
+        What a group's losses are multiplied by; 1 where it is not named.
+    """
+
+    exponent: float = 1.0
+    evenness: float = EVENNESS
+    factors: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+
+PLAIN = Belief()
+"""As it is."""
+
+
 def allocate(
     dependencies: Dependencies,
     analysis: Analysis,
@@ -42,6 +65,8 @@ def allocate(
     *,
     divisible: int = 1,
     target: Target | None = None,
+    belief: Belief = PLAIN,
+    exchange: bool = True,
     show: Callable[[str], None] = lambda text: None,
 ) -> dict[str, int]:
     """Return widths with which a network costs ``1 - ratio`` of the unpruned one, or less.
@@ -54,6 +79,10 @@ def allocate(
         What numbers of channels are divisible by, as far as groups have that many.
     target
         The DPU whose blocks numbers of channels are rounded to.
+    belief
+        How far the analysis is believed.
+    exchange
+        Whether groups are exchanged by exact costs at the end, which are many, or only widened.
 
     Raises
     ------
@@ -76,7 +105,7 @@ def allocate(
             f"{most:.3f} of them do; other layers are excluded or are outputs",
             code="OPTIMIZER_INVALID_ARGUMENT_ERROR",
         )
-    penalty = _penalty(steps, analysis)
+    penalty = _penalty(steps, analysis, belief)
     search = _Search(steps, penalty, objective)
     widths, aim = dict(whole), limit
     while True:
@@ -96,6 +125,8 @@ def allocate(
             widths = better[-1]
         elif found == wider:
             break
+    if not exchange:
+        return filled(widths, steps, penalty, objective, limit)
     return refined(widths, steps, penalty, objective, limit, show)
 
 
@@ -163,7 +194,7 @@ class _Search:
         return now
 
 
-def _penalty(steps: Mapping[str, Sequence[int]], analysis: Analysis) -> Penalty:
+def _penalty(steps: Mapping[str, Sequence[int]], analysis: Analysis, belief: Belief) -> Penalty:
     """Return what widths of groups cost."""
     units = {name: found[-1] for name, found in steps.items()}
     worst = max((analysis.loss(name, found[-1] - 1) for name, found in steps.items()), default=0.0)
@@ -171,7 +202,11 @@ def _penalty(steps: Mapping[str, Sequence[int]], analysis: Analysis) -> Penalty:
 
     def penalty(name: str, width: int) -> float:
         gone = units[name] - width
-        return analysis.loss(name, gone) + EVENNESS * scale * (gone / units[name]) ** 2
+        lost = analysis.loss(name, gone)
+        if belief.exponent != 1:
+            lost = scale * (lost / scale) ** belief.exponent
+        even = belief.evenness * scale * (gone / units[name]) ** 2
+        return belief.factors.get(name, 1.0) * (lost + even)
 
     return penalty
 

@@ -74,6 +74,28 @@ def refined(
     return now
 
 
+def filled(
+    widths: Mapping[str, int],
+    steps: Mapping[str, Sequence[int]],
+    penalty: Callable[[str, int], float],
+    objective: Objective,
+    limit: float,
+) -> dict[str, int]:
+    """Return widths with groups widened by a level where the exact cost allows it.
+
+    Those that lost most go first. Networks with more than :data:`MOST_GROUPS` groups are left as
+    they are. Parameters are those of :func:`refined`.
+    """
+    now = dict(widths)
+    if len(now) > MOST_GROUPS:
+        return now
+    for name in sorted(now, key=lambda name: -penalty(name, now[name])):
+        wider = [width for width in steps[name] if width > now[name]]
+        if wider and objective.exact({**now, name: wider[0]}) <= limit:
+            now[name] = wider[0]
+    return now
+
+
 def _steps(
     now: Mapping[str, int],
     steps: Mapping[str, Sequence[int]],

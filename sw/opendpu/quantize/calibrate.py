@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One pass of the float network over the calibration data, with an observer for every tensor."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from opendpu.ir import Array, Graph, Quantization
 from opendpu.quantize.executor import evaluate
@@ -26,20 +26,26 @@ def observe(
     mean_samples: int,
     batch: int,
     progress: Progress,
+    ends: Sequence[str] = (),
+    see: Callable[[Mapping[str, Array]], None] = lambda results: None,
 ) -> Observed:
     """Compute the float network on all samples and remember what calibration needs.
 
     ``layers`` are those whose channels' means over the first ``mean_samples`` are wanted; batches
-    of ``batch`` samples have a scale each where a specification has a statistic of them.
+    of ``batch`` samples have a scale each where a specification has a statistic of them. ``see``
+    gets the results of each part of the samples, those of ``ends`` among them.
     """
     computed = [name for name in groups.names if graph[name].value is None]
     watch = _Watch(graph, groups, specs)
     means = {name: Mean() for name in layers}
     done = waiting = 0
-    for count, results in _evaluated(graph, computed, layers, samples, mean_samples, batch):
+    for count, results in _evaluated(
+        graph, [*computed, *ends], layers, samples, mean_samples, batch
+    ):
         watch.add({name: results[name] for name in computed})
         for name in means if done < mean_samples else ():
             means[name].add(results[name])
+        see(results)
         del results  # so that the next ones take their room
         done, waiting = done + count, waiting + count
         progress.step("calibrating", done, samples.count)

@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from opendpu.ir import Graph
+from opendpu.ir import Array, Graph
 from opendpu.ir.types import FLOAT32
 from opendpu.quantize.assign import deployable_scales, free_scales
 from opendpu.quantize.calibrate import observe
 from opendpu.quantize.config import QuantizeConfig
 from opendpu.quantize.corrections.bias import add_biases, correct_biases
 from opendpu.quantize.executor import evaluate
-from opendpu.quantize.measure import sqnr
+from opendpu.quantize.noise import Energies
 from opendpu.quantize.observers.ranges import MinMax
-from opendpu.quantize.placement.insert import insert, with_plain_constants
+from opendpu.quantize.placement.insert import insert
 from opendpu.quantize.placement.place import place
 from opendpu.quantize.progress import Progress
 from opendpu.quantize.report import Report
@@ -138,22 +138,32 @@ def _quality(graph: Graph, samples: Samples, config: QuantizeConfig) -> float:
     if config.bias_correction:
         add_biases(graph, groups.results)
     silent = Progress(lambda text: None)
+    ends = [
+        name for name in dict.fromkeys(graph.outputs)
+        if graph[name].type.dtype == FLOAT32 and graph[name].value is None
+    ]  # fmt: skip
+    wanted: list[dict[str, Array]] = []
     observed = observe(
         graph, groups, specs.results, samples,
         layers=list(groups.results) if config.bias_correction else [],
-        mean_samples=samples.count, batch=config.batch, progress=silent,
+        mean_samples=samples.count, batch=config.batch, progress=silent, ends=ends,
+        see=lambda results: wanted.append({name: results[name] for name in ends}),
     )  # fmt: skip
     scales = free_scales if config.deployable() else deployable_scales
     try:
         made = insert(graph, scales(graph, groups, specs, observed))
     except GraphError:
         return -np.inf
-    if config.bias_correction:
-        correct_biases(made, observed.means, samples, samples.count, silent)
-    pairs = [
-        (name, other)
-        for name, other in zip(graph.outputs, made.outputs, strict=True)
-        if graph[name].type.dtype == FLOAT32
-    ]
-    found = sqnr(graph, with_plain_constants(made), pairs, samples, batch=config.batch)
-    return float(np.mean([200.0 if ratio is None else ratio for ratio in found.values()] or [0.0]))
+    outputs = zip(graph.outputs, made.outputs, strict=True)
+    energies = Energies([pair for pair in outputs if pair[0] in ends])
+    means = observed.means if config.bias_correction else {}
+    others = [other for _, other in energies.pairs]
+    found = correct_biases(made, means, samples, samples.count, silent, ends=others)
+    energies.add(_joined(wanted, ends), _joined(found, others))
+    ratios = energies.ratios().values()
+    return float(np.mean([200.0 if ratio is None else ratio for ratio in ratios] or [0.0]))
+
+
+def _joined(parts: Sequence[Mapping[str, Array]], names: Sequence[str]) -> dict[str, Array]:
+    """Return the values of some results over all parts of the samples, in a row."""
+    return {name: np.concatenate([part[name].ravel() for part in parts]) for name in names}

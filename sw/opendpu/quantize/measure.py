@@ -3,29 +3,25 @@
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from opendpu.ir import Array, Graph, Node, NumberFormat, Quantization, QuantizedGraph
 from opendpu.ir.types import FLOAT32
-from opendpu.ops.batching import mixes_samples
 from opendpu.ops.formats import fake_quantize
 from opendpu.ops.session import Session
-from opendpu.quantize.executor import chunk_size, evaluate
+from opendpu.quantize.executor import evaluate
 from opendpu.quantize.layers import parameters_of
+from opendpu.quantize.noise import SAMPLES, energy, ratio_of, sqnrs
 from opendpu.quantize.observers.histogram import Histogram
 from opendpu.quantize.observers.observed import Observed
 from opendpu.quantize.placement.groups import ScaleGroups
 from opendpu.quantize.placement.insert import fix_name, with_plain_constants
 from opendpu.quantize.report import LayerReport, Report, TensorHistogram, TensorReport
 from opendpu.quantize.samples import Samples
-from opendpu.quantize.set_aside import set_aside
 from opendpu.quantize.transforms.mask import mask_of
 from opendpu.quantize.transforms.response_norm import is_response_norm, map_of
-
-SAMPLES = 8
-"""Samples that layers and outputs are measured on, at most."""
 
 BINS = 256
 """Bins of a histogram in the report, about."""
@@ -38,12 +34,6 @@ NAMED = 3
 
 MUCH_SATURATION = 0.01
 """Part of a tensor's values whose saturation is worth a warning."""
-
-PART = 1 << 16
-"""Values whose squares are added at a time."""
-
-MUCH_WEIGHTS = 1 << 26
-"""Bytes of constants beyond which two networks are computed one after the other."""
 
 FAR_OUT = 64.0
 """Values of an input that are so many times as large as 99.9 % of them look like mistakes."""
@@ -68,7 +58,15 @@ def measure(
     report.measured_samples = min(samples.count, SAMPLES)
     names = [name for name in groups.names if graph[name].value is None]
     plain = with_plain_constants(quantized)
-    found = sqnr(graph, plain, [(name, fix_name(name)) for name in names], samples, batch=batch)
+    results = [(name, fix_name(name)) for name in names]
+    pairs = [
+        (name, other)
+        for name, other in zip(reference.outputs, quantized.outputs, strict=True)
+        if reference[name].type.dtype == FLOAT32
+    ]
+    found, report.outputs_sqnr = sqnrs(
+        [(graph, results), (reference, pairs)], plain, samples, batch=batch
+    )
     weights = {tensor.layer: tensor.sqnr for tensor in report.tensors if tensor.role == "weights"}
     layer_of = {result: layer for layer, result in groups.results.items()}
     report.layers = [
@@ -76,12 +74,6 @@ def measure(
         for name in names
         if graph[name].kind != "data"
     ]
-    pairs = [
-        (name, other)
-        for name, other in zip(reference.outputs, quantized.outputs, strict=True)
-        if reference[name].type.dtype == FLOAT32
-    ]
-    report.outputs_sqnr = sqnr(reference, plain, pairs, samples, batch=batch)
     for name, _ in pairs:
         if name not in report.outputs_sqnr:
             report.note(f"result {name!r} is not compared: its shape depends on the data")
@@ -94,42 +86,6 @@ def _layer(
 ) -> LayerReport:
     origin = str(node.origin) if node.origin.name else ""
     return LayerReport(name, node.kind, origin, weights.get(node.name), ratio)
-
-
-def sqnr(
-    graph: Graph,
-    other: Graph,
-    pairs: Sequence[tuple[str, str]],
-    samples: Samples,
-    *,
-    batch: int,
-    stop: int = SAMPLES,
-) -> dict[str, float | None]:
-    """Return the signal of some ops of a graph to what ops of another give instead, in dB.
-
-    None stands for no noise. Ops whose shape depends on the data, so that there is nothing to
-    compare, are left out.
-    """
-    names, others = ([pair[side] for pair in pairs] for side in (0, 1))
-    signal, noise = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
-    mixed = mixes_samples(graph, names) or mixes_samples(other, others)
-    size = 1 if mixed else min(batch, chunk_size(graph, names))
-    one, two = (
-        evaluate(g, list(dict.fromkeys(some)), samples, batch=size, stop=stop)
-        for g, some in ((graph, names), (other, others))
-    )
-    uneven = set()
-    weights = sum(node.value.nbytes for node in graph if node.value is not None)
-    for _, wanted in set_aside(one) if weights > MUCH_WEIGHTS else one:
-        _, found = next(two)
-        for name, second in pairs:
-            if found[second].shape != wanted[name].shape:
-                uneven.add(name)
-                continue
-            signal[name] += _energy(wanted[name])
-            noise[name] += _energy(found[second] - wanted[name])
-        del wanted, found  # so that the next ones take their room
-    return {name: _ratio(signal[name], noise[name]) for name in names if name not in uneven}
 
 
 def _of_parts(
@@ -161,7 +117,7 @@ def _of_part(reference: Graph, name: str, given: Array, made: Array) -> float | 
         alone.nodes[node.name] = dataclasses.replace(node)
     alone.outputs = [name]
     (wanted,) = Session(alone, keep=[name]).run({source: given.reshape(shape)}).values()
-    return _ratio(_energy(wanted), _energy(made.reshape(wanted.shape) - wanted))
+    return ratio_of(energy(wanted), energy(made.reshape(wanted.shape) - wanted))
 
 
 def _source(graph: Graph, name: str) -> str:
@@ -201,7 +157,7 @@ def _results(
             number_format=str(made.number_format), bits=made.bits, scale=_scale(made),
             minimum=seen.low, maximum=seen.high,
             saturation=0.0 if per_channel or not _scale(made) else seen.saturation(made),
-            sqnr=_ratio(seen.squares(), noise), histogram=_histogram(seen),
+            sqnr=ratio_of(seen.squares(), noise), histogram=_histogram(seen),
         ))  # fmt: skip
     return found
 
@@ -227,7 +183,7 @@ def _constant(name: str, role: str, layer: str, value: Array, made: Quantization
         name=name, role=role, layer=layer, number_format=str(made.number_format), bits=made.bits,
         scale=_scale(made), minimum=seen.low, maximum=seen.high,
         saturation=seen.saturation(made) if len(_scale(made)) == 1 else 0.0,
-        sqnr=_ratio(_energy(value), _energy(fake_quantize(value, made) - value)),
+        sqnr=ratio_of(energy(value), energy(fake_quantize(value, made) - value)),
         histogram=_histogram(seen),
     )  # fmt: skip
 
@@ -308,15 +264,3 @@ def _near(graph: Graph, name: str, known: Mapping[str, object]) -> list[str]:
         else:
             waiting += graph[source].sources()
     return found
-
-
-def _energy(array: Array) -> float:
-    """Return the sum of squares: pairwise in float32 part by part, then in float64."""
-    flat = np.ravel(array, order="K")
-    return sum(float(np.square(flat[i : i + PART]).sum()) for i in range(0, flat.size, PART))
-
-
-def _ratio(signal: float, noise: float) -> float | None:
-    if not noise:
-        return None
-    return 10 * math.log10(signal / noise) if signal else -math.inf

@@ -9,7 +9,7 @@ from opendpu.ir import Graph
 from opendpu.ir.types import FLOAT32
 from opendpu.quantize.config import QuantizeConfig
 from opendpu.quantize.finetune.refit import refit
-from opendpu.quantize.measure import sqnr
+from opendpu.quantize.noise import sqnr
 from opendpu.quantize.placement.tables import has_tables
 from opendpu.quantize.progress import Progress
 from opendpu.quantize.report import Report

@@ -184,8 +184,8 @@ class OFAPruner:
         UnsupportedError
             An argument is out of range, a function fails, or no subnetwork is in the range.
         """
+        from opendpu.optimize.evaluations import seeded_score
         from opendpu.optimize.evolution import Evolution, evolve
-        from opendpu.optimize.sensitivity import seeded_score
 
         if not isinstance(evaluation_metric, str):
             raise wrong("evaluation_metric", evaluation_metric, "the name of the metric")

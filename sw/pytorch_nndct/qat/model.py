@@ -80,6 +80,16 @@ class TrainableModel(torch.nn.Module):
             self.trained = True
         return self.model(*args, **kwargs)
 
+    def __getattr__(self, name: str) -> Any:
+        """Return what the float module has under a name that is none of this one's."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            inner = self.__dict__.get("_modules", {}).get("model")
+            if inner is None or name.startswith("__") or not hasattr(inner, name):
+                raise
+            return getattr(inner, name)
+
     def quantizer_parameters(self) -> Iterator[torch.nn.Parameter]:
         """Yield the thresholds, each of shape [1]."""
         for part in self.modules():

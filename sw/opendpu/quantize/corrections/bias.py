@@ -2,7 +2,7 @@
 """Bias correction: the means of what layers compute, before and after quantization, made equal."""
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -78,17 +78,22 @@ def correct_biases(
     samples: Samples,
     count: int,
     progress: Progress,
-) -> None:
+    ends: Sequence[str] = (),
+) -> list[dict[str, Array]]:
     """Shift the biases of a quantized graph, in place, layer by layer from the inputs on.
 
     Quantized weights and activations move the mean of a channel; the difference to ``means``,
     those of the float graph over the first ``count`` samples, goes into the bias, on the bias's
     grid. A layer sees what the corrected layers before it give; what it computed for its own mean
     moves along with the bias.
+
+    Returns
+    -------
+    What the corrected graph gives for ``ends``, part by part of the samples.
     """
     layers = [name for name in means if is_layer(quantized[name])]
-    batched = not mixes_samples(quantized, layers)
-    state = _State(quantized, samples, count, batched=batched)
+    batched = not mixes_samples(quantized, [*layers, *ends])
+    state = _State(quantized, samples, count, batched=batched, ends=ends)
     for number, name in enumerate(layers):
         progress.step("correcting biases", number, len(layers), name)
         found = state.mean_of(name)
@@ -99,6 +104,7 @@ def correct_biases(
         assert constant.value is not None
         constant.value = constant.value + change
         state.move(name, change, bias.name, constant.value)
+    return state.results() if ends else []
 
 
 @dataclasses.dataclass
@@ -112,7 +118,9 @@ class _Part:
 class _State:
     """A quantized graph, computed on samples as far as its biases are corrected."""
 
-    def __init__(self, graph: Graph, samples: Samples, count: int, *, batched: bool) -> None:
+    def __init__(
+        self, graph: Graph, samples: Samples, count: int, *, batched: bool, ends: Sequence[str]
+    ) -> None:
         self.graph = with_plain_constants(graph)
         self.batched = batched
         computed = [node.name for node in graph if node.value is None]
@@ -124,24 +132,42 @@ class _State:
         ]
         self._done = {node.name for node in graph if node.kind == "data"}
         self._readers = graph.consumer_map()
+        self._ends = list(dict.fromkeys(ends))
 
     def mean_of(self, layer: str) -> Array:
         """Return the mean of each channel of a layer's result, computing what it needs."""
-        nodes = [n for n in ancestors(self.graph, [layer]) if n not in self._done]
+        mean = Mean()
+        for results in self._computed([layer]):
+            mean.add(results[layer])
+        return mean.value
+
+    def results(self) -> list[dict[str, Array]]:
+        """Return the results of the ends, part by part."""
+        left = [name for name in self._ends if name not in self._done]
+        if left:
+            for _ in self._computed(left):
+                pass
+        return [
+            {name: self._unpacked(name, part.results[name]) for name in self._ends}
+            for part in self.parts
+        ]
+
+    def _computed(self, wanted: Sequence[str]) -> Iterator[dict[str, Array]]:
+        """Compute some ops and what they need; yield the results, and keep what others wait for."""
+        nodes = [n for n in ancestors(self.graph, wanted) if n not in self._done]
         inside = {n for n in nodes if not self._is_constant(n)}
-        keep = [n for n in nodes if n in inside and n != layer and self._is_read_outside(n, inside)]
-        session = Session(self.graph, nodes=nodes, keep=[*keep, layer], batched=self.batched,
+        keep = [n for n in nodes if n in inside and (n in wanted or n in self._ends
+                or self._is_read_outside(n, inside))]  # fmt: skip
+        session = Session(self.graph, nodes=nodes, keep=keep, batched=self.batched,
                           keep_memory=False)  # fmt: skip
         self._done |= inside
-        mean = Mean()
         for part in self.parts:
             given = {n: self._unpacked(n, part.results[n]) for n in session.inputs}
             results = session.run(given)
-            mean.add(results[layer])
-            part.results |= {n: self._packed(n, results[n]) for n in [*keep, layer]}
+            yield results
+            part.results |= {n: self._packed(n, results[n]) for n in keep}
             for name in [n for n in part.results if not self._is_waited_for(n)]:
                 del part.results[name]
-        return mean.value
 
     def move(self, layer: str, change: Array, bias: str, value: Array) -> None:
         """Give a layer another bias, and the results that it has given what that changes."""
@@ -157,7 +183,7 @@ class _State:
         return any(reader.name not in inside for reader in self._readers[name])
 
     def _is_waited_for(self, name: str) -> bool:
-        return self._is_read_outside(name, self._done)
+        return name in self._ends or self._is_read_outside(name, self._done)
 
     def _packed(self, name: str, array: Array) -> Array:
         """Return a result in as few bytes as hold it: that of a ``fix`` is eight bits."""

@@ -107,7 +107,8 @@ def inputs_at(layer: Node, form: Form, source: Array, shape: Array | tuple[int, 
     usable &= ((across >= 0) & (across < source.shape[2]))[:, None, :]
     down, across = down.clip(0, source.shape[1] - 1), across.clip(0, source.shape[2] - 1)
     found = source[sample[:, None, None], down[:, :, None], across[:, None, :]]
-    found = np.where(usable[..., None], found, source.dtype.type(0))
+    if not usable.all():
+        found = np.where(usable[..., None], found, source.dtype.type(0))
     if _is_depthwise(layer):
         return found.reshape(len(places), form.terms, form.groups)
     depth = kernel[3]

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quark's enumerations."""
 
+import enum
+
 from vai_q_onnx.enums import (
     ExtendedQuantFormat,
     ExtendedQuantType,
@@ -11,7 +13,14 @@ from vai_q_onnx.enums import (
 VitisQuantType = ExtendedQuantType
 """What element types were called before."""
 
+
+class LayerWiseMethod(enum.Enum):
+    """Ways to choose scales by what they do to the results of layers; there are none here."""
+
+    LayerWisePercentile = 0
+
+
 __all__ = [
-    "ExtendedQuantFormat", "ExtendedQuantType", "PowerOfTwoMethod", "VitisQuantFormat",
-    "VitisQuantType",
+    "ExtendedQuantFormat", "ExtendedQuantType", "LayerWiseMethod", "PowerOfTwoMethod",
+    "VitisQuantFormat", "VitisQuantType",
 ]  # fmt: skip

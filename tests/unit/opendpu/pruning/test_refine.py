@@ -3,7 +3,7 @@
 
 import pytest
 
-from opendpu.pruning.refine import MOST_GROUPS, PROBES, refined
+from opendpu.pruning.refine import MOST_GROUPS, PROBES, filled, refined
 
 UNITS = {"early": 64, "late": 64}
 STEPS = {name: list(range(8, 65, 8)) for name in UNITS}
@@ -36,6 +36,12 @@ def test_what_is_hidden_is_widened():
     found = refined({"early": 32, "late": 24}, STEPS, lost, cycles, 3300)
     assert found == {"early": 32, "late": 40}
     assert cycles.asked < 3 * PROBES
+
+
+def test_groups_are_widened_where_that_is_hidden():
+    cycles = Hidden()
+    assert filled({"early": 32, "late": 24}, STEPS, lost, cycles, 3300) == {"early": 32, "late": 32}
+    assert cycles.asked == 2
 
 
 def test_narrower_groups_pay_for_wider_ones():
