@@ -192,9 +192,20 @@ class Target:
         """The same without extensions."""
         return dataclasses.replace(self, extensions=frozenset())
 
+    def lacks(self, fingerprint: int) -> frozenset[Extension] | None:
+        """Return the extensions that a program with a fingerprint needs, and this DPU has not.
+
+        Programs may need fewer extensions than there are; None is a program for a DPU that differs
+        in more than extensions.
+        """
+        needed = fingerprint & feature_bits(Extension)
+        if fingerprint ^ needed != self.plain.fingerprint:
+            return None
+        return in_feature_code(needed) - self.extensions
+
     def runs(self, other: "Target") -> bool:
-        """Whether programs for ``other`` run here: they may need fewer extensions."""
-        return self.plain == other.plain and self.extensions >= other.extensions
+        """Whether programs for ``other`` run here."""
+        return self.lacks(other.fingerprint) == frozenset()
 
     @property
     def feature_code(self) -> int:

@@ -144,7 +144,7 @@ class Folder:
         height, width, count = self.shape
         try:
             with Image.open(file) as opened:
-                image = opened.convert(_MODES[count])
+                image = _in_bytes(opened).convert(_MODES[count])
         except (OSError, ValueError, Image.DecompressionBombError) as error:
             raise TensorError(f"{file} cannot be read as an image: {error}") from None
         rows, columns = self._resized((image.height, image.width))
@@ -168,6 +168,18 @@ class Folder:
             return wanted
         short = min(size)
         return round(size[0] * wanted / short), round(size[1] * wanted / short)
+
+
+def _in_bytes(image: "Image.Image") -> "Image.Image":
+    """Return an image of 16 bits a pixel with the upper ones, as of other images; any other one.
+
+    Pillow's own conversion would make white of nearly all of them.
+    """
+    from PIL import Image
+
+    if not image.mode.startswith("I"):
+        return image
+    return Image.fromarray((np.asarray(image) >> 8).clip(0, 255).astype(np.uint8))
 
 
 def _only_input(graph: Graph) -> Node:

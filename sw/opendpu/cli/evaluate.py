@@ -12,7 +12,7 @@ from opendpu.cli.app import JsonFlag, app, errors_in_one_line
 from opendpu.cli.progress import progress
 from opendpu.data_sets import Evaluation
 from opendpu.data_sets import evaluate as evaluate_data_set
-from opendpu.data_sets.evaluate import CALIBRATION
+from opendpu.data_sets.evaluate import CALIBRATION, progress_path
 from opendpu.data_sets.metrics import METRICS
 
 
@@ -72,12 +72,17 @@ def evaluate(
     preprocessing = None
     if mean is not None or scale is not None:
         preprocessing = Preprocessing.parse(mean=mean, scale=scale)
-    with progress("reading") as show:
-        found = evaluate_data_set(
-            model, data, metric=metric, function=function, target=target, device=device,
-            hardware=hardware, hardware_samples=rtl, calibration=calibration, limit=samples,
-            preprocessing=preprocessing, progress=resume, workers=workers, ray=ray, show=show,
-        )  # fmt: skip
+    try:
+        with progress("reading") as show:
+            found = evaluate_data_set(
+                model, data, metric=metric, function=function, target=target, device=device,
+                hardware=hardware, hardware_samples=rtl, calibration=calibration, limit=samples,
+                preprocessing=preprocessing, progress=resume, workers=workers, ray=ray, show=show,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        if (path := progress_path(model, resume)).exists():
+            typer.echo(f"interrupted: the same command goes on with what {path} has", err=True)
+        raise
     typer.echo(json.dumps(found.as_dict(), indent=2) if as_json else _text(found))
 
 

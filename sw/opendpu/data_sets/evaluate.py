@@ -132,7 +132,7 @@ def evaluate(
         graph, samples, metric, function, target, device,
         hardware if hardware_samples else "", hardware_samples, calibration, method, show,
     )  # fmt: skip
-    path = progress or pathlib.Path(f"{pathlib.Path(model).stem}.evaluation.jsonl")
+    path = progress_path(model, progress)
     with ProgressFile(path, _digest(variants, samples)) as file:
         resumed = sum(task.stop - task.start for task in file.counts)
         waiting = file.waiting(tasks)
@@ -146,7 +146,7 @@ def evaluate(
             ready = sum(one.stop - one.start for one in file.counts)
             show(f"evaluating: {ready} of {whole} samples ({variants[task.variant].name})")
         found = dict(file.counts)
-    pathlib.Path(path).unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
     by_variant: dict[str, list[Counts]] = {variant.name: [] for variant in variants}
     for task in tasks:
         by_variant[variants[task.variant].name].append(found[task])
@@ -155,6 +155,13 @@ def evaluate(
         {name: sum(c["samples"] for c in counts) for name, counts in by_variant.items()},
         resumed, time.perf_counter() - start,
     )  # fmt: skip
+
+
+def progress_path(
+    model: str | os.PathLike[str], progress: str | os.PathLike[str] | None
+) -> pathlib.Path:
+    """Return the file for what is counted, where none was given: of the model's name."""
+    return pathlib.Path(progress or f"{pathlib.Path(model).stem}.evaluation.jsonl")
 
 
 def _prepared(

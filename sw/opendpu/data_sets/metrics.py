@@ -45,12 +45,35 @@ class TopK:
         """Count the samples that are right."""
         scores = outputs[0].reshape(len(labels), -1)
         best = np.argsort(-scores, axis=1, kind="stable")[:, : self.k]
-        right = (best == np.asarray(labels).reshape(-1, 1)).any(axis=1)
+        right = (best == _classes(labels)[:, None]).any(axis=1)
         return {"right": int(right.sum()), "samples": len(labels)}
 
     def figure(self, counts: Sequence[Counts]) -> float:
         """Return the share."""
         return float(sum(c["right"] for c in counts) / max(sum(c["samples"] for c in counts), 1))
+
+
+def _classes(labels: Array) -> Array:
+    """Return the class of each sample, of labels that are numbers, or one-hot.
+
+    Raises
+    ------
+    TensorError
+        They are neither.
+    """
+    found = np.asarray(labels)
+    rows = found.reshape(len(found), -1)
+    if found.dtype.kind in "iufb" and rows.shape[1] == 1 and np.all(rows == np.floor(rows)):
+        return np.asarray(rows[:, 0])
+    one_hot = found.dtype.kind in "iufb" and rows.shape[1] > 1 and bool(
+        np.all((rows == 0) | (rows == 1)) and np.all(rows.sum(axis=1) == 1)
+    )  # fmt: skip
+    if not one_hot:
+        raise TensorError(
+            f"labels of {found.dtype} have shape {list(found.shape)}, but must be the number of a "
+            "class for each sample, or one-hot"
+        )
+    return np.asarray(rows.argmax(axis=1))
 
 
 class MeanIoU:

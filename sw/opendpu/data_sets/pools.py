@@ -7,6 +7,7 @@ Both give every task's counts once, whatever happens to workers: those of a lost
 import concurrent.futures
 import multiprocessing
 import os
+import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 
@@ -30,6 +31,7 @@ _variants: Sequence[Variant] = ()
 def _begin(variants: Sequence[Variant]) -> None:
     global _variants  # a process is one worker
     _variants = variants
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
 
 
 def _do(task: Task, data: tuple[dict[str, Array], Array]) -> Counts:

@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data sets: arrays of a file with labels, or a folder of images with a folder for each class."""
 
+import dataclasses
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from opendpu.calibration import Preprocessing, read_calibration
+from opendpu.calibration.images import Folder
+from opendpu.data_sets.label_table import find_table, read_table
 from opendpu.ir import Array, FloatGraph, QuantizedGraph
 from opendpu.runtime import feeds
 from opendpu_arch.errors import TensorError
+
+NO_CLASS = (".", "__MACOSX")
+"""How folders begin that tools have made, and that are no class."""
 
 
 class DataSet:
@@ -51,12 +57,13 @@ def read_data(
     Parameters
     ----------
     path
-        An ``.npz`` file with inputs by name, and labels; or a folder with a folder of images for
-        each class, in order.
+        An ``.npz`` file with inputs by name, and labels; a folder with a folder of images for each
+        class, in the order of their names; or a folder of images with a ``.csv`` table of files and
+        classes.
     graph
         The network.
     label
-        Name of the array with labels.
+        Name of the array with labels, if there are others beside the inputs.
     preprocessing
         What is done to images.
     limit
@@ -71,25 +78,52 @@ def read_data(
     if place.is_dir():
         return _folders(place, graph, preprocessing, limit)
     arrays = feeds.read(place)
-    if label not in arrays:
-        raise TensorError(f"{place} has no array {label!r}, which says what is right")
-    labels = arrays.pop(label)
     names = [node.name for node in graph if node.kind == "data"]
-    if len(names) == 1 and len(arrays) == 1:
-        arrays = {names[0]: next(iter(arrays.values()))}
+    chosen = _label_of(arrays, names, label, graph)
+    if chosen is None:
+        shown = ", ".join(f"{name!r} {list(array.shape)}" for name, array in arrays.items())
+        raise TensorError(
+            f"{place} has no array {label!r}, which says what is right; it has {shown}"
+        )
+    labels = arrays.pop(chosen)
+    if len(names) == 1 and names[0] not in arrays:
+        fitting = [name for name in arrays if _fits(graph, names[0], arrays[name])]
+        only = fitting if len(fitting) == 1 else list(arrays)
+        arrays = {names[0]: arrays[only[0]]} if len(only) == 1 else arrays
     missing = sorted(set(names) - set(arrays))
     if missing:
         raise TensorError(f"{place} has no array for input {missing[0]!r}")
     return DataSet({n: _arranged(graph, n, arrays[n][:limit]) for n in names}, labels[:limit])
 
 
+def _label_of(
+    arrays: Mapping[str, Array], inputs: Sequence[str], label: str,
+    graph: FloatGraph | QuantizedGraph,
+) -> str | None:  # fmt: skip
+    """Return the name of the labels: the one that they have, or the array that is no input."""
+    if label in arrays:
+        return label
+    rest = set(arrays) - set(inputs)
+    if len(rest) == 2 and len(inputs) == 1 and len(arrays) == 2:
+        rest = {name for name in rest if not _fits(graph, inputs[0], arrays[name])}
+    return rest.pop() if len(rest) == 1 and len(arrays) > 1 else None
+
+
 def _folders(
     place: pathlib.Path, graph: FloatGraph | QuantizedGraph,
     preprocessing: Preprocessing | None, limit: int | None,
 ) -> DataSet:  # fmt: skip
-    folders = sorted(one for one in place.iterdir() if one.is_dir())
+    folders = sorted(
+        one for one in place.iterdir() if one.is_dir() and not one.name.startswith(NO_CLASS)
+    )
+    table = find_table(place)
+    if not folders and table is not None:
+        return _listed(place, table, graph, preprocessing, limit)
     if not folders:
-        raise TensorError(f"{place} has no folders, but must have one for each class")
+        raise TensorError(
+            f"{place} has no folders, but must have one for each class, or a .csv table of files "
+            "and classes"
+        )
     (name,) = [node.name for node in graph if node.kind == "data"]
     each = None if limit is None else -(-limit // len(folders))
     arrays, labels = [], []
@@ -103,11 +137,34 @@ def _folders(
     return DataSet({name: whole[:limit]}, np.array(labels)[:limit])
 
 
+def _listed(
+    place: pathlib.Path, table: pathlib.Path, graph: FloatGraph | QuantizedGraph,
+    preprocessing: Preprocessing | None, limit: int | None,
+) -> DataSet:  # fmt: skip
+    """Return the images that a table lists, spread evenly if not all are taken."""
+    files, labels = read_table(table)
+    count = len(files) if limit is None else min(limit, len(files))
+    places = [index * len(files) // count for index in range(count)]
+    folder = Folder.of(place, graph, preprocessing)
+    chosen = dataclasses.replace(folder, files=tuple(files[one] for one in places))
+    arrays = [_arranged(graph, folder.input, sample[folder.input]) for sample in chosen]
+    return DataSet({folder.input: np.concatenate(arrays)}, labels[places])
+
+
+def _fits(graph: FloatGraph | QuantizedGraph, name: str, array: Array) -> bool:
+    """Return whether an array has samples of an input."""
+    try:
+        _arranged(graph, name, array)
+    except (TensorError, ValueError):  # other axes, or no numbers
+        return False
+    return True
+
+
 def _arranged(graph: FloatGraph | QuantizedGraph, name: str, array: Array) -> Array:
     """Return samples as the network has them: channels last."""
     node, order = graph[name], graph.attrs.get("onnx_order", {}).get(name)
     own = tuple(node.shape[1:])
-    if array.shape[1:] != own and order is not None:
+    if array.shape[1:] != own and order is not None and array.ndim == len(order):
         array = array.transpose(order)
     if array.shape[1:] != own:
         raise TensorError(

@@ -5,10 +5,11 @@ See https://onnxruntime.ai/docs/execution-providers/EP-Context-Design.html: a se
 ``ep.context_enable`` writes such a model, and one that is given it does not compile again.
 """
 
+import contextlib
 import ctypes
 import dataclasses
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from opendpu import api
@@ -20,6 +21,7 @@ from opendpu_arch import outputs
 from opendpu_arch.errors import ModelFormatError
 
 OPERATOR, DOMAIN = "EPContext", "com.microsoft"
+_ENABLE, _PATH, _EMBEDDED = (f"ep.context_{what}" for what in ("enable", "file_path", "embed_mode"))
 _INT, _STRING = 1, 5
 """``OrtOpAttrType``."""
 
@@ -33,13 +35,35 @@ class ContextOptions:
     embedded: bool = False
 
     @classmethod
+    def of_session(cls, session_options: Any) -> "ContextOptions":
+        """Return what onnxruntime's ``SessionOptions`` say; they may be None."""
+        config = {}
+        for name in (_ENABLE, _PATH, _EMBEDDED) if session_options is not None else ():
+            with contextlib.suppress(RuntimeError):  # it is not set
+                config[name] = session_options.get_session_config_entry(name)
+        return cls.read(config)
+
+    @classmethod
     def read(cls, config: Mapping[str, str]) -> "ContextOptions":
         """Return what a session's configuration says."""
         return cls(
-            enabled=config.get("ep.context_enable", "0") == "1",
-            path=config.get("ep.context_file_path", ""),
-            embedded=config.get("ep.context_embed_mode", "0") == "1",
+            enabled=config.get(_ENABLE, "0") == "1",
+            path=config.get(_PATH, ""),
+            embedded=config.get(_EMBEDDED, "0") == "1",
         )
+
+
+@contextlib.contextmanager
+def switched_off(session_options: Any) -> Iterator[None]:
+    """Let onnxruntime write no model meanwhile; ``session_options`` may be None."""
+    enabled = ContextOptions.of_session(session_options).enabled
+    if enabled:
+        session_options.add_session_config_entry(_ENABLE, "0")
+    try:
+        yield
+    finally:
+        if enabled:
+            session_options.add_session_config_entry(_ENABLE, "1")
 
 
 def is_ours(attributes: Mapping[str, Any]) -> bool:
@@ -78,14 +102,11 @@ def _read(attributes: Mapping[str, Any], model: str) -> Executable:
         raise ModelFormatError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def create(
-    api: Api, reader: GraphReader, fused: int, found: Executable, options: ContextOptions
-) -> int:
-    """Return a new ``EPContext`` node in place of a fused node; onnxruntime owns it.
+def attributes_of(found: Executable, name: str, options: ContextOptions) -> dict[str, Any]:
+    """Return the attributes of a node: numbers and bytes.
 
-    What was compiled is in the node, or in a file beside the model that onnxruntime writes.
+    What was compiled is among them, or in a file beside the model, which is written.
     """
-    name = api.text("Node_GetName", ctypes.c_void_p(fused))
     embedded = options.embedded or not options.path
     if embedded:
         content = found.packed()
@@ -93,13 +114,19 @@ def create(
         file = pathlib.Path(options.path).with_name(f"{name}.opendpu")
         outputs.write(file, found.packed())
         content = file.name.encode()
-    attributes = [
-        _attribute(api, "main_context", 1),
-        _attribute(api, "embed_mode", int(embedded)),
-        _attribute(api, "source", PROVIDER.encode()),
-        _attribute(api, "partition_name", name.encode()),
-        _attribute(api, "ep_cache_context", content),
-    ]
+    return {
+        "main_context": 1, "embed_mode": int(embedded), "source": PROVIDER.encode(),
+        "partition_name": name.encode(), "ep_cache_context": content,
+    }  # fmt: skip
+
+
+def create(
+    api: Api, reader: GraphReader, fused: int, found: Executable, options: ContextOptions
+) -> int:
+    """Return a new ``EPContext`` node in place of a fused node; onnxruntime owns it."""
+    name = api.text("Node_GetName", ctypes.c_void_p(fused))
+    given = attributes_of(found, name, options)
+    attributes = [_attribute(api, *item) for item in given.items()]
     names = [
         [text.encode() for text in reader.node_names(fused, which)]
         for which in ("Inputs", "Outputs")

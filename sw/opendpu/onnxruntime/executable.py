@@ -21,9 +21,16 @@ from opendpu.onnxruntime.options import ProviderOptions
 from opendpu.quantize import complete, is_quantized, quantize_with_report
 from opendpu.runtime.batch import run_batch
 from opendpu.runtime.description import dpu_arch
+from opendpu.runtime.fingerprint import check_fingerprint
 from opendpu.runtime.program import dpu_subgraphs
 from opendpu_arch import cache, outputs
-from opendpu_arch.errors import DPUError, ModelFormatError, TargetError, UnsupportedError
+from opendpu_arch.errors import (
+    DPUError,
+    FingerprintError,
+    ModelFormatError,
+    TargetError,
+    UnsupportedError,
+)
 from opendpu_arch.target import Target
 from xir import Graph
 
@@ -87,16 +94,18 @@ class Executable:
         )
 
     def check_target(self, target: Target, label: str) -> None:
-        """Raise TargetError if it was compiled for another DPU."""
+        """Raise TargetError if the runner would refuse to run it on a DPU."""
         for subgraph in dpu_subgraphs(self.graph):
             known = subgraph.has_attr("dpu_fingerprint")
             own = int(subgraph.get_attr("dpu_fingerprint")) if known else 0
-            if own != target.fingerprint:
+            try:
+                check_fingerprint(own, target, label)
+            except FingerprintError:
                 raise TargetError(
                     f"{label}: compiled for {dpu_arch(own)} ({own:#x}), but the session's target "
                     f"is {target.name} ({target.fingerprint:#x}); open it with its own target, or "
                     "write it anew from the model that it was made from"
-                )
+                ) from None
 
     def tensors(self) -> list[str]:
         """Return the name of the runner's tensor for each output.
@@ -177,11 +186,15 @@ class Executable:
 
 
 class Session:
-    """An executable on a device; several threads may use it at a time."""
+    """An executable on a device; several threads may use it at a time.
 
-    def __init__(self, executable: Executable, device: str) -> None:
+    The device has the target that the options say, or else the executable's own.
+    """
+
+    def __init__(self, executable: Executable, options: ProviderOptions) -> None:
         self.executable = executable
-        self._runner = api.create_runner(executable.graph, device=device)
+        target = options.target if options.chosen else None
+        self._runner = api.create_runner(executable.graph, device=options.device, target=target)
         self._tensors = executable.tensors()
 
     def run(self, arrays: Mapping[str, Array]) -> dict[str, Array]:

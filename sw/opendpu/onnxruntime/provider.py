@@ -131,7 +131,7 @@ class Provider:
             node = FusedNode(
                 self.api,
                 self.reader,
-                Session(found, self.options.device),
+                Session(found, self.options),
                 self.reader.names(graphs[index], "Inputs"),
                 self.reader.names(graphs[index], "Outputs"),
             )

@@ -12,11 +12,11 @@ import onnx
 import onnxruntime
 
 from opendpu.ir import Array
-from opendpu.onnxruntime import context
+from opendpu.onnxruntime import compiled_model, context
 from opendpu.onnxruntime.binding import IOBinding
-from opendpu.onnxruntime.executable import NotWorthItError, Session, executable
+from opendpu.onnxruntime.executable import Executable, NotWorthItError, Session, executable
 from opendpu.onnxruntime.options import PROVIDER, ProviderOptions
-from opendpu_arch.errors import DPUError, ModelFormatError, TensorError, UnsupportedError
+from opendpu_arch.errors import DPUError, ModelFormatError, TensorError
 
 logger = logging.getLogger("opendpu.onnxruntime")
 CPU = "CPUExecutionProvider"
@@ -57,12 +57,17 @@ class InferenceSession:
     ) -> None:
         self._given = path_or_bytes
         self._session: Session | None = None
+        self._context = context.ContextOptions.of_session(sess_options)
         # the model's own names, shapes and types, whoever computes it
         try:
-            self._cpu = onnxruntime.InferenceSession(path_or_bytes, sess_options, [CPU], **kwargs)
+            with context.switched_off(sess_options):
+                self._cpu = onnxruntime.InferenceSession(
+                    path_or_bytes, sess_options, [CPU], **kwargs
+                )
         except Exception:  # onnxruntime's errors have no common base
-            _refuse_context(path_or_bytes)
-            raise
+            self._cpu = compiled_model.read(path_or_bytes, sess_options)
+            if self._cpu is None:
+                raise
         self.set_providers(providers, provider_options)
 
     def set_providers(
@@ -81,10 +86,22 @@ class InferenceSession:
         if PROVIDER in wanted:
             options = ProviderOptions.read(wanted[PROVIDER])
             try:
-                found = executable(_model(path_or_bytes), options)
-                self._session = Session(found, options.device)
+                self._session = Session(self._executable(path_or_bytes, options), options)
             except NotWorthItError as reason:
                 logger.warning("the model stays on the CPU: %s", reason)
+
+    def _executable(
+        self, given: str | os.PathLike[str] | bytes, options: ProviderOptions
+    ) -> Executable:
+        """Return what is compiled, and write it into a model where that is asked for."""
+        if isinstance(self._cpu, compiled_model.CompiledModel):
+            return self._cpu.executable(options)
+        model = _model(given)
+        found = executable(model, options)
+        if self._context.enabled:
+            compiled_model.write(found, model, self._context)
+            self._context = context.ContextOptions()  # once
+        return found
 
     def get_inputs(self) -> list[Any]:
         """Return name, shape and type of each input."""
@@ -238,22 +255,6 @@ def _array(port: Any, value: Any) -> Array:
     if array.dtype != wanted:
         raise TensorError(f"input {port.name!r} is {array.dtype}, but must be {wanted}")
     return array
-
-
-def _refuse_context(given: str | os.PathLike[str] | bytes) -> None:
-    """Raise UnsupportedError for a model that was compiled by the execution provider."""
-    try:
-        proto = (
-            onnx.load_model_from_string(given) if isinstance(given, bytes)
-            else onnx.load(os.fspath(given), load_external_data=False)
-        )  # fmt: skip
-    except Exception:  # onnxruntime says what is wrong with it
-        return
-    if any(node.op_type == context.OPERATOR for node in proto.graph.node):
-        raise UnsupportedError(
-            "the model holds compiled parts (EPContext): call opendpu.onnxruntime.register(), and "
-            "open it with onnxruntime.InferenceSession"
-        )
 
 
 def _model(given: str | os.PathLike[str] | bytes) -> str | os.PathLike[str] | onnx.ModelProto:

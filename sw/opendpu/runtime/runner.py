@@ -15,16 +15,15 @@ from opendpu.runtime.arrays import Array, Arrays, from_tensor, match_arrays
 from opendpu.runtime.crosscheck import crosscheck_for
 from opendpu.runtime.device import Device, Job, JobStatistics, Segment
 from opendpu.runtime.devices import open_device
+from opendpu.runtime.fingerprint import check_fingerprint
 from opendpu.runtime.job_runner import JobRunner
 from opendpu.runtime.jobs import JobQueue
 from opendpu.runtime.program import Program
 from opendpu.runtime.segments import SegmentLayout
 from opendpu_arch.errors import FingerprintError, TargetError, UnsupportedError
-from opendpu_arch.extensions import Extension, feature_bits, in_feature_code
 from opendpu_arch.target import Target
 from xir import Subgraph, Tensor
 
-FINGERPRINT_VARIABLE = "XLNX_ENABLE_FINGERPRINT_CHECK"
 WORKERS_VARIABLE = "XLNX_NUM_OF_DPU_RUNNERS"
 
 
@@ -64,7 +63,9 @@ class Runner(JobRunner[JobStatistics]):
             device = open_device(device, target or _own_target(self.program), memory, **options)
         self.device: Device = device
         try:
-            _check_fingerprint(self.program, device.target)
+            check_fingerprint(
+                self.program.fingerprint, device.target, f"subgraph {self.program.name!r}"
+            )
         except FingerprintError:
             if self._owned:
                 device.close()
@@ -192,25 +193,3 @@ def _own_target(program: Program) -> Target:
             code="VART_GRAPH_FINGERPRINT_ERROR",
         )
     return Target.from_fingerprint(program.fingerprint)
-
-
-def _check_fingerprint(program: Program, target: Target) -> None:
-    if not program.fingerprint or os.environ.get(FINGERPRINT_VARIABLE) == "0":
-        return
-    actual = target.fingerprint
-    needed = program.fingerprint & feature_bits(Extension)
-    same = program.fingerprint ^ needed == target.plain.fingerprint
-    lacking = in_feature_code(needed) - target.extensions
-    if same and lacking:
-        names = ", ".join(f"'{e.label}'" for e in sorted(lacking))
-        raise FingerprintError(
-            f"subgraph {program.name!r} needs the extension {names}, "
-            f"which the DPU {target.name} lacks: compile it for {target.name}, "
-            f"or run it on {Target.from_fingerprint(program.fingerprint).name}"
-        )
-    if not same:
-        raise FingerprintError(
-            f"CHECK fingerprint fail! model_fingerprint {program.fingerprint:#x} is un-matched "
-            f"with actual dpu_fingerprint {actual:#x}. Please re-compile xmodel with "
-            f"dpu_fingerprint {actual:#x} and try again."
-        )

@@ -13,6 +13,7 @@ from opendpu_arch.errors import ModelFormatError, UnsupportedError
 from wego_torch import messages
 from wego_torch.dynamo.bound import Bound, Role
 from wego_torch.dynamo.captured import Captured
+from wego_torch.dynamo.inlining import inline
 from wego_torch.dynamo.mutation import changes_module, is_transformed
 from wego_torch.dynamo.plan import Plan, plan_of
 from wego_torch.dynamo.precision import ambient
@@ -55,6 +56,7 @@ class Region:
     def __init__(
         self, graph: torch.fx.GraphModule, example_inputs: Sequence[Any], session: Session
     ) -> None:
+        inline(graph)
         _check_mode(graph)
         self.graph, self.session = graph, session
         self.bound = Bound(graph, example_inputs)
@@ -158,7 +160,7 @@ class Region:
             shown = ", ".join(str(list(tensor.shape)) for tensor in tensors)
             messages.say_once(
                 f"a graph with inputs {shown} runs in PyTorch: with the calibration data, nothing "
-                "of these sizes came there"
+                "of these sizes came there, or it came with other numbers that are no tensors"
             )
             return None
         try:

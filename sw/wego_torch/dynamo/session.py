@@ -15,6 +15,7 @@ import torch
 from opendpu.frontend.pytorch.capture import TRACING
 from wego_torch import messages
 from wego_torch.dynamo.options import Options
+from wego_torch.dynamo.skipped import say_skipped
 
 _sessions: "weakref.WeakKeyDictionary[Any, Session]" = weakref.WeakKeyDictionary()
 
@@ -178,6 +179,7 @@ def session_of(options: Mapping[str, Any] | None) -> Session:
     args, kwargs = frame.f_locals["args"], frame.f_locals["kwargs"]
     found = _sessions.get(context)
     if found is None:
+        say_skipped(function)
         count = len(args) + len(kwargs) if args or kwargs else _required(function)
         found = _sessions[context] = Session(
             Options.of(options), context(function), count, _names(function)

@@ -253,6 +253,14 @@ def test_a_target_runs_what_needs_fewer_extensions() -> None:
     assert not target.runs(Target.from_name("B512"))
 
 
+def test_what_a_target_lacks_of_a_program() -> None:
+    plain, target = Target.from_name("B4096"), Target.from_name("B4096+table")
+    assert plain.lacks(target.fingerprint) == target.extensions
+    assert target.lacks(plain.fingerprint) == target.lacks(target.fingerprint) == frozenset()
+    assert plain.lacks(Target.from_name("B512+table").fingerprint) is None
+    assert plain.lacks(0x0200_0000_0000_0001) is None  # no DPU that is known
+
+
 def test_the_tables_have_a_bank_of_their_own() -> None:
     plain, target = Target.from_name("B512"), Target.from_name("B512+table")
     assert (plain.bank_count, target.bank_count) == (18, 19)

@@ -36,8 +36,9 @@ _MOST_OF_A_GUARD = 1e-3
 def fold(graph: Graph) -> None:
     """Fold every ``batchnorm`` and ``scale`` into the layer before it, in place.
 
-    One that stands alone on a feature map is folded into the layers behind it, where these are all
-    that reads it and none sees its padding; else it becomes a 1x1 ``depthwise-conv2d``.
+    Reshapes that keep channels, as those of a normalization over all tokens of a batch, are looked
+    through. One that stands alone on a feature map is folded into the layers behind it, where these
+    are all that reads it and none sees its padding; else it becomes a 1x1 ``depthwise-conv2d``.
     """
     for name in reversed(_fold_back(graph)):
         if name in graph.nodes:  # else an output that came behind gave it its name
@@ -53,17 +54,35 @@ def _fold_back(graph: Graph) -> list[str]:
         if node.kind not in ("batchnorm", "scale") or not _is_channelwise(graph, node):
             continue
         factor, offset = _affine(graph, node)
-        source = graph[node.inputs["input"][0]]
-        alone = len(graph.consumers(source.name)) == 1 and source.name not in graph.outputs
+        source = _unshaped(graph, node)
+        alone = _is_alone(graph, source)
         layer = is_layer(source) and has_constant_weights(graph, source)
         if layer and alone and source.shape[-1] == factor.size:
             _into_layer(graph, source, factor, offset)
-            _take_over(graph, node.name, source.name)
-        elif _is_pixels(node) and not _is_guard(graph, node, factor, offset):
+            _take_over(graph, node.name, node.inputs["input"][0])
+        elif (_is_pixels(node) or _is_pixels(source)) and not _is_guard(
+            graph, node, factor, offset
+        ):
             whole = _as_feature_map(graph, node)
             _to_depthwise(graph, whole, factor, offset)
             found.append(whole.name)
     return found
+
+
+def _unshaped(graph: Graph, node: Node) -> Node:
+    """Return what an op reads, in front of reshapes that keep channels and that only it reads."""
+    source = graph[node.inputs["input"][0]]
+    while source.kind == "reshape" and _is_alone(graph, source):
+        before = graph[source.inputs["input"][0]]
+        if before.shape[-1:] != node.shape[-1:]:
+            break
+        source = before
+    return source
+
+
+def _is_alone(graph: Graph, node: Node) -> bool:
+    """Return whether a result has one reader, and is none of the graph's."""
+    return len(graph.consumers(node.name)) == 1 and node.name not in graph.outputs
 
 
 def _is_pixels(node: Node) -> bool:
@@ -75,7 +94,7 @@ def _as_feature_map(graph: Graph, node: Node) -> Node:
     """Return an op of four axes that computes the same; the op itself reshapes its result then."""
     if len(node.shape) == 4:
         return node
-    shape = (1, math.prod(node.shape[1:-2]), *node.shape[-2:])
+    shape = (1, math.prod(node.shape[:-2]), *node.shape[-2:])
     rows = graph.add(
         graph.unique(f"{node.name}_rows"), "reshape", shape, {"input": node.inputs["input"]},
         {"shape": list(shape)}, origin=node.origin,

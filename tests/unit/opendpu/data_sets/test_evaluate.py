@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """``opendpu evaluate``: the digits, interrupted, with workers that die, on processes and Ray."""
 
+import contextlib
 import json
 import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
+from opendpu.calibration import Preprocessing
 from opendpu.cli import app
 from opendpu.data_sets import evaluate, pools
 from opendpu.data_sets.progress_file import ProgressFile
@@ -123,3 +129,90 @@ def test_errors(digits):
         evaluate(digits, "odd.npz", target=TARGET)
     with pytest.raises(DPUError):
         evaluate(digits, "digits.npz", target=TARGET, device="nothing")
+
+
+def test_labels_of_any_name_and_form(digits):
+    with np.load("digits.npz") as file:
+        x, labels = file["x"], file["labels"]
+    settings = {"target": TARGET, "workers": 1, "limit": 16}
+    wanted = evaluate(digits, "digits.npz", **settings).figures
+    for arrays in (
+        {"x": x, "targets": labels}, {"images": x.transpose(0, 2, 3, 1), "y": labels[:, None]},
+        {"x": x, "labels": np.eye(10)[labels], "ids": np.arange(48)},
+        {"x": x, "labels": labels.astype(np.float64)},
+    ):  # fmt: skip
+        np.savez("other.npz", **arrays)
+        assert evaluate(digits, "other.npz", **settings).figures == wanted, sorted(arrays)
+    np.savez("other.npz", x=x, one=labels, other=labels)
+    with pytest.raises(TensorError, match=r"it has 'x' \[48, 1, 8, 8\], 'one' \[48\], 'other'"):
+        evaluate(digits, "other.npz", **settings)
+    np.savez("other.npz", x=x, labels=np.array(["zero"] * 48))
+    with pytest.raises(TensorError, match="must be the number of a class for each sample, or one"):
+        evaluate(digits, "other.npz", **settings)
+
+
+def test_images_in_folders_and_in_a_table(digits, tmp_path):
+    """Ten classes, so that a folder that is none would show in all numbers behind it."""
+    with np.load("digits.npz") as file:
+        x, labels = file["x"][:, 0] * 255, file["labels"]
+    lines = ["file,class"]
+    for number, (pixels, label) in enumerate(zip(x, labels, strict=True)):
+        image = Image.fromarray(pixels.astype(np.uint8))
+        kind = (("L", "png"), ("RGB", "PNG"), ("CMYK", "tif"), ("I;16", "png"))[number % 4]
+        if kind[0] == "I;16":
+            image = Image.fromarray(pixels.astype(np.uint16) * 257)
+        for folder in (tmp_path / "classes" / str(label) / "nested", tmp_path / "all"):
+            folder.mkdir(parents=True, exist_ok=True)
+            image = image if kind[0] == "I;16" else image.convert(kind[0])
+            image.save(folder / f"{number}.{kind[1]}")
+        lines.append(f"{number}.{kind[1]}, {label}")
+    (tmp_path / "classes" / ".cache").mkdir()
+    (tmp_path / "classes" / "__MACOSX").mkdir()
+    settings = {
+        "target": TARGET, "workers": 1, "preprocessing": Preprocessing(scale=(1 / 255,)),
+    }  # fmt: skip
+    wanted = evaluate(digits, "digits.npz", target=TARGET, workers=1).figures["float"]
+    assert evaluate(digits, "classes", **settings).figures["float"] == pytest.approx(wanted)
+    with pytest.raises(TensorError, match=r"all has no folders, .* or a \.csv table"):
+        evaluate(digits, "all", **settings)
+    table = tmp_path / "all" / "labels.csv"
+    table.write_text("\n".join(lines))
+    assert evaluate(digits, "all", **settings).figures["float"] == pytest.approx(wanted)
+    table.write_text("\n".join(lines[1:]).replace(", ", ",digit "))  # names, no heading
+    found = evaluate(digits, "all", limit=20, **settings)
+    assert found.figures["float"] > 0.8
+    assert found.samples["float"] == 20
+    table.write_text("0.png,1\nno.png,2")
+    with pytest.raises(TensorError, match=r"'no\.png,2' must be a file beside it, and a class"):
+        evaluate(digits, "all", **settings)
+
+
+def test_control_c_stops_all_processes_and_says_how_to_go_on(digits):
+    """A process group as a terminal has it: everybody gets the signal."""
+    with np.load("digits.npz") as file:
+        many = {name: np.tile(array, (200, 1, 1, 1)[: array.ndim]) for name, array in file.items()}
+    np.savez("many.npz", **many)
+    command = [
+        sys.executable, "-c", "from opendpu.cli import main; main()"
+    ]  # fmt: skip
+    settings = ["--data", "many.npz", "--target", TARGET, "--workers", "2", "--progress", "p.jsonl"]
+    with subprocess.Popen(
+        [*command, "evaluate", str(digits), *settings], stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        file = Path("p.jsonl")
+        while process.poll() is None and not (file.exists() and file.read_text().count("\n") > 3):
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted: the same command goes on with what p.jsonl has" in said
+    assert "Traceback" not in said
+    with contextlib.suppress(ProcessLookupError):  # the group is empty, soon
+        for _ in range(600):
+            os.killpg(process.pid, 0)
+            time.sleep(0.1)
+        pytest.fail("processes go on")
+    found = evaluate(digits, "many.npz", target=TARGET, workers=1, progress="p.jsonl")
+    assert found.resumed > 0
+    assert found.samples["float"] == 48 * 200

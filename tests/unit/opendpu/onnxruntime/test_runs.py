@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The provider in a stock onnxruntime: memory that is bound, options of runs, other targets."""
+"""The provider in a stock onnxruntime: memory that is bound, options of runs."""
 
 import pathlib
 import threading
@@ -10,10 +10,8 @@ import numpy as np
 import onnxruntime
 import pytest
 
-import opendpu.onnxruntime
 from opendpu.onnxruntime import PROVIDER
 from opendpu.onnxruntime.registration import RegisteredSession
-from opendpu_arch.errors import UnsupportedError
 
 pytestmark = pytest.mark.usefixtures("registered")
 
@@ -79,44 +77,3 @@ def test_runs_that_nobody_waits_for(
     results, data, error = seen
     assert (data, error) == (7, "")
     np.testing.assert_array_equal(results[0], expected)  # type: ignore[index]
-
-
-@pytest.fixture
-def context(
-    registered: None, quantized_model: pathlib.Path, options: dict[str, str],
-    tmp_path: pathlib.Path,
-) -> pathlib.Path:  # fmt: skip
-    """Return a model with parts that are compiled for B512."""
-    path = tmp_path / "context.onnx"
-    chosen = onnxruntime.SessionOptions()
-    chosen.add_session_config_entry("ep.context_enable", "1")
-    chosen.add_session_config_entry("ep.context_file_path", str(path))
-    RegisteredSession(str(quantized_model), chosen, [PROVIDER], [options])
-    return path
-
-
-def test_compiled_parts_for_another_target(
-    context: pathlib.Path, samples: np.ndarray, options: dict[str, str],
-    session: onnxruntime.InferenceSession, monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    message = (
-        r"context\.onnx: compiled for DPUCZDX8G_ISA1_B512 \(0x[0-9a-f]+\), but the session's "
-        r"target is DPUCZDX8G_ISA1_B4096 \(0x[0-9a-f]+\)"
-    )
-    other = {**options, "target": "B4096"}
-    with pytest.raises(Exception, match=message):
-        RegisteredSession(str(context), None, [PROVIDER], [other])
-    monkeypatch.setenv("XLNX_TARGET_NAME", "DPUCZDX8G_ISA1_B4096")
-    with pytest.raises(Exception, match=message):
-        RegisteredSession(str(context), None, [PROVIDER], [{}])
-    monkeypatch.delenv("XLNX_TARGET_NAME")
-    expected = session.run(["map"], {"x": samples[:1]})[0]
-    for given in ({}, options):  # nothing said: its own target is meant
-        again = RegisteredSession(str(context), None, [PROVIDER], [given])
-        np.testing.assert_array_equal(again.run(["map"], {"x": samples[:1]})[0], expected)
-
-
-def test_compiled_parts_need_the_library(context: pathlib.Path) -> None:
-    for model in (context, context.read_bytes()):
-        with pytest.raises(UnsupportedError, match=r"compiled parts \(EPContext\)"):
-            opendpu.onnxruntime.InferenceSession(model)

@@ -58,3 +58,56 @@ def test_what_keeps_a_variance_from_zero_stays_in_float(added, kind):
     for sample in data["x"]:
         (found,) = session.run({"x": sample[None]}).values()
         assert np.isfinite(found).all()
+
+
+def rows(net: Net, name: str, source: str, channels: int, *, read_twice: bool = False) -> str:
+    """Add a normalization over all pixels as rows, between reshapes, as LeViT has it."""
+    shape = net[source].shape
+    flat = (shape[1] * shape[2], channels)
+    net.put(f"{name}_rows", "reshape", [source], {"shape": list(flat)}, flat)
+    random, inputs = net.random, {"input": [f"{name}_rows"]}
+    for arg, value in (
+        ("gamma", random.uniform(0.5, 8, channels)), ("beta", random.standard_normal(channels)),
+        ("moving_mean", random.standard_normal(channels)),
+        ("moving_var", random.uniform(0.1, 2, channels)),
+    ):  # fmt: skip
+        inputs[arg] = [net.add_const(f"{name}_{arg}", value.astype(np.float32)).name]
+    attrs = {"epsilon": EPSILON, "axis": -1}
+    net.put(name, "batchnorm", inputs, attrs, flat)
+    net.put(f"{name}_back", "reshape", [name], {"shape": list(shape)}, shape)
+    if read_twice:
+        net.put(f"{name}_sum", "add", [f"{name}_back", source])
+        return f"{name}_sum"
+    return f"{name}_back"
+
+
+@pytest.mark.parametrize(("read_twice", "kinds"), [
+    (False, {"conv2d", "fix", "data", "const", "reshape"}),
+    (True, {"conv2d", "fix", "data", "const", "reshape", "depthwise-conv2d", "add"}),
+])  # fmt: skip
+def test_a_normalization_of_rows_is_folded_through_reshapes(read_twice, kinds):
+    net = Net()
+    net.conv("a", "x", 16, size=1)
+    net.conv("y", rows(net, "norm", "a", 16, read_twice=read_twice), 8, size=1)
+    graph = net.done("y")
+    data = samples()
+    wanted = [Session(graph).run({"x": sample[None]})["y"] for sample in data["x"]]
+    quantized = quantize(graph, data)
+    found = [
+        next(iter(Session(quantized).run({"x": sample[None]}).values())) for sample in data["x"]
+    ]
+    error = np.subtract(wanted, found)
+    assert 10 * np.log10(np.square(wanted).sum() / np.square(error).sum()) > 25
+    assert {node.kind for node in quantized} <= kinds
+
+
+def test_rows_that_are_the_result_keep_its_name():
+    net = Net()
+    net.conv("a", "x", 16, size=1)
+    rows(net, "norm", "a", 16)
+    del net.nodes["norm_back"]
+    quantized = quantize(net.done("norm"), samples())
+    (name,) = quantized.outputs
+    assert name.startswith("norm")
+    assert quantized[name].shape == (64, 16)
+    assert "batchnorm" not in {node.kind for node in quantized}
