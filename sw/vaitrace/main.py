@@ -61,6 +61,8 @@ def vaitrace(
     perfetto: Annotated[
         pathlib.Path | None, typer.Option("--perfetto", help="A timeline for ui.perfetto.dev.")
     ] = None,
+    xat: Annotated[bool, typer.Option("--xat", hidden=True)] = False,
+    fine_grained: Annotated[bool, typer.Option("--fine_grained", hidden=True)] = False,
 ) -> None:
     """Run a program, and report the jobs that it gave to DPUs.
 
@@ -68,6 +70,11 @@ def vaitrace(
     """
     if va and (txt or as_json):
         raise UnsupportedError("--va cannot work together with --txt_summary or --json_summary")
+    if xat or fine_grained:
+        raise UnsupportedError(
+            f"{'--xat' if xat else '--fine_grained'} is not there: -d keeps the raw records, and "
+            "opendpu profile says where the cycles of each layer go"
+        )
     asked = Config.read(config) if config else Config()
     program = [*(asked.command or command or ())]
     if not program:
@@ -83,8 +90,7 @@ def vaitrace(
     outputs.check_all((target, perfetto))
     seconds = asked.timeout or timeout
     line = [sys.executable, "-m", "vaitrace.launch", *program] if python else program
-    if shutil.which(line[0]) is None:
-        raise ToolError(f"{line[0]} is not found, or cannot be run")
+    _check_program(program[0], python)
     if verbose:
         typer.echo(f"vaitrace: running {' '.join(line)}", err=True)
     if bypass:
@@ -112,6 +118,16 @@ def vaitrace(
     else:
         _write_analyzer_files(records, process.pid)
     raise typer.Exit(code)
+
+
+def _check_program(name: str, python: bool) -> None:
+    """Raise ToolError if there is no such program, or none of this kind."""
+    is_file = pathlib.Path(name).is_file()
+    if python and not is_file:
+        raise ToolError(f"{name} is no file, but with -p must be a Python program")
+    if not python and shutil.which(name) is None:
+        hint = "; with -p it is run by Python" if is_file and name.endswith(".py") else ""
+        raise ToolError(f"{name} is not found, or cannot be run{hint}")
 
 
 def _environment(folder: pathlib.Path, config: Config) -> dict[str, str]:

@@ -338,7 +338,7 @@ def test_main_functions_of_demos(program, xmodel, picture, tmp_path):
     assert done.stderr == "batch: 0     image: noise.ppm\n"
     assert (tmp_path / "0_noise_result.jpg").stat().st_size > 0
     (tmp_path / "list").write_text(f"{picture[0]}\n")
-    for threads, lines in (1, ["FPS", "E2E_MEAN"]), (2, ["FPS"]):
+    for threads, lines in (1, ["FPS", "E2E_MEAN", "DPU_MEAN"]), (2, ["FPS"]):
         done = run(program, "speed", "net", "-t", threads, "-s", 1, tmp_path / "list", **models)
         numbers = dict(line.split("=") for line in done.stdout.splitlines())
         assert list(numbers) == lines

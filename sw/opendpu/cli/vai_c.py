@@ -13,7 +13,7 @@ from opendpu.cli.app import end_on_signals, errors_in_one_line
 from opendpu.cli.progress import progress
 from opendpu.compiler.options import Options
 from opendpu_arch import outputs
-from opendpu_arch.errors import OutputError
+from opendpu_arch.errors import OutputError, UnsupportedError
 
 RUNNER = "libvart-dpu-runner.so"
 """What the guide's runtime loads for a DPU subgraph."""
@@ -98,6 +98,8 @@ def _compile(
     model: pathlib.Path, arch: str, output_dir: pathlib.Path, net_name: str, asked: Options
 ) -> None:
     """Write the compiled model, and what the guide's compiler writes beside it."""
+    if not pathlib.PurePath(net_name).name:
+        raise UnsupportedError(f"--net_name is {net_name!r}, but must be a file's name")
     target = api.find_target(arch)
     file = output_dir / f"{net_name}.xmodel"
     try:

@@ -87,7 +87,7 @@ def _pairs(text: str) -> Mapping[str, Any]:
     for read in (json.loads, ast.literal_eval):
         try:
             found = read(braced)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, TypeError):
             continue
         if isinstance(found, dict) and all(isinstance(key, str) for key in found):
             return found

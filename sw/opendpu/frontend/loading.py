@@ -13,7 +13,7 @@ from opendpu.frontend.requantizing import Requantize
 from opendpu.frontend.tensorflow import load_frozen
 from opendpu.frontend.tflite import load_tflite
 from opendpu.ir import FloatGraph
-from opendpu_arch.errors import ToolError
+from opendpu_arch.errors import ModelFormatError, ToolError
 
 
 def load_model(
@@ -41,6 +41,8 @@ def load_model(
     ------
     ToolError
         It is of PyTorch, Keras or TensorFlow 2, which is not installed.
+    ModelFormatError
+        There is no such file, or it is none of its format.
     """
     path = pathlib.Path(path)
     match format_of(path):
@@ -51,19 +53,19 @@ def load_model(
         case Format.FROZEN_GRAPH:
             return load_frozen(path, input_shapes)
         case Format.PYTORCH:
-            with _needs("torch", f"{path} is a program of PyTorch"):
+            with _needs("torch", path, "program of PyTorch"):
                 from opendpu.frontend.pytorch import load_program
             return load_program(path, input_shapes)
         case Format.TORCHSCRIPT:
-            with _needs("torch", f"{path} is a program of PyTorch"):
+            with _needs("torch", path, "program of PyTorch"):
                 from opendpu.frontend.pytorch import load_script
             return load_script(path, input_shapes)
         case Format.KERAS:
-            with _needs("tensorflow", f"{path} is a model of Keras"):
+            with _needs("tensorflow", path, "model of Keras"):
                 from opendpu.frontend.tensorflow.keras_model import load_keras
             return load_keras(path, input_shapes)
         case Format.SAVED_MODEL:
-            with _needs("tensorflow", f"{path} is a SavedModel of TensorFlow"):
+            with _needs("tensorflow", path, "SavedModel of TensorFlow"):
                 from opendpu.frontend.tensorflow.saved_model import load_saved_model
             return load_saved_model(path, input_shapes)
     return load_onnx(
@@ -72,9 +74,13 @@ def load_model(
 
 
 @contextlib.contextmanager
-def _needs(extra: str, what: str) -> Iterator[None]:
-    """Say which extra is missing where a framework cannot be imported."""
+def _needs(extra: str, path: pathlib.Path, kind: str) -> Iterator[None]:
+    """Say which extra is missing where a framework cannot be imported to read what is there."""
+    if not path.exists():
+        raise ModelFormatError(f"{path}: no such file", code="XCOM_FILE_NOT_EXISTS")
     try:
         yield
     except ModuleNotFoundError as error:
-        raise ToolError(f"{what}, and needs {error.name}: pip install 'opendpu[{extra}]'") from None
+        raise ToolError(
+            f"{path} is a {kind}, and needs {error.name}: pip install 'opendpu[{extra}]'"
+        ) from None

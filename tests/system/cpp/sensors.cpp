@@ -12,6 +12,7 @@
 
 #include "status.hpp"
 #include "vitis/ai/c2d2_lite.hpp"
+#include "vitis/ai/centerpoint.hpp"
 #include "vitis/ai/pmrid.hpp"
 #include "vitis/ai/pointpillars.hpp"
 
@@ -107,11 +108,28 @@ int pillars(char* argv[]) {
   return 0;
 }
 
+// centers MODEL MODEL POINTS: score, label and box of each object.
+int centers(char* argv[]) {
+  const auto points = read<float>(argv[4]);
+  auto task = CenterPoint::create(argv[2], argv[3]);
+  const auto found = task->run(points);
+  const auto both = task->run(V2F{points, {}});
+  if (both.size() != 2 || both[0].size() != found.size()) return 1;
+  std::printf("size %d %d %zu\n", task->getInputWidth(), task->getInputHeight(),
+              task->get_input_batch());
+  for (const auto& object : found) {
+    std::printf("%.9g %d ", object.score, object.label);
+    tell(object.bbox);
+  }
+  return 0;
+}
+
 int run(char* argv[]) {
   const std::string kind = argv[1];
   if (kind == "pmrid") return pmrid(argv);
   if (kind == "c2d2") return c2d2(argv);
   if (kind == "pillars") return pillars(argv);
+  if (kind == "centers") return centers(argv);
   throw std::invalid_argument("there is no task " + kind);
 }
 

@@ -242,3 +242,5 @@ def test_vai_c_xir(folder: pathlib.Path) -> None:
     assert (file.parent / "md5sum.txt").read_text() == f"{digest}  net.xmodel\n"
     bad = CliRunner().invoke(vai_c, [*map(str, arguments), "-e", "prefetch=false"])
     assert "'prefetch' is 'false', but must be true" in refused(bad, "vai-c-xir")
+    bad = CliRunner().invoke(vai_c, [*map(str, arguments), "-n", ""])
+    assert "--net_name is '', but must be a file's name" in refused(bad, "vai-c-xir")

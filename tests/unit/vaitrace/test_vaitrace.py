@@ -186,3 +186,22 @@ def test_wrong_calls(folder):
     result = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
     assert result.returncode == 1
     assert "./no-such-program is not found" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-p", "none.py"], "none.py is no file, but with -p must be a Python program"),
+        (["-p", "."], ". is no file, but with -p must be a Python program"),
+        (["./program.py"], "./program.py is not found, or cannot be run; with -p it is run by"),
+        (["--xat", "true"], "--xat is not there"),
+        (["--fine_grained", "-p", "program.py"], "--fine_grained is not there: -d keeps the raw"),
+    ],
+)
+def test_programs_and_options_that_are_refused(folder, arguments, message):
+    """In a line, not in Python's report of where it was raised."""
+    line = [sys.executable, "-m", "vaitrace", *arguments]
+    result = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    (said,) = result.stderr.splitlines()
+    assert said.startswith(f"vaitrace: error: {message}")

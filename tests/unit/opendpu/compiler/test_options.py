@@ -45,6 +45,7 @@ def test_every_option() -> None:
     [
         ("colour=red", r"\[XCOM_ITEM_UNDEFINED\] option 'colour' is unknown; known: input_shape,"),
         ("hello", r"\[XCOM_STR_PARSE_FAILED\] options are 'hello', but must be JSON such as"),
+        ("[1]", r"options are '\[1\]', but must be JSON"),
         ("{1: 2}", "options are '{1: 2}', but must be JSON"),
         ("prefetch=false", "'prefetch' is 'false', but must be true: programs always load ahead"),
         ("hd_opt=no", "option 'hd_opt' is 'no', but must be true or false"),

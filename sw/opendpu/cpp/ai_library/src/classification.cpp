@@ -7,8 +7,8 @@
 
 #include "crops.hpp"
 #include "labels.hpp"
-#include "one_by_one.hpp"
 #include "outputs.hpp"
+#include "with_buffers.hpp"
 #include "vitis/ai/globalavepool.hpp"
 
 namespace vitis {
@@ -20,9 +20,9 @@ using opendpu::tasks::OutputTensor;
 // Networks with this number of classes have one for nothing in front.
 constexpr std::size_t kWithBackground = 1001;
 
-class ClassificationImp : public Classification {
+class ClassificationImp : public opendpu::tasks::WithBuffers<Classification, ClassificationResult> {
  public:
-  using Classification::Classification;
+  using WithBuffers::WithBuffers;
 
   ClassificationResult run(const cv::Mat& image) override {
     auto& task = *configurable_dpu_task_;
@@ -37,16 +37,9 @@ class ClassificationImp : public Classification {
     task.run(0);
     return found();
   }
-  std::vector<ClassificationResult> run(const std::vector<cv::Mat>& images) override {
-    return opendpu::tasks::one_by_one(images, [this](const cv::Mat& image) { return run(image); });
-  }
-  std::vector<ClassificationResult> run(const std::vector<vart::xrt_bo_t>& input_bos) override {
-    return opendpu::tasks::one_by_one(input_bos, *configurable_dpu_task_,
-                                      [this] { return found(); });
-  }
 
- private:
-  ClassificationResult found() {
+ protected:
+  ClassificationResult found() override {
     auto& task = *configurable_dpu_task_;
     const auto& param = task.getConfig().classification_param();
     std::size_t last = 0;
@@ -60,6 +53,7 @@ class ClassificationImp : public Classification {
         .front();
   }
 
+ private:
   // Averages the first subgraph's output on the CPU, for the second's input.
   void pool(float scale) {
     const auto source = configurable_dpu_task_->getOutputTensor().at(0).at(0);

@@ -3,6 +3,7 @@
 #include "dpu_task.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <stdexcept>
 
@@ -10,6 +11,7 @@
 #include "quantized.hpp"
 #include "vart/assistant/xrt_bo_tensor_buffer.hpp"
 #include "vitis/ai/graph_runner.hpp"
+#include "vitis/ai/time_measure.hpp"
 
 namespace opendpu {
 namespace tasks {
@@ -155,12 +157,16 @@ class Task : public vitis::ai::DpuTask {
 
  private:
   void run(std::size_t idx, const std::vector<vart::TensorBuffer*>& inputs) {
+    const auto start = std::chrono::steady_clock::now();
     auto& runner = *runners_.at(idx);
     const auto job = runner.execute_async(inputs, runner.get_outputs());
     if (runner.wait(static_cast<int>(job.first), -1) != 0) {
       throw std::runtime_error("subgraph " + std::to_string(idx) + " of " + graph_->get_name() +
                                " failed");
     }
+    const auto passed = std::chrono::steady_clock::now() - start;
+    vitis::ai::TimeMeasure::getThreadLocalForDpu().add(static_cast<int>(
+        std::chrono::duration_cast<std::chrono::microseconds>(passed).count()));
   }
 
   InputTensor first_input() const {

@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "one_by_one.hpp"
 #include "outputs.hpp"
+#include "with_buffers.hpp"
 
 namespace vitis {
 namespace ai {
@@ -53,10 +53,10 @@ std::vector<Face> remaining(std::vector<Face> faces, float nms_threshold) {
   return kept;
 }
 
-class FaceDetectImp : public FaceDetect {
+class FaceDetectImp : public opendpu::tasks::WithBuffers<FaceDetect, FaceDetectResult> {
  public:
   FaceDetectImp(const std::string& name, xir::Attrs* attrs, bool need_preprocess)
-      : FaceDetect(name, attrs, need_preprocess),
+      : WithBuffers(name, attrs, need_preprocess),
         threshold_(configurable_dpu_task_->getConfig().dense_box_param().det_threshold()) {}
 
   float getThreshold() const override { return threshold_; }
@@ -68,22 +68,16 @@ class FaceDetectImp : public FaceDetect {
     task.run(0);
     return found();
   }
-  std::vector<FaceDetectResult> run(const std::vector<cv::Mat>& images) override {
-    return opendpu::tasks::one_by_one(images, [this](const cv::Mat& image) { return run(image); });
-  }
-  std::vector<FaceDetectResult> run(const std::vector<vart::xrt_bo_t>& input_bos) override {
-    return opendpu::tasks::one_by_one(input_bos, *configurable_dpu_task_,
-                                      [this] { return found(); });
-  }
 
- private:
-  FaceDetectResult found() {
+ protected:
+  FaceDetectResult found() override {
     auto& task = *configurable_dpu_task_;
     return face_detect_post_process(task.getInputTensor(), task.getOutputTensor(),
                                     task.getConfig(), threshold_)
         .front();
   }
 
+ private:
   float threshold_;
 };
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "quantized.hpp"
+#include "switches.hpp"
 #include "vitis/ai/env_config.hpp"
 
 DEF_ENV_PARAM(XLNX_ENABLE_ROUND_SETINPUT, "0")
@@ -51,7 +52,7 @@ void normalize(const Pixels& pixels, const std::vector<float>& mean,
 }  // namespace
 
 std::int8_t quantized(float value) {
-  if (ENV_PARAM(XLNX_ENABLE_ROUND_SETINPUT)) {
+  if (ENV_PARAM(XLNX_ENABLE_ROUND_SETINPUT) || GLOBAL_ENABLE_ROUND_SETINPUT) {
     return static_cast<std::int8_t>(std::clamp(std::round(value), -128.f, 127.f));
   }
   const auto whole = static_cast<std::int32_t>(std::clamp(value, -2147483648.f, 2147483520.f));

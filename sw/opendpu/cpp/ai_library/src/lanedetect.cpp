@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <opencv2/core.hpp>
 #include <stdexcept>
 
 #include "ground.hpp"
 #include "one_by_one.hpp"
 #include "outputs.hpp"
+
+std::string g_roadline_acc_outdir;
 
 namespace vitis {
 namespace ai {
@@ -103,6 +107,28 @@ std::vector<cv::Point> straight(const std::vector<cv::Point>& points) {
   return made;
 }
 
+void append(const std::vector<int>& values, const std::string& name) {
+  const auto path = std::filesystem::path(g_roadline_acc_outdir) / name;
+  std::ofstream file(path, std::ios::app);
+  for (const int value : values) file << value << " ";
+  file << std::endl;
+  if (!file) throw std::runtime_error("cannot write " + path.string());
+}
+
+// See g_roadline_acc_outdir.
+void write_down(const std::vector<int>& kinds, const std::vector<int>& seeds, std::size_t width) {
+  std::vector<int> rows, columns;
+  for (std::size_t i = 0; i < seeds.size(); ++i) {
+    if (seeds[i] == 0) continue;
+    rows.push_back(static_cast<int>(i / width));
+    columns.push_back(static_cast<int>(i % width));
+  }
+  std::filesystem::create_directories(g_roadline_acc_outdir);
+  append(kinds, "datase.txt");
+  append(rows, "seedx.txt");
+  append(columns, "seedy.txt");
+}
+
 class Post : public RoadLinePostProcess {
  public:
   Post(const InputTensor& input, const std::vector<OutputTensor>& outputs,
@@ -138,7 +164,9 @@ class Post : public RoadLinePostProcess {
  private:
   std::vector<RoadLineResult::Line> lines(const std::vector<int>& kinds) const {
     const auto width = ground_.width();
-    const auto above = ground_.from_above(middles(kinds, width));
+    const auto seeds = middles(kinds, width);
+    if (!g_roadline_acc_outdir.empty()) write_down(kinds, seeds, width);
+    const auto above = ground_.from_above(seeds);
     const auto owners = ground_.from_camera(numbered(above, width));
     const int last = *std::max_element(owners.begin(), owners.end());
     std::vector<std::vector<cv::Point>> points(static_cast<std::size_t>(last) + 1);

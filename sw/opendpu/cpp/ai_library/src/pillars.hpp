@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "outputs.hpp"
+#include "scatter.hpp"
 #include "vitis/ai/pointpillars.hpp"
 #include "vitis/ai/proto/dpu_model_param.pb.h"
 
@@ -21,10 +22,6 @@ struct PillarGrid {
   std::array<float, 3> start, length, cell;  // metres
   std::array<int, 3> size;                   // cells
   std::size_t most_points, most_pillars;
-};
-
-struct Pillar {
-  int row, column;
 };
 
 // Puts points into pillars, those that come first, as elements of the first network's input; it has

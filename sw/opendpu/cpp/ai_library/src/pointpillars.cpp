@@ -3,21 +3,18 @@
 // are put where the pillars stand, as the image that the other network looks at.
 #include "vitis/ai/pointpillars.hpp"
 
-#include <algorithm>
-#include <cstdint>
 #include <filesystem>
 #include <stdexcept>
 
 #include "files.hpp"
 #include "pillar_views.hpp"
 #include "pillars.hpp"
+#include "scatter.hpp"
 #include "vitis/ai/configurable_dpu_task.hpp"
 
 namespace vitis {
 namespace ai {
 namespace {
-
-using opendpu::tasks::Pillar;
 
 class PointPillarsImp : public PointPillars {
  public:
@@ -73,7 +70,7 @@ class PointPillarsImp : public PointPillars {
                                      pillars_->getInputTensor().at(0).at(0));
     pillars_->run(0);
     const auto image = scene_->getInputTensor().at(0).at(0);
-    scatter(standing, image);
+    opendpu::tasks::scatter(standing, pillars_->getOutputTensor().at(0).at(0), image);
     scene_->run(0);
     return {static_cast<int>(image.width), static_cast<int>(image.height),
             boxes_.found(standing, scene_->getOutputTensor().at(0))};
@@ -102,23 +99,6 @@ class PointPillarsImp : public PointPillars {
   }
 
  private:
-  // Toward zero, as the library; the same bytes where both tensors have one scale.
-  void scatter(const std::vector<Pillar>& standing, const library::InputTensor& image) {
-    const auto features = pillars_->getOutputTensor().at(0).at(0);
-    const auto values = opendpu::tasks::values(features, 0);
-    const float scale = library::tensor_scale(image);
-    auto* elements = static_cast<std::int8_t*>(image.get_data(0));
-    std::fill_n(elements, image.size / image.batch, std::int8_t{0});
-    auto value = values.begin();
-    for (const auto& pillar : standing) {
-      auto* target = elements + (static_cast<std::size_t>(pillar.row) * image.width +
-                                 static_cast<std::size_t>(pillar.column)) * image.channel;
-      for (std::size_t c = 0; c < image.channel; ++c) {
-        target[c] = static_cast<std::int8_t>(static_cast<int>(*value++ * scale));
-      }
-    }
-  }
-
   std::unique_ptr<ConfigurableDpuTask> pillars_, scene_;
   proto::TrainEvalPipelineConfig config_;
   opendpu::tasks::PillarGrid grid_;

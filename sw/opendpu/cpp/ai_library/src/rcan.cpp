@@ -9,8 +9,8 @@
 #include <string>
 
 #include "configured_image.hpp"
-#include "one_by_one.hpp"
 #include "outputs.hpp"
+#include "with_buffers.hpp"
 
 namespace vitis {
 namespace ai {
@@ -25,24 +25,17 @@ int weight(const OutputTensor& output, float scale) {
   return static_cast<int>(library::tensor_scale(output) * scale);
 }
 
-class RcanImp : public Rcan {
+class RcanImp : public opendpu::tasks::WithBuffers<Rcan, RcanResult> {
  public:
-  using Rcan::Rcan;
+  using WithBuffers::WithBuffers;
 
   RcanResult run(const cv::Mat& image) override {
     opendpu::tasks::run_with(*configurable_dpu_task_, image);
     return found();
   }
-  std::vector<RcanResult> run(const std::vector<cv::Mat>& images) override {
-    return opendpu::tasks::one_by_one(images, [this](const cv::Mat& image) { return run(image); });
-  }
-  std::vector<RcanResult> run(const std::vector<vart::xrt_bo_t>& input_bos) override {
-    return opendpu::tasks::one_by_one(input_bos, *configurable_dpu_task_,
-                                      [this] { return found(); });
-  }
 
- private:
-  RcanResult found() {
+ protected:
+  RcanResult found() override {
     auto& task = *configurable_dpu_task_;
     return rcan_post_process(task.getInputTensor(), task.getOutputTensor(), task.getConfig())
         .front();

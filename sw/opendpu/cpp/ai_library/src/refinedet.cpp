@@ -6,8 +6,8 @@
 #include <stdexcept>
 
 #include "detections.hpp"
-#include "one_by_one.hpp"
 #include "outputs.hpp"
+#include "with_buffers.hpp"
 #include "vitis/ai/nnpp/apply_nms.hpp"
 
 namespace vitis {
@@ -99,10 +99,10 @@ class Post : public RefineDetPostProcess {
   OutputTensor first_, second_, classes_;
 };
 
-class RefineDetImp : public RefineDet {
+class RefineDetImp : public opendpu::tasks::WithBuffers<RefineDet, RefineDetResult> {
  public:
   RefineDetImp(const std::string& name, xir::Attrs* attrs, bool need_preprocess)
-      : RefineDet(name, attrs, need_preprocess),
+      : WithBuffers(name, attrs, need_preprocess),
         post_(RefineDetPostProcess::create(configurable_dpu_task_->getInputTensor()[0],
                                            configurable_dpu_task_->getOutputTensor()[0],
                                            configurable_dpu_task_->getConfig())) {}
@@ -113,19 +113,13 @@ class RefineDetImp : public RefineDet {
     task.run(0);
     return found();
   }
-  std::vector<RefineDetResult> run(const std::vector<cv::Mat>& images) override {
-    return opendpu::tasks::one_by_one(images, [this](const cv::Mat& image) { return run(image); });
-  }
-  std::vector<RefineDetResult> run(const std::vector<vart::xrt_bo_t>& input_bos) override {
-    return opendpu::tasks::one_by_one(input_bos, *configurable_dpu_task_,
-                                      [this] { return found(); });
-  }
 
- private:
-  RefineDetResult found() {
+ protected:
+  RefineDetResult found() override {
     return post_->refine_det_post_process(1).front();
   }
 
+ private:
   std::unique_ptr<RefineDetPostProcess> post_;
 };
 

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "averages.hpp"
-#include "one_by_one.hpp"
 #include "outputs.hpp"
+#include "with_buffers.hpp"
 
 namespace vitis {
 namespace ai {
@@ -17,9 +17,9 @@ namespace {
 // Keeps variances from zero.
 constexpr float kEpsilon = 1e-5f;
 
-class ReidImp : public Reid {
+class ReidImp : public opendpu::tasks::WithBuffers<Reid, ReidResult> {
  public:
-  using Reid::Reid;
+  using WithBuffers::WithBuffers;
 
   ReidResult run(const cv::Mat& image) override {
     auto& task = *configurable_dpu_task_;
@@ -27,16 +27,9 @@ class ReidImp : public Reid {
     task.run(0);
     return found();
   }
-  std::vector<ReidResult> run(const std::vector<cv::Mat>& images) override {
-    return opendpu::tasks::one_by_one(images, [this](const cv::Mat& image) { return run(image); });
-  }
-  std::vector<ReidResult> run(const std::vector<vart::xrt_bo_t>& input_bos) override {
-    return opendpu::tasks::one_by_one(input_bos, *configurable_dpu_task_,
-                                      [this] { return found(); });
-  }
 
- private:
-  ReidResult found() {
+ protected:
+  ReidResult found() override {
     auto& task = *configurable_dpu_task_;
     return reid_post_process(task.getInputTensor(), task.getOutputTensor(), task.getConfig(), 0);
   }

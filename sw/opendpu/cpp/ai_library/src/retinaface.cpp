@@ -7,9 +7,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "one_by_one.hpp"
 #include "outputs.hpp"
 #include "prior_boxes.hpp"
+#include "with_buffers.hpp"
 #include "vitis/ai/nnpp/apply_nms.hpp"
 
 namespace vitis {
@@ -203,10 +203,10 @@ class PostProcess : public RetinaFacePostProcess {
   std::vector<Level> levels_;
 };
 
-class RetinaFaceImp : public RetinaFace {
+class RetinaFaceImp : public opendpu::tasks::WithBuffers<RetinaFace, RetinaFaceResult> {
  public:
   RetinaFaceImp(const std::string& name, xir::Attrs* attrs, bool need_preprocess)
-      : RetinaFace(name, attrs, need_preprocess),
+      : WithBuffers(name, attrs, need_preprocess),
         post_(RetinaFacePostProcess::create(configurable_dpu_task_->getInputTensor()[0],
                                             configurable_dpu_task_->getOutputTensor()[0],
                                             configurable_dpu_task_->getConfig())) {}
@@ -217,19 +217,13 @@ class RetinaFaceImp : public RetinaFace {
     task.run(0);
     return found();
   }
-  std::vector<RetinaFaceResult> run(const std::vector<cv::Mat>& images) override {
-    return opendpu::tasks::one_by_one(images, [this](const cv::Mat& image) { return run(image); });
-  }
-  std::vector<RetinaFaceResult> run(const std::vector<vart::xrt_bo_t>& input_bos) override {
-    return opendpu::tasks::one_by_one(input_bos, *configurable_dpu_task_,
-                                      [this] { return found(); });
-  }
 
- private:
-  RetinaFaceResult found() {
+ protected:
+  RetinaFaceResult found() override {
     return post_->retinaface_post_process(1).front();
   }
 
+ private:
   std::unique_ptr<RetinaFacePostProcess> post_;
 };
 

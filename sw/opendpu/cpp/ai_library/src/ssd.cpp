@@ -2,17 +2,17 @@
 // SSD: images in, boxes out.
 #include "vitis/ai/ssd.hpp"
 
-#include "one_by_one.hpp"
 #include "outputs.hpp"
+#include "with_buffers.hpp"
 
 namespace vitis {
 namespace ai {
 namespace {
 
-class SSDImp : public SSD {
+class SSDImp : public opendpu::tasks::WithBuffers<SSD, SSDResult> {
  public:
   SSDImp(const std::string& name, xir::Attrs* attrs, bool need_preprocess)
-      : SSD(name, attrs, need_preprocess),
+      : WithBuffers(name, attrs, need_preprocess),
         post_(SSDPostProcess::create(configurable_dpu_task_->getInputTensor()[0],
                                      configurable_dpu_task_->getOutputTensor()[0],
                                      configurable_dpu_task_->getConfig())) {}
@@ -28,19 +28,13 @@ class SSDImp : public SSD {
     task.run(0);
     return found();
   }
-  std::vector<SSDResult> run(const std::vector<cv::Mat>& images) override {
-    return opendpu::tasks::one_by_one(images, [this](const cv::Mat& image) { return run(image); });
-  }
-  std::vector<SSDResult> run(const std::vector<vart::xrt_bo_t>& input_bos) override {
-    return opendpu::tasks::one_by_one(input_bos, *configurable_dpu_task_,
-                                      [this] { return found(); });
-  }
 
- private:
-  SSDResult found() {
+ protected:
+  SSDResult found() override {
     return post_->ssd_post_process(1).front();
   }
 
+ private:
   std::unique_ptr<SSDPostProcess> post_;
 };
 

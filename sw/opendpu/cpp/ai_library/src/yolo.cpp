@@ -5,6 +5,7 @@
 #include "letterbox.hpp"
 #include "one_by_one.hpp"
 #include "outputs.hpp"
+#include "with_buffers.hpp"
 #include "vitis/ai/yolov2.hpp"
 #include "vitis/ai/yolov3.hpp"
 #include "vitis/ai/yolov4.hpp"
@@ -38,23 +39,18 @@ class YOLOv2Imp : public YOLOv2 {
 
 // YOLOv3 and YOLOv4.
 template <typename Base>
-class YOLOv3Imp : public Base {
+class YOLOv3Imp : public opendpu::tasks::WithBuffers<Base, YOLOv3Result> {
  public:
-  using Base::Base;
+  using opendpu::tasks::WithBuffers<Base, YOLOv3Result>::WithBuffers;
 
   YOLOv3Result run(const cv::Mat& image) override {
     set(image);
     this->configurable_dpu_task_->run(0);
     return found(image.cols, image.rows);
   }
-  std::vector<YOLOv3Result> run(const std::vector<cv::Mat>& images) override {
-    return opendpu::tasks::one_by_one(images, [this](const cv::Mat& image) { return run(image); });
-  }
-  std::vector<YOLOv3Result> run(const std::vector<vart::xrt_bo_t>& input_bos) override {
-    return opendpu::tasks::one_by_one(input_bos, *this->configurable_dpu_task_, [this] {
-      return found(this->getInputWidth(), this->getInputHeight());
-    });
-  }
+
+ protected:
+  YOLOv3Result found() override { return found(this->getInputWidth(), this->getInputHeight()); }
 
  private:
   YOLOv3Result found(int width, int height) {

@@ -5,10 +5,15 @@
 #include <cstddef>
 #include <memory>
 #include <opencv2/core.hpp>
+#include <string>
 #include <vector>
 
 #include "vitis/ai/library/tensor.hpp"
 #include "vitis/ai/proto/dpu_model_param.pb.h"
+
+// Where a program names a folder, every image adds a line to files in it: the kind of each pixel of
+// the output to datase.txt, rows and columns of the middles of lines to seedx.txt and seedy.txt.
+extern std::string g_roadline_acc_outdir;
 
 namespace vitis {
 namespace ai {
