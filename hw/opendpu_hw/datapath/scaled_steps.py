@@ -11,7 +11,7 @@ from opendpu_hw.memory.record_ram import CommonRam, RecordWrite, common_shape, r
 from opendpu_hw.memory.table_ram import SELECT_BITS
 
 #: Stages of :class:`opendpu_hw.datapath.fixed_point.FixedPoint` that have other parameters.
-_ROUND, _SHIFT, _MOVE, _LIMIT = 4, 6, 8, 9
+_ROUND, _SHIFT, _MOVE, _LIMIT = 3, 6, 8, 9
 
 
 def steps_shape(target, pixels):
@@ -109,8 +109,12 @@ class ScaledSteps(wiring.Component):
             with m.If(pulse[n]):
                 m.d.sync += later.eq(here)
             kept[n + 1] = here = later
+        # Rounding is asked for between two hops.
+        once = Signal(reset_less=True)
+        with m.If(pulse[first + _ROUND - 1]):
+            m.d.sync += once.eq(kept[first + _ROUND - 1].common.once)
         m.d.comb += [
-            steps.once.eq(kept[first + _ROUND].common.once),
+            steps.once.eq(once),
             self.shifts.eq(kept[first + _SHIFT].common.shifts),
             steps.zero.eq(kept[first + _MOVE].common.zero),
             steps.low.eq(kept[first + _LIMIT].common.low),

@@ -30,12 +30,25 @@ def record_bits(target):
 
 
 class RecordWrite(Signature):
-    """One word a cycle into every copy, never refused."""
+    """One word a cycle into every copy, never refused.
+
+    ``words`` says which of a record's it is, a bit each; none is high where nothing is written.
+    """
 
     def __init__(self, target):
         super().__init__({
-            "valid": Out(1), "addr": Out(ceil_log2(target.bank_depth)),
+            "words": Out(scaled.RECORD_WORDS), "record": Out(record_bits(target)),
             "data": Out(8 * target.channel_parallel)})
+
+
+def words_of(addr, valid):
+    """Return which word of a record is written, a bit each."""
+    return Cat(valid & (addr[:_WORD_BITS] == n) for n in range(scaled.RECORD_WORDS))
+
+
+def record_of(addr):
+    """Return the number of the record of a word."""
+    return addr[_WORD_BITS:]
 
 
 class ChannelRam(wiring.Component):
@@ -69,14 +82,13 @@ class ChannelRam(wiring.Component):
         m.submodules.ram = ram = Memory(
             shape=unsigned(CHANNEL_SHAPE.size), depth=1 << record_bits(self._target), init=[])
         read, write = ram.read_port(), ram.write_port(granularity=8)
-        word, addr = self.write.addr[:_WORD_BITS], self.write.addr[_WORD_BITS:]
         byte = self.write.data.word_select(self._lane, 8)
         m.d.comb += [
             read.en.eq(self.en), read.addr.eq(self.record),
             self.channel.as_value().eq(read.data),
-            write.addr.eq(addr), write.data.eq(byte.replicate(CHANNEL_SHAPE.size // 8)),
-            write.en.eq(Cat(self.write.valid & (word == n)
-                            for n in range(CHANNEL_SHAPE.size // 8))),
+            write.addr.eq(self.write.record),
+            write.data.eq(byte.replicate(CHANNEL_SHAPE.size // 8)),
+            write.en.eq(self.write.words[:CHANNEL_SHAPE.size // 8]),
         ]
         return m
 
@@ -100,7 +112,6 @@ class CommonRam(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         target = self._target
-        word, addr = self.write.addr[:_WORD_BITS], self.write.addr[_WORD_BITS:]
         lanes = [self.write.data.word_select(n, 8) for n in range(target.channel_parallel)]
         parts = {
             "shifts": (scaled.SHIFT_WORD, Cat(lane[:_SHIFT_BITS] for lane in lanes)),
@@ -113,7 +124,7 @@ class CommonRam(wiring.Component):
             read, write = ram.read_port(), ram.write_port()
             m.d.comb += [
                 read.en.eq(self.en), read.addr.eq(self.record),
-                write.en.eq(self.write.valid & (word == number)), write.addr.eq(addr),
+                write.en.eq(self.write.words[number]), write.addr.eq(self.write.record),
                 write.data.eq(value),
             ]
             answers[name] = read.data
