@@ -115,8 +115,8 @@ class FixedProduct(wiring.Component):
         # -- products: stages 1 to 5; the upper one a cycle later ----------------------------------
         lower = Signal(SUM_WIDTH, name="lower")
         m.submodules.lower = dsp48e2(
-            lower, a=a, b=b_low, d=limits[0], c=added, c_enable=Const(1), operands=True, b_registers=1, last=False,
-            d_for_a=beyond, less=less)
+            lower, a=a, b=b_low, d=limits[0], c=added, c_enable=Const(1), operands=True,
+            b_registers=1, last=False, d_for_a=beyond, less=less)
         total = Signal(signed(SUM_WIDTH), name="upper")
         m.submodules.upper = dsp48e2(
             total, a=a, b=b_high, d=limits[1], pcin=lower, shifted=True,

@@ -143,7 +143,8 @@ class Results:
         m.submodules.scaled = steps = ScaledSteps(self._target, pixels=rows)
         wiring.connect(m, wiring.flipped(self._engine.records), steps.write)
         m.d.comb += [
-            steps.captured.eq(sums.ends.last), steps.scaled.eq(finish.scaled), steps.record.eq(record),
+            steps.captured.eq(sums.ends.last), steps.scaled.eq(finish.scaled),
+            steps.record.eq(record),
             *([steps.table.eq(finish.table)] if Extension.TABLE in self._target.extensions else []),
         ]
         # Its turn comes when the next column's sums may be there already.
