@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // DSP48E2 as UltraScale+'s user guide UG579 describes it, as far as the DPU uses it: 27x18 multiplier
-// behind the pre-adder, 48-bit sum, cascade of P. What it does not know makes `P` a value that no test
+// behind the pre-adder, 48-bit sum, cascade of P, also shifted. What it does not know makes `P` a value that no test
 // takes for right.
 
 module DSP48E2 #(
     parameter AMULTSEL = "A", BMULTSEL = "B", PREADDINSEL = "A", USE_MULT = "MULTIPLY",
     parameter A_INPUT = "DIRECT", B_INPUT = "DIRECT", USE_SIMD = "ONE48",
+    parameter [47:0] RND = 48'd0,
     parameter integer AREG = 1, ACASCREG = 1, BREG = 1, BCASCREG = 1, DREG = 1, ADREG = 1, MREG = 1,
     PREG = 1, CREG = 1, INMODEREG = 1, OPMODEREG = 1, ALUMODEREG = 1, CARRYINREG = 1, CARRYINSELREG = 1
 ) (
@@ -46,14 +47,21 @@ module DSP48E2 #(
   wire signed [44:0] product = left * right;
   wire signed [44:0] m = MREG != 0 ? m_q : product;
 
-  // -- sum: W + Z + X + Y; X and Y are the two halves of the product, here all of it in X -------------
-  wire product_mode = opmode[3:0] == 4'b0101;
-  wire signed [47:0] x = m;
+  // -- sum: W + Z + X + Y; X and Y are the two halves of the product, here all of it in X, or A:B
+  // and nothing --------------------------------------------------------------------------------------
+  wire product_mode = opmode[3:0] == 4'b0101 && USE_MULT == "MULTIPLY";
+  wire joined_mode = opmode[3:0] == 4'b0011 && USE_MULT == "NONE" && MREG == 0;
+  wire signed [47:0] joined = {a_last, b_last}, x = opmode[3:0] == 4'b0000 ? 48'sd0 :
+                     opmode[3:0] == 4'b0011 ? joined : m;
+  wire signed [47:0] shifted = $signed(PCIN) >>> 17;
   wire [47:0] z = opmode[6:4] == 3'b000 ? 48'd0 : opmode[6:4] == 3'b001 ? PCIN :
-                  opmode[6:4] == 3'b010 ? p_q : opmode[6:4] == 3'b011 ? c : {48{1'bx}};
-  wire [47:0] w = opmode[8:7] == 2'b00 ? 48'd0 : p_q;
-  wire known = product_mode && !opmode[8] && (!opmode[7] || PREG != 0) && alumode == 4'b0000 && opmode[6:4] < 3'b100
-      && CARRYINSEL == 3'd0 && !CARRYIN && USE_MULT == "MULTIPLY" && BMULTSEL == "B"
+                  opmode[6:4] == 3'b010 ? p_q : opmode[6:4] == 3'b011 ? c :
+                  opmode[6:4] == 3'b101 ? shifted : {48{1'bx}};
+  wire [47:0] w = opmode[8:7] == 2'b00 ? 48'd0 : opmode[8:7] == 2'b01 ? p_q : opmode[8:7] == 2'b10 ? RND : c;
+  wire known = (product_mode || joined_mode || opmode[3:0] == 4'b0000)
+      && (opmode[8:7] != 2'b01 || PREG != 0) && alumode == 4'b0000
+      && (opmode[6:4] < 3'b100 || opmode[6:4] == 3'b101)
+      && CARRYINSEL == 3'd0 && !CARRYIN && BMULTSEL == "B"
       && PREADDINSEL == "A" && A_INPUT == "DIRECT" && B_INPUT == "DIRECT" && USE_SIMD == "ONE48"
       && !(AREG == 1 && inmode[0]) && ACASCREG <= AREG && BCASCREG <= BREG;
   wire [47:0] total = known ? w + z + x : 48'h5A5A_DEAD_BEEF;

@@ -213,7 +213,7 @@ class Lane(wiring.Component):
         pixels = self._target.pixel_parallel
         m.submodules.fixed_point = fixed = ScaledLane(
             self._target, lane=self._number, pixels=pixels, width=SUM_WIDTH,
-            late=tuple(range(1, pixels, 2)))
+            late=tuple(range(1, pixels, 2)), vendor=self._vendor)
         wiring.connect(m, wiring.flipped(self.records), fixed.write)
         m.d.comb += [
             fixed.steps.eq(self.steps), fixed.shift.eq(self.fixed_shift),

@@ -3,13 +3,14 @@
 
 import itertools
 
-from amaranth.hdl import Array, Module, Mux, Signal, signed, unsigned
+from amaranth.hdl import Module, Mux, Signal, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from opendpu_arch import scaled
 from opendpu_arch.extensions import Extension
 from opendpu_hw.datapath.fixed_point import FixedPoint
+from opendpu_hw.datapath.multiplexer import choose
 from opendpu_hw.datapath.scaled_steps import steps_shape
 from opendpu_hw.memory.record_ram import ChannelRam, RecordWrite
 
@@ -25,8 +26,12 @@ class ScaledLane(wiring.Component):
         Which output channel.
     pixels, width : :class:`int`
         Pixels of a column, bits of a sum.
+    terms : :class:`bool`
+        Whether there are sums of terms and maxima, too.
     late : :class:`tuple`
         Pixels whose sums come a cycle later.
+    vendor : :class:`str` or None
+        See :class:`opendpu_hw.datapath.fixed_product.FixedProduct`.
 
     Members
     -------
@@ -34,6 +39,11 @@ class ScaledLane(wiring.Component):
         Valid with ``read`` of ``steps``, or a cycle later.
     steps, shift : ``In(steps_shape)``, ``In(5)``
         What :class:`opendpu_hw.datapath.scaled_steps.ScaledSteps` says.
+    term, maximum : ``In(signed(width)).array(pixels)``, ``In(signed(8)).array(pixels)``
+        With ``terms``, valid as ``sum`` is: what counts in its place, and what is added to it, of
+        which one is zero.
+    termed : ``In(2)``
+        With ``terms``: whether ``term`` counts, for early and for late pixels.
     write : ``In(RecordWrite)``
         SCALE.
     result : ``Out(signed(8))``
@@ -44,14 +54,17 @@ class ScaledLane(wiring.Component):
         All results, valid with ``finish``.
     """
 
-    def __init__(self, target, *, lane, pixels, width, late=()):
+    def __init__(self, target, *, lane, pixels, width, terms=False, late=(), vendor=None):
         self._target, self._lane = target, lane
         self._pixels, self._width, self._late = pixels, width, late
+        self._terms, self._vendor = terms, vendor
         self._tables = Extension.TABLE in target.extensions
         super().__init__({
             "sum": In(signed(width)).array(pixels),
             "steps": In(steps_shape(target, pixels)), "shift": In(range(scaled.MAX_SHIFT + 1)),
             "write": In(RecordWrite(target)), "result": Out(signed(8)),
+            **({"term": In(signed(width)).array(pixels), "maximum": In(signed(8)).array(pixels),
+                "termed": In(2)} if terms else {}),
             **({"entry": In(8)} if self._tables else {}),
             "y": Out(signed(8)).array(pixels),
         })
@@ -75,14 +88,23 @@ class ScaledLane(wiring.Component):
         # -- sums, late ones last ------------------------------------------------------------------
         early = [p for p in range(self._pixels) if p not in self._late]
         order = [*early, *self._late]
-        held = {p: Signal(signed(self._width), name=f"held{p}", reset_less=True) for p in order}
-        for those, take in ((early, steps.read), (self._late, steps.late)):
-            with m.If(take):
-                m.d.sync += [held[p].eq(self.sum[p]) for p in those]
+        kinds = [("sum", self.sum, False)]
+        if self._terms:
+            kinds += [("term", self.term, True), ("maximum", self.maximum, False)]
+        total = 0           # of what there is, all but one are zero
+        for name, values, of_terms in kinds:
+            held = {p: Signal.like(values[p], name=f"{name}{p}", reset_less=True) for p in order}
+            for n, (those, take) in enumerate(((early, steps.read), (self._late, steps.late))):
+                with m.If(take):
+                    m.d.sync += [held[p].eq(values[p]) for p in those]
+                    if self._terms and name != "maximum":
+                        with m.If(self.termed[n] != of_terms):
+                            m.d.sync += [held[p].eq(0) for p in those]
+            total |= choose(steps.select, [held[p] for p in order])
 
-        m.submodules.scale = scale = FixedPoint(width=self._width)
+        m.submodules.scale = scale = FixedPoint(width=self._width, vendor=self._vendor)
         m.d.comb += [
-            scale.sum.eq(Array(held[p] for p in order)[steps.select]), scale.bias.eq(bias),
+            scale.sum.eq(total), scale.bias.eq(bias),
             scale.multiplier.eq(multiplier), scale.shift.eq(self.shift),
             scale.once.eq(steps.once), scale.zero.eq(steps.zero), scale.low.eq(steps.low),
             scale.high.eq(steps.high),

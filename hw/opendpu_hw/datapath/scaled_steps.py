@@ -7,11 +7,17 @@ from amaranth.lib.wiring import In, Out
 
 from opendpu_arch import latency
 from opendpu_arch.extensions import Extension
-from opendpu_hw.memory.record_ram import CommonRam, RecordWrite, common_shape, record_bits
+from opendpu_hw.memory.record_ram import (
+    COMMON_SHAPE,
+    CommonRam,
+    RecordWrite,
+    record_bits,
+    shifts_shape,
+)
 from opendpu_hw.memory.table_ram import SELECT_BITS
 
 #: Stages of :class:`opendpu_hw.datapath.fixed_point.FixedPoint` that have other parameters.
-_ROUND, _SHIFT, _MOVE, _LIMIT = 4, 6, 8, 9
+_ROUND, _SHIFT, _MOVE, _LIMIT = 3, 6, 8, 9
 
 
 def steps_shape(target, pixels):
@@ -70,7 +76,7 @@ class ScaledSteps(wiring.Component):
             **({"table": In(SELECT_BITS)} if self._tables else {}),
             "write": In(RecordWrite(target)),
             "steps": Out(steps_shape(target, pixels)),
-            "shifts": Out(common_shape(target)["shifts"].shape),
+            "shifts": Out(shifts_shape(target)),
             "begin": Out(1), "busy": Out(1),
         })
 
@@ -95,7 +101,7 @@ class ScaledSteps(wiring.Component):
 
         # -- parameters go along: each hop keeps them until the next column's, two cycles at least -
         carried = data.StructLayout({
-            "common": common_shape(target),
+            "common": COMMON_SHAPE,
             **({"table": SELECT_BITS} if self._tables else {})})
         table = self._carried_table(m, pulse)
         here = Signal(carried)
@@ -109,9 +115,19 @@ class ScaledSteps(wiring.Component):
             with m.If(pulse[n]):
                 m.d.sync += later.eq(here)
             kept[n + 1] = here = later
+        shifts = common.shifts
+        for n in (first, 4, 6, first + _SHIFT - 1):
+            later = Signal(shifts_shape(target), name=f"shifts{n}", reset_less=True)
+            with m.If(pulse[n]):
+                m.d.sync += later.eq(shifts)
+            shifts = later
+        # Rounding is asked for between two hops.
+        once = Signal(reset_less=True)
+        with m.If(pulse[first + _ROUND - 1]):
+            m.d.sync += once.eq(kept[first + _ROUND - 1].common.once)
         m.d.comb += [
-            steps.once.eq(kept[first + _ROUND].common.once),
-            self.shifts.eq(kept[first + _SHIFT].common.shifts),
+            steps.once.eq(once),
+            self.shifts.eq(shifts),
             steps.zero.eq(kept[first + _MOVE].common.zero),
             steps.low.eq(kept[first + _LIMIT].common.low),
             steps.high.eq(kept[first + _LIMIT].common.high),

@@ -10,16 +10,16 @@ from amaranth.utils import ceil_log2
 
 from opendpu_hw.datapath.multiplexer import choose
 
-#: The first stage shifts by multiples of this, the second by less: four positions each, and twice
-#: four, are multiplexers of one LUT of six inputs a bit.
+#: The first stage usually shifts by multiples of this, the second by less: four positions each, and
+#: twice four, are multiplexers of one LUT of six inputs a bit.
 STEP = 16
 
 
 class SaturatingShift(wiring.Component):
-    """Shift by :data:`STEP`, then by bits; what is left are some bits, nine or ``kept``, and
-    whether they are all.
+    """Shift by ``step``, then by bits; what is left are some bits, nine or ``kept``, and whether
+    they are all.
 
-    A value that does not fit ``STEP - 1`` bits more after the first stage does not fit them after
+    A value that does not fit ``step - 1`` bits more after the first stage does not fit them after
     the second, whatever that shifts by, so its low bits need not be looked at.
 
     Parameters
@@ -30,6 +30,8 @@ class SaturatingShift(wiring.Component):
         Bits of the number of places, at least five.
     kept : :class:`int`
         Bits that are left.
+    step : :class:`int`
+        The first stage shifts by multiples of this, a power of two above four.
     vendor : :class:`str` or None
         ``xilinx``: multiplexers are modules of their own, where synthesis finds LUTs of six inputs
         for them. Otherwise nothing of idle stages is evaluated in simulation.
@@ -46,8 +48,8 @@ class SaturatingShift(wiring.Component):
         Sign; the whole value does not fit ``shifted``.
     """
 
-    def __init__(self, *, width, amount=6, kept=9, vendor=None):
-        self._width, self._kept, self._vendor = width, kept, vendor
+    def __init__(self, *, width, amount=6, kept=9, step=STEP, vendor=None):
+        self._width, self._kept, self._step, self._vendor = width, kept, step, vendor
         super().__init__({
             "value": In(signed(width)), "amount": In(amount), "stage": In(2),
             "shifted": Out(signed(kept)), "negative": Out(1), "large": Out(1),
@@ -55,14 +57,14 @@ class SaturatingShift(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        kept = self._kept
-        window = kept + STEP - 1            # what the second stage needs
-        amount = Signal(ceil_log2(STEP), reset_less=True)
+        kept, step = self._kept, self._step
+        window = kept + step - 1            # what the second stage needs
+        amount = Signal(ceil_log2(step), reset_less=True)
         narrow = Signal(signed(window), reset_less=True)
         beyond, sign = Signal(reset_less=True), Signal(reset_less=True)
         # No signal between registers: what is idle then costs a simulator nothing.
         value, large = self._narrow(
-            m, self.value, self.value[-1], self.amount[len(amount):], STEP, window)
+            m, self.value, self.value[-1], self.amount[len(amount):], step, window)
         with m.If(self.stage[0]):
             m.d.sync += [
                 amount.eq(self.amount), sign.eq(self.value[-1]), narrow.eq(value),

@@ -11,7 +11,7 @@ from opendpu_arch.extensions import Extension
 from opendpu_hw.datapath.cascades import OperandDelay
 from opendpu_hw.datapath.double_cascades import DoubleRateOperands, weights_late
 from opendpu_hw.datapath.lane import Lane
-from opendpu_hw.datapath.multiplexer import Multiplexers
+from opendpu_hw.datapath.multiplexer import Multiplexers, choose
 from opendpu_hw.double_rate import Phase
 from opendpu_hw.engine.base import engine_members
 from opendpu_hw.engine.conv_plan import ConvPlanner
@@ -194,7 +194,10 @@ class Conv(wiring.Component):
         s3 = _Operands(banks, inputs)
         m.d.sync += s3.step.eq(s2_step)
         rotated = self.read.data
-        if banks > 2:
+        if banks == 4 and self._scaled:         # a LUT has both, these two ways and padding
+            rotated = [choose(s2.low[1:], [self.read.data[(p + low) % banks] for low in (0, 2)])
+                       for p in range(banks)]
+        elif banks > 2:
             m.submodules.rotated = multiplexers = Multiplexers(
                 width=8 * inputs,
                 ways=[[(p + low) % banks for low in range(0, banks, 2)] for p in range(banks)])

@@ -17,7 +17,7 @@ from opendpu_hw.datapath.requantize import CUT_SHAPE, scale_of, scale_shape
 from opendpu_hw.datapath.scaled_steps import ScaledSteps, steps_shape
 from opendpu_hw.engine.conv_plan import result_shape, split_result_shape
 from opendpu_hw.memory.ports import ConvWrite
-from opendpu_hw.memory.record_ram import RecordWrite, common_shape
+from opendpu_hw.memory.record_ram import RecordWrite, shifts_shape
 from opendpu_hw.memory.table_ram import SELECT_BITS
 
 #: Ways of a multiplexer of one LUT of six inputs a bit.
@@ -84,7 +84,7 @@ class ConvWriter(wiring.Component):
             **({"shifts": Out(data.ArrayLayout(unsigned(8), lanes)), "cut": Out(CUT_SHAPE)}
                if self._channels else {}),
             **({"records": In(RecordWrite(target)), "steps": Out(steps_shape(target, banks)),
-                "fixed_shifts": Out(common_shape(target)["shifts"].shape), "scaling": Out(1)}
+                "fixed_shifts": Out(shifts_shape(target)), "scaling": Out(1)}
                if self._scaled else {}),
         })
 

@@ -96,16 +96,15 @@ class Operands:
         m.d.comb += fill.eq(Mux(s2.op == Op.MAX, LOWEST, 0))
         lane_there = Signal(lanes)
         m.d.comb += lane_there.eq(Cat(c + s2.invalid < lanes for c in range(lanes)))
-        inputs = []
-        for q, word in enumerate(self._words(m, s2, bank_data)):
-            inputs.append([])
+        fills = [fill] * lanes
+        if Extension.SCALED in self._target.extensions:
+            zero = Mux(s2.op == Op.MAC, s2.zero, fill)
             for c in range(lanes):
-                operand = Mux(s2.pad[q] | ~lane_there[c], fill,
-                              word[8 * c:8 * c + 8].as_signed())
-                if Extension.SCALED in self._target.extensions:
-                    operand = Mux(s2.pad[q] & lane_there[c] & (s2.op == Op.MAC), s2.zero, operand)
-                inputs[q].append(operand)
-        return inputs
+                fills[c] = Signal(signed(8), name=f"fill{c}")
+                m.d.comb += fills[c].eq(Mux(lane_there[c], zero, fill))
+        return [[Mux(s2.pad[q] | ~lane_there[c], fills[c], word[8 * c:8 * c + 8].as_signed())
+                 for c in range(lanes)]
+                for q, word in enumerate(self._words(m, s2, bank_data))]
 
     def _capture_inputs(self, m, s2, inputs):
         shift = Signal(4)

@@ -11,7 +11,7 @@ from opendpu_arch.numerics import HARD_SIGMOID_FACTOR, MAX_SHIFT_BIAS
 from opendpu_hw.datapath.scale import RIGHT_MAX, SUM_WIDTH, Scale
 from opendpu_hw.datapath.scaled_lane import ScaledLane
 from opendpu_hw.datapath.scaled_steps import ScaledSteps
-from opendpu_hw.datapath.scaled_terms import ScaledTerms
+from opendpu_hw.datapath.scaled_terms import TOTAL_WIDTH, ScaledTerms
 from opendpu_hw.engine import misc_plan as plan
 from opendpu_hw.engine.misc_plan import Op
 from opendpu_hw.memory.table_ram import TableRam
@@ -47,8 +47,7 @@ class Results:
         self.valid = lasts[-1]
         fixed = None
         if scaled:
-            totals = self._scaled_totals(m, operands, sums)
-            fixed = self._fixed_point(m, totals, sums.ends.last, finish, parameters.record)
+            fixed = self._fixed_point(m, operands, sums, finish, parameters.record)
             self.valid = self._kept(m, finish, lasts)
         if tabled:
             self.valid = self._through_tables(
@@ -96,16 +95,6 @@ class Results:
                 results[h][c] = scale.y
         return results
 
-    def _scaled_totals(self, m, operands, sums):
-        """Return what multipliers take in stage 6: sums, maxima, or sums of terms."""
-        terms = self._terms(m, operands, sums)
-        termed = Signal()
-        with m.If(sums.column_ended):
-            m.d.sync += termed.eq((sums.op == Op.ADD) | (sums.op == Op.MULT))
-        return [[Mux(termed, self._later(m, terms.total[h][c]),
-                     sums.total[h][c] | sums.maxima[h][c])
-                 for c in range(self._lanes)] for h in range(self._rows)]
-
     @staticmethod
     def _own_shifts(m, byte, finish, capture):
         """Return a lane's shift of the bias, and, a cycle after ``capture``, that of its result."""
@@ -120,7 +109,7 @@ class Results:
 
     def _terms(self, m, operands, sums):
         """Return ELEW's sums of terms."""
-        m.submodules.terms = terms = ScaledTerms(self._target)
+        m.submodules.terms = terms = ScaledTerms(self._target, vendor=self._vendor)
         wiring.connect(m, wiring.flipped(self._engine.terms), terms.write)
         op = sums.stage_4_op
         m.d.comb += [
@@ -140,13 +129,22 @@ class Results:
         m.d.sync += later.eq(value)
         return later
 
-    def _fixed_point(self, m, totals, capture, finish, record):
-        """Send columns through multipliers; return these, one a channel."""
-        rows = len(totals)
+    def _fixed_point(self, m, operands, sums, finish, record):
+        """Send columns through multipliers; return these, one a channel.
+
+        These take sums, maxima or sums of terms in stage 6.
+        """
+        rows = self._rows
+        terms = self._terms(m, operands, sums)
+        termed = Signal(2)
+        with m.If(sums.column_ended):
+            m.d.sync += termed[0].eq((sums.op == Op.ADD) | (sums.op == Op.MULT))
+        m.d.sync += termed[1].eq(termed[0])
         m.submodules.scaled = steps = ScaledSteps(self._target, pixels=rows)
         wiring.connect(m, wiring.flipped(self._engine.records), steps.write)
         m.d.comb += [
-            steps.captured.eq(capture), steps.scaled.eq(finish.scaled), steps.record.eq(record),
+            steps.captured.eq(sums.ends.last), steps.scaled.eq(finish.scaled),
+            steps.record.eq(record),
             *([steps.table.eq(finish.table)] if Extension.TABLE in self._target.extensions else []),
         ]
         # Its turn comes when the next column's sums may be there already.
@@ -154,12 +152,16 @@ class Results:
         fixed = []
         for c in range(self._target.channel_parallel):
             m.submodules[f"fixed_point{c}"] = lane = ScaledLane(
-                self._target, lane=c, pixels=rows, width=SUM_WIDTH, late=late)
+                self._target, lane=c, pixels=rows, width=TOTAL_WIDTH, terms=True, late=late,
+                vendor=self._vendor)
             wiring.connect(m, wiring.flipped(self._engine.records), lane.write)
+            for to, of in ((lane.sum, sums.total), (lane.term, terms.total),
+                           (lane.maximum, sums.maxima)):
+                m.d.comb += [
+                    to[h].eq(self._later(m, of[h][c]) if h in late else of[h][c])
+                    for h in range(rows)]
             m.d.comb += [
-                *(lane.sum[h].eq(self._later(m, totals[h][c]) if h in late else totals[h][c])
-                  for h in range(rows)),
-                lane.steps.eq(steps.steps), lane.shift.eq(steps.shifts[c]),
+                lane.termed.eq(termed), lane.steps.eq(steps.steps), lane.shift.eq(steps.shifts[c]),
             ]
             fixed.append(lane)
         return fixed

@@ -20,7 +20,7 @@ from opendpu_hw.memory.ports import (
     RowRead,
     RowWrite,
 )
-from opendpu_hw.memory.record_ram import RecordWrite
+from opendpu_hw.memory.record_ram import RecordWrite, record_of, words_of
 from opendpu_hw.memory.table_ram import TableWrite
 from opendpu_hw.memory.ultra_bank import UltraBank
 
@@ -84,7 +84,7 @@ class Banks(wiring.Component):
         if Extension.TABLE in target.extensions:
             self._copies(m, self.tables, target.table_bank)
         if Extension.SCALED in target.extensions:
-            self._copies(m, self.records, target.scale_bank)
+            self._records(m)
             self._copies(m, self.terms, target.term_bank)
         return m
 
@@ -284,6 +284,14 @@ class Banks(wiring.Component):
         for name in ("addr", "data"):
             to = getattr(copies, name)
             m.d.sync += to.eq(getattr(load, name)[:len(to)])
+
+    def _records(self, m):
+        """Give copies of SCALE what is written, with its word decoded once for all."""
+        load, here = self._load_of(self._target.scale_bank)
+        m.d.sync += [
+            self.records.words.eq(words_of(load.addr, here)),
+            self.records.record.eq(record_of(load.addr)), self.records.data.eq(load.data),
+        ]
 
     def _load_of(self, number):
         """Return the channel of LOAD that writes a bank, and whether it is about to."""
