@@ -13,13 +13,12 @@ from opendpu.compiler.options import Options
 from opendpu.compiler.pipeline import Compiled, compile_with_report
 from opendpu.compiler.report import Report
 from opendpu.frontend.formats import format_of
-from opendpu.ir import FloatGraph, Node, QuantizedGraph
-from opendpu.ops.quantizing import DEQUANTIZE, QUANTIZE
+from opendpu.ir import FloatGraph, QuantizedGraph
 from opendpu.profile import COUNTER, profile
 from opendpu.quantize import Quantized, check_substitution, quantize_with_report
 from opendpu.quantize.progress import silent
 from opendpu.quantize.samples import Calibration
-from opendpu.requantization import load_for_quantizing
+from opendpu.requantization import left_quantizers, load_for_quantizing
 from opendpu.runtime.devices import DEFAULT_MEMORY, known_devices
 from opendpu.runtime.program import dpu_subgraphs
 from opendpu.targets import find_target
@@ -173,7 +172,7 @@ def compile_graph(
 
 def _check_float(graph: FloatGraph, path: str | os.PathLike[str]) -> None:
     """Raise UnsupportedError if a model is quantized, but not as the target computes."""
-    others = _quantizers(graph)
+    others = left_quantizers(graph)
     if others:
         raise UnsupportedError(
             f"{os.fspath(path)} is quantized with scales that the target does not compute with, "
@@ -184,7 +183,7 @@ def _check_float(graph: FloatGraph, path: str | os.PathLike[str]) -> None:
 
 def _left_quantized(graph: FloatGraph | QuantizedGraph) -> tuple[str, ...]:
     """Return a remark on quantizing operators that stay on the CPU."""
-    others = _quantizers(graph)
+    others = left_quantizers(graph)
     if not others:
         return ()
     return (
@@ -192,12 +191,6 @@ def _left_quantized(graph: FloatGraph | QuantizedGraph) -> tuple[str, ...]:
         f"with, the first {others[0].name!r}; they cut the network and stay on the CPU "
         "(--requantize takes them out)",
     )
-
-
-def _quantizers(graph: FloatGraph | QuantizedGraph) -> list[Node]:
-    """Return operators that quantize, and are not the DPU's."""
-    kinds = (*QUANTIZE, *DEQUANTIZE)
-    return [node for node in graph if node.reason and node.origin.op_type in kinds]
 
 
 def _prepared(

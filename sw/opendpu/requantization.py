@@ -16,8 +16,9 @@ from opendpu.frontend.qlinear import expanded
 from opendpu.frontend.qonnx import without_qonnx
 from opendpu.frontend.requantizing import Requantize, has_other_scales, quantized_ranges
 from opendpu.frontend.tflite import input_ranges
-from opendpu.ir import Array, FloatGraph
+from opendpu.ir import Array, FloatGraph, Node, QuantizedGraph
 from opendpu.ir.graph import has_any_scale
+from opendpu.ops.quantizing import DEQUANTIZE, QUANTIZE
 from opendpu.quantize import Quantized, Report, complete, is_quantized
 from opendpu.quantize.noise import sqnr
 from opendpu.quantize.samples import calibration_samples
@@ -67,15 +68,28 @@ def load_for_quantizing(
     )  # fmt: skip
     if not is_quantized(graph):
         return graph
-    if mode is Requantize.RANGES:
-        fold(graph)  # its weights are real numbers now
-    found = complete(graph)
+    found = by_ranges(graph) if mode is Requantize.RANGES else complete(graph)
     if mode is not Requantize.RANGES or not _has_other_scales(path, input_shapes, libraries):
         return Quantized(found, None)
     reference = load_model(
         pathlib.Path(path), input_shapes or {}, libraries=libraries, requantize=Requantize.DATA
     )
     return Quantized(found, _loss(reference, Quantized(found, None), path), reference)
+
+
+def by_ranges(graph: FloatGraph) -> QuantizedGraph:
+    """Return the quantized graph of a model that was loaded with ``Requantize.RANGES``.
+
+    Its weights are real numbers, into which normalizations are folded.
+    """
+    fold(graph)
+    return complete(graph)
+
+
+def left_quantizers(graph: FloatGraph | QuantizedGraph) -> list[Node]:
+    """Return operators that quantize with scales that are not the DPU's; they are the CPU's."""
+    kinds = (*QUANTIZE, *DEQUANTIZE)
+    return [node for node in graph if node.reason and node.origin.op_type in kinds]
 
 
 def load_for_inspection(

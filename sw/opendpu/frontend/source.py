@@ -41,6 +41,7 @@ from opendpu_arch.errors import ModelFormatError
 LARGEST_TENSOR = 1 << 36
 """Bytes of the largest tensor between ops."""
 
+PRECISION = "the model computes in half or double precision: it was read in single precision"
 DYNAMIC = (
     "{count} operator{s} of the file quantize while they run (DynamicQuantizeLinear); they were "
     "taken for those of the float network, whose weights are what the file's integers stand for"
@@ -168,8 +169,13 @@ def read(
         bound=bound,
         quantized=any(node.op_type in QUANTIZERS for node in given),
         declared=precision.declared if precision else {},
-        notes=[DYNAMIC.format(count=count, s="s" if count > 1 else "")] if count else [],
+        notes=_notes(count, other_precision=precision is not None),
     )
+
+
+def _notes(dynamic: int, *, other_precision: bool) -> list[str]:
+    found = [DYNAMIC.format(count=dynamic, s="s" if dynamic > 1 else "")] if dynamic else []
+    return [*found, PRECISION] if other_precision else found
 
 
 def _uses(nodes: Sequence[onnx.NodeProto], outputs: Sequence[str]) -> Counter[str]:

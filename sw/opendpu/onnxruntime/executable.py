@@ -15,10 +15,12 @@ import onnx
 from opendpu import api
 from opendpu.calibration import read_calibration
 from opendpu.frontend import load_model, load_onnx
+from opendpu.frontend.requantizing import Requantize
 from opendpu.ir import Array, FloatGraph
 from opendpu.onnxruntime.identity import Model, content_of, digest_of
 from opendpu.onnxruntime.options import ProviderOptions
 from opendpu.quantize import complete, is_quantized, quantize_with_report
+from opendpu.requantization import by_ranges, left_quantizers
 from opendpu.runtime.batch import run_batch
 from opendpu.runtime.description import dpu_arch
 from opendpu.runtime.fingerprint import check_fingerprint
@@ -31,6 +33,7 @@ from opendpu_arch.errors import (
     TargetError,
     UnsupportedError,
 )
+from opendpu_arch.extensions import Extension
 from opendpu_arch.target import Target
 from xir import Graph
 
@@ -252,14 +255,22 @@ def _compiled(
     options: ProviderOptions,
     digest: str,
 ) -> Executable:
+    mode = Requantize.NO
+    if options.requantize:
+        mode = Requantize.DATA if options.calibration else Requantize.RANGES
+    own = Extension.SCALED in target.extensions and not options.requantize
     graph = (
-        load_onnx(model) if isinstance(model, onnx.ModelProto) else load_model(pathlib.Path(model))
+        load_onnx(model, requantize=mode, any_scale=own)
+        if isinstance(model, onnx.ModelProto)
+        else load_model(pathlib.Path(model), requantize=mode, any_scale=own)
     )
     if is_quantized(graph):
-        quantized = complete(graph)
+        quantized = by_ranges(graph) if mode is Requantize.RANGES else complete(graph)
     elif options.calibration:
         samples = read_calibration(options.calibration, graph)
-        quantized = quantize_with_report(graph, samples).graph
+        quantized = quantize_with_report(graph, samples, target=target).graph
+    elif left := left_quantizers(graph):
+        raise NotWorthItError(f"operator {left[0].name!r}: {left[0].reason}")
     else:
         raise NotWorthItError(
             "the model is float: quantize it (opendpu quantize, vai_q_onnx), or give samples "

@@ -46,7 +46,8 @@ def digest_of(model: Model, content: bytes, target: Target, options: ProviderOpt
     """
     weights = map(cache.content_hash, _weights(model, content))
     given = options.calibration
-    return cache.digest(content, str(target.fingerprint), given, _stamp(given), *weights)
+    changed = "requantized" if options.requantize else ""
+    return cache.digest(content, str(target.fingerprint), given, _stamp(given), changed, *weights)
 
 
 def _weights(model: Model, content: bytes) -> list[pathlib.Path]:

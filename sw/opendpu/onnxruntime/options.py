@@ -53,6 +53,9 @@ class ProviderOptions:
         Folder for compiled models; None where nothing is to be kept.
     key
         Folder in it for this model; the model's own hash if empty.
+    requantize
+        Whether a model that is quantized with scales that are not the DPU's gets others: with
+        samples those of its float network, without what holds the ranges in it.
     least_convolutions
         With fewer convolutions on the DPU, everything stays on the CPU.
     chosen
@@ -64,6 +67,7 @@ class ProviderOptions:
     calibration: str = ""
     cache: pathlib.Path | None = None
     key: str = ""
+    requantize: bool = False
     least_convolutions: int = LEAST_CONVOLUTIONS
     chosen: bool = False
 
@@ -101,11 +105,14 @@ class ProviderOptions:
             calibration=found.get("calibration", ""),
             cache=_cache(found.get("cachedir", ""), environment),
             key=_key(found.get("cachekey", "")),
+            requantize=_switch("requantize", found.get("requantize", "0")),
             least_convolutions=_number("XLNX_MINIMUM_NUM_OF_CONV", environment),
         )
 
 
-_OPTIONS = ("cachedir", "cachekey", "target", "device", "calibration")
+_OPTIONS = ("cachedir", "cachekey", "target", "device", "calibration", "requantize")
+
+_SWITCH = {"0": False, "1": True, "false": False, "true": True}
 
 
 def _config(path: str) -> dict[str, Any]:
@@ -144,6 +151,12 @@ def _key(given: str) -> str:
     if given != pathlib.PurePath(given).name or given == "..":
         raise UnsupportedError(f"cacheKey {given!r} must be the name of a folder, without a path")
     return given
+
+
+def _switch(name: str, text: str) -> bool:
+    if text.lower() not in _SWITCH:
+        raise UnsupportedError(f"option {name} is {text!r}, but must be 0 or 1")
+    return _SWITCH[text.lower()]
 
 
 def _number(name: str, environment: Mapping[str, str]) -> int:

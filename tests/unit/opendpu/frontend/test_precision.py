@@ -13,9 +13,8 @@ from onnx.reference import ReferenceEvaluator
 from opendpu.api import compile_graph
 from opendpu.frontend import load_onnx
 from opendpu.frontend.precision import in_single_precision
-from opendpu.ir import FloatGraph
-from opendpu.onnxruntime import PROVIDER, InferenceSession
-from opendpu.onnxruntime.registration import register
+from opendpu.frontend.source import PRECISION
+from opendpu.ir import NOTES, FloatGraph
 from opendpu.ops.foreign import KIND
 from opendpu.ops.session import Session
 from opendpu.quantize import quantize
@@ -76,6 +75,7 @@ def test_it_is_the_network_in_single_precision(kind: int, ports: int) -> None:
     assert {node.type.dtype.name for node in graph} == {"float32"}
     assert all(node.kind != KIND for node in graph)
     declared = helper.tensor_dtype_to_np_dtype(ports).name
+    assert PRECISION in graph.attrs[NOTES]
     wanted = {} if ports == SINGLE else {"image": declared, "scores": declared}
     assert graph.attrs.get("onnx_dtype", {}) == wanted
     expected = ReferenceEvaluator(proto).run(None, {"image": x})[0].astype(np.float32)
@@ -145,23 +145,3 @@ def test_without_layers_types_stay() -> None:
 def test_operators_of_strangers_keep_their_types() -> None:
     assert in_single_precision(model(HALF)) is not None
     assert in_single_precision(model(HALF, domain="com.stranger")) is None
-
-
-@pytest.mark.parametrize("stock", [False, True])
-def test_programs_keep_the_types_that_the_file_has(tmp_path: pathlib.Path, stock: bool) -> None:
-    half = np.dtype(np.float16)
-    path = tmp_path / "half.onnx"
-    onnx.save(model(HALF), path)
-    np.savez(tmp_path / "calib.npz", image=np.concatenate([image(n, half) for n in range(8)]))
-    options = {"calibration": str(tmp_path / "calib.npz"), "target": "B512"}
-    if stock:
-        register()
-    make = onnxruntime.InferenceSession if stock else InferenceSession
-    session = make(str(path), providers=[PROVIDER], provider_options=[options])
-    assert session.get_inputs()[0].type == "tensor(float16)"
-    x = image(3, half)
-    found = session.run(None, {"image": x})[0]
-    expected = onnxruntime.InferenceSession(str(path)).run(None, {"image": x})[0]
-    assert found.dtype == expected.dtype == half
-    noise = np.square(found.astype(float) - expected).sum()
-    assert np.square(expected.astype(float)).sum() > 30 * noise
