@@ -129,6 +129,8 @@ def _onnx(path: Path) -> tuple[onnx.ModelProto, dict[str, Array]]:
     """Return an ONNX file whose quantizers are pairs of ONNX's operators, and its weights."""
     _, proto, folder = read_model(path)
     proto = expanded(without_qonnx(proto))
+    if not any(node.op_type in DEQUANTIZE for node in proto.graph.node):
+        return proto, {}
     constants, _ = constants_of(proto.graph, folder)
     return proto, constants
 
