@@ -153,7 +153,7 @@ def test_inspection_tells_what_requantizing_would_give(files: dict[str, pathlib.
 
 
 def test_clips_that_quantizers_left_out_come_back() -> None:
-    """Ranges from 0 say ReLU, those to 6 ReLU6; where nothing is negative they say nothing."""
+    """Ranges from 0 say ReLU, those to 6 ReLU6; where that is so already they say nothing."""
     text = """
     <ir_version: 9, opset_import: ["" : 17]>
     g (float[1, 4, 4, 4] x) => (float[1, 4, 4, 4] y)
@@ -162,7 +162,10 @@ def test_clips_that_quantizers_left_out_come_back() -> None:
       a = Conv(x, w)
       aq = QuantizeLinear(a, s6, z)
       b = DequantizeLinear(aq, s6, z)
-      c = Conv(b, w)
+      p = MaxPool <kernel_shape = [1, 1]> (b)
+      pq = QuantizeLinear(p, s6, z)
+      r = DequantizeLinear(pq, s6, z)
+      c = Conv(r, w)
       cq = QuantizeLinear(c, s, z)
       d = DequantizeLinear(cq, s, z)
       e = MaxPool <kernel_shape = [1, 1]> (d)

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pairs of QuantizeLinear and DequantizeLinear in the nodes of a model, and what they round to."""
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from opendpu.ir import Array, Quantization, Rounding
+from opendpu.ops.formats import integers_of, real_numbers
+from opendpu.ops.quantizing import DEQUANTIZE, LARGEST, NNDCT, QUANTIZE
+
+BITS = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """What rounds a tensor, or is stored rounded.
+
+    Parameters
+    ----------
+    source
+        The tensor that is rounded, or is stored in integers.
+    quantization
+        How; integers have a sign, those without one are moved.
+    limits
+        The least and the largest integer that are left, in the same numbers.
+    stored
+        The real numbers that are left, where they are known.
+    """
+
+    source: str
+    quantization: Quantization
+    limits: tuple[int, int]
+    stored: Array | None = None
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the largest real number."""
+        scale, zero = max(self.quantization.scale), self.quantization.zero_point[0]
+        low, high = self.limits
+        return (low - zero) * scale, (high - zero) * scale
+
+    @property
+    def is_dpus(self) -> bool:
+        """Whether the DPU computes with it: 8 bits, one power of two, zero stands for zero.
+
+        It saturates at the ends of 8 bits: fewer would take a minimum and a maximum. Biases of 32
+        bits get 8 anyway.
+        """
+        if self.stored is not None and self.quantization.bits > BITS:
+            return True
+        own = self.quantization.is_power_of_two and self.quantization.bits == BITS
+        return own and (self.stored is not None or self.limits == self.quantization.limits)
+
+    @property
+    def fix_point(self) -> int:
+        """Fractional bits at which 8 bits hold the range."""
+        if self.is_dpus:
+            return self.quantization.fix_point
+        return math.floor(math.log2((LARGEST + 0.5) / max(map(abs, self.range))))
+
+
+class Pairs:
+    """Finds pairs.
+
+    Parameters
+    ----------
+    nodes
+        Those of a model.
+    constants
+        Its weights.
+    """
+
+    def __init__(self, nodes: Sequence[onnx.NodeProto], constants: Mapping[str, Array]) -> None:
+        self.known = dict(constants)
+        """All constants, those of nodes too."""
+        for node in nodes:
+            if node.op_type == "Constant" and len(node.attribute) == 1:
+                with contextlib.suppress(Exception):  # who reads a damaged one later says so
+                    value = helper.get_attribute_value(node.attribute[0])
+                    tensor = isinstance(value, onnx.TensorProto)
+                    known = numpy_helper.to_array(value) if tensor else np.asarray(value)
+                    self.known[node.output[0]] = known
+        self._producers = {name: node for node in nodes for name in node.output}
+
+    def at(self, node: onnx.NodeProto) -> Pair | None:
+        """Return what a node is the end of; nothing where that, or its scale, is not known."""
+        if node.op_type not in DEQUANTIZE or node.domain == NNDCT:
+            return None
+        before, clip = node.input[0], self._producers.get(node.input[0])
+        bounds: tuple[int, int] | None = None
+        if clip is not None and clip.op_type == "Clip" and before not in self.known:
+            given = [self.known.get(name) for name in clip.input[1:]]
+            if len(given) != 2 or any(one is None or one.size != 1 for one in given):
+                return None
+            low, high = (int(np.ravel(one)[0]) for one in given if one is not None)
+            before, bounds = clip.input[0], (low, high)
+        quantize = self._producers.get(before)
+        if before in self.known:
+            source, real = before, False
+        elif quantize is not None and _quantizes(quantize):
+            source, real = quantize.input[0], True
+        else:
+            return None
+        return self._pair(node, source, bounds, real=real)
+
+    def _pair(
+        self, node: onnx.NodeProto, source: str, bounds: tuple[int, int] | None, *, real: bool
+    ) -> Pair | None:
+        values = self.known.get(source)
+        scale, zero = self._numbers(node, values.dtype if values is not None and not real else None)
+        if scale is None or zero is None:
+            return None
+        bits = BITS * zero.dtype.itemsize
+        moved = 1 << (bits - 1) if zero.dtype.kind == "u" else 0
+        axis = _axis(node, scale, values)
+        if axis is None and scale.size > 1:
+            return None
+        zeros = tuple(int(one) - moved for one in zero.ravel())
+        grid = Quantization(
+            tuple(float(one) for one in scale.ravel()), zeros if any(zeros) else (0,), axis, bits,
+            rounding=Rounding.PY3_ROUND,
+        )  # fmt: skip
+        low, high = grid.limits
+        if bounds is not None:
+            low, high = max(low, bounds[0] - moved), min(high, bounds[1] - moved)
+        if values is None:
+            return Pair(source, grid, (low, high))
+        integers = integers_of(values, grid) if real else values.astype(np.int64) - moved
+        return Pair(source, grid, (low, high), real_numbers(np.clip(integers, low, high), grid))
+
+    def _numbers(
+        self, node: onnx.NodeProto, stored: np.dtype[np.generic] | None
+    ) -> tuple[Array | None, Array | None]:
+        """Return scales and zero points; nothing where they are not integers and known."""
+        scale = self.known.get(node.input[1])
+        if scale is None or scale.ndim > 1 or not scale.size:
+            return None, None
+        if not np.isfinite(scale).all() or (scale <= 0).any():
+            return None, None
+        if len(node.input) < 3 or not node.input[2]:
+            zero = np.zeros(scale.shape, np.uint8 if stored is None else stored)
+        elif node.input[2] in self.known:
+            zero = self.known[node.input[2]]
+        else:
+            return None, None
+        integer = zero.dtype.kind in "iu" and zero.size in (1, scale.size)
+        return scale, zero if integer else None  # integers of 4 bits stay what they are
+
+
+def _quantizes(node: onnx.NodeProto) -> bool:
+    return node.op_type in QUANTIZE and node.domain != NNDCT
+
+
+def _axis(node: onnx.NodeProto, scale: Array, values: Array | None) -> int | None:
+    """Return the axis that scales are along; nothing for one scale, or where they do not fit."""
+    if scale.size == 1:
+        return None
+    given = [int(item.i) for item in node.attribute if item.name == "axis"]
+    axis = given[0] if given else 1
+    if values is None:
+        return axis
+    axis = axis if values.ndim > 1 else 0
+    if not -values.ndim <= axis < values.ndim or values.shape[axis] != scale.size:
+        return None
+    return axis % values.ndim
