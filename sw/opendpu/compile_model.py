@@ -13,12 +13,13 @@ from opendpu.compiler.options import Options
 from opendpu.compiler.pipeline import Compiled, compile_with_report
 from opendpu.compiler.report import Report
 from opendpu.frontend.formats import format_of
-from opendpu.ir import FloatGraph, QuantizedGraph
+from opendpu.frontend.requantizing import left_quantizers
+from opendpu.ir import NOTES, FloatGraph, QuantizedGraph
 from opendpu.profile import COUNTER, profile
 from opendpu.quantize import Quantized, check_substitution, quantize_with_report
 from opendpu.quantize.progress import silent
 from opendpu.quantize.samples import Calibration
-from opendpu.requantization import left_quantizers, load_for_quantizing
+from opendpu.requantization import load_for_quantizing
 from opendpu.runtime.devices import DEFAULT_MEMORY, known_devices
 from opendpu.runtime.program import dpu_subgraphs
 from opendpu.targets import find_target
@@ -80,20 +81,18 @@ def compile_onnx(
     )  # fmt: skip
     options = dataclasses.replace(options, input_shape={})
     show("quantizing")
-    remarks: tuple[str, ...]
     if isinstance(graph, Quantized):
         if calibration is not None:
             raise UnsupportedError(
                 f"{os.fspath(path)} is quantized already: it needs no calibration data (--calib)"
             )
-        found, remarks = graph, _left_quantized(graph.graph)
+        found = graph
     elif calibration is None:
         _check_float(graph, path)
         raise TensorError(
             f"{os.fspath(path)} is a float model: give samples to calibrate it with (--calib)"
         )
     else:
-        remarks = _left_quantized(graph)
         if isinstance(calibration, str | os.PathLike):
             calibration = read_calibration(calibration, graph, preprocessing, limit=limit)
         found = quantize_with_report(
@@ -102,9 +101,10 @@ def compile_onnx(
         )  # fmt: skip
     report = _compiled(found.graph, chosen, output, options, count=count, show=show)
     if found.report is None:
-        return dataclasses.replace(report, remarks=remarks)
+        notes = found.graph.attrs.get(NOTES, ())
+        return dataclasses.replace(report, remarks=tuple(f"note: {text}" for text in notes))
     return dataclasses.replace(
-        report, quantization=found.report.as_json(), remarks=(*found.report.lines(), *remarks)
+        report, quantization=found.report.as_json(), remarks=tuple(found.report.lines())
     )
 
 
@@ -179,18 +179,6 @@ def _check_float(graph: FloatGraph, path: str | os.PathLike[str]) -> None:
             f"in {len(others)} operators; the first, {others[0].origin.op_type} "
             f"{others[0].name!r}: {others[0].reason}"
         )
-
-
-def _left_quantized(graph: FloatGraph | QuantizedGraph) -> tuple[str, ...]:
-    """Return a remark on quantizing operators that stay on the CPU."""
-    others = left_quantizers(graph)
-    if not others:
-        return ()
-    return (
-        f"note: {len(others)} operators quantize with scales that the target does not compute "
-        f"with, the first {others[0].name!r}; they cut the network and stay on the CPU "
-        "(--requantize takes them out)",
-    )
 
 
 def _prepared(

@@ -16,9 +16,9 @@ from opendpu.frontend.qlinear import expanded
 from opendpu.frontend.qonnx import without_qonnx
 from opendpu.frontend.requantizing import Requantize, has_other_scales, quantized_ranges
 from opendpu.frontend.tflite import input_ranges
-from opendpu.ir import Array, FloatGraph, Node, QuantizedGraph
+from opendpu.ir import Array, FloatGraph, QuantizedGraph
 from opendpu.ir.graph import has_any_scale
-from opendpu.ops.quantizing import DEQUANTIZE, QUANTIZE
+from opendpu.ops.quantizing import DEQUANTIZE
 from opendpu.quantize import Quantized, Report, complete, is_quantized
 from opendpu.quantize.noise import sqnr
 from opendpu.quantize.samples import calibration_samples
@@ -84,12 +84,6 @@ def by_ranges(graph: FloatGraph) -> QuantizedGraph:
     """
     fold(graph)
     return complete(graph)
-
-
-def left_quantizers(graph: FloatGraph | QuantizedGraph) -> list[Node]:
-    """Return operators that quantize with scales that are not the DPU's; they are the CPU's."""
-    kinds = (*QUANTIZE, *DEQUANTIZE)
-    return [node for node in graph if node.reason and node.origin.op_type in kinds]
 
 
 def load_for_inspection(

@@ -20,7 +20,7 @@ from opendpu.frontend.ops.registry import ANY_DTYPE, KEEPS_GRID, Layout, layout_
 from opendpu.frontend.origins import origin_of
 from opendpu.frontend.outputs import bind_outputs
 from opendpu.frontend.refusal import FaultError, Refusal
-from opendpu.frontend.requantizing import Requantize
+from opendpu.frontend.requantizing import LEFT, Requantize, left_quantizers
 from opendpu.frontend.single_node import evaluate
 from opendpu.frontend.source import Source, attributes, read
 from opendpu.ir import NOTES, FloatGraph, Quantization
@@ -117,10 +117,17 @@ def lower(source: Source, *, channels_last: bool = False, any_scale: bool = Fals
         context.graph.attrs["onnx_order"] = order
     if source.declared:
         context.graph.attrs["onnx_dtype"] = dict(source.declared)
-    if source.notes:
-        context.graph.attrs[NOTES] = list(source.notes)
+    notes = [*source.notes, *_left(context.graph)]
+    if notes:
+        context.graph.attrs[NOTES] = notes
     tidy.tidy(context.graph)
     return context.graph
+
+
+def _left(graph: FloatGraph) -> list[str]:
+    """Return what is said of quantizing operators that stay on the CPU."""
+    left = left_quantizers(graph)
+    return [LEFT.format(count=len(left), first=left[0].name)] if left else []
 
 
 def _is_feature_map(source: Source, name: str) -> bool:

@@ -18,8 +18,8 @@ from onnx import helper
 from opendpu.frontend.def_use import with_origin
 from opendpu.frontend.model_file import reads
 from opendpu.frontend.qdq_pairs import Pair, Pairs
-from opendpu.ir import Array
-from opendpu.ops.quantizing import FIX_NEURON, LARGEST, NNDCT, NNDCT_HALF_UP, QUANTIZE
+from opendpu.ir import Array, Graph, Node
+from opendpu.ops.quantizing import DEQUANTIZE, FIX_NEURON, LARGEST, NNDCT, NNDCT_HALF_UP, QUANTIZE
 
 RELU6, NEAR = 6.0, 0.02
 """End of ReLU6, and how far from it a range may end; integers do not hold it exactly."""
@@ -39,6 +39,12 @@ GROWING = frozenset(("Add", "Mul", "ReduceSum"))
 """Operators without negative results where they are given none."""
 TAKING = frozenset(("Add", "Concat", "Max", "Mul", "Pad"))
 """Of these, those that take numbers from constants; others have only sizes and places there."""
+
+
+LEFT = (
+    "{count} operators quantize with scales that the target does not compute with, the first "
+    "{first!r}: they cut the network and stay on the CPU (--requantize takes them out)"
+)
 
 
 class Requantize(enum.StrEnum):
@@ -100,6 +106,12 @@ def quantized_ranges(
     """Return the range of each computed tensor that a pair rounds."""
     found = _found(nodes, Pairs(nodes, constants)).values()
     return {pair.source: pair.range for pair in found if pair.stored is None}
+
+
+def left_quantizers(graph: Graph) -> list[Node]:
+    """Return operators that quantize with scales that are not the DPU's; they are the CPU's."""
+    kinds = (*QUANTIZE, *DEQUANTIZE)
+    return [node for node in graph if node.reason and node.origin.op_type in kinds]
 
 
 def _found(nodes: Sequence[onnx.NodeProto], pairs: Pairs) -> dict[int, Pair]:

@@ -15,12 +15,12 @@ import onnx
 from opendpu import api
 from opendpu.calibration import read_calibration
 from opendpu.frontend import load_model, load_onnx
-from opendpu.frontend.requantizing import Requantize
+from opendpu.frontend.requantizing import Requantize, left_quantizers
 from opendpu.ir import Array, FloatGraph
 from opendpu.onnxruntime.identity import Model, content_of, digest_of
 from opendpu.onnxruntime.options import ProviderOptions
 from opendpu.quantize import complete, is_quantized, quantize_with_report
-from opendpu.requantization import by_ranges, left_quantizers
+from opendpu.requantization import by_ranges
 from opendpu.runtime.batch import run_batch
 from opendpu.runtime.description import dpu_arch
 from opendpu.runtime.fingerprint import check_fingerprint
