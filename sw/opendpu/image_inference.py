@@ -14,15 +14,16 @@ from opendpu.calibration.images import Folder
 from opendpu.calibration.preprocessing import Preprocessing
 from opendpu.calibration.source import read_calibration
 from opendpu.compiler.options import Options
-from opendpu.frontend import load_model
 from opendpu.frontend.binding import Sizes
 from opendpu.ir import Array, FloatGraph, QuantizedGraph, TensorType
-from opendpu.quantize import complete, is_quantized, quantize_with_report
+from opendpu.quantize import Quantized, quantize_with_report
 from opendpu.quantize.progress import silent
+from opendpu.requantization import load_for_quantizing
 from opendpu.runtime import GraphRunner
 from opendpu.runtime.devices import DEFAULT_TARGET
 from opendpu.runtime.program import dpu_subgraphs
 from opendpu_arch.errors import TensorError
+from opendpu_arch.extensions import Extension
 from opendpu_arch.target import Target
 from xir import Graph
 
@@ -172,9 +173,15 @@ def _compiled(
             return model
     else:
         show("reading")
-        graph = load_model(pathlib.Path(path), input_shapes)
-        if is_quantized(graph):
-            model = complete(graph)
+        own = Extension.SCALED in chosen.extensions
+        graph = load_for_quantizing(
+            path, input_shapes, requantize=not own, has_samples=calibration is not None,
+            any_scale=own,
+        )  # fmt: skip
+        if isinstance(graph, Quantized):
+            model = graph.graph
+            found = graph.report.lines() if graph.report else ()
+            notes += [line.removeprefix("note: ") for line in found]
         else:
             if calibration is None:
                 notes.append(
@@ -183,7 +190,7 @@ def _compiled(
                 )
             samples = read_calibration(calibration or photo, graph, preprocessing)
             show("quantizing")
-            model = quantize_with_report(graph, samples, show=show).graph
+            model = quantize_with_report(graph, samples, target=chosen, show=show).graph
     show("compiling")
     return api.compile_graph(model, target=chosen, options=Options()).graph
 

@@ -54,6 +54,33 @@ def test_an_onnx_model_and_its_labels(digit, tmp_path):
     assert note.startswith("note: the float model was calibrated with this image alone")
 
 
+def test_scales_of_other_quantizers_change_by_themselves(digit, tmp_path):
+    """Where the target computes with them they stay; the answer is the same."""
+    from onnxruntime.quantization import CalibrationDataReader, quantize_static
+
+    class Samples(CalibrationDataReader):
+        def __init__(self):
+            images = np.random.default_rng(3).random((8, 1, 1, 8, 8), np.float32)
+            self.left = iter([{_input_name(): image} for image in images])
+
+        def get_next(self):
+            return next(self.left, None)
+
+    photo, number = digit
+    quantize_static(DIGITS, tmp_path / "other.onnx", Samples())
+    for target, notes in (("B512", 1), ("B512+scaled", 0)):
+        result = call(
+            tmp_path / "other.onnx", "--image", photo, "--scale", 1 / 255, "--target", target,
+            "--json",
+        )  # fmt: skip
+        assert result.exit_code == 0, result.output
+        found = json.loads(result.stdout)
+        (entries,) = found["rankings"].values()
+        assert entries[0]["index"] == number
+        assert len(found["notes"]) == notes
+        assert all("requantized without samples" in note for note in found["notes"])
+
+
 def test_a_compiled_model_gives_json_and_arrays(digit, tmp_path):
     photo, number = digit
     data = np.random.default_rng(1).random((8, 1, 8, 8), np.float32)
