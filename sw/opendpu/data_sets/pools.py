@@ -5,6 +5,7 @@ Both give every task's counts once, whatever happens to workers: those of a lost
 """
 
 import concurrent.futures
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -31,7 +32,6 @@ _variants: Sequence[Variant] = ()
 def _begin(variants: Sequence[Variant]) -> None:
     global _variants  # a process is one worker
     _variants = variants
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
 
 
 def _do(task: Task, data: tuple[dict[str, Array], Array]) -> Counts:
@@ -74,12 +74,23 @@ def _through(
     coming = iter(tasks)
     while True:
         while len(running) < ahead and (task := next(coming, None)) is not None:
-            running[pool.submit(_do, task, data.part(task.start, task.stop))] = task
+            with _deaf():  # workers begin here
+                running[pool.submit(_do, task, data.part(task.start, task.stop))] = task
         if not running:
             return
         ready, _ = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
         for future in ready:
             yield running.pop(future), future.result()
+
+
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """Let processes that begin meanwhile not hear Ctrl-C, which the parent hears afterwards."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def on_ray(tasks: Sequence[Task], variants: Sequence[Variant], data: DataSet, address: str) -> Done:

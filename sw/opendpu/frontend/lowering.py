@@ -12,6 +12,7 @@ from opendpu.frontend import tidy
 from opendpu.frontend.binding import Sizes
 from opendpu.frontend.context import Call, Context
 from opendpu.frontend.fallback import keep_onnx
+from opendpu.frontend.gates import join_gates
 from opendpu.frontend.layout import CHANNELS_LAST, Value, plain
 from opendpu.frontend.model_file import AnyModel, label_of, operator_name, read_model, reads
 from opendpu.frontend.ops import HANDLERS
@@ -121,6 +122,7 @@ def lower(source: Source, *, channels_last: bool = False, any_scale: bool = Fals
     if notes:
         context.graph.attrs[NOTES] = notes
     tidy.tidy(context.graph)
+    join_gates(context.graph)
     return context.graph
 
 

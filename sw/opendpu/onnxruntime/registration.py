@@ -19,12 +19,12 @@ from opendpu.onnxruntime.abi import check_version
 from opendpu.onnxruntime.factory import ENTRY
 from opendpu.onnxruntime.library import library_path, loaded
 from opendpu.onnxruntime.options import PROVIDER, ProviderOptions
+from opendpu.onnxruntime.session_options import CopiedOptions
 from opendpu_arch.errors import UnsupportedError
 
 Provider = str | tuple[str, Mapping[str, str]]
 
 
-@functools.cache
 def register() -> None:
     """Let ``providers=["VitisAIExecutionProvider"]`` work; doing it again does nothing.
 
@@ -33,12 +33,19 @@ def register() -> None:
     ToolError
         onnxruntime is older than 1.23, or there is no C compiler.
     """
+    others = [name for name in _register_library() if name != PROVIDER]
+    onnxruntime.InferenceSession = RegisteredSession
+    onnxruntime.SessionOptions = CopiedOptions
+    onnxruntime.get_available_providers = lambda: [PROVIDER, *others]
+
+
+@functools.cache
+def _register_library() -> list[str]:
+    """Register the library with onnxruntime; return the providers that there are."""
     check_version(onnxruntime.__version__)
     ENTRY.bind(loaded())
     onnxruntime.register_execution_provider_library(PROVIDER, str(library_path()))
-    onnxruntime.InferenceSession = RegisteredSession
-    others = onnxruntime.get_available_providers()
-    onnxruntime.get_available_providers = lambda: [PROVIDER, *others]
+    return list(onnxruntime.get_available_providers())
 
 
 class RegisteredSession(onnxruntime.InferenceSession):
@@ -58,14 +65,24 @@ class RegisteredSession(onnxruntime.InferenceSession):
         provider_options: Sequence[Mapping[str, str]] | None = None,
         **others: Any,
     ) -> None:
+        self._given = path_or_bytes, sess_options, others
         pairs = named(providers or (), provider_options or ())
         if PROVIDER not in dict(pairs):
             super().__init__(path_or_bytes, sess_options, providers, provider_options, **others)
             return
-        chosen = onnxruntime.SessionOptions() if sess_options is None else sess_options
         api.find_target(ProviderOptions.read(dict(pairs)[PROVIDER]).target)  # errors of our own
-        _add(chosen, pairs)
-        super().__init__(path_or_bytes, chosen, **others)
+        super().__init__(path_or_bytes, _with(sess_options, pairs), **others)
+
+    def set_providers(
+        self,
+        providers: Sequence[Provider] | None = None,
+        provider_options: Sequence[Mapping[str, str]] | None = None,
+    ) -> None:
+        """Let others compute the model; arguments are those of the constructor."""
+        model, options, others = self._given
+        if isinstance(options, CopiedOptions):
+            options = options.copied()  # without the providers that there were
+        self.__init__(model, options, providers, provider_options, **others)  # type: ignore[misc]
 
 
 def named(
@@ -96,15 +113,18 @@ _added: "weakref.WeakKeyDictionary[Any, list[tuple[str, dict[str, str]]]]" = (
 """Session options that have their providers already, and which."""
 
 
-def _add(chosen: Any, pairs: list[tuple[str, dict[str, str]]]) -> None:
-    """Add providers to session options, unless an earlier session with them did."""
+def _with(given: Any, pairs: list[tuple[str, dict[str, str]]]) -> Any:
+    """Return session options with providers: those given, or a copy where they have others."""
+    chosen = CopiedOptions() if given is None else given
+    if _added.get(chosen) == pairs:
+        return chosen
     if chosen in _added:
-        if _added[chosen] != pairs:
+        if not isinstance(chosen, CopiedOptions):
             raise UnsupportedError(
                 "these SessionOptions belong to a session with other providers, "
                 f"{_added[chosen]}; make new ones for {pairs}"
             )
-        return
+        chosen = chosen.copied()
     for name, options in pairs:
         if name == PROVIDER:
             devices = [d for d in onnxruntime.get_ep_devices() if d.ep_name == PROVIDER]
@@ -112,3 +132,4 @@ def _add(chosen: Any, pairs: list[tuple[str, dict[str, str]]]) -> None:
         elif name != "CPUExecutionProvider":  # which is always there, last
             chosen.add_provider(name, options)
     _added[chosen] = pairs
+    return chosen

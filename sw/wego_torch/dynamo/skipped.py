@@ -56,4 +56,4 @@ def _modules(function: Callable[..., Any]) -> list[tuple[str, torch.nn.Module]]:
 
 def _is_script(module: torch.nn.Module) -> bool:
     """Tell whether a module was scripted, or loaded: what was traced, TorchDynamo traces, too."""
-    return type(module) is torch.jit.RecursiveScriptModule
+    return type(module) is torch.jit._script.RecursiveScriptModule

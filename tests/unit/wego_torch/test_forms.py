@@ -27,6 +27,7 @@ pytestmark = [
     pytest.mark.filterwarnings(said)
     for said in (
         "ignore:torch.ao.quantization is deprecated:DeprecationWarning",
+        "ignore:torch.quantize_per_tensor, :UserWarning",
         "ignore:.*should not be instantiated:DeprecationWarning",  # PyTorch does, to trace it
         "ignore:None of the inputs have requires_grad=True:UserWarning",
     )

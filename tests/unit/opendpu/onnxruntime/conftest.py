@@ -82,10 +82,12 @@ def registered() -> Iterator[None]:
     """Register the provider; other tests get onnxruntime's own session back."""
     if compiler() is None:
         pytest.skip("the provider's library needs a C compiler")
-    own = onnxruntime.InferenceSession
+    names = ("InferenceSession", "SessionOptions", "get_available_providers")
+    own = {name: getattr(onnxruntime, name) for name in names}
     register()
     yield
-    onnxruntime.InferenceSession = own
+    for name, value in own.items():
+        setattr(onnxruntime, name, value)
 
 
 @pytest.fixture

@@ -77,3 +77,50 @@ def test_runs_that_nobody_waits_for(
     results, data, error = seen
     assert (data, error) == (7, "")
     np.testing.assert_array_equal(results[0], expected)  # type: ignore[index]
+
+
+def test_available_providers_are_named_once(quantized_model: pathlib.Path) -> None:
+    """Programs give all of them, or a list of theirs without those that are not there."""
+    available = onnxruntime.get_available_providers()
+    assert available.count(PROVIDER) == 1
+    session = onnxruntime.InferenceSession(str(quantized_model), providers=available)
+    assert session.get_providers()[0] == PROVIDER
+
+
+def test_one_set_of_options_for_several_sessions(
+    quantized_model: pathlib.Path, options: dict[str, str], samples: np.ndarray
+) -> None:
+    """As for an encoder and a decoder, each with a place of its own in the cache."""
+    shared = onnxruntime.SessionOptions()
+    shared.log_severity_level = 3
+    shared.intra_op_num_threads = 1
+    shared.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    sessions = [
+        onnxruntime.InferenceSession(
+            str(quantized_model), shared, [PROVIDER], [{**options, "cacheKey": key}]
+        )
+        for key in ("encoder", "decoder", "encoder")
+    ]
+    found = [session.run(["map"], {"x": samples[:1]})[0] for session in sessions]
+    for session, result in zip(sessions, found, strict=True):
+        assert session.get_providers()[0] == PROVIDER
+        own = session.get_session_options()
+        assert (own.log_severity_level, own.intra_op_num_threads) == (3, 1)
+        assert own.get_session_config_entry("session.intra_op.allow_spinning") == "0"
+        np.testing.assert_array_equal(result, found[0])
+    cache = pathlib.Path(options["cacheDir"])
+    assert {folder.name for folder in cache.iterdir()} >= {"encoder", "decoder"}
+
+
+def test_providers_that_are_set_afterwards(
+    quantized_model: pathlib.Path, options: dict[str, str], samples: np.ndarray
+) -> None:
+    session = onnxruntime.InferenceSession(str(quantized_model), None, ["CPUExecutionProvider"])
+    expected = session.run(["map"], {"x": samples[:1]})[0]
+    for providers, given in (
+        ([PROVIDER], [options]), (["CPUExecutionProvider"], None), ([(PROVIDER, options)], None),
+    ):  # fmt: skip
+        session.set_providers(providers, given)
+        first = providers[0]
+        assert session.get_providers()[0] == (first if isinstance(first, str) else PROVIDER)
+        np.testing.assert_array_equal(session.run(["map"], {"x": samples[:1]})[0], expected)
