@@ -213,8 +213,13 @@ def read_model(
     path: Path,
     input_shapes: Sizes | None = None,
     onnx_libraries: Sequence[str | pathlib.Path] = (),
+    *,
+    any_scale: bool = False,
 ) -> FloatGraph | QuantizedGraph:
     """Return the graph in a file, of a framework or ``.xmodel``; a quantized one where it is one.
+
+    With ``any_scale``, scales that are not powers of two stay; else such a model is the float one
+    that is to be quantized with samples, as of :func:`opendpu.requantization.load_for_quantizing`.
 
     Raises
     ------
@@ -223,7 +228,10 @@ def read_model(
     GraphError
         An ``.xmodel`` that is compiled already.
     """
-    found = _read(path, input_shapes, onnx_libraries, requantize=False, has_samples=False)
+    found = _read(
+        path, input_shapes, onnx_libraries, requantize=not any_scale, has_samples=True,
+        any_scale=any_scale,
+    )  # fmt: skip
     return found.graph if isinstance(found, Quantized) else found
 
 
@@ -234,6 +242,7 @@ def _read(
     *,
     requantize: bool,
     has_samples: bool,
+    any_scale: bool = False,
 ) -> FloatGraph | Quantized:
     if pathlib.Path(path).suffix == ".xmodel":
         stored = Graph.deserialize(path)
@@ -245,8 +254,9 @@ def _read(
         made = from_xir(stored)
         return Quantized(made, None) if isinstance(made, QuantizedGraph) else made
     return load_for_quantizing(
-        path, input_shapes, onnx_libraries, requantize=requantize, has_samples=has_samples
-    )
+        path, input_shapes, onnx_libraries, requantize=requantize, has_samples=has_samples,
+        any_scale=any_scale,
+    )  # fmt: skip
 
 
 def check_output(

@@ -25,6 +25,8 @@ from opendpu.quantize import complete, is_quantized, quantize_with_report
 from opendpu.quantize_model import read_model
 from opendpu.runtime.devices import check_device
 from opendpu_arch.errors import UnsupportedError
+from opendpu_arch.extensions import Extension
+from opendpu_arch.target import Target
 
 CALIBRATION = 100
 """Samples of the data set that a float model is calibrated with, if nobody says others."""
@@ -85,7 +87,8 @@ def evaluate(
     Parameters
     ----------
     model
-        A float or quantized model of ONNX or PyTorch, or a quantized ``.xmodel``.
+        A float or quantized model of a framework, or a quantized ``.xmodel``. Scales that the
+        target does not compute with are changed, with samples.
     data
         See :func:`opendpu.data_sets.samples.read_data`.
     metric, function
@@ -126,10 +129,11 @@ def evaluate(
     for name in (device, hardware) if hardware_samples else (device,):
         check_device(name)
     show("reading")
-    graph = read_model(model)
+    dpu = api.find_target(target)
+    graph = read_model(model, any_scale=Extension.SCALED in dpu.extensions)
     samples = read_data(data, graph, chosen.label, preprocessing, limit)
     variants, tasks = _prepared(
-        graph, samples, metric, function, target, device,
+        graph, samples, metric, function, dpu, device,
         hardware if hardware_samples else "", hardware_samples, calibration, method, show,
     )  # fmt: skip
     path = progress_path(model, progress)
@@ -165,8 +169,8 @@ def progress_path(
 
 
 def _prepared(
-    graph: FloatGraph | QuantizedGraph, samples: DataSet, metric: str, function: str, target: str,
-    device: str, hardware: str, hardware_samples: int, calibration: int, method: str,
+    graph: FloatGraph | QuantizedGraph, samples: DataSet, metric: str, function: str,
+    target: Target, device: str, hardware: str, hardware_samples: int, calibration: int, method: str,
     show: Callable[[str], None],
 ) -> tuple[list[Variant], list[Task]]:  # fmt: skip
     """Return the networks to compare, and the work."""
@@ -178,7 +182,7 @@ def _prepared(
         show("quantizing")
         places = _spread(len(samples), calibration)
         data = {name: array[places] for name, array in samples.arrays.items()}
-        quantized = quantize_with_report(graph, data, method=method, show=show).graph
+        quantized = quantize_with_report(graph, data, method=method, target=target, show=show).graph
     else:
         quantized = graph if isinstance(graph, QuantizedGraph) else complete(graph)
     compiled = api.compile_graph(quantized, target=target, show=show).graph

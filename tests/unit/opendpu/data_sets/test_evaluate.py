@@ -11,7 +11,9 @@ import time
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnxruntime.quantization import CalibrationDataReader, quantize_static
 from PIL import Image
 from sklearn.datasets import load_digits
 from typer.testing import CliRunner
@@ -48,6 +50,36 @@ def test_float_quantized_and_hardware_next_to_each_other(digits):
     assert report["figures"]["float"] > 0.9
     assert report["figures"]["quantized"] == pytest.approx(report["figures"]["float"], abs=0.05)
     assert not list(digits.parent.glob("*.evaluation.jsonl"))
+
+
+@pytest.mark.parametrize("target", ["B512", "B512+scaled"])
+def test_a_file_of_another_quantizer(digits, target):
+    """Its scales change with samples, but where the target computes with them."""
+
+    class Samples(CalibrationDataReader):
+        def __init__(self):
+            with np.load("digits.npz") as data:
+                self.left = iter([{"x": image[None]} for image in data["x"][:16]])
+
+        def get_next(self):
+            return next(self.left, None)
+
+    model = onnx.load(digits)
+    (name,) = (item.name for item in model.graph.input)
+    for node in model.graph.node:
+        node.input[:] = ["x" if one == name else one for one in node.input]
+    model.graph.input[0].name = "x"
+    onnx.save(model, "named.onnx")
+    quantize_static("named.onnx", "other.onnx", Samples())
+    found = CliRunner().invoke(
+        app,
+        ["evaluate", "other.onnx", "--data", "digits.npz", "--target", target, "--workers", "1",
+         "--json"],
+    )  # fmt: skip
+    assert found.exit_code == 0, found.output
+    figures = json.loads(found.stdout)["figures"]
+    assert set(figures) == ({"quantized"} if "scaled" in target else {"float", "quantized"})
+    assert figures["quantized"] > 0.9
 
 
 def test_an_interrupted_run_goes_on(digits, monkeypatch):
