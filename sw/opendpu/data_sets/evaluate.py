@@ -170,8 +170,8 @@ def progress_path(
 
 def _prepared(
     graph: FloatGraph | QuantizedGraph, samples: DataSet, metric: str, function: str,
-    target: Target, device: str, hardware: str, hardware_samples: int, calibration: int, method: str,
-    show: Callable[[str], None],
+    target: Target, device: str, hardware: str, hardware_samples: int, calibration: int,
+    method: str, show: Callable[[str], None],
 ) -> tuple[list[Variant], list[Task]]:  # fmt: skip
     """Return the networks to compare, and the work."""
     variants: list[Variant] = []
