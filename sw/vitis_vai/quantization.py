@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from opendpu.frontend.tensorflow.keras_model import read_keras
+from opendpu.frontend.tensorflow.keras_file import read_keras
 from opendpu_arch import outputs
 from vai_q_tensorflow2 import VitisQuantizer
 from vitis_vai.frozen_quantization import quantize_frozen

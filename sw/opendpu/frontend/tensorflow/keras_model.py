@@ -11,10 +11,10 @@ from opendpu.frontend.binding import Sizes
 from opendpu.frontend.lowering import load_onnx
 from opendpu.frontend.tensorflow.graphdef import Node
 from opendpu.frontend.tensorflow.importer import load_nodes
+from opendpu.frontend.tensorflow.keras_file import read_keras
 from opendpu.frontend.tensorflow.runtime import common_scope, frozen, tf
 from opendpu.ir import FloatGraph
-from opendpu.ops.inference import reason_of
-from opendpu_arch.errors import ModelFormatError, UnsupportedError
+from opendpu_arch.errors import UnsupportedError
 
 QUANTIZED = "quantized_onnx"
 """Attribute of a layer that is a quantized network: ONNX with quantizing operators."""
@@ -104,45 +104,3 @@ def _as_called(model: Any, given: tuple[Any, ...]) -> Any:
     if structure is None:
         return given[0] if len(given) == 1 else list(given)
     return tf.nest.pack_sequence_as(structure, list(given))
-
-
-def read_keras(
-    path: str | pathlib.Path, custom_objects: Mapping[str, Any] | None = None
-) -> Any:  # fmt: skip
-    """Return the model in a file.
-
-    Raises
-    ------
-    ModelFormatError
-        Keras cannot read it.
-    """
-    path = pathlib.Path(path)
-    if not path.is_file():
-        raise ModelFormatError(f"{path}: no such file", code="XCOM_FILE_NOT_EXISTS")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return tf.keras.models.load_model(
-                path, compile=False, custom_objects=dict(custom_objects or {})
-            )
-    except Exception as error:  # Keras raises what its parts happen to raise
-        reason = reason_of(error)
-        if _has_only_weights(path):
-            reason = (
-                "it has weights, but no network: build the model, load them (load_weights), and "
-                "write it whole (save)"
-            )
-        raise ModelFormatError(f"{path} cannot be read by Keras: {reason}") from error
-
-
-def _has_only_weights(path: pathlib.Path) -> bool:
-    """Return whether ``save_weights`` wrote a file of HDF5."""
-    import h5py  # of TensorFlow, which is named where it is missing
-
-    if not h5py.is_hdf5(path):
-        return False
-    try:
-        with h5py.File(path) as file:
-            return "model_config" not in file.attrs and bool(len(file) or len(file.attrs))
-    except OSError:  # damaged
-        return False
