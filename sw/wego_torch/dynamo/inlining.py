@@ -18,9 +18,13 @@ _CHECKPOINTS = (
 
 def inline(graph: torch.fx.GraphModule) -> None:
     """Write the operators of checkpointed parts into a graph, in place."""
+    found = False
     while calls := [node for node in graph.graph.nodes if node.target in _CHECKPOINTS]:
+        found = True
         for call in calls:
             _write_out(graph, call)
+    if not found:
+        return
     graph.graph.eliminate_dead_code(lambda node: node.op != "get_attr")
     graph.recompile()
 
