@@ -19,6 +19,7 @@ from opendpu.ir import Array, FloatGraph
 from opendpu.onnxruntime.identity import Model, content_of, digest_of
 from opendpu.onnxruntime.options import ProviderOptions
 from opendpu.quantize import complete, is_quantized, quantize_with_report
+from opendpu.runtime import GraphRunner
 from opendpu.runtime.batch import run_batch
 from opendpu.runtime.description import dpu_arch
 from opendpu.runtime.program import dpu_subgraphs
@@ -181,7 +182,7 @@ class Session:
 
     def __init__(self, executable: Executable, device: str) -> None:
         self.executable = executable
-        self._runner = api.create_runner(executable.graph, device=device)
+        self._runner = GraphRunner(executable.graph, device=device)
         self._tensors = executable.tensors()
 
     def run(self, arrays: Mapping[str, Array]) -> dict[str, Array]:

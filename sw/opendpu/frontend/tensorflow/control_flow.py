@@ -20,9 +20,12 @@ JOINED = "IdentityN"
 
 def called(node: Node) -> tuple[str, ...]:
     """Return the functions of a loop, condition and body, or of a branch; none of others."""
-    names = {**dict.fromkeys(LOOPS, ("cond", "body")),
-             **dict.fromkeys(BRANCHES, ("then_branch", "else_branch"))}.get(node.op, ())  # fmt: skip
-    if not names or any(name not in node.attrs for name in names):
+    names: tuple[str, ...] = ()
+    if node.op in LOOPS:
+        names = ("cond", "body")
+    elif node.op in BRANCHES:
+        names = ("then_branch", "else_branch")
+    if any(name not in node.attrs for name in names):
         return ()
     return tuple(node.attrs[name].func.name for name in names)
 

@@ -66,8 +66,8 @@ class _Inlining:
 
     def replaced(self, node: Node, depth: int) -> Iterator[Node]:
         """Yield a node, or what a call becomes."""
-        inner = called(node)
-        if inner and depth < DEEPEST and self._functions.keys() >= {*inner}:
+        parts = called(node)
+        if parts and depth < DEEPEST and self._functions.keys() >= {*parts}:
             for made in lowered(node, self._functions):
                 yield from self.replaced(made, depth + 1)
             return

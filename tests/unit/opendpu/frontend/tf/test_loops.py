@@ -134,6 +134,7 @@ def test_loops_of_tensorflow_1(rng):
 
 def chosen(x):
     """Sides with results that the data chooses between, one of which has a branch of its own."""
+
     def more(y):
         return tf.cond(tf.reduce_max(y) > 2.0, lambda: y * 2.0, lambda: y - 1.0)
 
