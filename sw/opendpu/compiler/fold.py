@@ -19,7 +19,12 @@ def fold(quantized: QuantizedGraph) -> QuantizedGraph:
         if _has_no_effect(node, graph) and node.name not in graph.outputs:
             graph.replace(node.name, node.inputs["input"][0])
             del graph.nodes[node.name]
+    rounded = {node.inputs["input"][0]: node for node in graph if node.kind == "fix"}
     graph.prune()
+    read = {name for node in graph for name in node.sources()}
+    for node in graph:  # inputs that nothing reads stay what they are for callers: integers
+        if node.kind == "data" and node.name in rounded and node.name not in read:
+            graph.nodes[rounded[node.name].name] = rounded[node.name]
     propagate_scales(graph)
     return graph
 

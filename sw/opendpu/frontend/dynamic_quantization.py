@@ -201,7 +201,7 @@ class _Search:
         result = [f"{node.output[0]}_product"] if bias else list(node.output)
         made = [helper.make_node("MatMul", factors, result, node.name)]
         if bias:
-            self.add_floats(*result, shape)
+            self.add_floats(result[0], shape)
             made.append(helper.make_node("Add", [*result, bias], node.output, f"{node.name}_bias"))
         return _Part([node], [with_origin(one, node) for one in made])
 

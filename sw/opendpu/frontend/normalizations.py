@@ -237,10 +237,9 @@ class _Search:
     def _is_by_row(self, name: str, norm: _Norm) -> bool:
         """Return whether a tensor is a constant, one number for each place of the rows."""
         value, shape = self.constants.get(name), self.shape_of(norm.x)
-        return (
-            value is not None and bool(shape) and value.size in (1, shape[norm.axis])
-            and value.size == math.prod(value.shape[norm.axis - norm.rank :][:1])
-        )  # fmt: skip
+        if value is None or not shape or value.size not in (1, shape[norm.axis]):
+            return False
+        return value.size == math.prod(value.shape[norm.axis - norm.rank :][:1])
 
     def _affine(self, norm: _Norm) -> None:
         """Take a scale and a bias behind, if they are constants of one number a channel."""

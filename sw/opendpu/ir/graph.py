@@ -76,6 +76,8 @@ class Node:
         return list(itertools.chain.from_iterable(self.inputs.values()))
 
 
+INPUTS = ("data", "data-fix")
+"""Kinds of inputs of graphs: in float, and in the DPU's integers."""
 NOTES = "front_end_notes"
 """Attribute of a graph: what a front end took for something else than the file says, a sentence
 each; reports print it."""
@@ -202,7 +204,7 @@ class Graph:
         for node in reversed(self.nodes.values()):
             if node.name in alive:
                 alive.update(node.sources())
-        self.nodes = {n.name: n for n in self if n.name in alive or n.kind == "data"}
+        self.nodes = {n.name: n for n in self if n.name in alive or n.kind in INPUTS}
 
     def sort(self) -> None:
         """Bring the nodes into topological order, stable otherwise; GraphError on a cycle."""

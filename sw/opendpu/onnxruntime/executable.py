@@ -21,6 +21,7 @@ from opendpu.onnxruntime.identity import Model, content_of, digest_of
 from opendpu.onnxruntime.options import ProviderOptions
 from opendpu.quantize import complete, is_quantized, quantize_with_report
 from opendpu.requantization import by_ranges
+from opendpu.runtime import GraphRunner
 from opendpu.runtime.batch import run_batch
 from opendpu.runtime.description import dpu_arch
 from opendpu.runtime.fingerprint import check_fingerprint
@@ -197,7 +198,7 @@ class Session:
     def __init__(self, executable: Executable, options: ProviderOptions) -> None:
         self.executable = executable
         target = options.target if options.chosen else None
-        self._runner = api.create_runner(executable.graph, device=options.device, target=target)
+        self._runner = GraphRunner(executable.graph, device=options.device, target=target)
         self._tensors = executable.tensors()
 
     def run(self, arrays: Mapping[str, Array]) -> dict[str, Array]:

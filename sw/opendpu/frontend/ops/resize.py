@@ -46,14 +46,14 @@ def _matrices(call: Call) -> dict[int, Array] | None:
     value, attrs = call.value(0), call.attrs
     where = attrs.get("coordinate_transformation_mode", "half_pixel")
     plain = attrs.get("keep_aspect_ratio_policy", "stretch") == "stretch"
+    shape = call.context.source.shape(call.output) or ()
     if call.proto.op_type != "Resize" or call.context.opset < 11 or not plain or (
         len(value.shape) != MAP or where not in COORDINATES or call.is_quantized(0)
+        or shape[:2] != value.shape[:2]
     ):  # fmt: skip
         return None
     found = {}
-    for axis, (size, made) in enumerate(
-        zip(value.shape[2:], call.context.source.shape(call.output)[2:], strict=True), ROWS
-    ):
+    for axis, (size, made) in enumerate(zip(value.shape[2:], shape[2:], strict=True), ROWS):
         if size == made:
             continue
         node = onnx.NodeProto()
@@ -80,9 +80,9 @@ def _factors(call: Call, axis: int, size: int, made: int) -> Array:
     rank = len(call.value(0).shape)
     scales = call.weights(2, "scales") if call.has(2) else np.zeros(0)
     if not scales.size:
-        return np.int64([1, 1, made, size])
+        return np.array([1, 1, made, size], np.int64)
     axes = [a % rank for a in call.attrs.get("axes", range(rank))]
-    return np.float32([1, 1, scales[axes.index(axis)], 1])
+    return np.array([1, 1, scales[axes.index(axis)], 1], np.float32)
 
 
 def _xir_resize(call: Call) -> None:

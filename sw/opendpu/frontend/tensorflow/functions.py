@@ -9,12 +9,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from opendpu.frontend.tensorflow.control_flow import JOINED, called, lowered
 from opendpu.frontend.tensorflow.graphdef import CONTROL, Node
 from opendpu_arch.errors import ModelFormatError
 
 CALLS = ("PartitionedCall", "StatefulPartitionedCall")
-JOINED = "IdentityN"
-"""What a call becomes: its results are those of nodes inside."""
 MOST_NODES, DEEPEST = 200_000, 100
 """Of a graph with all its calls inlined, and of calls in one another."""
 RESULTS: Mapping[str, tuple[str, ...]] = {
@@ -67,6 +66,11 @@ class _Inlining:
 
     def replaced(self, node: Node, depth: int) -> Iterator[Node]:
         """Yield a node, or what a call becomes."""
+        parts = called(node)
+        if parts and depth < DEEPEST and self._functions.keys() >= {*parts}:
+            for made in lowered(node, self._functions):
+                yield from self.replaced(made, depth + 1)
+            return
         name = node.op
         if node.op in CALLS and "f" in node.attrs:
             name = node.attrs["f"].func.name

@@ -7,7 +7,7 @@ apart. Patches that do not overlap are the compiler's (:mod:`opendpu.compiler.le
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -89,7 +89,7 @@ def _tiled(weights: Array, taps: list[int], block: int) -> Array:
 
 
 def _of_size(
-    graph: Graph, node: Node, source: str, pads: tuple[int, ...], lengths: list[int]
+    graph: Graph, node: Node, source: str, pads: list[int], lengths: list[int]
 ) -> str:  # fmt: skip
     """Pad a map with zeros as the convolution does, and cut it to columns and rows in all."""
     batch, height, width, channels = graph[source].shape
@@ -112,7 +112,7 @@ def _of_size(
 
 def _added(
     graph: Graph, node: Node, kind: str, shape: tuple[int, ...], source: str,
-    attrs: dict[str, object],
+    attrs: Mapping[str, object],
 ) -> str:  # fmt: skip
     name = graph.unique(f"{node.name}_{kind}")
     return graph.add(name, kind, shape, {"input": [source]}, attrs, origin=node.origin).name

@@ -34,3 +34,15 @@ def test_a_second_rounding_stays() -> None:
     y = q.fix(x, 2)
     graph = fold(q.done(y))
     assert {"conv_fix", "conv_fix_fix"} <= set(graph.nodes)
+
+
+def test_inputs_that_nothing_reads_stay_integers() -> None:
+    q = Quantized()
+    x, unread = q.data(6, 6, 4), q.data(3, 5, 2, name="unread")
+    y = q.conv(x, "conv", 5)
+    q.op("dead", "relu", (3, 5, 2), [unread])
+    compiled = compile_and_check(q.done(y))
+    kinds = {op.get_type() for op in compiled.graph.get_ops() if not op.get_input_ops()}
+    assert "data" not in kinds
+    names = [op.get_name() for op in compiled.graph.get_ops() if op.get_type() == "data-fix"]
+    assert len(names) == 2

@@ -293,9 +293,15 @@ def test_external_weights(save, tmp_path, present):
             "XIR has no counterpart of ONNX's operator CumSum",
         ),
         (
-            node("Resize", ["x", "", "s"], ["y"], mode="cubic"),
-            {"s": np.array([1, 1, 2, 2], "f")},
-            "mode 'cubic' with 'half_pixel' is not supported",
+            node(
+                "Resize",
+                ["x", "r", "s"],
+                ["y"],
+                mode="linear",
+                coordinate_transformation_mode="tf_crop_and_resize",
+            ),
+            {"s": np.array([1, 1, 2, 2], "f"), "r": np.array([0, 0, 0, 0, 1, 1, 1, 1], "f")},
+            "mode 'linear' with 'tf_crop_and_resize' is not supported",
         ),
         (
             node("Resize", ["x", "", "s"], ["y"]),

@@ -132,6 +132,39 @@ def test_loops_of_tensorflow_1(rng):
     np.testing.assert_allclose(found, run(given), rtol=0, atol=1e-5)
 
 
+def chosen(x):
+    """Sides with results that the data chooses between, one of which has a branch of its own."""
+
+    def more(y):
+        return tf.cond(tf.reduce_max(y) > 2.0, lambda: y * 2.0, lambda: y - 1.0)
+
+    return tf.cond(tf.reduce_sum(x) > 0.0, lambda: (more(x), x), lambda: (tf.nn.relu(x), -x))
+
+
+UNLOWERED = {name: build for name, build in LOOPS.items() if name != "map"} | {"chosen": chosen}
+"""Without what writes scalars to a list, whose shape only TensorFlow's own lowering says."""
+
+
+@pytest.mark.parametrize("name", UNLOWERED)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_while_and_if_that_were_not_lowered(name, sign, rng):
+    """A GraphDef with functions for conditions, bodies and sides."""
+    build = UNLOWERED[name]
+    concrete = tf.function(build).get_concrete_function(tf.TensorSpec([5, 4], tf.float32))
+    constant = convert_to_constants.convert_variables_to_constants_v2(
+        concrete, lower_control_flow=False
+    )
+    definition = constant.graph.as_graph_def()
+    assert {"While", "StatelessWhile", "If", "StatelessIf"} & {n.op for n in definition.node}
+    nodes = parse(definition.SerializeToString(), "net")
+    results = {f"y{n}": tensor.name.removesuffix(":0") for n, tensor in enumerate(constant.outputs)}
+    graph = load_nodes(nodes, "net", "net", outputs=results)
+    given = sign * np.abs(rng.standard_normal((5, 4)).astype(np.float32))
+    expected = tf.nest.flatten(build(tf.constant(given)))
+    for want, found in zip(expected, computed(graph, [given]), strict=True):
+        np.testing.assert_allclose(found.reshape(want.shape), want.numpy(), rtol=1e-5, atol=1e-4)
+
+
 def test_what_is_in_loops_is_named_once():
     def odd(x):
         return tf.map_fn(lambda row: tf.linalg.inv(tf.reshape(row, [2, 2])), x)
