@@ -154,5 +154,9 @@ def _as_json(found: "Optimized") -> dict[str, Any]:
         "steps": [dataclasses.asdict(step) for step in found.steps],
         "channels": {name: list(sizes) for name, sizes in found.widths.items()},
         "kept": found.kept,
+        "candidates": {
+            name: {"taken": known.best, "widths": known.widths, "scores": known.scores}
+            for name, known in found.tried.items()
+        },
         "rounding": dataclasses.asdict(found.rounding),
     }

@@ -11,7 +11,7 @@ from torch import nn
 
 from opendpu.ops.inference import reason_of
 from opendpu.optimize.cycles import Cycles
-from opendpu.optimize.halving import source_of
+from opendpu.optimize.halving import Candidates, source_of
 from opendpu.optimize.kept import Kept
 from opendpu.optimize.labelled import Labelled, Part
 from opendpu.optimize.objective import objective_of
@@ -95,6 +95,8 @@ class Optimized:
     rounding: Rounding
     depthwise: tuple[str, ...]
     by_classes: bool
+    tried: dict[str, Candidates] = dataclasses.field(default_factory=dict)
+    """Candidates by the name of the round, where there were several."""
 
 
 def optimize(
@@ -137,17 +139,23 @@ def optimize(
     counted = _Counted(first)
     steps = [counted.step("unpruned", model, {}, data)]
     network, plan = model, Plan(first.fingerprint, {})
+    tried: dict[str, Candidates] = {}
     for turn in range(1, settings.rounds + 1):
         ratio = settings.ratio * turn / settings.rounds
         pruner = Pruner(network, inputs, **options)
         pruner.share(first)
-        plan = _plan(pruner, analysis, ratio, data, settings, kept, show)
+        name = f"{ratio:.0%} of {settings.objective}"
+        if settings.candidates == 1:
+            plan = pruner.plan(analysis, ratio, show=show)
+        else:
+            tried[name] = found = _tried(pruner, analysis, ratio, data, settings, kept, show)
+            plan = pruner.plan_of(found.widths[found.best], ratio)
         network = train(
             pruner.apply(plan), data.train, epochs=settings.tune_epochs, rate=settings.rate / 2,
             seed=settings.seed, show=show,
         )  # fmt: skip
         widths = first.widths(plan)
-        steps.append(counted.step(f"{ratio:.0%} of {settings.objective}", network, widths, data))
+        steps.append(counted.step(name, network, widths, data))
     slim = slim_network(model, first.dependencies, plan.removed)
     sparse: Any = network
     slim.load_state_dict(sparse.slim_state_dict())
@@ -161,7 +169,7 @@ def optimize(
         layers=counted.layers({}, first.widths(plan)),
         rounding=counted.rounding(analysis, first.widths(plan)),
         depthwise=tuple(n for n, g in groups.items() if g.depthwise),
-        by_classes=data.is_classes,
+        by_classes=data.is_classes, tried=tried,
     )  # fmt: skip
 
 
@@ -182,26 +190,23 @@ def _tune_longer(model: nn.Module, effort: int, part: Part, settings: Settings) 
     train(model, part, epochs=epochs, rate=settings.rate / 2, seed=settings.seed)
 
 
-def _plan(
+def _tried(
     pruner: Pruner,
     analysis: Analysis,
     ratio: float,
     data: Labelled,
     settings: Settings,
-    kept: "Kept",
+    kept: Kept,
     show: Callable[[str], None],
-) -> Plan:
-    """Return what a round cuts: by the analysis, or what training shows to be best."""
-    if settings.candidates == 1:
-        return pruner.plan(analysis, ratio, show=show)
+) -> Candidates:
+    """Return the candidates of a round, of which training has shown the best."""
     name = f"candidates_{ratio:g}"
-    found = pruner.choose(
+    return pruner.choose(
         analysis, ratio, likelihood, (data.choice,), tune=_tune_longer,
         tune_args=(data.train, settings), count=settings.candidates, seed=settings.seed,
         known=kept.candidates(name), workers=settings.workers, ray=settings.ray,
         save=lambda known: kept.save_candidates(known, name), show=show,
     )  # fmt: skip
-    return pruner.plan_of(found.widths[found.best], ratio)
 
 
 def _try(model: nn.Module, inputs: torch.Tensor) -> None:

@@ -25,6 +25,7 @@ def report(name: str, found: Optimized) -> str:
         picture(pareto(found.steps, "macs")),
         _cut(found),
         _layers(found),
+        _candidates(found),
         _sensitivities(found),
         _kept(found),
     ]
@@ -118,6 +119,32 @@ def _layers(found: Optimized) -> Markup:
     ]
     heads = ("layer of the program", "cycles before", "after", "saved")
     return joined((element("h2", "What it brought on the DPU"), table(heads, rows)))
+
+
+def _candidates(found: Optimized) -> Markup | None:
+    """Return what was tried in each round, with the scores after longer and longer training."""
+    if not found.tried:
+        return None
+    parts: list[Content] = [element("h2", "Candidates")]
+    text = (
+        "Choices of widths of one cost, trained a little, the better half twice as long, and so "
+        "on. Scores are the logarithm of the likelihood of the labels, or the negative squared "
+        "error, of samples that are not of the test part; the first is the analysis' own choice."
+    )
+    parts.append(element("p", text))
+    for name, known in found.tried.items():
+        efforts = sorted({effort for scores in known.scores for effort in scores})
+        rows = [
+            (
+                f"{number + 1}{', taken' if number == known.best else ''}",
+                " ".join(str(width) for width in widths.values()),
+                *(f"{scores[effort]:.4g}" if effort in scores else "" for effort in efforts),
+            )
+            for number, (widths, scores) in enumerate(zip(known.widths, known.scores, strict=True))
+        ]  # fmt: skip
+        heads = (name, "widths of the groups", *(f"trained {effort}x" for effort in efforts))
+        parts.append(table(heads, rows))
+    return joined(parts)
 
 
 def _sensitivities(found: Optimized) -> Markup:

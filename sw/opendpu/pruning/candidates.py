@@ -27,7 +27,7 @@ SPREAD = 1.0
 """Standard deviation of the logarithm of random factors."""
 NARROWEST = 0.02
 """Factor of a group that is cut first."""
-PATIENCE = 2
+PATIENCE = 3
 """So many beliefs are tried for a candidate, as several may lead to the same widths."""
 
 

@@ -36,7 +36,7 @@ def sqnrs(
     """Return the signal of ops of several graphs to what those of another give instead, in dB.
 
     None stands for no noise. Ops whose shape depends on the data, so that there is nothing to
-    compare, are left out. The other graph is computed once for all.
+    compare, are left out. The other graph is computed once for all, and at most two at a time.
     """
     others = list(dict.fromkeys(second for _, pairs in compared for _, second in pairs))
     wanted_of = [list(dict.fromkeys(name for name, _ in pairs)) for _, pairs in compared]
@@ -46,10 +46,10 @@ def sqnrs(
     size = 1 if mixed else min(batch, *(chunk_size(graph, names) for graph, names in every))
     sums = [Energies(pairs) for _, pairs in compared]
     passes = []
-    for graph, names in both:
+    for number, (graph, names) in enumerate(both):
         one = evaluate(graph, names, samples, batch=size, stop=stop)
         weights = sum(node.value.nbytes for node in graph if node.value is not None)
-        passes.append(set_aside(one) if weights > MUCH_WEIGHTS else one)
+        passes.append(set_aside(one) if number or weights > MUCH_WEIGHTS else one)
     for _, found in evaluate(other, others, samples, batch=size, stop=stop):
         for energies, one in zip(sums, passes, strict=True):
             if energies.pairs:

@@ -65,9 +65,7 @@ def test_what_was_functions_is_modules_that_give_the_same(seed):
 def test_it_is_trained_and_deployed(seed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     x = torch.randn(4, 3, 8, 8)
-    with pytest.raises(
-        VAIQError, match=r"torch.relu .* is to be quantized, but is no torch.nn"
-    ):
+    with pytest.raises(VAIQError, match=r"torch.relu .* is to be quantized, but is no torch.nn"):
         QatProcessor(Functions(), x).trainable_model()
     processor = QatProcessor(wrap(Functions(), x), x)
     trained = processor.trainable_model(allow_reused_module=True)

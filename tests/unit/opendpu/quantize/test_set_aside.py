@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from opendpu.ops.session import Session
-from opendpu.quantize import measure, quantize_with_report
+from opendpu.quantize import noise, quantize_with_report
 from opendpu.quantize.set_aside import set_aside
 
 sys.path.append(str(Path(__file__).parent))
@@ -67,7 +67,7 @@ def test_no_two_sessions_of_the_network(monkeypatch):
         most[0] = max(most[0], len(alive))
 
     monkeypatch.setattr(Session, "__init__", open_one)
-    monkeypatch.setattr(measure, "MUCH_WEIGHTS", 0)
+    monkeypatch.setattr(noise, "MUCH_WEIGHTS", 0)
     net = Net()
     net.conv("a", "x", 8)
     net.put("ar", "relu", ["a"])

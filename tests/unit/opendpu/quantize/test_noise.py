@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signal to noise of several graphs at once, and results that come out of bias correction."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from opendpu.ops.session import Session
+from opendpu.quantize import QuantizeConfig, quantize_with_report
+from opendpu.quantize.assign import deployable_scales
+from opendpu.quantize.calibrate import observe
+from opendpu.quantize.corrections.bias import add_biases, correct_biases
+from opendpu.quantize.noise import Energies, sqnr, sqnrs
+from opendpu.quantize.placement.insert import fix_name, insert, with_plain_constants
+from opendpu.quantize.placement.place import place
+from opendpu.quantize.progress import Progress
+from opendpu.quantize.samples import calibration_samples
+
+sys.path.append(str(Path(__file__).parent))
+from float_nets import Net, samples
+
+
+def network():
+    net = Net()
+    net.conv("a", "x", 8)
+    net.put("ar", "relu", ["a"])
+    net.conv("c", "ar", 4)
+    return net.done("c")
+
+
+def test_several_graphs_at_once_are_each_by_itself():
+    graph = network()
+    found = quantize_with_report(graph, samples(16))
+    given = calibration_samples(graph, samples(16))
+    plain = with_plain_constants(found.graph)
+    outputs = [("c", found.graph.outputs[0])]
+    inner = [("ar", fix_name("ar")), ("c", fix_name("c"))]
+    both = sqnrs([(found.reference, inner), (graph, outputs)], plain, given, batch=3)
+    for pairs, source, ratios in ((inner, found.reference, both[0]), (outputs, graph, both[1])):
+        alone = sqnr(source, plain, pairs, given, batch=3)
+        assert ratios.keys() == alone.keys()
+        for name, ratio in ratios.items():
+            assert ratio == pytest.approx(alone[name], rel=1e-6)
+
+
+def test_shapes_that_differ_are_left_out():
+    energies = Energies([("a", "b"), ("c", "d")])
+    one, two = np.ones((2, 3), np.float32), np.full((2, 3), 1.1, np.float32)
+    energies.add({"a": one, "c": one}, {"b": two, "d": one[:1]})
+    assert energies.ratios() == {"a": pytest.approx(20, abs=1e-4)}
+    assert Energies([("a", "b")]).ratios() == {"a": None}
+
+
+@pytest.mark.parametrize("corrected", [True, False])
+def test_correction_gives_what_the_corrected_graph_does(corrected):
+    """Parts of the samples come back in order, as if the graph were computed once more."""
+    graph, config = network(), QuantizeConfig()
+    given = calibration_samples(graph, samples(5))
+    placement = place(graph, config)
+    groups, specs = placement.groups, placement.specs
+    add_biases(graph, groups.results)
+    silent, seen = Progress(lambda text: None), []
+    observed = observe(
+        graph, groups, specs.results, given, layers=list(groups.results), mean_samples=5, batch=2,
+        progress=silent, ends=["c"], see=lambda results: seen.append(results["c"]),
+    )  # fmt: skip
+    (wanted,) = Session(graph, keep=["c"], batched=True).run(given.stacked(0, 5)).values()
+    np.testing.assert_allclose(np.concatenate(seen), wanted, rtol=1e-5, atol=1e-5)
+    made = insert(graph, deployable_scales(graph, groups, specs, observed))
+    ends = [*made.outputs, fix_name("ar")]
+    means = observed.means if corrected else {}
+    parts = correct_biases(made, means, given, 5, silent, ends=ends)
+    again = Session(with_plain_constants(made), keep=ends, batched=True).run(given.stacked(0, 5))
+    for name in ends:
+        found = np.concatenate([part[name] for part in parts])
+        np.testing.assert_allclose(found, again[name], atol=1e-6)
+    assert correct_biases(made, {}, given, 5, silent) == []
