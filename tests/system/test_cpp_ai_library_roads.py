@@ -134,15 +134,21 @@ def seen_from_above(height: int, width: int) -> np.ndarray:
     return v * width + u
 
 
-def lines_of(kinds: np.ndarray) -> list[tuple[int, list[tuple[int, int]]]]:
-    """Return type and points of the lines of a map."""
-    height, width = kinds.shape
+def middles(kinds: np.ndarray) -> np.ndarray:
+    """Return the map with nothing but the middles of what is of one kind in each row."""
     seeds = np.zeros_like(kinds)
     for row, line in enumerate(kinds):
-        cuts = np.concatenate([[0], np.nonzero(np.diff(line))[0] + 1, [width]])
+        cuts = np.concatenate([[0], np.nonzero(np.diff(line))[0] + 1, [len(line)]])
         for first, end in itertools.pairwise(cuts):
             if line[first] and end - first > 1:
                 seeds[row, end - 1 - (end - first) // 2] = line[first]
+    return seeds
+
+
+def lines_of(kinds: np.ndarray) -> list[tuple[int, list[tuple[int, int]]]]:
+    """Return type and points of the lines of a map."""
+    height, width = kinds.shape
+    seeds = middles(kinds)
     source = seen_from_above(height, width)
     above = seeds.ravel()[source]
     owner = np.zeros_like(above)
@@ -198,6 +204,11 @@ def test_lines_on_roads(program, tmp_path):
     for line, (_, columns, heights) in zip(seen, expected, strict=True):
         assert line[1::2] == columns.tolist()
         np.testing.assert_allclose(line[2::2], np.trunc(heights), atol=1)
+    run(program, "lines", path, picture[0], tmp_path / "kept/lines")
+    rows, columns = np.nonzero(middles(kinds))
+    for name, wanted in (("datase", kinds.ravel()), ("seedx", rows), ("seedy", columns)):
+        written = (tmp_path / "kept/lines" / f"{name}.txt").read_text().splitlines()
+        assert written == [" ".join(map(str, wanted)) + " "] * 3, name
 
 
 PRIORS = (8.0, 14.0)

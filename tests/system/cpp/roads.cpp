@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tasks of the AI Library for traffic find in a picture: roads KIND MODEL PICTURE.
+// What tasks of the AI Library for traffic find in a picture: roads KIND MODEL PICTURE [FOLDER],
+// where lines on roads are written down.
 #include <cstdio>
 #include <opencv2/imgcodecs.hpp>
 
@@ -69,8 +70,9 @@ void run(const std::string& kind, const std::string& name, const cv::Mat& image)
 
 }  // namespace
 
-int main(int, char* argv[]) {
+int main(int argc, char* argv[]) {
   return status_of([&] {
+    if (argc > 4) g_roadline_acc_outdir = argv[4];
     run(argv[1], argv[2], cv::imread(argv[3]));
     return 0;
   });

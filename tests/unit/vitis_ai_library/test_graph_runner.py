@@ -30,6 +30,21 @@ def test_the_environment_chooses_the_device(copy_graph, monkeypatch):
         vitis_ai_library.GraphRunner.create_graph_runner(graph=copy_graph)
 
 
+def test_many_jobs_with_arrays_for_lists_are_waited_for_in_any_order(copy_graph, fake_device):
+    """As a forecast does it: a sample and a row of the results for each, jobs in a set."""
+    runner = vitis_ai_library.GraphRunner.create_graph_runner(copy_graph, device=fake_device)
+    scale = np.float32(2 ** runner.get_input_tensors()[0].get_attr("fix_point"))
+    samples = np.random.default_rng(5).integers(-128, 128, (300, 1, 2, 3, 4)) / scale
+    results = np.zeros((300, 1, 2, 3, 4), np.float32)
+    jobs = {
+        runner.execute_async(sample, result)
+        for sample, result in zip(samples.astype(np.float32), results, strict=True)
+    }
+    assert len(jobs) == 300
+    assert {runner.wait(job) for job in jobs} == {0}
+    np.testing.assert_array_equal(results, samples)
+
+
 def test_an_unknown_job(copy_graph, fake_device):
     runner = vitis_ai_library.GraphRunner.create_graph_runner(copy_graph, device=fake_device)
     with pytest.raises(DPUError, match="job 7 is unknown"):

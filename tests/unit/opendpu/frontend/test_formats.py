@@ -75,5 +75,5 @@ def test_a_missing_extra_is_named(tmp_path, monkeypatch):
     assert str(caught.value) == (
         f"{path} is a model of Keras, and needs tensorflow: pip install 'opendpu[tensorflow]'"
     )
-    with pytest.raises(ModelFormatError, match="gone.h5: no such file"):
+    with pytest.raises(ModelFormatError, match=r"gone\.h5: no such file"):
         load_model(tmp_path / "gone.h5")
