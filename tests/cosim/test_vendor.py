@@ -70,7 +70,15 @@ def compare(name, engine, seed, *, form="xilinx"):
 
 @pytest.mark.parametrize(
     ("name", "engine"),
-    [("B64", "conv"), ("B64", "mixed"), ("B128", "conv"), ("B128", "dwconv"), ("B128", "misc")],
+    [
+        ("B64", "conv"),
+        ("B64", "mixed"),
+        ("B128", "conv"),
+        ("B128", "dwconv"),
+        ("B128", "misc"),
+        ("B64+scaled", "conv"),
+        ("B64+scaled", "misc"),
+    ],
 )
 def test_dsp48e2(name, engine, rng):
     """B128 has three taps and the window."""
@@ -125,11 +133,13 @@ def test_doubled_clock_of_other_targets(name, rng):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["B144", "B512", "B1152", "B4096"])
+@pytest.mark.parametrize(
+    "name", ["B144", "B512", "B1152", "B4096", "B512+scaled", "B4096+table+channel+scaled"]
+)
 def test_dsp48e2_of_other_targets(name, rng):
     for _ in range(10):
-        compare(name, "conv", int(rng.integers(1 << 30)))
-        compare(name, "dwconv", int(rng.integers(1 << 30)))
+        for engine in ("conv", "dwconv", "mixed"):
+            compare(name, engine, int(rng.integers(1 << 30)))
 
 
 def blocks_of(text, module=verilog.TOP):

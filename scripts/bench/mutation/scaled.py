@@ -3,21 +3,47 @@
 
 from mutation.mutant import mutants
 
-HW = mutants(
-    "hw/opendpu_hw/datapath/fixed_point.py",
-    "unit/hw/test_fixed_point.py",
-    ("scaled-negative-ties-rounded-up",
-     "tie = negative & (~once | (exact[1] & ~total[:half_at].any()))",
-     "tie = negative & ~once"),
-    ("scaled-ties-only-of-the-upper-product",
-     "exact[1].eq(exact[0] & ~low_sum[:_LOW_BITS].any()),",
-     "exact[1].eq(~low_sum[:_LOW_BITS].any()),"),
-    ("scaled-sum-wraps",
-     "fits = ~top.any() | top.all()",
-     "fits = 1"),
-    ("scaled-below-the-limits-is-not-the-least",
-     "with m.Elif(below | (moved < self.low)):",
-     "with m.Elif(moved < self.low):"),
+HW = (
+    *mutants(
+        "hw/opendpu_hw/datapath/fixed_product.py",
+        "unit/hw/test_fixed_point.py",
+        ("scaled-negative-ties-rounded-up",
+         "low - less)",
+         "low)"),
+        ("scaled-half-of-negative-sums-added",
+         "(negative[4] & ~once[4]).replicate(",
+         "Const(0).replicate("),
+        ("scaled-sum-wraps",
+         "beyond.eq(top.any() & ~top.all())",
+         "beyond.eq(0)"),
+    ),
+    *mutants(
+        "hw/opendpu_hw/datapath/fixed_product.py",
+        "unit/hw/test_fixed_blocks.py",
+        ("scaled-block-without-the-rest-of-a-sum",
+         "products[0] + (products[1] << 1)",
+         "products[0]"),
+        ("scaled-block-takes-nothing-from-negative-products",
+         "d_for_a=beyond, less=less)",
+         "d_for_a=beyond, less=Const(0))"),
+    ),
+    *mutants(
+        "hw/opendpu_hw/datapath/fixed_point.py",
+        "unit/hw/test_fixed_point.py",
+        ("scaled-below-the-limits-is-not-the-least",
+         "(below | too_low | exceeds(self.low, byte))",
+         "exceeds(self.low, byte)"),
+        ("scaled-zero-point-before-rounding",
+         "+ Cat(Const(1, 2), self.zero).as_signed())[2:]",
+         "+ Cat(Const(0, 2), self.zero).as_signed())[2:]"),
+    ),
+    *mutants(
+        "hw/opendpu_hw/datapath/scaled_terms.py",
+        "unit/hw/test_fixed_blocks.py",
+        ("scaled-product-with-the-newest-term",
+         'operand_enables={"CEA2": self.load}',
+         'operand_enables={"CEA2": self.late}'),
+    ),
 )  # fmt: skip
 
 COMPILER = (
