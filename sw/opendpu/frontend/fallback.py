@@ -16,6 +16,7 @@ from opendpu.frontend.context import Array, Context
 from opendpu.frontend.layout import Value, plain
 from opendpu.frontend.model_file import label_of, reads
 from opendpu.frontend.ops.registry import ELEMENTWISE
+from opendpu.frontend.opsets import with_opset
 from opendpu.frontend.refusal import Refusal
 from opendpu.frontend.single_node import Dialect, RefusedError, is_native, known_dims
 from opendpu.ir import Node
@@ -264,12 +265,7 @@ def _converted(model: onnx.ModelProto) -> onnx.ModelProto:
     made = (LAYER_NORM, RMS_NORM)  # by the front end, of operators of older sets
     if not all(n.op_type in made and n.domain in DEFAULT_DOMAINS for n in model.graph.node):
         return version_converter.convert_version(model, OPSET)
-    newer = onnx.ModelProto()
-    newer.CopyFrom(model)
-    for item in newer.opset_import:
-        if item.domain in DEFAULT_DOMAINS:
-            item.version = OPSET
-    return newer
+    return with_opset(model, OPSET)
 
 
 def _newer(model: onnx.ModelProto, dialect: Dialect) -> onnx.ModelProto:

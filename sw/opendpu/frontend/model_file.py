@@ -130,6 +130,28 @@ def constants_of(
     return found, faults
 
 
+def constants_of_tensors(tensors: Iterable[TensorProto]) -> dict[str, Array]:
+    """Return tensors by name; damaged ones are left for who reads them to say so."""
+    found: dict[str, Array] = {}
+    for tensor in tensors:
+        with contextlib.suppress(Exception):  # onnx checks nothing before it reads
+            found[tensor.name] = np.asarray(numpy_helper.to_array(tensor))
+    return found
+
+
+def constants_of_nodes(nodes: Iterable[onnx.NodeProto]) -> dict[str, Array]:
+    """Return what nodes of type ``Constant`` make, as far as it is numbers."""
+    found: dict[str, Array] = {}
+    for node in nodes:
+        if node.op_type == "Constant" and len(node.attribute) == 1:
+            with contextlib.suppress(Exception):  # as above
+                value = helper.get_attribute_value(node.attribute[0])
+                tensor = isinstance(value, TensorProto)
+                made = numpy_helper.to_array(value) if tensor else np.asarray(value)
+                found[node.output[0]] = np.asarray(made)
+    return found
+
+
 class _FaultError(Exception):
     """What is wrong with a tensor."""
 

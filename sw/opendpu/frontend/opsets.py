@@ -65,6 +65,16 @@ def opsets_of(label: str, model: onnx.ModelProto) -> dict[str, int]:
     return found
 
 
+def with_opset(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
+    """Return a model that says that it is of another version of ONNX's own operator set."""
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    for item in made.opset_import:
+        if item.domain in DEFAULT_DOMAINS:
+            item.version = version
+    return made
+
+
 @functools.cache
 def newest_opset() -> int:
     """Return the newest version of ONNX's operator set that the installed onnxruntime runs."""

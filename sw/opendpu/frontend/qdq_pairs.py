@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pairs of QuantizeLinear and DequantizeLinear in the nodes of a model, and what they round to."""
 
-import contextlib
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
 
+from opendpu.frontend.model_file import constants_of_nodes
 from opendpu.ir import Array, Quantization, Rounding
 from opendpu.ops.formats import integers_of, real_numbers
 from opendpu.ops.quantizing import DEQUANTIZE, LARGEST, NNDCT, QUANTIZE
@@ -77,15 +76,8 @@ class Pairs:
     """
 
     def __init__(self, nodes: Sequence[onnx.NodeProto], constants: Mapping[str, Array]) -> None:
-        self.known = dict(constants)
+        self.known = {**constants, **constants_of_nodes(nodes)}
         """All constants, those of nodes too."""
-        for node in nodes:
-            if node.op_type == "Constant" and len(node.attribute) == 1:
-                with contextlib.suppress(Exception):  # who reads a damaged one later says so
-                    value = helper.get_attribute_value(node.attribute[0])
-                    tensor = isinstance(value, onnx.TensorProto)
-                    known = numpy_helper.to_array(value) if tensor else np.asarray(value)
-                    self.known[node.output[0]] = known
         self._producers = {name: node for node in nodes for name in node.output}
 
     def at(self, node: onnx.NodeProto) -> Pair | None:

@@ -6,14 +6,15 @@ DequantizeLinear with Clip between them; other widths and roundings, and ``Bipol
 arithmetic. What they compute is defined with the package ``qonnx``.
 """
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
 
+from opendpu.frontend.model_file import constants_of_nodes, constants_of_tensors
 from opendpu.frontend.node_writer import NodeWriter, Rule, rewritten
-from opendpu.frontend.opsets import means_the_same
+from opendpu.frontend.opsets import means_the_same, with_opset
 from opendpu.ir import Array
 from opendpu.ops.foreign import DEFAULT_DOMAINS
 from opendpu.ops.quantizing import LARGEST
@@ -23,6 +24,8 @@ QUANT, BIPOLAR = ("Quant", "IntQuant"), "BipolarQuant"
 EVEN = ("ROUND", "HALF_EVEN")
 """Roundings of halves to even, ONNX's own."""
 MOST_BITS = 8
+MOST_SCALES = 1 << 16
+"""Channels that may have scales of their own."""
 CLIPS_BYTES = 13
 """The operator set since which Clip takes integers, and QuantizeLinear a scale a channel."""
 
@@ -32,7 +35,7 @@ def without_qonnx(model: onnx.ModelProto) -> onnx.ModelProto:
     if not any(node.domain in DOMAINS for node in model.graph.node):
         return model
     model = _with_bytes(model)
-    constants = _constants(model.graph)
+    constants = _numbers(model.graph)
     has_bytes = _opset(model) >= CLIPS_BYTES
 
     def rule_of(node: onnx.NodeProto) -> Rule | None:
@@ -51,12 +54,7 @@ def _with_bytes(model: onnx.ModelProto) -> onnx.ModelProto:
     own = [node for node in model.graph.node if node.domain not in DOMAINS]
     if opset >= CLIPS_BYTES or not means_the_same(own, opset, CLIPS_BYTES):
         return model
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
-    for item in made.opset_import:
-        if item.domain in DEFAULT_DOMAINS:
-            item.version = CLIPS_BYTES
-    return made
+    return with_opset(model, CLIPS_BYTES)
 
 
 def _opset(model: onnx.ModelProto) -> int:
@@ -64,30 +62,17 @@ def _opset(model: onnx.ModelProto) -> int:
     return max(own, default=0)
 
 
-def _constants(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
-    found = {tensor.name: tensor for tensor in graph.initializer}
-    for node in graph.node:
-        if node.op_type == "Constant" and len(node.attribute) == 1:
-            value = helper.get_attribute_value(node.attribute[0])
-            if isinstance(value, onnx.TensorProto):
-                found[node.output[0]] = value
-    return found
-
-
-def _value(constants: Mapping[str, onnx.TensorProto], name: str) -> Array | None:
-    if name not in constants:
-        return None
-    try:
-        return np.asarray(numpy_helper.to_array(constants[name]))
-    except Exception:  # onnx checks nothing before it reads; who reads it later says so
-        return None
+def _numbers(graph: onnx.GraphProto) -> dict[str, Array]:
+    """Return constants that may be scales, zero points and widths."""
+    small = [tensor for tensor in graph.initializer if math.prod(tensor.dims) <= MOST_SCALES]
+    return {**constants_of_tensors(small), **constants_of_nodes(graph.node)}
 
 
 def _quant(
-    writer: NodeWriter, constants: Mapping[str, onnx.TensorProto], *, has_bytes: bool
+    writer: NodeWriter, constants: Mapping[str, Array], *, has_bytes: bool
 ) -> list[onnx.NodeProto] | None:
     """Write ``Quant(x, scale, zero point, bits)``; nothing where the bits are computed."""
-    scale, zero, bits = (_value(constants, writer.given(index)) for index in (1, 2, 3))
+    scale, zero, bits = (constants.get(writer.given(index)) for index in (1, 2, 3))
     if bits is None or bits.size != 1:
         return None
     signed, narrow = bool(writer.attrs.get("signed", 1)), bool(writer.attrs.get("narrow", 0))
